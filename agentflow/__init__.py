@@ -1,0 +1,56 @@
+"""AgentFlow: a trainable Planner-Executor-Verifier-Generator agent on LangGraph.
+
+The public API is the names below. They are loaded on first use, so that `import agentflow` stays cheap and
+pulls in neither LangGraph's runtime nor a model library.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from agentflow.graph.agent import build_graph
+    from agentflow.graph.context import Context, Sampling
+    from agentflow.graph.models import ModelError, load_model
+    from agentflow.graph.state import State, Turn, Verdict
+    from agentflow.tools.card import ToolCard
+    from agentflow.tools.result import ErrorClass, ToolResult
+
+__version__ = "0.1.0"
+
+_HOME = {
+    "build_graph": "agentflow.graph.agent",
+    "Context": "agentflow.graph.context",
+    "Sampling": "agentflow.graph.context",
+    "ModelError": "agentflow.graph.models",
+    "load_model": "agentflow.graph.models",
+    "State": "agentflow.graph.state",
+    "Turn": "agentflow.graph.state",
+    "Verdict": "agentflow.graph.state",
+    "ToolCard": "agentflow.tools.card",
+    "ErrorClass": "agentflow.tools.result",
+    "ToolResult": "agentflow.tools.result",
+}
+
+__all__ = [
+    "Context",
+    "ErrorClass",
+    "ModelError",
+    "Sampling",
+    "State",
+    "ToolCard",
+    "ToolResult",
+    "Turn",
+    "Verdict",
+    "build_graph",
+    "load_model",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME:
+        raise AttributeError(f"module 'agentflow' has no attribute {name!r}")
+    return getattr(import_module(_HOME[name]), name)
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *__all__])

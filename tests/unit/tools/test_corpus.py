@@ -1,0 +1,152 @@
+import json
+import sqlite3
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from agentflow.tools.corpus import Corpus, CorpusError, Passage, passages_from_jsonl
+
+PASSAGES = [
+    Passage("Alan Turing", "Alan Turing was an English mathematician. He was born in London.", "7"),
+    Passage("London", "London is the capital of England."),
+    Passage("Zoë Café", "A place in Montréal."),
+    Passage("Straße", "A German word."),
+    Passage("London", "A second page of this title."),
+]
+
+
+@pytest.fixture
+def corpus(tmp_path: Path) -> Corpus:
+    assert Corpus.build(tmp_path / "corpus.db", PASSAGES) == 5
+    return Corpus(tmp_path / "corpus.db")
+
+
+@pytest.mark.parametrize("title", ["Alan Turing", "alan turing", "  ALAN \n TURING "])
+def test_titles_match_without_case_and_space(corpus: Corpus, title: str) -> None:
+    assert corpus.page(title) == PASSAGES[0]
+
+
+def test_titles_match_whole(corpus: Corpus) -> None:
+    assert corpus.page("Alan") is None
+    assert corpus.page("STRASSE") == PASSAGES[3]
+    assert corpus.page("London") == PASSAGES[1]
+
+
+def test_any_term_finds_and_the_best_comes_first(corpus: Corpus) -> None:
+    assert corpus.search("who is mathematician turing", 3)[0] == PASSAGES[0]
+    assert [hit.title for hit in corpus.search("london", 5)] == ["London", "London", "Alan Turing"]
+    assert corpus.search("cafe montreal", 1) == [PASSAGES[2]]
+    assert len(corpus.search("london", 2)) == 2
+    assert corpus.search("unheard", 3) == []
+
+
+@pytest.mark.parametrize("query", ['"', "a AND", "NEAR(", "title: x", "*", "-", "_", "", "\0", "\ud800", "a" * 5000])
+def test_query_syntax_is_text(corpus: Corpus, query: str) -> None:
+    assert corpus.search(query, 3) in ([], [PASSAGES[2], PASSAGES[3]]) or corpus.search(query, 3)
+
+
+def test_a_query_of_many_words_is_cut(corpus: Corpus) -> None:
+    assert corpus.search("london " + " ".join(f"w{n}" for n in range(5000)), 1) == [PASSAGES[1]]
+
+
+@given(text=st.text() | st.text(alphabet='"*():^{}-+ \0\ud800aANDORNEAR', max_size=40))
+@settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_no_text_makes_it_raise(corpus: Corpus, text: str) -> None:
+    assert len(corpus.search(text, 2)) <= 2
+    corpus.page(text)
+
+
+@given(titles=st.lists(st.text(min_size=1), max_size=8))
+@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_every_title_is_found_again(tmp_path: Path, titles: list[str]) -> None:
+    Corpus.build(tmp_path / "any.db", (Passage(title, "text") for title in titles))
+    with Corpus(tmp_path / "any.db") as corpus:
+        assert len(corpus) == len(titles)
+        assert all(corpus.page(title) for title in titles)
+
+
+def test_threads_share_it(corpus: Corpus) -> None:
+    with ThreadPoolExecutor(8) as threads:
+        found = list(threads.map(lambda _: (corpus.search("london", 1), corpus.page("London")), range(200)))
+    assert found == [([PASSAGES[1]], PASSAGES[1])] * 200
+
+
+def test_it_is_read_only(corpus: Corpus) -> None:
+    with pytest.raises(sqlite3.OperationalError, match="readonly"):
+        corpus._connection.execute("DELETE FROM passage")
+
+
+def test_a_failed_build_leaves_the_old_index_and_no_rest(tmp_path: Path) -> None:
+    path = tmp_path / "corpus.db"
+    Corpus.build(path, PASSAGES)
+
+    def broken():  # type: ignore[no-untyped-def]
+        yield PASSAGES[0]
+        raise CorpusError("line 2 is bad")
+
+    with pytest.raises(CorpusError, match="line 2"):
+        Corpus.build(path, broken())
+    assert [file.name for file in tmp_path.iterdir()] == ["corpus.db"]
+    with Corpus(path) as corpus:
+        assert len(corpus) == 5
+
+
+def test_an_open_reader_keeps_its_index_while_another_is_built(tmp_path: Path) -> None:
+    path = tmp_path / "corpus.db"
+    Corpus.build(path, PASSAGES)
+    with Corpus(path) as old:
+        Corpus.build(path, [Passage("New", "page")])
+        assert old.page("London")
+    with Corpus(path) as new:
+        assert (len(new), new.page("London")) == (1, None)
+
+
+def test_what_is_not_a_corpus_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(CorpusError, match=r"there is no corpus at .*none\.db; build one"):
+        Corpus(tmp_path / "none.db")
+    (tmp_path / "text.db").write_text("not a database, but long enough to be taken for one" * 10)
+    with pytest.raises(CorpusError, match="not a corpus index"):
+        Corpus(tmp_path / "text.db")
+    other = sqlite3.connect(tmp_path / "other.db")
+    other.execute("CREATE TABLE t (x)")
+    other.close()
+    with pytest.raises(CorpusError, match="not a corpus index"):
+        Corpus(tmp_path / "other.db")
+
+
+def test_jsonl_becomes_passages(tmp_path: Path) -> None:
+    path = tmp_path / "wiki ä?.jsonl"
+    path.write_text('{"id": 7, "title": "A", "text": "a"}\n\n{"title": "B\\ud800", "text": "b", "more": 1}\n')
+    passages = list(passages_from_jsonl(path))
+    assert passages == [Passage("A", "a", "7"), Passage("B\ud800", "b")]
+    Corpus.build(tmp_path / "x #?.db", passages)
+    with Corpus(tmp_path / "x #?.db") as corpus:
+        assert corpus.page("b?") == Passage("B?", "b")
+
+
+@pytest.mark.parametrize(
+    ("line", "problem"),
+    [
+        ("{", "not JSON"),
+        ("[1]", "expected an object"),
+        (json.dumps({"title": "A"}), '"text" must be'),
+        (json.dumps({"title": "", "text": "a"}), '"title" must be'),
+        (json.dumps({"title": "A", "text": 3}), '"text" must be'),
+    ],
+)
+def test_a_bad_line_is_named(tmp_path: Path, line: str, problem: str) -> None:
+    path = tmp_path / "wiki.jsonl"
+    path.write_text('{"title": "A", "text": "a"}\n' + line + "\n")
+    with pytest.raises(CorpusError, match=rf"wiki\.jsonl, line 2: .*{problem}"):
+        list(passages_from_jsonl(path))
+
+
+def test_files_that_cannot_be_read_are_named(tmp_path: Path) -> None:
+    with pytest.raises(CorpusError, match=r"cannot read .*none\.jsonl: No such file"):
+        list(passages_from_jsonl(tmp_path / "none.jsonl"))
+    (tmp_path / "latin.jsonl").write_bytes(b'{"title": "\xe9"}')
+    with pytest.raises(CorpusError, match="not UTF-8"):
+        list(passages_from_jsonl(tmp_path / "latin.jsonl"))

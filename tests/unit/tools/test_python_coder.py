@@ -1,0 +1,231 @@
+import asyncio
+import os
+import subprocess
+import tempfile
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from agentflow.tools.python_coder import python_coder
+from agentflow.tools.python_process import Limits, execute, sandbox_level
+from agentflow.tools.result import ErrorClass, ToolResult
+from agentflow.tools.run import run_tool
+
+
+async def run(code: str, **limits: float) -> ToolResult:
+    return await run_tool(python_coder(Limits(**limits)), {"code": code}, 60)  # type: ignore[arg-type]
+
+
+@pytest.fixture(autouse=True)
+def own_temporary_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    return tmp_path
+
+
+def ended(pid: int) -> bool:
+    """Whether there is no such process any more, or only a zombie that nobody reaps."""
+    listed = subprocess.run(["ps", "-o", "stat=", "-p", str(pid)], capture_output=True, text=True, check=False).stdout
+    return listed.strip()[:1] in ("", "Z", "X")
+
+
+async def until(condition: Callable[[], bool], seconds: float = 5.0) -> bool:
+    """Whether the condition comes true in time."""
+    deadline = time.monotonic() + seconds
+    while time.monotonic() < deadline and not condition():  # noqa: ASYNC110 - it is another process that changes
+        await asyncio.sleep(0.02)
+    return condition()
+
+
+@pytest.mark.parametrize(
+    ("code", "output"),
+    [
+        ("print(12 * 7)", "84"),
+        ("12 * 7", "84"),
+        ("'twelve'", "twelve"),
+        ("x = 3\nx + 1", "4"),
+        ("print('a')\nNone", "a"),
+        ("def f(n):\n    return 1 if n < 2 else n * f(n - 1)\nf(20)", "2432902008176640000"),
+        ("k = 3\n[k * i for i in range(3) if i < k]", "[0, 3, 6]"),
+        ("import math\ndef area(r):\n    return math.pi * r**2\nprint(round(area(2), 3))", "12.566"),
+        ("if __name__ == '__main__':\n    print('main')", "main"),
+        ("import sys\nprint('before')\nsys.exit()", "before"),
+        ("import sys\nprint('before')\nsys.exit(0)", "before"),
+        ("print('é ☃')", "é ☃"),
+        ("import sys\nprint(sys.stdin.read() == '')", "True"),
+        ("import pickle\nclass A:\n    n = 4\npickle.loads(pickle.dumps(A())).n", "4"),
+        ("import threading, time\nthreading.Thread(target=lambda: (time.sleep(0.1), print('late'))).start()", "late"),
+        ("import asyncio\nasync def f():\n    return 5\nasyncio.run(f())", "5"),
+        ("from datetime import date\n(date(2024, 3, 1) - date(2024, 2, 1)).days", "29"),
+        ("open('a.txt', 'w').write('kept')\nprint(open('a.txt').read())", "kept"),
+    ],
+)
+async def test_a_program_runs_as_main(code: str, output: str) -> None:
+    result = await run(code)
+    assert (result.error, result.output) == (None, output)
+
+
+@pytest.mark.parametrize(
+    ("code", "message"),
+    [
+        ("y = 1\nprint(x)", "NameError: name 'x' is not defined (line 2)"),
+        ("def f(:\n  pass", "SyntaxError: invalid syntax (line 1)"),
+        ("def f():\n    return 1 / 0\nf()", "ZeroDivisionError: division by zero (line 2)"),
+        ("class Bad(Exception):\n    pass\nraise Bad('one\\ntwo')", "Bad: one two (line 3)"),
+        ("e = ValueError('v')\ne.add_note('a note')\nraise e", "ValueError: v (line 3)"),
+        ("import json\njson.loads('{')", "(line 2)"),
+        ("import sys\nsys.stderr.close()\n1 / 0", "ZeroDivisionError: division by zero (line 3)"),
+        ("import sys\nsys.exit('gave up')", "gave up"),
+        ("import sys\nsys.exit(3)", "the code exited with status 3"),
+        ("import os\nos._exit(1)", "the code exited with status 1"),
+        ("import os\nos.kill(os.getpid(), 11)", "the code was ended by SIGSEGV"),
+        ("def f(n):\n    return f(n + 1)\nf(0)", "RecursionError: maximum recursion depth exceeded"),
+        ("input()", "EOFError: EOF when reading a line (line 1)"),
+        ("import card", "ModuleNotFoundError: No module named 'card' (line 1)"),
+        ("a\0b", "null bytes"),
+    ],
+)
+async def test_a_failure_is_one_line(code: str, message: str) -> None:
+    result = await run(code)
+    assert result.error is ErrorClass.TOOL_ERROR
+    assert message in result.output
+    assert "\n" not in result.output
+
+
+@pytest.mark.parametrize("code", ["", "x = 1", "None", "print(' ')"])
+async def test_printing_nothing_says_what_to_do(code: str) -> None:
+    result = await run(code)
+    assert result.error is ErrorClass.EMPTY_RESULT
+    assert result.output == "the code printed nothing; print the result"
+
+
+async def test_code_that_is_not_unicode_still_runs() -> None:
+    assert (await run("print('a\ud800b')")).output == "a?b"
+
+
+async def test_the_environment_of_the_host_is_not_visible(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PLANTED_API_KEY", "s3cret-value")
+    code = "import os\nprint(dict(os.environ), open('/proc/self/environ').read() if os.path.exists('/proc') else '')"
+    result = await run(code)
+    assert "PYTHONHASHSEED" in result.output
+    assert "s3cret-value" not in result.output
+    assert "PATH" not in result.output.replace("PYTHONPATH", "")
+
+
+async def test_open_files_of_the_host_are_not_inherited(tmp_path: Path) -> None:
+    descriptor = os.open(tmp_path / "secret", os.O_CREAT | os.O_RDWR)
+    os.set_inheritable(descriptor, True)
+    result = await run(f"import os\nos.fstat({descriptor})")
+    os.close(descriptor)
+    assert "Bad file descriptor" in result.output
+
+
+async def test_equal_programs_print_equal_sets() -> None:
+    code = "print({str(n) for n in range(50)})"
+    assert (await run(code)).output == (await run(code)).output
+
+
+async def test_the_working_directory_is_fresh_and_removed(own_temporary_folder: Path) -> None:
+    code = "import os\nprint(os.listdir('.'))\nopen('left', 'w').write('x')\nos.mkdir('d')"
+    assert [(await run(code)).output for _ in range(2)] == ["['program.py']"] * 2
+    assert os.listdir(own_temporary_folder) == []
+
+
+async def test_an_endless_loop_is_a_timeout() -> None:
+    start = time.monotonic()
+    result = await run("while True:\n    pass", seconds=0.5)
+    assert (result.error, result.output) == (ErrorClass.TIMEOUT, "the code did not finish in 0.5 seconds")
+    assert time.monotonic() - start < 5
+
+
+async def test_a_flood_is_stopped_early() -> None:
+    start = time.monotonic()
+    outcome = await execute("while True:\n    print('x' * 10_000)", Limits(seconds=30))
+    assert outcome.stopped == "flood"
+    assert len(outcome.stdout) <= 64 << 10
+    assert time.monotonic() - start < 10
+    assert "more than 64 KiB" in (await run("print('x' * 100_000)")).output
+
+
+async def test_a_flood_of_warnings_is_not_kept() -> None:
+    outcome = await execute(
+        "import sys\nfor _ in range(3000):\n    sys.stderr.write('w' * 1000)\nprint('ok')", Limits()
+    )
+    assert (outcome.stdout, outcome.stopped, outcome.status) == ("ok", "", 0)
+    assert len(outcome.stderr) <= 8192
+
+
+async def test_memory_is_bounded() -> None:
+    result = await run("a = bytearray(1 << 29)", memory_bytes=1 << 28)
+    assert (result.error, result.output) == (ErrorClass.TOOL_ERROR, "MemoryError (line 1)")
+
+
+async def test_files_are_bounded() -> None:
+    result = await run("open('big', 'wb').write(b'0' * (1 << 20))", file_bytes=1 << 16)
+    assert "File too large" in result.output
+
+
+async def test_limits_cannot_be_raised() -> None:
+    # An administrator's process may raise hard limits; there the sandbox of a later level has to hold.
+    if os.geteuid() == 0:
+        pytest.skip("root may raise its limits")
+    code = "import resource as r\nr.setrlimit(r.RLIMIT_AS, (r.RLIM_INFINITY, r.RLIM_INFINITY))"
+    assert (await run(code)).error is ErrorClass.TOOL_ERROR
+
+
+async def test_what_a_program_leaves_running_is_killed() -> None:
+    result = await run("import subprocess\nprint(subprocess.Popen(['/bin/sleep', '60']).pid)")
+    assert await until(lambda: ended(int(result.output)))
+
+
+async def test_a_detached_process_does_not_hold_the_result_back() -> None:
+    start = time.monotonic()
+    code = "import subprocess\nsubprocess.Popen(['/bin/sleep', '5'], start_new_session=True)\nprint('done')"
+    assert (await run(code)).output == "done"
+    assert time.monotonic() - start < 4
+
+
+def group_is_gone(group: int) -> bool:
+    try:
+        os.killpg(group, 0)
+    except ProcessLookupError:
+        return True
+    return False
+
+
+async def test_a_small_fork_bomb_is_cleared() -> None:
+    code = "import os, time\nprint(os.getpid(), flush=True)\nfor _ in range(4):\n    os.fork()\ntime.sleep(60)"
+    outcome = await execute(code, Limits(seconds=1))
+    assert outcome.stopped == "timeout"
+    group = int(outcome.stdout.split()[0])
+    assert await until(lambda: group_is_gone(group))
+
+
+async def test_cancellation_kills_the_program(tmp_path: Path) -> None:
+    mark = tmp_path / "pid"
+    code = f"import os, time\nopen({str(mark)!r}, 'w').write(str(os.getpid()))\ntime.sleep(60)"
+    task = asyncio.create_task(execute(code, Limits(seconds=60)))
+    assert await until(lambda: mark.exists() and mark.read_text() != "", 30)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert await until(lambda: ended(int(mark.read_text())))
+
+
+async def test_fifty_at_once_are_kept_apart() -> None:
+    results = await asyncio.gather(*(run(f"print({number})") for number in range(50)))
+    assert [result.output for result in results] == [str(number) for number in range(50)]
+
+
+def test_the_loop_need_not_be_the_main_threads() -> None:
+    results: list[ToolResult] = []
+    thread = threading.Thread(target=lambda: results.append(asyncio.run(run("print(1)"))))
+    thread.start()
+    thread.join()
+    assert results[0].output == "1"
+
+
+def test_the_level_is_stated() -> None:
+    assert sandbox_level() == "subprocess: resource limits, empty environment, no isolation of files or network"

@@ -1,0 +1,286 @@
+import asyncio
+import time
+from collections.abc import Iterator
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from pytest_httpserver import HTTPServer
+from werkzeug import Request, Response
+
+from agentflow.tools.result import ErrorClass, ToolFailure, ToolResult
+from agentflow.tools.run import run_tool
+from agentflow.tools.safe_http import FetchPolicy, Refused, fetch, is_public
+from agentflow.tools.web_search import CHUNK, rank, split, web_search
+
+PARAGRAPHS = [
+    f"Paragraph {n} speaks at some length about the matter of topic{n}. " + "Filler words. " * 60 for n in range(12)
+]
+HTML = (
+    "<html><head><title>T</title></head><body><nav><a href='/x'>Menu entry</a></nav><article><h1>Topics</h1>"
+    + "".join(f"<p>{text}</p>" for text in PARAGRAPHS)
+    + "</article><script>evil()</script></body></html>"
+)
+
+
+@pytest.fixture
+def policy(httpserver: HTTPServer) -> FetchPolicy:
+    return FetchPolicy(allowed=frozenset({(httpserver.host, httpserver.port)}), max_bytes=100_000, seconds=5)
+
+
+class Model:
+    """A model that says what it is told to, and keeps its prompts."""
+
+    def __init__(self, answer: str = "the answer") -> None:
+        self.answer, self.prompts = answer, list[str]()
+
+    async def __call__(self, prompt: str) -> str:
+        self.prompts.append(prompt)
+        return self.answer
+
+
+async def read(url: str, policy: FetchPolicy, model: Model | None = None, query: str = "topic7") -> ToolResult:
+    return await run_tool(web_search(model or Model(), policy), {"query": query, "url": url}, 60)
+
+
+async def test_it_answers_from_the_best_chunks_and_names_the_page(httpserver: HTTPServer, policy: FetchPolicy) -> None:
+    httpserver.expect_request("/page").respond_with_data(HTML, content_type="text/html; charset=utf-8")
+    model = Model()
+    url = httpserver.url_for("/page")
+    result = await read(url, policy, model)
+    assert (result.error, result.output) == (None, f"the answer\nSource: {url}")
+    (prompt,) = model.prompts
+    assert "matter of topic7." in prompt
+    assert prompt.count("speaks at some length") < 6
+    assert "Menu entry" not in prompt
+    assert "evil()" not in prompt
+
+
+async def test_plain_text_is_read_as_it_is(httpserver: HTTPServer, policy: FetchPolicy) -> None:
+    httpserver.expect_request("/a.txt").respond_with_data("Code: 7", content_type="text/plain")
+    model = Model()
+    await read(httpserver.url_for("/a.txt"), policy, model)
+    assert model.prompts[0].endswith("Code: 7")
+
+
+async def test_the_page_after_a_redirect_is_cited(httpserver: HTTPServer, policy: FetchPolicy) -> None:
+    httpserver.expect_request("/old").respond_with_data("", 302, {"Location": "/new"})
+    httpserver.expect_request("/new").respond_with_data("text", content_type="text/plain")
+    assert (await read(httpserver.url_for("/old"), policy)).output.endswith("/new")
+
+
+@pytest.mark.parametrize("html", ["", "<html><body></body></html>", "<html><script>x()</script></html>"])
+async def test_a_page_without_text_is_an_empty_result(httpserver: HTTPServer, policy: FetchPolicy, html: str) -> None:
+    httpserver.expect_request("/").respond_with_data(html, content_type="text/html")
+    result = await read(httpserver.url_for("/"), policy)
+    assert result.error is ErrorClass.EMPTY_RESULT
+    assert result.output.startswith("no readable text at")
+
+
+async def test_no_answer_is_an_empty_result(httpserver: HTTPServer, policy: FetchPolicy) -> None:
+    httpserver.expect_request("/").respond_with_data("text", content_type="text/plain")
+    assert (await read(httpserver.url_for("/"), policy, Model(" "))).error is ErrorClass.EMPTY_RESULT
+
+
+async def test_the_models_failure_is_a_model_error(httpserver: HTTPServer, policy: FetchPolicy) -> None:
+    async def down(prompt: str) -> str:
+        raise ToolFailure(ErrorClass.MODEL_ERROR, "the model is down")
+
+    httpserver.expect_request("/").respond_with_data("text", content_type="text/plain")
+    result = await run_tool(web_search(down, policy), {"query": "q", "url": httpserver.url_for("/")}, 60)
+    assert result.error is ErrorClass.MODEL_ERROR
+
+
+# The guard.
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "file:///etc/passwd",
+        "ftp://example.com/",
+        "gopher://127.0.0.1/",
+        "javascript:alert(1)",
+        "example.com",
+        "",
+        "http://",
+        "http://127.0.0.1/",
+        "http://127.1/",
+        "http://2130706433/",
+        "http://0x7f000001/",
+        "http://0177.0.0.1/",
+        "http://0/",
+        "http://localhost/",
+        "http://LOCALHOST./",
+        "http://10.0.0.1/",
+        "http://192.168.1.1/",
+        "http://172.16.0.1/",
+        "http://100.64.0.1/",
+        "http://169.254.169.254/latest/meta-data/",
+        "http://224.0.0.1/",
+        "http://[::1]/",
+        "http://[::]/",
+        "http://[fe80::1]/",
+        "http://[fc00::1]/",
+        "http://[::ffff:127.0.0.1]/",
+        "http://[64:ff9b::7f00:1]/",
+        "http://[2002:7f00:1::]/",
+        "http://user:password@93.184.216.34/",
+        "http://93.184.216.34:22/",
+        "http://93.184.216.34:6379/",
+        "http://a\nb/",
+        "http://[",
+        "http://" + "a" * 300 + "/",
+    ],
+)
+async def test_what_is_not_a_public_page_is_refused(url: str) -> None:
+    result = await read(url, FetchPolicy(seconds=5))
+    assert result.error is ErrorClass.TOOL_ERROR
+    assert "refused" in result.output or "is not known" in result.output
+    assert "\n" not in result.output
+
+
+@pytest.mark.parametrize("target", ["http://127.0.0.1:{other}/", "http://2130706433/", "file:///etc/passwd"])
+async def test_a_redirect_is_checked_like_a_first_address(
+    httpserver: HTTPServer, policy: FetchPolicy, target: str
+) -> None:
+    location = target.format(other=httpserver.port + 1)
+    httpserver.expect_request("/").respond_with_data("", 302, {"Location": location})
+    result = await read(httpserver.url_for("/"), policy)
+    assert result.error is ErrorClass.TOOL_ERROR
+    assert "refused" in result.output
+
+
+async def test_an_allowance_is_for_one_port_only(httpserver: HTTPServer, policy: FetchPolicy) -> None:
+    with pytest.raises(Refused, match="port"):
+        await fetch(f"http://{httpserver.host}:{httpserver.port + 1}/", policy)
+
+
+async def test_every_address_of_a_name_must_be_public(
+    httpserver: HTTPServer, policy: FetchPolicy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def resolve(host: str, port: int) -> list[str]:
+        return ["93.184.216.34", "127.0.0.1"]
+
+    monkeypatch.setattr("agentflow.tools.safe_http._resolve", resolve)
+    with pytest.raises(Refused, match=r"two\.example is not a public address"):
+        await fetch("http://two.example/", policy)
+
+
+async def test_the_connection_goes_to_the_address_that_was_checked(
+    httpserver: HTTPServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The name does not resolve at all: only the checked address can have been used."""
+    answers: Iterator[list[str]] = iter([["127.0.0.1"]])
+
+    async def resolve(host: str, port: int) -> list[str]:
+        return next(answers)
+
+    monkeypatch.setattr("agentflow.tools.safe_http._resolve", resolve)
+    monkeypatch.setattr("agentflow.tools.safe_http.is_public", lambda address: True)
+    httpserver.expect_request("/").respond_with_data("pinned", content_type="text/plain")
+    document = await fetch(
+        f"http://name.invalid:{httpserver.port}/", FetchPolicy(ports=frozenset({httpserver.port}), seconds=5)
+    )
+    assert document.body == b"pinned"
+    assert httpserver.log[0][0].headers["Host"] == f"name.invalid:{httpserver.port}"
+
+
+def test_public_addresses_are_public() -> None:
+    assert all(is_public(address) for address in ("93.184.216.34", "8.8.8.8", "2606:2800:220:1::1", "::ffff:8.8.8.8"))
+
+
+@pytest.mark.parametrize(
+    ("status", "headers", "message"),
+    [
+        (403, {}, "answered with HTTP 403"),
+        (429, {"Retry-After": "60"}, "answered with HTTP 429"),
+        (500, {}, "answered with HTTP 500"),
+        (200, {"Content-Type": "application/pdf"}, "refused: content of type application/pdf"),
+        (200, {"Content-Type": "image/svg+xml"}, "refused: content of type image/svg+xml"),
+        (200, {"Content-Type": "text/html", "Content-Encoding": "gzip"}, "refused: a compressed answer"),
+        (302, {"Location": "/"}, "more than 5 redirects"),
+    ],
+)
+async def test_a_failed_fetch_is_one_line(
+    httpserver: HTTPServer, policy: FetchPolicy, status: int, headers: dict[str, str], message: str
+) -> None:
+    httpserver.expect_request("/").respond_with_data("body", status, headers)
+    result = await read(httpserver.url_for("/"), policy)
+    assert result.error is ErrorClass.TOOL_ERROR
+    assert message in result.output
+
+
+async def test_a_large_page_is_cut(httpserver: HTTPServer, policy: FetchPolicy) -> None:
+    httpserver.expect_request("/").respond_with_data("x" * 5_000_000, content_type="text/plain")
+    document = await fetch(httpserver.url_for("/"), policy)
+    assert len(document.body) == policy.max_bytes
+
+
+async def test_a_server_that_hangs_is_a_timeout(httpserver: HTTPServer, policy: FetchPolicy) -> None:
+    def hang(request: Request) -> Response:
+        time.sleep(1)
+        return Response("late")
+
+    httpserver.expect_request("/").respond_with_handler(hang)
+    result = await read(httpserver.url_for("/"), FetchPolicy(allowed=policy.allowed, seconds=0.3))
+    assert (result.error, result.output) == (ErrorClass.TIMEOUT, "the page did not arrive in 0.3 seconds")
+
+
+async def test_a_server_that_drips_is_a_timeout() -> None:
+    ended = asyncio.Event()
+
+    async def drip(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(b"HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nContent-Length: 100000\r\n\r\n")
+        try:
+            while True:
+                writer.write(b".")
+                await writer.drain()
+                await asyncio.sleep(0.02)
+        except ConnectionError:
+            writer.close()
+            ended.set()
+
+    server = await asyncio.start_server(drip, "127.0.0.1", 0)
+    port = server.sockets[0].getsockname()[1]
+    async with server:
+        start = time.monotonic()
+        result = await read(
+            f"http://127.0.0.1:{port}/", FetchPolicy(allowed=frozenset({("127.0.0.1", port)}), seconds=0.4)
+        )
+        seconds = time.monotonic() - start
+        await asyncio.wait_for(ended.wait(), 10)  # the guard has hung up
+    assert result.error is ErrorClass.TIMEOUT
+    assert seconds < 5
+
+
+async def test_a_refused_connection_is_named() -> None:
+    result = await read("http://127.0.0.1:9/", FetchPolicy(allowed=frozenset({("127.0.0.1", 9)})))
+    assert "could not be fetched (ConnectError" in result.output
+
+
+# Splitting and ranking.
+
+
+TEXTS = st.lists(
+    st.tuples(st.sampled_from(["w", "word ", "A sentence. ", "\n", "\n\n", "! "]), st.integers(0, 1500)), max_size=6
+).map(lambda parts: "".join(part * times for part, times in parts))
+
+
+@given(TEXTS)
+@settings(max_examples=50, deadline=None)
+def test_chunks_are_bounded_and_lose_no_word(text: str) -> None:
+    chunks = split(text)
+    assert all(0 < len(chunk) <= CHUNK for chunk in chunks)
+    assert "".join("".join(chunks).split()) == "".join(text.split())
+
+
+@pytest.mark.parametrize("query", ["topic7", "tell me about TOPIC7, please"])
+def test_the_best_chunk_is_among_the_ranked(query: str) -> None:
+    assert any("topic7" in chunk for chunk in rank(query, split("\n\n".join(PARAGRAPHS)), 2))
+
+
+@pytest.mark.parametrize("query", ["", "the", "zzz", "\ud800"])
+def test_a_query_that_fits_nothing_still_ranks(query: str) -> None:
+    assert len(rank(query, PARAGRAPHS, 3)) == 3
+    assert len(rank(query, ["the", "a", "of", "."], 3)) == 3

@@ -1,0 +1,210 @@
+import asyncio
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pytest_httpserver import HTTPServer
+from werkzeug import Request, Response
+
+from agentflow import __version__
+from agentflow.tools.corpus import Corpus, Passage
+from agentflow.tools.encyclopedia import Page, missing
+from agentflow.tools.mediawiki import MediaWiki
+from agentflow.tools.result import ErrorClass, ToolResult
+from agentflow.tools.run import run_tool
+from agentflow.tools.wikipedia_search import _first_sentence, wikipedia_search
+
+PASSAGES = [
+    Passage("Velmora", "Velmora is a city in Tarn. It has 41,000 people.\nIt lies by the sea."),
+    Passage("Velmora Press", "Velmora Press is a publisher of books."),
+    Passage("Ilka Dorn", "Ilka Dorn, b. 1950, is a painter. She lives in Velmora."),
+    Passage("Tarn", "Tarn is a country."),
+]
+
+
+async def look_up(query: Any, source: Any) -> ToolResult:
+    return await run_tool(wikipedia_search(source), {"query": query}, 30)
+
+
+@pytest.fixture
+def corpus(tmp_path: Path) -> str:
+    Corpus.build(tmp_path / "corpus.db", PASSAGES)
+    return str(tmp_path / "corpus.db")
+
+
+async def test_a_page_of_that_title_comes_in_full(corpus: str) -> None:
+    result = await look_up(" velmora ", corpus)
+    expected = "Velmora: Velmora is a city in Tarn. It has 41,000 people.\nIt lies by the sea."
+    assert (result.error, result.output) == (None, expected)
+
+
+async def test_else_the_closest_pages_come_one_line_each(corpus: str) -> None:
+    result = await look_up("the painter of Velmora", corpus)
+    lines = result.output.splitlines()
+    assert lines[0] == 'No page is titled "the painter of Velmora". Closest pages:'
+    assert sorted(lines[1:]) == [
+        "- Ilka Dorn: Ilka Dorn, b. 1950, is a painter.",
+        "- Velmora Press: Velmora Press is a publisher of books.",
+        "- Velmora: Velmora is a city in Tarn.",
+    ]
+
+
+@pytest.mark.parametrize("query", ["Quux", "", '"', "\ud800"])
+async def test_no_hit_is_an_empty_result(corpus: str, query: str) -> None:
+    result = await look_up(query, corpus)
+    assert result.error is ErrorClass.EMPTY_RESULT
+    assert result.output == f'no page matches "{query}"'.replace("\ud800", "?")
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("No end", "No end"),
+        ("J. R. Brown is a writer. He writes.", "J. R. Brown is a writer."),
+        ("A first sentence\nover two lines. And more.", "A first sentence over two lines."),
+        ("It was 3.5 metres in those days! Yes.", "It was 3.5 metres in those days!"),
+        ("word " * 100, ("word " * 48)[:239] + "…"),
+    ],
+)
+def test_the_first_sentence_is_one_line(text: str, sentence: str) -> None:
+    assert _first_sentence(Page("T", text)) == sentence
+
+
+async def test_many_look_ups_share_a_corpus(corpus: str) -> None:
+    results = await asyncio.gather(*(look_up("Tarn", corpus) for _ in range(50)))
+    assert {result.output for result in results} == {"Tarn: Tarn is a country."}
+
+
+async def test_a_missing_corpus_says_what_to_do(tmp_path: Path) -> None:
+    result = await look_up("x", str(tmp_path / "none.db"))
+    assert result.error is ErrorClass.TOOL_ERROR
+    assert "none.db; build one with Corpus.build" in result.output
+
+
+async def test_an_installed_package_provides_a_corpus_by_name(
+    tmp_path: Path, corpus: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "velmora_provider.py").write_text(f"def index_path():\n    return {corpus!r}\n")
+    info = tmp_path / "velmora_provider-1.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: velmora-provider\nVersion: 1\n")
+    (info / "entry_points.txt").write_text("[agentflow.corpora]\nvelmora = velmora_provider:index_path\n")
+    assert "there is no corpus 'velmora'" in (missing("velmora") or "")
+    monkeypatch.syspath_prepend(tmp_path)
+    assert missing("velmora") is None
+    assert (await look_up("Tarn", "velmora")).output == "Tarn: Tarn is a country."
+
+
+# The live encyclopedia, against a server on this machine.
+
+
+def page(title: str, extract: str = "", index: int = 1, **more: Any) -> dict[str, Any]:
+    return {"pageid": index, "ns": 0, "title": title, "index": index, "extract": extract, **more}
+
+
+def reply(*pages: dict[str, Any], **more: Any) -> dict[str, Any]:
+    return {"batchcomplete": True, "query": {"pages": list(pages), **more}} if pages else {"batchcomplete": True}
+
+
+@pytest.fixture
+def live(httpserver: HTTPServer, monkeypatch: pytest.MonkeyPatch) -> MediaWiki:
+    for name in ("HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy"):
+        monkeypatch.delenv(name, raising=False)
+    return MediaWiki(httpserver.url_for("/w/api.php"), seconds=0.5)
+
+
+async def test_live_one_request_finds_the_exact_page(httpserver: HTTPServer, live: MediaWiki) -> None:
+    pages = reply(page("Turing test", "A test.", 1), page("Alan Turing", "A mathematician.\nBorn in 1912.", 2))
+    httpserver.expect_request("/w/api.php").respond_with_json(pages)
+    assert (await look_up("alan  turing", live)).output == "Alan Turing: A mathematician.\nBorn in 1912."
+    ((request, _),) = httpserver.log
+    assert f"agentflow-langgraph/{__version__}" in request.headers["User-Agent"]
+    assert request.args["gsrsearch"] == "alan turing"
+    assert (request.args["generator"], request.args["maxlag"], request.args["exintro"]) == ("search", "5", "1")
+
+
+async def test_live_closest_pages_come_in_the_order_of_the_search(httpserver: HTTPServer, live: MediaWiki) -> None:
+    pages = [page(f"P{n}", f"Page number {n} is about something. More.", n) for n in (3, 1, 4, 2)]
+    httpserver.expect_request("/w/api.php").respond_with_json(reply(*pages))
+    lines = (await look_up("P", live)).output.splitlines()
+    assert lines == ['No page is titled "P". Closest pages:'] + [
+        f"- P{n}: Page number {n} is about something." for n in (1, 2, 3)
+    ]
+
+
+async def test_live_a_redirects_title_counts(httpserver: HTTPServer, live: MediaWiki) -> None:
+    pages = reply(page("John F. Kennedy", "A president."), redirects=[{"from": "JFK", "to": "John F. Kennedy"}])
+    httpserver.expect_request("/w/api.php").respond_with_json(pages)
+    assert (await look_up("jfk", live)).output == "John F. Kennedy: A president."
+
+
+async def test_live_an_ambiguous_page_is_flagged(httpserver: HTTPServer, live: MediaWiki) -> None:
+    ambiguous = {"pageprops": {"disambiguation": ""}}
+    pages = reply(page("Mercury", "Mercury may refer to:", 1, **ambiguous), page("Mercury (planet)", "A planet.", 2))
+    httpserver.expect_request("/w/api.php").respond_with_json(pages)
+    assert (await look_up("Mercury", live)).output.splitlines() == [
+        '"Mercury" names several pages. Closest pages:',
+        "- Mercury (planet): A planet.",
+    ]
+    assert "- Mercury: (several meanings)" in (await look_up("mercury thing", live)).output
+
+
+async def test_live_no_hit_is_an_empty_result(httpserver: HTTPServer, live: MediaWiki) -> None:
+    httpserver.expect_request("/w/api.php").respond_with_json(reply())
+    result = await look_up("qqq", live)
+    assert (result.error, result.output) == (ErrorClass.EMPTY_RESULT, 'no page matches "qqq"')
+
+
+@pytest.mark.parametrize(
+    ("response", "message"),
+    [
+        (Response("<html>no", 403), "answered with HTTP 403"),
+        (Response("oops", 500), "answered with HTTP 500"),
+        (Response("<html>not JSON</html>", 200), "did not answer with JSON"),
+        (Response('["a"]', 200), "did not answer with a JSON object"),
+        (Response('{"error": {"code": "badvalue", "info": "bad"}}', 200), "refused the request"),
+        (Response("slow down", 429, {"Retry-After": "120"}), "asks to wait 120 seconds"),
+    ],
+)
+async def test_live_a_failure_is_one_line_and_is_not_retried(
+    httpserver: HTTPServer, live: MediaWiki, response: Response, message: str
+) -> None:
+    httpserver.expect_request("/w/api.php").respond_with_response(response)
+    result = await look_up("x", live)
+    assert result.error is ErrorClass.TOOL_ERROR
+    assert message in result.output
+    assert len(httpserver.log) == 1
+
+
+@pytest.mark.parametrize(
+    "busy",
+    [Response("wait", 429, {"Retry-After": "0"}), Response('{"error": {"code": "maxlag"}}', 200, {"Retry-After": "0"})],
+)
+async def test_live_a_busy_server_is_asked_again(httpserver: HTTPServer, live: MediaWiki, busy: Response) -> None:
+    httpserver.expect_ordered_request("/w/api.php").respond_with_response(busy)
+    httpserver.expect_ordered_request("/w/api.php").respond_with_json(reply(page("X", "Found.")))
+    assert (await look_up("X", live)).output == "X: Found."
+
+
+async def test_live_a_server_that_stays_busy_is_given_up(httpserver: HTTPServer, live: MediaWiki) -> None:
+    httpserver.expect_request("/w/api.php").respond_with_data("wait", 503, {"Retry-After": "0"})
+    assert "is busy" in (await look_up("X", live)).output
+    assert len(httpserver.log) == 3
+
+
+async def test_live_a_server_that_hangs_is_a_timeout(httpserver: HTTPServer, live: MediaWiki) -> None:
+    def hang(request: Request) -> Response:
+        time.sleep(1)
+        return Response("{}")
+
+    httpserver.expect_request("/w/api.php").respond_with_handler(hang)
+    result = await look_up("X", live)
+    assert (result.error, result.output) == (ErrorClass.TIMEOUT, f"{httpserver.host} did not answer in time")
+
+
+async def test_live_a_refused_connection_says_what_to_do() -> None:
+    result = await look_up("X", MediaWiki("http://127.0.0.1:9/w/api.php"))
+    assert result.error is ErrorClass.TOOL_ERROR
+    assert "could not be reached (ConnectError)" in result.output
+    assert "local index" in result.output

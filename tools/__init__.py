@@ -1,0 +1,1 @@
+"""The tools: LangChain `BaseTool`s with a card for the planner, and the catalogue that lists them."""

@@ -1,0 +1,47 @@
+"""base_generator: the model answers from the words of the request alone."""
+
+from collections.abc import Awaitable, Callable
+
+from langchain_core.tools import BaseTool, StructuredTool
+from pydantic import BaseModel, Field
+
+from agentflow.tools.result import ErrorClass, ToolFailure
+
+Ask = Callable[[str], Awaitable[str]]
+"""Prompt in, text out: the model behind the tools that need one. Raises ToolFailure(MODEL_ERROR) if it cannot."""
+
+CARD = {
+    "description": "Answers from the words of the request alone, without looking anything up or running code. "
+    "Good for reading a fact out of a given text, rewording, and simple reasoning.",
+    "limits": "Knows no fresh or rare facts and guesses when it does not know; unreliable at arithmetic.",
+    "examples": [{"query": "Text: The code is 7. What is the code?"}],
+}
+
+
+class Arguments(BaseModel):
+    """Arguments of base_generator."""
+
+    query: str = Field(description="What to answer, with all the text it needs.")
+
+
+def prompt(query: str) -> str:
+    """The prompt, to the letter the one that the embedded model was trained on."""
+    return "Answer the request below directly and briefly. Give only the answer.\n\nRequest: " + query
+
+
+def base_generator(ask: Ask) -> BaseTool:
+    """The tool, answering by `ask`."""
+
+    async def run(query: str) -> str:
+        answer = (await ask(prompt(query))).strip()
+        if not answer:
+            raise ToolFailure(ErrorClass.EMPTY_RESULT, "the model gave no answer")
+        return answer
+
+    return StructuredTool.from_function(
+        coroutine=run,
+        name="base_generator",
+        description=str(CARD["description"]),
+        args_schema=Arguments,
+        metadata={"agentflow": CARD},
+    )

@@ -1,0 +1,68 @@
+"""What a tool call comes back as: data, whether it worked or not (DESIGN decision 7: failure is data)."""
+
+from enum import StrEnum
+from typing import Literal
+
+from pydantic import BaseModel, Field
+
+
+class ErrorClass(StrEnum):
+    """Why a turn failed. The classes are disjoint: each failed turn has exactly one."""
+
+    BAD_PLAN = "bad_plan"
+    """The planner's text named no step that could be read."""
+    UNKNOWN_TOOL = "unknown_tool"
+    """The planner named a tool that is not enabled, or several."""
+    BAD_ARGUMENTS = "bad_arguments"
+    """The executor's arguments could not be read or do not fit the tool's schema."""
+    TOOL_ERROR = "tool_error"
+    """The tool ran and failed, or raised."""
+    TIMEOUT = "timeout"
+    """The tool, or the run's time budget, ran out."""
+    EMPTY_RESULT = "empty_result"
+    """The tool ran and had nothing to say."""
+    MODEL_ERROR = "model_error"
+    """A model that the tool depends on could not be reached or refused."""
+    REFUSED = "refused"
+    """A person refused the call."""
+
+
+class ToolResult(BaseModel):
+    """The outcome of one tool call, as memory keeps it and as the planner reads it."""
+
+    status: Literal["ok", "error"]
+    output: str
+    """What the tool said; for an error, one line that says what went wrong."""
+    error: ErrorClass | None = None
+    """Set exactly when `status` is "error"."""
+    seconds: float = Field(default=0.0, ge=0)
+
+    def describe(self) -> str:
+        """The result as prompts show it."""
+        return f"Result: {self.output}" if self.error is None else f"Failed ({self.error}): {self.output}"
+
+    def shortened(self, tokens: int) -> "ToolResult":
+        """The result with its output cut to about `tokens` (four characters each): head and tail around a mark.
+
+        Results are cut once, when memory is written, so that later prompts repeat them unchanged.
+        """
+        limit = max(80, 4 * tokens)
+        if len(self.output) <= limit:
+            return self
+        tail = limit // 3
+        cut = len(self.output) - limit
+        output = f"{self.output[: limit - tail]} [... {cut} characters cut ...] {self.output[-tail:]}"
+        return self.model_copy(update={"output": output})
+
+    @classmethod
+    def failed(cls, error: ErrorClass, output: str, seconds: float = 0.0) -> "ToolResult":
+        """A failure of class `error`; `output` is one line that says what went wrong."""
+        return cls(status="error", error=error, output=output, seconds=seconds)
+
+
+class ToolFailure(Exception):
+    """Raised by a tool for a failure it can name; becomes a `ToolResult` of that class, never a traceback."""
+
+    def __init__(self, error: ErrorClass, message: str) -> None:
+        super().__init__(message)
+        self.error = error

@@ -1,0 +1,123 @@
+"""Runs one tool call and says how it went, as data (DESIGN decision 7).
+
+Whatever a tool does - ours, a LangChain integration's, an MCP server's - comes back as one `ToolResult`. Arguments are
+checked here and not only inside the tool, so that what the model got wrong (BAD_ARGUMENTS) is told apart from a tool
+that broke (TOOL_ERROR), even where both are a pydantic ValidationError.
+"""
+
+import asyncio
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any
+from uuid import uuid4
+
+from langchain_core.messages import ToolMessage
+from langchain_core.runnables import RunnableConfig
+from langchain_core.tools import BaseTool
+from langchain_core.utils.function_calling import convert_to_openai_tool
+from langgraph.errors import GraphBubbleUp
+from pydantic import BaseModel, ValidationError
+
+from agentflow.tools.result import ErrorClass, ToolFailure, ToolResult
+
+MAX_MESSAGE = 500
+"""Characters of an error message: it goes into every later prompt of the run."""
+
+_JSON_TYPES: dict[str, tuple[type, ...]] = {
+    "string": (str,),
+    "integer": (int,),
+    "number": (int, float),
+    "boolean": (bool,),
+    "array": (list,),
+    "object": (dict,),
+}
+
+
+async def run_tool(
+    tool: BaseTool,
+    arguments: dict[str, Any],
+    timeout: float,  # noqa: ASYNC109 - the caller's budget becomes a result here, not an exception
+    config: RunnableConfig | None = None,
+) -> ToolResult:
+    """The result of calling `tool` with `arguments`, within `timeout` seconds.
+
+    Nothing but cancellation of the caller and LangGraph's own control flow (a tool that asks a person by `interrupt`)
+    is raised: a failure is a result with its error class and one line of text.
+    """
+    start = time.perf_counter()
+
+    def failed(error: ErrorClass, message: str) -> ToolResult:
+        return ToolResult.failed(error, _one_line(message), time.perf_counter() - start)
+
+    try:
+        if problem := _problem(tool, arguments):
+            return failed(ErrorClass.BAD_ARGUMENTS, problem)
+        async with asyncio.timeout(timeout):
+            # The whole call, not only its arguments: only then does LangChain report errors that a tool handled itself,
+            # and an argument that is called "type" cannot pass for a call.
+            call = {"type": "tool_call", "id": uuid4().hex, "name": tool.name, "args": dict(arguments)}
+            reply = await tool.ainvoke(call, config)
+    except GraphBubbleUp:
+        raise
+    except ToolFailure as failure:
+        return failed(failure.error, str(failure))
+    except TimeoutError:
+        return failed(ErrorClass.TIMEOUT, f"{tool.name} did not finish in {timeout:g} seconds")
+    except Exception as error:  # the boundary to foreign code, which may raise anything
+        return failed(ErrorClass.TOOL_ERROR, f"{type(error).__name__}: {error}")
+    text = _text(reply)
+    if isinstance(reply, ToolMessage) and reply.status == "error":
+        return failed(ErrorClass.TOOL_ERROR, text)
+    if text in ("", "null"):  # LangChain writes a returned None as JSON
+        return failed(ErrorClass.EMPTY_RESULT, f"{tool.name} returned nothing")
+    return ToolResult(status="ok", output=text, seconds=time.perf_counter() - start)
+
+
+def _problem(tool: BaseTool, arguments: object) -> str | None:
+    """What is wrong with the arguments, naming the field; None if nothing is."""
+    if not isinstance(arguments, dict):
+        return f"the arguments of {tool.name} must be an object, not {type(arguments).__name__}"
+    schema = tool.tool_call_schema
+    if isinstance(schema, type) and issubclass(schema, BaseModel):
+        try:
+            schema.model_validate(arguments)
+        except ValidationError as error:
+            first = error.errors(include_url=False, include_context=False, include_input=False)[0]
+            field = ".".join(str(part) for part in first["loc"]) or "arguments"
+            return f"{field}: {first['msg']}"
+        return None
+    return _json_schema_problem(convert_to_openai_tool(tool)["function"].get("parameters", {}), arguments)
+
+
+def _json_schema_problem(schema: Mapping[str, Any], arguments: dict[str, Any]) -> str | None:
+    """Of a plain JSON schema, as MCP tools have it: required fields and top-level types; the server checks the rest."""
+    for name in schema.get("required", []):
+        if name not in arguments:
+            return f"{name}: Field required"
+    for name, value in arguments.items():
+        expected = schema.get("properties", {}).get(name, {}).get("type")
+        types = _JSON_TYPES.get(expected) if isinstance(expected, str) else None
+        is_bool_as_number = isinstance(value, bool) and expected in ("integer", "number")
+        if types and (not isinstance(value, types) or is_bool_as_number):
+            return f"{name}: Input should be of type {expected}"
+    return None
+
+
+def _text(reply: object) -> str:
+    """What a tool said, as text: content blocks are joined, and those that are not text are named."""
+    content = reply.content if isinstance(reply, ToolMessage) else reply
+    if isinstance(content, Sequence) and not isinstance(content, str | bytes):
+        content = "\n".join(_block_text(block) for block in content)
+    # A lone surrogate cannot be written to a file or sent to a model.
+    return str(content).strip().encode("utf-8", "replace").decode("utf-8")
+
+
+def _block_text(block: object) -> str:
+    if isinstance(block, Mapping):
+        return str(block["text"]) if "text" in block else f"[{block.get('type', 'content')}]"
+    return str(block)
+
+
+def _one_line(message: str) -> str:
+    line = " ".join(message.encode("utf-8", "replace").decode("utf-8").split())
+    return line if len(line) <= MAX_MESSAGE else line[: MAX_MESSAGE - 1] + "…"

@@ -1,0 +1,172 @@
+"""Fetches a page whose address a model wrote, without giving it a way into the machine or its network.
+
+A host name is resolved here, every address it has must be public, and the connection goes to an address that was
+checked, so that a name cannot resolve differently a moment later (DNS rebinding). The transport does this for each
+request, so for each redirect too. Nothing is decompressed: a small body cannot become a large one.
+"""
+
+import asyncio
+import ipaddress
+import re
+import socket
+from dataclasses import dataclass
+
+import httpx
+
+from agentflow import __version__
+from agentflow.tools.result import ErrorClass, ToolFailure
+
+USER_AGENT = f"agentflow-langgraph/{__version__} (web_search) httpx/{httpx.__version__}"
+MAX_REDIRECTS = 5
+_READABLE = re.compile(r"text/(html|plain|markdown|xml|csv)|application/(xhtml\+xml|xml|json|ld\+json)")
+_NAT64 = ipaddress.ip_network("64:ff9b::/32")
+_IPV4_COMPATIBLE = ipaddress.ip_network("::/96")
+
+Origin = tuple[str, int]
+"""Host in lower case, and port."""
+
+
+@dataclass(frozen=True)
+class FetchPolicy:
+    """What may be fetched, and how much of it."""
+
+    ports: frozenset[int] = frozenset({80, 443, 8080, 8443})
+    allowed: frozenset[Origin] = frozenset()
+    """Exactly these are fetched without a look at their address and port: an intranet's wiki, a test's server."""
+    max_bytes: int = 3 << 20
+    seconds: float = 15.0
+
+
+@dataclass(frozen=True)
+class Document:
+    """What was fetched."""
+
+    url: str
+    """The address after redirects."""
+    content_type: str
+    body: bytes
+    """At most the policy's bytes; what is beyond is left out."""
+
+
+class Refused(ToolFailure):
+    """The policy forbids this address or this content."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(ErrorClass.TOOL_ERROR, f"refused: {message}")
+
+
+async def fetch(url: str, policy: FetchPolicy) -> Document:
+    """The document at `url`. Raises Refused, or ToolFailure with a line that says what went wrong."""
+    try:
+        async with asyncio.timeout(policy.seconds), _client(policy) as client, client.stream("GET", url) as response:
+            if response.status_code != 200:
+                raise _failure(f"{response.url.host} answered with HTTP {response.status_code}")
+            content_type = response.headers.get("content-type", "text/html").partition(";")[0].strip().lower()
+            if not _READABLE.fullmatch(content_type):
+                raise Refused(f"content of type {content_type}; only text can be read")
+            if response.headers.get("content-encoding", "identity") != "identity":
+                raise Refused("a compressed answer to a request for a plain one")
+            return Document(str(response.url), content_type, await _body(response, policy.max_bytes))
+    except (TimeoutError, httpx.TimeoutException) as error:
+        raise ToolFailure(ErrorClass.TIMEOUT, f"the page did not arrive in {policy.seconds:g} seconds") from error
+    except httpx.TooManyRedirects as error:
+        raise _failure(f"more than {MAX_REDIRECTS} redirects") from error
+    except (httpx.InvalidURL, httpx.UnsupportedProtocol) as error:
+        raise Refused(f"not a web address: {error}") from error
+    except httpx.HTTPError as error:
+        raise _failure(f"the page could not be fetched ({type(error).__name__}: {error})") from error
+
+
+def _client(policy: FetchPolicy) -> httpx.AsyncClient:
+    headers = {"User-Agent": USER_AGENT, "Accept": "text/html, text/*;q=0.8", "Accept-Encoding": "identity"}
+    return httpx.AsyncClient(
+        transport=GuardedTransport(policy),
+        headers=headers,
+        timeout=policy.seconds,
+        follow_redirects=True,
+        max_redirects=MAX_REDIRECTS,
+        trust_env=False,
+    )
+
+
+async def _body(response: httpx.Response, limit: int) -> bytes:
+    body = bytearray()
+    async for chunk in response.aiter_raw(1 << 16):
+        body += chunk
+        if len(body) >= limit:
+            break
+    return bytes(body[:limit])
+
+
+class GuardedTransport(httpx.AsyncBaseTransport):
+    """Sends a request only to addresses that the policy permits."""
+
+    def __init__(self, policy: FetchPolicy) -> None:
+        self._policy = policy
+        # Connections are not reused: two names may share an address, but must not share a TLS session.
+        self._inner = httpx.AsyncHTTPTransport(limits=httpx.Limits(max_keepalive_connections=0))
+
+    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+        """Raises Refused, or httpx.ConnectError if no address takes the connection."""
+        url = request.url
+        if url.scheme not in ("http", "https"):
+            raise Refused(f"the scheme of {url.scheme}:")
+        host, port = url.host.rstrip(".").lower(), url.port or (443 if url.scheme == "https" else 80)
+        if not host or url.userinfo:
+            raise Refused("an address without a host, or with a user name in it")
+        if (host, port) in self._policy.allowed:
+            return await self._inner.handle_async_request(request)
+        if port not in self._policy.ports:
+            raise Refused(f"port {port}")
+        addresses = await _resolve(host, port)
+        if not all(is_public(address) for address in addresses):
+            raise Refused(f"{host} is not a public address")
+        return await self._send(request, host, addresses)
+
+    async def _send(self, request: httpx.Request, host: str, addresses: list[str]) -> httpx.Response:
+        """The answer of the first address that takes the connection. Host header and TLS name stay the host's."""
+        for address in addresses:
+            pinned = httpx.Request(
+                request.method,
+                request.url.copy_with(host=address),
+                headers=request.headers,
+                stream=request.stream,
+                extensions={**request.extensions, "sni_hostname": host},
+            )
+            try:
+                return await self._inner.handle_async_request(pinned)
+            except httpx.ConnectError as error:
+                refusal = error
+        raise refusal
+
+    async def aclose(self) -> None:
+        """Closes the connections."""
+        await self._inner.aclose()
+
+
+async def _resolve(host: str, port: int) -> list[str]:
+    """The addresses of `host`; at least one. Numbers in any notation resolve too, and so are checked like names."""
+    loop = asyncio.get_running_loop()
+    try:
+        found = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    except (OSError, UnicodeError) as error:
+        raise _failure(f"the host {host} is not known") from error
+    return list(dict.fromkeys(str(entry[4][0]) for entry in found))
+
+
+def is_public(address: str) -> bool:
+    """Whether an IP address is one of the public internet, looking through IPv4 addresses inside IPv6 ones."""
+    ip = ipaddress.ip_address(address.partition("%")[0])
+    if isinstance(ip, ipaddress.IPv6Address):
+        inner = ip.ipv4_mapped or ip.sixtofour
+        if inner is None and (ip in _NAT64 or ip in _IPV4_COMPATIBLE):
+            inner = ipaddress.IPv4Address(ip.packed[-4:])
+        if inner is not None:
+            return is_public(str(inner))
+        if ip.teredo:
+            return False
+    return ip.is_global and not (ip.is_multicast or ip.is_reserved or ip.is_link_local)
+
+
+def _failure(message: str) -> ToolFailure:
+    return ToolFailure(ErrorClass.TOOL_ERROR, message)
