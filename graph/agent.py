@@ -1,0 +1,100 @@
+"""The agent: analyst, then rounds of planner, executor and verifier, then the generator.
+
+One conditional edge, on the verifier's signal, decides between another round and the answer.
+"""
+
+import asyncio
+import threading
+from collections.abc import Awaitable, Callable, Sequence
+from functools import lru_cache
+from typing import Any, Literal
+
+from langchain_core.runnables import RunnableLambda
+from langchain_core.tools import BaseTool
+from langgraph.graph import END, START, StateGraph
+from langgraph.graph.state import CompiledStateGraph
+from langgraph.runtime import Runtime, get_runtime
+from langgraph.store.base import BaseStore
+from langgraph.types import Checkpointer
+
+from agentflow.graph.context import Context
+from agentflow.graph.state import InputState, State
+from agentflow.graph.toolbox import Toolbox
+from agentflow.nodes.analyst import Analyst
+from agentflow.nodes.executor import Executor
+from agentflow.nodes.generator import Generator
+from agentflow.nodes.planner import Planner
+from agentflow.nodes.verifier import Verifier
+
+Agent = CompiledStateGraph[State, Context, InputState, State]
+
+RECURSION_LIMIT = 450
+"""Node runs of one question: more than 100 turns of four take, so that turns and time are what stops a run."""
+
+
+def build_graph(
+    tools: Sequence[BaseTool] = (), *, checkpointer: Checkpointer = None, store: BaseStore | None = None
+) -> Agent:
+    """The compiled agent.
+
+    Args:
+        tools: LangChain tools of your own; the planner may choose them beside those that `Context.tools` names.
+        checkpointer: Keeps threads; needed for approval of tools.
+        store: A LangGraph store, passed on to the nodes.
+    """
+    toolbox = Toolbox(tools)
+    builder = StateGraph(State, context_schema=Context, input_schema=InputState)
+    builder.add_node("analyst", _sync_and_async(Analyst(toolbox)), input_schema=InputState)
+    builder.add_node("planner", _sync_and_async(Planner(toolbox)))
+    builder.add_node("executor", _sync_and_async(Executor(toolbox)))
+    builder.add_node("verifier", _sync_and_async(Verifier()))
+    builder.add_node("generator", _sync_and_async(Generator()))
+    builder.add_edge(START, "analyst")
+    builder.add_edge("analyst", "planner")
+    builder.add_edge("planner", "executor")
+    builder.add_conditional_edges("executor", after_executor)
+    builder.add_conditional_edges("verifier", after_verifier)
+    builder.add_edge("generator", END)
+    compiled = builder.compile(checkpointer=checkpointer, store=store, name="AgentFlow")
+    return compiled.with_config(recursion_limit=RECURSION_LIMIT)
+
+
+def after_executor(state: State) -> Literal["executor", "verifier"]:
+    """A proposed call comes back to the executor to be approved; a finished one goes on."""
+    return "verifier" if state.proposed is None else "executor"
+
+
+def after_verifier(state: State) -> Literal["planner", "generator"]:
+    """Another round while the run is neither answered nor out of turns or time."""
+    return "planner" if state.status == "running" else "generator"
+
+
+Node = Callable[[Any, Runtime[Context]], Awaitable[dict[str, Any]]]
+
+
+def _sync_and_async(node: Node) -> RunnableLambda[Any, dict[str, Any]]:
+    """The async `node`, callable from `graph.invoke` too: there it runs on one background event loop."""
+
+    async def ainvoke(state: Any) -> dict[str, Any]:
+        return await node(state, get_runtime(Context))
+
+    def invoke(state: Any) -> dict[str, Any]:
+        # The task inherits this thread's contextvars, which carry callbacks, the runtime and interrupts.
+        running = asyncio.run_coroutine_threadsafe(ainvoke(state), _background_loop())
+        try:
+            return running.result()
+        finally:
+            running.cancel()  # Ctrl-C in the caller must not leave the node at work
+
+    return RunnableLambda(invoke, afunc=ainvoke, name=type(node).__name__.lower())
+
+
+@lru_cache(maxsize=1)
+def _background_loop() -> asyncio.AbstractEventLoop:
+    loop = asyncio.new_event_loop()
+    threading.Thread(target=loop.run_forever, name="agentflow", daemon=True).start()
+    return loop
+
+
+graph = build_graph()
+"""The agent as `langgraph.json` serves it: the server brings its own persistence."""

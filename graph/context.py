@@ -1,0 +1,110 @@
+"""What a run may set. LangGraph Studio shows every field with its title, help and range."""
+
+from typing import Any, Literal, get_args
+
+from langgraph.runtime import Runtime
+from pydantic import BaseModel, ConfigDict, Field
+
+Module = Literal["analyst", "planner", "executor", "verifier", "generator", "tools"]
+MODULES: tuple[Module, ...] = get_args(Module)
+"""The places where a run calls a model; "tools" is the model behind the tools that need one."""
+
+DEFAULT_TOOLS = ("base_generator", "python_coder", "wikipedia_search")
+"""Tools that work everywhere without a key; the others are enabled by name."""
+
+
+ATLAS_PLANNERS = ("embedded", "atlas-oracle", "atlas-random")
+"""Model providers that know no encyclopedia but Atlas."""
+
+
+class Sampling(BaseModel):
+    """Sampling parameters of one module. What is set here is what goes over the wire; None leaves it to the server."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    temperature: float | None = Field(default=None, ge=0, le=2)
+    top_p: float | None = Field(default=None, gt=0, le=1)
+    max_tokens: int | None = Field(default=None, ge=1)
+    stop: tuple[str, ...] | None = None
+    seed: int | None = None
+
+
+DETERMINISTIC = Sampling(temperature=0.0, max_tokens=2048)
+
+
+class Context(BaseModel):
+    """Settings of one run; nothing else configures it, neither globals nor the environment."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    model: str = Field(
+        default="embedded",
+        title="Model",
+        description="Model of every module that names none: embedded, or provider:model, or provider:model@base_url "
+        "(openai, vllm, dashscope, together, ollama, openai-compatible).",
+    )
+    models: dict[Module, str] = Field(
+        default_factory=dict,
+        title="Models per module",
+        description="Overrides `model` for single modules, for example "
+        "{'planner': 'vllm:my-planner@http://127.0.0.1:8000/v1'}.",
+    )
+    sampling: dict[Module, Sampling] = Field(
+        default_factory=dict,
+        title="Sampling per module",
+        description="temperature, top_p, max_tokens, stop and seed of single modules. "
+        "Default: temperature 0, 2048 tokens.",
+    )
+    tools: list[str] = Field(
+        default=list(DEFAULT_TOOLS),
+        title="Tools",
+        description="Names of the tools that the planner may choose from.",
+        min_length=1,
+    )
+    corpus: str = Field(
+        default="auto",
+        title="Wikipedia source",
+        description="What wikipedia_search reads: live (the MediaWiki API), atlas (the embedded model's encyclopedia), "
+        "or the path of a local index. auto: atlas when the planner is the embedded model, else live.",
+    )
+    max_turns: int = Field(default=10, ge=1, le=100, title="Turns", description="Most planner turns of one run.")
+    max_seconds: float = Field(
+        default=300.0,
+        gt=0,
+        title="Seconds",
+        description="Time for all turns of one run; a turn under way is cut short. The answer is written after it.",
+    )
+    memory_tokens: int = Field(
+        default=16000,
+        ge=200,
+        title="Memory budget",
+        description="Tokens that tool results may take in memory; each turn gets an equal share, and is cut to it.",
+    )
+    approve_tools: list[str] = Field(
+        default_factory=list,
+        title="Approve tools",
+        description="Tools whose every call waits for a person to approve, edit or refuse it ('*' for all). "
+        "Needs a checkpointer.",
+    )
+
+    @classmethod
+    def of(cls, runtime: Runtime[Any]) -> "Context":
+        """The run's settings; defaults when none were passed or when a parent graph's own context arrives instead."""
+        return runtime.context if isinstance(runtime.context, cls) else cls()
+
+    def model_of(self, module: Module) -> str:
+        """The spec of the module's model."""
+        return self.models.get(module, self.model)
+
+    def sampling_of(self, module: Module) -> Sampling:
+        """The module's own parameters over the deterministic default, field by field."""
+        own = self.sampling.get(module, Sampling()).model_dump(exclude_none=True)
+        return DETERMINISTIC.model_copy(update=own)
+
+    @property
+    def corpus_name(self) -> str:
+        """`corpus` with "auto" resolved."""
+        if self.corpus != "auto":
+            return self.corpus
+        provider = self.model_of("planner").partition(":")[0]
+        return "atlas" if provider in ATLAS_PLANNERS else "live"

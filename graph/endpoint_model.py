@@ -1,0 +1,151 @@
+"""The chat model behind every endpoint: LangChain's `ChatOpenAI`, and what it takes for it to be dependable here.
+
+- *Connections belong to an event loop.* A model is cached and used from several: `graph.ainvoke` runs on the caller's
+  loop, `graph.invoke` on a background one, a test on a new one each time. A connection made on one loop fails on
+  another, so that the HTTP client keeps one pool per loop and closes it when its loop shuts down.
+- *Retries are for what may pass.* The SDK retries rate limits (as `retry-after` says), server errors and connections
+  that break off, twice each. A refused connection, a timeout and an empty account it is not allowed to retry.
+- *What is asked for is on the wire.* ChatOpenAI renames `max_tokens` and drops the temperature of some models by their
+  name alone; here both happen for OpenAI itself only.
+"""
+
+import asyncio
+import logging
+import re
+import threading
+from collections.abc import AsyncGenerator, AsyncIterator
+from functools import lru_cache
+from typing import Any
+
+import httpx
+import openai
+from langchain_core.outputs import ChatGenerationChunk
+from langchain_openai import ChatOpenAI
+from pydantic import PrivateAttr
+
+from agentflow.graph.context import Sampling
+from agentflow.graph.model_errors import StreamCutError, explain, out_of_credit
+from agentflow.graph.model_spec import Endpoint, ModelError
+
+RETRIES = 2
+"""Further tries of a request that may go through later."""
+
+TIMEOUT = httpx.Timeout(300.0, connect=5.0)
+"""Seconds to connect, and between two pieces of a reply; the whole of a run is bounded by `Context.max_seconds`."""
+
+_REASONING = re.compile(r"o\d|gpt-5(?!.*chat)")
+"""OpenAI's models that refuse a request which sets a temperature."""
+
+_log = logging.getLogger(__name__)
+
+_Pool = tuple[httpx.AsyncClient, AsyncGenerator[None, None]]
+
+
+class LoopClient(httpx.AsyncClient):
+    """An HTTP client with one connection pool per event loop; the SDK's policy on what to retry is narrowed here."""
+
+    def __init__(self) -> None:
+        super().__init__(verify=_tls())
+        self._pools: dict[asyncio.AbstractEventLoop, _Pool] = {}
+        self._lock = threading.Lock()
+
+    async def send(self, request: httpx.Request, **options: Any) -> httpx.Response:
+        """Sends on the running loop's pool. Raises what the SDK passes on at once where a retry cannot help."""
+        client = await self._client()
+        try:
+            response = await client.send(request, **options)
+        except httpx.TimeoutException as error:
+            raise openai.APITimeoutError(request=request) from error  # type: ignore[arg-type]
+        except httpx.ConnectError as error:
+            raise openai.APIConnectionError(request=request) from error  # type: ignore[arg-type]
+        if response.status_code == 429 and out_of_credit((await response.aread()).decode(errors="replace")):
+            response.headers["x-should-retry"] = "false"
+        return response
+
+    async def _client(self) -> httpx.AsyncClient:
+        loop = asyncio.get_running_loop()
+        with self._lock:
+            if loop in self._pools:
+                return self._pools[loop][0]
+            for closed in [known for known in self._pools if known.is_closed()]:
+                del self._pools[closed]
+            client = httpx.AsyncClient(verify=_tls())
+            closing = _close_with_loop(client)
+            self._pools[loop] = client, closing
+        await anext(closing)
+        return client
+
+
+async def _close_with_loop(client: httpx.AsyncClient) -> AsyncGenerator[None, None]:
+    """Closes `client` at the end of the loop that starts it: a loop finishes its asynchronous generators last."""
+    try:
+        yield
+    finally:
+        await client.aclose()
+
+
+class EndpointModel(ChatOpenAI):
+    """A model behind an OpenAI-compatible endpoint."""
+
+    _endpoint: Endpoint = PrivateAttr()
+
+    @classmethod
+    def of(cls, endpoint: Endpoint, sampling: Sampling) -> "EndpointModel":
+        """The model at `endpoint`; what `sampling` leaves None is absent from its requests."""
+        model = cls(
+            model=endpoint.model,
+            base_url=endpoint.base_url,
+            api_key=endpoint.key,
+            top_p=sampling.top_p,
+            max_tokens=sampling.max_tokens,
+            stop=list(sampling.stop) if sampling.stop else None,
+            seed=sampling.seed,
+            timeout=TIMEOUT,
+            max_retries=RETRIES,
+            stream_usage=True,
+            stream_chunk_timeout=None,  # TIMEOUT says the same
+            use_responses_api=False,  # it knows neither stop nor seed
+            http_socket_options=(),  # else the synchronous client passes over the environment's proxies
+            http_async_client=_loop_client(),
+        )
+        model._endpoint = endpoint
+        model.temperature = _temperature(endpoint, sampling)  # set late: the constructor drops it for names like gpt-5
+        return model
+
+    async def explain(self, error: Exception) -> ModelError:
+        """What `error`, which a call to this model raised, comes down to."""
+        return await asyncio.to_thread(explain, self._endpoint, error)
+
+    def _get_request_payload(self, *args: Any, **kwargs: Any) -> dict[str, Any]:
+        payload = super()._get_request_payload(*args, **kwargs)
+        if self._endpoint.provider != "openai" and "max_completion_tokens" in payload:
+            # The name that every compatible server knows; OpenAI's newer models know the other one only.
+            payload["max_tokens"] = payload.pop("max_completion_tokens")
+        return payload
+
+    async def _astream(self, *args: Any, **kwargs: Any) -> AsyncIterator[ChatGenerationChunk]:
+        started = finished = False
+        async for chunk in super()._astream(*args, **kwargs):
+            started = True
+            finished = finished or bool((chunk.generation_info or {}).get("finish_reason"))
+            yield chunk
+        if started and not finished:
+            raise StreamCutError("the stream ended before the reply did")
+
+
+def _temperature(endpoint: Endpoint, sampling: Sampling) -> float | None:
+    """The temperature to ask for: our default of 0 is not forced on models that refuse to have one."""
+    if sampling.temperature == 0 and endpoint.provider == "openai" and _REASONING.match(endpoint.model):
+        _log.warning("%s takes no temperature: 0 is left out", endpoint)
+        return None
+    return sampling.temperature
+
+
+@lru_cache(maxsize=1)
+def _loop_client() -> LoopClient:
+    return LoopClient()
+
+
+@lru_cache(maxsize=1)
+def _tls() -> Any:
+    return httpx.create_ssl_context()

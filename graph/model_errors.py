@@ -1,0 +1,106 @@
+"""What went wrong with a model, in one line that ends with the remedy.
+
+An error is either the settings' fault (`configuration`: a key, a name or a URL is wrong, so that every call will fail
+alike) or the moment's (a server that is down, overloaded or talking nonsense). Text that comes from a server is
+shortened and put on one line, and the key never appears in it.
+"""
+
+import httpx
+import openai
+from langchain_core.exceptions import ContextOverflowError
+
+from agentflow.graph.model_list import listed, models_offered
+from agentflow.graph.model_spec import Endpoint, ModelError, one_line
+
+_SETTINGS = frozenset({"model", "temperature", "top_p", "max_tokens", "max_completion_tokens", "stop", "seed"})
+"""Request fields that come from the user's settings."""
+
+
+class StreamCutError(Exception):
+    """A streamed reply ended before the server said that it was finished."""
+
+
+def explain(endpoint: Endpoint, error: Exception) -> ModelError:
+    """`error`, which a call to `endpoint` raised, as a ModelError. Blocks where it asks the endpoint for its models."""
+    message, configuration = _explain(endpoint, error)
+    return ModelError(f"{endpoint}: {endpoint.without_key(message)}", configuration=configuration)
+
+
+def _explain(endpoint: Endpoint, error: Exception) -> tuple[str, bool]:
+    match error:
+        case openai.APIStatusError():
+            return _explain_status(endpoint, error)
+        case openai.APITimeoutError():
+            return "no answer in time; is the server overloaded? Try again, or a smaller or faster model", False
+        case openai.APIConnectionError() if any(isinstance(cause, httpx.ConnectError) for cause in _causes(error)):
+            return f"cannot connect ({_reason(error)}); is the server running, and is the URL right?", False
+        case openai.APIConnectionError() | StreamCutError():
+            return f"the connection broke off ({_reason(error)}); try again, or look at the server's log", False
+        case openai.APIError():
+            said = one_line(endpoint.without_key(error.message))
+            return f"the server failed while replying: {said}; try again", False
+        case _:
+            reason = f"{type(error).__name__}: {one_line(endpoint.without_key(str(error)), 120)}"
+            return f"the reply is no chat completion ({reason}); does the base URL speak the OpenAI protocol?", False
+
+
+def _explain_status(endpoint: Endpoint, error: openai.APIStatusError) -> tuple[str, bool]:
+    said = _said(endpoint, error)
+    match error.status_code:
+        case 401:
+            return f"the API key was not accepted (401); set {endpoint.key_variable} to a valid key", True
+        case 403:
+            return f"access refused (403): {said}; use a key that may use this model, or another model", True
+        case 404:
+            return _explain_not_found(endpoint, said), True
+        case 429 if out_of_credit(error.response.text):
+            return "the account has no credit left (429); top it up, or choose another model", False
+        case 429:
+            return "too many requests (429), also after retries; wait a while, or run fewer at a time", False
+        case 400 | 413 | 422 if isinstance(error, ContextOverflowError):
+            return f"the prompt is too long ({error.status_code}): {said}; lower memory_tokens or max_tokens", False
+        case 400 | 413 | 422:
+            remedy = "check the model's name and sampling settings"
+            return f"request refused ({error.status_code}): {said}; {remedy}", error.param in _SETTINGS
+        case status if 300 <= status < 400:
+            return f"redirected ({status}) to {error.response.headers.get('location', '?')}; use that base URL", True
+        case status:
+            return f"the server failed ({status}): {said}; try again, or look at the server's log", False
+
+
+def _explain_not_found(endpoint: Endpoint, said: str) -> str:
+    try:
+        offered = models_offered(endpoint)
+    except (httpx.HTTPError, ValueError):
+        return f"not found (404): {said}; check the model's name, and the base URL, which usually ends in /v1"
+    if endpoint.model in offered:
+        return f"not found (404): {said}; the endpoint lists the model but does not serve chat completions for it"
+    return f"there is no model '{endpoint.model}' (404); {listed(offered)}"
+
+
+def out_of_credit(body: str) -> bool:
+    """Whether the body of a 429 says that waiting will not help."""
+    return "insufficient_quota" in body
+
+
+def _said(endpoint: Endpoint, error: openai.APIStatusError) -> str:
+    """The server's own words, stripped of the key before they are shortened."""
+    body = error.body
+    message = body.get("message") if isinstance(body, dict) else None
+    return one_line(endpoint.without_key(str(message or error.response.text))) or "no reason given"
+
+
+def _reason(error: BaseException) -> str:
+    """What broke a connection, in the words of the operating system or of the HTTP library."""
+    for cause in reversed(_causes(error)):
+        if isinstance(cause, OSError | httpx.HTTPError | StreamCutError) and str(cause):
+            return one_line(cause, 120)
+    return "no reason given"
+
+
+def _causes(error: BaseException) -> list[BaseException]:
+    """`error` and what led to it, the root last."""
+    causes = [error]
+    while (cause := causes[-1].__cause__ or causes[-1].__context__) is not None:
+        causes.append(cause)
+    return causes

@@ -1,0 +1,66 @@
+"""What an endpoint says that it offers: the remedy for a model's name that is wrong, or that is missing."""
+
+from dataclasses import replace
+from functools import lru_cache
+
+import httpx
+from pydantic import BaseModel
+
+from agentflow.graph.model_spec import PROVIDERS, Endpoint, ModelError, one_line
+
+_TIMEOUT = 3.0
+"""Seconds to wait for the list."""
+
+_SHOWN = 8
+
+
+class _Model(BaseModel):
+    id: str
+
+
+class _Listing(BaseModel):
+    data: list[_Model]
+
+
+def models_offered(endpoint: Endpoint) -> list[str]:
+    """The names that GET base_url/models lists. Blocks for a few seconds at most.
+
+    Raises:
+        httpx.HTTPError: The endpoint does not answer, or with an error status.
+        ValueError: It answers with something else than a list of models.
+    """
+    headers = {"Authorization": f"Bearer {endpoint.key}"}
+    response = httpx.get(f"{endpoint.base_url}/models", headers=headers, timeout=_TIMEOUT)
+    return [model.id for model in _Listing.model_validate_json(response.raise_for_status().content).data]
+
+
+def listed(models: list[str]) -> str:
+    """What an endpoint offers, in words."""
+    if not models:
+        return "the endpoint offers no models"
+    more = f" and {len(models) - _SHOWN} more" if len(models) > _SHOWN else ""
+    return f"the endpoint offers {', '.join(one_line(model, 60) for model in models[:_SHOWN])}{more}"
+
+
+@lru_cache(maxsize=64)
+def with_sole_model(endpoint: Endpoint) -> Endpoint:
+    """`endpoint`, which names no model, with the name of the only one that it lists.
+
+    Raises:
+        ModelError: It cannot be asked, or lists several or none.
+    """
+    if PROVIDERS[endpoint.provider].needs_key:
+        raise ModelError(f"{endpoint.provider} needs a model; write {endpoint.provider}:MODEL", configuration=True)
+    name_it = f"write {endpoint.provider}:NAME@{endpoint.base_url}"
+    try:
+        models = models_offered(endpoint)
+    except (httpx.HTTPError, ValueError) as error:
+        unreachable = isinstance(error, httpx.TransportError)
+        raise ModelError(
+            f"{endpoint.base_url} does not say which model it serves ({one_line(error, 80)}); is the server running? "
+            f"If it is, {name_it}",
+            configuration=not unreachable,
+        ) from error
+    if len(models) != 1:
+        raise ModelError(f"{endpoint.base_url}: no model is named, and {listed(models)}; {name_it}", configuration=True)
+    return replace(endpoint, model=models[0])

@@ -1,0 +1,126 @@
+"""Models by name: `load_model` gives the chat model of a spec, `complete` asks it.
+
+Models are built when they are first used and then kept, by endpoint, key and sampling parameters; the environment is
+read at each `load_model`, so that a key that was missing or wrong can be put right while the program runs. Specs are
+described in `model_spec`, what goes over the wire in `endpoint_model`, what comes of it in `model_errors`. The latter
+two import the OpenAI SDK, which takes a second, and so are loaded with the first model that needs them.
+"""
+
+import asyncio
+import threading
+from functools import lru_cache
+from importlib.metadata import EntryPoint, entry_points
+from typing import Protocol, runtime_checkable
+
+from langchain_core.language_models import BaseChatModel
+from langchain_core.messages import BaseMessage
+from langchain_core.runnables import RunnableConfig
+
+from agentflow.graph.context import Context, Module, Sampling
+from agentflow.graph.model_list import with_sole_model
+from agentflow.graph.model_spec import PROVIDERS, Endpoint, ModelError, ModelSpec, endpoint_of, one_line, parse
+
+__all__ = ["ModelError", "aload_model", "ask", "complete", "load_model"]
+
+_UNSET = Sampling()
+
+_loading = threading.Lock()
+"""Held while a model is looked up, so that one that many runs ask for at once is built once."""
+
+
+@runtime_checkable
+class Explains(Protocol):
+    """A chat model that can say what an exception of its own means."""
+
+    async def explain(self, error: Exception) -> ModelError:
+        """The error in one line, with its remedy."""
+        ...
+
+
+def load_model(spec: str, sampling: Sampling = _UNSET) -> BaseChatModel:
+    """The chat model that `spec` names, with `sampling` in each of its requests. The same object for the same settings.
+
+    Nothing is sent, except that a server that needs no key, such as `openai-compatible@URL`, is asked for the name of
+    its model when `spec` gives none, and then waited for during three seconds at most.
+
+    Raises:
+        ModelError: The spec is wrong, its provider unknown or not installed, or its API key missing.
+    """
+    with _loading:
+        parsed = parse(spec)
+        if parsed.provider not in PROVIDERS:
+            return _from_entry_point(parsed, sampling)
+        endpoint = endpoint_of(parsed)
+        return _from_endpoint(endpoint if endpoint.model else with_sole_model(endpoint), sampling)
+
+
+async def aload_model(spec: str, sampling: Sampling = _UNSET) -> BaseChatModel:
+    """`load_model` for an event loop, which it leaves free while libraries and weights are read from disk."""
+    return await asyncio.to_thread(load_model, spec, sampling)
+
+
+async def complete(model: BaseChatModel, messages: list[BaseMessage], config: RunnableConfig | None = None) -> str:
+    """The text of the model's reply.
+
+    Raises:
+        ModelError: Whatever went wrong at the provider.
+        TimeoutError, asyncio.CancelledError: The caller's own deadline.
+    """
+    try:
+        return str((await model.ainvoke(messages, config)).text)
+    except (ModelError, TimeoutError):
+        raise
+    except Exception as error:
+        # A provider is foreign code that reads a foreign reply: there is no end to what it may raise.
+        if isinstance(model, Explains):
+            raise await model.explain(error) from error
+        raise ModelError(f"the model failed ({type(error).__name__}: {one_line(error)}); try another one") from error
+
+
+async def ask(context: Context, module: Module, messages: list[BaseMessage]) -> str:
+    """The reply of the model that a run has set for `module`. Raises as `complete` does."""
+    model = await aload_model(context.model_of(module), context.sampling_of(module))
+    return await complete(model, messages)
+
+
+@lru_cache(maxsize=64)
+def _from_endpoint(endpoint: Endpoint, sampling: Sampling) -> BaseChatModel:
+    from agentflow.graph.endpoint_model import EndpointModel
+
+    return EndpointModel.of(endpoint, sampling)
+
+
+def _from_entry_point(spec: ModelSpec, sampling: Sampling) -> BaseChatModel:
+    provider = _installed().get(spec.provider)
+    if provider is None:
+        known = ", ".join([*_installed(), *PROVIDERS])
+        raise ModelError(
+            f"there is no model provider '{one_line(spec.provider, 60)}'; write provider:model, where provider is one "
+            f"of {known}",
+            configuration=True,
+        )
+    if spec.base_url:
+        raise ModelError(f"{spec.provider} has no URL; leave out @{spec.base_url}", configuration=True)
+    return _loaded(provider, spec.model, sampling)
+
+
+@lru_cache(maxsize=1)
+def _installed() -> dict[str, EntryPoint]:
+    return {found.name: found for found in entry_points(group="agentflow.models")}
+
+
+@lru_cache(maxsize=64)
+def _loaded(provider: EntryPoint, name: str, sampling: Sampling) -> BaseChatModel:
+    try:
+        model: BaseChatModel = provider.load()(name, sampling)
+    except ModelError:
+        raise
+    except Exception as error:
+        # The provider is somebody else's package and reads files of the user's.
+        what = f"{provider.name}:{name}" if name else provider.name
+        raise ModelError(
+            f"{one_line(what)} cannot be loaded ({type(error).__name__}: {one_line(error)}); check its name or "
+            "directory, and that what it needs is installed",
+            configuration=True,
+        ) from error
+    return model

@@ -1,0 +1,87 @@
+"""The evolving memory: the typed state that the four nodes read and extend (paper section 3.1).
+
+`memory` holds one `Turn` per planner-executor-verifier round and only ever grows, so that the planner's prompt of
+turn t+1 extends the prompt of turn t. A new question on an old thread starts with an empty one.
+"""
+
+import operator
+import time
+from typing import Annotated, Any, Literal
+
+from langchain_core.messages import AnyMessage
+from langgraph.graph.message import add_messages
+from pydantic import BaseModel, Field
+
+from agentflow.tools.result import ErrorClass, ToolResult
+
+Signal = Literal["continue", "stop"]
+Status = Literal["running", "answered", "out_of_turns", "out_of_time"]
+
+
+class Plan(BaseModel):
+    """The planner's action a^t: one step, one tool, and all that the tool needs to know."""
+
+    text: str
+    """The planner's output, to the letter: it is what later prompts repeat, so that their tokens extend this one's."""
+    sub_goal: str = ""
+    tool: str = ""
+    context: str = ""
+    error: ErrorClass | None = None
+    """Set when `text` could not be read as a step; the executor then runs nothing."""
+    problem: str = ""
+    """One line for the planner on what was wrong; set with `error`."""
+
+
+class Action(BaseModel):
+    """The executor's part of a turn: the call it made and what came back (e^t)."""
+
+    arguments: dict[str, Any] = Field(default_factory=dict)
+    result: ToolResult
+
+
+class Verdict(BaseModel):
+    """The verifier's part of a turn: what it makes of the memory, and whether to stop (v^t)."""
+
+    analysis: str
+    signal: Signal
+
+
+class Turn(BaseModel):
+    """One finished round of the loop."""
+
+    turn: int = Field(ge=1)
+    plan: Plan
+    action: Action
+    verdict: Verdict
+
+
+class InputState(BaseModel):
+    """What a caller gives: chat messages, of which the last is the question."""
+
+    messages: Annotated[list[AnyMessage], add_messages] = Field(default_factory=list)
+
+
+class State(InputState):
+    """The whole state of a run."""
+
+    question: str = ""
+    analysis: str = ""
+    """The one-off query analysis that the planner starts from."""
+    plan: Plan | None = None
+    """The step of the turn under way."""
+    proposed: dict[str, Any] | None = None
+    """Arguments that wait for a person's approval; None when nothing waits."""
+    proposed_at: float = 0.0
+    """When they began to wait, in seconds since the epoch."""
+    action: Action | None = None
+    """The call of the turn under way."""
+    verdict: Verdict | None = None
+    memory: Annotated[list[Turn], operator.add] = Field(default_factory=list)
+    answer: str = ""
+    status: Status = "running"
+    deadline: float = 0.0
+    """When the run is out of time, in seconds since the epoch (wall clock, so that it survives a restart)."""
+
+    def seconds_left(self) -> float:
+        """Seconds until `deadline`, never below zero."""
+        return max(0.0, self.deadline - time.time())

@@ -1,0 +1,71 @@
+"""The one-off query analysis: what is asked, what it takes, which tools fit. It also starts every run afresh."""
+
+import asyncio
+import time
+from typing import Any
+
+from langchain_core.messages import AnyMessage, BaseMessage, HumanMessage, SystemMessage
+from langgraph.runtime import Runtime
+from langgraph.types import Overwrite
+
+from agentflow.graph.context import Context
+from agentflow.graph.models import ModelError, ask
+from agentflow.graph.state import InputState
+from agentflow.graph.toolbox import Toolbox
+from agentflow.nodes.labels import read_labels, spoken, unfence
+
+PROMPT = """\
+You prepare a question for an agent that can use these tools: {tools}.
+Say in at most three short lines what kind of answer is asked for, which facts or computations it takes and in which \
+order, and what to beware of. Do not answer the question."""
+
+MAX_CHARACTERS = 2000
+
+
+def messages(question: str, tools: list[str]) -> list[BaseMessage]:
+    """The analyst's conversation; `tools` are names."""
+    """What the analyst's model reads; `tools` are names."""
+    return [SystemMessage(PROMPT.format(tools=", ".join(tools))), HumanMessage(f"Question: {question}")]
+
+
+def parse(text: str) -> str:
+    """The analysis without a heading; any text is an analysis, an overlong one is cut."""
+    said = unfence(spoken(text))
+    return read_labels(said, {"analysis": ("query analysis", "analysis")}).get("analysis", said)[:MAX_CHARACTERS]
+
+
+class Analyst:
+    """Node: resets the memory, takes the question from the last message and analyses it."""
+
+    def __init__(self, toolbox: Toolbox) -> None:
+        self.toolbox = toolbox
+
+    async def __call__(self, state: InputState, runtime: Runtime[Context]) -> dict[str, Any]:
+        """Returns the update that begins a run."""
+        context = Context.of(runtime)
+        question = _question(state.messages)
+        deadline = time.time() + context.max_seconds
+        try:
+            async with asyncio.timeout(context.max_seconds):
+                reply = await ask(context, "analyst", messages(question, list(self.toolbox.tools(context))))
+        except TimeoutError:
+            reply = ""  # the first turn finds that the time is up
+        return {
+            "question": question,
+            "analysis": parse(reply),
+            "memory": Overwrite([]),
+            "plan": None,
+            "proposed": None,
+            "action": None,
+            "verdict": None,
+            "answer": "",
+            "status": "running",
+            "deadline": deadline,
+        }
+
+
+def _question(conversation: list[AnyMessage]) -> str:
+    question = conversation[-1].text.strip() if conversation else ""
+    if not question:
+        raise ModelError("there is no question: the last message must hold it as text", configuration=True)
+    return question

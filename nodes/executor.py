@@ -1,0 +1,194 @@
+"""The executor: from the planner's step to one validated tool call, and its result (paper section 3.1, e^t).
+
+The model writes arguments, never code that we run: they are read as data, checked against the tool's schema, and the
+tool runs under its own limits. A failure is a result like any other.
+"""
+
+import ast
+import asyncio
+import json
+import re
+import time
+from collections.abc import Iterator
+from itertools import chain, islice
+from typing import Any
+
+from langchain_core.messages import BaseMessage, HumanMessage, SystemMessage
+from langchain_core.tools import BaseTool
+from langgraph.runtime import Runtime
+from langgraph.types import interrupt
+
+from agentflow.graph.context import Context
+from agentflow.graph.models import ask
+from agentflow.graph.state import Action, Plan, State
+from agentflow.graph.toolbox import Toolbox
+from agentflow.nodes.labels import as_data, data_objects, parsed, spoken
+from agentflow.tools.card import ToolCard
+from agentflow.tools.result import ErrorClass, ToolResult
+from agentflow.tools.run import run_tool
+
+PROMPT = """\
+You carry out one step with the tool {name}: {description}
+{limits}Arguments:
+{arguments}
+{examples}Write the arguments of one call that does this step, as a JSON object and nothing else. \
+A program may stand in a ```python block instead."""
+
+TOOL_SECONDS = 60.0
+"""Longest run of one tool call, whatever time the run has left."""
+
+MAX_SOURCES = 100
+"""Blocks and lines of a reply that are looked through for a call."""
+
+_BLOCK = re.compile(r"```([\w+-]*)[ \t]*\n(.*?)(?:```|\Z)", re.DOTALL)
+_PROGRAMS = ("", "python", "Python", "python3", "py")
+_WRAPPERS = ("arguments", "args", "parameters", "params", "input", "tool_input", "kwargs")
+
+
+def messages(card: ToolCard, plan: Plan) -> list[BaseMessage]:
+    """The executor's conversation: the tool, and the step to do with it."""
+    """What the executor's model reads."""
+    system = PROMPT.format(
+        name=card.name,
+        description=card.description,
+        limits=f"Limits: {card.limits}\n" if card.limits else "",
+        arguments="\n".join(card.describe_arguments()),
+        examples="".join(f"Example: {example}\n" for example in card.examples_as_json()),
+    )
+    return [SystemMessage(system), HumanMessage(f"Sub-Goal: {plan.sub_goal}\nContext: {plan.context}")]
+
+
+def parse(text: str, card: ToolCard) -> dict[str, Any] | None:
+    """The arguments that `text` gives for a call of the tool, as JSON data, or None if it gives none. Never raises.
+
+    Read are: a JSON object or a Python dict anywhere in the text, alone or wrapped as a tool call; a call written as
+    `tool(name="value")`; and, for a tool that takes a program, a fenced block.
+    """
+    said = spoken(text)
+    for found in chain(data_objects(said), _calls(said, card)):
+        if (arguments := _fitting(_unwrapped(found, card), card)) is not None:
+            return arguments
+    programs = [block for language, block in _BLOCK.findall(said) if block.strip() and language in _PROGRAMS]
+    if "code" in card.arguments.get("properties", {}) and programs:
+        return {"code": max(programs, key=len).strip("\n")}
+    return None
+
+
+def _unwrapped(found: dict[str, Any], card: ToolCard) -> dict[str, Any]:
+    """The arguments inside `{"name": ..., "arguments": {...}}` and its relatives, which may be JSON text again."""
+    for key in _WRAPPERS:
+        inner = found.get(key)
+        if key in card.arguments.get("properties", {}):
+            continue
+        if isinstance(inner, str):
+            inner = next(data_objects(inner), None)
+        if isinstance(inner, dict):
+            return inner
+    return found
+
+
+def _fitting(found: dict[str, Any], card: ToolCard) -> dict[str, Any] | None:
+    """The entries of `found` that are arguments of the tool, whatever their case; None if it is not about the tool."""
+    names = {_plain_name(name): name for name in card.arguments.get("properties", {})}
+    if not names or (not found and not card.arguments.get("required")):
+        return found
+    return {names[_plain_name(key)]: value for key, value in found.items() if _plain_name(key) in names} or None
+
+
+def _calls(said: str, card: ToolCard) -> Iterator[dict[str, Any]]:
+    """The arguments of each call with literal ones, in a block or on a line of its own. They are read, never run."""
+    own = (_plain_name(card.name), "tool", "execute", "run", "invoke", "call")
+    sources = chain((block for _, block in _BLOCK.findall(said)), said.splitlines())
+    for source in islice((source for source in sources if "(" in source), MAX_SOURCES):
+        tree = parsed(source.strip(" \t`"))
+        for call in ast.walk(tree) if tree else ():
+            if not isinstance(call, ast.Call):
+                continue
+            name = _plain_name(getattr(call.func, "attr", getattr(call.func, "id", "")))
+            if call.args and name not in own:
+                continue  # what its positional arguments stand for is anybody's guess
+            try:
+                given = {keyword.arg or "": as_data(keyword.value) for keyword in call.keywords}
+                yield {
+                    **dict(zip(card.arguments.get("properties", {}), map(as_data, call.args), strict=False)),
+                    **given,
+                }
+            except ValueError:
+                continue
+
+
+def _plain_name(name: str) -> str:
+    return re.sub(r"[\W_]+", "", name.lower())
+
+
+class Executor:
+    """Node: writes the call of the planned step, has it approved where that is asked for, and runs it."""
+
+    def __init__(self, toolbox: Toolbox) -> None:
+        self.toolbox = toolbox
+
+    async def __call__(self, state: State, runtime: Runtime[Context]) -> dict[str, Any]:
+        """Returns the action, or the arguments that wait for approval."""
+        context, plan = Context.of(runtime), state.plan
+        if plan is None:
+            raise RuntimeError("the executor runs after the planner")
+        if plan.error:
+            return _done({}, ToolResult.failed(plan.error, plan.problem))
+        tool = self.toolbox.tools(context)[plan.tool]
+        if state.proposed is not None:
+            return await self._after_approval(state, tool)
+        try:
+            async with asyncio.timeout(state.seconds_left()):
+                arguments, reply = await self._write_call(context, plan)
+        except TimeoutError:
+            return _done(
+                {}, ToolResult.failed(ErrorClass.TIMEOUT, "the run was out of time before the call was written")
+            )
+        if arguments is None:
+            problem = f"the arguments could not be read: {_one_line(reply)}"
+            return _done({}, ToolResult.failed(ErrorClass.BAD_ARGUMENTS, problem))
+        if plan.tool in context.approve_tools or "*" in context.approve_tools:
+            # Ends the node here, so that a resumed run repeats the question and not the model call.
+            return {"proposed": arguments, "proposed_at": time.time(), "action": None}
+        return await _run(tool, arguments, state)
+
+    async def _write_call(self, context: Context, plan: Plan) -> tuple[dict[str, Any] | None, str]:
+        card = self.toolbox.cards(context)[plan.tool]
+        reply = await ask(context, "executor", messages(card, plan))
+        return parse(reply, card), reply
+
+    async def _after_approval(self, state: State, tool: BaseTool) -> dict[str, Any]:
+        decision = interrupt({"tool": tool.name, "arguments": state.proposed})
+        deadline = (
+            state.deadline + time.time() - state.proposed_at
+        )  # the wait for a person takes none of the run's time
+        decided = await _decided(decision, tool, state.model_copy(update={"deadline": deadline}))
+        return {**decided, "deadline": deadline}
+
+
+async def _decided(decision: object, tool: BaseTool, state: State) -> dict[str, Any]:
+    """What comes of a person's answer: {"decision": "approve", "edit" or "refuse", "arguments": ..., "reason": ...}."""
+    if not isinstance(decision, dict) or decision.get("decision") not in ("approve", "edit", "refuse"):
+        decision = {"decision": "refuse", "reason": "the answer was not approve, edit or refuse"}
+    arguments: Any = state.proposed or {}
+    if decision["decision"] == "refuse":
+        reason = _one_line(str(decision.get("reason") or "no reason given"))
+        return _done(arguments, ToolResult.failed(ErrorClass.REFUSED, f"a person refused this call: {reason}"))
+    if decision["decision"] == "edit":
+        arguments = decision.get("arguments", arguments)
+        if not isinstance(arguments, dict):
+            return _done({}, ToolResult.failed(ErrorClass.BAD_ARGUMENTS, "the edited arguments are not an object"))
+    return await _run(tool, arguments, state)
+
+
+async def _run(tool: BaseTool, arguments: dict[str, Any], state: State) -> dict[str, Any]:
+    return _done(arguments, await run_tool(tool, arguments, min(TOOL_SECONDS, state.seconds_left())))
+
+
+def _done(arguments: dict[str, Any], result: ToolResult) -> dict[str, Any]:
+    return {"action": Action(arguments=arguments, result=result), "proposed": None}
+
+
+def _one_line(text: str, limit: int = 160) -> str:
+    line = " ".join(text.split())
+    return json.dumps(line if len(line) <= limit else line[: limit - 1] + "…", ensure_ascii=False)

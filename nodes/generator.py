@@ -1,0 +1,63 @@
+"""The generator: from the question and the finished memory to the answer (paper section 3.1, o)."""
+
+import asyncio
+import re
+from typing import Any
+
+from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage
+from langgraph.runtime import Runtime
+
+from agentflow.graph.context import Context
+from agentflow.graph.models import ModelError, ask
+from agentflow.graph.state import State, Turn
+from agentflow.nodes.labels import read_labels, spoken, unfence
+from agentflow.nodes.verifier import describe_turn
+
+PROMPT = """\
+You write the final answer of an agent from what its turns established. Rely on the results below, not on memory of \
+your own, and do not mention the turns or the tools. Explain briefly if the question needs it, then end with:
+Answer: the answer alone, in the form that the question asks for"""
+
+SECONDS = 60.0
+"""Time for the final answer. It comes on top of the run's own, so that a run out of time still answers."""
+
+LABELS = {"answer": ("final answer", "answer", "the answer")}
+_TAGGED = re.compile(r"<answer>((?:(?!<answer>).)*?)</answer>", re.DOTALL | re.IGNORECASE)
+
+
+def messages(question: str, memory: list[Turn]) -> list[BaseMessage]:
+    """The generator's conversation: the question and every turn."""
+    """What the generator's model reads."""
+    turns = [
+        f"{describe_turn(turn.turn, turn.plan, turn.action)}\nVerifier: {turn.verdict.analysis}" for turn in memory
+    ]
+    return [SystemMessage(PROMPT), HumanMessage("\n\n".join([f"Question: {question}", *turns]))]
+
+
+def parse(text: str) -> str:
+    """The answer alone: a tagged or labelled one where there is one, else the whole reply. Never raises."""
+    said = unfence(spoken(text))
+    tagged: list[str] = [found.strip() for found in _TAGGED.findall(said) if found.strip()]
+    if tagged:
+        return tagged[-1]
+    return _unmarked(read_labels(said, LABELS).get("answer", said))
+
+
+def _unmarked(answer: str) -> str:
+    match = re.fullmatch(r"(\*\*|__|`|\"|')(?P<inner>[^*_`\"']+)\1", answer)
+    return str(match["inner"]).strip() if match else answer
+
+
+class Generator:
+    """Node: writes the answer and adds it to the conversation."""
+
+    async def __call__(self, state: State, runtime: Runtime[Context]) -> dict[str, Any]:
+        """Returns the answer. Raises ModelError when the model gives none in time."""
+        context = Context.of(runtime)
+        try:
+            async with asyncio.timeout(SECONDS):
+                reply = await ask(context, "generator", messages(state.question, state.memory))
+        except TimeoutError:
+            problem = f"the generator's model wrote no answer within {SECONDS:.0f} s; try a faster one with --model"
+            raise ModelError(problem, configuration=False) from None
+        return {"answer": parse(reply), "messages": [AIMessage(reply)]}

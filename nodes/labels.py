@@ -1,0 +1,203 @@
+"""Reads replies: `Label: value` lines, the form that every prompt here asks for, and data written as JSON.
+
+Models write the same reply in many shapes: headings, bold, numbering, a code fence around it, JSON instead of lines.
+All of them are read; what a value *means* is for the node that asked. Nothing here raises, whatever the text, and
+everything takes time linear in its length.
+"""
+
+import ast
+import json
+import re
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, ClassVar
+
+Labels = Mapping[str, Sequence[str]]
+"""Canonical label -> the spellings it may come in, the preferred one first. Case, blanks and hyphens do not count."""
+
+MAX_OBJECTS = 50
+"""Opening braces that are tried: a long run of them must not take quadratic time."""
+
+MAX_SOURCE = 20_000
+"""Characters of Python that are parsed."""
+
+_SEPARATORS = r"[ \t_‐‑–-]"  # the hyphens of typography too
+_MARKUP = "*_`#>\"' \t"
+_THOUGHT = re.compile(r"</think(?:ing)?>", re.IGNORECASE)
+_UNFINISHED_THOUGHT = re.compile(r"\A\s*<think(?:ing)?>.*", re.IGNORECASE | re.DOTALL)
+
+
+def spoken(text: str) -> str:
+    """What a reply says after it has thought, its line ends normalised."""
+    said = _UNFINISHED_THOUGHT.sub("", _THOUGHT.split(text)[-1])
+    return said.replace("\r\n", "\n").replace("\r", "\n").strip()
+
+
+def unfence(said: str) -> str:
+    """`said` without a code fence that encloses all of it, or that opens it and was never closed."""
+    fences = said.count("```")
+    if said.startswith("```") and (fences == 1 or (fences == 2 and said.endswith("```"))):
+        return said.partition("\n")[2].removesuffix("```").strip()
+    return said
+
+
+def bare(text: str) -> str:
+    """`text` without the markup, quotes and punctuation around it."""
+    return text.strip().strip(_MARKUP + "[]<>().,:;!").strip()
+
+
+def read_labels(text: str, labels: Labels) -> dict[str, str]:
+    """The last non-empty value of each label in `text`; labels that do not occur are absent.
+
+    A value runs to the next label or to the end, over several lines. Where a label comes in several spellings, only the
+    preferred one counts, so that a "Goal:" inside of a context is not taken for the "Sub-Goal:" above it.
+    """
+    said = unfence(spoken(text))
+    lines, data = _read_lines(said, labels), _read_json(said, labels)
+    return data if len(data) > len(lines) else lines
+
+
+def data_objects(text: str) -> Iterator[dict[str, Any]]:
+    """The objects in `text`, as JSON data: JSON ones wherever they stand, outer before inner, then a Python dict."""
+    return (value for _, _, value in _objects(text))
+
+
+def parsed(source: str) -> ast.Module | None:
+    """The syntax tree of Python source, None if it is none or too long. Nothing is run."""
+    if len(source) > MAX_SOURCE:
+        return None
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # on "\d" in a model's text
+        try:
+            return ast.parse(source.strip())
+        except (SyntaxError, ValueError, MemoryError, RecursionError):
+            return None
+
+
+def as_data(literal: ast.expr) -> Any:
+    """The value of a Python literal, in which JSON's true, false and null may stand, as JSON data.
+
+    Raises:
+        ValueError: It is no literal.
+    """
+    try:
+        return _plain(ast.literal_eval(_JsonNames().visit(literal)))
+    except (TypeError, SyntaxError, MemoryError, RecursionError) as error:
+        raise ValueError("no literal") from error
+
+
+class _JsonNames(ast.NodeTransformer):
+    constants: ClassVar[dict[str, bool | None]] = {"true": True, "false": False, "null": None}
+
+    def visit_Name(self, node: ast.Name) -> ast.expr:
+        return ast.Constant(self.constants[node.id]) if node.id in self.constants else node
+
+
+def _key(label: str) -> str:
+    return re.sub(_SEPARATORS, "", label.strip().lower())
+
+
+def _read_lines(said: str, labels: Labels) -> dict[str, str]:
+    matches = list(_pattern([spelling for spellings in labels.values() for spelling in spellings]).finditer(said))
+    present = {_key(match["label"]) for match in matches}
+    label_of = {
+        next((_key(spelling) for spelling in spellings if _key(spelling) in present), ""): label
+        for label, spellings in labels.items()
+    }
+    matches = [match for match in matches if _key(match["label"]) in label_of]
+    values: dict[str, str] = {}
+    ends = [following.start() for following in matches[1:]] + [len(said)]
+    for match, end in zip(matches, ends, strict=False):
+        if value := _clean(said[match.end() : end]):
+            values[label_of[_key(match["label"])]] = value
+    return values
+
+
+def _pattern(spellings: Sequence[str]) -> re.Pattern[str]:
+    words = "|".join(spelling.replace(" ", f"{_SEPARATORS}?") for spelling in sorted(spellings, key=len, reverse=True))
+    # Line start, then quotes, heading marks, bullets, numbering; then the label, a colon or the end of a heading.
+    # Possessive, so that a long run of marks is gone through once; ASCII, so that case folding stays within a-z.
+    return re.compile(
+        rf"^[ \t>]*+(?:[#*+-]++[ \t]*+)?(?:\(?\d{{1,2}}[.):][ \t]*+)?[*_`]*+(?P<label>{words})[*_`]*+"
+        rf"(?:[ \t]*+[:：=][*_`]*+|[ \t]*+$)",
+        re.IGNORECASE | re.MULTILINE | re.ASCII,
+    )
+
+
+def _clean(value: str) -> str:
+    value = value.strip()
+    if value.count("```") % 2:
+        # A fence opened before the first label, closed after the last value.
+        value = value.removesuffix("```").rstrip()
+    if not value.startswith("```"):
+        value = re.sub(r"^[*_]+(?=\s|$)|(?<=\s)[*_]+$", "", value).strip()
+        if value.count("**") == 1:  # bold from the label to the end of the line
+            value = value.removesuffix("**").rstrip()
+    # The number of the next item of a numbered list belongs to that item.
+    return re.sub(r"\n[ \t]*(?:\(?\d{1,2}[.)]|[-*#]+)[ \t]*$", "", value)
+
+
+def _read_json(said: str, labels: Labels) -> dict[str, str]:
+    """The labels of the object that has most of them, the last such one. One amid a sentence is quoted, not meant."""
+    values: dict[str, str] = {}
+    for start, end, found in _objects(said):
+        before, after = said[:start].rpartition("\n")[2], said[end:].partition("\n")[0]
+        amid = re.search(r"\w", before) and re.search(r"\w", after)
+        if not amid and len(labelled := _labelled(found, labels)) >= len(values):
+            values = labelled
+    return values
+
+
+def _labelled(found: dict[str, Any], labels: Labels) -> dict[str, str]:
+    keys = {_key(key): value for key, value in found.items()}
+    values = {}
+    for label, spellings in labels.items():
+        value = next((keys[_key(spelling)] for spelling in spellings if _key(spelling) in keys), None)
+        text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+        if value is not None and text.strip():
+            values[label] = text.strip()
+    return values
+
+
+def _objects(text: str) -> Iterator[tuple[int, int, dict[str, Any]]]:
+    """(start, end, object) of what decodes as JSON, an outer object before those inside it, then of a Python dict."""
+    decoder = json.JSONDecoder(strict=False, parse_constant=str)
+    start = text.find("{")
+    for _ in range(MAX_OBJECTS):
+        if start < 0:
+            break
+        try:
+            value, end = decoder.raw_decode(text, start)
+            yield start, end, _plain(value)
+        except (ValueError, RecursionError):
+            pass
+        start = text.find("{", start + 1)
+    start, end = text.find("{"), text.rfind("}") + 1
+    if (value := _python_dict(text[start:end] if start >= 0 else "")) is not None:
+        yield start, end, value
+
+
+def _python_dict(source: str) -> dict[str, Any] | None:
+    """A Python dict, which may hold quotes, escapes and commas that JSON does not have."""
+    tree = parsed(source)
+    if tree is None or len(tree.body) != 1 or not isinstance(tree.body[0], ast.Expr):
+        return None
+    try:
+        value = as_data(tree.body[0].value)
+    except ValueError:
+        return None
+    return value if isinstance(value, dict) else None
+
+
+def _plain(value: Any) -> Any:
+    """`value` as JSON text gives it back: tuples are lists, keys are strings, and all of it can be stored.
+
+    What a checkpoint or UTF-8 cannot hold is text instead: integers beyond 64 bits and infinities, which a tool's
+    schema reads again, and half an emoji, which becomes a question mark.
+    """
+    text = json.dumps(value, ensure_ascii=False, default=list)
+    return json.loads(text.encode("utf-8", "replace"), parse_int=_integer, parse_constant=str)
+
+
+def _integer(digits: str) -> int | str:
+    return number if -(2**63) <= (number := int(digits)) < 2**63 else digits

@@ -1,0 +1,132 @@
+"""The planner: from the memory to one step (paper section 3.1, a^t ~ pi(a | q, K, M^t)). The module that is trained.
+
+Its prompt is append-only: instructions and tools, the question, then one assistant/user pair per past turn with the
+planner's own words and what came of them. The tokens of turn t+1 extend those of turn t, so that servers reuse their
+prefix cache and training can pack a trajectory into one row.
+"""
+
+import asyncio
+import re
+from collections.abc import Collection, Iterable
+from typing import Any
+
+from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage
+from langgraph.runtime import Runtime
+
+from agentflow.graph.context import Context
+from agentflow.graph.models import ask
+from agentflow.graph.state import Plan, State, Turn
+from agentflow.graph.toolbox import Toolbox
+from agentflow.nodes.labels import bare, read_labels
+from agentflow.tools.card import ToolCard
+from agentflow.tools.result import ErrorClass
+
+PROMPT = """\
+You are the planner of an agent that answers a question in several turns. In each turn you choose one step. An \
+executor carries it out with one tool, and a verifier tells you what it brought.
+
+Tools:
+{tools}
+
+Choose the one step that brings the answer closest now. Do not repeat a step that failed: change the tool, the name \
+or the wording. Think first if it helps, then end with exactly these three lines:
+Sub-Goal: what this step must find out or compute, and no more
+Tool: the name of one tool
+Context: every fact, name and number that the step needs, since the tool sees nothing else"""
+
+LABELS = {
+    "sub_goal": ("sub goal", "sub task", "goal", "step"),
+    "tool": ("tool", "tool name", "selected tool", "tool to use"),
+    "context": ("context",),
+}
+
+
+def describe_tools(cards: Iterable[ToolCard]) -> str:
+    """The tools as the planner reads them, each in well under 400 tokens."""
+    return "\n".join(_describe(card) for card in cards)
+
+
+def _describe(card: ToolCard) -> str:
+    lines = [f"- {card.name}: {card.description}"]
+    if card.limits:
+        lines.append(f"  Limits: {card.limits}")
+    lines += [f"  Example: {example}" for example in card.examples_as_json()]
+    return "\n".join(lines)
+
+
+def messages(question: str, analysis: str, memory: list[Turn], tools: str, max_turns: int) -> list[BaseMessage]:
+    """The planner's conversation so far; `tools` comes from `describe_tools`."""
+    conversation: list[BaseMessage] = [
+        SystemMessage(PROMPT.format(tools=tools)),
+        HumanMessage(f"Question: {question}\nAnalysis: {analysis}\nTurns left: {max_turns}"),
+    ]
+    for turn in memory:
+        conversation.append(AIMessage(turn.plan.text))
+        conversation.append(HumanMessage(_outcome(turn, max_turns - turn.turn)))
+    return conversation
+
+
+def _outcome(turn: Turn, turns_left: int) -> str:
+    return f"{turn.action.result.describe()}\nVerifier: {turn.verdict.analysis}\nTurns left: {turns_left}"
+
+
+def parse(text: str, tools: Collection[str]) -> Plan:
+    """Reads the planner's reply. Never raises: what cannot be read is a plan with `error` and `problem` set."""
+    found = read_labels(text, LABELS)
+    step = found.get("sub_goal") or found.get("context")
+    if not step or "tool" not in found:
+        missing = "Tool" if step else "Sub-Goal"
+        problem = f"the plan had no line '{missing}: ...'" if text.strip() else "the plan was empty"
+        return Plan(text=text, error=ErrorClass.BAD_PLAN, problem=problem)
+    plan = Plan(text=text, sub_goal=step, context=found.get("context", ""))
+    candidates = _named_tools(found["tool"], tools)
+    if len(candidates) == 1:
+        return plan.model_copy(update={"tool": candidates[0]})
+    named = next((name for line in found["tool"].splitlines() if (name := bare(line)[:80])), "")
+    problem = (
+        f"the plan named several tools ({', '.join(candidates)}); name one"
+        if candidates
+        else f"there is no tool '{named}'; the tools are {', '.join(tools)}"
+    )
+    return plan.model_copy(update={"tool": named, "error": ErrorClass.UNKNOWN_TOOL, "problem": problem})
+
+
+def _named_tools(value: str, tools: Collection[str]) -> list[str]:
+    """The known tools that `value` names: by its whole first line, else by words in it, else by words below it."""
+    spelling_of = {tool: r"[\s_-]*".join(map(re.escape, re.split(r"[\s_-]+", tool))) for tool in tools}
+    first, _, rest = value.partition("\n")
+    for tool, spelling in spelling_of.items():
+        if re.fullmatch(rf"{spelling}(?:[\s_-]*tool)?", bare(first), re.IGNORECASE):
+            return [tool]
+    # Longest first, so that web_search is not taken for a tool called "search" as well.
+    longest = sorted(spelling_of, key=len, reverse=True)
+    words = "|".join(f"({spelling_of[tool]})" for tool in longest)
+    for part in (first, rest):
+        matches = re.finditer(rf"(?<!\w)(?:{words})(?:[\s_-]*tool)?(?!\w)", part, re.IGNORECASE)
+        if named := {longest[(match.lastindex or 1) - 1] for match in matches}:
+            return [tool for tool in tools if tool in named]
+    return []
+
+
+class Planner:
+    """Node: asks the planner's model for the next step."""
+
+    def __init__(self, toolbox: Toolbox) -> None:
+        self.toolbox = toolbox
+
+    async def __call__(self, state: State, runtime: Runtime[Context]) -> dict[str, Any]:
+        """Returns the plan; a late one when time is up."""
+        context = Context.of(runtime)
+        cards = self.toolbox.cards(context)
+        conversation = messages(
+            state.question, state.analysis, state.memory, describe_tools(cards.values()), context.max_turns
+        )
+        try:
+            async with asyncio.timeout(state.seconds_left()):
+                reply = await ask(context, "planner", conversation)
+        except TimeoutError:
+            late = Plan(
+                text="", error=ErrorClass.TIMEOUT, problem="the run was out of time before the step was planned"
+            )
+            return {"plan": late, "action": None}
+        return {"plan": parse(reply, cards), "action": None}

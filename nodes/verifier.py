@@ -1,0 +1,121 @@
+"""The verifier: what the memory holds by now, and whether that answers the question (paper section 3.1, v^t).
+
+Its analysis and signal become part of memory, and the planner reads them. Like the planner's, its prompt only grows.
+"""
+
+import asyncio
+import re
+from typing import Any
+
+from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage
+from langgraph.runtime import Runtime
+
+from agentflow.graph.context import Context
+from agentflow.graph.models import ask
+from agentflow.graph.state import Action, Plan, Signal, State, Status, Turn, Verdict
+from agentflow.nodes.labels import bare, read_labels, spoken, unfence
+
+PROMPT = """\
+You check the work of an agent turn by turn. After each turn, say in one or two sentences what its result establishes, \
+or why it failed, and what the question still needs. Then decide: stop when the results answer the whole question \
+reliably, continue when something is missing, wrong or unproved. End with exactly these two lines:
+Analysis: what is established and what is missing
+Verdict: stop or continue"""
+
+LABELS = {
+    "analysis": ("analysis", "explanation", "reasoning"),
+    "verdict": ("verdict", "final verdict", "conclusion", "decision", "signal", "stop signal"),
+}
+UNREADABLE = "The verdict could not be read, so the work goes on."
+
+MAX_CHARACTERS = 1500
+_SIGNALS: dict[str, Signal] = {"stop": "stop", "continue": "continue"}
+_BOOLEANS: dict[str, Signal] = {"true": "stop", "false": "continue"}
+_NEGATIONS = {"not", "never", "cannot", "can't", "don't"}
+
+
+def messages(question: str, analysis: str, turns: list[tuple[Plan, Action]], verdicts: list[str]) -> list[BaseMessage]:
+    """The verifier's conversation: one user message per turn, one of its own replies per turn already judged.
+
+    `verdicts` holds the past replies, one fewer than `turns`.
+    """
+    conversation: list[BaseMessage] = [SystemMessage(PROMPT)]
+    opening = f"Question: {question}\nAnalysis: {analysis}\n\n"
+    for number, (plan, action) in enumerate(turns, start=1):
+        conversation.append(HumanMessage(opening + describe_turn(number, plan, action)))
+        if number <= len(verdicts):
+            conversation.append(AIMessage(verdicts[number - 1]))
+        opening = ""
+    return conversation
+
+
+def describe_turn(number: int, plan: Plan, action: Action) -> str:
+    """One turn as the verifier and the generator read it."""
+    step = f"Sub-Goal: {plan.sub_goal}\nTool: {plan.tool}\n" if plan.sub_goal else ""
+    return f"Turn {number}\n{step}{action.result.describe()}"
+
+
+def reply_text(verdict: Verdict) -> str:
+    """A verdict in the form that the prompt asks for; past verdicts are repeated in it."""
+    return f"Analysis: {verdict.analysis}\nVerdict: {verdict.signal}"
+
+
+def parse(text: str) -> Verdict:
+    """Reads the verifier's reply. Never raises, and never stops a run on a word that only looks like a verdict."""
+    said = unfence(spoken(text))
+    found = read_labels(text, LABELS)
+    signal = _signal(found["verdict"]) if "verdict" in found else _SIGNALS.get(bare(said.rpartition("\n")[2]).lower())
+    analysis = (found.get("analysis") or _before_verdict(said))[:MAX_CHARACTERS]
+    if signal is None:
+        return Verdict(analysis=f"{analysis} {UNREADABLE}".strip(), signal="continue")
+    return Verdict(analysis=analysis, signal=signal)
+
+
+def _signal(value: str) -> Signal | None:
+    """The signal that a verdict gives: its first word, or the one that it shouts, unless there is a "not" in it."""
+    words = re.findall(r"[A-Za-z]+(?:'t)?", value.replace("’", "'"))
+    lower = [word.lower() for word in words]
+    if {"stop", "continue"} <= set(lower) <= {"stop", "or", "continue"}:
+        return None  # the prompt's own wording read back, not a decision
+    if len(words) == 1 and lower[0] in _BOOLEANS:
+        return _BOOLEANS[lower[0]]
+    if words and lower[0] in _SIGNALS:
+        return _SIGNALS[lower[0]]
+    shouted = {word for word in words if word in ("STOP", "CONTINUE")}
+    return _SIGNALS[shouted.pop().lower()] if len(shouted) == 1 and not _NEGATIONS & set(lower) else None
+
+
+def _before_verdict(text: str) -> str:
+    return re.split(r"(?im)^[ \t#*>_-]*(?:verdict|conclusion|decision)\b", text)[0].strip()
+
+
+class Verifier:
+    """Node: judges the turn under way and closes it into memory."""
+
+    async def __call__(self, state: State, runtime: Runtime[Context]) -> dict[str, Any]:
+        """Returns the finished turn."""
+        context = Context.of(runtime)
+        if state.plan is None or state.action is None:
+            raise RuntimeError("the verifier runs after the planner and the executor")
+        share = context.memory_tokens // context.max_turns
+        action = state.action.model_copy(update={"result": state.action.result.shortened(share)})
+        try:
+            async with asyncio.timeout(state.seconds_left()):
+                verdict = await self._judge(context, state, state.plan, action)
+        except TimeoutError:
+            verdict = Verdict(analysis="The run was out of time before this turn was checked.", signal="continue")
+        turn = Turn(turn=len(state.memory) + 1, plan=state.plan, action=action, verdict=verdict)
+        return {"memory": [turn], "action": action, "verdict": verdict, "status": _status(state, context, turn)}
+
+    async def _judge(self, context: Context, state: State, plan: Plan, action: Action) -> Verdict:
+        turns = [*((turn.plan, turn.action) for turn in state.memory), (plan, action)]
+        verdicts = [reply_text(turn.verdict) for turn in state.memory]
+        return parse(await ask(context, "verifier", messages(state.question, state.analysis, turns, verdicts)))
+
+
+def _status(state: State, context: Context, turn: Turn) -> Status:
+    if turn.verdict.signal == "stop":
+        return "answered"
+    if state.seconds_left() <= 0:
+        return "out_of_time"
+    return "out_of_turns" if turn.turn >= context.max_turns else "running"

@@ -1,0 +1,284 @@
+"""What goes over the wire to a model's endpoint, and what becomes of what comes back; against a loopback server."""
+
+import asyncio
+import gc
+import re
+import socket
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, get_args
+
+import httpx
+import pytest
+from langchain_core.messages import HumanMessage
+
+from agentflow.graph import endpoint_model
+from agentflow.graph.context import MODULES, Context, Module, Sampling
+from agentflow.graph.model_spec import PROVIDERS
+from agentflow.graph.models import ModelError, aload_model, complete, load_model
+from tests.fake_openai import FakeOpenAI, Fault, Reply, in_turn
+
+KEY = "sk-secret-0123456789"
+QUESTION = [HumanMessage("What is 2 + 2?")]
+SOON = {"Retry-After": "0.01"}
+
+
+@pytest.fixture(autouse=True)
+def _keys(monkeypatch: pytest.MonkeyPatch) -> None:
+    for provider in PROVIDERS.values():
+        monkeypatch.setenv(provider.key_variable, KEY)
+
+
+async def ask(server: FakeOpenAI, *, stream: bool = False, model: str = "fake-model") -> str:
+    llm = load_model(f"vllm:{model}@{server.base_url}")
+    return await complete(llm.model_copy(update={"streaming": stream}), QUESTION)
+
+
+async def failure(server: FakeOpenAI, *, stream: bool = False, model: str = "fake-model") -> ModelError:
+    with pytest.raises(ModelError) as caught:
+        await ask(server, stream=stream, model=model)
+    message = str(caught.value)
+    assert len(message.splitlines()) == 1
+    assert len(message) < 500
+    assert KEY not in message
+    assert server.base_url in message
+    return caught.value
+
+
+def error(status: int, message: str = "no reason", headers: dict[str, str] | None = None, **fields: Any) -> Reply:
+    return status, {"error": {"message": message, **fields}}, headers or {}
+
+
+# What is asked for
+
+
+def sampling_of(module: Module) -> Sampling:
+    """Parameters that differ between modules in every field."""
+    number = MODULES.index(module) + 1
+    return Sampling(
+        temperature=number / 10,
+        top_p=1 - number / 20,
+        max_tokens=100 * number,
+        stop=(f"END{number}", "\n\n"),
+        seed=number,
+    )
+
+
+@pytest.mark.parametrize("module", get_args(Module))
+@pytest.mark.parametrize("stream", [False, True], ids=["whole", "streamed"])
+async def test_each_modules_sampling_parameters_are_on_the_wire(module: Module, stream: bool) -> None:
+    with FakeOpenAI(lambda _: "4") as server:
+        context = Context(
+            models={name: f"vllm:{name}-model@{server.base_url}" for name in MODULES},
+            sampling={name: sampling_of(name) for name in MODULES},
+        )
+        model = await aload_model(context.model_of(module), context.sampling_of(module))
+        await complete(model.model_copy(update={"streaming": stream}), QUESTION)
+    body, asked = server.bodies[0], sampling_of(module)
+    assert body["model"] == f"{module}-model"
+    assert body["messages"] == [{"role": "user", "content": "What is 2 + 2?"}]
+    assert body["stream"] is stream
+    assert {name: body[name] for name in Sampling.model_fields} == {
+        **asked.model_dump(),
+        "stop": list(asked.stop or ()),
+    }
+
+
+@pytest.mark.parametrize("provider", PROVIDERS)
+@pytest.mark.parametrize("name", ["any", "gpt-5-mini", "o1"])
+async def test_every_provider_sends_what_is_asked_and_its_key(provider: str, name: str) -> None:
+    asked = Sampling(temperature=0.7, top_p=0.9, max_tokens=5, stop=("X",), seed=1)
+    with FakeOpenAI(lambda _: "4") as server:
+        assert await complete(load_model(f"{provider}:{name}@{server.base_url}", asked), QUESTION) == "4"
+    tokens = "max_completion_tokens" if provider == "openai" else "max_tokens"
+    expected = {"temperature": 0.7, "top_p": 0.9, tokens: 5, "stop": ["X"], "seed": 1, "stream": False, "model": name}
+    body = server.bodies[0]
+    assert {**body, "messages": None} == {**expected, "messages": None}
+    assert server.requests[0].headers["authorization"] == f"Bearer {KEY}"
+
+
+async def test_what_is_not_asked_for_is_absent() -> None:
+    with FakeOpenAI(lambda _: "4") as server:
+        await ask(server)
+    assert set(server.bodies[0]) == {"model", "messages", "stream"}
+
+
+@pytest.mark.parametrize(
+    ("name", "sent"), [("gpt-4o", True), ("gpt-5-mini", False), ("o3", False), ("gpt-5-chat", True)]
+)
+async def test_the_default_temperature_is_not_forced_on_openais_reasoning_models(name: str, sent: bool) -> None:
+    with FakeOpenAI(lambda _: "4") as server:
+        await complete(load_model(f"openai:{name}@{server.base_url}", Sampling(temperature=0)), QUESTION)
+    assert ("temperature" in server.bodies[0]) is sent
+
+
+async def test_a_server_with_one_model_need_not_have_it_named() -> None:
+    with FakeOpenAI(lambda _: "4", models=("only/one:7b",)) as server:
+        for _ in range(2):
+            assert await complete(await aload_model(f"openai-compatible@{server.base_url}"), QUESTION) == "4"
+    assert [body["model"] for body in server.bodies] == ["only/one:7b"] * 2
+    assert server.lists == 1
+
+
+async def test_a_server_with_several_models_needs_a_name() -> None:
+    with FakeOpenAI(lambda _: "4", models=("a", "b")) as server, pytest.raises(ModelError) as caught:
+        await aload_model(f"openai-compatible@{server.base_url}")
+    assert "offers a, b; write openai-compatible:NAME@" in str(caught.value)
+    assert caught.value.configuration
+
+
+async def test_a_server_that_is_down_cannot_be_asked_for_its_model() -> None:
+    with pytest.raises(ModelError, match="is the server running") as caught:
+        await aload_model(f"openai-compatible@{closed_port()}")
+    assert not caught.value.configuration
+
+
+# What comes back
+
+
+@pytest.mark.parametrize("stream", [False, True], ids=["whole", "streamed"])
+@pytest.mark.parametrize(
+    ("reply", "requests", "configuration", "message"),
+    [
+        (error(401, f"Incorrect API key: {KEY}"), 1, True, r"401.*set VLLM_API_KEY"),
+        (error(403, f"{KEY} is not allowed"), 1, True, r"403.*\*\*\* is not allowed.*another model"),
+        (error(400, "n" * 190 + KEY), 1, False, r"400.*settings"),
+        (error(400, "temperature must be 1", param="temperature"), 1, True, r"400.*temperature must be 1.*settings"),
+        (error(400, "context_length_exceeded"), 1, False, r"prompt is too long"),
+        (error(422, "odd"), 1, False, r"422.*odd"),
+        (error(429, "slow down", SOON), 3, False, r"429.*wait"),
+        (error(429, "no money", SOON, code="insufficient_quota"), 1, False, r"429.*top it up"),
+        (error(500, "a\nb\x1b[31m", SOON), 3, False, r"500.*a b.*server's log"),
+        (error(503, "loading", SOON), 3, False, r"503.*loading"),
+        ((307, "", {"Location": "https://new.example/v1"}), 1, True, r"307.*https://new.example/v1"),
+        ((200, "{malformed"), 1, False, r"no chat completion.*base URL"),
+        ((200, "<html>hello</html>", {"Content-Type": "text/html"}), 1, False, r"no chat completion.*base URL"),
+        ((200, {"choices": []}), 1, False, r"no chat completion.*base URL"),
+        ((200, {"choices": None}), 1, False, r"no chat completion.*base URL"),
+        ((200, []), 1, False, r"no chat completion.*base URL"),
+    ],
+)
+async def test_each_failure_is_one_line_with_a_remedy(
+    reply: Reply, requests: int, configuration: bool, message: str, stream: bool
+) -> None:
+    with FakeOpenAI(lambda _: reply) as server:
+        caught = await failure(server, stream=stream)
+    assert re.search(message, str(caught)), caught
+    assert caught.configuration is configuration
+    assert len(server.requests) == requests
+
+
+async def test_a_model_that_does_not_exist_is_answered_with_those_that_do() -> None:
+    with FakeOpenAI(lambda _: error(404, "no such model"), models=("qwen2.5:7b", "llama3:8b")) as server:
+        caught = await failure(server, model="qwen9")
+    assert "no model 'qwen9' (404); the endpoint offers qwen2.5:7b, llama3:8b" in str(caught)
+    assert caught.configuration
+    assert (len(server.requests), server.lists) == (1, 1)
+
+
+async def test_a_wrong_base_url_is_told_from_a_wrong_model() -> None:
+    with FakeOpenAI(lambda _: error(404, "no such page"), models=("fake-model",)) as server:
+        assert "lists the model" in str(await failure(server))
+    with FakeOpenAI(lambda _: error(404, "no such page"), models=(3,)) as server:  # type: ignore[arg-type]
+        assert "base URL, which usually ends in /v1" in str(await failure(server))
+
+
+@pytest.mark.parametrize("stream", [False, True], ids=["whole", "streamed"])
+async def test_a_rate_limit_is_waited_for_as_the_server_says(stream: bool) -> None:
+    with FakeOpenAI(in_turn(error(429, headers={"Retry-After": "0.2"}), error(502, headers=SOON), "4")) as server:
+        start = time.monotonic()
+        assert (await ask(server, stream=stream)).strip() == "4"
+        assert 0.2 <= time.monotonic() - start < 5
+    assert len(server.requests) == 3
+
+
+async def test_a_connection_that_was_reset_is_tried_again() -> None:
+    with FakeOpenAI(in_turn(Fault.RESET, "4")) as server:
+        assert await ask(server) == "4"
+    assert len(server.requests) == 2
+
+
+async def test_connections_that_are_always_reset_are_given_up() -> None:
+    with FakeOpenAI(lambda _: Fault.RESET) as server:
+        caught = await failure(server)
+    assert re.search(r"broke off \(.*reset", str(caught))
+    assert not caught.configuration
+    assert len(server.requests) == 3
+
+
+@pytest.mark.parametrize("fault", [Fault.CUT, Fault.QUIET_CUT])
+async def test_half_a_stream_is_not_an_answer(fault: Fault) -> None:
+    with FakeOpenAI(lambda _: fault) as server:
+        caught = await failure(server, stream=True)
+    assert "broke off" in str(caught)
+    assert not caught.configuration
+    assert len(server.requests) == 1, "a part was already shown, so that it is not said twice"
+
+
+async def test_a_refused_connection_fails_fast() -> None:
+    url = closed_port()
+    start = time.monotonic()
+    with pytest.raises(ModelError, match=r"cannot connect .*is the server running") as caught:
+        await complete(load_model(f"vllm:m@{url}"), QUESTION)
+    assert time.monotonic() - start < 2
+    assert url in str(caught.value)
+    assert not caught.value.configuration
+
+
+async def test_a_server_that_never_answers_is_given_up_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(endpoint_model, "TIMEOUT", httpx.Timeout(0.2))
+    with FakeOpenAI(lambda _: Fault.HANG) as server:
+        caught = await failure(server)
+    assert "no answer in time" in str(caught)
+    assert not caught.configuration
+    assert len(server.requests) == 1
+
+
+async def test_the_callers_deadline_passes_through() -> None:
+    with FakeOpenAI(lambda _: Fault.HANG) as server, pytest.raises(TimeoutError):
+        async with asyncio.timeout(0.2):
+            await ask(server)
+
+
+# Event loops
+
+
+@contextmanager
+def background_loop() -> Iterator[asyncio.AbstractEventLoop]:
+    """A loop in a thread of its own, ended in the way in which `asyncio.run` ends one."""
+    loop = asyncio.new_event_loop()
+    thread = threading.Thread(target=loop.run_forever)
+    thread.start()
+    yield loop
+    asyncio.run_coroutine_threadsafe(loop.shutdown_asyncgens(), loop).result()
+    loop.call_soon_threadsafe(loop.stop)
+    thread.join()
+    loop.close()
+
+
+def test_a_model_works_on_any_event_loop_and_leaves_no_connection_behind() -> None:
+    with FakeOpenAI(lambda _: "4") as server, background_loop() as loop:
+        model = load_model(f"vllm:m@{server.base_url}")
+        for _ in range(2):
+            assert asyncio.run(complete(model, QUESTION)) == "4"
+            assert asyncio.run_coroutine_threadsafe(complete(model, QUESTION), loop).result() == "4"
+        assert asyncio.run(complete(model, QUESTION)) == "4"
+        assert model.invoke(QUESTION).text == "4"
+    assert len(server.requests) == 6
+    gc.collect()  # an unclosed connection warns here, and warnings are errors
+
+
+async def test_many_calls_at_once_share_one_pool() -> None:
+    with FakeOpenAI(lambda body: body["messages"][0]["content"]) as server:
+        model = load_model(f"vllm:m@{server.base_url}")
+        replies = await asyncio.gather(*(complete(model, [HumanMessage(str(number))]) for number in range(20)))
+    assert replies == [str(number) for number in range(20)]
+
+
+def closed_port() -> str:
+    """The base URL of a port of this machine at which nobody listens."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        return f"http://127.0.0.1:{free.getsockname()[1]}/v1"

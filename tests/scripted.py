@@ -1,0 +1,92 @@
+"""A chat model whose replies a test scripts module by module. It is loaded as any model is: by a spec.
+
+script = Scripted(planner=["Sub-Goal: ...", ...], verifier=lambda conversation: "Verdict: stop")
+script.install(monkeypatch)
+await build_graph().ainvoke(..., context=Context(model=script.spec))
+assert script.asked("planner")
+"""
+
+import inspect
+from collections.abc import Awaitable, Callable
+from importlib.metadata import EntryPoint
+from itertools import count
+from typing import Any
+
+import pytest
+from langchain_core.language_models import BaseChatModel
+from langchain_core.messages import AIMessage, BaseMessage
+from langchain_core.outputs import ChatGeneration, ChatResult
+
+from agentflow.graph import models
+from agentflow.graph.context import Sampling
+from agentflow.nodes import analyst, executor, generator, planner, verifier
+
+Conversation = list[BaseMessage]
+Reply = str | list[str] | Callable[[Conversation], str | Awaitable[str]]
+"""One text for every call, one per call of which the last repeats, or a function of the conversation."""
+
+PLAN = "Sub-Goal: repeat it\nTool: echo\nContext: hello"
+DEFAULTS: dict[str, Reply] = {
+    "analyst": "One word is asked for.",
+    "planner": PLAN,
+    "executor": '{"text": "hello"}',
+    "verifier": "Analysis: The word is hello.\nVerdict: stop",
+    "generator": "Answer: hello",
+    "tools": "a guess",
+}
+_BEGINNINGS = {
+    module.PROMPT.split("{")[0]: module.__name__.rpartition(".")[2]
+    for module in (analyst, planner, executor, verifier, generator)
+}
+_numbers = count(1)
+_scripts: dict[str, "Scripted"] = {}
+
+
+class Scripted:
+    """The replies of one test, and what was asked."""
+
+    def __init__(self, **replies: Reply) -> None:
+        self.name = str(next(_numbers))
+        self.spec = f"scripted:{self.name}"
+        self.replies = {**DEFAULTS, **replies}
+        self.calls: list[tuple[str, Conversation]] = []
+
+    def install(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Until the end of the test, the spec leads here, and so does the default one, "embedded"."""
+        point = EntryPoint("scripted", "tests.scripted:load", "agentflow.models")
+        monkeypatch.setattr(models, "_installed", lambda: {"scripted": point, "embedded": point})
+        monkeypatch.setitem(_scripts, self.name, self)
+        monkeypatch.setitem(_scripts, "", self)
+
+    def asked(self, module: str) -> list[Conversation]:
+        return [conversation for name, conversation in self.calls if name == module]
+
+    async def reply(self, conversation: Conversation) -> str:
+        module = next((name for start, name in _BEGINNINGS.items() if conversation[0].text.startswith(start)), "tools")
+        self.calls.append((module, list(conversation)))
+        reply = self.replies[module]
+        if isinstance(reply, list):
+            return reply[min(len(self.asked(module)), len(reply)) - 1]
+        if isinstance(reply, str):
+            return reply
+        given = reply(conversation)
+        return await given if inspect.isawaitable(given) else given
+
+
+class ScriptedModel(BaseChatModel):
+    script: str
+
+    @property
+    def _llm_type(self) -> str:
+        return "scripted"
+
+    def _generate(self, *args: Any, **options: Any) -> ChatResult:
+        raise NotImplementedError("the nodes ask asynchronously")
+
+    async def _agenerate(self, messages: Conversation, *args: Any, **options: Any) -> ChatResult:
+        reply = await _scripts[self.script].reply(messages)
+        return ChatResult(generations=[ChatGeneration(message=AIMessage(reply))])
+
+
+def load(name: str, sampling: Sampling) -> BaseChatModel:
+    return ScriptedModel(script=name)

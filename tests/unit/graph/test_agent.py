@@ -1,0 +1,577 @@
+"""The compiled agent as a whole, with scripted models and small tools."""
+
+import asyncio
+import re
+import threading
+import time
+from collections.abc import Callable
+from typing import Any, TypedDict
+
+import pytest
+from langchain_core.messages import BaseMessage
+from langchain_core.runnables import RunnableLambda
+from langchain_core.tools import BaseTool, ToolException, tool
+from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.graph import END, START, StateGraph
+from langgraph.types import Command
+
+from agentflow.graph.agent import Agent, build_graph
+from agentflow.graph.context import Context
+from agentflow.graph.models import ModelError
+from agentflow.graph.state import Action, Plan, State, Turn, Verdict
+from agentflow.nodes import generator
+from agentflow.tools.result import ErrorClass, ToolResult
+from tests.scripted import PLAN, Reply, Scripted
+
+CONTINUE = "Analysis: More is needed.\nVerdict: continue"
+STOP = "Analysis: The word is hello.\nVerdict: stop"
+SOON = 10.0
+"""Seconds that no test here comes near unless something is waited for that should not be."""
+
+
+@tool
+async def echo(text: str) -> str:
+    """Repeats a text."""
+    return text
+
+
+@pytest.fixture
+def scripted(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Scripted]:
+    def install(**replies: Reply) -> Scripted:
+        script = Scripted(**replies)
+        script.install(monkeypatch)
+        return script
+
+    return install
+
+
+Script = Callable[..., Scripted]
+
+
+def question(text: str = "Which word?") -> dict[str, Any]:
+    return {"messages": [("user", text)]}
+
+
+def settings(script: Scripted, **fields: Any) -> Context:
+    return Context(model=script.spec, **fields)
+
+
+async def solve(script: Scripted, *tools: BaseTool, **fields: Any) -> State:
+    found = await build_graph([echo, *tools]).ainvoke(question(), context=settings(script, **fields))
+    return State.model_validate(found)
+
+
+async def hang(_: list[BaseMessage]) -> str:
+    await asyncio.Event().wait()
+    return "never"
+
+
+# The loop
+
+
+async def test_a_run_of_two_turns(scripted: Script) -> None:
+    script = scripted(planner=[PLAN, PLAN.replace("hello", "bye")], verifier=[CONTINUE, STOP])
+    state = await solve(script)
+    assert (state.status, state.answer, state.question) == ("answered", "hello", "Which word?")
+    assert [turn.turn for turn in state.memory] == [1, 2]
+    first, second = state.memory
+    assert (first.plan.tool, first.plan.context, second.plan.context) == ("echo", "hello", "bye")
+    assert first.action == Action(arguments={"text": "hello"}, result=first.action.result)
+    assert (first.action.result.status, first.action.result.output) == ("ok", "hello")
+    assert [turn.verdict.signal for turn in state.memory] == ["continue", "stop"]
+    assert [message.type for message in state.messages] == ["human", "ai"]
+    assert [name for name, _ in script.calls] == [
+        "analyst", "planner", "executor", "verifier", "planner", "executor", "verifier", "generator",
+    ]  # fmt: skip
+
+
+async def test_reference_bug_the_verdict_is_not_in_memory(scripted: Script) -> None:
+    script = scripted(verifier=["Analysis: The year is missing.\nVerdict: continue", STOP])
+    await solve(script)
+    before, after = script.asked("planner")
+    assert after[: len(before)] == before
+    assert "Result: hello\nVerifier: The year is missing." in after[-1].text
+    assert after[-2].text == PLAN
+    assert "The year is missing." in script.asked("verifier")[1][2].text
+
+
+async def test_the_verifiers_signal_decides(scripted: Script) -> None:
+    assert len((await solve(scripted(verifier=STOP))).memory) == 1
+    assert len((await solve(scripted(verifier=[CONTINUE, CONTINUE, STOP]))).memory) == 3
+
+
+async def test_turns_run_out(scripted: Script) -> None:
+    script = scripted(verifier=CONTINUE)
+    state = await solve(script, max_turns=3)
+    assert (state.status, len(state.memory), state.answer) == ("out_of_turns", 3, "hello")
+    assert [conversation[-1].text.splitlines()[-1] for conversation in script.asked("planner")] == [
+        "Turns left: 3", "Turns left: 2", "Turns left: 1",
+    ]  # fmt: skip
+
+
+async def test_a_stop_in_the_last_turn_is_an_answer(scripted: Script) -> None:
+    assert (await solve(scripted(verifier=STOP), max_turns=1)).status == "answered"
+
+
+async def test_the_most_turns_that_can_be_set_are_run(scripted: Script) -> None:
+    state = await solve(scripted(verifier=CONTINUE), max_turns=100)
+    assert (state.status, len(state.memory)) == ("out_of_turns", 100)
+
+
+# Time
+
+
+@pytest.mark.parametrize("module", ["analyst", "planner", "executor", "verifier"])
+async def test_reference_bug_time_is_tested_only_between_steps(module: str, scripted: Script) -> None:
+    start = time.monotonic()
+    state = await solve(scripted(**{module: hang}), max_seconds=0.3)
+    assert time.monotonic() - start < SOON
+    assert (state.status, state.answer) == ("out_of_time", "hello")
+    assert len(state.memory) == 1
+
+
+async def test_a_hanging_tool_is_cut_short(scripted: Script) -> None:
+    @tool
+    async def slow(text: str) -> str:
+        """Never returns."""
+        return await hang([])
+
+    script = scripted(planner=PLAN.replace("echo", "slow"), verifier=CONTINUE)
+    start = time.monotonic()
+    state = await solve(script, slow, max_seconds=0.5)
+    assert time.monotonic() - start < SOON
+    assert (state.status, state.answer) == ("out_of_time", "hello")
+    assert state.memory[0].action.result.error == ErrorClass.TIMEOUT
+
+
+async def test_a_hanging_tool_that_blocks_its_thread_is_not_waited_for(scripted: Script) -> None:
+    release = threading.Event()
+
+    @tool
+    def blocking(text: str) -> str:
+        """Blocks."""
+        release.wait(60)
+        return "late"
+
+    start = time.monotonic()
+    try:
+        state = await solve(scripted(planner=PLAN.replace("echo", "blocking")), blocking, max_seconds=0.5)
+    finally:
+        release.set()
+    assert time.monotonic() - start < SOON
+    assert (state.memory[0].action.result.error, state.answer) == (ErrorClass.TIMEOUT, "hello")
+
+
+async def test_the_planner_reads_why_a_turn_ended(scripted: Script, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("agentflow.nodes.executor.TOOL_SECONDS", 0.05)
+
+    @tool
+    async def slow(text: str) -> str:
+        """Never returns."""
+        return await hang([])
+
+    script = scripted(planner=[PLAN.replace("echo", "slow"), PLAN], verifier=[CONTINUE, STOP])
+    state = await solve(script, slow)
+    assert "Failed (timeout): slow did not finish in 0.05 seconds" in script.asked("planner")[1][-1].text
+    assert (state.status, state.memory[1].action.result.output) == ("answered", "hello")
+
+
+async def test_a_hanging_generator_is_an_error(scripted: Script, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(generator, "SECONDS", 0.1)
+    with pytest.raises(ModelError, match="wrote no answer"):
+        await solve(scripted(generator=hang))
+
+
+# Failures are turns that the planner sees
+
+
+@tool
+async def broken(text: str) -> str:
+    """Raises."""
+    raise ZeroDivisionError("no\nlines")
+
+
+@tool
+async def refusing(text: str) -> str:
+    """Raises what LangChain's tools raise."""
+    raise ToolException("not today")
+
+
+@tool
+async def silent(text: str) -> str:
+    """Has nothing to say."""
+    return "  \n"
+
+
+FAILURES: dict[str, tuple[dict[str, Reply], ErrorClass, str]] = {
+    "no plan": ({"planner": "I don't know."}, ErrorClass.BAD_PLAN, "the plan had no line 'Sub-Goal: ...'"),
+    "unknown tool": ({"planner": PLAN.replace("echo", "oracle")}, ErrorClass.UNKNOWN_TOOL, "there is no tool 'oracle'"),
+    "two tools": ({"planner": PLAN.replace("echo", "echo, broken")}, ErrorClass.UNKNOWN_TOOL, "several tools"),
+    "tool not enabled": (
+        {"planner": PLAN.replace("echo", "google_search")},
+        ErrorClass.UNKNOWN_TOOL,
+        "there is no tool 'google_search'; the tools are base_generator",
+    ),
+    "unreadable call": (
+        {"executor": "I would\nrather not."},
+        ErrorClass.BAD_ARGUMENTS,
+        'the arguments could not be read: "I would rather not."',
+    ),
+    "bad arguments": (
+        {"executor": '{"text": ["a"]}'},
+        ErrorClass.BAD_ARGUMENTS,
+        "text: Input should be a valid string",
+    ),
+    "exception": (
+        {"planner": PLAN.replace("echo", "broken")},
+        ErrorClass.TOOL_ERROR,
+        "ZeroDivisionError: no lines",
+    ),
+    "LangChain's exception": ({"planner": PLAN.replace("echo", "refusing")}, ErrorClass.TOOL_ERROR, "not today"),
+    "nothing": ({"planner": PLAN.replace("echo", "silent")}, ErrorClass.EMPTY_RESULT, "silent returned nothing"),
+    "the tool's model": (
+        {"planner": PLAN.replace("echo", "base_generator"), "executor": '{"query": "q"}', "tools": "raise"},
+        ErrorClass.MODEL_ERROR,
+        "out of order",
+    ),
+}
+
+
+@pytest.mark.parametrize(("replies", "error", "message"), FAILURES.values(), ids=FAILURES)
+async def test_a_failure_is_a_turn_of_its_class(
+    replies: dict[str, Reply], error: ErrorClass, message: str, scripted: Script
+) -> None:
+    def fail(_: list[BaseMessage]) -> str:
+        raise RuntimeError("out of order")
+
+    replies = {name: fail if reply == "raise" else reply for name, reply in replies.items()}
+    planner = replies.pop("planner", PLAN)
+    script = scripted(planner=[planner, planner], verifier=[CONTINUE, STOP], **replies)
+    state = await solve(script, broken, refusing, silent, tools=["base_generator"])
+    result = state.memory[0].action.result
+    assert (result.status, result.error) == ("error", error)
+    assert message in result.output
+    assert len(result.output.splitlines()) == 1
+    assert f"Failed ({error}): {result.output}" in script.asked("planner")[1][-1].text
+    assert (state.status, state.answer) == ("answered", "hello")
+
+
+async def test_the_classes_of_failure_are_disjoint() -> None:
+    assert {error for _, error, _ in FAILURES.values()} | {ErrorClass.TIMEOUT, ErrorClass.REFUSED} == set(ErrorClass)
+
+
+async def test_an_unreadable_verdict_goes_on(scripted: Script) -> None:
+    script = scripted(verifier=["The bus stop is near.", STOP])
+    state = await solve(script)
+    assert [turn.verdict.signal for turn in state.memory] == ["continue", "stop"]
+    assert "The verdict could not be read" in script.asked("planner")[1][-1].text
+
+
+@pytest.mark.parametrize("module", ["analyst", "planner", "executor", "verifier", "generator"])
+async def test_a_model_that_fails_is_a_model_error(module: str, scripted: Script) -> None:
+    def fail(_: list[BaseMessage]) -> str:
+        raise RuntimeError("out of\norder")
+
+    with pytest.raises(ModelError, match="out of order") as caught:
+        await solve(scripted(**{module: fail}))
+    assert "\n" not in str(caught.value)
+    assert not caught.value.configuration
+
+
+async def test_a_spec_that_is_wrong_is_a_model_error(scripted: Script) -> None:
+    script = scripted()
+    with pytest.raises(ModelError, match="no model provider 'nobody'") as caught:
+        await solve(script, models={"verifier": "nobody:at-home"})
+    assert caught.value.configuration
+
+
+async def test_a_tool_that_does_not_exist_is_a_model_error(scripted: Script) -> None:
+    with pytest.raises(ModelError, match="there is no tool 'magic'; the tools are") as caught:
+        await solve(scripted(), tools=["magic"])
+    assert caught.value.configuration
+
+
+@pytest.mark.parametrize("messages", [[], [("user", "")], [("user", " \n")]])
+async def test_no_question_is_a_model_error(messages: list[tuple[str, str]], scripted: Script) -> None:
+    with pytest.raises(ModelError, match="no question") as caught:
+        await build_graph().ainvoke({"messages": messages}, context=settings(scripted()))
+    assert caught.value.configuration
+
+
+# Memory
+
+
+async def test_a_long_result_is_shortened_once_and_the_prefix_holds(scripted: Script) -> None:
+    script = scripted(executor='{"text": "' + "x" * 5000 + '"}', verifier=[CONTINUE, CONTINUE, STOP])
+    state = await solve(script, max_turns=5, memory_tokens=500)
+    output = state.memory[0].action.result.output
+    assert len(output) < 500
+    assert "[... 4600 characters cut ...]" in output  # 500 tokens over 5 turns, four characters each
+    for module in ("planner", "verifier"):
+        for before, after in zip(script.asked(module), script.asked(module)[1:], strict=False):
+            assert after[: len(before)] == before
+    assert output in script.asked("planner")[1][-1].text
+    assert output in script.asked("verifier")[0][-1].text
+    assert output in script.asked("generator")[0][-1].text
+
+
+async def test_a_new_question_on_an_old_thread_starts_afresh(scripted: Script) -> None:
+    script = scripted(verifier=[CONTINUE, STOP])
+    graph = build_graph([echo], checkpointer=InMemorySaver())
+    thread: Any = {"configurable": {"thread_id": "1"}}
+    await graph.ainvoke(question("First?"), thread, context=settings(script))
+    found = await graph.ainvoke(question("Second?"), thread, context=settings(script))
+    state = State.model_validate(found)
+    assert (state.question, [turn.turn for turn in state.memory]) == ("Second?", [1])
+    assert [message.text for message in state.messages] == ["First?", "Answer: hello", "Second?", "Answer: hello"]
+    for module in ("planner", "verifier", "generator"):
+        assert "First?" not in str(script.asked(module)[-1])
+    assert len(script.asked("planner")[-1]) == 2
+
+
+def numbered() -> dict[str, Reply]:
+    """Replies that carry the number of the question that they belong to."""
+
+    def number(conversation: list[BaseMessage]) -> str:
+        return re.findall(r"#\d+#", conversation[1].text)[0]
+
+    async def later(reply: str) -> str:
+        await asyncio.sleep(0.001 * (hash(reply) % 5))
+        return reply
+
+    return {
+        "analyst": lambda talk: later(f"About {number(talk)}."),
+        "planner": lambda talk: later(f"Sub-Goal: repeat {number(talk)}\nTool: echo\nContext: {number(talk)}"),
+        "executor": lambda talk: later(f'{{"text": "{number(talk)}"}}'),
+        "verifier": lambda talk: later(
+            f"Analysis: {number(talk)} is said.\nVerdict: {'stop' if len(talk) > 3 else 'continue'}"
+        ),
+        "generator": lambda talk: later(f"Answer: {number(talk)}"),
+    }
+
+
+async def test_reference_bug_memory_leaks_between_rollouts(scripted: Script) -> None:
+    """Fifty questions at a time on one compiled graph: nobody reads a word of another's."""
+    script = scripted(**numbered())
+    graph = build_graph([echo])
+    questions = [question(f"What is #{number}#?") for number in range(50)]
+    found = await asyncio.gather(*(graph.ainvoke(given, context=settings(script)) for given in questions))
+    for number, state in enumerate(map(State.model_validate, found)):
+        assert (state.answer, len(state.memory)) == (f"#{number}#", 2)
+        assert set(re.findall(r"#\d+#", state.model_dump_json())) == {f"#{number}#"}
+    for _, conversation in script.calls:
+        assert len(set(re.findall(r"#\d+#", str(conversation)))) == 1
+
+
+async def test_two_questions_that_alternate_node_by_node(scripted: Script) -> None:
+    script = scripted(**numbered())
+    graph = build_graph([echo])
+    streams = [
+        graph.astream(question(f"What is #{number}#?"), context=settings(script), stream_mode="values")
+        for number in (1, 2)
+    ]
+    last: list[Any] = [None, None]
+    for _ in range(9):  # the question itself, then eight nodes
+        last = [await anext(stream) for stream in streams]
+    assert [state["answer"] for state in last] == ["#1#", "#2#"]
+    for number, state in zip((1, 2), last, strict=True):
+        assert set(re.findall(r"#\d+#", str(state))) == {f"#{number}#"}
+
+
+# LangGraph citizen
+
+
+def test_invoke(scripted: Script) -> None:
+    found = build_graph([echo]).invoke(question(), context=settings(scripted()))
+    assert found["answer"] == "hello"
+
+
+async def test_invoke_within_a_running_loop(scripted: Script) -> None:
+    found = build_graph([echo]).invoke(question(), context=settings(scripted()))
+    assert found["answer"] == "hello"
+
+
+def test_invoke_raises_what_a_node_raises(scripted: Script) -> None:
+    with pytest.raises(ModelError, match="no question"):
+        build_graph().invoke({"messages": []}, context=settings(scripted()))
+
+
+def test_invoke_from_many_threads(scripted: Script) -> None:
+    script = scripted(**numbered())
+    chain = build_graph([echo]).bind(context=settings(script))
+    answers = [found["answer"] for found in chain.batch([question(f"What is #{number}#?") for number in range(8)])]
+    assert answers == [f"#{number}#" for number in range(8)]
+
+
+async def test_a_link_of_a_chain(scripted: Script) -> None:
+    graph = build_graph([echo]).bind(context=settings(scripted()))
+    chain = RunnableLambda(question) | graph | RunnableLambda(lambda found: found["answer"].upper())
+    assert await chain.ainvoke("Which word?") == "HELLO"
+    assert chain.invoke("Which word?") == "HELLO"
+
+
+class Parent(TypedDict):
+    messages: list[Any]
+    answer: str
+
+
+class ParentContext(TypedDict):
+    user: str
+
+
+async def test_a_node_of_a_graph_with_a_context_of_its_own(scripted: Script) -> None:
+    scripted()
+    builder = StateGraph(Parent, context_schema=ParentContext)
+    builder.add_node("agent", build_graph([echo]))
+    builder.add_edge(START, "agent")
+    builder.add_edge("agent", END)
+    parent = builder.compile()
+    found = await parent.ainvoke({**question(), "answer": ""}, context={"user": "me"})
+    assert found["answer"] == "hello"
+    assert parent.invoke({**question(), "answer": ""}, context={"user": "me"})["answer"] == "hello"
+
+
+async def test_a_tool_of_ones_own(scripted: Script) -> None:
+    @tool
+    def shout(text: str) -> str:
+        """Writes a text in capitals."""
+        return text.upper()
+
+    script = scripted(planner=PLAN.replace("echo", "shout"))
+    found = await build_graph([shout]).ainvoke(question(), context=settings(script))
+    assert found["memory"][0].action.result.output == "HELLO"
+    assert "- shout: Writes a text in capitals." in script.asked("planner")[0][0].text
+
+
+async def test_the_state_survives_the_checkpointer(scripted: Script) -> None:
+    script = scripted(
+        planner=["nothing", PLAN],
+        executor='{"text": "hello \\ud83d 東京"}',
+        verifier=[CONTINUE, STOP],
+    )
+    graph = build_graph([echo], checkpointer=InMemorySaver())
+    thread: Any = {"configurable": {"thread_id": "1"}}
+    given = await graph.ainvoke(question(), thread, context=settings(script))
+    kept = (await graph.aget_state(thread)).values
+    assert kept["memory"] == given["memory"]
+    assert all(isinstance(turn, Turn) and isinstance(turn.plan, Plan) for turn in kept["memory"])
+    assert isinstance(kept["verdict"], Verdict)
+    assert kept["memory"][0].plan.error is ErrorClass.BAD_PLAN
+    assert State.model_validate(kept) == State.model_validate(given)
+
+
+async def test_a_large_integer_survives_the_checkpointer(scripted: Script) -> None:
+    @tool
+    async def half(number: int) -> str:
+        """Halves."""
+        return str(number // 2)
+
+    script = scripted(planner=PLAN.replace("echo", "half"), executor='{"number": 20000000000000000000000}')
+    graph = build_graph([half], checkpointer=InMemorySaver())
+    found = await graph.ainvoke(question(), {"configurable": {"thread_id": "1"}}, context=settings(script))
+    assert found["memory"][0].action.result.output == "10000000000000000000000"
+
+
+# Approval
+
+
+async def waiting(script: Scripted, **fields: Any) -> tuple[Agent, Any, Context]:
+    """A run that waits for a person, with what it takes to go on."""
+    graph = build_graph([echo], checkpointer=InMemorySaver())
+    thread: Any = {"configurable": {"thread_id": "1"}}
+    context = settings(script, approve_tools=["echo"], **fields)
+    found = await graph.ainvoke(question(), thread, context=context)
+    assert found["__interrupt__"][0].value == {"tool": "echo", "arguments": {"text": "hello"}}
+    assert found["memory"] == []
+    return graph, thread, context
+
+
+DECISIONS: dict[str, tuple[Any, ToolResult, dict[str, Any]]] = {
+    "approve": ({"decision": "approve"}, ToolResult(status="ok", output="hello"), {"text": "hello"}),
+    "edit": (
+        {"decision": "edit", "arguments": {"text": "bye"}},
+        ToolResult(status="ok", output="bye"),
+        {"text": "bye"},
+    ),
+    "edit without arguments": ({"decision": "edit"}, ToolResult(status="ok", output="hello"), {"text": "hello"}),
+    "refuse": (
+        {"decision": "refuse", "reason": "too\nloud"},
+        ToolResult.failed(ErrorClass.REFUSED, 'a person refused this call: "too loud"'),
+        {"text": "hello"},
+    ),
+    "refuse without a reason": (
+        {"decision": "refuse"},
+        ToolResult.failed(ErrorClass.REFUSED, 'a person refused this call: "no reason given"'),
+        {"text": "hello"},
+    ),
+    "edited into something wrong": (
+        {"decision": "edit", "arguments": {"words": "bye"}},
+        ToolResult.failed(ErrorClass.BAD_ARGUMENTS, "text: Field required"),
+        {"words": "bye"},
+    ),
+    "edited into no arguments": (
+        {"decision": "edit", "arguments": "bye"},
+        ToolResult.failed(ErrorClass.BAD_ARGUMENTS, "the edited arguments are not an object"),
+        {},
+    ),
+    "an answer that is none": (
+        "yes",
+        ToolResult.failed(
+            ErrorClass.REFUSED, 'a person refused this call: "the answer was not approve, edit or refuse"'
+        ),
+        {"text": "hello"},
+    ),
+}
+
+
+@pytest.mark.parametrize(("decision", "result", "arguments"), DECISIONS.values(), ids=DECISIONS)
+async def test_a_person_decides(decision: Any, result: ToolResult, arguments: dict[str, Any], scripted: Script) -> None:
+    script = scripted()
+    graph, thread, context = await waiting(script)
+    found = await graph.ainvoke(Command(resume=decision), thread, context=context)
+    action = found["memory"][0].action
+    assert action.arguments == arguments
+    assert action.result.model_copy(update={"seconds": 0.0}) == result
+    assert len(script.asked("executor")) == 1  # the call that was approved is the one that was shown
+    assert (found["answer"], found["proposed"]) == ("hello", None)
+
+
+async def test_each_call_is_approved_anew(scripted: Script) -> None:
+    script = scripted(verifier=[CONTINUE, STOP])
+    graph, thread, context = await waiting(script)
+    found = await graph.ainvoke(Command(resume={"decision": "approve"}), thread, context=context)
+    assert found["__interrupt__"]
+    assert len(found["memory"]) == 1
+    found = await graph.ainvoke(Command(resume={"decision": "approve"}), thread, context=context)
+    assert (len(found["memory"]), found["status"]) == (2, "answered")
+    assert len(script.asked("executor")) == 2
+
+
+async def test_waiting_for_a_person_takes_none_of_the_runs_time(
+    scripted: Script, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    graph, thread, context = await waiting(scripted(), max_seconds=60)
+    clock = time.time
+    monkeypatch.setattr(time, "time", lambda: clock() + 3600)
+    found = await graph.ainvoke(Command(resume={"decision": "approve"}), thread, context=context)
+    assert (found["memory"][0].action.result.status, found["status"]) == ("ok", "answered")
+
+
+async def test_a_new_question_forgets_a_call_that_waits(scripted: Script) -> None:
+    graph, thread, context = await waiting(scripted())
+    found = await graph.ainvoke(question("Second?"), thread, context=context.model_copy(update={"approve_tools": []}))
+    assert (found["question"], found["status"], len(found["memory"])) == ("Second?", "answered", 1)
+
+
+def test_approval_by_invoke(scripted: Script) -> None:
+    script = scripted()
+    graph = build_graph([echo], checkpointer=InMemorySaver())
+    thread: Any = {"configurable": {"thread_id": "1"}}
+    context = settings(script, approve_tools=["*"])
+    assert graph.invoke(question(), thread, context=context)["__interrupt__"]
+    found = graph.invoke(Command(resume={"decision": "approve"}), thread, context=context)
+    assert (found["answer"], len(script.asked("executor"))) == ("hello", 1)
+
+
+async def test_tools_that_need_no_approval_run_at_once(scripted: Script) -> None:
+    assert (await solve(scripted(), approve_tools=["python_coder"])).status == "answered"

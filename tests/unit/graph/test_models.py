@@ -1,0 +1,219 @@
+"""The grammar of model specs, and what `load_model` says of the ones it cannot load."""
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from importlib.metadata import EntryPoint
+from typing import Any, ClassVar
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from langchain_core.language_models import BaseChatModel, FakeListChatModel
+from langchain_core.messages import HumanMessage
+
+from agentflow.graph import models
+from agentflow.graph.context import Sampling
+from agentflow.graph.model_spec import PROVIDERS, ModelError, ModelSpec, endpoint_of, one_line, parse
+from agentflow.graph.models import complete, load_model
+
+SECRET = "sk-0123456789"
+
+
+@pytest.fixture(autouse=True)
+def _no_keys(monkeypatch: pytest.MonkeyPatch) -> None:
+    for provider in PROVIDERS.values():
+        monkeypatch.delenv(provider.key_variable, raising=False)
+
+
+@pytest.mark.parametrize(
+    ("spec", "parts"),
+    [
+        ("openai:gpt-4o", ("openai", "gpt-4o", None)),
+        ("  openai:gpt-4o  ", ("openai", "gpt-4o", None)),
+        ("ollama:qwen2.5:7b", ("ollama", "qwen2.5:7b", None)),
+        ("together:Qwen/Qwen2.5-7B-Instruct", ("together", "Qwen/Qwen2.5-7B-Instruct", None)),
+        ("vllm:planner@http://127.0.0.1:8000/v1", ("vllm", "planner", "http://127.0.0.1:8000/v1")),
+        ("vllm:planner@http://127.0.0.1:8000/v1/", ("vllm", "planner", "http://127.0.0.1:8000/v1")),
+        ("vllm:a@20240101@https://host/v1", ("vllm", "a@20240101", "https://host/v1")),
+        ("vllm:a@http://one/v1@http://two/v1", ("vllm", "a@http://one/v1", "http://two/v1")),
+        ("vllm:a@20240101", ("vllm", "a@20240101", None)),
+        ("openai-compatible@http://[::1]:80/v1", ("openai-compatible", "", "http://[::1]:80/v1")),
+        ("openai-compatible:m@http://h", ("openai-compatible", "m", "http://h")),
+        ("embedded", ("embedded", "", None)),
+        ("embedded:runs/last", ("embedded", "runs/last", None)),
+        ("gpt-4o", ("gpt-4o", "", None)),
+    ],
+)
+def test_a_spec_has_three_parts(spec: str, parts: tuple[str, str, str | None]) -> None:
+    assert parse(spec) == ModelSpec(*parts)
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        "",
+        "   ",
+        ":gpt-4o",
+        "@http://host/v1",
+        "vllm:a@http://",
+        "vllm:a@http://[::1/v1",
+        "vllm:a@http://host:port/v1",
+        "vllm:a@http://host:99999999/v1",
+        "vllm:a@http://ho st/v1",
+        "vllm:a\nb",
+        f"openai:a@https://user:{SECRET}@host/v1",
+        f"openai:a@https://host/v1?api-key={SECRET}",
+        f"openai:a@https://user:{SECRET}@host:port/v1",
+    ],
+)
+def test_what_is_no_spec_is_refused_with_a_remedy_and_without_its_secrets(spec: str) -> None:
+    with pytest.raises(ModelError, match="write") as caught:
+        parse(spec)
+    assert caught.value.configuration
+    assert SECRET not in str(caught.value)
+
+
+@given(
+    st.one_of(
+        st.text(),
+        st.builds("{}:{}@http{}".format, st.sampled_from([*PROVIDERS, "embedded", ""]), st.text(), st.text()),
+        st.builds("vllm:m@http://{}".format, st.text(alphabet="[]:/@%?#.-\\1aé\u200b\ud800 ")),
+    )
+)
+def test_reading_a_spec_raises_nothing_but_one_line_model_errors(spec: str) -> None:
+    error = None
+    try:
+        parsed = parse(spec)
+        if parsed.provider in PROVIDERS:
+            endpoint_of(parsed)
+    except ModelError as raised:
+        error = raised
+    assert error is None or (error.configuration and len(str(error).splitlines()) == 1)
+
+
+@pytest.mark.parametrize(("provider", "variable"), [(name, row.key_variable) for name, row in PROVIDERS.items()])
+def test_each_provider_has_its_own_key(monkeypatch: pytest.MonkeyPatch, provider: str, variable: str) -> None:
+    monkeypatch.setenv(variable, f" {SECRET}\n")
+    endpoint = endpoint_of(parse(f"{provider}:m@http://host/v1"))
+    assert endpoint.key == SECRET
+    assert SECRET not in f"{endpoint} {endpoint!r}"
+
+
+@pytest.mark.parametrize("provider", [name for name, row in PROVIDERS.items() if row.needs_key])
+def test_a_missing_key_is_named(provider: str) -> None:
+    with pytest.raises(ModelError, match=PROVIDERS[provider].key_variable) as caught:
+        load_model(f"{provider}:m")
+    assert caught.value.configuration
+
+
+@pytest.mark.parametrize("key", ["clé-secrète", "two\nlines"])
+def test_a_key_that_cannot_be_sent_is_refused_unseen(monkeypatch: pytest.MonkeyPatch, key: str) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", key)
+    with pytest.raises(ModelError, match="OPENAI_API_KEY") as caught:
+        load_model("openai:m")
+    assert key not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("spec", "remedy"),
+    [
+        ("gpt-4o", "provider:model"),
+        ("nobody:m", "dashscope"),
+        ("openai-compatible:m", "openai-compatible:m@http"),
+        ("openai-compatible", "openai-compatible:NAME@http"),
+        ("embedded:x@http://host/v1", "leave out"),
+    ],
+)
+def test_what_cannot_be_loaded_says_what_to_write(spec: str, remedy: str) -> None:
+    with pytest.raises(ModelError, match=remedy) as caught:
+        load_model(spec)
+    assert caught.value.configuration
+
+
+def test_a_hosted_provider_is_not_asked_for_its_one_model(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", SECRET)
+    with pytest.raises(ModelError, match="openai:MODEL"):
+        load_model("openai")
+
+
+def test_the_same_settings_give_the_same_model(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", SECRET)
+    first = load_model("openai:m", Sampling(temperature=0.5))
+    assert load_model("openai:m", Sampling(temperature=0.5)) is first
+    assert load_model("openai:m", Sampling(temperature=0.6)) is not first
+    monkeypatch.setenv("OPENAI_API_KEY", f"{SECRET}-new")
+    assert load_model("openai:m", Sampling(temperature=0.5)) is not first
+
+
+class Parrot:
+    """A provider as an entry point names it."""
+
+    loaded: ClassVar[list[tuple[str, Sampling]]] = []
+
+    @staticmethod
+    def load(model: str, sampling: Sampling) -> BaseChatModel:
+        Parrot.loaded.append((model, sampling))
+        if model == "broken":
+            raise FileNotFoundError("no\nsuch directory")
+        return FakeListChatModel(responses=["squawk"])
+
+
+@pytest.fixture
+def parrot(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    def found(group: str) -> list[EntryPoint]:
+        return [EntryPoint("parrot", f"{__name__}:Parrot.load", group)]
+
+    monkeypatch.setattr(models, "entry_points", found)
+    monkeypatch.setattr(Parrot, "loaded", [])
+    models._installed.cache_clear()
+    yield
+    models._installed.cache_clear()
+    models._loaded.cache_clear()
+
+
+@pytest.mark.usefixtures("parrot")
+async def test_an_entry_point_is_a_provider() -> None:
+    sampling = Sampling(seed=7)
+    model = load_model("parrot:cages/3", sampling)
+    assert load_model("parrot:cages/3", sampling) is model
+    assert await complete(model, [HumanMessage("hello")]) == "squawk"
+    load_model("parrot")
+    assert Parrot.loaded == [("cages/3", sampling), ("", Sampling())]
+
+
+@pytest.mark.usefixtures("parrot")
+def test_a_provider_that_fails_to_load_is_one_line() -> None:
+    with pytest.raises(ModelError, match=r"^parrot:broken cannot be loaded .FileNotFoundError: no such dir") as caught:
+        load_model("parrot:broken")
+    assert caught.value.configuration
+
+
+class Failing(FakeListChatModel):
+    error: Exception
+
+    def _call(self, *args: Any, **kwargs: Any) -> str:
+        raise self.error
+
+
+async def test_any_models_failure_is_a_model_error() -> None:
+    with pytest.raises(ModelError, match=r"KeyError: 'weights'") as caught:
+        await complete(Failing(responses=[], error=KeyError("weights")), [HumanMessage("hello")])
+    assert not caught.value.configuration
+
+
+async def test_the_callers_deadline_is_not_the_models_failure() -> None:
+    with pytest.raises(TimeoutError):
+        await complete(Failing(responses=[], error=TimeoutError()), [HumanMessage("hello")])
+
+
+@given(st.text(), st.integers(min_value=3, max_value=50))
+def test_one_line_is_one_line(text: str, limit: int) -> None:
+    line = one_line(text, limit)
+    assert len(line) <= limit
+    assert line == "" or line.isprintable()
+
+
+def test_the_openai_sdk_is_not_imported_before_it_is_needed() -> None:
+    code = "import sys, agentflow.graph.models; assert 'openai' not in sys.modules"
+    subprocess.run([sys.executable, "-c", code], check=True)

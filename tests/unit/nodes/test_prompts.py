@@ -1,0 +1,154 @@
+"""Pins what the models read. The shipped checkpoint was trained on these texts, to the letter.
+
+`python -m tests.unit.nodes.test_prompts` writes the files anew, which is right only together with a new checkpoint.
+"""
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from langchain_core.messages import BaseMessage, HumanMessage
+
+from agentflow.graph.state import Action, Plan, Turn, Verdict
+from agentflow.nodes import analyst, executor, generator, planner, verifier
+from agentflow.tools import base_generator
+from agentflow.tools.catalogue import STANDARD_TOOLS, standard_cards
+from agentflow.tools.result import ErrorClass, ToolResult
+
+PROMPTS = Path(__file__).with_name("prompts")
+RETRAIN = (
+    "{name} differs from what the shipped checkpoint was trained on. If that is meant, retrain it with "
+    "`python -m agentflow.rl.micro.pretrain`, and then write the files anew with "
+    "`python -m tests.unit.nodes.test_prompts`."
+)
+
+QUESTION = "In which year was the author of {The Hobbit} born, plus 8?"
+ANALYSIS = "A year is asked for.\nLook up the author, then add."
+CARDS = standard_cards(STANDARD_TOOLS)
+
+FAILED = Turn(
+    turn=1,
+    plan=Plan(
+        text="Sub-Goal: Find the author\nTool: search\nContext: The Hobbit",
+        sub_goal="Find the author",
+        tool="search",
+        context="The Hobbit",
+        error=ErrorClass.UNKNOWN_TOOL,
+        problem="there is no tool 'search'",
+    ),
+    action=Action(result=ToolResult.failed(ErrorClass.UNKNOWN_TOOL, "there is no tool 'search'")),
+    verdict=Verdict(analysis="There is no tool search.", signal="continue"),
+)
+FOUND = Turn(
+    turn=2,
+    plan=Plan(
+        text="I look it up.\nSub-Goal: Find the author\nTool: wikipedia_search\nContext: The Hobbit",
+        sub_goal="Find the author",
+        tool="wikipedia_search",
+        context="The Hobbit",
+    ),
+    action=Action(
+        arguments={"query": "The Hobbit"},
+        result=ToolResult(status="ok", output="The Hobbit: a novel by J. R. R. Tolkien,\nborn in 1892.", seconds=0.2),
+    ),
+    verdict=Verdict(analysis="Tolkien was born in 1892; the sum is missing.", signal="continue"),
+)
+UNREADABLE = Turn(
+    turn=1,
+    plan=planner.parse("I don't know.", STANDARD_TOOLS),
+    action=Action(result=ToolResult.failed(ErrorClass.BAD_PLAN, "the plan had no line 'Sub-Goal: ...'")),
+    verdict=Verdict(analysis="Nothing was planned.", signal="continue"),
+)
+
+
+def planned(memory: list[Turn], max_turns: int = 10) -> list[BaseMessage]:
+    return planner.messages(QUESTION, ANALYSIS, memory, planner.describe_tools(CARDS.values()), max_turns)
+
+
+def verified(turns: list[Turn]) -> list[BaseMessage]:
+    """The conversation in which the last of `turns` is judged."""
+    replies = [verifier.reply_text(turn.verdict) for turn in turns[:-1]]
+    return verifier.messages(QUESTION, ANALYSIS, [(turn.plan, turn.action) for turn in turns], replies)
+
+
+RENDERINGS: dict[str, list[BaseMessage]] = {
+    "analyst": analyst.messages(QUESTION, list(STANDARD_TOOLS)),
+    "planner": planned([FAILED, FOUND]),
+    "verifier": verified([FAILED, FOUND]),
+    "verifier_unreadable_plan": verified([UNREADABLE]),
+    "generator": generator.messages(QUESTION, [FAILED, FOUND]),
+    "base_generator": [HumanMessage(base_generator.prompt("What is 1892 + 8?"))],
+} | {f"executor_{name}": executor.messages(card, FOUND.plan) for name, card in CARDS.items()}
+
+
+def rendered(conversation: list[BaseMessage]) -> str:
+    return "".join(f"=== {message.type} ===\n{message.text}\n" for message in conversation)
+
+
+@pytest.mark.parametrize("name", RENDERINGS)
+def test_the_prompt_is_the_one_that_the_checkpoint_was_trained_on(name: str) -> None:
+    expected = (PROMPTS / f"{name}.txt").read_text(encoding="utf-8")
+    assert rendered(RENDERINGS[name]) == expected, RETRAIN.format(name=name)
+
+
+def test_every_file_is_a_prompt() -> None:
+    assert {path.stem for path in PROMPTS.iterdir()} == set(RENDERINGS)
+
+
+@pytest.mark.parametrize("name", STANDARD_TOOLS)
+def test_a_tool_takes_under_400_tokens_of_the_planners_prompt(name: str) -> None:
+    described = planner.describe_tools([CARDS[name]])
+    assert len(described) / 3 < 400  # English text has four characters a token or more
+    assert described in planned([])[0].text
+
+
+TEXT = st.text(max_size=60)
+RESULTS = st.builds(lambda output: ToolResult(status="ok", output=output), TEXT) | st.builds(
+    ToolResult.failed, st.sampled_from(ErrorClass), TEXT
+)
+TURNS = st.lists(st.tuples(TEXT, TEXT, RESULTS, TEXT), min_size=1, max_size=6).map(
+    lambda rows: [
+        Turn(
+            turn=number,
+            plan=Plan(text=text, sub_goal=goal, tool="python_coder"),
+            action=Action(result=result),
+            verdict=Verdict(analysis=analysis, signal="continue"),
+        )
+        for number, (text, goal, result, analysis) in enumerate(rows, start=1)
+    ]
+)
+
+
+@given(TURNS)
+def test_the_planners_conversation_only_grows(turns: list[Turn]) -> None:
+    """The tokens of a turn extend those of the turn before, to which the planner's own words are added."""
+    for done, turn in enumerate(turns):
+        before, after = planned(turns[:done]), planned(turns[: done + 1])
+        assert after[: len(before)] == before
+        reply, outcome = after[len(before) :]
+        assert (reply.type, reply.text) == ("ai", turn.plan.text)
+        assert outcome.type == "human"
+        assert turn.action.result.output in outcome.text
+        assert turn.verdict.analysis in outcome.text  # reference bug: the verdict was not in the memory
+
+
+@given(TURNS)
+def test_the_verifiers_conversation_only_grows(turns: list[Turn]) -> None:
+    for done in range(1, len(turns)):
+        before, after = verified(turns[:done]), verified(turns[: done + 1])
+        assert after[: len(before)] == before
+        assert [message.type for message in after[len(before) :]] == ["ai", "human"]
+
+
+def test_the_planner_is_told_how_many_turns_are_left() -> None:
+    assert [message.text.rpartition("\n")[2] for message in planned([FAILED, FOUND], max_turns=3)[1::2]] == [
+        "Turns left: 3",
+        "Turns left: 2",
+        "Turns left: 1",
+    ]
+
+
+if __name__ == "__main__":
+    for name, conversation in RENDERINGS.items():
+        (PROMPTS / f"{name}.txt").write_text(rendered(conversation), encoding="utf-8")
