@@ -1,0 +1,340 @@
+"""The question families of Atlas: each makes a question, its solution step by step, and what makes an answer correct.
+
+A family is a function of a random generator, a world and a depth; `questions` deals them out in turn. Train questions
+go one level less deep than test questions, so that the test asks for longer chains than were ever practised.
+"""
+
+import random
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from datetime import date, timedelta
+from functools import lru_cache
+from itertools import count, islice
+from typing import Any
+
+from agentflow.evals.atlas.arithmetic import first_expression, makes_target, search_program
+from agentflow.evals.atlas.world import RELATIONS, Split, World, split_of, worlds
+
+
+@dataclass(frozen=True)
+class Step:
+    """One turn of the solution."""
+
+    sub_goal: str
+    tool: str
+    context: str
+    arguments: dict[str, Any]
+    output: str
+    """What the tool returns for `arguments`."""
+    finding: str
+    """What that establishes, as the verifier says it."""
+    value: str
+    """The fact or number itself."""
+    kind: str = ""
+    """For a look-up, the kind of thing that is found: a page kind, "number" or "date"."""
+
+
+@dataclass(frozen=True)
+class Question:
+    """One task. Its `answer` is one that is correct; `correct` decides on any other."""
+
+    family: str
+    question: str
+    answer: str
+    depth: int
+    """How much of the same it takes: operations of a chain, hops, cities to add up."""
+    asked: str
+    """What kind of answer is asked for."""
+    takes: str
+    """What it takes, as the analysis says it."""
+    steps: tuple[Step, ...]
+    numbers: tuple[int, ...] = ()
+    """Of Game of 24 and countdown: the numbers to use; then any expression that makes `target` is correct."""
+    target: int = 0
+
+
+def correct(question: Question, answer: str) -> bool:
+    """Exact: the expression checks, or the text is the same but for case, outer spaces and a full stop."""
+    answer = answer.strip().rstrip(".")
+    if question.numbers:
+        return makes_target(answer, question.numbers, question.target)
+    return answer.casefold() == question.answer.casefold()
+
+
+def look_up(world: World, title: str, relation: str) -> Step:
+    """The step that reads one fact off one page."""
+    page = world.pages[title]
+    value = page.facts[relation]
+    kinds = {"birth date": "date", "population": "number", "founding year": "number", "publication year": "number"}
+    return Step(
+        sub_goal=f"Find the {relation} of {title}",
+        tool="wikipedia_search",
+        context=title,
+        arguments={"query": title},
+        output=f"{title}: {page.text}",
+        finding=f"The {relation} of {title} is {value}.",
+        value=value,
+        kind=kinds.get(relation) or RELATIONS[page.kind][relation],
+    )
+
+
+def compute(sub_goal: str, context: str, code: str, value: str, finding: str = "") -> Step:
+    """The step that runs a program which prints `value`."""
+    return Step(sub_goal, "python_coder", context, {"code": code}, value, finding or f"The result is {value}.", value)
+
+
+def request(sub_goal: str, context: str) -> str:
+    """What base_generator is asked for a step."""
+    return f"{sub_goal}. {context}"
+
+
+def arithmetic(rng: random.Random, world: World, depth: int) -> Question:
+    """A chain of operations in words: 1-4 operations."""
+    value = rng.randint(2, 40)
+    expression, words = str(value), [f"Start with {value}"]
+    for number in range(depth):
+        operator, operand = rng.choice("+-*"), rng.randint(2, 40)
+        words.append({"+": f"add {operand}", "-": f"subtract {operand}", "*": f"multiply by {operand}"}[operator])
+        left = f"({expression})" if number else expression
+        expression = f"{left} {operator} {operand}"
+        value = {"+": value + operand, "-": value - operand, "*": value * operand}[operator]
+    step = compute(f"Compute {expression}", expression, f"print({expression})", str(value))
+    return Question(
+        "arithmetic",
+        f"{', '.join(words)}. What is the result?",
+        str(value),
+        depth,
+        "a number",
+        "a calculation",
+        (step,),
+    )
+
+
+def hops(rng: random.Random, world: World, depth: int) -> Question:
+    """A chain of look-ups, each from the page that the one before found: 1-4 hops."""
+    while True:
+        kind = rng.choice(list(RELATIONS))
+        title = rng.choice([title for title in world.titles(kind) if "(" not in title])
+        steps: list[Step] = []
+        relations: list[str] = []
+        current = title
+        for _ in range(depth):
+            free = [relation for relation in RELATIONS[kind] if relation not in relations]
+            if not free:
+                break
+            relation = rng.choice(free)
+            steps.append(look_up(world, current, relation))
+            relations.append(relation)
+            current, kind = steps[-1].value, RELATIONS[kind][relation]
+        if len(steps) == depth:
+            break
+    path = " of the ".join(reversed(relations))
+    wording = rng.choice(("What is the {path} of {title}?", "Name the {path} of {title}."))
+    takes = "one look-up" if depth == 1 else f"{depth} look-ups, each from the one before"
+    family = "look-up" if depth == 1 else "hops"
+    text = wording.format(path=path, title=title)
+    return Question(family, text, steps[-1].value, depth, "a name", takes, tuple(steps))
+
+
+def compare(rng: random.Random, world: World, depth: int) -> Question:
+    """Who of two people was born earlier or later: two look-ups and a comparison of dates."""
+    one, other = rng.sample(world.titles("person"), 2)
+    first, second = look_up(world, one, "birth date"), look_up(world, other, "birth date")
+    if first.value == second.value:
+        return compare(rng, world, depth)
+    when, choose = rng.choice((("earlier", "min"), ("later", "max")))
+    pairs = [(first.value, one), (second.value, other)]
+    answer = (min(pairs) if choose == "min" else max(pairs))[1]
+    code = f'print({choose}(("{first.value}", "{one}"), ("{second.value}", "{other}"))[1])'
+    last = compute(
+        f"Find out who was born {when}",
+        f"{one} {first.value}, {other} {second.value}",
+        code,
+        answer,
+        f"{answer} was born {when}.",
+    )
+    text = f"Who was born {when}, {one} or {other}?"
+    takes = "two look-ups and a comparison"
+    return Question("compare", text, answer, depth, "a name", takes, (first, second, last))
+
+
+def years(rng: random.Random, world: World, depth: int) -> Question:
+    """Look-ups and arithmetic: the years between two foundings or publications."""
+    kind, relation, noun = rng.choice(
+        (("firm", "founding year", "founding"), ("book", "publication year", "publication"))
+    )
+    one, other = rng.sample([title for title in world.titles(kind) if "(" not in title], 2)
+    first, second = look_up(world, one, relation), look_up(world, other, relation)
+    value = str(abs(int(first.value) - int(second.value)))
+    code = f"print(abs({first.value} - {second.value}))"
+    last = compute("Compute the years between", f"{first.value}, {second.value}", code, value)
+    text = f"How many years lie between the {noun} of {one} and that of {other}?"
+    return Question("years", text, value, depth, "a number", "two look-ups and a calculation", (first, second, last))
+
+
+_UNITS = {
+    ("mile", "yard"): 1760,
+    ("mile", "foot"): 5280,
+    ("yard", "foot"): 3,
+    ("yard", "inch"): 36,
+    ("foot", "inch"): 12,
+    ("week", "day"): 7,
+    ("week", "hour"): 168,
+    ("day", "hour"): 24,
+    ("day", "minute"): 1440,
+    ("hour", "minute"): 60,
+    ("hour", "second"): 3600,
+    ("minute", "second"): 60,
+}
+_PLURAL = {"foot": "feet", "inch": "inches"}
+
+
+def units(rng: random.Random, world: World, depth: int) -> Question:
+    """A conversion whose factor must be known: the higher the depth, the larger the number."""
+    (larger, smaller), factor = rng.choice(list(_UNITS.items()))
+    amount = rng.randint(2, 9) if depth == 1 else rng.randint(10, 99)
+    plural, smaller_plural = (_PLURAL.get(unit, f"{unit}s") for unit in (larger, smaller))
+    value = str(amount * factor)
+    sub_goal = f"Convert {amount} {plural} to {smaller_plural}"
+    step = compute(sub_goal, f"1 {larger} is {factor} {smaller_plural}", f"print({amount} * {factor})", value)
+    text = f"How many {smaller_plural} are {amount} {plural}?"
+    return Question("units", text, value, depth, "a number", "a conversion", (step,))
+
+
+def dates(rng: random.Random, world: World, depth: int) -> Question:
+    """A look-up and a date calculation."""
+    person = rng.choice(world.titles("person"))
+    born = look_up(world, person, "birth date")
+    days = rng.randint(5, 99) if depth == 1 else rng.randint(100, 400)
+    value = (date.fromisoformat(born.value) + timedelta(days=days)).isoformat()
+    code = f'from datetime import date, timedelta\nprint(date.fromisoformat("{born.value}") + timedelta(days={days}))'
+    last = compute(f"Compute the date {days} days after {born.value}", f"{born.value}, {days} days", code, value)
+    text = f"Which date is {days} days after the birth of {person}?"
+    return Question("dates", text, value, depth, "a date", "a look-up and a calculation", (born, last))
+
+
+def _expression(rng: random.Random, family: str, highest: int, target: int) -> Question:
+    numbers = tuple(sorted(rng.randint(1, highest) for _ in range(4)))
+    found = first_expression(numbers, target)
+    if found is None:
+        return _expression(rng, family, highest, target)
+    listed = f"{', '.join(map(str, numbers[:-1]))} and {numbers[-1]}"
+    step = compute(
+        f"Find an expression of {listed} that makes {target}",
+        f"{', '.join(map(str, numbers))}; {target}",
+        search_program(numbers, target),
+        found,
+        f"{found} makes {target}.",
+    )
+    text = f"Use {listed} once each with + - * / to make {target}."
+    return Question(family, text, found, 1, "an expression", "a search", (step,), numbers, target)
+
+
+def game24(rng: random.Random, world: World, depth: int) -> Question:
+    """Game of 24: four numbers of 1-13, each used once, make 24."""
+    return _expression(rng, "game of 24", 13, 24)
+
+
+def countdown(rng: random.Random, world: World, depth: int) -> Question:
+    """The same with smaller numbers and any target."""
+    return _expression(rng, "countdown", 10, rng.choice([n for n in range(10, 60) if n != 24]))
+
+
+def disambiguation(rng: random.Random, world: World, depth: int) -> Question:
+    """A fact about one of two things that share a name."""
+    name = rng.choice(world.titles("ambiguous"))
+    kind, relation = rng.choice((("city", "country"), ("city", "mayor"), ("firm", "founder"), ("firm", "base")))
+    page = world.pages[name]
+    meaning = page.facts[kind]
+    first = Step(
+        f"Find the {kind} called {name}",
+        "wikipedia_search",
+        name,
+        {"query": name},
+        f"{name}: {page.text}",
+        f"The {kind} called {name} is {meaning}.",
+        meaning,
+        kind,
+    )
+    last = look_up(world, meaning, relation)
+    text = f"What is the {relation} of {name}, the {kind}?"
+    return Question("disambiguation", text, last.value, depth, "a name", "finding the right page", (first, last))
+
+
+def aggregate(rng: random.Random, world: World, depth: int) -> Question:
+    """The sum, the largest or the smallest of the populations of 2-4 cities."""
+    cities = rng.sample([title for title in world.titles("city") if "(" not in title], depth + 1)
+    found = [look_up(world, city, "population") for city in cities]
+    word, function, of = rng.choice((("total", "sum", sum), ("largest", "max", max), ("smallest", "min", min)))
+    values = ", ".join(step.value for step in found)
+    value = str(of(int(step.value) for step in found))
+    last = compute(f"Compute the {word} of the populations", values, f"print({function}([{values}]))", value)
+    listed = f"{', '.join(cities[:-1])} and {cities[-1]}"
+    text = f"What is the {word} population of {listed}?"
+    takes = f"{len(cities)} look-ups and a calculation"
+    return Question("aggregate", text, value, depth, "a number", takes, (*found, last))
+
+
+def direct(rng: random.Random, world: World, depth: int) -> Question:
+    """A question that holds its own answer: reading, no look-up."""
+    one, other = rng.sample(world.titles("person"), 2)
+    codes = rng.sample(range(100, 1000), 2)
+    asked, code = rng.choice(((one, codes[0]), (other, codes[1])))
+    given = f"The code of {one} is {codes[0]} and the code of {other} is {codes[1]}."
+    text = f"{given} What is the code of {asked}?"
+    sub_goal = f"Read the code of {asked}"
+    query = request(sub_goal, given)
+    finding = f"The code of {asked} is {code}."
+    step = Step(sub_goal, "base_generator", given, {"query": query}, str(code), finding, str(code), "number")
+    return Question("direct", text, str(code), depth, "a number", "reading the question", (step,))
+
+
+Family = Callable[[random.Random, World, int], Question]
+
+FAMILIES: dict[str, tuple[Family, dict[Split, tuple[int, ...]]]] = {
+    "arithmetic": (arithmetic, {"train": (1, 2, 3), "test": (1, 2, 3, 4)}),
+    "look-up": (hops, {"train": (1,), "test": (1,)}),
+    "hops": (hops, {"train": (2, 3), "test": (2, 3, 4)}),
+    "compare": (compare, {"train": (1,), "test": (1,)}),
+    "years": (years, {"train": (1,), "test": (1,)}),
+    "units": (units, {"train": (1, 2), "test": (1, 2)}),
+    "dates": (dates, {"train": (1, 2), "test": (1, 2)}),
+    "game of 24": (game24, {"train": (1,), "test": (1,)}),
+    "countdown": (countdown, {"train": (1,), "test": (1,)}),
+    "disambiguation": (disambiguation, {"train": (1,), "test": (1,)}),
+    "aggregate": (aggregate, {"train": (1, 2), "test": (1, 2, 3)}),
+    "direct": (direct, {"train": (1,), "test": (1,)}),
+}
+"""Name -> how it is made, and at which depths in each split."""
+
+
+def stream(split: Split, seed: int = 0) -> Iterator[Question]:
+    """Endless distinct questions of a split, the families in turn; the same for the same seed.
+
+    Raises ValueError when a family has no new question left.
+    """
+    rng = random.Random(f"atlas questions {split} {seed}")
+    seen: set[str] = set()
+    for number in count():
+        name = list(FAMILIES)[number % len(FAMILIES)]
+        question = next(_new(name, split, rng, seen), None)
+        if question is None:
+            raise ValueError(f"the {split} split has no {number // len(FAMILIES) + 1} distinct questions of {name}")
+        seen.add(question.question)
+        yield question
+
+
+def _new(name: str, split: Split, rng: random.Random, seen: set[str]) -> Iterator[Question]:
+    """Unseen questions, as long as they are found; each belongs to the split by its names or by its hash."""
+    make, depths = FAMILIES[name]
+    for _ in range(5000):
+        question = make(rng, rng.choice(worlds(split)), rng.choice(depths[split]))
+        by_names = any(step.tool == "wikipedia_search" for step in question.steps)
+        if question.question not in seen and (by_names or split_of(question.question) == split):
+            yield question
+
+
+@lru_cache(maxsize=8)
+def questions(split: Split, number: int, seed: int = 0) -> tuple[Question, ...]:
+    """The first `number` questions of `stream`; a smaller number is a prefix of a larger one."""
+    return tuple(islice(stream(split, seed), number))

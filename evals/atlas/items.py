@@ -1,0 +1,15 @@
+"""Atlas as items that the runner evaluates."""
+
+from functools import partial
+
+from agentflow.evals.atlas.families import correct, questions
+from agentflow.evals.atlas.world import Split
+from agentflow.evals.runner import Item
+
+
+def items(split: Split, number: int) -> list[Item]:
+    """The first `number` items of `split`, the families in turn; a smaller number is a prefix of a larger one."""
+    return [
+        Item(question=task.question, gold=task.answer, family=task.family, correct=partial(correct, task))
+        for task in questions(split, number)
+    ]

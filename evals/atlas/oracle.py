@@ -1,0 +1,145 @@
+"""Two yardsticks that play the agent's modules on Atlas, as chat models: the oracle, which knows every solution, and
+a planner that picks tools at random. Both go through the real graph, prompts, parsers and tools.
+
+`agentflow eval atlas --model atlas-oracle` is the ceiling; `--planner atlas-random` with it shows what tool choice is
+worth.
+"""
+
+import json
+import random
+import re
+from functools import lru_cache
+from typing import Any
+
+from langchain_core.callbacks import CallbackManagerForLLMRun
+from langchain_core.language_models import BaseChatModel
+from langchain_core.messages import AIMessage, BaseMessage
+from langchain_core.outputs import ChatGeneration, ChatResult
+
+from agentflow.evals.atlas.families import Question, Step, questions
+from agentflow.evals.atlas.world import Split
+from agentflow.graph.context import DEFAULT_TOOLS, Sampling
+
+KNOWN: tuple[tuple[Split, int], ...] = (("test", 240), ("train", 240), ("test", 1200), ("train", 1200))
+"""The questions that the oracle knows, searched in this order: making them takes time, and most need few."""
+
+MORE, DONE = "More is needed.", "That answers the question."
+
+
+def analyst_reply(question: Question) -> str:
+    """What a perfect analyst writes; so on for the other modules."""
+    return f"Asked for: {question.asked}. Takes: {question.takes}."
+
+
+def planner_reply(step: Step) -> str:
+    """A step in the form that the planner's prompt asks for."""
+    return f"Sub-Goal: {step.sub_goal}\nTool: {step.tool}\nContext: {step.context}"
+
+
+def executor_reply(arguments: dict[str, Any]) -> str:
+    """Arguments as JSON, a program as a block."""
+    if set(arguments) == {"code"}:
+        return f"```python\n{arguments['code']}\n```"
+    return json.dumps(arguments, ensure_ascii=False)
+
+
+def verifier_reply(finding: str, *, done: bool) -> str:
+    """A finding and the signal that goes with it."""
+    return f"Analysis: {finding} {DONE if done else MORE}\nVerdict: {'stop' if done else 'continue'}"
+
+
+def generator_reply(answer: str) -> str:
+    """The answer in the form that the generator's prompt asks for."""
+    return f"Answer: {answer}"
+
+
+class Oracle(BaseChatModel):
+    """Answers each module's prompt from the known solution of the question in it."""
+
+    random_tools: bool = False
+
+    @property
+    def _llm_type(self) -> str:
+        return "atlas-random" if self.random_tools else "atlas-oracle"
+
+    def _generate(
+        self,
+        messages: list[BaseMessage],
+        stop: list[str] | None = None,
+        run_manager: CallbackManagerForLLMRun | None = None,
+        **kwargs: Any,
+    ) -> ChatResult:
+        reply = self._reply([message.text for message in messages])
+        return ChatResult(generations=[ChatGeneration(message=AIMessage(reply))])
+
+    def _reply(self, texts: list[str]) -> str:
+        system, conversation = texts[0], "\n".join(texts[1:])
+        if "Request: " in system:  # the model behind base_generator has no system prompt
+            return _find("requests", system.partition("Request: ")[2]) or "unknown"
+        if system.startswith("You carry out one step"):
+            return _arguments(system, conversation)
+        question = _question(conversation)
+        if question is None:
+            return "Answer: unknown\nVerdict: stop"
+        found = sum(f"{step.finding} " in conversation for step in question.steps)
+        if system.startswith("You prepare"):
+            return analyst_reply(question)
+        if system.startswith("You are the planner"):
+            return self._plan(question, found, conversation)
+        if system.startswith("You check"):
+            return _judge(question, found, texts[-1])
+        return generator_reply(question.answer if found == len(question.steps) else "unknown")
+
+    def _plan(self, question: Question, found: int, conversation: str) -> str:
+        reply = planner_reply(question.steps[min(found, len(question.steps) - 1)])
+        if not self.random_tools:
+            return reply
+        tool = random.Random(conversation).choice(DEFAULT_TOOLS)
+        return re.sub(r"Tool: \w+", f"Tool: {tool}", reply)
+
+
+def _judge(question: Question, found: int, last: str) -> str:
+    """The next finding if the last result is the one that the solution expects, else a failure."""
+    step = question.steps[min(found, len(question.steps) - 1)]
+    if last.rstrip().endswith(f"Result: {step.output}"):
+        return verifier_reply(step.finding, done=found == len(question.steps) - 1)
+    return verifier_reply("The step brought nothing.", done=False)
+
+
+def _arguments(system: str, step_text: str) -> str:
+    step: Step | None = _find("steps", step_text)
+    if step and step.tool in system.split(":")[0]:
+        return executor_reply(step.arguments)
+    context = step_text.partition("Context: ")[2]
+    return executor_reply({"code": context} if "python_coder" in system.split(":")[0] else {"query": context})
+
+
+def _question(conversation: str) -> Question | None:
+    found: Question | None = _find("questions", conversation.partition("Question: ")[2].partition("\n")[0].strip())
+    return found
+
+
+def _find(kind: str, key: str) -> Any:
+    return next((known[kind][key] for known in map(_index, KNOWN) if key in known[kind]), None)
+
+
+@lru_cache(maxsize=len(KNOWN))
+def _index(known: tuple[Split, int]) -> dict[str, dict[str, Any]]:
+    """Questions by their text, steps by what the executor reads, base_generator's answers by what it is asked."""
+    asked = questions(*known)
+    steps = [step for question in asked for step in question.steps]
+    return {
+        "questions": {question.question: question for question in asked},
+        "steps": {f"Sub-Goal: {step.sub_goal}\nContext: {step.context}": step for step in steps},
+        "requests": {step.arguments["query"]: step.output for step in steps if step.tool == "base_generator"},
+    }
+
+
+def load_oracle(model: str, sampling: Sampling) -> Oracle:
+    """Entry point `atlas-oracle`."""
+    return Oracle()
+
+
+def load_random(model: str, sampling: Sampling) -> Oracle:
+    """Entry point `atlas-random`."""
+    return Oracle(random_tools=True)

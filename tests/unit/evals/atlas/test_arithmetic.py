@@ -1,0 +1,68 @@
+"""Expressions are found and checked exactly, and never run."""
+
+from fractions import Fraction
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agentflow.evals.atlas.arithmetic import first_expression, makes_target, search_program
+from agentflow.tools.catalogue import standard_tools
+from agentflow.tools.run import run_tool
+
+NUMBERS = st.tuples(*[st.integers(1, 13)] * 4)
+
+
+@given(NUMBERS)
+def test_what_is_found_checks(numbers):
+    found = first_expression(numbers, 24)
+    assert found is None or makes_target(found, numbers, 24)
+
+
+@pytest.mark.parametrize(
+    ("expression", "right"),
+    [
+        ("8/(3-8/3)", True),
+        ("8 / (3 - 8 / 3) = 24", True),
+        ("8 ÷ (3 − 8 ÷ 3)", True),
+        ("(8/(3-8/3))", True),
+        ("24", False),
+        ("3*8", False),
+        ("8/(3-8/3) = 25", False),
+        ("3**3-3", False),
+        ("88//3-3", False),
+        ("8+8+3+3", False),
+        ("int('24')", False),
+        ("__import__('os').getcwd()", False),
+        ("8/(3-3)*8", False),
+        ("", False),
+        ("the answer", False),
+        ("(" * 150, False),
+        ("9" * 5000, False),
+        ("8/(3-8/3)\nprint(1)", False),
+        ("-8/(8/3-3)", False),
+    ],
+)
+def test_only_an_expression_of_the_numbers_is_right(expression, right):
+    assert makes_target(expression, (3, 3, 8, 8), 24) is right
+
+
+@given(st.text())
+def test_no_text_makes_the_check_raise(text):
+    assert makes_target(text, (1, 2, 3, 4), 24) in (True, False)
+
+
+def test_the_eight_threes_need_exact_fractions():
+    assert Fraction(8) / (3 - Fraction(8, 3)) == 24
+    assert first_expression((3, 3, 8, 8), 24) == "8/(3-(8/3))"
+
+
+@pytest.mark.parametrize(("numbers", "target"), [((3, 3, 8, 8), 24), ((1, 2, 3, 4), 24), ((2, 5, 5, 10), 47)])
+async def test_the_program_prints_what_the_function_finds(numbers, target):
+    async def ask(prompt: str) -> str:
+        raise AssertionError("python_coder asks no model")
+
+    tool = standard_tools(["python_coder"], ask, "atlas")["python_coder"]
+    found = first_expression(numbers, target)
+    result = await run_tool(tool, {"code": search_program(numbers, target)}, timeout=20)
+    assert (result.output if result.status == "ok" else None) == found
