@@ -1,0 +1,243 @@
+"""What the command line shows: turns as they happen, tables, progress.
+
+Whatever comes from a model, a tool or a server is untrusted: it is shown as plain text, never as markup, and without
+the control characters by which it could rewrite or recolour the terminal (`clean`).
+"""
+
+import json
+import re
+import sys
+import time
+import unicodedata
+from collections.abc import Iterable
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Literal, Self
+
+from rich.console import Console
+from rich.live import Live
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.spinner import Spinner
+from rich.table import Table
+from rich.text import Text
+
+if TYPE_CHECKING:
+    from agentflow.evals.episode import Episode, EpisodeTurn
+    from agentflow.evals.metrics import Group, Summary
+    from agentflow.evals.rollout import Started
+
+Check = tuple[str, Literal["ok", "no", "-"], str]
+"""A line of a report: what, whether it works ("-": nobody asked), and what there is to say or to do."""
+
+_ESCAPE_SEQUENCE = re.compile(
+    r"\x1b\[[0-?]*[ -/]*[@-~]|\x1b[\]PX^_][^\x07\x1b]*(?:\x07|\x1b\\)?|\x1b[ -/]*[0-~]?|\x9b[0-?]*[ -/]*[@-~]"
+)
+_REORDERING = frozenset("\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
+"""Format characters that make text read in another order than it is written."""
+
+_SHOWN_LINES = 12
+_SHOWN_CHARACTERS = 800
+_SHOWN_FAILURES = 8
+
+
+def clean(text: str) -> str:
+    """`text` without terminal escape sequences and control characters; line breaks and tabs stay."""
+    text = _ESCAPE_SEQUENCE.sub("", text.replace("\r\n", "\n"))
+    return "".join(
+        c for c in text if c in "\n\t" or (unicodedata.category(c) not in ("Cc", "Cs") and c not in _REORDERING)
+    )
+
+
+def one_line(text: str) -> str:
+    """`clean` text on a single line."""
+    return " ".join(clean(text).split())
+
+
+def console(*, stderr: bool = False) -> Console:
+    """A console that shows text as it is. Characters that its encoding lacks become question marks."""
+    stream = sys.stderr if stderr else sys.stdout
+    if reconfigure := getattr(stream, "reconfigure", None):
+        reconfigure(errors="replace")
+    shown = Console(file=stream, highlight=False, markup=False, emoji=False)
+    # Lines that go into a file or a pipe are not broken at eighty columns.
+    shown.soft_wrap = not shown.is_terminal
+    return shown
+
+
+class RunView:
+    """One run, live: finished turns above, a spinner below that says who is at work. Plain lines without a terminal."""
+
+    def __init__(self, out: Console) -> None:
+        self._out = out
+        self._working = _Working()
+        self._live = Live(self._working, console=out, transient=True, refresh_per_second=8) if out.is_terminal else None
+
+    def __enter__(self) -> Self:
+        if self._live:
+            self._live.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._live:
+            self._live.stop()
+
+    def show(self, event: "Started | EpisodeTurn") -> None:
+        """A module begins, or a round is over."""
+        from agentflow.evals.rollout import Started
+
+        if isinstance(event, Started):
+            where = "" if event.module in ("analyst", "generator") else f"turn {event.turn} · "
+            self._working.now(f"{where}{event.module}{f' · {one_line(event.tool)}' if event.tool else ''}")
+        else:
+            self._out.print(turn_text(event))
+
+
+class _Working:
+    """A spinner with the seconds since the last change."""
+
+    def __init__(self) -> None:
+        self._spinner = Spinner("dots")
+        self.now("starting")
+
+    def now(self, what: str) -> None:
+        self._what, self._since = what, time.monotonic()
+
+    def __rich__(self) -> Spinner:
+        self._spinner.update(text=Text(f"{self._what} · {time.monotonic() - self._since:.0f} s", style="dim"))
+        return self._spinner
+
+
+def turn_text(turn: "EpisodeTurn") -> Text:
+    """A round in a few lines: step, call, result, verdict."""
+    text = Text(f"Turn {turn.turn}  ", style="bold")
+    text.append(one_line(turn.sub_goal) or "(no step could be read)", style="not bold")
+    if turn.tool:
+        text.append(f"\n  {one_line(turn.tool)} ", style="not bold cyan")
+        text.append(_indented(_call(turn.arguments)), style="not bold")
+    result = turn.result
+    said = result.output if result.error is None else f"failed ({result.error}): {result.output}"
+    text.append("\n  → ", style="not bold green" if result.error is None else "not bold red")
+    text.append(_indented(_clipped(said)), style="not bold")
+    text.append(f"\n  verifier: {turn.verdict.signal}. {one_line(turn.verdict.analysis)}", style="not bold dim")
+    return text
+
+
+def answer_text(episode: "Episode") -> Text:
+    """The answer, and how it came about."""
+    how = {"out_of_turns": "out of turns, answered from what was found", "out_of_time": "out of time, likewise"}
+    tokens = sum(model.total_tokens for model in episode.usage.models.values())
+    facts = [
+        how.get(episode.status, episode.status),
+        _count(len(episode.turns), "turn"),
+        _count(episode.usage.calls, "model call"),
+        *([_count(tokens, "token")] if tokens else []),
+        f"{episode.seconds:.1f} s",
+    ]
+    text = Text("\n").append("Answer: ", style="bold green").append(clean(episode.answer).strip(), style="bold")
+    text.append(f"\n({', '.join(facts)})", style="dim")
+    return text
+
+
+def _call(arguments: dict[str, Any]) -> str:
+    """Arguments as a person reads them: a program as lines, all else as JSON."""
+    if set(arguments) == {"code"} and isinstance(arguments["code"], str):
+        return _clipped("\n" + arguments["code"] if "\n" in arguments["code"] else arguments["code"])
+    return _clipped(json.dumps(arguments, ensure_ascii=False, default=str)) if arguments else ""
+
+
+def _clipped(text: str) -> str:
+    lines = clean(text).split("\n")
+    more = [f"... {len(lines) - _SHOWN_LINES} more lines"] if len(lines) > _SHOWN_LINES else []
+    shown = "\n".join([*lines[:_SHOWN_LINES], *more])
+    return shown if len(shown) <= _SHOWN_CHARACTERS else f"{shown[:_SHOWN_CHARACTERS]} ..."
+
+
+def _indented(text: str) -> str:
+    return text.replace("\n", "\n    ")
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
+class EvalProgress:
+    """Items that ended, accuracy so far and time left: a bar on a terminal, else a line at every tenth."""
+
+    def __init__(self, out: Console, total: int, ended: int, correct: int) -> None:
+        self._out, self._total, self._ended, self._correct = out, total, ended, correct
+        columns = (BarColumn(), MofNCompleteColumn(), TextColumn("{task.description}"), TimeRemainingColumn())
+        self._bar = Progress(*columns, console=out, transient=True, disable=not out.is_terminal)
+        self._task = self._bar.add_task(self._accuracy(), total=total, completed=ended)
+
+    def __enter__(self) -> Self:
+        self._bar.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._bar.stop()
+
+    def add(self, *, correct: bool) -> None:
+        """One more item ended."""
+        tenths = self._ended * 10 // self._total
+        self._ended, self._correct = self._ended + 1, self._correct + correct
+        self._bar.update(self._task, advance=1, description=self._accuracy())
+        if not self._out.is_terminal and self._ended * 10 // self._total > tenths:
+            self._out.print(f"{self._ended}/{self._total}, {self._accuracy()}")
+
+    def _accuracy(self) -> str:
+        return f"accuracy {self._correct / self._ended:.2f}" if self._ended else "accuracy -"
+
+
+def print_summary(out: Console, summary: "Summary", interval: tuple[float, float]) -> None:
+    """The table by family and the totals of an evaluation. `interval` is that of the accuracy."""
+    table = Table("family", box=None, pad_edge=False)
+    for heading in ("n", "correct", "accuracy", "turns"):
+        table.add_column(heading, justify="right")
+    for group in summary.families:
+        table.add_row(*_row(group, group.name))
+    table.add_section()
+    table.add_row(*_row(summary.total, "all"), style="bold")
+    out.print(table)
+    for name, value in _totals(summary, interval):
+        out.print(Text(f"{name:<18}{value}"))
+
+
+def _row(group: "Group", name: str) -> Iterable[str]:
+    return name, str(group.number), str(group.correct), f"{group.accuracy:.2f}", f"{group.mean_turns:.1f}"
+
+
+def _totals(summary: "Summary", interval: tuple[float, float]) -> Iterable[tuple[str, str]]:
+    total = summary.total
+    yield "", ""
+    yield "accuracy", f"{total.accuracy:.3f} (95 % interval {interval[0]:.3f} to {interval[1]:.3f}, n = {total.number})"
+    yield "turns", f"{total.mean_turns:.2f} per question"
+    errors = ", ".join(f"{name} {count}" for name, count in summary.errors.most_common())
+    yield "tool-call errors", f"{_percent(summary.error_rate)} of turns{f' ({errors})' if errors else ''}"
+    tools = ", ".join(
+        f"{name} {_percent(count / summary.tools.total())}" for name, count in summary.tools.most_common()
+    )
+    yield "tools chosen", one_line(tools) or "none"
+    yield "readable plans", f"{_percent(summary.readable_rate)} of turns"
+    tokens = summary.tokens
+    yield "tokens", f"{tokens.input_tokens:,} read, {tokens.output_tokens:,} written, {summary.calls:,} model calls"
+    yield "seconds", f"{summary.seconds:.1f} per question"
+    for reason, count in summary.failures.most_common(_SHOWN_FAILURES):
+        yield "failed runs", f"{count} x {one_line(reason)}"
+    if (rest := len(summary.failures) - _SHOWN_FAILURES) > 0:
+        yield "failed runs", f"... and {_count(rest, 'other reason')}"
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.1f} %"
+
+
+def print_checks(out: Console, checks: Iterable[Check]) -> None:
+    """Checks as a table of three columns."""
+    colours = {"ok": "green", "no": "red", "-": "dim"}
+    table = Table(box=None, pad_edge=False, show_header=False)
+    for what, works, says in checks:
+        table.add_row(Text(one_line(what)), Text(works, style=colours[works]), Text(one_line(says), overflow="fold"))
+    out.print(table)

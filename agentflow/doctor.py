@@ -1,0 +1,102 @@
+"""The checks behind `agentflow doctor` and `agentflow tools`: what works on this machine, and else what to do.
+
+What can be tried is tried, rather than looked at: the embedded model answers, the index is searched, a program runs.
+"""
+
+import os
+import platform
+import time
+from collections.abc import Sequence
+from importlib.metadata import version
+
+from agentflow import __version__
+from agentflow.console import Check, one_line
+
+
+def versions() -> list[Check]:
+    """What is installed."""
+    python = f"{platform.python_version()} on {platform.system()} {platform.machine()}"
+    packages = ("langgraph", "langchain-core", "langchain-openai")
+    return [
+        ("agentflow", "-", __version__),
+        ("Python", "-", python),
+        *((name, "-", version(name)) for name in packages),
+    ]
+
+
+async def embedded() -> list[Check]:
+    """The embedded path: model, encyclopedia and sandbox, each by using it."""
+    from langchain_core.messages import HumanMessage
+
+    from agentflow.graph.context import Sampling
+    from agentflow.graph.models import ModelError, complete, load_model
+    from agentflow.tools.catalogue import standard_tools
+    from agentflow.tools.python_process import sandbox_level
+    from agentflow.tools.run import run_tool
+
+    async def ask(prompt: str) -> str:
+        return await complete(load_model("embedded", Sampling(temperature=0, max_tokens=16)), [HumanMessage(prompt)])
+
+    start = time.perf_counter()
+    try:
+        await ask("Question: What is 1 + 1?")
+        checks: list[Check] = [("embedded model", "ok", f"loads and answers, {time.perf_counter() - start:.1f} s")]
+    except ModelError as error:
+        checks = [("embedded model", "no", str(error))]
+    used = standard_tools(["wikipedia_search", "python_coder"], ask, "atlas")
+    found = await run_tool(used["wikipedia_search"], {"query": "capital"}, 60)
+    sandbox = await run_tool(used["python_coder"], {"code": "print(6 * 7)"}, 30)
+    for name, result, says in (("Atlas index", found, "can be searched"), ("python_coder", sandbox, sandbox_level())):
+        checks.append((name, "no" if result.error else "ok", result.output if result.error else says))
+    return checks
+
+
+def model(spec: str) -> Check:
+    """Whether the server of `spec` answers, and offers its model; another provider's model is loaded."""
+    import httpx
+
+    from agentflow.graph.model_list import listed, models_offered
+    from agentflow.graph.model_spec import PROVIDERS, ModelError, endpoint_of, parse
+    from agentflow.graph.models import load_model
+
+    try:
+        parsed = parse(spec)
+        if parsed.provider not in PROVIDERS:
+            load_model(spec)
+            return spec, "ok", "loads"
+        endpoint = endpoint_of(parsed)
+        offered = models_offered(endpoint)
+    except ModelError as error:
+        return spec, "no", str(error)
+    except httpx.HTTPStatusError as error:
+        remedy = f"set {endpoint.key_variable}" if error.response.status_code in (401, 403) else "is the URL right?"
+        return spec, "no", f"{endpoint.base_url}/models answers with {error.response.status_code}; {remedy}"
+    except (httpx.HTTPError, ValueError) as error:
+        said = endpoint.without_key(one_line(str(error)))
+        return spec, "no", f"{endpoint.base_url}/models does not list models ({said}); is the server running?"
+    if endpoint.model and endpoint.model not in offered:
+        return spec, "no", f"there is no model '{endpoint.model}'; {listed(offered)}"
+    return spec, "ok", f"{endpoint.base_url} answers; {listed(offered)}"
+
+
+def tools(names: Sequence[str], corpus: str) -> list[Check]:
+    """What each tool is good for, or what it needs before it can be used."""
+    from agentflow.tools.catalogue import availability, standard_cards
+
+    cards = standard_cards(names)
+    problems = {name: availability(name, corpus) for name in names}
+    return [(name, "no" if problems[name] else "ok", problems[name] or cards[name].description) for name in names]
+
+
+def keys() -> list[Check]:
+    """Which providers have a key: names of variables only, never their values."""
+    from agentflow.graph.model_spec import PROVIDERS
+
+    checks: list[Check] = []
+    for name, provider in PROVIDERS.items():
+        if os.environ.get(provider.key_variable, "").strip():
+            checks.append((provider.key_variable, "ok", f"set, for --model {name}:MODEL"))
+        else:
+            need = "set it to use" if provider.needs_key else "not set; only needed if the server asks for a key:"
+            checks.append((provider.key_variable, "-", f"{need} --model {name}:MODEL"))
+    return checks

@@ -1,0 +1,117 @@
+"""The episode: one question from start to end, as `agentflow solve` and `agentflow eval` write it (DESIGN decision 10).
+
+One JSON object per line; reports, viewers and resuming read the same model. Secrets never enter a line: whatever value
+an environment variable with a telling name holds is struck out, wherever a server or a tool may have repeated it.
+"""
+
+import json
+import os
+import re
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, SerializerFunctionWrapHandler, model_serializer
+
+from agentflow.graph.state import Turn, Verdict
+from agentflow.tools.result import ToolResult
+
+EpisodeStatus = Literal["answered", "out_of_turns", "out_of_time", "failed"]
+
+_SECRET_NAME = re.compile(r"KEY|TOKEN|SECRET|PASSWORD|CREDENTIAL", re.IGNORECASE)
+_SHORTEST_SECRET = 8
+"""Shorter values are placeholders ("EMPTY", "1"), which would be struck out of ordinary text."""
+
+
+class EpisodeTurn(BaseModel):
+    """One round of the loop: planned, executed, verified."""
+
+    turn: int = Field(ge=1)
+    sub_goal: str
+    context: str
+    tool: str
+    """Empty when the plan could not be read; as the planner wrote it when there is no such tool."""
+    arguments: dict[str, Any]
+    result: ToolResult
+    verdict: Verdict
+
+    @classmethod
+    def of(cls, turn: Turn) -> "EpisodeTurn":
+        """The part of memory's turn that episodes keep."""
+        return cls(
+            turn=turn.turn,
+            sub_goal=turn.plan.sub_goal,
+            context=turn.plan.context,
+            tool=turn.plan.tool,
+            arguments=turn.action.arguments,
+            result=turn.action.result,
+            verdict=turn.verdict,
+        )
+
+
+class Tokens(BaseModel):
+    """Tokens that one model read and wrote, as its server counts them."""
+
+    input_tokens: int = 0
+    output_tokens: int = 0
+    total_tokens: int = 0
+
+    def __add__(self, other: "Tokens") -> "Tokens":
+        return Tokens(
+            input_tokens=self.input_tokens + other.input_tokens,
+            output_tokens=self.output_tokens + other.output_tokens,
+            total_tokens=self.total_tokens + other.total_tokens,
+        )
+
+
+class Usage(BaseModel):
+    """What an episode cost."""
+
+    calls: int = 0
+    """Model calls, failed ones included."""
+    models: dict[str, Tokens] = Field(default_factory=dict)
+    """By the name that the server gives; a server that counts no tokens is absent."""
+
+
+class Episode(BaseModel):
+    """One question, what was done about it, and the answer."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    question: str
+    answer: str = ""
+    status: EpisodeStatus
+    turns: list[EpisodeTurn] = Field(default_factory=list)
+    """The finished rounds; a run that failed keeps those before its failure."""
+    usage: Usage = Usage()
+    seconds: float = 0.0
+    """Wall-clock time of the run."""
+    error: str = ""
+    """One line on why the run failed; written only if it did."""
+
+    @model_serializer(mode="wrap")
+    def _without_empty_error(self, serialize: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        fields: dict[str, Any] = serialize(self)
+        if not self.error:
+            del fields["error"]
+        return fields
+
+
+def to_line(record: BaseModel) -> str:
+    """`record` as one line of JSON in ASCII, secrets struck out; no line break at the end."""
+    text = json.dumps(record.model_dump(mode="json"))
+    for secret in _secrets():
+        text = text.replace(json.dumps(secret)[1:-1], "***")
+    return text
+
+
+def append(path: Path, record: BaseModel) -> None:
+    """Adds `record` as a line of its own, also where another writer left the last line unfinished. Raises OSError."""
+    with path.open("ab+") as file:
+        unfinished = file.tell() and os.pread(file.fileno(), 1, file.tell() - 1) != b"\n"
+        file.write((b"\n" if unfinished else b"") + to_line(record).encode() + b"\n")
+
+
+def _secrets() -> list[str]:
+    """Longest first: one key may be part of another."""
+    values = {value.strip() for name, value in os.environ.items() if _SECRET_NAME.search(name)}
+    return sorted((value for value in values if len(value) >= _SHORTEST_SECRET), key=len, reverse=True)

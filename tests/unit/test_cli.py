@@ -1,0 +1,330 @@
+"""The command line in process: exit statuses, one line per error, the JSON object, untrusted text."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from agentflow import __version__
+from agentflow.cli import app
+from agentflow.graph.model_spec import PROVIDERS, ModelError
+from agentflow.rl.micro.outside import REPLY
+from tests.fake_openai import FakeOpenAI
+from tests.scripted import Scripted
+
+PLAN = "Sub-Goal: Say it\nTool: base_generator\nContext: hello"
+SECRET = "sk-0123456789abcdef"
+
+
+@pytest.fixture(autouse=True)
+def _no_keys(monkeypatch: pytest.MonkeyPatch) -> None:
+    for variable in [*(provider.key_variable for provider in PROVIDERS.values()), "TAVILY_API_KEY"]:
+        monkeypatch.delenv(variable, raising=False)
+
+
+def scripted(monkeypatch: pytest.MonkeyPatch, **replies: object) -> None:
+    """Every module of the default model gives these replies."""
+    defaults = {"planner": PLAN, "executor": '{"query": "hello"}'}
+    Scripted(**{**defaults, **replies}).install(monkeypatch)
+
+
+def run(*arguments: str) -> Result:
+    return CliRunner().invoke(app, list(arguments))
+
+
+def only_line(text: str) -> str:
+    lines = text.splitlines()
+    assert len(lines) == 1, text
+    return lines[0]
+
+
+def test_importing_the_command_line_loads_nothing_heavy() -> None:
+    code = (
+        "import sys, agentflow.cli\n"
+        "print([name for name in ('langgraph', 'langchain_core', 'openai', 'torch', 'numpy') if name in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+
+
+@pytest.mark.parametrize("command", [[], ["solve"], ["eval"], ["tools"], ["graph"], ["doctor"]])
+def test_every_help_text_has_an_example(command: list[str]) -> None:
+    done = run(*command, "--help")
+    assert done.exit_code == 0
+    assert "agentflow " + " ".join(command) in " ".join(done.stdout.partition("Usage")[2].split())
+    assert "Example: agentflow" in done.stdout or "Try: agentflow" in done.stdout
+
+
+def test_version() -> None:
+    assert run("--version").stdout == f"agentflow {__version__}\n"
+
+
+def test_no_command_is_a_request_for_help() -> None:
+    done = run()
+    assert done.exit_code == 0
+    assert "solve" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["solve"], "Missing argument"),
+        (["solve", ""], "the question is empty"),
+        (["solve", "  \n "], "the question is empty"),
+        (["solve", "bad \udcff bytes"], "not valid UTF-8"),
+        (["solve", "q", "--max-turns", "0"], "--max-turns"),
+        (["solve", "q", "--max-turns", "many"], "--max-turns"),
+        (["solve", "q", "--max-seconds", "0"], "--max-seconds"),
+        (["solve", "q", "--max-seconds", "nan"], "--max-seconds"),
+        (["solve", "q", "--tools", "hammer"], "there is no tool 'hammer'; the tools are base_generator"),
+        (["solve", "q", "--tools", " , "], "names no tool"),
+        (["solve", "q", "--tools", "google_search"], "set TAVILY_API_KEY"),
+        (["solve", "q", "--corpus", "/no/such/index"], "there is no corpus"),
+        (["solve", "q", "--model", "nobody:x"], "there is no model provider 'nobody'"),
+        (["solve", "q", "--model", "openai:gpt-4o"], "set the environment variable OPENAI_API_KEY"),
+        (["solve", "q", "--planner", "openai:gpt-4o"], "set the environment variable OPENAI_API_KEY"),
+        (["solve", "q", "--model", "openai-compatible:x"], "needs a base URL"),
+        (["solve", "q", "--trace", "/no/such/folder/file"], "choose another --trace"),
+        (["solve", "q", "--frobnicate"], "--frobnicate"),
+        (["eval"], "Missing argument"),
+        (["eval", "mars"], "mars"),
+        (["eval", "atlas", "--limit", "0"], "--limit"),
+        (["eval", "atlas", "--concurrency", "0"], "--concurrency"),
+        (["eval", "atlas", "--split", "dev"], "--split"),
+        (["eval", "atlas", "--limit", "1", "--model", "openai:gpt-4o"], "OPENAI_API_KEY"),
+        (["eval", "atlas", "--limit", "1", "--out", "/dev/null/x"], "choose another --out"),
+        (["tools", "--tools", "hammer"], "there is no tool 'hammer'"),
+        (["frobnicate"], "frobnicate"),
+    ],
+    ids=lambda value: " ".join(value)[:40] if isinstance(value, list) else "",
+)
+def test_a_wrong_call_is_one_line_and_exit_2(arguments: list[str], says: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    scripted(monkeypatch)
+    done = run(*arguments)
+    assert done.exit_code == 2, done.output
+    assert done.stdout == ""
+    assert says in only_line(done.stderr)
+
+
+def test_json_is_one_object_of_the_pinned_form(monkeypatch: pytest.MonkeyPatch) -> None:
+    scripted(
+        monkeypatch, planner=["no step at all", PLAN], verifier=["Analysis: No.\nVerdict: continue", "Verdict: stop"]
+    )
+    done = run("solve", "Say hello.", "--json")
+    assert done.exit_code == 0
+    assert done.stderr == ""
+    episode = json.loads(only_line(done.stdout))
+    assert list(episode) == ["question", "answer", "status", "turns", "usage", "seconds"]
+    assert (episode["question"], episode["answer"], episode["status"]) == ("Say hello.", "hello", "answered")
+    failed, worked = episode["turns"]
+    assert list(worked) == ["turn", "sub_goal", "context", "tool", "arguments", "result", "verdict"]
+    assert list(worked["result"]) == ["status", "output", "error", "seconds"]
+    assert list(worked["verdict"]) == ["analysis", "signal"]
+    assert (worked["turn"], worked["sub_goal"], worked["context"]) == (2, "Say it", "hello")
+    assert (worked["tool"], worked["arguments"]) == ("base_generator", {"query": "hello"})
+    assert worked["result"] | {"seconds": 0} == {"status": "ok", "output": "a guess", "error": None, "seconds": 0}
+    assert (failed["tool"], failed["result"]["status"], failed["result"]["error"]) == ("", "error", "bad_plan")
+    # analyst, planner and verifier twice, executor and the tool's model once, generator
+    assert episode["usage"] == {"calls": 8, "models": {}}
+    assert episode["seconds"] > 0
+
+
+def test_usage_counts_the_tokens_that_the_server_counts() -> None:
+    replies = {"You are the planner": PLAN, "You carry out": '{"query": "hello"}', "You check": "Verdict: stop"}
+
+    def script(body: dict[str, list[dict[str, str]]]) -> str:
+        system = body["messages"][0]["content"]
+        return next((reply for start, reply in replies.items() if system.startswith(start)), "Answer: hello")
+
+    with FakeOpenAI(script) as server:
+        done = run("solve", "q", "--json", "--model", f"openai-compatible:fake@{server.base_url}")
+    assert done.exit_code == 0, done.stderr
+    tokens = {"input_tokens": 6, "output_tokens": 6, "total_tokens": 12}
+    assert json.loads(done.stdout)["usage"] == {"calls": 6, "models": {"fake": tokens}}
+
+
+@pytest.mark.parametrize(("configuration", "status"), [(True, 2), (False, 1)])
+def test_a_failed_run_says_why_and_keeps_its_turns(
+    configuration: bool, status: int, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    def refuse(_: object) -> str:
+        raise ModelError("the endpoint is down; start it", configuration=configuration)
+
+    scripted(monkeypatch, generator=refuse)
+    done = run("solve", "q", "--json", "--trace", str(tmp_path / "trace"))
+    assert done.exit_code == status
+    assert only_line(done.stderr) == "error: the endpoint is down; start it"
+    episode = json.loads(only_line(done.stdout))
+    assert (episode["status"], episode["error"], len(episode["turns"])) == (
+        "failed",
+        "the endpoint is down; start it",
+        1,
+    )
+    assert json.loads((tmp_path / "trace").read_text()) == episode
+
+
+def test_an_empty_answer_is_a_failed_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    scripted(monkeypatch, generator="  ")
+    done = run("solve", "q", "--model", "scripted:")
+    assert done.exit_code == 1
+    assert "no answer" in only_line(done.stderr)
+
+
+def test_turns_are_plain_lines_without_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    scripted(monkeypatch)
+    done = run("solve", "q")
+    assert done.exit_code == 0
+    lines = done.stdout.splitlines()
+    assert lines[:2] == ["Turn 1  Say it", '  base_generator {"query": "hello"}']
+    assert lines[-2] == "Answer: hello"
+    assert "\x1b" not in done.stdout
+
+
+def test_text_of_models_and_tools_cannot_steer_the_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    evil = "\x1b]0;owned\x07\x1b[2J\x1b[31mRED\x9b1m\x08 [bold]markup[/bold] :smile: [/nothing]\u202e"
+    scripted(
+        monkeypatch,
+        planner=f"Sub-Goal: go {evil}\nTool: base_generator\nContext: x",
+        executor=json.dumps({"query": evil}),
+        tools=f"said {evil}",
+        verifier=f"Analysis: found {evil}\nVerdict: stop",
+        generator=f"Answer: end {evil}",
+    )
+    done = run("solve", "q")
+    assert done.exit_code == 0
+    assert all(character.isprintable() for character in done.stdout.replace("\n", "")), done.stdout
+    for shown in ("go", "said", "found", "end"):
+        assert f"{shown} RED [bold]markup[/bold] :smile: [/nothing]" in done.stdout
+    assert done.stdout.count("owned") == 1, "only in the arguments, whose JSON spells the escape sequence out"
+
+
+def test_json_holds_model_text_in_ascii(monkeypatch: pytest.MonkeyPatch) -> None:
+    scripted(monkeypatch, generator="Answer: \x1b[2J\u202eé")
+    done = run("solve", "q", "--json")
+    assert done.stdout.isascii()
+    assert done.stdout.rstrip("\n").isprintable()
+    assert json.loads(done.stdout)["answer"] == "\x1b[2J\u202eé"
+
+
+def test_traces_grow_by_a_line_and_hold_no_secret(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", SECRET)
+    scripted(monkeypatch, tools=f"the server said: bad key {SECRET}")
+    trace = tmp_path / "trace.jsonl"
+    for _ in range(2):
+        assert run("solve", f"Is {SECRET} my key?", "--trace", str(trace)).exit_code == 0
+    lines = trace.read_text().splitlines()
+    assert len(lines) == 2
+    assert SECRET not in trace.read_text()
+    assert json.loads(lines[1])["question"] == "Is *** my key?"
+
+
+@pytest.mark.parametrize(
+    ("replies", "arguments", "hinted"),
+    [
+        ({"generator": f"Answer: {REPLY}"}, [], True),
+        ({"verifier": "Verdict: continue"}, ["--max-turns", "1"], True),
+        ({}, [], False),
+        ({"generator": f"Answer: {REPLY}"}, ["--planner", "scripted:"], False),
+        ({"generator": f"Answer: {REPLY}"}, ["--json"], False),
+    ],
+)
+def test_the_embedded_model_points_to_larger_ones(
+    replies: dict[str, str], arguments: list[str], hinted: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scripted(monkeypatch, **replies)
+    done = run("solve", "Who wrote Faust?", *arguments)
+    assert done.exit_code == 0
+    if hinted:
+        assert "--model openai:" in only_line(done.stderr)
+    else:
+        assert done.stderr == ""
+
+
+def test_tools_says_what_a_tool_needs() -> None:
+    done = run("tools")
+    assert done.exit_code == 0
+    state = {line.split()[0]: line.split()[1] for line in done.stdout.splitlines() if line and line[0] != " "}
+    assert state == {
+        "base_generator": "ok",
+        "python_coder": "ok",
+        "wikipedia_search": "ok",
+        "google_search": "no",
+        "web_search": "ok",
+    }
+    assert "TAVILY_API_KEY" in done.stdout
+    assert "python_coder" not in run("tools", "--tools", "web_search,google_search").stdout
+
+
+def test_graph_prints_the_compiled_graph() -> None:
+    from agentflow.graph.agent import graph
+
+    assert run("graph").stdout.strip() == graph.get_graph().draw_mermaid().strip()
+
+
+def test_doctor_names_keys_and_never_shows_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", SECRET)
+    scripted(monkeypatch)
+    with FakeOpenAI(lambda _: "4") as server:
+        done = run("doctor", "--model", f"vllm:fake-model@{server.base_url}")
+    assert done.exit_code == 0, done.output
+    assert SECRET not in done.output
+    shown = " ".join(done.stdout.split())
+    assert "OPENAI_API_KEY ok set" in shown
+    assert "TOGETHER_API_KEY - set it" in shown
+    assert "Atlas index ok" in shown
+    assert "the endpoint offers fake-model" in shown
+
+
+def test_doctor_fails_when_what_is_needed_does(monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(_: object) -> str:
+        raise ModelError("no checkpoint; install again", configuration=True)
+
+    scripted(monkeypatch, tools=broken)
+    done = run("doctor", "--model", "vllm:m@http://127.0.0.1:9/v1")
+    assert done.exit_code == 1
+    shown = " ".join(done.stdout.split())
+    assert "embedded model no no checkpoint; install again" in shown
+    assert "is the server running?" in shown
+
+
+def test_eval_prints_a_table_and_resumes(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    scripted(monkeypatch)
+    arguments = ["eval", "atlas", "--limit", "2", "--out", str(tmp_path / "out")]
+    first = run(*arguments)
+    assert first.exit_code == 0, first.output
+    assert "arithmetic" in first.stdout
+    assert "accuracy          0.000 (95 % interval 0.000 to 0.658, n = 2)" in first.stdout
+    scripted(monkeypatch, analyst=lambda _: pytest.fail("an item was repeated"))
+    again = run(*arguments)
+    assert again.stdout == first.stdout
+    other = run(*arguments, "--max-turns", "3")
+    assert other.exit_code == 2
+    assert "max_turns" in only_line(other.stderr)
+
+
+def test_an_evaluation_without_one_run_that_worked_fails(monkeypatch: pytest.MonkeyPatch) -> None:
+    def down(_: object) -> str:
+        raise ModelError("connection refused; start the server")
+
+    scripted(monkeypatch, analyst=down)
+    done = run("eval", "atlas", "--limit", "3")
+    assert done.exit_code == 1
+    assert "3 x connection refused; start the server" in done.stdout
+    assert "0.00" in done.stdout
+
+
+def test_a_wrong_setting_ends_an_evaluation_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    calls = []
+
+    def unauthorised(_: object) -> str:
+        calls.append(1)
+        raise ModelError("the API key was not accepted (401)", configuration=True)
+
+    scripted(monkeypatch, analyst=unauthorised)
+    done = run("eval", "atlas", "--limit", "40", "--concurrency", "1")
+    assert done.exit_code == 2
+    assert only_line(done.stderr) == "error: the API key was not accepted (401)"
+    assert len(calls) == 1
