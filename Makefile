@@ -1,0 +1,88 @@
+# `make run` and `make test` work from a fresh clone: each sets up, once, what it needs.
+.DEFAULT_GOAL := help
+
+VENV ?= .venv
+BIN = $(VENV)/bin
+# Workers of pytest: one per core, and no more than pay for their own start.
+WORKERS ?= $(shell cores=$$(getconf _NPROCESSORS_ONLN); [ $$cores -gt 4 ] && echo 4 || echo $$cores)
+PIP_INSTALL = $(BIN)/python -m pip install -qq --disable-pip-version-check
+
+# What `make run` asks, one question per line. They are from the test split of Atlas: the model never saw them.
+define DEMO
+Which date is 14 days after the birth of Dafif?
+Use 2, 8, 12 and 13 once each with + - * / to make 24.
+What is the total population of Zifobub and Paviz?
+endef
+export DEMO
+
+.PHONY: help run test test-light lint types check format studio clean
+
+help: ## This list
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{ printf "%-18s %s\n", $$1, $$2 }'
+
+run: $(VENV)/with-core ## Set up, then watch the agent answer three questions with the embedded model
+	@printf '%s\n' "$$DEMO" | while IFS= read -r question; do \
+		printf '\n$$ agentflow solve "%s"\n' "$$question"; \
+		$(BIN)/agentflow solve "$$question" </dev/null || exit 1; \
+	done
+	@printf '\nNext, with %s on your PATH:\n' "$(BIN)"
+	@printf '  %-62s %s\n' \
+		'agentflow eval atlas --limit 50' 'the embedded model on its benchmark' \
+		'agentflow solve "YOUR QUESTION" --model openai:gpt-4o-mini' 'a larger model (OPENAI_API_KEY)' \
+		'agentflow doctor' 'what is configured, and what is missing' \
+		'make studio' 'the graph in LangGraph Studio'
+
+test: $(VENV)/with-dev,studio,local ## Set up, then run all tests
+	$(BIN)/python -m pytest --numprocesses $(WORKERS) --dist loadfile $(PYTEST_FLAGS)
+
+test-light: ## The unit tests without torch and Studio, in a venv of their own (PYTHON=python3.12)
+	@$(MAKE) --no-print-directory VENV=.venvs/light unit-tests
+
+.PHONY: unit-tests
+unit-tests: $(VENV)/with-dev
+	$(BIN)/python -m pytest tests/unit --numprocesses $(WORKERS) --dist loadfile $(PYTEST_FLAGS)
+
+lint: $(VENV)/with-dev,studio,local ## ruff: rules and format
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+types: $(VENV)/with-dev,studio,local ## mypy --strict on the package
+	$(BIN)/mypy
+
+check: lint types test ## All that CI checks
+
+format: $(VENV)/with-dev,studio,local ## Mend what ruff can mend
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+studio: $(VENV)/with-studio ## The development server for LangGraph Studio, on 127.0.0.1
+	$(BIN)/langgraph dev --n-jobs-per-worker 10
+
+clean: ## Remove the venvs and what tests and builds left
+	rm -rf .venv .venvs build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis .langgraph_api
+
+# A stamp per set of extras; it is out of date when pyproject.toml is newer.
+$(VENV)/with-%: pyproject.toml | $(BIN)/python
+	@if [ '$*' = core ]; then what=.; else what='.[$*]'; fi; \
+	echo "Installing agentflow ($*) into $(VENV); this takes a minute or a few ..."; \
+	case '$*' in *local*) [ -n "$$CI" ] || [ "$$(uname)" != Linux ] || echo \
+		"(No GPU? PyTorch's CPU build is much smaller: https://pytorch.org/get-started/locally has its PIP_EXTRA_INDEX_URL.)";; \
+	esac; \
+	start=$$(date +%s); \
+	$(PIP_INSTALL) $(if $(CI),--constraint .ci/constraints.txt) --editable "$$what" && \
+	echo "Installed in $$(($$(date +%s) - start)) s."
+	@touch $(VENV)/with-core $@
+
+$(BIN)/python:
+	@python=$$(for candidate in $(or $(PYTHON),python3.11 python3.12 python3); do \
+		$$candidate -c 'import ensurepip, sys, venv; sys.exit(sys.version_info[:2] not in ((3, 11), (3, 12)))' \
+			2>/dev/null && echo $$candidate && break; \
+	done); \
+	if [ -z "$$python" ]; then \
+		echo "AgentFlow needs Python 3.11 or 3.12 with its venv module, and found neither;" \
+			"install one (Debian and Ubuntu: python3.11 and python3.11-venv), or name it: make PYTHON=/path/to/python3.11" >&2; \
+		exit 1; \
+	fi; \
+	echo "Creating $(VENV) with $$python ($$($$python -V))"; \
+	$$python -m venv --clear $(VENV)
+	@$(PIP_INSTALL) --upgrade pip

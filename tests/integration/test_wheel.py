@@ -1,0 +1,98 @@
+"""What `pip install agentflow-langgraph` gives, outside the checkout."""
+
+import os
+import shutil
+import subprocess
+import sys
+import sysconfig
+import zipfile
+from pathlib import Path
+
+import pytest
+
+import agentflow
+
+pytestmark = pytest.mark.timeout(300)
+
+ROOT = Path(__file__).parents[2]
+SEED = "agentflow/rl/micro/seed/model.safetensors"
+SOURCE = ("agentflow", "evals", "graph", "nodes", "rl", "tools", "tests", "pyproject.toml", "README.md", "LICENSE")
+
+
+def run(*command: str | Path, cwd: Path) -> str:
+    """Output of a command that must succeed and sees nothing of the checkout."""
+    environment = {name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "VIRTUAL_ENV")}
+    done = subprocess.run(command, cwd=cwd, env=environment, capture_output=True, text=True, timeout=200, check=False)
+    assert done.returncode == 0, f"{command}\n{done.stdout}\n{done.stderr}"
+    return done.stdout
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Built from a copy of the source, since a build leaves files beside it."""
+    source, out = tmp_path_factory.mktemp("source"), tmp_path_factory.mktemp("wheel")
+    for name in SOURCE:
+        if (ROOT / name).is_dir():
+            shutil.copytree(ROOT / name, source / name, symlinks=True, ignore=shutil.ignore_patterns("__pycache__"))
+        else:
+            shutil.copy(ROOT / name, source)
+    build = ("pip", "wheel", "--no-deps", "--no-index", "--no-build-isolation", "--wheel-dir", out)
+    run(sys.executable, "-m", *build, source, cwd=source)
+    [built] = out.glob("*.whl")
+    return built
+
+
+@pytest.fixture(scope="module")
+def python(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The interpreter of a fresh venv that has the wheel.
+
+    Downloading the dependencies again would take minutes and the network, so the venv sees those of this environment.
+    It sees them last, and what is on such a path does not take part in `.pth` files, so that the checkout itself,
+    which is installed here as editable, stays out of sight; the first test below holds that.
+    """
+    home = tmp_path_factory.mktemp("venv")
+    run(sys.executable, "-m", "venv", "--without-pip", home, cwd=home)
+    interpreter = home / "bin" / "python"
+    run(sys.executable, "-m", "pip", "--python", interpreter, "install", "--no-deps", "--no-index", wheel, cwd=home)
+    [packages] = home.glob("lib/python*/site-packages")
+    (packages / "dependencies.pth").write_text(f"{sysconfig.get_paths()['purelib']}\n")
+    return interpreter
+
+
+def test_it_runs_from_the_wheel_and_not_from_the_checkout(python: Path, tmp_path: Path) -> None:
+    home = Path(run(python, "-c", "import agentflow; print(agentflow.__file__)", cwd=tmp_path).strip())
+    assert home.is_relative_to(python.parents[1])
+
+
+def test_the_public_names_import(python: Path, tmp_path: Path) -> None:
+    program = "import agentflow\nprint(*[getattr(agentflow, name).__module__ for name in agentflow.__all__])"
+    assert len(run(python, "-c", program, cwd=tmp_path).split()) == len(agentflow.__all__)
+
+
+def test_the_command_line_runs(python: Path, tmp_path: Path) -> None:
+    assert "solve" in run(python.with_name("agentflow"), "--help", cwd=tmp_path)
+    assert "planner" in run(python.with_name("agentflow"), "graph", cwd=tmp_path)
+
+
+def test_providers_are_found(python: Path, tmp_path: Path) -> None:
+    program = "from agentflow import load_model\nprint(load_model('atlas-oracle')._llm_type)"
+    assert run(python, "-c", program, cwd=tmp_path).strip() == "atlas-oracle"
+
+
+def test_the_embedded_model_answers(wheel: Path, python: Path, tmp_path: Path) -> None:
+    if not (ROOT / "rl" / "micro" / "seed").exists():
+        pytest.skip("there is no seed checkpoint in this checkout yet: python -m agentflow.rl.micro.pretrain makes it")
+    assert SEED in zipfile.ZipFile(wheel).namelist()
+    program = "from agentflow import load_model\nprint(load_model('embedded').invoke('Question: 1 + 1?').text)"
+    assert run(python, "-c", program, cwd=tmp_path).strip()
+
+
+def test_it_holds_the_package_and_nothing_else(wheel: Path) -> None:
+    with zipfile.ZipFile(wheel) as archive:
+        names = archive.namelist()
+        linked = [info.filename for info in archive.infolist() if (info.external_attr >> 16) & 0o170000 == 0o120000]
+    assert {name.partition("/")[0] for name in names} == {"agentflow", names[-1].partition("/")[0]}
+    assert {"agentflow/py.typed", "agentflow/graph/agent.py", "agentflow/tools/python_child.py"} <= set(names)
+    assert not [name for name in names if "test" in name.lower() or name.endswith((".pyc", ".env"))]
+    assert not linked
+    assert wheel.stat().st_size < 25_000_000

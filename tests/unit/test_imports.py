@@ -1,0 +1,164 @@
+"""The arrows between the packages, and what importing AgentFlow may load."""
+
+import ast
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import agentflow
+
+HOME = Path(agentflow.__file__).parent
+PACKAGES = ("tools", "graph", "nodes", "evals", "rl")
+
+SETTINGS = ("graph.context", "graph.model")
+"""Settings and models: `graph.context`, `graph.models`, `graph.model_spec` and so on."""
+
+ARROWS: dict[str, tuple[str, ...]] = {
+    "tools": ("tools",),
+    "graph.context": ("graph.context", "tools"),
+    "graph.state": ("graph.state", "tools"),
+    "graph.model": (*SETTINGS, "graph.endpoint_model", "tools"),
+    "graph.endpoint_model": (*SETTINGS, "graph.endpoint_model", "tools"),
+    "graph.toolbox": (*SETTINGS, "tools"),
+    "graph.agent": ("graph", "nodes", "tools"),
+    "graph": (),
+    "nodes": (*SETTINGS, "graph.state", "graph.toolbox", "nodes", "tools"),
+    "evals": ("evals", "graph", "nodes", "tools"),
+    "rl": ("rl", "evals", "graph", "nodes", "tools"),
+}
+"""By the start of a module's name, what the names of the modules that it imports may start with; the longest start
+counts. Whatever else a module needs from above, it gets by an entry point."""
+
+HEAVY = {"torch", "transformers", "verl", "ray", "vllm"}
+HEAVY_ALLOWED = {"rl.micro.pretrain": {"torch", "transformers"}}
+
+
+def modules() -> dict[str, Path]:
+    """Every module of the five packages by its name below `agentflow`."""
+    found = {}
+    for package in PACKAGES:
+        for path in sorted((HOME / package).rglob("*.py")):
+            parts = path.relative_to(HOME).with_suffix("").parts
+            found[".".join(parts).removesuffix(".__init__")] = path
+    return found
+
+
+MODULES = modules()
+
+
+def imports(source: str, module: str = "tools.x") -> Iterator[str]:
+    """Absolute names of all that `source` imports: at the top, in a function, for type checkers only, or by name.
+
+    A string that is the name of a module of ours counts as an import of it, since that is what it is there for.
+    """
+    for node in ast.walk(ast.parse(source)):
+        match node:
+            case ast.Import():
+                yield from (alias.name for alias in node.names)
+            case ast.ImportFrom():
+                base = _base(node, module)
+                yield base
+                yield from (f"{base}.{alias.name}" for alias in node.names)
+            case ast.Constant(value=str() as text) if _ours(text.partition(":")[0]) in MODULES:
+                yield text.partition(":")[0]
+
+
+def _base(node: ast.ImportFrom, module: str) -> str:
+    if not node.level:
+        return node.module or ""
+    parents = f"agentflow.{module}".split(".")[: -node.level]
+    return ".".join([*parents, *([node.module] if node.module else [])])
+
+
+def _ours(name: str) -> str:
+    return name.removeprefix("agentflow.") if name.startswith("agentflow.") else ""
+
+
+def violations(module: str, source: str) -> list[str]:
+    """The imports of `source`, as the text of `module`, that go against an arrow or load a training library."""
+    rule = ARROWS[max((start for start in ARROWS if module.startswith(start)), key=len)]
+    free = ("", "__version__", *{start.partition(".")[0] for start in rule})  # a package itself is empty
+    heavy = HEAVY - HEAVY_ALLOWED.get(module, set())
+    return [
+        f"{module} imports {name}"
+        for name in imports(source, module)
+        if not (_ours(name) in free or _ours(name).startswith(rule)) or name.partition(".")[0] in heavy
+    ]
+
+
+def test_packages_hold_no_code_of_their_own() -> None:
+    """So that importing one imports nothing else."""
+    assert [name for name in PACKAGES if [*imports(MODULES[name].read_text())]] == []
+
+
+def test_there_is_something_to_look_at() -> None:
+    assert {module.partition(".")[0] for module in MODULES} == set(PACKAGES)
+    assert len(MODULES) > 20
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_arrows_run_one_way(module: str) -> None:
+    assert violations(module, MODULES[module].read_text()) == []
+
+
+@pytest.mark.parametrize(
+    ("module", "source"),
+    [
+        ("tools.card", "import agentflow.graph.state"),
+        ("tools.card", "from agentflow.graph import context"),
+        ("tools.card", "from agentflow import nodes"),
+        ("tools.card", "def lazy():\n    from agentflow.rl.micro import engine"),
+        ("tools.card", "if TYPE_CHECKING:\n    from agentflow.nodes.planner import Planner"),
+        ("tools.card", "from ..graph.state import State"),
+        ("tools.card", "from agentflow import build_graph"),
+        ("tools.card", "import_module('agentflow.evals.atlas.oracle')"),
+        ("graph.context", "from agentflow.graph.models import load_model"),
+        ("graph.state", "from agentflow.graph.agent import graph"),
+        ("graph.models", "from agentflow.rl.micro.chat_model import load"),
+        ("graph.models", "load('agentflow.rl.micro.chat_model:load')"),
+        ("nodes.planner", "from agentflow.graph.agent import build_graph"),
+        ("nodes.planner", "from agentflow.evals import atlas"),
+        ("evals.atlas.oracle", "from agentflow.rl.micro import outside"),
+        ("evals.atlas.oracle", "import torch.nn"),
+        ("rl.micro.engine", "from transformers import Qwen2Config"),
+        ("rl.micro.pretrain", "import ray"),
+    ],
+)
+def test_a_violation_is_seen(module: str, source: str) -> None:
+    assert violations(module, source)
+
+
+@pytest.mark.parametrize(
+    ("module", "source"),
+    [
+        ("tools.card", "from agentflow.tools.result import ToolResult\nfrom . import result\nimport json"),
+        ("tools.mediawiki", "from agentflow import __version__"),
+        ("tools.encyclopedia", "GROUP = 'agentflow.corpora'"),
+        ("graph.models", "from agentflow.graph.context import Sampling"),
+        ("graph.agent", "from agentflow.nodes.planner import Planner"),
+        ("nodes.planner", "from agentflow.graph.state import State\nfrom agentflow.nodes import labels"),
+        ("rl.micro.traces", "from agentflow.nodes import planner\nfrom agentflow.evals.atlas import oracle"),
+        ("rl.micro.pretrain", "import torch"),
+    ],
+)
+def test_what_is_allowed_is_not_seen(module: str, source: str) -> None:
+    assert violations(module, source) == []
+
+
+@pytest.mark.parametrize(
+    ("statement", "absent"),
+    [
+        ("import agentflow", {"langgraph", "langchain_core", "pydantic", *HEAVY}),
+        ("import agentflow.graph.agent", HEAVY),
+        ("import agentflow.rl.micro.chat_model", HEAVY),
+        ("import agentflow.evals.atlas.oracle", HEAVY),
+    ],
+)
+def test_importing_is_cheap(statement: str, absent: set[str]) -> None:
+    program = f"{statement}\nimport sys\nprint(*(name.partition('.')[0] for name in sys.modules))"
+    run = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=False)
+    assert run.returncode == 0, run.stderr
+    assert not set(run.stdout.split()) & absent
