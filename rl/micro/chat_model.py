@@ -1,0 +1,170 @@
+"""The micro model as a LangChain chat model: the provider `embedded` of the entry points `agentflow.models`.
+
+All chat models of one checkpoint share one engine, so that concurrent runs are computed in one batch. Each reply
+carries its exact ids and log-probabilities, which training reads: text is never tokenised again.
+"""
+
+import asyncio
+import threading
+from concurrent.futures import Future
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from langchain_core.callbacks import AsyncCallbackManagerForLLMRun, CallbackManagerForLLMRun
+from langchain_core.language_models import BaseChatModel
+from langchain_core.messages import AIMessage, BaseMessage
+from langchain_core.messages.ai import UsageMetadata
+from langchain_core.outputs import ChatGeneration, ChatResult
+from pydantic import PrivateAttr
+
+from agentflow.graph.context import Sampling
+from agentflow.graph.models import ModelError
+from agentflow.rl.micro.engine import Completion, Engine, PromptTooLong
+from agentflow.rl.micro.model import MicroModel
+from agentflow.rl.micro.tokenizer import MicroTokenizer
+
+SEED = Path(__file__).with_name("seed")
+"""The checkpoint that ships with the package."""
+
+ROLES = {"system": "system", "human": "user", "ai": "assistant"}
+"""Types of LangChain messages and the roles of ChatML."""
+
+
+class EmbeddedChatModel(BaseChatModel):
+    """A chat model of a few million parameters that runs in this process.
+
+    `response_metadata` of a reply: prompt_token_ids, token_ids, logprobs (see `engine.Completion`), finish_reason and
+    model_name; `usage_metadata` counts the same ids.
+    """
+
+    model_name: str = "embedded"
+    temperature: float | None = None
+    """None: 0, greedy."""
+    top_p: float | None = None
+    """None: 1, all tokens."""
+    max_tokens: int | None = None
+    """None: as many as there is room for."""
+    stop: list[str] | None = None
+    seed: int | None = None
+    """None: other tokens at each call, if temperature is above 0."""
+
+    _engine: Engine = PrivateAttr()
+    _tokenizer: MicroTokenizer = PrivateAttr()
+
+    def __init__(self, engine: Engine, tokenizer: MicroTokenizer, **fields: Any) -> None:
+        super().__init__(**fields)
+        self._engine = engine
+        self._tokenizer = tokenizer
+
+    @property
+    def _llm_type(self) -> str:
+        return "agentflow-micro"
+
+    @property
+    def _identifying_params(self) -> dict[str, Any]:
+        return {"model_name": self.model_name, **self._sampling().model_dump()}
+
+    def _generate(
+        self,
+        messages: list[BaseMessage],
+        stop: list[str] | None = None,
+        run_manager: CallbackManagerForLLMRun | None = None,
+        **kwargs: Any,
+    ) -> ChatResult:
+        prompt_ids = self._prompt_ids(messages)
+        return self._result(prompt_ids, self._submit(prompt_ids, stop, kwargs).result())
+
+    async def _agenerate(
+        self,
+        messages: list[BaseMessage],
+        stop: list[str] | None = None,
+        run_manager: AsyncCallbackManagerForLLMRun | None = None,
+        **kwargs: Any,
+    ) -> ChatResult:
+        prompt_ids = self._prompt_ids(messages)
+        return self._result(prompt_ids, await asyncio.wrap_future(self._submit(prompt_ids, stop, kwargs)))
+
+    def _prompt_ids(self, messages: list[BaseMessage]) -> list[int]:
+        unknown = next((message.type for message in messages if message.type not in ROLES), None)
+        if unknown is not None:
+            raise ModelError(
+                f"the embedded model reads system, human and ai messages, not '{unknown}'; leave those out",
+                configuration=False,
+            )
+        return self._tokenizer.encode_chat([(ROLES[message.type], str(message.text)) for message in messages])
+
+    def _sampling(self, **overrides: Any) -> Sampling:
+        own = {name: getattr(self, name) for name in Sampling.model_fields}
+        return Sampling.model_validate({**own, **overrides})
+
+    def _submit(self, prompt_ids: list[int], stop: list[str] | None, overrides: dict[str, Any]) -> Future[Completion]:
+        if stop is not None:
+            overrides = {**overrides, "stop": stop}
+        sampling = self._sampling(**overrides)
+        try:
+            return self._engine.submit(
+                prompt_ids,
+                temperature=sampling.temperature or 0.0,
+                top_p=sampling.top_p or 1.0,
+                max_tokens=sampling.max_tokens,
+                stop=sampling.stop or (),
+                seed=sampling.seed,
+            )
+        except PromptTooLong as error:
+            message = f"{error}; lower memory_tokens or max_turns, or use a larger model"
+            raise ModelError(message, configuration=False) from error
+
+    def _result(self, prompt_ids: list[int], completion: Completion) -> ChatResult:
+        message = AIMessage(
+            content=completion.text,
+            usage_metadata=UsageMetadata(
+                input_tokens=len(prompt_ids),
+                output_tokens=len(completion.token_ids),
+                total_tokens=len(prompt_ids) + len(completion.token_ids),
+            ),
+            response_metadata={
+                "model_name": self.model_name,
+                "finish_reason": completion.finish_reason,
+                "prompt_token_ids": prompt_ids,
+                "token_ids": completion.token_ids,
+                "logprobs": completion.logprobs,
+            },
+        )
+        return ChatResult(generations=[ChatGeneration(message=message)])
+
+
+def load(model: str = "", sampling: Sampling | None = None) -> EmbeddedChatModel:
+    """The chat model of the checkpoint directory `model`, of the shipped one when it is "".
+
+    Raises:
+        ModelError: There is no readable checkpoint (configuration).
+    """
+    directory = Path(model).expanduser().resolve() if model else SEED
+    try:
+        version = (directory / "model.safetensors").stat().st_mtime_ns
+        with _LOADING:
+            engine, tokenizer = _engine(directory, version)
+    except OSError as error:
+        remedy = "name the directory of a checkpoint" if model else "install the package again"
+        message = f"there is no embedded model in {directory} ({error.strerror or error}); {remedy}"
+        raise ModelError(message, configuration=True) from error
+    except ValueError as error:
+        message = f"the checkpoint in {directory} cannot be used: {error}; make it again"
+        raise ModelError(message, configuration=True) from error
+    fields = (sampling or Sampling()).model_dump()
+    return EmbeddedChatModel(engine, tokenizer, **fields)
+
+
+_LOADING = threading.Lock()
+"""Two threads that ask for one checkpoint shall get one engine."""
+
+
+@lru_cache(maxsize=8)
+def _engine(directory: Path, version: int) -> tuple[Engine, MicroTokenizer]:
+    """`version` changes when training has written the directory anew."""
+    tokenizer = MicroTokenizer.load(directory)
+    model = MicroModel.load(directory)
+    if tokenizer.vocab_size > model.config.vocab_size:
+        raise ValueError(f"its tokenizer has {tokenizer.vocab_size} tokens, its model {model.config.vocab_size}")
+    return Engine(model, tokenizer), tokenizer

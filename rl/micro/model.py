@@ -1,0 +1,294 @@
+"""The forward pass of a Qwen2-architecture language model in numpy (Qwen2 technical report, arXiv:2407.10671).
+
+Speed on one core comes from few, large products: query, key and value are one matrix, gate and up another. What is
+linear is folded into the weights when they are loaded: the RMSNorm gains, the attention scale, and the order of the
+head dimensions, which puts the two halves of a rotary pair side by side so that a rotation is one complex product.
+
+Results do not depend on what else is computed with them. BLAS sums in another order for one row than for several, and
+for long inner dimensions than for short ones; so products have at least two rows, and inner dimensions above
+`INNER` are cut. Hence a token's logits are the same bits alone or in a batch, prefilled or decoded, on the CPUs where
+this was tried, and equal to float32 rounding on any other.
+"""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from safetensors import SafetensorError
+from safetensors.numpy import load_file
+
+from agentflow.rl.micro.kv_cache import BLOCK, Floats, Ints, KVCache, blocks_for
+
+INNER = 256
+"""Longest inner dimension of one matrix product."""
+
+CHUNK = 128
+"""Tokens of a prompt that are computed at a time; bounds the memory of attention scores."""
+
+Weights = Mapping[str, npt.NDArray[Any]]
+
+
+@dataclass(frozen=True)
+class MicroConfig:
+    """The part of a Hugging Face `config.json` that inference needs."""
+
+    vocab_size: int
+    hidden_size: int
+    layers: int
+    heads: int
+    kv_heads: int
+    head_dim: int
+    ff_size: int
+    positions: int
+    rope_theta: float
+    rms_norm_eps: float
+    tied: bool
+
+    @classmethod
+    def parse(cls, config: Mapping[str, Any]) -> "MicroConfig":
+        """Read a config of transformers 4 or 5. ValueError for an architecture that is not computed here."""
+        rope = config.get("rope_parameters") or config.get("rope_scaling") or {}
+        unsupported = {
+            "model_type": config.get("model_type") != "qwen2",
+            "hidden_act": config.get("hidden_act", "silu") != "silu",
+            "use_sliding_window": bool(config.get("use_sliding_window")),
+            "rope_type": rope.get("rope_type", rope.get("type", "default")) != "default",
+        }
+        if any(unsupported.values()):
+            wrong = ", ".join(key for key, value in unsupported.items() if value)
+            raise ValueError(f"config.json: {wrong} is not that of a plain Qwen2 model")
+        try:
+            heads = int(config["num_attention_heads"])
+            return cls(
+                vocab_size=int(config["vocab_size"]),
+                hidden_size=int(config["hidden_size"]),
+                layers=int(config["num_hidden_layers"]),
+                heads=heads,
+                kv_heads=int(config.get("num_key_value_heads") or heads),
+                head_dim=int(config.get("head_dim") or config["hidden_size"] // heads),
+                ff_size=int(config["intermediate_size"]),
+                positions=int(config["max_position_embeddings"]),
+                rope_theta=float(config.get("rope_theta") or rope.get("rope_theta", 10000.0)),
+                rms_norm_eps=float(config.get("rms_norm_eps", 1e-6)),
+                tied=bool(config.get("tie_word_embeddings", False)),
+            )
+        except KeyError as error:
+            raise ValueError(f"config.json lacks {error}") from error
+
+
+Matrix = tuple[Floats, ...]
+"""A weight matrix [in, out], cut along `in` into pieces of at most INNER rows."""
+
+
+@dataclass(frozen=True)
+class Layer:
+    """Weights of one transformer block, folded and transposed for row vectors."""
+
+    qkv: Matrix
+    qkv_bias: Floats
+    out: Matrix
+    gate_up: Matrix
+    down: Matrix
+
+
+class MicroModel:
+    """A loaded model. It is immutable: the state of a sequence is in the KVCache that the caller passes."""
+
+    def __init__(self, config: MicroConfig, weights: Weights) -> None:
+        """`weights` by their Hugging Face names; ValueError when one is missing or has another shape."""
+        tensors = _Tensors(weights)
+        hidden = config.hidden_size
+        self.config = config
+        self._embedding = tensors.take("model.embed_tokens.weight", config.vocab_size, hidden)
+        self._layers = [_layer(config, tensors, f"model.layers.{i}.") for i in range(config.layers)]
+        head = self._embedding if config.tied else tensors.take("lm_head.weight", config.vocab_size, hidden)
+        self._head = _matrix(head * tensors.take("model.norm.weight", hidden))
+        self._rotation = _rotation(config)
+
+    @classmethod
+    def load(cls, directory: str | Path) -> "MicroModel":
+        """Read `config.json` and `model.safetensors` (float16 or float32).
+
+        OSError when a file is missing, ValueError when one is not what it should be.
+        """
+        directory = Path(directory)
+        config = MicroConfig.parse(json.loads((directory / "config.json").read_text(encoding="utf-8")))
+        try:
+            weights = load_file(directory / "model.safetensors")
+        except (SafetensorError, KeyError, TypeError) as error:  # the latter two: a dtype that numpy lacks
+            raise ValueError(f"model.safetensors cannot be read as float16 or float32: {error}") from error
+        return cls(config, weights)
+
+    def new_cache(self) -> KVCache:
+        """An empty cache of this model's shape."""
+        return KVCache(self.config.layers, self.config.kv_heads, self.config.head_dim)
+
+    def prefill(self, cache: KVCache, slot: int, ids: list[int], start: int) -> Floats:
+        """Append `ids` to the sequence in `slot`, of which `start` tokens are cached; logits [vocab] after the last."""
+        cache.reserve(slot + 1, start + len(ids))
+        for begin in range(0, len(ids), CHUNK):
+            chunk = np.array(ids[begin : begin + CHUNK])
+            positions = np.arange(start + begin, start + begin + len(chunk))
+            hidden = self._forward(cache, chunk, slot, positions)
+        logits: Floats = self._logits(hidden[[len(chunk) - 1] * 2])[0]
+        return logits
+
+    def step(self, cache: KVCache, ids: Ints, positions: Ints) -> Floats:
+        """One token for each of the sequences in slots 0..n-1, at `positions` [n]; logits [n, vocab] after it."""
+        n = len(ids)
+        cache.reserve(n, int(positions.max()) + 1)
+        return self._logits(self._forward(cache, ids, np.arange(n), positions))[:n]
+
+    def _forward(self, cache: KVCache, ids: Ints, slots: Ints | int, positions: Ints) -> Floats:
+        """Hidden states [max(n, 2), hidden] of n tokens: of one slot in a row, or of one slot each."""
+        config, n = self.config, len(ids)
+        turned = (config.heads + config.kv_heads) * config.head_dim
+        rotation = np.tile(self._rotation[positions], config.heads + config.kv_heads)
+        mask = self._mask(slots, positions)
+        x = self._embedding[ids if n > 1 else np.repeat(ids, 2)]
+        mixed: Floats = np.zeros((len(x), config.heads * config.head_dim), np.float32)
+        for index, layer in enumerate(self._layers):
+            qkv = _product(_normed(x, config.rms_norm_eps), layer.qkv)
+            qkv += layer.qkv_bias
+            qkv[:n, :turned].view(np.complex64)[...] *= rotation
+            heads = qkv[:n].reshape(n, -1, config.head_dim)
+            values_from = config.heads + config.kv_heads
+            cache.write(index, slots, positions, heads[:, config.heads : values_from], heads[:, values_from:])
+            mixed[:n] = self._attention(cache, index, slots, heads[:, : config.heads], mask)
+            x += _product(mixed, layer.out)
+            x += _product(_swiglu(_product(_normed(x, config.rms_norm_eps), layer.gate_up)), layer.down)
+        return x
+
+    def _mask(self, slots: Ints | int, positions: Ints) -> Floats:
+        """0 where a token may look and -inf elsewhere, [slot, block, 1, query, BLOCK]."""
+        blocks = blocks_for(int(positions.max()) + 1)
+        seen = np.arange(blocks * BLOCK).reshape(blocks, 1, BLOCK) <= positions.reshape(-1, 1, 1, 1)
+        mask = np.where(seen, np.float32(0), np.float32(-np.inf))  # [token, block, 1, BLOCK]
+        if isinstance(slots, int):  # the tokens are the queries of one slot
+            group = self.config.heads // self.config.kv_heads
+            mask = mask.transpose(2, 1, 0, 3).repeat(group, axis=2)
+        return mask[:, :, None]
+
+    def _attention(self, cache: KVCache, layer: int, slots: Ints | int, queries: Floats, mask: Floats) -> Floats:
+        """What the queries [n, head, dim] gather from the first blocks of their slots, [n, head * dim]."""
+        n, _, dim = queries.shape
+        kv_heads, blocks = self.config.kv_heads, mask.shape[1]
+        if not isinstance(slots, int):
+            keys, values = cache.keys[layer, :n, :blocks], cache.values[layer, :n, :blocks]
+            return _attend(queries.reshape(n, 1, kv_heads, -1, dim), keys, values, mask).reshape(n, -1)
+        keys, values = cache.keys[layer, slots, :blocks], cache.values[layer, slots, :blocks]
+        rows = queries.reshape(n, kv_heads, -1, dim).transpose(1, 0, 2, 3).reshape(1, 1, kv_heads, -1, dim)
+        gathered = _attend(rows, keys[None], values[None], mask)
+        return gathered.reshape(kv_heads, n, -1, dim).transpose(1, 0, 2, 3).reshape(n, -1)
+
+    def _logits(self, hidden: Floats) -> Floats:
+        return _product(_normed(hidden, self.config.rms_norm_eps), self._head)
+
+
+def _attend(queries: Floats, keys: Floats, values: Floats, mask: Floats) -> Floats:
+    """Softmax attention over blocks.
+
+    queries [slot, 1, head, query, dim], keys [slot, block, head, dim, BLOCK], values [slot, block, head, BLOCK, dim];
+    returns [slot, head, query, dim]. Sums run over a block first and then over the blocks in order, so that empty
+    blocks behind a sequence change nothing.
+    """
+    scores: Floats = queries @ keys
+    scores += mask
+    scores -= scores.max(axis=-1, keepdims=True).max(axis=1, keepdims=True)
+    np.exp(scores, out=scores)
+    total = scores.sum(axis=-1, keepdims=True).sum(axis=1)
+    gathered: Floats = (scores @ values).sum(axis=1)
+    gathered /= total
+    return gathered
+
+
+def _product(x: Floats, matrix: Matrix) -> Floats:
+    result: Floats = x[:, : len(matrix[0])] @ matrix[0]
+    done = len(matrix[0])
+    for piece in matrix[1:]:
+        result += x[:, done : done + len(piece)] @ piece
+        done += len(piece)
+    return result
+
+
+def _normed(x: Floats, eps: float) -> Floats:
+    """RMSNorm without its gains, which are part of the next matrix."""
+    square = (x[:, None] @ x[:, :, None])[:, 0]
+    square /= x.shape[1]
+    square += eps
+    np.sqrt(square, out=square)
+    normed: Floats = x / square
+    return normed
+
+
+def _swiglu(gate_up: Floats) -> Floats:
+    half = gate_up.shape[1] // 2
+    gate, up = gate_up[:, :half], gate_up[:, half:]
+    activation: Floats = np.negative(gate)
+    with np.errstate(over="ignore"):  # exp may be inf, and gate / inf is the right 0
+        np.exp(activation, out=activation)
+    activation += 1
+    np.divide(gate, activation, out=activation)
+    activation *= up
+    return activation
+
+
+class _Tensors:
+    """Access to the checkpoint's tensors that checks their shapes."""
+
+    def __init__(self, weights: Weights) -> None:
+        self._weights = weights
+
+    def take(self, name: str, *shape: int) -> Floats:
+        if name not in self._weights:
+            raise ValueError(f"model.safetensors lacks {name}")
+        tensor = self._weights[name]
+        if tensor.shape != shape:
+            raise ValueError(f"model.safetensors: {name} has shape {tensor.shape}, config.json says {shape}")
+        return tensor.astype(np.float32)
+
+
+def _layer(config: MicroConfig, tensors: _Tensors, prefix: str) -> Layer:
+    hidden, ff = config.hidden_size, config.ff_size
+    weights, biases = [], []
+    for name, heads in (("q", config.heads), ("k", config.kv_heads), ("v", config.kv_heads)):
+        width = heads * config.head_dim
+        weight = tensors.take(f"{prefix}self_attn.{name}_proj.weight", width, hidden)
+        bias = tensors.take(f"{prefix}self_attn.{name}_proj.bias", width)
+        if name != "v":
+            weight, bias = _interleaved(weight, config.head_dim), _interleaved(bias, config.head_dim)
+        scale = np.float32(config.head_dim**-0.5 if name == "q" else 1)
+        weights.append(weight * scale)
+        biases.append(bias * scale)
+    gate_up = [tensors.take(f"{prefix}mlp.{name}_proj.weight", ff, hidden) for name in ("gate", "up")]
+    return Layer(
+        qkv=_matrix(np.concatenate(weights) * tensors.take(f"{prefix}input_layernorm.weight", hidden)),
+        qkv_bias=np.concatenate(biases),
+        out=_matrix(tensors.take(f"{prefix}self_attn.o_proj.weight", hidden, config.heads * config.head_dim)),
+        gate_up=_matrix(np.concatenate(gate_up) * tensors.take(f"{prefix}post_attention_layernorm.weight", hidden)),
+        down=_matrix(tensors.take(f"{prefix}mlp.down_proj.weight", hidden, ff)),
+    )
+
+
+def _matrix(weight: Floats) -> Matrix:
+    """A Hugging Face weight [out, in] as pieces [in, out]."""
+    pieces = -(-weight.shape[1] // INNER)
+    return tuple(np.ascontiguousarray(piece) for piece in np.array_split(weight.T, pieces))
+
+
+def _interleaved(tensor: Floats, head_dim: int) -> Floats:
+    """Reorder the rows of each head from (first half, second half) to pairs of one of each."""
+    halves = tensor.reshape(-1, 2, head_dim // 2, *tensor.shape[1:])
+    return np.ascontiguousarray(halves.swapaxes(1, 2)).reshape(tensor.shape)
+
+
+def _rotation(config: MicroConfig) -> npt.NDArray[np.complex64]:
+    """Unit complex numbers [position, head_dim / 2] of rotary embedding (RoFormer, arXiv:2104.09864)."""
+    exponent = np.arange(0, config.head_dim, 2, dtype=np.float32) / np.float32(config.head_dim)
+    frequency = np.float32(1) / np.float32(config.rope_theta) ** exponent
+    angle = np.arange(config.positions, dtype=np.float32)[:, None] * frequency
+    return np.exp(1j * angle).astype(np.complex64)

@@ -1,0 +1,349 @@
+"""Trains the seed checkpoint of the micro model from scratch: `python -m agentflow.rl.micro.pretrain`.
+
+A Qwen2-architecture model learns the conversations of all modules on Atlas (`traces`), its own tokenizer first. Only
+train worlds and train questions are seen. The same seed gives the same data and the same order of batches; a run that
+was stopped goes on from its last checkpoint.
+
+Rows of one module share their system prompt. Its keys and values are computed once a batch and shared by all rows,
+gradients included, which saves half of the work.
+"""
+
+import asyncio
+import json
+import math
+import random
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Annotated
+
+import torch
+import typer
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from torch.nn import functional
+from transformers import DynamicCache, Qwen2Config, Qwen2ForCausalLM
+from transformers.cache_utils import DynamicLayer
+
+from agentflow.evals.atlas.encyclopedia import index_path
+from agentflow.rl.micro.initial import lay_out_copying
+from agentflow.rl.micro.tokenizer import END, PAD, SPECIAL_TOKENS, MicroTokenizer, train
+from agentflow.rl.micro.traces import Conversation, Search, traces
+from agentflow.tools.catalogue import standard_tools
+from agentflow.tools.result import ErrorClass, ToolResult
+from agentflow.tools.run import run_tool
+
+OTHER_TEXT = 0.1
+"""Weight of the loss on text that the model does not write: it teaches copying early, and nothing that is said."""
+
+SHARES = {"planner": 0.4, "verifier": 0.3, "other": 0.3}
+"""Weight of each kind of batch in a step."""
+
+KEEP = {"executor": 0.5, "generator": 0.5, "analyst": 0.3, "tools": 1.0}
+"""Share of the rows of the easier modules that is trained on."""
+
+
+@dataclass(frozen=True)
+class Shape:
+    """Size of model and run."""
+
+    hidden: int = 192
+    layers: int = 4
+    heads: int = 6
+    key_value_heads: int = 2
+    feed_forward: int = 576
+    vocabulary: int = 2048
+    questions: int = 9000
+    tokens: int = 1500
+    """Tokens of a batch; a step takes one batch of each kind in SHARES."""
+    steps: int = 2400
+    muon_rate: float = 0.02
+    adam_rate: float = 3e-3
+    warm_up: int = 60
+    cool_down: float = 0.4
+    """Share of the steps over which the learning rate falls to zero."""
+    seed: int = 0
+
+
+@dataclass(frozen=True)
+class Row:
+    """One tokenised conversation without its system prompt."""
+
+    ids: list[int]
+    learnt: list[bool]
+    """Whether the model is to write the token itself."""
+
+
+@dataclass(frozen=True)
+class Group:
+    """The rows that share a system prompt."""
+
+    module: str
+    prefix: list[int]
+    rows: list[Row]
+
+
+def tokenise(conversation: Conversation, tokenizer: MicroTokenizer) -> tuple[list[int], Row]:
+    """The ids of the system prompt, and those of the rest with the assistant's messages marked as learnt."""
+    messages = list(conversation.messages)
+    prefix = tokenizer.encode_chat(messages[:1], generation_prompt=False) if messages[0][0] == "system" else []
+    ids: list[int] = []
+    learnt: list[bool] = []
+    for message in messages[1:] if prefix else messages:
+        encoded = tokenizer.encode_chat([message], generation_prompt=False)
+        head = len(tokenizer.encode_chat([], generation_prompt=True)) if message[0] == "assistant" else len(encoded)
+        # The model writes the content and the end mark; the line break after it belongs to the template.
+        ids += encoded
+        learnt += [head <= position < len(encoded) - 1 for position in range(len(encoded))]
+    return prefix, Row(ids, learnt)
+
+
+def group_rows(conversations: Sequence[Conversation], tokenizer: MicroTokenizer) -> list[Group]:
+    """The rows by module and system prompt."""
+    rows: dict[tuple[str, tuple[int, ...]], list[Row]] = defaultdict(list)
+    for conversation in conversations:
+        prefix, row = tokenise(conversation, tokenizer)
+        rows[conversation.module, tuple(prefix)].append(row)
+    return [Group(module, list(prefix), group) for (module, prefix), group in rows.items()]
+
+
+def batches(group: Group, tokens: int, rng: random.Random) -> Iterator[list[Row]]:
+    """Endless batches of about `tokens` tokens, rows of like length together, in random order."""
+    by_length = sorted(group.rows, key=lambda row: -len(row.ids))
+    while True:
+        cut: list[list[Row]] = []
+        start = rng.randrange(8)  # other rows meet in every epoch
+        while start < len(by_length):
+            size = max(1, min(96, tokens // len(by_length[start].ids)))
+            cut.append(by_length[start : start + size])
+            start += size
+        rng.shuffle(cut)
+        yield from cut
+
+
+def loss_of(model: Qwen2ForCausalLM, group: Group, rows: Sequence[Row]) -> tuple[torch.Tensor, torch.Tensor]:
+    """Weighted mean loss of a batch, and the share of rows whose every learnt token is the most likely one."""
+    width = max(len(row.ids) for row in rows)
+    ids = torch.zeros(len(rows), width, dtype=torch.long)
+    weights = torch.zeros(len(rows), width)
+    learnt = torch.zeros(len(rows), width, dtype=torch.bool)
+    for number, row in enumerate(rows):
+        length = len(row.ids)
+        ids[number, :length] = torch.tensor(row.ids)
+        learnt[number, :length] = torch.tensor(row.learnt)
+        weights[number, :length] = torch.where(learnt[number, :length], 1.0, OTHER_TEXT)
+    cache = _shared_prefix(model, group.prefix, len(rows))
+    hidden = model.model(input_ids=ids, past_key_values=cache, use_cache=cache is not None).last_hidden_state
+    logits = model.lm_head(hidden[:, :-1])
+    targets, weights, learnt = ids[:, 1:], weights[:, 1:], learnt[:, 1:]
+    losses = functional.cross_entropy(logits.flatten(0, 1), targets.flatten(), reduction="none").view_as(weights)
+    wrong = ((logits.argmax(-1) != targets) & learnt).any(dim=1)
+    return (losses * weights).sum() / weights.sum(), 1 - wrong.float().mean()
+
+
+def _shared_prefix(model: Qwen2ForCausalLM, prefix: list[int], rows: int) -> DynamicCache | None:
+    if not prefix:
+        return None
+    cache = DynamicCache(config=model.config)
+    model.model(input_ids=torch.tensor([prefix]), past_key_values=cache, use_cache=True)
+    for layer in cache.layers:
+        if isinstance(layer, DynamicLayer) and layer.keys is not None and layer.values is not None:
+            layer.keys = layer.keys.expand(rows, -1, -1, -1)
+            layer.values = layer.values.expand(rows, -1, -1, -1)
+    return cache
+
+
+class Trainer:
+    """The run: data, model, optimisers, and where it stands."""
+
+    def __init__(self, shape: Shape, out: Path) -> None:
+        torch.manual_seed(shape.seed)
+        self.shape, self.out = shape, out
+        conversations = list(_sampled(shape))
+        self.tokenizer = MicroTokenizer(train(_texts(conversations), shape.vocabulary))
+        groups = group_rows(conversations, self.tokenizer)
+        self.kinds: dict[str, list[Group]] = {"planner": [], "verifier": [], "other": []}
+        for group in groups:
+            self.kinds[group.module if group.module in self.kinds else "other"].append(group)
+        rng = random.Random(f"batches {shape.seed}")
+        self.streams = {id(group): batches(group, shape.tokens, rng) for group in groups}
+        self.rng = rng
+        self.model = Qwen2ForCausalLM(_config(shape, self.tokenizer))
+        lay_out_copying(self.model, shape.seed)
+        matrices = [p for name, p in self.model.model.layers.named_parameters() if p.ndim == 2]
+        chosen = {id(p) for p in matrices}
+        rest = [p for p in self.model.parameters() if id(p) not in chosen]
+        self.optimisers: list[torch.optim.Optimizer] = [
+            torch.optim.Muon(matrices, lr=shape.muon_rate, weight_decay=0.01, adjust_lr_fn="original"),
+            torch.optim.AdamW(rest, lr=shape.adam_rate, weight_decay=0.0, betas=(0.9, 0.95)),
+        ]
+        self.rates = [[entry["lr"] for entry in optimiser.param_groups] for optimiser in self.optimisers]
+        self.step = 0
+
+    def describe(self) -> str:
+        """Sizes of model and data in a line."""
+        parameters = sum(p.numel() for p in self.model.parameters())
+        rows = sum(len(group.rows) for kind in self.kinds.values() for group in kind)
+        tokens = sum(len(row.ids) for kind in self.kinds.values() for group in kind for row in group.rows)
+        return f"{parameters / 1e6:.2f} M parameters; {rows} rows of {tokens / 1e6:.2f} M tokens"
+
+    def train_step(self) -> dict[str, float]:
+        """One optimiser step on a batch of each kind; returns losses and shares of exact rows."""
+        for optimiser, rates in zip(self.optimisers, self.rates, strict=True):
+            for entry, rate in zip(optimiser.param_groups, rates, strict=True):
+                entry["lr"] = rate * self._schedule()
+            optimiser.zero_grad()
+        measured = {}
+        for kind, group, rows in self._batches():
+            loss, exact = loss_of(self.model, group, rows)
+            torch.autograd.backward(SHARES[kind] * loss)
+            measured[f"{kind} loss"], measured[f"{kind} exact"] = loss.item(), exact.item()
+        torch.nn.utils.clip_grad_norm_(self.model.parameters(), 1.0)
+        for optimiser in self.optimisers:
+            optimiser.step()
+        self.step += 1
+        return measured
+
+    def _batches(self) -> Iterator[tuple[str, Group, list[Row]]]:
+        """The batches of one step: kind, group, rows."""
+        for kind, groups in self.kinds.items():
+            group = self.rng.choices(groups, [math.sqrt(sum(len(r.ids) for r in g.rows)) for g in groups])[0]
+            yield kind, group, next(self.streams[id(group)])
+
+    def _schedule(self) -> float:
+        shape = self.shape
+        cooling = (shape.steps - self.step) / (shape.cool_down * shape.steps)
+        return min(1.0, (self.step + 1) / shape.warm_up, max(cooling, 0.0))
+
+    def save(self) -> None:
+        """Writes the state to resume from, whole or not at all."""
+        state = {
+            "shape": asdict(self.shape),
+            "step": self.step,
+            "model": self.model.state_dict(),
+            "optimisers": [optimiser.state_dict() for optimiser in self.optimisers],
+        }
+        beside = self.out / "state.tmp"
+        torch.save(state, beside)
+        beside.rename(self.out / "state.pt")
+
+    def resume(self) -> None:
+        """Goes to where the saved run stands. Raises typer.BadParameter if that was another run."""
+        state = torch.load(self.out / "state.pt", weights_only=True)
+        if state["shape"] != asdict(self.shape):
+            raise typer.BadParameter(f"{self.out} holds a run of another shape or seed; choose another --out")
+        self.model.load_state_dict(state["model"])
+        for optimiser, saved in zip(self.optimisers, state["optimisers"], strict=True):
+            optimiser.load_state_dict(saved)
+        # The batches that are behind are drawn again, unseen, so that the rest come in the same order.
+        while self.step < state["step"]:
+            list(self._batches())
+            self.step += 1
+
+    def export(self, directory: Path) -> None:
+        """Writes the checkpoint in half precision, as transformers, vLLM, verl and the embedded engine read it."""
+        halved = Qwen2ForCausalLM(self.model.config)
+        halved.to(dtype=torch.float16)  # type: ignore[call-arg]
+        halved.load_state_dict(self.model.state_dict())
+        halved.save_pretrained(directory)
+        self.tokenizer.save(directory)
+
+
+def _config(shape: Shape, tokenizer: MicroTokenizer) -> Qwen2Config:
+    return Qwen2Config(
+        vocab_size=tokenizer.vocab_size,
+        hidden_size=shape.hidden,
+        intermediate_size=shape.feed_forward,
+        num_hidden_layers=shape.layers,
+        num_attention_heads=shape.heads,
+        num_key_value_heads=shape.key_value_heads,
+        max_position_embeddings=4096,
+        rope_parameters={"rope_type": "default", "rope_theta": 100_000.0},
+        tie_word_embeddings=True,
+        bos_token_id=None,
+        eos_token_id=SPECIAL_TOKENS.index(END),
+        pad_token_id=SPECIAL_TOKENS.index(PAD),
+    )
+
+
+def _texts(conversations: Sequence[Conversation]) -> Iterator[str]:
+    """What the tokenizer learns from: all that is said, and each system prompt often enough to become whole words."""
+    prompts: set[str] = set()
+    for conversation in conversations:
+        for role, content in conversation.messages:
+            if role == "system":
+                prompts.add(content)
+            else:
+                yield content
+    for content in sorted(prompts):
+        yield from [content] * 300
+
+
+def _sampled(shape: Shape) -> Iterator[Conversation]:
+    """The rows of the first `shape.questions` questions, the easier modules thinned out."""
+    rng = random.Random(f"thinning {shape.seed}")
+    planned = 0
+    for conversation in traces(_search(), shape.seed):
+        planned += conversation.module == "planner"
+        if planned > shape.questions:
+            return
+        if rng.random() < KEEP.get(conversation.module.split()[0], 1.0):
+            yield conversation
+
+
+def _search() -> Search:
+    """`wikipedia_search` on the Atlas encyclopedia, as a plain function."""
+
+    async def ask(prompt: str) -> str:
+        raise RuntimeError("wikipedia_search asks no model")
+
+    tool = standard_tools(["wikipedia_search"], ask, str(index_path()))["wikipedia_search"]
+    loop = asyncio.new_event_loop()
+
+    def search(query: str) -> ToolResult:
+        result = loop.run_until_complete(run_tool(tool, {"query": query}, timeout=10))
+        if result.error not in (None, ErrorClass.EMPTY_RESULT):
+            raise RuntimeError(f"wikipedia_search failed on {query!r}: {result.output}")
+        return result.model_copy(update={"seconds": 0.0})
+
+    return search
+
+
+app = typer.Typer(add_completion=False)
+
+
+@app.command()
+def main(
+    out: Annotated[Path, typer.Option(help="Where checkpoints, the log and the model go.")] = Path("runs/micro-seed"),
+    steps: Annotated[int, typer.Option(help="Optimiser steps.")] = Shape.steps,
+    questions: Annotated[int, typer.Option(help="Atlas questions to learn from.")] = Shape.questions,
+    hidden: Annotated[int, typer.Option(help="Width of the model; heads are 32 wide.")] = Shape.hidden,
+    layers: Annotated[int, typer.Option(help="Layers of the model.")] = Shape.layers,
+    seed: Annotated[int, typer.Option(help="Seed of data and weights.")] = Shape.seed,
+    save_every: Annotated[int, typer.Option(help="Steps between checkpoints.")] = 100,
+) -> None:
+    """Train the micro model's seed checkpoint from scratch, or go on with a run that was stopped."""
+    shape = Shape(hidden=hidden, layers=layers, heads=hidden // 32, steps=steps, questions=questions, seed=seed)
+    out.mkdir(parents=True, exist_ok=True)
+    trainer = Trainer(shape, out)
+    typer.echo(trainer.describe())
+    if (out / "state.pt").exists():
+        trainer.resume()
+        typer.echo(f"going on from step {trainer.step}")
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    with Progress(*columns) as progress, (out / "metrics.jsonl").open("a") as log:
+        task = progress.add_task("training", total=shape.steps, completed=trainer.step)
+        while trainer.step < shape.steps:
+            measured = trainer.train_step()
+            log.write(json.dumps({"step": trainer.step, **measured}) + "\n")
+            log.flush()
+            described = f"loss {measured['planner loss']:.3f}/{measured['verifier loss']:.3f}"
+            progress.update(task, completed=trainer.step, description=described)
+            if trainer.step % save_every == 0 or trainer.step == shape.steps:
+                trainer.save()
+    trainer.export(out / "model")
+    typer.echo(f"the model is in {out / 'model'}")
+
+
+if __name__ == "__main__":
+    app()

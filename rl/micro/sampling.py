@@ -1,0 +1,54 @@
+"""From logits to tokens: temperature and nucleus sampling (Holtzman et al., arXiv:1904.09751) of many requests at once.
+
+Each row has its own random stream, so that a request's tokens do not depend on the other rows.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from agentflow.rl.micro.kv_cache import Floats, Ints
+
+
+@dataclass(frozen=True)
+class Sampler:
+    """How one request's tokens are drawn. temperature 0 is greedy; `rng` advances once for each other token."""
+
+    temperature: float
+    top_p: float
+    rng: np.random.Generator
+
+
+def sample(logits: Floats, samplers: Sequence[Sampler]) -> tuple[Ints, Floats]:
+    """Draw a token of each row of `logits` [n, vocab]; the tokens [n] and their log-probabilities [n].
+
+    A log-probability is that of softmax(logits / temperature), which is what is sampled from when top_p is 1 (of
+    softmax(logits) for temperature 0); top_p removes tokens without renormalising it.
+    """
+    temperature = np.array([[s.temperature or 1.0] for s in samplers], np.float32)
+    logprobs = logits / temperature
+    logprobs -= logprobs.max(axis=1, keepdims=True)
+    logprobs -= np.log(np.exp(logprobs).sum(axis=1, keepdims=True))
+    tokens = logprobs.argmax(axis=1)
+    for row, sampler in enumerate(samplers):
+        if sampler.temperature > 0:
+            tokens[row] = _draw(np.exp(logprobs[row]), sampler)
+    return tokens, logprobs[np.arange(len(tokens)), tokens]
+
+
+def _draw(probabilities: Floats, sampler: Sampler) -> int:
+    if sampler.top_p < 1:
+        probabilities = _nucleus(probabilities, sampler.top_p)
+    cumulative: npt.NDArray[np.float64] = np.cumsum(probabilities, dtype=np.float64)
+    return int(np.searchsorted(cumulative, sampler.rng.random() * cumulative[-1], side="right"))
+
+
+def _nucleus(probabilities: Floats, top_p: float) -> Floats:
+    """The smallest set of most probable tokens whose probability reaches `top_p`; 0 for the others."""
+    order = np.argsort(-probabilities, kind="stable")
+    before = np.cumsum(probabilities[order], dtype=np.float64) - probabilities[order]
+    kept: Floats = probabilities.copy()
+    kept[order[before >= top_p]] = 0
+    return kept

@@ -1,0 +1,146 @@
+"""The micro model's tokenizer: byte-level BPE over pre-tokens chosen for copying names and doing sums, and ChatML.
+
+A model this small learns little and copies a lot, so equal things must have equal tokens. A capitalised word never
+carries its leading space: an invented name is the same ids after a space, after a quote and at a line start. Every
+digit is a token, so numbers align. Lower-case words do carry their space, which halves the length of prose.
+
+Text and structure are apart: `encode` never yields a special token whatever the text says, so that no tool result
+or question can forge a turn; only `encode_chat` places them. It encodes each content by itself, hence the ids of a
+conversation are an exact prefix of the ids of the same conversation with more messages.
+"""
+
+import json
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, pre_tokenizers, trainers
+
+ROLES = ("system", "user", "assistant")
+
+PAD, START, END = "<|endoftext|>", "<|im_start|>", "<|im_end|>"
+SPECIAL_TOKENS = (PAD, START, END)
+"""In the order of their ids: padding 0, start of a message 1, end of a message (the end of generation) 2."""
+
+PRE_TOKEN = "|".join(
+    (
+        r" ?\p{Ll}+",  # a lower-case word with its space
+        r"\p{Lu}\p{Ll}+",  # a capitalised word without
+        r"\p{Lu}+(?!\p{Ll})",  # an acronym, up to a capitalised word
+        r"\p{N}",  # one digit
+        r"\n+",
+        r" +(?= \p{Ll})",  # spaces, leaving one to a lower-case word
+        r" +",
+        r"[^\S \n]+",  # other white space
+        r"[\p{Lt}\p{Lm}\p{Lo}]+",  # scripts without case
+        r"[^\s\p{L}\p{N}]+",  # punctuation, symbols, marks
+    )
+)
+
+CHAT_TEMPLATE = (
+    "{% for message in messages %}"
+    "{{ '<|im_start|>' + message['role'] + '\n' + message['content'] + '<|im_end|>' + '\n' }}"
+    "{% endfor %}"
+    "{% if add_generation_prompt %}{{ '<|im_start|>assistant\n' }}{% endif %}"
+)
+"""ChatML, as `encode_chat` writes it, for programs that read the checkpoint with transformers or vLLM."""
+
+
+def train(texts: Iterable[str], vocab_size: int) -> Tokenizer:
+    """Learn `vocab_size` tokens from `texts`: the special tokens, all 256 bytes, and the most frequent merges.
+
+    Fewer when the texts have no more merges. Any text can be encoded and decodes to itself. Deterministic.
+    ValueError when `vocab_size` leaves no room for all bytes.
+    """
+    alphabet = pre_tokenizers.ByteLevel.alphabet()
+    smallest = len(SPECIAL_TOKENS) + len(alphabet)
+    if vocab_size < smallest:
+        raise ValueError(f"vocab_size {vocab_size} is too small: the special tokens and all bytes take {smallest}")
+    tokenizer = Tokenizer(models.BPE())
+    tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
+        [
+            pre_tokenizers.Split(Regex(PRE_TOKEN), behavior="isolated"),
+            pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False),
+        ]
+    )
+    tokenizer.decoder = decoders.ByteLevel()
+    trainer = trainers.BpeTrainer(
+        vocab_size=vocab_size,
+        special_tokens=[AddedToken(token, special=True, normalized=False) for token in SPECIAL_TOKENS],
+        initial_alphabet=alphabet,
+        show_progress=False,
+    )
+    tokenizer.train_from_iterator(texts, trainer=trainer)
+    return tokenizer
+
+
+class MicroTokenizer:
+    """Text and conversations to ids and back."""
+
+    def __init__(self, tokenizer: Tokenizer) -> None:
+        tokenizer.encode_special_tokens = True  # "<|im_end|>" inside a text is text
+        self._tokenizer = tokenizer
+        self.pad_id, self.start_id, self.end_id = (_id(tokenizer, token) for token in SPECIAL_TOKENS)
+        self.special_ids = frozenset((self.pad_id, self.start_id, self.end_id))
+        self._newline = self.encode("\n")
+
+    @classmethod
+    def load(cls, directory: str | Path) -> "MicroTokenizer":
+        """Read `tokenizer.json`. FileNotFoundError when there is none, ValueError when it is not one of ours."""
+        path = Path(directory) / "tokenizer.json"
+        text = path.read_text(encoding="utf-8")
+        try:
+            tokenizer = Tokenizer.from_str(text)
+        except Exception as error:  # the library raises no narrower class for a malformed file
+            raise ValueError(f"{path} is not a tokenizer: {error}") from error
+        return cls(tokenizer)
+
+    def save(self, directory: str | Path) -> None:
+        """Write `tokenizer.json`, and `tokenizer_config.json` for transformers' AutoTokenizer."""
+        directory = Path(directory)
+        directory.mkdir(parents=True, exist_ok=True)
+        self._tokenizer.save(str(directory / "tokenizer.json"))
+        config = {
+            "tokenizer_class": "PreTrainedTokenizerFast",
+            "pad_token": PAD,
+            "eos_token": END,
+            "clean_up_tokenization_spaces": False,
+            "chat_template": CHAT_TEMPLATE,
+        }
+        text = json.dumps(config, indent=2, ensure_ascii=False) + "\n"
+        (directory / "tokenizer_config.json").write_text(text, encoding="utf-8")
+
+    @property
+    def vocab_size(self) -> int:
+        """Number of tokens, the special ones included."""
+        return self._tokenizer.get_vocab_size(with_added_tokens=True)
+
+    def encode(self, text: str) -> list[int]:
+        """The ids of plain text, never a special token. Lone surrogates, which are not text, become '?'."""
+        clean = text.encode("utf-8", errors="replace").decode("utf-8")
+        return self._tokenizer.encode(clean, add_special_tokens=False).ids
+
+    def encode_chat(self, messages: Sequence[tuple[str, str]], generation_prompt: bool = True) -> list[int]:
+        """The ids of (role, content) messages in ChatML, and of the opening of the reply if `generation_prompt`.
+
+        ValueError for a role that is none of ROLES.
+        """
+        ids: list[int] = []
+        for role, content in messages:
+            ids += [*self._opening(role), *self.encode(content), self.end_id, *self._newline]
+        return ids + self._opening("assistant") if generation_prompt else ids
+
+    def decode(self, ids: Sequence[int]) -> str:
+        """The text of `ids` without special tokens; bytes that are not UTF-8 become U+FFFD."""
+        return self._tokenizer.decode(list(ids), skip_special_tokens=True)
+
+    def _opening(self, role: str) -> list[int]:
+        if role not in ROLES:
+            raise ValueError(f"there is no role {role!r}, only {', '.join(ROLES)}")
+        return [self.start_id, *self.encode(f"{role}\n")]
+
+
+def _id(tokenizer: Tokenizer, token: str) -> int:
+    index = tokenizer.token_to_id(token)
+    if index is None:
+        raise ValueError(f"the tokenizer lacks the special token {token}")
+    return int(index)

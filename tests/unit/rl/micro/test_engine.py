@@ -1,0 +1,202 @@
+from collections.abc import Callable
+from concurrent.futures import CancelledError
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from agentflow.rl.micro.engine import Completion, Engine, PromptTooLong
+from agentflow.rl.micro.model import MicroModel
+from agentflow.rl.micro.tokenizer import MicroTokenizer
+from tests.unit.rl.micro import checkpoint
+from tests.unit.rl.micro.waiting import wait_for
+
+Ids = list[int]
+
+
+@pytest.fixture
+def make(directory: Path) -> Callable[..., Engine]:
+    model, tokenizer = MicroModel.load(directory), MicroTokenizer.load(directory)
+    return lambda **options: Engine(model, tokenizer, **options)
+
+
+@pytest.fixture
+def engine(make: Callable[..., Engine]) -> Engine:
+    return make()
+
+
+def _prompt(seed: int, length: int) -> Ids:
+    return np.random.default_rng(seed).integers(3, checkpoint.VOCABULARY, length).tolist()
+
+
+def _reply(engine: Engine, prompt: Ids, **options: Any) -> Completion:
+    return engine.submit(prompt, **options).result(timeout=60)
+
+
+def _requests(n: int) -> list[tuple[Ids, dict[str, Any]]]:
+    """Prompts of different lengths, some with a common beginning; greedy, sampled and nucleus-sampled."""
+    common = _prompt(99, 150)
+    return [
+        (
+            (common if i % 3 == 0 else []) + _prompt(i, 1 + 13 * i),
+            {"temperature": (0.0, 1.0, 0.7)[i % 3], "top_p": (1.0, 0.8)[i % 2], "seed": i, "max_tokens": 12 + i},
+        )
+        for i in range(n)
+    ]
+
+
+def test_greedy_decoding_equals_a_plain_loop(engine: Engine, directory: Path) -> None:
+    model = MicroModel.load(directory)
+    prompt = _prompt(0, 40)
+    completion = _reply(engine, prompt, max_tokens=10)
+    ids = list(prompt)
+    for token, logprob in zip(completion.token_ids, completion.logprobs, strict=True):
+        logits = model.prefill(model.new_cache(), 0, ids, 0).astype(np.float64)
+        assert token == logits.argmax()
+        assert logprob == pytest.approx(logits[token] - np.log(np.exp(logits).sum()), abs=1e-4)
+        ids.append(token)
+
+
+def test_alone_or_in_a_batch_the_tokens_are_the_same(make: Callable[..., Engine]) -> None:
+    requests = _requests(16)
+    alone = [_reply(make(), prompt, **options) for prompt, options in requests]
+    engine = make(slots=7)
+    futures = [engine.submit(prompt, **options) for prompt, options in requests]
+    for one, future in zip(alone, futures, strict=True):
+        completion = future.result(timeout=60)
+        assert completion.token_ids == one.token_ids
+        assert completion.logprobs == pytest.approx(one.logprobs, abs=1e-5)
+
+
+def test_the_seed_decides_a_sampled_reply(engine: Engine) -> None:
+    prompt = _prompt(1, 20)
+    options = {"temperature": 1.0, "max_tokens": 20}
+    first = _reply(engine, prompt, seed=5, **options)
+    assert _reply(engine, prompt, seed=5, **options).token_ids == first.token_ids
+    assert _reply(engine, prompt, seed=6, **options).token_ids != first.token_ids
+    assert _reply(engine, prompt, **options).token_ids != _reply(engine, prompt, **options).token_ids
+
+
+def test_only_what_is_new_in_a_prompt_is_computed(make: Callable[..., Engine]) -> None:
+    engine = make()
+    first = _prompt(2, 200)
+    reply = _reply(engine, first, max_tokens=10)
+    assert engine.prefilled == 200
+    second = [*first, *reply.token_ids, *_prompt(3, 30)]
+    warm = _reply(engine, second, max_tokens=10)
+    assert engine.prefilled == 200 + 31  # the last sampled token had not been fed
+    assert warm.token_ids == _reply(make(), second, max_tokens=10).token_ids
+    _reply(engine, second, max_tokens=1)
+    assert engine.prefilled == 200 + 31 + 1  # logits need one token
+
+
+def test_requests_of_one_batch_share_their_beginning(make: Callable[..., Engine]) -> None:
+    engine = make()
+    common = _prompt(4, 300)
+    futures = [engine.submit([*common, *_prompt(i, 5)], max_tokens=50) for i in range(8)]
+    for future in futures:
+        future.result(timeout=60)
+    assert engine.prefilled == 300 + 8 * 5
+
+
+def test_without_a_prefix_cache_it_still_works(make: Callable[..., Engine]) -> None:
+    engine = make(prefix_tokens=0)
+    assert _reply(engine, _prompt(2, 20), max_tokens=5) == _reply(engine, _prompt(2, 20), max_tokens=5)
+    assert engine.prefilled == 40
+
+
+def test_a_stop_string_cuts_the_text_but_not_the_tokens(engine: Engine) -> None:
+    prompt = _prompt(7, 30)
+    free = _reply(engine, prompt, max_tokens=30, temperature=1.0, seed=3)
+    stop = free.text[8:11]
+    stopped = _reply(engine, prompt, max_tokens=30, temperature=1.0, seed=3, stop=["never occurs", stop])
+    assert stopped.finish_reason == "stop"
+    assert stopped.text == free.text[: free.text.index(stop)]
+    assert stopped.token_ids == free.token_ids[: len(stopped.token_ids)]
+    assert len(stopped.token_ids) == len(stopped.logprobs) < len(free.token_ids)
+
+
+def test_the_end_token_ends_the_reply(directory: Path) -> None:
+    model, tokenizer = MicroModel.load(directory), MicroTokenizer.load(directory)
+    model.prefill = lambda *_: np.eye(checkpoint.VOCABULARY, dtype=np.float32)[tokenizer.encode("a")[0]]  # type: ignore[method-assign]
+    model.step = lambda *_: np.eye(checkpoint.VOCABULARY, dtype=np.float32)[[tokenizer.end_id]]  # type: ignore[method-assign]
+    completion = _reply(Engine(model, tokenizer), [5])
+    assert (completion.text, completion.finish_reason) == ("a", "stop")
+    assert completion.token_ids == [*tokenizer.encode("a"), tokenizer.end_id]
+
+
+def test_a_reply_ends_where_the_positions_do(engine: Engine) -> None:
+    prompt = _prompt(8, checkpoint.POSITIONS - 3)
+    completion = _reply(engine, prompt, max_tokens=50)
+    assert (len(completion.token_ids), completion.finish_reason) == (3, "length")
+
+
+def test_a_prompt_without_room_for_a_reply_is_refused(engine: Engine) -> None:
+    with pytest.raises(PromptTooLong, match=r"600 .* 512"):
+        engine.submit(_prompt(9, 600))
+
+
+@pytest.mark.parametrize(
+    ("prompt", "options"),
+    [
+        ([], {}),
+        ([checkpoint.VOCABULARY], {}),
+        ([-1], {}),
+        ([5], {"temperature": -1.0}),
+        ([5], {"temperature": float("nan")}),
+        ([5], {"top_p": 0.0}),
+        ([5], {"max_tokens": 0}),
+        ([5], {"stop": "text"}),
+        ([5], {"stop": [""]}),
+        ([5], {"seed": -1}),
+    ],
+)
+def test_bad_requests_are_refused_at_once(engine: Engine, prompt: Ids, options: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match=r"."):
+        engine.submit(prompt, **options)
+
+
+def test_cancelling_frees_the_slot(make: Callable[..., Engine]) -> None:
+    engine = make(slots=1)
+    endless = engine.submit(_prompt(10, 5), temperature=1.0, seed=0)
+    waiting = engine.submit(_prompt(11, 5), max_tokens=2)
+    wait_for(lambda: len(engine._running) == 1)
+    assert endless.cancel()
+    assert waiting.result(timeout=60).finish_reason == "length"
+    with pytest.raises(CancelledError):
+        endless.result()
+    wait_for(lambda: not engine._running)
+
+
+def test_a_waiting_request_that_is_cancelled_is_never_computed(make: Callable[..., Engine]) -> None:
+    engine = make(slots=1)
+    endless = engine.submit(_prompt(10, 5), temperature=1.0, seed=0)
+    waiting = engine.submit(_prompt(11, 50))
+    assert waiting.cancel()
+    assert endless.cancel()
+    assert _reply(engine, _prompt(12, 7), max_tokens=1).finish_reason == "length"
+    assert engine.prefilled <= 5 + 7
+
+
+def test_a_failure_goes_to_its_caller_and_the_engine_lives(directory: Path) -> None:
+    model, tokenizer = MicroModel.load(directory), MicroTokenizer.load(directory)
+    prefill, step = model.prefill, model.step
+
+    def failing_prefill(cache: Any, slot: int, ids: Ids, start: int) -> Any:
+        if ids == [7]:
+            raise MemoryError("prefill")
+        return prefill(cache, slot, ids, start)
+
+    def failing_step(cache: Any, ids: Any, positions: Any) -> Any:
+        if 400 in positions:
+            raise MemoryError("step")
+        return step(cache, ids, positions)
+
+    model.prefill, model.step = failing_prefill, failing_step  # type: ignore[method-assign]
+    engine = Engine(model, tokenizer)
+    with pytest.raises(MemoryError, match="prefill"):
+        _reply(engine, [7])
+    with pytest.raises(MemoryError, match="step"):
+        _reply(engine, _prompt(1, 400), max_tokens=3)
+    assert len(_reply(engine, _prompt(1, 10), max_tokens=3).token_ids) == 3

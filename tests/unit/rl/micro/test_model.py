@@ -1,0 +1,158 @@
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from safetensors.numpy import save_file
+
+from agentflow.rl.micro.model import MicroConfig, MicroModel
+from tests.unit.rl.micro import checkpoint
+
+IDS = np.random.default_rng(1).integers(3, checkpoint.VOCABULARY, 400)
+
+
+def _decoded(model: MicroModel, start: int, end: int) -> np.ndarray[Any, Any]:
+    """Logits after each of the tokens start..end-1, the ones before prefilled."""
+    cache = model.new_cache()
+    model.prefill(cache, 0, IDS[:start].tolist(), 0)
+    return np.stack([model.step(cache, IDS[i : i + 1], np.array([i]))[0] for i in range(start, end)])
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {},
+        {"tie_word_embeddings": False},
+        {"num_key_value_heads": 4},
+        {"num_key_value_heads": 1, "head_dim": 32},
+        {"hidden_size": 288, "num_hidden_layers": 1},
+    ],
+    ids=str,
+)
+def test_logits_equal_those_of_transformers(tmp_path: Path, changes: dict[str, Any]) -> None:
+    torch = pytest.importorskip("torch")
+    transformers = pytest.importorskip("transformers")
+    checkpoint.write(tmp_path, **changes)
+    theirs = transformers.Qwen2ForCausalLM.from_pretrained(str(tmp_path), dtype=torch.float32).eval()
+    with torch.no_grad():
+        expected = theirs(torch.tensor(IDS)[None]).logits[0].numpy()
+    ours = MicroModel.load(tmp_path)
+    np.testing.assert_allclose(ours.prefill(ours.new_cache(), 0, IDS.tolist(), 0), expected[-1], atol=1e-4)
+    np.testing.assert_allclose(_decoded(ours, 250, 300), expected[250:300], atol=1e-4)
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_a_checkpoint_that_transformers_saved_is_read(tmp_path: Path) -> None:
+    """Transformers 5 keeps rope_theta in rope_parameters; training saves float16."""
+    torch = pytest.importorskip("torch")
+    transformers = pytest.importorskip("transformers")
+    config = transformers.Qwen2Config(**{**checkpoint.CONFIG, "num_hidden_layers": 1})
+    transformers.Qwen2ForCausalLM(config).half().save_pretrained(str(tmp_path))
+    assert MicroModel.load(tmp_path).config.rope_theta == checkpoint.CONFIG["rope_theta"]
+    theirs = transformers.Qwen2ForCausalLM.from_pretrained(str(tmp_path), dtype=torch.float32).eval()
+    with torch.no_grad():
+        expected = theirs(torch.tensor(IDS)[None]).logits[0].numpy()
+    np.testing.assert_allclose(_decoded(MicroModel.load(tmp_path), 300, 310), expected[300:310], atol=1e-4)
+
+
+def test_however_a_prompt_is_cut_the_logits_are_the_same(directory: Path) -> None:
+    model = MicroModel.load(directory)
+    whole = model.prefill(model.new_cache(), 0, IDS.tolist(), 0)
+    for cut in (1, 127, 128, 129, 399):
+        cache = model.new_cache()
+        model.prefill(cache, 0, IDS[:cut].tolist(), 0)
+        np.testing.assert_allclose(model.prefill(cache, 0, IDS[cut:].tolist(), cut), whole, atol=1e-5)
+    np.testing.assert_allclose(_decoded(model, 350, 400)[-1], whole, atol=1e-5)
+
+
+def test_a_batch_of_different_lengths_gives_each_its_own_logits(directory: Path) -> None:
+    model = MicroModel.load(directory)
+    lengths = np.array([5, 300, 127, 128, 260, 1, 129])
+    cache = model.new_cache()
+    for slot, length in enumerate(lengths):
+        model.prefill(cache, slot, IDS[:length].tolist(), 0)
+    logits = model.step(cache, IDS[lengths], lengths)
+    for slot, length in enumerate(lengths):
+        np.testing.assert_allclose(logits[slot], _decoded(model, length, length + 1)[0], atol=1e-5)
+
+
+def test_copied_and_restored_slots_continue_alike(directory: Path) -> None:
+    model = MicroModel.load(directory)
+    cache = model.new_cache()
+    model.prefill(cache, 0, IDS[:200].tolist(), 0)
+    kept = cache.snapshot(0, 200)
+    cache.reserve(3, 200)
+    cache.copy(0, 1, 150)
+    cache.restore(2, kept, 130)
+    model.prefill(cache, 1, IDS[150:200].tolist(), 150)
+    model.prefill(cache, 2, IDS[130:200].tolist(), 130)
+    logits = model.step(cache, np.repeat(IDS[200:201], 3), np.full(3, 200))
+    np.testing.assert_allclose(logits[1:], logits[[0, 0]], atol=1e-5)
+
+
+def test_extreme_activations_do_not_warn(directory: Path) -> None:
+    weights = checkpoint.weights(checkpoint.CONFIG)
+    weights = {name: tensor * 1000 if "gate" in name else tensor for name, tensor in weights.items()}
+    model = MicroModel(MicroConfig.parse(checkpoint.CONFIG), weights)
+    assert np.isfinite(model.prefill(model.new_cache(), 0, IDS[:20].tolist(), 0)).all()
+
+
+@pytest.mark.parametrize(
+    ("rope", "theta"),
+    [
+        ({"rope_theta": 500.0}, 500.0),
+        ({"rope_parameters": {"rope_type": "default", "rope_theta": 500.0}}, 500.0),
+        ({"rope_scaling": {"rope_type": "default", "rope_theta": 500.0}}, 500.0),
+        ({"rope_theta": 500.0, "rope_scaling": None}, 500.0),
+        ({}, 10000.0),
+    ],
+)
+def test_rope_theta_is_found_wherever_it_is(rope: dict[str, Any], theta: float) -> None:
+    config = {key: value for key, value in checkpoint.CONFIG.items() if key != "rope_theta"}
+    assert MicroConfig.parse({**config, **rope}).rope_theta == theta
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"model_type": "llama"},
+        {"hidden_act": "gelu"},
+        {"use_sliding_window": True},
+        {"rope_scaling": {"rope_type": "yarn", "factor": 4.0}},
+    ],
+)
+def test_another_architecture_is_refused(change: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match=next(iter(change)).replace("rope_scaling", "rope_type")):
+        MicroConfig.parse({**checkpoint.CONFIG, **change})
+
+
+def test_a_missing_key_is_named() -> None:
+    with pytest.raises(ValueError, match="intermediate_size"):
+        MicroConfig.parse({key: value for key, value in checkpoint.CONFIG.items() if key != "intermediate_size"})
+
+
+def test_missing_and_misshapen_weights_are_named() -> None:
+    config = MicroConfig.parse(checkpoint.CONFIG)
+    weights = checkpoint.weights(checkpoint.CONFIG)
+    with pytest.raises(ValueError, match=r"lacks model\.norm\.weight"):
+        MicroModel(config, {name: tensor for name, tensor in weights.items() if name != "model.norm.weight"})
+    with pytest.raises(ValueError, match=r"model\.norm\.weight has shape \(5,\)"):
+        MicroModel(config, {**weights, "model.norm.weight": np.ones(5, np.float32)})
+
+
+def test_half_precision_weights_are_read(tmp_path: Path) -> None:
+    (tmp_path / "config.json").write_text(json.dumps(checkpoint.CONFIG))
+    weights = checkpoint.weights(checkpoint.CONFIG)
+    save_file({name: tensor.astype(np.float16) for name, tensor in weights.items()}, tmp_path / "model.safetensors")
+    model = MicroModel.load(tmp_path)
+    assert model.prefill(model.new_cache(), 0, [5, 6], 0).dtype == np.float32
+
+
+def test_a_truncated_file_is_a_value_error(tmp_path: Path) -> None:
+    checkpoint.write(tmp_path)
+    path = tmp_path / "model.safetensors"
+    path.write_bytes(path.read_bytes()[:1000])
+    with pytest.raises(ValueError, match=r"model\.safetensors cannot be read"):
+        MicroModel.load(tmp_path)

@@ -1,0 +1,42 @@
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agentflow.rl.micro.kv_cache import Snapshot
+from agentflow.rl.micro.prefix_cache import CachedSequence, PrefixCache, common_prefix
+
+NOTHING = Snapshot(np.zeros(0, np.float32), np.zeros(0, np.float32))
+TOKENS = st.lists(st.integers(0, 2), min_size=1, max_size=6)
+
+
+def _sequence(tokens: list[int]) -> CachedSequence:
+    return CachedSequence(np.array(tokens, np.int64), NOTHING)
+
+
+@given(st.lists(TOKENS, max_size=8), TOKENS, st.integers(0, 20))
+def test_the_longest_prefix_is_found_within_the_bound(added: list[list[int]], prompt: list[int], bound: int) -> None:
+    cache = PrefixCache(bound)
+    for tokens in added:
+        cache.add(_sequence(tokens))
+        assert cache.tokens <= bound
+    known, sequence = cache.longest(np.array(prompt))
+    held = [other.tokens.tolist() for other in cache._sequences]
+    assert known == max((common_prefix(tokens, np.array(prompt)) for tokens in held), default=0)
+    assert sequence is None or sequence.tokens.tolist()[:known] == prompt[:known]
+
+
+def test_a_sequence_replaces_those_it_extends() -> None:
+    cache = PrefixCache(100)
+    for tokens in ([1, 2], [1, 3], [1, 2, 4]):
+        cache.add(_sequence(tokens))
+    assert cache.tokens == 5
+
+
+def test_the_least_recently_used_is_dropped() -> None:
+    cache = PrefixCache(6)
+    cache.add(_sequence([1, 1, 1]))
+    cache.add(_sequence([2, 2, 2]))
+    assert cache.longest(np.array([1, 1]))[0] == 2
+    cache.add(_sequence([3]))
+    assert cache.longest(np.array([2, 2]))[0] == 0
+    assert cache.longest(np.array([1, 1]))[0] == 2
