@@ -2,8 +2,8 @@
 
 Most of what the micro model writes is copied from its prompt, names above all. A model of this size finds the circuit
 for that (Olsson et al. 2022, "In-context Learning and Induction Heads") only after millions of tokens. Here it is laid
-out in the initial weights, from which everything is trained as usual: untrained, the model repeats half of the random
-spans that it has seen before.
+out in the initial weights, and held there while the rest of the model learns to use it: from the start, the model
+repeats half of the random spans that it has seen before.
 """
 
 import torch
@@ -22,42 +22,65 @@ COPY_SCALE = 1.2
 FAST, SLOW = 0.03, 0.01
 """Rotary frequencies, in radians a token, above which position is told, and below which it hardly matters."""
 
+Place = tuple[Tensor, tuple[slice, ...]]
+"""A part of a parameter: rows, or all rows of some columns."""
 
-@torch.no_grad()
-def lay_out_copying(model: Qwen2ForCausalLM, seed: int) -> None:
-    """Overwrites the embedding, one head of layer 0 and one head per key-value head of layer 1, in place."""
-    generator = torch.Generator().manual_seed(seed)
-    config = model.config
-    width = config.hidden_size // config.num_attention_heads
-    group = config.num_attention_heads // config.num_key_value_heads
-    frequencies = config.rope_parameters["rope_theta"] ** (-torch.arange(width // 2) / (width // 2))
 
-    def projection() -> Tensor:
-        """(width, hidden) with orthonormal rows."""
-        return torch.linalg.qr(torch.randn(config.hidden_size, width, generator=generator))[0].T
+class CopyingHeads:
+    """The heads of a model that were laid out to copy."""
 
-    model.model.embed_tokens.weight.normal_(0, EMBEDDING_STD, generator=generator)
-    identity, beside = projection(), projection()
+    @torch.no_grad()
+    def __init__(self, model: Qwen2ForCausalLM, seed: int) -> None:
+        """Overwrites the embedding, one head of layer 0 and one head per key-value head of layer 1, in place."""
+        generator = torch.Generator().manual_seed(seed)
+        config = model.config
+        width = config.hidden_size // config.num_attention_heads
+        group = config.num_attention_heads // config.num_key_value_heads
+        frequencies = config.rope_parameters["rope_theta"] ** (-torch.arange(width // 2) / (width // 2))
 
-    # Layer 0: query and key are constant, and the key is turned one token ahead, so that the score depends on the
-    # distance alone and is highest at one.
-    previous = model.model.layers[0].self_attn
-    length = (frequencies > FAST) * POSITION_SCORE**0.5
-    previous.q_proj.weight[:width] = 0
-    previous.k_proj.weight[:width] = 0
-    previous.q_proj.bias[:width] = torch.cat([length, torch.zeros_like(length)])
-    previous.k_proj.bias[:width] = torch.cat([length * torch.cos(frequencies), length * torch.sin(frequencies)])
-    previous.v_proj.weight[:width] = identity
-    previous.o_proj.weight[:, :width] = PREVIOUS_SCALE * beside.T
+        def projection() -> Tensor:
+            """(width, hidden) with orthonormal rows."""
+            return torch.linalg.qr(torch.randn(config.hidden_size, width, generator=generator))[0].T
 
-    # Layer 1: a token looks for places whose predecessor it is, and reads what stands there.
-    induction = model.model.layers[1].self_attn
-    unturned = (frequencies < SLOW).repeat(2)[:, None] * MATCH_SCORE**0.5
-    for head in range(config.num_key_value_heads):
-        query = slice(head * group * width, head * group * width + width)
-        key = slice(head * width, (head + 1) * width)
-        read = projection()
-        induction.q_proj.weight[query] = unturned * identity
-        induction.k_proj.weight[key] = unturned * beside
-        induction.v_proj.weight[key] = read
-        induction.o_proj.weight[:, query] = COPY_SCALE * read.T
+        model.model.embed_tokens.weight.normal_(0, EMBEDDING_STD, generator=generator)
+        identity, beside = projection(), projection()
+        nothing = torch.zeros(width)
+
+        # Layer 0: query and key are constant, and the key is turned one token ahead, so that the score depends on the
+        # distance alone and is highest at one.
+        previous, first = model.model.layers[0].self_attn, slice(0, width)
+        length = (frequencies > FAST) * POSITION_SCORE**0.5
+        ahead = torch.cat([length * torch.cos(frequencies), length * torch.sin(frequencies)])
+        layout: list[tuple[Place, Tensor]] = [
+            ((previous.q_proj.weight, (first,)), torch.zeros(width, config.hidden_size)),
+            ((previous.q_proj.bias, (first,)), torch.cat([length, torch.zeros_like(length)])),
+            ((previous.k_proj.weight, (first,)), torch.zeros(width, config.hidden_size)),
+            ((previous.k_proj.bias, (first,)), ahead),
+            ((previous.v_proj.weight, (first,)), identity),
+            ((previous.v_proj.bias, (first,)), nothing),
+            ((previous.o_proj.weight, (slice(None), first)), PREVIOUS_SCALE * beside.T),
+        ]
+        # Layer 1: a token looks for places whose predecessor it is, and reads what stands there.
+        induction = model.model.layers[1].self_attn
+        unturned = (frequencies < SLOW).repeat(2)[:, None] * MATCH_SCORE**0.5
+        for head in range(config.num_key_value_heads):
+            query = slice(head * group * width, head * group * width + width)
+            key = slice(head * width, (head + 1) * width)
+            read = projection()
+            layout += [
+                ((induction.q_proj.weight, (query,)), unturned * identity),
+                ((induction.q_proj.bias, (query,)), nothing),
+                ((induction.k_proj.weight, (key,)), unturned * beside),
+                ((induction.k_proj.bias, (key,)), nothing),
+                ((induction.v_proj.weight, (key,)), read),
+                ((induction.v_proj.bias, (key,)), nothing),
+                ((induction.o_proj.weight, (slice(None), query)), COPY_SCALE * read.T),
+            ]
+        self._layout = layout
+        self.restore()
+
+    @torch.no_grad()
+    def restore(self) -> None:
+        """Writes the heads as they were laid out."""
+        for (parameter, place), value in self._layout:
+            parameter[place] = value

@@ -26,7 +26,7 @@ from transformers import DynamicCache, Qwen2Config, Qwen2ForCausalLM
 from transformers.cache_utils import DynamicLayer
 
 from agentflow.evals.atlas.encyclopedia import index_path
-from agentflow.rl.micro.initial import lay_out_copying
+from agentflow.rl.micro.initial import CopyingHeads
 from agentflow.rl.micro.tokenizer import END, PAD, SPECIAL_TOKENS, MicroTokenizer, train
 from agentflow.rl.micro.traces import Conversation, Search, traces
 from agentflow.tools.catalogue import standard_tools
@@ -52,15 +52,17 @@ class Shape:
     heads: int = 6
     key_value_heads: int = 2
     feed_forward: int = 576
-    vocabulary: int = 2048
+    vocabulary: int = 1400
     questions: int = 9000
     tokens: int = 1500
     """Tokens of a batch; a step takes one batch of each kind in SHARES."""
-    steps: int = 2400
+    steps: int = 1600
     muon_rate: float = 0.02
     adam_rate: float = 3e-3
     warm_up: int = 60
-    cool_down: float = 0.4
+    hold: int = 600
+    """Steps during which the copying heads stay as they were laid out."""
+    cool_down: float = 0.5
     """Share of the steps over which the learning rate falls to zero."""
     seed: int = 0
 
@@ -169,7 +171,7 @@ class Trainer:
         self.streams = {id(group): batches(group, shape.tokens, rng) for group in groups}
         self.rng = rng
         self.model = Qwen2ForCausalLM(_config(shape, self.tokenizer))
-        lay_out_copying(self.model, shape.seed)
+        self.copying = CopyingHeads(self.model, shape.seed)
         matrices = [p for name, p in self.model.model.layers.named_parameters() if p.ndim == 2]
         chosen = {id(p) for p in matrices}
         rest = [p for p in self.model.parameters() if id(p) not in chosen]
@@ -201,6 +203,8 @@ class Trainer:
         torch.nn.utils.clip_grad_norm_(self.model.parameters(), 1.0)
         for optimiser in self.optimisers:
             optimiser.step()
+        if self.step < self.shape.hold:
+            self.copying.restore()
         self.step += 1
         return measured
 
@@ -298,10 +302,9 @@ def _search() -> Search:
         raise RuntimeError("wikipedia_search asks no model")
 
     tool = standard_tools(["wikipedia_search"], ask, str(index_path()))["wikipedia_search"]
-    loop = asyncio.new_event_loop()
 
     def search(query: str) -> ToolResult:
-        result = loop.run_until_complete(run_tool(tool, {"query": query}, timeout=10))
+        result = asyncio.run(run_tool(tool, {"query": query}, timeout=10))
         if result.error not in (None, ErrorClass.EMPTY_RESULT):
             raise RuntimeError(f"wikipedia_search failed on {query!r}: {result.output}")
         return result.model_copy(update={"seconds": 0.0})

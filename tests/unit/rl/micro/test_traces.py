@@ -1,0 +1,72 @@
+"""The traces say what the real graph would: the nodes' parsers read them, the real tools return their results."""
+
+from collections import Counter
+from itertools import islice
+
+import pytest
+
+from agentflow.evals.atlas.encyclopedia import index_path
+from agentflow.graph.context import DEFAULT_TOOLS, Context
+from agentflow.graph.toolbox import Toolbox
+from agentflow.nodes import executor, generator, planner, verifier
+from agentflow.rl.micro import outside
+from agentflow.rl.micro.traces import Conversation, traces
+from agentflow.tools.corpus import Corpus
+from agentflow.tools.result import ErrorClass, ToolResult
+
+
+def search(query: str) -> ToolResult:
+    page = Corpus(index_path()).page(query)
+    if page is None:
+        return ToolResult.failed(ErrorClass.EMPTY_RESULT, f'no page matches "{query}"')
+    return ToolResult(status="ok", output=f"{page.title}: {page.text}")
+
+
+@pytest.fixture(scope="module")
+def conversations() -> list[Conversation]:
+    return list(islice(traces(search, seed=3), 1500))
+
+
+def test_the_same_seed_gives_the_same_traces(conversations):
+    assert list(islice(traces(search, seed=3), 300)) == conversations[:300]
+    assert list(islice(traces(search, seed=4), 300)) != conversations[:300]
+
+
+def test_every_module_is_played(conversations):
+    modules = Counter(conversation.module.split()[0] for conversation in conversations)
+    assert set(modules) == {"analyst", "planner", "executor", "verifier", "generator", "tools"}
+
+
+def test_the_parsers_read_what_is_learnt(conversations):
+    cards = Toolbox().cards(Context())
+    for conversation in conversations:
+        replies = [content for role, content in conversation.messages if role == "assistant"]
+        for reply in replies:
+            if conversation.module == "planner":
+                plan = planner.parse(reply, DEFAULT_TOOLS)
+                assert plan.error in (None, ErrorClass.UNKNOWN_TOOL)
+            elif conversation.module == "verifier":
+                assert verifier.reply_text(verifier.parse(reply)) == reply
+            elif conversation.module == "generator":
+                assert generator.parse(reply)
+            elif conversation.module.startswith("executor"):
+                assert executor.parse(reply, cards[conversation.module.split()[1]]) is not None
+
+
+def test_the_planner_is_imperfect_on_purpose(conversations):
+    guesses, programs = Counter(), Counter()
+    for conversation in conversations:
+        if conversation.module == "planner":
+            question = conversation.messages[1][1]
+            kind = "hard" if "multiply" in question and question.count(",") >= 3 else "easy"
+            text = " ".join(content for role, content in conversation.messages if role == "assistant")
+            if "Start with" in question:
+                guesses[kind] += "base_generator" in text
+                programs[kind] += "python_coder" in text
+    assert guesses["hard"] > programs["hard"]
+    assert guesses["easy"] < programs["easy"]
+
+
+def test_a_question_outside_atlas_gets_the_plain_reply(conversations):
+    answers = [generator.parse(c.messages[-1][1]) for c in conversations if c.module == "generator"]
+    assert answers.count(outside.REPLY) > 10
