@@ -31,16 +31,23 @@ class CopyingHeads:
 
     @torch.no_grad()
     def __init__(self, model: Qwen2ForCausalLM, seed: int) -> None:
-        """Overwrites the embedding, one head of layer 0 and one head per key-value head of layer 1, in place."""
+        """Overwrites the embedding, one head of layer 0 and one head per key-value head of layer 1, in place.
+
+        Raises ValueError when the model's configuration leaves out what that depends on.
+        """
         generator = torch.Generator().manual_seed(seed)
         config = model.config
+        if config.rope_parameters is None or config.num_key_value_heads is None:
+            raise ValueError("the model's configuration must give rope_parameters and num_key_value_heads")
         width = config.hidden_size // config.num_attention_heads
         group = config.num_attention_heads // config.num_key_value_heads
-        frequencies = config.rope_parameters["rope_theta"] ** (-torch.arange(width // 2) / (width // 2))
+        turn = float(config.rope_parameters["rope_theta"])
+        frequencies = torch.pow(turn, -torch.arange(width // 2) / (width // 2))
 
         def projection() -> Tensor:
             """(width, hidden) with orthonormal rows."""
-            return torch.linalg.qr(torch.randn(config.hidden_size, width, generator=generator))[0].T
+            square: Tensor = torch.linalg.qr(torch.randn(config.hidden_size, width, generator=generator))[0]
+            return square.T
 
         model.model.embed_tokens.weight.normal_(0, EMBEDDING_STD, generator=generator)
         identity, beside = projection(), projection()
