@@ -11,7 +11,7 @@ PIP_INSTALL = $(BIN)/python -m pip install -qq --disable-pip-version-check
 define DEMO
 Which date is 14 days after the birth of Dafif?
 Use 2, 8, 12 and 13 once each with + - * / to make 24.
-What is the total population of Zifobub and Paviz?
+Who was born earlier, Bamazem or Zazibib?
 endef
 export DEMO
 
