@@ -41,7 +41,7 @@ class CopyingHeads:
             raise ValueError("the model's configuration must give rope_parameters and num_key_value_heads")
         width = config.hidden_size // config.num_attention_heads
         group = config.num_attention_heads // config.num_key_value_heads
-        turn = float(config.rope_parameters["rope_theta"])
+        turn = float(config.rope_parameters["rope_theta"] or 10_000.0)
         frequencies = torch.pow(turn, -torch.arange(width // 2) / (width // 2))
 
         def projection() -> Tensor:

@@ -33,7 +33,10 @@ ARROWS: dict[str, tuple[str, ...]] = {
 counts. Whatever else a module needs from above, it gets by an entry point."""
 
 HEAVY = {"torch", "transformers", "verl", "ray", "vllm"}
-HEAVY_ALLOWED = {"rl.micro.pretrain": {"torch", "transformers"}}
+HEAVY_ALLOWED = {
+    "rl.micro.initial": {"torch", "transformers"},
+    "rl.micro.pretrain": {"torch", "transformers"},
+}
 
 
 def modules() -> dict[str, Path]:

@@ -42,7 +42,7 @@ def trained(tmp_path_factory) -> Trainer:
 def test_training_lowers_the_loss(tmp_path):
     trainer = Trainer(SMALL, tmp_path)
     losses = [trainer.train_step()["verifier loss"] for _ in range(12)]
-    assert losses[-1] < 0.8 * losses[0]
+    assert losses[-1] < 0.9 * losses[0]
 
 
 def test_a_resumed_run_goes_on_as_if_it_had_not_stopped(trained):
