@@ -11,7 +11,7 @@ PIP_INSTALL = $(BIN)/python -m pip install -qq --disable-pip-version-check
 define DEMO
 Which date is 14 days after the birth of Dafif?
 Use 2, 8, 12 and 13 once each with + - * / to make 24.
-Who was born earlier, Bamazem or Zazibib?
+What is the country of Nusozeg, the city?
 endef
 export DEMO
 
