@@ -159,9 +159,8 @@ class Executor:
 
     async def _after_approval(self, state: State, tool: BaseTool) -> dict[str, Any]:
         decision = interrupt({"tool": tool.name, "arguments": state.proposed})
-        deadline = (
-            state.deadline + time.time() - state.proposed_at
-        )  # the wait for a person takes none of the run's time
+        # The wait for a person takes none of the run's time.
+        deadline = state.deadline + time.time() - state.proposed_at
         decided = await _decided(decision, tool, state.model_copy(update={"deadline": deadline}))
         return {**decided, "deadline": deadline}
 
