@@ -39,7 +39,7 @@ OTHER_TEXT = 0.1
 SHARES = {"planner": 0.4, "verifier": 0.3, "other": 0.3}
 """Weight of each kind of batch in a step."""
 
-KEEP = {"executor": 0.5, "generator": 0.5, "analyst": 0.3, "tools": 1.0}
+KEEP = {"generator": 0.3, "analyst": 0.3}
 """Share of the rows of the easier modules that is trained on."""
 
 
@@ -53,14 +53,14 @@ class Shape:
     key_value_heads: int = 2
     feed_forward: int = 576
     vocabulary: int = 1400
-    questions: int = 9000
+    questions: int = 11_000
     tokens: int = 1500
     """Tokens of a batch; a step takes one batch of each kind in SHARES."""
-    steps: int = 1600
+    steps: int = 4400
     muon_rate: float = 0.02
     adam_rate: float = 3e-3
     warm_up: int = 60
-    hold: int = 600
+    hold: int = 1000
     """Steps during which the copying heads stay as they were laid out."""
     cool_down: float = 0.5
     """Share of the steps over which the learning rate falls to zero."""
