@@ -1,0 +1,79 @@
+"""Flow-GRPO: from the rewards of whole trajectories to the weight of every sampled token.
+
+    A_i = (r_i - mean_k r_k) / std_k r_k                       over the trajectories k of one question
+    J = 1/G sum_i 1/T_i sum_t 1/|a_i^t| sum_j min(rho A_i, clip(rho, 1 - low, 1 + high) A_i) - beta KL(pi || pi_ref)
+
+Statistics are over trajectories, never over turns: a trajectory of three calls counts as much as one of one call
+(AgentFlow, "In-the-Flow Agentic System Optimization", section 3). What is left out of training (`counted` false) has no
+part in the statistics either.
+"""
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import Literal
+
+import numpy as np
+import numpy.typing as npt
+
+Baseline = Literal["mean", "leave-one-out"]
+Scale = Literal["std", "none"]
+Averaging = Literal["trajectory", "token"]
+
+Floats = npt.NDArray[np.float64]
+
+EPSILON = 1e-6
+"""Added to the standard deviation, as in verl."""
+
+
+def advantages(
+    rewards: Sequence[float],
+    groups: Sequence[str],
+    counted: Sequence[bool],
+    *,
+    baseline: Baseline = "mean",
+    scale: Scale = "std",
+) -> Floats:
+    """The advantage of each trajectory [n].
+
+    Args:
+        rewards: Of each trajectory [n].
+        groups: The question that each trajectory answers [n].
+        counted: Whether it is trained on [n]; the others get 0.
+        baseline: What is subtracted: the mean of the group, or of its other members (RLOO, arXiv:2402.14740).
+        scale: Whether to divide by the group's standard deviation (n - 1), or not (Dr. GRPO, arXiv:2503.20783).
+
+    A group of one has nothing to be compared with, and one whose rewards are all the same nothing to tell: 0.
+    """
+    values, kept = np.array(rewards, np.float64), np.array(counted, bool)
+    result = np.zeros(len(values))
+    names = np.array(groups, object)
+    for name in dict.fromkeys(groups):
+        members = np.flatnonzero((names == name) & kept)
+        own = values[members]
+        if len(members) < 2 or np.ptp(own) == 0:
+            continue
+        centred = own - own.mean()
+        if baseline == "leave-one-out":
+            centred *= len(own) / (len(own) - 1)
+        result[members] = centred / (own.std(ddof=1) + EPSILON) if scale == "std" else centred
+    return result
+
+
+def token_weights(
+    trajectories: Sequence[str], lengths: Sequence[int], *, averaging: Averaging = "trajectory"
+) -> Floats:
+    """The weight that each sampled token of a call has, for each call [n]. Over all tokens of all calls they sum to 1.
+
+    Args:
+        trajectories: The trajectory that each call belongs to [n]; only those that are trained on.
+        lengths: Sampled tokens of each call [n], at least 1.
+        averaging: "trajectory" is the objective above, 1 / (G T_i |a_i^t|). "token" is verl's token-mean, by which a
+            trajectory weighs as much as it has tokens.
+    """
+    sizes = np.array(lengths, np.float64)
+    if averaging == "token":
+        return np.ones(len(sizes)) / sizes.sum()
+    turns = Counter(trajectories)
+    shares = np.array([len(turns) * turns[trajectory] for trajectory in trajectories], np.float64)
+    weights: Floats = 1 / (shares * sizes)
+    return weights

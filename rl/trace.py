@@ -1,0 +1,120 @@
+"""What a rollout is trained on: each model call of a trainable node, as the exact ids that went in and came out.
+
+The chat models that can be trained (`embedded`, `policy`, `traced`) put prompt ids, sampled ids and their
+log-probabilities into the reply's metadata. A callback on the model call reads them there, keyed by LangChain's run id,
+so that nothing depends on the order in which concurrent calls end, and nothing is tokenised a second time.
+"""
+
+from collections.abc import Collection
+from dataclasses import dataclass, field
+from typing import Any
+from uuid import UUID
+
+from langchain_core.callbacks import BaseCallbackHandler
+from langchain_core.messages import AIMessage, BaseMessage
+from langchain_core.outputs import ChatGeneration, LLMResult
+
+
+class TraceError(RuntimeError):
+    """A reply cannot be trained on: its ids are missing or do not fit together."""
+
+
+@dataclass(frozen=True)
+class Call:
+    """One model call of a trainable node. Invariant: response_ids and logprobs have the same length, at least 1."""
+
+    rollout: str
+    node: str
+    turn: int
+    """Number of the call among the rollout's calls, from 0, in the order in which they began."""
+    prompt_ids: list[int]
+    response_ids: list[int]
+    """As sampled, the end token included."""
+    logprobs: list[float]
+    """Log-probability of each sampled token under the distribution that it was drawn from, top_p aside."""
+    finish_reason: str
+    """stop, or length if the reply was cut off."""
+    weights_version: int
+    """Training step of the weights that wrote it; 0 where weights do not change."""
+
+
+@dataclass
+class _Open:
+    turn: int
+    node: str
+
+
+@dataclass
+class TraceCollector(BaseCallbackHandler):
+    """Collects the calls of one rollout: `graph.ainvoke(..., config={"callbacks": [collector]})`."""
+
+    rollout: str
+    nodes: Collection[str]
+    """Names of the graph's nodes whose calls are trained on."""
+    _open: dict[UUID, _Open] = field(default_factory=dict)
+    _calls: list[Call] = field(default_factory=list)
+    _begun: int = 0
+
+    run_inline = True
+    """On the event loop: a call is recorded before the node that made it goes on. It also spares a thread a call."""
+    raise_error = True
+    """A reply that cannot be trained on ends the rollout instead of vanishing in a log."""
+
+    @property
+    def calls(self) -> list[Call]:
+        """The calls that have ended, by turn."""
+        return sorted(self._calls, key=lambda call: call.turn)
+
+    def on_chat_model_start(
+        self,
+        serialized: dict[str, Any],
+        messages: list[list[BaseMessage]],
+        *,
+        run_id: UUID,
+        metadata: dict[str, Any] | None = None,
+        **kwargs: Any,
+    ) -> None:
+        """Called by LangChain before each call."""
+        node = (metadata or {}).get("langgraph_node")
+        if node in self.nodes:
+            self._open[run_id] = _Open(self._begun, str(node))
+            self._begun += 1
+
+    def on_llm_error(self, error: BaseException, *, run_id: UUID, **kwargs: Any) -> None:
+        """Called by LangChain for a call that failed: there is nothing to train on; a retry is another call."""
+        self._open.pop(run_id, None)
+
+    def on_llm_end(self, response: LLMResult, *, run_id: UUID, **kwargs: Any) -> None:
+        """Called by LangChain after each call. Raises TraceError."""
+        opened = self._open.pop(run_id, None)
+        if opened is not None:
+            self._calls.append(_call(self.rollout, opened, response))
+
+
+def _call(rollout: str, opened: _Open, response: LLMResult) -> Call:
+    generation = response.generations[0][0]
+    message = generation.message if isinstance(generation, ChatGeneration) else None
+    if not isinstance(message, AIMessage) or "token_ids" not in message.response_metadata:
+        raise TraceError(
+            f"the model of node '{opened.node}' returned no token ids; a trainable node must call a model that does: "
+            "policy, embedded or traced"
+        )
+    found = message.response_metadata
+    prompt_ids, response_ids, logprobs = found["prompt_token_ids"], found["token_ids"], found["logprobs"]
+    usage = message.usage_metadata
+    counted = (usage["input_tokens"], usage["output_tokens"]) if usage else (len(prompt_ids), len(response_ids))
+    if not len(response_ids) == len(logprobs) == counted[1] > 0 or len(prompt_ids) != counted[0] or not prompt_ids:
+        raise TraceError(
+            f"node '{opened.node}': {len(prompt_ids)} prompt ids, {len(response_ids)} sampled ids and {len(logprobs)} "
+            f"log-probabilities do not fit the {counted[0]} and {counted[1]} tokens that the server counted"
+        )
+    return Call(
+        rollout=rollout,
+        node=opened.node,
+        turn=opened.turn,
+        prompt_ids=list(prompt_ids),
+        response_ids=list(response_ids),
+        logprobs=list(logprobs),
+        finish_reason=found.get("finish_reason") or "",
+        weights_version=int(found.get("weights_version") or 0),
+    )

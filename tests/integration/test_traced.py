@@ -1,0 +1,70 @@
+"""Traces of a server that returns token ids, in the form that vLLM gives them."""
+
+from typing import Any, TypedDict
+
+import pytest
+from langgraph.graph import END, START, StateGraph
+
+from agentflow.graph.context import Sampling
+from agentflow.rl.trace import TraceCollector, TraceError
+from agentflow.rl.traced import traced_model
+from tests.fake_openai import FakeOpenAI
+
+
+class Talk(TypedDict):
+    text: str
+
+
+def vllm_reply(body: dict[str, Any]) -> tuple[int, dict[str, Any]]:
+    ids = [11, 12, 13] if body.get("return_token_ids") else None
+    logprobs = {"content": [{"token": "t", "logprob": -0.5 * n, "bytes": None, "top_logprobs": []} for n in (1, 2, 3)]}
+    choice = {
+        "index": 0,
+        "message": {"role": "assistant", "content": "a b c"},
+        "finish_reason": "stop",
+        "logprobs": logprobs if body.get("logprobs") else None,
+        "token_ids": ids,
+    }
+    return 200, {
+        "id": "1",
+        "object": "chat.completion",
+        "created": 0,
+        "model": "fake-model",
+        "choices": [choice],
+        "prompt_token_ids": [1, 2] if ids else None,
+        "usage": {"prompt_tokens": 2, "completion_tokens": 3, "total_tokens": 5},
+    }
+
+
+def no_ids(body: dict[str, Any]) -> tuple[int, dict[str, Any]]:
+    return vllm_reply({key: value for key, value in body.items() if key != "return_token_ids"})
+
+
+async def run(server: FakeOpenAI) -> TraceCollector:
+    model = traced_model(f"vllm:fake-model@{server.base_url}", Sampling(temperature=1.0, max_tokens=7))
+
+    async def plan(state: Talk) -> Talk:
+        return {"text": str((await model.ainvoke(state["text"])).text)}
+
+    builder = StateGraph(Talk)
+    builder.add_node("plan", plan)
+    builder.add_edge(START, "plan")
+    builder.add_edge("plan", END)
+    collector = TraceCollector("r", {"plan"})
+    state = await builder.compile().ainvoke({"text": "q"}, {"callbacks": [collector]})
+    assert state["text"] == "a b c"
+    return collector
+
+
+async def test_the_servers_ids_are_what_is_trained_on() -> None:
+    with FakeOpenAI(vllm_reply) as server:
+        (call,) = (await run(server)).calls
+        assert server.bodies[0]["temperature"] == 1.0
+        assert server.bodies[0]["max_tokens"] == 7
+    assert (call.prompt_ids, call.response_ids, call.logprobs) == ([1, 2], [11, 12, 13], [-0.5, -1.0, -1.5])
+    assert call.finish_reason == "stop"
+
+
+async def test_a_server_without_ids_is_refused() -> None:
+    with FakeOpenAI(no_ids) as server, pytest.raises(TraceError, match="no token ids"):
+        await run(server)
