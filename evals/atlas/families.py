@@ -53,12 +53,11 @@ class Question:
     target: int = 0
 
 
-def correct(question: Question, answer: str) -> bool:
-    """Exact: the expression checks, or the text is the same but for case, outer spaces and a full stop."""
+def correct(answer: str, gold: str, numbers: tuple[int, ...] = (), target: int = 0) -> bool:
+    """Exact: an expression of `numbers` makes `target`; without numbers, the text is `gold` but for case, outer spaces
+    and a full stop."""
     answer = answer.strip().rstrip(".")
-    if question.numbers:
-        return makes_target(answer, question.numbers, question.target)
-    return answer.casefold() == question.answer.casefold()
+    return makes_target(answer, numbers, target) if numbers else answer.casefold() == gold.casefold()
 
 
 def look_up(world: World, title: str, relation: str) -> Step:

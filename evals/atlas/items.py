@@ -10,6 +10,11 @@ from agentflow.evals.runner import Item
 def items(split: Split, number: int) -> list[Item]:
     """The first `number` items of `split`, the families in turn; a smaller number is a prefix of a larger one."""
     return [
-        Item(question=task.question, gold=task.answer, family=task.family, correct=partial(correct, task))
+        Item(
+            question=task.question,
+            gold=task.answer,
+            family=task.family,
+            correct=partial(correct, gold=task.answer, numbers=task.numbers, target=task.target),
+        )
         for task in questions(split, number)
     ]

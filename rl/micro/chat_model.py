@@ -135,12 +135,12 @@ class EmbeddedChatModel(BaseChatModel):
 
 
 def load(model: str = "", sampling: Sampling | None = None) -> EmbeddedChatModel:
-    """The chat model of the checkpoint directory `model`, of the shipped one when it is "".
+    """The chat model of the checkpoint directory `model`, of the shipped one when it is "" or its name, "seed".
 
     Raises:
         ModelError: There is no readable checkpoint (configuration).
     """
-    directory = Path(model).expanduser().resolve() if model else SEED
+    directory = Path(model).expanduser().resolve() if model not in ("", "seed") else SEED
     try:
         version = (directory / "model.safetensors").stat().st_mtime_ns
         with _LOADING:

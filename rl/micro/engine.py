@@ -122,6 +122,14 @@ class Engine:
                 self._worker.start()
         return request.future
 
+    def replace(self, model: MicroModel) -> None:
+        """Serve `model`, of the same shape, from now on. Raises RuntimeError while requests are under way."""
+        with self._wake:
+            if self._waiting or self._running:
+                raise RuntimeError("requests are under way; the model can be replaced between them")
+            self._model = model
+            self._prefixes = PrefixCache(self._prefixes.max_tokens)
+
     def _check(
         self, prompt: Ints, temperature: float, top_p: float, max_tokens: int | None, stop: Sequence[str]
     ) -> None:

@@ -26,7 +26,7 @@ def test_solve_answers_over_several_turns_with_real_tools(tmp_path: Path) -> Non
     assert done.returncode == 0, done.stderr
     assert done.stderr == ""
     episode = json.loads(done.stdout)
-    assert correct(task, episode["answer"])
+    assert correct(episode["answer"], task.answer, task.numbers, task.target)
     assert [turn["tool"] for turn in episode["turns"]] == ["wikipedia_search", "wikipedia_search", "python_coder"]
     assert json.loads(trace.read_text()) == episode
 

@@ -46,10 +46,11 @@ def test_another_seed_asks_other_questions():
 
 @pytest.mark.parametrize("question", questions("test", 4 * len(FAMILIES)), ids=lambda q: q.family)
 def test_the_answer_is_correct_and_follows_from_the_last_step(question: Question):
-    assert correct(question, question.answer)
-    assert correct(question, f" {question.answer}. ")
-    assert not correct(question, "")
-    assert not correct(question, f"{question.answer} or so")
+    check = (question.answer, question.numbers, question.target)
+    assert correct(question.answer, *check)
+    assert correct(f" {question.answer}. ", *check)
+    assert not correct("", *check)
+    assert not correct(f"{question.answer} or so", *check)
     assert question.steps[-1].value == question.answer
     assert question.answer in question.steps[-1].output
 

@@ -14,7 +14,7 @@ ASKED = questions("test", 3 * len(FAMILIES))
 async def accuracy(context: Context) -> float:
     async def right(question) -> bool:
         state = await graph.ainvoke({"messages": [("user", question.question)]}, context=context)
-        return correct(question, state["answer"])
+        return correct(state["answer"], question.answer, question.numbers, question.target)
 
     return sum(await asyncio.gather(*map(right, ASKED))) / len(ASKED)
 

@@ -1,0 +1,82 @@
+"""AgentFlow's planner as something to train: the agent's own graph on Atlas, with everything but the planner frozen."""
+
+from collections.abc import Sequence
+from functools import partial
+from typing import Any
+
+from langchain_core.messages import HumanMessage
+
+from agentflow.evals.atlas.families import correct, questions
+from agentflow.evals.episode import Episode, EpisodeTurn
+from agentflow.graph.agent import graph
+from agentflow.graph.context import Context
+from agentflow.graph.state import InputState
+from agentflow.rl.trainable import Split, Task, Trainable
+
+
+def atlas(
+    max_turns: int = 6, max_tokens: int = 128, frozen: str = "embedded:seed", nodes: Sequence[str] = ("planner",)
+) -> Trainable:
+    """The agent on Atlas.
+
+    Args:
+        max_turns: Most planner turns of a rollout.
+        max_tokens: Most tokens of one reply of the policy.
+        frozen: Model of the modules that do not learn.
+        nodes: The modules that learn; several share one policy.
+    """
+    context = Context.model_validate(
+        {
+            "model": frozen,
+            "models": dict.fromkeys(nodes, "policy"),
+            "sampling": {node: {"max_tokens": max_tokens} for node in nodes},
+            "corpus": "atlas",
+            "max_turns": max_turns,
+        }
+    )
+    return Trainable(
+        name="atlas",
+        graph=graph,
+        nodes=tuple(nodes),
+        tasks=tasks,
+        inputs=lambda task: InputState(messages=[HumanMessage(task.question)]),
+        reward=reward,
+        context=lambda: context,
+        episode=episode,
+        faults=faults,
+    )
+
+
+def tasks(split: Split, number: int) -> list[Task]:
+    """The first `number` questions of Atlas."""
+    return [
+        Task(
+            id=f"{split}-{position}",
+            question=question.question,
+            gold=question.answer,
+            family=question.family,
+            data={"numbers": question.numbers, "target": question.target},
+        )
+        for position, question in enumerate(questions(split, number))
+    ]
+
+
+def reward(task: Task, state: dict[str, Any]) -> float:
+    """1 for a correct answer, else 0: exact."""
+    check = partial(correct, gold=task.gold, numbers=tuple(task.data["numbers"]), target=task.data["target"])
+    return float(check(str(state.get("answer", ""))))
+
+
+def episode(task: Task, state: dict[str, Any]) -> Episode:
+    """The run as `agentflow solve` and `agentflow eval` record theirs."""
+    return Episode(
+        question=task.question,
+        answer=str(state.get("answer", "")),
+        status=state["status"],
+        turns=[EpisodeTurn.of(turn) for turn in state["memory"]],
+    )
+
+
+def faults(state: dict[str, Any]) -> list[bool]:
+    """Whether each turn's plan could not be read, named no tool, or led to a call that failed."""
+    return [turn.action.result.error is not None for turn in state["memory"]]

@@ -1,0 +1,117 @@
+"""One task through a trainable graph: what was sampled on the way, the reward, and how it ended.
+
+Whatever goes wrong is the rollout's fate, never a reward: an endpoint that is down, a judge that cannot tell, a tool
+that hangs or a fault in the graph must not be learnt from as if the policy had been wrong.
+"""
+
+import asyncio
+import inspect
+import time
+from dataclasses import dataclass
+from enum import StrEnum
+
+from pydantic import BaseModel
+
+from agentflow.evals.episode import Episode
+from agentflow.graph.models import ModelError
+from agentflow.rl.policy import Generate, serving
+from agentflow.rl.trace import Call, TraceCollector
+from agentflow.rl.trainable import Graph, Split, Task, Trainable
+
+
+class Fate(StrEnum):
+    """How a rollout ended. Only OK has a reward."""
+
+    OK = "ok"
+    UNDECIDED = "undecided"
+    """The reward could not tell right from wrong."""
+    ENDPOINT_FAILED = "endpoint_failed"
+    """A model, the judge's included, did not answer."""
+    TIMED_OUT = "timed_out"
+    CRASHED = "crashed"
+    """The graph or the reward raised something else."""
+
+
+@dataclass(frozen=True)
+class Trajectory:
+    """A rollout that ended."""
+
+    task: Task
+    fate: Fate
+    reward: float
+    """0.0 unless the fate is OK."""
+    calls: list[Call]
+    faults: list[bool]
+    """Of each call, whether it led to a format or tool error."""
+    episode: Episode
+    seconds: float
+
+    @property
+    def cut_off(self) -> bool:
+        """Whether a reply of the policy ended at its length limit."""
+        return any(call.finish_reason == "length" for call in self.calls)
+
+
+class RolloutRecord(BaseModel):
+    """A rollout as a line of rollouts/*.jsonl."""
+
+    step: int
+    split: Split
+    task: str
+    family: str
+    gold: str
+    fate: Fate
+    reward: float
+    calls: int
+    """Model calls that are trained on."""
+    prompt_tokens: int
+    sampled_tokens: int
+    episode: Episode
+
+    @classmethod
+    def of(cls, trajectory: Trajectory, step: int, split: Split) -> "RolloutRecord":
+        """The record of a trajectory."""
+        return cls(
+            step=step,
+            split=split,
+            task=trajectory.task.id,
+            family=trajectory.task.family,
+            gold=trajectory.task.gold,
+            fate=trajectory.fate,
+            reward=trajectory.reward,
+            calls=len(trajectory.calls),
+            prompt_tokens=sum(len(call.prompt_ids) for call in trajectory.calls),
+            sampled_tokens=sum(len(call.response_ids) for call in trajectory.calls),
+            episode=trajectory.episode,
+        )
+
+
+async def run(app: Trainable, graph: Graph, task: Task, generate: Generate, *, id: str, seconds: float) -> Trajectory:
+    """Runs `task`; `generate` answers the policy's calls, and `seconds` is all the time that graph and reward have."""
+    collector, start = TraceCollector(id, app.nodes), time.perf_counter()
+    fate, reward, faults = Fate.OK, 0.0, list[bool]()
+    try:
+        async with asyncio.timeout(seconds):
+            with serving(generate):
+                config = {"callbacks": [collector], "metadata": {"rollout": id}}
+                state = await graph.ainvoke(app.inputs(task), config, context=app.context())
+            episode = app.episode(task, state)
+            faults = list(app.faults(state))
+            found = app.reward(task, state)
+            decided = await found if inspect.isawaitable(found) else found
+        fate, reward = (Fate.UNDECIDED, 0.0) if decided is None else (Fate.OK, float(decided))
+    except TimeoutError:
+        fate, episode = Fate.TIMED_OUT, _broken(task, f"the rollout took longer than {seconds:g} s")
+    except ModelError as error:
+        fate, episode = Fate.ENDPOINT_FAILED, _broken(task, str(error))
+    except Exception as error:
+        # The boundary of a rollout: whatever a foreign graph or reward raises is this rollout's, and training goes on.
+        fate, episode = Fate.CRASHED, _broken(task, " ".join(f"{type(error).__name__}: {error}".split()))
+    taken = round(time.perf_counter() - start, 3)
+    calls = collector.calls
+    faults = (faults + [False] * len(calls))[: len(calls)]
+    return Trajectory(task, fate, reward, calls, faults, episode.model_copy(update={"seconds": taken}), taken)
+
+
+def _broken(task: Task, reason: str) -> Episode:
+    return Episode(question=task.question, status="failed", error=reason)

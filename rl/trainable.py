@@ -1,0 +1,95 @@
+"""What can be trained: any LangGraph graph, with the names of the nodes that learn, tasks, and a reward.
+
+An app is named to the trainer as `module:attribute`, as in `app=agentflow.rl.planner:atlas`. The nodes that learn call
+`agentflow.rl.Policy`; everything else in the graph stays as it is.
+"""
+
+import importlib
+from collections.abc import Awaitable, Callable, Collection, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from langgraph.graph.state import CompiledStateGraph
+from pydantic import BaseModel, ConfigDict
+
+from agentflow.evals.episode import Episode
+
+Split = Literal["train", "test"]
+Graph = CompiledStateGraph[Any, Any, Any, Any]
+
+
+class AppError(ValueError):
+    """An app cannot be trained as it is; `str()` is one line that says why."""
+
+
+class Task(BaseModel):
+    """One thing to try; what the reward needs goes with it."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    id: str
+    question: str
+    gold: str = ""
+    family: str = ""
+    """What kind of task it is, for reports."""
+    data: dict[str, Any] = {}
+    """Whatever else `inputs` and `reward` of the app need, as JSON."""
+
+
+def episode_of(task: Task, state: Any) -> Episode:
+    """The default record of a rollout: the final state as text."""
+    return Episode(question=task.question, answer=str(state), status="answered")
+
+
+def no_faults(state: Any) -> Sequence[bool]:
+    """The default of `Trainable.faults`."""
+    return ()
+
+
+@dataclass(frozen=True)
+class Trainable:
+    """A graph and what it is to learn."""
+
+    name: str
+    graph: Graph | Callable[[], Graph]
+    """Compiled, or what builds it; built once in every worker process."""
+    nodes: Collection[str]
+    """The nodes that learn. Several share one policy."""
+    tasks: Callable[[Split, int], Sequence[Task]]
+    """The first so many tasks of a split."""
+    inputs: Callable[[Task], Any]
+    """What the graph is invoked with."""
+    reward: Callable[[Task, Any], float | Awaitable[float | None] | None]
+    """Of a task and the graph's final state, 0 to 1. None: cannot be told, so the rollout is not trained on."""
+    context: Callable[[], Any] = field(default=lambda: None)
+    """What the graph gets as `context`."""
+    episode: Callable[[Task, Any], Episode] = episode_of
+    """The record of a rollout, from its final state."""
+    faults: Callable[[Any], Sequence[bool]] = no_faults
+    """Whether each trained call led to a format or tool error; what `penalty` applies to. Missing ones count as not."""
+
+    def built(self) -> Graph:
+        """The compiled graph. Raises AppError when a name in `nodes` is none of its nodes."""
+        graph = self.graph if isinstance(self.graph, CompiledStateGraph) else self.graph()
+        if unknown := [node for node in self.nodes if node not in graph.nodes]:
+            known = ", ".join(node for node in graph.nodes if not node.startswith("__"))
+            raise AppError(f"the graph of {self.name} has no node '{unknown[0]}'; its nodes are {known}")
+        return graph
+
+
+def load_app(name: str, **options: Any) -> Trainable:
+    """The app that `module:attribute` names, or that a function of that name returns for `options`. Raises AppError."""
+    module, _, attribute = name.partition(":")
+    try:
+        found = getattr(importlib.import_module(module), attribute)
+    except (ImportError, AttributeError, ValueError) as error:
+        raise AppError(
+            f"the app '{name}' cannot be imported ({error}); name it module:attribute, from a folder on PYTHONPATH"
+        ) from error
+    try:
+        app = found(**options) if callable(found) else found
+    except TypeError as error:
+        raise AppError(f"'{name}' does not take these options ({error})") from error
+    if not isinstance(app, Trainable):
+        raise AppError(f"'{name}' is a {type(app).__name__}, not an agentflow.rl.trainable.Trainable")
+    return app

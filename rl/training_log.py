@@ -1,0 +1,113 @@
+"""The folder of a training run, as far as it is for reading: metrics.jsonl and rollouts/.
+
+    metrics.jsonl            one line per step, and one per validation (split "test")
+    rollouts/000012-train.jsonl   every rollout of step 12; -test: of the validation after it
+
+A run that was killed goes on from its last checkpoint; what was written after that is taken back first, so that no
+step and no rollout is counted twice.
+"""
+
+import json
+import os
+from collections import Counter, defaultdict
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+
+from agentflow.rl.rollout import RolloutRecord
+from agentflow.rl.trainable import Split
+
+Line = dict[str, Any]
+
+TIMES = {"gen": "rollouts", "old_log_prob": "old", "ref": "reference", "update_actor": "update", "step": "step"}
+"""verl's names of a step's parts, and ours, in seconds."""
+
+
+class TrainingLog:
+    """Reads and writes the folder `out`."""
+
+    def __init__(self, out: str | Path) -> None:
+        self.out = Path(out)
+        self.rollouts = self.out / "rollouts"
+        self._metrics = self.out / "metrics.jsonl"
+
+    def lines(self) -> list[Line]:
+        """The lines of metrics.jsonl; one that a kill left torn is not among them."""
+        if not self._metrics.exists():
+            return []
+        whole = [line for line in self._metrics.read_bytes().splitlines(keepends=True) if line.endswith(b"\n")]
+        return [json.loads(line) for line in whole]
+
+    def rewind(self, step: int) -> None:
+        """Takes back what was recorded after `step`."""
+        kept = [line for line in self.lines() if line["step"] <= step]
+        self.rollouts.mkdir(parents=True, exist_ok=True)
+        beside = self._metrics.with_suffix(".tmp")
+        beside.write_text("".join(json.dumps(line) + "\n" for line in kept), encoding="utf-8")
+        os.replace(beside, self._metrics)
+        for path in self.rollouts.glob("*-*.jsonl"):
+            if int(path.name.partition("-")[0]) > step:
+                path.unlink()
+
+    def begin(self, step: int, split: Split) -> None:
+        """Rollouts of `step` are about to be recorded; those of an earlier try are taken back."""
+        self._path(step, split).unlink(missing_ok=True)
+
+    def step(self, step: int, metrics: Mapping[str, float], seconds: Mapping[str, float]) -> None:
+        """Adds a step's line. `metrics` and `seconds` are by verl's names."""
+        own = {name: value for name, value in metrics.items() if "/" not in name or name.startswith("fate/")}
+        named = {"kl": "actor/kl", "clip_fraction": "actor/clip_fraction", "gradient": "actor/grad_norm"}
+        taken = {f"seconds/{ours}": round(seconds[name], 3) for name, ours in TIMES.items() if name in seconds}
+        speed = {"tokens_per_second": own.get("sampled_tokens", 0) / seconds["step"]}
+        found = {ours: metrics[name] for ours, name in named.items() if name in metrics}
+        self._add({"step": step, "split": "train", **own, **found, **speed, **taken})
+
+    def validation(self, step: int) -> None:
+        """Adds the line of the validation whose rollouts were recorded after `step`."""
+        self._add({"step": step, "split": "test", **summary(self.records(step, "test"))})
+
+    def records(self, step: int, split: Split) -> list[RolloutRecord]:
+        """The rollouts of a step. Lines that cannot be read, such as one that a kill left torn, are passed over."""
+        path, found = self._path(step, split), []
+        for line in path.read_bytes().splitlines() if path.exists() else ():
+            try:
+                found.append(RolloutRecord.model_validate_json(line))
+            except ValidationError:
+                continue
+        return found
+
+    def _path(self, step: int, split: Split) -> Path:
+        return self.rollouts / f"{step:06d}-{split}.jsonl"
+
+    def _add(self, line: Line) -> None:
+        self.out.mkdir(parents=True, exist_ok=True)
+        with self._metrics.open("a", encoding="utf-8") as file:
+            file.write(json.dumps({name: _plain(value) for name, value in line.items()}) + "\n")
+
+
+def summary(records: Sequence[RolloutRecord]) -> Line:
+    """What a validation comes to. A rollout that broke off is wrong here: the denominator is every rollout."""
+    number = max(len(records), 1)
+    turns = [turn for record in records for turn in record.episode.turns]
+    errors = sum(turn.result.error is not None for turn in turns)
+    families: dict[str, list[float]] = defaultdict(list)
+    for record in records:
+        families[record.family].append(record.reward)
+    fates = Counter(record.fate for record in records)
+    return {
+        "rollouts": len(records),
+        "accuracy": sum(record.reward for record in records) / number,
+        "turns": len(turns) / number,
+        "tool_error_rate": errors / len(turns) if turns else 0.0,
+        "families": {name: sum(rewards) / len(rewards) for name, rewards in sorted(families.items())},
+        "tools": dict(Counter(turn.tool for turn in turns if turn.result.error is None).most_common()),
+        "errors": dict(Counter(str(turn.result.error) for turn in turns if turn.result.error).most_common()),
+        **{f"fate/{fate}": count for fate, count in fates.items()},
+    }
+
+
+def _plain(value: Any) -> Any:
+    """A number as JSON knows it, whatever library it comes from."""
+    return value if isinstance(value, dict | str | int) else round(float(value), 6)

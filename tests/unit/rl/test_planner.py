@@ -1,0 +1,54 @@
+"""AgentFlow's planner as an app, with the oracle in the policy's place."""
+
+from collections.abc import Sequence
+
+from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage
+
+from agentflow.evals.atlas.oracle import Oracle
+from agentflow.graph.context import Sampling
+from agentflow.rl.planner import atlas
+from agentflow.rl.policy import TokenReply
+from agentflow.rl.rollout import Fate, run
+
+TYPES = {"system": SystemMessage, "user": HumanMessage, "assistant": AIMessage}
+
+
+async def oracle(messages: Sequence[tuple[str, str]], sampling: Sampling) -> TokenReply:
+    chat: list[BaseMessage] = [TYPES[role](content) for role, content in messages]
+    assert sampling.max_tokens == 128
+    reply = Oracle()._generate(chat).generations[0].message  # without callbacks, as a server would
+    return TokenReply(str(reply.text), [1], [2], [-0.1], "stop")
+
+
+async def nonsense(messages: Sequence[tuple[str, str]], sampling: Sampling) -> TokenReply:
+    return TokenReply("Tool: crystal_ball", [1], [2], [-0.1], "stop")
+
+
+async def test_right_plans_are_rewarded_and_every_turn_is_traced() -> None:
+    app = atlas(frozen="atlas-oracle")
+    for task in app.tasks("train", 12):
+        trajectory = await run(app, app.built(), task, oracle, id=task.id, seconds=60)
+        assert (trajectory.fate, trajectory.reward) == (Fate.OK, 1.0)
+        assert len(trajectory.calls) == len(trajectory.episode.turns) == len(trajectory.faults)
+        assert {call.node for call in trajectory.calls} == {"planner"}
+        assert not any(trajectory.faults)
+
+
+async def test_a_plan_without_a_tool_is_a_fault() -> None:
+    app = atlas(frozen="atlas-oracle", max_turns=2)
+    trajectory = await run(app, app.built(), app.tasks("train", 1)[0], nonsense, id="1", seconds=60)
+    assert (trajectory.fate, trajectory.reward) == (Fate.OK, 0.0)
+    assert trajectory.faults == [True, True]
+
+
+async def test_several_nodes_share_the_policy() -> None:
+    app = atlas(frozen="atlas-oracle", nodes=("planner", "verifier"))
+    trajectory = await run(app, app.built(), app.tasks("train", 2)[1], oracle, id="1", seconds=60)
+    assert {call.node for call in trajectory.calls} == {"planner", "verifier"}
+    assert trajectory.reward == 1.0
+
+
+def test_train_and_test_tasks_differ() -> None:
+    app = atlas()
+    train, test = ({task.question for task in app.tasks(split, 48)} for split in ("train", "test"))  # type: ignore[arg-type]
+    assert not train & test

@@ -1,0 +1,83 @@
+import json
+from pathlib import Path
+
+import pytest
+
+from agentflow.evals.episode import Episode, append
+from agentflow.rl.rollout import Fate, RolloutRecord
+from agentflow.rl.training_log import TrainingLog
+
+
+def record(step: int, reward: float = 1.0, fate: Fate = Fate.OK, family: str = "a") -> RolloutRecord:
+    return RolloutRecord(
+        step=step,
+        split="test",
+        task="t",
+        family=family,
+        gold="g",
+        fate=fate,
+        reward=reward,
+        calls=1,
+        prompt_tokens=3,
+        sampled_tokens=2,
+        episode=Episode(question="q", answer="a", status="answered"),
+    )
+
+
+def step(log: TrainingLog, number: int) -> None:
+    log.begin(number, "train")
+    append(log.rollouts / f"{number:06d}-train.jsonl", record(number))
+    log.step(number, {"reward": 0.5, "rollouts": 1, "sampled_tokens": 10, "actor/kl": 0.01}, {"step": 2.0, "gen": 1.0})
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> TrainingLog:
+    log = TrainingLog(tmp_path)
+    log.rewind(0)
+    for number in (1, 2, 3):
+        step(log, number)
+    return log
+
+
+def test_a_step_is_a_line(log: TrainingLog) -> None:
+    assert log.lines()[0] == {
+        "step": 1,
+        "split": "train",
+        "reward": 0.5,
+        "rollouts": 1,
+        "sampled_tokens": 10,
+        "kl": 0.01,
+        "tokens_per_second": 5.0,
+        "seconds/step": 2.0,
+        "seconds/rollouts": 1.0,
+    }
+
+
+def test_what_came_after_the_checkpoint_is_taken_back(log: TrainingLog) -> None:
+    with (log.out / "metrics.jsonl").open("a") as file:
+        file.write('{"step": 4, "spl')
+    log.rewind(2)
+    step(log, 3)
+    assert [line["step"] for line in log.lines()] == [1, 2, 3]
+    assert sorted(path.name for path in log.rollouts.iterdir()) == [f"00000{n}-train.jsonl" for n in (1, 2, 3)]
+    assert all(json.loads(line) for line in (log.out / "metrics.jsonl").read_text().splitlines())
+
+
+def test_a_step_that_is_tried_again_counts_once(log: TrainingLog) -> None:
+    log.begin(3, "train")
+    append(log.rollouts / "000003-train.jsonl", record(3))
+    assert len(log.records(3, "train")) == 1
+
+
+def test_a_validation_counts_every_rollout(log: TrainingLog) -> None:
+    """One that broke off is wrong, as in `agentflow eval`; a line that a kill left torn is none."""
+    path = log.rollouts / "000003-test.jsonl"
+    for found in (record(3), record(3, 0.0, Fate.TIMED_OUT, "b"), record(3, 0.0, family="b"), record(3, family="b")):
+        append(path, found)
+    with path.open("a") as file:
+        file.write('{"step": 3, "fam')
+    log.validation(3)
+    line = log.lines()[-1]
+    assert (line["step"], line["split"], line["rollouts"], line["accuracy"]) == (3, "test", 4, 0.5)
+    assert line["families"] == {"a": 1.0, "b": pytest.approx(1 / 3)}
+    assert line["fate/timed_out"] == 1
