@@ -9,7 +9,7 @@ PIP_INSTALL = $(BIN)/python -m pip install -qq --disable-pip-version-check
 
 # What `make run` asks, one question per line. They are from the test split of Atlas: the model never saw them.
 define DEMO
-Which date is 14 days after the birth of Dafif?
+How many years lie between the founding of Bafob Works and that of Vunuzos Works?
 Use 2, 8, 12 and 13 once each with + - * / to make 24.
 What is the country of Nusozeg, the city?
 endef
