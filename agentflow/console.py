@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from agentflow.evals.episode import Episode, EpisodeTurn
     from agentflow.evals.metrics import Group, Summary
     from agentflow.evals.rollout import Started
+    from agentflow.rl.training_log import Line
 
 Check = tuple[str, Literal["ok", "no", "-"], str]
 """A line of a report: what, whether it works ("-": nobody asked), and what there is to say or to do."""
@@ -189,6 +190,54 @@ class EvalProgress:
 
     def _accuracy(self) -> str:
         return f"accuracy {self._correct / self._ended:.2f}" if self._ended else "accuracy -"
+
+
+class TrainView:
+    """A training run, live: a line for each validation above, the last step's measures and the time left below."""
+
+    def __init__(self, out: Console, steps: int) -> None:
+        self._out = out
+        columns = (
+            BarColumn(bar_width=20),
+            MofNCompleteColumn(),
+            TextColumn("{task.description}"),
+            TimeRemainingColumn(),
+        )
+        self._bar = Progress(*columns, console=out, transient=True, disable=not out.is_terminal)
+        self._task = self._bar.add_task("starting", total=steps)
+
+    def __enter__(self) -> Self:
+        self._bar.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._bar.stop()
+
+    def show(self, line: "Line") -> None:
+        """A line of metrics.jsonl."""
+        if line["split"] == "test":
+            self._out.print(
+                f"step {line['step']:>4}  held-out accuracy {line['accuracy']:.3f} of {line['rollouts']} rollouts, "
+                f"{line['turns']:.2f} turns, tool errors {_percent(line['tool_error_rate'])}"
+            )
+            return
+        text = train_text(line)
+        self._bar.update(self._task, completed=line["step"], description=text)
+        if not self._out.is_terminal:
+            self._out.print(f"step {line['step']:>4}  {text}")
+
+
+def train_text(line: "Line") -> str:
+    """A training step's measures in one line."""
+    failed = line["rollouts"] - line["fate/ok"]
+    return (
+        f"reward {line['reward']:.3f}  turns {line['turns']:.2f}  tool errors {_percent(line['tool_error_rate'])}  "
+        f"KL {line.get('kl', 0.0):.4f}  clipped {_percent(line.get('clip_fraction', 0.0))}  "
+        f"{line['tokens_per_second']:.0f} tok/s  {line['seconds/step']:.1f} s"
+        f"{f'  left out {failed:.0f}' if failed else ''}"
+    )
 
 
 def print_summary(out: Console, summary: "Summary", interval: tuple[float, float]) -> None:

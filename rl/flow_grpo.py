@@ -72,7 +72,7 @@ def token_weights(
     """
     sizes = np.array(lengths, np.float64)
     if averaging == "token":
-        return np.ones(len(sizes)) / sizes.sum()
+        return np.full(len(sizes), 1 / sizes.sum())
     turns = Counter(trajectories)
     shares = np.array([len(turns) * turns[trajectory] for trajectory in trajectories], np.float64)
     weights: Floats = 1 / (shares * sizes)

@@ -10,6 +10,7 @@ import time
 from dataclasses import dataclass
 from enum import StrEnum
 
+from langchain_core.runnables import RunnableConfig
 from pydantic import BaseModel
 
 from agentflow.evals.episode import Episode
@@ -93,7 +94,7 @@ async def run(app: Trainable, graph: Graph, task: Task, generate: Generate, *, i
     try:
         async with asyncio.timeout(seconds):
             with serving(generate):
-                config = {"callbacks": [collector], "metadata": {"rollout": id}}
+                config: RunnableConfig = {"callbacks": [collector], "metadata": {"rollout": id}}
                 state = await graph.ainvoke(app.inputs(task), config, context=app.context())
             episode = app.episode(task, state)
             faults = list(app.faults(state))

@@ -112,12 +112,12 @@ class MicroTokenizer:
     @property
     def vocab_size(self) -> int:
         """Number of tokens, the special ones included."""
-        return self._tokenizer.get_vocab_size(with_added_tokens=True)
+        return int(self._tokenizer.get_vocab_size(with_added_tokens=True))
 
     def encode(self, text: str) -> list[int]:
         """The ids of plain text, never a special token. Lone surrogates, which are not text, become '?'."""
         clean = text.encode("utf-8", errors="replace").decode("utf-8")
-        return self._tokenizer.encode(clean, add_special_tokens=False).ids
+        return list(self._tokenizer.encode(clean, add_special_tokens=False).ids)
 
     def encode_chat(self, messages: Sequence[tuple[str, str]], generation_prompt: bool = True) -> list[int]:
         """The ids of (role, content) messages in ChatML, and of the opening of the reply if `generation_prompt`.
@@ -131,7 +131,7 @@ class MicroTokenizer:
 
     def decode(self, ids: Sequence[int]) -> str:
         """The text of `ids` without special tokens; bytes that are not UTF-8 become U+FFFD."""
-        return self._tokenizer.decode(list(ids), skip_special_tokens=True)
+        return str(self._tokenizer.decode(list(ids), skip_special_tokens=True))
 
     def _opening(self, role: str) -> list[int]:
         if role not in ROLES:

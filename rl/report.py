@@ -1,0 +1,140 @@
+"""The report of a training run: one HTML file that needs nothing else, without a script in it.
+
+It is made from what the run recorded, so that it can be made at any time, also while the run goes on. Whatever the
+model wrote is text to be escaped, which the template engine does everywhere.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+from agentflow.rl.training_log import Line, TrainingLog
+
+CHARTS = (
+    ("Reward and accuracy", "reward", "accuracy"),
+    ("Turns", "turns", "turns"),
+    ("Tool-call error rate", "tool_error_rate", "tool_error_rate"),
+    ("KL to the reference", "kl", ""),
+    ("Clipped share", "clip_fraction", ""),
+    ("Sampled tokens per second", "tokens_per_second", ""),
+)
+"""Title, and the measure of training and of validation that it shows."""
+
+LEFT, RIGHT, TOP, BOTTOM = 46.0, 350.0, 10.0, 158.0
+"""Of a chart's plane, in the units of its view box."""
+
+PAIRS = 24
+"""Questions that are shown before and after."""
+
+
+@dataclass(frozen=True)
+class Series:
+    """A line of a chart."""
+
+    name: str
+    points: str
+    """As SVG writes them."""
+    dots: list[tuple[float, float]]
+
+
+@dataclass(frozen=True)
+class Tick:
+    """A line of a chart's grid."""
+
+    y: float
+    label: str
+
+
+@dataclass(frozen=True)
+class Chart:
+    """A measure by step."""
+
+    title: str
+    first: int
+    last: int
+    ticks: list[Tick]
+    series: list[Series]
+
+
+def write_report(out: Path, settings: dict[str, Any]) -> Path:
+    """Writes report.html into the run's folder; returns its path."""
+    log = TrainingLog(out)
+    lines = log.lines()
+    validations = [line for line in lines if line["split"] == "test"]
+    before, after = (validations[0], validations[-1]) if len(validations) > 1 else (None, None)
+    templates = Environment(
+        loader=FileSystemLoader(Path(__file__).parent), autoescape=True, undefined=StrictUndefined, trim_blocks=True
+    )
+    html = templates.get_template("report.html.j2").render(
+        **settings,
+        charts=[chart for title, *names in CHARTS if (chart := _chart(title, lines, names))],
+        before=before,
+        after=after,
+        tools=_compared(before, after, "tools"),
+        errors=_compared(before, after, "errors"),
+        pairs=_pairs(log, before, after),
+    )
+    path = out / "report.html"
+    path.write_text(html, encoding="utf-8")
+    return path
+
+
+def _chart(title: str, lines: Sequence[Line], names: Sequence[str]) -> Chart | None:
+    """The chart of a measure; None when no line has it."""
+    found = [
+        (split, [(line["step"], line[name]) for line in lines if line["split"] == split and name in line])
+        for split, name in zip(("train", "test"), names, strict=True)
+    ]
+    points = [point for _, series in found for point in series]
+    if not points:
+        return None
+    first, last = min(step for step, _ in points), max(step for step, _ in points)
+    low, high = min(0.0, *(value for _, value in points)), max(value for _, value in points)
+    high = high if high > low else low + 1
+
+    def place(step: int, value: float) -> tuple[float, float]:
+        x = LEFT + (RIGHT - LEFT) * (step - first) / max(last - first, 1)
+        return round(x, 1), round(BOTTOM - (BOTTOM - TOP) * (value - low) / (high - low), 1)
+
+    ticks = [Tick(place(first, value)[1], f"{value:.3g}") for value in (low, (low + high) / 2, high)]
+    series = [_series(split, [place(*point) for point in values]) for split, values in found if values]
+    return Chart(title, first, last, ticks, series)
+
+
+def _series(name: str, places: list[tuple[float, float]]) -> Series:
+    return Series(name, " ".join(f"{x},{y}" for x, y in places), places if name == "test" else [])
+
+
+def _compared(before: Line | None, after: Line | None, name: str) -> list[tuple[str, tuple[str, str]]]:
+    """Shares of tools or errors before and after."""
+    if before is None or after is None:
+        return []
+    return [
+        (key, (_share(key, before[name]), _share(key, after[name]))) for key in sorted({*before[name], *after[name]})
+    ]
+
+
+def _share(key: str, counts: dict[str, int]) -> str:
+    return f"{100 * counts.get(key, 0) / max(sum(counts.values()), 1):.0f} % ({counts.get(key, 0)})"
+
+
+def _pairs(log: TrainingLog, before: Line | None, after: Line | None) -> list[dict[str, Any]]:
+    """The first rollout of each of the first questions, before and after."""
+    if before is None or after is None:
+        return []
+    earlier, later = (
+        {record.task: record for record in reversed(log.records(line["step"], "test"))} for line in (before, after)
+    )
+    both = [task for task in sorted(earlier, key=_number) if task in later][:PAIRS]
+    return [
+        {"question": earlier[task].episode.question, "before": earlier[task], "after": later[task]} for task in both
+    ]
+
+
+def _number(task: str) -> tuple[int, str]:
+    """Tasks in the order of their numbers, where they have one."""
+    digits = "".join(character for character in task if character.isdigit())
+    return int(digits or 0), task

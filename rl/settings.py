@@ -1,0 +1,133 @@
+"""The settings of a training run: a preset, composed by hydra with verl's configuration, and what the user overrides.
+
+What a user sets has short names at the top level (`lr=1e-5`); verl's own keys can be set too. Both are checked before
+anything is started.
+"""
+
+import difflib
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any, Literal
+
+from hydra import compose, initialize_config_dir
+from hydra.errors import HydraException
+from omegaconf import DictConfig, OmegaConf
+from omegaconf.errors import OmegaConfBaseException
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from agentflow.rl.flow_grpo import Averaging, Baseline, Scale
+
+PRESETS = Path(__file__).with_name("presets")
+
+VERL_CONFIG = "hydra.searchpath=[pkg://verl.trainer.config]"
+
+
+class SettingsError(ValueError):
+    """The settings are wrong; `str()` is one line that says what to change."""
+
+
+class FlowSettings(BaseModel):
+    """The group `flow`; rl/presets/base.yaml says what each means."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    averaging: Averaging
+    baseline: Baseline
+    scale: Scale
+    penalty: float = Field(ge=0)
+    updates: int | None = Field(ge=1)
+    skip_settled_groups: bool
+    refill_settled_groups: bool
+    mask_cut_off: bool
+    pack_turns: bool
+    poll_seconds: float = Field(gt=0)
+
+
+class Settings(BaseModel):
+    """The top level, verl's groups aside."""
+
+    app: str = Field(pattern=r"^[\w.]+:\w+$")
+    options: dict[str, Any]
+    start: str = Field(min_length=1)
+    out: str = Field(min_length=1)
+    preset: str
+    seed: int = Field(ge=0)
+    steps: int = Field(ge=1)
+    questions: int = Field(ge=1)
+    rollouts: int = Field(ge=2)
+    train_tasks: int = Field(ge=1)
+    test_tasks: int = Field(ge=1)
+    validate_every: int
+    validation_rollouts: int = Field(ge=1)
+    validation_temperature: float = Field(ge=0)
+    save_every: int = Field(ge=1)
+    keep: int = Field(ge=1)
+    lr: float = Field(gt=0)
+    kl: float = Field(ge=0)
+    clip_low: float = Field(gt=0, lt=1)
+    clip_high: float = Field(gt=0)
+    temperature: float = Field(gt=0)
+    prompt_tokens: int = Field(ge=1)
+    response_tokens: int = Field(ge=1)
+    rollout_seconds: float = Field(gt=0)
+    flow: FlowSettings
+    ray_address: str | Literal["auto"] | None
+
+    @classmethod
+    def of(cls, config: DictConfig) -> "Settings":
+        """Checks a composed configuration. Raises SettingsError."""
+        try:
+            own = OmegaConf.masked_copy(config, list(cls.model_fields))
+            settings = cls.model_validate(OmegaConf.to_container(own, resolve=True, throw_on_missing=True))
+        except OmegaConfBaseException as error:
+            raise SettingsError(f"{_first_line(error)}; give it as key=value") from error
+        except ValidationError as error:
+            first = error.errors()[0]
+            name = ".".join(map(str, first["loc"]))
+            raise SettingsError(f"{name}={first['input']}: {first['msg'].lower()}") from error
+        if settings.train_tasks < settings.questions:
+            raise SettingsError(f"train_tasks={settings.train_tasks} is less than questions={settings.questions}")
+        return settings
+
+
+def presets() -> list[str]:
+    """Names of the presets."""
+    return sorted(path.stem for path in PRESETS.glob("*.yaml") if path.stem != "base")
+
+
+def compose_settings(preset: str, overrides: Sequence[str]) -> DictConfig:
+    """The whole configuration of a run. Raises SettingsError."""
+    if preset not in presets():
+        raise SettingsError(f"there is no preset '{preset}'; the presets are {', '.join(presets())}")
+    for override in overrides:
+        if "=" not in override:
+            raise SettingsError(f"'{override}' is no setting; write key=value, as in steps=10")
+    with initialize_config_dir(str(PRESETS), version_base=None):
+        try:
+            return compose(preset, [VERL_CONFIG, *overrides])
+        except HydraException as error:
+            known = set(_keys(compose(preset, [VERL_CONFIG])))
+            raise SettingsError(_explain(error, overrides, known)) from error
+
+
+def _explain(error: HydraException, overrides: Sequence[str], known: set[str]) -> str:
+    for override in overrides:
+        key = override.partition("=")[0].lstrip("+~")
+        if not override.startswith("+") and key not in known:
+            near = difflib.get_close_matches(key, known, n=1, cutoff=0.0)
+            return f"there is no setting '{key}'; the nearest is '{near[0]}'"
+    return _first_line(error)
+
+
+def _keys(config: DictConfig, prefix: str = "") -> Iterator[str]:
+    """Every key of a configuration, groups included, as a user would write it."""
+    for name in config:
+        key = prefix + str(name)
+        yield key
+        value = config._get_node(name)
+        if isinstance(value, DictConfig) and not value._is_none() and not value._is_interpolation():
+            yield from _keys(value, f"{key}.")
+
+
+def _first_line(error: Exception) -> str:
+    return str(error).strip().splitlines()[0]

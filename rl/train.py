@@ -1,0 +1,208 @@
+"""Trains the nodes of a LangGraph graph: `agentflow train --preset NAME [key=value ...]`.
+
+`python -m agentflow.rl.train` is the same. This process composes the settings, writes what the workers read, starts Ray
+and shows the progress; the training itself is a Ray actor, on this machine or on a cluster.
+"""
+
+import importlib.util
+import json
+import os
+import runpy
+import shutil
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from omegaconf import DictConfig, OmegaConf, open_dict
+
+from agentflow.rl.micro.chat_model import SEED
+from agentflow.rl.settings import Settings, SettingsError
+from agentflow.rl.trainable import AppError, Split, Trainable, load_app
+from agentflow.rl.training_log import Line, TrainingLog
+
+CHANGEABLE = {"steps", "validate_every", "save_every", "keep", "test_tasks", "ray_address", "out"}
+"""Settings that may differ when a run goes on."""
+
+
+class TrainingFailed(RuntimeError):
+    """The run broke off; `str()` is one line that says why and what to do."""
+
+
+def prepare(config: DictConfig) -> Settings:
+    """Checks a composed configuration, fixes its paths, and writes the run's folder. Raises SettingsError."""
+    settings = Settings.of(config)
+    try:
+        app = load_app(settings.app, **settings.options)
+        app.built()
+    except AppError as error:
+        raise SettingsError(str(error)) from error
+    out = Path(settings.out).absolute()
+    start = SEED if settings.start == "seed" else Path(settings.start).expanduser()
+    with open_dict(config):
+        config.out = str(out)
+        config.start = str(start.absolute()) if start.exists() else settings.start
+    _same_run(out, settings)
+    try:
+        (out / "tasks").mkdir(parents=True, exist_ok=True)
+        (out / "rollouts").mkdir(exist_ok=True)
+        for split, number in (("train", settings.train_tasks), ("test", settings.test_tasks)):
+            _write_tasks(app, split, number, out / "tasks" / f"{split}.jsonl")  # type: ignore[arg-type]
+        OmegaConf.save([_agent_loop(settings, out)], out / "agent_loop.yaml")
+        (out / "settings.json").write_text(settings.model_dump_json(indent=2) + "\n", encoding="utf-8")
+    except OSError as error:
+        raise SettingsError(f"cannot write to {out} ({error.strerror}); choose another out=") from error
+    return settings
+
+
+def as_yaml(config: DictConfig) -> str:
+    """The configuration as `agentflow train --show` prints it."""
+    return OmegaConf.to_yaml(config).rstrip()
+
+
+def _same_run(out: Path, settings: Settings) -> None:
+    """A folder that holds another run is refused: its checkpoints and metrics would be mixed up."""
+    path = out / "settings.json"
+    if not path.exists():
+        return
+    old = Settings.model_validate_json(path.read_bytes()).model_dump(exclude=CHANGEABLE)
+    new = settings.model_dump(exclude=CHANGEABLE)
+    if different := sorted(name for name in new if new[name] != old[name]):
+        raise SettingsError(
+            f"{out} holds a run with other settings ({', '.join(different)}); use the same, or choose another out="
+        )
+
+
+def _write_tasks(app: Trainable, split: Split, number: int, path: Path) -> None:
+    """The tasks as verl's dataset reads them; the prompt is the graph's to write, so that here it is the question."""
+    tasks = app.tasks(split, number)
+    if not tasks:
+        raise SettingsError(f"the app {app.name} has no {split} tasks")
+    lines = [
+        {
+            "data_source": app.name,
+            "prompt": [{"role": "user", "content": task.question}],
+            "reward_model": {"style": "rule", "ground_truth": task.gold},
+            "extra_info": {"index": position, "split": split, "task": task.model_dump_json()},
+        }
+        for position, task in enumerate(tasks)
+    ]
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
+
+
+def _agent_loop(settings: Settings, out: Path) -> dict[str, Any]:
+    return {
+        "name": "agentflow",
+        "_target_": "agentflow.rl.trainer.agent_loop.FlowAgentLoop",
+        "app": settings.app,
+        "options": settings.options,
+        "records": str(out / "rollouts"),
+        "seconds": settings.rollout_seconds,
+        "mask_cut_off": settings.flow.mask_cut_off,
+        "pack_turns": settings.flow.pack_turns,
+    }
+
+
+def check_installed() -> None:
+    """Raises SettingsError unless the extra `train` is there."""
+    missing = [name for name in ("verl", "ray", "transfer_queue", "torch") if importlib.util.find_spec(name) is None]
+    if missing:
+        raise SettingsError(f"training needs {missing[0]}; install it with: pip install 'agentflow-langgraph[train]'")
+
+
+def train(config: DictConfig, on_line: Callable[[Line], None]) -> None:
+    """Runs a prepared configuration to its last step; `on_line` gets each new line of metrics.jsonl.
+
+    Raises:
+        SettingsError: verl refuses the configuration.
+        TrainingFailed: The run broke off.
+    """
+    environment = _environment(config)
+    os.environ.update(environment)
+    if config.trainer.device == "cpu":
+        # hydra has imported verl already, to find its configuration, and so before the environment was set.
+        importlib.import_module("agentflow.rl.trainer.platform")
+    import ray
+    from verl.trainer.constants_ppo import get_ppo_ray_runtime_env
+    from verl.trainer.ppo.utils import need_critic, need_reference_policy
+    from verl.utils.config import validate_config
+
+    from agentflow.rl.trainer.flow_trainer import FlowRunner
+
+    try:
+        validate_config(config, need_reference_policy(config), need_critic(config))
+    except (AssertionError, ValueError, NotImplementedError) as error:
+        raise SettingsError(f"verl refuses these settings: {' '.join(str(error).split())}") from error
+    options: dict[str, Any] = OmegaConf.to_container(config.ray_kwargs.ray_init, resolve=True)  # type: ignore[assignment]
+    runtime = {**get_ppo_ray_runtime_env(config), **(options.pop("runtime_env", None) or {})}
+    runtime["env_vars"] = {**runtime.get("env_vars", {}), **environment}
+    if config.ray_address:
+        options = {"address": config.ray_address}
+    ray.init(runtime_env=runtime, log_to_driver=False, logging_level="ERROR", **options)
+    try:
+        running = FlowRunner.remote().run.remote(config)  # type: ignore[attr-defined]
+        _follow(running, TrainingLog(config.out), on_line)
+    except ray.exceptions.RayError as error:
+        logs = _keep_logs(Path(config.out))
+        raise TrainingFailed(f"{_cause(error)}; the same command goes on from the last checkpoint ({logs})") from error
+    finally:
+        ray.shutdown()
+
+
+def _follow(running: Any, log: TrainingLog, on_line: Callable[[Line], None]) -> None:
+    """Waits for the end of the run, handing on the lines that it writes. Raises what the run raised."""
+    import ray
+
+    seen: set[tuple[int, str]] = set()
+    while True:
+        ended, _ = ray.wait([running], timeout=0.5)
+        for line in log.lines():
+            if (key := (line["step"], line["split"])) not in seen:
+                seen.add(key)
+                on_line(line)
+        if ended:
+            ray.get(running)
+            return
+
+
+def _environment(config: DictConfig) -> dict[str, str]:
+    """What every process of the run must have in its environment."""
+    environment = {
+        "TOKENIZERS_PARALLELISM": "false",
+        "RAY_USAGE_STATS_ENABLED": "0",
+        "HYDRA_FULL_ERROR": "1",
+        "TENSORBOARD_DIR": str(Path(config.out) / "tensorboard"),
+        "TRANSFER_QUEUE_ENABLE": "1",
+        "VERL_LOGGING_LEVEL": os.environ.get("VERL_LOGGING_LEVEL", "WARN"),
+        "PYTHONPATH": os.pathsep.join([os.getcwd(), *filter(None, [os.environ.get("PYTHONPATH")])]),
+    }
+    if config.trainer.device == "cpu":
+        from agentflow.rl.trainer.cpu_environment import ENVIRONMENT
+
+        environment.update(ENVIRONMENT)
+    return environment
+
+
+def _cause(error: Exception) -> str:
+    """The innermost reason of a Ray error, in one line."""
+    inner: BaseException = getattr(error, "cause", None) or error
+    lines = [line.strip() for line in str(inner).splitlines() if line.strip()]
+    return lines[-1] if lines else type(inner).__name__
+
+
+def _keep_logs(out: Path) -> str:
+    """Copies the logs of Ray's workers beside the run, where they outlive the next run; says where."""
+    import ray
+
+    session = Path(ray._private.worker.global_worker.node.get_session_dir_path()) / "logs"
+    kept = out / "logs" / time.strftime("%Y%m%d-%H%M%S")
+    kept.mkdir(parents=True, exist_ok=True)
+    for path in session.glob("worker-*"):
+        shutil.copy(path, kept)
+    return f"logs are in {kept}"
+
+
+if __name__ == "__main__":
+    sys.argv[1:1] = ["train"]
+    runpy.run_module("agentflow", run_name="__main__")

@@ -1,0 +1,147 @@
+"""verl's agent loop: one rollout of a trainable graph, as rows for the trainer.
+
+The graph runs in verl's agent-loop worker; its policy calls go to verl's rollout servers as ids and come back as ids.
+Each row says in `extra_fields` what the trainer needs to weigh it: where its calls are, whether it counts, its reward.
+"""
+
+import random
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+from verl.experimental.agent_loop.agent_loop import AgentLoopBase, AgentLoopMetrics, AgentLoopOutput
+
+from agentflow.evals.episode import append
+from agentflow.graph.context import Sampling
+from agentflow.graph.models import ModelError
+from agentflow.rl.packing import Row, pack
+from agentflow.rl.policy import TokenReply
+from agentflow.rl.rollout import Fate, RolloutRecord, Trajectory, run
+from agentflow.rl.trainable import Graph, Task, Trainable, load_app
+
+_graphs: dict[str, tuple[Trainable, Graph]] = {}
+"""Apps of this process by name: verl makes a new agent loop for every rollout."""
+
+
+class FlowAgentLoop(AgentLoopBase):  # type: ignore[misc]
+    """Runs an app's graph."""
+
+    def __init__(
+        self,
+        *args: Any,
+        app: str,
+        options: dict[str, Any],
+        records: str,
+        seconds: float,
+        mask_cut_off: bool,
+        pack_turns: bool,
+        **kwargs: Any,
+    ) -> None:
+        """
+        Args:
+            app: The trainable, as `module:attribute`.
+            options: What the attribute is called with, if it is a function.
+            records: Folder of the rollouts' records.
+            seconds: Time for one rollout.
+            mask_cut_off: Whether rollouts with a reply that reached its length limit are left out of training.
+            pack_turns: Whether turns that share their tokens become one row.
+            *args: For the base class.
+            **kwargs: For the base class.
+        """
+        super().__init__(*args, **kwargs)
+        if app not in _graphs:
+            loaded = load_app(app, **options)
+            _graphs[app] = loaded, loaded.built()
+        self.app, self.graph = _graphs[app]
+        self.records, self.seconds = Path(records), seconds
+        self.mask_cut_off, self.pack_turns = mask_cut_off, pack_turns
+
+    async def run(self, sampling_params: dict[str, Any], **row: Any) -> list[AgentLoopOutput]:
+        """One rollout of the task in the dataset's `row`; at least one output, the last of which holds the reward."""
+        task = Task.model_validate_json(row["extra_info"]["task"])
+        step, split = int(row["global_steps"]), row["extra_info"]["split"]
+        generate = VerlPolicy(self, sampling_params, f"{step} {task.id} {row['session_id']}")
+        trajectory = await run(self.app, self.graph, task, generate, id=uuid4().hex, seconds=self.seconds)
+        append(self.records / f"{step:06d}-{split}.jsonl", RolloutRecord.of(trajectory, step, split))
+        return self.outputs(trajectory, step)
+
+    def outputs(self, trajectory: Trajectory, step: int) -> list[AgentLoopOutput]:
+        """The rows of a trajectory; one that sampled nothing still has a row, without a token to train on."""
+        counted = trajectory.fate == Fate.OK and not (self.mask_cut_off and trajectory.cut_off) and trajectory.calls
+        limit = self.rollout_config.response_length if self.pack_turns else 0
+        rows = pack(trajectory.calls, limit=limit) if trajectory.calls else [self._empty()]
+        return [self._output(row, trajectory, bool(counted), step) for row in rows]
+
+    def _empty(self) -> Row:
+        end = self.tokenizer.eos_token_id
+        return Row([end], [end], [0], [0.0])
+
+    def _output(self, row: Row, trajectory: Trajectory, counted: bool, step: int) -> AgentLoopOutput:
+        most = self.rollout_config.response_length
+        versions = [call.weights_version for call in row.calls] or [step]
+        faults = {call.turn: fault for call, fault in zip(trajectory.calls, trajectory.faults, strict=True)}
+        turns = trajectory.episode.turns
+        return AgentLoopOutput(
+            prompt_ids=row.prompt_ids,
+            response_ids=row.response_ids[:most],
+            response_mask=[bit if counted else 0 for bit in row.mask][:most],
+            response_logprobs=row.logprobs[:most],
+            reward_score=trajectory.reward,
+            num_turns=len(trajectory.calls),
+            metrics=AgentLoopMetrics(generate_sequences=trajectory.seconds),
+            extra_fields={
+                "min_global_steps": min(versions),
+                "max_global_steps": max(versions),
+                "counted": counted,
+                "fate": str(trajectory.fate),
+                "spans": row.spans,
+                "faults": [faults[call.turn] for call in row.calls],
+                "turns": len(turns) or len(trajectory.calls),
+                "tool_calls": len(turns),
+                "tool_errors": sum(turn.result.error is not None for turn in turns),
+                "rows": 1,
+                "reward_extra_info": {"acc": trajectory.reward},
+            },
+        )
+
+
+class VerlPolicy:
+    """The policy of one rollout, served by verl (an `agentflow.rl.policy.Generate`)."""
+
+    def __init__(self, loop: FlowAgentLoop, sampling_params: dict[str, Any], name: str) -> None:
+        """`name` tells the rollout from all others of the run, and is the same whenever the run is repeated."""
+        self.loop, self.sampling_params = loop, sampling_params
+        self.id = uuid4().hex
+        """One for all calls, so that they reach the server that has the rollout's prefix in its cache."""
+        self._rng = random.Random(f"{loop.config.seed} {name}")
+
+    async def __call__(self, messages: Sequence[tuple[str, str]], sampling: Sampling) -> TokenReply:
+        """Raises ModelError when the prompt is too long, or the server fails."""
+        loop = self.loop
+        config, tokenizer = loop.rollout_config, loop.tokenizer
+        chat = [{"role": role, "content": content} for role, content in messages]
+        prompt_ids = tokenizer.apply_chat_template(chat, add_generation_prompt=True, tokenize=True, return_dict=False)
+        if len(prompt_ids) > config.prompt_length:
+            raise ModelError(
+                f"a prompt of {len(prompt_ids)} tokens is longer than data.max_prompt_length={config.prompt_length}"
+            )
+        most = min(sampling.max_tokens or config.response_length, config.response_length)
+        params = {**self.sampling_params, "max_tokens": most, "logprobs": True, "seed": self._rng.getrandbits(31)}
+        if sampling.stop:
+            params["stop"] = list(sampling.stop)
+        output = await loop.server_manager.generate(
+            request_id=self.id, prompt_ids=list(prompt_ids), sampling_params=params
+        )
+        ids = list(output.token_ids)
+        ended = bool(ids) and ids[-1] == tokenizer.eos_token_id
+        text = tokenizer.decode(ids, skip_special_tokens=True)
+        cuts = [cut for cut in map(text.find, sampling.stop or ()) if cut >= 0]
+        return TokenReply(
+            text=text[: min(cuts, default=len(text))],
+            prompt_ids=list(prompt_ids),
+            token_ids=ids,
+            logprobs=list(output.log_probs or ()),
+            finish_reason="stop" if ended or cuts else "length",
+            weights_version=int(output.extra_fields.get("global_steps") or 0),
+        )

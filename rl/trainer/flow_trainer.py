@@ -1,0 +1,243 @@
+"""Flow-GRPO in verl's synchronous trainer: what every sampled token is worth, and one line of metrics a step.
+
+verl samples, computes log-probabilities, updates, validates and saves. Overridden are the places where trajectories
+matter: which of a step's rows are worth computing, their advantages and weights, the loss, and what is measured.
+"""
+
+import math
+from collections import Counter, defaultdict
+from functools import partial
+from typing import Any
+
+import ray
+import torch
+import transfer_queue as tq
+from omegaconf import DictConfig, OmegaConf
+from tensordict import TensorDict
+from transfer_queue import KVBatchMeta
+from verl import DataProto
+from verl.trainer.ppo.rollout_corr_helper import compute_rollout_correction_and_add_to_batch
+from verl.trainer.ppo.v1 import AgentLoopManagerTQ, PPOTrainerSync
+from verl.trainer.ppo.v1.replay_buffer import ReplayBuffer
+from verl.utils.config import omega_conf_to_dataclass
+from verl.utils.metric import reduce_metrics
+from verl.utils.py_functional import rename_dict
+from verl.workers.utils.padding import response_to_nested
+
+from agentflow.rl.flow_grpo import advantages, token_weights
+from agentflow.rl.rollout import Fate
+from agentflow.rl.trainer.loss import flow_grpo_loss
+from agentflow.rl.training_log import TrainingLog
+
+Credit = list[tuple[int, int, float, float]]
+"""Of a row: where each call's tokens begin, how many there are, their advantage, the weight of each."""
+
+
+class NothingToTrain(RuntimeError):
+    """Not one rollout of a step can be trained on."""
+
+
+class FlowTrainer(PPOTrainerSync):  # type: ignore[misc]
+    """verl's synchronous trainer with Flow-GRPO's statistics and loss."""
+
+    def __init__(self, config: DictConfig) -> None:
+        super().__init__(config)
+        self.log = TrainingLog(config.out)
+        self._credit: dict[str, Credit] = {}
+
+    def init(self) -> None:
+        """Called once: starts all workers, loads the last checkpoint, and forgets what was recorded after it."""
+        super().init()
+        actor = omega_conf_to_dataclass(self.config.actor_rollout_ref.actor)
+        self.actor_rollout_wg.set_loss_fn(partial(flow_grpo_loss, config=actor))
+        self.log.rewind(self.global_steps)
+
+    def on_step_begin(self) -> None:
+        """Called before a step's rollouts."""
+        self.log.begin(self.global_steps, "train")
+        super().on_step_begin()
+
+    def _build_replay_buffer(self) -> ReplayBuffer:
+        buffer = super()._build_replay_buffer()
+        buffer.poll_interval = self.config.flow.poll_seconds
+        return buffer
+
+    def _balance_batch(self, batch: KVBatchMeta, metrics: dict[str, Any], **kwargs: Any) -> KVBatchMeta:
+        """The first that verl does with a step's rows. Rows that teach nothing are dropped before anything is computed.
+
+        Raises NothingToTrain.
+        """
+        fields = tq.kv_batch_get(
+            keys=batch.keys, partition_id=batch.partition_id, select_fields=["rm_scores", "extra_fields"]
+        )
+        rows = dict(zip(batch.keys, fields.pop("extra_fields").tolist(), strict=True))
+        rewards = dict(zip(batch.keys, (float(scores.sum()) for scores in fields["rm_scores"]), strict=True))
+        metrics.update(_rollout_metrics(rows, rewards))
+        self._credit = self._assign_credit(rows, rewards)
+        if not self._credit:
+            raise NothingToTrain(_why_nothing(rows))
+        if self.config.flow.skip_settled_groups:
+            batch = self._without_settled(batch)
+        metrics["rows_trained"] = len(batch)
+        return super()._balance_batch(batch, metrics, **kwargs)
+
+    def _assign_credit(self, rows: dict[str, dict[str, Any]], rewards: dict[str, float]) -> dict[str, Credit]:
+        """Each row's calls with their advantages and weights; rows that are left out of training are absent."""
+        flow = self.config.flow
+        counted = {key: row for key, row in rows.items() if row["counted"]}
+        sessions = list(dict.fromkeys(_session(key) for key in counted))
+        reward_of = {_session(key): rewards[key] for key in counted}
+        found = advantages(
+            [reward_of[session] for session in sessions],
+            [session.rsplit("_", 1)[0] for session in sessions],
+            [True] * len(sessions),
+            baseline=flow.baseline,
+            scale=flow.scale,
+        )
+        advantage = dict(zip(sessions, found.tolist(), strict=True))
+        calls = [(key, span) for key, row in counted.items() for span in row["spans"]]
+        weights = token_weights(
+            [_session(key) for key, _ in calls], [length for _, (_, length) in calls], averaging=flow.averaging
+        )
+        credit: dict[str, Credit] = defaultdict(list)
+        for (key, (start, length)), weight in zip(calls, weights.tolist(), strict=True):
+            fault = counted[key]["faults"][len(credit[key])]
+            credit[key].append((start, length, advantage[_session(key)] - flow.penalty * fault, weight))
+        return dict(credit)
+
+    def _without_settled(self, batch: KVBatchMeta) -> KVBatchMeta:
+        """The batch without rows whose every advantage is 0; at least one row stays."""
+        kept = [key for key in batch.keys if any(advantage for _, _, advantage, _ in self._credit.get(key, ()))]
+        kept = kept or [next(iter(self._credit))]
+        dropped = set(batch.keys) - set(kept)
+        if dropped:
+            tq.kv_clear(keys=list(dropped), partition_id=batch.partition_id)
+        smaller = batch.select_keys(kept)
+        smaller.extra_info = batch.extra_info
+        return smaller
+
+    def _get_required_batch_multiple(self, dp_size: int) -> int:
+        updates = self.config.flow.updates
+        return dp_size * updates if updates else int(super()._get_required_batch_multiple(dp_size))
+
+    def _compute_advantage(self, batch: KVBatchMeta, metrics: dict[str, Any]) -> KVBatchMeta:
+        """Writes `advantages` and `token_weights` of every row, and importance weights where they are asked for."""
+        names = ["response_mask", "rm_scores", "rollout_log_probs", "old_log_probs"]
+        found = tq.kv_batch_get(keys=batch.keys, partition_id=batch.partition_id, select_fields=names)
+        lengths = found["response_mask"]
+        data = DataProto(batch=found.to_padded_tensor())
+        mask = data.batch["response_mask"]
+        each = torch.zeros(mask.shape, dtype=torch.float32)
+        weights = torch.zeros(mask.shape, dtype=torch.float32)
+        updates = self._updates(len(batch))
+        for position, key in enumerate(batch.keys):
+            for start, length, advantage, weight in self._credit.get(key, ()):
+                each[position, start : start + length] = advantage
+                weights[position, start : start + length] = weight * updates
+        columns = {"advantages": each, "returns": each.clone(), "token_weights": weights}
+        correction = self.config.algorithm.get("rollout_correction")
+        if correction is not None and not correction.get("bypass_mode", False):
+            data, measured = compute_rollout_correction_and_add_to_batch(data, correction)
+            metrics.update(measured)
+            columns["response_mask"] = data.batch["response_mask"]
+            if "rollout_is_weights" in data.batch:
+                columns["rollout_is_weights"] = data.batch["rollout_is_weights"]
+        nested = {name: response_to_nested(column, lengths) for name, column in columns.items()}
+        fields = TensorDict(nested, batch_size=len(batch))
+        return tq.kv_batch_put(keys=batch.keys, partition_id=batch.partition_id, fields=fields)
+
+    def _updates(self, rows: int) -> int:
+        """Optimiser updates of a step with so many rows, padding included."""
+        actor = self.config.actor_rollout_ref.actor
+        mini_batch = actor.ppo_mini_batch_size * self.config.actor_rollout_ref.rollout.n
+        return int(self.config.flow.updates or math.ceil(rows / mini_batch))
+
+    def _update_actor(self, batch: KVBatchMeta, metrics: dict[str, Any]) -> KVBatchMeta:
+        """As verl's, but with `flow.updates` optimiser updates of equally many rows."""
+        actor = self.config.actor_rollout_ref.actor
+        mini_batch = math.ceil(len(batch) / self._updates(len(batch)))
+        batch.extra_info.update(
+            {
+                "calculate_entropy": actor.calculate_entropy or bool(actor.entropy_coeff),
+                "distillation_use_topk": False,
+                "distillation_only": False,
+                "global_batch_size": mini_batch,
+                "mini_batch_size": mini_batch,
+                "epochs": actor.ppo_epochs,
+                "seed": actor.data_loader_seed,
+                "dataloader_kwargs": {"shuffle": actor.shuffle},
+                "temperature": self.config.actor_rollout_ref.rollout.temperature,
+            }
+        )
+        output = rename_dict(self.actor_rollout_wg.update_actor(batch)["metrics"], "actor/")
+        output["perf/mfu/actor"] = output.pop("actor/mfu")
+        metrics.update(reduce_metrics(output))
+        return batch
+
+    def _compute_metrics(
+        self, batch: KVBatchMeta, metrics: dict[str, Any], timing_raw: dict[str, float], global_steps: int, epoch: int
+    ) -> None:
+        """verl's metrics for TensorBoard, and ours beside them, which are also the step's line in metrics.jsonl."""
+        super()._compute_metrics(batch, metrics, timing_raw, global_steps, epoch)
+        self.log.step(global_steps, metrics, timing_raw)
+
+    def _validate(self) -> dict[str, float]:
+        """verl's validation, and its summary as a line in metrics.jsonl."""
+        self.log.begin(self.global_steps, "test")
+        found: dict[str, float] = super()._validate()
+        self.log.validation(self.global_steps)
+        return found
+
+
+def _session(key: str) -> str:
+    """Keys are {uid}_{session}_{row}."""
+    return key.rsplit("_", 1)[0]
+
+
+def _rollout_metrics(rows: dict[str, dict[str, Any]], rewards: dict[str, float]) -> dict[str, float]:
+    """Over the rollouts of a step, not over its rows; a reward only where there is one."""
+    sessions = {_session(key): (row, rewards[key]) for key, row in rows.items()}
+    first = [row for row, _ in sessions.values()]
+    fates = Counter(row["fate"] for row in first)
+    told = [reward for row, reward in sessions.values() if row["fate"] == Fate.OK]
+    calls = sum(row["tool_calls"] for row in first)
+    return {
+        "rollouts": len(sessions),
+        "reward": sum(told) / len(told) if told else math.nan,
+        "turns": sum(row["turns"] for row in first) / len(first),
+        "tool_error_rate": sum(row["tool_errors"] for row in first) / calls if calls else 0.0,
+        "rows": len(rows),
+        "sampled_tokens": sum(length for row in rows.values() for _, length in row["spans"]),
+        **{f"fate/{fate}": fates[fate] for fate in Fate},
+    }
+
+
+def _why_nothing(rows: dict[str, dict[str, Any]]) -> str:
+    fates = Counter(row["fate"] for row in rows.values())
+    told = ", ".join(f"{number} {fate}" for fate, number in fates.most_common())
+    return f"no rollout of this step can be trained on ({told}); see rollouts/ for each one's error"
+
+
+@ray.remote(num_cpus=1)
+class FlowRunner:
+    """The Ray actor that drives a training run, on any node of the cluster."""
+
+    def run(self, config: DictConfig) -> None:
+        """Trains until the last step."""
+        OmegaConf.set_struct(config, False)
+        config.transfer_queue.enable = True
+        OmegaConf.resolve(config)
+        tq.init(config.transfer_queue)
+        try:
+            trainer = FlowTrainer(config)
+            trainer.init()
+            loops = AgentLoopManagerTQ.create(
+                config=config,
+                llm_client=trainer.get_llm_client(),
+                teacher_client=trainer.get_teacher_client(),
+                reward_loop_worker_handles=trainer.get_reward_handles(),
+            )
+            trainer.fit(loops)
+            trainer.logger.finish(exit_code=0)
+        finally:
+            tq.close()

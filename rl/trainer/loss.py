@@ -1,0 +1,57 @@
+"""The objective of Flow-GRPO as a loss for verl's training workers, and verl's own beside it.
+
+`token_weights` of each row come with the batch (see `agentflow.rl.flow_grpo`), so that the loss is a plain weighted
+sum: it is the same however a batch is cut into micro-batches, ranks and packed rows, and padding has weight 0.
+"""
+
+from typing import Any
+
+import torch
+from tensordict import TensorDict
+from verl.trainer.ppo.core_algos import kl_penalty
+from verl.utils.metric import AggregationType, Metric
+from verl.workers.config import ActorConfig
+from verl.workers.utils.padding import no_padding_2_padding
+
+
+def surrogate(ratio: torch.Tensor, advantages: torch.Tensor, low: float, high: float) -> torch.Tensor:
+    """min(rho A, clip(rho, 1 - low, 1 + high) A) of each token, any shape (PPO, arXiv:1707.06347, equation 7)."""
+    return torch.minimum(ratio * advantages, ratio.clamp(1 - low, 1 + high) * advantages)
+
+
+def flow_grpo_loss(
+    config: ActorConfig, model_output: dict[str, Any], data: TensorDict, dp_group: Any = None
+) -> tuple[torch.Tensor, dict[str, Any]]:
+    """The negative objective of DESIGN section 1, and its metrics. Takes the place of verl's `ppo_loss`.
+
+    Every field of `data` is a nested tensor [rows, response]. torch.distributed averages gradients over ranks, which
+    the factor `dp_size` undoes.
+    """
+    log_prob = no_padding_2_padding(model_output["log_probs"], data)
+    ranks = data["dp_size"]
+    optional = [name for name in ("ref_log_prob", "rollout_is_weights") if name in data]
+    fields = data.select("response_mask", "old_log_probs", "advantages", "token_weights", *optional).to_padded_tensor()
+    mask = fields["response_mask"].to(bool)
+    weights = fields["token_weights"] * mask
+
+    ratio = (log_prob - fields["old_log_probs"]).clamp(-20, 20).exp()
+    low, high = config.clip_ratio_low, config.clip_ratio_high
+    gain = surrogate(ratio, fields["advantages"], low, high)
+    if "rollout_is_weights" in optional:
+        gain = gain * fields["rollout_is_weights"]
+    objective = (gain * weights).sum() * ranks
+    clipped = gain < ratio * fields["advantages"]
+    metrics: dict[str, Any] = {
+        "objective": Metric(value=objective.detach(), aggregation=AggregationType.SUM),
+        "clip_fraction": Metric(value=(clipped * weights).sum().detach() * ranks, aggregation=AggregationType.SUM),
+    }
+    loss = -objective
+    if config.use_kl_loss:
+        divergence = kl_penalty(log_prob, fields["ref_log_prob"], config.kl_loss_type)
+        kl = (divergence * weights).sum() * ranks
+        metrics["kl"] = Metric(value=kl.detach(), aggregation=AggregationType.SUM)
+        loss = loss + config.kl_loss_coef * kl
+    if config.entropy_coeff:
+        entropy = (no_padding_2_padding(model_output["entropy"], data) * weights).sum() * ranks
+        loss = loss - config.entropy_coeff * entropy
+    return loss, metrics

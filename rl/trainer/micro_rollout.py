@@ -1,0 +1,150 @@
+"""A rollout backend of verl for the micro model: `actor_rollout_ref.rollout.name=micro`.
+
+verl has two places for a backend: a replica, which starts the server that agent loops call, and an adapter in each
+training worker, which gives the server new weights. The server is the engine that also runs the embedded model, so what
+is trained is sampled as it will be used. Importing this module registers both (`model.external_lib`).
+"""
+
+import asyncio
+import os
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import ray
+import torch
+from verl.workers.rollout.base import _ROLLOUT_REGISTRY, BaseRollout
+from verl.workers.rollout.replica import RolloutReplica, RolloutReplicaRegistry, TokenOutput
+
+from agentflow.rl.micro.engine import Engine
+from agentflow.rl.micro.model import MicroConfig, MicroModel, Weights
+from agentflow.rl.micro.tokenizer import MicroTokenizer
+
+NAME = "micro"
+
+
+class MicroServer:
+    """The Ray actor that holds the current weights and samples from them."""
+
+    def __init__(self, path: str, slots: int) -> None:
+        model = MicroModel.load(Path(path))
+        self._config: MicroConfig = model.config
+        self._engine = Engine(model, MicroTokenizer.load(Path(path)), slots=slots)
+        self._step = 0
+
+    async def generate(
+        self,
+        prompt_ids: list[int],
+        sampling_params: dict[str, Any],
+        request_id: str,
+        image_data: object = None,
+        video_data: object = None,
+    ) -> TokenOutput:
+        """The ids that follow `prompt_ids`, with their log-probabilities."""
+        future = self._engine.submit(
+            prompt_ids,
+            temperature=sampling_params.get("temperature", 1.0),
+            top_p=sampling_params.get("top_p", 1.0),
+            max_tokens=sampling_params.get("max_tokens"),
+            stop=sampling_params.get("stop") or (),
+            seed=sampling_params.get("seed"),
+        )
+        completion = await asyncio.wrap_future(future)
+        return TokenOutput(
+            token_ids=completion.token_ids,
+            log_probs=completion.logprobs,
+            stop_reason="completed" if completion.finish_reason == "stop" else "length",
+            extra_fields={"global_steps": self._step},
+        )
+
+    def load_weights(self, weights: Weights) -> None:
+        """Samples from `weights` from now on."""
+        self._engine.replace(MicroModel(self._config, weights))
+
+    def set_global_steps(self, step: int) -> None:
+        """The training step that the weights are of."""
+        self._step = step
+
+    async def ready(self) -> None:
+        """Returns when the server has started."""
+
+    # What verl does to a server around each step; this one shares no device with the trainer and keeps no stale cache.
+    async def wake_up(self, tags: object = None) -> None:
+        """Nothing to do."""
+
+    async def sleep(self) -> None:
+        """Nothing to do."""
+
+    async def clear_kv_cache(self) -> None:
+        """Nothing to do: new weights come with an empty cache."""
+
+    async def release_kv_cache(self) -> None:
+        """Nothing to do."""
+
+    async def resume_kv_cache(self) -> None:
+        """Nothing to do."""
+
+    async def abort_all_requests(self, reject_request: bool = False) -> None:
+        """Nothing to do: no request outlives its step in synchronous training."""
+
+    async def resume_generation(self) -> None:
+        """Nothing to do."""
+
+    async def start_profile(self, **kwargs: object) -> None:
+        """Nothing to do."""
+
+    async def stop_profile(self, **kwargs: object) -> None:
+        """Nothing to do."""
+
+
+class MicroReplica(RolloutReplica):  # type: ignore[misc]
+    """Starts the server."""
+
+    async def launch_servers(self) -> None:
+        """Called by verl once."""
+        server = (
+            ray.remote(MicroServer)
+            .options(name=_server_name(self.replica_rank), num_cpus=0, max_concurrency=self.max_concurrency)
+            .remote(self.model_config.path, self.config.max_num_seqs)
+        )
+        await server.ready.remote()
+        self.servers = [server]
+        self._server_handle = server
+        self._server_address = f"{NAME}-{self.replica_rank}"
+
+
+class MicroRollout(BaseRollout):  # type: ignore[misc]
+    """Gives the server the weights of the training worker that it lives in."""
+
+    def __init__(self, config: Any, model_config: Any, device_mesh: Any, replica_rank: int = -1) -> None:
+        super().__init__(config, model_config, device_mesh)
+        ranks = self.config.tensor_model_parallel_size * self.config.data_parallel_size
+        self._replica, self._rank = divmod(int(os.environ["RANK"]), ranks)
+        if replica_rank != -1:
+            self._replica = replica_rank
+
+    async def resume(self, tags: list[str]) -> None:
+        """Nothing to do."""
+
+    async def release(self) -> None:
+        """Nothing to do."""
+
+    @torch.no_grad()
+    async def update_weights(
+        self, weights: Iterable[tuple[str, torch.Tensor]], global_steps: int | None = None, **kwargs: object
+    ) -> None:
+        """Called by verl after each step. Every rank reads `weights`, which gathers them from all ranks."""
+        tensors = {name: tensor.detach().to("cpu", torch.float32).numpy() for name, tensor in weights}
+        if self._rank != 0:
+            return
+        server = ray.get_actor(_server_name(self._replica))
+        await server.load_weights.remote(tensors)
+        await server.set_global_steps.remote(global_steps or 0)
+
+
+def _server_name(replica: int) -> str:
+    return f"agentflow_{NAME}_{replica}"
+
+
+RolloutReplicaRegistry.register(NAME, lambda: MicroReplica)
+_ROLLOUT_REGISTRY[(NAME, "async")] = f"{__name__}.{MicroRollout.__name__}"

@@ -1,0 +1,88 @@
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("jinja2")
+
+from agentflow.evals.episode import Episode, append
+from agentflow.rl.report import write_report
+from agentflow.rl.rollout import Fate, RolloutRecord
+from agentflow.rl.training_log import TrainingLog
+
+HOSTILE = "</p><script>alert(1)</script><img src=x onerror=alert(2)>"
+
+SETTINGS: dict[str, Any] = {
+    "preset": "atlas-cpu",
+    "app": "agentflow.rl.planner:atlas",
+    "steps": 2,
+    "questions": 1,
+    "rollouts": 2,
+    "seed": 0,
+    "validation_temperature": 1.0,
+}
+
+
+class Page(HTMLParser):
+    """What a browser would see."""
+
+    def __init__(self, html: str) -> None:
+        super().__init__()
+        self.tags: list[tuple[str, dict[str, str | None]]] = []
+        self.text = ""
+        self.feed(html)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append((tag, dict(attrs)))
+
+    def handle_data(self, data: str) -> None:
+        self.text += data
+
+
+def run(out: Path, validations: int) -> None:
+    log = TrainingLog(out)
+    log.rewind(0)
+    for step in range(validations):
+        for number in range(3):
+            record = RolloutRecord(
+                step=step,
+                split="test",
+                task=f"test-{number}",
+                family="sums",
+                gold="2",
+                fate=Fate.OK,
+                reward=float(step > 0),
+                calls=1,
+                prompt_tokens=1,
+                sampled_tokens=1,
+                episode=Episode(question=f"{HOSTILE} {number}", answer=HOSTILE, status="answered"),
+            )
+            append(log.rollouts / f"{step:06d}-test.jsonl", record)
+        log.validation(step)
+        log.step(step + 1, {"reward": 0.25 * step, "rollouts": 3, "actor/kl": 0.01}, {"step": 1.0})
+
+
+def test_curves_and_the_same_questions_before_and_after(tmp_path: Path) -> None:
+    run(tmp_path, 3)
+    page = Page(write_report(tmp_path, SETTINGS).read_text())
+    assert "Held-out accuracy 0.000 before, 1.000 after" in page.text
+    titles = [attrs["aria-label"] for tag, attrs in page.tags if tag == "svg"]
+    assert "Reward and accuracy by step" in titles
+    lines = [attrs["points"] for tag, attrs in page.tags if tag == "polyline"]
+    assert all(len(str(points).split()) == 3 for points in lines)
+    assert page.text.count("before:") == page.text.count("after:") == 3
+
+
+def test_what_the_model_wrote_is_text(tmp_path: Path) -> None:
+    run(tmp_path, 2)
+    page = Page(write_report(tmp_path, SETTINGS).read_text())
+    assert {tag for tag, _ in page.tags} & {"script", "img", "iframe", "object", "link"} == set()
+    assert not [attrs for _, attrs in page.tags if any(name.startswith("on") or name == "src" for name in attrs)]
+    assert HOSTILE in page.text
+
+
+@pytest.mark.parametrize("validations", [0, 1])
+def test_a_run_that_has_just_begun_has_a_report_too(tmp_path: Path, validations: int) -> None:
+    run(tmp_path, validations)
+    assert "before, " not in Page(write_report(tmp_path, SETTINGS).read_text()).text

@@ -1,0 +1,54 @@
+import pytest
+
+pytest.importorskip("hydra")
+pytest.importorskip("verl")
+
+from agentflow.rl.settings import PRESETS, Settings, SettingsError, compose_settings, presets
+
+
+@pytest.mark.parametrize("preset", presets())
+def test_every_preset_is_complete_and_says_how_to_start_it(preset: str) -> None:
+    settings = Settings.of(compose_settings(preset, []))
+    assert settings.preset == preset
+    assert f"agentflow train --preset {preset}" in (PRESETS / f"{preset}.yaml").read_text()
+
+
+def test_settings_reach_verl() -> None:
+    config = compose_settings("atlas-cpu", ["lr=0.5", "rollouts=3", "kl=0.25", "clip_high=0.4", "seed=7", "out=here"])
+    actor = config.actor_rollout_ref.actor
+    assert (actor.optim.lr, actor.kl_loss_coef, actor.clip_ratio_high) == (0.5, 0.25, 0.4)
+    assert (config.actor_rollout_ref.rollout.n, config.data.seed) == (3, 7)
+    assert config.trainer.default_local_dir == "here/checkpoints"
+
+
+def test_verls_own_keys_can_be_set() -> None:
+    config = compose_settings("atlas-cpu", ["actor_rollout_ref.actor.entropy_coeff=0.01"])
+    assert config.actor_rollout_ref.actor.entropy_coeff == 0.01
+
+
+@pytest.mark.parametrize(
+    ("overrides", "message"),
+    [
+        (["stepz=3"], "there is no setting 'stepz'; the nearest is 'steps'"),
+        (["flow.baselin=mean"], "there is no setting 'flow.baselin'; the nearest is 'flow.baseline'"),
+        (["trainer.nnode=2"], "there is no setting 'trainer.nnode'; the nearest is 'trainer.nnodes'"),
+        (["steps"], "'steps' is no setting; write key=value"),
+        (["steps=0"], "steps=0: input should be greater than or equal to 1"),
+        (["steps=many"], "steps=many: input should be a valid integer"),
+        (["flow.scale=mad"], "flow.scale=mad: input should be 'std' or 'none'"),
+        (["rollouts=1"], "rollouts=1: input should be greater than or equal to 2"),
+        (["questions=9", "train_tasks=8"], "train_tasks=8 is less than questions=9"),
+        (["app=planner"], "app=planner: string should match"),
+        (["start=???"], "start"),
+    ],
+)
+def test_wrong_settings_are_one_clear_line(overrides: list[str], message: str) -> None:
+    with pytest.raises(SettingsError) as caught:
+        Settings.of(compose_settings("atlas-cpu", overrides))
+    assert message in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_preset_that_does_not_exist() -> None:
+    with pytest.raises(SettingsError, match="the presets are atlas-cpu, "):
+        compose_settings("atlas", [])

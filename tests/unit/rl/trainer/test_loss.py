@@ -1,0 +1,142 @@
+import math
+import random
+from dataclasses import dataclass, field
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+torch = pytest.importorskip("torch")
+pytest.importorskip("verl")
+
+from tensordict import TensorDict  # noqa: E402
+from verl.utils import tensordict_utils as tu  # noqa: E402
+
+from agentflow.rl.flow_grpo import advantages, token_weights  # noqa: E402
+from agentflow.rl.trainer.loss import flow_grpo_loss  # noqa: E402
+
+LOW, HIGH, BETA = 0.2, 0.3, 0.04
+
+
+@dataclass
+class Turn:
+    """log-probabilities of each token: now, when sampled, and of the reference"""
+
+    now: list[float]
+    old: list[float]
+    reference: list[float]
+
+
+@dataclass
+class Trajectory:
+    group: str
+    reward: float
+    turns: list[Turn] = field(default_factory=list)
+
+
+def trajectories(seed: int) -> list[Trajectory]:
+    """Groups of unequal size, turns and lengths; ratios on both sides of both clips."""
+    rng = random.Random(seed)
+    found = []
+    for group in "abc":
+        for _ in range(rng.randint(2, 5)):
+            turns = []
+            for _ in range(rng.randint(1, 4)):
+                old = [-rng.random() * 3 for _ in range(rng.randint(1, 7))]
+                now = [value + rng.gauss(0, 0.3) for value in old]
+                turns.append(Turn(now, old, [value + rng.gauss(0, 0.5) for value in old]))
+            found.append(Trajectory(group, float(rng.random() < 0.5), turns))
+    return found
+
+
+def reference_loss(batch: list[Trajectory]) -> float:
+    """The objective of DESIGN section 1, written out in loops, with nothing of the project in it."""
+    total = 0.0
+    for trajectory in batch:
+        rewards = [other.reward for other in batch if other.group == trajectory.group]
+        mean = sum(rewards) / len(rewards)
+        deviation = math.sqrt(sum((reward - mean) ** 2 for reward in rewards) / (len(rewards) - 1))
+        advantage = (trajectory.reward - mean) / (deviation + 1e-6) if deviation else 0.0
+        per_turn = 0.0
+        for turn in trajectory.turns:
+            per_token = 0.0
+            for now, old, reference in zip(turn.now, turn.old, turn.reference, strict=True):
+                ratio = math.exp(now - old)
+                clipped = min(max(ratio, 1 - LOW), 1 + HIGH)
+                divergence = math.exp(reference - now) - (reference - now) - 1
+                per_token += min(ratio * advantage, clipped * advantage) - BETA * divergence
+            per_turn += per_token / len(turn.now)
+        total += per_turn / len(trajectory.turns)
+    return -total / len(batch)
+
+
+def nested(rows: list[list[float]]) -> Any:
+    return torch.nested.as_nested_tensor([torch.tensor(row, dtype=torch.float64) for row in rows], layout=torch.jagged)
+
+
+def loss_of(batch: list[Trajectory], rows: list[list[tuple[int, int]]], padding: int = 0) -> float:
+    """Our loss of `batch`, its turns laid out as `rows` of (trajectory, turn); a gap of two tokens between turns."""
+    gains = advantages([t.reward for t in batch], [t.group for t in batch], [True] * len(batch))
+    turns = [(i, t) for row in rows for i, t in row]
+    each = token_weights([str(i) for i, _ in turns], [len(batch[i].turns[t].now) for i, t in turns])
+    weight_of = dict(zip(turns, each.tolist(), strict=True))
+    columns: dict[str, list[list[float]]] = {
+        name: [] for name in ("response_mask", "old_log_probs", "ref_log_prob", "advantages", "token_weights", "now")
+    }
+    for row in rows:
+        for column in columns.values():
+            column.append([])
+        for position, (i, t) in enumerate(row):
+            turn, gap = batch[i].turns[t], 2 if position else 0
+            size = len(turn.now)
+            columns["response_mask"][-1] += [0] * gap + [1] * size
+            columns["old_log_probs"][-1] += [-9.0] * gap + turn.old
+            columns["ref_log_prob"][-1] += [-9.0] * gap + turn.reference
+            columns["advantages"][-1] += [0.0] * gap + [float(gains[i])] * size
+            columns["token_weights"][-1] += [0.0] * gap + [weight_of[i, t]] * size
+            columns["now"][-1] += [-7.0] * gap + turn.now
+    for _ in range(padding):
+        for name, column in columns.items():
+            column.append([0.0] if name != "now" else [-3.0])
+    now = columns.pop("now")
+    prompts = [[1.0, 2.0, 3.0] for _ in now]
+    # The model's log-probability of a token stands at the token before it.
+    model = nested([[0.0, 0.0, *values, 0.0] for values in now])
+    data = TensorDict({name: nested(column) for name, column in columns.items()}, batch_size=len(now))
+    data["prompts"], data["responses"] = nested(prompts), nested(now)
+    tu.assign_non_tensor(data, dp_size=1)
+    config = SimpleNamespace(
+        clip_ratio_low=LOW,
+        clip_ratio_high=HIGH,
+        use_kl_loss=True,
+        kl_loss_type="low_var_kl",
+        kl_loss_coef=BETA,
+        entropy_coeff=0.0,
+    )
+    loss, metrics = flow_grpo_loss(config, {"log_probs": model}, data)
+    assert set(metrics) == {"objective", "clip_fraction", "kl"}
+    return float(loss)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_it_is_the_objective_of_the_paper(seed: int) -> None:
+    batch = trajectories(seed)
+    rows = [[(i, t)] for i, trajectory in enumerate(batch) for t in range(len(trajectory.turns))]
+    assert loss_of(batch, rows) == pytest.approx(reference_loss(batch), abs=1e-6)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_packed_turns_and_padding_change_nothing(seed: int) -> None:
+    batch = trajectories(seed)
+    packed = [[(i, t) for t in range(len(trajectory.turns))] for i, trajectory in enumerate(batch)]
+    assert loss_of(batch, packed, padding=3) == pytest.approx(reference_loss(batch), abs=1e-6)
+
+
+def test_the_objective_is_zero_on_policy() -> None:
+    """At a ratio of 1 every group's advantages cancel, since every trajectory weighs the same."""
+    batch = trajectories(3)
+    for trajectory in batch:
+        for turn in trajectory.turns:
+            turn.now = turn.reference = list(turn.old)
+    rows = [[(i, t)] for i, trajectory in enumerate(batch) for t in range(len(trajectory.turns))]
+    assert loss_of(batch, rows) == pytest.approx(0, abs=1e-6)
