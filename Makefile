@@ -15,7 +15,7 @@ What is the country of Nusozeg, the city?
 endef
 export DEMO
 
-.PHONY: help run test test-light lint types check format studio clean
+.PHONY: help run train test test-train test-light lint types check format studio clean
 
 help: ## This list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{ printf "%-18s %s\n", $$1, $$2 }'
@@ -32,8 +32,14 @@ run: $(VENV)/with-core ## Set up, then watch the agent answer three questions wi
 		'agentflow doctor' 'what is configured, and what is missing' \
 		'make studio' 'the graph in LangGraph Studio'
 
-test: $(VENV)/with-dev,studio,local ## Set up, then run all tests
+test: $(VENV)/with-dev,studio,local,train ## Set up, then run all tests
 	$(BIN)/python -m pytest --numprocesses $(WORKERS) --dist loadfile $(PYTEST_FLAGS)
+
+test-train: $(VENV)/with-dev,studio,local,train ## Train for a few steps with the whole of verl, be killed, go on, export
+	$(BIN)/python -m pytest -m slow tests/integration/test_train.py $(PYTEST_FLAGS)
+
+train: $(VENV)/with-train ## Train the embedded planner on Atlas: half an hour on two cores
+	$(BIN)/agentflow train --preset atlas-cpu
 
 test-light: ## The unit tests without torch and Studio, in a venv of their own (PYTHON=python3.12)
 	@$(MAKE) --no-print-directory VENV=.venvs/light unit-tests
@@ -42,16 +48,16 @@ test-light: ## The unit tests without torch and Studio, in a venv of their own (
 unit-tests: $(VENV)/with-dev
 	$(BIN)/python -m pytest tests/unit --numprocesses $(WORKERS) --dist loadfile $(PYTEST_FLAGS)
 
-lint: $(VENV)/with-dev,studio,local ## ruff: rules and format
+lint: $(VENV)/with-dev,studio,local,train ## ruff: rules and format
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 
-types: $(VENV)/with-dev,studio,local ## mypy --strict on the package
+types: $(VENV)/with-dev,studio,local,train ## mypy --strict on the package
 	$(BIN)/mypy
 
 check: lint types test ## All that CI checks
 
-format: $(VENV)/with-dev,studio,local ## Mend what ruff can mend
+format: $(VENV)/with-dev,studio,local,train ## Mend what ruff can mend
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 

@@ -18,6 +18,7 @@ from typing import Any
 from omegaconf import DictConfig, OmegaConf, open_dict
 
 from agentflow.rl.micro.chat_model import SEED
+from agentflow.rl.micro.tokenizer import MicroTokenizer
 from agentflow.rl.settings import Settings, SettingsError
 from agentflow.rl.trainable import AppError, Split, Trainable, load_app
 from agentflow.rl.training_log import Line, TrainingLog
@@ -49,6 +50,11 @@ def prepare(config: DictConfig) -> Settings:
         (out / "rollouts").mkdir(exist_ok=True)
         for split, number in (("train", settings.train_tasks), ("test", settings.test_tasks)):
             _write_tasks(app, split, number, out / "tasks" / f"{split}.jsonl")  # type: ignore[arg-type]
+        if config.actor_rollout_ref.rollout.name == "micro":
+            # Beside a config.json of Qwen2, transformers 5 cuts text as Qwen2 does, whatever tokenizer.json says.
+            MicroTokenizer.load(config.start).save(out / "tokenizer")
+            with open_dict(config):
+                config.actor_rollout_ref.model.tokenizer_path = str(out / "tokenizer")
         OmegaConf.save([_agent_loop(settings, out)], out / "agent_loop.yaml")
         (out / "settings.json").write_text(settings.model_dump_json(indent=2) + "\n", encoding="utf-8")
     except OSError as error:
@@ -180,7 +186,8 @@ def _environment(config: DictConfig) -> dict[str, str]:
     if config.trainer.device == "cpu":
         from agentflow.rl.trainer.cpu_environment import ENVIRONMENT
 
-        environment.update(ENVIRONMENT)
+        cores = len(os.sched_getaffinity(0))
+        environment.update(ENVIRONMENT, OMP_NUM_THREADS=str(max(1, cores // config.trainer.n_gpus_per_node)))
     return environment
 
 

@@ -110,7 +110,8 @@ def _follow(process: "subprocess.Popen[bytes]", limits: Limits, cancelled: threa
         selector.register(process.stdout or -1, selectors.EVENT_READ, output)
         selector.register(process.stderr or -1, selectors.EVENT_READ, errors)
         while not stopped and selector.get_map():
-            ready = selector.select(_TICK)
+            ended = process.poll() is not None  # asked before reading: whatever it wrote is in the pipes by now
+            ready = selector.select(0 if ended else _TICK)
             for key, _ in ready:
                 if chunk := os.read(key.fd, 1 << 16):
                     key.data.extend(chunk)
@@ -123,7 +124,7 @@ def _follow(process: "subprocess.Popen[bytes]", limits: Limits, cancelled: threa
                 stopped = "timeout"
             elif cancelled.is_set():
                 stopped = "cancelled"
-            elif not ready and process.poll() is not None:
+            elif ended and not ready:
                 break
     status = _wait(process, 0 if stopped else deadline - time.monotonic())
     if status is None:

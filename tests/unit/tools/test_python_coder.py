@@ -1,6 +1,7 @@
 import asyncio
 import os
 import subprocess
+import sys
 import tempfile
 import threading
 import time
@@ -10,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from agentflow.tools.python_coder import python_coder
-from agentflow.tools.python_process import Limits, execute, sandbox_level
+from agentflow.tools.python_process import Limits, _follow, execute, sandbox_level
 from agentflow.tools.result import ErrorClass, ToolResult
 from agentflow.tools.run import run_tool
 
@@ -229,3 +230,18 @@ def test_the_loop_need_not_be_the_main_threads() -> None:
 
 def test_the_level_is_stated() -> None:
     assert sandbox_level() == "subprocess: resource limits, empty environment, no isolation of files or network"
+
+
+def test_what_is_printed_at_the_very_end_is_read(tmp_path: Path) -> None:
+    """On a busy machine a program could print and end between a look at its pipe and the one at its status."""
+    wait_and_print = "import sys, time, pathlib\nwhile not pathlib.Path('go').exists(): time.sleep(0.01)\nprint(42)"
+
+    class EndsWhenLookedAt(subprocess.Popen[bytes]):
+        def poll(self) -> int | None:
+            (tmp_path / "go").touch()
+            return super().wait(10)
+
+    with EndsWhenLookedAt(
+        [sys.executable, "-c", wait_and_print], cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    ) as process:
+        assert _follow(process, Limits(), threading.Event()).stdout == "42"
