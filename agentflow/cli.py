@@ -226,12 +226,16 @@ def train(
     show: Annotated[bool, typer.Option("--show", help="Print the whole configuration and exit.")] = False,
 ) -> None:
     """Train the nodes of a LangGraph graph in the flow. A run that was stopped goes on from its last checkpoint."""
+    from agentflow import doctor
+
+    _, works, says = doctor.training()
+    if works != "ok":
+        _fail(f"training {says}", MISUSED)
     from agentflow.rl import train as training
     from agentflow.rl.report import write_report
     from agentflow.rl.settings import SettingsError, compose_settings
 
     try:
-        training.check_installed()
         config = compose_settings(preset, overrides or [])
         if show:
             typer.echo(training.as_yaml(config))
@@ -296,7 +300,7 @@ def check(
 
     needed = [*asyncio.run(checks.embedded()), *([checks.model(model)] if model else [])]
     tools = checks.tools(STANDARD_TOOLS, "live")
-    print_checks(console(), [*checks.versions(), *needed, *tools, *checks.keys()])
+    print_checks(console(), [*checks.versions(), *needed, *tools, checks.training(), *checks.keys()])
     if any(works == "no" for _, works, _ in needed):
         _fail("something that is needed does not work: see the lines marked 'no'", FAILED)
 

@@ -204,7 +204,7 @@ class TrainView:
             TimeRemainingColumn(),
         )
         self._bar = Progress(*columns, console=out, transient=True, disable=not out.is_terminal)
-        self._task = self._bar.add_task("starting", total=steps)
+        self._task = self._bar.add_task("starting workers, then the first validation", total=steps)
 
     def __enter__(self) -> Self:
         self._bar.start()

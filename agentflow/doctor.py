@@ -8,9 +8,15 @@ import platform
 import time
 from collections.abc import Sequence
 from importlib.metadata import version
+from importlib.util import find_spec
 
 from agentflow import __version__
 from agentflow.console import Check, one_line
+
+DISTRIBUTION = "agentflow-langgraph"
+
+TRAINING = ("hydra", "jinja2", "ray", "torch", "transfer_queue", "transformers", "verl")
+"""Packages of the extra `train` as they are imported."""
 
 
 def versions() -> list[Check]:
@@ -86,6 +92,14 @@ def tools(names: Sequence[str], corpus: str) -> list[Check]:
     cards = standard_cards(names)
     problems = {name: availability(name, corpus) for name in names}
     return [(name, "no" if problems[name] else "ok", problems[name] or cards[name].description) for name in names]
+
+
+def training() -> Check:
+    """Whether what `agentflow train` needs is installed; it is an extra."""
+    missing = [name for name in TRAINING if find_spec(name) is None]
+    if missing:
+        return "training", "-", f"needs {', '.join(missing)}; install it with: pip install '{DISTRIBUTION}[train]'"
+    return "training", "ok", f"verl {version('verl')}, ray {version('ray')}, torch {version('torch')}"
 
 
 def keys() -> list[Check]:

@@ -5,6 +5,7 @@ anything is started.
 """
 
 import difflib
+import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, Literal
@@ -102,6 +103,7 @@ def compose_settings(preset: str, overrides: Sequence[str]) -> DictConfig:
     for override in overrides:
         if "=" not in override:
             raise SettingsError(f"'{override}' is no setting; write key=value, as in steps=10")
+    os.environ.setdefault("VERL_LOGGING_LEVEL", "WARNING")  # read when hydra imports verl to find its configuration
     with initialize_config_dir(str(PRESETS), version_base=None):
         try:
             return compose(preset, [VERL_CONFIG, *overrides])

@@ -4,14 +4,17 @@
 and shows the progress; the training itself is a Ray actor, on this machine or on a cluster.
 """
 
-import importlib.util
+import importlib
 import json
 import os
 import runpy
 import shutil
 import sys
 import time
+import warnings
 from collections.abc import Callable
+from contextlib import redirect_stdout
+from io import StringIO
 from pathlib import Path
 from typing import Any
 
@@ -110,13 +113,6 @@ def _agent_loop(settings: Settings, out: Path) -> dict[str, Any]:
     }
 
 
-def check_installed() -> None:
-    """Raises SettingsError unless the extra `train` is there."""
-    missing = [name for name in ("verl", "ray", "transfer_queue", "torch") if importlib.util.find_spec(name) is None]
-    if missing:
-        raise SettingsError(f"training needs {missing[0]}; install it with: pip install 'agentflow-langgraph[train]'")
-
-
 def train(config: DictConfig, on_line: Callable[[Line], None]) -> None:
     """Runs a prepared configuration to its last step; `on_line` gets each new line of metrics.jsonl.
 
@@ -126,6 +122,7 @@ def train(config: DictConfig, on_line: Callable[[Line], None]) -> None:
     """
     environment = _environment(config)
     os.environ.update(environment)
+    warnings.filterwarnings("ignore", module=r"verl\b")  # on engines that are not installed, and not asked for
     if config.trainer.device == "cpu":
         # hydra has imported verl already, to find its configuration, and so before the environment was set.
         importlib.import_module("agentflow.rl.trainer.platform")
@@ -137,7 +134,8 @@ def train(config: DictConfig, on_line: Callable[[Line], None]) -> None:
     from agentflow.rl.trainer.flow_trainer import FlowRunner
 
     try:
-        validate_config(config, need_reference_policy(config), need_critic(config))
+        with redirect_stdout(StringIO()):  # it prints that all is well
+            validate_config(config, need_reference_policy(config), need_critic(config))
     except (AssertionError, ValueError, NotImplementedError) as error:
         raise SettingsError(f"verl refuses these settings: {' '.join(str(error).split())}") from error
     options: dict[str, Any] = OmegaConf.to_container(config.ray_kwargs.ray_init, resolve=True)  # type: ignore[assignment]
@@ -180,7 +178,7 @@ def _environment(config: DictConfig) -> dict[str, str]:
         "HYDRA_FULL_ERROR": "1",
         "TENSORBOARD_DIR": str(Path(config.out) / "tensorboard"),
         "TRANSFER_QUEUE_ENABLE": "1",
-        "VERL_LOGGING_LEVEL": os.environ.get("VERL_LOGGING_LEVEL", "WARN"),
+        "VERL_LOGGING_LEVEL": os.environ.get("VERL_LOGGING_LEVEL", "WARNING"),
         "PYTHONPATH": os.pathsep.join([os.getcwd(), *filter(None, [os.environ.get("PYTHONPATH")])]),
     }
     if config.trainer.device == "cpu":

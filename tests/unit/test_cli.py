@@ -50,7 +50,7 @@ def test_importing_the_command_line_loads_nothing_heavy() -> None:
     assert done.stdout.strip() == "[]"
 
 
-@pytest.mark.parametrize("command", [[], ["solve"], ["eval"], ["tools"], ["graph"], ["doctor"]])
+@pytest.mark.parametrize("command", [[], ["solve"], ["eval"], ["train"], ["export"], ["tools"], ["graph"], ["doctor"]])
 def test_every_help_text_has_an_example(command: list[str]) -> None:
     done = run(*command, "--help")
     assert done.exit_code == 0
@@ -328,3 +328,37 @@ def test_a_wrong_setting_ends_an_evaluation_at_once(monkeypatch: pytest.MonkeyPa
     assert done.exit_code == 2
     assert only_line(done.stderr) == "error: the API key was not accepted (401)"
     assert len(calls) == 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["--preset", "atlas"], "there is no preset 'atlas'; the presets are atlas-cpu, "),
+        (["stepz=3"], "there is no setting 'stepz'; the nearest is 'steps'"),
+        (["steps"], "write key=value"),
+        (["app=nowhere:app"], "cannot be imported"),
+        (["start="], "start="),
+        (["out=/dev/null/run"], "cannot write to /dev/null/run"),
+    ],
+)
+def test_training_that_cannot_start(arguments: list[str], says: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    pytest.importorskip("verl")
+    monkeypatch.chdir(tmp_path)
+    done = run("train", *arguments)
+    assert done.exit_code == 2
+    assert says in only_line(done.stderr)
+
+
+def test_training_without_its_extra(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("agentflow.doctor.TRAINING", ("verl_that_is_not_there",))
+    done = run("train")
+    assert done.exit_code == 2
+    assert "needs verl_that_is_not_there; install it with: pip install" in only_line(done.stderr)
+
+
+@pytest.mark.parametrize("source", ["nothing", "empty"])
+def test_an_export_of_what_is_no_checkpoint(source: str, tmp_path: Path) -> None:
+    (tmp_path / "empty").mkdir()
+    done = run("export", str(tmp_path / source), str(tmp_path / "planner"))
+    assert done.exit_code == 2
+    assert "is no checkpoint" in only_line(done.stderr)
