@@ -12,7 +12,7 @@ from agentflow.rl.micro import chat_model
 from agentflow.rl.micro.chat_model import EmbeddedChatModel, load
 from agentflow.rl.micro.tokenizer import MicroTokenizer
 from tests.unit.rl.micro import checkpoint
-from tests.unit.rl.micro.waiting import wait_for
+from tests.unit.rl.micro.waiting import slow, wait_for
 
 CHAT = [SystemMessage("You plan."), HumanMessage("Who leads Marlow?"), AIMessage("Look it up."), HumanMessage("Do.")]
 
@@ -61,8 +61,9 @@ def test_sampling_that_is_not_set_is_greedy(directory: Path) -> None:
     assert load(str(directory)).invoke(CHAT, max_tokens=5).text == greedy.text
 
 
-async def test_cancelling_the_call_cancels_the_request(directory: Path) -> None:
+async def test_cancelling_the_call_cancels_the_request(directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     model = load(str(directory), Sampling(temperature=1.0, seed=0))
+    slow(model._engine, monkeypatch)
     task = asyncio.create_task(model.ainvoke(CHAT))
     await asyncio.to_thread(wait_for, lambda: bool(model._engine._running))
     task.cancel()

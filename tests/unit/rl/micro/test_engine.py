@@ -10,7 +10,7 @@ from agentflow.rl.micro.engine import Completion, Engine, PromptTooLong
 from agentflow.rl.micro.model import MicroModel
 from agentflow.rl.micro.tokenizer import MicroTokenizer
 from tests.unit.rl.micro import checkpoint
-from tests.unit.rl.micro.waiting import wait_for
+from tests.unit.rl.micro.waiting import slow, wait_for
 
 Ids = list[int]
 
@@ -157,14 +157,13 @@ def test_bad_requests_are_refused_at_once(engine: Engine, prompt: Ids, options: 
         engine.submit(prompt, **options)
 
 
-def test_cancelling_frees_the_slot(make: Callable[..., Engine]) -> None:
+def test_cancelling_frees_the_slot(make: Callable[..., Engine], monkeypatch: pytest.MonkeyPatch) -> None:
     engine = make(slots=1)
-    while True:  # on a busy machine it may reach the model's last position before it is seen running
-        endless = engine.submit(_prompt(10, 5), temperature=1.0, seed=0)
-        wait_for(lambda future=endless: bool(engine._running) or future.done())  # type: ignore[misc]
-        waiting = engine.submit(_prompt(11, 5), max_tokens=2)
-        if endless.cancel():
-            break
+    slow(engine, monkeypatch)
+    endless = engine.submit(_prompt(10, 5), temperature=1.0, seed=0)
+    waiting = engine.submit(_prompt(11, 5), max_tokens=2)
+    wait_for(lambda: len(engine._running) == 1)
+    assert endless.cancel()
     assert waiting.result(timeout=60).finish_reason == "length"
     with pytest.raises(CancelledError):
         endless.result()
