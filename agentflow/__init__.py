@@ -12,6 +12,8 @@ if TYPE_CHECKING:
     from agentflow.graph.context import Context, Sampling
     from agentflow.graph.models import ModelError, load_model
     from agentflow.graph.state import State, Turn, Verdict
+    from agentflow.rl.policy import Policy
+    from agentflow.rl.trainable import Task, Trainable
     from agentflow.tools.card import ToolCard
     from agentflow.tools.result import ErrorClass, ToolResult
 
@@ -26,6 +28,9 @@ _HOME = {
     "State": "agentflow.graph.state",
     "Turn": "agentflow.graph.state",
     "Verdict": "agentflow.graph.state",
+    "Policy": "agentflow.rl.policy",
+    "Task": "agentflow.rl.trainable",
+    "Trainable": "agentflow.rl.trainable",
     "ToolCard": "agentflow.tools.card",
     "ErrorClass": "agentflow.tools.result",
     "ToolResult": "agentflow.tools.result",
@@ -35,10 +40,13 @@ __all__ = [
     "Context",
     "ErrorClass",
     "ModelError",
+    "Policy",
     "Sampling",
     "State",
+    "Task",
     "ToolCard",
     "ToolResult",
+    "Trainable",
     "Turn",
     "Verdict",
     "build_graph",

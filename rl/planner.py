@@ -1,6 +1,6 @@
 """AgentFlow's planner as something to train: the agent's own graph on Atlas, with everything but the planner frozen."""
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from typing import Any
 
@@ -34,8 +34,19 @@ def atlas(
             "max_turns": max_turns,
         }
     )
+    return agent("atlas", context, nodes, tasks, reward)
+
+
+def agent(
+    name: str,
+    context: Context,
+    nodes: Sequence[str],
+    tasks: Callable[[Split, int], Sequence[Task]],
+    reward: Callable[[Task, Any], float | Awaitable[float | None]],
+) -> Trainable:
+    """The agent's graph with `context` as something to train on `tasks`."""
     return Trainable(
-        name="atlas",
+        name=name,
         graph=graph,
         nodes=tuple(nodes),
         tasks=tasks,

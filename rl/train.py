@@ -60,6 +60,8 @@ def prepare(config: DictConfig) -> Settings:
                 config.actor_rollout_ref.model.tokenizer_path = str(out / "tokenizer")
         OmegaConf.save([_agent_loop(settings, out)], out / "agent_loop.yaml")
         (out / "settings.json").write_text(settings.model_dump_json(indent=2) + "\n", encoding="utf-8")
+    except AppError as error:
+        raise SettingsError(str(error)) from error
     except OSError as error:
         raise SettingsError(f"cannot write to {out} ({error.strerror}); choose another out=") from error
     return settings

@@ -94,6 +94,9 @@ def test_programs_run(program: str, endpoint: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize("command", _with_seed_mark([line for line in COMMANDS if line.startswith("agentflow ")]))
 def test_commands_run(command: str, endpoint: str, tmp_path: Path) -> None:
     short = re.sub(r"--limit \d+", "--limit 3", _with_endpoint(command, endpoint))
+    if command.startswith("agentflow train"):
+        pytest.importorskip("verl")
+        short += " --show"  # `make test-train` trains
     printed = _run("-m", *shlex.split(short), cwd=tmp_path)
     assert "forty-two" in printed if "--model" in command and " solve " in command else printed.strip()
 

@@ -1,0 +1,81 @@
+"""Questions with free-text answers: the judge decides, and what it cannot decide is left out of training."""
+
+import asyncio
+import json
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agentflow.graph.context import Sampling
+from agentflow.rl.policy import TokenReply
+from agentflow.rl.research import research
+from agentflow.rl.rollout import Fate, run
+from agentflow.rl.trainable import AppError, Trainable
+from tests.fake_openai import FakeOpenAI
+
+
+def played(body: dict[str, Any]) -> Any:
+    """Every module, and a judge of which three in ten calls fail and one cannot tell."""
+    system, last = body["messages"][0]["content"], body["messages"][-1]["content"]
+    if not system.startswith("You decide whether"):
+        replies = {"You carry out": '{"query": "x"}', "You check": "Verdict: stop", "You prepare": "Asked for: x."}
+        return next((reply for start, reply in replies.items() if system.startswith(start)), "Answer: some city")
+    number = int(json.loads(last)["question"].split()[-1])
+    if number in (2, 5, 8):
+        return 401, {"error": {"message": "no credit"}}, {}
+    return "Verdict: undecided" if number == 9 else f"Verdict: {'correct' if number % 2 else 'incorrect'}"
+
+
+async def plan(messages: Sequence[tuple[str, str]], sampling: Sampling) -> TokenReply:
+    return TokenReply("Sub-Goal: Say it\nTool: base_generator\nContext: x", [1], [2, 3], [-0.1, -0.2], "stop")
+
+
+def app(folder: Path, url: str) -> Trainable:
+    path = folder / "train.jsonl"
+    rows = [
+        {"question": f"Which city is number {n}", "result": "Some City; SC" if n == 0 else "Rome"} for n in range(10)
+    ]
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    models = {"judge": f"vllm:judge@{url}", "frozen": f"vllm:modules@{url}"}
+    return research(str(path), str(path), **models, tools=["base_generator"])
+
+
+async def test_three_judge_calls_in_ten_fail_and_none_of_them_is_a_zero(tmp_path: Path) -> None:
+    with FakeOpenAI(played) as server:
+        trainable = app(tmp_path, server.base_url)
+        graph = trainable.built()
+        rollouts = [run(trainable, graph, task, plan, id=task.id, seconds=60) for task in trainable.tasks("train", 10)]
+        trajectories = await asyncio.gather(*rollouts)
+        asked = sum(body["messages"][0]["content"].startswith("You decide") for body in server.bodies)
+    assert Counter(found.fate for found in trajectories) == {
+        Fate.OK: 6,
+        Fate.ENDPOINT_FAILED: 3,
+        Fate.UNDECIDED: 1,
+    }
+    assert [found.reward for found in trajectories if found.fate == Fate.OK] == [1.0, 1.0, 1.0, 0.0, 0.0, 1.0]
+    assert asked == 9, "an answer that is literally one of the accepted ones needs no judge"
+    assert all("401" in found.episode.error for found in trajectories if found.fate == Fate.ENDPOINT_FAILED)
+
+
+def test_a_parquet_file_is_read_too(tmp_path: Path) -> None:
+    pyarrow = pytest.importorskip("pyarrow")
+    from pyarrow import parquet
+
+    rows = [{"question": "q", "result": "a", "source": "nq"}, {"question": "p", "result": "b", "source": "mathhard"}]
+    parquet.write_table(pyarrow.Table.from_pylist(rows), tmp_path / "train.parquet")
+    path = str(tmp_path / "train.parquet")
+    found = research(path, path, judge="atlas-oracle", frozen="atlas-oracle").tasks("train", 1)
+    assert [(task.question, task.gold, task.family) for task in found] == [("q", "a", "nq")]
+
+
+@pytest.mark.parametrize("content", [None, "no json\n", '{"question": "q"}\n'])
+def test_a_file_that_cannot_be_used(content: str | None, tmp_path: Path) -> None:
+    path = tmp_path / "train.jsonl"
+    if content is not None:
+        path.write_text(content)
+    trainable = research(str(path), str(path), judge="atlas-oracle", frozen="atlas-oracle")
+    with pytest.raises(AppError, match=r"cannot be read|has no column 'result'"):
+        trainable.tasks("train", 3)
