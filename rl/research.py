@@ -69,8 +69,9 @@ def _rows(path: Path, number: int) -> list[dict[str, Any]]:
         with path.open(encoding="utf-8") as file:
             return [json.loads(line) for line in islice(file, number)]
     except (OSError, ValueError) as error:
+        why = (isinstance(error, OSError) and error.strerror) or error
         raise AppError(
-            f"{path} cannot be read ({error}); name a parquet or JSON-lines file with question, result and source"
+            f"{path} cannot be read ({why}); name a parquet or JSON-lines file with question, result and source"
         ) from error
 
 

@@ -14,6 +14,7 @@ import time
 import warnings
 from collections.abc import Callable
 from contextlib import redirect_stdout
+from importlib.util import find_spec
 from io import StringIO
 from pathlib import Path
 from typing import Any
@@ -25,6 +26,8 @@ from agentflow.rl.micro.tokenizer import MicroTokenizer
 from agentflow.rl.settings import Settings, SettingsError
 from agentflow.rl.trainable import AppError, Split, Trainable, load_app
 from agentflow.rl.training_log import Line, TrainingLog
+
+DISTRIBUTION = "agentflow-langgraph"
 
 CHANGEABLE = {"steps", "validate_every", "save_every", "keep", "test_tasks", "ray_address", "out"}
 """Settings that may differ when a run goes on."""
@@ -122,6 +125,7 @@ def train(config: DictConfig, on_line: Callable[[Line], None]) -> None:
         SettingsError: verl refuses the configuration.
         TrainingFailed: The run broke off.
     """
+    _check_devices(config)
     environment = _environment(config)
     os.environ.update(environment)
     warnings.filterwarnings("ignore", module=r"verl\b")  # on engines that are not installed, and not asked for
@@ -154,6 +158,20 @@ def train(config: DictConfig, on_line: Callable[[Line], None]) -> None:
         raise TrainingFailed(f"{_cause(error)}; the same command goes on from the last checkpoint ({logs})") from error
     finally:
         ray.shutdown()
+
+
+def _check_devices(config: DictConfig) -> None:
+    """Raises SettingsError unless this machine has what the preset asks for; of a cluster's nodes, Ray knows."""
+    import torch
+
+    rollout, wanted = config.actor_rollout_ref.rollout.name, config.trainer.n_gpus_per_node
+    if rollout != "micro" and find_spec(rollout) is None:
+        raise SettingsError(f"the preset samples with {rollout}; install it with: pip install '{DISTRIBUTION}[gpu]'")
+    if config.ray_address is None and config.trainer.device == "cuda" and torch.cuda.device_count() < wanted:
+        raise SettingsError(
+            f"the preset needs {wanted} GPU(s) and torch finds {torch.cuda.device_count()} here; "
+            "set trainer.n_gpus_per_node, ray_address, or choose another preset"
+        )
 
 
 def _follow(running: Any, log: TrainingLog, on_line: Callable[[Line], None]) -> None:
