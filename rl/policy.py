@@ -25,6 +25,10 @@ ROLES = {"system": "system", "human": "user", "ai": "assistant"}
 """Types of LangChain messages and the roles of chat templates."""
 
 
+class PromptTooLong(ModelError):
+    """A conversation has outgrown what the policy may read."""
+
+
 @dataclass(frozen=True)
 class TokenReply:
     """A reply with the ids that it is made of. Invariant: token_ids and logprobs have the same length."""

@@ -15,7 +15,7 @@ from pydantic import BaseModel
 
 from agentflow.evals.episode import Episode
 from agentflow.graph.models import ModelError
-from agentflow.rl.policy import Generate, serving
+from agentflow.rl.policy import Generate, PromptTooLong, serving
 from agentflow.rl.trace import Call, TraceCollector
 from agentflow.rl.trainable import Graph, Split, Task, Trainable
 
@@ -28,6 +28,8 @@ class Fate(StrEnum):
     """The reward could not tell right from wrong."""
     ENDPOINT_FAILED = "endpoint_failed"
     """A model, the judge's included, did not answer."""
+    TOO_LONG = "too_long"
+    """The conversation outgrew what the policy may read."""
     TIMED_OUT = "timed_out"
     CRASHED = "crashed"
     """The graph or the reward raised something else."""
@@ -103,6 +105,8 @@ async def run(app: Trainable, graph: Graph, task: Task, generate: Generate, *, i
         fate, reward = (Fate.UNDECIDED, 0.0) if decided is None else (Fate.OK, float(decided))
     except TimeoutError:
         fate, episode = Fate.TIMED_OUT, _broken(task, f"the rollout took longer than {seconds:g} s")
+    except PromptTooLong as error:
+        fate, episode = Fate.TOO_LONG, _broken(task, str(error))
     except ModelError as error:
         fate, episode = Fate.ENDPOINT_FAILED, _broken(task, str(error))
     except Exception as error:

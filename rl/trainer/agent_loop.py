@@ -14,9 +14,8 @@ from verl.experimental.agent_loop.agent_loop import AgentLoopBase, AgentLoopMetr
 
 from agentflow.evals.episode import append
 from agentflow.graph.context import Sampling
-from agentflow.graph.models import ModelError
 from agentflow.rl.packing import Row, pack
-from agentflow.rl.policy import TokenReply
+from agentflow.rl.policy import PromptTooLong, TokenReply
 from agentflow.rl.rollout import Fate, RolloutRecord, Trajectory, run
 from agentflow.rl.trainable import Graph, Task, Trainable, load_app
 
@@ -117,14 +116,14 @@ class VerlPolicy:
         self._rng = random.Random(f"{loop.config.seed} {name}")
 
     async def __call__(self, messages: Sequence[tuple[str, str]], sampling: Sampling) -> TokenReply:
-        """Raises ModelError when the prompt is too long, or the server fails."""
+        """Raises PromptTooLong."""
         loop = self.loop
         config, tokenizer = loop.rollout_config, loop.tokenizer
         chat = [{"role": role, "content": content} for role, content in messages]
         prompt_ids = tokenizer.apply_chat_template(chat, add_generation_prompt=True, tokenize=True, return_dict=False)
         if len(prompt_ids) > config.prompt_length:
-            raise ModelError(
-                f"a prompt of {len(prompt_ids)} tokens is longer than data.max_prompt_length={config.prompt_length}"
+            raise PromptTooLong(
+                f"a prompt of {len(prompt_ids)} tokens is more than prompt_tokens={config.prompt_length}"
             )
         most = min(sampling.max_tokens or config.response_length, config.response_length)
         params = {**self.sampling_params, "max_tokens": most, "logprobs": True, "seed": self._rng.getrandbits(31)}

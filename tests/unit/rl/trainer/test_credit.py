@@ -1,0 +1,78 @@
+"""What the trainer makes of a step's rollouts, before verl computes anything."""
+
+import math
+import warnings
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+pytest.importorskip("verl")
+
+with warnings.catch_warnings():
+    warnings.simplefilter("ignore")  # verl's imports
+    from agentflow.rl.trainer.flow_trainer import FlowTrainer, _rollout_metrics
+
+FLOW = {"baseline": "mean", "scale": "std", "averaging": "trajectory", "penalty": 0.0}
+
+
+def row(
+    lengths: list[int], *, counted: bool = True, fate: str = "ok", faults: list[bool] | None = None
+) -> dict[str, Any]:
+    starts = [sum(lengths[:n]) for n in range(len(lengths))]
+    return {
+        "counted": counted,
+        "fate": fate,
+        "spans": list(zip(starts, lengths, strict=True)),
+        "faults": faults or [False] * len(lengths),
+        "turns": len(lengths),
+        "tool_calls": len(lengths),
+        "tool_errors": sum(faults or []),
+    }
+
+
+def credit(rows: dict[str, dict[str, Any]], rewards: dict[str, float], **flow: Any) -> Any:
+    trainer: Any = SimpleNamespace(config=SimpleNamespace(flow=SimpleNamespace(**FLOW | flow)))
+    return FlowTrainer._assign_credit(trainer, rows, rewards)
+
+
+def test_every_call_of_a_trajectory_has_its_advantage_wherever_its_row_is() -> None:
+    """Rewards 1, 0, 1, 0 with 2, 1, 3 and 2 calls; the third trajectory is in two rows."""
+    rows = {"q_0_0": row([4, 2]), "q_1_0": row([5]), "q_2_0": row([1, 3]), "q_2_1": row([2]), "q_3_0": row([6, 1])}
+    rewards = {"q_0_0": 1.0, "q_1_0": 0.0, "q_2_0": 1.0, "q_2_1": 1.0, "q_3_0": 0.0}
+    found = credit(rows, rewards)
+    signs = {"q_0_0": 1, "q_1_0": -1, "q_2_0": 1, "q_2_1": 1, "q_3_0": -1}
+    for key, calls in found.items():
+        for _, _, advantage, _ in calls:
+            assert advantage == pytest.approx(signs[key] * 0.866, abs=1e-3)
+    assert [(start, length) for start, length, _, _ in found["q_0_0"]] == [(0, 4), (4, 2)]
+    assert found["q_2_1"][0][3] == pytest.approx(1 / (4 * 3 * 2))
+    assert sum(length * weight for calls in found.values() for _, length, _, weight in calls) == pytest.approx(1)
+
+
+def test_rollouts_that_are_left_out_are_absent_and_change_nothing() -> None:
+    rows = {"q_0_0": row([2]), "q_1_0": row([2]), "q_2_0": row([2], counted=False, fate="endpoint_failed")}
+    found = credit(rows, {"q_0_0": 1.0, "q_1_0": 0.0, "q_2_0": 0.0})
+    assert set(found) == {"q_0_0", "q_1_0"}
+    assert [calls[0][2] for calls in found.values()] == pytest.approx([0.707, -0.707], abs=1e-3)
+
+
+def test_a_penalty_is_for_the_call_that_was_at_fault() -> None:
+    rows = {"q_0_0": row([2, 2], faults=[True, False]), "q_1_0": row([2])}
+    rewards = {"q_0_0": 1.0, "q_1_0": 0.0}
+    without, taken = (credit(rows, rewards, penalty=penalty)["q_0_0"] for penalty in (0.0, 0.25))
+    assert [a[2] - b[2] for a, b in zip(without, taken, strict=True)] == pytest.approx([0.25, 0.0])
+
+
+def test_metrics_are_over_rollouts_and_a_reward_only_where_there_is_one() -> None:
+    rows = {
+        "q_0_0": row([2, 2]),
+        "q_0_1": row([2, 2]),
+        "q_1_0": row([2, 2], faults=[True, False]),
+        "q_2_0": row([2], counted=False, fate="timed_out"),
+    }
+    found = _rollout_metrics(rows, {"q_0_0": 1.0, "q_0_1": 1.0, "q_1_0": 0.0, "q_2_0": 0.0})
+    assert (found["rollouts"], found["reward"], found["fate/ok"], found["fate/timed_out"]) == (3, 0.5, 2, 1)
+    assert found["tool_error_rate"] == pytest.approx(1 / 5)
+    nothing = _rollout_metrics({"q_2_0": rows["q_2_0"]}, {"q_2_0": 0.0})
+    assert math.isnan(nothing["reward"])
