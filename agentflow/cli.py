@@ -174,16 +174,21 @@ def evaluate(
         Path | None, typer.Option(help="Folder of the episodes; the same call goes on where it left.")
     ] = None,
     split: Annotated[Split, typer.Option(help="Which questions.")] = Split.TEST,
+    temperature: Annotated[float, typer.Option(min=0, max=2, help="The planner's; the other modules stay at 0.")] = 0.0,
+    samples: Annotated[
+        int, typer.Option(min=1, max=64, help="Tries of each question; the accuracy is their mean.")
+    ] = 1,
 ) -> None:
     """Measure accuracy, turns and tool-call errors on a benchmark."""
     from agentflow.evals import runner
     from agentflow.evals.atlas.items import items
-    from agentflow.evals.metrics import summarise, wilson
+    from agentflow.evals.metrics import interval, summarise
     from agentflow.graph.agent import graph
     from agentflow.graph.models import ModelError
 
-    context = _context(model, planner, None, max_turns=max_turns, corpus="atlas")
-    dataset = items(split.value, limit)
+    sampling = {"planner": {"temperature": temperature}} if temperature else {}
+    context = _context(model, planner, None, max_turns=max_turns, corpus="atlas", sampling=sampling)
+    dataset = runner.sampled(items(split.value, limit), samples)
     settings = {"benchmark": benchmark.value, "split": split.value, **context.model_dump(mode="json")}
     with closing(_records(out, settings)) as records:
         remaining = runner.unfinished(dataset, records.by_id.values())
@@ -203,7 +208,7 @@ def evaluate(
             except OSError as error:
                 _fail(f"the episodes could not be written ({error.strerror}); make room and run the same again", FAILED)
     summary = summarise(dataset, records.by_id)
-    print_summary(console(), summary, wilson(summary.total.correct, summary.total.number))
+    print_summary(console(), summary, interval(dataset, records.by_id))
     if summary.failures.total() == len(dataset):
         _fail("every run failed, for the reasons above", FAILED)
 

@@ -1,9 +1,10 @@
 """What an evaluation comes to: accuracy with its interval, turns, tool calls, cost. Pure functions of its records."""
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import sqrt
+from statistics import fmean, stdev
 
 from agentflow.evals.episode import Tokens
 from agentflow.evals.runner import Item, Record
@@ -23,6 +24,19 @@ def wilson(successes: int, number: int, z: float = 1.96) -> tuple[float, float]:
     share, square = successes / number, z * z / number
     centre = (share + square / 2) / (1 + square)
     half = z * sqrt(share * (1 - share) / number + square / (4 * number)) / (1 + square)
+    return max(0.0, centre - half), min(1.0, centre + half)
+
+
+def interval(items: Sequence[Item], records: dict[str, Record]) -> tuple[float, float]:
+    """95 % interval of the accuracy: Wilson's; where questions were tried several times, from the spread between the
+    questions' own means (standard error of a cluster mean), since tries of one question are not independent."""
+    tries: dict[str, list[bool]] = defaultdict(list)
+    for item in items:
+        tries[item.question].append(item.id in records and records[item.id].correct)
+    means = [sum(tried) / len(tried) for tried in tries.values()]
+    if all(len(tried) == 1 for tried in tries.values()):
+        return wilson(round(sum(means)), len(means))
+    centre, half = fmean(means), 1.96 * stdev(means) / sqrt(len(means)) if len(means) > 1 else 1.0
     return max(0.0, centre - half), min(1.0, centre + half)
 
 

@@ -9,7 +9,7 @@ import asyncio
 import hashlib
 import time
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from pydantic import BaseModel
 
@@ -29,11 +29,19 @@ class Item:
     family: str
     correct: Callable[[str], bool]
     """Whether an answer is correct; `gold` is one that is."""
+    sample: int = 0
+    """Number of the try, where each question is asked several times."""
 
     @property
     def id(self) -> str:
         """By content, so that it is the same wherever the item stands in a dataset."""
-        return hashlib.sha256(f"{self.family}\n{self.question}\n{self.gold}".encode()).hexdigest()[:16]
+        content = hashlib.sha256(f"{self.family}\n{self.question}\n{self.gold}".encode()).hexdigest()[:16]
+        return f"{content}-{self.sample}" if self.sample else content
+
+
+def sampled(items: Sequence[Item], samples: int) -> list[Item]:
+    """Every item `samples` times, the first tries of all first."""
+    return [replace(item, sample=number) for number in range(samples) for item in items]
 
 
 class Record(BaseModel):

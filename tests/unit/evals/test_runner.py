@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from agentflow.evals.episode import Episode, EpisodeTurn
 from agentflow.evals.journal import Journal, JournalError
-from agentflow.evals.metrics import summarise, wilson
-from agentflow.evals.runner import Item, Record, evaluate, unfinished
+from agentflow.evals.metrics import interval, summarise, wilson
+from agentflow.evals.runner import Item, Record, evaluate, sampled, unfinished
 from agentflow.graph.agent import build_graph
 from agentflow.graph.context import Context
 from agentflow.graph.models import ModelError
@@ -214,3 +214,20 @@ def test_a_line_that_is_no_episode_is_named(tmp_path: Path) -> None:
     (tmp_path / "episodes.jsonl").write_text('{"a": 1}\n')
     with pytest.raises(JournalError, match="line 1"):
         Journal(tmp_path, SETTINGS)
+
+
+def test_each_question_may_be_tried_several_times() -> None:
+    dataset = sampled(items(2), 3)
+    assert len({item.id for item in dataset}) == 6
+    assert dataset[0].id == items(2)[0].id
+    records = {item.id: record(item, correct=item.question == "question 0") for item in dataset}
+    assert interval(dataset, records) == (0.0, 1.0)
+    assert summarise(dataset, records).total.accuracy == 0.5
+
+
+def test_tries_of_one_question_are_not_independent() -> None:
+    """Four tries each of 50 questions that are always right or always wrong tell no more than one try each."""
+    dataset = sampled(items(50), 4)
+    records = {item.id: record(item, correct=int(item.question.split()[-1]) % 2 == 0) for item in dataset}
+    low, high = interval(dataset, records)
+    assert high - low == pytest.approx(2 * 1.96 * 0.5 / math.sqrt(49), abs=1e-6)
