@@ -11,6 +11,11 @@ LATEST = "latest_checkpointed_iteration.txt"
 """verl's note of the last whole checkpoint."""
 
 
+TOKENIZER = "tokenizer"
+"""Folder of the micro model's tokenizer, in a run and in an export. transformers 5 reads a tokenizer that lies beside a
+config.json of Qwen2 as if it were Qwen2's own, whatever it says; from a folder of its own it reads it as it is."""
+
+
 class ExportError(ValueError):
     """There is nothing to export, or nowhere to put it; `str()` is one line that says which."""
 
@@ -34,6 +39,9 @@ def export(source: Path, directory: Path) -> int:
             else:
                 _merge_shards(checkpoint / "actor", folder)
             _halve(folder)
+            own_tokenizer = checkpoint.parents[1] / TOKENIZER
+            if own_tokenizer.is_dir():
+                shutil.copytree(own_tokenizer, folder / TOKENIZER)
             if directory.exists():
                 directory.rmdir()
             folder.rename(directory)

@@ -21,6 +21,7 @@ from typing import Any
 
 from omegaconf import DictConfig, OmegaConf, open_dict
 
+from agentflow.rl.export import TOKENIZER
 from agentflow.rl.micro.chat_model import SEED
 from agentflow.rl.micro.tokenizer import MicroTokenizer
 from agentflow.rl.settings import Settings, SettingsError
@@ -57,10 +58,9 @@ def prepare(config: DictConfig) -> Settings:
         for split, number in (("train", settings.train_tasks), ("test", settings.test_tasks)):
             _write_tasks(app, split, number, out / "tasks" / f"{split}.jsonl")  # type: ignore[arg-type]
         if config.actor_rollout_ref.rollout.name == "micro":
-            # Beside a config.json of Qwen2, transformers 5 cuts text as Qwen2 does, whatever tokenizer.json says.
-            MicroTokenizer.load(config.start).save(out / "tokenizer")
+            MicroTokenizer.load(config.start).save(out / TOKENIZER)
             with open_dict(config):
-                config.actor_rollout_ref.model.tokenizer_path = str(out / "tokenizer")
+                config.actor_rollout_ref.model.tokenizer_path = str(out / TOKENIZER)
         OmegaConf.save([_agent_loop(settings, out)], out / "agent_loop.yaml")
         (out / "settings.json").write_text(settings.model_dump_json(indent=2) + "\n", encoding="utf-8")
     except AppError as error:

@@ -95,7 +95,11 @@ class MicroTokenizer:
         return cls(tokenizer)
 
     def save(self, directory: str | Path) -> None:
-        """Write `tokenizer.json`, and `tokenizer_config.json` for transformers' AutoTokenizer."""
+        """Write `tokenizer.json`, and `tokenizer_config.json` for transformers' AutoTokenizer.
+
+        That reads it as it is from a folder of its own; beside a config.json of Qwen2, transformers 5 cuts text as
+        Qwen2 does.
+        """
         directory = Path(directory)
         directory.mkdir(parents=True, exist_ok=True)
         self._tokenizer.save(str(directory / "tokenizer.json"))

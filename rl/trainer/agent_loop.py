@@ -99,7 +99,6 @@ class FlowAgentLoop(AgentLoopBase):  # type: ignore[misc]
                 "turns": len(turns) or len(trajectory.calls),
                 "tool_calls": len(turns),
                 "tool_errors": sum(turn.result.error is not None for turn in turns),
-                "rows": 1,
                 "reward_extra_info": {"acc": trajectory.reward},
             },
         )
