@@ -108,23 +108,28 @@ class Policy(BaseChatModel):
             raise ModelError(f"the policy reads system, human and ai messages, not '{unknown}'", configuration=False)
         sampling = self.sampling.model_copy(update={"stop": tuple(stop)}) if stop else self.sampling
         reply = await generate([(ROLES[message.type], str(message.text)) for message in messages], sampling)
-        message = AIMessage(
-            content=reply.text,
-            usage_metadata=UsageMetadata(
-                input_tokens=len(reply.prompt_ids),
-                output_tokens=len(reply.token_ids),
-                total_tokens=len(reply.prompt_ids) + len(reply.token_ids),
-            ),
-            response_metadata={
-                "model_name": "policy",
-                "finish_reason": reply.finish_reason,
-                "prompt_token_ids": reply.prompt_ids,
-                "token_ids": reply.token_ids,
-                "logprobs": reply.logprobs,
-                "weights_version": reply.weights_version,
-            },
-        )
-        return ChatResult(generations=[ChatGeneration(message=message)])
+        return as_chat_result(reply, "policy")
+
+
+def as_chat_result(reply: TokenReply, model_name: str) -> ChatResult:
+    """A reply as LangChain hands it on, with its ids where `TraceCollector` reads them."""
+    message = AIMessage(
+        content=reply.text,
+        usage_metadata=UsageMetadata(
+            input_tokens=len(reply.prompt_ids),
+            output_tokens=len(reply.token_ids),
+            total_tokens=len(reply.prompt_ids) + len(reply.token_ids),
+        ),
+        response_metadata={
+            "model_name": model_name,
+            "finish_reason": reply.finish_reason,
+            "prompt_token_ids": reply.prompt_ids,
+            "token_ids": reply.token_ids,
+            "logprobs": reply.logprobs,
+            "weights_version": reply.weights_version,
+        },
+    )
+    return ChatResult(generations=[ChatGeneration(message=message)])
 
 
 def load(model: str, sampling: Sampling) -> Policy:

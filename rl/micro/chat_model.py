@@ -13,9 +13,8 @@ from typing import Any
 
 from langchain_core.callbacks import AsyncCallbackManagerForLLMRun, CallbackManagerForLLMRun
 from langchain_core.language_models import BaseChatModel
-from langchain_core.messages import AIMessage, BaseMessage
-from langchain_core.messages.ai import UsageMetadata
-from langchain_core.outputs import ChatGeneration, ChatResult
+from langchain_core.messages import BaseMessage
+from langchain_core.outputs import ChatResult
 from pydantic import PrivateAttr
 
 from agentflow.graph.context import Sampling
@@ -23,12 +22,10 @@ from agentflow.graph.models import ModelError
 from agentflow.rl.micro.engine import Completion, Engine, PromptTooLong
 from agentflow.rl.micro.model import MicroModel
 from agentflow.rl.micro.tokenizer import MicroTokenizer
+from agentflow.rl.policy import ROLES, TokenReply, as_chat_result
 
 SEED = Path(__file__).with_name("seed")
 """The checkpoint that ships with the package."""
-
-ROLES = {"system": "system", "human": "user", "ai": "assistant"}
-"""Types of LangChain messages and the roles of ChatML."""
 
 
 class EmbeddedChatModel(BaseChatModel):
@@ -116,22 +113,14 @@ class EmbeddedChatModel(BaseChatModel):
             raise ModelError(message, configuration=False) from error
 
     def _result(self, prompt_ids: list[int], completion: Completion) -> ChatResult:
-        message = AIMessage(
-            content=completion.text,
-            usage_metadata=UsageMetadata(
-                input_tokens=len(prompt_ids),
-                output_tokens=len(completion.token_ids),
-                total_tokens=len(prompt_ids) + len(completion.token_ids),
-            ),
-            response_metadata={
-                "model_name": self.model_name,
-                "finish_reason": completion.finish_reason,
-                "prompt_token_ids": prompt_ids,
-                "token_ids": completion.token_ids,
-                "logprobs": completion.logprobs,
-            },
+        reply = TokenReply(
+            text=completion.text,
+            prompt_ids=prompt_ids,
+            token_ids=completion.token_ids,
+            logprobs=completion.logprobs,
+            finish_reason=completion.finish_reason,
         )
-        return ChatResult(generations=[ChatGeneration(message=message)])
+        return as_chat_result(reply, self.model_name)
 
 
 def load(model: str = "", sampling: Sampling | None = None) -> EmbeddedChatModel:

@@ -20,6 +20,7 @@ from agentflow.graph.state import Action, Plan, Turn
 from agentflow.graph.toolbox import Toolbox
 from agentflow.nodes import analyst, executor, generator, planner, verifier
 from agentflow.rl.micro import outside
+from agentflow.rl.policy import ROLES
 from agentflow.tools import base_generator
 from agentflow.tools.card import ToolCard
 from agentflow.tools.result import ErrorClass, ToolResult
@@ -28,8 +29,6 @@ HABIT, SLIP = 0.62, 0.12
 """How often the planner guesses where guessing is its habit, and elsewhere."""
 WHOLE_QUESTION, NO_SUCH_TOOL, FAILED_CALL = 0.12, 0.03, 0.02
 """How often it searches for the whole question, names a tool that does not exist, and meets a call that fails."""
-
-ROLES = {"system": "system", "human": "user", "ai": "assistant"}
 
 Search = Callable[[str], ToolResult]
 """What `wikipedia_search` returns for a query."""

@@ -37,7 +37,7 @@ HEAVY_ALLOWED = {
     "rl.micro.initial": {"torch", "transformers"},
     "rl.micro.pretrain": {"torch", "transformers"},
     "rl.export": {"torch"},
-    "rl.train": {"ray", "verl"},
+    "rl.train": {"ray", "torch", "verl"},
     "rl.trainer": {"ray", "torch", "verl"},
 }
 """By module or package."""
