@@ -1,6 +1,6 @@
 """AgentFlow's planner as something to train: the agent's own graph on Atlas, with everything but the planner frozen."""
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -25,26 +25,25 @@ def atlas(
         frozen: Model of the modules that do not learn.
         nodes: The modules that learn; several share one policy.
     """
-    context = Context.model_validate(
-        {
-            "model": frozen,
-            "models": dict.fromkeys(nodes, "policy"),
-            "sampling": {node: {"max_tokens": max_tokens} for node in nodes},
-            "corpus": "atlas",
-            "max_turns": max_turns,
-        }
-    )
-    return agent("atlas", context, nodes, tasks, reward)
+    settings = {"model": frozen, "max_turns": max_turns, "corpus": "atlas"}
+    return agent("atlas", tasks, reward, nodes=nodes, max_tokens=max_tokens, settings=settings)
 
 
 def agent(
     name: str,
-    context: Context,
-    nodes: Sequence[str],
     tasks: Callable[[Split, int], Sequence[Task]],
     reward: Callable[[Task, Any], float | Awaitable[float | None]],
+    *,
+    nodes: Sequence[str],
+    max_tokens: int,
+    settings: Mapping[str, Any],
 ) -> Trainable:
-    """The agent's graph with `context` as something to train on `tasks`."""
+    """The agent's graph as something to train: `nodes` call the policy; `settings` are the rest of its `Context`."""
+    policy = {
+        "models": dict.fromkeys(nodes, "policy"),
+        "sampling": {node: {"max_tokens": max_tokens} for node in nodes},
+    }
+    context = Context.model_validate({**settings, **policy})
     return Trainable(
         name=name,
         graph=graph,

@@ -8,7 +8,6 @@ from typing import Any
 
 from agentflow.evals.atlas.families import correct
 from agentflow.evals.judge import Decision, Judge
-from agentflow.graph.context import Context
 from agentflow.rl.planner import agent
 from agentflow.rl.trainable import AppError, Split, Task, Trainable
 
@@ -35,15 +34,6 @@ def research(
         max_tokens: Most tokens of one reply of the policy.
         nodes: The modules that learn; several share one policy.
     """
-    context = Context.model_validate(
-        {
-            "model": frozen,
-            "models": dict.fromkeys(nodes, "policy"),
-            "sampling": {node: {"max_tokens": max_tokens} for node in nodes},
-            "tools": list(tools),
-            "max_turns": max_turns,
-        }
-    )
     files, decides = {"train": Path(train), "test": Path(test)}, Judge(judge)
 
     def tasks(split: Split, number: int) -> list[Task]:
@@ -56,7 +46,8 @@ def research(
         decision = await decides.decide(task.question, task.gold, answer)
         return None if decision == Decision.UNDECIDED else float(decision == Decision.CORRECT)
 
-    return agent("research", context, nodes, tasks, reward)
+    settings = {"model": frozen, "max_turns": max_turns, "tools": list(tools)}
+    return agent("research", tasks, reward, nodes=nodes, max_tokens=max_tokens, settings=settings)
 
 
 def _rows(path: Path, number: int) -> list[dict[str, Any]]:

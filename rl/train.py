@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from omegaconf import DictConfig, OmegaConf, open_dict
+from pydantic import ValidationError
 
 from agentflow.rl.export import TOKENIZER
 from agentflow.rl.micro.chat_model import SEED
@@ -80,7 +81,10 @@ def _same_run(out: Path, settings: Settings) -> None:
     path = out / "settings.json"
     if not path.exists():
         return
-    old = Settings.model_validate_json(path.read_bytes()).model_dump(exclude=CHANGEABLE)
+    try:
+        old = Settings.model_validate_json(path.read_bytes()).model_dump(exclude=CHANGEABLE)
+    except (OSError, ValidationError) as error:
+        raise SettingsError(f"{path} cannot be read as a run's settings; choose another out=") from error
     new = settings.model_dump(exclude=CHANGEABLE)
     if different := sorted(name for name in new if new[name] != old[name]):
         raise SettingsError(
@@ -220,7 +224,10 @@ def _keep_logs(out: Path) -> str:
     """Copies the logs of Ray's workers beside the run, where they outlive the next run; says where."""
     import ray
 
-    session = Path(ray._private.worker.global_worker.node.get_session_dir_path()) / "logs"
+    node = ray._private.worker.global_worker.node
+    if node is None:
+        return "logs are with the cluster"
+    session = Path(node.get_session_dir_path()) / "logs"
     kept = out / "logs" / time.strftime("%Y%m%d-%H%M%S")
     kept.mkdir(parents=True, exist_ok=True)
     for path in session.glob("worker-*"):

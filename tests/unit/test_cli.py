@@ -349,6 +349,14 @@ def test_training_that_cannot_start(arguments: list[str], says: str, tmp_path: P
     assert says in only_line(done.stderr)
 
 
+def test_a_folder_whose_settings_cannot_be_read(tmp_path: Path) -> None:
+    pytest.importorskip("verl")
+    (tmp_path / "settings.json").write_text('{"steps": ')
+    done = run("train", f"out={tmp_path}")
+    assert done.exit_code == 2
+    assert "cannot be read as a run's settings; choose another out=" in only_line(done.stderr)
+
+
 def test_training_without_its_extra(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("agentflow.doctor.TRAINING", ("verl_that_is_not_there",))
     done = run("train")
