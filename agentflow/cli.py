@@ -274,6 +274,33 @@ def export(
     typer.echo(f"the policy of step {step} is in {directory}")
 
 
+data = typer.Typer(cls=_Group)
+app.add_typer(data, name="data")
+
+
+@data.callback(invoke_without_command=True)
+def data_sets(ctx: typer.Context) -> None:
+    """Build data sets."""
+    if ctx.invoked_subcommand is None:
+        typer.echo(ctx.get_help())
+
+
+@data.command("train", epilog="Example: agentflow data train --out data")
+def training_set(
+    out: Annotated[Path, typer.Option(help="Folder of train.parquet and sources.json.")] = Path("data"),
+) -> None:
+    """Build the paper's training set, NQ and DeepMath, from the Hugging Face hub: 182,190 questions."""
+    try:
+        from agentflow.rl.training_set import TrainingSetError, build
+    except ImportError as error:
+        _fail(f"needs {error.name}; install it with: pip install 'agentflow-langgraph[train]'", MISUSED)
+    try:
+        rows = build(out, typer.echo)
+    except TrainingSetError as error:
+        _fail(str(error), FAILED)
+    typer.echo(f"{rows:,} questions are in {out / 'train.parquet'}; their sources in {out / 'sources.json'}")
+
+
 @app.command("tools", epilog="Example: agentflow tools --tools google_search,web_search")
 def list_tools(tools: Tools = None, corpus: Corpus = "auto") -> None:
     """List the tools: what each is good for, or what it needs before it can be used."""

@@ -1,0 +1,180 @@
+"""The paper's training set, built with the hub's own client from a loopback server that speaks its protocol."""
+
+import hashlib
+import io
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from pytest_httpserver import HTTPServer
+from werkzeug import Request, Response
+
+pytest.importorskip("pyarrow")
+pytest.importorskip("huggingface_hub")
+
+import pyarrow
+from huggingface_hub import HfApi, constants
+from pyarrow import parquet
+
+from agentflow.rl.research import research
+from agentflow.rl.training_set import DEEPMATH, NQ, Source, TrainingSetError, build
+
+REVISION = "0123456789abcdef0123456789abcdef01234567"
+SMALL_NQ = Source("nq", "made/nq", "nq/train.jsonl", "question", "golden_answers", 3)
+SMALL_MATH = Source("mathhard", "made/math", "data/train-*.parquet", "question", "final_answer", 4)
+
+
+def questions(number: int) -> bytes:
+    rows = [{"id": f"t_{n}", "question": f"who is {n}?", "golden_answers": [f"n {n}", f"N{n}"]} for n in range(number)]
+    return "".join(json.dumps(row) + "\n" for row in rows).encode()
+
+
+def problems(start: int, number: int) -> bytes:
+    columns = {
+        "question": [f"Solve {n}." for n in range(start, start + number)],
+        "final_answer": [str(n) for n in range(start, start + number)],
+        "r1_solution_1": ["long"] * number,
+    }
+    buffer = io.BytesIO()
+    parquet.write_table(pyarrow.table(columns), buffer)
+    return buffer.getvalue()
+
+
+class Hub:
+    """A data-set server: what its API and its file addresses answer."""
+
+    def __init__(self, server: HTTPServer, files: dict[str, dict[str, bytes]]) -> None:
+        self.files, self.served = files, []
+        self.refuse = False
+        self.api = HfApi(endpoint=server.url_for("").rstrip("/"))
+        for repository, contents in files.items():
+            server.expect_request(f"/api/datasets/{repository}").respond_with_json(self._info(repository, contents))
+            for name in contents:
+                server.expect_request(f"/datasets/{repository}/resolve/{REVISION}/{name}").respond_with_handler(
+                    self._file
+                )
+
+    def _info(self, repository: str, contents: dict[str, bytes]) -> dict[str, object]:
+        siblings = [
+            {
+                "rfilename": name,
+                "size": len(content),
+                "lfs": {"sha256": hashlib.sha256(content).hexdigest(), "size": len(content), "pointerSize": 130},
+            }
+            for name, content in {**contents, "README.md": b"#"}.items()
+        ]
+        return {"id": repository, "sha": REVISION, "siblings": siblings, "private": False, "tags": [], "downloads": 0}
+
+    def _file(self, request: Request) -> Response:
+        repository, _, rest = request.path.removeprefix("/datasets/").partition("/resolve/")
+        content = self.files[repository][rest.partition("/")[2]]
+        if self.refuse:
+            return Response(status=403)
+        if request.method == "GET":
+            self.served.append(request.path)
+        headers = {"ETag": f'"{hashlib.sha256(content).hexdigest()}"', "X-Repo-Commit": REVISION}
+        return Response(content, headers=headers)
+
+
+@pytest.fixture
+def small(httpserver: HTTPServer, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Hub:
+    monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path / "cache"))
+    math = {"data/train-0.parquet": problems(0, 3), "data/train-1.parquet": problems(3, 1)}
+    return Hub(httpserver, {"made/nq": {"nq/train.jsonl": questions(3)}, "made/math": math})
+
+
+def made(hub: Hub, out: Path, *sources: Source) -> int:
+    return build(out, lambda _: None, sources or (SMALL_NQ, SMALL_MATH), hub.api)
+
+
+def test_the_mixture_has_the_papers_columns_and_can_be_trained_on(small: Hub, tmp_path: Path) -> None:
+    assert made(small, tmp_path / "data") == 7
+    rows = parquet.read_table(tmp_path / "data" / "train.parquet").to_pylist()
+    assert set(rows[0]) == {"id", "question", "chain", "result", "source", "extra_info"}
+    assert len({row["id"] for row in rows}) == 7
+    assert {row["source"] for row in rows} == {"nq", "mathhard"}
+    assert [row["source"] for row in rows] != sorted(row["source"] for row in rows)
+    one = next(row for row in rows if row["id"] == "nq-1")
+    assert one["result"] == "n 1; N1"
+    assert one["extra_info"] == {"ground_truth": "n 1; N1", "idx": 1}
+    path = str(tmp_path / "data" / "train.parquet")
+    app = research(path, path, judge="embedded", frozen="embedded")
+    assert [task.gold for task in app.tasks("train", 7)] == [row["result"] for row in rows]
+
+
+def test_a_second_build_takes_the_same_revisions_and_downloads_nothing(small: Hub, tmp_path: Path) -> None:
+    made(small, tmp_path / "data")
+    first = (tmp_path / "data" / "train.parquet").read_bytes()
+    pins = json.loads((tmp_path / "data" / "sources.json").read_text())
+    assert pins["nq"]["revision"] == REVISION
+    assert pins["nq"]["files"]["nq/train.jsonl"] == hashlib.sha256(questions(3)).hexdigest()
+    served = len(small.served)
+    assert served == 3
+    made(small, tmp_path / "data")
+    assert len(small.served) == served
+    assert (tmp_path / "data" / "train.parquet").read_bytes() == first
+
+
+def test_what_was_downloaded_before_a_failure_is_not_downloaded_again(small: Hub, tmp_path: Path) -> None:
+    broken = Source("mathhard", "made/math", "data/none-*.parquet", "question", "final_answer", 4)
+    with pytest.raises(TrainingSetError, match=r"made/math has no file data/none-\*\.parquet"):
+        made(small, tmp_path / "data", SMALL_NQ, broken)
+    assert not (tmp_path / "data" / "train.parquet").exists()
+    made(small, tmp_path / "data")
+    assert len(small.served) == 3
+
+
+def test_a_damaged_file_is_refused(small: Hub, tmp_path: Path) -> None:
+    small.files["made/nq"]["nq/train.jsonl"] = questions(2)
+    with pytest.raises(TrainingSetError, match=r"is damaged: its SHA-256 is not that of nq/train\.jsonl"):
+        made(small, tmp_path / "data")
+
+
+def test_another_number_of_rows_is_another_set(small: Hub, tmp_path: Path) -> None:
+    longer = Source("nq", "made/nq", "nq/train.jsonl", "question", "golden_answers", 79_168)
+    with pytest.raises(TrainingSetError, match=r"has 3 questions at revision 0123.* set 79,168"):
+        made(small, tmp_path / "data", longer)
+
+
+def test_a_file_of_other_columns_is_refused(small: Hub, tmp_path: Path) -> None:
+    other = Source("nq", "made/nq", "nq/train.jsonl", "question", "solution", 3)
+    with pytest.raises(TrainingSetError, match="has not the columns question and solution"):
+        made(small, tmp_path / "data", other)
+
+
+def test_pins_that_cannot_be_read_are_one_line(small: Hub, tmp_path: Path) -> None:
+    (tmp_path / "sources.json").write_text('{"nq": 3}')
+    with pytest.raises(TrainingSetError, match="cannot be read; remove it"):
+        made(small, tmp_path)
+
+
+def test_a_hub_that_refuses_is_one_line(small: Hub, tmp_path: Path) -> None:
+    small.refuse = True
+    with pytest.raises(TrainingSetError, match="the hub"):
+        made(small, tmp_path / "data")
+
+
+def command(tmp_path: Path, endpoint: str) -> subprocess.CompletedProcess[str]:
+    environment = {**os.environ, "HF_ENDPOINT": endpoint, "HF_HOME": str(tmp_path / "home")}
+    call = [sys.executable, "-m", "agentflow", "data", "train", "--out", str(tmp_path / "data")]
+    return subprocess.run(call, env=environment, capture_output=True, text=True, timeout=120)
+
+
+def test_the_command_builds_the_papers_182190_questions(httpserver: HTTPServer, tmp_path: Path) -> None:
+    math = {"data/train-00000-of-00001.parquet": problems(0, DEEPMATH.rows)}
+    Hub(httpserver, {NQ.repository: {NQ.files: questions(NQ.rows)}, DEEPMATH.repository: math})
+    done = command(tmp_path, httpserver.url_for("").rstrip("/"))
+    assert done.returncode == 0, done.stderr
+    assert "182,190 questions are in" in done.stdout
+    assert parquet.read_metadata(tmp_path / "data" / "train.parquet").num_rows == 182_190
+
+
+def test_without_a_network_the_command_says_what_to_do(tmp_path: Path) -> None:
+    done = command(tmp_path, "http://127.0.0.1:9")
+    assert done.returncode == 1
+    assert "the hub is out of reach" in done.stderr
+    assert "HF_ENDPOINT" in done.stderr
+    assert "Traceback" not in done.stderr
