@@ -3,8 +3,9 @@
     A_i = (r_i - mean_k r_k) / std_k r_k                       over the trajectories k of one question
     J = 1/G sum_i 1/T_i sum_t 1/|a_i^t| sum_j min(rho A_i, clip(rho, 1 - low, 1 + high) A_i) - beta KL(pi || pi_ref)
 
-Statistics are over trajectories, never over turns: a trajectory of three calls counts as much as one of one call
-(AgentFlow, "In-the-Flow Agentic System Optimization", section 3). What is left out of training (`counted` false) has no
+Statistics are over trajectories, not over calls: a trajectory of three calls counts as much as one of one call
+(AgentFlow, "In-the-Flow Agentic System Optimization", section 3). Where they are over calls, to compare, each call
+comes as a trajectory of its own. What is left out of training (`counted` false) has no
 part in the statistics either.
 """
 
@@ -18,6 +19,7 @@ import numpy.typing as npt
 Baseline = Literal["mean", "leave-one-out"]
 Scale = Literal["std", "none"]
 Averaging = Literal["trajectory", "token"]
+Statistics = Literal["trajectory", "call"]
 
 Floats = npt.NDArray[np.float64]
 

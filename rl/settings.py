@@ -16,7 +16,7 @@ from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from agentflow.rl.flow_grpo import Averaging, Baseline, Scale
+from agentflow.rl.flow_grpo import Averaging, Baseline, Scale, Statistics
 
 PRESETS = Path(__file__).with_name("presets")
 
@@ -32,6 +32,7 @@ class FlowSettings(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
 
+    statistics: Statistics
     averaging: Averaging
     baseline: Baseline
     scale: Scale

@@ -85,20 +85,19 @@ class FlowTrainer(PPOTrainerSync):  # type: ignore[misc]
         """Each row's calls with their advantages and weights; rows that are left out of training are absent."""
         flow = self.config.flow
         counted = {key: row for key, row in rows.items() if row["counted"]}
-        sessions = list(dict.fromkeys(_session(key) for key in counted))
         reward_of = {_session(key): rewards[key] for key in counted}
+        calls = [(key, span) for key, row in counted.items() for span in row["spans"]]
+        sessions = [_session(key) for key, _ in calls]
+        population = list(reward_of) if flow.statistics == "trajectory" else sessions
         found = advantages(
-            [reward_of[session] for session in sessions],
-            [session.rsplit("_", 1)[0] for session in sessions],
-            [True] * len(sessions),
+            [reward_of[session] for session in population],
+            [session.rsplit("_", 1)[0] for session in population],
+            [True] * len(population),
             baseline=flow.baseline,
             scale=flow.scale,
         )
-        advantage = dict(zip(sessions, found.tolist(), strict=True))
-        calls = [(key, span) for key, row in counted.items() for span in row["spans"]]
-        weights = token_weights(
-            [_session(key) for key, _ in calls], [length for _, (_, length) in calls], averaging=flow.averaging
-        )
+        advantage = dict(zip(population, found.tolist(), strict=True))
+        weights = token_weights(sessions, [length for _, (_, length) in calls], averaging=flow.averaging)
         credit: dict[str, Credit] = defaultdict(list)
         for (key, (start, length)), weight in zip(calls, weights.tolist(), strict=True):
             fault = counted[key]["faults"][len(credit[key])]

@@ -13,7 +13,7 @@ with warnings.catch_warnings():
     warnings.simplefilter("ignore")  # verl's imports
     from agentflow.rl.trainer.flow_trainer import FlowTrainer, _rollout_metrics
 
-FLOW = {"baseline": "mean", "scale": "std", "averaging": "trajectory", "penalty": 0.0}
+FLOW = {"statistics": "trajectory", "baseline": "mean", "scale": "std", "averaging": "trajectory", "penalty": 0.0}
 
 
 def row(
@@ -48,6 +48,19 @@ def test_every_call_of_a_trajectory_has_its_advantage_wherever_its_row_is() -> N
     assert [(start, length) for start, length, _, _ in found["q_0_0"]] == [(0, 4), (4, 2)]
     assert found["q_2_1"][0][3] == pytest.approx(1 / (4 * 3 * 2))
     assert sum(length * weight for calls in found.values() for _, length, _, weight in calls) == pytest.approx(1)
+
+
+def test_statistics_over_calls_are_there_to_compare() -> None:
+    """Rewards 1, 1, 0, 1, 1, 1, 0, 0: the mean is 5/8, the standard deviation 0.5175."""
+    rows = {"q_0_0": row([4, 2]), "q_1_0": row([5]), "q_2_0": row([1, 3, 2]), "q_3_0": row([6, 1])}
+    rewards = {"q_0_0": 1.0, "q_1_0": 0.0, "q_2_0": 1.0, "q_3_0": 0.0}
+    found = credit(rows, rewards, statistics="call")
+    assert {key: round(calls[0][2], 3) for key, calls in found.items()} == {
+        "q_0_0": 0.725,
+        "q_1_0": -1.208,
+        "q_2_0": 0.725,
+        "q_3_0": -1.208,
+    }
 
 
 def test_rollouts_that_are_left_out_are_absent_and_change_nothing() -> None:
