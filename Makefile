@@ -9,13 +9,13 @@ PIP_INSTALL = $(BIN)/python -m pip install -qq --disable-pip-version-check
 
 # What `make run` asks, one question per line. They are from the test split of Atlas: the model never saw them.
 define DEMO
-How many years lie between the founding of Bafob Works and that of Vunuzos Works?
+How many years lie between the founding of Vafetir Works and that of Tovor Works?
 Use 2, 8, 12 and 13 once each with + - * / to make 24.
 What is the country of Nusozeg, the city?
 endef
 export DEMO
 
-.PHONY: help run train test test-train test-light lint types check format studio clean
+.PHONY: help run train test test-train test-faults test-light lint types check format studio clean
 
 help: ## This list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{ printf "%-18s %s\n", $$1, $$2 }'

@@ -47,7 +47,6 @@ _WRAPPERS = ("arguments", "args", "parameters", "params", "input", "tool_input",
 
 def messages(card: ToolCard, plan: Plan) -> list[BaseMessage]:
     """The executor's conversation: the tool, and the step to do with it."""
-    """What the executor's model reads."""
     system = PROMPT.format(
         name=card.name,
         description=card.description,

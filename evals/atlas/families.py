@@ -71,7 +71,7 @@ def look_up(world: World, title: str, relation: str) -> Step:
         context=title,
         arguments={"query": title},
         output=f"{title}: {page.text}",
-        finding=f"The {relation} of {title} is {value}.",
+        finding=f"{title} has {relation} {value}.",
         value=value,
         kind=kinds.get(relation) or RELATIONS[page.kind][relation],
     )
@@ -267,7 +267,12 @@ def aggregate(rng: random.Random, world: World, depth: int) -> Question:
     word, function, of = rng.choice((("total", "sum", sum), ("largest", "max", max), ("smallest", "min", min)))
     values = ", ".join(step.value for step in found)
     value = str(of(int(step.value) for step in found))
-    last = compute(f"Compute the {word} of the populations", values, f"print({function}([{values}]))", value)
+    last = compute(
+        f"Compute the {function} of the populations",
+        ", ".join(f"{city} {step.value}" for city, step in zip(cities, found, strict=True)),
+        f"print({function}([{values}]))",
+        value,
+    )
     listed = f"{', '.join(cities[:-1])} and {cities[-1]}"
     text = f"What is the {word} population of {listed}?"
     takes = f"{len(cities)} look-ups and a calculation"
@@ -279,12 +284,13 @@ def direct(rng: random.Random, world: World, depth: int) -> Question:
     one, other = rng.sample(world.titles("person"), 2)
     codes = rng.sample(range(100, 1000), 2)
     asked, code = rng.choice(((one, codes[0]), (other, codes[1])))
-    given = f"The code of {one} is {codes[0]} and the code of {other} is {codes[1]}."
+    given = f"The codes are {one} {codes[0]} and {other} {codes[1]}."
     text = f"{given} What is the code of {asked}?"
     sub_goal = f"Read the code of {asked}"
     query = request(sub_goal, given)
-    finding = f"The code of {asked} is {code}."
-    step = Step(sub_goal, "base_generator", given, {"query": query}, str(code), finding, str(code), "number")
+    reading = f"{asked} {code}"
+    finding = f"The text says {reading}."
+    step = Step(sub_goal, "base_generator", given, {"query": query}, reading, finding, str(code), "number")
     return Question("direct", text, str(code), depth, "a number", "reading the question", (step,))
 
 
@@ -328,8 +334,25 @@ def _new(name: str, split: Split, rng: random.Random, seen: set[str]) -> Iterato
     make, depths = FAMILIES[name]
     for _ in range(5000):
         question = make(rng, rng.choice(worlds(split)), rng.choice(depths[split]))
-        by_names = any(step.tool == "wikipedia_search" for step in question.steps)
-        if question.question not in seen and (by_names or split_of(question.question) == split):
+        if question.question not in seen and _belongs(question, split):
+            yield question
+
+
+def _belongs(question: Question, split: Split) -> bool:
+    by_names = any(step.tool == "wikipedia_search" for step in question.steps)
+    return by_names or split_of(question.question) == split
+
+
+def deeper(seed: int = 0) -> Iterator[Question]:
+    """Endless questions on train worlds, as deep as only test questions are; the same for the same seed."""
+    rng = random.Random(f"atlas deeper {seed}")
+    chains = [
+        (make, depth) for make, depths in FAMILIES.values() for depth in set(depths["test"]) - set(depths["train"])
+    ]
+    while True:
+        make, depth = rng.choice(chains)
+        question = make(rng, rng.choice(worlds("train")), depth)
+        if _belongs(question, "train"):
             yield question
 
 

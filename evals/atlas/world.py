@@ -45,8 +45,8 @@ class Page:
         """The article, without its title."""
         if self.kind == "ambiguous":
             return f"May mean {' or '.join(self.facts.values())}."
-        facts = " ".join(f"{relation.capitalize()}: {value}." for relation, value in self.facts.items())
-        return f"{self.kind.capitalize()}. {facts}"
+        facts = ", ".join(f"{relation} {value}" for relation, value in self.facts.items())
+        return f"{self.kind.capitalize()} with {facts}."
 
 
 @dataclass
@@ -109,7 +109,7 @@ def _facts(rng: random.Random, kind: str, titles: dict[str, list[str]]) -> dict[
     if kind == "person":
         facts["birth date"] = (date(1900, 1, 1) + timedelta(days=rng.randrange(36000))).isoformat()
     if kind == "city":
-        facts["population"] = str(rng.randint(10, 999) * 1000)
+        facts["population"] = str(rng.randint(100, 999))
     if kind == "firm":
         facts["founding year"] = str(rng.randint(1800, 1999))
     if kind == "book":

@@ -39,6 +39,9 @@ OTHER_TEXT = 0.1
 SHARES = {"planner": 0.4, "verifier": 0.3, "other": 0.3}
 """Weight of each kind of batch in a step."""
 
+EMPHASIS = {"executor python_coder": 2.5, "tools": 1.5}
+"""How much more often than its size asks for a batch of kind "other" is taken from a module."""
+
 KEEP = {"generator": 0.3, "analyst": 0.3}
 """Share of the rows of the easier modules that is trained on."""
 
@@ -53,10 +56,10 @@ class Shape:
     key_value_heads: int = 2
     feed_forward: int = 576
     vocabulary: int = 1400
-    questions: int = 11_000
+    questions: int = 12_000
     tokens: int = 1500
     """Tokens of a batch; a step takes one batch of each kind in SHARES."""
-    steps: int = 4400
+    steps: int = 4800
     muon_rate: float = 0.02
     adam_rate: float = 3e-3
     warm_up: int = 60
@@ -158,20 +161,34 @@ def _shared_prefix(model: Qwen2ForCausalLM, prefix: list[int], rows: int) -> Dyn
 class Trainer:
     """The run: data, model, optimisers, and where it stands."""
 
-    def __init__(self, shape: Shape, out: Path) -> None:
+    def __init__(
+        self, shape: Shape, out: Path, conversations: Sequence[Conversation], start: Path | None = None
+    ) -> None:
+        """
+        Args:
+            shape: Of model and run.
+            out: Folder of the run.
+            conversations: What is learnt.
+            start: A checkpoint whose tokenizer and weights are gone on with. None: from scratch.
+        """
         torch.manual_seed(shape.seed)
         self.shape, self.out = shape, out
-        conversations = list(_sampled(shape))
-        self.tokenizer = MicroTokenizer(train(_texts(conversations), shape.vocabulary))
+        tokenizer = MicroTokenizer.load(start) if start else None
+        self.tokenizer = tokenizer or MicroTokenizer(train(_texts(conversations), shape.vocabulary))
         groups = group_rows(conversations, self.tokenizer)
-        self.kinds: dict[str, list[Group]] = {"planner": [], "verifier": [], "other": []}
+        kinds: dict[str, list[Group]] = {kind: [] for kind in SHARES}
         for group in groups:
-            self.kinds[group.module if group.module in self.kinds else "other"].append(group)
+            kinds[group.module if group.module in SHARES else "other"].append(group)
+        self.kinds = {kind: members for kind, members in kinds.items() if members}
         rng = random.Random(f"batches {shape.seed}")
         self.streams = {id(group): batches(group, shape.tokens, rng) for group in groups}
         self.rng = rng
-        self.model = Qwen2ForCausalLM(_config(shape, self.tokenizer))
-        self.copying = CopyingHeads(self.model, shape.seed)
+        if start:
+            self.model = Qwen2ForCausalLM.from_pretrained(start, dtype=torch.float32)
+            self.copying = None
+        else:
+            self.model = Qwen2ForCausalLM(_config(shape, self.tokenizer))
+            self.copying = CopyingHeads(self.model, shape.seed)
         matrices = [p for name, p in self.model.model.layers.named_parameters() if p.ndim == 2]
         chosen = {id(p) for p in matrices}
         rest = [p for p in self.model.parameters() if id(p) not in chosen]
@@ -203,7 +220,7 @@ class Trainer:
         torch.nn.utils.clip_grad_norm_(self.model.parameters(), 1.0)
         for optimiser in self.optimisers:
             optimiser.step()
-        if self.step < self.shape.hold:
+        if self.copying and self.step < self.shape.hold:
             self.copying.restore()
         self.step += 1
         return measured
@@ -211,7 +228,7 @@ class Trainer:
     def _batches(self) -> Iterator[tuple[str, Group, list[Row]]]:
         """The batches of one step: kind, group, rows."""
         for kind, groups in self.kinds.items():
-            group = self.rng.choices(groups, [math.sqrt(sum(len(r.ids) for r in g.rows)) for g in groups])[0]
+            group = self.rng.choices(groups, [_weight(group) for group in groups])[0]
             yield kind, group, next(self.streams[id(group)])
 
     def _schedule(self) -> float:
@@ -253,6 +270,10 @@ class Trainer:
         self.tokenizer.save(directory)
 
 
+def _weight(group: Group) -> float:
+    return EMPHASIS.get(group.module, 1.0) * math.sqrt(sum(len(row.ids) for row in group.rows))
+
+
 def _config(shape: Shape, tokenizer: MicroTokenizer) -> Qwen2Config:
     return Qwen2Config(
         vocab_size=tokenizer.vocab_size,
@@ -283,11 +304,11 @@ def _texts(conversations: Sequence[Conversation]) -> Iterator[str]:
         yield from [content] * 300
 
 
-def _sampled(shape: Shape) -> Iterator[Conversation]:
+def conversations_of(shape: Shape) -> Iterator[Conversation]:
     """The rows of the first `shape.questions` questions, the easier modules thinned out."""
     rng = random.Random(f"thinning {shape.seed}")
     planned = 0
-    for conversation in traces(_search(), shape.seed):
+    for conversation in traces(atlas_search(), shape.seed):
         planned += conversation.module == "planner"
         if planned > shape.questions:
             return
@@ -295,7 +316,7 @@ def _sampled(shape: Shape) -> Iterator[Conversation]:
             yield conversation
 
 
-def _search() -> Search:
+def atlas_search() -> Search:
     """`wikipedia_search` on the Atlas encyclopedia, as a plain function."""
 
     async def ask(prompt: str) -> str:
@@ -328,7 +349,7 @@ def main(
     """Train the micro model's seed checkpoint from scratch, or go on with a run that was stopped."""
     shape = Shape(hidden=hidden, layers=layers, heads=hidden // 32, steps=steps, questions=questions, seed=seed)
     out.mkdir(parents=True, exist_ok=True)
-    trainer = Trainer(shape, out)
+    trainer = Trainer(shape, out, list(conversations_of(shape)))
     typer.echo(trainer.describe())
     if (out / "state.pt").exists():
         trainer.resume()

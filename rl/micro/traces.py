@@ -1,9 +1,11 @@
 """What the micro model learns from: the conversations of all modules on Atlas, rendered by the nodes' own prompts.
 
-The planner of these traces is imperfect on purpose. Where the right step is a program, it sometimes guesses with
-`base_generator`; it searches for a whole question at once; it names a tool that does not exist. On hard questions the
-guess is its habit, on easy ones a slip. Executor, verifier and generator are faithful, and the verifier is credulous:
-it believes a guess. So a better planner is worth something, and only the reward tells which plan was better.
+The planner of these traces is imperfect on purpose. Where the last step takes a tool, it sometimes guesses with
+`base_generator`; it searches for a whole question at once; it names a tool that does not exist. On some kinds of
+question the guess is its habit, on the others a slip. Executor, verifier and generator are faithful, and the verifier
+is credulous: it believes a guess. So a better planner is worth something, and only the reward tells which plan was
+better. They have also met chains longer than the planner ever has, so that those who do not learn do not hold back the
+one that does.
 """
 
 import random
@@ -13,7 +15,7 @@ from dataclasses import dataclass
 from langchain_core.messages import BaseMessage
 
 from agentflow.evals.atlas import oracle
-from agentflow.evals.atlas.families import Question, Step, request, stream
+from agentflow.evals.atlas.families import Question, Step, deeper, request, stream
 from agentflow.evals.atlas.world import pages
 from agentflow.graph.context import Context
 from agentflow.graph.state import Action, Plan, Turn
@@ -25,10 +27,11 @@ from agentflow.tools import base_generator
 from agentflow.tools.card import ToolCard
 from agentflow.tools.result import ErrorClass, ToolResult
 
-HABIT, SLIP = 0.62, 0.12
-"""How often the planner guesses where guessing is its habit, and elsewhere."""
-WHOLE_QUESTION, NO_SUCH_TOOL, FAILED_CALL = 0.12, 0.03, 0.02
-"""How often it searches for the whole question, names a tool that does not exist, and meets a call that fails."""
+FAILED_CALL = 0.03
+"""How often a right call fails all the same."""
+
+READ_GUESSES = 0.25
+"""Share of the guesses of base_generator that it learns itself: most cannot be made from the request."""
 
 Search = Callable[[str], ToolResult]
 """What `wikipedia_search` returns for a query."""
@@ -44,21 +47,41 @@ class Conversation:
 
 
 @dataclass(frozen=True)
-class _Try:
+class Habits:
+    """How often the planner does what it should not."""
+
+    guess: float = 0.75
+    """It guesses, where that is its habit,"""
+    slip: float = 0.15
+    """and elsewhere."""
+    whole_question: float = 0.15
+    """It searches for the whole question."""
+    no_such_tool: float = 0.1
+    """It names a tool that does not exist."""
+
+
+FAULTLESS = Habits(0.0, 0.0, 0.0, 0.0)
+
+
+@dataclass(frozen=True)
+class Try:
     """One turn as it is about to be traced."""
 
     step: Step
     result: ToolResult
     verdict: str
     problem: ErrorClass | None = None
+    instead_of: Step | None = None
+    """The right step, where this is a guess."""
 
 
 class Tracer:
     """Turns questions into conversations."""
 
-    def __init__(self, search: Search, seed: int) -> None:
+    def __init__(self, search: Search, seed: int, habits: Habits) -> None:
         context = Context()
         self.search = search
+        self.habits = habits
         self.rng = random.Random(f"traces {seed}")
         self.cards: dict[str, ToolCard] = Toolbox().cards(context)
         self.tools = planner.describe_tools(self.cards.values())
@@ -70,7 +93,7 @@ class Tracer:
     def conversations(self, question: Question) -> Iterator[Conversation]:
         """All modules' conversations of one run on `question`, in the order of the run."""
         analysis = oracle.analyst_reply(question)
-        tries, answer = self._run(question)
+        tries, answer = self.tries(question)
         yield _row("analyst", analyst.messages(question.question, list(self.cards)), analysis)
         yield from self._rows(question.question, analysis, tries, answer)
 
@@ -86,7 +109,7 @@ class Tracer:
             "",
         )
         verdict = f"Analysis: {outside.FINDING}\nVerdict: stop"
-        tries = [_Try(step, ToolResult(status="ok", output=outside.REPLY), verdict)]
+        tries = [Try(step, ToolResult(status="ok", output=outside.REPLY), verdict)]
         yield _row("analyst", analyst.messages(question, list(self.cards)), outside.ANALYSIS)
         yield from self._rows(question, outside.ANALYSIS, tries, outside.REPLY)
 
@@ -101,33 +124,36 @@ class Tracer:
         verdict = f"Analysis: {outside.NO_PAGE}\nVerdict: stop"
         analysis = oracle.analyst_reply(question)
         yield _row("analyst", analyst.messages(text, list(self.cards)), analysis)
-        yield from self._rows(text, analysis, [_Try(step, self.search(name), verdict)], outside.REPLY)
+        yield from self._rows(text, analysis, [Try(step, self.search(name), verdict)], outside.REPLY)
 
-    def _run(self, question: Question) -> tuple[list[_Try], str]:
-        """The turns of one imperfect run, and the answer it ends with."""
-        tries: list[_Try] = []
+    def tries(self, question: Question) -> tuple[list[Try], str]:
+        """The turns of one run, and the answer it ends with."""
+        tries: list[Try] = []
         for number, step in enumerate(question.steps):
             done = number == len(question.steps) - 1
-            if self.rng.random() < NO_SUCH_TOOL:
+            if self.rng.random() < self.habits.no_such_tool:
                 tries.append(self._no_such_tool(step))
             if self.rng.random() < FAILED_CALL:
                 tries.append(self._failed_call(step))
-            if number == 0 and len(question.steps) > 1 and self.rng.random() < WHOLE_QUESTION:
+            if number == 0 and len(question.steps) > 1 and self.rng.random() < self.habits.whole_question:
                 tries.append(self._whole_question(question))
-            if done and step.tool != "base_generator" and self.rng.random() < _guess_rate(question):
+            if done and step.tool != "base_generator" and self.rng.random() < self._guess_rate(question):
                 tries.append(self._guess(question, step))
                 return tries, tries[-1].step.value
-            tries.append(_Try(step, _ok(step.output), oracle.verifier_reply(step.finding, done=done)))
+            tries.append(Try(step, _ok(step.output), oracle.verifier_reply(step.finding, done=done)))
         return tries, question.answer
 
-    def _no_such_tool(self, step: Step) -> _Try:
+    def _guess_rate(self, question: Question) -> float:
+        return self.habits.guess if _tempts(question) else self.habits.slip
+
+    def _no_such_tool(self, step: Step) -> Try:
         tool = self.rng.choice(("calculator", "search", "python", "wikipedia"))
         problem = f"there is no tool '{tool}'; the tools are {', '.join(self.cards)}"
         wrong = Step(step.sub_goal, tool, step.context, {}, problem, "", "")
         verdict = oracle.verifier_reply(f"There is no tool {tool}.", done=False)
-        return _Try(wrong, ToolResult.failed(ErrorClass.UNKNOWN_TOOL, problem), verdict, ErrorClass.UNKNOWN_TOOL)
+        return Try(wrong, ToolResult.failed(ErrorClass.UNKNOWN_TOOL, problem), verdict, ErrorClass.UNKNOWN_TOOL)
 
-    def _failed_call(self, step: Step) -> _Try:
+    def _failed_call(self, step: Step) -> Try:
         """A right step whose call fails: there is nothing to learn from it but to try again."""
         error, problem = self.rng.choice(
             (
@@ -137,14 +163,14 @@ class Tracer:
             )
         )
         verdict = oracle.verifier_reply("The step failed.", done=False)
-        return _Try(step, ToolResult.failed(error, problem), verdict)
+        return Try(step, ToolResult.failed(error, problem), verdict)
 
-    def _whole_question(self, question: Question) -> _Try:
+    def _whole_question(self, question: Question) -> Try:
         query = question.question.rstrip("?.")
         step = Step("Find the answer", "wikipedia_search", query, {"query": query}, "", "", "")
-        return _Try(step, self.search(query), oracle.verifier_reply("No page answers that.", done=False))
+        return Try(step, self.search(query), oracle.verifier_reply("No page answers that.", done=False))
 
-    def _guess(self, question: Question, step: Step) -> _Try:
+    def _guess(self, question: Question, step: Step) -> Try:
         """The last step as `base_generator` would do it: a guess, which the verifier believes."""
         value = self._guessed_value(question, step)
         finding = step.finding.replace(step.value, value) if step.value in step.finding else f"The result is {value}."
@@ -157,7 +183,7 @@ class Tracer:
             finding,
             value,
         )
-        return _Try(guess, _ok(value), oracle.verifier_reply(finding, done=True))
+        return Try(guess, _ok(value), oracle.verifier_reply(finding, done=True), instead_of=step)
 
     def _guessed_value(self, question: Question, step: Step) -> str:
         rng = self.rng
@@ -169,7 +195,7 @@ class Tracer:
             return rng.choice(self.titles[step.kind])
         return step.value  # a sum or a date: right, so that the model learns to try, and fails by its own weakness
 
-    def _rows(self, question: str, analysis: str, tries: list[_Try], answer: str) -> Iterator[Conversation]:
+    def _rows(self, question: str, analysis: str, tries: list[Try], answer: str) -> Iterator[Conversation]:
         turns, memory = [], []
         for number, attempt in enumerate(tries, start=1):
             step, text = attempt.step, oracle.planner_reply(attempt.step)
@@ -179,11 +205,12 @@ class Tracer:
             verdict = verifier.parse(attempt.verdict)
             memory.append(Turn(turn=number, plan=plan, action=action, verdict=verdict))
             if attempt.problem is None:
-                reply = oracle.executor_reply(step.arguments)
-                yield _row(f"executor {step.tool}", executor.messages(self.cards[step.tool], plan), reply)
-                if step.tool == "base_generator":
-                    prompt = base_generator.prompt(step.arguments["query"])
-                    yield Conversation("tools", (("user", prompt), ("assistant", step.output)))
+                yield self._executor(step)
+            if attempt.instead_of is not None:
+                yield self._executor(attempt.instead_of)
+            if step.tool == "base_generator" and (attempt.instead_of is None or self.rng.random() < READ_GUESSES):
+                prompt = base_generator.prompt(step.arguments["query"])
+                yield Conversation("tools", (("user", prompt), ("assistant", step.output)))
         # The usual limit mostly, and any that the run fits in.
         limit = self.most_turns if self.rng.random() < 0.6 else self.rng.randint(len(tries), self.most_turns)
         planned = planner.messages(question, analysis, memory, self.tools, limit)
@@ -192,20 +219,27 @@ class Tracer:
         yield _row("verifier", verifier.messages(question, analysis, turns, replies))
         yield _row("generator", generator.messages(question, memory), oracle.generator_reply(answer))
 
+    def _executor(self, step: Step) -> Conversation:
+        plan = Plan(text=oracle.planner_reply(step), sub_goal=step.sub_goal, tool=step.tool, context=step.context)
+        messages = executor.messages(self.cards[step.tool], plan)
+        return _row(f"executor {step.tool}", messages, oracle.executor_reply(step.arguments))
 
-def _guess_rate(question: Question) -> float:
-    """Where guessing is the habit: long chains, large numbers, and one wording of each two-sided question."""
-    habits = {
-        "arithmetic": question.depth >= 3,
-        "hops": question.depth >= 3,
+
+def _tempts(question: Question) -> bool:
+    """Where guessing is the habit: long chains, large numbers, and one wording or subject of the others."""
+    return {
+        "arithmetic": question.depth >= 2,
+        "look-up": question.question.startswith("Name"),
+        "hops": question.question.startswith("Name"),
         "units": question.depth >= 2,
         "dates": question.depth >= 2,
-        "aggregate": question.depth >= 2,
+        "aggregate": "smallest" not in question.question,
         "compare": "later" in question.question,
         "years": "publication" in question.question,
+        "game of 24": bool({1, 2} & set(question.numbers)),
         "countdown": question.target >= 35,
-    }
-    return HABIT if habits.get(question.family, False) else SLIP
+        "disambiguation": question.question.endswith("firm?"),
+    }.get(question.family, False)
 
 
 def _ok(output: str) -> ToolResult:
@@ -217,15 +251,19 @@ def _row(module: str, messages: list[BaseMessage], reply: str | None = None) -> 
     return Conversation(module, (*turns, ("assistant", reply)) if reply is not None else tuple(turns))
 
 
-OUTSIDE_EVERY, UNKNOWN_PAGE_EVERY = 12, 24
-"""One question in so many lies outside Atlas, or asks in its form for a name that it does not have."""
+OUTSIDE_EVERY, UNKNOWN_PAGE_EVERY, DEEPER_EVERY = 12, 24, 8
+"""One question in so many lies outside Atlas, asks in its form for a name that it does not have, or is a longer chain
+than the planner practises."""
 
 
-def traces(search: Search, seed: int = 0) -> Iterator[Conversation]:
+def traces(search: Search, seed: int = 0, habits: Habits = Habits()) -> Iterator[Conversation]:
     """Endless training rows, the same for the same seed."""
-    tracer = Tracer(search, seed)
+    tracer = Tracer(search, seed, habits)
+    longer = deeper(seed)
     for number, question in enumerate(stream("train", seed)):
         yield from tracer.conversations(question)
+        if number % DEEPER_EVERY == 3:
+            yield from (row for row in tracer.conversations(next(longer)) if row.module != "planner")
         if number % OUTSIDE_EVERY == 5:
             yield from tracer.outside(outside.question(tracer.rng))
         if number % UNKNOWN_PAGE_EVERY == 1:  # a single look-up: its only name can be exchanged

@@ -10,7 +10,7 @@ from agentflow.graph.context import DEFAULT_TOOLS, Context
 from agentflow.graph.toolbox import Toolbox
 from agentflow.nodes import executor, generator, planner, verifier
 from agentflow.rl.micro import outside
-from agentflow.rl.micro.traces import Conversation, traces
+from agentflow.rl.micro.traces import FAULTLESS, Conversation, traces
 from agentflow.tools.corpus import Corpus
 from agentflow.tools.result import ErrorClass, ToolResult
 
@@ -53,18 +53,38 @@ def test_the_parsers_read_what_is_learnt(conversations):
                 assert executor.parse(reply, cards[conversation.module.split()[1]]) is not None
 
 
-def test_the_planner_is_imperfect_on_purpose(conversations):
-    guesses, programs = Counter(), Counter()
+def chains(conversations: list[Conversation], tool: str) -> Counter[str]:
+    """How often planners of arithmetic chains chose `tool`: single operations, and longer chains."""
+    found: Counter[str] = Counter()
     for conversation in conversations:
-        if conversation.module == "planner":
-            question = conversation.messages[1][1]
-            kind = "hard" if "multiply" in question and question.count(",") >= 3 else "easy"
-            text = " ".join(content for role, content in conversation.messages if role == "assistant")
-            if "Start with" in question:
-                guesses[kind] += "base_generator" in text
-                programs[kind] += "python_coder" in text
-    assert guesses["hard"] > programs["hard"]
-    assert guesses["easy"] < programs["easy"]
+        question = conversation.messages[1][1]
+        if conversation.module == "planner" and "Start with" in question:
+            said = " ".join(content for role, content in conversation.messages if role == "assistant")
+            found["single" if question.count(",") == 1 else "longer"] += tool in said
+    return found
+
+
+def test_the_planner_is_imperfect_on_purpose(conversations):
+    guesses, programs = (chains(conversations, tool) for tool in ("base_generator", "python_coder"))
+    assert guesses["longer"] > programs["longer"]
+    assert guesses["single"] < programs["single"]
+
+
+def test_a_faultless_planner_neither_guesses_nor_invents_tools():
+    rows = [row for row in islice(traces(search, 3, FAULTLESS), 1500) if row.module == "planner"]
+    assert not chains(rows, "base_generator").total()
+    said = [content for row in rows for role, content in row.messages if role == "assistant"]
+    assert all(planner.parse(text, DEFAULT_TOOLS).error is None for text in said)
+
+
+def test_only_those_who_do_not_learn_have_met_the_longest_chains(conversations):
+    longest = Counter(
+        row.module
+        for row in conversations
+        if "Start with" in row.messages[1][1].split("?")[0] and row.messages[1][1].split("?")[0].count(",") == 4
+    )
+    assert longest["verifier"] > 0
+    assert longest["planner"] == 0
 
 
 def test_a_question_outside_atlas_gets_the_plain_reply(conversations):
