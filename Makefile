@@ -38,6 +38,9 @@ test: $(VENV)/with-dev,studio,local,train ## Set up, then run all tests
 test-train: $(VENV)/with-dev,studio,local,train ## Train for a few steps with the whole of verl, be killed, go on, export
 	$(BIN)/python -m pytest -m slow tests/integration/test_train.py $(PYTEST_FLAGS)
 
+test-faults: $(VENV)/with-dev,studio,local,train ## Kill a training run, a worker of it, fill its disk; it must go on
+	$(BIN)/python -m pytest -m slow tests/integration/test_train_faults.py $(PYTEST_FLAGS)
+
 train: $(VENV)/with-train ## Train the embedded planner on Atlas: half an hour on two cores
 	$(BIN)/agentflow train --preset atlas-cpu
 

@@ -27,6 +27,7 @@ from verl.workers.utils.padding import response_to_nested
 from agentflow.rl.flow_grpo import advantages, token_weights
 from agentflow.rl.rollout import Fate
 from agentflow.rl.trainer.loss import flow_grpo_loss
+from agentflow.rl.trainer.watch import Watch
 from agentflow.rl.training_log import TrainingLog
 
 Credit = list[tuple[int, int, float, float]]
@@ -43,6 +44,7 @@ class FlowTrainer(PPOTrainerSync):  # type: ignore[misc]
     def __init__(self, config: DictConfig) -> None:
         super().__init__(config)
         self.log = TrainingLog(config.out)
+        self.watch = Watch()
         self._credit: dict[str, Credit] = {}
 
     def init(self) -> None:
@@ -60,6 +62,13 @@ class FlowTrainer(PPOTrainerSync):  # type: ignore[misc]
     def _build_replay_buffer(self) -> ReplayBuffer:
         buffer = super()._build_replay_buffer()
         buffer.poll_interval = self.config.flow.poll_seconds
+        wait = buffer._wait_for_next_poll
+
+        def watchful(*arguments: Any) -> float:
+            self.watch.look()
+            return float(wait(*arguments))
+
+        buffer._wait_for_next_poll = watchful
         return buffer
 
     def _balance_batch(self, batch: KVBatchMeta, metrics: dict[str, Any], **kwargs: Any) -> KVBatchMeta:
@@ -236,6 +245,8 @@ class FlowRunner:
                 teacher_client=trainer.get_teacher_client(),
                 reward_loop_worker_handles=trainer.get_reward_handles(),
             )
+            servers = [server for replica in trainer.llm_server_manager.get_replicas() for server in replica.servers]
+            trainer.watch = Watch([*loops.agent_loop_workers, *servers])
             trainer.fit(loops)
             trainer.logger.finish(exit_code=0)
         finally:

@@ -1,41 +1,17 @@
 """The whole of verl's trainer on the micro model, with the real graph and tools, from the command line."""
 
 import json
-import os
-import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-psutil = pytest.importorskip("psutil")
+from tests.integration.training import lines, rollouts, train
+
 pytest.importorskip("verl")
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
-
-SMALL = [
-    *("questions=4", "rollouts=4", "train_tasks=48", "test_tasks=12", "seed=3"),
-    *("validate_every=2", "validation_rollouts=1", "save_every=1"),
-]
-
-
-def train(out: Path, *settings: str, check: bool = True) -> "subprocess.CompletedProcess[str]":
-    command = [sys.executable, "-m", "agentflow", "train", f"out={out}", *SMALL, *settings]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=600, check=False)
-    assert not check or done.returncode == 0, done.stdout + done.stderr
-    return done
-
-
-def lines(out: Path, split: str) -> list[dict[str, Any]]:
-    found = [json.loads(line) for line in (out / "metrics.jsonl").read_text().splitlines()]
-    return [line for line in found if line["split"] == split]
-
-
-def rollouts(out: Path, step: int, split: str) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in (out / f"rollouts/{step:06d}-{split}.jsonl").read_text().splitlines()]
 
 
 @pytest.fixture(scope="module")
@@ -85,23 +61,19 @@ def test_an_export_answers_a_question(run: Path, tmp_path: Path) -> None:
     assert json.loads(done.stdout)["turns"]
 
 
-def test_a_run_that_is_killed_in_mid_step_loses_and_repeats_nothing(tmp_path: Path) -> None:
-    out = tmp_path / "killed"
-    command = [sys.executable, "-m", "agentflow", "train", f"out={out}", *SMALL, "steps=4"]
-    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    deadline = time.monotonic() + 400
-    while not (out / "rollouts/000003-train.jsonl").exists():
-        assert process.poll() is None
-        assert time.monotonic() < deadline
-        time.sleep(0.1)
-    family = [psutil.Process(process.pid), *psutil.Process(process.pid).children(recursive=True)]
-    for member in family:
-        try:
-            os.kill(member.pid, signal.SIGKILL)
-        except ProcessLookupError:
-            continue
-    process.wait(30)
-    train(out, "steps=4")
-    assert [line["step"] for line in lines(out, "train")] == [1, 2, 3, 4]
-    for step in (1, 2, 3, 4):
-        assert len(rollouts(out, step, "train")) == 16
+def test_every_option_reaches_the_trainer(tmp_path: Path) -> None:
+    out = tmp_path / "options"
+    options = [
+        *("flow.statistics=call", "flow.averaging=token", "flow.baseline=leave-one-out", "flow.scale=none"),
+        *("flow.penalty=0.3", "flow.updates=2", "flow.mask_cut_off=true", "flow.pack_turns=false"),
+        *("flow.refill_settled_groups=true", "steps=1", "validate_every=1"),
+    ]
+    train(out, *options)
+    (line,) = lines(out, "train")
+    records = rollouts(out, 1, "train")
+    groups: dict[str, set[float]] = {}
+    for record in records:
+        groups.setdefault(record["task"], set()).add(record["reward"])
+    settled = [task for task, rewards in groups.items() if len(rewards) == 1]
+    assert len(groups) - len(settled) >= 4, "every group that is trained on has something to tell"
+    assert line["gradient"] > 0

@@ -1,4 +1,5 @@
 import asyncio
+import threading
 from collections.abc import Sequence
 from typing import Any, TypedDict
 
@@ -61,6 +62,30 @@ async def test_a_rollout_that_ends_has_a_reward_and_its_calls() -> None:
     assert [call.response_ids for call in trajectory.calls] == [[2, 3]]
     record = RolloutRecord.of(trajectory, 4, "train")
     assert (record.step, record.calls, record.prompt_tokens, record.sampled_tokens) == (4, 1, 1, 2)
+
+
+async def test_a_tool_that_hangs_ends_its_rollout() -> None:
+    """A blocking call cannot be taken back from its thread, but nobody waits for it any more."""
+    released = threading.Event()
+
+    def hangs(state: Sum) -> Sum:
+        released.wait(60)
+        return state
+
+    def with_tool() -> Any:
+        builder = StateGraph(Sum)
+        builder.add_node("answer", hangs)
+        builder.add_edge(START, "answer")
+        builder.add_edge("answer", END)
+        return builder.compile()
+
+    try:
+        trajectory = await rollout(app(graph=with_tool), seconds=0.3)
+    finally:
+        released.set()
+    assert (trajectory.fate, trajectory.reward) == (Fate.TIMED_OUT, 0.0)
+    assert trajectory.seconds < 10
+    assert trajectory.episode.error == "the rollout took longer than 0.3 s"
 
 
 async def test_a_reward_may_be_awaited() -> None:

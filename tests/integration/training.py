@@ -1,0 +1,41 @@
+"""Short training runs from the command line, and what they record."""
+
+import json
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+SMALL = [
+    *("questions=4", "rollouts=4", "train_tasks=48", "test_tasks=12", "seed=3"),
+    *("validate_every=2", "validation_rollouts=1", "save_every=1"),
+]
+
+
+def train(out: Path, *settings: str, check: bool = True) -> "subprocess.CompletedProcess[str]":
+    command = [sys.executable, "-m", "agentflow", "train", f"out={out}", *SMALL, *settings]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=600, check=False)
+    assert not check or done.returncode == 0, done.stdout + done.stderr
+    return done
+
+
+def lines(out: Path, split: str) -> list[dict[str, Any]]:
+    found = [json.loads(line) for line in (out / "metrics.jsonl").read_text().splitlines()]
+    return [line for line in found if line["split"] == split]
+
+
+def rollouts(out: Path, step: int, split: str) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in (out / f"rollouts/{step:06d}-{split}.jsonl").read_text().splitlines()]
+
+
+def started(out: Path, *settings: str, until: str) -> "subprocess.Popen[str]":
+    """A run in the background that has come as far as the file `until`."""
+    command = [sys.executable, "-m", "agentflow", "train", f"out={out}", *SMALL, *settings]
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+    deadline = time.monotonic() + 400
+    while not (out / until).exists():
+        assert process.poll() is None
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
+    return process
