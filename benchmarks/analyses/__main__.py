@@ -1,0 +1,52 @@
+"""Makes all that is missing, then docs/analyses.md and its figures.
+
+Each stage leaves a folder behind, and what is there already is not made again: the whole, about three hours on two
+cores, can be stopped and taken up at any time. Needs the extras `train` and `benchmarks`.
+"""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from benchmarks.analyses.report import write
+from benchmarks.analyses.seeds import monolithic_seed, small_seed, supervised
+from benchmarks.analyses.stages import BUDGETS, Planner, Stages
+
+app = typer.Typer(add_completion=False)
+
+
+@app.command()
+def main(
+    out: Annotated[Path, typer.Option(help="Folder of all runs; what it has already is kept.")] = Path("runs/analyses"),
+    docs: Annotated[Path, typer.Option(help="Folder of analyses.md and figures.")] = Path("docs"),
+) -> None:
+    """Make all runs and measurements that are missing, then the tables and figures."""
+    out.mkdir(parents=True, exist_ok=True)
+    stages = Stages(out)
+    grpo = stages.trained("flow-grpo")
+    calls = stages.trained("per-call", "flow.statistics=call", "flow.averaging=token")
+    offline = stages.make("offline", supervised) / "model"
+    small = stages.make("small-seed", small_seed) / "model"
+    small_grpo = stages.trained("small", f"start={small}")
+    policy = stages.make("monolithic-seed", monolithic_seed) / "model"
+    stages.trained("monolithic", "app=benchmarks.analyses.monolithic:monolithic", f"start={policy}")
+    planners = [
+        Planner("seed", "frozen", "embedded:seed", ""),
+        Planner("offline", "supervised on faultless plans", f"embedded:{offline}", "offline"),
+        Planner("flow-grpo", "Flow-GRPO", f"embedded:{grpo}", "flow-grpo"),
+        Planner("per-call", "GRPO, statistics and mean over calls", f"embedded:{calls}", "per-call"),
+        Planner("small-seed", "half the size, frozen", f"embedded:{small}", ""),
+        Planner("small", "half the size, Flow-GRPO", f"embedded:{small_grpo}", "small"),
+    ]
+    measured = {planner.name: stages.measured(planner.name, planner.spec) for planner in planners}
+    budgets = {
+        name: [stages.measured(name, spec, turns=turns) for turns in BUDGETS]
+        for name, spec in (("seed", "embedded:seed"), ("flow-grpo", f"embedded:{grpo}"))
+    }
+    path = write(docs, stages, planners, measured, budgets)
+    typer.echo(f"the analyses are in {path}")
+
+
+if __name__ == "__main__":
+    app()

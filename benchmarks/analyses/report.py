@@ -1,0 +1,157 @@
+"""docs/analyses.md and its figures, from the folders that the stages have made."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import matplotlib as mpl
+from matplotlib import pyplot
+
+from agentflow.rl.training_log import Line, TrainingLog
+from benchmarks.analyses.stages import BUDGETS, QUESTIONS, SAMPLES, STEPS, TURNS, Measured, Planner, Stages
+
+BEFORE, AFTER = "seed", "flow-grpo"
+
+PAGE = """\
+# Analyses
+
+Made by `python -m benchmarks.analyses` (`pip install -e '.[train,benchmarks]'`). Every planner is measured on the same
+{questions} questions of unseen worlds, {samples} tries each at temperature 1, at most {turns} turns, all other modules
+frozen. A training run has {steps} steps of 24 questions with 8 rollouts each; minutes are of this machine. The interval
+is 95 %, from the spread between questions.
+
+## Planners
+
+{planners}
+
+## The agent and a monolithic policy
+
+One policy that writes calls, arguments and answer itself, with the same habits and the same training. Accuracy on the
+same questions, at temperature 1, as the trainer measured it.
+
+{policies}
+
+![Reward by step](figures/rewards.svg)
+
+## Turn budget
+
+{budgets}
+
+![Accuracy by turn budget](figures/budgets.svg)
+
+## Tools
+
+Share of the turns whose plan could be read.
+
+{tools}
+
+## Errors
+
+Share of all turns.
+
+{errors}
+"""
+
+
+def write(
+    docs: Path,
+    stages: Stages,
+    planners: Sequence[Planner],
+    measured: Mapping[str, Measured],
+    budgets: Mapping[str, Sequence[Measured]],
+) -> Path:
+    """Writes the page and its figures; returns the page's path."""
+    figures = docs / "figures"
+    figures.mkdir(parents=True, exist_ok=True)
+    mpl.rcParams["svg.hashsalt"] = "agentflow"  # the same figure is the same file
+    _rewards(stages, figures / "rewards.svg")
+    _budgets(budgets, figures / "budgets.svg")
+    before, after = measured[BEFORE].summary, measured[AFTER].summary
+    page = PAGE.format(
+        questions=QUESTIONS,
+        samples=SAMPLES,
+        turns=TURNS,
+        steps=STEPS,
+        planners=_planners(stages, planners, measured),
+        policies=_policies(stages),
+        budgets=table(
+            ["turns", *map(str, BUDGETS)],
+            [[name, *(f"{one.summary.total.accuracy:.3f}" for one in row)] for name, row in budgets.items()],
+        ),
+        tools=_shares({"before": before.tools, "after": after.tools}, (before.readable, after.readable)),
+        errors=_shares({"before": before.errors, "after": after.errors}, (before.total.turns, after.total.turns)),
+    )
+    path = docs / "analyses.md"
+    path.write_text(page, encoding="utf-8")
+    return path
+
+
+def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """A Markdown table."""
+    lines = [list(head), ["---"] * len(head), *map(list, rows)]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
+def _planners(stages: Stages, planners: Sequence[Planner], measured: Mapping[str, Measured]) -> str:
+    rows = []
+    for planner in planners:
+        found = measured[planner.name]
+        low, high = found.interval
+        rows.append(
+            [
+                planner.label,
+                f"{stages.minutes(planner.made):.0f}" if planner.made else "",
+                f"{found.summary.total.accuracy:.3f}",
+                f"{low:.3f} to {high:.3f}",
+                f"{found.summary.total.mean_turns:.2f}",
+                f"{found.summary.error_rate:.1%}",
+            ]
+        )
+    return table(["planner", "minutes of training", "accuracy", "interval", "turns", "tool-call errors"], rows)
+
+
+def _policies(stages: Stages) -> str:
+    rows = []
+    for name, label in (("flow-grpo", "agent"), ("monolithic", "monolithic")):
+        first, *_, last = _lines(stages, name, "test")
+        errors = [f"{line['tool_error_rate']:.1%}" for line in (first, last)]
+        rows.append([label, f"{first['accuracy']:.3f}", f"{last['accuracy']:.3f}", *errors])
+    return table(["policy", "before", "after", "errors before", "errors after"], rows)
+
+
+def _shares(counts: Mapping[str, Mapping[str, int]], wholes: Sequence[int]) -> str:
+    names = sorted({name for count in counts.values() for name in count})
+    columns = [
+        [f"{count.get(name, 0) / max(whole, 1):.1%}" for name in names]
+        for count, whole in zip(counts.values(), wholes, strict=True)
+    ]
+    rows = list(zip(names, *columns, strict=True))
+    return table(["", *counts], rows)
+
+
+def _lines(stages: Stages, name: str, split: str) -> list[Line]:
+    return [line for line in TrainingLog(stages.out / name).lines() if line["split"] == split]
+
+
+def _rewards(stages: Stages, path: Path) -> None:
+    figure, axes = pyplot.subplots(figsize=(6, 3.2))
+    for name in ("flow-grpo", "per-call", "small", "monolithic"):
+        lines = _lines(stages, name, "train")
+        axes.plot([line["step"] for line in lines], [line["reward"] for line in lines], label=name)
+    axes.set(xlabel="step", ylabel="reward of the step's rollouts", ylim=(0, 1))
+    _save(figure, axes, path)
+
+
+def _budgets(budgets: Mapping[str, Sequence[Measured]], path: Path) -> None:
+    figure, axes = pyplot.subplots(figsize=(6, 3.2))
+    for name, row in budgets.items():
+        axes.plot(list(BUDGETS), [one.summary.total.accuracy for one in row], marker="o", label=name)
+    axes.set(xlabel="most turns", ylabel="accuracy", ylim=(0, 1))
+    _save(figure, axes, path)
+
+
+def _save(figure: pyplot.Figure, axes: pyplot.Axes, path: Path) -> None:
+    axes.legend(frameon=False)
+    axes.spines[["top", "right"]].set_visible(False)
+    figure.tight_layout()
+    figure.savefig(path, metadata={"Date": None})
+    pyplot.close(figure)

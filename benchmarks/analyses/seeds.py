@@ -1,0 +1,59 @@
+"""The checkpoints that the analyses start from or compare with, made as the seed was."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import typer
+
+from agentflow.rl.micro.chat_model import SEED
+from agentflow.rl.micro.pretrain import Shape, Trainer, atlas_search
+from agentflow.rl.micro.traces import FAULTLESS, Conversation, traces
+from benchmarks.analyses.monolithic import conversations
+
+OFFLINE_STEPS = 2000
+"""Steps of the supervised planner: about as many minutes as a training run takes."""
+
+
+def supervised(folder: Path) -> None:
+    """A planner that learns faultless plans from the seed on, offline."""
+    shape = Shape(questions=6000, steps=OFFLINE_STEPS, muon_rate=2e-3, adam_rate=3e-4)
+    plans = _first(traces(atlas_search(), shape.seed, FAULTLESS), "planner", shape.questions)
+    _learn(Trainer(shape, folder, plans, start=SEED))
+
+
+def small_seed(folder: Path) -> None:
+    """A seed planner of half the size, from scratch, on the plans that the seed learnt."""
+    shape = Shape(hidden=128, heads=4, feed_forward=384)
+    plans = _first(traces(atlas_search(), shape.seed), "planner", shape.questions)
+    _learn(Trainer(shape, folder, plans))
+
+
+def monolithic_seed(folder: Path) -> None:
+    """A seed for the monolithic policy, from scratch; a batch holds as many tokens as the agent's three."""
+    shape = replace(Shape(), tokens=3 * Shape.tokens, steps=Shape.steps // 2)
+    _learn(Trainer(shape, folder, list(conversations(atlas_search(), shape.questions))))
+
+
+def _first(rows: Iterator[Conversation], module: str, number: int) -> list[Conversation]:
+    found: list[Conversation] = []
+    while len(found) < number:
+        row = next(rows)
+        if row.module == module:
+            found.append(row)
+    return found
+
+
+def _learn(trainer: Trainer) -> None:
+    """Trains to the end, going on where an earlier call stopped."""
+    trainer.out.mkdir(parents=True, exist_ok=True)
+    if (trainer.out / "state.pt").exists():
+        trainer.resume()
+    with typer.progressbar(length=trainer.shape.steps, label=trainer.describe()) as bar:
+        bar.update(trainer.step)
+        while trainer.step < trainer.shape.steps:
+            trainer.train_step()
+            bar.update(1)
+            if trainer.step % 100 == 0:
+                trainer.save()
+    trainer.export(trainer.out / "model")

@@ -1,0 +1,65 @@
+"""The monolithic policy: its traces can be read, and a policy that writes them is rewarded."""
+
+from collections.abc import Sequence
+
+import pytest
+
+from agentflow.evals.atlas.encyclopedia import index_path
+from agentflow.evals.atlas.families import FAMILIES, questions
+from agentflow.graph.context import Sampling
+from agentflow.rl.micro.traces import FAULTLESS, Tracer
+from agentflow.rl.policy import TokenReply
+from agentflow.rl.rollout import Fate, run
+from agentflow.tools.corpus import Corpus
+from agentflow.tools.result import ErrorClass, ToolResult
+from benchmarks.analyses.monolithic import TOOLS, conversation, conversations, execute, monolithic, read
+
+
+def search(query: str) -> ToolResult:
+    page = Corpus(index_path()).page(query)
+    if page is None:
+        return ToolResult.failed(ErrorClass.EMPTY_RESULT, f'no page matches "{query}"')
+    return ToolResult(status="ok", output=f"{page.title}: {page.text}")
+
+
+def test_what_it_learns_can_be_read() -> None:
+    for row in conversations(search, 120):
+        *calls, last = [content for role, content in row.messages if role == "assistant"]
+        assert read(last)[2]
+        for call in calls:
+            tool, arguments, answer = read(call)
+            assert not answer
+            assert (arguments is not None) == (tool in TOOLS)
+
+
+@pytest.mark.parametrize("number", range(len(FAMILIES)))
+async def test_a_policy_that_writes_a_faultless_trace_is_rewarded(number: int) -> None:
+    question = questions("test", len(FAMILIES))[number]
+    said = [
+        content
+        for role, content in conversation(Tracer(search, 5, FAULTLESS), question).messages
+        if role == "assistant"
+    ]
+    app = monolithic()
+    replies = iter(said)
+
+    async def generate(messages: Sequence[tuple[str, str]], sampling: Sampling) -> TokenReply:
+        return TokenReply(next(replies), [1, 2], [3], [-0.5], "stop")
+
+    task = app.tasks("test", len(FAMILIES))[number]
+    trajectory = await run(app, app.built(), task, generate, id="one", seconds=60)
+    assert (trajectory.fate, trajectory.reward) == (Fate.OK, 1.0), trajectory.episode
+    assert len(trajectory.calls) == len(said)
+    assert len(trajectory.episode.turns) == len(said) - 1
+
+
+@pytest.mark.parametrize(
+    ("text", "error"),
+    [
+        ("I do not know", ErrorClass.BAD_PLAN),
+        ("Tool: calculator\n{}", ErrorClass.UNKNOWN_TOOL),
+        ("Tool: wikipedia_search\nwhat?", ErrorClass.BAD_ARGUMENTS),
+    ],
+)
+async def test_what_cannot_be_done_is_a_failed_turn(text: str, error: ErrorClass) -> None:
+    assert (await execute(text, 10)).result.error == error
