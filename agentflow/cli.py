@@ -24,6 +24,7 @@ from agentflow.console import (
     console,
     one_line,
     print_checks,
+    print_compared,
     print_summary,
 )
 
@@ -139,6 +140,34 @@ def solve(
         _fail(str(finished.failure), MISUSED if finished.failure.configuration else FAILED)
     if not episode.answer.strip():
         _fail("the model gave no answer; try again, or another --model", FAILED)
+
+
+@app.command(
+    epilog='Example: agentflow compare "How many feet are 3 yards?" --planner embedded:seed --planner embedded'
+)
+def compare(
+    question: Annotated[str, typer.Argument(help="The question, in quotes.")],
+    planner: Annotated[list[str], typer.Option(metavar="SPEC", help="A planner; give two or more.")],
+    model: Model = "embedded",
+    tools: Tools = None,
+    max_turns: MaxTurns = 10,
+    corpus: Corpus = "auto",
+) -> None:
+    """Answer a question with several planners, side by side."""
+    question = _checked_question(question)
+    contexts = {spec: _context(model, spec, tools, max_turns=max_turns, corpus=corpus) for spec in planner}
+    with console(stderr=True).status("the planners are at work"):
+        found = asyncio.run(_compare(question, contexts))
+    print_compared(console(), {spec: finished.episode for spec, finished in found.items()})
+    for spec, finished in found.items():
+        if finished.failure:
+            code = MISUSED if finished.failure.configuration else FAILED
+            _fail(f"{spec}: {finished.failure}", code)
+
+
+async def _compare(question: str, contexts: "dict[str, Context]") -> "dict[str, Finished]":
+    finished = await asyncio.gather(*(_solve(question, context, None) for context in contexts.values()))
+    return dict(zip(contexts, finished, strict=True))
 
 
 async def _solve(question: str, context: "Context", view: RunView | None) -> "Finished":

@@ -9,10 +9,12 @@ import re
 import sys
 import time
 import unicodedata
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from itertools import zip_longest
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, Self
 
+from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.live import Live
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
@@ -38,6 +40,7 @@ _REORDERING = frozenset("\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069"
 _SHOWN_LINES = 12
 _SHOWN_CHARACTERS = 800
 _SHOWN_FAILURES = 8
+_SHORT = 160
 
 
 def clean(text: str) -> str:
@@ -137,6 +140,27 @@ def answer_text(episode: "Episode") -> Text:
     ]
     text = Text("\n").append("Answer: ", style="bold green").append(clean(episode.answer).strip(), style="bold")
     text.append(f"\n({', '.join(facts)})", style="dim")
+    return text
+
+
+def print_compared(out: Console, episodes: Mapping[str, "Episode"]) -> None:
+    """Runs of one question side by side: a column for each planner, a row for each turn, the answers last."""
+    table = Table(box=SIMPLE_HEAD, pad_edge=False)
+    for planner in episodes:
+        table.add_column(Text(one_line(planner)), ratio=1, overflow="fold")
+    for turns in zip_longest(*(episode.turns for episode in episodes.values())):
+        table.add_row(*(_short_turn(turn) if turn else Text() for turn in turns))
+    table.add_section()
+    table.add_row(*(Text(f"Answer: {one_line(episode.answer)}", style="bold") for episode in episodes.values()))
+    out.print(table)
+
+
+def _short_turn(turn: "EpisodeTurn") -> Text:
+    text = Text(f"{turn.turn} {one_line(turn.tool) or '(no tool)'}: ", style="cyan")
+    text.append(one_line(turn.sub_goal), style="not bold default")
+    text.append("\n→ ", style="green" if turn.result.error is None else "red")
+    said = one_line(turn.result.output)
+    text.append(said if len(said) <= _SHORT else f"{said[:_SHORT]} ...", style="default")
     return text
 
 
