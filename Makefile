@@ -9,8 +9,8 @@ PIP_INSTALL = $(BIN)/python -m pip install -qq --disable-pip-version-check
 
 # What `make run` asks, one question per line. They are from the test split of Atlas: the model never saw them.
 define DEMO
-How many years lie between the founding of Vafetir Works and that of Tovor Works?
-Use 2, 8, 12 and 13 once each with + - * / to make 24.
+How many years lie between the publication of Song of Fupoz and that of Song of Gotonub?
+Use 5, 8, 8 and 10 once each with + - * / to make 24.
 What is the country of Nusozeg, the city?
 endef
 export DEMO
@@ -20,14 +20,19 @@ export DEMO
 help: ## This list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{ printf "%-18s %s\n", $$1, $$2 }'
 
-run: $(VENV)/with-core ## Set up, then watch the agent answer three questions with the embedded model
+run: $(VENV)/with-core ## Set up, then watch the agent answer with the embedded model, its planner before and after training
+	@question=$$(printf '%s\n' "$$DEMO" | head -1); \
+	printf '\n$$ agentflow solve "%s"\n' "$$question"; \
+	$(BIN)/agentflow solve "$$question" </dev/null
+	@printf '\nThe planner as it was, and after training in the flow:\n'
 	@printf '%s\n' "$$DEMO" | while IFS= read -r question; do \
-		printf '\n$$ agentflow solve "%s"\n' "$$question"; \
-		$(BIN)/agentflow solve "$$question" </dev/null || exit 1; \
+		printf '\n$$ agentflow compare "%s" --planner embedded:seed --planner embedded\n' "$$question"; \
+		$(BIN)/agentflow compare "$$question" --planner embedded:seed --planner embedded </dev/null || exit 1; \
 	done
 	@printf '\nNext, with %s on your PATH:\n' "$(BIN)"
 	@printf '  %-62s %s\n' \
 		'agentflow eval atlas --limit 50' 'the embedded model on its benchmark' \
+		'agentflow eval atlas --limit 50 --planner embedded:seed' 'the same before training; make train repeats that' \
 		'agentflow solve "YOUR QUESTION" --model openai:gpt-4o-mini' 'a larger model (OPENAI_API_KEY)' \
 		'agentflow doctor' 'what is configured, and what is missing' \
 		'make studio' 'the graph in LangGraph Studio'

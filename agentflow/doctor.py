@@ -34,18 +34,19 @@ async def embedded() -> list[Check]:
     """The embedded path: model, encyclopedia and sandbox, each by using it."""
     from langchain_core.messages import HumanMessage
 
-    from agentflow.graph.context import Sampling
+    from agentflow.graph.context import TRAINED_PLANNER, Sampling
     from agentflow.graph.models import ModelError, complete, load_model
     from agentflow.tools.catalogue import standard_tools
     from agentflow.tools.python_process import sandbox_level
     from agentflow.tools.run import run_tool
 
-    async def ask(prompt: str) -> str:
-        return await complete(load_model("embedded", Sampling(temperature=0, max_tokens=16)), [HumanMessage(prompt)])
+    async def ask(prompt: str, spec: str = "embedded") -> str:
+        return await complete(load_model(spec, Sampling(temperature=0, max_tokens=16)), [HumanMessage(prompt)])
 
     start = time.perf_counter()
     try:
-        await ask("Question: What is 1 + 1?")
+        for spec in ("embedded", TRAINED_PLANNER):
+            await ask("Question: What is 1 + 1?", spec)
         checks: list[Check] = [("embedded model", "ok", f"loads and answers, {time.perf_counter() - start:.1f} s")]
     except ModelError as error:
         checks = [("embedded model", "no", str(error))]

@@ -16,6 +16,9 @@ DEFAULT_TOOLS = ("base_generator", "python_coder", "wikipedia_search")
 ATLAS_PLANNERS = ("embedded", "atlas-oracle", "atlas-random")
 """Model providers that know no encyclopedia but Atlas."""
 
+TRAINED_PLANNER = "embedded:trained"
+"""What `embedded` means to the planner; to all other modules it is the seed that this planner was trained among."""
+
 
 class Sampling(BaseModel):
     """Sampling parameters of one module. What is set here is what goes over the wire; None leaves it to the server."""
@@ -93,8 +96,9 @@ class Context(BaseModel):
         return runtime.context if isinstance(runtime.context, cls) else cls()
 
     def model_of(self, module: Module) -> str:
-        """The spec of the module's model."""
-        return self.models.get(module, self.model)
+        """The spec of the module's model. Of the embedded model, the planner has a checkpoint of its own."""
+        spec = self.models.get(module, self.model)
+        return TRAINED_PLANNER if module == "planner" and spec == "embedded" else spec
 
     def sampling_of(self, module: Module) -> Sampling:
         """The module's own parameters over the deterministic default, field by field."""

@@ -52,11 +52,12 @@ class Scripted:
         self.calls: list[tuple[str, Conversation]] = []
 
     def install(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        """Until the end of the test, the spec leads here, and so does the default one, "embedded"."""
+        """Until the end of the test, the spec leads here, and so do "embedded" and its shipped checkpoints."""
         point = EntryPoint("scripted", "tests.scripted:load", "agentflow.models")
         monkeypatch.setattr(models, "_installed", lambda: {"scripted": point, "embedded": point})
         monkeypatch.setitem(_scripts, self.name, self)
-        monkeypatch.setitem(_scripts, "", self)
+        for name in ("", "seed", "trained"):
+            monkeypatch.setitem(_scripts, name, self)
 
     def asked(self, module: str) -> list[Conversation]:
         return [conversation for name, conversation in self.calls if name == module]

@@ -24,8 +24,9 @@ from agentflow.rl.micro.model import MicroModel
 from agentflow.rl.micro.tokenizer import MicroTokenizer
 from agentflow.rl.policy import ROLES, TokenReply, as_chat_result
 
-SEED = Path(__file__).with_name("seed")
-"""The checkpoint that ships with the package."""
+SEED, TRAINED = (Path(__file__).with_name(name) for name in ("seed", "trained"))
+"""The checkpoints that ship with the package: of all modules, and of a planner that learnt in the flow."""
+SHIPPED = {"": SEED, "seed": SEED, "trained": TRAINED}
 
 
 class EmbeddedChatModel(BaseChatModel):
@@ -124,18 +125,18 @@ class EmbeddedChatModel(BaseChatModel):
 
 
 def load(model: str = "", sampling: Sampling | None = None) -> EmbeddedChatModel:
-    """The chat model of the checkpoint directory `model`, of the shipped one when it is "" or its name, "seed".
+    """The chat model of the checkpoint directory `model`, or of the shipped one of that name; "" is the seed.
 
     Raises:
         ModelError: There is no readable checkpoint (configuration).
     """
-    directory = Path(model).expanduser().resolve() if model not in ("", "seed") else SEED
+    directory = SHIPPED.get(model) or Path(model).expanduser().resolve()
     try:
         version = (directory / "model.safetensors").stat().st_mtime_ns
         with _LOADING:
             engine, tokenizer = _engine(directory, version)
     except OSError as error:
-        remedy = "name the directory of a checkpoint" if model else "install the package again"
+        remedy = "install the package again" if model in SHIPPED else "name the directory of a checkpoint"
         message = f"there is no embedded model in {directory} ({error.strerror or error}); {remedy}"
         raise ModelError(message, configuration=True) from error
     except ValueError as error:

@@ -243,6 +243,20 @@ def test_the_embedded_model_points_to_larger_ones(
         assert done.stderr == ""
 
 
+def test_compare_shows_the_planners_side_by_side(monkeypatch: pytest.MonkeyPatch) -> None:
+    scripted(monkeypatch)
+    done = run("compare", "Who wrote Faust?", "--planner", "embedded:seed", "--planner", "embedded")
+    assert done.exit_code == 0, done.stderr
+    assert done.stdout.split()[:2] == ["embedded:seed", "embedded"]
+    assert done.stdout.count("Answer:") == 2
+
+
+def test_compare_with_a_planner_that_cannot_be_had_is_one_line() -> None:
+    done = run("compare", "Who wrote Faust?", "--planner", "nobody:x")
+    assert done.exit_code == 2
+    assert "there is no model provider 'nobody'" in only_line(done.stderr)
+
+
 def test_tools_says_what_a_tool_needs() -> None:
     done = run("tools")
     assert done.exit_code == 0

@@ -116,9 +116,17 @@ def test_a_missing_or_broken_file_is_a_configuration_error(tmp_path: Path, name:
 
 
 def test_a_missing_shipped_checkpoint_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(chat_model, "SEED", tmp_path / "seed")
-    with pytest.raises(ModelError, match="install the package again"):
-        load()
+    monkeypatch.setattr(chat_model, "SHIPPED", {"": tmp_path / "seed", "trained": tmp_path / "trained"})
+    for name in ("", "trained"):
+        with pytest.raises(ModelError, match="install the package again"):
+            load(name)
+
+
+@pytest.mark.skipif(not chat_model.SEED.exists(), reason="there is no seed checkpoint in this checkout yet")
+def test_the_shipped_planner_reads_what_the_seed_reads_and_has_learnt_something_else() -> None:
+    seed, trained = (load(name, Sampling(max_tokens=4)).invoke(CHAT).response_metadata for name in ("seed", "trained"))
+    assert seed["prompt_token_ids"] == trained["prompt_token_ids"]
+    assert seed["logprobs"] != trained["logprobs"]
 
 
 def test_a_tokenizer_of_another_model_is_refused(tmp_path: Path) -> None:
