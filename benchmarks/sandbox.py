@@ -12,6 +12,7 @@ import statistics
 import threading
 import time
 from collections.abc import Callable
+from functools import partial
 
 from agentflow.tools.sandbox import cold, tiers
 from agentflow.tools.sandbox.fork_client import ForkServer
@@ -73,7 +74,7 @@ def report(name: str, run: Run, fork_ms: float, repeats: int) -> None:
         if outcome.status:
             print(f"{name:20} {what:8} {outcome.stderr}")
             continue
-        p50 = milliseconds(lambda code=code: run(code), repeats)  # type: ignore[misc]
+        p50 = milliseconds(partial(run, code), repeats)
         goal = f", goal {GOALS_MS[what]:g} ms" if what in GOALS_MS else ""
         print(f"{name:20} {what:8} p50 {p50:7.1f} ms = {p50 / fork_ms:5.1f} bare forks{goal}")
     rate = per_second(run, 4 * repeats)
@@ -85,7 +86,7 @@ def report(name: str, run: Run, fork_ms: float, repeats: int) -> None:
 def main() -> None:
     """Prints the measurements."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("tiers", nargs="*", choices=[*tiers.DESCRIPTIONS, []], metavar="TIER")
+    parser.add_argument("tiers", nargs="*", metavar="TIER", help=", ".join(tiers.DESCRIPTIONS))
     parser.add_argument("--repeats", type=int, default=200)
     arguments = parser.parse_args()
     if hasattr(os, "sched_setaffinity"):
@@ -95,14 +96,14 @@ def main() -> None:
     never = threading.Event()
     for name in arguments.tiers or tiers.DESCRIPTIONS:
         if name == tiers.SUBPROCESS:
-            report(name, lambda code: cold.run(code, _LIMITS, never), fork_ms, arguments.repeats // 4)
+            report(name, partial(cold.run, limits=_LIMITS, cancelled=never), fork_ms, arguments.repeats // 4)
             continue
         try:
             server = ForkServer(name)
         except SandboxError as error:
             print(f"{name:20} not here: {error}")
             continue
-        report(name, lambda code, server=server: server.run(code, _LIMITS, never), fork_ms, arguments.repeats)  # type: ignore[misc]
+        report(name, partial(server.run, limits=_LIMITS, cancelled=never), fork_ms, arguments.repeats)
         server.close()
 
 

@@ -1,8 +1,8 @@
 """The tiers of the sandbox that this machine has, each with a fork server that the tests share."""
 
-import subprocess
 import threading
 from functools import lru_cache
+from pathlib import Path
 
 import pytest
 
@@ -41,11 +41,27 @@ def run(server: ForkServer, code: str, limits: Limits | None = None) -> Outcome:
 
 def descendants(pid: int) -> set[int]:
     """The processes that `pid` started, and those that these started, and so on; zombies are not counted."""
-    listed = subprocess.run(["ps", "-e", "-o", "pid=,ppid=,stat=,comm="], capture_output=True, text=True, check=True)
-    rows = [line.split(maxsplit=3) for line in listed.stdout.splitlines()]
-    alive = {int(row[0]): int(row[1]) for row in rows if row[2][0] not in "ZX" and row[3] != "ps"}
-    found, parents = set[int](), {pid}
-    while parents:
-        parents = {child for child, parent in alive.items() if parent in parents}
-        found |= parents
+    found: set[int] = set()
+    for child in _children(pid):
+        found |= descendants(child)
+        if is_alive(child):
+            found.add(child)
     return found
+
+
+def _children(pid: int) -> list[int]:
+    try:
+        return [
+            int(child)
+            for task in Path(f"/proc/{pid}/task").iterdir()
+            for child in (task / "children").read_text().split()
+        ]
+    except OSError:  # it has just ended
+        return []
+
+
+def is_alive(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
+    except OSError:
+        return False

@@ -115,6 +115,7 @@ def _start() -> ForkServer | None:
 def _renew() -> None:
     """A process that this one forked has a sandbox of its own: threads and locks do not survive a fork."""
     global _sandbox
+    _inherited.append(_sandbox)  # which is not to be closed here
     _sandbox = _Sandbox()
     _threads.cache_clear()
 
@@ -125,5 +126,6 @@ def _threads() -> ThreadPoolExecutor:
 
 
 _sandbox = _Sandbox()
+_inherited: list[_Sandbox] = []
 atexit.register(lambda: _sandbox.close())
 os.register_at_fork(after_in_child=_renew)

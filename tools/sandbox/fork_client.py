@@ -16,7 +16,7 @@ import threading
 import time
 from typing import IO, Any
 
-from agentflow.tools.sandbox import interpreter, libraries, tiers
+from agentflow.tools.sandbox import folder, interpreter, libraries, tiers
 from agentflow.tools.sandbox.limits import Limits, Outcome, SandboxError, Stopped
 from agentflow.tools.sandbox.output import Output
 
@@ -54,8 +54,8 @@ class ForkServer:
     def __init__(self, tier: str) -> None:
         """Starts the server. Raises SandboxError, with the reason, if it does not start or does not confine."""
         self.tier = tier
-        self._folders = tempfile.TemporaryDirectory(prefix="agentflow-", ignore_cleanup_errors=True)
-        os.chmod(self._folders.name, 0o711)  # noqa: S103 - programs, as other users, go through to their own folders
+        self._folders = tempfile.mkdtemp(prefix="agentflow-")
+        os.chmod(self._folders, 0o711)  # noqa: S103 - programs, as other users, go through to their own folders
         self._log = tempfile.TemporaryFile()  # noqa: SIM115 - closed with the server
         self._lock = threading.Lock()
         self._process: subprocess.Popen[bytes] | None = None
@@ -71,7 +71,7 @@ class ForkServer:
 
     def _launch(self, control: int) -> "subprocess.Popen[bytes]":
         launch = tiers.launch(self.tier)
-        surroundings = json.dumps(dataclasses.asdict(launch.surroundings(self._folders.name)))
+        surroundings = json.dumps(dataclasses.asdict(launch.surroundings(self._folders)))
         server = interpreter.command("fork_server", launch.home, str(control), surroundings)
         return subprocess.Popen(  # noqa: S603 - a command of ours
             launch.command(server),
@@ -96,10 +96,10 @@ class ForkServer:
 
     def _try(self) -> None:
         """Runs a program that tries to get out."""
-        secret = os.path.join(self._folders.name, "secret")
+        secret = os.path.join(self._folders, "secret")
         with open(secret, "w", encoding="utf-8") as file:
             file.write("secret")
-        outcome = self.run(_CANARY.format(secret=secret, folder=self._folders.name), Limits(), threading.Event())
+        outcome = self.run(_CANARY.format(secret=secret, folder=self._folders), Limits(), threading.Event())
         if outcome.stdout != _HELD:
             raise SandboxError(f"it does not hold: {outcome.stdout or outcome.stderr}")
 
@@ -132,7 +132,8 @@ class ForkServer:
                 self._process.kill()
                 self._process.wait()
         self._log.close()
-        self._folders.cleanup()
+        with contextlib.suppress(OSError):  # a program that is just being killed may still write
+            folder.remove(self._folders)
 
 
 class _Follower:

@@ -16,6 +16,7 @@ import selectors
 import signal
 import socket
 import sys
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, NoReturn
@@ -140,16 +141,15 @@ class ForkServer:
             self._selector.unregister(run.report)
         os.close(run.process)
         if not self._surroundings.own_mounts:
-            folder.remove(run.folder)
+            with suppress(OSError):  # the rest goes when the host removes the folder of all folders
+                folder.remove(run.folder)
         _send(run.report, {"status": os.waitstatus_to_exitcode(status), "stopped": run.stopped})
         run.report.close()
 
 
 def _send(report: socket.socket, message: dict[str, Any]) -> None:
-    try:
+    with suppress(OSError):  # the host may not be interested any more
         report.send(json.dumps(message).encode())
-    except OSError:  # the host is not interested any more
-        return
 
 
 def _set_environment(path: str) -> None:
@@ -161,6 +161,7 @@ def _forget_server() -> None:
     """A program sees Python as freshly started: nothing of the server, random numbers of its own."""
     for name in [name for name in sys.modules if name.partition(".")[0] == "agentflow"]:
         del sys.modules[name]
+    sys.orig_argv[:] = [sys.executable, program.NAME]
     if random := sys.modules.get("numpy.random"):
         random.seed()  # unlike the standard library's, it does not notice a fork
 

@@ -25,11 +25,18 @@ def main(source: str) -> int:
         atexit._run_exitfuncs()
         sys.modules.pop("__main__", None)
         gc.collect()  # __del__ of what was left; what was preloaded is frozen and not looked at
-        sys.stdout.flush()
+        _flush()
     except BaseException as error:  # whatever it is, the process ends here
         _report(error)
         return 1
     return status
+
+
+def _flush() -> None:
+    """What was printed, also where the program put another stream in place of its output, or closed it."""
+    for stream in (sys.stdout, sys.stderr, sys.__stdout__, sys.__stderr__):
+        if stream is not None and not getattr(stream, "closed", False):
+            stream.flush()
 
 
 def _run_reporting(source: str) -> int:

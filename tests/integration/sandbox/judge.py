@@ -169,7 +169,7 @@ class Watch(threading.Thread):
         self.peak = Peak()
 
     def run(self) -> None:
-        while not self._stop_event.wait(0.05):
+        while not self._stop_event.wait(0.02):
             new = [pid for pid in descendants(os.getpid()) if pid not in self._idle]
             self.peak.processes = max(self.peak.processes, len(new))
             for pid in new:

@@ -18,7 +18,7 @@ from agentflow.tools.sandbox import execute as execution
 from agentflow.tools.sandbox.execute import execute
 from agentflow.tools.sandbox.limits import Limits, SandboxError
 from agentflow.tools.sandbox.tiers import VARIABLE
-from tests.sandboxes import TIERS, close_all, descendants, run, server
+from tests.sandboxes import TIERS, close_all, descendants, is_alive, run, server
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the tiers with isolation are Linux's")
 
@@ -86,11 +86,11 @@ async def test_its_programs_end_with_it(tier: str) -> None:
     os.kill(fork_server, signal.SIGKILL)
     with pytest.raises(SandboxError):
         await running
-    assert await until(lambda: not any(Path(f"/proc/{pid}").exists() for pid in programs))
+    assert await until(lambda: not any(is_alive(pid) for pid in programs))
 
 
 def test_it_ends_with_its_host(tier: str) -> None:
-    """However the host ends; its children are then nobody's, so they are found by the descriptor that they share."""
+    """However that ends."""
     program = (
         "import asyncio, os, signal\nfrom agentflow.tools.sandbox.execute import execute\n"
         "from agentflow.tools.sandbox.limits import Limits\nfrom tests.sandboxes import descendants\n"
@@ -101,14 +101,20 @@ def test_it_ends_with_its_host(tier: str) -> None:
     name, *processes = done.stdout.split()
     assert (name, done.returncode) == (tier, -signal.SIGKILL), done.stderr
     assert processes
-    assert asyncio.run(until(lambda: not any(_alive(pid) for pid in processes)))
+    assert asyncio.run(until(lambda: not any(is_alive(int(pid)) for pid in processes)))
 
 
-def _alive(pid: str) -> bool:
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
-    except OSError:
-        return False
+def test_a_host_that_forks_has_two(tier: str) -> None:
+    """A server cannot be shared with a copy of its host, and the copy must not clean up after the original."""
+    program = (
+        "import os, sys, threading\nfrom agentflow.tools.sandbox.execute import run\n"
+        "from agentflow.tools.sandbox.limits import Limits\n"
+        "def runs(): return run('import os\\nprint(os.listdir())', Limits(), threading.Event()).stdout\n"
+        "print(runs(), flush=True)\npid = os.fork()\nprint(runs(), flush=True)\n"
+        "sys.exit() if pid == 0 else os.waitpid(pid, 0)\nprint(runs())"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False, timeout=60)
+    assert done.stdout.splitlines() == ["['program.py']"] * 4, done.stderr
 
 
 async def test_many_at_once_are_kept_apart(tier: str) -> None:
@@ -144,7 +150,7 @@ def test_a_folder_of_any_shape_is_removed(tier: str) -> None:
     """Where the kernel does not clean up: nothing stays in the temporary folder."""
     sandbox = execution._sandbox.server()
     assert sandbox
-    folders = Path(sandbox._folders.name)
+    folders = Path(sandbox._folders)
     code = (
         "import os\nfor _ in range(400):\n    os.mkdir('x' * 200)\n    os.chdir('x' * 200)\n"
         "os.mkdir('closed', 0)\nos.symlink('/', 'root')\nprint('made')"

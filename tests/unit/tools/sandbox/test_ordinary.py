@@ -135,6 +135,8 @@ PROGRAMS: dict[str, tuple[str, str]] = {
         "import hashlib, base64\nprint(hashlib.sha256(b'a').hexdigest()[:8], base64.b64encode(b'ab').decode())",
         "ca978112 YWI=",
     ),
+    "output that is redirected": ("import io, sys\nprint('a')\nsys.stdout = io.StringIO()\nprint('b')", "a"),
+    "output that is closed": ("import sys\nprint('a')\nsys.stdout.close()", "a"),
     "standard input is empty": ("import sys\nprint(repr(sys.stdin.read()))", "''"),
     "text that is not ASCII": ("print('é ☃ 𝄞')", "é ☃ 𝄞"),
     "type hints": (
