@@ -6,6 +6,7 @@ capabilities, Landlock, seccomp. The order matters: each step needs what a later
 """
 
 import math
+import mmap
 import os
 import resource
 import signal
@@ -20,8 +21,8 @@ WORK = "/work"
 
 OPEN_FILES = 64
 
-_ADDRESS_SPACE_UNKNOWN = 1 << 30
 _TASKS_UNKNOWN = 1024
+_ADDRESSES, _NEAR_ENOUGH = 1 << 40, 1 << 20
 
 
 @dataclass(frozen=True)
@@ -91,7 +92,23 @@ def _address_space() -> int:
         with open("/proc/self/statm", encoding="ascii") as statm:
             return int(statm.read().split()[0]) * resource.getpagesize()
     except OSError:  # a tier without /proc
-        return _ADDRESS_SPACE_UNKNOWN
+        return _least_limit()
+
+
+def _least_limit() -> int:
+    """The address space in use, found by trying: the least limit under which one page more can be had."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_AS)
+    low, high = 0, _ADDRESSES
+    while high - low > _NEAR_ENOUGH:
+        middle = (low + high) // 2
+        resource.setrlimit(resource.RLIMIT_AS, (middle, hard))
+        try:
+            mmap.mmap(-1, mmap.PAGESIZE).close()
+            high = middle
+        except (OSError, MemoryError):
+            low = middle
+    resource.setrlimit(resource.RLIMIT_AS, (soft, hard))
+    return high
 
 
 def _tasks() -> int:

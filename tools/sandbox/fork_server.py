@@ -28,8 +28,9 @@ from agentflow.tools.sandbox.limits import Limits
 SLOTS = 64
 """Programs at a time."""
 
-_TICK = 0.05
-"""Seconds between looks at the folders of programs, where the kernel does not limit them."""
+_TICK = 0.01
+"""Seconds between looks at the folders of programs, where the kernel does not limit them: what a program can write in
+that time, it can have too much."""
 _LARGEST_REQUEST = 1 << 16
 
 
