@@ -125,7 +125,13 @@ def test_json_is_one_object_of_the_pinned_form(monkeypatch: pytest.MonkeyPatch) 
     assert list(worked["verdict"]) == ["analysis", "signal"]
     assert (worked["turn"], worked["sub_goal"], worked["context"]) == (2, "Say it", "hello")
     assert (worked["tool"], worked["arguments"]) == ("base_generator", {"query": "hello"})
-    assert worked["result"] | {"seconds": 0} == {"status": "ok", "output": "a guess", "error": None, "seconds": 0}
+    assert worked["result"] | {"seconds": 0} == {
+        "status": "ok",
+        "output": "a guess",
+        "error": None,
+        "seconds": 0,
+        "sandbox": "",
+    }
     assert (failed["tool"], failed["result"]["status"], failed["result"]["error"]) == ("", "error", "bad_plan")
     # analyst, planner and verifier twice, executor and the tool's model once, generator
     assert episode["usage"] == {"calls": 8, "models": {}}

@@ -91,7 +91,7 @@ async def test_its_programs_end_with_it(tier: str) -> None:
     assert await until(lambda: not any(is_alive(pid) for pid in programs))
 
 
-def test_it_ends_with_its_host(tier: str) -> None:
+def test_it_ends_with_its_host(tier: str, tmp_path: Path) -> None:
     """However that ends."""
     program = (
         "import asyncio, os, signal\nfrom agentflow.tools.sandbox.execute import execute\n"
@@ -99,7 +99,10 @@ def test_it_ends_with_its_host(tier: str) -> None:
         "print(asyncio.run(execute('print(1)', Limits())).tier, *descendants(os.getpid()), flush=True)\n"
         "os.kill(os.getpid(), signal.SIGKILL)"
     )
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False, timeout=60)
+    environment = {**os.environ, "TMPDIR": str(tmp_path)}  # a host that is killed leaves an empty folder
+    done = subprocess.run(
+        [sys.executable, "-c", program], env=environment, capture_output=True, text=True, check=False, timeout=60
+    )
     name, *processes = done.stdout.split()
     assert (name, done.returncode) == (tier, -signal.SIGKILL), done.stderr
     assert processes
