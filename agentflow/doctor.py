@@ -37,8 +37,8 @@ async def embedded() -> list[Check]:
     from agentflow.graph.context import TRAINED_PLANNER, Sampling
     from agentflow.graph.models import ModelError, complete, load_model
     from agentflow.tools.catalogue import standard_tools
-    from agentflow.tools.python_process import sandbox_level
     from agentflow.tools.run import run_tool
+    from agentflow.tools.sandbox.execute import sandbox_level
 
     async def ask(prompt: str, spec: str = "embedded") -> str:
         return await complete(load_model(spec, Sampling(temperature=0, max_tokens=16)), [HumanMessage(prompt)])
@@ -53,7 +53,8 @@ async def embedded() -> list[Check]:
     used = standard_tools(["wikipedia_search", "python_coder"], ask, "atlas")
     found = await run_tool(used["wikipedia_search"], {"query": "capital"}, 60)
     sandbox = await run_tool(used["python_coder"], {"code": "print(6 * 7)"}, 30)
-    for name, result, says in (("Atlas index", found, "can be searched"), ("python_coder", sandbox, sandbox_level())):
+    level = "" if sandbox.error else sandbox_level()
+    for name, result, says in (("Atlas index", found, "can be searched"), ("python_coder", sandbox, level)):
         checks.append((name, "no" if result.error else "ok", result.output if result.error else says))
     return checks
 

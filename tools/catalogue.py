@@ -11,6 +11,7 @@ from agentflow.tools.card import ToolCard
 from agentflow.tools.encyclopedia import missing
 from agentflow.tools.google_search import KEY, google_search
 from agentflow.tools.python_coder import python_coder
+from agentflow.tools.sandbox.execute import unavailable
 from agentflow.tools.web_search import web_search
 from agentflow.tools.wikipedia_search import LIVE, wikipedia_search
 
@@ -37,6 +38,8 @@ def availability(name: str, corpus: str) -> str | None:
     """None if the tool can be used as things stand, else one line on what to do. Looks at this machine only."""
     if name not in STANDARD_TOOLS:
         return _unknown(name)
+    if name == "python_coder":
+        return unavailable()
     if name == "google_search" and not os.environ.get(KEY):
         return f"set {KEY} to a key from https://tavily.com"
     if name == "wikipedia_search" and corpus != LIVE:

@@ -5,8 +5,10 @@ import signal
 from langchain_core.tools import BaseTool, StructuredTool
 from pydantic import BaseModel, Field
 
-from agentflow.tools.python_process import Limits, Outcome, execute
 from agentflow.tools.result import ErrorClass, ToolFailure
+from agentflow.tools.run import SANDBOX
+from agentflow.tools.sandbox.execute import execute
+from agentflow.tools.sandbox.limits import Limits, Outcome, SandboxError
 
 CARD = {
     "description": "Runs a Python 3 program and returns what it prints. "
@@ -26,29 +28,41 @@ def python_coder(limits: Limits | None = None) -> BaseTool:
     """The tool; `limits` default to those that its card states."""
     limits = limits or Limits()
 
-    async def run(code: str) -> str:
-        return _printed(await execute(code, limits), limits)
+    async def run(code: str) -> tuple[str, dict[str, str]]:
+        try:
+            outcome = await execute(code, limits)
+        except SandboxError as error:
+            raise ToolFailure(ErrorClass.TOOL_ERROR, str(error)) from error
+        return _printed(outcome, limits), {SANDBOX: outcome.tier}
 
     return StructuredTool.from_function(
         coroutine=run,
         name="python_coder",
         description=str(CARD["description"]),
         args_schema=Arguments,
+        response_format="content_and_artifact",
         metadata={"agentflow": CARD},
     )
 
 
 def _printed(outcome: Outcome, limits: Limits) -> str:
     """What the program printed; raises ToolFailure if it did not end well or printed nothing."""
+
+    def failure(error: ErrorClass, message: str) -> ToolFailure:
+        return ToolFailure(error, message, outcome.tier)
+
     if outcome.stopped == "timeout":
-        raise ToolFailure(ErrorClass.TIMEOUT, f"the code did not finish in {limits.seconds:g} seconds")
+        raise failure(ErrorClass.TIMEOUT, f"the code did not finish in {limits.seconds:g} seconds")
     if outcome.stopped == "flood":
         kib = limits.output_bytes // 1024
-        raise ToolFailure(ErrorClass.TOOL_ERROR, f"the code printed more than {kib} KiB; print only the result")
+        raise failure(ErrorClass.TOOL_ERROR, f"the code printed more than {kib} KiB; print only the result")
+    if outcome.stopped == "disk":
+        mib = limits.disk_bytes >> 20
+        raise failure(ErrorClass.TOOL_ERROR, f"the code wrote more than {limits.files} files or {mib} MiB")
     if outcome.status:
-        raise ToolFailure(ErrorClass.TOOL_ERROR, _why(outcome))
+        raise failure(ErrorClass.TOOL_ERROR, _why(outcome))
     if not outcome.stdout:
-        raise ToolFailure(ErrorClass.EMPTY_RESULT, "the code printed nothing; print the result")
+        raise failure(ErrorClass.EMPTY_RESULT, "the code printed nothing; print the result")
     return outcome.stdout
 
 

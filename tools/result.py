@@ -36,6 +36,8 @@ class ToolResult(BaseModel):
     error: ErrorClass | None = None
     """Set exactly when `status` is "error"."""
     seconds: float = Field(default=0.0, ge=0)
+    sandbox: str = ""
+    """The sandbox's tier, of a tool that runs code (`agentflow.tools.sandbox.tiers`); no prompt shows it."""
 
     def describe(self) -> str:
         """The result as prompts show it."""
@@ -55,14 +57,15 @@ class ToolResult(BaseModel):
         return self.model_copy(update={"output": output})
 
     @classmethod
-    def failed(cls, error: ErrorClass, output: str, seconds: float = 0.0) -> "ToolResult":
+    def failed(cls, error: ErrorClass, output: str, seconds: float = 0.0, sandbox: str = "") -> "ToolResult":
         """A failure of class `error`; `output` is one line that says what went wrong."""
-        return cls(status="error", error=error, output=output, seconds=seconds)
+        return cls(status="error", error=error, output=output, seconds=seconds, sandbox=sandbox)
 
 
 class ToolFailure(Exception):
     """Raised by a tool for a failure it can name; becomes a `ToolResult` of that class, never a traceback."""
 
-    def __init__(self, error: ErrorClass, message: str) -> None:
+    def __init__(self, error: ErrorClass, message: str, sandbox: str = "") -> None:
         super().__init__(message)
         self.error = error
+        self.sandbox = sandbox

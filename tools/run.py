@@ -23,6 +23,9 @@ from agentflow.tools.result import ErrorClass, ToolFailure, ToolResult
 MAX_MESSAGE = 500
 """Characters of an error message: it goes into every later prompt of the run."""
 
+SANDBOX = "agentflow_sandbox"
+"""Key of a tool's artifact under which it says in what tier of the sandbox it ran code."""
+
 _JSON_TYPES: dict[str, tuple[type, ...]] = {
     "string": (str,),
     "integer": (int,),
@@ -46,8 +49,8 @@ async def run_tool(
     """
     start = time.perf_counter()
 
-    def failed(error: ErrorClass, message: str) -> ToolResult:
-        return ToolResult.failed(error, _one_line(message), time.perf_counter() - start)
+    def failed(error: ErrorClass, message: str, sandbox: str = "") -> ToolResult:
+        return ToolResult.failed(error, _one_line(message), time.perf_counter() - start, sandbox)
 
     try:
         if problem := _problem(tool, arguments):
@@ -60,7 +63,7 @@ async def run_tool(
     except GraphBubbleUp:
         raise
     except ToolFailure as failure:
-        return failed(failure.error, str(failure))
+        return failed(failure.error, str(failure), failure.sandbox)
     except TimeoutError:
         return failed(ErrorClass.TIMEOUT, f"{tool.name} did not finish in {timeout:g} seconds")
     except Exception as error:  # the boundary to foreign code, which may raise anything
@@ -70,7 +73,7 @@ async def run_tool(
         return failed(ErrorClass.TOOL_ERROR, text)
     if text in ("", "null"):  # LangChain writes a returned None as JSON
         return failed(ErrorClass.EMPTY_RESULT, f"{tool.name} returned nothing")
-    return ToolResult(status="ok", output=text, seconds=time.perf_counter() - start)
+    return ToolResult(status="ok", output=text, seconds=time.perf_counter() - start, sandbox=_sandbox(reply))
 
 
 def _problem(tool: BaseTool, arguments: object) -> str | None:
@@ -110,6 +113,12 @@ def _text(reply: object) -> str:
         content = "\n".join(_block_text(block) for block in content)
     # A lone surrogate cannot be written to a file or sent to a model.
     return str(content).strip().encode("utf-8", "replace").decode("utf-8")
+
+
+def _sandbox(reply: object) -> str:
+    """The tier that a tool of ours names in its artifact, if it runs code."""
+    artifact = reply.artifact if isinstance(reply, ToolMessage) else None
+    return str(artifact.get(SANDBOX, "")) if isinstance(artifact, Mapping) else ""
 
 
 def _block_text(block: object) -> str:

@@ -121,11 +121,17 @@ def test_json_is_one_object_of_the_pinned_form(monkeypatch: pytest.MonkeyPatch) 
     assert (episode["question"], episode["answer"], episode["status"]) == ("Say hello.", "hello", "answered")
     failed, worked = episode["turns"]
     assert list(worked) == ["turn", "sub_goal", "context", "tool", "arguments", "result", "verdict"]
-    assert list(worked["result"]) == ["status", "output", "error", "seconds"]
+    assert list(worked["result"]) == ["status", "output", "error", "seconds", "sandbox"]
     assert list(worked["verdict"]) == ["analysis", "signal"]
     assert (worked["turn"], worked["sub_goal"], worked["context"]) == (2, "Say it", "hello")
     assert (worked["tool"], worked["arguments"]) == ("base_generator", {"query": "hello"})
-    assert worked["result"] | {"seconds": 0} == {"status": "ok", "output": "a guess", "error": None, "seconds": 0}
+    assert worked["result"] | {"seconds": 0} == {
+        "status": "ok",
+        "output": "a guess",
+        "error": None,
+        "seconds": 0,
+        "sandbox": "",
+    }
     assert (failed["tool"], failed["result"]["status"], failed["result"]["error"]) == ("", "error", "bad_plan")
     # analyst, planner and verifier twice, executor and the tool's model once, generator
     assert episode["usage"] == {"calls": 8, "models": {}}

@@ -1,0 +1,113 @@
+"""How fast python_coder's sandbox is: `python -m benchmarks.sandbox [TIER ...]`, by default every tier that works.
+
+A machine's speed, and what else it does, cancel out of the ratios to a bare fork (fork, exit, wait, of a process as
+small as the fork server). The absolute figures mean something on an idle machine alone. A process pins itself to two
+cores first, as the goals are for two.
+"""
+
+import argparse
+import asyncio
+import os
+import statistics
+import threading
+import time
+from collections.abc import Callable
+from functools import partial
+
+from agentflow.tools.sandbox import cold, tiers
+from agentflow.tools.sandbox.fork_client import ForkServer
+from agentflow.tools.sandbox.limits import Limits, Outcome, SandboxError
+
+PROGRAMS = {
+    "print": "print(6 * 7)",
+    "numpy": "import numpy as np\nprint(int(np.arange(10).sum()))",
+    "sympy": "from sympy import symbols, solve\nx = symbols('x')\nprint(solve(x**2 - 5*x + 6, x))",
+}
+GOALS_MS = {"print": 12.0, "numpy": 15.0}
+"""p50 after warm-up, on an idle machine."""
+GOAL_PER_SECOND = 150.0
+CORES = 2
+BATCHES = 5
+_LIMITS = Limits(seconds=60)
+
+Run = Callable[[str], Outcome]
+
+
+def milliseconds(what: Callable[[], object], repeats: int) -> tuple[float, float]:
+    """p50 and the best of the time that `what` takes."""
+    times = []
+    for _ in range(repeats):
+        start = time.perf_counter()
+        what()
+        times.append(1000 * (time.perf_counter() - start))
+    return statistics.median(times), min(times)
+
+
+def bare_fork() -> None:
+    """The least that a program in a process of its own can cost."""
+    pid = os.fork()
+    if pid == 0:
+        os._exit(0)
+    os.waitpid(pid, 0)
+
+
+def per_second(run: Run, count: int, at_a_time: int = 4) -> float:
+    """Executions of `print` a second, several at a time."""
+
+    async def all_of_them() -> None:
+        slots = asyncio.Semaphore(at_a_time)
+
+        async def one() -> None:
+            async with slots:
+                await asyncio.to_thread(run, PROGRAMS["print"])
+
+        await asyncio.gather(*(one() for _ in range(count)))
+
+    start = time.perf_counter()
+    asyncio.run(all_of_them())
+    return count / (time.perf_counter() - start)
+
+
+def report(name: str, run: Run, fork: tuple[float, float], repeats: int) -> None:
+    """Prints one line per measurement."""
+    for what, code in PROGRAMS.items():
+        outcome = run(code)  # the first one imports
+        if outcome.status:
+            print(f"{name:20} {what:8} {outcome.stderr}")
+            continue
+        p50, best = milliseconds(partial(run, code), repeats)
+        ratios = f"{p50 / fork[0]:5.1f} and {best / fork[1]:5.1f} bare forks"
+        goal = f"; goal: p50 {GOALS_MS[what]:g} ms" if what in GOALS_MS else ""
+        print(f"{name:20} {what:8} p50 {p50:7.1f} ms, best {best:7.1f} ms = {ratios}{goal}")
+    rate = max(per_second(run, repeats) for _ in range(BATCHES))
+    print(f"{name:20} {'rate':8} {rate:7.0f}/s, best of {BATCHES} batches; goal: {GOAL_PER_SECOND:g}/s")
+
+
+def main() -> None:
+    """Prints the measurements."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("tiers", nargs="*", metavar="TIER", help=", ".join(tiers.DESCRIPTIONS))
+    parser.add_argument("--repeats", type=int, default=200)
+    arguments = parser.parse_args()
+    if hasattr(os, "sched_setaffinity"):
+        os.sched_setaffinity(0, set(sorted(os.sched_getaffinity(0))[:CORES]))
+    fork = milliseconds(bare_fork, arguments.repeats)
+    print(
+        f"{'bare fork':29} p50 {fork[0]:7.1f} ms, best {fork[1]:7.1f} ms; load of the machine {os.getloadavg()[0]:.1f}"
+    )
+    never = threading.Event()
+    for name in arguments.tiers or tiers.DESCRIPTIONS:
+        if name == tiers.SUBPROCESS:
+            report(name, partial(cold.run, limits=_LIMITS, cancelled=never), fork, arguments.repeats // 4)
+            continue
+        try:
+            server = ForkServer(name)
+        except SandboxError as error:
+            print(f"{name:20} not here: {error}")
+            continue
+        report(name, partial(server.run, limits=_LIMITS, cancelled=never), fork, arguments.repeats)
+        server.close()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,122 @@
+"""No abuse program succeeds in any tier of this machine, judged from outside; and the judge sees those that would."""
+
+import ctypes
+import os
+import platform
+import signal
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from agentflow.tools.sandbox import cold
+from agentflow.tools.sandbox.limits import Outcome
+from tests.integration.sandbox.abuse import PROGRAMS, program
+from tests.integration.sandbox.judge import LIMITS, Watch, World
+from tests.sandboxes import TIERS, close_all, descendants, run, server
+
+pytestmark = [
+    pytest.mark.skipif(sys.platform != "linux", reason="the tiers with isolation are Linux's"),
+    pytest.mark.skipif(platform.machine() != "x86_64", reason="the programs use system calls by their numbers"),
+]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def servers() -> Iterator[None]:
+    yield
+    close_all()
+
+
+@pytest.fixture(scope="module", autouse=True)
+def adopt_orphans() -> Iterator[None]:
+    """So that a process whose parent has ended is still found below this one."""
+    PR_SET_CHILD_SUBREAPER = 36
+    prctl = ctypes.CDLL(None).prctl
+    prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+    yield
+    prctl(PR_SET_CHILD_SUBREAPER, 0, 0, 0, 0)
+
+
+@pytest.fixture
+def world() -> Iterator[World]:
+    """In a folder that everyone can reach, so that it is the sandbox that keeps programs out and not its modes."""
+    with tempfile.TemporaryDirectory(prefix="abuse-", dir="/var/tmp") as folder:
+        os.chmod(folder, 0o755)
+        with World(Path(folder)) as planted:
+            yield planted
+
+
+def judged(world: World, run: Callable[[], Outcome]) -> list[str]:
+    """What a program achieved."""
+    idle = descendants(os.getpid())
+    watch = Watch(idle)
+    watch.start()
+    start = time.monotonic()
+    try:
+        outcome = run()
+    finally:
+        seconds = time.monotonic() - start
+        peak = watch.stop()
+    return world.successes(outcome, seconds, peak, idle)
+
+
+@pytest.mark.parametrize("tier", TIERS)
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_nothing_succeeds(tier: str, name: str, world: World) -> None:
+    sandbox = server(tier)
+    run(sandbox, "def last_program():\n    return 'MARK-OF-THE-LAST'")
+    assert judged(world, lambda: run(sandbox, program(name, world.names()), LIMITS)) == []
+    assert run(sandbox, "print('next')").stdout == "next"
+
+
+def test_there_are_enough_of_them() -> None:
+    assert len(PROGRAMS) >= 60
+
+
+@pytest.mark.parametrize(
+    ("name", "success"),
+    [
+        ("read a secret file", "read the secret"),
+        ("read a secret file through a symbolic link", "read the secret"),
+        ("read the environment of another process", "read the secret"),
+        ("read the environment of every process", "read the secret"),
+        ("numpy reads a file", "read the secret"),
+        ("sympy runs a command", "files"),
+        ("write a file of the host", "content"),
+        ("create a file of the host", "files"),
+        ("mode of a file of the host", "metadata"),
+        ("attributes of a file of the host", "metadata"),
+        ("TCP over IPv4", "reached TCP4"),
+        ("TCP over IPv6", "reached TCP6"),
+        ("UDP", "reached UDP"),
+        ("a Unix socket", "reached UNIX"),
+        ("an abstract Unix socket", "reached ABSTRACT"),
+        ("datagrams from one of a pair", "reached DGRAM"),
+        ("datagrams from one of a pair, by a message", "reached DGRAM"),
+        ("fork", "escaped"),
+        ("fork twice, away from the session", "left processes"),
+        ("exec of a file of its own", "escaped"),
+        ("kill the host", "signalled the host"),
+        ("kill another process", "canary"),
+        ("priority of another process", "priority"),
+        ("processors of another process", "processors"),
+        ("limits of another process", "limits"),
+        ("memfd", "escaped"),
+        ("large pipes", "escaped"),
+        ("write where all may", "left"),
+    ],
+)
+def test_the_judge_sees_what_succeeds_without_a_sandbox(name: str, success: str, world: World) -> None:
+    """Programs that do no harm, in the tier without isolation."""
+    code = program(name, world.names())
+    idle = descendants(os.getpid())
+    found = judged(world, lambda: cold.run(code, LIMITS, threading.Event()))
+    for left in descendants(os.getpid()) - idle:
+        os.kill(left, signal.SIGKILL)
+    for path in (Path(parent) / f"abuse-{world.mark}" for parent in ("/tmp", "/var/tmp", "/dev/shm", "/run")):
+        path.unlink(missing_ok=True)
+    assert any(what.startswith(success) for what in found), found

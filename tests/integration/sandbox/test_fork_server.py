@@ -1,0 +1,164 @@
+"""The fork server over its life: many programs at once and in a row, killed in the middle, and its host gone."""
+
+import asyncio
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from agentflow.tools.python_coder import python_coder
+from agentflow.tools.result import ErrorClass
+from agentflow.tools.run import run_tool
+from agentflow.tools.sandbox import execute as execution
+from agentflow.tools.sandbox.execute import execute
+from agentflow.tools.sandbox.limits import Limits, SandboxError
+from agentflow.tools.sandbox.tiers import VARIABLE
+from tests.sandboxes import TIERS, close_all, descendants, is_alive, run, server
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the tiers with isolation are Linux's")
+
+
+@pytest.fixture(scope="module", autouse=True)
+def servers() -> Iterator[None]:
+    yield
+    close_all()
+
+
+@pytest.fixture(params=TIERS)
+def tier(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    """The tier that `execute` uses, with a server of its own; skips where it does not work."""
+    name = str(request.param)
+    server(name)
+    close_all()
+    own = execution._Sandbox()
+    monkeypatch.setattr(execution, "_sandbox", own)
+    monkeypatch.setenv(VARIABLE, name)
+    yield name
+    own.close()
+
+
+async def until(condition: Callable[[], bool], seconds: float = 10.0) -> bool:
+    deadline = time.monotonic() + seconds
+    while time.monotonic() < deadline and not condition():  # noqa: ASYNC110 - it is another process that changes
+        await asyncio.sleep(0.02)
+    return condition()
+
+
+def kill(processes: set[int]) -> None:
+    for pid in processes:
+        with contextlib.suppress(ProcessLookupError):  # it ended with another one
+            os.kill(pid, signal.SIGKILL)
+
+
+async def test_killed_in_the_middle_that_call_fails_and_the_next_works(tier: str) -> None:
+    tool = python_coder()
+    assert (await run_tool(tool, {"code": "print(1)"}, 60)).output == "1"
+    idle = descendants(os.getpid())
+    running = asyncio.create_task(run_tool(tool, {"code": "import time\ntime.sleep(60)"}, 60))
+    assert await until(lambda: len(descendants(os.getpid())) > len(idle))
+    kill(idle)
+    failed = await running
+    assert (failed.error, failed.output) == (
+        ErrorClass.TOOL_ERROR,
+        "the sandbox's fork server ended while the code ran",
+    )
+    assert (await run_tool(tool, {"code": "print(2)"}, 60)).output == "2"
+
+
+async def test_killed_between_two_programs_nobody_notices(tier: str) -> None:
+    assert (await execute("print(1)", Limits())).stdout == "1"
+    kill(descendants(os.getpid()))
+    assert await until(lambda: not descendants(os.getpid()))
+    assert (await execute("print(2)", Limits())).stdout == "2"
+
+
+async def test_its_programs_end_with_it(tier: str) -> None:
+    await execute("print(1)", Limits())
+    idle = descendants(os.getpid())
+    running = asyncio.create_task(execute("import time\ntime.sleep(60)", Limits(seconds=60)))
+    assert await until(lambda: len(descendants(os.getpid())) > len(idle))
+    programs = descendants(os.getpid()) - idle
+    [fork_server] = [pid for pid in idle if descendants(pid) == programs]
+    os.kill(fork_server, signal.SIGKILL)
+    with pytest.raises(SandboxError):
+        await running
+    assert await until(lambda: not any(is_alive(pid) for pid in programs))
+
+
+def test_it_ends_with_its_host(tier: str, tmp_path: Path) -> None:
+    """However that ends."""
+    program = (
+        "import asyncio, os, signal\nfrom agentflow.tools.sandbox.execute import execute\n"
+        "from agentflow.tools.sandbox.limits import Limits\nfrom tests.sandboxes import descendants\n"
+        "print(asyncio.run(execute('print(1)', Limits())).tier, *descendants(os.getpid()), flush=True)\n"
+        "os.kill(os.getpid(), signal.SIGKILL)"
+    )
+    environment = {**os.environ, "TMPDIR": str(tmp_path)}  # a host that is killed leaves an empty folder
+    done = subprocess.run(
+        [sys.executable, "-c", program], env=environment, capture_output=True, text=True, check=False, timeout=60
+    )
+    name, *processes = done.stdout.split()
+    assert (name, done.returncode) == (tier, -signal.SIGKILL), done.stderr
+    assert processes
+    assert asyncio.run(until(lambda: not any(is_alive(int(pid)) for pid in processes)))
+
+
+def test_a_host_that_forks_has_two(tier: str) -> None:
+    """A server cannot be shared with a copy of its host, and the copy must not clean up after the original."""
+    program = (
+        "import os, sys, threading\nfrom agentflow.tools.sandbox.execute import run\n"
+        "from agentflow.tools.sandbox.limits import Limits\n"
+        "def runs(): return run('import os\\nprint(os.listdir())', Limits(), threading.Event()).stdout\n"
+        "print(runs(), flush=True)\npid = os.fork()\nprint(runs(), flush=True)\n"
+        "sys.exit() if pid == 0 else os.waitpid(pid, 0)\nprint(runs())"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False, timeout=60)
+    assert done.stdout.splitlines() == ["['program.py']"] * 4, done.stderr
+
+
+async def test_many_at_once_are_kept_apart(tier: str) -> None:
+    """More than there are slots: further ones wait."""
+    code = "import time\nopen('n', 'w').write('{n}')\ntime.sleep(0.05)\nprint(open('n').read())"
+    outcomes = await asyncio.gather(*(execute(code.format(n=n), Limits(seconds=60)) for n in range(100)))
+    assert [outcome.stdout for outcome in outcomes] == [str(n) for n in range(100)]
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+async def test_two_thousand_runs_leak_nothing(tier: str) -> None:
+    codes = ["print(7)", "import numpy\nprint(int(numpy.arange(4).sum()) + 1)", "raise SystemExit(3)", "[][0]"]
+    for code in codes:
+        await execute(code, Limits())
+
+    def held() -> tuple[int, int, int]:
+        fork_server = max(descendants(os.getpid()))
+        resident = int(Path(f"/proc/{fork_server}/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+        return len(os.listdir(f"/proc/{fork_server}/fd")), len(os.listdir("/proc/self/fd")), resident
+
+    processes, before = descendants(os.getpid()), held()
+    for start in range(0, 2000, 8):
+        outcomes = await asyncio.gather(*(execute(codes[(start + n) % 4], Limits(seconds=60)) for n in range(8)))
+        assert [(outcome.stdout, outcome.status) for outcome in outcomes] == [("7", 0), ("7", 0), ("", 3), ("", 1)] * 2
+    after = held()
+    assert descendants(os.getpid()) == processes
+    assert after[:2] == before[:2]
+    assert after[2] - before[2] < 4 << 20
+
+
+def test_a_folder_of_any_shape_is_removed(tier: str) -> None:
+    """Where the kernel does not clean up: nothing stays in the temporary folder."""
+    sandbox = execution._sandbox.server()
+    assert sandbox
+    folders = Path(sandbox._folders)
+    code = (
+        "import os\nfor _ in range(400):\n    os.mkdir('x' * 200)\n    os.chdir('x' * 200)\n"
+        "os.mkdir('closed', 0)\nos.symlink('/', 'root')\nprint('made')"
+    )
+    assert run(sandbox, code).stdout == "made"
+    assert sorted(os.listdir(folders)) == ["secret"]

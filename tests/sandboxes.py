@@ -1,0 +1,67 @@
+"""The tiers of the sandbox that this machine has, each with a fork server that the tests share."""
+
+import threading
+from functools import lru_cache
+from pathlib import Path
+
+import pytest
+
+from agentflow.tools.sandbox.fork_client import ForkServer
+from agentflow.tools.sandbox.limits import Limits, Outcome, SandboxError
+
+TIERS = ("bwrap", "bwrap-userns", "bwrap-userns-noproc", "landlock")
+
+
+@lru_cache
+def _started(tier: str) -> ForkServer | str:
+    try:
+        return ForkServer(tier)
+    except SandboxError as error:
+        return str(error)
+
+
+def server(tier: str) -> ForkServer:
+    """The running server of a tier; skips the test where that tier does not work."""
+    started = _started(tier)
+    if isinstance(started, str):
+        pytest.skip(f"{tier}: {started}")
+    return started
+
+
+def close_all() -> None:
+    for tier in TIERS:
+        if isinstance(started := _started(tier), ForkServer):
+            started.close()
+    _started.cache_clear()
+
+
+def run(server: ForkServer, code: str, limits: Limits | None = None) -> Outcome:
+    return server.run(code, limits or Limits(), threading.Event())
+
+
+def descendants(pid: int) -> set[int]:
+    """The processes that `pid` started, and those that these started, and so on; zombies are not counted."""
+    found: set[int] = set()
+    for child in _children(pid):
+        found |= descendants(child)
+        if is_alive(child):
+            found.add(child)
+    return found
+
+
+def _children(pid: int) -> list[int]:
+    try:
+        return [
+            int(child)
+            for task in Path(f"/proc/{pid}/task").iterdir()
+            for child in (task / "children").read_text().split()
+        ]
+    except OSError:  # it has just ended
+        return []
+
+
+def is_alive(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
+    except OSError:
+        return False

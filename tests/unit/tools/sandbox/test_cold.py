@@ -1,0 +1,138 @@
+"""The tier without isolation: what it does hold, since macOS has no other."""
+
+import asyncio
+import os
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from agentflow.tools.sandbox import tiers
+from agentflow.tools.sandbox.cold import follow, run
+from agentflow.tools.sandbox.execute import execute, sandbox_level
+from agentflow.tools.sandbox.limits import Limits, Outcome
+
+
+def cold(code: str, limits: Limits | None = None) -> Outcome:
+    return run(code, limits or Limits(), threading.Event())
+
+
+def ended(pid: int) -> bool:
+    """Whether there is no such process any more, or only a zombie that nobody reaps."""
+    listed = subprocess.run(["ps", "-o", "stat=", "-p", str(pid)], capture_output=True, text=True, check=False).stdout
+    return listed.strip()[:1] in ("", "Z", "X")
+
+
+def group_is_gone(group: int) -> bool:
+    try:
+        os.killpg(group, 0)
+    except ProcessLookupError:
+        return True
+    return False
+
+
+def until(condition: Callable[[], bool], seconds: float = 5.0) -> bool:
+    """Whether the condition comes true in time."""
+    deadline = time.monotonic() + seconds
+    while time.monotonic() < deadline and not condition():
+        time.sleep(0.02)
+    return condition()
+
+
+def test_a_program_runs_and_its_folder_is_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    outcome = cold("import os\nopen('left', 'w').write('x')\nos.getcwd()")
+    assert outcome.stdout.startswith(str(tmp_path))
+    assert (outcome.status, outcome.tier) == (0, "subprocess")
+    assert os.listdir(tmp_path) == []
+
+
+def test_a_failure_is_one_line() -> None:
+    outcome = cold("x = 1\nx / 0")
+    assert (outcome.stderr, outcome.status) == ("ZeroDivisionError: division by zero (line 2)", 1)
+
+
+def test_the_environment_of_the_host_is_not_visible(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PLANTED_API_KEY", "s3cret-value")
+    outcome = cold("import os\nprint(dict(os.environ))")
+    assert "PYTHONHASHSEED" in outcome.stdout
+    assert "s3cret-value" not in outcome.stdout
+
+
+def test_open_files_of_the_host_are_not_inherited(tmp_path: Path) -> None:
+    descriptor = os.open(tmp_path / "secret", os.O_CREAT | os.O_RDWR)
+    os.set_inheritable(descriptor, True)
+    outcome = cold(f"import os\nos.fstat({descriptor})")
+    os.close(descriptor)
+    assert "Bad file descriptor" in outcome.stderr
+
+
+@pytest.mark.parametrize(
+    ("code", "stopped"),
+    [("while True:\n    pass", "timeout"), ("while True:\n    print('x' * 10_000)", "flood")],
+)
+def test_it_is_stopped(code: str, stopped: str) -> None:
+    assert cold(code, Limits(seconds=1)).stopped == stopped
+
+
+def test_memory_is_bounded() -> None:
+    assert cold("a = bytearray(1 << 29)", Limits(memory_bytes=1 << 28)).stderr == "MemoryError (line 1)"
+
+
+def test_what_a_program_leaves_running_is_killed() -> None:
+    outcome = cold("import subprocess\nprint(subprocess.Popen(['/bin/sleep', '60']).pid)")
+    assert until(lambda: ended(int(outcome.stdout)))
+
+
+def test_a_detached_process_does_not_hold_the_result_back() -> None:
+    start = time.monotonic()
+    code = "import subprocess\nsubprocess.Popen(['/bin/sleep', '5'], start_new_session=True)\nprint('done')"
+    assert cold(code).stdout == "done"
+    assert time.monotonic() - start < 4
+
+
+def test_a_small_fork_bomb_is_cleared() -> None:
+    code = "import os, time\nprint(os.getpid(), flush=True)\nfor _ in range(4):\n    os.fork()\ntime.sleep(60)"
+    outcome = cold(code, Limits(seconds=1))
+    assert outcome.stopped == "timeout"
+    group = int(outcome.stdout.split()[0])
+    assert until(lambda: group_is_gone(group))
+
+
+async def test_cancellation_kills_the_program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    cancelled, mark = threading.Event(), tmp_path / "pid"
+    code = f"import os, time\nopen({str(mark)!r}, 'w').write(str(os.getpid()))\ntime.sleep(60)"
+    task = asyncio.create_task(asyncio.to_thread(run, code, Limits(seconds=60), cancelled))
+    assert await asyncio.to_thread(until, lambda: mark.exists() and mark.read_text() != "", 30)
+    cancelled.set()
+    assert (await task).stopped == "cancelled"
+    assert until(lambda: ended(int(mark.read_text())))
+
+
+async def test_the_operator_may_ask_for_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    from agentflow.tools.sandbox import execute as execution
+
+    monkeypatch.setattr(execution, "_sandbox", execution._Sandbox())
+    monkeypatch.setenv(tiers.VARIABLE, "subprocess")
+    assert (await execute("print(1)", Limits())).tier == "subprocess"
+    assert sandbox_level() == "subprocess: resource limits and an empty environment, NO isolation of files or network"
+
+
+def test_what_is_printed_at_the_very_end_is_read(tmp_path: Path) -> None:
+    """On a busy machine a program could print and end between a look at its pipe and the one at its status."""
+    wait_and_print = "import sys, time, pathlib\nwhile not pathlib.Path('go').exists(): time.sleep(0.01)\nprint(42)"
+
+    class EndsWhenLookedAt(subprocess.Popen[bytes]):
+        def poll(self) -> int | None:
+            (tmp_path / "go").touch()
+            return super().wait(10)
+
+    with EndsWhenLookedAt(
+        [sys.executable, "-c", wait_and_print], cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    ) as process:
+        assert follow(process, Limits(), threading.Event()).stdout == "42"

@@ -1,0 +1,131 @@
+"""The filter, run by an interpreter of BPF in this file: so it is tested for machines that are not at hand, too."""
+
+import errno
+import platform
+import struct
+from collections.abc import Iterator
+
+import pytest
+
+from agentflow.tools.sandbox import seccomp
+from agentflow.tools.sandbox.limits import SandboxError
+from agentflow.tools.sandbox.syscalls import numbers
+
+ALLOWED, KILLED = "allowed", "killed"
+PID = 1234
+SOCKET = {"x86_64": 41, "aarch64": 198}
+OPENAT = {"x86_64": 257, "aarch64": 56}
+MOUNT = {"x86_64": 165, "aarch64": 40}
+FUTURE = 500
+
+
+@pytest.fixture(params=["x86_64", "aarch64"])
+def machine(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    monkeypatch.setattr(platform, "machine", lambda: request.param)
+    seccomp._rest.cache_clear()
+    yield str(request.param)
+    seccomp._rest.cache_clear()
+
+
+def decide(machine: str, number: int, *arguments: int, architecture: int | None = None, **options: bool) -> str:
+    """What the filter makes of a call."""
+    settings = {"keeps_metadata": False, "governs_truncate": True} | options
+    program = [*struct.iter_unpack("HBBI", seccomp.program(PID, **settings))]
+    words = [number, architecture or {"x86_64": 0xC000003E, "aarch64": 0xC00000B7}[machine], 0, 0]
+    for argument in (*arguments, *[0] * (6 - len(arguments))):
+        words += [argument & 0xFFFFFFFF, argument >> 32 & 0xFFFFFFFF]
+    position = loaded = 0
+    while True:
+        code, yes, no, value = program[position]
+        position += 1
+        match code:
+            case 0x20:
+                loaded = words[value // 4]
+            case 0x54:
+                loaded &= value
+            case 0x06:
+                return _named(value)
+            case _:
+                truth = {0x15: loaded == value, 0x35: loaded >= value, 0x45: bool(loaded & value)}[code]
+                position += yes if truth else no
+
+
+def _named(result: int) -> str:
+    if result == 0x7FFF0000:
+        return ALLOWED
+    return KILLED if result == 0x80000000 else errno.errorcode.get(result & 0xFFFF, "done")
+
+
+def test_files_may_be_opened_and_sockets_not(machine: str) -> None:
+    assert decide(machine, OPENAT[machine]) == ALLOWED
+    assert decide(machine, SOCKET[machine]) == "EPERM"
+    assert decide(machine, MOUNT[machine]) == "EPERM"
+
+
+def test_calls_of_later_kernels_do_not_exist(machine: str) -> None:
+    assert decide(machine, FUTURE) == "ENOSYS"
+    assert decide(machine, 435) == "ENOSYS"  # clone3, of which the C library then makes clone
+    assert decide(machine, 425) == "ENOSYS"  # io_uring_setup
+
+
+def test_calls_of_another_machine_end_the_program(machine: str) -> None:
+    assert decide(machine, OPENAT[machine], architecture=0x40000003) == KILLED
+    if machine == "x86_64":
+        assert decide(machine, 0x40000000 + OPENAT[machine]) == KILLED
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments", "decision"),
+    [
+        ("clone", (0x3D0F00,), ALLOWED),
+        ("clone", (0x01200011,), "EPERM"),
+        ("clone", (0x10000011,), "EPERM"),
+        ("kill", (PID, 9), ALLOWED),
+        ("kill", (PID + 1, 9), "EPERM"),
+        ("kill", (0xFFFFFFFF, 9), "EPERM"),
+        ("tgkill", (PID, 1, 9), ALLOWED),
+        ("tgkill", (1, 1, 9), "EPERM"),
+        ("prlimit64", (0, 7), ALLOWED),
+        ("prlimit64", (1, 7), "EPERM"),
+        ("socketpair", (1, 1), ALLOWED),
+        ("socketpair", (1, 1 | 0o2004000), ALLOWED),
+        ("socketpair", (1, 2), "EPERM"),
+        ("socketpair", (1, 5), "EPERM"),
+        ("socketpair", (2, 1), "EPERM"),
+        ("sendto", (3, 1, 1, 0, 0, 0), ALLOWED),
+        ("sendto", (3, 1, 1, 0, 0x1000, 16), "EPERM"),
+        ("sendto", (3, 1, 1, 0, 0x7F0000000000, 16), "EPERM"),
+        ("fcntl", (3, 4), ALLOWED),
+        ("fcntl", (3, 8), "EPERM"),
+        ("fcntl", (3, 1031), "EPERM"),
+        ("ioctl", (3, 0x5401), ALLOWED),
+        ("ioctl", (3, 0x5412), "ENOTTY"),
+        ("prctl", (15,), ALLOWED),
+        ("prctl", (1,), "EPERM"),
+        ("prctl", (22,), "EPERM"),
+    ],
+)
+def test_of_some_calls_the_arguments_count(machine: str, name: str, arguments: tuple[int, ...], decision: str) -> None:
+    assert decide(machine, numbers()[name], *arguments) == decision
+
+
+def test_modes_of_the_hosts_files_stay_as_they_are(machine: str) -> None:
+    """The call says that it worked, and does nothing."""
+    assert decide(machine, numbers()["fchmodat"]) == ALLOWED
+    assert decide(machine, numbers()["fchmodat"], keeps_metadata=True) == "done"
+
+
+def test_truncate_is_refused_where_nothing_else_governs_it(machine: str) -> None:
+    assert decide(machine, numbers()["truncate"]) == ALLOWED
+    assert decide(machine, numbers()["truncate"], governs_truncate=False) == "EPERM"
+    assert decide(machine, numbers()["ftruncate"], governs_truncate=False) == ALLOWED
+
+
+def test_a_machine_that_the_table_does_not_cover(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(platform, "machine", lambda: "riscv64")
+    with pytest.raises(SandboxError, match="no table of system calls for riscv64"):
+        numbers()
+
+
+def test_no_number_is_there_twice(machine: str) -> None:
+    assert len(set(numbers().values())) == len(numbers()) > 120

@@ -1,0 +1,60 @@
+import os
+import sys
+
+import pytest
+
+from agentflow.tools.sandbox import libraries, tiers
+from agentflow.tools.sandbox.limits import SandboxError
+
+
+@pytest.fixture(autouse=True)
+def no_word_of_the_operator(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv(tiers.VARIABLE, raising=False)
+
+
+@pytest.mark.parametrize(
+    ("platform", "user", "candidates"),
+    [
+        ("linux", 0, ["bwrap", "landlock"]),
+        ("linux", 1000, ["bwrap-userns", "bwrap-userns-noproc", "landlock"]),
+        ("darwin", 501, ["subprocess"]),
+    ],
+)
+def test_the_strongest_comes_first_and_linux_never_goes_without(
+    platform: str, user: int, candidates: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "platform", platform)
+    monkeypatch.setattr(os, "geteuid", lambda: user)
+    assert tiers.candidates() == candidates
+
+
+@pytest.mark.parametrize("name", tiers.DESCRIPTIONS)
+def test_the_operators_word_is_final(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(tiers.VARIABLE, name)
+    assert tiers.candidates() == [name]
+
+
+def test_a_word_that_is_no_tier_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(tiers.VARIABLE, "docker")
+    with pytest.raises(SandboxError, match="AGENTFLOW_SANDBOX is 'docker', not one of auto, bwrap, "):
+        tiers.candidates()
+
+
+@pytest.mark.parametrize(
+    ("code", "names"),
+    [
+        ("print(1)", []),
+        ("import numpy as np", ["numpy"]),
+        ("from scipy import stats\nimport math", ["math", "scipy", "scipy.stats"]),
+        ("import scipy.optimize", ["scipy", "scipy.optimize"]),
+        ("import mynumpy", []),
+    ],
+)
+def test_what_a_program_mentions_is_loaded_ahead(code: str, names: list[str]) -> None:
+    assert libraries.mentioned(code) == names
+
+
+def test_only_what_is_on_the_list_is_loaded() -> None:
+    sys.modules.pop("this", None)
+    libraries.load(["this", "math", "no.such.module"])
+    assert "this" not in sys.modules

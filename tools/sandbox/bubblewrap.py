@@ -1,0 +1,64 @@
+"""The command that starts the fork server in bubblewrap: a root file system of its own with little more than Python.
+
+The server keeps the capabilities that it needs to give each program mounts and a user of its own; programs get none.
+Without the `--cap-drop`, root inside could make a read-only mount writable again.
+"""
+
+import os
+import shutil
+from pathlib import Path
+
+from agentflow.tools.sandbox import interpreter
+from agentflow.tools.sandbox.confine import WORK
+from agentflow.tools.sandbox.limits import SandboxError
+
+HOME = "/host"
+"""Where the server finds the package `agentflow` inside; of it, only what it runs."""
+
+_UNSHARED = ("--unshare-pid", "--unshare-net", "--unshare-ipc", "--unshare-uts", "--unshare-cgroup-try")
+_CAPABILITIES = ("CAP_SYS_ADMIN", "CAP_SETPCAP")
+_CAPABILITIES_OF_ROOT = ("CAP_SETUID", "CAP_SETGID", "CAP_KILL")
+
+
+def command(server: list[str], *, user_namespace: bool, proc: bool) -> list[str]:
+    """`server` inside; raises SandboxError if bubblewrap is not installed."""
+    bwrap = shutil.which("bwrap", path=os.environ.get("PATH", os.defpath) + ":/usr/bin:/usr/local/bin")
+    if bwrap is None:
+        raise SandboxError("bubblewrap is not installed")
+    capabilities = _CAPABILITIES if user_namespace else _CAPABILITIES + _CAPABILITIES_OF_ROOT
+    arguments = [bwrap, *_UNSHARED, *(["--unshare-user"] if user_namespace else []), "--cap-drop", "ALL"]
+    for capability in capabilities:
+        arguments += ["--cap-add", capability]
+    arguments += ["--proc", "/proc"] if proc else ["--dir", "/proc"]
+    arguments += ["--dev", "/dev", "--remount-ro", "/dev", "--dir", WORK, "--dir", "/tmp"]  # noqa: S108
+    arguments += [*_files(), "--chdir", "/", "--remount-ro", "/", "--"]
+    return arguments + server
+
+
+def own_tmp() -> bool:
+    """Whether a program's folder can also be its /tmp: not if the interpreter is there."""
+    return not any(path.startswith("/tmp/") for path in interpreter.folders())  # noqa: S108
+
+
+def _files() -> list[str]:
+    """Arguments that put the system, the interpreter and the fork server in place."""
+    arguments: list[str] = []
+    made = {"/", "/tmp"}  # noqa: S108
+    for source in (*interpreter.SYSTEM, "/sys/devices/system/cpu", *interpreter.folders()):
+        arguments += _parents(source, made)
+        if source in interpreter.SYSTEM and os.path.islink(source):
+            arguments += ["--symlink", os.readlink(source), source]
+        elif os.path.exists(source):
+            arguments += ["--ro-bind", source, source]
+    package = interpreter.home() / "agentflow"
+    for part in ("__init__.py", "tools/__init__.py", "tools/sandbox"):
+        target = f"{HOME}/agentflow/{part}"
+        arguments += [*_parents(target, made), "--ro-bind", os.path.realpath(package / part), target]
+    return arguments
+
+
+def _parents(path: str, made: set[str]) -> list[str]:
+    """Arguments that make the folders above `path`, which else only root could enter."""
+    new = [str(parent) for parent in reversed(Path(path).parents) if str(parent) not in made]
+    made.update(new)
+    return [argument for parent in new for argument in ("--dir", parent)]

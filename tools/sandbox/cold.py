@@ -1,0 +1,82 @@
+"""The tier without isolation: a fresh interpreter per program, under limits and without the host's environment.
+
+It keeps an honest mistake harmless (endless loop, flood, memory, leftover processes); it does not keep a malicious
+program away from files or the network. macOS gets it, and an operator who asks for it.
+"""
+
+import contextlib
+import math
+import os
+import selectors
+import signal
+import subprocess
+import threading
+import time
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from agentflow.tools.sandbox import interpreter, tiers
+from agentflow.tools.sandbox.limits import Limits, Outcome, Stopped
+from agentflow.tools.sandbox.output import Output
+
+_TICK = 0.05
+"""Seconds between looks at a silent program: has it been cancelled, or ended while a grandchild holds its pipe?"""
+
+
+def run(code: str, limits: Limits, cancelled: threading.Event) -> Outcome:
+    """Runs a program to its end, or until `cancelled` is set; kills what it left running."""
+    numbers = [math.ceil(limits.seconds), limits.memory_bytes, limits.file_bytes]
+    with TemporaryDirectory(prefix="agentflow-", ignore_cleanup_errors=True) as folder:
+        source = Path(folder) / "program.py"
+        source.write_text(code, encoding="utf-8", errors="replace")
+        with subprocess.Popen(  # noqa: S603 - untrusted input is what it is for; no shell reads the arguments
+            interpreter.command("cold_child", str(interpreter.home()), *map(str, numbers)),
+            cwd=folder,
+            env=interpreter.ENVIRONMENT,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            start_new_session=True,
+        ) as process:
+            try:
+                return follow(process, limits, cancelled)
+            finally:
+                with contextlib.suppress(ProcessLookupError, PermissionError):
+                    os.killpg(process.pid, signal.SIGKILL)  # also what the program left running
+
+
+def follow(process: "subprocess.Popen[bytes]", limits: Limits, cancelled: threading.Event) -> Outcome:
+    """Reads until the program ends or has to be stopped."""
+    deadline = time.monotonic() + limits.seconds
+    output = Output(limits)
+    stopped: Stopped = ""
+    with selectors.DefaultSelector() as selector:
+        selector.register(process.stdout or -1, selectors.EVENT_READ, output.add_output)
+        selector.register(process.stderr or -1, selectors.EVENT_READ, output.add_errors)
+        while not stopped and selector.get_map():
+            ended = process.poll() is not None  # asked before reading: whatever it wrote is in the pipes by now
+            ready = selector.select(0 if ended else _TICK)
+            for key, _ in ready:
+                if chunk := os.read(key.fd, 1 << 16):
+                    key.data(chunk)
+                else:
+                    selector.unregister(key.fileobj)
+            if output.flooded:
+                stopped = "flood"
+            elif time.monotonic() > deadline:
+                stopped = "timeout"
+            elif cancelled.is_set():
+                stopped = "cancelled"
+            elif ended and not ready:
+                break
+    status = _wait(process, 0 if stopped else deadline - time.monotonic())
+    if status is None:
+        stopped, status = stopped or "timeout", -signal.SIGKILL
+    return Outcome(*output.texts(), status, stopped, tiers.SUBPROCESS)
+
+
+def _wait(process: "subprocess.Popen[bytes]", seconds: float) -> int | None:
+    try:
+        return process.wait(max(0.0, seconds))
+    except subprocess.TimeoutExpired:
+        return None

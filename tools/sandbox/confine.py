@@ -1,0 +1,144 @@
+"""What a forked child gives up before it runs a program: everything, in layers of which each holds by itself.
+
+In a tier with mounts of its own (bubblewrap), the child's folder is a fresh tmpfs, whose size and number of files the
+kernel limits, and /proc is empty. In every tier: resource limits, a user of its own where the server is root, no
+capabilities, Landlock, seccomp. The order matters: each step needs what a later one takes away.
+"""
+
+import math
+import mmap
+import os
+import resource
+import signal
+from contextlib import suppress
+from dataclasses import dataclass
+
+from agentflow.tools.sandbox import kernel, landlock, seccomp
+from agentflow.tools.sandbox.limits import Limits
+
+WORK = "/work"
+"""The folder of a program in a tier with mounts of its own."""
+
+OPEN_FILES = 64
+
+_TASKS_UNKNOWN = 1024
+_ADDRESSES, _NEAR_ENOUGH = 1 << 40, 1 << 20
+
+
+@dataclass(frozen=True)
+class Surroundings:
+    """What a fork server knows of where it runs; the same for all its programs."""
+
+    own_mounts: bool
+    """Whether each program gets mounts of its own, in a root file system without anything of the host's."""
+    own_tmp: bool
+    """Whether its folder can also be its /tmp: not if the interpreter lives there."""
+    readable: list[str]
+    """Where the system and the interpreter are, for Landlock."""
+    first_user: int | None
+    """The user of the first concurrent program, the next one's, and so on; None if the server is not root."""
+    files_as_root: bool
+    """Whether only root can read the interpreter: programs are then other users with root's view of files, and
+    without root's capabilities."""
+    folders: str
+    """Where programs get their folders in a tier without mounts of its own."""
+
+
+def confine(surroundings: Surroundings, limits: Limits, folder: str, slot: int) -> None:
+    """Gives up all that a program must not have. Raises OSError; the child must then end."""
+    server = os.getppid()
+    user = None if surroundings.first_user is None else surroundings.first_user + slot
+    _limit_resources(limits, tasks_of_others=0 if user is not None else _tasks())
+    if surroundings.own_mounts:
+        _mount(limits, os.geteuid() if user is None else user, surroundings.own_tmp)
+    if user is not None:
+        _become(user, surroundings.files_as_root)
+    os.chdir(folder)
+    kernel.die_with_parent(signal.SIGKILL)  # not before: a change of user clears it
+    if os.getppid() != server:
+        raise OSError("the fork server ended")
+    kernel.no_new_privileges()
+    kernel.drop_capabilities()
+    version = landlock.abi()
+    if version or not surroundings.own_mounts:
+        writable = [folder, "/dev/null", *(["/tmp"] if surroundings.own_mounts and surroundings.own_tmp else [])]  # noqa: S108
+        landlock.restrict(["/"] if surroundings.own_mounts else surroundings.readable, writable)
+    governed = surroundings.own_mounts or version >= landlock.ABI_WITH_TRUNCATE
+    filter_ = seccomp.program(os.getpid(), keeps_metadata=not surroundings.own_mounts, governs_truncate=governed)
+    kernel.install_filter(filter_)
+
+
+def _limit_resources(limits: Limits, tasks_of_others: int) -> None:
+    seconds = math.ceil(limits.seconds)
+    _limit(resource.RLIMIT_CPU, seconds, seconds + 1)  # first SIGXCPU, which tells why, then SIGKILL
+    _limit(resource.RLIMIT_AS, _address_space() + limits.memory_bytes)
+    _limit(resource.RLIMIT_FSIZE, limits.file_bytes)
+    _limit(resource.RLIMIT_NPROC, tasks_of_others + limits.threads)
+    _limit(resource.RLIMIT_NOFILE, OPEN_FILES)
+    for nothing in (resource.RLIMIT_CORE, resource.RLIMIT_MEMLOCK, resource.RLIMIT_MSGQUEUE):
+        _limit(nothing, 0)
+
+
+def _limit(kind: int, soft: int, hard: int | None = None) -> None:
+    """Sets a limit, or leaves a lower one."""
+    highest = resource.getrlimit(kind)[1]
+    values = [value if highest == resource.RLIM_INFINITY else min(value, highest) for value in (soft, hard or soft)]
+    resource.setrlimit(kind, (values[0], values[1]))
+
+
+def _address_space() -> int:
+    """Bytes that this process, which is still a copy of the server, takes."""
+    try:
+        with open("/proc/self/statm", encoding="ascii") as statm:
+            return int(statm.read().split()[0]) * resource.getpagesize()
+    except OSError:  # a tier without /proc
+        return _least_limit()
+
+
+def _least_limit() -> int:
+    """The address space in use, found by trying: the least limit under which one page more can be had."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_AS)
+    low, high = 0, _ADDRESSES
+    while high - low > _NEAR_ENOUGH:
+        middle = (low + high) // 2
+        resource.setrlimit(resource.RLIMIT_AS, (middle, hard))
+        try:
+            mmap.mmap(-1, mmap.PAGESIZE).close()
+            high = middle
+        except (OSError, MemoryError):
+            low = middle
+    resource.setrlimit(resource.RLIMIT_AS, (soft, hard))
+    return high
+
+
+def _tasks() -> int:
+    """A bound for the tasks of this user, all of which the limit counts: the tasks of the system."""
+    try:
+        with open("/proc/loadavg", encoding="ascii") as loadavg:
+            return int(loadavg.read().split()[3].split("/")[1])
+    except OSError:
+        return _TASKS_UNKNOWN
+
+
+def _mount(limits: Limits, user: int, own_tmp: bool) -> None:
+    """A folder with a quota, and nothing in /proc; seen by this process alone."""
+    kernel.unshare(kernel.NEW_MOUNTS | kernel.NEW_IPC)
+    kernel.mount("none", "/", "none", kernel.MS_REC | kernel.MS_PRIVATE)
+    untrusted = kernel.MS_NOSUID | kernel.MS_NODEV | kernel.MS_NOEXEC
+    quota = f"size={limits.disk_bytes},nr_inodes={limits.files + 2},mode=0700,uid={user}"
+    kernel.mount("tmpfs", WORK, "tmpfs", untrusted, quota)
+    if own_tmp:
+        kernel.mount(WORK, "/tmp", "none", kernel.MS_BIND)  # noqa: S108 - a mount of this process
+    kernel.mount("tmpfs", "/proc", "tmpfs", untrusted | kernel.MS_RDONLY, "size=4k")
+
+
+def _become(user: int, files_as_root: bool) -> None:
+    """Another user: root is exempt from the limit on threads, and owns too much.
+
+    It is the real user that the limit goes by, and the effective one that files go by.
+    """
+    effective = 0 if files_as_root else user
+    with suppress(PermissionError):  # a container without CAP_SETGID
+        os.setgroups([])
+        os.setresgid(user, user, user)
+    os.setresuid(user, effective, effective)

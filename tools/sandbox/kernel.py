@@ -1,0 +1,71 @@
+"""The few system calls that Python's standard library does not wrap, each with its error raised as OSError."""
+
+import ctypes
+import os
+
+NEW_MOUNTS, NEW_IPC = 0x00020000, 0x08000000
+"""Flags of `unshare`."""
+MS_RDONLY, MS_NOSUID, MS_NODEV, MS_NOEXEC = 1, 2, 4, 8
+MS_BIND, MS_REC, MS_PRIVATE = 1 << 12, 1 << 14, 1 << 18
+"""Flags of `mount`."""
+
+_PR_SET_PDEATHSIG, _PR_CAPBSET_DROP, _PR_SET_NO_NEW_PRIVS, _PR_CAP_AMBIENT = 1, 24, 38, 47
+_PR_CAP_AMBIENT_CLEAR_ALL = 4
+_PR_SET_SECCOMP, _SECCOMP_MODE_FILTER = 22, 2
+_CAPABILITY_HEADER = b"\x22\x05\x08\x20" + bytes(4)
+"""Version 3, this process."""
+
+# With the interpreter's lock held: these are quick, and nothing else may run in between.
+_libc = ctypes.PyDLL(None, use_errno=True)
+
+
+def _checked(result: int, what: str) -> int:
+    if result < 0:
+        number = ctypes.get_errno()
+        raise OSError(number, f"{what}: {os.strerror(number)}")
+    return result
+
+
+def syscall(what: str, number: int, *arguments: int | bytes | None) -> int:
+    """Any system call by number; `what` names it in the error."""
+    widened = (ctypes.c_long(value) if isinstance(value, int) else value for value in arguments)
+    return _checked(_libc.syscall(ctypes.c_long(number), *widened), what)
+
+
+def unshare(flags: int) -> None:
+    """Moves this process into new namespaces."""
+    _checked(_libc.unshare(flags), "unshare")
+
+
+def mount(source: str, target: str, kind: str, flags: int, options: str = "") -> None:
+    """mount(2)."""
+    arguments = (text.encode() for text in (source, target, kind))
+    _checked(_libc.mount(*arguments, ctypes.c_ulong(flags), options.encode()), f"mount {target}")
+
+
+def die_with_parent(signal: int) -> None:
+    """Has the kernel send `signal` to this process when the thread that forked it ends."""
+    _checked(_libc.prctl(_PR_SET_PDEATHSIG, signal, 0, 0, 0), "prctl")
+
+
+def no_new_privileges() -> None:
+    """From here on no program that is executed gains anything; seccomp and Landlock ask for it."""
+    _checked(_libc.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), "prctl")
+
+
+def drop_capabilities() -> None:
+    """Gives up every capability; those that could be regained too, where that is allowed."""
+    for capability in range(64):
+        _libc.prctl(_PR_CAPBSET_DROP, capability, 0, 0, 0)
+    _libc.prctl(_PR_CAP_AMBIENT, _PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0)
+    _checked(_libc.capset(_CAPABILITY_HEADER, bytes(24)), "capset")
+
+
+def install_filter(program: bytes) -> None:
+    """Installs a seccomp filter, in classic BPF of eight bytes an instruction, for this thread and all it starts."""
+
+    class FilterProgram(ctypes.Structure):
+        _fields_ = (("length", ctypes.c_ushort), ("instructions", ctypes.c_char_p))
+
+    argument = FilterProgram(len(program) // 8, program)
+    _checked(_libc.prctl(_PR_SET_SECCOMP, _SECCOMP_MODE_FILTER, ctypes.byref(argument), 0, 0), "seccomp")

@@ -1,0 +1,98 @@
+"""The tiers of the sandbox, from the strongest down, and how each starts its fork server.
+
+Which one works is found out by starting it and running a program that tries to get out; see `fork_client.start`.
+Settings of the system (sysctls, AppArmor, a container's profile) are not read: they say too little.
+"""
+
+import os
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from agentflow.tools.sandbox import bubblewrap, interpreter
+from agentflow.tools.sandbox.confine import Surroundings
+from agentflow.tools.sandbox.limits import SandboxError
+
+VARIABLE = "AGENTFLOW_SANDBOX"
+"""The operator's word, in the environment: a tier by name, which is then used or nothing; unset: the strongest."""
+
+SUBPROCESS = "subprocess"
+"""The tier without isolation: what macOS gets, and whoever asks for it by name."""
+
+_FIRST_USER, _USERS = 61184, 4096
+"""Users that no account has: those that systemd lends to services."""
+
+DESCRIPTIONS = {
+    "bwrap": "a root file system, processes, network and user of its own, behind Landlock and seccomp",
+    "bwrap-userns": "a root file system, processes and network of its own, behind Landlock and seccomp",
+    "bwrap-userns-noproc": "a root file system, processes and network of its own, behind Landlock and seccomp",
+    "landlock": "the system's Python can be read and nothing else, no network, no processes (Landlock, seccomp); "
+    "names, sizes and modes of the host's files can be seen: install bubblewrap to hide them",
+    SUBPROCESS: "resource limits and an empty environment, NO isolation of files or network",
+}
+
+
+@dataclass(frozen=True)
+class Launch:
+    """How the fork server of a tier is started."""
+
+    command: Callable[[list[str]], list[str]]
+    """From the command of a bare server to the command of a confined one. Raises SandboxError."""
+    home: str
+    """Where the server finds the package `agentflow`."""
+    surroundings: Callable[[str], Surroundings]
+    """From the folder for programs' folders to what the server has to know."""
+
+
+def candidates() -> list[str]:
+    """Tiers to try, in order. Raises SandboxError if the operator named one that does not exist."""
+    named = os.environ.get(VARIABLE, "").strip() or "auto"
+    if named in DESCRIPTIONS:
+        return [named]
+    if named != "auto":
+        raise SandboxError(f"{VARIABLE} is '{named}', not one of auto, {', '.join(DESCRIPTIONS)}")
+    if sys.platform != "linux":
+        return [SUBPROCESS]
+    own = ["bwrap"] if os.geteuid() == 0 else ["bwrap-userns", "bwrap-userns-noproc"]
+    return [*own, "landlock"]
+
+
+def launch(tier: str) -> Launch:
+    """How to start the fork server of `tier`, which is any but `SUBPROCESS`."""
+    if tier == "landlock":
+        return Launch(lambda server: server, str(interpreter.home()), _in_landlock)
+    namespace, proc = tier != "bwrap", not tier.endswith("noproc")
+    return Launch(
+        lambda server: bubblewrap.command(server, user_namespace=namespace, proc=proc), bubblewrap.HOME, _in_bubblewrap
+    )
+
+
+def _in_bubblewrap(folders: str) -> Surroundings:
+    return Surroundings(
+        own_mounts=True,
+        own_tmp=bubblewrap.own_tmp(),
+        readable=[],
+        first_user=_first_user(),
+        files_as_root=False,
+        folders=folders,
+    )
+
+
+def _in_landlock(folders: str) -> Surroundings:
+    return Surroundings(
+        own_mounts=False,
+        own_tmp=False,
+        readable=[*interpreter.SYSTEM, *interpreter.DEVICES, *interpreter.folders()],
+        first_user=_first_user(),
+        files_as_root=not interpreter.readable_by_all(),
+        folders=folders,
+    )
+
+
+def _first_user() -> int | None:
+    """Another range for each host process, so that their programs do not share a limit."""
+    if os.geteuid() != 0:
+        return None
+    from agentflow.tools.sandbox.fork_server import SLOTS
+
+    return _FIRST_USER + os.getpid() * SLOTS % _USERS
