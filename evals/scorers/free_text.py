@@ -42,13 +42,12 @@ _PREFERRED = (Decision.CORRECT, Decision.UNDECIDED, Decision.INCORRECT)
 
 
 class _WithoutPunctuation(dict[int, str]):
-    """For `str.translate`, filled in as characters occur: dashes of typography become blanks, as between words."""
+    """For `str.translate`, filled in as characters occur."""
 
     def __missing__(self, code: int) -> str:
         character = chr(code)
-        category = unicodedata.category(character)
-        drop = character in string.punctuation or category.startswith("P")
-        self[code] = " " if category == "Pd" and character != "-" else "" if drop else character
+        drop = character in string.punctuation or unicodedata.category(character).startswith("P")
+        self[code] = "" if drop else character
         return self[code]
 
 
@@ -91,7 +90,7 @@ def _spelt_out(text: str) -> str:
 
 def free_text(answer: str, golds: Sequence[str]) -> Score:
     """Whether `answer` is one of `golds`: the gold answer and its aliases. `metrics` are the best em and f1."""
-    text = plain(final_answer(answer)).strip("*_` \n")
+    text, golds = plain(final_answer(answer)).strip("*_` \n"), [plain(gold) for gold in golds]
     metrics = {
         "em": max((exact_match(text, gold) for gold in golds), default=0.0),
         "f1": max((f1(text, gold) for gold in golds), default=0.0),
