@@ -43,7 +43,7 @@ NO_CHOICE = "none"
 """What `Judge.choose` returns for an answer that chooses no option."""
 
 LONGEST = 4000
-"""Characters of an answer that are judged."""
+"""Characters of an answer that are judged, from its end, where it says what it comes to."""
 
 CALLS = 16
 """Calls at a time."""
@@ -79,7 +79,7 @@ class Judge:
         """The decision; an empty answer is INCORRECT without asking. Raises ModelError when the model fails."""
         if not answer.strip():
             return Decision.INCORRECT
-        asked = {"question": question, "gold answer": gold, "answer": answer[:LONGEST]}
+        asked = {"question": question, "gold answer": gold, "answer": answer[-LONGEST:]}
         return Decision(await self._ask(PROMPT, asked, "verdict", set(Decision), Decision.UNDECIDED))
 
     async def choose(self, question: str, options: Mapping[str, str], answer: str) -> str:
@@ -89,7 +89,7 @@ class Judge:
         """
         if not answer.strip():
             return NO_CHOICE
-        asked = {"question": question, "options": dict(options), "answer": answer[:LONGEST]}
+        asked = {"question": question, "options": dict(options), "answer": answer[-LONGEST:]}
         letters = {letter.casefold(): letter for letter in options}
         said = await self._ask(CHOICE_PROMPT, asked, "choice", {*letters, NO_CHOICE}, "")
         return letters.get(said, said)

@@ -16,6 +16,7 @@ import unicodedata
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
+from fractions import Fraction
 
 from agentflow.evals.scorers.dates import as_date
 from agentflow.evals.scorers.final import final_answer, refuses
@@ -108,11 +109,15 @@ def _one(text: str, gold: str) -> Score:
         return decided(False, "no answer")
     if (date := as_date(text)) and date == as_date(gold):
         return decided(True, "date")
-    if _BARE_NUMBER.fullmatch(text) and (value := as_number(text)) is not None and value == as_number(gold):
+    if _bare_number(text) is not None and _bare_number(text) == _bare_number(gold):
         return decided(True, "number")
     if normalise(gold) in ("yes", "no"):
         return _yes_or_no(text, normalise(gold))
     return decided(False, "no answer") if refuses(text) else undecided("not literally the gold answer")
+
+
+def _bare_number(text: str) -> Fraction | None:
+    return as_number(text) if _BARE_NUMBER.fullmatch(text.strip()) else None
 
 
 def _yes_or_no(text: str, gold: str) -> Score:
