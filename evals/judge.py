@@ -115,10 +115,5 @@ def read_reply(reply: str, label: str, words: set[str], other: str) -> str:
     return word if word in words else other
 
 
-def read_decision(reply: str) -> Decision:
-    """What a judge's reply says; UNDECIDED if it says nothing clear."""
-    return Decision(read_reply(reply, "verdict", set(Decision), Decision.UNDECIDED))
-
-
 def _key(*parts: object) -> str:
     return hashlib.sha256(json.dumps([str(part) for part in parts]).encode()).hexdigest()

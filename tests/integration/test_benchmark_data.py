@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from huggingface_hub import constants
 from pytest_httpserver import HTTPServer
 
 from agentflow.evals.benchmarks import store
@@ -55,6 +56,14 @@ def test_a_file_that_is_gone_is_fetched_again_at_the_same_revision(hub: Hub) -> 
         benchmark("musique").examples()
     get(hub)
     assert len(benchmark("musique").examples()) == 2
+
+
+def test_a_download_that_is_cut_off_goes_on_where_it_stopped(hub: Hub, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(constants, "DOWNLOAD_CHUNK_SIZE", 8)
+    hub.cut = 1
+    assert get(hub).files == {"dev.jsonl": hashlib.sha256(TWO).hexdigest()}
+    assert len(hub.served) == 2
+    assert len(TWO) <= hub.sent < len(TWO) + 8
 
 
 def test_a_file_that_was_changed_is_refused(hub: Hub) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from agentflow.evals import judge as judging
-from agentflow.evals.judge import Judge, prompt_hash, read_decision
+from agentflow.evals.judge import Judge, prompt_hash, read_reply
 from agentflow.evals.scorers.score import Decision
 from agentflow.graph.models import ModelError
 from tests.fake_openai import FakeOpenAI
@@ -135,4 +135,4 @@ async def test_of_a_long_answer_the_end_is_judged() -> None:
     ],
 )
 def test_replies(reply: str, decision: str) -> None:
-    assert read_decision(reply) == decision
+    assert read_reply(reply, "verdict", set(Decision), Decision.UNDECIDED) == decision
