@@ -14,6 +14,8 @@ from agentflow.evals.scorers.final import final_answer
 from agentflow.evals.scorers.latex import plain
 from agentflow.evals.scorers.score import Score, decided
 
+_LISTED = re.compile(r"^[ \t]*\d{1,2}[.)][ \t]+(?=[(\d])", re.MULTILINE)
+"""The number of a line in a list, which is no part of an expression."""
 _RUN = re.compile(r"[\d \t+\-*/().=]+")
 _TIMES = re.compile(r"(?<=[\d)])[ \t]*[xX·•∙⋅][ \t]*(?=[\d(])")
 
@@ -24,7 +26,7 @@ def expression(answer: str, numbers: Sequence[int], target: int) -> Score:
     An expression may stand in a sentence and be written in LaTeX. Where there are several of full length, all must be
     right: an answer is no list of guesses.
     """
-    text = _TIMES.sub("*", plain(final_answer(answer))).replace("[", "(").replace("]", ")")
+    text = _TIMES.sub("*", plain(_LISTED.sub("", final_answer(answer)))).replace("[", "(").replace("]", ")")
     runs = (run.strip(" \t.=*") for run in _RUN.findall(text))
     found = {run for run in runs if len(re.findall(r"\d+", run.partition("=")[0])) >= len(numbers)}
     return decided(bool(found) and all(makes_target(run, numbers, target) for run in found), "expression")

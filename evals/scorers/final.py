@@ -6,6 +6,7 @@ found. The last mark counts: a model that corrects itself does so at the end.
 """
 
 import re
+from collections.abc import Iterable
 
 from agentflow.nodes.labels import spoken
 
@@ -16,12 +17,16 @@ _OPEN = re.compile(r"<answer>", re.IGNORECASE)
 _CLOSE = re.compile(r"</answer>", re.IGNORECASE)
 _LABEL = re.compile(r"^[ \t*_#>-]*(?:the )?(?:final )?answer(?: is)?[*_ \t]*:[*_ \t]*", re.IGNORECASE | re.MULTILINE)
 _REFUSAL = re.compile(
-    r"(?:(?:i am |i'm )?sorry,? )?(?:but )?(?:(?:i|we) (?:(?:do not|don't|cannot|can't|could not|couldn't|am unable to"
-    r"|was unable to|are unable to)|have) |unable to )?"
-    r"(?:know|tell|say|answer|determine|find|identify|verify|no (?:answer|idea)|be (?:determined|sure))[^.,;:\d]{0,100}"
+    r"(?:(?:i am |i'm )?sorry,? )?(?:but )?(?:as an? [a-z ]{1,30},? )?"
+    r"(?:(?:i|we) (?:do not|don't|cannot|can't|could not|couldn't|am unable to|was unable to|are unable to|have)"
+    r"|unable to) (?:know|tell|say|answer|determine|find|identify|verify|have|be sure|no (?:answer|idea|information))"
+    r"[^.,;:\d]{0,100}"
     r"|unknown|undetermined|(?:it )?(?:cannot|can't) be determined[^.,;:\d]{0,100}|not (?:known|available|found|sure)"
     r"|none(?: of the (?:above|options|choices))?|none of (?:them|these)|no (?:answer|option)|n/?a|null|nothing",
     re.IGNORECASE,
+)
+_NEGATIVE = re.compile(
+    r"\b(?:no|not|none|nobody|nothing|never|neither|cannot|un(?:known|certain|determined))\b", re.IGNORECASE
 )
 
 
@@ -30,9 +35,10 @@ def final_answer(text: str) -> str:
     return _labelled(_boxed(_tagged(spoken(text[-LONGEST:])))).strip()
 
 
-def refuses(answer: str) -> bool:
-    """Whether a final answer says, and says only, that there is none."""
-    return _REFUSAL.fullmatch(" ".join(answer.replace("’", "'").split()).strip(" .!*_")) is not None
+def refuses(answer: str, golds: Iterable[str] = ()) -> bool:
+    """Whether a final answer says, and says only, that there is none; unless that may be what one of `golds` says."""
+    said = " ".join(answer.replace("’", "'").split()).strip(" .!*_")
+    return _REFUSAL.fullmatch(said) is not None and not any(_NEGATIVE.search(gold) for gold in golds)
 
 
 def _tagged(text: str) -> str:

@@ -113,7 +113,7 @@ def _one(text: str, gold: str) -> Score:
         return decided(True, "number")
     if normalise(gold) in ("yes", "no"):
         return _yes_or_no(text, normalise(gold))
-    return decided(False, "no answer") if refuses(text) else undecided("not literally the gold answer")
+    return decided(False, "no answer") if refuses(text, [gold]) else undecided("not literally the gold answer")
 
 
 def _bare_number(text: str) -> Fraction | None:

@@ -2,7 +2,7 @@
 
 Source: Mialon et al., "GAIA: a benchmark for General AI Assistants", 2023, and the scorer of its leaderboard. Its
 oddities are kept, so that figures can be compared: a text is compared without any blanks and punctuation, an element of
-a list with its punctuation, and thousands separators make no list of a number.
+a list with its punctuation, and a gold answer of "1,234" is a list.
 """
 
 import re

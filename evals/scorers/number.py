@@ -24,7 +24,8 @@ _CALCULATES = re.compile(r"[\\^√π<>{}]|# ?[-+*/]{1,2} ?#|#[a-z]\b", re.IGNORE
 """With # for each number: powers, roots, operations, and variables as in 2x."""
 _HEDGES = re.compile(
     r"\b(?:not|never|neither|nor|no|or|wrong|incorrect|except|unlike|rather|instead|between|about|approximately|around"
-    r"|roughly|nearly|almost|than|least|most|over|under|maybe|perhaps|possibly|either|ignore|gold|judge)\b|n['’]t\b|[~≈±]",
+    r"|roughly|nearly|almost|than|least|most|over|under|maybe|perhaps|possibly|either|if|unless|suppose|false|ignore|gold"
+    r"|judge)\b|n['’]t\b|[~≈±≠≤≥]|!=",
     re.IGNORECASE,
 )
 _LONGEST = 60
@@ -48,10 +49,12 @@ def number(answer: str, gold: str) -> Score:
 def as_number(text: str) -> Fraction | None:
     """The one number that `text` states; None where there is none, or it cannot be told which."""
     text = _SIGNED_BRACKET.sub(r" \1\2 ", " ".join(plain(text).split()))
+    if _HEDGES.search(text):
+        return None
     if side := _LAST_SIDE.fullmatch(text):
         text = side[1]
     around = _NUMBER.sub("#", text)
-    if _HEDGES.search(around) or _CALCULATES.search(around) or any(character.isdigit() for character in around):
+    if _CALCULATES.search(around) or any(character.isdigit() for character in around):
         return None
     values = {_value(match[0]) for match in _NUMBER.finditer(text)}
     return values.pop() if len(values) == 1 else None

@@ -24,27 +24,26 @@ _LETTER = re.compile(r"[(\[]?([A-Za-z])[)\].:,-]{0,2}(?:$|(?<=[)\].:,-]) ?(?P<re
 
 def option(answer: str, options: Mapping[str, str], gold: str) -> Score:
     """Whether `answer` chooses the option with the letter `gold`; `options` are texts by capital letter."""
-    text = " ".join(plain(final_answer(answer)).split()).strip("*_` ")
+    text = " ".join(plain(final_answer(answer)).replace("**", "").split()).strip("*_` ")
     if not text:
         return decided(False, "no answer")
-    by_text = [letter for letter, content in options.items() if same(text, content)]
+    by_text = {letter for letter, content in options.items() if same(text, content)}
     by_letter = _by_letter(text, options)
-    if len({*by_text, *by_letter}) == 1:
-        [chosen] = {*by_text, *by_letter}
-        return decided(chosen == gold, "option letter" if by_letter else "option text")
-    if not by_text and not by_letter and refuses(text):
+    if len(by_text | by_letter) == 1:
+        return decided(by_text | by_letter == {gold}, "option letter" if by_letter else "option text")
+    if not by_text and refuses(text, options.values()):
         return decided(False, "no answer")
     return undecided("no single option")
 
 
-def _by_letter(text: str, options: Mapping[str, str]) -> list[str]:
-    """The letter at the start of `text`, and "" beside it where what follows is not that option's text."""
+def _by_letter(text: str, options: Mapping[str, str]) -> set[str]:
+    """The letter at the start of `text`, if nothing but that option's text follows."""
     lead = _LEAD.match(text)
     found = _LETTER.fullmatch(text, lead.end() if lead else 0) or _LETTER.fullmatch(text)
     if not found or found[1].upper() not in options:
-        return []
+        return set()
     letter, rest = found[1].upper(), found["rest"] or found["after"] or ""
-    return [letter] if not rest or _is_text_of(letter, rest, options) else [letter, ""]
+    return {letter} if not rest or _is_text_of(letter, rest, options) else set()
 
 
 def _is_text_of(letter: str, rest: str, options: Mapping[str, str]) -> bool:

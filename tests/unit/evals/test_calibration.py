@@ -24,9 +24,8 @@ def test_there_are_about_200_rows_of_every_kind_with_both_labels() -> None:
 
 
 def test_rules_reject_no_correct_row_and_accept_no_wrong_one() -> None:
-    wrong = [row for row in ROWS if free_text(row.answer, [row.gold]).decision not in (row.decision, UNDECIDED)]
-    assert [row.answer for row in wrong if not row.correct] == []
-    assert [row.answer for row in wrong if row.correct] == ["unknown"], "a refusal by its words; the gold says so too"
+    decisions = [(row, free_text(row.answer, [row.gold]).decision) for row in ROWS]
+    assert [row.answer for row, decision in decisions if decision not in (row.decision, UNDECIDED)] == []
 
 
 async def test_a_perfect_judge_agrees_fully() -> None:

@@ -5,7 +5,7 @@ import sys
 import time
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from agentflow.evals.scorers.dates import as_date
@@ -32,14 +32,15 @@ PIECES = st.sampled_from(
 ANSWERS = st.one_of(st.text(), st.lists(PIECES, max_size=40).map(" ".join), st.lists(PIECES, max_size=40).map("".join))
 
 
-@settings(deadline=1000)
 @given(answer=ANSWERS, gold=ANSWERS)
-def test_any_answer_and_any_gold_get_a_score(answer: str, gold: str) -> None:
+def test_any_answer_and_any_gold_get_a_score_at_once(answer: str, gold: str) -> None:
+    start = time.process_time()  # a busy machine is no fault of a scorer
     for scorer in SCORERS.values():
         assert isinstance(scorer(answer), Score)
         assert isinstance(scorer(answer, gold), Score)
     assert as_date(answer) is None or as_date(answer).month <= 12
     assert correct(answer, gold) in (True, False)
+    assert time.process_time() - start < 1
 
 
 LONG = {
