@@ -23,6 +23,7 @@ from agentflow.console import (
     answer_text,
     console,
     one_line,
+    print_benchmarks,
     print_checks,
     print_compared,
     print_summary,
@@ -309,7 +310,7 @@ app.add_typer(data, name="data")
 
 @data.callback(invoke_without_command=True)
 def data_sets(ctx: typer.Context) -> None:
-    """Build data sets."""
+    """Get the benchmarks, and build the training set."""
     if ctx.invoked_subcommand is None:
         typer.echo(ctx.get_help())
 
@@ -328,6 +329,39 @@ def training_set(
     except TrainingSetError as error:
         _fail(str(error), FAILED)
     typer.echo(f"{rows:,} questions are in {out / 'train.parquet'}; their sources in {out / 'sources.json'}")
+
+
+@data.command("get", epilog="Example: agentflow data get bamboogle")
+def get_data(name: Annotated[str, typer.Argument(help="A benchmark, or all; see agentflow data list.")]) -> None:
+    """Download a benchmark into the user's cache, or check the one that is there."""
+    from agentflow.evals.benchmarks.catalogue import BENCHMARKS, benchmark
+    from agentflow.evals.benchmarks.example import BenchmarkError, TokenNeeded
+
+    try:
+        wanted = list(BENCHMARKS.values()) if name == "all" else [benchmark(name)]
+    except BenchmarkError as error:
+        _fail(str(error), MISUSED)
+    code = 0
+    for one in wanted:
+        try:
+            typer.echo(f"{one.name}: {one.get()}")
+        except BenchmarkError as error:
+            _say(f"error: {error}")
+            code = max(code, MISUSED if isinstance(error, TokenNeeded) else FAILED)
+    raise typer.Exit(code)
+
+
+@data.command("list", epilog="Example: agentflow data list")
+def list_data() -> None:
+    """List the benchmarks: what is there, the number of questions, the licence."""
+    from agentflow.evals.benchmarks.catalogue import BENCHMARKS
+    from agentflow.evals.benchmarks.example import BenchmarkError
+
+    try:
+        rows = [(one.name, one.state(), f"{one.size:,}", one.licence, one.title) for one in BENCHMARKS.values()]
+    except BenchmarkError as error:
+        _fail(str(error), MISUSED)
+    print_benchmarks(console(), rows)
 
 
 @app.command("tools", epilog="Example: agentflow tools --tools google_search,web_search")

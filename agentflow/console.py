@@ -314,3 +314,14 @@ def print_checks(out: Console, checks: Iterable[Check]) -> None:
     for what, works, says in checks:
         table.add_row(Text(one_line(what)), Text(works, style=colours[works]), Text(one_line(says), overflow="fold"))
     out.print(table)
+
+
+def print_benchmarks(out: Console, rows: Iterable[tuple[str, str, str, str, str]]) -> None:
+    """Benchmarks as a table: name, state, number of questions, licence, title."""
+    table = Table("name", "state", box=None, pad_edge=False)
+    table.add_column("questions", justify="right")
+    for heading in ("licence", "data set"):
+        table.add_column(heading, overflow="fold")
+    for row in rows:
+        table.add_row(*(Text(cell) for cell in row))
+    out.print(table)

@@ -6,8 +6,9 @@ from typing import Any
 
 from langchain_core.messages import HumanMessage
 
-from agentflow.evals.atlas.families import correct, questions
+from agentflow.evals.atlas.families import questions
 from agentflow.evals.episode import Episode, EpisodeTurn
+from agentflow.evals.scorers.exact import correct
 from agentflow.graph.agent import graph
 from agentflow.graph.context import Context
 from agentflow.graph.state import InputState

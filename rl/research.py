@@ -6,8 +6,9 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from agentflow.evals.atlas.families import correct
-from agentflow.evals.judge import Decision, Judge
+from agentflow.evals.judge import Judge
+from agentflow.evals.scorers.exact import correct
+from agentflow.evals.scorers.score import Decision
 from agentflow.rl.planner import agent
 from agentflow.rl.trainable import AppError, Split, Task, Trainable
 

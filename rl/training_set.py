@@ -11,22 +11,21 @@ the hub's own client: they are cached, and one that was cut off goes on where it
     chain      "", and extra_info {ground_truth, idx}: as the reference implementation's readers expect
 """
 
-import hashlib
 import json
 import os
 import random
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any
 
-import httpx
 import pyarrow
 from huggingface_hub import HfApi
-from huggingface_hub.errors import HfHubHTTPError, HFValidationError, OfflineModeIsEnabled
+from huggingface_hub.errors import HFValidationError
 from pyarrow import parquet
 from pyarrow.json import read_json
+
+from agentflow.evals.hub import TROUBLE, HubError, Pin, download, explain, find
 
 SHUFFLE_SEED = 42
 SOURCES = "sources.json"
@@ -67,15 +66,15 @@ def build(
     try:
         out.mkdir(parents=True, exist_ok=True)
         pinned = _read_pins(out / SOURCES)
-        pins: dict[str, Any] = {}
+        pins: dict[str, Pin] = {}
         rows: list[dict[str, Any]] = []
         for source in sources:
             on_step(f"{source.name}: {source.repository}")
-            pin = pinned.get(source.name) or _pin(source, hub)
-            found = [row for path in _download(source, pin, hub) for row in _read(source, path)]
+            pin = pinned.get(source.name) or find(hub, source.repository, source.files)
+            found = [row for path in download(hub, pin) for row in _read(source, path)]
             if len(found) != source.rows:
                 raise TrainingSetError(
-                    f"{source.repository} has {len(found):,} questions at revision {pin['revision']}, and the paper's "
+                    f"{source.repository} has {len(found):,} questions at revision {pin.revision}, and the paper's "
                     f"set {source.rows:,}; name an earlier revision in {out / SOURCES}"
                 )
             rows += [_row(source, number, row) for number, row in enumerate(found)]
@@ -83,49 +82,24 @@ def build(
         on_step(f"mixing {len(rows):,} questions")
         random.Random(SHUFFLE_SEED).shuffle(rows)
         _write(out / "train.parquet", rows)
-        (out / SOURCES).write_text(json.dumps(pins, indent=2) + "\n", encoding="utf-8")
+        recorded = {name: pin.model_dump() for name, pin in pins.items()}
+        (out / SOURCES).write_text(json.dumps(recorded, indent=2) + "\n", encoding="utf-8")
+    except HubError as error:
+        raise TrainingSetError(str(error)) from error
     except HFValidationError as error:
         raise TrainingSetError(f"{out / SOURCES} names no repository or revision ({error})") from error
-    except (httpx.HTTPError, OSError) as error:
-        raise TrainingSetError(_explain(error)) from error
+    except TROUBLE as error:
+        raise TrainingSetError(explain(error, "the training set is downloaded once, about 2 GB")) from error
     return len(rows)
 
 
-def _read_pins(path: Path) -> dict[str, Any]:
+def _read_pins(path: Path) -> dict[str, Pin]:
     if not path.exists():
         return {}
     try:
-        pins: dict[str, Any] = json.loads(path.read_bytes())
-        for pin in pins.values():
-            _ = pin["revision"], dict(pin["files"])
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        return {name: Pin.model_validate(pin) for name, pin in json.loads(path.read_bytes()).items()}
+    except (ValueError, AttributeError) as error:
         raise TrainingSetError(f"{path} cannot be read; remove it to take the newest revisions") from error
-    return pins
-
-
-def _pin(source: Source, hub: HfApi) -> dict[str, Any]:
-    """The newest revision, and the SHA-256 of each of its files that the pattern names."""
-    info = hub.dataset_info(source.repository, files_metadata=True)
-    files = {
-        file.rfilename: file.lfs.sha256 if file.lfs else ""
-        for file in sorted(info.siblings or (), key=lambda file: file.rfilename)
-        if fnmatch(file.rfilename, source.files)
-    }
-    if not files:
-        raise TrainingSetError(f"{source.repository} has no file {source.files}")
-    return {"repository": source.repository, "revision": info.sha, "files": files}
-
-
-def _download(source: Source, pin: dict[str, Any], hub: HfApi) -> Iterator[Path]:
-    """The files of a pin, checked; a checksum that the hub does not tell is filled in."""
-    for name, expected in pin["files"].items():
-        path = Path(hub.hf_hub_download(source.repository, name, repo_type="dataset", revision=pin["revision"]))
-        with path.open("rb") as file:
-            digest = hashlib.file_digest(file, "sha256").hexdigest()
-        if expected and digest != expected:
-            raise TrainingSetError(f"{path} is damaged: its SHA-256 is not that of {name}; remove it and try again")
-        pin["files"][name] = digest
-        yield path
 
 
 def _read(source: Source, path: Path) -> list[dict[str, Any]]:
@@ -160,15 +134,3 @@ def _write(path: Path, rows: list[dict[str, Any]]) -> None:
     beside = path.with_suffix(".tmp")
     parquet.write_table(pyarrow.Table.from_pylist(rows), beside)
     os.replace(beside, path)
-
-
-def _explain(error: httpx.HTTPError | OSError) -> str:
-    if isinstance(error, HfHubHTTPError) and error.response is not None:
-        return f"the hub answers {error.response.status_code} for {error.response.url}; try again later"
-    if isinstance(error, OSError) and error.filename and error.strerror:
-        return f"{error.filename}: {error.strerror}"
-    why = "HF_HUB_OFFLINE is set" if isinstance(error, OfflineModeIsEnabled) else type(error).__name__
-    return (
-        f"the hub is out of reach ({why}); the training set is downloaded once, about 2 GB: connect, or set "
-        "HF_ENDPOINT to a mirror, and give the command again; it goes on where it stopped"
-    )

@@ -1,9 +1,6 @@
-"""Game of 24 and its relatives: finding and checking expressions, without ever evaluating text as code."""
+"""Game of 24 and its relatives: finding expressions, by a function and by a program for python_coder."""
 
-import ast
-from collections import Counter
 from collections.abc import Callable, Sequence
-from fractions import Fraction
 from functools import lru_cache
 from itertools import permutations, product
 
@@ -67,34 +64,3 @@ def search_program(numbers: Sequence[int], target: int) -> str:
         "            except ZeroDivisionError:\n"
         "                pass"
     )
-
-
-def makes_target(expression: str, numbers: Sequence[int], target: int) -> bool:
-    """Whether `expression` uses each number once, with + - * / and brackets only, and equals `target` exactly."""
-    expression = expression.strip()
-    if len(expression) > 200:
-        return False
-    left, equals, right = expression.partition("=")
-    if equals and right.strip() != str(target):
-        return False
-    try:
-        tree = ast.parse(left.strip().replace("×", "*").replace("÷", "/").replace("−", "-"), mode="eval")
-        used: list[int] = []
-        value = _value(tree.body, used)
-    except (SyntaxError, ValueError, ZeroDivisionError, MemoryError, RecursionError):
-        return False
-    return value == target and Counter(used) == Counter(numbers)
-
-
-def _value(node: ast.expr, used: list[int]) -> Fraction:
-    if isinstance(node, ast.Constant) and type(node.value) is int:
-        used.append(node.value)
-        return Fraction(node.value)
-    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add | ast.Sub | ast.Mult | ast.Div):
-        left, right = _value(node.left, used), _value(node.right, used)
-        if isinstance(node.op, ast.Add):
-            return left + right
-        if isinstance(node.op, ast.Sub):
-            return left - right
-        return left * right if isinstance(node.op, ast.Mult) else left / right
-    raise ValueError("only numbers, + - * / and brackets")

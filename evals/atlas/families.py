@@ -12,7 +12,7 @@ from functools import lru_cache
 from itertools import count, islice
 from typing import Any
 
-from agentflow.evals.atlas.arithmetic import first_expression, makes_target, search_program
+from agentflow.evals.atlas.arithmetic import first_expression, search_program
 from agentflow.evals.atlas.world import RELATIONS, Split, World, split_of, worlds
 
 
@@ -36,7 +36,7 @@ class Step:
 
 @dataclass(frozen=True)
 class Question:
-    """One task. Its `answer` is one that is correct; `correct` decides on any other."""
+    """One task. Its `answer` is one that is correct; `evals.scorers.exact` decides on any other."""
 
     family: str
     question: str
@@ -51,13 +51,6 @@ class Question:
     numbers: tuple[int, ...] = ()
     """Of Game of 24 and countdown: the numbers to use; then any expression that makes `target` is correct."""
     target: int = 0
-
-
-def correct(answer: str, gold: str, numbers: tuple[int, ...] = (), target: int = 0) -> bool:
-    """Exact: an expression of `numbers` makes `target`; without numbers, the text is `gold` but for case, outer spaces
-    and a full stop."""
-    answer = answer.strip().rstrip(".")
-    return makes_target(answer, numbers, target) if numbers else answer.casefold() == gold.casefold()
 
 
 def look_up(world: World, title: str, relation: str) -> Step:

@@ -2,9 +2,10 @@
 
 from functools import partial
 
-from agentflow.evals.atlas.families import correct, questions
+from agentflow.evals.atlas.families import questions
 from agentflow.evals.atlas.world import Split
 from agentflow.evals.runner import Item
+from agentflow.evals.scorers.exact import correct
 
 
 def items(split: Split, number: int) -> list[Item]:

@@ -9,7 +9,8 @@ import time
 from pathlib import Path
 from typing import Any
 
-from agentflow.evals.atlas.families import correct, questions
+from agentflow.evals.atlas.families import questions
+from agentflow.evals.scorers.exact import correct
 from tests.fake_openai import FakeOpenAI, Fault
 
 COMMAND = [sys.executable, "-m", "agentflow"]

@@ -2,11 +2,15 @@
 
 import asyncio
 import json
+import threading
+import time
 from pathlib import Path
 
 import pytest
 
-from agentflow.evals.judge import Decision, Judge, read_decision
+from agentflow.evals import judge as judging
+from agentflow.evals.judge import Judge, prompt_hash, read_reply
+from agentflow.evals.scorers.score import Decision
 from agentflow.graph.models import ModelError
 from tests.fake_openai import FakeOpenAI
 
@@ -47,6 +51,77 @@ async def test_a_judge_that_is_down_raises_and_is_not_remembered(tmp_path: Path)
     assert not cache.exists()
 
 
+OPTIONS = {"A": "the liver", "B": "the heart"}
+
+
+@pytest.mark.parametrize(
+    ("reply", "choice"),
+    [
+        ("It means the heart.\nChoice: B", "B"),
+        ("choice: b.", "B"),
+        ("**Choice:** (A)", "A"),
+        ("Choice: none", "none"),
+        ("Choice: C", ""),
+        ("Choice: A or B", ""),
+        ("the heart", ""),
+        ("", ""),
+    ],
+)
+async def test_it_reads_which_option_is_chosen(reply: str, choice: str) -> None:
+    with FakeOpenAI(lambda _: reply) as server:
+        assert await judge(server).choose("Which organ?", OPTIONS, "the muscle that pumps") == choice
+
+
+async def test_who_reads_the_choice_is_not_told_which_is_right_and_asked_once(tmp_path: Path) -> None:
+    with FakeOpenAI(lambda _: "Choice: B") as server:
+        for _ in range(2):
+            assert await judge(server, tmp_path / "judge.jsonl").choose("Which organ?", OPTIONS, "it pumps") == "B"
+        assert len(server.bodies) == 1
+        asked = json.loads(server.bodies[0]["messages"][-1]["content"])
+        assert asked == {"question": "Which organ?", "options": OPTIONS, "answer": "it pumps"}
+        assert await judge(server).choose("Which organ?", OPTIONS, " ") == "none"
+        assert len(server.bodies) == 1
+
+
+async def test_another_prompt_asks_again(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    with FakeOpenAI(lambda _: "Verdict: correct") as server:
+        await judge(server, tmp_path / "judge.jsonl").decide("q", "g", "a")
+        before = prompt_hash(judging.PROMPT)
+        monkeypatch.setattr(judging, "PROMPT", judging.PROMPT + ".")
+        assert prompt_hash(judging.PROMPT) != before
+        await judge(server, tmp_path / "judge.jsonl").decide("q", "g", "a")
+        assert len(server.bodies) == 2
+
+
+async def test_calls_at_a_time_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(judging, "CALLS", 3)
+    under_way, most, lock = 0, 0, threading.Lock()
+
+    def slow(_: object) -> str:
+        nonlocal under_way, most
+        with lock:
+            under_way += 1
+            most = max(most, under_way)
+        time.sleep(0.05)
+        with lock:
+            under_way -= 1
+        return "Verdict: correct"
+
+    with FakeOpenAI(slow) as server:
+        one = judge(server)
+        await asyncio.gather(*(one.decide("q", "g", f"answer {n}") for n in range(12)))
+        assert len(server.bodies) == 12
+    assert most <= 3
+
+
+async def test_of_a_long_answer_the_end_is_judged() -> None:
+    with FakeOpenAI(lambda _: "Verdict: correct") as server:
+        await judge(server).decide("q", "g", "x" * 10_000 + " so it is Rome")
+        answer = json.loads(server.bodies[0]["messages"][-1]["content"])["answer"]
+        assert len(answer) == judging.LONGEST
+        assert answer.endswith("so it is Rome")
+
+
 @pytest.mark.parametrize(
     ("reply", "decision"),
     [
@@ -60,4 +135,4 @@ async def test_a_judge_that_is_down_raises_and_is_not_remembered(tmp_path: Path)
     ],
 )
 def test_replies(reply: str, decision: str) -> None:
-    assert read_decision(reply) == decision
+    assert read_reply(reply, "verdict", set(Decision), Decision.UNDECIDED) == decision

@@ -10,19 +10,18 @@ from pathlib import Path
 
 import pytest
 from pytest_httpserver import HTTPServer
-from werkzeug import Request, Response
 
 pytest.importorskip("pyarrow")
 pytest.importorskip("huggingface_hub")
 
 import pyarrow
-from huggingface_hub import HfApi, constants
+from huggingface_hub import constants
 from pyarrow import parquet
 
 from agentflow.rl.research import research
 from agentflow.rl.training_set import DEEPMATH, NQ, Source, TrainingSetError, build
+from tests.fake_hub import REVISION, Hub
 
-REVISION = "0123456789abcdef0123456789abcdef01234567"
 SMALL_NQ = Source("nq", "made/nq", "nq/train.jsonl", "question", "golden_answers", 3)
 SMALL_MATH = Source("mathhard", "made/math", "data/train-*.parquet", "question", "final_answer", 4)
 
@@ -41,42 +40,6 @@ def problems(start: int, number: int) -> bytes:
     buffer = io.BytesIO()
     parquet.write_table(pyarrow.table(columns), buffer)
     return buffer.getvalue()
-
-
-class Hub:
-    """A data-set server: what its API and its file addresses answer."""
-
-    def __init__(self, server: HTTPServer, files: dict[str, dict[str, bytes]]) -> None:
-        self.files, self.served = files, []
-        self.refuse = False
-        self.api = HfApi(endpoint=server.url_for("").rstrip("/"))
-        for repository, contents in files.items():
-            server.expect_request(f"/api/datasets/{repository}").respond_with_json(self._info(repository, contents))
-            for name in contents:
-                server.expect_request(f"/datasets/{repository}/resolve/{REVISION}/{name}").respond_with_handler(
-                    self._file
-                )
-
-    def _info(self, repository: str, contents: dict[str, bytes]) -> dict[str, object]:
-        siblings = [
-            {
-                "rfilename": name,
-                "size": len(content),
-                "lfs": {"sha256": hashlib.sha256(content).hexdigest(), "size": len(content), "pointerSize": 130},
-            }
-            for name, content in {**contents, "README.md": b"#"}.items()
-        ]
-        return {"id": repository, "sha": REVISION, "siblings": siblings, "private": False, "tags": [], "downloads": 0}
-
-    def _file(self, request: Request) -> Response:
-        repository, _, rest = request.path.removeprefix("/datasets/").partition("/resolve/")
-        content = self.files[repository][rest.partition("/")[2]]
-        if self.refuse:
-            return Response(status=403)
-        if request.method == "GET":
-            self.served.append(request.path)
-        headers = {"ETag": f'"{hashlib.sha256(content).hexdigest()}"', "X-Repo-Commit": REVISION}
-        return Response(content, headers=headers)
 
 
 @pytest.fixture

@@ -50,11 +50,14 @@ def test_importing_the_command_line_loads_nothing_heavy() -> None:
     assert done.stdout.strip() == "[]"
 
 
-@pytest.mark.parametrize("command", [[], ["solve"], ["eval"], ["train"], ["export"], ["tools"], ["graph"], ["doctor"]])
-def test_every_help_text_has_an_example(command: list[str]) -> None:
-    done = run(*command, "--help")
+@pytest.mark.parametrize(
+    "command",
+    ["", "solve", "eval", "train", "export", "data train", "data get", "data list", "tools", "graph", "doctor"],
+)
+def test_every_help_text_has_an_example(command: str) -> None:
+    done = run(*command.split(), "--help")
     assert done.exit_code == 0
-    assert "agentflow " + " ".join(command) in " ".join(done.stdout.partition("Usage")[2].split())
+    assert f"agentflow {command}" in " ".join(done.stdout.partition("Usage")[2].split())
     assert "Example: agentflow" in done.stdout or "Try: agentflow" in done.stdout
 
 

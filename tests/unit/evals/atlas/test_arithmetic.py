@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agentflow.evals.atlas.arithmetic import first_expression, makes_target, search_program
+from agentflow.evals.atlas.arithmetic import first_expression, search_program
+from agentflow.evals.scorers.expression import makes_target
 from agentflow.tools.catalogue import standard_tools
 from agentflow.tools.run import run_tool
 

@@ -4,8 +4,9 @@ from collections import Counter
 
 import pytest
 
-from agentflow.evals.atlas.families import FAMILIES, Question, correct, questions
+from agentflow.evals.atlas.families import FAMILIES, Question, questions
 from agentflow.evals.atlas.world import pages, split_of
+from agentflow.evals.scorers.exact import correct
 
 
 def test_there_are_at_least_ten_families_and_they_come_in_turn():

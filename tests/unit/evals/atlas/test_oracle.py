@@ -4,7 +4,8 @@ import asyncio
 
 import pytest
 
-from agentflow.evals.atlas.families import FAMILIES, correct, questions
+from agentflow.evals.atlas.families import FAMILIES, questions
+from agentflow.evals.scorers.exact import correct
 from agentflow.graph.agent import graph
 from agentflow.graph.context import Context
 

@@ -1,0 +1,137 @@
+"""A benchmark: its questions, and what an answer to one of them is worth.
+
+The rule of its scorer comes first. What the rule leaves undecided, a judge may decide, in the way that suits the
+benchmark: it compares with the gold answer, or only reads which option was chosen, or is never asked. Evaluation counts
+what stays undecided as wrong and says so; training leaves it out, since a reward of 0 would be a guess.
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+
+from agentflow.evals.benchmarks import store
+from agentflow.evals.benchmarks.example import BenchmarkError, Example
+from agentflow.evals.benchmarks.rows import read_rows
+from agentflow.evals.benchmarks.store import Source
+from agentflow.evals.benchmarks.subsets import chosen
+from agentflow.evals.scorers.score import Decision, Score, decided
+
+if TYPE_CHECKING:
+    from huggingface_hub import HfApi
+
+ALL, OFFICIAL = "all", "official"
+
+
+class Judging(StrEnum):
+    """What a judge is asked."""
+
+    NEVER = "never"
+    """The rule always decides."""
+    DECIDES = "decides"
+    """Whether an undecided answer means the same as the gold one."""
+    EXTRACTS = "extracts"
+    """Which option an undecided answer chooses."""
+    SECOND_OPINION = "second opinion"
+    """Whether an answer that the rule rejects means the same; reported beside the rule, which stands."""
+
+
+class AnswerJudge(Protocol):
+    """What `evals.judge.Judge` does. Both raise ModelError when its model fails."""
+
+    async def decide(self, question: str, gold: str, answer: str) -> Decision:
+        """Whether `answer` means `gold`."""
+
+    async def choose(self, question: str, options: Mapping[str, str], answer: str) -> str:
+        """The letter of the option that `answer` chooses, "none", or "" if it cannot be told."""
+
+
+@dataclass(frozen=True)
+class Benchmark:
+    """A data set with its scorer."""
+
+    name: str
+    title: str
+    licence: str
+    size: int
+    """Questions of the subset "all"."""
+    rule: Callable[[Example, str], Score]
+    judging: Judging
+    read: Callable[[Mapping[str, Any]], Example | None] | None = None
+    """A row of a file as an example; None leaves the row out. Raises ValueError or KeyError for a row it cannot use."""
+    source: Source | None = None
+    """Where it is downloaded from."""
+    generate: Callable[[str], Iterable[Example]] | None = None
+    """The examples of a subset, where they are made and not downloaded."""
+    subsets: Sequence[str] = (ALL, OFFICIAL)
+    """The first is the usual one."""
+
+    def examples(self, subset: str = "", file: Path | None = None) -> list[Example]:
+        """The questions of a subset, of the usual one by default; of `file` instead of the data set, if one is given.
+
+        A row that repeats the question and answer of another one is left out. Raises BenchmarkError.
+        """
+        subset = subset or (ALL if file else self.subsets[0])
+        if subset not in (ALL, *self.subsets):
+            raise BenchmarkError(f"{self.name} has no subset '{subset}'; it has {', '.join(self.subsets)}")
+        if file is None and self.generate:
+            return list(self.generate(subset))
+        paths = [file] if file else store.files(self.name)
+        unique: dict[str, Example] = {}
+        for found in self.read_files(paths):
+            unique.setdefault(found.id, found)
+        return chosen(self.name, subset, list(unique.values()))
+
+    def read_files(self, paths: Iterable[Path]) -> list[Example]:
+        """Every row of `paths` that the benchmark takes. Raises BenchmarkError."""
+        if self.read is None:
+            raise BenchmarkError(f"{self.name} reads no files")
+        examples = []
+        for path in paths:
+            for number, row in enumerate(read_rows(path), start=1):
+                try:
+                    found = self.read({"file": path.stem, **row})
+                except (ValueError, KeyError, TypeError, AttributeError) as error:
+                    why = f"has no {error}" if isinstance(error, KeyError) else str(error)
+                    raise BenchmarkError(f"{path}, row {number}, is no question of {self.name}: {why}") from error
+                examples += [found] if found else []
+        return examples
+
+    def state(self) -> str:
+        """Whether the questions are there: generated, downloaded, or not. Raises BenchmarkError."""
+        if not self.source:
+            return "generated"
+        return "downloaded" if store.lock_of(self.name) else "not downloaded"
+
+    def get(self, hub: "HfApi | None" = None) -> str:
+        """Downloads what is missing and checks what is there; returns a line on it. Raises BenchmarkError."""
+        if not self.source:
+            return f"{self.size:,} questions, generated"
+        lock = store.get(self.name, self.source, lambda paths: len(self.read_files(paths)), hub)
+        return f"{self.size:,} questions in {store.folder(self.name)}, revision {lock.revision}"
+
+    def score(self, example: Example, answer: str) -> Score:
+        """What the rule says. Never raises."""
+        return self.rule(example, answer)
+
+    async def decide(self, example: Example, answer: str, judge: AnswerJudge | None = None) -> Score:
+        """What the rule says, and where it asks for one, the judge. Raises ModelError when the judge fails."""
+        score = self.score(example, answer)
+        match self.judging:
+            case Judging.SECOND_OPINION if judge and not score.correct:
+                verdict = await judge.decide(example.question, example.gold, answer)
+                return replace(score, metrics={**score.metrics, "judge": float(verdict == Decision.CORRECT)})
+            case Judging.DECIDES if judge and score.decision == Decision.UNDECIDED:
+                accepted = " or ".join([example.gold, *example.data.get("aliases", [])])
+                verdict = await judge.decide(example.question, accepted, answer)
+                return replace(score, decision=verdict, decided_by="judge")
+            case Judging.EXTRACTS if judge and score.decision == Decision.UNDECIDED:
+                letter = await judge.choose(example.stem, example.data["options"], answer)
+                return decided(letter == example.data["letter"], "judge") if letter else score
+        return score
+
+    async def reward(self, example: Example, answer: str, judge: AnswerJudge | None = None) -> float | None:
+        """1 for a correct answer, 0 for an incorrect one, None if it cannot be told. Raises ModelError."""
+        score = await self.decide(example, answer, judge)
+        return None if score.decision == Decision.UNDECIDED else float(score.correct)

@@ -1,0 +1,211 @@
+"""The eleven benchmarks.
+
+Revisions are those that others recorded publicly (as are the two checksums); they could not be tried here, without the
+network. Where there is none, and for every other checksum, the first download decides: see `store`.
+"""
+
+from collections.abc import Iterator
+
+from agentflow.evals.atlas.families import questions
+from agentflow.evals.benchmarks import readers
+from agentflow.evals.benchmarks.benchmark import ALL, OFFICIAL, Benchmark, Judging
+from agentflow.evals.benchmarks.example import BenchmarkError, Example, example
+from agentflow.evals.benchmarks.puzzles import puzzle, puzzles
+from agentflow.evals.benchmarks.store import Source
+from agentflow.evals.scorers.exact import correct
+from agentflow.evals.scorers.expression import expression
+from agentflow.evals.scorers.free_text import free_text
+from agentflow.evals.scorers.gaia import quasi_exact
+from agentflow.evals.scorers.number import number
+from agentflow.evals.scorers.option import option
+from agentflow.evals.scorers.score import Score, decided
+
+ATLAS_SIZE = 600
+"""Questions of Atlas that are a benchmark; there are any number of them."""
+
+
+def _text(one: Example, answer: str) -> Score:
+    return free_text(answer, [one.gold, *one.data.get("aliases", [])])
+
+
+def _number(one: Example, answer: str) -> Score:
+    return number(answer, one.gold)
+
+
+def _gaia(one: Example, answer: str) -> Score:
+    return quasi_exact(answer, one.gold)
+
+
+def _option(one: Example, answer: str) -> Score:
+    return option(answer, one.data["options"], one.data["letter"])
+
+
+def _expression(one: Example, answer: str) -> Score:
+    return expression(answer, one.data["numbers"], one.data["target"])
+
+
+def _atlas(one: Example, answer: str) -> Score:
+    return decided(correct(answer, one.gold, tuple(one.data["numbers"]), one.data["target"]), "exact")
+
+
+def _atlas_examples(subset: str) -> Iterator[Example]:
+    for asked in questions("train" if subset == "train" else "test", ATLAS_SIZE):
+        yield example(asked.question, asked.answer, asked.family, numbers=list(asked.numbers), target=asked.target)
+
+
+_BENCHMARKS = (
+    Benchmark(
+        name="bamboogle",
+        title="Bamboogle (Press et al., 2022)",
+        licence="MIT",
+        size=125,
+        rule=_text,
+        judging=Judging.DECIDES,
+        read=readers.text,
+        source=Source(
+            "chiayewken/bamboogle", ("data/test-*.parquet",), 125, "5787baaae24a33baee4cf57a4cc743e8a02cd548"
+        ),
+    ),
+    Benchmark(
+        name="2wiki",
+        title="2WikiMultihopQA (Ho et al., 2020), validation",
+        licence="Apache-2.0",
+        size=12_576,
+        rule=_text,
+        judging=Judging.DECIDES,
+        read=readers.text,
+        source=Source("framolfese/2WikiMultihopQA", ("data/validation-*.parquet",), 12_576),
+    ),
+    Benchmark(
+        name="hotpotqa",
+        title="HotpotQA (Yang et al., 2018), validation",
+        licence="CC BY-SA 4.0",
+        size=7405,
+        rule=_text,
+        judging=Judging.DECIDES,
+        read=readers.text,
+        source=Source(
+            "hotpotqa/hotpot_qa",
+            ("distractor/validation-*.parquet",),
+            7405,
+            "1908d6afbbead072334abe2965f91bd2709910ab",
+            {
+                "distractor/validation-00000-of-00001.parquet": (
+                    "c20b638ca82b21d04fe12e14ff417ad05153d4d215a65de54497fca4e972f7c6"
+                )
+            },
+        ),
+    ),
+    Benchmark(
+        name="musique",
+        title="MuSiQue (Trivedi et al., 2022), answerable, validation",
+        licence="CC BY 4.0",
+        size=2417,
+        rule=_text,
+        judging=Judging.DECIDES,
+        read=readers.text,
+        source=Source(
+            "dgslibisey/MuSiQue", ("musique_ans_v1.0_dev.jsonl",), 2417, "c8f4f8c9465fb69d31a8eae894c3fd509c4ca321"
+        ),
+    ),
+    Benchmark(
+        name="gaia",
+        title="GAIA (Mialon et al., 2023), validation, tasks without a file",
+        licence="gated, not to be reshared",
+        size=127,
+        rule=_gaia,
+        judging=Judging.SECOND_OPINION,
+        read=readers.gaia,
+        source=Source(
+            "gaia-benchmark/GAIA",
+            ("2023/validation/metadata.parquet",),
+            127,
+            "682dd723ee1e1697e00360edccf2366dc8418dd9",
+            gated=True,
+        ),
+    ),
+    Benchmark(
+        name="aime24",
+        title="AIME 2024 I and II",
+        licence="MIT; problems (c) MAA",
+        size=30,
+        rule=_number,
+        judging=Judging.DECIDES,
+        read=readers.number,
+        source=Source("Maxwell-Jia/AIME_2024", ("*.parquet",), 30, "6ea1138c788ec83451c58820b585e18a2a366270"),
+    ),
+    Benchmark(
+        name="amc23",
+        title="AMC 12 2023, problems with a whole number as answer",
+        licence="problems (c) MAA",
+        size=40,
+        rule=_number,
+        judging=Judging.DECIDES,
+        read=readers.number,
+        source=Source("math-ai/amc23", ("test-*.parquet",), 40),
+    ),
+    Benchmark(
+        name="game24",
+        title="Game of 24 (Yao et al., 2023)",
+        licence="generated",
+        size=1362,
+        rule=_expression,
+        judging=Judging.NEVER,
+        read=puzzle,
+        generate=puzzles,
+        subsets=(ALL, "tot-hard", OFFICIAL),
+    ),
+    Benchmark(
+        name="gpqa",
+        title="GPQA (Rein et al., 2023): diamond, and the extended set around it",
+        licence="CC BY 4.0, gated, not to be shown in plain text",
+        size=546,
+        rule=_option,
+        judging=Judging.EXTRACTS,
+        read=readers.gpqa,
+        source=Source(
+            "Idavidrein/gpqa",
+            ("gpqa_diamond.csv", "gpqa_extended.csv"),
+            198 + 546,
+            "633f5ee89ab8ad4522a9f850766b73f62147ffdd",
+            {"gpqa_diamond.csv": "41d1213cd7a4998605a26c2798500652572007161b3a92817ba46b35befcd305"},
+            gated=True,
+        ),
+        subsets=("diamond", OFFICIAL, ALL),
+    ),
+    Benchmark(
+        name="medqa",
+        title="MedQA (Jin et al., 2021), USMLE, four options, test",
+        licence="CC BY 4.0",
+        size=1273,
+        rule=_option,
+        judging=Judging.EXTRACTS,
+        read=readers.choice,
+        source=Source(
+            "GBaker/MedQA-USMLE-4-options",
+            ("phrases_no_exclude_test.jsonl",),
+            1273,
+            "0fb93dd23a7339b6dcd27e241cb9b5eca62d4d18",
+        ),
+    ),
+    Benchmark(
+        name="atlas",
+        title="Atlas, AgentFlow's own",
+        licence="generated",
+        size=ATLAS_SIZE,
+        rule=_atlas,
+        judging=Judging.NEVER,
+        generate=_atlas_examples,
+        subsets=("test", "train"),
+    ),
+)
+
+BENCHMARKS = {one.name: one for one in _BENCHMARKS}
+"""By name."""
+
+
+def benchmark(name: str) -> Benchmark:
+    """The benchmark of that name. Raises BenchmarkError."""
+    if name not in BENCHMARKS:
+        raise BenchmarkError(f"there is no benchmark '{name}'; there are {', '.join(BENCHMARKS)}")
+    return BENCHMARKS[name]

@@ -1,0 +1,106 @@
+"""Game of 24: every puzzle that has a solution, by exact search.
+
+Of the 1,820 multisets of four numbers from 1 to 13, 1,362 make 24 with + - * / and fractions on the way. They are the
+puzzles of Tree of Thoughts (Yao et al., NeurIPS 2023), whose usual 100, ranks 901 to 1,000 by the time that people
+need, are the subset "tot-hard". "official" is what the reference implementation runs: the first 100 in order of their
+numbers, which are easier than the rest, since every one has a 1.
+"""
+
+from collections.abc import Iterator, Mapping
+from fractions import Fraction
+from functools import cache
+from itertools import combinations, combinations_with_replacement
+from typing import Any
+
+from agentflow.evals.benchmarks.example import Example, example
+from agentflow.evals.benchmarks.subsets import key, listed
+
+TARGET = 24
+OFFICIAL = 100
+"""Puzzles of the official subset."""
+MOST = 5
+"""Numbers of a puzzle in a file; the search grows fast."""
+
+Numbers = tuple[int, ...]
+
+
+def puzzles(subset: str) -> list[Example]:
+    """The puzzles of a subset: all, tot-hard or official."""
+    if subset == "tot-hard":
+        ranks = {ranked: rank for rank, ranked in enumerate(listed("game24", subset))}
+        hard = [one for one in _all() if _key(one) in ranks]
+        return sorted(hard, key=lambda one: ranks[_key(one)])
+    return list(_all()[:OFFICIAL] if subset == "official" else _all())
+
+
+def _key(puzzle: Example) -> str:
+    return key("game24", " ".join(map(str, puzzle.data["numbers"])))
+
+
+@cache
+def _all() -> tuple[Example, ...]:
+    """In order of their numbers."""
+    candidates = combinations_with_replacement(range(1, 14), 4)
+    return tuple(_example(numbers, found) for numbers in candidates if (found := solution(numbers)))
+
+
+def puzzle(row: Mapping[str, Any]) -> Example:
+    """A row of a file: `numbers`, as a list or with blanks between. Raises ValueError or KeyError."""
+    given = row.get("Puzzles") or row["numbers"]
+    numbers = tuple(sorted(int(number) for number in (given.split() if isinstance(given, str) else given)))
+    found = solution(numbers) if 2 <= len(numbers) <= MOST else None
+    if found is None:
+        raise ValueError(f"{numbers} cannot make {TARGET}")
+    return _example(numbers, found)
+
+
+def _example(numbers: Numbers, expression: str) -> Example:
+    listed_numbers = f"{', '.join(map(str, numbers[:-1]))} and {numbers[-1]}"
+    question = f"Use {listed_numbers} once each with + - * / to make {TARGET}."  # as Atlas asks
+    return example(question, expression, "game of 24", numbers=list(numbers), target=TARGET)
+
+
+def solution(numbers: Numbers, target: int = TARGET) -> str | None:
+    """An expression of all `numbers` that makes `target`, None if there is none. Exact."""
+    for left, right in _splits(numbers):
+        others = _values(right)
+        for value, text in _values(left).items():
+            for form, other in _completions(value, Fraction(target)):
+                if other in others:
+                    return form.format(text, others[other])
+    return None
+
+
+@cache
+def _values(numbers: Numbers) -> dict[Fraction, str]:
+    """What can be made of all `numbers`, each with an expression."""
+    if len(numbers) == 1:
+        return {Fraction(numbers[0]): str(numbers[0])}
+    found: dict[Fraction, str] = {}
+    for left, right in _splits(numbers):
+        for a, x in _values(left).items():
+            for b, y in _values(right).items():
+                found |= {a + b: f"({x}+{y})", a - b: f"({x}-{y})", b - a: f"({y}-{x})", a * b: f"({x}*{y})"}
+                found |= {a / b: f"({x}/{y})"} if b else {}
+                found |= {b / a: f"({y}/{x})"} if a else {}
+    return found
+
+
+def _splits(numbers: Numbers) -> Iterator[tuple[Numbers, Numbers]]:
+    """Every way to part `numbers` in two, the first number on the left."""
+    first, *rest = numbers
+    for size in range(len(rest)):
+        for others in combinations(range(len(rest)), size):
+            left = (first, *(rest[position] for position in others))
+            yield left, tuple(rest[position] for position in range(len(rest)) if position not in others)
+
+
+def _completions(value: Fraction, target: Fraction) -> Iterator[tuple[str, Fraction]]:
+    """What makes `target` with `value`: a form of both their expressions, and the other one's value."""
+    yield "{0}+{1}", target - value
+    yield "{0}-{1}", value - target
+    yield "{1}-{0}", target + value
+    if value:
+        yield "{0}*{1}", target / value
+        yield "{1}/{0}", target * value
+        yield "{0}/{1}", value / target

@@ -1,0 +1,92 @@
+"""Rows as examples. Each reader knows the columns of its data set and of its usual copies, and plain ones: question,
+answer (a text, a number or a list of accepted ones), aliases, options. Any other row is a ValueError or KeyError."""
+
+import random
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from agentflow.evals.benchmarks.example import Example, example
+from agentflow.evals.scorers.number import as_number
+
+Row = Mapping[str, Any]
+
+LETTERS = "ABCDEFGHIJ"
+
+_QUESTION = ("question", "Question", "problem", "Problem")
+_ANSWER = ("answer", "Answer", "Final answer", "golden_answers", "result", "gold")
+_ALIASES = ("answer_aliases", "aliases")
+_LETTERED = re.compile(r"([A-J])[.)] +")
+
+
+def text(row: Row) -> Example:
+    """A question with a short answer, and others that are accepted too."""
+    answers = _cell(row, _ANSWER)
+    gold, *aliases = [str(one) for one in (answers if isinstance(answers, list) else [answers])]
+    aliases += [str(one) for name in _ALIASES for one in row.get(name) or []]
+    return example(str(_cell(row, _QUESTION)), gold, str(row.get("type") or ""), aliases=aliases)
+
+
+def number(row: Row) -> Example:
+    """A problem whose answer is a number."""
+    gold = str(_cell(row, _ANSWER))
+    value = as_number(gold)
+    if value is None:
+        raise ValueError(f"the answer {gold[:40]!r} is no number")
+    return example(str(_cell(row, _QUESTION)), str(value))
+
+
+def gaia(row: Row) -> Example | None:
+    """A task without a file; None for one with a file."""
+    if row.get("file_name"):
+        return None
+    level = row.get("Level")
+    return example(str(_cell(row, _QUESTION)), str(_cell(row, _ANSWER)), f"level {level}" if level else "")
+
+
+def gpqa(row: Row) -> Example:
+    """The options of GPQA's own files come with the right one first; they are shuffled, the same way each time."""
+    if "Correct Answer" not in row:
+        return choice(row)
+    stem, right = row["Question"].strip(), row["Correct Answer"].strip()
+    texts = [right, *(row[f"Incorrect Answer {number}"].strip() for number in (1, 2, 3))]
+    random.Random(stem).shuffle(texts)
+    family = "diamond" if "diamond" in row["file"] else "extended"
+    return _choice(stem, dict(zip(LETTERS, texts, strict=False)), LETTERS[texts.index(right)], family)
+
+
+def choice(row: Row) -> Example:
+    """A question with options, by letter or in order; the answer is a letter, a position from 0, or the text."""
+    found = row.get("options") or row["choices"]
+    options = dict(found) if isinstance(found, Mapping) else _lettered([str(one) for one in found])
+    index = row.get("answer_idx")
+    if isinstance(index, int):
+        index = list(options)[index] if 0 <= index < len(options) else None
+    gold = str(_cell(row, ("answer_idx", "answer")) if index is None else index).strip()
+    letters = [gold] if gold in options else [letter for letter, content in options.items() if content == gold]
+    if len(letters) != 1:
+        raise ValueError(f"the answer {gold[:40]!r} is not one of the options")
+    return _choice(str(_cell(row, _QUESTION)), options, letters[0], str(row.get("meta_info") or ""))
+
+
+def _choice(stem: str, options: dict[str, str], letter: str, family: str) -> Example:
+    listed = "\n".join(f"{one}. {content}" for one, content in options.items())
+    question = f"{stem}\n\n{listed}\n\nAnswer with the letter of one option."
+    gold = f"{letter}. {options[letter]}"
+    return example(question, gold, family, stem=stem, options=options, letter=letter)
+
+
+def _lettered(texts: list[str]) -> dict[str, str]:
+    """Texts by letter; letters that they begin with already are taken off."""
+    begin = [match[1] if (match := _LETTERED.match(one)) else "" for one in texts]
+    if begin == list(LETTERS[: len(texts)]):
+        texts = [_LETTERED.sub("", one, count=1) for one in texts]
+    return dict(zip(LETTERS, texts, strict=False))
+
+
+def _cell(row: Row, names: tuple[str, ...]) -> Any:
+    """The first of the columns that has something. Raises KeyError with the usual name."""
+    for name in names:
+        if row.get(name) not in (None, "", []):
+            return row[name]
+    raise KeyError(names[0])

@@ -1,0 +1,44 @@
+"""Subsets as lists of hashes, so that no question is published here.
+
+`subsets/NAME.SUBSET.txt` has one line per question, in order: the first 16 hexadecimal digits of the SHA-256 of the
+benchmark's name and the question's words. "official" is what the reference implementation (lupantech/AgentFlow, test/)
+runs: the first 100 questions of its file; where that is the whole data set, there is no list.
+"""
+
+import hashlib
+import re
+import unicodedata
+from collections.abc import Sequence
+from pathlib import Path
+
+from agentflow.evals.benchmarks.example import BenchmarkError, Example
+
+FOLDER = Path(__file__).parent / "subsets"
+
+_WORD = re.compile(r"\w+")
+
+
+def key(name: str, question: str) -> str:
+    """What a question of benchmark `name` is listed as; case, blanks and punctuation do not count."""
+    words = " ".join(_WORD.findall(unicodedata.normalize("NFKC", question).casefold()))
+    return hashlib.sha256(f"{name}\n{words}".encode("utf-8", "replace")).hexdigest()[:16]
+
+
+def listed(name: str, subset: str) -> list[str]:
+    """The keys of a subset; none if it is the whole data set."""
+    path = FOLDER / f"{name}.{subset}.txt"
+    return path.read_text(encoding="ascii").split() if path.exists() else []
+
+
+def chosen(name: str, subset: str, examples: Sequence[Example]) -> list[Example]:
+    """The examples of a subset: those listed, in that order; or of the family of that name; or else all of them.
+
+    Raises BenchmarkError if some that are listed lack.
+    """
+    keys = listed(name, subset)
+    if not keys:
+        return [one for one in examples if one.family == subset] or list(examples)
+    by_key = {key(name, one.stem): one for one in examples}
+    if lacking := sum(one not in by_key for one in keys):
+        raise BenchmarkError(f"{lacking} of the {len(keys)} questions of {name}'s subset '{subset}' are not there")
+    return [by_key[one] for one in keys]

@@ -1,0 +1,85 @@
+"""Files of the Hugging Face hub at a fixed revision, checked against checksums that are written down.
+
+Who pins a data set gets the same bytes ever after, or an error. Revision and checksums come from whoever recorded them;
+where nobody did, from the hub at the first download. Downloads go through the hub's own client: it shows progress,
+knows the user's token, and takes up again what was cut off.
+"""
+
+import hashlib
+from collections.abc import Iterator
+from fnmatch import fnmatch
+from pathlib import Path
+
+import httpx
+from huggingface_hub import HfApi
+from huggingface_hub.errors import HfHubHTTPError, HFValidationError, OfflineModeIsEnabled
+from pydantic import BaseModel
+
+
+class HubError(RuntimeError):
+    """Files cannot be had; `str()` is one line that says why and what to do."""
+
+
+class Pin(BaseModel):
+    """Which files, exactly."""
+
+    repository: str
+    revision: str
+    files: dict[str, str]
+    """SHA-256 by name; "" until it is known."""
+
+
+TROUBLE = (httpx.HTTPError, OSError, HFValidationError)
+"""What the functions here raise besides HubError; `explain` has a line for each."""
+
+
+def find(hub: HfApi, repository: str, pattern: str, revision: str | None = None) -> Pin:
+    """The files of `repository` that `pattern` matches, at `revision` or the newest one. Raises HubError, TROUBLE."""
+    info = hub.dataset_info(repository, revision=revision, files_metadata=True)
+    files = {
+        file.rfilename: file.lfs.sha256 if file.lfs else ""
+        for file in sorted(info.siblings or (), key=lambda file: file.rfilename)
+        if fnmatch(file.rfilename, pattern)
+    }
+    if not files:
+        raise HubError(f"{repository} has no file {pattern}")
+    return Pin(repository=repository, revision=info.sha or revision or "main", files=files)
+
+
+def download(hub: HfApi, pin: Pin, folder: Path | None = None) -> Iterator[Path]:
+    """The files of a pin, checked, in `folder` or the hub's cache; unknown checksums are filled in.
+
+    Raises HubError, TROUBLE.
+    """
+    for name, expected in pin.files.items():
+        path = Path(
+            hub.hf_hub_download(
+                pin.repository, name, repo_type="dataset", revision=pin.revision, local_dir=folder or None
+            )
+        )
+        digest = sha256(path)
+        if expected and digest != expected:
+            raise HubError(f"{path} is damaged: its SHA-256 is not that of {name}; remove it and try again")
+        pin.files[name] = digest
+        yield path
+
+
+def sha256(path: Path) -> str:
+    """Of a file's content, hexadecimal. Raises OSError."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def explain(error: Exception, what: str) -> str:
+    """One line on a TROUBLE; `what` says what is to be downloaded."""
+    if isinstance(error, HFValidationError):
+        return f"there is no such repository or revision ({' '.join(str(error).split())})"
+    if isinstance(error, HfHubHTTPError) and error.response is not None:
+        return f"the hub answers {error.response.status_code} for {error.response.url}; try again later"
+    if isinstance(error, OSError) and error.filename and error.strerror:
+        return f"{error.filename}: {error.strerror}"
+    why = "HF_HUB_OFFLINE is set" if isinstance(error, OfflineModeIsEnabled) else type(error).__name__
+    return (
+        f"the hub is out of reach ({why}); {what}: connect, or set HF_ENDPOINT to a mirror, and give the command "
+        "again; it goes on where it stopped"
+    )

@@ -1,0 +1,42 @@
+"""Dates in the forms that answers come in. Slashes are left alone: 3/11 is two days."""
+
+import re
+from typing import NamedTuple
+
+_MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
+_NAMES = (
+    r"(?P<month>jan(?:uary)?|feb(?:ruary)?|mar(?:ch)?|apr(?:il)?|may|june?|july?|aug(?:ust)?|sept?(?:ember)?"
+    r"|oct(?:ober)?|nov(?:ember)?|dec(?:ember)?)\.?"
+)
+_DAY, _YEAR = r"(?:the )?(?P<day>\d{1,2})(?:st|nd|rd|th)?", r"(?P<year>\d{3,4})"
+_FORMS = tuple(
+    re.compile(rf"(?:on |in )?{form}\.?", re.IGNORECASE | re.ASCII)
+    for form in (
+        rf"{_DAY} (?:of )?{_NAMES},? (?:of )?{_YEAR}",
+        rf"{_NAMES} {_DAY},? {_YEAR}",
+        rf"{_NAMES},? (?:of )?{_YEAR}",
+        rf"{_YEAR},? {_NAMES} {_DAY}",
+        r"(?P<year>\d{4})-(?P<month>\d{2})-(?P<day>\d{2})",
+    )
+)
+
+
+class Date(NamedTuple):
+    """A day, or a month where `day` is 0."""
+
+    year: int
+    month: int
+    day: int
+
+
+def as_date(text: str) -> Date | None:
+    """The date that `text` is, and not merely contains; None if it is none."""
+    text = " ".join(text.split())
+    for form in _FORMS:
+        if match := form.fullmatch(text):
+            parts = match.groupdict()
+            month = parts["month"].casefold()
+            number = int(month) if month.isdigit() else _MONTHS.index(month[:3]) + 1
+            day = int(parts.get("day") or 0)
+            return Date(int(parts["year"]), number, day) if number <= 12 and day <= 31 else None
+    return None

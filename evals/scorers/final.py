@@ -1,0 +1,65 @@
+"""The final answer within a longer text, and whether it is one at all.
+
+Models mark their answer as they were taught: `<answer>` tags (search agents), `\\boxed{}` (mathematics), a line
+"Answer: ..." (our generator, GAIA's prompt). Each is looked for within the one before, so that a box inside a tag is
+found. The last mark counts: a model that corrects itself does so at the end.
+"""
+
+import re
+from collections.abc import Iterable
+
+from agentflow.nodes.labels import spoken
+
+LONGEST = 10_000
+"""Characters that are read, from the end: answers are short, and time stays bounded."""
+
+_OPEN = re.compile(r"<answer>", re.IGNORECASE)
+_CLOSE = re.compile(r"</answer>", re.IGNORECASE)
+_LABEL = re.compile(r"^[ \t*_#>-]*(?:the )?(?:final )?answer(?: is)?[*_ \t]*:[*_ \t]*", re.IGNORECASE | re.MULTILINE)
+_REFUSAL = re.compile(
+    r"(?:(?:i am |i'm )?sorry,? )?(?:but )?(?:as an? [a-z ]{1,30},? )?"
+    r"(?:(?:i|we) (?:do not|don't|cannot|can't|could not|couldn't|am unable to|was unable to|are unable to|have)"
+    r"|unable to) (?:know|tell|say|answer|determine|find|identify|verify|have|be sure|no (?:answer|idea|information))"
+    r"[^.,;:\d]{0,100}"
+    r"|unknown|undetermined|(?:it )?(?:cannot|can't) be determined[^.,;:\d]{0,100}|not (?:known|available|found|sure)"
+    r"|none(?: of the (?:above|options|choices))?|none of (?:them|these)|no (?:answer|option)|n/?a|null|nothing",
+    re.IGNORECASE,
+)
+_NEGATIVE = re.compile(
+    r"\b(?:no|not|none|nobody|nothing|never|neither|cannot|un(?:known|certain|determined))\b", re.IGNORECASE
+)
+
+
+def final_answer(text: str) -> str:
+    """The final answer of `text`, all of it where nothing is marked; at most `LONGEST` characters."""
+    return _labelled(_boxed(_tagged(spoken(text[-LONGEST:])))).strip()
+
+
+def refuses(answer: str, golds: Iterable[str] = ()) -> bool:
+    """Whether a final answer says, and says only, that there is none; unless that may be what one of `golds` says."""
+    said = " ".join(answer.replace("’", "'").split()).strip(" .!*_")
+    return _REFUSAL.fullmatch(said) is not None and not any(_NEGATIVE.search(gold) for gold in golds)
+
+
+def _tagged(text: str) -> str:
+    parts = [_CLOSE.split(part, maxsplit=1)[0] for part in _OPEN.split(text)[1:]]
+    return next((part for part in reversed(parts) if part.strip()), "" if parts else text)
+
+
+def _boxed(text: str) -> str:
+    """What is inside the last `\\boxed{}`, or after it where its brace is never closed."""
+    _, box, rest = text.rpartition("\\boxed")
+    if not box or not rest.lstrip().startswith("{"):
+        return text
+    rest, depth = rest.lstrip(), 0
+    for position, character in enumerate(rest):
+        depth += (character == "{") - (character == "}")
+        if depth == 0:
+            return rest[1:position]
+    return rest[1:]
+
+
+def _labelled(text: str) -> str:
+    """What follows the last "Answer:" at the start of a line."""
+    _, *parts = _LABEL.split(text)
+    return next((part for part in reversed(parts) if part.strip()), "" if parts else text)

@@ -1,0 +1,128 @@
+"""Short free-text answers, as the question-answering benchmarks score them, and what their scripts miss.
+
+Exact match (EM) and F1 are those of SQuAD's script, which HotpotQA, 2WikiMultihopQA and MuSiQue took over; they are
+reported as they are. The decision is more careful. EM takes "-5" for "5", "1.5" for "15" and "hepatitis" for
+"hepatitis A", which is mended; dates and yes/no have rules of their own; and an answer that is none of the accepted
+ones is undecided, since EM rejects every seventh answer that is right (Istanbul, Constantinople). An F1 of 0 is no
+ground for rejecting one either.
+
+Sources: Rajpurkar et al., "SQuAD", EMNLP 2016 (evaluate-v1.1.py); Yang et al., "HotpotQA", EMNLP 2018
+(hotpot_evaluate_v1.py: yes and no get no partial F1).
+"""
+
+import re
+import string
+import unicodedata
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import replace
+from fractions import Fraction
+
+from agentflow.evals.scorers.dates import as_date
+from agentflow.evals.scorers.final import final_answer, refuses
+from agentflow.evals.scorers.latex import plain
+from agentflow.evals.scorers.number import as_number
+from agentflow.evals.scorers.score import Decision, Score, decided, undecided
+
+_ARTICLES = re.compile(r"\b(?:a|an|the)\b")
+_MEANT = (
+    (re.compile(r"(?<=\d),(?=\d{3}(?!\d))"), ""),
+    (re.compile(r"(?<=\d)[.,](?=\d)"), " point "),
+    (re.compile(r"(?<=\d)/(?=\d)"), " over "),
+    (re.compile(r"(?<!\w)[-−](?=\$?\d)"), " minus "),
+    (re.compile(r"%"), " percent "),
+    (re.compile(r"\+"), " plus "),
+    (re.compile(r"(?<=\w )(?:[Aa](?=\W*$)|A(?= [a-z]))"), "letter-a"),
+)
+"""What is no punctuation and no article: 1.5 is not 15, and hepatitis A is not any hepatitis."""
+_BARE_NUMBER = re.compile(r"[-+$]{0,2}[\d,.]{1,60}")
+_NO_PARTIAL_F1 = {"yes", "no", "noanswer"}
+_TAKES_BACK = {"yes", "no", "not", "but", "however", "although"}
+_PREFERRED = (Decision.CORRECT, Decision.UNDECIDED, Decision.INCORRECT)
+"""Of several accepted answers, what is right by one is right, and what is wrong is wrong by all."""
+
+
+class _WithoutPunctuation(dict[int, str]):
+    """For `str.translate`, filled in as characters occur."""
+
+    def __missing__(self, code: int) -> str:
+        character = chr(code)
+        drop = character in string.punctuation or unicodedata.category(character).startswith("P")
+        self[code] = "" if drop else character
+        return self[code]
+
+
+_WITHOUT_PUNCTUATION = _WithoutPunctuation()
+
+
+def normalise(text: str) -> str:
+    """SQuAD's normal form: lower case, no punctuation, no articles, single spaces. Typographic punctuation counts too;
+    an article that is the whole text ("A+") stays."""
+    kept = unicodedata.normalize("NFKC", text).casefold().translate(_WITHOUT_PUNCTUATION)
+    return " ".join(_ARTICLES.sub(" ", kept).split()) or " ".join(kept.split())
+
+
+def exact_match(answer: str, gold: str) -> float:
+    """1 if both have the same normal form, else 0."""
+    return float(normalise(answer) == normalise(gold))
+
+
+def f1(answer: str, gold: str) -> float:
+    """Harmonic mean of the precision and recall of words, 0 to 1."""
+    said, expected = normalise(answer), normalise(gold)
+    if said != expected and _NO_PARTIAL_F1 & {said, expected}:
+        return 0.0
+    words, wanted = said.split(), expected.split()
+    common = (Counter(words) & Counter(wanted)).total()
+    return 2 * common / (len(words) + len(wanted)) if common else 0.0
+
+
+def same(answer: str, gold: str) -> bool:
+    """Whether both have the same normal form, but for what EM throws away and is meant: signs, decimal points, A."""
+    said, expected = (normalise(_spelt_out(text)) for text in (answer, gold))
+    return said == expected if said and expected else answer.strip() == gold.strip()
+
+
+def _spelt_out(text: str) -> str:
+    for symbol, word in _MEANT:
+        text = symbol.sub(word, text)
+    return text
+
+
+def free_text(answer: str, golds: Sequence[str]) -> Score:
+    """Whether `answer` is one of `golds`: the gold answer and its aliases. `metrics` are the best em and f1."""
+    text, golds = plain(final_answer(answer)).strip("*_` \n"), [plain(gold) for gold in golds]
+    metrics = {
+        "em": max((exact_match(text, gold) for gold in golds), default=0.0),
+        "f1": max((f1(text, gold) for gold in golds), default=0.0),
+    }
+    scores = [_one(text, gold) for gold in golds]
+    by_decision = {score.decision: score for score in reversed(scores)}
+    preferred = (by_decision[decision] for decision in _PREFERRED if decision in by_decision)
+    return replace(next(preferred, undecided("no gold answer")), metrics=metrics)
+
+
+def _one(text: str, gold: str) -> Score:
+    if same(text, gold):
+        return decided(True, "exact match")
+    if not normalise(text):
+        return decided(False, "no answer")
+    if (date := as_date(text)) and date == as_date(gold):
+        return decided(True, "date")
+    if _bare_number(text) is not None and _bare_number(text) == _bare_number(gold):
+        return decided(True, "number")
+    if normalise(gold) in ("yes", "no"):
+        return _yes_or_no(text, normalise(gold))
+    return decided(False, "no answer") if refuses(text, [gold]) else undecided("not literally the gold answer")
+
+
+def _bare_number(text: str) -> Fraction | None:
+    return as_number(text) if _BARE_NUMBER.fullmatch(text.strip()) else None
+
+
+def _yes_or_no(text: str, gold: str) -> Score:
+    """The first word decides, where the rest does not take it back."""
+    first, *rest = normalise(text).split()
+    if first not in ("yes", "no") or _TAKES_BACK & set(rest):
+        return decided(False, "no answer") if refuses(text) else undecided("no clear yes or no")
+    return decided(first == gold, "yes or no")

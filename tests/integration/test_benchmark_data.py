@@ -1,0 +1,149 @@
+"""Benchmarks are downloaded with the hub's own client from a loopback server that speaks its protocol, and checked."""
+
+import hashlib
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from huggingface_hub import constants
+from pytest_httpserver import HTTPServer
+
+from agentflow.evals.benchmarks import store
+from agentflow.evals.benchmarks.catalogue import BENCHMARKS, benchmark
+from agentflow.evals.benchmarks.example import BenchmarkError, TokenNeeded
+from agentflow.evals.benchmarks.store import Source
+from tests.fake_hub import REVISION, Hub
+
+TWO = b'{"question": "Where is 1?", "answer": "Rome"}\n{"question": "Where is 2?", "answer": "Oslo"}\n'
+SOURCE = Source("made/places", ("dev.jsonl",), 2)
+
+
+@pytest.fixture
+def hub(httpserver: HTTPServer, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Hub:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.delenv("HF_TOKEN", raising=False)
+    return Hub(httpserver, {"made/places": {"dev.jsonl": TWO}})
+
+
+def get(hub: Hub, source: Source = SOURCE) -> store.Lock:
+    return store.get("musique", source, lambda paths: len(benchmark("musique").read_files(paths)), hub.api)
+
+
+def test_a_download_is_recorded_and_can_be_read(hub: Hub) -> None:
+    lock = get(hub)
+    assert lock == store.lock_of("musique")
+    assert (lock.revision, lock.files) == (REVISION, {"dev.jsonl": hashlib.sha256(TWO).hexdigest()})
+    assert benchmark("musique").state() == "downloaded"
+    assert [one.gold for one in benchmark("musique").examples()] == ["Rome", "Oslo"]
+    assert benchmark("hotpotqa").state() == "not downloaded"
+
+
+def test_what_is_there_needs_no_network(hub: Hub) -> None:
+    get(hub)
+    served = len(hub.served)
+    hub.refuse = True
+    assert get(hub).rows == 2
+    assert len(hub.served) == served == 1
+
+
+def test_a_file_that_is_gone_is_fetched_again_at_the_same_revision(hub: Hub) -> None:
+    get(hub)
+    (store.folder("musique") / "dev.jsonl").unlink()
+    with pytest.raises(BenchmarkError, match="not downloaded"):
+        benchmark("musique").examples()
+    get(hub)
+    assert len(benchmark("musique").examples()) == 2
+
+
+def test_a_download_that_is_cut_off_goes_on_where_it_stopped(hub: Hub, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(constants, "DOWNLOAD_CHUNK_SIZE", 8)
+    hub.cut = 1
+    assert get(hub).files == {"dev.jsonl": hashlib.sha256(TWO).hexdigest()}
+    assert len(hub.served) == 2
+    assert len(TWO) <= hub.sent < len(TWO) + 8
+
+
+def test_a_file_that_was_changed_is_refused(hub: Hub) -> None:
+    get(hub)
+    (store.folder("musique") / "dev.jsonl").write_bytes(TWO + TWO)
+    with pytest.raises(BenchmarkError, match=r"dev\.jsonl was changed: its SHA-256 is not that of lock\.json"):
+        get(hub)
+
+
+def test_another_content_than_was_recorded_is_refused(hub: Hub) -> None:
+    with pytest.raises(BenchmarkError, match=r"is damaged: its SHA-256 is not that of dev\.jsonl"):
+        get(hub, Source("made/places", ("dev.jsonl",), 2, checksums={"dev.jsonl": "0" * 64}))
+    assert store.lock_of("musique") is None
+
+
+def test_another_number_of_rows_is_refused(hub: Hub) -> None:
+    with pytest.raises(BenchmarkError, match=r"has 2 questions at revision 0123.*, and musique 3"):
+        get(hub, Source("made/places", ("dev.jsonl",), 3))
+    assert benchmark("musique").state() == "not downloaded"
+
+
+def test_a_file_that_the_repository_has_not(hub: Hub) -> None:
+    with pytest.raises(BenchmarkError, match=r"made/places has no file test\.jsonl"):
+        get(hub, Source("made/places", ("test.jsonl",), 2))
+
+
+def test_a_gated_data_set_takes_the_users_token(hub: Hub, monkeypatch: pytest.MonkeyPatch) -> None:
+    hub.token = "hf_made_for_this_test"
+    gated = Source("made/places", ("dev.jsonl",), 2, gated=True)
+    with pytest.raises(
+        TokenNeeded, match=r"gated: accept its terms at http.*/datasets/made/places.* HF_TOKEN"
+    ) as raised:
+        get(hub, gated)
+    assert "\n" not in str(raised.value)
+    monkeypatch.setenv("HF_TOKEN", hub.token)
+    assert get(hub, gated).rows == 2
+
+
+def test_a_lock_that_cannot_be_read_is_one_line(hub: Hub) -> None:
+    get(hub)
+    (store.folder("musique") / "lock.json").write_text("{")
+    with pytest.raises(BenchmarkError, match="remove it and run: agentflow data get musique"):
+        benchmark("musique").examples()
+
+
+def command(*arguments: str, cache: Path, endpoint: str = "http://127.0.0.1:9") -> subprocess.CompletedProcess[str]:
+    environment = {**os.environ, "HF_ENDPOINT": endpoint, "HF_HOME": str(cache), "XDG_CACHE_HOME": str(cache)}
+    environment.pop("HF_TOKEN", None)
+    call = [sys.executable, "-m", "agentflow", "data", *arguments]
+    return subprocess.run(call, env=environment, capture_output=True, text=True, timeout=100, check=False)
+
+
+def test_the_command_gets_medqa_and_lists_it(httpserver: HTTPServer, tmp_path: Path) -> None:
+    rows = [{"question": f"Organ {n}?", "options": {"A": "liver", "B": "skin"}, "answer_idx": "B"} for n in range(1273)]
+    content = "".join(json.dumps(row) + "\n" for row in rows).encode()
+    source = BENCHMARKS["medqa"].source
+    assert source
+    Hub(httpserver, {source.repository: {source.files[0]: content}}, revision=source.revision)
+    done = command("get", "medqa", cache=tmp_path, endpoint=httpserver.url_for("").rstrip("/"))
+    assert done.returncode == 0, done.stderr
+    assert "medqa: 1,273 questions in" in done.stdout
+    listed = {line.split()[0]: line for line in command("list", cache=tmp_path).stdout.splitlines()}
+    assert set(BENCHMARKS) < set(listed)
+    assert " downloaded " in listed["medqa"]
+    assert "1,273" in listed["medqa"]
+    assert "not downloaded" in listed["gaia"]
+    assert "generated" in listed["game24"]
+
+
+def test_without_a_network_each_is_one_line_and_what_is_generated_is_there(tmp_path: Path) -> None:
+    done = command("get", "all", cache=tmp_path)
+    assert done.returncode == 1
+    problems = done.stderr.splitlines()
+    assert len(problems) == 9
+    assert all("the hub is out of reach" in line and "is downloaded once" in line for line in problems)
+    assert done.stdout.splitlines() == ["game24: 1,362 questions, generated", "atlas: 600 questions, generated"]
+
+
+def test_an_unknown_name_is_one_line(tmp_path: Path) -> None:
+    done = command("get", "mmlu", cache=tmp_path)
+    assert done.returncode == 2
+    assert done.stderr.startswith("error: there is no benchmark 'mmlu'; there are bamboogle")
+    assert len(done.stderr.splitlines()) == 1

@@ -1,0 +1,136 @@
+"""Rule first, judge second: who decides in each benchmark, and what an answer is worth in training."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from agentflow.evals.benchmarks.benchmark import Judging
+from agentflow.evals.benchmarks.catalogue import BENCHMARKS, benchmark
+from agentflow.evals.benchmarks.example import BenchmarkError, Example
+from agentflow.evals.scorers.score import Decision
+from tests.unit.evals.benchmarks.judges import ScriptedJudge
+
+CORRECT, INCORRECT, UNDECIDED = Decision
+CHOICE = {"question": "Which organ?", "options": {"A": "the liver", "B": "the heart"}, "answer_idx": "B"}
+ROWS = {
+    "bamboogle": {"Question": "Where?", "Answer": "Istanbul"},
+    "2wiki": {"question": "Where?", "answer": "Istanbul", "type": "compositional"},
+    "hotpotqa": {"question": "Where?", "answer": "Istanbul"},
+    "musique": {"question": "Where?", "answer": "Istanbul", "answer_aliases": ["Stamboul"]},
+    "gaia": {"Question": "Where?", "Final answer": "Istanbul", "Level": 1, "file_name": ""},
+    "aime24": {"Problem": "How many?", "Answer": 204},
+    "amc23": {"problem": "How many?", "answer": 27.0},
+    "game24": {"numbers": [1, 2, 3, 4]},
+    "gpqa": CHOICE,
+    "medqa": CHOICE,
+}
+
+
+def one(name: str, tmp_path: Path) -> Example:
+    path = tmp_path / "rows.jsonl"
+    path.write_text(json.dumps(ROWS[name]) + "\n")
+    [found] = benchmark(name).examples(file=path)
+    return found
+
+
+def test_there_are_ten_and_atlas() -> None:
+    assert set(BENCHMARKS) == {*ROWS, "atlas"}
+    assert all(name == found.name and found.licence and found.title for name, found in BENCHMARKS.items())
+
+
+@pytest.mark.parametrize("name", ROWS)
+async def test_right_wrong_and_empty_answers_are_worth_what_they_should(name: str, tmp_path: Path) -> None:
+    found, asked = benchmark(name), one(name, tmp_path)
+    judge = ScriptedJudge(INCORRECT, chooses="none")
+    for right in (asked.gold, f"<answer>{asked.gold}</answer>", f"So.\nAnswer: {asked.gold}"):
+        assert found.score(asked, right).correct
+        assert await found.reward(asked, right) == 1.0
+    for wrong in ("", "   ", "I don't know", "something else 17"):
+        assert not found.score(asked, wrong).correct
+        assert await found.reward(asked, wrong, judge) == 0.0
+
+
+def test_atlas_scores_as_its_reward_does() -> None:
+    found = benchmark("atlas")
+    asked = found.examples()[:24]
+    assert [found.score(one, one.gold).decision for one in asked] == [CORRECT] * 24
+    assert [found.score(one, f"It is {one.gold}").decision for one in asked] == [INCORRECT] * 24
+    assert not {one.id for one in found.examples("train")} & {one.id for one in found.examples("test")}
+
+
+async def test_a_judge_decides_what_the_rule_does_not(tmp_path: Path) -> None:
+    found, asked = benchmark("musique"), one("musique", tmp_path)
+    judge = ScriptedJudge(lambda question, gold, answer: CORRECT if answer == "Constantinople" else UNDECIDED)
+    score = await found.decide(asked, "Constantinople", judge)
+    assert (score.decision, score.decided_by) == (CORRECT, "judge")
+    assert score.metrics == {"em": 0.0, "f1": 0.0}
+    assert judge.asked == [("Where?", "Istanbul or Stamboul", "Constantinople")]
+    assert await found.reward(asked, "Byzantium", judge) is None
+    assert await found.reward(asked, "Byzantium") is None
+    assert await found.reward(asked, "stamboul", judge) == 1.0
+    assert len(judge.asked) == 2
+
+
+@pytest.mark.parametrize("letter", ["B", "A", "none", ""])
+async def test_a_judge_of_options_only_extracts(letter: str, tmp_path: Path) -> None:
+    found, asked = benchmark("medqa"), one("medqa", tmp_path)
+    judge = ScriptedJudge(CORRECT, chooses=letter)
+    score = await found.decide(asked, "the muscle that pumps", judge)
+    assert score.decision == {"B": CORRECT, "": UNDECIDED}.get(letter, INCORRECT)
+    assert judge.asked == [("Which organ?", {"A": "the liver", "B": "the heart"}, "the muscle that pumps")]
+
+
+async def test_gaia_keeps_its_own_rule_and_reports_the_judge_beside_it(tmp_path: Path) -> None:
+    found, asked = benchmark("gaia"), one("gaia", tmp_path)
+    score = await found.decide(asked, "Istanbul, Turkey", ScriptedJudge(CORRECT))
+    assert (score.decision, score.decided_by, score.metrics) == (INCORRECT, "quasi-exact match", {"judge": 1.0})
+
+
+@pytest.mark.parametrize("name", [name for name, found in BENCHMARKS.items() if found.judging == Judging.NEVER])
+async def test_some_are_never_judged(name: str) -> None:
+    judge = ScriptedJudge(CORRECT)
+    [asked, *_] = benchmark(name).examples()
+    assert not (await benchmark(name).decide(asked, "whatever you say", judge)).correct
+    assert judge.asked == []
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "problem"),
+    [
+        ("bamboogle", None, "cannot be read"),
+        ("bamboogle", "", "has no rows"),
+        ("bamboogle", "no json", "cannot be read"),
+        ("bamboogle", "[" * 5000, "cannot be read"),
+        ("bamboogle", "3\n", "no JSON objects"),
+        ("bamboogle", '{"answer": "x"}', "row 1, is no question of bamboogle: has no 'question'"),
+        ("bamboogle", '{"question": "q"}', "has no 'answer'"),
+        ("bamboogle", '{"question": " ", "answer": "x"}', "is empty"),
+        ("aime24", '{"question": "q", "answer": "many"}', "'many' is no number"),
+        ("medqa", '{"question": "q", "answer": "x"}', "has no 'choices'"),
+        ("medqa", '{"question": "q", "options": ["a", "b"], "answer": "c"}', "'c' is not one of the options"),
+        ("medqa", '{"question": "q", "options": ["a", "b"], "answer_idx": 7}', "is not one of the options|has no"),
+        ("medqa", '{"question": "q", "options": 3, "answer": "c"}', "is no question of medqa"),
+        ("gpqa", '{"Question": 3, "Correct Answer": "x"}', "is no question of gpqa"),
+        ("game24", '{"numbers": [1, 1, 1, 1]}', "cannot make 24"),
+        ("game24", '{"numbers": "x"}', "is no question of game24"),
+        ("atlas", '{"question": "q"}', "atlas reads no files"),
+    ],
+)
+def test_a_file_that_cannot_be_used_is_one_line(name: str, content: str | None, problem: str, tmp_path: Path) -> None:
+    path = tmp_path / "rows.jsonl"
+    if content is not None:
+        path.write_text(content)
+    with pytest.raises(BenchmarkError, match=problem) as raised:
+        benchmark(name).examples(file=path)
+    assert "\n" not in str(raised.value)
+
+
+def test_what_is_not_there_is_one_line(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    with pytest.raises(BenchmarkError, match="run: agentflow data get bamboogle"):
+        benchmark("bamboogle").examples()
+    with pytest.raises(BenchmarkError, match="no subset 'hard'; it has all, tot-hard, official"):
+        benchmark("game24").examples("hard")
+    with pytest.raises(BenchmarkError, match="no benchmark 'mmlu'; there are bamboogle, 2wiki"):
+        benchmark("mmlu")

@@ -1,0 +1,98 @@
+"""The forms in which rows come."""
+
+import csv
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agentflow.evals.benchmarks.catalogue import benchmark
+from agentflow.evals.benchmarks.readers import choice, gpqa, number, text
+from agentflow.evals.benchmarks.rows import read_rows
+
+ROWS = [{"question": "Where,\nand when?", "answer": "Rome"}, {"question": "Ünder \u2028 what?", "answer": "the sea"}]
+
+
+def test_every_format_gives_the_same_rows(tmp_path: Path) -> None:
+    pyarrow = pytest.importorskip("pyarrow")
+    from pyarrow import parquet
+
+    (tmp_path / "rows.jsonl").write_text("".join(json.dumps(row, ensure_ascii=False) + "\n\n" for row in ROWS))
+    (tmp_path / "rows.json").write_text(json.dumps(ROWS))
+    with (tmp_path / "rows.csv").open("w", newline="", encoding="utf-8") as file:
+        writer = csv.DictWriter(file, ["question", "answer"])
+        writer.writeheader()
+        writer.writerows(ROWS)
+    parquet.write_table(pyarrow.Table.from_pylist(ROWS), tmp_path / "rows.parquet")
+    for name in ("rows.jsonl", "rows.json", "rows.csv", "rows.parquet"):
+        assert read_rows(tmp_path / name) == ROWS, name
+
+
+def test_a_repeated_row_is_one_question(tmp_path: Path) -> None:
+    (tmp_path / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in [*ROWS, ROWS[0]]))
+    found = benchmark("bamboogle").examples(file=tmp_path / "rows.jsonl")
+    assert [one.gold for one in found] == ["Rome", "the sea"]
+
+
+@pytest.mark.parametrize(
+    ("row", "accepted"),
+    [
+        ({"answer": "Rome"}, ["Rome"]),
+        ({"answer": ["Rome"]}, ["Rome"]),
+        ({"golden_answers": ["Rome", "Roma"]}, ["Rome", "Roma"]),
+        ({"answer": "Rome", "answer_aliases": ["Roma"]}, ["Rome", "Roma"]),
+        ({"answer": 3}, ["3"]),
+    ],
+)
+def test_accepted_answers(row: dict[str, Any], accepted: list[str]) -> None:
+    found = text({"question": "Where?", **row})
+    assert [found.gold, *found.data["aliases"]] == accepted
+
+
+@pytest.mark.parametrize(("answer", "gold"), [(27.0, "27"), ("027", "27"), (0, "0"), ("3/4", "3/4")])
+def test_numbers(answer: Any, gold: str) -> None:
+    assert number({"problem": "How many?", "answer": answer}).gold == gold
+
+
+@pytest.mark.parametrize(
+    "row",
+    [
+        {"options": {"A": "liver", "B": "heart"}, "answer_idx": "B", "answer": "heart"},
+        {"options": {"A": "liver", "B": "heart"}, "answer": "heart"},
+        {"options": ["A. liver", "B. heart"], "answer": "heart"},
+        {"choices": ["A. liver", "B. heart"], "answer_idx": 1, "answer": "B. heart"},
+        {"choices": ["liver", "heart"], "answer": "B"},
+    ],
+)
+def test_options(row: dict[str, Any]) -> None:
+    found = choice({"question": "Which?", **row})
+    assert found.question == "Which?\n\nA. liver\nB. heart\n\nAnswer with the letter of one option."
+    assert (found.gold, found.stem) == ("B. heart", "Which?")
+    assert found.data == {"stem": "Which?", "options": {"A": "liver", "B": "heart"}, "letter": "B"}
+
+
+def test_gpqas_right_option_is_anywhere_and_always_at_the_same_place() -> None:
+    wrong = {f"Incorrect Answer {n}": f"wrong {n}" for n in (1, 2, 3)}
+    rows = [{"Question": f"Q{n}", "Correct Answer": "right ", "file": "gpqa_diamond", **wrong} for n in range(60)]
+    found = [gpqa(row) for row in rows]
+    assert found == [gpqa(row) for row in rows]
+    assert {one.data["letter"] for one in found} == set("ABCD")
+    assert all(one.data["options"][one.data["letter"]] == "right" for one in found)
+
+
+def test_gpqas_diamond_is_part_of_the_extended_set(tmp_path: Path) -> None:
+    wrong = {f"Incorrect Answer {n}": f"wrong {n}" for n in (1, 2, 3)}
+    found = benchmark("gpqa")
+    for name, numbers in (("gpqa_diamond", [3]), ("gpqa_extended", [1, 2, 3])):
+        rows = [{"Question": f"Q{n}", "Correct Answer": "right", **wrong} for n in numbers]
+        (tmp_path / f"{name}.json").write_text(json.dumps(rows))
+    extended = found.examples(file=tmp_path / "gpqa_extended.json")
+    assert [one.family for one in extended] == ["extended"] * 3
+    assert [one.family for one in found.examples("diamond", tmp_path / "gpqa_diamond.json")] == ["diamond"]
+
+
+def test_gaia_leaves_tasks_with_files_out(tmp_path: Path) -> None:
+    row = {"Question": "Where?", "Final answer": "Rome", "Level": "2", "file_name": ""}
+    (tmp_path / "rows.json").write_text(json.dumps([row, {**row, "Question": "In it?", "file_name": "a.xlsx"}]))
+    assert [one.family for one in benchmark("gaia").examples(file=tmp_path / "rows.json")] == ["level 2"]

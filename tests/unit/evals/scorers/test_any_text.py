@@ -1,0 +1,124 @@
+"""Whatever an answer is, a scorer decides at once, does not raise, and runs nothing."""
+
+import subprocess
+import sys
+import time
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agentflow.evals.scorers.dates import as_date
+from agentflow.evals.scorers.exact import correct
+from agentflow.evals.scorers.expression import expression
+from agentflow.evals.scorers.free_text import free_text
+from agentflow.evals.scorers.gaia import quasi_exact
+from agentflow.evals.scorers.number import number
+from agentflow.evals.scorers.option import option
+from agentflow.evals.scorers.score import Score
+
+OPTIONS = {"A": "1.5", "B": "-1.5", "C": "+", "D": "the liver"}
+SCORERS = {
+    "number": lambda answer, gold="42": number(answer, gold),
+    "expression": lambda answer, gold="": expression(answer, (1, 2, 3, 4), 24),
+    "option": lambda answer, gold="B": option(answer, OPTIONS, gold),
+    "free text": lambda answer, gold="3 November 1929": free_text(answer, [gold, "yes", "5"]),
+    "gaia": lambda answer, gold="1, b; 3": quasi_exact(answer, gold),
+}
+PIECES = st.sampled_from(
+    r"<answer> </answer> \boxed{ \frac{ } { \text{ \, $ Answer: ^ 9 99999 1,234 .5 -3 e99 e+9 / * ** ( ) [ ] = A B (C)"
+    r" or not yes no the 3 November 1929-11-03 I don't know , . ; % __import__('os') eval( \d <think> </think>".split()
+)
+ANSWERS = st.one_of(st.text(), st.lists(PIECES, max_size=40).map(" ".join), st.lists(PIECES, max_size=40).map("".join))
+
+
+@given(answer=ANSWERS, gold=ANSWERS)
+def test_any_answer_and_any_gold_get_a_score_at_once(answer: str, gold: str) -> None:
+    start = time.process_time()  # a busy machine is no fault of a scorer
+    for scorer in SCORERS.values():
+        assert isinstance(scorer(answer), Score)
+        assert isinstance(scorer(answer, gold), Score)
+    assert as_date(answer) is None or as_date(answer).month <= 12
+    assert correct(answer, gold) in (True, False)
+    assert time.process_time() - start < 1
+
+
+LONG = {
+    "brackets": "(" * 10**6,
+    "nested": "((1+" * 10**5,
+    "digits": "9" * 10**6,
+    "power": "9**9**9**9**9",
+    "exponent": "1e999999999",
+    "thousands": "1" + ",000" * 10**5,
+    "boxes": "\\boxed{" * 10**5,
+    "fractions": "\\frac{" * 10**5 + "}{" * 10**5,
+    "short fractions": "\\frac" * 10**5,
+    "fonts": "\\text{" * 10**5,
+    "tags": "<answer>" * 10**5,
+    "labels": "Answer:\n" * 10**5,
+    "blanks": " " * 10**6 + "x",
+    "tabs": "\t" * 10**6 + "1",
+    "lines": "\n" * 10**6 + "1",
+    "commas": "=" + "," * 10**6 + "x",
+    "equals": "=" * 10**6,
+    "articles": "the " * 10**5,
+    "refusal": "I don't know " * 10**5,
+    "letters": "A) " * 10**5,
+    "stars": "*" * 10**6,
+    "hashes": "#" * 10**6,
+    "quotes": "'" * 10**6,
+    "minus": "-" * 10**6 + "1",
+    "thoughts": "<think>" * 10**5,
+    "dates": "3 November " * 10**5,
+    "null": "\x00" * 10**5,
+    "surrogate": "\ud800" * 10**5,
+    "ligatures": "\ufdfa" * 10**5,
+}
+
+
+@pytest.mark.parametrize("kind", LONG)
+def test_a_long_answer_takes_no_longer_than_a_second(kind: str) -> None:
+    for name, scorer in SCORERS.items():
+        start = time.process_time()
+        assert not scorer(LONG[kind]).correct
+        assert time.process_time() - start < 1, name
+
+
+PROGRAM = """
+import sys
+from tests.unit.evals.scorers.test_any_text import SCORERS
+
+ATTACKS = [
+    "__import__('os').system('true')",
+    "eval('24')",
+    "exec('import os')",
+    "open('/etc/passwd').read()",
+    "(lambda: 24)()",
+    "[x for x in (1,)]",
+    "{1: print(24)}",
+    "f'{print(1)}'",
+    "().__class__.__base__.__subclasses__()",
+    "\\\\boxed{__import__('os').getcwd()}",
+    "<answer>exec('1')</answer>",
+    "1+2+3+4\\nimport os",
+    "@print\\ndef f(): pass",
+]
+for scorer in SCORERS.values():
+    scorer("1*2*3*4")  # whatever is imported at the first call
+
+def watch(event, arguments):
+    if event != "compile":  # to read an expression
+        print(event, arguments, flush=True)
+        raise SystemExit(1)
+
+sys.addaudithook(watch)
+for attack in ATTACKS:
+    for scorer in SCORERS.values():
+        assert not scorer(attack).correct
+"""
+
+
+def test_nothing_in_an_answer_is_run() -> None:
+    """Python tells of every program that is run, file that is opened, module that is imported, process started."""
+    done = subprocess.run([sys.executable, "-c", PROGRAM], capture_output=True, text=True, timeout=60, check=False)
+    assert (done.returncode, done.stdout) == (0, ""), done.stderr

@@ -1,0 +1,103 @@
+"""What the table of answers does not say: who decided, what is reported besides, and what the rules rest on."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agentflow.evals.scorers.dates import Date, as_date
+from agentflow.evals.scorers.expression import expression, makes_target
+from agentflow.evals.scorers.final import final_answer
+from agentflow.evals.scorers.free_text import exact_match, f1, free_text, normalise
+from agentflow.evals.scorers.number import number
+from agentflow.evals.scorers.option import option
+from agentflow.evals.scorers.score import Decision, Score
+
+
+@pytest.mark.parametrize(
+    ("score", "by"),
+    [
+        (number("42", "42"), "number"),
+        (number("", "42"), "no answer"),
+        (expression("1*2*3*4", (1, 2, 3, 4), 24), "expression"),
+        (option("b", {"A": "x", "B": "y"}, "B"), "option letter"),
+        (option("y", {"A": "x", "B": "y"}, "B"), "option text"),
+        (free_text("Rome", ["Rome"]), "exact match"),
+        (free_text("1 May 1900", ["May 1, 1900"]), "date"),
+        (free_text("yes, both", ["no"]), "yes or no"),
+        (free_text("2.0", ["2"]), "number"),
+    ],
+)
+def test_a_score_says_which_rule_decided(score: Score, by: str) -> None:
+    assert score.decision != Decision.UNDECIDED
+    assert score.decided_by == by
+
+
+@pytest.mark.parametrize(
+    ("answer", "gold", "em", "overlap"),
+    [
+        ("the Cat", "cat", 1, 1),
+        ("big cat", "cat", 0, 2 / 3),
+        ("dog", "cat", 0, 0),
+        ("yes it is", "yes", 0, 0),
+        ("", "cat", 0, 0),
+        ("cat cat", "cat", 0, 2 / 3),
+        ("-5", "5", 1, 1),
+    ],
+)
+def test_em_and_f1_are_those_of_the_official_scripts(answer: str, gold: str, em: float, overlap: float) -> None:
+    assert exact_match(answer, gold) == em
+    assert f1(answer, gold) == pytest.approx(overlap)
+
+
+def test_free_text_reports_the_best_of_all_accepted_answers() -> None:
+    score = free_text("big cat", ["dog", "big black cat"])
+    assert score.decision == Decision.UNDECIDED
+    assert score.metrics == {"em": 0.0, "f1": pytest.approx(0.8)}
+
+
+@given(st.text(), st.text())
+def test_f1_is_symmetric_and_one_for_what_matches_exactly(answer: str, gold: str) -> None:
+    assert f1(answer, gold) == f1(gold, answer)
+    assert not (exact_match(answer, gold) and normalise(gold)) or f1(answer, gold) == 1
+
+
+@given(st.integers(1, 28), st.integers(1, 12), st.integers(1000, 2100))
+def test_a_date_is_the_same_in_every_form(day: int, month: int, year: int) -> None:
+    months = "January February March April May June July August September October November December"
+    name = months.split()[month - 1]
+    forms = (
+        f"{day} {name} {year}",
+        f"{name} {day}, {year}",
+        f"{day} {name[:3]}. {year}",
+        f"{year}-{month:02}-{day:02}",
+    )
+    assert {as_date(form) for form in forms} == {Date(year, month, day)}
+    assert as_date(f"{name} {year}") == Date(year, month, 0)
+
+
+@given(st.integers(-(10**12), 10**12))
+def test_a_number_is_the_same_however_it_is_written(value: int) -> None:
+    for written in (f"{value}", f"{value:,}", f"{value}.0", f"\\boxed{{{value}}}", f"x = {value}", f"{value} miles"):
+        assert number(written, str(value)).correct
+        assert number(written, str(value + 1)).decision == Decision.INCORRECT
+
+
+@pytest.mark.parametrize(
+    ("text", "final"),
+    [
+        ("<answer>a</answer> b <answer>c</answer>", "c"),
+        ("<answer>a</answer><answer> </answer>", "a"),
+        (r"\boxed{a{b}c} d", "a{b}c"),
+        (r"\boxed a", r"\boxed a"),
+        ("b\nThe answer is: a", "a"),
+        ("a", "a"),
+        ("x" * 20_000 + "\nAnswer: a", "a"),
+    ],
+)
+def test_the_last_mark_counts(text: str, final: str) -> None:
+    assert final_answer(text) == final
+
+
+def test_a_wrong_expression_is_wrong_in_a_sentence_too() -> None:
+    assert makes_target("1*2*3*4", (1, 2, 3, 4), 24)
+    assert not expression("I use 1*2*3*4 = 24", (1, 2, 3, 5), 24).correct

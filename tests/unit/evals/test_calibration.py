@@ -1,0 +1,78 @@
+"""The calibration rows, and what is computed from a judge's decisions on them."""
+
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from agentflow.evals.calibration import CalibrationRow, calibrate, kappa, read_calibration
+from agentflow.evals.scorers.free_text import free_text
+from agentflow.evals.scorers.score import Decision
+from tests.unit.evals.benchmarks.judges import ScriptedJudge
+
+CORRECT, INCORRECT, UNDECIDED = Decision
+ROWS = read_calibration()
+
+
+def test_there_are_about_200_rows_of_every_kind_with_both_labels() -> None:
+    assert 200 <= len(ROWS) <= 260
+    assert len({(row.question, row.answer) for row in ROWS}) == len(ROWS)
+    kinds = Counter((row.kind, row.correct) for row in ROWS)
+    for kind in ("alias", "date", "number", "negation", "refusal", "injection", "alternatives"):
+        assert kinds[kind, True] >= 2, kind
+        assert kinds[kind, False] >= 5, kind
+
+
+def test_rules_reject_no_correct_row_and_accept_no_wrong_one() -> None:
+    decisions = [(row, free_text(row.answer, [row.gold]).decision) for row in ROWS]
+    assert [row.answer for row, decision in decisions if decision not in (row.decision, UNDECIDED)] == []
+
+
+async def test_a_perfect_judge_agrees_fully() -> None:
+    labels = {(row.question, row.answer): row.decision for row in ROWS}
+    found = await calibrate(ScriptedJudge(lambda question, gold, answer: labels[question, answer]), ROWS)
+    assert found.kappa == 1
+    assert found.false_accepts == found.false_rejects == found.undecided == []
+
+
+@pytest.mark.parametrize("always", [CORRECT, INCORRECT])
+async def test_a_judge_that_always_says_the_same_agrees_by_chance_only(always: Decision) -> None:
+    found = await calibrate(ScriptedJudge(always), ROWS)
+    assert found.kappa == pytest.approx(0)
+    correct = sum(row.correct for row in ROWS)
+    assert len(found.false_accepts) == (len(ROWS) - correct if always == CORRECT else 0)
+    assert len(found.false_rejects) == (correct if always == INCORRECT else 0)
+
+
+async def test_a_judge_that_obeys_answers_is_caught_by_kind() -> None:
+    labels = {(row.question, row.answer): row.decision for row in ROWS}
+
+    def obeys(question: str, gold: str, answer: str) -> Decision:
+        return CORRECT if "correct" in answer else labels[question, answer]
+
+    found = await calibrate(ScriptedJudge(obeys), ROWS)
+    assert {row.kind for row in found.false_accepts} == {"injection"}
+    assert found.by_kind["injection"].kappa < 0.5 < found.kappa < 1
+    assert found.by_kind["alias"].kappa == 1
+
+
+async def test_an_undecided_judge_is_neither_right_nor_wrong() -> None:
+    rows = ROWS[:10]
+    found = await calibrate(ScriptedJudge(UNDECIDED), rows)
+    assert (found.undecided, found.false_accepts, found.false_rejects) == (rows, [], [])
+    assert found.kappa == 0
+
+
+def test_kappa_of_a_table_worked_out_by_hand() -> None:
+    labels = [CORRECT] * 25 + [INCORRECT] * 25
+    said = [CORRECT] * 20 + [INCORRECT] * 5 + [CORRECT] * 10 + [INCORRECT] * 15
+    assert kappa(labels, said) == pytest.approx(0.4)
+    assert kappa([CORRECT], [CORRECT]) == 1
+    with pytest.raises(ValueError, match="at least one"):
+        kappa([], [])
+
+
+def test_rows_of_ones_own(tmp_path: Path) -> None:
+    row = CalibrationRow(kind="own", question="q\u2028", gold="g", answer="a", correct=True)
+    (tmp_path / "rows.jsonl").write_text(row.model_dump_json() + "\n", encoding="utf-8")
+    assert read_calibration(tmp_path / "rows.jsonl") == [row]

@@ -1,0 +1,43 @@
+"""A benchmark as something to train on: the tasks, the split, and the reward that evaluation uses too."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from agentflow.rl.benchmark import benchmark
+from agentflow.rl.trainable import AppError
+
+
+def test_game_of_24_is_split_and_rewarded_by_the_same_check_that_evaluates_it() -> None:
+    app = benchmark("game24", frozen="atlas-oracle", tools=["python_coder"])
+    train, test = app.tasks("train", 2000), app.tasks("test", 2000)
+    assert len(train) + len(test) == 1362
+    assert 200 < len(test) < 350
+    assert not {task.id for task in train} & {task.id for task in test}
+    assert app.tasks("train", 3) == train[:3]
+
+
+@pytest.mark.parametrize(("answer", "reward"), [("1*2*3*4", 1.0), ("<answer>(1+2+3)*4</answer>", 1.0), ("24", 0.0)])
+async def test_rewards(answer: str, reward: float, tmp_path: Path) -> None:
+    path = tmp_path / "rows.jsonl"
+    path.write_text(json.dumps({"numbers": [1, 2, 3, 4]}) + "\n")
+    app = benchmark("game24", frozen="atlas-oracle", file=str(path))
+    [task] = [*app.tasks("train", 5), *app.tasks("test", 5)]
+    assert await app.reward(task, {"answer": answer}) == reward
+
+
+async def test_what_cannot_be_told_without_a_judge_is_not_trained_on(tmp_path: Path) -> None:
+    path = tmp_path / "rows.jsonl"
+    path.write_text(json.dumps({"question": "Where?", "answer": "Istanbul", "aliases": ["Stamboul"]}) + "\n")
+    app = benchmark("bamboogle", frozen="atlas-oracle", file=str(path))
+    [task] = [*app.tasks("train", 5), *app.tasks("test", 5)]
+    rewards = [await app.reward(task, {"answer": answer}) for answer in ("stamboul", "", "Constantinople")]
+    assert rewards == [1.0, 0.0, None]
+
+
+def test_what_cannot_be_had_is_one_line(tmp_path: Path) -> None:
+    with pytest.raises(AppError, match="no benchmark 'mmlu'"):
+        benchmark("mmlu", frozen="atlas-oracle")
+    with pytest.raises(AppError, match="cannot be read"):
+        benchmark("bamboogle", frozen="atlas-oracle", file=str(tmp_path / "none.jsonl")).tasks("train", 1)
