@@ -15,7 +15,7 @@ What is the country of Nusozeg, the city?
 endef
 export DEMO
 
-.PHONY: help run train test test-train test-faults test-light lint types check format studio clean
+.PHONY: help run train test test-train test-faults test-tools test-light lint types check format studio clean
 
 help: ## This list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{ printf "%-18s %s\n", $$1, $$2 }'
@@ -45,6 +45,9 @@ test-train: $(VENV)/with-dev,studio,local,train ## Train for a few steps with th
 
 test-faults: $(VENV)/with-dev,studio,local,train ## Kill a training run, a worker of it, fill its disk; it must go on
 	$(BIN)/python -m pytest -m slow tests/integration/test_train_faults.py $(PYTEST_FLAGS)
+
+test-tools: $(VENV)/with-dev,studio,local,train ## The sandbox's soak: thousands of programs
+	$(BIN)/python -m pytest -m slow tests/integration/sandbox $(PYTEST_FLAGS)
 
 train: $(VENV)/with-train ## Train the embedded planner on Atlas: half an hour on two cores
 	$(BIN)/agentflow train --preset atlas-cpu
