@@ -67,7 +67,7 @@ def test_a_run_that_is_killed_in_mid_step_loses_and_repeats_nothing(tmp_path: Pa
             os.kill(member.pid, signal.SIGKILL)
         except ProcessLookupError:
             continue
-    process.wait(30)
+    process.communicate(timeout=30)
     train(out, "steps=4")
     assert [line["step"] for line in lines(out, "train")] == [1, 2, 3, 4]
     for step in (1, 2, 3, 4):
