@@ -49,7 +49,7 @@ test-faults: $(VENV)/with-dev,studio,local,train ## Kill a training run, a worke
 test-tools: $(VENV)/with-dev,studio,local,train ## The sandbox's soak: thousands of programs
 	$(BIN)/python -m pytest -m slow tests/integration/sandbox $(PYTEST_FLAGS)
 
-train: $(VENV)/with-train ## Train the embedded planner on Atlas: half an hour on two cores
+train: $(VENV)/with-train ## Train the embedded planner on Atlas: about forty minutes on two cores
 	$(BIN)/agentflow train --preset atlas-cpu
 
 test-light: ## The unit tests without torch and Studio, in a venv of their own (PYTHON=python3.12)

@@ -104,6 +104,8 @@ def compose_settings(preset: str, overrides: Sequence[str]) -> DictConfig:
     for override in overrides:
         if "=" not in override:
             raise SettingsError(f"'{override}' is no setting; write key=value, as in steps=10")
+    # Which options there are, only the app knows.
+    overrides = [f"++{override}" if override.startswith("options.") else override for override in overrides]
     os.environ.setdefault("VERL_LOGGING_LEVEL", "WARNING")  # read when hydra imports verl to find its configuration
     with initialize_config_dir(str(PRESETS), version_base=None):
         try:

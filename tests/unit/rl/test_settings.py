@@ -21,6 +21,12 @@ def test_settings_reach_verl() -> None:
     assert config.trainer.default_local_dir == "here/checkpoints"
 
 
+def test_an_app_may_have_any_option() -> None:
+    config = compose_settings("atlas-cpu", ["options.max_turns=3", "options.nodes=[planner,verifier]"])
+    assert config.options == {"max_turns": 3, "nodes": ["planner", "verifier"]}
+    assert compose_settings("qwen2.5-7b", ["options.test=held_out.jsonl"]).options.test == "held_out.jsonl"
+
+
 def test_verls_own_keys_can_be_set() -> None:
     config = compose_settings("atlas-cpu", ["actor_rollout_ref.actor.entropy_coeff=0.01"])
     assert config.actor_rollout_ref.actor.entropy_coeff == 0.01
@@ -39,7 +45,7 @@ def test_verls_own_keys_can_be_set() -> None:
         (["rollouts=1"], "rollouts=1: input should be greater than or equal to 2"),
         (["questions=9", "train_tasks=8"], "train_tasks=8 is less than questions=9"),
         (["app=planner"], "app=planner: string should match"),
-        (["start=???"], "start"),
+        (["start=???"], "Missing mandatory value: start; give it as key=value"),
     ],
 )
 def test_wrong_settings_are_one_clear_line(overrides: list[str], message: str) -> None:
