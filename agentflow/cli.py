@@ -156,6 +156,8 @@ def compare(
 ) -> None:
     """Answer a question with several planners, side by side."""
     question = _checked_question(question)
+    if len(set(planner)) < 2:
+        _fail("give two planners to compare, each with --planner", MISUSED)
     contexts = {spec: _context(model, spec, tools, max_turns=max_turns, corpus=corpus) for spec in planner}
     with console(stderr=True).status("the planners are at work"):
         found = asyncio.run(_compare(question, contexts))

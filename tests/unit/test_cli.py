@@ -260,8 +260,15 @@ def test_compare_shows_the_planners_side_by_side(monkeypatch: pytest.MonkeyPatch
     assert done.stdout.count("Answer:") == 2
 
 
+@pytest.mark.parametrize("planners", [["embedded"], ["embedded", "embedded"]])
+def test_compare_takes_two_planners(planners: list[str]) -> None:
+    done = run("compare", "Who wrote Faust?", *(word for planner in planners for word in ("--planner", planner)))
+    assert done.exit_code == 2
+    assert "give two planners to compare" in only_line(done.stderr)
+
+
 def test_compare_with_a_planner_that_cannot_be_had_is_one_line() -> None:
-    done = run("compare", "Who wrote Faust?", "--planner", "nobody:x")
+    done = run("compare", "Who wrote Faust?", "--planner", "nobody:x", "--planner", "embedded")
     assert done.exit_code == 2
     assert "there is no model provider 'nobody'" in only_line(done.stderr)
 
