@@ -1,0 +1,35 @@
+"""The command line: solve a question, evaluate, train, and see what is configured. A file for each family of commands.
+
+Heavy parts (the graph, models, evaluation) are imported inside the commands, so that help comes at once.
+"""
+
+from typing import Annotated
+
+import typer
+
+from agentflow import __version__
+from agentflow.cli import about, data, evaluate, solve, train
+from agentflow.cli.group import Group
+
+app = typer.Typer(cls=Group, add_completion=False, pretty_exceptions_enable=False, rich_markup_mode="rich")
+for commands in (solve, evaluate, train):
+    app.add_typer(commands.app)
+app.add_typer(data.app, name="data")
+app.add_typer(about.app)
+
+
+def main() -> None:
+    """Entry point of the `agentflow` command."""
+    app(prog_name="agentflow")
+
+
+@app.callback(invoke_without_command=True)
+def agentflow(
+    ctx: typer.Context,
+    show_version: Annotated[bool, typer.Option("--version", help="Print the version and exit.")] = False,
+) -> None:
+    """An agent of planner, executor, verifier and generator. Try: agentflow solve "What is 3 times 7?"."""
+    if show_version:
+        typer.echo(f"agentflow {__version__}")
+    elif ctx.invoked_subcommand is None:
+        typer.echo(ctx.get_help())

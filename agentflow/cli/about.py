@@ -1,0 +1,48 @@
+"""`agentflow tools`, `graph` and `doctor`: what there is, and what works."""
+
+import asyncio
+from typing import Annotated
+
+import typer
+
+from agentflow.cli.group import FAILED, MISUSED, fail
+from agentflow.cli.options import Corpus, Tools, names_in
+from agentflow.console import console, print_checks
+
+app = typer.Typer()
+
+
+@app.command("tools", epilog="Example: agentflow tools --tools google_search,web_search")
+def list_tools(tools: Tools = None, corpus: Corpus = "auto") -> None:
+    """List the tools: what each is good for, or what it needs before it can be used."""
+    from agentflow import doctor
+    from agentflow.graph.context import Context
+    from agentflow.tools.catalogue import STANDARD_TOOLS
+
+    names = STANDARD_TOOLS if tools is None else names_in(tools)
+    if unknown := [name for name in names if name not in STANDARD_TOOLS]:
+        fail(f"there is no tool '{unknown[0]}'; the tools are {', '.join(STANDARD_TOOLS)}", MISUSED)
+    print_checks(console(), doctor.tools(names, Context(corpus=corpus).corpus_name))
+
+
+@app.command("graph", epilog="Example: agentflow graph > agentflow.mmd")
+def draw_graph() -> None:
+    """Print the agent's graph as mermaid text."""
+    from agentflow.graph.agent import graph
+
+    typer.echo(graph.get_graph().draw_mermaid().rstrip())
+
+
+@app.command("doctor", epilog="Example: agentflow doctor --model vllm:my-model@http://127.0.0.1:8000/v1")
+def check(
+    model: Annotated[str | None, typer.Option(metavar="SPEC", help="Also ask for this model at its server.")] = None,
+) -> None:
+    """Check what is installed, configured and reachable; exits with 0 if the embedded model (and SPEC) works."""
+    from agentflow import doctor as checks
+    from agentflow.tools.catalogue import STANDARD_TOOLS
+
+    needed = [*asyncio.run(checks.embedded()), *([checks.model(model)] if model else [])]
+    tools = checks.tools(STANDARD_TOOLS, "live")
+    print_checks(console(), [*checks.versions(), *needed, *tools, checks.training(), *checks.keys()])
+    if any(works == "no" for _, works, _ in needed):
+        fail("something that is needed does not work: see the lines marked 'no'", FAILED)

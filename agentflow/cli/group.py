@@ -1,0 +1,50 @@
+"""How every command ends: what a user can get wrong is one line on stderr and an exit status.
+
+0 with an answer, 1 when a run failed, 2 when the call or the configuration is wrong, 130 when interrupted.
+"""
+
+import sys
+from typing import Any, NoReturn
+
+import typer
+from typer.core import TyperGroup
+
+from agentflow.console import one_line
+
+FAILED, MISUSED, INTERRUPTED = 1, 2, 130
+
+_WrongCall: type[Any] = typer.BadParameter.__bases__[0]
+"""Typer's class of all errors in a call, which it does not export."""
+
+
+class Group(TyperGroup):
+    """Typer's group, with errors on one line."""
+
+    def main(self, *args: Any, **options: Any) -> NoReturn:
+        """Runs the command and ends the process."""
+        try:
+            code = super().main(*args, **{**options, "standalone_mode": False})
+        except _WrongCall as error:
+            command = error.ctx.command_path if error.ctx else "agentflow"
+            say(f"error: {error.format_message()} (see {command} --help)")
+            code = MISUSED
+        sys.exit(code if isinstance(code, int) else 0)
+
+    def invoke(self, ctx: Any) -> Any:
+        """Runs the command; an interruption is one line."""
+        try:
+            return super().invoke(ctx)
+        except KeyboardInterrupt:
+            say("interrupted")
+            raise typer.Exit(INTERRUPTED) from None
+
+
+def say(line: str) -> None:
+    """Writes one line to stderr."""
+    typer.echo(one_line(line), err=True)
+
+
+def fail(problem: str, code: int) -> NoReturn:
+    """Ends the command with one line on stderr."""
+    say(f"error: {problem}")
+    raise typer.Exit(code)

@@ -1,0 +1,59 @@
+"""Options that several commands share, and what is checked of them before a run starts."""
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from agentflow.cli.group import FAILED, MISUSED, fail
+
+if TYPE_CHECKING:
+    from agentflow.graph.context import Context
+
+Model = Annotated[
+    str, typer.Option(metavar="SPEC", help="Model of every module: embedded, provider:model, or provider:model@URL.")
+]
+Planner = Annotated[str | None, typer.Option(metavar="SPEC", help="Model of the planner, if not --model.")]
+Tools = Annotated[str | None, typer.Option(metavar="a,b", help="Tools by name; see agentflow tools.")]
+MaxTurns = Annotated[int, typer.Option(min=1, max=100, help="Most turns of a run.")]
+Corpus = Annotated[
+    str, typer.Option(help="What wikipedia_search reads: live, atlas, an index's path; auto: what the planner knows.")
+]
+
+
+def context_of(model: str, planner: str | None, tools: str | None, **limits: Any) -> "Context":
+    """The run's settings, checked as far as they can be before it starts: names, keys, checkpoints."""
+    from pydantic import ValidationError
+
+    from agentflow.graph.context import DEFAULT_TOOLS, Context
+    from agentflow.tools.catalogue import STANDARD_TOOLS, availability
+
+    names = list(DEFAULT_TOOLS if tools is None else names_in(tools))
+    models = {} if planner is None else {"planner": planner}
+    try:
+        context = Context.model_validate({"model": model, "models": models, "tools": names, **limits})
+    except ValidationError as error:
+        first = error.errors()[0]
+        fail(f"--{str(first['loc'][0]).replace('_', '-')}: {first['msg'].lower()}", MISUSED)
+    for name in names:
+        if problem := availability(name, context.corpus_name):
+            fail(f"{name} cannot be used: {problem}" if name in STANDARD_TOOLS else problem, MISUSED)
+    _load_models(context)
+    return context
+
+
+def _load_models(context: "Context") -> None:
+    from agentflow.graph.context import MODULES
+    from agentflow.graph.models import ModelError, load_model
+
+    try:
+        for module in MODULES:
+            load_model(context.model_of(module), context.sampling_of(module))
+    except ModelError as error:
+        fail(str(error), MISUSED if error.configuration else FAILED)
+
+
+def names_in(tools: str) -> tuple[str, ...]:
+    """The names in a list with commas, each once."""
+    if names := tuple(dict.fromkeys(name.strip() for name in tools.split(",") if name.strip())):
+        return names
+    fail("--tools names no tool; see agentflow tools", MISUSED)

@@ -1,0 +1,125 @@
+"""`agentflow solve` and `agentflow compare`: one question, one planner or several."""
+
+import asyncio
+from contextlib import ExitStack
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from agentflow.cli.group import FAILED, MISUSED, fail, say
+from agentflow.cli.options import Corpus, MaxTurns, Model, Planner, Tools, context_of
+from agentflow.console import RunView, answer_text, console, print_compared
+
+if TYPE_CHECKING:
+    from agentflow.evals.rollout import Finished
+    from agentflow.graph.context import Context
+
+app = typer.Typer()
+
+
+@app.command(epilog='Example: agentflow solve "How many feet are 3 yards?" --max-turns 5')
+def solve(
+    question: Annotated[str, typer.Argument(help="The question, in quotes.")],
+    planner: Planner = None,
+    model: Model = "embedded",
+    tools: Tools = None,
+    max_turns: MaxTurns = 10,
+    max_seconds: Annotated[float, typer.Option(help="Time for all turns of the run.")] = 300.0,
+    corpus: Corpus = "auto",
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")] = False,
+    trace: Annotated[Path | None, typer.Option(help="Append the episode to this file, one line of JSON.")] = None,
+) -> None:
+    """Answer a question, showing each turn as it happens."""
+    from agentflow.evals.episode import append, to_line
+
+    question = _checked_question(question)
+    _check_writable(trace)
+    context = context_of(model, planner, tools, max_turns=max_turns, max_seconds=max_seconds, corpus=corpus)
+    with ExitStack() as stack:
+        view = None if as_json else stack.enter_context(RunView(console()))
+        finished = asyncio.run(_solve(question, context, view))
+    episode = finished.episode
+    if as_json:
+        typer.echo(to_line(episode))
+    elif episode.answer.strip():
+        console().print(answer_text(episode))
+    if trace:
+        try:
+            append(trace, episode)
+        except OSError as error:
+            fail(f"the episode could not be written to {trace} ({error.strerror}); make room and try again", FAILED)
+    if not as_json and _beyond_embedded(finished, context):
+        say("hint: the embedded model knows only Atlas; for other questions name a model: --model openai:gpt-4o-mini")
+    if finished.failure:
+        fail(str(finished.failure), MISUSED if finished.failure.configuration else FAILED)
+    if not episode.answer.strip():
+        fail("the model gave no answer; try again, or another --model", FAILED)
+
+
+@app.command(
+    epilog='Example: agentflow compare "How many feet are 3 yards?" --planner embedded:seed --planner embedded'
+)
+def compare(
+    question: Annotated[str, typer.Argument(help="The question, in quotes.")],
+    planner: Annotated[list[str], typer.Option(metavar="SPEC", help="A planner; give two or more.")],
+    model: Model = "embedded",
+    tools: Tools = None,
+    max_turns: MaxTurns = 10,
+    corpus: Corpus = "auto",
+) -> None:
+    """Answer a question with several planners, side by side."""
+    question = _checked_question(question)
+    if len(set(planner)) < 2:
+        fail("give two planners to compare, each with --planner", MISUSED)
+    contexts = {spec: context_of(model, spec, tools, max_turns=max_turns, corpus=corpus) for spec in planner}
+    with console(stderr=True).status("the planners are at work"):
+        found = asyncio.run(_compare(question, contexts))
+    print_compared(console(), {spec: finished.episode for spec, finished in found.items()})
+    for spec, finished in found.items():
+        if finished.failure:
+            code = MISUSED if finished.failure.configuration else FAILED
+            fail(f"{spec}: {finished.failure}", code)
+
+
+async def _compare(question: str, contexts: "dict[str, Context]") -> "dict[str, Finished]":
+    finished = await asyncio.gather(*(_solve(question, context, None) for context in contexts.values()))
+    return dict(zip(contexts, finished, strict=True))
+
+
+async def _solve(question: str, context: "Context", view: RunView | None) -> "Finished":
+    from agentflow.evals.rollout import Finished, rollout
+    from agentflow.graph.agent import graph
+
+    async for event in rollout(graph, question, context):
+        if isinstance(event, Finished):
+            finished = event
+        elif view:
+            view.show(event)
+    return finished
+
+
+def _beyond_embedded(finished: "Finished", context: "Context") -> bool:
+    """Whether the embedded planner was asked something that is too much for it."""
+    from agentflow.rl.micro.outside import REPLY
+
+    if context.model_of("planner").strip().partition(":")[0] != "embedded":
+        return False
+    return finished.episode.status != "answered" or REPLY in finished.episode.answer
+
+
+def _checked_question(question: str) -> str:
+    if not question.strip():
+        fail("the question is empty; write it in quotes after solve", MISUSED)
+    if not question.isascii() and question.encode("utf-8", "replace").decode() != question:
+        fail("the question is not valid UTF-8; set the terminal to UTF-8", MISUSED)
+    return question.strip()
+
+
+def _check_writable(trace: Path | None) -> None:
+    if trace is None:
+        return
+    try:
+        trace.open("ab").close()
+    except OSError as error:
+        fail(f"cannot write to {trace} ({error.strerror}); choose another --trace", MISUSED)
