@@ -125,7 +125,14 @@ class EmbeddedChatModel(BaseChatModel):
 
 
 def load(model: str = "", sampling: Sampling | None = None) -> EmbeddedChatModel:
-    """The chat model of the checkpoint directory `model`, or of the shipped one of that name; "" is the seed.
+    """The chat model of a checkpoint. Raises ModelError as `checkpoint`."""
+    engine, tokenizer = checkpoint(model)
+    fields = (sampling or Sampling()).model_dump()
+    return EmbeddedChatModel(engine, tokenizer, **fields)
+
+
+def checkpoint(model: str = "") -> tuple[Engine, MicroTokenizer]:
+    """The engine of the checkpoint directory `model`, or of the shipped one of that name; "" is the seed.
 
     Raises:
         ModelError: There is no readable checkpoint (configuration).
@@ -134,7 +141,7 @@ def load(model: str = "", sampling: Sampling | None = None) -> EmbeddedChatModel
     try:
         version = (directory / "model.safetensors").stat().st_mtime_ns
         with _LOADING:
-            engine, tokenizer = _engine(directory, version)
+            return _engine(directory, version)
     except OSError as error:
         remedy = "install the package again" if model in SHIPPED else "name the directory of a checkpoint"
         message = f"there is no embedded model in {directory} ({error.strerror or error}); {remedy}"
@@ -142,8 +149,6 @@ def load(model: str = "", sampling: Sampling | None = None) -> EmbeddedChatModel
     except ValueError as error:
         message = f"the checkpoint in {directory} cannot be used: {error}; make it again"
         raise ModelError(message, configuration=True) from error
-    fields = (sampling or Sampling()).model_dump()
-    return EmbeddedChatModel(engine, tokenizer, **fields)
 
 
 _LOADING = threading.Lock()

@@ -13,7 +13,7 @@ each other on a busy machine made a prompt ten times slower.
 
 import threading
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 from typing import Literal
@@ -56,6 +56,7 @@ class _Request:
     sampler: Sampler
     max_tokens: int
     stop: tuple[str, ...]
+    on_token: Callable[[int, float], None] | None
     future: Future[Completion]
     tokens: list[int] = field(default_factory=list)
     logprobs: list[float] = field(default_factory=list)
@@ -88,6 +89,11 @@ class Engine:
         self.prefilled = 0
         """Prompt tokens computed so far; the others came from the cache."""
 
+    @property
+    def positions(self) -> int:
+        """Most tokens of a prompt and its reply together."""
+        return self._model.config.positions
+
     def submit(
         self,
         prompt_ids: Sequence[int],
@@ -97,8 +103,18 @@ class Engine:
         max_tokens: int | None = None,
         stop: Sequence[str] = (),
         seed: int | None = None,
+        on_token: Callable[[int, float], None] | None = None,
     ) -> Future[Completion]:
-        """Ask for a completion; cancelling the future frees its place. `max_tokens` None: as many as there is room for.
+        """Ask for a completion; cancelling the future frees its place.
+
+        Args:
+            prompt_ids: The prompt.
+            temperature: 0 is greedy.
+            top_p: Share of the probability that is sampled from.
+            max_tokens: None: as many as there is room for.
+            stop: Strings that end the reply and are no part of it.
+            seed: None: other tokens at each call.
+            on_token: Gets each token with its log-probability as it is drawn, on the worker's thread; must not raise.
 
         Raises:
             PromptTooLong: The prompt fills all positions of the model.
@@ -106,12 +122,13 @@ class Engine:
         """
         prompt = np.array(prompt_ids, np.int64)
         self._check(prompt, temperature, top_p, max_tokens, stop)
-        room = self._model.config.positions - len(prompt)
+        room = self.positions - len(prompt)
         request = _Request(
             prompt=prompt,
             sampler=Sampler(temperature, top_p, np.random.default_rng(seed)),
             max_tokens=min(max_tokens or room, room),
             stop=tuple(stop),
+            on_token=on_token,
             future=Future(),
         )
         with self._wake:
@@ -133,11 +150,11 @@ class Engine:
     def _check(
         self, prompt: Ints, temperature: float, top_p: float, max_tokens: int | None, stop: Sequence[str]
     ) -> None:
-        config = self._model.config
-        if len(prompt) >= config.positions:
-            raise PromptTooLong(f"a prompt of {len(prompt)} tokens is too long for the model's {config.positions}")
-        if not len(prompt) or prompt.min() < 0 or prompt.max() >= config.vocab_size:
-            raise ValueError(f"a prompt is at least one token id from 0 to {config.vocab_size - 1}")
+        if len(prompt) >= self.positions:
+            raise PromptTooLong(f"a prompt of {len(prompt)} tokens is too long for the model's {self.positions}")
+        vocabulary = self._model.config.vocab_size
+        if not len(prompt) or prompt.min() < 0 or prompt.max() >= vocabulary:
+            raise ValueError(f"a prompt is at least one token id from 0 to {vocabulary - 1}")
         if not (0 <= temperature < float("inf") and 0 < top_p <= 1 and (max_tokens is None or max_tokens >= 1)):
             raise ValueError(f"{temperature=}, {top_p=} or {max_tokens=} is out of range")
         if isinstance(stop, str) or not all(isinstance(text, str) and text for text in stop):
@@ -209,6 +226,8 @@ class Engine:
         for request, token, logprob in zip(requests, tokens, logprobs, strict=True):
             request.tokens.append(token)
             request.logprobs.append(logprob)
+            if request.on_token:
+                request.on_token(token, logprob)
             completion = self._finished(request)
             if completion is not None:
                 self._leave(request)

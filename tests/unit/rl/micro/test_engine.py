@@ -201,3 +201,11 @@ def test_a_failure_goes_to_its_caller_and_the_engine_lives(directory: Path) -> N
     with pytest.raises(MemoryError, match="step"):
         _reply(engine, _prompt(1, 400), max_tokens=3)
     assert len(_reply(engine, _prompt(1, 10), max_tokens=3).token_ids) == 3
+
+
+def test_tokens_are_handed_over_as_they_are_drawn(engine: Engine) -> None:
+    seen: list[tuple[int, float]] = []
+    completion = _reply(
+        engine, _prompt(1, 20), max_tokens=8, on_token=lambda token, logprob: seen.append((token, logprob))
+    )
+    assert seen == list(zip(completion.token_ids, completion.logprobs, strict=True))

@@ -1,0 +1,256 @@
+"""The embedded models behind an OpenAI-compatible endpoint, with continuous batching: `agentflow serve`.
+
+For clients that speak the protocol, and for trying what a server such as vLLM will be asked for before there is one:
+`/v1/chat/completions` (streams too, log-probabilities, token ids), `/v1/models`, `/health`. A request whose client has
+gone frees its place at the next token.
+"""
+
+import asyncio
+import hmac
+import json
+from collections.abc import AsyncIterator, Mapping, Sequence
+from concurrent.futures import Future
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Any
+
+from pydantic import ValidationError
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response, StreamingResponse
+from starlette.routing import Route
+
+from agentflow.rl.micro import protocol
+from agentflow.rl.micro.engine import Completion, Engine, PromptTooLong
+from agentflow.rl.micro.protocol import ChatRequest
+from agentflow.rl.micro.tokenizer import MicroTokenizer
+
+Served = Mapping[str, tuple[Engine, MicroTokenizer]]
+
+_HANG_UP = 499
+"""Status of a reply that nobody waits for."""
+
+
+def build_app(served: Served, key: str = "") -> Starlette:
+    """The endpoint of the models `served` by name. With a `key`, clients must send it as their bearer token."""
+    server = _Server(served, key)
+    routes = [
+        Route("/v1/chat/completions", server.chat, methods=["POST"]),
+        Route("/v1/models", server.models),
+        Route("/health", server.health),
+    ]
+    return Starlette(routes=routes)
+
+
+class _Refused(Exception):
+    """The request cannot be answered."""
+
+    def __init__(self, status: int, message: str, code: str | None = None) -> None:
+        super().__init__(message)
+        self.status, self.code = status, code
+
+
+class _Server:
+    def __init__(self, served: Served, key: str) -> None:
+        self.served, self.key = served, key
+
+    async def health(self, request: Request) -> Response:
+        return JSONResponse({"status": "ok"})
+
+    async def models(self, request: Request) -> Response:
+        try:
+            self._check_key(request)
+        except _Refused as refused:
+            return _refusal(refused)
+        found = [
+            {"id": name, "object": "model", "created": 0, "owned_by": "agentflow", "max_model_len": engine.positions}
+            for name, (engine, _) in self.served.items()
+        ]
+        return JSONResponse({"object": "list", "data": found})
+
+    async def chat(self, request: Request) -> Response:
+        try:
+            self._check_key(request)
+            wanted = await _read(request)
+            reply = self._reply(wanted)
+        except _Refused as refused:
+            return _refusal(refused)
+        if wanted.stream:
+            return StreamingResponse(reply.stream(), media_type="text/event-stream")
+        return await _unless_gone(request, reply)
+
+    def _reply(self, wanted: ChatRequest) -> "_Reply":
+        if wanted.model not in self.served:
+            names = ", ".join(self.served)
+            raise _Refused(404, f"there is no model '{wanted.model}' here; there are {names}", "model_not_found")
+        engine, tokenizer = self.served[wanted.model]
+        reply = _Reply(wanted, tokenizer, tokenizer.encode_chat([message.as_pair() for message in wanted.messages]))
+        try:
+            reply.start(engine)
+        except PromptTooLong as error:
+            raise _Refused(400, str(error), "context_length_exceeded") from error
+        except ValueError as error:
+            raise _Refused(400, str(error)) from error
+        return reply
+
+    def _check_key(self, request: Request) -> None:
+        sent = request.headers.get("authorization", "").removeprefix("Bearer ").encode()
+        if self.key and not hmac.compare_digest(sent, self.key.encode()):
+            raise _Refused(401, "the API key is wrong", "invalid_api_key")
+
+
+@dataclass(eq=False)
+class _Choice:
+    """One of a request's completions, as its tokens come in."""
+
+    future: "Future[Completion]"
+    ids: list[int] = field(default_factory=list)
+    sent: int = 0
+    """Characters that the client has."""
+
+
+@dataclass(eq=False)
+class _Reply:
+    """A request under way."""
+
+    wanted: ChatRequest
+    tokenizer: MicroTokenizer
+    prompt_ids: list[int]
+    choices: list[_Choice] = field(default_factory=list)
+    events: "asyncio.Queue[tuple[int, int | None, float]]" = field(default_factory=asyncio.Queue)
+    """(choice, token, log-probability) in the order in which they are drawn; token None: the choice has ended."""
+
+    def start(self, engine: Engine) -> None:
+        """Asks the engine. Raises ValueError."""
+        wanted, loop = self.wanted, asyncio.get_running_loop()
+        for index in range(wanted.n):
+
+            def put(token: int | None, logprob: float, index: int = index) -> None:
+                with suppress(RuntimeError):  # the server has ended, and its loop is closed: nobody reads on
+                    loop.call_soon_threadsafe(self.events.put_nowait, (index, token, logprob))
+
+            future = engine.submit(
+                self.prompt_ids,
+                temperature=wanted.temperature,
+                top_p=wanted.top_p,
+                max_tokens=wanted.most_tokens,
+                stop=wanted.stops,
+                seed=None if wanted.seed is None else wanted.seed + index,
+                on_token=put if wanted.stream else None,
+            )
+            if wanted.stream:
+                future.add_done_callback(lambda _, put=put: put(None, 0.0))  # type: ignore[misc]
+            self.choices.append(_Choice(future))
+
+    def cancel(self) -> None:
+        """Frees the places of all choices."""
+        for choice in self.choices:
+            choice.future.cancel()
+
+    async def whole(self) -> dict[str, Any]:
+        """The reply in one piece."""
+        completions = [await asyncio.wrap_future(choice.future) for choice in self.choices]
+        body = protocol.head("chat.completion", self.wanted.model)
+        body["choices"] = [self._whole_choice(index, found) for index, found in enumerate(completions)]
+        body["usage"] = protocol.usage(len(self.prompt_ids), sum(len(found.token_ids) for found in completions))
+        if self.wanted.return_token_ids:
+            body["prompt_token_ids"] = self.prompt_ids
+        return body
+
+    def _whole_choice(self, index: int, found: Completion) -> dict[str, Any]:
+        message = {"role": "assistant", "content": found.text, "refusal": None}
+        return {
+            "index": index,
+            "message": message,
+            "finish_reason": found.finish_reason,
+            **self._details(found.token_ids, found.logprobs),
+        }
+
+    def _details(self, ids: Sequence[int], values: Sequence[float]) -> dict[str, Any]:
+        details: dict[str, Any] = {
+            "logprobs": protocol.logprobs(self.tokenizer, ids, values) if self.wanted.logprobs else None
+        }
+        if self.wanted.return_token_ids:
+            details["token_ids"] = list(ids)
+        return details
+
+    async def stream(self) -> AsyncIterator[str]:
+        """The reply as server-sent events, a token in each."""
+        wanted, head = self.wanted, protocol.head("chat.completion.chunk", self.wanted.model)
+        try:
+            for index in range(wanted.n):
+                first = {"index": index, "delta": {"role": "assistant", "content": ""}, "finish_reason": None}
+                ids = {"prompt_token_ids": self.prompt_ids} if wanted.return_token_ids else {}
+                yield _event({**head, "choices": [first], **ids})
+            running = wanted.n
+            while running:
+                index, token, logprob = await self.events.get()
+                running -= token is None
+                yield _event({**head, "choices": [self._piece(index, token, logprob)]})
+            if wanted.stream_options and wanted.stream_options.include_usage:
+                drawn = sum(len(choice.ids) for choice in self.choices)
+                yield _event({**head, "choices": [], "usage": protocol.usage(len(self.prompt_ids), drawn)})
+            yield "data: [DONE]\n\n"
+        finally:
+            self.cancel()
+
+    def _piece(self, index: int, token: int | None, logprob: float) -> dict[str, Any]:
+        choice = self.choices[index]
+        if token is None:
+            found = choice.future.result()
+            rest = found.text[choice.sent :]
+            return {"index": index, "delta": {"content": rest}, "finish_reason": found.finish_reason}
+        choice.ids.append(token)
+        ready = settled(self.tokenizer.decode(choice.ids), self.wanted.stops)
+        new, choice.sent = ready[choice.sent :], max(choice.sent, len(ready))
+        details = self._details([token], [logprob])
+        return {"index": index, "delta": {"content": new}, "finish_reason": None, **details}
+
+
+def settled(text: str, stops: Sequence[str]) -> str:
+    """The beginning of `text` that no further token changes: without a character that may be incomplete, and without
+    what may be the beginning of a stop string, or is one."""
+    text = text.rstrip("\ufffd")
+    cuts = [cut for cut in map(text.find, stops) if cut >= 0]
+    text = text[: min(cuts, default=len(text))]
+    held = max((_overlap(text, stop) for stop in stops), default=0)
+    return text[: len(text) - held]
+
+
+def _overlap(text: str, stop: str) -> int:
+    """Length of the longest end of `text` with which `stop` begins."""
+    return next((n for n in range(min(len(text), len(stop)), 0, -1) if text.endswith(stop[:n])), 0)
+
+
+async def _read(request: Request) -> ChatRequest:
+    try:
+        return ChatRequest.model_validate_json(await request.body())
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_context=False, include_input=False)[0]
+        where = ".".join(map(str, first["loc"]))
+        raise _Refused(400, f"{where}: {first['msg']}" if where else first["msg"]) from error
+
+
+async def _unless_gone(request: Request, reply: _Reply) -> Response:
+    """The whole reply, given up when the client hangs up."""
+    answer, gone = asyncio.create_task(reply.whole()), asyncio.create_task(_hung_up(request))
+    try:
+        await asyncio.wait((answer, gone), return_when=asyncio.FIRST_COMPLETED)
+        return JSONResponse(await answer) if answer.done() else Response(status_code=_HANG_UP)
+    finally:
+        reply.cancel()
+        answer.cancel()
+        gone.cancel()
+
+
+async def _hung_up(request: Request) -> None:
+    while (await request.receive())["type"] != "http.disconnect":
+        pass
+
+
+def _event(data: Mapping[str, Any]) -> str:
+    return f"data: {json.dumps(data, ensure_ascii=False)}\n\n"
+
+
+def _refusal(refused: _Refused) -> Response:
+    return JSONResponse(protocol.error(str(refused), refused.code), refused.status)

@@ -1,0 +1,183 @@
+"""`agentflow serve` as its clients meet it: the openai library, LangChain, curl, and the trace collector."""
+
+import json
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import httpx
+import openai
+import pytest
+
+pytest.importorskip("uvicorn", reason="the extra serve is not installed")
+pytest.importorskip("starlette", reason="the extra serve is not installed")
+
+from langchain_openai import ChatOpenAI
+
+from agentflow.graph.context import Sampling
+from agentflow.rl.micro.chat_model import load
+from agentflow.rl.traced import traced_model
+
+COMMAND = [sys.executable, "-m", "agentflow", "serve"]
+HELLO: Any = [{"role": "user", "content": "Hello"}]
+
+
+@contextmanager
+def serving(*arguments: str) -> Iterator[str]:
+    """The URL of a server on a free port."""
+    with subprocess.Popen([*COMMAND, "--port", "0", *arguments], stdout=subprocess.PIPE, text=True) as server:
+        assert server.stdout
+        url = server.stdout.readline().split(" at ")[1].split()[0]
+        wait_until_up(url)
+        yield url
+        server.terminate()
+        assert server.wait(timeout=20) in (0, -signal.SIGTERM)
+
+
+@pytest.fixture(scope="module")
+def url() -> Iterator[str]:
+    with serving("embedded", "embedded:trained") as url:
+        yield url
+
+
+def wait_until_up(url: str) -> None:
+    deadline = time.monotonic() + 60
+    while time.monotonic() < deadline:
+        try:
+            if httpx.get(url.removesuffix("/v1") + "/health").is_success:
+                return
+        except httpx.ConnectError:
+            pass
+        time.sleep(0.05)
+    pytest.fail("the server did not start")
+
+
+def direct(text: str) -> str:
+    """What the embedded model says without a server."""
+    return str(load().invoke(text).text)
+
+
+def test_the_openai_client(url: str) -> None:
+    with openai.OpenAI(base_url=url, api_key="none") as client:
+        assert [model.id for model in client.models.list()] == ["embedded", "embedded:trained"]
+        reply = client.chat.completions.create(
+            model="embedded", messages=HELLO, temperature=0, logprobs=True, n=2, max_tokens=300
+        )
+        first, second = reply.choices
+        assert first.message.content == second.message.content == direct("Hello")
+        assert first.logprobs
+        assert first.logprobs.content
+        assert "".join(token.token for token in first.logprobs.content) == first.message.content
+        assert reply.usage
+        assert reply.usage.completion_tokens == 2 * len(first.logprobs.content)
+
+
+@pytest.mark.parametrize("stop", [None, [" small model", "Atlas"]])
+def test_a_stream_is_the_same_reply_in_pieces(url: str, stop: list[str] | None) -> None:
+    asked: Any = {"model": "embedded", "messages": HELLO, "temperature": 0, "stop": stop}
+    with openai.OpenAI(base_url=url, api_key="none") as client:
+        whole = client.chat.completions.create(**asked)
+        options: Any = {"include_usage": True}
+        pieces = list(client.chat.completions.create(**asked, stream=True, stream_options=options))
+    text = "".join(piece.choices[0].delta.content or "" for piece in pieces if piece.choices)
+    assert text == whole.choices[0].message.content
+    assert len(pieces) > 3
+    assert pieces[-1].usage == whole.usage
+    assert pieces[-2].choices[0].finish_reason == "stop"
+
+
+def test_sampling_repeats_with_a_seed(url: str) -> None:
+    asked: Any = {"model": "embedded", "messages": [{"role": "user", "content": "Zo?"}], "temperature": 2, "n": 3}
+    with openai.OpenAI(base_url=url, api_key="none") as client:
+        one, two = (client.chat.completions.create(**asked, seed=5, max_tokens=20) for _ in range(2))
+    replies = [choice.message.content for choice in one.choices]
+    assert replies == [choice.message.content for choice in two.choices]
+    assert len(set(replies)) == 3
+
+
+async def test_langchain(url: str) -> None:
+    model = ChatOpenAI(model="embedded", base_url=url, api_key="none", temperature=0)  # type: ignore[arg-type]
+    assert (await model.ainvoke("Hello")).text == direct("Hello")
+    streamed = [piece.text async for piece in model.astream("Hello")]
+    assert "".join(streamed) == direct("Hello")
+
+
+@pytest.mark.skipif(shutil.which("curl") is None, reason="there is no curl")
+def test_curl(url: str) -> None:
+    body = json.dumps({"model": "embedded", "messages": HELLO, "temperature": 0})
+    said = subprocess.run(
+        ["curl", "-sS", f"{url}/chat/completions", "-d", body], capture_output=True, check=True, timeout=60
+    )
+    assert json.loads(said.stdout)["choices"][0]["message"]["content"] == direct("Hello")
+
+
+async def test_the_ids_are_those_of_the_embedded_model(url: str) -> None:
+    """The request is the one that vLLM would get, with `return_token_ids`."""
+    sampling = Sampling(temperature=0.0)
+    served = await traced_model(f"vllm:embedded@{url}", sampling).ainvoke("Hello")
+    here = await load("", sampling).ainvoke("Hello")
+    for name in ("prompt_token_ids", "token_ids", "finish_reason"):
+        assert served.response_metadata[name] == here.response_metadata[name]
+    assert served.response_metadata["logprobs"] == pytest.approx(here.response_metadata["logprobs"], abs=1e-5)
+
+
+def test_an_agent_runs_on_it(url: str) -> None:
+    models = ["--model", f"vllm:embedded@{url}", "--planner", f"vllm:embedded:trained@{url}"]
+    done = subprocess.run(
+        [sys.executable, "-m", "agentflow", "solve", "What is 3 times 7?", "--json", "--corpus", "atlas", *models],
+        capture_output=True,
+        timeout=100,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["turns"]
+
+
+@pytest.mark.parametrize(
+    ("body", "status", "says"),
+    [
+        ({"model": "gpt-9", "messages": HELLO}, 404, "there are embedded, embedded:trained"),
+        ({"model": "embedded", "messages": HELLO, "tools": [{}]}, 400, "tools"),
+        ({"model": "embedded"}, 400, "messages"),
+        ({"model": "embedded", "messages": [{"role": "user", "content": "long " * 5000}]}, 400, "too long"),
+        ([], 400, ""),
+    ],
+)
+def test_a_wrong_request_says_what_is_wrong(url: str, body: Any, status: int, says: str) -> None:
+    reply = httpx.post(f"{url}/chat/completions", json=body)
+    assert (reply.status_code, says in reply.json()["error"]["message"]) == (status, True)
+
+
+def test_a_key_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AGENTFLOW_SERVE_KEY", "sesame")
+    with serving() as url:
+        assert httpx.get(f"{url}/models").status_code == 401
+        assert httpx.get(f"{url}/models", headers={"Authorization": "Bearer sesame"}).status_code == 200
+        assert httpx.post(f"{url}/chat/completions", json={}).status_code == 401
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["openai:gpt-4o"], "is not an embedded model"),
+        (["embedded:/no/such"], "there is no embedded model"),
+        (["--host", "0.0.0.0"], "set AGENTFLOW_SERVE_KEY"),
+        (["--host", "no such host"], "is no address"),
+    ],
+)
+def test_a_wrong_call_is_one_line_and_exit_2(arguments: list[str], says: str) -> None:
+    done = subprocess.run([*COMMAND, *arguments], capture_output=True, text=True, timeout=60)
+    assert done.returncode == 2
+    assert says in done.stderr
+    assert len(done.stderr.splitlines()) == 1
+
+
+def test_a_port_that_is_taken(url: str) -> None:
+    port = url.removesuffix("/v1").rpartition(":")[2]
+    done = subprocess.run([*COMMAND, "--port", port], capture_output=True, text=True, timeout=60)
+    assert (done.returncode, "choose another --port" in done.stderr) == (2, True)
