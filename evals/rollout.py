@@ -5,7 +5,7 @@ a run that fails keeps what it had done.
 """
 
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator
 from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
@@ -64,9 +64,14 @@ class Meter(UsageMetadataCallbackHandler):
         return Usage(calls=self.calls, models=models)
 
 
-async def rollout(agent: Agent, question: str, context: Context) -> AsyncIterator[Event]:
-    """Runs `question`; the last event is `Finished`, also when a model fails. Anything else that is raised is a bug."""
-    start, meter = time.perf_counter(), Meter()
+async def rollout(
+    agent: Agent, question: str, context: Context, meter: Meter | None = None
+) -> AsyncGenerator[Event, None]:
+    """Runs `question`; the last event is `Finished`, also when a model fails. Anything else that is raised is a bug.
+
+    `meter` counts the model calls, for a caller that wants to know of them also when the run is cut short.
+    """
+    start, meter = time.perf_counter(), meter or Meter()
     turns: list[EpisodeTurn] = []
     outcome: dict[str, Any] = {"status": "failed"}
     failure: ModelError | None = None

@@ -5,6 +5,7 @@ carries its exact ids and log-probabilities, which training reads: text is never
 """
 
 import asyncio
+import hashlib
 import threading
 from concurrent.futures import Future
 from functools import lru_cache
@@ -46,6 +47,9 @@ class EmbeddedChatModel(BaseChatModel):
     stop: list[str] | None = None
     seed: int | None = None
     """None: other tokens at each call, if temperature is above 0."""
+
+    fingerprint: str = ""
+    """SHA-256 of weights and tokenizer, its first 16 hexadecimal digits."""
 
     _engine: Engine = PrivateAttr()
     _tokenizer: MicroTokenizer = PrivateAttr()
@@ -135,6 +139,7 @@ def load(model: str = "", sampling: Sampling | None = None) -> EmbeddedChatModel
         version = (directory / "model.safetensors").stat().st_mtime_ns
         with _LOADING:
             engine, tokenizer = _engine(directory, version)
+            fingerprint = _fingerprint(directory, version)
     except OSError as error:
         remedy = "install the package again" if model in SHIPPED else "name the directory of a checkpoint"
         message = f"there is no embedded model in {directory} ({error.strerror or error}); {remedy}"
@@ -143,7 +148,7 @@ def load(model: str = "", sampling: Sampling | None = None) -> EmbeddedChatModel
         message = f"the checkpoint in {directory} cannot be used: {error}; make it again"
         raise ModelError(message, configuration=True) from error
     fields = (sampling or Sampling()).model_dump()
-    return EmbeddedChatModel(engine, tokenizer, **fields)
+    return EmbeddedChatModel(engine, tokenizer, fingerprint=fingerprint, **fields)
 
 
 _LOADING = threading.Lock()
@@ -158,3 +163,9 @@ def _engine(directory: Path, version: int) -> tuple[Engine, MicroTokenizer]:
     if tokenizer.vocab_size > model.config.vocab_size:
         raise ValueError(f"its tokenizer has {tokenizer.vocab_size} tokens, its model {model.config.vocab_size}")
     return Engine(model, tokenizer), tokenizer
+
+
+@lru_cache(maxsize=8)
+def _fingerprint(directory: Path, version: int) -> str:
+    content = [(directory / name).read_bytes() for name in ("model.safetensors", "tokenizer.json")]
+    return hashlib.sha256(b"".join(content)).hexdigest()[:16]
