@@ -73,6 +73,7 @@ async def rollout(
     """
     start, meter = time.perf_counter(), meter or Meter()
     turns: list[EpisodeTurn] = []
+    analysis = ""
     outcome: dict[str, Any] = {"status": "failed"}
     failure: ModelError | None = None
     stream: AsyncIterator[Any] = agent.astream(
@@ -90,12 +91,14 @@ async def rollout(
             for turn in chunk.get("verifier", {}).get("memory", []):
                 turns.append(EpisodeTurn.of(turn))
                 yield turns[-1]
+            analysis = chunk.get("analyst", {}).get("analysis", analysis)
             for node in ("verifier", "generator"):
                 outcome.update({key: chunk[node][key] for key in ("status", "answer") if key in chunk.get(node, {})})
     except ModelError as error:
         failure, outcome = error, {"status": "failed", "error": str(error)}
     seconds = round(time.perf_counter() - start, 3)
-    yield Finished(Episode(question=question, turns=turns, usage=meter.usage(), seconds=seconds, **outcome), failure)
+    known = {"question": question, "analysis": analysis, "turns": turns, "usage": meter.usage(), "seconds": seconds}
+    yield Finished(Episode(**known, **outcome), failure)
 
 
 def _started(task: dict[str, Any], turn: int) -> Started:

@@ -127,10 +127,10 @@ def test_json_is_one_object_of_the_pinned_form(monkeypatch: pytest.MonkeyPatch) 
     assert done.exit_code == 0
     assert done.stderr == ""
     episode = json.loads(only_line(done.stdout))
-    assert list(episode) == ["question", "answer", "status", "turns", "usage", "seconds"]
+    assert list(episode) == ["question", "analysis", "answer", "status", "turns", "usage", "seconds"]
     assert (episode["question"], episode["answer"], episode["status"]) == ("Say hello.", "hello", "answered")
     failed, worked = episode["turns"]
-    assert list(worked) == ["turn", "sub_goal", "context", "tool", "arguments", "result", "verdict"]
+    assert list(worked) == ["turn", "sub_goal", "context", "tool", "arguments", "result", "verdict", "plan"]
     assert list(worked["result"]) == ["status", "output", "error", "seconds", "sandbox"]
     assert list(worked["verdict"]) == ["analysis", "signal"]
     assert (worked["turn"], worked["sub_goal"], worked["context"]) == (2, "Say it", "hello")
