@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from agentflow.evals.episode import Episode, EpisodeTurn
     from agentflow.evals.metrics import Group, Summary
     from agentflow.evals.rollout import Started
+    from agentflow.evals.statistics import Comparison
     from agentflow.rl.training_log import Line
 
 Check = tuple[str, Literal["ok", "no", "-"], str]
@@ -360,3 +361,18 @@ def print_benchmarks(out: Console, rows: Iterable[tuple[str, str, str, str, str]
     for row in rows:
         table.add_row(*(Text(cell) for cell in row))
     out.print(table)
+
+
+def print_comparison(out: Console, names: tuple[str, str], found: Mapping[str, "Comparison"]) -> None:
+    """Two evaluations by benchmark, in percent, and in a sentence each what that allows to say."""
+    table = Table("benchmark", box=None, pad_edge=False)
+    for heading in ("questions", *names, "difference", "95 % interval", "p-value"):
+        table.add_column(Text(one_line(heading)), justify="right")
+    for name, one in found.items():
+        span = f"{100 * one.low:+.1f} to {100 * one.high:+.1f}"
+        p_value = "< 0.0001" if one.p_value < 0.0001 else f"{one.p_value:.4f}"
+        shares = (f"{100 * share:.1f}" for share in (one.first, one.second))
+        table.add_row(Text(name), f"{one.questions:,}", *shares, f"{100 * one.difference:+.1f}", span, p_value)
+    out.print(table)
+    for name, one in found.items():
+        out.print(Text(f"{name}: {one_line(one.verdict(*names))}"))

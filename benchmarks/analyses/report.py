@@ -14,7 +14,7 @@ BEFORE, AFTER = "seed", "flow-grpo"
 PAGE = """\
 # Analyses
 
-Made by `python -m benchmarks.analyses` (`pip install -e '.[train,benchmarks]'`). Every planner is measured on the same
+Made by `python -m benchmarks.analyses` (`pip install -e '.[train,report]'`). Every planner is measured on the same
 {questions} questions of unseen worlds, {epochs} tries each at temperature 1, at most {turns} turns, all other modules
 frozen. A training run has {steps} steps of 24 questions with 8 rollouts each; minutes are of this machine. The interval
 is 95 %, from the spread between questions.
