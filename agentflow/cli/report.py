@@ -28,7 +28,7 @@ def report(
     """Make one HTML page of evaluations: figures, the paper's table, every episode turn by turn."""
     from agentflow.evals.report.page import page
 
-    runs = _read(folders)
+    runs = read_folders(folders)
     with console(stderr=True).status("making the page"):
         made = page(runs, with_gated=with_gated)
     try:
@@ -54,7 +54,7 @@ def compare(
     """Tell whether two evaluations differ: paired by question, with interval and p-value."""
     from agentflow.evals.statistics import compare as compared
 
-    a, b = _read([first, second])
+    a, b = read_folders([first, second])
     names = [cell.benchmark for cell in a.cells if cell.benchmark in b.settings.benchmarks]
     found = {}
     for name in names:
@@ -70,7 +70,8 @@ def compare(
     print_comparison(console(), (a.name, b.name), found)
 
 
-def _read(folders: list[Path]) -> "list[Run]":
+def read_folders(folders: list[Path]) -> "list[Run]":
+    """The evaluations in `folders`; ends the command if one cannot be read or is empty."""
     from agentflow.evals.journal import JournalError
     from agentflow.evals.report.run import read_runs
 

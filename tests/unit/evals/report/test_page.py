@@ -154,7 +154,7 @@ def test_thirty_thousand_episodes_take_less_than_ten_seconds_and_five_megabytes(
             sub_goal=f"Find the founder of {wanted} Works",
             context=f"{wanted} Works",
             arguments={"query": f"{wanted} Works"},
-            output=f"{wanted} Works: Firm with founding year {chance.randint(1700, 2000)}, founder {found}, in {name()}.",
+            output=f"{wanted} Works: Firm, founded in {chance.randint(1700, 2000)} by {found}, base {name()}.",
             plan=f"Sub-Goal: Find the founder of {wanted} Works\nTool: wikipedia_search\nContext: {wanted} Works",
         )
 
