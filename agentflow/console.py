@@ -9,7 +9,7 @@ import re
 import sys
 import time
 import unicodedata
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from itertools import zip_longest
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, Self
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from agentflow.evals.episode import Episode, EpisodeTurn
     from agentflow.evals.metrics import Group, Summary
     from agentflow.evals.rollout import Started
+    from agentflow.evals.statistics import Comparison
     from agentflow.rl.training_log import Line
 
 Check = tuple[str, Literal["ok", "no", "-"], str]
@@ -264,28 +265,60 @@ def train_text(line: "Line") -> str:
     )
 
 
-def print_summary(out: Console, summary: "Summary", interval: tuple[float, float]) -> None:
-    """The table by family and the totals of an evaluation. `interval` is that of the accuracy."""
+Figures = tuple["Summary", tuple[float, float]]
+"""The summary of an evaluation and the interval of its accuracy."""
+
+
+def print_summaries(out: Console, by_benchmark: "Mapping[str, Figures]", gated: Collection[str] = ()) -> None:
+    """Each benchmark's table by family and its totals; of several also a table of all.
+
+    Errors are not repeated for those in `gated`, since they may have the question in them.
+    """
+    for name, (summary, interval) in by_benchmark.items():
+        if len(by_benchmark) > 1:
+            out.print(Text(f"\n{name}", style="bold"))
+        _print_summary(out, summary, interval, quiet=name in gated)
+    if len(by_benchmark) > 1:
+        out.print()
+        out.print(_table_of_all(by_benchmark))
+
+
+def _print_summary(out: Console, summary: "Summary", interval: tuple[float, float], *, quiet: bool) -> None:
     table = Table("family", box=None, pad_edge=False)
     for heading in ("n", "correct", "accuracy", "turns"):
         table.add_column(heading, justify="right")
-    for group in summary.families:
-        table.add_row(*_row(group, group.name))
+    for group in summary.families if len(summary.families) > 1 else ():
+        table.add_row(*_row(group, one_line(group.name) or "-"))
     table.add_section()
     table.add_row(*_row(summary.total, "all"), style="bold")
     out.print(table)
-    for name, value in _totals(summary, interval):
+    for name, value in _totals(summary, interval, quiet=quiet):
         out.print(Text(f"{name:<18}{value}"))
+
+
+def _table_of_all(by_benchmark: "Mapping[str, Figures]") -> Table:
+    table = Table("benchmark", box=None, pad_edge=False)
+    for heading in ("n", "accuracy", "95 % interval", "turns", "tool-call errors"):
+        table.add_column(heading, justify="right")
+    for name, (summary, (low, high)) in by_benchmark.items():
+        total = summary.total
+        cells = f"{total.accuracy:.3f}", f"{low:.3f} to {high:.3f}", f"{total.mean_turns:.2f}"
+        table.add_row(name, str(total.number), *cells, _percent(summary.error_rate))
+    return table
 
 
 def _row(group: "Group", name: str) -> Iterable[str]:
     return name, str(group.number), str(group.correct), f"{group.accuracy:.2f}", f"{group.mean_turns:.1f}"
 
 
-def _totals(summary: "Summary", interval: tuple[float, float]) -> Iterable[tuple[str, str]]:
+def _totals(summary: "Summary", interval: tuple[float, float], *, quiet: bool) -> Iterable[tuple[str, str]]:
     total = summary.total
     yield "", ""
     yield "accuracy", f"{total.accuracy:.3f} (95 % interval {interval[0]:.3f} to {interval[1]:.3f}, n = {total.number})"
+    for name, mean in summary.metrics.items():
+        yield name, f"{mean:.3f}"
+    if summary.undecided:
+        yield "undecided", f"{summary.undecided}, counted as wrong; a --judge may decide"
     yield "turns", f"{total.mean_turns:.2f} per question"
     errors = ", ".join(f"{name} {count}" for name, count in summary.errors.most_common())
     yield "tool-call errors", f"{_percent(summary.error_rate)} of turns{f' ({errors})' if errors else ''}"
@@ -297,6 +330,9 @@ def _totals(summary: "Summary", interval: tuple[float, float]) -> Iterable[tuple
     tokens = summary.tokens
     yield "tokens", f"{tokens.input_tokens:,} read, {tokens.output_tokens:,} written, {summary.calls:,} model calls"
     yield "seconds", f"{summary.seconds:.1f} per question"
+    if quiet and summary.failures:
+        yield "failed runs", f"{summary.failures.total()}, for reasons that are in the episodes"
+        return
     for reason, count in summary.failures.most_common(_SHOWN_FAILURES):
         yield "failed runs", f"{count} x {one_line(reason)}"
     if (rest := len(summary.failures) - _SHOWN_FAILURES) > 0:
@@ -325,3 +361,18 @@ def print_benchmarks(out: Console, rows: Iterable[tuple[str, str, str, str, str]
     for row in rows:
         table.add_row(*(Text(cell) for cell in row))
     out.print(table)
+
+
+def print_comparison(out: Console, names: tuple[str, str], found: Mapping[str, "Comparison"]) -> None:
+    """Two evaluations by benchmark, in percent, and in a sentence each what that allows to say."""
+    table = Table("benchmark", box=None, pad_edge=False)
+    for heading in ("questions", *names, "difference", "95 % interval", "p-value"):
+        table.add_column(Text(one_line(heading)), justify="right")
+    for name, one in found.items():
+        span = f"{100 * one.low:+.1f} to {100 * one.high:+.1f}"
+        p_value = "< 0.0001" if one.p_value < 0.0001 else f"{one.p_value:.4f}"
+        shares = (f"{100 * share:.1f}" for share in (one.first, one.second))
+        table.add_row(Text(name), f"{one.questions:,}", *shares, f"{100 * one.difference:+.1f}", span, p_value)
+    out.print(table)
+    for name, one in found.items():
+        out.print(Text(f"{name}: {one_line(one.verdict(*names))}"))

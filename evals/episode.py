@@ -33,6 +33,9 @@ class EpisodeTurn(BaseModel):
     arguments: dict[str, Any]
     result: ToolResult
     verdict: Verdict
+    plan: str = ""
+    """The planner's output, to the letter: with results and verdicts, what it saw in later turns. Empty in files of
+    earlier versions, and in those of agents that have no planner."""
 
     @classmethod
     def of(cls, turn: Turn) -> "EpisodeTurn":
@@ -45,6 +48,7 @@ class EpisodeTurn(BaseModel):
             arguments=turn.action.arguments,
             result=turn.action.result,
             verdict=turn.verdict,
+            plan=turn.plan.text,
         )
 
 
@@ -78,6 +82,8 @@ class Episode(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
     question: str
+    analysis: str = ""
+    """What the analyst made of the question, for the planner."""
     answer: str = ""
     status: EpisodeStatus
     turns: list[EpisodeTurn] = Field(default_factory=list)

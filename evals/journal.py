@@ -1,20 +1,21 @@
 """The folder of an evaluation: its settings and one record per line, so that it can be killed and taken up again.
 
-`settings.json` says what was run; another evaluation is refused. `episodes.jsonl` grows by one line per item that
-ends. A line that a kill left torn is the last one and is dropped; a later line on the same item takes the place of the
-earlier one. One process at a time writes, which a lock sees to.
+`settings.json` says what was run; another evaluation is refused, except that more questions, more benchmarks and more
+epochs may be added. `episodes.jsonl` grows by one line per item that ends. A line that a kill left torn is the last one
+and is dropped; a later line on the same item takes the place of the earlier one. One process at a time writes, which a
+lock sees to. `read` is for those who only look.
 """
 
 import fcntl
-import json
 import os
 from pathlib import Path
-from typing import Any
 
 from pydantic import ValidationError
 
 from agentflow.evals.episode import to_line
-from agentflow.evals.runner import Record
+from agentflow.evals.record import Dataset, Key, Record, Settings
+
+SETTINGS, EPISODES = "settings.json", "episodes.jsonl"
 
 
 class JournalError(Exception):
@@ -25,12 +26,12 @@ class Records:
     """The records of an evaluation, in memory only."""
 
     def __init__(self) -> None:
-        self.by_id: dict[str, Record] = {}
-        """What has ended, by the item's id."""
+        self.by_key: dict[Key, Record] = {}
+        """What has ended."""
 
     def add(self, record: Record) -> None:
         """Keeps `record`, in place of an earlier one on the same item."""
-        self.by_id[record.id] = record
+        self.by_key[record.key] = record
 
     def close(self) -> None:
         """Nothing is added any more."""
@@ -39,19 +40,19 @@ class Records:
 class Journal(Records):
     """The records of an evaluation, kept in a folder."""
 
-    def __init__(self, folder: Path, settings: dict[str, Any]) -> None:
+    def __init__(self, folder: Path, settings: Settings) -> None:
         """Opens or makes `folder`. Raises JournalError if it holds something else than this evaluation's records."""
         super().__init__()
-        path = folder / "episodes.jsonl"
         try:
             folder.mkdir(parents=True, exist_ok=True)
-            self._file = path.open("ab+")
+            self._file = (folder / EPISODES).open("ab+")
         except OSError as error:
             raise JournalError(f"cannot write to {folder} ({error.strerror}); choose another --out") from error
         try:
             self._lock(folder)
-            _same_settings(folder, settings, new=self._file.tell() == 0)
-            self._read(path)
+            _write_settings(folder, settings if self._file.tell() == 0 else _grown(folder, settings))
+            self._drop_torn_line()
+            self.by_key = _records(folder)
         except BaseException:
             self._file.close()
             raise
@@ -74,32 +75,67 @@ class Journal(Records):
                 f"another evaluation writes to {folder}; wait for it, or choose another --out"
             ) from error
 
-    def _read(self, path: Path) -> None:
+    def _drop_torn_line(self) -> None:
         self._file.seek(0)
         content = self._file.read()
-        whole = content[: content.rfind(b"\n") + 1]
-        if len(whole) < len(content):
-            os.ftruncate(self._file.fileno(), len(whole))
-        for number, line in enumerate(whole.splitlines(), start=1):
-            try:
-                record = Record.model_validate_json(line)
-            except ValidationError as error:
-                problem = f"{path}, line {number} is not an episode; mend it, or choose another --out"
-                raise JournalError(problem) from error
-            super().add(record)
+        os.ftruncate(self._file.fileno(), content.rfind(b"\n") + 1)
 
 
-def _same_settings(folder: Path, settings: dict[str, Any], *, new: bool) -> None:
-    """Writes the settings of a new evaluation, or compares those of an old one."""
-    path = folder / "settings.json"
-    if new:
-        path.write_text(json.dumps(settings, indent=2) + "\n", encoding="utf-8")
-        return
+def read(folder: Path) -> tuple[Settings, list[Record]]:
+    """What an evaluation has left in `folder` so far, also while it runs. Raises JournalError."""
+    return _settings(folder), list(_records(folder).values())
+
+
+def _records(folder: Path) -> dict[Key, Record]:
+    path, records = folder / EPISODES, dict[Key, Record]()
     try:
-        old = dict(json.loads(path.read_bytes()))
-    except (OSError, ValueError, TypeError):
-        raise JournalError(f"{folder} has episodes but no readable settings.json; choose another --out") from None
-    if different := sorted(name for name in {*old, *settings} if old.get(name) != settings.get(name)):
+        *lines, _torn = path.read_bytes().split(b"\n")
+    except OSError as error:
+        raise JournalError(f"{path} cannot be read ({error.strerror}); name an evaluation's folder") from error
+    for number, line in enumerate(lines, start=1):
+        try:
+            record = Record.model_validate_json(line)
+        except ValidationError as error:
+            raise JournalError(f"{path}, line {number} is not an episode; mend it, or choose another folder") from error
+        records[record.key] = record
+    return records
+
+
+def _settings(folder: Path) -> Settings:
+    try:
+        return Settings.model_validate_json((folder / SETTINGS).read_bytes())
+    except (OSError, ValidationError) as error:
+        raise JournalError(f"{folder} has no readable {SETTINGS}; choose another folder") from error
+
+
+def _grown(folder: Path, settings: Settings) -> Settings:
+    """The settings of `folder` with what is asked for beyond them. Raises JournalError where the two do not agree."""
+    old, fixed = _settings(folder), {"benchmarks", "epochs"}
+    before, now = (
+        {**one.model_dump(exclude={*fixed, "context"}), **one.context.model_dump()} for one in (old, settings)
+    )
+    different = [name for name in now if before[name] != now[name]]
+    different += [name for name, ours in settings.benchmarks.items() if _differ(old.benchmarks.get(name), ours)]
+    if different:
         raise JournalError(
-            f"{folder} was made with other settings ({', '.join(different)}); use the same, or choose another --out"
+            f"{folder} was made with other settings ({', '.join(sorted(different))}); use the same, or choose another "
+            "--out"
         )
+    larger = {
+        name: max(old.benchmarks.get(name, ours), ours, key=lambda one: one.questions)
+        for name, ours in settings.benchmarks.items()
+    }
+    grown = {"benchmarks": {**old.benchmarks, **larger}, "epochs": max(old.epochs, settings.epochs)}
+    return settings.model_copy(update=grown)
+
+
+def _differ(old: Dataset | None, new: Dataset) -> bool:
+    return old is not None and old.digest != new.digest
+
+
+def _write_settings(folder: Path, settings: Settings) -> None:
+    """All of it or nothing, whenever the process is killed."""
+    path = folder / SETTINGS
+    new = path.with_suffix(".new")
+    new.write_text(settings.model_dump_json(indent=2) + "\n", encoding="utf-8")
+    new.replace(path)

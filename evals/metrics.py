@@ -1,13 +1,17 @@
-"""What an evaluation comes to: accuracy with its interval, turns, tool calls, cost. Pure functions of its records."""
+"""What an evaluation comes to: accuracy with its interval, turns, tool calls, tokens. Pure functions of its records.
+
+`number` is always the denominator: tries of the dataset, whether or not they have a record.
+"""
 
 from collections import Counter, defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from math import sqrt
 from statistics import fmean, stdev
 
 from agentflow.evals.episode import Tokens
-from agentflow.evals.runner import Item, Record
+from agentflow.evals.record import Record
+from agentflow.evals.scorers.score import Decision
 from agentflow.tools.result import ErrorClass
 
 UNREADABLE = (ErrorClass.BAD_PLAN, ErrorClass.UNKNOWN_TOOL)
@@ -27,37 +31,38 @@ def wilson(successes: int, number: int, z: float = 1.96) -> tuple[float, float]:
     return max(0.0, centre - half), min(1.0, centre + half)
 
 
-def interval(items: Sequence[Item], records: dict[str, Record]) -> tuple[float, float]:
+def interval(records: Sequence[Record], number: int) -> tuple[float, float]:
     """95 % interval of the accuracy: Wilson's; where questions were tried several times, from the spread between the
     questions' own means (standard error of a cluster mean), since tries of one question are not independent."""
-    tries: dict[str, list[bool]] = defaultdict(list)
-    for item in items:
-        tries[item.question].append(item.id in records and records[item.id].correct)
-    means = [sum(tried) / len(tried) for tried in tries.values()]
+    tries: dict[tuple[str, str], list[bool]] = defaultdict(list)
+    for record in records:
+        tries[record.benchmark, record.id].append(record.correct)
+    missing = [0.0] * (number - len(records))
     if all(len(tried) == 1 for tried in tries.values()):
-        return wilson(round(sum(means)), len(means))
+        return wilson(sum(record.correct for record in records), number)
+    means = [*(fmean(tried) for tried in tries.values()), *missing]
     centre, half = fmean(means), 1.96 * stdev(means) / sqrt(len(means)) if len(means) > 1 else 1.0
     return max(0.0, centre - half), min(1.0, centre + half)
 
 
 @dataclass(frozen=True)
 class Group:
-    """Items of one family, or all of them."""
+    """Tries of one family, or all of them."""
 
     name: str
     number: int
-    """Items of the dataset, whether or not they ended."""
+    """Tries of the dataset, whether or not they ended."""
     correct: int
     turns: int
 
     @property
     def accuracy(self) -> float:
-        """Correct items over items of the dataset."""
+        """Correct tries over tries of the dataset."""
         return self.correct / self.number if self.number else 0.0
 
     @property
     def mean_turns(self) -> float:
-        """Turns per item of the dataset."""
+        """Turns per try of the dataset."""
         return self.turns / self.number if self.number else 0.0
 
 
@@ -66,7 +71,7 @@ class Summary:
     """The figures of an evaluation."""
 
     families: list[Group]
-    """In the order in which the dataset brings them."""
+    """In the order of their names."""
     total: Group
     errors: Counter[str]
     """Failed turns by error class."""
@@ -74,12 +79,16 @@ class Summary:
     """Turns by the tool that was chosen, where the plan could be read."""
     readable: int
     """Turns whose plan could be read and named a tool."""
+    undecided: int
+    """Answers on which neither rule nor judge decided. They count as wrong."""
+    metrics: dict[str, float]
+    """Means over the tries that have them, by name."""
     failures: Counter[str]
-    """Runs that broke off, by reason. They count as wrong."""
+    """Runs that broke off and judges that failed, by reason. They count as wrong."""
     tokens: Tokens
     calls: int
     seconds: float
-    """Mean wall-clock time of an item."""
+    """Mean wall-clock time of a try."""
 
     @property
     def error_rate(self) -> float:
@@ -92,27 +101,40 @@ class Summary:
         return self.readable / self.total.turns if self.total.turns else 0.0
 
 
-def summarise(items: Sequence[Item], records: dict[str, Record]) -> Summary:
-    """The summary over `items`; `records` are by item id. An item without a record is wrong, and so is a failed one."""
-    ended = [records[item.id] for item in items if item.id in records]
-    turns = [turn for record in ended for turn in record.episode.turns]
+def summarise(records: Sequence[Record], number: int) -> Summary:
+    """The summary of `number` tries. One without a record is wrong, and so is one that broke off."""
+    turns = [turn for record in records for turn in record.episode.turns]
     readable = [turn for turn in turns if turn.result.error not in UNREADABLE]
+    families = sorted({record.family for record in records})
+    by_family = [[record for record in records if record.family == family] for family in families]
     return Summary(
-        families=[_group(family, items, records) for family in dict.fromkeys(item.family for item in items)],
-        total=_group("", items, records),
+        families=[_group(family, of, len(of)) for family, of in zip(families, by_family, strict=True)],
+        total=_group("", records, number),
         errors=Counter(turn.result.error.value for turn in turns if turn.result.error),
         tools=Counter(turn.tool for turn in readable if turn.tool),
         readable=len(readable),
-        failures=Counter(record.episode.error for record in ended if record.failed),
-        tokens=sum((tokens for record in ended for tokens in record.episode.usage.models.values()), Tokens()),
-        calls=sum(record.episode.usage.calls for record in ended),
-        seconds=sum(record.episode.seconds for record in ended) / max(1, len(ended)),
+        undecided=sum(record.decision == Decision.UNDECIDED for record in records),
+        metrics=_means(records),
+        failures=Counter(_reason(record) for record in records if record.failed or record.judge_failed),
+        tokens=sum((tokens for record in records for tokens in record.episode.usage.models.values()), Tokens()),
+        calls=sum(record.episode.usage.calls for record in records),
+        seconds=sum(record.episode.seconds for record in records) / max(1, len(records)),
     )
 
 
-def _group(name: str, items: Sequence[Item], records: dict[str, Record]) -> Group:
-    """The items of family `name`, or all of them if it is empty."""
-    members = [item for item in items if name in ("", item.family)]
-    ended = [records[item.id] for item in members if item.id in records]
-    correct = sum(record.correct for record in ended)
-    return Group(name, len(members), correct, sum(len(record.episode.turns) for record in ended))
+def _group(name: str, records: Iterable[Record], number: int) -> Group:
+    ended = list(records)
+    turns = sum(len(record.episode.turns) for record in ended)
+    return Group(name, number, sum(record.correct for record in ended), turns)
+
+
+def _means(records: Iterable[Record]) -> dict[str, float]:
+    values: dict[str, list[float]] = defaultdict(list)
+    for record in records:
+        for name, value in record.metrics.items():
+            values[name].append(value)
+    return {name: fmean(values[name]) for name in sorted(values)}
+
+
+def _reason(record: Record) -> str:
+    return record.episode.error if record.failed else record.decided_by

@@ -5,7 +5,7 @@ a run that fails keeps what it had done.
 """
 
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator
 from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
@@ -64,10 +64,16 @@ class Meter(UsageMetadataCallbackHandler):
         return Usage(calls=self.calls, models=models)
 
 
-async def rollout(agent: Agent, question: str, context: Context) -> AsyncIterator[Event]:
-    """Runs `question`; the last event is `Finished`, also when a model fails. Anything else that is raised is a bug."""
-    start, meter = time.perf_counter(), Meter()
+async def rollout(
+    agent: Agent, question: str, context: Context, meter: Meter | None = None
+) -> AsyncGenerator[Event, None]:
+    """Runs `question`; the last event is `Finished`, also when a model fails. Anything else that is raised is a bug.
+
+    `meter` counts the model calls, for a caller that wants to know of them also when the run is cut short.
+    """
+    start, meter = time.perf_counter(), meter or Meter()
     turns: list[EpisodeTurn] = []
+    analysis = ""
     outcome: dict[str, Any] = {"status": "failed"}
     failure: ModelError | None = None
     stream: AsyncIterator[Any] = agent.astream(
@@ -85,12 +91,14 @@ async def rollout(agent: Agent, question: str, context: Context) -> AsyncIterato
             for turn in chunk.get("verifier", {}).get("memory", []):
                 turns.append(EpisodeTurn.of(turn))
                 yield turns[-1]
+            analysis = chunk.get("analyst", {}).get("analysis", analysis)
             for node in ("verifier", "generator"):
                 outcome.update({key: chunk[node][key] for key in ("status", "answer") if key in chunk.get(node, {})})
     except ModelError as error:
         failure, outcome = error, {"status": "failed", "error": str(error)}
     seconds = round(time.perf_counter() - start, 3)
-    yield Finished(Episode(question=question, turns=turns, usage=meter.usage(), seconds=seconds, **outcome), failure)
+    known = {"question": question, "analysis": analysis, "turns": turns, "usage": meter.usage(), "seconds": seconds}
+    yield Finished(Episode(**known, **outcome), failure)
 
 
 def _started(task: dict[str, Any], turn: int) -> Started:

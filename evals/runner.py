@@ -1,20 +1,23 @@
-"""Evaluates the compiled graph on items: concurrently, bounded, and without losing one.
+"""Evaluates a compiled graph on benchmarks: concurrently, bounded, and without losing an item.
 
 - *The denominator is the dataset.* Every item ends as a `Record`; one that crashed is wrong, never absent.
 - *What is wrong with the settings ends the evaluation at once*: every further item would fail alike.
 - *Records are handed over as items end*, for a journal to keep and a progress bar to show.
+- *A judge that fails is not a wrong answer.* The answer is kept, undecided, and can be judged later.
 """
 
 import asyncio
-import hashlib
 import time
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import aclosing
+from dataclasses import dataclass
 
-from pydantic import BaseModel
-
-from agentflow.evals.episode import Episode
-from agentflow.evals.rollout import Finished, rollout
+from agentflow.evals.benchmarks.benchmark import AnswerJudge, Benchmark
+from agentflow.evals.benchmarks.example import Example
+from agentflow.evals.episode import Episode, EpisodeTurn
+from agentflow.evals.record import CRASH, JUDGE_FAILED, Key, Record
+from agentflow.evals.rollout import Finished, Meter, rollout
+from agentflow.evals.scorers.score import Decision, Score, undecided
 from agentflow.graph.agent import Agent
 from agentflow.graph.context import Context
 from agentflow.graph.models import ModelError
@@ -22,99 +25,138 @@ from agentflow.graph.models import ModelError
 
 @dataclass(frozen=True)
 class Item:
-    """One task of a benchmark."""
+    """One try of one question."""
 
-    question: str
-    gold: str
-    family: str
-    correct: Callable[[str], bool]
-    """Whether an answer is correct; `gold` is one that is."""
+    benchmark: Benchmark
+    example: Example
     sample: int = 0
     """Number of the try, where each question is asked several times."""
 
     @property
-    def id(self) -> str:
-        """By content, so that it is the same wherever the item stands in a dataset."""
-        content = hashlib.sha256(f"{self.family}\n{self.question}\n{self.gold}".encode()).hexdigest()[:16]
-        return f"{content}-{self.sample}" if self.sample else content
+    def key(self) -> Key:
+        """That of its record."""
+        return self.benchmark.name, self.example.id, self.sample
 
 
-def sampled(items: Sequence[Item], samples: int) -> list[Item]:
-    """Every item `samples` times, the first tries of all first."""
-    return [replace(item, sample=number) for number in range(samples) for item in items]
+@dataclass(frozen=True)
+class Evaluation:
+    """How items are run and scored."""
+
+    agent: Agent
+    context: Context
+    """Where its corpus is "auto", a benchmark that brings one is asked with that."""
+    judge: AnswerJudge | None = None
+    seconds: float | None = None
+    """Most seconds of one item, its judging left out."""
+
+    async def run(
+        self,
+        items: Sequence[Item],
+        *,
+        concurrency: int,
+        on_end: Callable[[Record], None],
+        answered: Mapping[Key, Record] | None = None,
+    ) -> None:
+        """Runs every item, at most `concurrency` at a time; `on_end` gets each record as soon as it is there.
+
+        An item that has a record in `answered` is not asked again, only scored.
+
+        Raises:
+            ModelError: The settings are wrong; the items under way are given up.
+        """
+        waiting = iter(items)
+
+        async def worker() -> None:
+            for item in waiting:
+                earlier = (answered or {}).get(item.key)
+                on_end(await self.record(item, earlier.episode if earlier else None))
+
+        try:
+            async with asyncio.TaskGroup() as group:
+                for _ in range(min(concurrency, len(items))):
+                    group.create_task(worker())
+        except BaseExceptionGroup as errors:
+            raise errors.exceptions[0] from None
+
+    async def record(self, item: Item, episode: Episode | None = None) -> Record:
+        """The record of one item, or of an episode of it that is there already.
+
+        Raises ModelError if the settings are wrong, and nothing else but cancellation.
+        """
+        episode = episode or await self._episode(item)
+        try:
+            score = await self._score(item, episode)
+        except ModelError:
+            raise
+        except Exception as error:  # the boundary of an item: a fault of a scorer is this item's, and the rest goes on
+            episode, score = _broken(episode, _reason(error)), Score(Decision.INCORRECT, CRASH)
+        return Record(
+            id=item.example.id,
+            benchmark=item.benchmark.name,
+            family=item.example.family,
+            question=item.example.question,
+            gold=item.example.gold,
+            sample=item.sample,
+            decision=score.decision,
+            decided_by=score.decided_by,
+            metrics=dict(score.metrics),
+            episode=episode,
+        )
+
+    async def _episode(self, item: Item) -> Episode:
+        """The run of an item; one that breaks off keeps the turns and the usage that it had."""
+        question, turns, meter, start = item.example.question, list[EpisodeTurn](), Meter(), time.perf_counter()
+        try:
+            events = rollout(self.agent, question, self._context(item.benchmark), meter)
+            async with asyncio.timeout(self.seconds) as limit, aclosing(events):
+                async for event in events:
+                    if isinstance(event, EpisodeTurn):
+                        turns.append(event)
+                    elif isinstance(event, Finished):
+                        if event.failure and event.failure.configuration:
+                            raise event.failure
+                        return event.episode
+            reason = "the run ended without its last event"
+        except ModelError:
+            raise
+        except Exception as error:  # the boundary of an item: whatever a graph or a tool raises is this item's
+            reason = f"the run took longer than {self.seconds:g} s" if limit.expired() else _reason(error)
+        taken = round(time.perf_counter() - start, 3)
+        broken = Episode(question=question, status="failed", turns=turns, usage=meter.usage(), seconds=taken)
+        return _broken(broken, reason)
+
+    def _context(self, benchmark: Benchmark) -> Context:
+        own = self.context.corpus == "auto"
+        return self.context.model_copy(update={"corpus": benchmark.corpus}) if own else self.context
+
+    async def _score(self, item: Item, episode: Episode) -> Score:
+        if episode.status == "failed":
+            return Score(Decision.INCORRECT, CRASH)
+        try:
+            return await item.benchmark.decide(item.example, episode.answer, self.judge)
+        except ModelError as error:
+            if error.configuration:
+                raise
+            return undecided(f"{JUDGE_FAILED}: {error}")
 
 
-class Record(BaseModel):
-    """An item that ended, one line of episodes.jsonl."""
-
-    id: str
-    family: str
-    question: str
-    gold: str
-    correct: bool
-    episode: Episode
-
-    @property
-    def failed(self) -> bool:
-        """Whether the run broke off: an endpoint was down, or the program has a fault. Not merely a wrong answer."""
-        return self.episode.status == "failed"
+def items(benchmark: Benchmark, examples: Sequence[Example], epochs: int = 1) -> list[Item]:
+    """Every example `epochs` times, the first tries of all first."""
+    return [Item(benchmark, example, sample) for sample in range(epochs) for example in examples]
 
 
-async def evaluate(
-    agent: Agent,
-    items: Sequence[Item],
-    context: Context,
-    *,
-    concurrency: int,
-    on_end: Callable[[Record], None],
-) -> None:
-    """Runs every item, at most `concurrency` at a time; `on_end` gets each record as soon as it is there.
-
-    Raises:
-        ModelError: The settings are wrong; the items under way are given up.
-    """
-    waiting = iter(items)
-
-    async def worker() -> None:
-        for item in waiting:
-            on_end(await run_item(agent, item, context))
-
-    try:
-        async with asyncio.TaskGroup() as group:
-            for _ in range(min(concurrency, len(items))):
-                group.create_task(worker())
-    except BaseExceptionGroup as errors:
-        raise errors.exceptions[0] from None
+def unfinished(items: Sequence[Item], records: Mapping[Key, Record], *, retry: bool = False) -> list[Item]:
+    """The items that have no record yet; with `retry` also those whose run broke off or whose judge failed."""
+    return [
+        item
+        for item in items
+        if (record := records.get(item.key)) is None or (retry and (record.failed or record.judge_failed))
+    ]
 
 
-async def run_item(agent: Agent, item: Item, context: Context) -> Record:
-    """The record of one item. Raises ModelError if the settings are wrong, and nothing else but cancellation."""
-    start = time.perf_counter()
-    try:
-        episode = await _episode(agent, item, context)
-        correct = episode.status != "failed" and item.correct(episode.answer)
-    except ModelError:
-        raise
-    except Exception as error:
-        # The boundary of an item: whatever a graph, a tool or a checker raises is this item's, and the rest goes on.
-        seconds = round(time.perf_counter() - start, 3)
-        reason = " ".join(f"{type(error).__name__}: {error}".split())
-        episode, correct = Episode(question=item.question, status="failed", error=reason, seconds=seconds), False
-    return Record(
-        id=item.id, family=item.family, question=item.question, gold=item.gold, correct=correct, episode=episode
-    )
+def _broken(episode: Episode, reason: str) -> Episode:
+    return episode.model_copy(update={"status": "failed", "error": reason})
 
 
-async def _episode(agent: Agent, item: Item, context: Context) -> Episode:
-    *_, last = [event async for event in rollout(agent, item.question, context)]
-    if not isinstance(last, Finished):
-        raise RuntimeError("a rollout ended without its last event")
-    if last.failure and last.failure.configuration:
-        raise last.failure
-    return last.episode
-
-
-def unfinished(items: Sequence[Item], records: Iterable[Record]) -> list[Item]:
-    """The items that have no record yet, and those whose run broke off."""
-    ended = {record.id for record in records if not record.failed}
-    return [item for item in items if item.id not in ended]
+def _reason(error: Exception) -> str:
+    return " ".join(f"{type(error).__name__}: {error}".split())

@@ -20,7 +20,7 @@ from agentflow.graph.context import Context, Module, Sampling
 from agentflow.graph.model_list import with_sole_model
 from agentflow.graph.model_spec import PROVIDERS, Endpoint, ModelError, ModelSpec, endpoint_of, one_line, parse
 
-__all__ = ["ModelError", "aload_model", "ask", "complete", "load_model"]
+__all__ = ["Explains", "Fingerprinted", "ModelError", "aload_model", "ask", "complete", "load_model"]
 
 _UNSET = Sampling()
 
@@ -34,6 +34,16 @@ class Explains(Protocol):
 
     async def explain(self, error: Exception) -> ModelError:
         """The error in one line, with its remedy."""
+        ...
+
+
+@runtime_checkable
+class Fingerprinted(Protocol):
+    """A chat model whose weights are files of this machine, which may change under the same name."""
+
+    @property
+    def fingerprint(self) -> str:
+        """A hash of all that its replies depend on."""
         ...
 
 

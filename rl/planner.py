@@ -82,6 +82,7 @@ def episode(task: Task, state: dict[str, Any]) -> Episode:
     """The run as `agentflow solve` and `agentflow eval` record theirs."""
     return Episode(
         question=task.question,
+        analysis=state["analysis"],
         answer=str(state.get("answer", "")),
         status=state["status"],
         turns=[EpisodeTurn.of(turn) for turn in state["memory"]],

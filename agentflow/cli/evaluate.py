@@ -1,91 +1,221 @@
-"""`agentflow eval`: accuracy, turns and tool-call errors on a benchmark."""
+"""`agentflow eval`: benchmarks, and what is said about their results.
+
+It is a group whose usual command needs no name: what is none of its commands is a benchmark. The others are
+`agentflow eval judge` and so on, each in a file of its own, which `agentflow.cli` adds.
+"""
 
 import asyncio
 from contextlib import closing
-from enum import StrEnum
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from agentflow.cli.group import FAILED, MISUSED, fail
-from agentflow.cli.options import MaxTurns, Model, Planner, context_of
-from agentflow.console import EvalProgress, console, print_summary
+from agentflow.cli.group import FAILED, MISUSED, Group, fail, say
+from agentflow.cli.options import Corpus, MaxTurns, Model, Planner, Tools, context_of
+from agentflow.console import EvalProgress, console, print_summaries
 
 if TYPE_CHECKING:
     from agentflow.evals.journal import Records
+    from agentflow.evals.judge import Judge
+    from agentflow.evals.record import Record, Settings
+    from agentflow.evals.runner import Evaluation, Item
+    from agentflow.graph.context import Context
 
-app = typer.Typer()
-
-
-class Benchmark(StrEnum):
-    """What `agentflow eval` can run."""
-
-    ATLAS = "atlas"
+RUN = "run"
 
 
-class Split(StrEnum):
-    """Which questions of a benchmark."""
+class EvalGroup(Group):
+    """Evaluates when no command is named; its help is that of evaluating, and names the other commands."""
 
-    TEST = "test"
-    TRAIN = "train"
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Leaves options before the benchmark's name to the command."""
+        ctx.ignore_unknown_options = True
+        return super().parse_args(ctx, args or [RUN])
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """The command that is named, else the usual one, which has no name where a user sees it."""
+        if args[0] in self.commands and args[0] != RUN:
+            return super().resolve_command(ctx, args)
+        return "", self.commands[RUN], args[args[0] == RUN :]
+
+    def format_help(self, ctx: Any, formatter: Any) -> None:
+        """The help of the usual command, and a line on each of the others."""
+        self.commands[RUN].format_help(ctx, formatter)
+        for name, command in self.commands.items():
+            if name != RUN:
+                typer.echo(f" {ctx.command_path} {name:<12}{command.get_short_help_str(80)}")
 
 
-@app.command("eval", epilog="Example: agentflow eval atlas --limit 50 --out runs/seed")
+app = typer.Typer(cls=EvalGroup)
+
+
+@app.callback()
+def evaluation() -> None:
+    """Evaluate on benchmarks, and judge, compare and report what came of it."""
+
+
+@app.command(RUN, epilog="Example: agentflow eval game24 --limit 50 --out runs/game24")
 def evaluate(
-    benchmark: Annotated[Benchmark, typer.Argument(help="The benchmark.")],
-    limit: Annotated[int, typer.Option(min=1, help="How many questions.")] = 200,
+    names: Annotated[list[str], typer.Argument(metavar="NAME...", help="Benchmarks; see agentflow data list.")],
     planner: Planner = None,
     model: Model = "embedded",
+    limit: Annotated[int | None, typer.Option(min=1, help="How many questions of each; without it, all.")] = None,
+    subset: Annotated[str, typer.Option(help="Such as official; a wrong one lists them.")] = "",
+    file: Annotated[Path | None, typer.Option(help="Questions in the benchmark's form, instead of its own.")] = None,
+    epochs: Annotated[int, typer.Option(min=1, max=64, help="Tries of each question; accuracy is their mean.")] = 1,
     max_turns: MaxTurns = 10,
+    tools: Tools = None,
+    corpus: Corpus = "auto",
+    temperature: Annotated[float, typer.Option(min=0, max=2, help="The planner's; the other modules stay at 0.")] = 0.0,
+    judge: Annotated[
+        str | None, typer.Option(metavar="SPEC", help="Model that is asked where a benchmark's rule cannot tell.")
+    ] = None,
+    timeout: Annotated[float | None, typer.Option(min=0.001, help="Most seconds of a try; it is wrong then.")] = None,
     concurrency: Annotated[int, typer.Option(min=1, max=256, help="Questions at a time.")] = 8,
     out: Annotated[
         Path | None, typer.Option(help="Folder of the episodes; the same call goes on where it left.")
     ] = None,
-    split: Annotated[Split, typer.Option(help="Which questions.")] = Split.TEST,
-    temperature: Annotated[float, typer.Option(min=0, max=2, help="The planner's; the other modules stay at 0.")] = 0.0,
-    samples: Annotated[
-        int, typer.Option(min=1, max=64, help="Tries of each question; the accuracy is their mean.")
-    ] = 1,
+    retry: Annotated[bool, typer.Option("--retry", help="Try again what broke off in an earlier call.")] = False,
 ) -> None:
-    """Measure accuracy, turns and tool-call errors on a benchmark."""
-    from agentflow.evals import runner
-    from agentflow.evals.atlas.items import items
-    from agentflow.evals.metrics import interval, summarise
+    """Measure accuracy, turns and tool-call errors on benchmarks."""
+    from agentflow.evals.runner import Evaluation
     from agentflow.graph.agent import graph
-    from agentflow.graph.models import ModelError
 
     sampling = {"planner": {"temperature": temperature}} if temperature else {}
-    context = context_of(model, planner, None, max_turns=max_turns, corpus="atlas", sampling=sampling)
-    dataset = runner.sampled(items(split.value, limit), samples)
-    settings = {"benchmark": benchmark.value, "split": split.value, **context.model_dump(mode="json")}
+    context = context_of(model, planner, tools, max_turns=max_turns, corpus=corpus, sampling=sampling)
+    asked = _asked(names, subset, file, limit, epochs)
+    settings = asked.settings(
+        subset=subset,
+        file=file.name if file else "",
+        context=context,
+        timeout=timeout,
+        judge=_judge_name(judge),
+        checkpoints=_checkpoints(context, judge),
+    )
     with closing(_records(out, settings)) as records:
-        remaining = runner.unfinished(dataset, records.by_id.values())
-        left = {item.id for item in remaining}
-        correct = sum(records.by_id[item.id].correct for item in dataset if item.id not in left)
+        plan = Evaluation(graph, context, _judge(judge), timeout)
+        _run(plan, asked.items, records, concurrency, retry=retry)
+    ended = {name: [records.by_key[item.key] for item in items] for name, items in asked.by_benchmark.items()}
+    _show(ended)
 
-        with EvalProgress(console(stderr=True), len(dataset), len(dataset) - len(left), correct) as progress:
 
-            def on_end(record: runner.Record) -> None:
-                records.add(record)
-                progress.add(correct=record.correct)
+@dataclass(frozen=True)
+class Asked:
+    """The questions of a call."""
 
-            try:
-                asyncio.run(runner.evaluate(graph, remaining, context, concurrency=concurrency, on_end=on_end))
-            except ModelError as error:
-                fail(str(error), MISUSED)
-            except OSError as error:
-                fail(f"the episodes could not be written ({error.strerror}); make room and run the same again", FAILED)
-    summary = summarise(dataset, records.by_id)
-    print_summary(console(), summary, interval(dataset, records.by_id))
-    if summary.failures.total() == len(dataset):
+    by_benchmark: "dict[str, list[Item]]"
+    digests: dict[str, str]
+    epochs: int
+
+    @property
+    def items(self) -> "list[Item]":
+        """All of them, one benchmark after the other."""
+        return [item for items in self.by_benchmark.values() for item in items]
+
+    def settings(self, **others: Any) -> "Settings":
+        """As they stand in settings.json."""
+        from agentflow.evals.record import Dataset, Settings
+
+        benchmarks = {
+            name: Dataset(questions=len(items) // self.epochs, digest=self.digests[name])
+            for name, items in self.by_benchmark.items()
+        }
+        return Settings(benchmarks=benchmarks, epochs=self.epochs, **others)
+
+
+def _asked(names: list[str], subset: str, file: Path | None, limit: int | None, epochs: int) -> Asked:
+    from agentflow.evals.benchmarks.catalogue import benchmark
+    from agentflow.evals.benchmarks.example import BenchmarkError, identity
+    from agentflow.evals.runner import items
+
+    if file and len(set(names)) > 1:
+        fail("--file holds the questions of one benchmark; name one", MISUSED)
+    by_benchmark, digests = {}, {}
+    try:
+        for name in names:
+            found = benchmark(name)
+            examples = found.examples(subset, file)
+            digests[name] = identity(*(one.id for one in examples))
+            by_benchmark[name] = items(found, examples[:limit], epochs)
+    except BenchmarkError as error:
+        fail(str(error), MISUSED)
+    return Asked(by_benchmark, digests, epochs)
+
+
+def _run(plan: "Evaluation", items: "list[Item]", records: "Records", concurrency: int, *, retry: bool) -> None:
+    """Runs what is left of `items`, with a bar. Ends the command when it cannot go on."""
+    from agentflow.evals.runner import unfinished
+    from agentflow.graph.models import ModelError
+
+    left = unfinished(items, records.by_key, retry=retry)
+    answered = {item.key: found for item in left if (found := records.by_key.get(item.key)) and not found.failed}
+    keys = {item.key for item in left}
+    correct = sum(records.by_key[item.key].correct for item in items if item.key not in keys)
+    with EvalProgress(console(stderr=True), len(items), len(items) - len(left), correct) as progress:
+
+        def on_end(record: "Record") -> None:
+            records.add(record)
+            progress.add(correct=record.correct)
+
+        try:
+            asyncio.run(plan.run(left, concurrency=concurrency, on_end=on_end, answered=answered))
+        except ModelError as error:
+            fail(str(error), MISUSED)
+        except OSError as error:
+            fail(f"the episodes could not be written ({error.strerror}); make room and run the same again", FAILED)
+
+
+def _show(ended: "dict[str, list[Record]]") -> None:
+    """The figures of each benchmark. Fails if not one run worked."""
+    from agentflow.evals.benchmarks.catalogue import benchmark
+    from agentflow.evals.metrics import interval, summarise
+
+    print_summaries(
+        console(),
+        {name: (summarise(records, len(records)), interval(records, len(records))) for name, records in ended.items()},
+        gated={name for name in ended if benchmark(name).gated},
+    )
+    everything = [record for records in ended.values() for record in records]
+    if any(record.failed or record.judge_failed for record in everything):
+        say("hint: some runs broke off; the same call with --out and --retry tries those again")
+    if all(record.failed for record in everything):
         fail("every run failed, for the reasons above", FAILED)
 
 
-def _records(out: Path | None, settings: dict[str, Any]) -> "Records":
+def _records(out: Path | None, settings: "Settings") -> "Records":
     from agentflow.evals.journal import Journal, JournalError, Records
 
     try:
         return Journal(out, settings) if out else Records()
     except JournalError as error:
         fail(str(error), MISUSED)
+
+
+def _judge(spec: str | None) -> "Judge | None":
+    """The judge, with a memory in the user's cache that all evaluations share."""
+    import platformdirs
+
+    from agentflow.evals.judge import Judge
+
+    return Judge(spec, cache=Path(platformdirs.user_cache_dir("agentflow")) / "judged.jsonl") if spec else None
+
+
+def _judge_name(spec: str | None) -> str:
+    from agentflow.evals.judge import CHOICE_PROMPT, PROMPT, prompt_hash
+
+    return f"{spec} (prompts {prompt_hash(PROMPT + CHOICE_PROMPT)})" if spec else ""
+
+
+def _checkpoints(context: "Context", judge: str | None) -> dict[str, str]:
+    """The hash of each embedded model, so that one that was trained anew is told apart."""
+    from agentflow.graph.context import DETERMINISTIC, MODULES
+    from agentflow.graph.models import Fingerprinted, ModelError, load_model
+
+    try:
+        models = {context.model_of(module): load_model(context.model_of(module), DETERMINISTIC) for module in MODULES}
+        models |= {judge: load_model(judge, DETERMINISTIC)} if judge else {}
+    except ModelError as error:
+        fail(str(error), MISUSED)
+    return {spec: model.fingerprint for spec, model in models.items() if isinstance(model, Fingerprinted)}

@@ -10,8 +10,7 @@ import typer
 from agentflow.cli.group import MISUSED, fail
 
 if TYPE_CHECKING:
-    from agentflow.rl.micro.engine import Engine
-    from agentflow.rl.micro.tokenizer import MicroTokenizer
+    from agentflow.rl.micro.chat_model import Checkpoint
 
 KEY = "AGENTFLOW_SERVE_KEY"
 """Environment variable of the key that clients must send, where there is one."""
@@ -46,7 +45,7 @@ def serve(
         uvicorn.Server(config).run(sockets=[listening])
 
 
-def _checkpoint(spec: str) -> "tuple[Engine, MicroTokenizer]":
+def _checkpoint(spec: str) -> "Checkpoint":
     from agentflow.graph.models import ModelError
     from agentflow.rl.micro.chat_model import checkpoint
 

@@ -7,15 +7,15 @@ import matplotlib as mpl
 from matplotlib import pyplot
 
 from agentflow.rl.training_log import Line, TrainingLog
-from benchmarks.analyses.stages import BUDGETS, QUESTIONS, SAMPLES, STEPS, TURNS, Measured, Planner, Stages
+from benchmarks.analyses.stages import BUDGETS, EPOCHS, QUESTIONS, STEPS, TURNS, Measured, Planner, Stages
 
 BEFORE, AFTER = "seed", "flow-grpo"
 
 PAGE = """\
 # Analyses
 
-Made by `python -m benchmarks.analyses` (`pip install -e '.[train,benchmarks]'`). Every planner is measured on the same
-{questions} questions of unseen worlds, {samples} tries each at temperature 1, at most {turns} turns, all other modules
+Made by `python -m benchmarks.analyses` (`pip install -e '.[train,report]'`). Every planner is measured on the same
+{questions} questions of unseen worlds, {epochs} tries each at temperature 1, at most {turns} turns, all other modules
 frozen. A training run has {steps} steps of 24 questions with 8 rollouts each; minutes are of this machine. The interval
 is 95 %, from the spread between questions.
 
@@ -68,7 +68,7 @@ def write(
     before, after = measured[BEFORE].summary, measured[AFTER].summary
     page = PAGE.format(
         questions=QUESTIONS,
-        samples=SAMPLES,
+        epochs=EPOCHS,
         turns=TURNS,
         steps=STEPS,
         planners=_planners(stages, planners, measured),

@@ -12,11 +12,11 @@ from typing import Any
 
 import typer
 
-from agentflow.evals.atlas.items import items
+from agentflow.evals import journal
 from agentflow.evals.metrics import Summary, interval, summarise
-from agentflow.evals.runner import Item, Record, sampled
+from agentflow.evals.record import Record
 
-QUESTIONS, SAMPLES, TURNS = 96, 4, 6
+QUESTIONS, EPOCHS, TURNS = 96, 4, 6
 """Held-out questions of every measurement, tries of each at temperature 1, most turns of a try."""
 STEPS = 20
 """Steps of every training run: 24 questions x 8 rollouts each, about 15 minutes."""
@@ -77,7 +77,7 @@ class Stages:
 
     def measured(self, name: str, spec: str, *, turns: int = TURNS) -> "Measured":
         """The agent with the planner `spec` on the held-out questions."""
-        call = ["eval", "atlas", "--limit", str(QUESTIONS), "--samples", str(SAMPLES), "--temperature", "1"]
+        call = ["eval", "atlas", "--limit", str(QUESTIONS), "--epochs", str(EPOCHS), "--temperature", "1"]
         call += ["--model", "embedded:seed", "--planner", spec, "--max-turns", str(turns), "--concurrency", "32"]
         folder = self.make(f"eval-{name}-{turns}", lambda out: run(*call, "--out", str(out)))
         return Measured(folder)
@@ -90,25 +90,19 @@ class Measured:
     folder: Path
 
     @cached_property
-    def dataset(self) -> list[Item]:
-        """Every try of every question."""
-        return sampled(items("test", QUESTIONS), SAMPLES)
-
-    @cached_property
-    def records(self) -> dict[str, Record]:
-        """What came of each, by its id."""
-        lines = (self.folder / "episodes.jsonl").read_bytes().splitlines()
-        return {record.id: record for record in map(Record.model_validate_json, lines)}
+    def records(self) -> list[Record]:
+        """What came of each try of each question."""
+        return journal.read(self.folder)[1]
 
     @cached_property
     def summary(self) -> Summary:
         """Its figures."""
-        return summarise(self.dataset, self.records)
+        return summarise(self.records, QUESTIONS * EPOCHS)
 
     @property
     def interval(self) -> tuple[float, float]:
         """95 % interval of its accuracy."""
-        return interval(self.dataset, self.records)
+        return interval(self.records, QUESTIONS * EPOCHS)
 
 
 def run(*arguments: str) -> None:

@@ -66,6 +66,13 @@ class Benchmark:
     """The examples of a subset, where they are made and not downloaded."""
     subsets: Sequence[str] = (ALL, OFFICIAL)
     """The first is the usual one."""
+    corpus: str = "auto"
+    """What `wikipedia_search` reads for it, unless the user says otherwise; as `Context.corpus`."""
+
+    @property
+    def gated(self) -> bool:
+        """Whether its questions and answers must not be shown in plain text: on a screen, in a log, in a report."""
+        return self.source is not None and self.source.gated
 
     def examples(self, subset: str = "", file: Path | None = None) -> list[Example]:
         """The questions of a subset, of the usual one by default; of `file` instead of the data set, if one is given.

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from agentflow.evals.atlas.families import questions
 from agentflow.evals.benchmarks import readers
 from agentflow.evals.benchmarks.benchmark import ALL, OFFICIAL, Benchmark, Judging
-from agentflow.evals.benchmarks.example import BenchmarkError, Example, example
+from agentflow.evals.benchmarks.example import BenchmarkError, Example, identity
 from agentflow.evals.benchmarks.puzzles import puzzle, puzzles
 from agentflow.evals.benchmarks.store import Source
 from agentflow.evals.scorers.exact import correct
@@ -50,7 +50,13 @@ def _atlas(one: Example, answer: str) -> Score:
 
 def _atlas_examples(subset: str) -> Iterator[Example]:
     for asked in questions("train" if subset == "train" else "test", ATLAS_SIZE):
-        yield example(asked.question, asked.answer, asked.family, numbers=list(asked.numbers), target=asked.target)
+        yield Example(
+            id=identity(asked.family, asked.question, asked.answer),
+            question=asked.question,
+            gold=asked.answer,
+            family=asked.family,
+            data={"numbers": list(asked.numbers), "target": asked.target},
+        )
 
 
 _BENCHMARKS = (
@@ -197,6 +203,7 @@ _BENCHMARKS = (
         judging=Judging.NEVER,
         generate=_atlas_examples,
         subsets=("test", "train"),
+        corpus="atlas",
     ),
 )
 

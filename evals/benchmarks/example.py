@@ -40,5 +40,9 @@ def example(question: str, gold: str, family: str = "", **data: Any) -> Example:
     """An example with its id. Raises ValueError if it asks nothing or has no gold answer."""
     if not question.strip() or not gold.strip():
         raise ValueError("the question or its answer is empty")
-    identity = hashlib.sha256(f"{question}\n{gold}".encode("utf-8", "replace")).hexdigest()[:16]
-    return Example(id=identity, question=question, gold=gold, family=family, data=data)
+    return Example(id=identity(question, gold), question=question, gold=gold, family=family, data=data)
+
+
+def identity(*content: str) -> str:
+    """The id of what consists of these texts."""
+    return hashlib.sha256("\n".join(content).encode("utf-8", "replace")).hexdigest()[:16]

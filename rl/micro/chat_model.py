@@ -5,8 +5,10 @@ carries its exact ids and log-probabilities, which training reads: text is never
 """
 
 import asyncio
+import hashlib
 import threading
 from concurrent.futures import Future
+from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -46,6 +48,9 @@ class EmbeddedChatModel(BaseChatModel):
     stop: list[str] | None = None
     seed: int | None = None
     """None: other tokens at each call, if temperature is above 0."""
+
+    fingerprint: str = ""
+    """That of the checkpoint."""
 
     _engine: Engine = PrivateAttr()
     _tokenizer: MicroTokenizer = PrivateAttr()
@@ -124,15 +129,25 @@ class EmbeddedChatModel(BaseChatModel):
         return as_chat_result(reply, self.model_name)
 
 
+@dataclass(frozen=True)
+class Checkpoint:
+    """A checkpoint in use. All chat models of it share the engine."""
+
+    engine: Engine
+    tokenizer: MicroTokenizer
+    fingerprint: str
+    """SHA-256 of weights and tokenizer, its first 16 hexadecimal digits."""
+
+
 def load(model: str = "", sampling: Sampling | None = None) -> EmbeddedChatModel:
     """The chat model of a checkpoint. Raises ModelError as `checkpoint`."""
-    engine, tokenizer = checkpoint(model)
+    found = checkpoint(model)
     fields = (sampling or Sampling()).model_dump()
-    return EmbeddedChatModel(engine, tokenizer, **fields)
+    return EmbeddedChatModel(found.engine, found.tokenizer, fingerprint=found.fingerprint, **fields)
 
 
-def checkpoint(model: str = "") -> tuple[Engine, MicroTokenizer]:
-    """The engine of the checkpoint directory `model`, or of the shipped one of that name; "" is the seed.
+def checkpoint(model: str = "") -> Checkpoint:
+    """The checkpoint in the directory `model`, or the shipped one of that name; "" is the seed.
 
     Raises:
         ModelError: There is no readable checkpoint (configuration).
@@ -141,7 +156,7 @@ def checkpoint(model: str = "") -> tuple[Engine, MicroTokenizer]:
     try:
         version = (directory / "model.safetensors").stat().st_mtime_ns
         with _LOADING:
-            return _engine(directory, version)
+            return _checkpoint(directory, version)
     except OSError as error:
         remedy = "install the package again" if model in SHIPPED else "name the directory of a checkpoint"
         message = f"there is no embedded model in {directory} ({error.strerror or error}); {remedy}"
@@ -156,10 +171,11 @@ _LOADING = threading.Lock()
 
 
 @lru_cache(maxsize=8)
-def _engine(directory: Path, version: int) -> tuple[Engine, MicroTokenizer]:
+def _checkpoint(directory: Path, version: int) -> Checkpoint:
     """`version` changes when training has written the directory anew."""
     tokenizer = MicroTokenizer.load(directory)
     model = MicroModel.load(directory)
     if tokenizer.vocab_size > model.config.vocab_size:
         raise ValueError(f"its tokenizer has {tokenizer.vocab_size} tokens, its model {model.config.vocab_size}")
-    return Engine(model, tokenizer), tokenizer
+    content = [(directory / name).read_bytes() for name in ("model.safetensors", "tokenizer.json")]
+    return Checkpoint(Engine(model, tokenizer), tokenizer, hashlib.sha256(b"".join(content)).hexdigest()[:16])

@@ -21,11 +21,12 @@ from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 
 from agentflow.rl.micro import protocol
+from agentflow.rl.micro.chat_model import Checkpoint
 from agentflow.rl.micro.engine import Completion, Engine, PromptTooLong
 from agentflow.rl.micro.protocol import ChatRequest
 from agentflow.rl.micro.tokenizer import MicroTokenizer
 
-Served = Mapping[str, tuple[Engine, MicroTokenizer]]
+Served = Mapping[str, Checkpoint]
 
 _HANG_UP = 499
 """Status of a reply that nobody waits for."""
@@ -63,8 +64,8 @@ class _Server:
         except _Refused as refused:
             return _refusal(refused)
         found = [
-            {"id": name, "object": "model", "created": 0, "owned_by": "agentflow", "max_model_len": engine.positions}
-            for name, (engine, _) in self.served.items()
+            {"id": name, "object": "model", "created": 0, "owned_by": "agentflow", "max_model_len": served.engine.positions}
+            for name, served in self.served.items()
         ]
         return JSONResponse({"object": "list", "data": found})
 
@@ -83,10 +84,11 @@ class _Server:
         if wanted.model not in self.served:
             names = ", ".join(self.served)
             raise _Refused(404, f"there is no model '{wanted.model}' here; there are {names}", "model_not_found")
-        engine, tokenizer = self.served[wanted.model]
-        reply = _Reply(wanted, tokenizer, tokenizer.encode_chat([message.as_pair() for message in wanted.messages]))
+        served = self.served[wanted.model]
+        prompt_ids = served.tokenizer.encode_chat([message.as_pair() for message in wanted.messages])
+        reply = _Reply(wanted, served.tokenizer, prompt_ids)
         try:
-            reply.start(engine)
+            reply.start(served.engine)
         except PromptTooLong as error:
             raise _Refused(400, str(error), "context_length_exceeded") from error
         except ValueError as error:

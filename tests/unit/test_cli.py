@@ -10,6 +10,7 @@ from typer.testing import CliRunner, Result
 
 from agentflow import __version__
 from agentflow.cli import app
+from agentflow.evals.benchmarks import store
 from agentflow.graph.model_spec import PROVIDERS, ModelError
 from agentflow.rl.micro.outside import REPLY
 from tests.fake_openai import FakeOpenAI
@@ -20,7 +21,8 @@ SECRET = "sk-0123456789abcdef"
 
 
 @pytest.fixture(autouse=True)
-def _no_keys(monkeypatch: pytest.MonkeyPatch) -> None:
+def _no_keys_and_no_data(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory) -> None:
+    monkeypatch.setattr(store, "folder", lambda name: tmp_path_factory.getbasetemp() / "no data" / name)
     for variable in [*(provider.key_variable for provider in PROVIDERS.values()), "TAVILY_API_KEY"]:
         monkeypatch.delenv(variable, raising=False)
 
@@ -93,10 +95,15 @@ def test_no_command_is_a_request_for_help() -> None:
         (["solve", "q", "--trace", "/no/such/folder/file"], "choose another --trace"),
         (["solve", "q", "--frobnicate"], "--frobnicate"),
         (["eval"], "Missing argument"),
-        (["eval", "mars"], "mars"),
+        (["eval", "mars"], "there is no benchmark 'mars'; there are bamboogle"),
         (["eval", "atlas", "--limit", "0"], "--limit"),
         (["eval", "atlas", "--concurrency", "0"], "--concurrency"),
-        (["eval", "atlas", "--split", "dev"], "--split"),
+        (["eval", "atlas", "--subset", "dev"], "atlas has no subset 'dev'; it has test, train"),
+        (["eval", "--limit", "1", "--frobnicate", "atlas"], "eval --help)"),
+        (["eval", "atlas", "game24", "--file", "rows.jsonl"], "--file holds the questions of one benchmark"),
+        (["eval", "bamboogle"], "bamboogle is not downloaded; run: agentflow data get bamboogle"),
+        (["eval", "bamboogle", "--file", "/no/such/file"], "/no/such/file cannot be read"),
+        (["eval", "atlas", "--limit", "1", "--judge", "nobody:x"], "there is no model provider 'nobody'"),
         (["eval", "atlas", "--limit", "1", "--model", "openai:gpt-4o"], "OPENAI_API_KEY"),
         (["eval", "atlas", "--limit", "1", "--out", "/dev/null/x"], "choose another --out"),
         (["tools", "--tools", "hammer"], "there is no tool 'hammer'"),
@@ -120,10 +127,10 @@ def test_json_is_one_object_of_the_pinned_form(monkeypatch: pytest.MonkeyPatch) 
     assert done.exit_code == 0
     assert done.stderr == ""
     episode = json.loads(only_line(done.stdout))
-    assert list(episode) == ["question", "answer", "status", "turns", "usage", "seconds"]
+    assert list(episode) == ["question", "analysis", "answer", "status", "turns", "usage", "seconds"]
     assert (episode["question"], episode["answer"], episode["status"]) == ("Say hello.", "hello", "answered")
     failed, worked = episode["turns"]
-    assert list(worked) == ["turn", "sub_goal", "context", "tool", "arguments", "result", "verdict"]
+    assert list(worked) == ["turn", "sub_goal", "context", "tool", "arguments", "result", "verdict", "plan"]
     assert list(worked["result"]) == ["status", "output", "error", "seconds", "sandbox"]
     assert list(worked["verdict"]) == ["analysis", "signal"]
     assert (worked["turn"], worked["sub_goal"], worked["context"]) == (2, "Say it", "hello")

@@ -3,34 +3,51 @@
 import asyncio
 import json
 import math
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from agentflow.evals.benchmarks.benchmark import AnswerJudge, Benchmark, Judging
+from agentflow.evals.benchmarks.example import Example, example
 from agentflow.evals.episode import Episode, EpisodeTurn
-from agentflow.evals.journal import Journal, JournalError
+from agentflow.evals.journal import Journal, JournalError, read
 from agentflow.evals.metrics import interval, summarise, wilson
-from agentflow.evals.runner import Item, Record, evaluate, sampled, unfinished
+from agentflow.evals.record import CRASH, Dataset, Key, Record, Settings
+from agentflow.evals.runner import Evaluation, Item, items, unfinished
+from agentflow.evals.scorers.free_text import free_text
+from agentflow.evals.scorers.score import Decision, Score, decided
 from agentflow.graph.agent import build_graph
 from agentflow.graph.context import Context
 from agentflow.graph.models import ModelError
 from agentflow.graph.state import Verdict
 from agentflow.tools.result import ErrorClass, ToolResult
 from tests.scripted import Conversation, Scripted
+from tests.unit.evals.benchmarks.judges import ScriptedJudge
 
 PLAN = "Sub-Goal: Say it\nTool: base_generator\nContext: hello"
-SETTINGS = {"benchmark": "test", "max_turns": 10}
+SETTINGS = Settings(benchmarks={"greetings": Dataset(questions=3, digest="d")}, context=Context())
+GREETINGS = Benchmark(
+    name="greetings",
+    title="For tests",
+    licence="none",
+    size=3,
+    rule=lambda one, answer: decided(answer == one.gold, "exact"),
+    judging=Judging.NEVER,
+)
 
 
-def items(number: int, family: str = "easy") -> list[Item]:
-    return [Item(f"question {n}", "hello", family, lambda answer: answer == "hello") for n in range(number)]
+def dataset(number: int, family: str = "easy", benchmark: Benchmark = GREETINGS, epochs: int = 1) -> list[Item]:
+    return items(benchmark, [example(f"question {n}", "hello", family) for n in range(number)], epochs)
 
 
-def record(item: Item, *, correct: bool = True, turns: list[ToolResult] | None = None, error: str = "") -> Record:
+def record(item: Item, *, correct: bool = True, turns: Sequence[ToolResult] = (), error: str = "") -> Record:
+    question = item.example.question
     episode = Episode(
-        question=item.question,
+        question=question,
         status="failed" if error else "answered",
         error=error,
         turns=[
@@ -43,18 +60,36 @@ def record(item: Item, *, correct: bool = True, turns: list[ToolResult] | None =
                 result=result,
                 verdict=Verdict(analysis="", signal="stop"),
             )
-            for n, result in enumerate(turns or [], start=1)
+            for n, result in enumerate(turns, start=1)
         ],
     )
     return Record(
-        id=item.id, family=item.family, question=item.question, gold=item.gold, correct=correct, episode=episode
+        id=item.example.id,
+        benchmark=item.benchmark.name,
+        family=item.example.family,
+        question=question,
+        gold=item.example.gold,
+        sample=item.sample,
+        decision=Decision.CORRECT if correct and not error else Decision.INCORRECT,
+        decided_by=CRASH if error else "exact",
+        episode=episode,
     )
 
 
-async def run(script: Scripted, dataset: list[Item], concurrency: int = 4) -> dict[str, Record]:
-    ended: dict[str, Record] = {}
-    context = Context(model=script.spec)
-    await evaluate(build_graph(), dataset, context, concurrency=concurrency, on_end=lambda r: ended.update({r.id: r}))
+async def run(
+    script: Scripted,
+    asked: Sequence[Item],
+    concurrency: int = 4,
+    *,
+    judge: AnswerJudge | None = None,
+    seconds: float | None = None,
+    answered: dict[Key, Record] | None = None,
+) -> dict[Key, Record]:
+    ended: dict[Key, Record] = {}
+    evaluation = Evaluation(build_graph(), Context(model=script.spec), judge, seconds)
+    await evaluation.run(
+        asked, concurrency=concurrency, on_end=lambda r: ended.update({r.key: r}), answered=answered or {}
+    )
     return ended
 
 
@@ -75,10 +110,10 @@ async def test_items_run_concurrently_and_never_more_than_asked(monkeypatch: pyt
         now -= 1
         return "x"
 
-    dataset = items(12)
-    ended = await run(script(monkeypatch, analyst=analyst), dataset, concurrency=3)
+    asked = dataset(12)
+    ended = await run(script(monkeypatch, analyst=analyst), asked, concurrency=3)
     assert most == 3
-    assert set(ended) == {item.id for item in dataset}
+    assert set(ended) == {item.key for item in asked}
     assert all(found.correct for found in ended.values())
 
 
@@ -90,18 +125,53 @@ async def test_crashed_items_stay_in_the_denominator_as_wrong(monkeypatch: pytes
             raise ModelError("connection refused; start the server")
         return PLAN
 
-    def checker(answer: str) -> bool:
-        raise ZeroDivisionError("a fault of the checker")
+    def rule(one: Example, answer: str) -> Score:
+        raise ZeroDivisionError("a fault of the rule")
 
-    dataset = [*items(3), Item("question 3", "hello", "hard", checker)]
-    ended = await run(script(monkeypatch, planner=planner), dataset)
-    summary = summarise(dataset, ended)
+    asked = [*dataset(3), *dataset(1, "hard", replace(GREETINGS, name="faulty", rule=rule))]
+    ended = await run(script(monkeypatch, planner=planner), asked)
+    summary = summarise(list(ended.values()), len(asked))
     assert (summary.total.number, summary.total.correct, summary.total.accuracy) == (4, 2, 0.5)
     assert summary.failures == {
         "connection refused; start the server": 1,
-        "ZeroDivisionError: a fault of the checker": 1,
+        "ZeroDivisionError: a fault of the rule": 1,
     }
     assert [(group.name, group.number, group.correct) for group in summary.families] == [("easy", 3, 2), ("hard", 1, 0)]
+    assert {(one.decision, one.decided_by) for one in ended.values() if one.failed} == {(Decision.INCORRECT, CRASH)}
+
+
+async def test_an_item_has_its_time_and_keeps_what_it_did(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def generator(_: Conversation) -> str:
+        await asyncio.sleep(60)
+        return "Answer: hello"
+
+    asked = dataset(1)
+    [ended] = (await run(script(monkeypatch, generator=generator), asked, seconds=2)).values()
+    assert ended.failed
+    assert ended.episode.error == "the run took longer than 2 s"
+    assert [turn.tool for turn in ended.episode.turns] == ["base_generator"]
+    assert ended.episode.usage.calls == 6
+
+
+async def test_a_judge_that_fails_leaves_the_answer_to_be_judged_later(monkeypatch: pytest.MonkeyPatch) -> None:
+    def down(question: str, gold: str, answer: str) -> Decision:
+        raise ModelError("the judge is down")
+
+    rule = replace(GREETINGS, judging=Judging.DECIDES, rule=lambda one, answer: free_text(answer, ["good day"]))
+    asked = dataset(2, benchmark=rule)
+    made = script(monkeypatch)
+    ended = await run(made, asked, judge=ScriptedJudge(down))
+    assert {(one.decision, one.decided_by) for one in ended.values()} == {
+        (Decision.UNDECIDED, "judge failed: the judge is down")
+    }
+    assert summarise(list(ended.values()), 2).failures == {"judge failed: the judge is down": 2}
+    assert unfinished(asked, ended) == []
+    left = unfinished(asked, ended, retry=True)
+    assert left == asked
+    made.calls.clear()
+    again = await run(made, left, judge=ScriptedJudge(Decision.CORRECT), answered=ended)
+    assert all(one.correct and one.decided_by == "judge" for one in again.values())
+    assert made.calls == []
 
 
 async def test_a_wrong_setting_is_raised_and_gives_up_the_rest(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -110,31 +180,29 @@ async def test_a_wrong_setting_is_raised_and_gives_up_the_rest(monkeypatch: pyte
 
     made = script(monkeypatch, analyst=analyst)
     with pytest.raises(ModelError, match="no such key"):
-        await run(made, items(50), concurrency=2)
+        await run(made, dataset(50), concurrency=2)
     assert len(made.calls) <= 2
 
 
 def test_an_item_that_has_no_record_counts_as_wrong() -> None:
-    dataset = items(4)
-    assert summarise(dataset, {dataset[0].id: record(dataset[0])}).total.accuracy == 0.25
+    assert summarise([record(dataset(4)[0])], 4).total.accuracy == 0.25
 
 
 def test_turns_and_errors_are_counted_by_class() -> None:
-    (item,) = items(1)
     results = [
         ToolResult(status="ok", output="1"),
         ToolResult.failed(ErrorClass.BAD_PLAN, "x"),
         ToolResult.failed(ErrorClass.TOOL_ERROR, "x"),
         ToolResult.failed(ErrorClass.TOOL_ERROR, "x"),
     ]
-    summary = summarise([item], {item.id: record(item, turns=results)})
+    summary = summarise([record(dataset(1)[0], turns=results)], 1)
     assert summary.errors == {"bad_plan": 1, "tool_error": 2}
     assert (summary.error_rate, summary.readable_rate, summary.total.mean_turns) == (0.75, 0.75, 4)
     assert summary.tools == {"python_coder": 3}
 
 
 def test_nothing_to_count_is_no_division_by_zero() -> None:
-    summary = summarise([], {})
+    summary = summarise([], 0)
     assert (summary.total.accuracy, summary.error_rate, summary.seconds) == (0, 0, 0)
 
 
@@ -153,44 +221,74 @@ def test_wilson_holds_the_proportion_within_0_and_1(counts: tuple[int, int]) -> 
 
 
 def test_a_journal_takes_up_where_a_kill_left_it(tmp_path: Path) -> None:
-    dataset = items(3)
+    asked = dataset(3)
     journal = Journal(tmp_path, SETTINGS)
-    journal.add(record(dataset[0]))
-    journal.add(record(dataset[1]))
+    journal.add(record(asked[0]))
+    journal.add(record(asked[1]))
     journal.close()
     path = tmp_path / "episodes.jsonl"
     torn = path.read_bytes()[:-20]
     path.write_bytes(torn)
+    assert [one.key for one in read(tmp_path)[1]] == [asked[0].key]
+    assert path.read_bytes() == torn
 
     resumed = Journal(tmp_path, SETTINGS)
-    assert list(resumed.by_id) == [dataset[0].id]
-    assert unfinished(dataset, resumed.by_id.values()) == dataset[1:]
-    resumed.add(record(dataset[2]))
+    assert list(resumed.by_key) == [asked[0].key]
+    assert unfinished(asked, resumed.by_key) == asked[1:]
+    resumed.add(record(asked[2]))
     resumed.close()
     kept = [json.loads(line) for line in path.read_text().splitlines()]
     assert [line["question"] for line in kept] == ["question 0", "question 2"]
-    assert list(kept[0]) == ["id", "family", "question", "gold", "correct", "episode"]
+    assert list(kept[0]) == [
+        *("id", "benchmark", "family", "question", "gold", "sample", "decision", "decided_by", "metrics", "episode")
+    ]
 
 
-def test_a_run_that_broke_off_is_tried_again_and_the_later_record_counts(tmp_path: Path) -> None:
-    (item,) = items(1)
+def test_a_run_that_broke_off_is_tried_again_if_asked_for_and_the_later_record_counts(tmp_path: Path) -> None:
+    asked = dataset(1)
     journal = Journal(tmp_path, SETTINGS)
-    journal.add(record(item, correct=False, error="connection refused"))
-    assert unfinished([item], journal.by_id.values()) == [item]
-    journal.add(record(item))
+    journal.add(record(asked[0], error="connection refused"))
+    assert unfinished(asked, journal.by_key) == []
+    assert unfinished(asked, journal.by_key, retry=True) == asked
+    journal.add(record(asked[0]))
     journal.close()
     resumed = Journal(tmp_path, SETTINGS)
     resumed.close()
-    assert resumed.by_id[item.id].correct
-    assert unfinished([item], resumed.by_id.values()) == []
+    assert resumed.by_key[asked[0].key].correct
+    assert unfinished(asked, resumed.by_key, retry=True) == []
 
 
-def test_a_folder_of_other_settings_is_refused_by_name(tmp_path: Path) -> None:
+def settings(**changed: object) -> Settings:
+    return SETTINGS.model_copy(update=changed)
+
+
+@pytest.mark.parametrize(
+    ("other", "name"),
+    [
+        (settings(context=Context(max_turns=3)), "max_turns"),
+        (settings(judge="vllm:judge"), "judge"),
+        (settings(checkpoints={"embedded": "trained anew"}), "checkpoints"),
+        (settings(benchmarks={"greetings": Dataset(questions=3, digest="other rows")}), "greetings"),
+    ],
+)
+def test_a_folder_of_other_settings_is_refused_by_name(other: Settings, name: str, tmp_path: Path) -> None:
     journal = Journal(tmp_path, SETTINGS)
-    journal.add(record(items(1)[0]))
+    journal.add(record(dataset(1)[0]))
     journal.close()
-    with pytest.raises(JournalError, match=r"max_turns.*--out"):
-        Journal(tmp_path, SETTINGS | {"max_turns": 3})
+    with pytest.raises(JournalError, match=rf"{name}.*--out"):
+        Journal(tmp_path, other)
+
+
+def test_questions_benchmarks_and_epochs_may_be_added_to_a_folder(tmp_path: Path) -> None:
+    first = settings(benchmarks={"a": Dataset(questions=3, digest="a")}, epochs=2)
+    more = settings(benchmarks={"a": Dataset(questions=2, digest="a"), "b": Dataset(questions=5, digest="b")})
+    for one in (first, more):
+        journal = Journal(tmp_path, one)
+        journal.add(record(dataset(1)[0]))
+        journal.close()
+    found, _ = read(tmp_path)
+    assert {name: one.questions for name, one in found.benchmarks.items()} == {"a": 3, "b": 5}
+    assert (found.epochs, found.number) == (2, 16)
 
 
 def test_two_evaluations_do_not_share_a_folder(tmp_path: Path) -> None:
@@ -200,12 +298,12 @@ def test_two_evaluations_do_not_share_a_folder(tmp_path: Path) -> None:
     journal.close()
 
 
-@pytest.mark.parametrize("settings", [None, "not json", "[1]"])
-def test_episodes_without_settings_are_not_mixed_with_new_ones(tmp_path: Path, settings: str | None) -> None:
+@pytest.mark.parametrize("content", [None, "not json", "[1]"])
+def test_episodes_without_settings_are_not_mixed_with_new_ones(tmp_path: Path, content: str | None) -> None:
     (tmp_path / "episodes.jsonl").write_text("{}\n")
-    if settings is not None:
-        (tmp_path / "settings.json").write_text(settings)
-    with pytest.raises(JournalError, match="--out"):
+    if content is not None:
+        (tmp_path / "settings.json").write_text(content)
+    with pytest.raises(JournalError, match="choose another folder"):
         Journal(tmp_path, SETTINGS)
 
 
@@ -217,17 +315,17 @@ def test_a_line_that_is_no_episode_is_named(tmp_path: Path) -> None:
 
 
 def test_each_question_may_be_tried_several_times() -> None:
-    dataset = sampled(items(2), 3)
-    assert len({item.id for item in dataset}) == 6
-    assert dataset[0].id == items(2)[0].id
-    records = {item.id: record(item, correct=item.question == "question 0") for item in dataset}
-    assert interval(dataset, records) == (0.0, 1.0)
-    assert summarise(dataset, records).total.accuracy == 0.5
+    asked = dataset(2, epochs=3)
+    assert len({item.key for item in asked}) == 6
+    assert [item.sample for item in asked] == [0, 0, 1, 1, 2, 2]
+    records = [record(item, correct=item.example.question == "question 0") for item in asked]
+    assert interval(records, 6) == (0.0, 1.0)
+    assert summarise(records, 6).total.accuracy == 0.5
 
 
 def test_tries_of_one_question_are_not_independent() -> None:
     """Four tries each of 50 questions that are always right or always wrong tell no more than one try each."""
-    dataset = sampled(items(50), 4)
-    records = {item.id: record(item, correct=int(item.question.split()[-1]) % 2 == 0) for item in dataset}
-    low, high = interval(dataset, records)
+    asked = dataset(50, epochs=4)
+    records = [record(item, correct=int(item.example.question.split()[-1]) % 2 == 0) for item in asked]
+    low, high = interval(records, 200)
     assert high - low == pytest.approx(2 * 1.96 * 0.5 / math.sqrt(49), abs=1e-6)

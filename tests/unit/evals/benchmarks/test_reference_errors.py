@@ -9,10 +9,9 @@ from agentflow.evals import judge
 from agentflow.evals.benchmarks.benchmark import Benchmark
 from agentflow.evals.benchmarks.catalogue import benchmark
 from agentflow.evals.benchmarks.example import Example
-from agentflow.evals.benchmarks.items import items
 from agentflow.evals.episode import Episode
 from agentflow.evals.metrics import summarise
-from agentflow.evals.runner import Record
+from agentflow.evals.record import Record
 from agentflow.evals.scorers.score import Decision
 from tests.unit.evals.benchmarks.judges import ScriptedJudge
 
@@ -48,19 +47,20 @@ def test_missing_items_stay_in_the_denominator(tmp_path: Path) -> None:
     """There, accuracy is a share of the result files that exist."""
     rows = [{"question": f"Where is {n}?", "answer": "Rome"} for n in range(4)]
     found, examples = loaded("bamboogle", rows, tmp_path)
-    dataset = items(found, examples)
     answered = [
         Record(
-            id=item.id,
-            family=item.family,
-            question=item.question,
-            gold=item.gold,
-            correct=item.correct("rome"),
-            episode=Episode(question=item.question, answer="rome", status="answered"),
+            id=one.id,
+            benchmark="bamboogle",
+            family=one.family,
+            question=one.question,
+            gold=one.gold,
+            decision=found.score(one, "rome").decision,
+            decided_by="exact match",
+            episode=Episode(question=one.question, answer="rome", status="answered"),
         )
-        for item in dataset[:2]
+        for one in examples[:2]
     ]
-    total = summarise(dataset, {record.id: record for record in answered}).total
+    total = summarise(answered, len(examples)).total
     assert (total.correct, total.number, total.accuracy) == (2, 4, 0.5)
 
 

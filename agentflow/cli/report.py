@@ -1,0 +1,106 @@
+"""`agentflow eval report` and `agentflow eval compare`: what evaluations come to, and whether two of them differ."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from agentflow.cli.group import FAILED, MISUSED, fail, say
+from agentflow.console import console, print_comparison
+
+if TYPE_CHECKING:
+    from agentflow.evals.report.run import Run
+
+app = typer.Typer()
+
+Folders = Annotated[list[Path], typer.Argument(metavar="DIR...", help="Folders that --out of agentflow eval made.")]
+
+
+@app.command(epilog="Example: agentflow eval report runs/seed runs/trained --out report.html --figures figures")
+def report(
+    folders: Folders,
+    out: Annotated[Path, typer.Option(help="The page.")] = Path("report.html"),
+    figures: Annotated[Path | None, typer.Option(help="Folder for the figures, each as PNG and SVG.")] = None,
+    with_gated: Annotated[
+        bool, typer.Option("--with-gated", help="Show GPQA and GAIA too; do not share such a page.")
+    ] = False,
+) -> None:
+    """Make one HTML page of evaluations: figures, the paper's table, every episode turn by turn."""
+    from agentflow.evals.report.page import page
+
+    runs = read_folders(folders)
+    with console(stderr=True).status("making the page"):
+        made = page(runs, with_gated=with_gated)
+    try:
+        out.write_text(made.html, encoding="utf-8")
+        drawn = _draw(figures, runs) if figures else []
+    except OSError as error:
+        fail(f"the report could not be written to {error.filename} ({error.strerror}); choose another path", FAILED)
+    size = len(made.html) / 1e6
+    typer.echo(f"{out}: {made.episodes:,} episodes of {len(runs)} evaluations, {size:.1f} MB")
+    if made.gated:
+        typer.echo(f"texts of {made.gated:,} episodes of gated benchmarks are left out; see --with-gated")
+    if (cut := made.episodes - made.gated - made.with_text) > 0:
+        typer.echo(f"texts of {cut:,} episodes are left out, so that the page stays small; their rows are there")
+    if figures:
+        typer.echo(f"{figures}: {', '.join(path.name for path in drawn)}")
+
+
+@app.command(epilog="Example: agentflow eval compare runs/seed runs/trained")
+def compare(
+    first: Annotated[Path, typer.Argument(metavar="A", help="Folder of an evaluation.")],
+    second: Annotated[Path, typer.Argument(metavar="B", help="Folder of another one.")],
+) -> None:
+    """Tell whether two evaluations differ: paired by question, with interval and p-value."""
+    from agentflow.evals.statistics import compare as compared
+
+    a, b = read_folders([first, second])
+    names = [cell.benchmark for cell in a.cells if cell.benchmark in b.settings.benchmarks]
+    found = {}
+    for name in names:
+        before, after = a.tries(name), b.tries(name)
+        if before.keys() & after.keys():
+            found[name] = compared(before, after)
+            if alone := len(before.keys() ^ after.keys()):
+                say(f"note: {name}: {alone:,} questions are in only one of them and left out")
+    if not found:
+        fail("the two have no question in common; compare evaluations of the same benchmark", MISUSED)
+    if different := _other_settings(a, b):
+        say(f"note: besides the planner, they differ in {', '.join(different)}")
+    print_comparison(console(), (a.name, b.name), found)
+
+
+def read_folders(folders: list[Path]) -> "list[Run]":
+    """The evaluations in `folders`; ends the command if one cannot be read or is empty."""
+    from agentflow.evals.journal import JournalError
+    from agentflow.evals.report.run import read_runs
+
+    try:
+        runs = read_runs(folders)
+    except JournalError as error:
+        fail(str(error), MISUSED)
+    if empty := [run.name for run in runs if not run.records]:
+        fail(f"{empty[0]} has no episodes yet; run the evaluation first", MISUSED)
+    return runs
+
+
+def _draw(folder: Path, runs: "list[Run]") -> list[Path]:
+    try:
+        from agentflow.evals.report.figures import write_figures
+    except ImportError as error:
+        fail(f"figures need {error.name}; install it with: pip install 'agentflow-langgraph[report]'", MISUSED)
+    return write_figures(folder, runs)
+
+
+def _other_settings(a: "Run", b: "Run") -> list[str]:
+    """Names of settings that differ, besides who plans and how many were asked."""
+    ours, theirs = (
+        {**run.settings.model_dump(exclude={"context", "benchmarks", "epochs", "checkpoints"}), **_limits(run)}
+        for run in (a, b)
+    )
+    return [name for name in ours if ours[name] != theirs[name]]
+
+
+def _limits(run: "Run") -> dict[str, object]:
+    context = run.settings.context
+    return {**context.model_dump(exclude={"models"}), "models": context.models | {"planner": ""}}

@@ -1,0 +1,103 @@
+"""What an evaluation leaves in its folder: `settings.json`, what was asked, and `episodes.jsonl`, what came of it.
+
+One line of episodes.jsonl is one try of one question; `key` tells them apart. The denominator is in the settings: a
+question that has no line yet counts as wrong, as one does whose run broke off.
+"""
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from agentflow.evals.episode import Episode
+from agentflow.evals.scorers.score import Decision
+from agentflow.graph.context import Context
+
+Key = tuple[str, str, int]
+"""Benchmark, id of the question, number of the try."""
+
+CRASH = "crash"
+"""`Record.decided_by` where the run broke off."""
+JUDGE_FAILED = "judge failed"
+"""What `Record.decided_by` begins with where an answer is there and the judge could not be asked about it."""
+
+
+class Record(BaseModel):
+    """A try that ended, one line of episodes.jsonl."""
+
+    id: str
+    """Of the question, by content; the same in every try."""
+    benchmark: str
+    family: str
+    """What kind of question of the benchmark; "" where it has none."""
+    question: str
+    gold: str
+    sample: int = Field(default=0, ge=0)
+    """Number of the try, where each question is asked in several epochs."""
+    decision: Decision
+    """Only what is correct counts as correct; a run that broke off is incorrect."""
+    decided_by: str
+    """The rule, "judge", CRASH, or a reason that begins with JUDGE_FAILED; of an undecided answer, what is in doubt."""
+    metrics: dict[str, float] = {}
+    """What the benchmark's own script reports besides, each 0 to 1: "em", "f1", "judge"."""
+    episode: Episode
+
+    @property
+    def key(self) -> Key:
+        """Tells it from all other records of the folder."""
+        return self.benchmark, self.id, self.sample
+
+    @property
+    def correct(self) -> bool:
+        """Whether it counts as correct."""
+        return self.decision == Decision.CORRECT
+
+    @property
+    def failed(self) -> bool:
+        """Whether the run broke off: an endpoint was down, time ran out, or a program has a fault. Not a wrong answer.
+
+        A failed record has no answer that was judged; its decision is INCORRECT, decided by CRASH.
+        """
+        return self.episode.status == "failed"
+
+    @property
+    def judge_failed(self) -> bool:
+        """Whether there is an answer and no decision, since the judge did not answer."""
+        return self.decided_by.startswith(JUDGE_FAILED)
+
+
+class Dataset(BaseModel):
+    """The questions of one benchmark that were asked."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    questions: int = Field(ge=0)
+    """How many: the denominator of one epoch."""
+    digest: str
+    """Of the ids of all questions that there are to be asked, so that another file or revision is told apart."""
+
+
+class Settings(BaseModel):
+    """What was asked, settings.json. `benchmarks` and `epochs` may grow; all else is the same for every record."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    benchmarks: dict[str, Dataset]
+    epochs: int = Field(default=1, ge=1)
+    """Tries of each question."""
+    subset: str = ""
+    """Of the benchmarks; "" is each one's usual one."""
+    file: str = ""
+    """Name of the file of questions, if they are not the benchmark's own."""
+    agent: str = "agentflow"
+    """agentflow, direct, react or team."""
+    context: Context
+    """Models per module, tools, limits."""
+    timeout: float | None = None
+    """Most seconds of one try; None: only the context's own limits hold."""
+    judge: str = ""
+    """Model that decides what rules do not, and a hash of its prompts; "" if none."""
+    checkpoints: dict[str, str] = {}
+    """Hash of the weights of every embedded model, by its spec."""
+
+    @property
+    def number(self) -> int:
+        """Tries of all questions: the denominator."""
+        return self.epochs * sum(dataset.questions for dataset in self.benchmarks.values())

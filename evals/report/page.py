@@ -1,0 +1,222 @@
+"""One HTML file that needs nothing else: figures, and every episode with its turns, filtered in the browser.
+
+- *Text is data.* It travels as JSON and is only ever put in as text: the page's policy allows its own script and style,
+  by their hashes, no request to anywhere, and no string to become markup (Trusted Types).
+- *Small.* The rows that filters need are columns of numbers; texts are lines of JSON in parts of a hundred or so
+  episodes. All of it is gzip in base64, which the browser unpacks, the texts when they are looked at or searched.
+- *Bounded.* Once the page is as large as it may be, further episodes keep their row and lose their texts, and the page
+  says so. Questions come in turn, each with all its runs and tries, so that what has texts can be compared.
+- *Gated benchmarks* keep their rows only: a turn repeats the question, an answer the gold one.
+"""
+
+import base64
+import gzip
+import hashlib
+import json
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from importlib.resources import files
+from string import Template
+from typing import Any
+
+from agentflow import __version__
+from agentflow.evals.benchmarks.catalogue import BENCHMARKS
+from agentflow.evals.episode import EpisodeTurn
+from agentflow.evals.record import Record
+from agentflow.evals.report.paper import paper
+from agentflow.evals.report.run import Run, tool_name
+from agentflow.evals.statistics import compare
+
+PAGE_BYTES = 4_900_000
+"""Most bytes of a page."""
+PART = 128
+"""Episodes whose texts are unpacked together."""
+TEXT, SHORT = 4000, 160
+"""Characters that are kept of a text, and of one that a row shows."""
+
+
+@dataclass(frozen=True)
+class Page:
+    """A report as HTML."""
+
+    html: str
+    episodes: int
+    with_text: int
+    """Episodes whose texts are in it."""
+    gated: int
+    """Episodes whose texts were left out because of their benchmark's terms."""
+
+
+class Names:
+    """Texts by number, each once."""
+
+    def __init__(self) -> None:
+        self._numbers: dict[str, int] = {}
+
+    def __call__(self, name: str) -> int:
+        """The number of `name`, a new one if it has none yet."""
+        return self._numbers.setdefault(name, len(self._numbers))
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._numbers)
+
+
+def page(runs: Sequence[Run], *, with_gated: bool = False, limit: int = PAGE_BYTES) -> Page:
+    """The report on `runs`, of at most `limit` bytes unless the rows alone take more."""
+    hidden = frozenset() if with_gated else frozenset(name for name, one in BENCHMARKS.items() if one.gated)
+    episodes = _in_turn(runs)
+    rows, summary = _rows(runs, episodes, hidden), _summary(runs)
+    shown = [(position, record) for position, (_, record) in enumerate(episodes) if record.benchmark not in hidden]
+    room = limit - len(rows) - len(summary) - 60_000  # the page itself takes less than that
+    parts, kept = _parts(shown, room)
+    html = _html(
+        summary=summary.replace("<", "\\u003c"),
+        rows=rows,
+        parts="\n".join(f'<script type="text/plain" class="part">{part}</script>' for part in parts),
+        kept=json.dumps({"shown": kept, "part": PART, "hidden": sorted(hidden)}),
+    )
+    return Page(html, len(episodes), kept, len(episodes) - len(shown))
+
+
+def _in_turn(runs: Sequence[Run]) -> list[tuple[int, Record]]:
+    """Every record with the number of its run: question by question, in the order in which runs have them."""
+    order = Names()
+    for run in runs:
+        for record in run.records:
+            order(f"{record.benchmark} {record.id}")
+    found = [(number, record) for number, run in enumerate(runs) for record in run.records]
+    return sorted(found, key=lambda one: (order(f"{one[1].benchmark} {one[1].id}"), one[0], one[1].sample))
+
+
+def _summary(runs: Sequence[Run]) -> str:
+    """What tables and charts show, as JSON."""
+    cells = [{**asdict(cell), "error_rate": cell.error_rate} for run in runs for cell in run.cells]
+    settings = [
+        {"name": run.name, "planner": run.planner, "agent": run.settings.agent, "subset": run.settings.subset}
+        | {"judge": run.settings.judge, "max_turns": run.settings.context.max_turns}
+        for run in runs
+    ]
+    return json.dumps(
+        {
+            "version": __version__,
+            "runs": settings,
+            "cells": cells,
+            "differences": list(_differences(runs)),
+            "paper": paper().model_dump(),
+        }
+    )
+
+
+def _differences(runs: Sequence[Run]) -> Iterator[dict[str, Any]]:
+    """Every run against the first that has the benchmark, on the questions of both."""
+    first: dict[str, Run] = {}
+    for run in runs:
+        for cell in run.cells:
+            base = first.setdefault(cell.benchmark, run)
+            before, after = base.tries(cell.benchmark), run.tries(cell.benchmark)
+            if base is run or not before.keys() & after.keys():
+                continue
+            found = compare(before, after)
+            yield {
+                "benchmark": cell.benchmark,
+                "verdict": found.verdict(base.name, run.name),
+                "shown": found.shown,
+                "accuracies": [found.first, found.second],
+                "questions": found.questions,
+                "p_value": found.p_value,
+            }
+
+
+def _rows(runs: Sequence[Run], episodes: Sequence[tuple[int, Record]], hidden: frozenset[str]) -> str:
+    """What the list and its filters need of every episode, packed: texts by number, and a column for each field."""
+    names = defaultdict[str, Names](Names)
+    questions: dict[tuple[str, str], tuple[int, list[str]]] = {}
+    rows = []
+    for run, record in episodes:
+        secret = record.benchmark in hidden
+        asked = ["", ""] if secret else [_cut(record.question, 2 * SHORT), _cut(record.gold, SHORT)]
+        number, _ = questions.setdefault((record.benchmark, record.id), (len(questions), [record.id, *asked]))
+        answer = "" if secret else _cut(record.episode.answer, SHORT)
+        rows.append({"run": run, "question": number, "answer": answer, **_row(record, names)})
+    return _packed(
+        _json(
+            {
+                "columns": {name: [row[name] for row in rows] for name in (rows[0] if rows else ())},
+                "questions": [asked for _, asked in questions.values()],
+                "names": {name: list(found) for name, found in names.items()},
+            }
+        )
+    )
+
+
+def _row(record: Record, names: Mapping[str, Names]) -> dict[str, Any]:
+    episode = record.episode
+    turns = [(tool_name(turn.tool, turn.result.error), turn.result.error) for turn in episode.turns]
+    return {
+        "benchmark": names["benchmark"](record.benchmark),
+        "family": names["family"](record.family),
+        "outcome": names["outcome"]("failed" if record.failed else str(record.decision)),
+        "status": names["status"](episode.status),
+        "sample": record.sample,
+        "turns": len(turns),
+        "tools": sorted({names["tool"](tool) for tool, _ in turns}),
+        "errors": sorted({names["error"](error.value) for _, error in turns if error}),
+        "seconds": round(episode.seconds, 1),
+        "tokens": sum(tokens.total_tokens for tokens in episode.usage.models.values()),
+    }
+
+
+def _parts(shown: Sequence[tuple[int, Record]], room: int) -> tuple[list[str], int]:
+    """Texts of as many episodes as there is room for, packed, and how many these are."""
+    parts, kept = [], 0
+    for start in range(0, len(shown), PART):
+        some = shown[start : start + PART]
+        part = _packed(b"\n".join(_text(position, record) for position, record in some))
+        room -= len(part) + 60  # the element around it
+        if room < 0:
+            break
+        parts.append(part)
+        kept += len(some)
+    return parts, kept
+
+
+def _text(position: int, record: Record) -> bytes:
+    """All that an episode says, as a line. Lists rather than objects, so that a search finds no names of fields."""
+    episode = record.episode
+    turns = [_turn(turn) for turn in episode.turns]
+    said = [record.question, record.gold, record.episode.answer, episode.analysis, episode.error, record.decided_by]
+    return _json([position, *map(_cut, said), record.metrics, turns])
+
+
+def _turn(turn: EpisodeTurn) -> list[Any]:
+    result = turn.result
+    code = turn.arguments.get("code") if set(turn.arguments) == {"code"} else None
+    call = code if isinstance(code, str) else json.dumps(turn.arguments, ensure_ascii=False, default=str)
+    texts = [turn.sub_goal, turn.context, turn.tool, call, result.output]
+    judged = [_cut(turn.verdict.analysis), turn.verdict.signal]
+    return [*map(_cut, texts), result.error, round(result.seconds, 2), *judged, _cut(turn.plan)]
+
+
+def _cut(text: str, length: int = TEXT) -> str:
+    return text if len(text) <= length else f"{text[:length]} [... {len(text) - length:,} characters cut ...]"
+
+
+def _json(value: Any) -> bytes:
+    """UTF-8; half a surrogate pair, which that cannot hold, is a question mark."""
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace")
+
+
+def _packed(content: bytes) -> str:
+    return base64.b64encode(gzip.compress(content, compresslevel=6, mtime=0)).decode()
+
+
+def _html(**content: str) -> str:
+    page, style, script = ((files(__package__) / f"page.{kind}").read_text("utf-8") for kind in ("html", "css", "js"))
+    hashes = {f"{name}_hash": _hash(text) for name, text in (("style", style), ("script", script))}
+    return Template(page).substitute(style=style, script=script, **hashes, **content)
+
+
+def _hash(text: str) -> str:
+    """As a Content-Security-Policy names an inline element."""
+    return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"

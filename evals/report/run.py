@@ -1,0 +1,173 @@
+"""The folders of evaluations as a report reads them, and what each comes to, benchmark by benchmark."""
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+from agentflow.evals.journal import JournalError, read
+from agentflow.evals.metrics import interval
+from agentflow.evals.record import Record, Settings
+from agentflow.evals.scorers.score import Decision
+from agentflow.evals.statistics import mean_pass_at_k
+from agentflow.tools.result import ErrorClass
+
+UNKNOWN_TOOL, NO_TOOL = "(no such tool)", "(unreadable plan)"
+"""In the place of a tool's name: what a model made up is no column of a table."""
+
+
+@dataclass(frozen=True)
+class Run:
+    """An evaluation."""
+
+    name: str
+    """Of its folder; with as much of the path as tells it from the others."""
+    settings: Settings
+    records: list[Record]
+
+    @property
+    def planner(self) -> str:
+        """What plans, as tables name it."""
+        spec = self.settings.context.model_of("planner")
+        return spec if self.settings.agent == "agentflow" else f"{self.settings.agent}: {spec}"
+
+    @cached_property
+    def cells(self) -> list["Cell"]:
+        """What it comes to, by benchmark."""
+        by_benchmark: dict[str, list[Record]] = {name: [] for name in self.settings.benchmarks}
+        for record in self.records:
+            by_benchmark.setdefault(record.benchmark, []).append(record)
+        return [self._cell(name, records) for name, records in by_benchmark.items()]
+
+    def tries(self, benchmark: str) -> dict[str, list[bool]]:
+        """Whether each try of each question is correct, by the question's id."""
+        found: dict[str, list[bool]] = defaultdict(list)
+        for record in self.records:
+            if record.benchmark == benchmark:
+                found[record.id].append(record.correct)
+        return found
+
+    def _cell(self, benchmark: str, records: Sequence[Record]) -> "Cell":
+        epochs, asked = self.settings.epochs, self.settings.benchmarks.get(benchmark)
+        questions = asked.questions if asked else len({record.id for record in records})
+        number = max(questions * epochs, len(records))
+        low, high = interval(records, number)
+        turns = [turn for record in records for turn in record.episode.turns]
+        return Cell(
+            run=self.name,
+            planner=self.planner,
+            benchmark=benchmark,
+            max_turns=self.settings.context.max_turns,
+            questions=questions,
+            epochs=epochs,
+            ended=len(records),
+            number=number,
+            accuracy=sum(record.correct for record in records) / max(1, number),
+            low=low,
+            high=high,
+            pass_at=self._pass_at(benchmark, questions),
+            turns=len(turns) / max(1, number),
+            calls=len(turns),
+            undecided=sum(record.decision == Decision.UNDECIDED for record in records),
+            failed=sum(record.failed for record in records),
+            tools=_tools(records),
+        )
+
+    def _pass_at(self, benchmark: str, questions: int) -> dict[int, float]:
+        """pass@k for the powers of two and the number of tries; a try that is missing is wrong."""
+        epochs = self.settings.epochs
+        if epochs == 1 or not questions:
+            return {}
+        tries = {one: [*tried, *[False] * (epochs - len(tried))] for one, tried in self.tries(benchmark).items()}
+        tries |= {f"missing {number}": [False] * epochs for number in range(questions - len(tries))}
+        levels = {k for k in (2, 4, 8, 16, 32, 64) if k <= epochs} | {epochs}
+        return {k: share for k in sorted(levels) if (share := mean_pass_at_k(tries, k)) is not None}
+
+
+@dataclass(frozen=True)
+class Tool:
+    """How one tool was used."""
+
+    calls: int
+    questions: int
+    """Tries in which it was chosen once at least."""
+    errors: dict[str, int]
+    """Failed calls by error class."""
+
+    @property
+    def failed(self) -> int:
+        """Failed calls."""
+        return sum(self.errors.values())
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One run on one benchmark. Shares are from 0 to 1, over all tries of the dataset, whether or not they ended."""
+
+    run: str
+    planner: str
+    benchmark: str
+    max_turns: int
+    questions: int
+    epochs: int
+    ended: int
+    """Tries that have a record."""
+    number: int
+    """Tries of the dataset: the denominator."""
+    accuracy: float
+    """With several tries of each question it is avg@n."""
+    low: float
+    high: float
+    """95 % interval of the accuracy."""
+    pass_at: dict[int, float]
+    turns: float
+    """Per try."""
+    calls: int
+    """Turns of all tries, each of which is a call or was to be one."""
+    undecided: int
+    failed: int
+    tools: dict[str, Tool]
+    """By name, the most used first."""
+
+    @property
+    def error_rate(self) -> float:
+        """Failed calls over calls."""
+        return sum(tool.failed for tool in self.tools.values()) / max(1, self.calls)
+
+
+def tool_name(tool: str, error: ErrorClass | None) -> str:
+    """The tool of a turn as tables have it."""
+    if error == ErrorClass.UNKNOWN_TOOL:
+        return UNKNOWN_TOOL
+    return tool or NO_TOOL
+
+
+def _tools(records: Iterable[Record]) -> dict[str, Tool]:
+    calls, questions = Counter[str](), Counter[str]()
+    errors: dict[str, Counter[str]] = defaultdict(Counter)
+    for record in records:
+        named = [(tool_name(turn.tool, turn.result.error), turn.result.error) for turn in record.episode.turns]
+        calls.update(name for name, _ in named)
+        questions.update({name for name, _ in named})
+        for name, error in named:
+            if error:
+                errors[name][error.value] += 1
+    return {name: Tool(number, questions[name], dict(errors[name])) for name, number in calls.most_common()}
+
+
+def read_runs(folders: Sequence[Path]) -> list[Run]:
+    """The evaluations in `folders`. Raises JournalError, also if one is named twice."""
+    resolved = [folder.resolve() for folder in folders]
+    if repeated := [folder for folder, number in Counter(resolved).items() if number > 1]:
+        raise JournalError(f"{repeated[0]} is named twice; name each folder once")
+    return [Run(name, *read(folder)) for name, folder in zip(_names(resolved), folders, strict=True)]
+
+
+def _names(folders: Sequence[Path]) -> list[str]:
+    """The shortest ends of the paths that differ."""
+    for length in range(1, max(len(folder.parts) for folder in folders) + 1):
+        names = ["/".join(folder.parts[-length:]) for folder in folders]
+        if len(set(names)) == len(names):
+            return names
+    return [str(folder) for folder in folders]
