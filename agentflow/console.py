@@ -5,10 +5,8 @@ the control characters by which it could rewrite or recolour the terminal (`clea
 """
 
 import json
-import re
 import sys
 import time
-import unicodedata
 from collections.abc import Iterable, Mapping
 from itertools import zip_longest
 from types import TracebackType
@@ -22,6 +20,8 @@ from rich.spinner import Spinner
 from rich.table import Table
 from rich.text import Text
 
+from agentflow.tools.containment import clean
+
 if TYPE_CHECKING:
     from agentflow.evals.episode import Episode, EpisodeTurn
     from agentflow.evals.metrics import Group, Summary
@@ -31,24 +31,10 @@ if TYPE_CHECKING:
 Check = tuple[str, Literal["ok", "no", "-"], str]
 """A line of a report: what, whether it works ("-": nobody asked), and what there is to say or to do."""
 
-_ESCAPE_SEQUENCE = re.compile(
-    r"\x1b\[[0-?]*[ -/]*[@-~]|\x1b[\]PX^_][^\x07\x1b]*(?:\x07|\x1b\\)?|\x1b[ -/]*[0-~]?|\x9b[0-?]*[ -/]*[@-~]"
-)
-_REORDERING = frozenset("\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
-"""Format characters that make text read in another order than it is written."""
-
 _SHOWN_LINES = 12
 _SHOWN_CHARACTERS = 800
 _SHOWN_FAILURES = 8
 _SHORT = 160
-
-
-def clean(text: str) -> str:
-    """`text` without terminal escape sequences and control characters; line breaks and tabs stay."""
-    text = _ESCAPE_SEQUENCE.sub("", text.replace("\r\n", "\n"))
-    return "".join(
-        c for c in text if c in "\n\t" or (unicodedata.category(c) not in ("Cc", "Cs") and c not in _REORDERING)
-    )
 
 
 def one_line(text: str) -> str:
