@@ -5,10 +5,8 @@ the control characters by which it could rewrite or recolour the terminal (`clea
 """
 
 import json
-import re
 import sys
 import time
-import unicodedata
 from collections.abc import Collection, Iterable, Mapping
 from itertools import zip_longest
 from types import TracebackType
@@ -22,34 +20,23 @@ from rich.spinner import Spinner
 from rich.table import Table
 from rich.text import Text
 
+from agentflow.tools.containment import clean
+
 if TYPE_CHECKING:
     from agentflow.evals.episode import Episode, EpisodeTurn
     from agentflow.evals.metrics import Group, Summary
     from agentflow.evals.rollout import Started
     from agentflow.evals.statistics import Comparison
     from agentflow.rl.training_log import Line
+    from agentflow.tool_checks import Trial
 
 Check = tuple[str, Literal["ok", "no", "-"], str]
 """A line of a report: what, whether it works ("-": nobody asked), and what there is to say or to do."""
-
-_ESCAPE_SEQUENCE = re.compile(
-    r"\x1b\[[0-?]*[ -/]*[@-~]|\x1b[\]PX^_][^\x07\x1b]*(?:\x07|\x1b\\)?|\x1b[ -/]*[0-~]?|\x9b[0-?]*[ -/]*[@-~]"
-)
-_REORDERING = frozenset("\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
-"""Format characters that make text read in another order than it is written."""
 
 _SHOWN_LINES = 12
 _SHOWN_CHARACTERS = 800
 _SHOWN_FAILURES = 8
 _SHORT = 160
-
-
-def clean(text: str) -> str:
-    """`text` without terminal escape sequences and control characters; line breaks and tabs stay."""
-    text = _ESCAPE_SEQUENCE.sub("", text.replace("\r\n", "\n"))
-    return "".join(
-        c for c in text if c in "\n\t" or (unicodedata.category(c) not in ("Cc", "Cs") and c not in _REORDERING)
-    )
 
 
 def one_line(text: str) -> str:
@@ -160,8 +147,7 @@ def _short_turn(turn: "EpisodeTurn") -> Text:
     text = Text(f"{turn.turn} {one_line(turn.tool) or '(no tool)'}: ", style="cyan")
     text.append(one_line(turn.sub_goal), style="not bold default")
     text.append("\n→ ", style="green" if turn.result.error is None else "red")
-    said = one_line(turn.result.output)
-    text.append(said if len(said) <= _SHORT else f"{said[:_SHORT]} ...", style="default")
+    text.append(_first(turn.result.output), style="default")
     return text
 
 
@@ -350,6 +336,21 @@ def print_checks(out: Console, checks: Iterable[Check]) -> None:
     for what, works, says in checks:
         table.add_row(Text(one_line(what)), Text(works, style=colours[works]), Text(one_line(says), overflow="fold"))
     out.print(table)
+
+
+def print_trials(out: Console, trials: Iterable["Trial"]) -> None:
+    """Tools that were tried: a line of whether each works, its seconds and tier; the call and the result below it."""
+    colours = {"ok": "green", "no": "red", "-": "dim"}
+    for trial in trials:
+        text = Text(f"{one_line(trial.name):<20} ").append(f"{trial.works:<3}", style=colours[trial.works])
+        text.append("" if trial.seconds is None else f"{trial.seconds:6.2f} s  {trial.tier}")
+        call = f"{_first(trial.call)} → " if trial.call else ""
+        out.print(text.append(f"\n  {call}{_first(trial.says)}", style="default"))
+
+
+def _first(text: str) -> str:
+    line = one_line(text)
+    return line if len(line) <= _SHORT else f"{line[:_SHORT]} ..."
 
 
 def print_benchmarks(out: Console, rows: Iterable[tuple[str, str, str, str, str]]) -> None:

@@ -33,14 +33,18 @@ RECURSION_LIMIT = 450
 
 
 def build_graph(
-    tools: Sequence[BaseTool] = (), *, checkpointer: Checkpointer = None, store: BaseStore | None = None
+    tools: Sequence[BaseTool | str] = (), *, checkpointer: Checkpointer = None, store: BaseStore | None = None
 ) -> Agent:
     """The compiled agent.
 
     Args:
-        tools: LangChain tools of your own; the planner may choose them beside those that `Context.tools` names.
+        tools: LangChain tools of your own, or specs of foreign tools (`agentflow.tools.foreign`); the planner may choose
+            them beside those that `Context.tools` names.
         checkpointer: Keeps threads; needed for approval of tools.
         store: A LangGraph store, passed on to the nodes.
+
+    Raises:
+        ValueError: A tool's name is one that a planner cannot write, or cannot tell from another.
     """
     toolbox = Toolbox(tools)
     builder = StateGraph(State, context_schema=Context, input_schema=InputState)

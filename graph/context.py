@@ -61,7 +61,8 @@ class Context(BaseModel):
     tools: list[str] = Field(
         default=list(DEFAULT_TOOLS),
         title="Tools",
-        description="Names of the tools that the planner may choose from.",
+        description="Tools that the planner may choose from, by name; granted ones of your own by module:attribute or "
+        "mcp:... too.",
         min_length=1,
     )
     corpus: str = Field(

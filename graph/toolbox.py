@@ -1,47 +1,140 @@
-"""The tools of a run: the standard ones that its context names, and those that the caller of `build_graph` added."""
+"""The tools of a run: those that its context names, and those that the caller of `build_graph` added.
 
+A context may come from far away, as the settings that a client sends to a server; a foreign tool is somebody's code. So a
+context enables a foreign tool only if the operator granted it: whoever built the graph, by naming it there, or the
+environment variable AGENTFLOW_TOOLS. The command line grants what --tools names.
+"""
+
+import asyncio
+import logging
+import os
+import time
 from collections.abc import Sequence
-from functools import lru_cache
+from dataclasses import dataclass, field
 
 from langchain_core.messages import HumanMessage
 from langchain_core.tools import BaseTool
 
 from agentflow.graph.context import Context, Sampling
 from agentflow.graph.models import ModelError, aload_model, complete
+from agentflow.tools import foreign
+from agentflow.tools.base_generator import Ask
 from agentflow.tools.card import ToolCard
-from agentflow.tools.catalogue import STANDARD_TOOLS, standard_tools
+from agentflow.tools.catalogue import STANDARD_TOOLS, availability, standard_tools
+from agentflow.tools.foreign import SpecError, Unavailable, is_foreign
 from agentflow.tools.result import ErrorClass, ToolFailure
+
+GRANTED = "AGENTFLOW_TOOLS"
+"""Environment variable: the foreign tools that any run may enable, as a list with commas."""
+
+RETRY_SECONDS = 30.0
+"""How long a tool that could not be used is left alone before it is looked at again."""
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass
+class Offer:
+    """What a run may use."""
+
+    tools: dict[str, BaseTool] = field(default_factory=dict)
+    cards: dict[str, ToolCard] = field(default_factory=dict)
+    unavailable: dict[str, str] = field(default_factory=dict)
+    """Of each tool or spec that is left out, what to do about it."""
+    sources: dict[str, str] = field(default_factory=dict)
+    """Of each tool, the name or spec that it came by."""
+    at: float = field(default_factory=time.monotonic)
+
+    def add(self, tool: BaseTool, source: str) -> None:
+        """Takes a tool into the offer; one of the same name gives way."""
+        self.tools[tool.name], self.cards[tool.name], self.sources[tool.name] = tool, ToolCard.of(tool), source
+
+    def of(self, source: str) -> list[BaseTool]:
+        """The tools that came by a name or spec."""
+        return [tool for name, tool in self.tools.items() if self.sources[name] == source]
+
+    @property
+    def stale(self) -> bool:
+        """Whether to look again. What can be used stays, so that a run's prompts do not change under it."""
+        return bool(self.unavailable) and time.monotonic() - self.at > RETRY_SECONDS
 
 
 class Toolbox:
     """Gives a run its tools by name, and their cards."""
 
-    def __init__(self, added: Sequence[BaseTool] = ()) -> None:
-        """`added` are always enabled; one that bears a standard tool's name replaces it."""
-        self._added = {tool.name: tool for tool in added}
-        self._added_cards = {name: ToolCard.of(tool) for name, tool in self._added.items()}
+    def __init__(self, added: Sequence[BaseTool | str] = ()) -> None:
+        """`added`, tools and specs, are always enabled; a tool that bears a standard tool's name replaces it.
 
-    def tools(self, context: Context) -> dict[str, BaseTool]:
-        """Raises ModelError (configuration) when the context names a tool that does not exist."""
-        return {**self._standard(context)[0], **self._added}
+        Raises:
+            SpecError: Names that a planner cannot write or tell apart.
+        """
+        self._added = {tool.name: tool for tool in added if isinstance(tool, BaseTool)}
+        self._specs = tuple(spec for spec in added if isinstance(spec, str))
+        foreign.check_names((name, "build_graph") for name in self._added)
+        self._offers: dict[tuple[tuple[str, ...], str, Sampling, str], Offer] = {}
 
-    def cards(self, context: Context) -> dict[str, ToolCard]:
-        """The cards of `tools`."""
-        return {**self._standard(context)[1], **self._added_cards}
+    async def offer(self, context: Context) -> Offer:
+        """The tools that can be used as things stand.
 
-    def _standard(self, context: Context) -> tuple[dict[str, BaseTool], dict[str, ToolCard]]:
-        names = tuple(name for name in context.tools if name not in self._added)
-        return _standard(names, context.model_of("tools"), context.sampling_of("tools"), context.corpus_name)
+        Raises:
+            ModelError: The context names a tool that does not exist or is not granted, or no tool can be used.
+        """
+        specs = tuple(dict.fromkeys([*context.tools, *self._specs]))
+        key = (specs, context.model_of("tools"), context.sampling_of("tools"), context.corpus_name)
+        found = self._offers.get(key)
+        if found is None or found.stale:
+            if len(self._offers) > 64:
+                self._offers.clear()
+            found = self._offers[key] = await self._look(*key, before=found or Offer())
+        if not found.tools:
+            reasons = "; ".join(f"{name}: {reason}" for name, reason in found.unavailable.items())
+            raise ModelError(f"no tool can be used: {reasons}", configuration=True)
+        return found
+
+    async def _look(
+        self, specs: tuple[str, ...], model: str, sampling: Sampling, corpus: str, *, before: Offer
+    ) -> Offer:
+        offer, ask = Offer(), _asks(model, sampling)
+        added = [(name, "build_graph") for name in self._added]
+        for spec in specs:
+            if spec in self._added:
+                continue
+            try:
+                for tool in before.of(spec) or await self._usable(spec, ask, corpus):
+                    foreign.check_names([*added, *offer.sources.items(), (tool.name, spec)])
+                    offer.add(tool, spec)
+            except SpecError as error:
+                raise ModelError(str(error), configuration=True) from error
+            except Unavailable as error:
+                offer.unavailable[spec] = str(error)
+                _log.warning("%s is not offered to the planner: %s", spec, error)
+        for name, tool in self._added.items():
+            offer.add(tool, name)
+        return offer
+
+    async def _usable(self, spec: str, ask: Ask, corpus: str) -> list[BaseTool]:
+        if not is_foreign(spec):
+            if spec in STANDARD_TOOLS and (problem := await asyncio.to_thread(availability, spec, corpus)):
+                raise Unavailable(problem)
+            return list(_standard(spec, ask, corpus).values())
+        if spec not in self._specs and spec not in _split(os.environ.get(GRANTED, "")):
+            raise SpecError(f"'{spec}' is not granted; name it in {GRANTED}, or give it to build_graph")
+        return await foreign.load(spec)
 
 
-@lru_cache(maxsize=64)
-def _standard(
-    names: tuple[str, ...], model: str, sampling: Sampling, corpus: str
-) -> tuple[dict[str, BaseTool], dict[str, ToolCard]]:
-    if unknown := [name for name in names if name not in STANDARD_TOOLS]:
-        raise ModelError(
-            f"there is no tool '{unknown[0]}'; the tools are {', '.join(STANDARD_TOOLS)}", configuration=True
-        )
+def _split(specs: str) -> list[str]:
+    return [spec.strip() for spec in specs.split(",")]
+
+
+def _standard(name: str, ask: Ask, corpus: str) -> dict[str, BaseTool]:
+    try:
+        return standard_tools([name], ask, corpus)
+    except ValueError as error:
+        raise SpecError(str(error)) from error
+
+
+def _asks(model: str, sampling: Sampling) -> Ask:
+    """The model behind the tools that need one."""
 
     async def ask(prompt: str) -> str:
         try:
@@ -49,5 +142,4 @@ def _standard(
         except ModelError as error:
             raise ToolFailure(ErrorClass.MODEL_ERROR, str(error)) from error
 
-    tools = standard_tools(names, ask, corpus)
-    return tools, {name: ToolCard.of(tool) for name, tool in tools.items()}
+    return ask

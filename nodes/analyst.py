@@ -47,7 +47,8 @@ class Analyst:
         deadline = time.time() + context.max_seconds
         try:
             async with asyncio.timeout(context.max_seconds):
-                reply = await ask(context, "analyst", messages(question, list(self.toolbox.tools(context))))
+                offer = await self.toolbox.offer(context)
+                reply = await ask(context, "analyst", messages(question, [*offer.tools]))
         except TimeoutError:
             reply = ""  # the first turn finds that the time is up
         return {

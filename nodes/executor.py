@@ -133,12 +133,15 @@ class Executor:
             raise RuntimeError("the executor runs after the planner")
         if plan.error:
             return _done({}, ToolResult.failed(plan.error, plan.problem))
-        tool = self.toolbox.tools(context)[plan.tool]
+        offer = await self.toolbox.offer(context)
+        tool = offer.tools.get(plan.tool)
+        if tool is None:  # planned before a pause, after which its server is gone
+            return _done({}, ToolResult.failed(ErrorClass.TOOL_ERROR, f"{plan.tool} cannot be used any more"))
         if state.proposed is not None:
             return await self._after_approval(state, tool)
         try:
             async with asyncio.timeout(state.seconds_left()):
-                arguments, reply = await self._write_call(context, plan)
+                arguments, reply = await self._write_call(context, plan, offer.cards[plan.tool])
         except TimeoutError:
             return _done(
                 {}, ToolResult.failed(ErrorClass.TIMEOUT, "the run was out of time before the call was written")
@@ -151,8 +154,7 @@ class Executor:
             return {"proposed": arguments, "proposed_at": time.time(), "action": None}
         return await _run(tool, arguments, state)
 
-    async def _write_call(self, context: Context, plan: Plan) -> tuple[dict[str, Any] | None, str]:
-        card = self.toolbox.cards(context)[plan.tool]
+    async def _write_call(self, context: Context, plan: Plan, card: ToolCard) -> tuple[dict[str, Any] | None, str]:
         reply = await ask(context, "executor", messages(card, plan))
         return parse(reply, card), reply
 

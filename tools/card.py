@@ -1,21 +1,41 @@
 """The planner-facing card of a tool: what it is good for, its limits, examples (DESIGN decision 5).
 
-A tool carries its card in `tool.metadata["agentflow"]`; any other LangChain tool gets one from its description and
-schema, so that it plugs in unchanged.
+A tool carries its card in `tool.metadata["agentflow"]`: `description`, `limits`, `examples`, each optional. What is not
+there is read off the tool's own description - its purpose, and lines "Limits: ..." and "Example: {...}" - and an example
+that is not there either is made up from the schema. So any LangChain tool plugs in unchanged.
+
+A card is bounded, and what it says stays on lines of ours: it comes from whoever wrote the tool, which may be a server.
 """
 
 import json
+import re
+from collections.abc import Iterator
 from typing import Any
 
 from langchain_core.tools import BaseTool
 from langchain_core.utils.function_calling import convert_to_openai_tool
 from pydantic import BaseModel, Field
 
-MAX_DESCRIPTION = 600
-"""Characters of a foreign tool's description that the planner sees: a card stays well under 400 tokens."""
+from agentflow.tools.containment import bounded_line
 
-MAX_ARGUMENT_DESCRIPTION = 200
-"""Characters of an argument's description, likewise."""
+MAX_TOKENS = 600
+"""Most tokens of all that prompts show of one tool: half of them in the planner's, half, the arguments, in the
+executor's. A token is taken to be three bytes of UTF-8, which is more than models need for most text."""
+
+_BYTES = {"name": 96, "description": 480, "limits": 180, "example": 140, "argument": 200, "arguments": 800}
+"""How they are shared out. What is longer ends in "…"; an example that is longer is left out."""
+
+_SECTION = re.compile(r"^[ \t]*(args|arguments|parameters|returns|raises|yields)[ \t]*:[ \t]*$", re.I | re.M)
+_LIMITS = re.compile(r"^[ \t]*(?:limits|limitations?)[ \t]*:[ \t]*(\S.*)$", re.I | re.M)
+_EXAMPLE = re.compile(r"^[ \t]*examples?[ \t]*:[ \t]*(\{.*\})[ \t]*$", re.I | re.M)
+_PLACEHOLDERS: dict[str, object] = {
+    "string": "...",
+    "integer": 1,
+    "number": 1.0,
+    "boolean": True,
+    "array": [],
+    "object": {},
+}
 
 
 class ToolCard(BaseModel):
@@ -28,41 +48,148 @@ class ToolCard(BaseModel):
     limits: str = ""
     examples: list[dict[str, Any]] = Field(default_factory=list)
     """Arguments of good calls."""
+    made_up: bool = False
+    """The example shows the form of a call and nothing else: it must not be made."""
 
     def examples_as_json(self) -> list[str]:
         """One line per example."""
         return [json.dumps(example, ensure_ascii=False) for example in self.examples]
 
     def describe_arguments(self) -> list[str]:
-        """One line per argument: name, type, whether it may be left out, and what it is."""
-        required = self.arguments.get("required", [])
-        lines = []
-        for name, schema in self.arguments.get("properties", {}).items():
-            optional = "" if name in required else ", optional"
-            description = str(schema.get("description", ""))[:MAX_ARGUMENT_DESCRIPTION]
-            lines.append(f"- {name} ({_type(schema)}{optional}): {description}".rstrip(": "))
-        return lines
+        """One line per argument: name, type, whether it may be left out, and what it is.
+
+        Where that is too much, without what they are, the required ones first; where it still is, as many as fit.
+        """
+        properties = _properties(self.arguments)
+        required = _required(self.arguments)
+        lines = [_describe(name, schema, name in required) for name, schema in properties.items()]
+        if _bytes("\n".join(lines)) <= _BYTES["arguments"]:
+            return lines
+        names = [*required, *(name for name in properties if name not in required)]
+        lines = [_describe(name, _bare(properties[name]), name in required) for name in names]
+        fitting = _fitting(lines, _BYTES["arguments"])
+        return fitting if len(fitting) == len(lines) else [*fitting, f"… and {len(lines) - len(fitting)} more"]
 
     @classmethod
     def of(cls, tool: BaseTool) -> "ToolCard":
         """The card of any LangChain tool: its own where it has one, else read off its description and schema."""
         function = convert_to_openai_tool(tool)["function"]
-        own = (tool.metadata or {}).get("agentflow", {})
-        description = str(own.get("description") or function.get("description") or tool.name)
+        own = (tool.metadata or {}).get("agentflow")
+        own = own if isinstance(own, dict) else {}
+        documented = str(function.get("description") or "")
+        schema = function.get("parameters") or {"type": "object", "properties": {}}
+        limits = str(own.get("limits") or "; ".join(_LIMITS.findall(documented)))
+        examples = [*_examples(own, documented, schema)]
         return cls(
             name=tool.name,
-            description=description.strip()[:MAX_DESCRIPTION],
-            arguments=function.get("parameters") or {"type": "object", "properties": {}},
-            limits=own.get("limits", ""),
-            examples=own.get("examples", []),
+            description=_cut(
+                str(own.get("description") or _purpose(documented) or _spelt_out(tool.name)), "description"
+            ),
+            arguments=schema,
+            limits=_cut(limits, "limits"),
+            examples=examples or _illustration(schema),
+            made_up=not examples,
         )
+
+
+def _examples(own: dict[str, Any], documented: str, schema: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    """Those of the metadata, else of the description, else of the schema; those that are short enough."""
+    given = own.get("examples") or [_object(text) for text in _EXAMPLE.findall(documented)] or schema.get("examples")
+    yield from (example for example in (given if isinstance(given, list) else []) if _can_be_shown(example))
+
+
+def _can_be_shown(example: object) -> bool:
+    try:
+        text = json.dumps(example, ensure_ascii=False)
+    except (TypeError, ValueError):
+        return False
+    short = _bytes(text) <= _BYTES["example"]
+    return isinstance(example, dict) and short and text == bounded_line(text, len(text))
+
+
+def _object(text: str) -> object:
+    try:
+        return json.loads(text)
+    except ValueError:
+        return None
+
+
+def _illustration(schema: dict[str, Any]) -> list[dict[str, Any]]:
+    """The form of a call: the required arguments, with the schema's own values where it has some."""
+    properties = _properties(schema)
+    shown = {name: _value(properties[name]) for name in _required(schema)}
+    return [shown] if shown and _can_be_shown(shown) else []
+
+
+def _value(schema: dict[str, Any]) -> object:
+    for key in ("examples", "enum"):
+        if isinstance(schema.get(key), list) and schema[key]:
+            return schema[key][0]
+    return schema.get("default", _PLACEHOLDERS.get(str(schema.get("type")), "..."))
+
+
+def _purpose(documented: str) -> str:
+    """What a description says before it comes to arguments, limits and examples."""
+    return _EXAMPLE.sub("", _LIMITS.sub("", _SECTION.split(documented)[0])).strip()
+
+
+def _spelt_out(name: str) -> str:
+    words = re.sub(r"[\W_]+", " ", name).strip()
+    return f"{words[:1].upper()}{words[1:]}."
+
+
+def _describe(name: str, schema: dict[str, Any], required: bool) -> str:
+    optional = "" if required else ", optional"
+    description = _cut(str(schema.get("description", "")), "argument")
+    return f"- {bounded_line(name, 64)} ({_cut(_type(schema), 'name')}{optional}): {description}".rstrip(": ")
+
+
+def _bare(schema: dict[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in schema.items() if key != "description"}
+
+
+def _properties(schema: dict[str, Any]) -> dict[str, dict[str, Any]]:
+    """The arguments of a schema; of one that JSON Schema writes as true or false, nothing is known."""
+    found = schema.get("properties")
+    return {str(k): v if isinstance(v, dict) else {} for k, v in found.items()} if isinstance(found, dict) else {}
+
+
+def _required(schema: dict[str, Any]) -> list[str]:
+    found = schema.get("required")
+    return (
+        [name for name in found if isinstance(name, str) and name in _properties(schema)]
+        if isinstance(found, list)
+        else []
+    )
 
 
 def _type(schema: dict[str, Any]) -> str:
     """A JSON schema's type in a word or two."""
-    if "enum" in schema:
+    if isinstance(schema.get("enum"), list):
         return " | ".join(json.dumps(value) for value in schema["enum"])
-    if "anyOf" in schema:
-        return " | ".join(_type(option) for option in schema["anyOf"])
+    if isinstance(schema.get("anyOf"), list):
+        return " | ".join(_type(option) for option in schema["anyOf"] if isinstance(option, dict))
     kind = schema.get("type", "any")
     return " | ".join(map(str, kind)) if isinstance(kind, list) else str(kind)
+
+
+def _bytes(text: str) -> int:
+    return len(text.encode("utf-8", "replace"))
+
+
+def _cut(text: str, part: str) -> str:
+    """`text` on one line of at most that part's bytes."""
+    line = bounded_line(text, len(text) + 1)
+    if _bytes(line) <= _BYTES[part]:
+        return line
+    return line.encode("utf-8", "replace")[: _BYTES[part] - 3].decode("utf-8", "ignore").rstrip() + "…"
+
+
+def _fitting(lines: list[str], limit: int) -> list[str]:
+    """The first lines that together take at most so many bytes."""
+    fitting: list[str] = []
+    for line in lines:
+        if (limit := limit - _bytes(line) - 1) < 0:
+            break
+        fitting.append(line)
+    return fitting

@@ -1,8 +1,9 @@
 """Runs one tool call and says how it went, as data (DESIGN decision 7).
 
-Whatever a tool does - ours, a LangChain integration's, an MCP server's - comes back as one `ToolResult`. Arguments are
-checked here and not only inside the tool, so that what the model got wrong (BAD_ARGUMENTS) is told apart from a tool
-that broke (TOOL_ERROR), even where both are a pydantic ValidationError.
+Whatever a tool does - ours, a LangChain integration's, an MCP server's - comes back as one `ToolResult`, and no part of
+its text passes for a prompt (`containment`). Arguments are checked here and not only inside the tool, so that what the
+model got wrong (BAD_ARGUMENTS) is told apart from a tool that broke (TOOL_ERROR), even where both are a pydantic
+ValidationError.
 """
 
 import asyncio
@@ -18,10 +19,14 @@ from langchain_core.utils.function_calling import convert_to_openai_tool
 from langgraph.errors import GraphBubbleUp
 from pydantic import BaseModel, ValidationError
 
+from agentflow.tools.containment import bounded_line, contained
 from agentflow.tools.result import ErrorClass, ToolFailure, ToolResult
 
 MAX_MESSAGE = 500
 """Characters of an error message: it goes into every later prompt of the run."""
+
+MAX_OUTPUT = 100_000
+"""Tokens of an output, about: more than any memory keeps, little enough to be looked through."""
 
 SANDBOX = "agentflow_sandbox"
 """Key of a tool's artifact under which it says in what tier of the sandbox it ran code."""
@@ -50,7 +55,9 @@ async def run_tool(
     start = time.perf_counter()
 
     def failed(error: ErrorClass, message: str, sandbox: str = "") -> ToolResult:
-        return ToolResult.failed(error, _one_line(message), time.perf_counter() - start, sandbox)
+        return ToolResult.failed(
+            error, bounded_line(_valid(message), MAX_MESSAGE), time.perf_counter() - start, sandbox
+        )
 
     try:
         if problem := _problem(tool, arguments):
@@ -73,7 +80,9 @@ async def run_tool(
         return failed(ErrorClass.TOOL_ERROR, text)
     if text in ("", "null"):  # LangChain writes a returned None as JSON
         return failed(ErrorClass.EMPTY_RESULT, f"{tool.name} returned nothing")
-    return ToolResult(status="ok", output=text, seconds=time.perf_counter() - start, sandbox=_sandbox(reply))
+    seconds = time.perf_counter() - start
+    result = ToolResult(status="ok", output=text, seconds=seconds, sandbox=_sandbox(reply)).shortened(MAX_OUTPUT)
+    return result.model_copy(update={"output": contained(result.output)})
 
 
 def _problem(tool: BaseTool, arguments: object) -> str | None:
@@ -111,8 +120,12 @@ def _text(reply: object) -> str:
     content = reply.content if isinstance(reply, ToolMessage) else reply
     if isinstance(content, Sequence) and not isinstance(content, str | bytes):
         content = "\n".join(_block_text(block) for block in content)
-    # A lone surrogate cannot be written to a file or sent to a model.
-    return str(content).strip().encode("utf-8", "replace").decode("utf-8")
+    return _valid(str(content)).strip()
+
+
+def _valid(text: str) -> str:
+    """`text` without lone surrogates, which cannot be written to a file or sent to a model."""
+    return text.encode("utf-8", "replace").decode("utf-8")
 
 
 def _sandbox(reply: object) -> str:
@@ -125,8 +138,3 @@ def _block_text(block: object) -> str:
     if isinstance(block, Mapping):
         return str(block["text"]) if "text" in block else f"[{block.get('type', 'content')}]"
     return str(block)
-
-
-def _one_line(message: str) -> str:
-    line = " ".join(message.encode("utf-8", "replace").decode("utf-8").split())
-    return line if len(line) <= MAX_MESSAGE else line[: MAX_MESSAGE - 1] + "…"

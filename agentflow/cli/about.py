@@ -1,28 +1,14 @@
-"""`agentflow tools`, `graph` and `doctor`: what there is, and what works."""
+"""`agentflow graph` and `doctor`: how it is built, and what works."""
 
 import asyncio
 from typing import Annotated
 
 import typer
 
-from agentflow.cli.group import FAILED, MISUSED, fail
-from agentflow.cli.options import Corpus, Tools, names_in
+from agentflow.cli.group import FAILED, fail
 from agentflow.console import console, print_checks
 
 app = typer.Typer()
-
-
-@app.command("tools", epilog="Example: agentflow tools --tools google_search,web_search")
-def list_tools(tools: Tools = None, corpus: Corpus = "auto") -> None:
-    """List the tools: what each is good for, or what it needs before it can be used."""
-    from agentflow import doctor
-    from agentflow.graph.context import Context
-    from agentflow.tools.catalogue import STANDARD_TOOLS
-
-    names = STANDARD_TOOLS if tools is None else names_in(tools)
-    if unknown := [name for name in names if name not in STANDARD_TOOLS]:
-        fail(f"there is no tool '{unknown[0]}'; the tools are {', '.join(STANDARD_TOOLS)}", MISUSED)
-    print_checks(console(), doctor.tools(names, Context(corpus=corpus).corpus_name))
 
 
 @app.command("graph", epilog="Example: agentflow graph > agentflow.mmd")

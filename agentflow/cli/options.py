@@ -1,19 +1,25 @@
 """Options that several commands share, and what is checked of them before a run starts."""
 
+import asyncio
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from agentflow.cli.group import FAILED, MISUSED, fail
+from agentflow.console import console
 
 if TYPE_CHECKING:
+    from agentflow.graph.agent import Agent
     from agentflow.graph.context import Context
 
 Model = Annotated[
     str, typer.Option(metavar="SPEC", help="Model of every module: embedded, provider:model, or provider:model@URL.")
 ]
 Planner = Annotated[str | None, typer.Option(metavar="SPEC", help="Model of the planner, if not --model.")]
-Tools = Annotated[str | None, typer.Option(metavar="a,b", help="Tools by name; see agentflow tools.")]
+Tools = Annotated[
+    str | None,
+    typer.Option(metavar="a,b", help="Tools by name, your own by module:attribute or mcp:...; see agentflow tools."),
+]
 MaxTurns = Annotated[int, typer.Option(min=1, max=100, help="Most turns of a run.")]
 Corpus = Annotated[
     str, typer.Option(help="What wikipedia_search reads: live, atlas, an index's path; auto: what the planner knows.")
@@ -26,6 +32,7 @@ def context_of(model: str, planner: str | None, tools: str | None, **limits: Any
 
     from agentflow.graph.context import DEFAULT_TOOLS, Context
     from agentflow.tools.catalogue import STANDARD_TOOLS, availability
+    from agentflow.tools.foreign import is_foreign
 
     names = list(DEFAULT_TOOLS if tools is None else names_in(tools))
     models = {} if planner is None else {"planner": planner}
@@ -35,10 +42,37 @@ def context_of(model: str, planner: str | None, tools: str | None, **limits: Any
         first = error.errors()[0]
         fail(f"--{str(first['loc'][0]).replace('_', '-')}: {first['msg'].lower()}", MISUSED)
     for name in names:
-        if problem := availability(name, context.corpus_name):
+        if not is_foreign(name) and (problem := availability(name, context.corpus_name)):
             fail(f"{name} cannot be used: {problem}" if name in STANDARD_TOOLS else problem, MISUSED)
     _load_models(context)
+    _load_foreign(context)
     return context
+
+
+def agent_of(context: "Context") -> "Agent":
+    """The agent for the context: naming foreign tools on the command line is what grants them."""
+    from agentflow.graph.agent import build_graph, graph
+    from agentflow.tools.foreign import is_foreign
+
+    foreign = [spec for spec in context.tools if is_foreign(spec)]
+    return build_graph(foreign) if foreign else graph
+
+
+def _load_foreign(context: "Context") -> None:
+    """Imports them, and starts their servers, which stay for the run."""
+    from agentflow.graph.models import ModelError
+    from agentflow.tool_checks import offer
+    from agentflow.tools.foreign import is_foreign
+
+    if not any(map(is_foreign, context.tools)):
+        return
+    try:
+        with console(stderr=True).status("the tools are being loaded"):
+            found = asyncio.run(offer(context))
+    except ModelError as error:
+        fail(str(error), MISUSED)
+    for spec, problem in found.unavailable.items():
+        fail(f"{spec} cannot be used: {problem}", MISUSED)
 
 
 def _load_models(context: "Context") -> None:

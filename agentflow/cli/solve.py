@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from agentflow.cli.group import FAILED, MISUSED, fail, say
-from agentflow.cli.options import Corpus, MaxTurns, Model, Planner, Tools, context_of
+from agentflow.cli.options import Corpus, MaxTurns, Model, Planner, Tools, agent_of, context_of
 from agentflow.console import RunView, answer_text, console, print_compared
 
 if TYPE_CHECKING:
@@ -89,9 +89,8 @@ async def _compare(question: str, contexts: "dict[str, Context]") -> "dict[str, 
 
 async def _solve(question: str, context: "Context", view: RunView | None) -> "Finished":
     from agentflow.evals.rollout import Finished, rollout
-    from agentflow.graph.agent import graph
 
-    async for event in rollout(graph, question, context):
+    async for event in rollout(agent_of(context), question, context):
         if isinstance(event, Finished):
             finished = event
         elif view:

@@ -26,6 +26,7 @@ from agentflow.nodes import executor, planner
 from agentflow.rl.micro.traces import Conversation, Habits, Search, Tracer
 from agentflow.rl.planner import reward, tasks
 from agentflow.rl.policy import ROLES
+from agentflow.tools.catalogue import standard_cards
 from agentflow.tools.result import ErrorClass, ToolResult
 from agentflow.tools.run import run_tool
 
@@ -44,6 +45,7 @@ Write either a call, its first line Tool: and the tool's name, then the argument
 
 _context = Context(corpus="atlas", tools=list(TOOLS))
 _toolbox = Toolbox()
+_cards = standard_cards(TOOLS)
 
 
 class State(TypedDict):
@@ -56,7 +58,7 @@ class State(TypedDict):
 
 def opening(question: str) -> list[BaseMessage]:
     """What the policy reads first."""
-    tools = planner.describe_tools(_toolbox.cards(_context).values())
+    tools = planner.describe_tools(_cards.values())
     return [SystemMessage(PROMPT.format(tools=tools)), HumanMessage(f"Question: {question}")]
 
 
@@ -72,14 +74,14 @@ def read(text: str) -> tuple[str, dict[str, Any] | None, str]:
     named = re.match(r"\s*Tool:\s*(\S+)[ \t]*\n?(.*)", text, re.DOTALL)
     if named is None:
         return "", None, ""
-    card = _toolbox.cards(_context).get(named[1])
+    card = _cards.get(named[1])
     return named[1], executor.parse(named[2], card) if card else None, ""
 
 
 async def execute(text: str, seconds: float) -> EpisodeTurn:
     """The turn that a reply which is no answer makes."""
     tool, arguments, _ = read(text)
-    tools = _toolbox.tools(_context)
+    tools = (await _toolbox.offer(_context)).tools
     if not tool:
         result = ToolResult.failed(ErrorClass.BAD_PLAN, "neither a call nor an answer")
     elif tool not in tools:

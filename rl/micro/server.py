@@ -64,7 +64,13 @@ class _Server:
         except _Refused as refused:
             return _refusal(refused)
         found = [
-            {"id": name, "object": "model", "created": 0, "owned_by": "agentflow", "max_model_len": served.engine.positions}
+            {
+                "id": name,
+                "object": "model",
+                "created": 0,
+                "owned_by": "agentflow",
+                "max_model_len": served.engine.positions,
+            }
             for name, served in self.served.items()
         ]
         return JSONResponse({"object": "list", "data": found})

@@ -19,12 +19,12 @@ from agentflow.evals.atlas.families import Question, Step, deeper, request, stre
 from agentflow.evals.atlas.world import pages
 from agentflow.graph.context import Context
 from agentflow.graph.state import Action, Plan, Turn
-from agentflow.graph.toolbox import Toolbox
 from agentflow.nodes import analyst, executor, generator, planner, verifier
 from agentflow.rl.micro import outside
 from agentflow.rl.policy import ROLES
 from agentflow.tools import base_generator
 from agentflow.tools.card import ToolCard
+from agentflow.tools.catalogue import standard_cards
 from agentflow.tools.result import ErrorClass, ToolResult
 
 FAILED_CALL = 0.03
@@ -83,7 +83,7 @@ class Tracer:
         self.search = search
         self.habits = habits
         self.rng = random.Random(f"traces {seed}")
-        self.cards: dict[str, ToolCard] = Toolbox().cards(context)
+        self.cards: dict[str, ToolCard] = standard_cards(context.tools)
         self.tools = planner.describe_tools(self.cards.values())
         self.most_turns = context.max_turns
         self.titles: dict[str, list[str]] = {}

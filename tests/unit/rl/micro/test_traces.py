@@ -7,10 +7,10 @@ import pytest
 
 from agentflow.evals.atlas.encyclopedia import index_path
 from agentflow.graph.context import DEFAULT_TOOLS, Context
-from agentflow.graph.toolbox import Toolbox
 from agentflow.nodes import executor, generator, planner, verifier
 from agentflow.rl.micro import outside
 from agentflow.rl.micro.traces import FAULTLESS, Conversation, traces
+from agentflow.tools.catalogue import standard_cards
 from agentflow.tools.corpus import Corpus
 from agentflow.tools.result import ErrorClass, ToolResult
 
@@ -38,7 +38,7 @@ def test_every_module_is_played(conversations):
 
 
 def test_the_parsers_read_what_is_learnt(conversations):
-    cards = Toolbox().cards(Context())
+    cards = standard_cards(Context().tools)
     for conversation in conversations:
         replies = [content for role, content in conversation.messages if role == "assistant"]
         for reply in replies:

@@ -1,0 +1,92 @@
+"""`agentflow tools` and `agentflow tools test`: what there is, and what works."""
+
+import asyncio
+import json
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from agentflow.cli.group import FAILED, MISUSED, Group, fail
+from agentflow.cli.options import Corpus, Model, Tools, names_in
+from agentflow.console import console, print_checks, print_trials
+
+if TYPE_CHECKING:
+    from agentflow.graph.context import Context
+    from agentflow.tool_checks import Trial
+
+app = typer.Typer(cls=Group)
+
+
+@app.callback(invoke_without_command=True, epilog="Example: agentflow tools --tools google_search,my_pkg.tools:search")
+def list_tools(ctx: typer.Context, tools: Tools = None, corpus: Corpus = "auto") -> None:
+    """List the tools: what each is good for, or what it needs before it can be used."""
+    if ctx.invoked_subcommand is not None:
+        return
+    from agentflow.graph.models import ModelError
+    from agentflow.tool_checks import listed
+    from agentflow.tools.catalogue import STANDARD_TOOLS
+
+    try:
+        print_checks(console(), asyncio.run(listed(_context(tools, STANDARD_TOOLS, corpus))))
+    except ModelError as error:
+        fail(str(error), MISUSED)
+
+
+@app.command("test", epilog="""Example: agentflow tools test --tools mcp:servers.json --call 'add={"a": 1, "b": 2}'""")
+def try_tools(
+    tools: Tools = None,
+    corpus: Corpus = "auto",
+    model: Model = "embedded",
+    call: Annotated[
+        list[str] | None, typer.Option(metavar="NAME=JSON", help="Arguments to try a tool with, if not its example.")
+    ] = None,
+) -> None:
+    """Call every enabled tool once: what works, how fast, in which sandbox, and what to do about the rest.
+
+    Exits with 0 if all work. A tool without an example is called only if --call says how.
+    """
+    from agentflow.graph.context import DEFAULT_TOOLS
+    from agentflow.graph.models import ModelError
+    from agentflow.tool_checks import left_out
+    from agentflow.tools.catalogue import STANDARD_TOOLS
+
+    context = _context(tools, DEFAULT_TOOLS, corpus, model)
+    calls = dict(_call(text) for text in call or [])
+    try:
+        trials = asyncio.run(_tried(context, calls))
+    except ModelError as error:
+        fail(str(error), MISUSED)
+    if unknown := calls.keys() - {trial.name for trial in trials}:
+        fail(f"--call names {min(unknown)}, which is not among the tools", MISUSED)
+    others = [] if tools else left_out(name for name in STANDARD_TOOLS if name not in context.tools)
+    print_trials(console(), [*trials, *others])
+    if broken := [trial.name for trial in trials if trial.works == "no"]:
+        fail(f"{', '.join(broken)} {'does' if len(broken) == 1 else 'do'} not work: see above", FAILED)
+
+
+async def _tried(context: "Context", calls: dict[str, dict[str, Any]]) -> "list[Trial]":
+    from agentflow.tool_checks import tried
+
+    trials = []
+    with console(stderr=True).status("the tools are being tried") as status:
+        async for trial in tried(context, calls):
+            trials.append(trial)
+            status.update(f"{len(trials)} tried, the last one was {trial.name}")
+    return trials
+
+
+def _context(tools: str | None, default: tuple[str, ...], corpus: str, model: str = "embedded") -> "Context":
+    from agentflow.graph.context import Context
+
+    return Context(tools=list(default if tools is None else names_in(tools)), corpus=corpus, model=model)
+
+
+def _call(text: str) -> tuple[str, dict[str, Any]]:
+    name, _, arguments = text.partition("=")
+    try:
+        found = json.loads(arguments)
+    except ValueError:
+        found = None
+    if not isinstance(found, dict):
+        fail(f"--call {text}: write NAME=JSON, where JSON is an object of arguments", MISUSED)
+    return name.strip(), found

@@ -1,0 +1,100 @@
+"""The checks behind `agentflow tools` and `agentflow tools test`: what each tool is, and whether a call of it works."""
+
+import json
+from collections.abc import AsyncIterator, Iterable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+from agentflow import doctor
+from agentflow.console import Check
+
+if TYPE_CHECKING:
+    from agentflow.graph.context import Context
+    from agentflow.graph.toolbox import Offer
+    from agentflow.tools.card import ToolCard
+
+SECONDS = 60.0
+"""Time for each tool."""
+
+_REMEDIES = {
+    "bad_arguments": "its example does not fit it; name better arguments with --call",
+    "tool_error": "check the network and its server, or try other arguments with --call",
+    "timeout": "check the network and its server, or try again",
+    "empty_result": "ask it for something that it has, with --call",
+    "model_error": "check the model with agentflow doctor --model, or name another with --model",
+}
+
+
+@dataclass(frozen=True)
+class Trial:
+    """What came of trying a tool."""
+
+    name: str
+    works: Literal["ok", "no", "-"]
+    """"-": it was not called."""
+    says: str
+    """The beginning of the result, or what to do."""
+    call: str = ""
+    """The arguments, as JSON."""
+    seconds: float | None = None
+    tier: str = ""
+    """The sandbox's, of a tool that runs code."""
+
+
+async def offer(context: "Context") -> "Offer":
+    """All that the context's tools come to; naming foreign ones here is what grants them. Raises ModelError."""
+    from agentflow.graph.toolbox import Toolbox
+    from agentflow.tools.foreign import is_foreign
+
+    return await Toolbox([spec for spec in context.tools if is_foreign(spec)]).offer(context)
+
+
+async def listed(context: "Context") -> list[Check]:
+    """What each tool is good for, or what it needs before it can be used. Raises ModelError."""
+    from agentflow.tools.catalogue import STANDARD_TOOLS
+
+    standard = [name for name in context.tools if name in STANDARD_TOOLS]
+    checks = doctor.tools(standard, context.corpus_name)
+    if len(standard) == len(context.tools):
+        return checks
+    found = await offer(context)
+    foreign = [name for name, source in found.sources.items() if source not in standard]
+    checks += [(name, "ok", found.cards[name].description) for name in foreign]
+    return checks + [(spec, "no", why) for spec, why in found.unavailable.items() if spec not in standard]
+
+
+async def tried(context: "Context", calls: Mapping[str, dict[str, Any]]) -> AsyncIterator[Trial]:
+    """A trial of each of the context's tools, as it ends: with its arguments in `calls`, else with its own example.
+
+    A call that was made up is not made: nobody knows what it would do. Raises ModelError.
+    """
+    from agentflow.tools.run import run_tool
+
+    found = await offer(context)
+    for name, why in found.unavailable.items():
+        yield Trial(name, "no", why)
+    for name, tool in found.tools.items():
+        arguments = calls.get(name) or _example(found.cards[name], context.corpus_name)
+        if arguments is None:
+            yield Trial(name, "-", f"it has no example to try it with; name arguments with --call '{name}={{...}}'")
+            continue
+        result = await run_tool(tool, arguments, SECONDS)
+        says = result.output if result.error is None else f"{result.output} ({_REMEDIES[result.error]})"
+        call = json.dumps(arguments, ensure_ascii=False)
+        yield Trial(name, "no" if result.error else "ok", says, call, result.seconds, result.sandbox)
+
+
+def left_out(names: Iterable[str]) -> list[Trial]:
+    """Standard tools that are not enabled, and how to try them."""
+    from agentflow.tools.catalogue import availability
+
+    return [
+        Trial(name, "-", availability(name, "live") or f"not enabled; try it with agentflow tools test --tools {name}")
+        for name in names
+    ]
+
+
+def _example(card: "ToolCard", corpus: str) -> dict[str, Any] | None:
+    if card.name == "wikipedia_search" and corpus != "live":
+        return {"query": "capital"}  # an article that any encyclopedia comes near to
+    return None if card.made_up else card.examples[0]

@@ -1,0 +1,208 @@
+"""MCP servers for real: one lasting session, errors as errors, and what happens when a server misbehaves."""
+
+import asyncio
+import json
+import os
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from langchain_core.tools import BaseTool
+
+pytest.importorskip("mcp")
+
+import agentflow
+from agentflow.tools import mcp_session
+from agentflow.tools.card import ToolCard
+from agentflow.tools.foreign import SpecError, Unavailable, load
+from agentflow.tools.mcp_session import close_sessions
+from agentflow.tools.result import ErrorClass, ToolResult
+from agentflow.tools.run import run_tool
+from agentflow.tools.sandbox import landlock
+from tests import mcp_server
+
+SERVER = Path(mcp_server.__file__)
+STDIO = f"mcp:stdio:{sys.executable} {SERVER}"
+NAMES = [
+    "add", "count", "broken", "hang", "die", "freeze", "picture", "measured", "erase", "planted", "reachable",
+]  # fmt: skip
+SECRET = "sk-5f1d9c-not-for-servers"
+
+pytestmark = pytest.mark.timeout(300)
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _end_of_sessions() -> Iterator[None]:
+    yield
+    close_sessions()
+
+
+@pytest.fixture(scope="module")
+def url() -> Iterator[str]:
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    process = subprocess.Popen([sys.executable, SERVER, str(port)], stderr=subprocess.DEVNULL)
+    try:
+        _until(lambda: _listens(port))
+        yield f"http://127.0.0.1:{port}/mcp"
+    finally:
+        process.kill()
+        process.wait()
+
+
+def _listens(port: int) -> bool:
+    try:
+        socket.create_connection(("127.0.0.1", port), 1).close()
+    except OSError:
+        return False
+    return True
+
+
+def _until(condition: Callable[[], bool], seconds: float = 60) -> None:
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end
+        time.sleep(0.05)
+
+
+@pytest.fixture(params=["stdio", "http"])
+def spec(request: pytest.FixtureRequest) -> str:
+    return STDIO if request.param == "stdio" else f"mcp:{request.getfixturevalue('url')}"
+
+
+async def tools(spec: str) -> dict[str, BaseTool]:
+    return {tool.name: tool for tool in await load(spec)}
+
+
+async def call(tool: BaseTool, seconds: float = 60, **arguments: object) -> ToolResult:
+    return await run_tool(tool, arguments, seconds)
+
+
+async def test_the_tools_of_a_server_plug_in(spec: str) -> None:
+    found = await tools(spec)
+    assert list(found) == NAMES
+    card = ToolCard.of(found["add"])
+    assert (card.description, card.examples, card.made_up) == ("Adds two whole numbers.", [{"a": 1, "b": 1}], True)
+    assert card.describe_arguments() == ["- a (integer)", "- b (integer)"]
+    assert ToolCard.of(found["erase"]).limits == "It may change or delete what it works on."
+    result = await call(found["add"], a=2, b=3)
+    assert (result.status, result.output) == ("ok", "5")
+
+
+async def test_failures_are_failures(spec: str) -> None:
+    found = await tools(spec)
+    assert (await call(found["add"], a=2)).output == "b: Field required"
+    assert (await call(found["add"], a="x", b=3)).error is ErrorClass.BAD_ARGUMENTS
+    broken = await call(found["broken"])
+    assert (broken.error, "no such city" in broken.output) == (ErrorClass.TOOL_ERROR, True)
+
+
+async def test_what_is_not_text_is_named(spec: str) -> None:
+    found = await tools(spec)
+    assert (await call(found["picture"])).output == "a square\n[image, image/png, 6 bytes]"
+    assert (await call(found["measured"])).output == '{"degrees": 21}'
+
+
+async def test_output_that_imitates_our_prompts_is_quoted(spec: str) -> None:
+    said = (await call((await tools(spec))["planted"])).output
+    assert said.startswith("[data from outside")
+    assert all(line.startswith(">") for line in said.splitlines()[1:])
+    assert "<|" not in said
+
+
+async def test_a_call_that_hangs_is_given_up_and_the_session_lasts(spec: str) -> None:
+    found = await tools(spec)
+    before = (await call(found["count"])).output.split()
+    assert (await call(found["hang"], 0.3)).error is ErrorClass.TIMEOUT
+    after = (await call(found["count"])).output.split()
+    assert (int(after[0]), after[1]) == (int(before[0]) + 1, before[1])
+
+
+def test_one_process_serves_all_runs_at_once_and_on_many_event_loops() -> None:
+    async def run() -> list[str]:
+        found = await tools(STDIO)
+        return [result.output for result in await asyncio.gather(*(call(found["count"]) for _ in range(5)))]
+
+    said = [line.split() for _ in range(3) for line in asyncio.run(run())]
+    assert len({process for _, process in said}) == 1
+    assert len({number for number, _ in said}) == 15
+
+
+async def test_a_server_that_dies_fails_the_call_and_is_started_again() -> None:
+    found = await tools(STDIO)
+    before = (await call(found["count"])).output.split()[1]
+    died = await call(found["die"])
+    assert died.error is ErrorClass.TOOL_ERROR
+    assert "ended; the next call opens it again" in died.output
+    number, after = (await call(found["count"])).output.split()
+    assert (number, after != before) == ("1", True)
+
+
+async def test_a_server_that_froze_is_started_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(mcp_session, "PROBE_SECONDS", 0.5)
+    found = await tools(STDIO)
+    before = (await call(found["count"])).output.split()[1]
+    assert (await call(found["freeze"], 0.5)).error is ErrorClass.TIMEOUT
+    after = (await call(found["count"])).output.split()[1]
+    assert after != before
+    assert not _runs(int(before))
+
+
+def _runs(process: int) -> bool:
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    return True
+
+
+async def test_a_server_that_is_not_there_is_unavailable() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    with pytest.raises(Unavailable, match=rf"the MCP server http://127.0.0.1:{port}/mcp cannot be reached"):
+        await load(f"mcp:http://127.0.0.1:{port}/mcp")
+    with pytest.raises(Unavailable, match="needs the command no-such-command; install it"):
+        await load("mcp:stdio:no-such-command --flag")
+    with pytest.raises(Unavailable, match="did not start .*; it said: .*no wish"):
+        await load(f"""mcp:stdio:{sys.executable} -c "raise SystemExit('no wish to start')" """)
+
+
+async def test_two_servers_with_the_same_tools_need_prefixes(url: str) -> None:
+    assert [tool.name for tool in await load(f"far=mcp:{url}")] == [f"far_{name}" for name in NAMES]
+    with pytest.raises(SpecError, match="a planner cannot write"):
+        await load(f"{'long' * 20}=mcp:{url}")
+
+
+@pytest.mark.skipif(not landlock.abi(), reason="the system has no Landlock")
+async def test_no_secret_of_ours_is_reachable_from_a_server(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Not in its environment, and not in /proc: the parent process has the secret from its very beginning."""
+    command = {"command": sys.executable, "args": [str(SERVER)], "env": {"GIVEN": "${ITS_OWN}"}}
+    (tmp_path / "servers.json").write_text(json.dumps({"mcpServers": {"s": command}}))
+    program = (
+        "import asyncio\nfrom agentflow.tools.foreign import load\nfrom agentflow.tools.run import run_tool\n"
+        "async def main():\n"
+        "    tools = {tool.name: tool for tool in await load('mcp:servers.json')}\n"
+        "    print((await run_tool(tools['reachable'], {}, 60)).output)\n"
+        "asyncio.run(main())\n"
+    )
+    home = str(Path(agentflow.__file__).parents[1])
+    environment = {**os.environ, "PYTHONPATH": home, "OPENAI_API_KEY": SECRET, "ITS_OWN": "for-the-server"}
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "-c", program],
+        cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=200, check=True,
+    )  # fmt: skip
+    assert "'GIVEN': 'for-the-server'" in done.stdout
+    assert SECRET not in done.stdout
+    assert done.stderr == ""
+
+
+async def test_closing_ends_the_process() -> None:
+    found = await tools(STDIO)
+    process = int((await call(found["count"])).output.split()[1])
+    await asyncio.to_thread(close_sessions)
+    assert not _runs(process)
+    assert (await call(found["count"])).output.split()[0] == "1"

@@ -1,0 +1,133 @@
+"""Tools that are not ours, by a spec that configuration can hold.
+
+    my_pkg.tools:search      a LangChain tool, a list of tools, a toolkit, or a function without arguments that makes one
+    mcp:...                  the tools of MCP servers, as `mcp_spec` says
+    fs=SPEC                  the same, the names of the tools beginning with fs_
+
+Python tools are the user's own code and run in this process, with all that it has; MCP servers are other processes.
+A Python tool that needs variables says so in `metadata["agentflow"]["needs"]`, a list of their names.
+"""
+
+import asyncio
+import importlib
+import os
+import re
+import sys
+from collections.abc import Iterable, Sequence
+
+from langchain_core.tools import BaseTool
+
+from agentflow.tools import mcp_spec
+from agentflow.tools.containment import bounded_line
+from agentflow.tools.mcp_spec import SpecError, Unavailable
+from agentflow.tools.mcp_tools import tools_of
+
+__all__ = ["SpecError", "Unavailable", "check_names", "is_foreign", "load"]
+
+_PREFIXED = re.compile(r"([A-Za-z]\w*)=(.+)", re.ASCII | re.DOTALL)
+_OBJECT = re.compile(r"([A-Za-z_][\w.]*):([A-Za-z_][\w.]*)")
+_WRITABLE = re.compile(r"[A-Za-z0-9](?:[\w ./-]{0,62}[A-Za-z0-9])?", re.ASCII)
+
+
+def is_foreign(spec: str) -> bool:
+    """Whether `spec` is not the name of a standard tool."""
+    return ":" in spec
+
+
+async def load(spec: str) -> list[BaseTool]:
+    """The tools that a foreign spec names.
+
+    Raises:
+        SpecError: It names none, and will not.
+        Unavailable: They cannot be used as things stand.
+    """
+    prefix, plain = _split(spec)
+    if plain.startswith("mcp:"):
+        servers = mcp_spec.servers(plain.removeprefix("mcp:"))
+        tools = [tool for server in servers for tool in await tools_of(server)]
+    else:
+        tools = await asyncio.to_thread(_of_python, plain)
+    tools = [tool.model_copy(update={"name": f"{prefix}_{tool.name}"}) for tool in tools] if prefix else tools
+    check_names((tool.name, spec) for tool in tools)
+    for tool in tools:
+        if missing := [name for name in _needs(tool) if not os.environ.get(name)]:
+            raise Unavailable(f"{tool.name} needs the environment variable {missing[0]}; set it")
+    return tools
+
+
+def check_names(owned: Iterable[tuple[str, str]]) -> None:
+    """Whether a planner can write each name, and mean one tool by it; `owned` is (name, where it comes from).
+
+    Raises:
+        SpecError: It cannot.
+    """
+    owners: dict[str, tuple[str, str]] = {}
+    for name, owner in owned:
+        shown = bounded_line(name, 80)
+        if not _WRITABLE.fullmatch(name):
+            raise SpecError(
+                f"a tool of {owner} is called '{shown}', which a planner cannot write; "
+                "names are of up to 64 letters, digits, _, -, . and /"
+            )
+        # As the planner's reply is read: case, separators and a final "tool" make no difference.
+        key = re.sub(r"[\s_-]+", "", name.lower()).removesuffix("tool")
+        if key in owners:
+            other, its_owner = owners[key]
+            raise SpecError(
+                f"'{shown}' of {owner} and '{other}' of {its_owner} cannot be told apart; "
+                "put a prefix before a spec, as in my=SPEC"
+            )
+        owners[key] = shown, owner
+
+
+def _split(spec: str) -> tuple[str, str]:
+    match = _PREFIXED.fullmatch(spec)
+    return (match[1], match[2]) if match else ("", spec)
+
+
+def _of_python(spec: str) -> list[BaseTool]:
+    match = _OBJECT.fullmatch(spec)
+    if not match:
+        raise SpecError(f"'{bounded_line(spec, 120)}' is no tool: write module:attribute or mcp:...")
+    found = _imported(match[1], match[2], spec)
+    if not isinstance(found, BaseTool) and callable(getattr(found, "get_tools", None)):
+        found = found.get_tools()
+    elif not isinstance(found, BaseTool) and callable(found):
+        found = _made(found, spec)
+    tools = list(found) if isinstance(found, Sequence) and not isinstance(found, str) else [found]
+    if not tools or not all(isinstance(tool, BaseTool) for tool in tools):
+        raise SpecError(f"{spec} is a {type(found).__name__}, not a LangChain tool or a list of them")
+    return tools
+
+
+def _imported(module: str, attribute: str, spec: str) -> object:
+    # As `python -m` does: the user's modules lie in the folder that they work in.
+    if (here := os.getcwd()) not in sys.path and "" not in sys.path:
+        sys.path.append(here)
+    try:
+        found: object = importlib.import_module(module)
+        for name in attribute.split("."):
+            found = getattr(found, name)
+    except Exception as error:  # the user's module runs here, and may raise anything
+        raise SpecError(f"{spec} cannot be imported ({_said(error)})") from error
+    return found
+
+
+def _made(make: object, spec: str) -> object:
+    try:
+        return make()  # type: ignore[operator]
+    except Exception as error:  # as above
+        raise SpecError(
+            f"{spec} makes no tool when it is called without arguments ({_said(error)}); a function that is a tool "
+            "itself has LangChain's @tool before it"
+        ) from error
+
+
+def _needs(tool: BaseTool) -> list[str]:
+    own = (tool.metadata or {}).get("agentflow")
+    needs = own.get("needs", []) if isinstance(own, dict) else []
+    return [str(name) for name in needs] if isinstance(needs, list | tuple) else []
+
+
+def _said(error: Exception) -> str:
+    return bounded_line(f"{type(error).__name__}: {error}", 200)

@@ -1,0 +1,132 @@
+"""MCP servers by name: what stands after "mcp:" in a tool spec.
+
+    mcp:https://host/mcp              a server over (streamable) HTTP
+    mcp:stdio:npx -y some-server      a command, started as a subprocess
+    mcp:servers.json                  all servers of a file in the usual form, {"mcpServers": {"name": {...}}}
+    mcp:servers.json#name             one of them
+
+In a file, `command`, `args`, `env`, `cwd`, or `url` and `headers`, as other MCP clients have them; TOML is read too. Only
+there can a server be given secrets: "${NAME}" in a value of `env`, `headers`, `args` or `url` is that variable.
+"""
+
+import json
+import os
+import re
+import shlex
+import tomllib
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Annotated, Any
+
+from pydantic import BaseModel, ConfigDict, StringConstraints, ValidationError, model_validator
+
+from agentflow.tools.containment import bounded_line
+
+
+class SpecError(ValueError):
+    """A spec that names no tools, on this machine or any other."""
+
+
+class Unavailable(Exception):
+    """Tools that cannot be used as things stand; says what to do."""
+
+
+@dataclass(frozen=True)
+class ServerSpec:
+    """A server. Values may name variables, which are looked up when it is connected to."""
+
+    name: str
+    url: str = ""
+    command: tuple[str, ...] = ()
+    folder: str | None = None
+    """Where the command runs."""
+    headers: tuple[tuple[str, str], ...] = field(default=(), repr=False)
+    environment: tuple[tuple[str, str], ...] = field(default=(), repr=False)
+    """Variables of the command, on top of HOME, PATH and the like; nothing else of ours reaches it."""
+
+
+def servers(text: str) -> list[ServerSpec]:
+    """The servers that `text`, which is what follows "mcp:", names. Raises SpecError."""
+    if text.startswith("stdio:"):
+        return [_command(text.removeprefix("stdio:"))]
+    if re.match(r"https?://", text):
+        return [ServerSpec(name=text, url=text)]
+    path, _, name = text.partition("#")
+    if not path.endswith((".json", ".toml")):
+        raise SpecError(f"mcp:{text}: write mcp:https://..., mcp:stdio:COMMAND, mcp:FILE.json or mcp:FILE.json#SERVER")
+    found = _read(Path(path).expanduser())
+    if name and name not in found:
+        raise SpecError(f"{path} has no MCP server '{name}'; it has {', '.join(found) or 'none'}")
+    return [found[name]] if name else [*found.values()]
+
+
+def filled(text: str, server: str) -> str:
+    """`text` with each "${NAME}" replaced by that variable. Raises Unavailable if it is not set."""
+
+    def value(match: re.Match[str]) -> str:
+        if found := os.environ.get(match[1]):
+            return found
+        raise Unavailable(f"the MCP server {server} needs the environment variable {match[1]}; set it")
+
+    return re.sub(r"\$\{(\w+)\}", value, text)
+
+
+def _command(text: str) -> ServerSpec:
+    try:
+        words = tuple(shlex.split(text))
+    except ValueError as error:
+        raise SpecError(f"mcp:stdio:{text}: {error}") from error
+    if not words:
+        raise SpecError("mcp:stdio: names no command; write mcp:stdio:COMMAND ARGUMENTS")
+    return ServerSpec(name=text.strip(), command=words)
+
+
+class _Entry(BaseModel):
+    """A server as files have it; settings that are other programs' own are passed over."""
+
+    model_config = ConfigDict(extra="ignore")
+
+    command: Annotated[str, StringConstraints(min_length=1)] | None = None
+    args: list[str] = []
+    env: dict[str, str] = {}
+    cwd: str | None = None
+    url: str | None = None
+    headers: dict[str, str] = {}
+
+    @model_validator(mode="after")
+    def _one_way(self) -> "_Entry":
+        if (self.command is None) == (self.url is None):
+            raise ValueError("a server has either a command or a url")
+        return self
+
+
+class _File(BaseModel):
+    mcpServers: dict[str, _Entry]
+
+
+def _read(path: Path) -> dict[str, ServerSpec]:
+    try:
+        text = path.read_text(encoding="utf-8")
+        content: Any = tomllib.loads(text) if path.suffix == ".toml" else json.loads(text)
+        entries = _File.model_validate(content).mcpServers
+    except OSError as error:
+        raise SpecError(f"{path} cannot be read ({error.strerror})") from error
+    except ValidationError as error:
+        first = error.errors(include_input=False, include_url=False)[0]
+        where = ".".join(map(str, first["loc"]))
+        raise SpecError(f"{path}: {where}: {bounded_line(first['msg'], 200)}") from error
+    except ValueError as error:
+        raise SpecError(f"{path} cannot be read ({bounded_line(str(error), 200)})") from error
+    return {name: _server(name, entry, path.parent) for name, entry in entries.items()}
+
+
+def _server(name: str, entry: _Entry, beside: Path) -> ServerSpec:
+    """Relative folders are relative to the file."""
+    return ServerSpec(
+        name=name,
+        url=entry.url or "",
+        command=(entry.command, *entry.args) if entry.command else (),
+        folder=str(beside / entry.cwd) if entry.cwd else None,
+        headers=tuple(entry.headers.items()),
+        environment=tuple(entry.env.items()),
+    )
