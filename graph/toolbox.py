@@ -7,10 +7,12 @@ from langchain_core.messages import HumanMessage
 from langchain_core.tools import BaseTool
 
 from agentflow.graph.context import Context, Sampling
+from agentflow.graph.model_embeddings import load_embeddings
 from agentflow.graph.models import ModelError, aload_model, complete
 from agentflow.tools.card import ToolCard
 from agentflow.tools.catalogue import STANDARD_TOOLS, standard_tools
 from agentflow.tools.result import ErrorClass, ToolFailure
+from agentflow.tools.search_settings import SearchSettings
 
 
 class Toolbox:
@@ -31,12 +33,12 @@ class Toolbox:
 
     def _standard(self, context: Context) -> tuple[dict[str, BaseTool], dict[str, ToolCard]]:
         names = tuple(name for name in context.tools if name not in self._added)
-        return _standard(names, context.model_of("tools"), context.sampling_of("tools"), context.corpus_name)
+        return _standard(names, context.model_of("tools"), context.sampling_of("tools"), context.search)
 
 
 @lru_cache(maxsize=64)
 def _standard(
-    names: tuple[str, ...], model: str, sampling: Sampling, corpus: str
+    names: tuple[str, ...], model: str, sampling: Sampling, search: SearchSettings
 ) -> tuple[dict[str, BaseTool], dict[str, ToolCard]]:
     if unknown := [name for name in names if name not in STANDARD_TOOLS]:
         raise ModelError(
@@ -49,5 +51,9 @@ def _standard(
         except ModelError as error:
             raise ToolFailure(ErrorClass.MODEL_ERROR, str(error)) from error
 
-    tools = standard_tools(names, ask, corpus)
+    embeddings = load_embeddings(search.embeddings) if search.embeddings else None
+    try:
+        tools = standard_tools(names, ask, search, embeddings)
+    except ValueError as error:
+        raise ModelError(str(error), configuration=True) from error
     return tools, {name: ToolCard.of(tool) for name, tool in tools.items()}

@@ -18,7 +18,7 @@ from langchain_core.utils.function_calling import convert_to_openai_tool
 from langgraph.errors import GraphBubbleUp
 from pydantic import BaseModel, ValidationError
 
-from agentflow.tools.result import ErrorClass, ToolFailure, ToolResult
+from agentflow.tools.result import PROVIDER, ErrorClass, ToolFailure, ToolResult
 
 MAX_MESSAGE = 500
 """Characters of an error message: it goes into every later prompt of the run."""
@@ -73,7 +73,8 @@ async def run_tool(
         return failed(ErrorClass.TOOL_ERROR, text)
     if text in ("", "null"):  # LangChain writes a returned None as JSON
         return failed(ErrorClass.EMPTY_RESULT, f"{tool.name} returned nothing")
-    return ToolResult(status="ok", output=text, seconds=time.perf_counter() - start, sandbox=_sandbox(reply))
+    declared = {"sandbox": _declared(reply, SANDBOX), "provider": _declared(reply, PROVIDER)}
+    return ToolResult(status="ok", output=text, seconds=time.perf_counter() - start, **declared)
 
 
 def _problem(tool: BaseTool, arguments: object) -> str | None:
@@ -115,10 +116,10 @@ def _text(reply: object) -> str:
     return str(content).strip().encode("utf-8", "replace").decode("utf-8")
 
 
-def _sandbox(reply: object) -> str:
-    """The tier that a tool of ours names in its artifact, if it runs code."""
+def _declared(reply: object, key: str) -> str:
+    """What a tool of ours says of itself in its artifact: the sandbox's tier, the search engine."""
     artifact = reply.artifact if isinstance(reply, ToolMessage) else None
-    return str(artifact.get(SANDBOX, "")) if isinstance(artifact, Mapping) else ""
+    return str(artifact.get(key, "")) if isinstance(artifact, Mapping) else ""
 
 
 def _block_text(block: object) -> str:

@@ -8,13 +8,14 @@ from typing import Annotated
 import typer
 
 from agentflow import __version__
-from agentflow.cli import about, data, evaluate, solve, train
+from agentflow.cli import about, corpus, data, evaluate, solve, train
 from agentflow.cli.group import Group
 
 app = typer.Typer(cls=Group, add_completion=False, pretty_exceptions_enable=False, rich_markup_mode="rich")
 for commands in (solve, evaluate, train):
     app.add_typer(commands.app)
 app.add_typer(data.app, name="data")
+app.add_typer(corpus.app, name="corpus")
 app.add_typer(about.app)
 
 

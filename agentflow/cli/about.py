@@ -6,14 +6,14 @@ from typing import Annotated
 import typer
 
 from agentflow.cli.group import FAILED, MISUSED, fail
-from agentflow.cli.options import Corpus, Tools, names_in
+from agentflow.cli.options import Corpus, SearchEngine, Tools, names_in
 from agentflow.console import console, print_checks
 
 app = typer.Typer()
 
 
 @app.command("tools", epilog="Example: agentflow tools --tools google_search,web_search")
-def list_tools(tools: Tools = None, corpus: Corpus = "auto") -> None:
+def list_tools(tools: Tools = None, corpus: Corpus = "auto", search_engine: SearchEngine = "auto") -> None:
     """List the tools: what each is good for, or what it needs before it can be used."""
     from agentflow import doctor
     from agentflow.graph.context import Context
@@ -22,7 +22,7 @@ def list_tools(tools: Tools = None, corpus: Corpus = "auto") -> None:
     names = STANDARD_TOOLS if tools is None else names_in(tools)
     if unknown := [name for name in names if name not in STANDARD_TOOLS]:
         fail(f"there is no tool '{unknown[0]}'; the tools are {', '.join(STANDARD_TOOLS)}", MISUSED)
-    print_checks(console(), doctor.tools(names, Context(corpus=corpus).corpus_name))
+    print_checks(console(), doctor.tools(names, Context(corpus=corpus, search_engine=search_engine).search))
 
 
 @app.command("graph", epilog="Example: agentflow graph > agentflow.mmd")
@@ -40,9 +40,10 @@ def check(
     """Check what is installed, configured and reachable; exits with 0 if the embedded model (and SPEC) works."""
     from agentflow import doctor as checks
     from agentflow.tools.catalogue import STANDARD_TOOLS
+    from agentflow.tools.search_settings import SearchSettings
 
     needed = [*asyncio.run(checks.embedded()), *([checks.model(model)] if model else [])]
-    tools = checks.tools(STANDARD_TOOLS, "live")
-    print_checks(console(), [*checks.versions(), *needed, *tools, checks.training(), *checks.keys()])
+    tools = checks.tools(STANDARD_TOOLS, SearchSettings())
+    print_checks(console(), [*checks.versions(), *needed, *tools, *checks.engines(), checks.training(), *checks.keys()])
     if any(works == "no" for _, works, _ in needed):
         fail("something that is needed does not work: see the lines marked 'no'", FAILED)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from agentflow.cli.group import FAILED, MISUSED, fail
-from agentflow.cli.options import MaxTurns, Model, Planner, context_of
+from agentflow.cli.options import MaxTurns, Model, Planner, SearchCache, context_of
 from agentflow.console import EvalProgress, console, print_summary
 
 if TYPE_CHECKING:
@@ -47,6 +47,7 @@ def evaluate(
     samples: Annotated[
         int, typer.Option(min=1, max=64, help="Tries of each question; the accuracy is their mean.")
     ] = 1,
+    search_cache: SearchCache = "off",
 ) -> None:
     """Measure accuracy, turns and tool-call errors on a benchmark."""
     from agentflow.evals import runner
@@ -56,7 +57,8 @@ def evaluate(
     from agentflow.graph.models import ModelError
 
     sampling = {"planner": {"temperature": temperature}} if temperature else {}
-    context = context_of(model, planner, None, max_turns=max_turns, corpus="atlas", sampling=sampling)
+    limits = {"max_turns": max_turns, "search_cache": search_cache}
+    context = context_of(model, planner, None, corpus="atlas", sampling=sampling, **limits)
     dataset = runner.sampled(items(split.value, limit), samples)
     settings = {"benchmark": benchmark.value, "split": split.value, **context.model_dump(mode="json")}
     with closing(_records(out, settings)) as records:

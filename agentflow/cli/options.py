@@ -16,7 +16,21 @@ Planner = Annotated[str | None, typer.Option(metavar="SPEC", help="Model of the 
 Tools = Annotated[str | None, typer.Option(metavar="a,b", help="Tools by name; see agentflow tools.")]
 MaxTurns = Annotated[int, typer.Option(min=1, max=100, help="Most turns of a run.")]
 Corpus = Annotated[
-    str, typer.Option(help="What wikipedia_search reads: live, atlas, an index's path; auto: what the planner knows.")
+    str,
+    typer.Option(
+        help="What wikipedia_search reads: live, package, atlas, an index's path, http://HOST:PORT/retrieve; "
+        "auto: what the planner knows."
+    ),
+]
+SearchEngine = Annotated[
+    str,
+    typer.Option(
+        metavar="SPEC",
+        help="What google_search asks: tavily, serper, gemini[:MODEL], community:NAME; auto: the first with a key.",
+    ),
+]
+SearchCache = Annotated[
+    str, typer.Option(metavar="MODE[:FILE]", help="What search tools found: off, use, record, or replay it offline.")
 ]
 
 
@@ -33,9 +47,11 @@ def context_of(model: str, planner: str | None, tools: str | None, **limits: Any
         context = Context.model_validate({"model": model, "models": models, "tools": names, **limits})
     except ValidationError as error:
         first = error.errors()[0]
-        fail(f"--{str(first['loc'][0]).replace('_', '-')}: {first['msg'].lower()}", MISUSED)
+        fail(
+            f"--{str(first['loc'][0]).replace('_', '-')}: {first['msg'].removeprefix('Value error, ').lower()}", MISUSED
+        )
     for name in names:
-        if problem := availability(name, context.corpus_name):
+        if problem := availability(name, context.search):
             fail(f"{name} cannot be used: {problem}" if name in STANDARD_TOOLS else problem, MISUSED)
     _load_models(context)
     return context
@@ -43,9 +59,12 @@ def context_of(model: str, planner: str | None, tools: str | None, **limits: Any
 
 def _load_models(context: "Context") -> None:
     from agentflow.graph.context import MODULES
+    from agentflow.graph.model_embeddings import load_embeddings
     from agentflow.graph.models import ModelError, load_model
 
     try:
+        if context.embeddings:
+            load_embeddings(context.embeddings)
         for module in MODULES:
             load_model(context.model_of(module), context.sampling_of(module))
     except ModelError as error:
