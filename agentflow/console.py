@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from agentflow.evals.statistics import Comparison
     from agentflow.rl.training_log import Line
     from agentflow.tool_checks import Trial
+    from agentflow.tools.corpus_build import Progress as BuildProgress
 
 Check = tuple[str, Literal["ok", "no", "-"], str]
 """A line of a report: what, whether it works ("-": nobody asked), and what there is to say or to do."""
@@ -201,6 +202,38 @@ class EvalProgress:
 
     def _accuracy(self) -> str:
         return f"accuracy {self._correct / self._ended:.2f}" if self._ended else "accuracy -"
+
+
+class BuildView:
+    """A corpus being built: a bar over the dump on a terminal, else a line at every tenth."""
+
+    def __init__(self, out: Console) -> None:
+        self._out, self._tenths = out, 0
+        columns = (BarColumn(), TextColumn("{task.percentage:>3.0f} %  {task.description}"), TimeRemainingColumn())
+        self._bar = Progress(*columns, console=out, transient=True, disable=not out.is_terminal)
+        self._task = self._bar.add_task("starting", total=None)
+
+    def __enter__(self) -> Self:
+        self._bar.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._bar.stop()
+
+    def show(self, progress: "BuildProgress") -> None:
+        """A batch was written, or reading has ended."""
+        reading = progress.phase == "reading"
+        says = f"{progress.passages:,} passages{'' if reading else ', merging the index'}"
+        # Merging tells nothing of how far it is.
+        self._bar.update(
+            self._task, completed=progress.done, total=progress.total if reading else None, description=says
+        )
+        tenths = progress.done * 10 // max(1, progress.total)
+        if not self._out.is_terminal and (tenths > self._tenths or not reading):
+            self._tenths = tenths
+            self._out.print(f"{10 * tenths} %, {says}")
 
 
 class TrainView:

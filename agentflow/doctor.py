@@ -9,9 +9,13 @@ import time
 from collections.abc import Sequence
 from importlib.metadata import version
 from importlib.util import find_spec
+from typing import TYPE_CHECKING
 
 from agentflow import __version__
 from agentflow.console import Check, one_line
+
+if TYPE_CHECKING:
+    from agentflow.tools.search_settings import SearchSettings
 
 DISTRIBUTION = "agentflow-langgraph"
 
@@ -39,6 +43,7 @@ async def embedded() -> list[Check]:
     from agentflow.tools.catalogue import standard_tools
     from agentflow.tools.run import run_tool
     from agentflow.tools.sandbox.execute import sandbox_level
+    from agentflow.tools.search_settings import SearchSettings
 
     async def ask(prompt: str, spec: str = "embedded") -> str:
         return await complete(load_model(spec, Sampling(temperature=0, max_tokens=16)), [HumanMessage(prompt)])
@@ -50,7 +55,7 @@ async def embedded() -> list[Check]:
         checks: list[Check] = [("embedded model", "ok", f"loads and answers, {time.perf_counter() - start:.1f} s")]
     except ModelError as error:
         checks = [("embedded model", "no", str(error))]
-    used = standard_tools(["wikipedia_search", "python_coder"], ask, "atlas")
+    used = standard_tools(["wikipedia_search", "python_coder"], ask, SearchSettings(corpus="atlas"))
     found = await run_tool(used["wikipedia_search"], {"query": "capital"}, 60)
     sandbox = await run_tool(used["python_coder"], {"code": "print(6 * 7)"}, 30)
     level = "" if sandbox.error else sandbox_level()
@@ -87,13 +92,24 @@ def model(spec: str) -> Check:
     return spec, "ok", f"{endpoint.base_url} answers; {listed(offered)}"
 
 
-def tools(names: Sequence[str], corpus: str) -> list[Check]:
+def tools(names: Sequence[str], search: "SearchSettings") -> list[Check]:
     """What each tool is good for, or what it needs before it can be used."""
     from agentflow.tools.catalogue import availability, standard_cards
 
     cards = standard_cards(names)
-    problems = {name: availability(name, corpus) for name in names}
+    problems = {name: availability(name, search) for name in names}
     return [(name, "no" if problems[name] else "ok", problems[name] or cards[name].description) for name in names]
+
+
+def engines() -> list[Check]:
+    """Which search engines google_search could ask: names of variables only, never their values."""
+    from agentflow.tools.providers.choice import AUTO, WITH_KEY, state
+
+    checks: list[Check] = []
+    for name in (AUTO, *WITH_KEY, "community:duckduckgo"):
+        usable, says = state(name)
+        checks.append((f"search: {name}", "ok" if usable else "-", says))
+    return checks
 
 
 def training() -> Check:

@@ -54,7 +54,7 @@ async def listed(context: "Context") -> list[Check]:
     from agentflow.tools.catalogue import STANDARD_TOOLS
 
     standard = [name for name in context.tools if name in STANDARD_TOOLS]
-    checks = doctor.tools(standard, context.corpus_name)
+    checks = doctor.tools(standard, context.search)
     if len(standard) == len(context.tools):
         return checks
     found = await offer(context)
@@ -87,9 +87,10 @@ async def tried(context: "Context", calls: Mapping[str, dict[str, Any]]) -> Asyn
 def left_out(names: Iterable[str]) -> list[Trial]:
     """Standard tools that are not enabled, and how to try them."""
     from agentflow.tools.catalogue import availability
+    from agentflow.tools.search_settings import SearchSettings
 
     return [
-        Trial(name, "-", availability(name, "live") or f"not enabled; try it with agentflow tools test --tools {name}")
+        Trial(name, "-", availability(name, SearchSettings()) or f"not enabled; try it with agentflow tools test --tools {name}")
         for name in names
     ]
 

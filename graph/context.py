@@ -3,7 +3,10 @@
 from typing import Any, Literal, get_args
 
 from langgraph.runtime import Runtime
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, field_validator
+
+from agentflow.tools.search_cache import parse_mode
+from agentflow.tools.search_settings import SearchSettings
 
 Module = Literal["analyst", "planner", "executor", "verifier", "generator", "tools"]
 MODULES: tuple[Module, ...] = get_args(Module)
@@ -68,8 +71,31 @@ class Context(BaseModel):
     corpus: str = Field(
         default="auto",
         title="Wikipedia source",
-        description="What wikipedia_search reads: live (the MediaWiki API), atlas (the embedded model's encyclopedia), "
-        "or the path of a local index. auto: atlas when the planner is the embedded model, else live.",
+        description="What wikipedia_search reads: live (the MediaWiki API), package (the same through the package "
+        "wikipedia), atlas (the embedded model's encyclopedia), the path of a local index, or the address of a "
+        "retrieval server. auto: atlas when the planner is the embedded model, else live.",
+    )
+    search_engine: str = Field(
+        default="auto",
+        title="Search engine",
+        description="What google_search asks: tavily, serper, gemini, gemini:MODEL, or community:NAME. "
+        "auto: the first of the first three whose key is set.",
+    )
+    search_cache: str = Field(
+        default="off",
+        title="Search cache",
+        description="What search tools found: off, use (ask only for what is not kept), record (always ask, and keep), "
+        "replay (never ask). MODE:FILE names the file.",
+    )
+    web_pages: Literal["answer", "passages"] = Field(
+        default="answer",
+        title="Web pages",
+        description="What web_search returns: the model's answer from the page, or its best passages.",
+    )
+    embeddings: str = Field(
+        default="",
+        title="Embeddings",
+        description="Model that ranks a web page's passages, as provider:model@base_url. Empty: BM25, without a model.",
     )
     max_turns: int = Field(default=10, ge=1, le=100, title="Turns", description="Most planner turns of one run.")
     max_seconds: float = Field(
@@ -90,6 +116,12 @@ class Context(BaseModel):
         description="Tools whose every call waits for a person to approve, edit or refuse it ('*' for all). "
         "Needs a checkpointer.",
     )
+
+    @field_validator("search_cache")
+    @classmethod
+    def _is_a_mode(cls, spec: str) -> str:
+        parse_mode(spec)
+        return spec
 
     @classmethod
     def of(cls, runtime: Runtime[Any]) -> "Context":
@@ -113,3 +145,8 @@ class Context(BaseModel):
             return self.corpus
         provider = self.model_of("planner").partition(":")[0]
         return "atlas" if provider in ATLAS_PLANNERS else "live"
+
+    @property
+    def search(self) -> SearchSettings:
+        """What the search tools are built with."""
+        return SearchSettings(self.corpus_name, self.search_engine, self.web_pages, self.embeddings, self.search_cache)

@@ -26,6 +26,7 @@ from pydantic import PrivateAttr
 from agentflow.graph.context import Sampling
 from agentflow.graph.model_errors import StreamCutError, explain, out_of_credit
 from agentflow.graph.model_spec import Endpoint, ModelError
+from agentflow.tools.hosts import tls
 
 RETRIES = 2
 """Further tries of a request that may go through later."""
@@ -45,7 +46,7 @@ class LoopClient(httpx.AsyncClient):
     """An HTTP client with one connection pool per event loop; the SDK's policy on what to retry is narrowed here."""
 
     def __init__(self) -> None:
-        super().__init__(verify=_tls())
+        super().__init__(verify=tls())
         self._pools: dict[asyncio.AbstractEventLoop, _Pool] = {}
         self._lock = threading.Lock()
 
@@ -69,7 +70,7 @@ class LoopClient(httpx.AsyncClient):
                 return self._pools[loop][0]
             for closed in [known for known in self._pools if known.is_closed()]:
                 del self._pools[closed]
-            client = httpx.AsyncClient(verify=_tls())
+            client = httpx.AsyncClient(verify=tls())
             closing = _close_with_loop(client)
             self._pools[loop] = client, closing
         await anext(closing)
@@ -144,8 +145,3 @@ def _temperature(endpoint: Endpoint, sampling: Sampling) -> float | None:
 @lru_cache(maxsize=1)
 def _loop_client() -> LoopClient:
     return LoopClient()
-
-
-@lru_cache(maxsize=1)
-def _tls() -> Any:
-    return httpx.create_ssl_context()

@@ -16,6 +16,7 @@ from langchain_core.messages import HumanMessage
 from langchain_core.tools import BaseTool
 
 from agentflow.graph.context import Context, Sampling
+from agentflow.graph.model_embeddings import load_embeddings
 from agentflow.graph.models import ModelError, aload_model, complete
 from agentflow.tools import foreign
 from agentflow.tools.base_generator import Ask
@@ -23,6 +24,7 @@ from agentflow.tools.card import ToolCard
 from agentflow.tools.catalogue import STANDARD_TOOLS, availability, standard_tools
 from agentflow.tools.foreign import SpecError, Unavailable, is_foreign
 from agentflow.tools.result import ErrorClass, ToolFailure
+from agentflow.tools.search_settings import SearchSettings
 
 GRANTED = "AGENTFLOW_TOOLS"
 """Environment variable: the foreign tools that any run may enable, as a list with commas."""
@@ -71,7 +73,7 @@ class Toolbox:
         self._added = {tool.name: tool for tool in added if isinstance(tool, BaseTool)}
         self._specs = tuple(spec for spec in added if isinstance(spec, str))
         foreign.check_names((name, "build_graph") for name in self._added)
-        self._offers: dict[tuple[tuple[str, ...], str, Sampling, str], Offer] = {}
+        self._offers: dict[tuple[tuple[str, ...], str, Sampling, SearchSettings], Offer] = {}
 
     async def offer(self, context: Context) -> Offer:
         """The tools that can be used as things stand.
@@ -80,7 +82,7 @@ class Toolbox:
             ModelError: The context names a tool that does not exist or is not granted, or no tool can be used.
         """
         specs = tuple(dict.fromkeys([*context.tools, *self._specs]))
-        key = (specs, context.model_of("tools"), context.sampling_of("tools"), context.corpus_name)
+        key = (specs, context.model_of("tools"), context.sampling_of("tools"), context.search)
         found = self._offers.get(key)
         if found is None or found.stale:
             if len(self._offers) > 64:
@@ -92,7 +94,7 @@ class Toolbox:
         return found
 
     async def _look(
-        self, specs: tuple[str, ...], model: str, sampling: Sampling, corpus: str, *, before: Offer
+        self, specs: tuple[str, ...], model: str, sampling: Sampling, search: SearchSettings, *, before: Offer
     ) -> Offer:
         offer, ask = Offer(), _asks(model, sampling)
         added = [(name, "build_graph") for name in self._added]
@@ -100,7 +102,7 @@ class Toolbox:
             if spec in self._added:
                 continue
             try:
-                for tool in before.of(spec) or await self._usable(spec, ask, corpus):
+                for tool in before.of(spec) or await self._usable(spec, ask, search):
                     foreign.check_names([*added, *offer.sources.items(), (tool.name, spec)])
                     offer.add(tool, spec)
             except SpecError as error:
@@ -112,11 +114,11 @@ class Toolbox:
             offer.add(tool, name)
         return offer
 
-    async def _usable(self, spec: str, ask: Ask, corpus: str) -> list[BaseTool]:
+    async def _usable(self, spec: str, ask: Ask, search: SearchSettings) -> list[BaseTool]:
         if not is_foreign(spec):
-            if spec in STANDARD_TOOLS and (problem := await asyncio.to_thread(availability, spec, corpus)):
+            if spec in STANDARD_TOOLS and (problem := await asyncio.to_thread(availability, spec, search)):
                 raise Unavailable(problem)
-            return list(_standard(spec, ask, corpus).values())
+            return list(_standard(spec, ask, search).values())
         if spec not in self._specs and spec not in _split(os.environ.get(GRANTED, "")):
             raise SpecError(f"'{spec}' is not granted; name it in {GRANTED}, or give it to build_graph")
         return await foreign.load(spec)
@@ -126,9 +128,10 @@ def _split(specs: str) -> list[str]:
     return [spec.strip() for spec in specs.split(",")]
 
 
-def _standard(name: str, ask: Ask, corpus: str) -> dict[str, BaseTool]:
+def _standard(name: str, ask: Ask, search: SearchSettings) -> dict[str, BaseTool]:
+    embeddings = load_embeddings(search.embeddings) if search.embeddings else None
     try:
-        return standard_tools([name], ask, corpus)
+        return standard_tools([name], ask, search, embeddings)
     except ValueError as error:
         raise SpecError(str(error)) from error
 

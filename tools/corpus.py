@@ -1,49 +1,48 @@
 """A local encyclopedia: passages with titles in one SQLite file, found by exact title or by full text (FTS5, BM25).
 
-Serves Atlas and any JSONL corpus with the same code. A file is built beside its place and renamed into it, and never
-changed again: readers need no locks on it, and a build that fails leaves nothing behind.
+Serves Atlas and any dump with the same code. A file is written elsewhere (`corpus_build`) and never changed: readers
+need no locks on it.
+
+A look-up has to stay quick however many passages there are. What takes time is ranking, passage by passage, so that it
+is bounded: words that are in very many passages, whose number was counted when the index was built, are left out where
+rarer words do. Where a query has only such words, a passage has to hold the two rarest, best in its title. Words that
+are nearly everywhere say nothing, so that any passage with one will do.
 """
 
-import json
-import os
 import re
 import sqlite3
 import threading
 import unicodedata
+from bisect import bisect_right
 from collections.abc import Iterable, Iterator
-from contextlib import closing
 from dataclasses import dataclass
+from itertools import accumulate
 from pathlib import Path
-from tempfile import mkstemp
 from types import TracebackType
 from typing import Self
 
 APPLICATION_ID = 0x4146_4358
 """Marks the SQLite file as one of ours ("AFCX")."""
-FORMAT = 1
+FORMAT = 2
 MAX_TERMS = 64
 """Terms of a query that are searched for; SQLite bounds the size of an expression."""
+MAX_RANKED = 5_000
+"""Passages that are ranked for one query, about: two microseconds each."""
+MAX_COUNTED = 50_000
+"""Passages of one word that are counted for its weight, which takes less time, but is done before any is ranked."""
+COMMON = 100
+"""Passages that a word is in, at least, for its number to be in the index; a rarer one costs nothing that matters."""
 
-_SCHEMA = f"""
-PRAGMA journal_mode = OFF;
-PRAGMA synchronous = OFF;
-PRAGMA application_id = {APPLICATION_ID};
-PRAGMA user_version = {FORMAT};
-CREATE TABLE passage (number INTEGER PRIMARY KEY, id TEXT, key TEXT NOT NULL, title TEXT NOT NULL, text TEXT NOT NULL);
-CREATE VIRTUAL TABLE words USING fts5 (
-    title, text, content = passage, content_rowid = number, tokenize = "unicode61 remove_diacritics 2"
-);
-"""
-_INDEX = """
-CREATE INDEX passage_key ON passage (key);
-INSERT INTO words (words) VALUES ('rebuild');
-INSERT INTO words (words) VALUES ('optimize');
-"""
 _SEARCH = """
-SELECT passage.title, passage.text, id FROM words JOIN passage ON number = words.rowid
-WHERE words MATCH ? ORDER BY bm25(words, 4.0, 1.0), number LIMIT ?
+SELECT title, passage.text, id FROM (
+    SELECT found, score FROM (
+        SELECT rowid AS found, bm25(words, 4.0, 1.0) AS score FROM words WHERE words MATCH ? LIMIT ?
+    ) ORDER BY score, found LIMIT ?
+) JOIN passage ON number = found ORDER BY score, found
 """
 """A term in the title weighs four times one in the text: queries are names."""
+_FIRST = "SELECT title, text, id FROM passage WHERE number IN (SELECT rowid FROM words WHERE words MATCH ? LIMIT ?)"
+"""Any passages with a word, unranked."""
 
 
 class CorpusError(Exception):
@@ -67,7 +66,7 @@ class Corpus:
         """Raises CorpusError if there is no index at `path`."""
         path = Path(path)
         if not path.is_file():
-            raise CorpusError(f"there is no corpus at {path}; build one with Corpus.build")
+            raise CorpusError(f"there is no corpus at {path}; build one with agentflow corpus build")
         self._lock = threading.Lock()
         uri = f"{path.resolve().as_uri()}?mode=ro&immutable=1"
         self._connection = sqlite3.connect(uri, uri=True, check_same_thread=False)
@@ -79,7 +78,9 @@ class Corpus:
             marks = []
         if marks != [APPLICATION_ID, FORMAT]:
             self.close()
-            raise CorpusError(f"{path} is not a corpus index of this version; build it anew with Corpus.build")
+            raise CorpusError(
+                f"{path} is not a corpus index of this version; build it anew with agentflow corpus build"
+            )
 
     def __len__(self) -> int:
         """Number of passages."""
@@ -87,14 +88,34 @@ class Corpus:
 
     def page(self, title: str) -> Passage | None:
         """The first passage with this title; case and white space do not count."""
-        rows = self._rows("SELECT title, text, id FROM passage WHERE key = ? ORDER BY number LIMIT 1", _key(title))
+        rows = self._rows("SELECT title, text, id FROM passage WHERE key = ? ORDER BY number LIMIT 1", key_of(title))
         return Passage(*rows[0]) if rows else None
 
     def search(self, query: str, k: int) -> list[Passage]:
         """The `k` best passages that hold any word of `query`, best first. Any string is a valid query."""
-        terms = list(dict.fromkeys(re.findall(r"\w+", query)))[:MAX_TERMS]
-        expression = " OR ".join(f'"{term}"' for term in terms)
-        return [Passage(*row) for row in self._rows(_SEARCH, expression, k)] if terms else []
+        terms = list(dict.fromkeys(re.findall(r"[^\W_]+", query)))[:MAX_TERMS]
+        for expression in self._expressions(terms):
+            if rows := self._rows(_SEARCH, expression, MAX_RANKED, k):
+                return [Passage(*row) for row in rows]
+        return [Passage(*row) for row in self._rows(_FIRST, _any_of(terms), k)] if terms else []
+
+    def _expressions(self, terms: list[str]) -> Iterator[str]:
+        """What to search for; a further one is for when the last had no hit."""
+        numbers = {term: self._passages_with(term) for term in terms}
+        by_rarity = sorted(terms, key=lambda term: numbers[term])
+        ranked = list(accumulate(numbers[term] for term in by_rarity))
+        rare = by_rarity[: bisect_right(ranked, MAX_RANKED)]
+        if rare:
+            yield _any_of(term for term in terms if term in rare)
+        common = [f'"{term}"' for term in by_rarity if MAX_RANKED < numbers[term] <= MAX_COUNTED][:2]
+        if common:
+            yield f"{{title}} : ({' AND '.join(common)})"
+            yield " AND ".join(common)
+
+    def _passages_with(self, term: str) -> int:
+        """About how many; 0 of a word that is not common."""
+        rows = self._rows("SELECT passages FROM common WHERE term = ?", _folded(term))
+        return int(rows[0][0]) if rows else 0
 
     def _rows(self, statement: str, *values: str | int) -> list[tuple[str, ...]]:
         with self._lock:
@@ -112,69 +133,21 @@ class Corpus:
     ) -> None:
         self.close()
 
-    @staticmethod
-    def build(path: str | Path, passages: Iterable[Passage]) -> int:
-        """Writes the index of `passages` to `path`, replacing what was there at the end, and returns their number.
 
-        The passages are read one by one and may be more than fit into memory.
-        """
-        path = Path(path)
-        path.parent.mkdir(parents=True, exist_ok=True)
-        handle, beside = mkstemp(dir=path.parent, prefix=f".{path.name}.")
-        os.close(handle)
-        try:
-            with closing(sqlite3.connect(beside)) as connection, connection:
-                connection.executescript(_SCHEMA)
-                rows = ((p.id, _key(p.title), _storable(p.title), _storable(p.text)) for p in passages)
-                connection.executemany("INSERT INTO passage (id, key, title, text) VALUES (?, ?, ?, ?)", rows)
-                connection.executescript(_INDEX)
-                count = int(connection.execute("SELECT count(*) FROM passage").fetchone()[0])
-            os.chmod(beside, 0o644)  # mkstemp makes it private; a corpus may be shared like any data file
-            os.replace(beside, path)
-        except BaseException:
-            os.unlink(beside)
-            raise
-        return count
+def _any_of(terms: Iterable[str]) -> str:
+    return " OR ".join(f'"{term}"' for term in terms)
 
 
-def passages_from_jsonl(path: str | Path) -> Iterator[Passage]:
-    """Passages of a JSON-lines file with objects {"title", "text", "id"?}. Raises CorpusError that names the line."""
-    try:
-        file = open(path, encoding="utf-8")  # noqa: SIM115 - only opening it may fail with this message
-    except OSError as error:
-        raise CorpusError(f"cannot read {path}: {error.strerror}") from error
-    with file:
-        for number, line in enumerate(_lines(file, path), start=1):
-            if line.strip():
-                yield _passage(line, f"{path}, line {number}")
-
-
-def _lines(file: Iterable[str], path: str | Path) -> Iterator[str]:
-    try:
-        yield from file
-    except UnicodeDecodeError as error:
-        raise CorpusError(f"{path} is not UTF-8 text") from error
-
-
-def _passage(line: str, place: str) -> Passage:
-    try:
-        record = json.loads(line)
-    except ValueError as error:
-        raise CorpusError(f"{place}: not JSON: {error}") from error
-    if not isinstance(record, dict):
-        raise CorpusError(f'{place}: expected an object with "title" and "text"')
-    for field in ("title", "text"):
-        if not isinstance(record.get(field), str) or not record[field].strip():
-            raise CorpusError(f'{place}: "{field}" must be a text that is not empty')
-    identifier = record.get("id")
-    return Passage(record["title"], record["text"], None if identifier is None else str(identifier))
-
-
-def _key(title: str) -> str:
+def key_of(title: str) -> str:
     """What titles are compared by."""
-    return _storable(" ".join(unicodedata.normalize("NFKC", title).split()).casefold())
+    return storable(" ".join(unicodedata.normalize("NFKC", title).split()).casefold())
 
 
-def _storable(text: str) -> str:
+def storable(text: str) -> str:
     """`text` without lone surrogates, which JSON can hold but SQLite cannot."""
     return text.encode("utf-8", "replace").decode("utf-8")
+
+
+def _folded(term: str) -> str:
+    """A term as the index's tokenizer writes it: lower case, without diacritics."""
+    return "".join(c for c in unicodedata.normalize("NFKD", term.lower()) if not unicodedata.combining(c))

@@ -1,14 +1,13 @@
 """Where wikipedia_search finds articles: one interface, and the local encyclopedia behind it.
 
-A local corpus is the path of an index (`corpus.Corpus.build`), or a name that an installed package provides under the
-entry point group `agentflow.corpora`: a callable without arguments that returns the path, and may build it first.
+A local corpus is the path of an index (`agentflow corpus build`), or a name that an installed package provides under
+the entry point group `agentflow.corpora`: a callable without arguments that returns the path, and may build it first.
 """
 
 import asyncio
 from dataclasses import dataclass
 from functools import lru_cache
 from importlib.metadata import EntryPoint, entry_points
-from pathlib import Path
 from typing import Protocol
 
 from agentflow.tools.corpus import Corpus, CorpusError
@@ -35,6 +34,8 @@ class Found:
     """The page of that title."""
     closest: list[Page]
     """The best other pages, best first."""
+    passages: bool = False
+    """They are passages, short enough to be shown whole, rather than articles."""
 
 
 class Encyclopedia(Protocol):
@@ -69,17 +70,10 @@ class LocalEncyclopedia:
 @lru_cache(maxsize=16)
 def _open(corpus: str) -> Corpus:
     """The corpus, opened once per process and kept open."""
-    provider = _provider(corpus)
-    return Corpus(provider.load()() if provider else corpus)
+    installed = provider(corpus)
+    return Corpus(installed.load()() if installed else corpus)
 
 
-def _provider(corpus: str) -> EntryPoint | None:
+def provider(corpus: str) -> EntryPoint | None:
+    """The installed provider of that name."""
     return next(iter(entry_points(group=GROUP, name=corpus)), None)
-
-
-def missing(corpus: str) -> str | None:
-    """One line on what to do if there is no such corpus; None if there is."""
-    if _provider(corpus) or Path(corpus).is_file():
-        return None
-    known = ", ".join(["live", *sorted(provider.name for provider in entry_points(group=GROUP))])
-    return f"there is no corpus '{corpus}': use the path of an index built with Corpus.build, or one of {known}"

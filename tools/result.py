@@ -5,6 +5,9 @@ from typing import Literal
 
 from pydantic import BaseModel, Field
 
+PROVIDER = "agentflow_provider"
+"""Key of a tool's artifact under which it says what answered, and which language model stood behind that if any."""
+
 
 class ErrorClass(StrEnum):
     """Why a turn failed. The classes are disjoint: each failed turn has exactly one."""
@@ -38,6 +41,8 @@ class ToolResult(BaseModel):
     seconds: float = Field(default=0.0, ge=0)
     sandbox: str = ""
     """The sandbox's tier, of a tool that runs code (`agentflow.tools.sandbox.tiers`); no prompt shows it."""
+    provider: str = ""
+    """What answered, of a search tool: "tavily", "gemini (MODEL)" with the language model behind it; likewise."""
 
     def describe(self) -> str:
         """The result as prompts show it."""

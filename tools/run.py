@@ -20,7 +20,7 @@ from langgraph.errors import GraphBubbleUp
 from pydantic import BaseModel, ValidationError
 
 from agentflow.tools.containment import bounded_line, contained
-from agentflow.tools.result import ErrorClass, ToolFailure, ToolResult
+from agentflow.tools.result import PROVIDER, ErrorClass, ToolFailure, ToolResult
 
 MAX_MESSAGE = 500
 """Characters of an error message: it goes into every later prompt of the run."""
@@ -81,7 +81,8 @@ async def run_tool(
     if text in ("", "null"):  # LangChain writes a returned None as JSON
         return failed(ErrorClass.EMPTY_RESULT, f"{tool.name} returned nothing")
     seconds = time.perf_counter() - start
-    result = ToolResult(status="ok", output=text, seconds=seconds, sandbox=_sandbox(reply)).shortened(MAX_OUTPUT)
+    declared = {"sandbox": _declared(reply, SANDBOX), "provider": _declared(reply, PROVIDER)}
+    result = ToolResult(status="ok", output=text, seconds=seconds, **declared).shortened(MAX_OUTPUT)
     return result.model_copy(update={"output": contained(result.output)})
 
 
@@ -128,10 +129,10 @@ def _valid(text: str) -> str:
     return text.encode("utf-8", "replace").decode("utf-8")
 
 
-def _sandbox(reply: object) -> str:
-    """The tier that a tool of ours names in its artifact, if it runs code."""
+def _declared(reply: object, key: str) -> str:
+    """What a tool of ours says of itself in its artifact: the sandbox's tier, the search engine."""
     artifact = reply.artifact if isinstance(reply, ToolMessage) else None
-    return str(artifact.get(SANDBOX, "")) if isinstance(artifact, Mapping) else ""
+    return str(artifact.get(key, "")) if isinstance(artifact, Mapping) else ""
 
 
 def _block_text(block: object) -> str:

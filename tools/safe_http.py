@@ -2,23 +2,29 @@
 
 A host name is resolved here, every address it has must be public, and the connection goes to an address that was
 checked, so that a name cannot resolve differently a moment later (DNS rebinding). The transport does this for each
-request, so for each redirect too. Nothing is decompressed: a small body cannot become a large one.
+request, so for each redirect too. Nothing is decompressed: a small body cannot become a large one. A site's robots.txt
+is heeded, for each redirect likewise.
 """
 
 import asyncio
 import ipaddress
 import re
 import socket
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 import httpx
 
 from agentflow import __version__
+from agentflow.tools import robots
+from agentflow.tools.hosts import ATTEMPTS, BUSY, MAX_WAIT, seconds_to_wait, tls, turn_at
 from agentflow.tools.result import ErrorClass, ToolFailure
 
 USER_AGENT = f"agentflow-langgraph/{__version__} (web_search) httpx/{httpx.__version__}"
 MAX_REDIRECTS = 5
-_READABLE = re.compile(r"text/(html|plain|markdown|xml|csv)|application/(xhtml\+xml|xml|json|ld\+json)")
+_READABLE = re.compile(r"text/(html|plain|markdown|xml|csv)|application/(xhtml\+xml|xml|json|ld\+json|pdf)")
+PDF = "application/pdf"
 _NAT64 = ipaddress.ip_network("64:ff9b::/32")
 _IPV4_COMPATIBLE = ipaddress.ip_network("::/96")
 
@@ -34,7 +40,13 @@ class FetchPolicy:
     allowed: frozenset[Origin] = frozenset()
     """Exactly these are fetched without a look at their address and port: an intranet's wiki, a test's server."""
     max_bytes: int = 3 << 20
+    """Of text; what is beyond is not read."""
+    max_pdf_bytes: int = 16 << 20
+    """A larger PDF is refused: its table of contents is at its end."""
     seconds: float = 15.0
+    """For all of it, redirects and robots.txt included."""
+    robots: bool = True
+    """Whether a site's robots.txt is asked and heeded (RFC 9309)."""
 
 
 @dataclass(frozen=True)
@@ -46,6 +58,8 @@ class Document:
     content_type: str
     body: bytes
     """At most the policy's bytes; what is beyond is left out."""
+    charset: str = ""
+    """As the server says it, which need be neither right nor known."""
 
 
 class Refused(ToolFailure):
@@ -57,16 +71,32 @@ class Refused(ToolFailure):
 
 async def fetch(url: str, policy: FetchPolicy) -> Document:
     """The document at `url`. Raises Refused, or ToolFailure with a line that says what went wrong."""
+    with _failures_named(policy):
+        async with turn_at(httpx.URL(url).netloc.decode()), asyncio.timeout(policy.seconds), _client(policy) as client:
+            for _ in range(ATTEMPTS - 1):
+                async with client.stream("GET", url) as response:
+                    if response.status_code not in BUSY or (wait := seconds_to_wait(response)) > MAX_WAIT:
+                        return await _document(response, policy)
+                await asyncio.sleep(wait)
+            async with client.stream("GET", url) as response:
+                return await _document(response, policy)
+
+
+async def redirect_of(url: str, policy: FetchPolicy) -> str | None:
+    """Where `url` redirects to, without going there; None if it does not. Raises as `fetch`; asks no robots.txt."""
+    with _failures_named(policy):
+        async with (
+            asyncio.timeout(policy.seconds),
+            _client(policy, heeding=False, follow=False) as client,
+            client.stream("GET", url) as response,
+        ):
+            return str(response.next_request.url) if response.next_request else None
+
+
+@contextmanager
+def _failures_named(policy: FetchPolicy) -> Iterator[None]:
     try:
-        async with asyncio.timeout(policy.seconds), _client(policy) as client, client.stream("GET", url) as response:
-            if response.status_code != 200:
-                raise _failure(f"{response.url.host} answered with HTTP {response.status_code}")
-            content_type = response.headers.get("content-type", "text/html").partition(";")[0].strip().lower()
-            if not _READABLE.fullmatch(content_type):
-                raise Refused(f"content of type {content_type}; only text can be read")
-            if response.headers.get("content-encoding", "identity") != "identity":
-                raise Refused("a compressed answer to a request for a plain one")
-            return Document(str(response.url), content_type, await _body(response, policy.max_bytes))
+        yield
     except (TimeoutError, httpx.TimeoutException) as error:
         raise ToolFailure(ErrorClass.TIMEOUT, f"the page did not arrive in {policy.seconds:g} seconds") from error
     except httpx.TooManyRedirects as error:
@@ -77,16 +107,37 @@ async def fetch(url: str, policy: FetchPolicy) -> Document:
         raise _failure(f"the page could not be fetched ({type(error).__name__}: {error})") from error
 
 
-def _client(policy: FetchPolicy) -> httpx.AsyncClient:
-    headers = {"User-Agent": USER_AGENT, "Accept": "text/html, text/*;q=0.8", "Accept-Encoding": "identity"}
+def _client(policy: FetchPolicy, *, heeding: bool = True, follow: bool = True) -> httpx.AsyncClient:
+    async def heed(request: httpx.Request) -> None:
+        async with _client(policy, heeding=False) as client:
+            if problem := await robots.problem(request.url, USER_AGENT, client):
+                raise Refused(problem)
+
+    headers = {"User-Agent": USER_AGENT, "Accept": "text/html, text/*;q=0.8, */*;q=0.5", "Accept-Encoding": "identity"}
     return httpx.AsyncClient(
         transport=GuardedTransport(policy),
         headers=headers,
         timeout=policy.seconds,
-        follow_redirects=True,
+        follow_redirects=follow,
         max_redirects=MAX_REDIRECTS,
+        event_hooks={"request": [heed] if heeding and policy.robots else []},
         trust_env=False,
     )
+
+
+async def _document(response: httpx.Response, policy: FetchPolicy) -> Document:
+    if response.status_code != 200:
+        raise _failure(f"{response.url.host} answered with HTTP {response.status_code}")
+    content_type = response.headers.get("content-type", "text/html").partition(";")[0].strip().lower()
+    if not _READABLE.fullmatch(content_type):
+        raise Refused(f"content of type {content_type}; only text and PDF can be read")
+    if response.headers.get("content-encoding", "identity") != "identity":
+        raise Refused("a compressed answer to a request for a plain one")
+    limit = policy.max_pdf_bytes if content_type == PDF else policy.max_bytes
+    body = await _body(response, limit + 1)
+    if content_type == PDF and len(body) > limit:
+        raise Refused(f"a PDF of more than {limit >> 20} MiB")
+    return Document(str(response.url), content_type, body[:limit], response.charset_encoding or "")
 
 
 async def _body(response: httpx.Response, limit: int) -> bytes:
@@ -104,7 +155,7 @@ class GuardedTransport(httpx.AsyncBaseTransport):
     def __init__(self, policy: FetchPolicy) -> None:
         self._policy = policy
         # Connections are not reused: two names may share an address, but must not share a TLS session.
-        self._inner = httpx.AsyncHTTPTransport(limits=httpx.Limits(max_keepalive_connections=0))
+        self._inner = httpx.AsyncHTTPTransport(verify=tls(), limits=httpx.Limits(max_keepalive_connections=0))
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
         """Raises Refused, or httpx.ConnectError if no address takes the connection."""

@@ -1,28 +1,30 @@
 """web_search: answers a question from one web page.
 
-Fetch (guarded), extract the readable text, cut it into chunks, rank these by BM25, and have the model answer from the
-best. What the page says is data: the prompt says so, and the answer only ever becomes a result in memory.
+Fetch (guarded), extract the readable text, cut it into passages, rank these, and have the model answer from the best,
+or return them. What the page says is data: the prompt says so, and the answer only ever becomes a result in memory.
 """
 
 import asyncio
-import re
+from typing import Literal
 
+from langchain_core.embeddings import Embeddings
 from langchain_core.tools import BaseTool, StructuredTool
 from pydantic import BaseModel, Field
 
 from agentflow.tools.base_generator import Ask
+from agentflow.tools.passages import rank, rank_by_embeddings, split
+from agentflow.tools.pdf import text_of_pdf
 from agentflow.tools.result import ErrorClass, ToolFailure
-from agentflow.tools.safe_http import Document, FetchPolicy, fetch
+from agentflow.tools.safe_http import PDF, Document, FetchPolicy, fetch
+from agentflow.tools.search_cache import SearchCache
 
-CHUNK = 1200
-"""Characters of a chunk."""
 BEST = 4
-"""Chunks that the model reads."""
+"""Passages that the model reads."""
 
 CARD = {
     "description": "Reads one web page and answers a question from it. "
     "Good for details on a page whose address is known, such as one that google_search found.",
-    "limits": "One public http or https page, text only; no log-in, no scripts, no following of links.",
+    "limits": "One public http or https page or PDF, text only; no log-in, no scripts, no following of links.",
     "examples": [{"query": "When was Python 3.12 released?", "url": "https://www.python.org/downloads/"}],
 }
 
@@ -43,19 +45,49 @@ class Arguments(BaseModel):
     url: str = Field(description="Address of the page.")
 
 
-def web_search(ask: Ask, policy: FetchPolicy | None = None) -> BaseTool:
-    """The tool, answering by `ask`; `policy` says what may be fetched."""
+def web_search(
+    ask: Ask,
+    policy: FetchPolicy | None = None,
+    *,
+    returns: Literal["answer", "passages"] = "answer",
+    embeddings: Embeddings | None = None,
+    cache: SearchCache | None = None,
+) -> BaseTool:
+    """The tool.
+
+    Args:
+        ask: The model that answers from the page.
+        policy: What may be fetched.
+        returns: The model's answer, or the passages themselves, for which no model is asked.
+        embeddings: Rank the passages; BM25 does where there are none.
+        cache: Keeps the text of pages. What the model makes of it is not kept: that depends on the model.
+    """
     policy = policy or FetchPolicy()
 
+    async def page(url: str) -> tuple[str, str]:
+        async def load() -> list[str]:
+            document = await fetch(url, policy)
+            return [document.url, await extract(document)]
+
+        address, text = await (cache.get("web_search", "", url, load) if cache else load())
+        return address, text
+
     async def run(query: str, url: str) -> str:
-        document = await fetch(url.strip(), policy)
-        best = await asyncio.to_thread(_best_chunks, document, query)
+        address, text = await page(url.strip())
+        passages = await asyncio.to_thread(split, text)
+        if embeddings:
+            best = await rank_by_embeddings(query, passages, BEST, embeddings)
+        else:
+            best = await asyncio.to_thread(rank, query, passages, BEST)
         if not best:
-            raise ToolFailure(ErrorClass.EMPTY_RESULT, f"no readable text at {document.url}")
-        answer = (await ask(PROMPT.format(query=query, url=document.url, excerpts="\n---\n".join(best)))).strip()
+            raise ToolFailure(ErrorClass.EMPTY_RESULT, f"no readable text at {address}")
+        excerpts = "\n---\n".join(best)
+        if returns == "passages":
+            return f"{excerpts}\nSource: {address}"
+        answer = (await ask(PROMPT.format(query=query, url=address, excerpts=excerpts))).strip()
         if not answer:
             raise ToolFailure(ErrorClass.EMPTY_RESULT, "the model gave no answer")
-        return f"{answer}\nSource: {document.url}"
+        return f"{answer}\nSource: {address}"
 
     return StructuredTool.from_function(
         coroutine=run,
@@ -66,53 +98,24 @@ def web_search(ask: Ask, policy: FetchPolicy | None = None) -> BaseTool:
     )
 
 
-def _best_chunks(document: Document, query: str) -> list[str]:
-    return rank(query, split(extract(document)), BEST)
+async def extract(document: Document) -> str:
+    """The readable text: of a PDF its pages, of an HTML page what is not navigation, anything else as it is."""
+    if document.content_type == PDF:
+        return await text_of_pdf(document.body)
+    return await asyncio.to_thread(_text if "html" not in document.content_type else _readable, document)
 
 
-def extract(document: Document) -> str:
-    """The readable text: an HTML page without navigation and boilerplate, anything else as it is."""
-    if "html" not in document.content_type:
+def _text(document: Document) -> str:
+    """Decoded as the server says, if that is an encoding; what cannot be decoded is marked."""
+    try:
+        return document.body.decode(document.charset or "utf-8", "replace")
+    except LookupError:
         return document.body.decode("utf-8", "replace")
+
+
+def _readable(document: Document) -> str:
     import trafilatura  # 0.2 s: paid on first use
 
-    return trafilatura.extract(document.body, output_format="markdown", include_comments=False, favor_recall=True) or ""
-
-
-def split(text: str) -> list[str]:
-    """Chunks of at most `CHUNK` characters: whole paragraphs where they fit, else cut at sentences, else anywhere."""
-    chunks: list[str] = []
-    for paragraph in re.split(r"\n\s*\n", text):
-        for piece in _pieces(paragraph.strip()):
-            if chunks and len(chunks[-1]) + len(piece) + 2 <= CHUNK:
-                chunks[-1] += "\n\n" + piece
-            else:
-                chunks.append(piece)
-    return chunks
-
-
-def _pieces(paragraph: str) -> list[str]:
-    """The paragraph in pieces that fit into a chunk; none if it is empty."""
-    pieces = []
-    while len(paragraph) > CHUNK:
-        end = max(paragraph.rfind(mark, CHUNK // 2, CHUNK) for mark in (". ", "\n", "! ", "? ")) + 1
-        end = end or CHUNK
-        pieces.append(paragraph[:end].strip())
-        paragraph = paragraph[end:].strip()
-    return [piece for piece in [*pieces, paragraph] if piece]
-
-
-def rank(query: str, chunks: list[str], k: int) -> list[str]:
-    """The `k` chunks that fit the query best (BM25), in the page's order."""
-    if len(chunks) <= k:
-        return chunks
-    import bm25s  # type: ignore[import-untyped]  # 0.2 s: paid on first use
-
-    words = bm25s.tokenize(chunks, stopwords="en", show_progress=False)
-    if not any(words.ids):
-        return chunks[:k]
-    retriever = bm25s.BM25()
-    retriever.index(words, show_progress=False)
-    asked = bm25s.tokenize(query, stopwords="en", show_progress=False)
-    numbers, _ = retriever.retrieve(asked, k=k, show_progress=False)
-    return [chunks[number] for number in sorted(numbers[0])]
+    # As bytes where the server does not say: a page often says in itself how it is encoded.
+    page = _text(document) if document.charset else document.body
+    return trafilatura.extract(page, output_format="markdown", include_comments=False, favor_recall=True) or ""

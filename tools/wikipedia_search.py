@@ -1,20 +1,21 @@
 """wikipedia_search: an encyclopedia's article by its name.
 
 The page of that title comes back in full, else one line on each of the closest pages, so that the next step can name
-one of them. Live Wikipedia and a local corpus answer in the same form.
+one of them. Wikipedia and a local corpus answer in the same form; what a retrieval server finds are passages, and comes
+as they are.
 """
 
 import re
+from dataclasses import asdict
 
 from langchain_core.tools import BaseTool, StructuredTool
 from pydantic import BaseModel, Field
 
-from agentflow.tools.encyclopedia import Encyclopedia, Found, LocalEncyclopedia, Page
-from agentflow.tools.mediawiki import MediaWiki
-from agentflow.tools.result import ErrorClass, ToolFailure
+from agentflow.tools.encyclopedia import Encyclopedia, Found, Page
+from agentflow.tools.encyclopedias import LIVE, encyclopedia_of, is_local
+from agentflow.tools.result import PROVIDER, ErrorClass, ToolFailure
+from agentflow.tools.search_cache import SearchCache
 
-LIVE = "live"
-"""The corpus name that stands for the MediaWiki API."""
 CLOSEST = 3
 MAX_LINE = 240
 """Characters of a closest page's first sentence."""
@@ -33,25 +34,38 @@ class Arguments(BaseModel):
     query: str = Field(description="One name.")
 
 
-def wikipedia_search(source: str | Encyclopedia) -> BaseTool:
-    """The tool, reading from an encyclopedia, or from a corpus by name ("live", a provider's name, or a path)."""
-    encyclopedia = _encyclopedia(source) if isinstance(source, str) else source
+def wikipedia_search(source: str | Encyclopedia = LIVE, cache: SearchCache | None = None) -> BaseTool:
+    """The tool, reading from an encyclopedia, or from one by name (`encyclopedias.encyclopedia_of`).
 
-    async def run(query: str) -> str:
+    What `cache` keeps is what comes from elsewhere: a corpus on this machine answers alike in any case.
+    """
+    corpus = source if isinstance(source, str) else type(source).__name__
+    encyclopedia = encyclopedia_of(source) if isinstance(source, str) else source
+    kept = None if isinstance(source, str) and is_local(corpus) else cache
+
+    async def find(name: str) -> Found:
+        if kept is None:
+            return await encyclopedia.find(name, CLOSEST)
+
+        async def load() -> object:
+            return asdict(await encyclopedia.find(name, CLOSEST))
+
+        record = await kept.get("wikipedia_search", corpus, name, load)
+        exact = Page(**record["exact"]) if record["exact"] else None
+        return Found(exact, [Page(**page) for page in record["closest"]], record["passages"])
+
+    async def run(query: str) -> tuple[str, dict[str, str]]:
         name = " ".join(query.split())
-        return answer(name, await encyclopedia.find(name, CLOSEST))
+        return answer(name, await find(name)), {PROVIDER: corpus}
 
     return StructuredTool.from_function(
         coroutine=run,
         name="wikipedia_search",
         description=str(CARD["description"]),
         args_schema=Arguments,
+        response_format="content_and_artifact",
         metadata={"agentflow": CARD},
     )
-
-
-def _encyclopedia(corpus: str) -> Encyclopedia:
-    return MediaWiki() if corpus == LIVE else LocalEncyclopedia(corpus)
 
 
 def answer(name: str, found: Found) -> str:
@@ -60,6 +74,8 @@ def answer(name: str, found: Found) -> str:
         return f"{found.exact.title}: {found.exact.text}"
     if not found.closest:
         raise ToolFailure(ErrorClass.EMPTY_RESULT, f'no page matches "{name}"')
+    if found.passages:
+        return "\n".join(f"{page.title}: {' '.join(page.text.split())}" for page in found.closest)
     head = f'"{name}" names several pages' if found.exact else f'No page is titled "{name}"'
     return "\n".join(
         [f"{head}. Closest pages:", *(f"- {page.title}: {_first_sentence(page)}" for page in found.closest)]

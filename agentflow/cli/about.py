@@ -26,9 +26,10 @@ def check(
     """Check what is installed, configured and reachable; exits with 0 if the embedded model (and SPEC) works."""
     from agentflow import doctor as checks
     from agentflow.tools.catalogue import STANDARD_TOOLS
+    from agentflow.tools.search_settings import SearchSettings
 
     needed = [*asyncio.run(checks.embedded()), *([checks.model(model)] if model else [])]
-    tools = checks.tools(STANDARD_TOOLS, "live")
-    print_checks(console(), [*checks.versions(), *needed, *tools, checks.training(), *checks.keys()])
+    tools = checks.tools(STANDARD_TOOLS, SearchSettings())
+    print_checks(console(), [*checks.versions(), *needed, *tools, *checks.engines(), checks.training(), *checks.keys()])
     if any(works == "no" for _, works, _ in needed):
         fail("something that is needed does not work: see the lines marked 'no'", FAILED)

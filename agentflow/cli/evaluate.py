@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from agentflow.cli.group import FAILED, MISUSED, Group, fail, say
-from agentflow.cli.options import Corpus, MaxTurns, Model, Planner, Tools, context_of
+from agentflow.cli.options import Corpus, MaxTurns, Model, Planner, SearchCache, SearchEngine, Tools, context_of
 from agentflow.console import EvalProgress, console, print_summaries
 
 if TYPE_CHECKING:
@@ -78,13 +78,16 @@ def evaluate(
         Path | None, typer.Option(help="Folder of the episodes; the same call goes on where it left.")
     ] = None,
     retry: Annotated[bool, typer.Option("--retry", help="Try again what broke off in an earlier call.")] = False,
+    search_engine: SearchEngine = "auto",
+    search_cache: SearchCache = "off",
 ) -> None:
     """Measure accuracy, turns and tool-call errors on benchmarks."""
     from agentflow.evals.runner import Evaluation
     from agentflow.graph.agent import graph
 
     sampling = {"planner": {"temperature": temperature}} if temperature else {}
-    context = context_of(model, planner, tools, max_turns=max_turns, corpus=corpus, sampling=sampling)
+    search = {"corpus": corpus, "search_engine": search_engine, "search_cache": search_cache}
+    context = context_of(model, planner, tools, max_turns=max_turns, sampling=sampling, **search)
     asked = _asked(names, subset, file, limit, epochs)
     settings = asked.settings(
         subset=subset,

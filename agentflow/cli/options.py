@@ -22,7 +22,21 @@ Tools = Annotated[
 ]
 MaxTurns = Annotated[int, typer.Option(min=1, max=100, help="Most turns of a run.")]
 Corpus = Annotated[
-    str, typer.Option(help="What wikipedia_search reads: live, atlas, an index's path; auto: what the planner knows.")
+    str,
+    typer.Option(
+        help="What wikipedia_search reads: live, package, atlas, an index's path, http://HOST:PORT/retrieve; "
+        "auto: what the planner knows."
+    ),
+]
+SearchEngine = Annotated[
+    str,
+    typer.Option(
+        metavar="SPEC",
+        help="What google_search asks: tavily, serper, gemini[:MODEL], community:NAME; auto: the first with a key.",
+    ),
+]
+SearchCache = Annotated[
+    str, typer.Option(metavar="MODE[:FILE]", help="What search tools found: off, use, record, or replay it offline.")
 ]
 
 
@@ -40,9 +54,11 @@ def context_of(model: str, planner: str | None, tools: str | None, **limits: Any
         context = Context.model_validate({"model": model, "models": models, "tools": names, **limits})
     except ValidationError as error:
         first = error.errors()[0]
-        fail(f"--{str(first['loc'][0]).replace('_', '-')}: {first['msg'].lower()}", MISUSED)
+        fail(
+            f"--{str(first['loc'][0]).replace('_', '-')}: {first['msg'].removeprefix('Value error, ').lower()}", MISUSED
+        )
     for name in names:
-        if not is_foreign(name) and (problem := availability(name, context.corpus_name)):
+        if not is_foreign(name) and (problem := availability(name, context.search)):
             fail(f"{name} cannot be used: {problem}" if name in STANDARD_TOOLS else problem, MISUSED)
     _load_models(context)
     _load_foreign(context)
@@ -77,9 +93,12 @@ def _load_foreign(context: "Context") -> None:
 
 def _load_models(context: "Context") -> None:
     from agentflow.graph.context import MODULES
+    from agentflow.graph.model_embeddings import load_embeddings
     from agentflow.graph.models import ModelError, load_model
 
     try:
+        if context.embeddings:
+            load_embeddings(context.embeddings)
         for module in MODULES:
             load_model(context.model_of(module), context.sampling_of(module))
     except ModelError as error:

@@ -8,7 +8,17 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from agentflow.cli.group import FAILED, MISUSED, fail, say
-from agentflow.cli.options import Corpus, MaxTurns, Model, Planner, Tools, agent_of, context_of
+from agentflow.cli.options import (
+    Corpus,
+    MaxTurns,
+    Model,
+    Planner,
+    SearchCache,
+    SearchEngine,
+    Tools,
+    agent_of,
+    context_of,
+)
 from agentflow.console import RunView, answer_text, console, print_compared
 
 if TYPE_CHECKING:
@@ -27,6 +37,8 @@ def solve(
     max_turns: MaxTurns = 10,
     max_seconds: Annotated[float, typer.Option(help="Time for all turns of the run.")] = 300.0,
     corpus: Corpus = "auto",
+    search_engine: SearchEngine = "auto",
+    search_cache: SearchCache = "off",
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")] = False,
     trace: Annotated[Path | None, typer.Option(help="Append the episode to this file, one line of JSON.")] = None,
 ) -> None:
@@ -35,7 +47,8 @@ def solve(
 
     question = _checked_question(question)
     _check_writable(trace)
-    context = context_of(model, planner, tools, max_turns=max_turns, max_seconds=max_seconds, corpus=corpus)
+    search = {"corpus": corpus, "search_engine": search_engine, "search_cache": search_cache}
+    context = context_of(model, planner, tools, max_turns=max_turns, max_seconds=max_seconds, **search)
     with ExitStack() as stack:
         view = None if as_json else stack.enter_context(RunView(console()))
         finished = asyncio.run(_solve(question, context, view))
@@ -67,12 +80,15 @@ def compare(
     tools: Tools = None,
     max_turns: MaxTurns = 10,
     corpus: Corpus = "auto",
+    search_engine: SearchEngine = "auto",
+    search_cache: SearchCache = "off",
 ) -> None:
     """Answer a question with several planners, side by side."""
     question = _checked_question(question)
     if len(set(planner)) < 2:
         fail("give two planners to compare, each with --planner", MISUSED)
-    contexts = {spec: context_of(model, spec, tools, max_turns=max_turns, corpus=corpus) for spec in planner}
+    search = {"corpus": corpus, "search_engine": search_engine, "search_cache": search_cache}
+    contexts = {spec: context_of(model, spec, tools, max_turns=max_turns, **search) for spec in planner}
     with console(stderr=True).status("the planners are at work"):
         found = asyncio.run(_compare(question, contexts))
     print_compared(console(), {spec: finished.episode for spec, finished in found.items()})

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from agentflow.cli.group import FAILED, MISUSED, Group, fail
-from agentflow.cli.options import Corpus, Model, Tools, names_in
+from agentflow.cli.options import Corpus, Model, SearchEngine, Tools, names_in
 from agentflow.console import console, print_checks, print_trials
 
 if TYPE_CHECKING:
@@ -18,7 +18,9 @@ app = typer.Typer(cls=Group)
 
 
 @app.callback(invoke_without_command=True, epilog="Example: agentflow tools --tools google_search,my_pkg.tools:search")
-def list_tools(ctx: typer.Context, tools: Tools = None, corpus: Corpus = "auto") -> None:
+def list_tools(
+    ctx: typer.Context, tools: Tools = None, corpus: Corpus = "auto", search_engine: SearchEngine = "auto"
+) -> None:
     """List the tools: what each is good for, or what it needs before it can be used."""
     if ctx.invoked_subcommand is not None:
         return
@@ -27,7 +29,7 @@ def list_tools(ctx: typer.Context, tools: Tools = None, corpus: Corpus = "auto")
     from agentflow.tools.catalogue import STANDARD_TOOLS
 
     try:
-        print_checks(console(), asyncio.run(listed(_context(tools, STANDARD_TOOLS, corpus))))
+        print_checks(console(), asyncio.run(listed(_context(tools, STANDARD_TOOLS, corpus=corpus, search_engine=search_engine))))
     except ModelError as error:
         fail(str(error), MISUSED)
 
@@ -36,6 +38,7 @@ def list_tools(ctx: typer.Context, tools: Tools = None, corpus: Corpus = "auto")
 def try_tools(
     tools: Tools = None,
     corpus: Corpus = "auto",
+    search_engine: SearchEngine = "auto",
     model: Model = "embedded",
     call: Annotated[
         list[str] | None, typer.Option(metavar="NAME=JSON", help="Arguments to try a tool with, if not its example.")
@@ -50,7 +53,7 @@ def try_tools(
     from agentflow.tool_checks import left_out
     from agentflow.tools.catalogue import STANDARD_TOOLS
 
-    context = _context(tools, DEFAULT_TOOLS, corpus, model)
+    context = _context(tools, DEFAULT_TOOLS, corpus=corpus, search_engine=search_engine, model=model)
     calls = dict(_call(text) for text in call or [])
     try:
         trials = asyncio.run(_tried(context, calls))
@@ -75,10 +78,10 @@ async def _tried(context: "Context", calls: dict[str, dict[str, Any]]) -> "list[
     return trials
 
 
-def _context(tools: str | None, default: tuple[str, ...], corpus: str, model: str = "embedded") -> "Context":
+def _context(tools: str | None, default: tuple[str, ...], **fields: str) -> "Context":
     from agentflow.graph.context import Context
 
-    return Context(tools=list(default if tools is None else names_in(tools)), corpus=corpus, model=model)
+    return Context.model_validate({"tools": list(default if tools is None else names_in(tools)), **fields})
 
 
 def _call(text: str) -> tuple[str, dict[str, Any]]:

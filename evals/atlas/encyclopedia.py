@@ -7,7 +7,8 @@ from pathlib import Path
 import platformdirs
 
 from agentflow.evals.atlas.world import Split, pages
-from agentflow.tools.corpus import Corpus, Passage
+from agentflow.tools.corpus import FORMAT, Passage
+from agentflow.tools.corpus_build import build
 
 
 @lru_cache(maxsize=1)
@@ -16,7 +17,7 @@ def index_path() -> Path:
     splits: tuple[Split, ...] = ("test", "train")
     passages = [Passage(title=page.title, text=page.text) for split in splits for page in pages(split)]
     digest = hashlib.sha256("\n".join(f"{p.title}\t{p.text}" for p in passages).encode()).hexdigest()[:12]
-    path = Path(platformdirs.user_cache_dir("agentflow")) / f"atlas-{digest}.sqlite"
+    path = Path(platformdirs.user_cache_dir("agentflow")) / f"atlas-{digest}-{FORMAT}.sqlite"
     if not path.exists():
-        Corpus.build(path, passages)
+        build(path, passages)
     return path

@@ -32,6 +32,7 @@ from agentflow.rl.micro.traces import Conversation, Search, traces
 from agentflow.tools.catalogue import standard_tools
 from agentflow.tools.result import ErrorClass, ToolResult
 from agentflow.tools.run import run_tool
+from agentflow.tools.search_settings import SearchSettings
 
 OTHER_TEXT = 0.1
 """Weight of the loss on text that the model does not write: it teaches copying early, and nothing that is said."""
@@ -322,7 +323,7 @@ def atlas_search() -> Search:
     async def ask(prompt: str) -> str:
         raise RuntimeError("wikipedia_search asks no model")
 
-    tool = standard_tools(["wikipedia_search"], ask, str(index_path()))["wikipedia_search"]
+    tool = standard_tools(["wikipedia_search"], ask, SearchSettings(corpus=str(index_path())))["wikipedia_search"]
 
     def search(query: str) -> ToolResult:
         result = asyncio.run(run_tool(tool, {"query": query}, timeout=10))

@@ -4,6 +4,7 @@ from langchain_core.tools import tool
 from agentflow.tools.base_generator import prompt
 from agentflow.tools.card import ToolCard
 from agentflow.tools.catalogue import STANDARD_TOOLS, availability, standard_cards, standard_tools
+from agentflow.tools.search_settings import SearchSettings
 
 CARDS = {
     "base_generator": (
@@ -54,30 +55,36 @@ def test_every_card_is_short() -> None:
 
 
 def test_only_the_named_tools_are_built() -> None:
-    tools = standard_tools(["python_coder", "base_generator"], ask, "live")
+    tools = standard_tools(["python_coder", "base_generator"], ask, SearchSettings())
     assert list(tools) == ["python_coder", "base_generator"]
     assert all(tool.name == name for name, tool in tools.items())
-    assert list(standard_tools(STANDARD_TOOLS, ask, "live")) == list(STANDARD_TOOLS)
+    assert list(standard_tools(STANDARD_TOOLS, ask, SearchSettings())) == list(STANDARD_TOOLS)
 
 
 def test_an_unknown_name_lists_the_tools() -> None:
     with pytest.raises(ValueError, match="there is no tool 'calculator'; the tools are base_generator, python_coder"):
-        standard_tools(["calculator"], ask, "live")
-    assert "there is no tool 'calculator'" in (availability("calculator", "live") or "")
+        standard_tools(["calculator"], ask, SearchSettings())
+    assert "there is no tool 'calculator'" in (availability("calculator", SearchSettings()) or "")
 
 
 async def test_the_generator_asks_the_model_that_it_was_given() -> None:
-    generator = standard_tools(["base_generator"], ask, "live")["base_generator"]
+    generator = standard_tools(["base_generator"], ask, SearchSettings())["base_generator"]
     assert await generator.ainvoke({"query": "hello"}) == f"answered: {prompt('hello')}"
 
 
 def test_availability_says_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("TAVILY_API_KEY", raising=False)
-    assert [availability(name, "live") for name in STANDARD_TOOLS if name != "google_search"] == [None] * 4
-    assert availability("google_search", "live") == "set TAVILY_API_KEY to a key from https://tavily.com"
+    for key in ("TAVILY_API_KEY", "SERPER_API_KEY", "GEMINI_API_KEY", "GOOGLE_API_KEY"):
+        monkeypatch.delenv(key, raising=False)
+    assert [availability(name, SearchSettings()) for name in STANDARD_TOOLS if name != "google_search"] == [None] * 4
+    assert availability("google_search", SearchSettings()) == (
+        "set TAVILY_API_KEY (https://tavily.com), SERPER_API_KEY (https://serper.dev) or "
+        "GEMINI_API_KEY (https://aistudio.google.com)"
+    )
     monkeypatch.setenv("TAVILY_API_KEY", "x")
-    assert availability("google_search", "live") is None
-    assert "there is no corpus '/no/such.db'" in (availability("wikipedia_search", "/no/such.db") or "")
+    assert availability("google_search", SearchSettings()) is None
+    assert "there is no corpus '/no/such.db'" in (
+        availability("wikipedia_search", SearchSettings(corpus="/no/such.db")) or ""
+    )
 
 
 def test_a_foreign_tool_gets_a_card() -> None:

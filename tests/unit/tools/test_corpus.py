@@ -1,4 +1,3 @@
-import json
 import sqlite3
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -7,7 +6,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from agentflow.tools.corpus import Corpus, CorpusError, Passage, passages_from_jsonl
+from agentflow.tools.corpus import Corpus, CorpusError, Passage
+from agentflow.tools.corpus_build import build
 
 PASSAGES = [
     Passage("Alan Turing", "Alan Turing was an English mathematician. He was born in London.", "7"),
@@ -20,7 +20,7 @@ PASSAGES = [
 
 @pytest.fixture
 def corpus(tmp_path: Path) -> Corpus:
-    assert Corpus.build(tmp_path / "corpus.db", PASSAGES) == 5
+    assert build(tmp_path / "corpus.db", PASSAGES) == 5
     return Corpus(tmp_path / "corpus.db")
 
 
@@ -62,7 +62,7 @@ def test_no_text_makes_it_raise(corpus: Corpus, text: str) -> None:
 @given(titles=st.lists(st.text(min_size=1), max_size=8))
 @settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_every_title_is_found_again(tmp_path: Path, titles: list[str]) -> None:
-    Corpus.build(tmp_path / "any.db", (Passage(title, "text") for title in titles))
+    build(tmp_path / "any.db", (Passage(title, "text") for title in titles))
     with Corpus(tmp_path / "any.db") as corpus:
         assert len(corpus) == len(titles)
         assert all(corpus.page(title) for title in titles)
@@ -81,14 +81,14 @@ def test_it_is_read_only(corpus: Corpus) -> None:
 
 def test_a_failed_build_leaves_the_old_index_and_no_rest(tmp_path: Path) -> None:
     path = tmp_path / "corpus.db"
-    Corpus.build(path, PASSAGES)
+    build(path, PASSAGES)
 
     def broken():  # type: ignore[no-untyped-def]
         yield PASSAGES[0]
         raise CorpusError("line 2 is bad")
 
     with pytest.raises(CorpusError, match="line 2"):
-        Corpus.build(path, broken())
+        build(path, broken())
     assert [file.name for file in tmp_path.iterdir()] == ["corpus.db"]
     with Corpus(path) as corpus:
         assert len(corpus) == 5
@@ -96,9 +96,9 @@ def test_a_failed_build_leaves_the_old_index_and_no_rest(tmp_path: Path) -> None
 
 def test_an_open_reader_keeps_its_index_while_another_is_built(tmp_path: Path) -> None:
     path = tmp_path / "corpus.db"
-    Corpus.build(path, PASSAGES)
+    build(path, PASSAGES)
     with Corpus(path) as old:
-        Corpus.build(path, [Passage("New", "page")])
+        build(path, [Passage("New", "page")])
         assert old.page("London")
     with Corpus(path) as new:
         assert (len(new), new.page("London")) == (1, None)
@@ -115,38 +115,3 @@ def test_what_is_not_a_corpus_is_refused(tmp_path: Path) -> None:
     other.close()
     with pytest.raises(CorpusError, match="not a corpus index"):
         Corpus(tmp_path / "other.db")
-
-
-def test_jsonl_becomes_passages(tmp_path: Path) -> None:
-    path = tmp_path / "wiki ä?.jsonl"
-    path.write_text('{"id": 7, "title": "A", "text": "a"}\n\n{"title": "B\\ud800", "text": "b", "more": 1}\n')
-    passages = list(passages_from_jsonl(path))
-    assert passages == [Passage("A", "a", "7"), Passage("B\ud800", "b")]
-    Corpus.build(tmp_path / "x #?.db", passages)
-    with Corpus(tmp_path / "x #?.db") as corpus:
-        assert corpus.page("b?") == Passage("B?", "b")
-
-
-@pytest.mark.parametrize(
-    ("line", "problem"),
-    [
-        ("{", "not JSON"),
-        ("[1]", "expected an object"),
-        (json.dumps({"title": "A"}), '"text" must be'),
-        (json.dumps({"title": "", "text": "a"}), '"title" must be'),
-        (json.dumps({"title": "A", "text": 3}), '"text" must be'),
-    ],
-)
-def test_a_bad_line_is_named(tmp_path: Path, line: str, problem: str) -> None:
-    path = tmp_path / "wiki.jsonl"
-    path.write_text('{"title": "A", "text": "a"}\n' + line + "\n")
-    with pytest.raises(CorpusError, match=rf"wiki\.jsonl, line 2: .*{problem}"):
-        list(passages_from_jsonl(path))
-
-
-def test_files_that_cannot_be_read_are_named(tmp_path: Path) -> None:
-    with pytest.raises(CorpusError, match=r"cannot read .*none\.jsonl: No such file"):
-        list(passages_from_jsonl(tmp_path / "none.jsonl"))
-    (tmp_path / "latin.jsonl").write_bytes(b'{"title": "\xe9"}')
-    with pytest.raises(CorpusError, match="not UTF-8"):
-        list(passages_from_jsonl(tmp_path / "latin.jsonl"))

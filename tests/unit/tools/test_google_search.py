@@ -5,7 +5,9 @@ import pytest
 from pytest_httpserver import HTTPServer
 from werkzeug import Request, Response
 
-from agentflow.tools.google_search import Hit, TavilySearch, google_search
+from agentflow.tools.google_search import google_search
+from agentflow.tools.providers.provider import Hit, SearchResult
+from agentflow.tools.providers.tavily import Tavily
 from agentflow.tools.result import ErrorClass, ToolResult
 from agentflow.tools.run import run_tool
 
@@ -30,7 +32,7 @@ def key(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 async def search(httpserver: HTTPServer, query: str = "nobel 2024") -> ToolResult:
-    return await run_tool(google_search(TavilySearch(httpserver.url_for(""), seconds=0.5)), {"query": query}, 30)
+    return await run_tool(google_search(Tavily(httpserver.url_for(""), seconds=0.5)), {"query": query}, 30)
 
 
 async def test_hits_become_short_numbered_lines(httpserver: HTTPServer) -> None:
@@ -98,14 +100,14 @@ async def test_a_server_that_hangs_is_a_timeout(httpserver: HTTPServer) -> None:
 
 
 async def test_a_refused_connection_is_named() -> None:
-    result = await run_tool(google_search(TavilySearch("http://127.0.0.1:9")), {"query": "x"}, 30)
+    result = await run_tool(google_search(Tavily("http://127.0.0.1:9")), {"query": "x"}, 30)
     assert result.output == "the search engine could not be reached (ConnectError)"
 
 
 async def test_the_engine_can_be_replaced() -> None:
     class Fixed:
-        async def search(self, query: str, k: int) -> list[Hit]:
-            return [Hit(query, "https://c.example", "mine")][:k]
+        async def search(self, query: str, k: int) -> SearchResult:
+            return SearchResult([Hit(query, "https://c.example", "mine")][:k], "mine")
 
     result = await run_tool(google_search(Fixed()), {"query": "x"}, 5)
     assert result.output == "1. x\nhttps://c.example\nmine"

@@ -8,10 +8,11 @@ from hypothesis import strategies as st
 from pytest_httpserver import HTTPServer
 from werkzeug import Request, Response
 
+from agentflow.tools.passages import CHUNK, rank, split
 from agentflow.tools.result import ErrorClass, ToolFailure, ToolResult
 from agentflow.tools.run import run_tool
 from agentflow.tools.safe_http import FetchPolicy, Refused, fetch, is_public
-from agentflow.tools.web_search import CHUNK, rank, split, web_search
+from agentflow.tools.web_search import web_search
 
 PARAGRAPHS = [
     f"Paragraph {n} speaks at some length about the matter of topic{n}. " + "Filler words. " * 60 for n in range(12)
@@ -25,6 +26,7 @@ HTML = (
 
 @pytest.fixture
 def policy(httpserver: HTTPServer) -> FetchPolicy:
+    httpserver.expect_request("/robots.txt").respond_with_data("", 404)
     return FetchPolicy(allowed=frozenset({(httpserver.host, httpserver.port)}), max_bytes=100_000, seconds=5)
 
 
@@ -180,7 +182,8 @@ async def test_the_connection_goes_to_the_address_that_was_checked(
     monkeypatch.setattr("agentflow.tools.safe_http.is_public", lambda address: True)
     httpserver.expect_request("/").respond_with_data("pinned", content_type="text/plain")
     document = await fetch(
-        f"http://name.invalid:{httpserver.port}/", FetchPolicy(ports=frozenset({httpserver.port}), seconds=5)
+        f"http://name.invalid:{httpserver.port}/",
+        FetchPolicy(ports=frozenset({httpserver.port}), seconds=5, robots=False),
     )
     assert document.body == b"pinned"
     assert httpserver.log[0][0].headers["Host"] == f"name.invalid:{httpserver.port}"
@@ -196,7 +199,7 @@ def test_public_addresses_are_public() -> None:
         (403, {}, "answered with HTTP 403"),
         (429, {"Retry-After": "60"}, "answered with HTTP 429"),
         (500, {}, "answered with HTTP 500"),
-        (200, {"Content-Type": "application/pdf"}, "refused: content of type application/pdf"),
+        (200, {"Content-Type": "image/png"}, "refused: content of type image/png"),
         (200, {"Content-Type": "image/svg+xml"}, "refused: content of type image/svg+xml"),
         (200, {"Content-Type": "text/html", "Content-Encoding": "gzip"}, "refused: a compressed answer"),
         (302, {"Location": "/"}, "more than 5 redirects"),
@@ -246,7 +249,8 @@ async def test_a_server_that_drips_is_a_timeout() -> None:
     async with server:
         start = time.monotonic()
         result = await read(
-            f"http://127.0.0.1:{port}/", FetchPolicy(allowed=frozenset({("127.0.0.1", port)}), seconds=0.4)
+            f"http://127.0.0.1:{port}/",
+            FetchPolicy(allowed=frozenset({("127.0.0.1", port)}), seconds=0.4, robots=False),
         )
         seconds = time.monotonic() - start
         await asyncio.wait_for(ended.wait(), 10)  # the guard has hung up

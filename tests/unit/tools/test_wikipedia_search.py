@@ -8,8 +8,10 @@ from pytest_httpserver import HTTPServer
 from werkzeug import Request, Response
 
 from agentflow import __version__
-from agentflow.tools.corpus import Corpus, Passage
-from agentflow.tools.encyclopedia import Page, missing
+from agentflow.tools.corpus import Passage
+from agentflow.tools.corpus_build import build
+from agentflow.tools.encyclopedia import Page
+from agentflow.tools.encyclopedias import missing
 from agentflow.tools.mediawiki import MediaWiki
 from agentflow.tools.result import ErrorClass, ToolResult
 from agentflow.tools.run import run_tool
@@ -29,7 +31,7 @@ async def look_up(query: Any, source: Any) -> ToolResult:
 
 @pytest.fixture
 def corpus(tmp_path: Path) -> str:
-    Corpus.build(tmp_path / "corpus.db", PASSAGES)
+    build(tmp_path / "corpus.db", PASSAGES)
     return str(tmp_path / "corpus.db")
 
 
@@ -79,7 +81,7 @@ async def test_many_look_ups_share_a_corpus(corpus: str) -> None:
 async def test_a_missing_corpus_says_what_to_do(tmp_path: Path) -> None:
     result = await look_up("x", str(tmp_path / "none.db"))
     assert result.error is ErrorClass.TOOL_ERROR
-    assert "none.db; build one with Corpus.build" in result.output
+    assert "none.db; build one with agentflow corpus build" in result.output
 
 
 async def test_an_installed_package_provides_a_corpus_by_name(

@@ -10,6 +10,7 @@ from agentflow.evals.atlas.arithmetic import first_expression, search_program
 from agentflow.evals.scorers.expression import makes_target
 from agentflow.tools.catalogue import standard_tools
 from agentflow.tools.run import run_tool
+from agentflow.tools.search_settings import SearchSettings
 
 NUMBERS = st.tuples(*[st.integers(1, 13)] * 4)
 
@@ -63,7 +64,7 @@ async def test_the_program_prints_what_the_function_finds(numbers, target):
     async def ask(prompt: str) -> str:
         raise AssertionError("python_coder asks no model")
 
-    tool = standard_tools(["python_coder"], ask, "atlas")["python_coder"]
+    tool = standard_tools(["python_coder"], ask, SearchSettings())["python_coder"]
     found = first_expression(numbers, target)
     result = await run_tool(tool, {"code": search_program(numbers, target)}, timeout=20)
     assert (result.output if result.status == "ok" else None) == found

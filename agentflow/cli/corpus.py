@@ -1,0 +1,67 @@
+"""`agentflow corpus`: encyclopedias of one's own for wikipedia_search."""
+
+import time
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from agentflow.cli.group import FAILED, MISUSED, Group, fail
+from agentflow.console import BuildView, clean, console
+
+app = typer.Typer(cls=Group)
+
+
+@app.callback(invoke_without_command=True)
+def corpora(ctx: typer.Context) -> None:
+    """Build a local encyclopedia for wikipedia_search, and look something up in it."""
+    if ctx.invoked_subcommand is None:
+        typer.echo(ctx.get_help())
+
+
+@app.command(epilog="Example: agentflow corpus build wikipedia.jsonl.gz --out wikipedia.sqlite")
+def build(
+    dump: Annotated[
+        Path, typer.Argument(help="JSON lines with title and text (.jsonl, .jsonl.gz), or a .zim archive.")
+    ],
+    out: Annotated[Path | None, typer.Option(help="The index; by default beside the dump, ending in .sqlite.")] = None,
+) -> None:
+    """Build a full-text index of a dump. A build that was stopped goes on where it was."""
+    from agentflow.tools.corpus import CorpusError
+    from agentflow.tools.corpus_build import build_from_dump
+    from agentflow.tools.dumps import open_dump
+
+    index = out or dump.with_name(f"{dump.name.partition('.')[0] or 'corpus'}.sqlite")
+    start = time.monotonic()
+    try:
+        source = open_dump(dump)
+    except CorpusError as error:
+        fail(str(error), MISUSED)
+    try:
+        with BuildView(console(stderr=True)) as view:
+            number = build_from_dump(index, source, view.show)
+    except CorpusError as error:
+        fail(str(error), FAILED)
+    typer.echo(f"{number:,} passages are in {index} ({time.monotonic() - start:.0f} s)")
+    typer.echo(f"next: agentflow solve ... --corpus {index}")
+
+
+@app.command("look-up", epilog='Example: agentflow corpus look-up wikipedia.sqlite "Alan Turing"')
+def look_up(
+    corpus: Annotated[str, typer.Argument(help="As --corpus: an index's path, live, package, an address.")],
+    name: Annotated[str, typer.Argument(help="What wikipedia_search is asked for, in quotes.")],
+) -> None:
+    """Show what wikipedia_search finds."""
+    import asyncio
+
+    from agentflow.tools.encyclopedias import missing
+    from agentflow.tools.run import run_tool
+    from agentflow.tools.wikipedia_search import wikipedia_search
+
+    if problem := missing(corpus):
+        fail(problem, MISUSED)
+    result = asyncio.run(run_tool(wikipedia_search(corpus), {"query": name}, 60))
+    if result.error:
+        fail(result.output, FAILED)
+    typer.echo(clean(result.output))
+    console(stderr=True).print(f"({1000 * result.seconds:.0f} ms)")

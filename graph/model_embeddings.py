@@ -1,0 +1,36 @@
+"""Embeddings by name, as `model_spec` names chat models: any server that speaks OpenAI's embeddings."""
+
+from functools import lru_cache
+
+from langchain_core.embeddings import Embeddings
+
+from agentflow.graph.model_spec import PROVIDERS, Endpoint, ModelError, endpoint_of, parse
+
+
+def load_embeddings(spec: str) -> Embeddings:
+    """The embeddings that `spec` names. Nothing is sent. Raises ModelError (configuration)."""
+    parsed = parse(spec)
+    if parsed.provider not in PROVIDERS or not parsed.model:
+        raise ModelError(
+            f"'{spec}' names no embeddings; write provider:model or provider:model@URL, where provider is one of "
+            f"{', '.join(PROVIDERS)}",
+            configuration=True,
+        )
+    return _from_endpoint(endpoint_of(parsed))
+
+
+@lru_cache(maxsize=8)
+def _from_endpoint(endpoint: Endpoint) -> Embeddings:
+    from langchain_openai import OpenAIEmbeddings
+    from pydantic import SecretStr
+
+    from agentflow.graph.endpoint_model import RETRIES, LoopClient
+
+    return OpenAIEmbeddings(
+        model=endpoint.model,
+        base_url=endpoint.base_url,
+        api_key=SecretStr(endpoint.key),
+        max_retries=RETRIES,
+        check_embedding_ctx_length=False,  # texts go over the wire as texts, and not as another model's tokens
+        http_async_client=LoopClient(),
+    )

@@ -1,0 +1,234 @@
+import asyncio
+import sqlite3
+from pathlib import Path
+
+import pytest
+from pytest_httpserver import HTTPServer
+
+from agentflow.tools.google_search import google_search
+from agentflow.tools.mediawiki import MediaWiki
+from agentflow.tools.providers.provider import Hit, SearchResult
+from agentflow.tools.result import ErrorClass, ToolFailure
+from agentflow.tools.run import run_tool
+from agentflow.tools.safe_http import FetchPolicy
+from agentflow.tools.search_cache import SearchCache, parse_mode, search_cache, unusable
+from agentflow.tools.web_search import web_search
+from agentflow.tools.wikipedia_search import wikipedia_search
+
+
+class Source:
+    """A source that counts how often it is asked, and says what it is told to."""
+
+    def __init__(self) -> None:
+        self.asked = 0
+        self.says: object = "first"
+        self.go = asyncio.Event()
+        self.go.set()
+
+    async def __call__(self) -> object:
+        self.asked += 1
+        await self.go.wait()
+        if isinstance(self.says, Exception):
+            raise self.says
+        return self.says
+
+
+@pytest.fixture
+def source() -> Source:
+    return Source()
+
+
+def cache(tmp_path: Path, mode: str) -> SearchCache:
+    return SearchCache(mode, tmp_path / "folder" / "search.sqlite")
+
+
+async def test_use_asks_only_for_what_it_lacks(tmp_path: Path, source: Source) -> None:
+    used = cache(tmp_path, "use")
+    for _ in range(3):
+        assert await used.get("t", "s", "q", source) == "first"
+    assert source.asked == 1
+    await used.get("t", "s", "q2", source)
+    await used.get("t", "s2", "q", source)
+    await used.get("t2", "s", "q", source)
+    assert source.asked == 4
+    assert await cache(tmp_path, "use").get("t", "s", "q", source) == "first"  # another process
+    assert source.asked == 4
+
+
+async def test_record_always_asks_and_replay_never(tmp_path: Path, source: Source) -> None:
+    await cache(tmp_path, "record").get("t", "s", "q", source)
+    source.says = {"second": ["ä", 1, None]}
+    await cache(tmp_path, "record").get("t", "s", "q", source)
+    assert source.asked == 2
+    replayed = cache(tmp_path, "replay")
+    assert await replayed.get("t", "s", "q", source) == {"second": ["ä", 1, None]}
+    with pytest.raises(ToolFailure, match='has no recording of t "other"'):
+        await replayed.get("t", "s", "other", source)
+    assert source.asked == 2
+
+
+async def test_a_recorded_failure_is_replayed_and_asked_anew_in_use(tmp_path: Path, source: Source) -> None:
+    source.says = ToolFailure(ErrorClass.TIMEOUT, "too slow")
+    with pytest.raises(ToolFailure, match="too slow"):
+        await cache(tmp_path, "record").get("t", "s", "q", source)
+    with pytest.raises(ToolFailure, match="too slow") as replayed:
+        await cache(tmp_path, "replay").get("t", "s", "q", source)
+    assert replayed.value.error is ErrorClass.TIMEOUT
+    source.says = "found"
+    assert await cache(tmp_path, "use").get("t", "s", "q", source) == "found"
+    assert await cache(tmp_path, "replay").get("t", "s", "q", source) == "found"
+
+
+async def test_a_failure_does_not_replace_what_was_found(tmp_path: Path, source: Source) -> None:
+    recording = cache(tmp_path, "record")
+    await recording.get("t", "s", "q", source)
+    source.says = ToolFailure(ErrorClass.TOOL_ERROR, "down")
+    with pytest.raises(ToolFailure):
+        await recording.get("t", "s", "q", source)
+    assert await cache(tmp_path, "replay").get("t", "s", "q", source) == "first"
+
+
+@pytest.mark.parametrize("mode", ["use", "record"])
+async def test_identical_requests_under_way_are_one(tmp_path: Path, source: Source, mode: str) -> None:
+    source.go.clear()
+    shared = cache(tmp_path, mode)
+    waiting = [asyncio.create_task(shared.get("t", "s", "q", source)) for _ in range(50)]
+    await asyncio.sleep(0.05)
+    waiting[0].cancel()  # the one who asked first
+    source.go.set()
+    answers = await asyncio.gather(*waiting, return_exceptions=True)
+    assert isinstance(answers[0], asyncio.CancelledError)
+    assert answers[1:] == ["first"] * 49
+    assert source.asked == 1
+    assert shared._flights == {}
+
+
+async def test_with_the_last_who_waits_the_request_ends(tmp_path: Path, source: Source) -> None:
+    source.go.clear()
+    shared = cache(tmp_path, "use")
+    waiting = [asyncio.create_task(shared.get("t", "s", "q", source)) for _ in range(2)]
+    while not source.asked:
+        await asyncio.sleep(0.01)
+    (flight,) = shared._flights.values()
+    for one in waiting:
+        one.cancel()
+    await asyncio.gather(*waiting, return_exceptions=True)
+    await asyncio.gather(flight.task, return_exceptions=True)
+    assert flight.task.cancelled()
+    source.go.set()
+    assert await shared.get("t", "s", "q", source) == "first"
+
+
+async def test_a_failure_reaches_all_who_wait(tmp_path: Path, source: Source) -> None:
+    source.go.clear()
+    source.says = ToolFailure(ErrorClass.TOOL_ERROR, "down")
+    shared = cache(tmp_path, "use")
+    waiting = [asyncio.create_task(shared.get("t", "s", "q", source)) for _ in range(5)]
+    await asyncio.sleep(0.05)
+    source.go.set()
+    answers = await asyncio.gather(*waiting, return_exceptions=True)
+    assert [str(answer) for answer in answers] == ["down"] * 5
+    assert source.asked == 1
+
+
+def test_event_loops_share_the_file_and_not_the_flight(tmp_path: Path) -> None:
+    shared, source = cache(tmp_path, "use"), Source()
+    for _ in range(2):
+        source.go = asyncio.Event()
+        source.go.set()
+        assert asyncio.run(shared.get("t", "s", "q", source)) == "first"
+    assert source.asked == 1
+
+
+async def test_a_recording_may_be_read_only_and_any_text_may_be_asked(tmp_path: Path, source: Source) -> None:
+    recording = cache(tmp_path, "record")
+    for query in ("", "\0", "\ud800", '"; DROP TABLE answer', "x" * 100_000):
+        await recording.get("t", "s", query, source)
+    recording.close()
+    recording.path.chmod(0o444)
+    recording.path.parent.chmod(0o555)
+    try:
+        replayed = cache(tmp_path, "replay")
+        assert await replayed.get("t", "s", "\ud800", source) == "first"
+        replayed.close()
+    finally:
+        recording.path.parent.chmod(0o755)
+    assert source.asked == 5
+
+
+async def test_a_file_that_is_no_cache_is_named(tmp_path: Path, source: Source) -> None:
+    (tmp_path / "text").write_text("no database, and long enough to be told apart" * 50)
+    with pytest.raises(ToolFailure, match=r"the search cache .*text cannot be used"):
+        await SearchCache("use", tmp_path / "text").get("t", "s", "q", source)
+    assert "is not a search cache" in (unusable(f"use:{tmp_path / 'text'}") or "")
+
+
+def test_modes_and_files(tmp_path: Path) -> None:
+    assert search_cache("off") is None
+    assert parse_mode("use")[1].name == "search.sqlite"
+    assert parse_mode("record:a:b") == ("record", Path("a:b"))
+    for wrong in ("", "on", "use:", "off:x", "Replay"):
+        with pytest.raises(ValueError, match="the search cache is one of off, use, record, replay, or MODE:FILE"):
+            parse_mode(wrong)
+    assert "make it with --search-cache record:" in (unusable(f"replay:{tmp_path / 'none'}") or "")
+    assert unusable(f"use:{tmp_path / 'new'}") is None
+
+
+# The three tools with a cache.
+
+
+async def test_google_search_is_replayed_without_an_engine(tmp_path: Path) -> None:
+    class Engine:
+        async def search(self, query: str, k: int) -> SearchResult:
+            return SearchResult([Hit("T", "https://a.example", query, "2024")], "gemini", "some-model")
+
+    class Gone:
+        async def search(self, query: str, k: int) -> SearchResult:
+            raise AssertionError("asked")
+
+    Gone.__name__ = Engine.__name__
+    recorded = await run_tool(google_search(Engine(), cache(tmp_path, "record")), {"query": " a  b "}, 5)
+    replayed = await run_tool(google_search(Gone(), cache(tmp_path, "replay")), {"query": "a b"}, 5)
+    assert recorded.output == replayed.output == "1. T (2024)\nhttps://a.example\na b"
+    assert recorded.provider == replayed.provider == "gemini (some-model)"
+
+
+async def test_wikipedia_search_is_replayed_without_a_server(tmp_path: Path, httpserver: HTTPServer) -> None:
+    pages = [{"title": "Velmora", "index": 1, "extract": "A city."}, {"title": "Tarn", "index": 2, "extract": "Land."}]
+    httpserver.expect_request("/api.php").respond_with_json({"query": {"pages": pages}})
+    for query, expected in (("velmora", "Velmora: A city."), ("sea", 'No page is titled "sea"')):
+        for mode in ("record", "replay"):
+            tool = wikipedia_search(MediaWiki(httpserver.url_for("/api.php")), cache(tmp_path, mode))
+            assert (await run_tool(tool, {"query": query}, 5)).output.startswith(expected)
+    assert len(httpserver.log) == 2
+
+
+async def test_a_page_is_replayed_and_the_models_answer_is_not(tmp_path: Path, httpserver: HTTPServer) -> None:
+    answers = iter(["first", "second"])
+
+    async def ask(prompt: str) -> str:
+        assert "The code is 7." in prompt
+        return next(answers)
+
+    httpserver.expect_request("/robots.txt").respond_with_data("", 404)
+    httpserver.expect_oneshot_request("/a").respond_with_data("The code is 7.", content_type="text/plain")
+    policy = FetchPolicy(allowed=frozenset({(httpserver.host, httpserver.port)}))
+    url = httpserver.url_for("/a")
+    for mode, answer in (("record", "first"), ("replay", "second")):
+        tool = web_search(ask, policy, cache=cache(tmp_path, mode))
+        result = await run_tool(tool, {"query": "code?", "url": url}, 5)
+        assert result.output == f"{answer}\nSource: {url}"
+
+
+async def test_processes_may_share_a_file(tmp_path: Path, source: Source) -> None:
+    """A writer that holds the file for a moment delays another; it does not fail it."""
+    first = cache(tmp_path, "record")
+    await first.get("t", "s", "q", source)
+    other = sqlite3.connect(first.path, isolation_level=None)
+    other.execute("BEGIN IMMEDIATE")
+    waiting = asyncio.create_task(first.get("t", "s", "q2", source))
+    await asyncio.sleep(0.2)
+    assert not waiting.done()
+    other.execute("COMMIT")
+    other.close()
+    assert await waiting == "first"

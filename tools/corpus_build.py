@@ -1,0 +1,195 @@
+"""Writes the index that `corpus.Corpus` reads, from passages or from a dump of any size.
+
+The index grows in a file beside its place, in batches: each is one transaction, which also notes how far the dump was
+read, so that a build that was killed goes on from its last batch. What the file holds in memory does not grow with the
+dump. At its end the file is renamed into its place; readers of an older index there keep it.
+"""
+
+import os
+import sqlite3
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
+from itertools import count, islice
+from pathlib import Path
+from tempfile import mkstemp
+from typing import Literal, Protocol
+
+from agentflow.tools.corpus import APPLICATION_ID, COMMON, FORMAT, CorpusError, Passage, key_of, storable
+
+BATCH = 5_000
+"""Articles of a transaction."""
+_CACHE_KIB = 64 << 10
+
+_SCHEMA = f"""
+PRAGMA application_id = {APPLICATION_ID};
+PRAGMA user_version = {FORMAT};
+CREATE TABLE passage (number INTEGER PRIMARY KEY, id TEXT, key TEXT NOT NULL, title TEXT NOT NULL, text TEXT NOT NULL);
+CREATE VIRTUAL TABLE words USING fts5 (
+    title, text, content = passage, content_rowid = number, tokenize = "unicode61 remove_diacritics 2"
+);
+CREATE TABLE build (dump TEXT NOT NULL, position INTEGER NOT NULL, passages INTEGER NOT NULL);
+"""
+"""The last table has one row: how far the build is. It stays, and says what the index was built from."""
+_FINISH = f"""
+CREATE INDEX IF NOT EXISTS passage_key ON passage (key);
+INSERT INTO words (words) VALUES ('optimize');
+CREATE VIRTUAL TABLE temp.counted USING fts5vocab (main, words, row);
+DROP TABLE IF EXISTS common;
+CREATE TABLE common (term TEXT PRIMARY KEY, passages INTEGER NOT NULL) WITHOUT ROWID;
+INSERT INTO common SELECT term, doc FROM temp.counted WHERE doc >= {COMMON};
+DROP TABLE temp.counted;
+PRAGMA journal_mode = DELETE;
+"""  # noqa: S608 - a number of ours
+
+
+class Dump(Protocol):
+    """A file of articles."""
+
+    identity: str
+    """Another one when the file is another one."""
+    total: int
+    """Its size, in the unit of `done`."""
+
+    @property
+    def done(self) -> int:
+        """How much of it was read."""
+        ...
+
+    def articles(self, start: int) -> Iterator[tuple[int, list[Passage]]]:
+        """The passages of each article from position `start` on (0: the first), with the position after it.
+
+        Raises CorpusError, naming the place."""
+        ...
+
+
+@dataclass(frozen=True)
+class Progress:
+    """How far a build is."""
+
+    phase: Literal["reading", "indexing"]
+    done: int
+    total: int
+    passages: int
+
+
+def build(path: str | Path, passages: Iterable[Passage]) -> int:
+    """Writes the index of `passages` to `path`, replacing what was there at the end, and returns their number.
+
+    They are read one by one and may be more than fit into memory. A build that fails leaves nothing behind.
+    """
+    path = Path(path)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    handle, name = mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    os.close(handle)
+    try:
+        with closing(_open(Path(name))) as connection:
+            _create(connection, "")
+            number = _fill(connection, ((position, [one]) for position, one in enumerate(passages)), lambda _: None)
+            connection.executescript(_FINISH)
+        os.chmod(name, 0o644)  # mkstemp makes it private; a corpus may be shared like any data file
+        os.replace(name, path)
+    except BaseException:
+        _remove(Path(name))
+        raise
+    return number
+
+
+def build_from_dump(path: Path, dump: Dump, on_progress: Callable[[Progress], None]) -> int:
+    """Writes the index of `dump` to `path` and returns the number of its passages.
+
+    Goes on with a build of the same dump that was stopped. Raises CorpusError.
+    """
+    partial = partial_of(path)
+    with _failures_named(path):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with closing(_open(partial)) as connection:
+            start = _taken_up(connection, dump.identity)
+
+            def report(passages: int) -> None:
+                on_progress(Progress("reading", dump.done, dump.total, passages))
+
+            number = _fill(connection, dump.articles(start), report)
+            if not number:
+                raise CorpusError("the dump has no passages")
+            on_progress(Progress("indexing", dump.total, dump.total, number))
+            connection.executescript(_FINISH)
+        os.replace(partial, path)
+    return number
+
+
+def partial_of(path: Path) -> Path:
+    """Where the index of `path` grows."""
+    return path.with_name(f".{path.name}.partial")
+
+
+@contextmanager
+def _failures_named(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except sqlite3.OperationalError as error:
+        if "locked" in str(error):
+            raise CorpusError(f"another build of {path} is under way; wait for it") from error
+        raise CorpusError(f"{path} cannot be written ({error}); make room, or choose another --out") from error
+    except (sqlite3.DatabaseError, OSError) as error:
+        why = (isinstance(error, OSError) and error.strerror) or error
+        raise CorpusError(f"{path} cannot be written ({why}); remove {partial_of(path)} and try again") from error
+
+
+def _open(path: Path) -> sqlite3.Connection:
+    connection = sqlite3.connect(path, isolation_level=None, timeout=1)
+    # One process at a time; a kill leaves whole batches, and so does a power cut.
+    for setting in ("locking_mode = EXCLUSIVE", "journal_mode = WAL", "synchronous = NORMAL", "temp_store = FILE"):
+        connection.execute(f"PRAGMA {setting}")
+    connection.execute(f"PRAGMA cache_size = -{_CACHE_KIB}")
+    return connection
+
+
+def _create(connection: sqlite3.Connection, dump: str) -> None:
+    connection.executescript(f"BEGIN IMMEDIATE; {_SCHEMA}")
+    connection.execute("INSERT INTO build VALUES (?, 0, 0)", (dump,))
+    connection.execute("COMMIT")
+
+
+def _taken_up(connection: sqlite3.Connection, dump: str) -> int:
+    """The position to go on from: 0 in a new file, and in one of another dump, which is emptied."""
+    tables = {name for (name,) in connection.execute("SELECT name FROM sqlite_master")}
+    if "build" in tables:
+        known, position = connection.execute("SELECT dump, position FROM build").fetchone()
+        if known == dump:
+            return int(position)
+    for table in tables & {"words", "passage", "build", "common"}:
+        connection.execute(f"DROP TABLE {table}")
+    _create(connection, dump)
+    return 0
+
+
+def _fill(
+    connection: sqlite3.Connection, articles: Iterable[tuple[int, list[Passage]]], report: Callable[[int], None]
+) -> int:
+    """Adds the passages, batch by batch, and returns how many there are then."""
+    (number,) = connection.execute("SELECT passages FROM build").fetchone()
+    report(number)
+    remaining = iter(articles)
+    while batch := list(islice(remaining, BATCH)):
+        numbers = count(number + 1)
+        rows = [
+            (next(numbers), p.id, key_of(p.title), storable(p.title), storable(p.text))
+            for _, passages in batch
+            for p in passages
+        ]
+        number += len(rows)
+        connection.execute("BEGIN IMMEDIATE")
+        connection.executemany("INSERT INTO passage (number, id, key, title, text) VALUES (?, ?, ?, ?, ?)", rows)
+        connection.executemany(
+            "INSERT INTO words (rowid, title, text) VALUES (?, ?, ?)", ((row[0], row[3], row[4]) for row in rows)
+        )
+        connection.execute("UPDATE build SET position = ?, passages = ?", (batch[-1][0], number))
+        connection.execute("COMMIT")
+        report(number)
+    return int(number)
+
+
+def _remove(path: Path) -> None:
+    for suffix in ("", "-wal", "-shm", "-journal"):
+        path.with_name(path.name + suffix).unlink(missing_ok=True)

@@ -1,0 +1,149 @@
+"""Files of articles that a corpus is built from: JSON lines, plain or gzipped, and ZIM, in which Kiwix has Wikipedia.
+
+A line of JSON is an object with "title" and "text", or with "contents", whose first line is the title in quotation
+marks (the form of the corpora that retrieval servers for training are run with), and optionally an "id".
+"""
+
+import gzip
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import IO, Any
+
+from agentflow.tools.corpus import CorpusError, Passage
+from agentflow.tools.corpus_build import Dump
+from agentflow.tools.passages import split
+from agentflow.tools.retrieval_server import titled
+
+MAX_LINE = 32 << 20
+"""Bytes; a longer line is no article."""
+_BLOCKS = " or ".join(f"self::{tag}" for tag in ("p", "li", "dd", "dt", "pre", "h1", "h2", "h3", "h4", "td", "th"))
+_NO_TEXT = "//script | //style | //nav | //header | //footer | //noscript | //sup[contains(@class, 'reference')]"
+
+
+def open_dump(path: Path) -> Dump:
+    """The dump at `path`, by the end of its name. Raises CorpusError."""
+    try:
+        return Zim(path) if path.suffix == ".zim" else JsonLines(path)
+    except OSError as error:
+        raise CorpusError(f"cannot read {path}: {error.strerror}") from error
+
+
+def _identity(path: Path) -> str:
+    status = path.stat()
+    return f"{path.name} {status.st_size} {status.st_mtime_ns}"
+
+
+class JsonLines:
+    """A file of one JSON object per line, gzipped if its name ends in .gz."""
+
+    def __init__(self, path: Path) -> None:
+        """Raises OSError if there is no such file."""
+        self._path = path
+        self.identity = _identity(path)
+        self.total = path.stat().st_size
+        self._done = 0
+
+    @property
+    def done(self) -> int:
+        """Bytes of the file, compressed as it is."""
+        return self._done
+
+    def articles(self, start: int = 0) -> Iterator[tuple[int, list[Passage]]]:
+        """As `Dump.articles`; a position is a byte of the text, decompressed."""
+        from_there = f" after byte {start}" if start else ""
+        with self._opened() as file, self._text(file) as lines:
+            lines.seek(start)
+            number = 0
+            while line := self._line(lines):
+                number += 1
+                self._done = file.tell()
+                if line.strip():
+                    passage = _passage(line, f"{self._path}, line {number}{from_there}")
+                    yield lines.tell(), [passage]
+
+    def _opened(self) -> IO[bytes]:
+        try:
+            return self._path.open("rb")
+        except OSError as error:
+            raise CorpusError(f"cannot read {self._path}: {error.strerror}") from error
+
+    def _text(self, file: IO[bytes]) -> Any:
+        return gzip.open(file) if self._path.suffix == ".gz" else file
+
+    def _line(self, lines: IO[bytes]) -> bytes:
+        try:
+            line = lines.readline(MAX_LINE)
+        except (OSError, EOFError) as error:  # a gzip file that is damaged or ends too early
+            raise CorpusError(f"{self._path} cannot be read any further ({error}); get it again") from error
+        if len(line) == MAX_LINE:
+            raise CorpusError(f"{self._path} has a line of more than {MAX_LINE >> 20} MiB; is it JSON lines?")
+        return line
+
+
+def _passage(line: bytes, place: str) -> Passage:
+    try:
+        record = json.loads(line.decode("utf-8"))
+    except UnicodeDecodeError as error:
+        raise CorpusError(f"{place}: not UTF-8 text") from error
+    except (ValueError, RecursionError) as error:
+        raise CorpusError(f"{place}: not JSON: {error}") from error
+    if not isinstance(record, dict):
+        raise CorpusError(f'{place}: expected an object with "title" and "text"')
+    if isinstance(record.get("contents"), str):
+        record["title"], record["text"] = titled(record["contents"])
+    for field in ("title", "text"):
+        if not isinstance(record.get(field), str) or not record[field].strip():
+            raise CorpusError(f'{place}: "{field}" must be a text that is not empty')
+    identifier = record.get("id")
+    return Passage(record["title"], record["text"], None if identifier is None else str(identifier))
+
+
+class Zim:
+    """A ZIM archive, by libzim (extra `zim`); an article becomes passages that all have its title."""
+
+    def __init__(self, path: Path) -> None:
+        """Raises OSError if there is no such file, CorpusError if it is no archive or libzim is missing."""
+        self.identity = _identity(path)
+        try:
+            from libzim.reader import Archive
+        except ImportError as error:
+            raise CorpusError("ZIM files need libzim: pip install 'agentflow-langgraph[zim]'") from error
+        try:
+            self._archive = Archive(path)
+        except RuntimeError as error:
+            raise CorpusError(f"{path} is not a ZIM archive that can be read: {error}") from error
+        self.total = int(self._archive.all_entry_count)
+        self._position = 0
+
+    @property
+    def done(self) -> int:
+        """Entries, articles or not."""
+        return self._position
+
+    def articles(self, start: int = 0) -> Iterator[tuple[int, list[Passage]]]:
+        """As `Dump.articles`; a position is the number of an entry."""
+        for number in range(start, self.total):
+            self._position = number + 1
+            entry = self._archive._get_entry_by_id(number)
+            if entry.is_redirect:
+                continue
+            item = entry.get_item()
+            if item.mimetype.startswith("text/html") and (chunks := split(text_of_html(bytes(item.content)))):
+                yield number + 1, [Passage(entry.title, chunk, entry.path) for chunk in chunks]
+
+
+def text_of_html(page: bytes) -> str:
+    """The paragraphs, lists, headings and cells of a page, an empty line between them. Quick rather than clever."""
+    from lxml import etree, html
+
+    try:
+        tree = html.document_fromstring(page, parser=html.HTMLParser(encoding="utf-8"))
+    except (etree.ParserError, ValueError):  # an empty page
+        return ""
+    for element in tree.xpath(_NO_TEXT):
+        element.drop_tree()
+    blocks = tree.xpath(f"//*[{_BLOCKS}][not(ancestor::*[{_BLOCKS}])]")
+    texts = (re.sub(r"\s+", " ", block.text_content()).strip() for block in blocks)
+    return "\n\n".join(text for text in texts if text)

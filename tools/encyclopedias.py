@@ -1,0 +1,50 @@
+"""Which encyclopedia wikipedia_search reads, by its name.
+
+live              the MediaWiki API of Wikipedia
+package           the same through the `wikipedia` package
+http://HOST/PATH  a retrieval server, as Search-R1's
+NAME, such as atlas, or PATH: an index on this machine
+"""
+
+from importlib.metadata import entry_points
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from agentflow.tools.encyclopedia import GROUP, Encyclopedia, LocalEncyclopedia, provider
+from agentflow.tools.mediawiki import MediaWiki
+from agentflow.tools.retrieval_server import RetrievalServer
+from agentflow.tools.wikipedia_package import WikipediaPackage
+
+LIVE = "live"
+PACKAGE = "package"
+
+
+def encyclopedia_of(corpus: str) -> Encyclopedia:
+    """The encyclopedia of that name. A local one is opened at its first look-up, which is what fails if it is not there."""
+    if corpus == LIVE:
+        return MediaWiki()
+    if corpus == PACKAGE:
+        return WikipediaPackage()
+    return RetrievalServer(corpus) if _is_address(corpus) else LocalEncyclopedia(corpus)
+
+
+def is_local(corpus: str) -> bool:
+    """Whether it is on this machine: neither live, nor the package, nor an address."""
+    return corpus not in (LIVE, PACKAGE) and not _is_address(corpus)
+
+
+def missing(corpus: str) -> str | None:
+    """One line on what to do if there is no such corpus; None if there is. Asks no server."""
+    if _is_address(corpus):
+        return None if urlsplit(corpus).hostname else f"'{corpus}' is no address: write http://HOST:PORT/retrieve"
+    if not is_local(corpus) or provider(corpus) or Path(corpus).is_file():
+        return None
+    known = ", ".join([LIVE, PACKAGE, *sorted(one.name for one in entry_points(group=GROUP))])
+    return (
+        f"there is no corpus '{corpus}': use {known}, http://HOST:PORT/retrieve, "
+        "or the path of an index built with agentflow corpus build"
+    )
+
+
+def _is_address(corpus: str) -> bool:
+    return corpus.startswith(("http://", "https://"))

@@ -1,0 +1,115 @@
+"""A JSON API over HTTP, such as a search engine's or Wikipedia's: one request, bounded, and every failure named.
+
+Asked again is only a server that is busy or whose connection failed; time that ran out is not spent twice.
+"""
+
+import asyncio
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import httpx
+
+from agentflow.tools.hosts import AT_A_TIME, ATTEMPTS, BUSY, MAX_WAIT, PAUSE, seconds_to_wait, tls, turn_at
+from agentflow.tools.result import ErrorClass, ToolFailure
+
+MAX_BYTES = 16 << 20
+"""Of a reply, decompressed."""
+
+Parameters = Mapping[str, str | int]
+
+
+def _never(reply: Any) -> bool:
+    return False
+
+
+@dataclass(frozen=True)
+class JsonApi:
+    """An address that answers with JSON objects."""
+
+    url: str
+    name: str
+    """Who answers, as messages say it."""
+    headers: Mapping[str, str] = field(default_factory=dict)
+    seconds: float = 10.0
+    """Time for connecting and for each read."""
+    hint: str = ""
+    """What a user may do instead; ends the message of every failure but a timeout."""
+    refused: str = ""
+    """What to say of 401 and 403, where a key is needed."""
+    at_a_time: int = AT_A_TIME
+    busy: Callable[[Any], bool] = _never
+    """Whether a reply that came with status 200 only asks to wait."""
+
+    async def get(self, parameters: Parameters) -> dict[str, Any]:
+        """The reply to a GET. Raises ToolFailure."""
+        return await self._call("GET", params=dict(parameters))
+
+    async def post(self, body: Mapping[str, Any]) -> dict[str, Any]:
+        """The reply to a POST of `body` as JSON. Raises ToolFailure."""
+        return await self._call("POST", json=dict(body))
+
+    def failure(self, what: str) -> ToolFailure:
+        """A failure of this API, for its caller to raise: "NAME what"."""
+        return ToolFailure(ErrorClass.TOOL_ERROR, f"{self.name} {what}{self.hint and f'; {self.hint}'}")
+
+    async def _call(self, method: str, **options: Any) -> dict[str, Any]:
+        try:
+            async with (
+                turn_at(httpx.URL(self.url).netloc.decode(), self.at_a_time),
+                httpx.AsyncClient(timeout=self.seconds, headers=self.headers, verify=tls()) as client,
+            ):
+                return self._object(await self._patiently(client, client.build_request(method, self.url, **options)))
+        except httpx.TimeoutException as error:
+            raise ToolFailure(ErrorClass.TIMEOUT, f"{self.name} did not answer in time") from error
+        except (httpx.HTTPError, httpx.InvalidURL) as error:
+            raise self.failure(f"could not be reached ({type(error).__name__})") from error
+
+    async def _patiently(self, client: httpx.AsyncClient, request: httpx.Request) -> Any:
+        """The reply, after as many attempts as help."""
+        for attempt in range(1, ATTEMPTS + 1):
+            try:
+                response, reply = await self._send(client, request)
+            except (httpx.ConnectError, httpx.RemoteProtocolError, httpx.ReadError):
+                if attempt == ATTEMPTS:
+                    raise
+                await asyncio.sleep(PAUSE)
+                continue
+            if response.status_code not in BUSY and not self.busy(reply):
+                return reply
+            wait = seconds_to_wait(response)
+            if attempt == ATTEMPTS or wait > MAX_WAIT:
+                break
+            await asyncio.sleep(wait)
+        raise self.failure(f"is busy and asks to wait {wait:g} seconds")
+
+    async def _send(self, client: httpx.AsyncClient, request: httpx.Request) -> tuple[httpx.Response, Any]:
+        """A response and what it says as JSON; None if its status asks to wait."""
+        response = await client.send(request, stream=True)
+        try:
+            if response.status_code in BUSY:
+                return response, None
+            if response.status_code in (401, 403) and self.refused:
+                raise self.failure(self.refused)
+            if response.status_code != 200:
+                raise self.failure(f"answered with HTTP {response.status_code}")
+            return response, await self._json(response)
+        finally:
+            await response.aclose()
+
+    async def _json(self, response: httpx.Response) -> Any:
+        body = bytearray()
+        async for chunk in response.aiter_bytes(1 << 16):
+            body += chunk
+            if len(body) > MAX_BYTES:
+                raise self.failure(f"answered with more than {MAX_BYTES >> 20} MiB")
+        try:
+            return json.loads(body)
+        except (ValueError, RecursionError) as error:
+            raise self.failure("did not answer with JSON") from error
+
+    def _object(self, reply: Any) -> dict[str, Any]:
+        if not isinstance(reply, dict):
+            raise self.failure("did not answer with a JSON object")
+        return reply

@@ -1,0 +1,1 @@
+"""Web search engines behind google_search: one file each, one interface (`provider.SearchProvider`)."""

@@ -1,0 +1,80 @@
+"""Which search engine google_search asks, by its spec: `auto`, or NAME, or NAME:DETAIL.
+
+    tavily | serper | gemini | gemini:MODEL | community:duckduckgo | community:google | community:searx
+
+`auto` is the first of Tavily, Serper and Gemini whose key the environment has at the time of the call.
+"""
+
+from importlib.util import find_spec
+
+from agentflow.tools.providers.community import WRAPPERS, Community
+from agentflow.tools.providers.gemini import MODEL, Gemini
+from agentflow.tools.providers.provider import SearchProvider, SearchResult, key_in
+from agentflow.tools.providers.serper import Serper
+from agentflow.tools.providers.tavily import Tavily
+from agentflow.tools.result import ErrorClass, ToolFailure
+
+AUTO = "auto"
+WITH_KEY: dict[str, type[Tavily | Serper | Gemini]] = {"tavily": Tavily, "serper": Serper, "gemini": Gemini}
+"""In the order in which `auto` looks for their keys: engines without a language model first."""
+
+
+def provider_of(spec: str) -> SearchProvider:
+    """The search engine. Raises ValueError if there is none of that spec."""
+    name, _, detail = spec.partition(":")
+    if problem := _problem(name, detail):
+        raise ValueError(f"there is no search engine '{spec}': {problem}")
+    match name:
+        case "auto":
+            return Automatic()
+        case "gemini":
+            return Gemini(detail or MODEL)
+        case "community":
+            return Community(detail)
+    return WITH_KEY[name]()
+
+
+def _problem(name: str, detail: str) -> str | None:
+    if name == "community":
+        return None if detail in WRAPPERS else f"use community: with one of {', '.join(WRAPPERS)}"
+    if name not in (AUTO, *WITH_KEY):
+        return f"use {AUTO}, {', '.join(WITH_KEY)} or community:NAME"
+    if detail and name != "gemini":
+        return f"{name} takes no detail"
+    return None if detail.replace("-", "").replace(".", "").isalnum() or not detail else "a model's name is meant"
+
+
+class Automatic:
+    """The first engine that has a key."""
+
+    async def search(self, query: str, k: int) -> SearchResult:
+        """As `SearchProvider.search`."""
+        if found := _with_key():
+            return await WITH_KEY[found]().search(query, k)
+        raise ToolFailure(ErrorClass.TOOL_ERROR, f"google_search needs a key: {_remedy()}")
+
+
+def state(spec: str) -> tuple[bool, str]:
+    """Whether the engine can be asked as things stand, with one line on which that is or on what to do."""
+    name, _, detail = spec.partition(":")
+    try:
+        provider_of(spec)
+    except ValueError as error:
+        return False, str(error)
+    if name == AUTO:
+        found = _with_key()
+        return (True, f"asks {found}") if found else (False, _remedy())
+    if name == "community":
+        has = find_spec("langchain_community") is not None
+        return (True, f"asks {detail}") if has else (False, "pip install 'agentflow-langgraph[community]'")
+    engine = WITH_KEY[name]
+    return (True, f"asks {spec}") if key_in(engine.keys) else (False, f"set {engine.keys[0]} ({engine.site})")
+
+
+def _with_key() -> str | None:
+    return next((name for name, engine in WITH_KEY.items() if key_in(engine.keys)), None)
+
+
+def _remedy() -> str:
+    keys = [f"{engine.keys[0]} ({engine.site})" for engine in WITH_KEY.values()]
+    return f"set {', '.join(keys[:-1])} or {keys[-1]}"

@@ -1,0 +1,36 @@
+"""Serper, which gives Google's own results: https://serper.dev."""
+
+from agentflow.tools.json_api import JsonApi
+from agentflow.tools.providers.provider import Hit, SearchResult, key_needed, text_of
+
+API = "https://google.serper.dev/search"
+
+
+class Serper:
+    """A `SearchProvider`. No language model is asked."""
+
+    keys = ("SERPER_API_KEY",)
+    site = "https://serper.dev"
+
+    def __init__(self, api: str = API, seconds: float = 20.0) -> None:
+        self._api = api
+        self._seconds = seconds
+
+    async def search(self, query: str, k: int) -> SearchResult:
+        """As `SearchProvider.search`."""
+        api = JsonApi(
+            self._api,
+            "the search engine",
+            {"X-API-KEY": key_needed(self.keys, self.site)},
+            self._seconds,
+            refused=f"refused the key; check {self.keys[0]}",
+        )
+        reply = await api.post({"q": query, "num": k})
+        try:
+            hits = [
+                Hit(text_of(one, "title"), text_of(one, "link"), text_of(one, "snippet"), text_of(one, "date"))
+                for one in reply.get("organic", [])
+            ]
+        except (TypeError, AttributeError) as error:
+            raise api.failure("gave an answer that could not be read") from error
+        return SearchResult(hits[:k], "serper")

@@ -1,0 +1,87 @@
+"""Wikipedia through the `wikipedia` package, for those who compare with agents that use it.
+
+The package is from 2014. What is wrong with it is caught here: it is asked by exact title, since its suggestions turn
+"dog" into "frog"; its requests, which know no time limit, no status and no waiting, are made by `JsonApi` in their
+place; its cache, which never forgets, is passed by; its HTML is parsed by a named parser; and all of its errors become
+ours. It needs several requests for one look-up, where the MediaWiki provider needs one.
+"""
+
+import asyncio
+from contextvars import ContextVar
+from functools import lru_cache, partial
+from typing import Any
+
+from agentflow.tools.encyclopedia import Found, Page
+from agentflow.tools.json_api import JsonApi
+from agentflow.tools.mediawiki import MAX_QUERY, WIKIPEDIA, mediawiki_api
+
+Caller = tuple[JsonApi, asyncio.AbstractEventLoop]
+_caller: ContextVar[Caller] = ContextVar("caller")
+"""Whose look-up runs in this thread: the package keeps its settings in globals, which look-ups would share."""
+
+
+class WikipediaPackage:
+    """An `Encyclopedia`."""
+
+    def __init__(self, api: str = WIKIPEDIA, seconds: float = 10.0) -> None:
+        """As those of `MediaWiki`."""
+        self._api = mediawiki_api(api, seconds)
+
+    async def find(self, name: str, k: int) -> Found:
+        """As `Encyclopedia.find`."""
+        _caller.set((self._api, asyncio.get_running_loop()))
+        try:
+            return await asyncio.to_thread(_find, name[:MAX_QUERY], k)
+        except (KeyError, IndexError, TypeError, AttributeError, AssertionError) as error:
+            raise self._api.failure("gave an answer that could not be read") from error
+
+
+def _find(name: str, k: int) -> Found:
+    package = _mended_package()
+    if not name.strip():
+        return Found(None, [])
+    try:
+        page = package.page(name, auto_suggest=False)
+        return Found(Page(page.title, page.summary.strip()), [])
+    except package.exceptions.DisambiguationError as meanings:
+        exact = Page(meanings.title, "", ambiguous=True)
+        return Found(exact, _pages(package, meanings.options, k))
+    except package.exceptions.PageError:
+        return Found(None, _pages(package, package.search.fn(name, results=k), k))
+    except package.exceptions.WikipediaException as error:
+        raise _caller.get()[0].failure(f"refused the request ({error.error})") from error
+
+
+def _pages(package: Any, titles: list[str], k: int) -> list[Page]:
+    """The first `k` of those titles that are pages."""
+    pages: list[Page] = []
+    for title in dict.fromkeys(titles):
+        if len(pages) == k:
+            break
+        try:
+            page = package.page(title, auto_suggest=False)
+            pages.append(Page(page.title, page.summary.strip()))
+        except package.exceptions.DisambiguationError:
+            pages.append(Page(title, "", ambiguous=True))
+        except package.exceptions.PageError:
+            continue
+    return pages
+
+
+@lru_cache(maxsize=1)
+def _mended_package() -> Any:
+    import bs4
+    import wikipedia.wikipedia as package  # type: ignore[import-untyped]
+    from wikipedia import exceptions
+
+    package._wiki_request = _request
+    package.BeautifulSoup = partial(bs4.BeautifulSoup, features="html.parser")
+    package.exceptions = exceptions
+    return package
+
+
+def _request(parameters: dict[str, Any]) -> dict[str, Any]:
+    """In the place of the package's own: the request, on the caller's event loop and with its bounds."""
+    api, loop = _caller.get()
+    asked = {"format": "json", "action": "query", **parameters}
+    return asyncio.run_coroutine_threadsafe(api.get(asked), loop).result()
