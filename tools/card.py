@@ -28,7 +28,14 @@ _BYTES = {"name": 96, "description": 480, "limits": 180, "example": 140, "argume
 _SECTION = re.compile(r"^[ \t]*(args|arguments|parameters|returns|raises|yields)[ \t]*:[ \t]*$", re.I | re.M)
 _LIMITS = re.compile(r"^[ \t]*(?:limits|limitations?)[ \t]*:[ \t]*(\S.*)$", re.I | re.M)
 _EXAMPLE = re.compile(r"^[ \t]*examples?[ \t]*:[ \t]*(\{.*\})[ \t]*$", re.I | re.M)
-_PLACEHOLDERS: dict[str, object] = {"string": "...", "integer": 1, "number": 1.0, "boolean": True, "array": [], "object": {}}
+_PLACEHOLDERS: dict[str, object] = {
+    "string": "...",
+    "integer": 1,
+    "number": 1.0,
+    "boolean": True,
+    "array": [],
+    "object": {},
+}
 
 
 class ToolCard(BaseModel):
@@ -75,7 +82,9 @@ class ToolCard(BaseModel):
         examples = [*_examples(own, documented, schema)]
         return cls(
             name=tool.name,
-            description=_cut(str(own.get("description") or _purpose(documented) or _spelt_out(tool.name)), "description"),
+            description=_cut(
+                str(own.get("description") or _purpose(documented) or _spelt_out(tool.name)), "description"
+            ),
             arguments=schema,
             limits=_cut(limits, "limits"),
             examples=examples or _illustration(schema),
@@ -147,7 +156,11 @@ def _properties(schema: dict[str, Any]) -> dict[str, dict[str, Any]]:
 
 def _required(schema: dict[str, Any]) -> list[str]:
     found = schema.get("required")
-    return [name for name in found if isinstance(name, str) and name in _properties(schema)] if isinstance(found, list) else []
+    return (
+        [name for name in found if isinstance(name, str) and name in _properties(schema)]
+        if isinstance(found, list)
+        else []
+    )
 
 
 def _type(schema: dict[str, Any]) -> str:

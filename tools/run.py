@@ -55,7 +55,9 @@ async def run_tool(
     start = time.perf_counter()
 
     def failed(error: ErrorClass, message: str, sandbox: str = "") -> ToolResult:
-        return ToolResult.failed(error, bounded_line(_valid(message), MAX_MESSAGE), time.perf_counter() - start, sandbox)
+        return ToolResult.failed(
+            error, bounded_line(_valid(message), MAX_MESSAGE), time.perf_counter() - start, sandbox
+        )
 
     try:
         if problem := _problem(tool, arguments):
