@@ -86,7 +86,7 @@ async def test_nothing_to_use_is_an_error(monkeypatch: pytest.MonkeyPatch) -> No
 
 
 async def test_names_collide_clearly() -> None:
-    with pytest.raises(ModelError, match="'weather' of .* cannot be told apart; put a prefix"):
+    with pytest.raises(ModelError, match=r"'weather' of .* cannot be told apart; put a prefix"):
         await Toolbox([weather, FOREIGN]).offer(Context())
     both = await Toolbox([weather, f"my={FOREIGN}"]).offer(Context(tools=["base_generator"]))
     assert list(both.tools) == ["base_generator", "my_weather", "weather"]

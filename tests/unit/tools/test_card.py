@@ -1,4 +1,4 @@
-"""The card of any tool: from metadata, else from the docstring, else made up; and within its budget whatever it says."""
+"""The card of any tool: from metadata, else from the docstring, else made up; within its budget whatever it says."""
 
 import json
 from typing import Any
@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from langchain_core.tools import BaseTool, StructuredTool, tool
 
-from agentflow.nodes import executor, planner
 from agentflow.graph.state import Plan
+from agentflow.nodes import executor, planner
 from agentflow.tools.card import MAX_TOKENS, ToolCard
 from agentflow.tools.containment import contained
 
