@@ -38,7 +38,7 @@ def build_graph(
     """The compiled agent.
 
     Args:
-        tools: LangChain tools of your own, or specs of foreign tools (`agentflow.tools.foreign`); the planner may choose
+        tools: LangChain tools of your own, or specs of foreign ones (`agentflow.tools.foreign`); the planner may choose
             them beside those that `Context.tools` names.
         checkpointer: Keeps threads; needed for approval of tools.
         store: A LangGraph store, passed on to the nodes.

@@ -1,7 +1,7 @@
 """The tools of a run: those that its context names, and those that the caller of `build_graph` added.
 
-A context may come from far away, as the settings that a client sends to a server; a foreign tool is somebody's code. So a
-context enables a foreign tool only if the operator granted it: whoever built the graph, by naming it there, or the
+A context may come from far away, as the settings that a client sends to a server; a foreign tool is somebody's code. So
+a context enables a foreign tool only if it was granted: by whoever built the graph, who names it there, or by the
 environment variable AGENTFLOW_TOOLS. The command line grants what --tools names.
 """
 

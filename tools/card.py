@@ -1,8 +1,8 @@
 """The planner-facing card of a tool: what it is good for, its limits, examples (DESIGN decision 5).
 
 A tool carries its card in `tool.metadata["agentflow"]`: `description`, `limits`, `examples`, each optional. What is not
-there is read off the tool's own description - its purpose, and lines "Limits: ..." and "Example: {...}" - and an example
-that is not there either is made up from the schema. So any LangChain tool plugs in unchanged.
+there is read off the tool's own description - its purpose, and lines "Limits: ..." and "Example: {...}" - and an
+example that is not there either is made up from the schema. So any LangChain tool plugs in unchanged.
 
 A card is bounded, and what it says stays on lines of ours: it comes from whoever wrote the tool, which may be a server.
 """

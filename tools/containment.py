@@ -1,8 +1,8 @@
 """What comes from outside is data: here it is made unable to pass for a prompt of ours, before anything reads it.
 
-One rule, in one place: `run_tool` passes every output through `contained` and every message through `bounded_line`, so that
-planner, verifier and generator read the same thing. Ordinary output stays as it is. What could be taken for a part of
-our prompts is marked as data, and each of its lines is quoted, so that the quotation ends where its marks end.
+One rule, in one place: `run_tool` passes every output through `contained` and every message through `bounded_line`, so
+that planner, verifier and generator read the same thing. Ordinary output stays as it is. What could be taken for a part
+of our prompts is marked as data, and each of its lines is quoted, so that the quotation ends where its marks end.
 
 This keeps the borders of the data. That a model does not do what data say is not for a rule on text to ensure: the
 executor runs the planned tool and no other, and `Context.approve_tools` asks a person.

@@ -1,6 +1,6 @@
 """Tools that are not ours, by a spec that configuration can hold.
 
-    my_pkg.tools:search      a LangChain tool, a list of tools, a toolkit, or a function without arguments that makes one
+    my_pkg.tools:search      a LangChain tool, a list of them, a toolkit, or a function without arguments that makes one
     mcp:...                  the tools of MCP servers, as `mcp_spec` says
     fs=SPEC                  the same, the names of the tools beginning with fs_
 

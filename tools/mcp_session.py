@@ -1,8 +1,8 @@
 """MCP sessions that last: one for each server and process, opened when first needed, shared by all runs.
 
-The sessions live on an event loop of their own, in a thread: runs come and go on many loops, and a session must be ended
-by the task that began it. A server that ends takes the calls under way with it, as errors; the next call starts it again.
-One that did not answer in time is asked for a sign of life before it gets another call, and is else started anew.
+The sessions live on an event loop of their own, in a thread: runs come and go on many loops, and a session must be
+ended by the task that began it. A server that ends takes the calls under way with it, as errors; the next call starts
+it again. One that did not answer in time is asked for a sign of life before its next call, and is else started anew.
 
 A subprocess gets none of our environment but HOME, PATH and the like, and is started so that it cannot look into this
 process (`sandbox.apart`). It is not confined otherwise: it is the user's own program.

@@ -5,8 +5,8 @@
     mcp:servers.json                  all servers of a file in the usual form, {"mcpServers": {"name": {...}}}
     mcp:servers.json#name             one of them
 
-In a file, `command`, `args`, `env`, `cwd`, or `url` and `headers`, as other MCP clients have them; TOML is read too. Only
-there can a server be given secrets: "${NAME}" in a value of `env`, `headers`, `args` or `url` is that variable.
+In a file, `command`, `args`, `env`, `cwd`, or `url` and `headers`, as other MCP clients have them; TOML is read too.
+Only there can a server be given secrets: "${NAME}" in a value of `env`, `headers`, `args` or `url` is that variable.
 """
 
 import json

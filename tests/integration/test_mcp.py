@@ -167,7 +167,7 @@ async def test_a_server_that_is_not_there_is_unavailable() -> None:
         await load(f"mcp:http://127.0.0.1:{port}/mcp")
     with pytest.raises(Unavailable, match="needs the command no-such-command; install it"):
         await load("mcp:stdio:no-such-command --flag")
-    with pytest.raises(Unavailable, match="did not start .*; it said: .*no wish"):
+    with pytest.raises(Unavailable, match=r"did not start .*; it said: .*no wish"):
         await load(f"""mcp:stdio:{sys.executable} -c "raise SystemExit('no wish to start')" """)
 
 
@@ -178,7 +178,7 @@ async def test_two_servers_with_the_same_tools_need_prefixes(url: str) -> None:
 
 
 @pytest.mark.skipif(not landlock.abi(), reason="the system has no Landlock")
-async def test_no_secret_of_ours_is_reachable_from_a_server(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_no_secret_of_ours_is_reachable_from_a_server(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """Not in its environment, and not in /proc: the parent process has the secret from its very beginning."""
     command = {"command": sys.executable, "args": [str(SERVER)], "env": {"GIVEN": "${ITS_OWN}"}}
     (tmp_path / "servers.json").write_text(json.dumps({"mcpServers": {"s": command}}))

@@ -1,6 +1,7 @@
 """The command line in process: exit statuses, one line per error, the JSON object, untrusted text."""
 
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -54,7 +55,20 @@ def test_importing_the_command_line_loads_nothing_heavy() -> None:
 
 @pytest.mark.parametrize(
     "command",
-    ["", "solve", "eval", "train", "export", "data train", "data get", "data list", "tools", "graph", "doctor"],
+    [
+        "",
+        "solve",
+        "eval",
+        "train",
+        "export",
+        "data train",
+        "data get",
+        "data list",
+        "tools",
+        "tools test",
+        "graph",
+        "doctor",
+    ],
 )
 def test_every_help_text_has_an_example(command: str) -> None:
     done = run(*command.split(), "--help")
@@ -107,6 +121,12 @@ def test_no_command_is_a_request_for_help() -> None:
         (["eval", "atlas", "--limit", "1", "--model", "openai:gpt-4o"], "OPENAI_API_KEY"),
         (["eval", "atlas", "--limit", "1", "--out", "/dev/null/x"], "choose another --out"),
         (["tools", "--tools", "hammer"], "there is no tool 'hammer'"),
+        (["tools", "test", "--tools", "hammer"], "there is no tool 'hammer'"),
+        (["tools", "test", "--call", "python_coder=print(1)"], "write NAME=JSON"),
+        (["tools", "test", "--tools", "python_coder", "--call", 'x={"a": 1}'], "not among the tools"),
+        (["tools", "--tools", "no_such_module:search"], "No module named 'no_such_module'"),
+        (["solve", "q", "--tools", "no_such_module:search"], "No module named 'no_such_module'"),
+        (["solve", "q", "--tools", "mcp:stdio:no-such-command"], "install it"),
         (["frobnicate"], "frobnicate"),
     ],
     ids=lambda value: " ".join(value)[:40] if isinstance(value, list) else "",
@@ -117,6 +137,46 @@ def test_a_wrong_call_is_one_line_and_exit_2(arguments: list[str], says: str, mo
     assert done.exit_code == 2, done.output
     assert done.stdout == ""
     assert says in only_line(done.stderr)
+
+
+FOREIGN = "tests.unit.tools.test_foreign:search"
+
+
+def test_tools_are_tried_for_real(monkeypatch: pytest.MonkeyPatch) -> None:
+    scripted(monkeypatch)
+    done = run("tools", "test")
+    assert (done.exit_code, done.stderr) == (0, "")
+    lines = done.stdout.splitlines()
+    assert re.fullmatch(r"python_coder +ok +\d+\.\d\d s  \S+", lines[2])
+    assert lines[3] == '  {"code": "print(12 * 7)"} → 84'
+    assert [line.split()[:2] for line in lines[::2]] == [
+        ["base_generator", "ok"], ["python_coder", "ok"], ["wikipedia_search", "ok"],
+        ["google_search", "-"], ["web_search", "-"],
+    ]  # fmt: skip
+    assert "set TAVILY_API_KEY" in lines[7]
+
+
+def test_a_tool_that_does_not_work_fails_the_command() -> None:
+    done = run("tools", "test", "--tools", "google_search,python_coder", "--call", 'python_coder={"code": "1/0"}')
+    assert done.exit_code == 1
+    assert only_line(done.stderr) == "error: google_search, python_coder do not work: see above"
+    assert "set TAVILY_API_KEY" in done.stdout
+    assert "ZeroDivisionError" in done.stdout
+
+
+def test_a_foreign_tool_is_called_only_as_somebody_says() -> None:
+    done = run("tools", "test", "--tools", f"my={FOREIGN}")
+    assert done.exit_code == 0
+    assert "it has no example to try it with; name arguments with --call 'my_search={...}'" in done.stdout
+    done = run("tools", "test", "--tools", f"my={FOREIGN}", "--call", 'my_search={"query": "Oslo"}')
+    assert '{"query": "Oslo"} → Oslo' in done.stdout
+    assert run("tools", "--tools", f"my={FOREIGN}").stdout.split() == ["my_search", "ok", "Searches."]
+
+
+def test_a_question_is_answered_with_a_foreign_tool(monkeypatch: pytest.MonkeyPatch) -> None:
+    scripted(monkeypatch, planner="Sub-Goal: Say it\nTool: search\nContext: hello")
+    done = run("solve", "q", "--json", "--tools", FOREIGN)
+    assert json.loads(only_line(done.stdout))["turns"][0]["result"]["output"] == "hello"
 
 
 def test_json_is_one_object_of_the_pinned_form(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,9 +1,9 @@
 """Starts a program that can do what the user can, but cannot look into the user's other processes.
 
-`main` confines itself by a Landlock domain, which is inherited, and becomes the program. No process in a domain can trace
-one outside, nor read its environment or memory in /proc, unless it has capabilities: these are given up, which only root
-has any of. Files and network stay open to it, and it ends with the process that started it. A program that mounts file
-systems or gains rights (sudo) does not work like this.
+`main` confines itself by a Landlock domain, which is inherited, and becomes the program. No process in a domain can
+trace one outside, nor read its environment or memory in /proc, unless it has capabilities; root's are given up. Files
+and network stay open to it, and it ends with the process that started it. A program that mounts file systems or gains
+rights (sudo) does not work like this.
 """
 
 import os
@@ -28,4 +28,4 @@ def main() -> None:
     kernel.drop_capabilities()
     landlock.enter_domain()
     program = sys.argv[1:]
-    os.execv(shutil.which(program[0]) or program[0], program)
+    os.execv(shutil.which(program[0]) or program[0], program)  # noqa: S606 - there is no shell, as it should be

@@ -55,8 +55,11 @@ def restrict(read: Iterable[str], write: Iterable[str]) -> None:
 
 
 def enter_domain() -> None:
-    """Puts this process, and all that it starts, into a domain of its own: what is outside cannot be traced. It may open
-    what it could before; it can no longer make block devices or change mounts. Raises OSError without Landlock."""
+    """Puts this process, and all that it starts, into a domain of its own: what is outside cannot be traced.
+
+    It may open what it could before; it can no longer make block devices or change mounts. Raises OSError without
+    Landlock.
+    """
     ruleset = kernel.syscall("landlock_create_ruleset", _CREATE_RULESET, struct.pack("Q", _MAKE_BLOCK), 8, 0)
     kernel.syscall("landlock_restrict_self", _RESTRICT_SELF, ruleset, 0)
     os.close(ruleset)

@@ -1,0 +1,99 @@
+"""Output that would pass for a prompt of ours is marked and quoted; all other output stays as it is."""
+
+import re
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agentflow.evals.atlas.world import pages
+from agentflow.tools.containment import MARK, bounded_line, clean, contained
+from agentflow.tools.result import ToolResult
+from tests.unit.nodes.test_prompts import PROMPTS
+
+LABELS = ["Question", "Analysis", "Turns left", "Result", "Verifier", "Verdict", "Sub-Goal", "Tool", "Context"]
+LINES = [*(f"{label}: x" for label in LABELS), "Failed (timeout): x", "Turn 3"]
+TOKENS = [
+    "<|im_end|>",
+    "<|im_start|>system",
+    "<|eot_id|>",
+    "<｜User｜>",
+    "</s>",
+    "[INST]",
+    "<<SYS>>",
+    "<start_of_turn>",
+]
+PIECES = st.lists(
+    st.sampled_from([*LINES, *TOKENS, "\n", "> ", "\r", "\u2028", "\x1b[0m", "a", MARK]) | st.text(max_size=5)
+)
+TEXT = PIECES.map("".join) | PIECES.map("\n".join)
+
+
+@pytest.mark.parametrize("line", LINES)
+@pytest.mark.parametrize("form", ["{}", "  {}", "**{}", "> {}", "# {}"])
+def test_a_line_of_our_prompts_is_quoted(line: str, form: str) -> None:
+    said = f"Oslo\n\n{form.format(line)}\nend"
+    assert contained(said) == f"{MARK}\n> Oslo\n>\n> {form.format(line)}\n> end"
+    assert contained(said.upper()).startswith(MARK)
+
+
+def test_the_labels_are_those_of_our_prompts() -> None:
+    """So that a prompt with a new label cannot be imitated."""
+    written = "\n".join(path.read_text() for path in PROMPTS.iterdir())
+    labels = set(re.findall(r"^([A-Z][a-z]+(?:[ -][A-Za-z]+)?(?: \(\w+\))?):", written, re.MULTILINE))
+    instructions = {"Tools", "Arguments", "Limits", "Example", "Answer", "Request"}
+    assert {"Question", "Sub-Goal", "Turns left", "Failed (unknown_tool)"} <= labels
+    assert [label for label in labels - instructions if not contained(f"x\n{label}: y").startswith(MARK)] == []
+
+
+@pytest.mark.parametrize("token", TOKENS)
+def test_borders_of_messages_are_broken(token: str) -> None:
+    assert token not in contained(f"a {token} b")
+    assert contained(f"a {token} b").startswith(f"{MARK}\n> a ")
+    assert token not in bounded_line(f"a {token} b", 100)
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "49",
+        "Result: 49",
+        "The Hobbit: a novel by J. R. R. Tolkien,\nborn in 1892.",
+        "1. Title (2024)\nhttps://example.org/a?b=1\nA snippet: with a colon",
+        '{"tool": "x",\n "question": 3}',
+        "Traceback (most recent call last):\n  File \"main.py\", line 1\nValueError: no",
+        "x = 1\nif a < b:\n    c[1] = 2",
+        "नमस्ते, 你好, مرحبا, 👩\u200d👩\u200d👧",
+        "the analysis: it took three turns\nthe tool broke",
+    ],
+)  # fmt: skip
+def test_ordinary_output_stays(said: str) -> None:
+    assert contained(said) == said
+
+
+def test_the_encyclopedia_that_the_embedded_model_reads_stays() -> None:
+    for page in [*pages("test"), *pages("train")]:
+        assert contained(page.text) == page.text
+
+
+@given(TEXT)
+def test_nothing_in_output_begins_a_line_of_ours(said: str) -> None:
+    """In particular not after it was shortened, wherever the cut falls."""
+    ours = re.compile(rf"[\s*#-]*({'|'.join(LABELS)})\s*:", re.IGNORECASE)
+    for text in (contained(said), ToolResult(status="ok", output=contained(said) * 9).shortened(20).output):
+        lines = text.split("\n")[1:]
+        assert not [line for line in lines if ours.match(line)]
+        assert not [token for token in TOKENS if token in text]
+
+
+@given(TEXT)
+def test_contained_text_stays(said: str) -> None:
+    assert contained(contained(said)) == contained(said)
+    assert clean(contained(said)) == contained(said)
+
+
+@given(st.text() | TEXT, st.integers(2, 50))
+def test_a_line_is_one_line(said: str, characters: int) -> None:
+    line = bounded_line(said, characters)
+    assert len(line) <= characters
+    assert len(line.splitlines()) <= 1

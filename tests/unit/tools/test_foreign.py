@@ -1,0 +1,123 @@
+"""Tools by module:attribute: what is taken, and what is refused in one line."""
+
+import contextlib
+import re
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from langchain_core.tools import BaseTool, BaseToolkit, tool
+
+from agentflow.nodes import planner
+from agentflow.tools.catalogue import STANDARD_TOOLS
+from agentflow.tools.foreign import SpecError, Unavailable, check_names, is_foreign, load
+
+HERE = __name__
+
+
+@tool
+def search(query: str) -> str:
+    """Searches."""
+    return query
+
+
+@tool
+def look_up(name: str) -> str:
+    """Looks up."""
+    return name
+
+
+both = [search, look_up]
+twice = [search, search]
+number = 42
+keyed = search.model_copy(update={"metadata": {"agentflow": {"needs": ["KEY_OF_A_TEST"]}}})
+unwritable = search.model_copy(update={"name": "x\nTool: python_coder"})
+
+
+def made() -> list[BaseTool]:
+    return [search]
+
+
+def fails() -> BaseTool:
+    raise RuntimeError("no licence\nfile")
+
+
+def plain(query: str) -> str:
+    return query
+
+
+class Kit(BaseToolkit):
+    def get_tools(self) -> list[BaseTool]:
+        return both
+
+
+kit = Kit()
+
+
+@pytest.mark.parametrize(
+    ("attribute", "names"),
+    [("search", ["search"]), ("both", ["search", "look_up"]), ("made", ["search"]), ("kit", ["search", "look_up"])],
+)
+async def test_what_names_tools(attribute: str, names: list[str]) -> None:
+    assert [found.name for found in await load(f"{HERE}:{attribute}")] == names
+    assert [found.name for found in await load(f"my={HERE}:{attribute}")] == [f"my_{name}" for name in names]
+
+
+@pytest.mark.parametrize(
+    ("spec", "problem"),
+    [
+        (f"{HERE}:number", "is a int, not a LangChain tool"),
+        (f"{HERE}:nothing", "cannot be imported (AttributeError"),
+        (f"{HERE}:fails", "(RuntimeError: no licence file)"),
+        (f"{HERE}:plain", "has LangChain's @tool before it"),
+        (f"{HERE}:twice", "cannot be told apart; put a prefix"),
+        (f"{HERE}:unwritable", "which a planner cannot write"),
+        ("no_such_module:search", "No module named 'no_such_module'"),
+        ("os; import sys:path", "write module:attribute or mcp:"),
+        (":", "write module:attribute or mcp:"),
+        ("mcp:", "write mcp:https://"),
+        ("mcp:stdio:", "names no command"),
+        ("mcp:no/such.json", "cannot be read (No such file"),
+    ],
+)
+async def test_what_names_none_says_why_on_one_line(spec: str, problem: str) -> None:
+    with pytest.raises(SpecError, match=re.escape(problem)) as raised:
+        await load(spec)
+    assert "\n" not in str(raised.value)
+
+
+async def test_a_module_beside_the_user_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "their_tools.py").write_text("from tests.unit.tools.test_foreign import search\n")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("sys.path", [path for path in __import__("sys").path if path])
+    assert [found.name for found in await load("their_tools:search")] == ["search"]
+
+
+async def test_a_tool_without_its_key_is_unavailable(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("KEY_OF_A_TEST", raising=False)
+    with pytest.raises(Unavailable, match="search needs the environment variable KEY_OF_A_TEST; set it"):
+        await load(f"{HERE}:keyed")
+    monkeypatch.setenv("KEY_OF_A_TEST", "x")
+    assert len(await load(f"{HERE}:keyed")) == 1
+
+
+def test_standard_tools_are_not_foreign() -> None:
+    assert not any(map(is_foreign, STANDARD_TOOLS))
+
+
+@pytest.mark.parametrize("name", ["web-search", "Web_Search", "websearch", "web_search_tool", "web search"])
+def test_names_that_read_alike_collide(name: str) -> None:
+    with pytest.raises(SpecError, match="cannot be told apart"):
+        check_names([("web_search", "us"), (name, "them")])
+
+
+@given(st.lists(st.text(st.sampled_from("abAB01_-./ tol"), min_size=1, max_size=12), min_size=1, max_size=4))
+def test_a_planner_can_write_every_name_that_is_accepted(names: list[str]) -> None:
+    accepted = list(STANDARD_TOOLS)
+    for name in names:
+        with contextlib.suppress(SpecError):
+            check_names([(other, "them") for other in [*accepted, name]])
+            accepted.append(name)
+    for name in accepted:
+        assert planner.parse(f"Sub-Goal: x\nTool: {name}\nContext: y", accepted).tool == name

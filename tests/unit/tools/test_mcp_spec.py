@@ -1,0 +1,79 @@
+"""MCP servers by name, and the files that other clients have."""
+
+import json
+import sys
+from pathlib import Path
+
+import pytest
+
+from agentflow.tools.mcp_spec import ServerSpec, SpecError, Unavailable, filled, servers
+
+SERVERS = {
+    "files": {"command": "npx", "args": ["-y", "server", "/data"], "env": {"TOKEN": "${FILES_TOKEN}"}, "cwd": "work"},
+    "far": {"type": "http", "url": "https://example.org/mcp", "headers": {"Authorization": "Bearer ${FAR_TOKEN}"}},
+}
+
+
+def written(tmp_path: Path, content: object) -> str:
+    path = tmp_path / "servers.json"
+    path.write_text(content if isinstance(content, str) else json.dumps(content))
+    return str(path)
+
+
+def test_a_url_and_a_command() -> None:
+    assert servers("http://127.0.0.1:1/mcp") == [ServerSpec("http://127.0.0.1:1/mcp", url="http://127.0.0.1:1/mcp")]
+    [server] = servers("stdio:python 'my server.py' --flag")
+    assert server.command == ("python", "my server.py", "--flag")
+
+
+def test_a_file_as_other_clients_have_it(tmp_path: Path) -> None:
+    path = written(tmp_path, {"mcpServers": SERVERS})
+    files, far = servers(path)
+    assert (files.name, files.command, files.folder) == (
+        "files", ("npx", "-y", "server", "/data"), str(tmp_path / "work"),
+    )  # fmt: skip
+    assert files.environment == (("TOKEN", "${FILES_TOKEN}"),)
+    assert (far.url, far.headers) == ("https://example.org/mcp", (("Authorization", "Bearer ${FAR_TOKEN}"),))
+    assert servers(f"{path}#far") == [far]
+    assert "FAR_TOKEN" not in repr(far)
+
+
+def test_toml(tmp_path: Path) -> None:
+    path = tmp_path / "servers.toml"
+    path.write_text('[mcpServers.here]\ncommand = "serve"\nargs = ["--quiet"]\n')
+    assert servers(str(path)) == [ServerSpec("here", command=("serve", "--quiet"))]
+
+
+@pytest.mark.parametrize(
+    ("content", "problem"),
+    [
+        ("{", "cannot be read"),
+        ("[]", "valid dictionary"),
+        ({"servers": {}}, "mcpServers: Field required"),
+        ({"mcpServers": {"x": {}}}, "either a command or a url"),
+        ({"mcpServers": {"x": {"command": "a", "url": "b"}}}, "either a command or a url"),
+        ({"mcpServers": {"x": {"command": 3}}}, "mcpServers.x.command: Input should be a valid string"),
+    ],
+)
+def test_a_wrong_file_says_where(tmp_path: Path, content: object, problem: str) -> None:
+    with pytest.raises(SpecError, match=problem):
+        servers(written(tmp_path, content))
+
+
+def test_a_server_that_the_file_lacks(tmp_path: Path) -> None:
+    with pytest.raises(SpecError, match="has no MCP server 'x'; it has files, far"):
+        servers(written(tmp_path, {"mcpServers": SERVERS}) + "#x")
+
+
+def test_variables_are_filled_in(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FAR_TOKEN", "abc")
+    assert filled("Bearer ${FAR_TOKEN}", "far") == "Bearer abc"
+    monkeypatch.delenv("FAR_TOKEN")
+    with pytest.raises(Unavailable, match="the MCP server far needs the environment variable FAR_TOKEN; set it"):
+        filled("Bearer ${FAR_TOKEN}", "far")
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="quoting is another there")
+def test_a_command_that_cannot_be_split() -> None:
+    with pytest.raises(SpecError, match="No closing quotation"):
+        servers("stdio:python 'oops")
