@@ -8,12 +8,13 @@ from typing import Annotated
 import typer
 
 from agentflow import __version__
-from agentflow.cli import about, data, evaluate, solve, train
+from agentflow.cli import about, data, evaluate, judging, solve, train
 from agentflow.cli.group import Group
 
 app = typer.Typer(cls=Group, add_completion=False, pretty_exceptions_enable=False, rich_markup_mode="rich")
 for commands in (solve, train):
     app.add_typer(commands.app)
+evaluate.app.add_typer(judging.app)
 app.add_typer(evaluate.app, name="eval")
 app.add_typer(data.app, name="data")
 app.add_typer(about.app)

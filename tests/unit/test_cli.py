@@ -54,7 +54,20 @@ def test_importing_the_command_line_loads_nothing_heavy() -> None:
 
 @pytest.mark.parametrize(
     "command",
-    ["", "solve", "eval", "train", "export", "data train", "data get", "data list", "tools", "graph", "doctor"],
+    [
+        "",
+        "solve",
+        "eval",
+        "eval judge",
+        "train",
+        "export",
+        "data train",
+        "data get",
+        "data list",
+        "tools",
+        "graph",
+        "doctor",
+    ],
 )
 def test_every_help_text_has_an_example(command: str) -> None:
     done = run(*command.split(), "--help")
@@ -103,6 +116,11 @@ def test_no_command_is_a_request_for_help() -> None:
         (["eval", "atlas", "game24", "--file", "rows.jsonl"], "--file holds the questions of one benchmark"),
         (["eval", "bamboogle"], "bamboogle is not downloaded; run: agentflow data get bamboogle"),
         (["eval", "bamboogle", "--file", "/no/such/file"], "/no/such/file cannot be read"),
+        (["eval", "atlas", "--price", "my-model"], "'my-model' is no price; write MODEL=READ/WRITTEN"),
+        (["eval", "atlas", "--agent", "autogen"], "--agent"),
+        (["eval", "judge"], "Missing argument"),
+        (["eval", "judge", "nobody:x"], "there is no model provider 'nobody'"),
+        (["eval", "judge", "embedded", "--rows", "/no/such/file"], "/no/such/file cannot be read"),
         (["eval", "atlas", "--limit", "1", "--judge", "nobody:x"], "there is no model provider 'nobody'"),
         (["eval", "atlas", "--limit", "1", "--model", "openai:gpt-4o"], "OPENAI_API_KEY"),
         (["eval", "atlas", "--limit", "1", "--out", "/dev/null/x"], "choose another --out"),
@@ -144,7 +162,7 @@ def test_json_is_one_object_of_the_pinned_form(monkeypatch: pytest.MonkeyPatch) 
     }
     assert (failed["tool"], failed["result"]["status"], failed["result"]["error"]) == ("", "error", "bad_plan")
     # analyst, planner and verifier twice, executor and the tool's model once, generator
-    assert episode["usage"] == {"calls": 8, "models": {}}
+    assert episode["usage"] == {"calls": 8, "modules": {}, "models": {}}
     assert episode["seconds"] > 0
 
 
@@ -158,8 +176,13 @@ def test_usage_counts_the_tokens_that_the_server_counts() -> None:
     with FakeOpenAI(script) as server:
         done = run("solve", "q", "--json", "--model", f"openai-compatible:fake@{server.base_url}")
     assert done.exit_code == 0, done.stderr
-    tokens = {"input_tokens": 6, "output_tokens": 6, "total_tokens": 12}
-    assert json.loads(done.stdout)["usage"] == {"calls": 6, "models": {"fake": tokens}}
+    one, all_six = ({"input_tokens": n, "output_tokens": n, "total_tokens": 2 * n} for n in (1, 6))
+    modules = ("analyst", "planner", "executor", "tools", "verifier", "generator")
+    assert json.loads(done.stdout)["usage"] == {
+        "calls": 6,
+        "modules": {module: {"fake": one} for module in modules},
+        "models": {"fake": all_six},
+    }
 
 
 @pytest.mark.parametrize(("configuration", "status"), [(True, 2), (False, 1)])
