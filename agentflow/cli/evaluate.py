@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from agentflow.graph.context import Context
 
 RUN = "run"
+SHIPPED = ("embedded:seed", "embedded:trained")
 AgentName = Literal["direct", "react", "team", "agentflow"]
 """As `agentflow.evals.agents` has them."""
 
@@ -93,6 +94,8 @@ def evaluate(
     prices = _prices(price or [])
     sampling = {"planner": {"temperature": temperature}} if temperature else {}
     context = context_of(model, planner, tools, max_turns=max_turns, corpus=corpus, sampling=sampling)
+    if agent != "agentflow" and context.model_of("planner") in SHIPPED:
+        say(f"hint: the embedded model knows only AgentFlow's own prompts; for --agent {agent} name another --model")
     asked = _asked(names, subset, file, limit, epochs)
     settings = asked.settings(
         subset=subset,

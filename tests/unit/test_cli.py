@@ -447,3 +447,40 @@ def test_a_preset_for_another_machine(preset: str, says: str, tmp_path: Path) ->
     done = subprocess.run(command, capture_output=True, text=True, timeout=150, check=False)
     assert done.returncode == 2
     assert says in only_line(done.stderr)
+
+
+def test_a_judge_is_measured_on_known_answers(tmp_path: Path) -> None:
+    rows = [
+        {"kind": "alias", "question": "q", "gold": "Istanbul", "answer": "Stamboul", "correct": True},
+        {"kind": "alias", "question": "q", "gold": "Istanbul", "answer": "Ankara", "correct": False},
+        {"kind": "date", "question": "q", "gold": "1929", "answer": "1930", "correct": False},
+    ]
+    path = tmp_path / "rows.jsonl"
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    with FakeOpenAI(lambda _: "Verdict: correct") as server:
+        done = run("eval", "judge", f"vllm:lenient@{server.base_url}", "--rows", str(path))
+    assert done.exit_code == 0, done.output
+    assert "kappa             0.000" in done.stdout
+    assert "false accepts     2 of 2 incorrect answers" in done.stdout
+    assert "false rejects     0 of 1 correct answers" in done.stdout
+    assert "wrongly accepted  1929 | 1930" in done.stdout
+
+
+def test_a_judge_that_is_down_is_one_line() -> None:
+    with FakeOpenAI(lambda _: (500, {"error": {"message": "no"}}, {"x-should-retry": "false"})) as server:
+        done = run("eval", "judge", f"vllm:judge@{server.base_url}", "--limit", "2")
+    assert done.exit_code == 1
+    assert "the server failed (500)" in only_line(done.stderr)
+
+
+def test_the_embedded_model_is_no_baseline(monkeypatch: pytest.MonkeyPatch) -> None:
+    scripted(monkeypatch, tools="Answer: 1")
+    done = run("eval", "atlas", "--limit", "1", "--agent", "direct")
+    assert done.exit_code == 0
+    assert "knows only AgentFlow's own prompts" in done.stderr
+
+
+def test_help_of_eval_names_its_other_commands() -> None:
+    shown = " ".join(run("eval", "--help").stdout.split())
+    assert "NAME..." in shown
+    assert "eval judge Measure a judge" in shown
