@@ -90,7 +90,11 @@ def left_out(names: Iterable[str]) -> list[Trial]:
     from agentflow.tools.search_settings import SearchSettings
 
     return [
-        Trial(name, "-", availability(name, SearchSettings()) or f"not enabled; try it with agentflow tools test --tools {name}")
+        Trial(
+            name,
+            "-",
+            availability(name, SearchSettings()) or f"not enabled; try it with agentflow tools test --tools {name}",
+        )
         for name in names
     ]
 

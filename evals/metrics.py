@@ -85,10 +85,16 @@ class Summary:
     """Means over the tries that have them, by name."""
     failures: Counter[str]
     """Runs that broke off and judges that failed, by reason. They count as wrong."""
-    tokens: Tokens
+    modules: dict[str, dict[str, Tokens]]
+    """Tokens of each module, by its models."""
     calls: int
     seconds: float
     """Mean wall-clock time of a try."""
+
+    @property
+    def tokens(self) -> Tokens:
+        """Of all modules."""
+        return sum((tokens for models in self.modules.values() for tokens in models.values()), Tokens())
 
     @property
     def error_rate(self) -> float:
@@ -116,10 +122,20 @@ def summarise(records: Sequence[Record], number: int) -> Summary:
         undecided=sum(record.decision == Decision.UNDECIDED for record in records),
         metrics=_means(records),
         failures=Counter(_reason(record) for record in records if record.failed or record.judge_failed),
-        tokens=sum((tokens for record in records for tokens in record.episode.usage.models.values()), Tokens()),
+        modules=_modules(records),
         calls=sum(record.episode.usage.calls for record in records),
         seconds=sum(record.episode.seconds for record in records) / max(1, len(records)),
     )
+
+
+def _modules(records: Iterable[Record]) -> dict[str, dict[str, Tokens]]:
+    found: dict[str, dict[str, Tokens]] = {}
+    for record in records:
+        for module, models in record.episode.usage.modules.items():
+            for model, tokens in models.items():
+                own = found.setdefault(module, {})
+                own[model] = own.get(model, Tokens()) + tokens
+    return found
 
 
 def _group(name: str, records: Iterable[Record], number: int) -> Group:

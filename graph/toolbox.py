@@ -17,7 +17,7 @@ from langchain_core.tools import BaseTool
 
 from agentflow.graph.context import Context, Sampling
 from agentflow.graph.model_embeddings import load_embeddings
-from agentflow.graph.models import ModelError, aload_model, complete
+from agentflow.graph.models import ModelError, aload_model, called_by, complete
 from agentflow.tools import foreign
 from agentflow.tools.base_generator import Ask
 from agentflow.tools.card import ToolCard
@@ -141,7 +141,7 @@ def _asks(model: str, sampling: Sampling) -> Ask:
 
     async def ask(prompt: str) -> str:
         try:
-            return await complete(await aload_model(model, sampling), [HumanMessage(prompt)])
+            return await complete(await aload_model(model, sampling), [HumanMessage(prompt)], called_by("tools"))
         except ModelError as error:
             raise ToolFailure(ErrorClass.MODEL_ERROR, str(error)) from error
 

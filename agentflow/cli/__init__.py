@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from agentflow import __version__
-from agentflow.cli import about, corpus, data, evaluate, langsmith, report, serve, solve, tools, train
+from agentflow.cli import about, corpus, data, evaluate, judging, langsmith, report, serve, solve, tools, train
 from agentflow.cli.group import Group
 
 app = typer.Typer(cls=Group, add_completion=False, pretty_exceptions_enable=False, rich_markup_mode="rich")
@@ -16,6 +16,7 @@ for commands in (solve, train, serve):
     app.add_typer(commands.app)
 evaluate.app.add_typer(report.app)
 evaluate.app.add_typer(langsmith.app)
+evaluate.app.add_typer(judging.app)
 app.add_typer(evaluate.app, name="eval")
 app.add_typer(data.app, name="data")
 app.add_typer(corpus.app, name="corpus")

@@ -9,6 +9,7 @@ from agentflow.cli.group import FAILED, MISUSED, fail
 from agentflow.console import console
 
 if TYPE_CHECKING:
+    from agentflow.evals.agents import AgentName
     from agentflow.graph.agent import Agent
     from agentflow.graph.context import Context
 
@@ -65,13 +66,12 @@ def context_of(model: str, planner: str | None, tools: str | None, **limits: Any
     return context
 
 
-def agent_of(context: "Context") -> "Agent":
+def agent_of(context: "Context", name: "AgentName" = "agentflow") -> "Agent":
     """The agent for the context: naming foreign tools on the command line is what grants them."""
-    from agentflow.graph.agent import build_graph, graph
+    from agentflow.evals.agents import agent_graph
     from agentflow.tools.foreign import is_foreign
 
-    foreign = [spec for spec in context.tools if is_foreign(spec)]
-    return build_graph(foreign) if foreign else graph
+    return agent_graph(name, [spec for spec in context.tools if is_foreign(spec)])
 
 
 def _load_foreign(context: "Context") -> None:

@@ -29,7 +29,9 @@ def list_tools(
     from agentflow.tools.catalogue import STANDARD_TOOLS
 
     try:
-        print_checks(console(), asyncio.run(listed(_context(tools, STANDARD_TOOLS, corpus=corpus, search_engine=search_engine))))
+        print_checks(
+            console(), asyncio.run(listed(_context(tools, STANDARD_TOOLS, corpus=corpus, search_engine=search_engine)))
+        )
     except ModelError as error:
         fail(str(error), MISUSED)
 

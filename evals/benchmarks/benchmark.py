@@ -101,6 +101,7 @@ class Benchmark:
                     found = self.read({"file": path.stem, **row})
                 except (ValueError, KeyError, TypeError, AttributeError) as error:
                     why = f"has no {error}" if isinstance(error, KeyError) else str(error)
+                    why = type(error).__name__ if self.gated and not isinstance(error, KeyError) else why
                     raise BenchmarkError(f"{path}, row {number}, is no question of {self.name}: {why}") from error
                 examples += [found] if found else []
         return examples

@@ -136,7 +136,7 @@ class Checkpoint:
     engine: Engine
     tokenizer: MicroTokenizer
     fingerprint: str
-    """SHA-256 of weights and tokenizer, its first 16 hexadecimal digits."""
+    """SHA-256 of configuration, tokenizer and weights, its first 16 hexadecimal digits."""
 
 
 def load(model: str = "", sampling: Sampling | None = None) -> EmbeddedChatModel:
@@ -177,5 +177,5 @@ def _checkpoint(directory: Path, version: int) -> Checkpoint:
     model = MicroModel.load(directory)
     if tokenizer.vocab_size > model.config.vocab_size:
         raise ValueError(f"its tokenizer has {tokenizer.vocab_size} tokens, its model {model.config.vocab_size}")
-    content = [(directory / name).read_bytes() for name in ("model.safetensors", "tokenizer.json")]
+    content = [(directory / name).read_bytes() for name in ("config.json", "tokenizer.json", "model.safetensors")]
     return Checkpoint(Engine(model, tokenizer), tokenizer, hashlib.sha256(b"".join(content)).hexdigest()[:16])

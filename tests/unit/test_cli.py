@@ -59,6 +59,7 @@ def test_importing_the_command_line_loads_nothing_heavy() -> None:
         "",
         "solve",
         "eval",
+        "eval judge",
         "train",
         "export",
         "data train",
@@ -117,6 +118,11 @@ def test_no_command_is_a_request_for_help() -> None:
         (["eval", "atlas", "game24", "--file", "rows.jsonl"], "--file holds the questions of one benchmark"),
         (["eval", "bamboogle"], "bamboogle is not downloaded; run: agentflow data get bamboogle"),
         (["eval", "bamboogle", "--file", "/no/such/file"], "/no/such/file cannot be read"),
+        (["eval", "atlas", "--price", "my-model"], "'my-model' is no price; write MODEL=READ/WRITTEN"),
+        (["eval", "atlas", "--agent", "autogen"], "--agent"),
+        (["eval", "judge"], "Missing argument"),
+        (["eval", "judge", "nobody:x"], "there is no model provider 'nobody'"),
+        (["eval", "judge", "embedded", "--rows", "/no/such/file"], "/no/such/file cannot be read"),
         (["eval", "atlas", "--limit", "1", "--judge", "nobody:x"], "there is no model provider 'nobody'"),
         (["eval", "atlas", "--limit", "1", "--model", "openai:gpt-4o"], "OPENAI_API_KEY"),
         (["eval", "atlas", "--limit", "1", "--out", "/dev/null/x"], "choose another --out"),
@@ -204,7 +210,7 @@ def test_json_is_one_object_of_the_pinned_form(monkeypatch: pytest.MonkeyPatch) 
     }
     assert (failed["tool"], failed["result"]["status"], failed["result"]["error"]) == ("", "error", "bad_plan")
     # analyst, planner and verifier twice, executor and the tool's model once, generator
-    assert episode["usage"] == {"calls": 8, "models": {}}
+    assert episode["usage"] == {"calls": 8, "modules": {}, "models": {}}
     assert episode["seconds"] > 0
 
 
@@ -218,8 +224,13 @@ def test_usage_counts_the_tokens_that_the_server_counts() -> None:
     with FakeOpenAI(script) as server:
         done = run("solve", "q", "--json", "--model", f"openai-compatible:fake@{server.base_url}")
     assert done.exit_code == 0, done.stderr
-    tokens = {"input_tokens": 6, "output_tokens": 6, "total_tokens": 12}
-    assert json.loads(done.stdout)["usage"] == {"calls": 6, "models": {"fake": tokens}}
+    one, all_six = ({"input_tokens": n, "output_tokens": n, "total_tokens": 2 * n} for n in (1, 6))
+    modules = ("analyst", "planner", "executor", "tools", "verifier", "generator")
+    assert json.loads(done.stdout)["usage"] == {
+        "calls": 6,
+        "modules": {module: {"fake": one} for module in modules},
+        "models": {"fake": all_six},
+    }
 
 
 @pytest.mark.parametrize(("configuration", "status"), [(True, 2), (False, 1)])
@@ -484,3 +495,40 @@ def test_a_preset_for_another_machine(preset: str, says: str, tmp_path: Path) ->
     done = subprocess.run(command, capture_output=True, text=True, timeout=150, check=False)
     assert done.returncode == 2
     assert says in only_line(done.stderr)
+
+
+def test_a_judge_is_measured_on_known_answers(tmp_path: Path) -> None:
+    rows = [
+        {"kind": "alias", "question": "q", "gold": "Istanbul", "answer": "Stamboul", "correct": True},
+        {"kind": "alias", "question": "q", "gold": "Istanbul", "answer": "Ankara", "correct": False},
+        {"kind": "date", "question": "q", "gold": "1929", "answer": "1930", "correct": False},
+    ]
+    path = tmp_path / "rows.jsonl"
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    with FakeOpenAI(lambda _: "Verdict: correct") as server:
+        done = run("eval", "judge", f"vllm:lenient@{server.base_url}", "--rows", str(path))
+    assert done.exit_code == 0, done.output
+    assert "kappa             0.000" in done.stdout
+    assert "false accepts     2 of 2 incorrect answers" in done.stdout
+    assert "false rejects     0 of 1 correct answers" in done.stdout
+    assert "wrongly accepted  1929 | 1930" in done.stdout
+
+
+def test_a_judge_that_is_down_is_one_line() -> None:
+    with FakeOpenAI(lambda _: (500, {"error": {"message": "no"}}, {"x-should-retry": "false"})) as server:
+        done = run("eval", "judge", f"vllm:judge@{server.base_url}", "--limit", "2")
+    assert done.exit_code == 1
+    assert "the server failed (500)" in only_line(done.stderr)
+
+
+def test_the_embedded_model_is_no_baseline(monkeypatch: pytest.MonkeyPatch) -> None:
+    scripted(monkeypatch, tools="Answer: 1")
+    done = run("eval", "atlas", "--limit", "1", "--agent", "direct")
+    assert done.exit_code == 0
+    assert "knows only AgentFlow's own prompts" in done.stderr
+
+
+def test_help_of_eval_names_its_other_commands() -> None:
+    shown = " ".join(run("eval", "--help").stdout.split())
+    assert "NAME..." in shown
+    assert "eval judge Measure a judge" in shown

@@ -1,0 +1,27 @@
+"""The agents that can be evaluated, by name: AgentFlow, and what it is compared with."""
+
+from collections.abc import Sequence
+from typing import Literal, get_args
+
+from langchain_core.tools import BaseTool
+
+from agentflow.evals.baselines import direct, react, team
+from agentflow.graph import agent
+from agentflow.graph.agent import Agent
+
+AgentName = Literal["direct", "react", "team", "agentflow"]
+"""One call without tools; one policy in a loop with tools; planner, assistant and critic in turn, untrained; ours."""
+AGENTS: tuple[AgentName, ...] = get_args(AgentName)
+
+
+def agent_graph(name: AgentName, tools: Sequence[BaseTool | str] = ()) -> Agent:
+    """The compiled graph; `tools` are there beside those of the context, as in `agent.build_graph`."""
+    match name:
+        case "direct":
+            return direct.build_graph()
+        case "react":
+            return react.build_graph(tools)
+        case "team":
+            return team.build_graph(tools)
+        case "agentflow":
+            return agent.build_graph(tools) if tools else agent.graph
