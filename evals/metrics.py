@@ -72,6 +72,8 @@ class Summary:
     """Failed turns by error class."""
     tools: Counter[str]
     """Turns by the tool that was chosen, where the plan could be read."""
+    sources: Counter[str]
+    """Results by what the search tools say they come from, a language model behind it included."""
     readable: int
     """Turns whose plan could be read and named a tool."""
     failures: Counter[str]
@@ -102,6 +104,7 @@ def summarise(items: Sequence[Item], records: dict[str, Record]) -> Summary:
         total=_group("", items, records),
         errors=Counter(turn.result.error.value for turn in turns if turn.result.error),
         tools=Counter(turn.tool for turn in readable if turn.tool),
+        sources=Counter(turn.result.provider for turn in turns if turn.result.provider),
         readable=len(readable),
         failures=Counter(record.episode.error for record in ended if record.failed),
         tokens=sum((tokens for record in ended for tokens in record.episode.usage.models.values()), Tokens()),

@@ -31,6 +31,9 @@ def benchmark(
     max_turns: int = 3,
     max_tokens: int = 2048,
     nodes: Sequence[str] = ("planner",),
+    corpus: str = "live",
+    search_engine: str = "auto",
+    search_cache: str = "off",
 ) -> Trainable:
     """The agent on a benchmark.
 
@@ -44,6 +47,9 @@ def benchmark(
         max_turns: Most planner turns of a rollout.
         max_tokens: Most tokens of one reply of the policy.
         nodes: The modules that learn; several share one policy.
+        corpus: What wikipedia_search reads; a retrieval server's address, where many rollouts search.
+        search_engine: What google_search asks.
+        search_cache: Whether search tools keep what they find, and where.
     """
     try:
         found = catalogue.benchmark(name)
@@ -65,5 +71,6 @@ def benchmark(
     async def reward(task: Task, state: Any) -> float | None:
         return await found.reward(Example(**task.model_dump()), str(state["answer"]), decides)
 
-    settings = {"model": frozen, "max_turns": max_turns, "tools": list(tools)}
+    search = {"corpus": corpus, "search_engine": search_engine, "search_cache": search_cache}
+    settings = {"model": frozen, "max_turns": max_turns, "tools": list(tools), **search}
     return agent(name, tasks, reward, nodes=nodes, max_tokens=max_tokens, settings=settings)
