@@ -46,8 +46,8 @@ test-train: $(VENV)/with-dev,studio,local,train ## Train for a few steps with th
 test-faults: $(VENV)/with-dev,studio,local,train ## Kill a training run, a worker of it, fill its disk; it must go on
 	$(BIN)/python -m pytest -m slow tests/integration/test_train_faults.py $(PYTEST_FLAGS)
 
-test-tools: $(VENV)/with-dev,studio,local,train ## The sandbox's soak: thousands of programs
-	$(BIN)/python -m pytest -m slow tests/integration/sandbox $(PYTEST_FLAGS)
+test-tools: $(VENV)/with-dev,studio,local,train ## The sandbox's soak, and the search tools on real servers (apt-get, as root)
+	$(BIN)/python -m pytest -m slow tests/integration/sandbox tests/integration/search $(PYTEST_FLAGS)
 
 train: $(VENV)/with-train ## Train the embedded planner on Atlas: about forty minutes on two cores
 	$(BIN)/agentflow train --preset atlas-cpu

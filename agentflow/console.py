@@ -351,6 +351,8 @@ def _totals(summary: "Summary", interval: tuple[float, float]) -> Iterable[tuple
         f"{name} {_percent(count / summary.tools.total())}" for name, count in summary.tools.most_common()
     )
     yield "tools chosen", one_line(tools) or "none"
+    if summary.sources:
+        yield "searched", one_line(", ".join(f"{name} {count}" for name, count in summary.sources.most_common()))
     yield "readable plans", f"{_percent(summary.readable_rate)} of turns"
     yield "seconds", f"{summary.seconds:.1f} per question"
 

@@ -77,6 +77,8 @@ class Summary:
     """Failed turns by error class."""
     tools: Counter[str]
     """Turns by the tool that was chosen, where the plan could be read."""
+    sources: Counter[str]
+    """Results by what the search tools say they come from, a language model behind it included."""
     readable: int
     """Turns whose plan could be read and named a tool."""
     undecided: int
@@ -118,6 +120,7 @@ def summarise(records: Sequence[Record], number: int) -> Summary:
         total=_group("", records, number),
         errors=Counter(turn.result.error.value for turn in turns if turn.result.error),
         tools=Counter(turn.tool for turn in readable if turn.tool),
+        sources=Counter(turn.result.provider for turn in turns if turn.result.provider),
         readable=len(readable),
         undecided=sum(record.decision == Decision.UNDECIDED for record in records),
         metrics=_means(records),

@@ -28,8 +28,8 @@ def _from_endpoint(endpoint: Endpoint) -> Embeddings:
 
     return OpenAIEmbeddings(
         model=endpoint.model,
-        base_url=endpoint.base_url,
-        api_key=SecretStr(endpoint.key),
+        openai_api_base=endpoint.base_url,
+        openai_api_key=SecretStr(endpoint.key),
         max_retries=RETRIES,
         check_embedding_ctx_length=False,  # texts go over the wire as texts, and not as another model's tokens
         http_async_client=LoopClient(),

@@ -33,6 +33,9 @@ def benchmark(
     max_tokens: int = 2048,
     nodes: Sequence[str] = ("planner",),
     agent: AgentName = "agentflow",
+    corpus: str = "auto",
+    search_engine: str = "auto",
+    search_cache: str = "off",
 ) -> Trainable:
     """An agent on a benchmark.
 
@@ -47,6 +50,9 @@ def benchmark(
         max_tokens: Most tokens of one reply of the policy.
         nodes: The modules that learn; several share one policy.
         agent: As in `agentflow eval --agent`; of "react", the planner is the whole policy.
+        corpus: What wikipedia_search reads, by default what suits the benchmark; a retrieval server's address, where many rollouts search.
+        search_engine: What google_search asks.
+        search_cache: Whether search tools keep what they find, and where.
     """
     try:
         found = catalogue.benchmark(name)
@@ -68,5 +74,7 @@ def benchmark(
     async def reward(task: Task, state: Any) -> float | None:
         return await found.reward(Example(**task.model_dump()), str(state["answer"]), decides)
 
-    settings = {"model": frozen, "max_turns": max_turns, "tools": list(tools), "corpus": found.corpus}
+    search = {"search_engine": search_engine, "search_cache": search_cache}
+    search["corpus"] = found.corpus if corpus == "auto" else corpus
+    settings = {"model": frozen, "max_turns": max_turns, "tools": list(tools), **search}
     return trainable(name, agent, tasks, reward, nodes=nodes, max_tokens=max_tokens, settings=settings)

@@ -22,6 +22,9 @@ def research(
     max_turns: int = 3,
     max_tokens: int = 2048,
     nodes: Sequence[str] = ("planner",),
+    corpus: str = "live",
+    search_engine: str = "auto",
+    search_cache: str = "off",
 ) -> Trainable:
     """The agent on the questions of two files.
 
@@ -34,6 +37,9 @@ def research(
         max_turns: Most planner turns of a rollout.
         max_tokens: Most tokens of one reply of the policy.
         nodes: The modules that learn; several share one policy.
+        corpus: What wikipedia_search reads; a retrieval server's address, where many rollouts search.
+        search_engine: What google_search asks.
+        search_cache: Whether search tools keep what they find, and where.
     """
     files, decides = {"train": Path(train), "test": Path(test)}, Judge(judge)
 
@@ -47,7 +53,8 @@ def research(
         decision = await decides.decide(task.question, task.gold, answer)
         return None if decision == Decision.UNDECIDED else float(decision == Decision.CORRECT)
 
-    settings = {"model": frozen, "max_turns": max_turns, "tools": list(tools)}
+    search = {"corpus": corpus, "search_engine": search_engine, "search_cache": search_cache}
+    settings = {"model": frozen, "max_turns": max_turns, "tools": list(tools), **search}
     return trainable("research", "agentflow", tasks, reward, nodes=nodes, max_tokens=max_tokens, settings=settings)
 
 

@@ -107,7 +107,7 @@ class Zim:
         """Raises OSError if there is no such file, CorpusError if it is no archive or libzim is missing."""
         self.identity = _identity(path)
         try:
-            from libzim.reader import Archive
+            from libzim.reader import Archive  # type: ignore[import-untyped, unused-ignore]
         except ImportError as error:
             raise CorpusError("ZIM files need libzim: pip install 'agentflow-langgraph[zim]'") from error
         try:
@@ -136,7 +136,7 @@ class Zim:
 
 def text_of_html(page: bytes) -> str:
     """The paragraphs, lists, headings and cells of a page, an empty line between them. Quick rather than clever."""
-    from lxml import etree, html
+    from lxml import etree, html  # type: ignore[import-untyped]
 
     try:
         tree = html.document_fromstring(page, parser=html.HTMLParser(encoding="utf-8"))

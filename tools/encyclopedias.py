@@ -20,7 +20,7 @@ PACKAGE = "package"
 
 
 def encyclopedia_of(corpus: str) -> Encyclopedia:
-    """The encyclopedia of that name. A local one is opened at its first look-up, which is what fails if it is not there."""
+    """The encyclopedia of that name. A local one is opened at its first look-up."""
     if corpus == LIVE:
         return MediaWiki()
     if corpus == PACKAGE:

@@ -27,6 +27,11 @@ _READABLE = re.compile(r"text/(html|plain|markdown|xml|csv)|application/(xhtml\+
 PDF = "application/pdf"
 _NAT64 = ipaddress.ip_network("64:ff9b::/32")
 _IPV4_COMPATIBLE = ipaddress.ip_network("::/96")
+_SPECIAL = tuple(
+    map(ipaddress.ip_network, ("192.0.0.0/24", "192.88.99.0/24", "100::/64", "2001::/23", "3fff::/20", "5f00::/16"))
+)
+"""Networks of IANA's registries of special-purpose addresses that `ipaddress` takes for public, in some versions of
+Python at least. One cloud has its metadata in the first."""
 
 Origin = tuple[str, int]
 """Host in lower case, and port."""
@@ -214,9 +219,8 @@ def is_public(address: str) -> bool:
             inner = ipaddress.IPv4Address(ip.packed[-4:])
         if inner is not None:
             return is_public(str(inner))
-        if ip.teredo:
-            return False
-    return ip.is_global and not (ip.is_multicast or ip.is_reserved or ip.is_link_local)
+    special = ip.is_multicast or ip.is_reserved or ip.is_link_local or any(ip in network for network in _SPECIAL)
+    return ip.is_global and not special
 
 
 def _failure(message: str) -> ToolFailure:

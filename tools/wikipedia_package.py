@@ -7,7 +7,8 @@ ours. It needs several requests for one look-up, where the MediaWiki provider ne
 """
 
 import asyncio
-from contextvars import ContextVar
+from concurrent.futures import ThreadPoolExecutor
+from contextvars import ContextVar, copy_context
 from functools import lru_cache, partial
 from typing import Any
 
@@ -18,6 +19,8 @@ from agentflow.tools.mediawiki import MAX_QUERY, WIKIPEDIA, mediawiki_api
 Caller = tuple[JsonApi, asyncio.AbstractEventLoop]
 _caller: ContextVar[Caller] = ContextVar("caller")
 """Whose look-up runs in this thread: the package keeps its settings in globals, which look-ups would share."""
+_threads = ThreadPoolExecutor(max_workers=4, thread_name_prefix="wikipedia")
+"""Not the event loop's own: look-ups wait there for requests, which need the loop's threads to resolve names."""
 
 
 class WikipediaPackage:
@@ -29,9 +32,10 @@ class WikipediaPackage:
 
     async def find(self, name: str, k: int) -> Found:
         """As `Encyclopedia.find`."""
-        _caller.set((self._api, asyncio.get_running_loop()))
+        loop = asyncio.get_running_loop()
+        _caller.set((self._api, loop))
         try:
-            return await asyncio.to_thread(_find, name[:MAX_QUERY], k)
+            return await loop.run_in_executor(_threads, copy_context().run, _find, name[:MAX_QUERY], k)
         except (KeyError, IndexError, TypeError, AttributeError, AssertionError) as error:
             raise self._api.failure("gave an answer that could not be read") from error
 
@@ -41,15 +45,19 @@ def _find(name: str, k: int) -> Found:
     if not name.strip():
         return Found(None, [])
     try:
+        return _by_title(package, name, k) or Found(None, _pages(package, package.search.fn(name, results=k), k))
+    except package.exceptions.WikipediaException as error:
+        raise _caller.get()[0].failure(f"refused the request ({getattr(error, 'error', error)})") from error
+
+
+def _by_title(package: Any, name: str, k: int) -> Found | None:
+    try:
         page = package.page(name, auto_suggest=False)
         return Found(Page(page.title, page.summary.strip()), [])
     except package.exceptions.DisambiguationError as meanings:
-        exact = Page(meanings.title, "", ambiguous=True)
-        return Found(exact, _pages(package, meanings.options, k))
+        return Found(Page(meanings.title, "", ambiguous=True), _pages(package, meanings.options, k))
     except package.exceptions.PageError:
-        return Found(None, _pages(package, package.search.fn(name, results=k), k))
-    except package.exceptions.WikipediaException as error:
-        raise _caller.get()[0].failure(f"refused the request ({error.error})") from error
+        return None
 
 
 def _pages(package: Any, titles: list[str], k: int) -> list[Page]:

@@ -82,9 +82,8 @@ def test_availability_says_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
     )
     monkeypatch.setenv("TAVILY_API_KEY", "x")
     assert availability("google_search", SearchSettings()) is None
-    assert "there is no corpus '/no/such.db'" in (
-        availability("wikipedia_search", SearchSettings(corpus="/no/such.db")) or ""
-    )
+    missing = availability("wikipedia_search", SearchSettings(corpus="/no/such.db"))
+    assert "there is no corpus '/no/such.db'" in (missing or "")
 
 
 def test_a_foreign_tool_gets_a_card() -> None:

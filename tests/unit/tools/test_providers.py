@@ -39,7 +39,7 @@ async def search(provider: SearchProvider, query: str = "nobel  2024") -> ToolRe
 @pytest.fixture
 def serper(httpserver: HTTPServer, monkeypatch: pytest.MonkeyPatch) -> Serper:
     monkeypatch.setenv("SERPER_API_KEY", "serper-secret")
-    return Serper(httpserver.url_for("/search"), seconds=0.5)
+    return Serper(httpserver.url_for("/search"), seconds=20)
 
 
 ORGANIC = {
@@ -95,7 +95,7 @@ async def test_a_busy_engine_is_asked_again_and_a_slow_one_is_not(httpserver: HT
     assert (await search(serper)).error is None
     httpserver.clear()
     httpserver.expect_request("/search").respond_with_handler(hang)
-    result = await search(serper)
+    result = await search(Serper(httpserver.url_for("/search"), seconds=0.5))
     assert (result.error, result.output) == (ErrorClass.TIMEOUT, "the search engine did not answer in time")
 
 
@@ -128,8 +128,8 @@ def grounded(server: HTTPServer) -> dict[str, Any]:
 @pytest.fixture
 def gemini(httpserver: HTTPServer, monkeypatch: pytest.MonkeyPatch) -> Gemini:
     monkeypatch.setenv("GEMINI_API_KEY", "gemini-secret")
-    policy = FetchPolicy(allowed=frozenset({(httpserver.host, httpserver.port)}), seconds=2)
-    return Gemini("some-model", httpserver.url_for("/v1beta"), seconds=0.5, policy=policy)
+    policy = FetchPolicy(allowed=frozenset({(httpserver.host, httpserver.port)}), seconds=20)
+    return Gemini("some-model", httpserver.url_for("/v1beta"), seconds=20, policy=policy)
 
 
 CALL = "/v1beta/models/some-model:generateContent"

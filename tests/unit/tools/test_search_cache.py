@@ -24,9 +24,11 @@ class Source:
         self.says: object = "first"
         self.go = asyncio.Event()
         self.go.set()
+        self.reached = asyncio.Event()
 
     async def __call__(self) -> object:
         self.asked += 1
+        self.reached.set()
         await self.go.wait()
         if isinstance(self.says, Exception):
             raise self.says
@@ -107,8 +109,7 @@ async def test_with_the_last_who_waits_the_request_ends(tmp_path: Path, source: 
     source.go.clear()
     shared = cache(tmp_path, "use")
     waiting = [asyncio.create_task(shared.get("t", "s", "q", source)) for _ in range(2)]
-    while not source.asked:
-        await asyncio.sleep(0.01)
+    await source.reached.wait()
     (flight,) = shared._flights.values()
     for one in waiting:
         one.cancel()

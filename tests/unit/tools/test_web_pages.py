@@ -1,0 +1,323 @@
+"""What web_search makes of pages: robots.txt, PDF, encodings, embeddings, passages; and servers that mean harm."""
+
+import asyncio
+import contextlib
+import gzip
+import resource
+import time
+import zlib
+from collections.abc import Iterator
+
+import pytest
+from langchain_core.embeddings import DeterministicFakeEmbedding, Embeddings
+from pytest_httpserver import HTTPServer
+from werkzeug import Request, Response
+
+from agentflow.tools import pdf, robots
+from agentflow.tools.passages import rank_by_embeddings
+from agentflow.tools.result import ErrorClass, ToolFailure, ToolResult
+from agentflow.tools.run import run_tool
+from agentflow.tools.safe_http import FetchPolicy, fetch
+from agentflow.tools.web_search import web_search
+
+
+@pytest.fixture
+def policy(httpserver: HTTPServer) -> FetchPolicy:
+    return FetchPolicy(allowed=frozenset({(httpserver.host, httpserver.port)}), seconds=30)
+
+
+@pytest.fixture
+def open_policy(policy: FetchPolicy) -> FetchPolicy:
+    return FetchPolicy(allowed=policy.allowed, seconds=30, robots=False)
+
+
+async def _none(prompt: str) -> str:
+    raise AssertionError("no model is asked for passages")
+
+
+async def passages(url: str, policy: FetchPolicy, query: str = "q", embeddings: Embeddings | None = None) -> ToolResult:
+    tool = web_search(_none, policy, returns="passages", embeddings=embeddings)
+    return await run_tool(tool, {"query": query, "url": url}, 120)
+
+
+# robots.txt.
+
+
+ROBOTS = "User-agent: *\nDisallow: /private\nAllow: /private/but\n\nUser-agent: agentflow-langgraph\nDisallow: /ours\n"
+
+
+async def test_a_page_that_robots_txt_forbids_is_not_asked_for(httpserver: HTTPServer, policy: FetchPolicy) -> None:
+    httpserver.expect_request("/robots.txt").respond_with_data("User-agent: *\nDisallow: /private*.html$\n")
+    httpserver.expect_request("/private/a.html").respond_with_data("secret")
+    httpserver.expect_request("/public").respond_with_data("text", content_type="text/plain")
+    result = await passages(httpserver.url_for("/private/a.html"), policy)
+    assert (result.error, result.output) == (ErrorClass.TOOL_ERROR, "refused: localhost forbids robots this page")
+    assert (await passages(httpserver.url_for("/public"), policy)).error is None
+    assert [request.path for request, _ in httpserver.log] == ["/robots.txt", "/public"]  # asked once a day
+
+
+async def test_rules_for_us_take_the_place_of_those_for_all(httpserver: HTTPServer, policy: FetchPolicy) -> None:
+    httpserver.expect_request("/robots.txt").respond_with_data(ROBOTS)
+    httpserver.expect_request("/private").respond_with_data("text", content_type="text/plain")
+    assert (await passages(httpserver.url_for("/private"), policy)).error is None
+    assert "forbids robots" in (await passages(httpserver.url_for("/ours/a"), policy)).output
+
+
+async def test_a_redirect_is_checked_against_the_rules_too(httpserver: HTTPServer, policy: FetchPolicy) -> None:
+    httpserver.expect_request("/robots.txt").respond_with_data("User-agent: *\nDisallow: /private\n")
+    httpserver.expect_request("/a").respond_with_data("", 302, {"Location": "/private"})
+    assert "forbids robots this page" in (await passages(httpserver.url_for("/a"), policy)).output
+
+
+@pytest.mark.parametrize(("status", "allowed"), [(404, True), (403, True), (500, False), (503, False)])
+async def test_a_site_without_rules_allows_all_and_one_that_cannot_say_nothing(
+    httpserver: HTTPServer, policy: FetchPolicy, status: int, allowed: bool
+) -> None:
+    httpserver.expect_request("/robots.txt").respond_with_data("Disallow: /", status)
+    httpserver.expect_request("/").respond_with_data("text", content_type="text/plain")
+    result = await passages(httpserver.url_for("/"), policy)
+    assert (result.error is None) is allowed
+    assert allowed or f"its robots.txt is not to be had (HTTP {status})" in result.output
+
+
+@pytest.mark.parametrize("body", [b"\xff\xfe\0\0", b"User-agent: *\nDisallow: /" + b"a*" * 200_000, b"\n" * 3_000_000])
+async def test_a_hostile_robots_txt_costs_little(httpserver: HTTPServer, policy: FetchPolicy, body: bytes) -> None:
+    httpserver.expect_request("/robots.txt").respond_with_data(body)
+    httpserver.expect_request("/aaaaaaaa").respond_with_data("text", content_type="text/plain")
+    start = time.process_time()
+    assert (await passages(httpserver.url_for("/aaaaaaaa"), policy)).error is None
+    assert time.process_time() - start < 10
+
+
+async def test_the_rules_of_many_sites_are_bounded(
+    httpserver: HTTPServer, policy: FetchPolicy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(robots, "KEPT", 1)
+    monkeypatch.setitem(robots._kept, "http://old.example", robots._Rules(None, 500, 0))
+    httpserver.expect_request("/robots.txt").respond_with_data("", 404)
+    httpserver.expect_request("/").respond_with_data("text", content_type="text/plain")
+    await passages(httpserver.url_for("/"), policy)
+    assert list(robots._kept) == [httpserver.url_for("").rstrip("/")]
+
+
+# PDF.
+
+
+def small_pdf(*lines: str) -> bytes:
+    """A PDF of one page by hand, as the format's own specification shows it."""
+    content = "BT /F1 12 Tf 72 720 Td 14 TL " + " ".join(f"({line}) Tj T*" for line in lines) + " ET"
+    objects = [
+        "<< /Type /Catalog /Pages 2 0 R >>",
+        "<< /Type /Pages /Kids [3 0 R] /Count 1 >>",
+        "<< /Type /Page /Parent 2 0 R /MediaBox [0 0 612 792] /Contents 4 0 R "
+        "/Resources << /Font << /F1 << /Type /Font /Subtype /Type1 /BaseFont /Helvetica >> >> >> >>",
+        f"<< /Length {len(content)} >>\nstream\n{content}\nendstream",
+    ]
+    return _with_table([body.encode() for body in objects])
+
+
+def _with_table(objects: list[bytes]) -> bytes:
+    body, offsets = b"%PDF-1.4\n", []
+    for number, one in enumerate(objects, start=1):
+        offsets.append(len(body))
+        body += b"%d 0 obj\n%s\nendobj\n" % (number, one)
+    table = b"".join(b"%010d 00000 n \n" % offset for offset in offsets)
+    trailer = b"trailer << /Size %d /Root 1 0 R >>\nstartxref\n%d\n%%%%EOF" % (len(objects) + 1, len(body))
+    return body + b"xref\n0 %d\n0000000000 65535 f \n%s" % (len(objects) + 1, table) + trailer
+
+
+def bomb_pdf() -> bytes:
+    """Two gigabytes of a page's content in two megabytes."""
+    zeros = zlib.compress(b"0 " * (50 << 20), 9)
+    stream = b"<< /Length %d /Filter [/FlateDecode] >>\nstream\n%s\nendstream" % (len(zeros), zeros)
+    contents = b"[" + b"4 0 R " * 20 + b"]"
+    page = b"<< /Type /Page /Parent 2 0 R /MediaBox [0 0 9 9] /Resources << >> /Contents %s >>" % contents
+    pages = b"<< /Type /Pages /Kids [3 0 R] /Count 1 >>"
+    return _with_table([b"<< /Type /Catalog /Pages 2 0 R >>", pages, page, stream])
+
+
+async def test_the_text_of_a_pdf_is_read(httpserver: HTTPServer, open_policy: FetchPolicy) -> None:
+    document = small_pdf("The code of the vault is 4711.", "It is kept in Velmora.")
+    httpserver.expect_request("/a.pdf").respond_with_data(document, content_type="application/pdf")
+    result = await passages(httpserver.url_for("/a.pdf"), open_policy)
+    assert "The code of the vault is 4711." in result.output
+    assert result.output.endswith("/a.pdf")
+
+
+@pytest.mark.parametrize("body", [b"", b"%PDF-1.7\n", b"no pdf", small_pdf("text")[:300]])
+async def test_a_damaged_pdf_is_one_line(httpserver: HTTPServer, open_policy: FetchPolicy, body: bytes) -> None:
+    httpserver.expect_request("/a.pdf").respond_with_data(body, content_type="application/pdf")
+    result = await passages(httpserver.url_for("/a.pdf"), open_policy)
+    assert result.error in (ErrorClass.TOOL_ERROR, ErrorClass.EMPTY_RESULT)
+    assert "\n" not in result.output
+
+
+async def test_a_pdf_that_unpacks_to_gigabytes_costs_little() -> None:
+    start = time.monotonic()
+    with contextlib.suppress(ToolFailure):
+        assert len(await pdf.text_of_pdf(bomb_pdf())) < 100
+    assert time.monotonic() - start < pdf.SECONDS + 20
+    assert resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss < pdf.MAX_MEMORY >> 10
+
+
+async def test_who_gives_up_leaves_no_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pdf, "SECONDS", 0.01)
+    with pytest.raises(ToolFailure, match=r"could not be read in 0\.01 seconds") as failure:
+        await pdf.text_of_pdf(bomb_pdf())
+    assert failure.value.error is ErrorClass.TIMEOUT
+
+
+async def test_a_pdf_that_is_too_large_is_refused(httpserver: HTTPServer, policy: FetchPolicy) -> None:
+    small = FetchPolicy(allowed=policy.allowed, max_pdf_bytes=1 << 20, robots=False)
+    httpserver.expect_request("/a.pdf").respond_with_data(b"%PDF" + bytes(2 << 20), content_type="application/pdf")
+    assert (await passages(httpserver.url_for("/a.pdf"), small)).output == "refused: a PDF of more than 1 MiB"
+
+
+# Encodings.
+
+
+@pytest.mark.parametrize(
+    ("content_type", "body", "text"),
+    [
+        ("text/plain; charset=latin-1", "Zoë".encode("latin-1"), "Zoë"),
+        ("text/plain; charset=utf-8", "Zoë".encode("latin-1"), "Zo\ufffd"),  # a wrong one
+        ("text/plain; charset=none-such", "Zoë".encode(), "Zoë"),
+        ("text/plain; charset=rot13", b"plain", "plain"),
+        ("text/plain", "Zoë".encode(), "Zoë"),
+        (
+            "text/html; charset=shift_jis",
+            "<html><body><p>日本語の文章です。</p></body></html>".encode("shift_jis"),
+            "日本語",
+        ),
+        (
+            "text/html",
+            '<html><meta charset="cp1251"><body><p>Привет, мир.</p></body></html>'.encode("cp1251"),
+            "Привет",
+        ),
+        ("text/html; charset=utf-8", b"<html><body><p>Caf\xe9 au lait</p></body></html>", "Caf\ufffd au lait"),
+    ],
+)
+async def test_encodings_right_wrong_and_unknown(
+    httpserver: HTTPServer, open_policy: FetchPolicy, content_type: str, body: bytes, text: str
+) -> None:
+    httpserver.expect_request("/").respond_with_data(body, headers={"Content-Type": content_type})
+    result = await passages(httpserver.url_for("/"), open_policy)
+    assert text in result.output
+
+
+# Ranking.
+
+
+class Letters(Embeddings):
+    """Vectors that count letters, so that what is close can be told by looking."""
+
+    def embed_documents(self, texts: list[str]) -> list[list[float]]:
+        return [[float(text.count(letter)) for letter in "xyz"] for text in texts]
+
+    def embed_query(self, text: str) -> list[float]:
+        return self.embed_documents([text])[0]
+
+
+async def test_embeddings_rank_what_shares_no_word() -> None:
+    chunks = ["yyyy", "zz yy", "xx zzzz", "zzzz", "none"]
+    assert await rank_by_embeddings("z", chunks, 2, Letters()) == ["xx zzzz", "zzzz"]
+    assert await rank_by_embeddings("z", chunks[:2], 2, Letters()) == chunks[:2]
+    assert len(await rank_by_embeddings("", chunks, 3, DeterministicFakeEmbedding(size=8))) == 3
+
+
+async def test_a_page_is_ranked_by_embeddings_where_they_are_set(
+    httpserver: HTTPServer, open_policy: FetchPolicy
+) -> None:
+    body = "\n\n".join(letter * 1000 for letter in "xyxyxyzx")
+    httpserver.expect_request("/").respond_with_data(body, content_type="text/plain")
+    result = await passages(httpserver.url_for("/"), open_policy, "z", Letters())
+    assert "z" * 1000 in result.output
+
+
+async def test_embeddings_that_fail_are_a_model_error(httpserver: HTTPServer, open_policy: FetchPolicy) -> None:
+    class Down(Letters):
+        def embed_query(self, text: str) -> list[float]:
+            raise ConnectionError("down")
+
+    httpserver.expect_request("/").respond_with_data("\n\n".join(["x" * 1000] * 9), content_type="text/plain")
+    result = await passages(httpserver.url_for("/"), open_policy, "z", Down())
+    assert result.error is ErrorClass.MODEL_ERROR
+    assert "the embeddings could not be computed (ConnectionError: down)" in result.output
+
+
+# Servers that are busy, slow, or mean harm.
+
+
+async def test_a_busy_page_is_asked_again_if_it_says_when(httpserver: HTTPServer, open_policy: FetchPolicy) -> None:
+    httpserver.expect_ordered_request("/").respond_with_data("wait", 429, {"Retry-After": "0"})
+    httpserver.expect_ordered_request("/").respond_with_data("wait", 503, {"Retry-After": "0"})
+    httpserver.expect_ordered_request("/").respond_with_data("here", content_type="text/plain")
+    assert (await passages(httpserver.url_for("/"), open_policy)).output.startswith("here")
+    assert len(httpserver.log) == 3
+
+
+@pytest.mark.parametrize(
+    ("status", "retry_after", "tries"), [(429, "120", 1), (403, "0", 1), (500, "0", 1), (503, "0", 3)]
+)
+async def test_what_asking_again_does_not_help_is_asked_once(
+    httpserver: HTTPServer, open_policy: FetchPolicy, status: int, retry_after: str, tries: int
+) -> None:
+    httpserver.expect_request("/").respond_with_data("no", status, {"Retry-After": retry_after})
+    result = await passages(httpserver.url_for("/"), open_policy)
+    assert f"answered with HTTP {status}" in result.output
+    assert len(httpserver.log) == tries
+
+
+async def test_a_redirect_loop_ends(httpserver: HTTPServer, open_policy: FetchPolicy) -> None:
+    httpserver.expect_request("/a").respond_with_data("", 302, {"Location": "/b"})
+    httpserver.expect_request("/b").respond_with_data("", 301, {"Location": "/a"})
+    assert (await passages(httpserver.url_for("/a"), open_policy)).output == "more than 5 redirects"
+
+
+async def test_of_a_body_of_100_mb_only_the_beginning_is_taken(
+    httpserver: HTTPServer, open_policy: FetchPolicy
+) -> None:
+    sent = 0
+
+    def flood(request: Request) -> Response:
+        def parts() -> Iterator[bytes]:
+            nonlocal sent
+            for _ in range(1600):
+                sent += 1 << 16
+                yield b"word" * (1 << 14)
+
+        return Response(parts(), content_type="text/plain")
+
+    httpserver.expect_request("/").respond_with_handler(flood)
+    document = await fetch(httpserver.url_for("/"), open_policy)
+    assert len(document.body) == open_policy.max_bytes
+    assert sent < 100 << 20
+
+
+@pytest.mark.parametrize("encoding", ["gzip", "deflate", "br", "zstd", "gzip, gzip"])
+async def test_nothing_is_decompressed(httpserver: HTTPServer, open_policy: FetchPolicy, encoding: str) -> None:
+    bomb = gzip.compress(bytes(64 << 20))
+    assert len(bomb) < 100_000
+    httpserver.expect_request("/").respond_with_data(
+        bomb, headers={"Content-Encoding": encoding, "Content-Type": "text/html"}
+    )
+    result = await passages(httpserver.url_for("/"), open_policy)
+    assert result.output == "refused: a compressed answer to a request for a plain one"
+    assert httpserver.log[0][0].headers["Accept-Encoding"] == "identity"
+
+
+async def test_a_host_is_not_asked_by_many_at_once(httpserver: HTTPServer, open_policy: FetchPolicy) -> None:
+    under_way, most = 0, 0
+
+    def slow(request: Request) -> Response:
+        nonlocal under_way, most
+        under_way += 1
+        most = max(most, under_way)
+        time.sleep(0.05)
+        under_way -= 1
+        return Response("text", content_type="text/plain")
+
+    httpserver.expect_request("/").respond_with_handler(slow)
+    await asyncio.gather(*(fetch(httpserver.url_for("/"), open_policy) for _ in range(20)))
+    assert len(httpserver.log) == 20
+    assert most <= 4

@@ -1,0 +1,144 @@
+"""The `wikipedia` package against a server that speaks MediaWiki's API, with its known faults."""
+
+import asyncio
+import time
+from typing import Any
+
+import pytest
+from pytest_httpserver import HTTPServer
+from werkzeug import Request, Response
+
+from agentflow import __version__
+from agentflow.tools.result import ErrorClass, ToolResult
+from agentflow.tools.run import run_tool
+from agentflow.tools.wikipedia_package import WikipediaPackage
+from agentflow.tools.wikipedia_search import wikipedia_search
+
+PAGES = {
+    "Dog": "The dog is an animal.",
+    "Frog": "A frog is an amphibian.",
+    "Mercury (planet)": "Mercury is a planet.",
+    "Mercury (element)": "Mercury is a chemical element.",
+}
+REDIRECTS = {"Hound": "Dog"}
+MEANINGS = ["Mercury (planet)", "Mercury (element)", "Mercury (lost)"]
+MEANINGS_HTML = "<ul>" + "".join(f"<li><a>{title}</a></li>" for title in MEANINGS) + "<li>no link</li></ul>"
+
+
+def mediawiki(request: Request) -> Response:
+    """What MediaWiki answers to the requests that the package makes."""
+    asked = request.args
+    assert asked["format"] == "json"
+    assert "list" in asked or "titles" in asked or "pageids" in asked
+    if asked.get("list") == "search":
+        assert asked.get("srinfo") is None, "no suggestion is asked for"
+        found = [title for title in PAGES if asked["srsearch"].casefold() in PAGES[title].casefold()]
+        return reply(search=[{"title": title} for title in found])
+    title = asked.get("titles", "Mercury")
+    if title in REDIRECTS:
+        pages = {"1": {"pageid": 1, "title": REDIRECTS[title]}}
+        return reply(pages=pages, redirects=[{"from": title, "to": REDIRECTS[title]}])
+    if title == "Mercury":
+        page: dict[str, Any] = {"pageid": 9, "title": title, "pageprops": {"disambiguation": ""}, "fullurl": "u"}
+        if "revisions" in asked["prop"]:
+            page["revisions"] = [{"*": MEANINGS_HTML}]
+        return reply(pages={"9": page})
+    if title not in PAGES:
+        return reply(pages={"-1": {"title": title, "missing": ""}})
+    page = {"pageid": 2, "title": title, "fullurl": "https://w.example", "extract": PAGES[title]}
+    return reply(pages={"2": page})
+
+
+def reply(**query: Any) -> Response:
+    import json
+
+    return Response(json.dumps({"query": query}), mimetype="application/json")
+
+
+@pytest.fixture
+def package(httpserver: HTTPServer) -> WikipediaPackage:
+    return WikipediaPackage(httpserver.url_for("/w/api.php"), seconds=20)
+
+
+async def look_up(query: str, package: WikipediaPackage) -> ToolResult:
+    return await run_tool(wikipedia_search(package), {"query": query}, 30)
+
+
+@pytest.mark.parametrize(
+    ("query", "output"),
+    [
+        ("Dog", "Dog: The dog is an animal."),  # and not the frog that the package would suggest
+        ("Hound", "Dog: The dog is an animal."),
+        (
+            "amphibian",
+            'No page is titled "amphibian". Closest pages:\n- Frog: A frog is an amphibian.',
+        ),
+        (
+            "Mercury",
+            '"Mercury" names several pages. Closest pages:\n- Mercury (planet): Mercury is a planet.\n'
+            "- Mercury (element): Mercury is a chemical element.",
+        ),
+    ],
+)
+async def test_pages_by_exact_title_and_by_search(
+    httpserver: HTTPServer, package: WikipediaPackage, query: str, output: str
+) -> None:
+    httpserver.expect_request("/w/api.php").respond_with_handler(mediawiki)
+    assert (await look_up(query, package)).output == output
+    assert all(f"agentflow-langgraph/{__version__}" in request.headers["User-Agent"] for request, _ in httpserver.log)
+
+
+@pytest.mark.parametrize("query", ["nothing of that kind", "", " "])
+async def test_no_page_is_an_empty_result(httpserver: HTTPServer, package: WikipediaPackage, query: str) -> None:
+    httpserver.expect_request("/w/api.php").respond_with_handler(mediawiki)
+    assert (await look_up(query, package)).error is ErrorClass.EMPTY_RESULT
+
+
+@pytest.mark.parametrize(
+    ("response", "message"),
+    [
+        (Response("<html>no", 403), "answered with HTTP 403"),
+        (Response("<html>not JSON</html>", 200), "did not answer with JSON"),
+        (Response('["a"]', 200), "did not answer with a JSON object"),
+        (Response('{"batchcomplete": ""}', 200), "could not be read"),
+        (Response('{"query": {"pages": {"1": 5}}}', 200), "could not be read"),
+        (Response("slow down", 429, {"Retry-After": "120"}), "asks to wait 120 seconds"),
+    ],
+)
+async def test_a_failure_is_one_line(
+    httpserver: HTTPServer, package: WikipediaPackage, response: Response, message: str
+) -> None:
+    httpserver.expect_request("/w/api.php").respond_with_response(response)
+    result = await look_up("Dog", package)
+    assert result.error is ErrorClass.TOOL_ERROR
+    assert message in result.output
+
+
+async def test_a_server_that_hangs_is_a_timeout(httpserver: HTTPServer) -> None:
+    def hang(request: Request) -> Response:
+        time.sleep(1)
+        return Response("{}")
+
+    httpserver.expect_request("/w/api.php").respond_with_handler(hang)
+    result = await look_up("Dog", WikipediaPackage(httpserver.url_for("/w/api.php"), seconds=0.5))
+    assert (result.error, result.output) == (ErrorClass.TIMEOUT, f"{httpserver.host} did not answer in time")
+
+
+async def test_a_refused_search_is_named(httpserver: HTTPServer, package: WikipediaPackage) -> None:
+    def refuse(request: Request) -> Response:
+        if request.args.get("list") == "search":
+            return Response('{"error": {"code": "x", "info": "The search is off."}}')
+        return mediawiki(request)
+
+    httpserver.expect_request("/w/api.php").respond_with_handler(refuse)
+    assert "refused the request (The search is off.)" in (await look_up("amphibian", package)).output
+
+
+async def test_look_ups_of_two_servers_do_not_mix(httpserver: HTTPServer, package: WikipediaPackage) -> None:
+    """The package keeps its settings and its cache in globals; neither is used."""
+    httpserver.expect_request("/w/api.php").respond_with_handler(mediawiki)
+    nothing = {"query": {"search": [], "pages": {"-1": {"missing": ""}}}}
+    httpserver.expect_request("/other/api.php").respond_with_json(nothing)
+    other = WikipediaPackage(httpserver.url_for("/other/api.php"))
+    results = await asyncio.gather(*(look_up("amphibian", source) for source in (package, other) * 5))
+    assert [result.error for result in results] == [None, ErrorClass.EMPTY_RESULT] * 5
