@@ -50,7 +50,8 @@ def benchmark(
         max_tokens: Most tokens of one reply of the policy.
         nodes: The modules that learn; several share one policy.
         agent: As in `agentflow eval --agent`; of "react", the planner is the whole policy.
-        corpus: What wikipedia_search reads, by default what suits the benchmark; a retrieval server's address, where many rollouts search.
+        corpus: What wikipedia_search reads, by default what suits the benchmark; where many rollouts search, the
+            address of a retrieval server.
         search_engine: What google_search asks.
         search_cache: Whether search tools keep what they find, and where.
     """
