@@ -13,7 +13,8 @@ import importlib
 import os
 import re
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
 
 from langchain_core.tools import BaseTool
 
@@ -89,7 +90,7 @@ def _of_python(spec: str) -> list[BaseTool]:
     match = _OBJECT.fullmatch(spec)
     if not match:
         raise SpecError(f"'{bounded_line(spec, 120)}' is no tool: write module:attribute or mcp:...")
-    found = _imported(match[1], match[2], spec)
+    found: Any = _imported(match[1], match[2], spec)
     if not isinstance(found, BaseTool) and callable(getattr(found, "get_tools", None)):
         found = found.get_tools()
     elif not isinstance(found, BaseTool) and callable(found):
@@ -113,9 +114,9 @@ def _imported(module: str, attribute: str, spec: str) -> object:
     return found
 
 
-def _made(make: object, spec: str) -> object:
+def _made(make: Callable[[], object], spec: str) -> object:
     try:
-        return make()  # type: ignore[operator]
+        return make()
     except Exception as error:  # as above
         raise SpecError(
             f"{spec} makes no tool when it is called without arguments ({_said(error)}); a function that is a tool "
