@@ -23,6 +23,8 @@ from rich.table import Table
 from rich.text import Text
 
 if TYPE_CHECKING:
+    from agentflow.evals.calibration import Calibration
+    from agentflow.evals.cost import Price
     from agentflow.evals.episode import Episode, EpisodeTurn
     from agentflow.evals.metrics import Group, Summary
     from agentflow.evals.rollout import Started
@@ -269,7 +271,9 @@ Figures = tuple["Summary", tuple[float, float]]
 """The summary of an evaluation and the interval of its accuracy."""
 
 
-def print_summaries(out: Console, by_benchmark: "Mapping[str, Figures]", gated: Collection[str] = ()) -> None:
+def print_summaries(
+    out: Console, by_benchmark: "Mapping[str, Figures]", prices: "Mapping[str, Price]", gated: Collection[str] = ()
+) -> None:
     """Each benchmark's table by family and its totals; of several also a table of all.
 
     Errors are not repeated for those in `gated`, since they may have the question in them.
@@ -277,13 +281,15 @@ def print_summaries(out: Console, by_benchmark: "Mapping[str, Figures]", gated: 
     for name, (summary, interval) in by_benchmark.items():
         if len(by_benchmark) > 1:
             out.print(Text(f"\n{name}", style="bold"))
-        _print_summary(out, summary, interval, quiet=name in gated)
+        _print_summary(out, summary, interval, prices, quiet=name in gated)
     if len(by_benchmark) > 1:
         out.print()
         out.print(_table_of_all(by_benchmark))
 
 
-def _print_summary(out: Console, summary: "Summary", interval: tuple[float, float], *, quiet: bool) -> None:
+def _print_summary(
+    out: Console, summary: "Summary", interval: tuple[float, float], prices: "Mapping[str, Price]", *, quiet: bool
+) -> None:
     table = Table("family", box=None, pad_edge=False)
     for heading in ("n", "correct", "accuracy", "turns"):
         table.add_column(heading, justify="right")
@@ -292,7 +298,7 @@ def _print_summary(out: Console, summary: "Summary", interval: tuple[float, floa
     table.add_section()
     table.add_row(*_row(summary.total, "all"), style="bold")
     out.print(table)
-    for name, value in _totals(summary, interval, quiet=quiet):
+    for name, value in (*_totals(summary, interval), *_usage(summary, prices), *_failures(summary, quiet=quiet)):
         out.print(Text(f"{name:<18}{value}"))
 
 
@@ -311,7 +317,7 @@ def _row(group: "Group", name: str) -> Iterable[str]:
     return name, str(group.number), str(group.correct), f"{group.accuracy:.2f}", f"{group.mean_turns:.1f}"
 
 
-def _totals(summary: "Summary", interval: tuple[float, float], *, quiet: bool) -> Iterable[tuple[str, str]]:
+def _totals(summary: "Summary", interval: tuple[float, float]) -> Iterable[tuple[str, str]]:
     total = summary.total
     yield "", ""
     yield "accuracy", f"{total.accuracy:.3f} (95 % interval {interval[0]:.3f} to {interval[1]:.3f}, n = {total.number})"
@@ -327,9 +333,29 @@ def _totals(summary: "Summary", interval: tuple[float, float], *, quiet: bool) -
     )
     yield "tools chosen", one_line(tools) or "none"
     yield "readable plans", f"{_percent(summary.readable_rate)} of turns"
-    tokens = summary.tokens
-    yield "tokens", f"{tokens.input_tokens:,} read, {tokens.output_tokens:,} written, {summary.calls:,} model calls"
     yield "seconds", f"{summary.seconds:.1f} per question"
+
+
+def _usage(summary: "Summary", prices: "Mapping[str, Price]") -> Iterable[tuple[str, str]]:
+    """Tokens of all modules and of each, with what they cost where that is known."""
+    from agentflow.evals.cost import cost
+    from agentflow.evals.episode import Tokens
+
+    modules = {module: (sum(models.values(), Tokens()), models) for module, models in summary.modules.items()}
+    costs = {module: cost(models, prices) for module, (_, models) in modules.items()}
+    known = [one for one in costs.values() if one is not None]
+    all_of_it = f", ${sum(known):.4f}" if known and len(known) == len(costs) else ""
+    tokens = summary.tokens
+    yield (
+        "tokens",
+        f"{tokens.input_tokens:,} read, {tokens.output_tokens:,} written, {summary.calls:,} model calls{all_of_it}",
+    )
+    for module, (of, _) in modules.items():
+        dollars = "" if costs[module] is None else f", ${costs[module]:.4f}"
+        yield f"  {one_line(module)}", f"{of.input_tokens:,} read, {of.output_tokens:,} written{dollars}"
+
+
+def _failures(summary: "Summary", *, quiet: bool) -> Iterable[tuple[str, str]]:
     if quiet and summary.failures:
         yield "failed runs", f"{summary.failures.total()}, for reasons that are in the episodes"
         return
@@ -337,6 +363,37 @@ def _totals(summary: "Summary", interval: tuple[float, float], *, quiet: bool) -
         yield "failed runs", f"{count} x {one_line(reason)}"
     if (rest := len(summary.failures) - _SHOWN_FAILURES) > 0:
         yield "failed runs", f"... and {_count(rest, 'other reason')}"
+
+
+def print_calibration(out: Console, found: "Calibration", prompt: str) -> None:
+    """A judge's decisions on answers that are known: by kind, and what it got wrong. `prompt` names its version."""
+    table = Table("answers", box=None, pad_edge=False)
+    for heading in ("n", "false accepts", "false rejects", "undecided"):
+        table.add_column(heading, justify="right")
+    for kind, of in found.by_kind.items():
+        table.add_row(*_calibrated(one_line(kind), of))
+    table.add_section()
+    table.add_row(*_calibrated("all", found), style="bold")
+    out.print(table)
+    right = [row for row in found.rows if row.correct]
+    wrong = len(found.rows) - len(right)
+    facts = {
+        "kappa": f"{found.kappa:.3f} (1 is full agreement, 0 is chance)",
+        "false accepts": f"{len(found.false_accepts)} of {wrong} incorrect answers",
+        "false rejects": f"{len(found.false_rejects)} of {len(right)} correct answers",
+        "undecided": str(len(found.undecided)),
+        "prompt": prompt,
+    }
+    out.print()
+    for name, value in facts.items():
+        out.print(Text(f"{name:<18}{value}"))
+    for name, rows in (("accepted", found.false_accepts), ("rejected", found.false_rejects)):
+        for row in rows[:_SHOWN_FAILURES]:
+            out.print(Text(f"wrongly {name}  {one_line(row.gold)[:_SHORT]} | {one_line(row.answer)[:_SHORT]}"))
+
+
+def _calibrated(name: str, found: "Calibration") -> Iterable[str]:
+    return name, *(str(len(rows)) for rows in (found.rows, found.false_accepts, found.false_rejects, found.undecided))
 
 
 def _percent(share: float) -> str:

@@ -10,7 +10,7 @@ import re
 from pathlib import Path
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, SerializerFunctionWrapHandler, model_serializer
+from pydantic import BaseModel, ConfigDict, Field, SerializerFunctionWrapHandler, computed_field, model_serializer
 
 from agentflow.graph.state import Turn, Verdict
 from agentflow.tools.result import ToolResult
@@ -58,13 +58,21 @@ class Tokens(BaseModel):
     input_tokens: int = 0
     output_tokens: int = 0
     total_tokens: int = 0
+    cost: float | None = None
+    """US dollars, if the server says what its replies cost; None if it does not."""
 
     def __add__(self, other: "Tokens") -> "Tokens":
+        costs = [cost for cost in (self.cost, other.cost) if cost is not None]
         return Tokens(
             input_tokens=self.input_tokens + other.input_tokens,
             output_tokens=self.output_tokens + other.output_tokens,
             total_tokens=self.total_tokens + other.total_tokens,
+            cost=sum(costs) if costs else None,
         )
+
+    @model_serializer(mode="wrap")
+    def _without_unknown_cost(self, serialize: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        return {name: value for name, value in serialize(self).items() if value is not None}
 
 
 class Usage(BaseModel):
@@ -72,8 +80,19 @@ class Usage(BaseModel):
 
     calls: int = 0
     """Model calls, failed ones included."""
-    models: dict[str, Tokens] = Field(default_factory=dict)
-    """By the name that the server gives; a server that counts no tokens is absent."""
+    modules: dict[str, dict[str, Tokens]] = Field(default_factory=dict)
+    """By module ("tools" is the model behind tools) and the name that the server gives its model; a server that counts
+    no tokens is absent."""
+
+    @computed_field  # type: ignore[prop-decorator]
+    @property
+    def models(self) -> dict[str, Tokens]:
+        """The same by model."""
+        found: dict[str, Tokens] = {}
+        for models in self.modules.values():
+            for model, tokens in models.items():
+                found[model] = found.get(model, Tokens()) + tokens
+        return found
 
 
 class Episode(BaseModel):

@@ -82,13 +82,19 @@ class Summary:
     undecided: int
     """Answers on which neither rule nor judge decided. They count as wrong."""
     metrics: dict[str, float]
-    """Means over the tries that have them, by name."""
+    """Means by name, over all tries: one that has none, since it broke off, counts 0."""
     failures: Counter[str]
     """Runs that broke off and judges that failed, by reason. They count as wrong."""
-    tokens: Tokens
+    modules: dict[str, dict[str, Tokens]]
+    """Tokens of each module, by its models."""
     calls: int
     seconds: float
     """Mean wall-clock time of a try."""
+
+    @property
+    def tokens(self) -> Tokens:
+        """Of all modules."""
+        return sum((tokens for models in self.modules.values() for tokens in models.values()), Tokens())
 
     @property
     def error_rate(self) -> float:
@@ -114,12 +120,22 @@ def summarise(records: Sequence[Record], number: int) -> Summary:
         tools=Counter(turn.tool for turn in readable if turn.tool),
         readable=len(readable),
         undecided=sum(record.decision == Decision.UNDECIDED for record in records),
-        metrics=_means(records),
+        metrics=_means(records, number),
         failures=Counter(_reason(record) for record in records if record.failed or record.judge_failed),
-        tokens=sum((tokens for record in records for tokens in record.episode.usage.models.values()), Tokens()),
+        modules=_modules(records),
         calls=sum(record.episode.usage.calls for record in records),
         seconds=sum(record.episode.seconds for record in records) / max(1, len(records)),
     )
+
+
+def _modules(records: Iterable[Record]) -> dict[str, dict[str, Tokens]]:
+    found: dict[str, dict[str, Tokens]] = {}
+    for record in records:
+        for module, models in record.episode.usage.modules.items():
+            for model, tokens in models.items():
+                own = found.setdefault(module, {})
+                own[model] = own.get(model, Tokens()) + tokens
+    return found
 
 
 def _group(name: str, records: Iterable[Record], number: int) -> Group:
@@ -128,12 +144,12 @@ def _group(name: str, records: Iterable[Record], number: int) -> Group:
     return Group(name, number, sum(record.correct for record in ended), turns)
 
 
-def _means(records: Iterable[Record]) -> dict[str, float]:
-    values: dict[str, list[float]] = defaultdict(list)
+def _means(records: Iterable[Record], number: int) -> dict[str, float]:
+    sums: dict[str, float] = defaultdict(float)
     for record in records:
         for name, value in record.metrics.items():
-            values[name].append(value)
-    return {name: fmean(values[name]) for name in sorted(values)}
+            sums[name] += value
+    return {name: sums[name] / number for name in sorted(sums)}
 
 
 def _reason(record: Record) -> str:

@@ -4,20 +4,23 @@ The command line shows the events, evaluation keeps the episode. Turns are colle
 a run that fails keeps what it had done.
 """
 
+import threading
 import time
 from collections.abc import AsyncGenerator, AsyncIterator
 from dataclasses import dataclass
+from math import inf
 from typing import Any
 from uuid import UUID
 
-from langchain_core.callbacks import UsageMetadataCallbackHandler
-from langchain_core.messages import BaseMessage, HumanMessage
+from langchain_core.callbacks import BaseCallbackHandler
+from langchain_core.messages import AIMessage, BaseMessage, HumanMessage
+from langchain_core.outputs import ChatGeneration, LLMResult
 
 from agentflow.evals.episode import Episode, EpisodeTurn, Tokens, Usage
 from agentflow.graph.agent import Agent
 from agentflow.graph.context import Context
-from agentflow.graph.models import ModelError
-from agentflow.graph.state import InputState
+from agentflow.graph.models import MODULE, ModelError
+from agentflow.graph.state import InputState, Turn
 
 
 @dataclass(frozen=True)
@@ -42,26 +45,62 @@ class Finished:
 Event = Started | EpisodeTurn | Finished
 
 
-class Meter(UsageMetadataCallbackHandler):
-    """Counts model calls, beside the tokens that the base class counts."""
+class Meter(BaseCallbackHandler):
+    """Counts model calls, and the tokens of each module and model."""
 
     run_inline = True  # no thread per call: there is nothing to wait for
 
     def __init__(self) -> None:
-        super().__init__()
-        self.calls = 0
+        self._calls = 0
+        self._lock = threading.Lock()  # a tool may call a model from a thread of its own
+        self._modules: dict[UUID, str] = {}
+        self._tokens: dict[str, dict[str, Tokens]] = {}
 
     def on_chat_model_start(
-        self, serialized: dict[str, Any], messages: list[list[BaseMessage]], *, run_id: UUID, **kwargs: Any
+        self,
+        serialized: dict[str, Any],
+        messages: list[list[BaseMessage]],
+        *,
+        run_id: UUID,
+        metadata: dict[str, Any] | None = None,
+        **kwargs: Any,
     ) -> None:
         """Called by LangChain at the start of every call, also of the tools' model."""
+        known = metadata or {}
         with self._lock:
-            self.calls += 1
+            self._modules[run_id] = str(known.get(MODULE) or known.get("langgraph_node") or "")
+            self._calls += 1
+
+    def on_llm_end(self, response: LLMResult, *, run_id: UUID, **kwargs: Any) -> None:
+        """Called at the end of every call that did not fail."""
+        replies = [
+            one.message for several in response.generations for one in several if isinstance(one, ChatGeneration)
+        ]
+        with self._lock:
+            models = self._tokens.setdefault(self._modules.pop(run_id, ""), {})
+            for reply in replies:
+                if isinstance(reply, AIMessage) and reply.usage_metadata:
+                    name = str(reply.response_metadata.get("model_name", ""))
+                    models[name] = models.get(name, Tokens()) + _tokens(reply)
+
+    def on_llm_error(self, error: BaseException, *, run_id: UUID, **kwargs: Any) -> None:
+        """Called at the end of one that did."""
+        with self._lock:
+            self._modules.pop(run_id, None)
 
     def usage(self) -> Usage:
         """What was counted so far."""
-        models = {name: Tokens.model_validate(dict(counts)) for name, counts in self.usage_metadata.items()}
-        return Usage(calls=self.calls, models=models)
+        with self._lock:
+            modules = {module: dict(models) for module, models in self._tokens.items() if models}
+            return Usage(calls=self._calls, modules=modules)
+
+
+def _tokens(message: AIMessage) -> Tokens:
+    """What a reply took; its cost where the server reports one beside the tokens, as routers between providers do."""
+    reported = message.response_metadata.get("token_usage")
+    cost = reported.get("cost") if isinstance(reported, dict) else None
+    known = cost if isinstance(cost, int | float) and not isinstance(cost, bool) and 0 <= cost < inf else None
+    return Tokens.model_validate({**dict(message.usage_metadata or {}), "cost": known})
 
 
 async def rollout(
@@ -88,14 +127,18 @@ async def rollout(
                 if "input" in chunk:
                     yield _started(chunk, len(turns) + 1)
                 continue
-            for turn in chunk.get("verifier", {}).get("memory", []):
-                turns.append(EpisodeTurn.of(turn))
-                yield turns[-1]
-            analysis = chunk.get("analyst", {}).get("analysis", analysis)
-            for node in ("verifier", "generator"):
-                outcome.update({key: chunk[node][key] for key in ("status", "answer") if key in chunk.get(node, {})})
+            for update in filter(_is_update, chunk.values()):
+                for turn in _turns(update):
+                    turns.append(EpisodeTurn.of(turn))
+                    yield turns[-1]
+                analysis = update.get("analysis") or analysis
+                outcome.update(
+                    {key: update[key] for key in ("status", "answer") if update.get(key, "running") != "running"}
+                )
     except ModelError as error:
         failure, outcome = error, {"status": "failed", "error": str(error)}
+    if outcome["status"] == "running":  # a call waits for a person, and nobody is there
+        outcome = {"status": "failed", "error": "a tool's call waited for approval"}
     seconds = round(time.perf_counter() - start, 3)
     known = {"question": question, "analysis": analysis, "turns": turns, "usage": meter.usage(), "seconds": seconds}
     yield Finished(Episode(**known, **outcome), failure)
@@ -105,3 +148,14 @@ def _started(task: dict[str, Any], turn: int) -> Started:
     state = task["input"]
     plan = state.plan if task["name"] == "executor" else None
     return Started(task["name"], turn, plan.tool if plan and not plan.error else "")
+
+
+def _is_update(value: object) -> bool:
+    """Whether it is what a node returned, rather than an interrupt."""
+    return isinstance(value, dict)
+
+
+def _turns(update: dict[str, Any]) -> list[Turn]:
+    """The rounds that a node has closed; a run begins by emptying the memory, which is none."""
+    memory = update.get("memory")
+    return memory if isinstance(memory, list) else []

@@ -44,11 +44,11 @@ def build_graph(
     """
     toolbox = Toolbox(tools)
     builder = StateGraph(State, context_schema=Context, input_schema=InputState)
-    builder.add_node("analyst", _sync_and_async(Analyst(toolbox)), input_schema=InputState)
-    builder.add_node("planner", _sync_and_async(Planner(toolbox)))
-    builder.add_node("executor", _sync_and_async(Executor(toolbox)))
-    builder.add_node("verifier", _sync_and_async(Verifier()))
-    builder.add_node("generator", _sync_and_async(Generator()))
+    builder.add_node("analyst", sync_and_async(Analyst(toolbox)), input_schema=InputState)
+    builder.add_node("planner", sync_and_async(Planner(toolbox)))
+    builder.add_node("executor", sync_and_async(Executor(toolbox)))
+    builder.add_node("verifier", sync_and_async(Verifier()))
+    builder.add_node("generator", sync_and_async(Generator()))
     builder.add_edge(START, "analyst")
     builder.add_edge("analyst", "planner")
     builder.add_edge("planner", "executor")
@@ -72,7 +72,7 @@ def after_verifier(state: State) -> Literal["planner", "generator"]:
 Node = Callable[[Any, Runtime[Context]], Awaitable[dict[str, Any]]]
 
 
-def _sync_and_async(node: Node) -> RunnableLambda[Any, dict[str, Any]]:
+def sync_and_async(node: Node) -> RunnableLambda[Any, dict[str, Any]]:
     """The async `node`, callable from `graph.invoke` too: there it runs on one background event loop."""
 
     async def ainvoke(state: Any) -> dict[str, Any]:
@@ -86,7 +86,7 @@ def _sync_and_async(node: Node) -> RunnableLambda[Any, dict[str, Any]]:
         finally:
             running.cancel()  # Ctrl-C in the caller must not leave the node at work
 
-    return RunnableLambda(invoke, afunc=ainvoke, name=type(node).__name__.lower())
+    return RunnableLambda(invoke, afunc=ainvoke, name=getattr(node, "__name__", type(node).__name__).lower())
 
 
 @lru_cache(maxsize=1)

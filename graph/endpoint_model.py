@@ -3,8 +3,9 @@
 - *Connections belong to an event loop.* A model is cached and used from several: `graph.ainvoke` runs on the caller's
   loop, `graph.invoke` on a background one, a test on a new one each time. A connection made on one loop fails on
   another, so that the HTTP client keeps one pool per loop and closes it when its loop shuts down.
-- *Retries are for what may pass.* The SDK retries rate limits (as `retry-after` says), server errors and connections
-  that break off, twice each. A refused connection, a timeout and an empty account it is not allowed to retry.
+- *Retries are for what may pass.* The SDK retries server errors and connections that break off, twice each. A refused
+  connection, a timeout and an empty account it is not allowed to retry. Rate limits are kept to here (`model_pace`),
+  for all requests together; one that says no time is the SDK's to retry.
 - *What is asked for is on the wire.* ChatOpenAI renames `max_tokens` and drops the temperature of some models by their
   name alone; here both happen for OpenAI itself only.
 """
@@ -25,6 +26,7 @@ from pydantic import PrivateAttr
 
 from agentflow.graph.context import Sampling
 from agentflow.graph.model_errors import StreamCutError, explain, out_of_credit
+from agentflow.graph.model_pace import TRIES, Pace
 from agentflow.graph.model_spec import Endpoint, ModelError
 
 RETRIES = 2
@@ -48,19 +50,31 @@ class LoopClient(httpx.AsyncClient):
         super().__init__(verify=_tls())
         self._pools: dict[asyncio.AbstractEventLoop, _Pool] = {}
         self._lock = threading.Lock()
+        self._pace = Pace()
 
     async def send(self, request: httpx.Request, **options: Any) -> httpx.Response:
         """Sends on the running loop's pool. Raises what the SDK passes on at once where a retry cannot help."""
+        server = request.url.netloc.decode()
+        for _ in range(TRIES):
+            await self._pace.keep(server)
+            response = await self._send_once(request, **options)
+            if response.status_code != 429:
+                return response
+            if out_of_credit((await response.aread()).decode(errors="replace")):
+                break
+            if not self._pace.refused(server, response.headers):
+                return response
+        response.headers["x-should-retry"] = "false"
+        return response
+
+    async def _send_once(self, request: httpx.Request, **options: Any) -> httpx.Response:
         client = await self._client()
         try:
-            response = await client.send(request, **options)
+            return await client.send(request, **options)
         except httpx.TimeoutException as error:
             raise openai.APITimeoutError(request=request) from error  # type: ignore[arg-type]
         except httpx.ConnectError as error:
             raise openai.APIConnectionError(request=request) from error  # type: ignore[arg-type]
-        if response.status_code == 429 and out_of_credit((await response.aread()).decode(errors="replace")):
-            response.headers["x-should-retry"] = "false"
-        return response
 
     async def _client(self) -> httpx.AsyncClient:
         loop = asyncio.get_running_loop()

@@ -14,13 +14,16 @@ from typing import Protocol, runtime_checkable
 
 from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import BaseMessage
-from langchain_core.runnables import RunnableConfig
+from langchain_core.runnables import RunnableConfig, ensure_config
 
 from agentflow.graph.context import Context, Module, Sampling
 from agentflow.graph.model_list import with_sole_model
 from agentflow.graph.model_spec import PROVIDERS, Endpoint, ModelError, ModelSpec, endpoint_of, one_line, parse
 
 __all__ = ["Explains", "Fingerprinted", "ModelError", "aload_model", "ask", "complete", "load_model"]
+
+MODULE = "agentflow_module"
+"""Key of a model call's metadata: the module on whose behalf it is."""
 
 _UNSET = Sampling()
 
@@ -90,7 +93,12 @@ async def complete(model: BaseChatModel, messages: list[BaseMessage], config: Ru
 async def ask(context: Context, module: Module, messages: list[BaseMessage]) -> str:
     """The reply of the model that a run has set for `module`. Raises as `complete` does."""
     model = await aload_model(context.model_of(module), context.sampling_of(module))
-    return await complete(model, messages)
+    return await complete(model, messages, called_by(module))
+
+
+def called_by(module: Module) -> RunnableConfig:
+    """The config of a call on behalf of `module`, which callbacks find in its metadata under `MODULE`."""
+    return {"metadata": {**ensure_config().get("metadata", {}), MODULE: module}}
 
 
 @lru_cache(maxsize=64)

@@ -7,7 +7,7 @@ from langchain_core.messages import HumanMessage
 from langchain_core.tools import BaseTool
 
 from agentflow.graph.context import Context, Sampling
-from agentflow.graph.models import ModelError, aload_model, complete
+from agentflow.graph.models import ModelError, aload_model, called_by, complete
 from agentflow.tools.card import ToolCard
 from agentflow.tools.catalogue import STANDARD_TOOLS, standard_tools
 from agentflow.tools.result import ErrorClass, ToolFailure
@@ -45,7 +45,7 @@ def _standard(
 
     async def ask(prompt: str) -> str:
         try:
-            return await complete(await aload_model(model, sampling), [HumanMessage(prompt)])
+            return await complete(await aload_model(model, sampling), [HumanMessage(prompt)], called_by("tools"))
         except ModelError as error:
             raise ToolFailure(ErrorClass.MODEL_ERROR, str(error)) from error
 

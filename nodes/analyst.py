@@ -43,25 +43,29 @@ class Analyst:
     async def __call__(self, state: InputState, runtime: Runtime[Context]) -> dict[str, Any]:
         """Returns the update that begins a run."""
         context = Context.of(runtime)
-        question = _question(state.messages)
-        deadline = time.time() + context.max_seconds
+        run = begin(state, context)
         try:
             async with asyncio.timeout(context.max_seconds):
-                reply = await ask(context, "analyst", messages(question, list(self.toolbox.tools(context))))
+                reply = await ask(context, "analyst", messages(run["question"], list(self.toolbox.tools(context))))
         except TimeoutError:
             reply = ""  # the first turn finds that the time is up
-        return {
-            "question": question,
-            "analysis": parse(reply),
-            "memory": Overwrite([]),
-            "plan": None,
-            "proposed": None,
-            "action": None,
-            "verdict": None,
-            "answer": "",
-            "status": "running",
-            "deadline": deadline,
-        }
+        return {**run, "analysis": parse(reply)}
+
+
+def begin(state: InputState, context: Context) -> dict[str, Any]:
+    """The update that begins a run: the last message is its question, and nothing is remembered. Raises ModelError."""
+    return {
+        "question": _question(state.messages),
+        "analysis": "",
+        "memory": Overwrite([]),
+        "plan": None,
+        "proposed": None,
+        "action": None,
+        "verdict": None,
+        "answer": "",
+        "status": "running",
+        "deadline": time.time() + context.max_seconds,
+    }
 
 
 def _question(conversation: list[AnyMessage]) -> str:

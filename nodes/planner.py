@@ -79,16 +79,20 @@ def parse(text: str, tools: Collection[str]) -> Plan:
         problem = f"the plan had no line '{missing}: ...'" if text.strip() else "the plan was empty"
         return Plan(text=text, error=ErrorClass.BAD_PLAN, problem=problem)
     plan = Plan(text=text, sub_goal=step, context=found.get("context", ""))
-    candidates = _named_tools(found["tool"], tools)
+    tool, problem = chosen_tool(found["tool"], tools)
+    error = ErrorClass.UNKNOWN_TOOL if problem else None
+    return plan.model_copy(update={"tool": tool, "error": error, "problem": problem})
+
+
+def chosen_tool(value: str, tools: Collection[str]) -> tuple[str, str]:
+    """The one tool that `value` names, and ""; or what it names instead, and one line on what is wrong with that."""
+    candidates = _named_tools(value, tools)
     if len(candidates) == 1:
-        return plan.model_copy(update={"tool": candidates[0]})
-    named = next((name for line in found["tool"].splitlines() if (name := bare(line)[:80])), "")
-    problem = (
-        f"the plan named several tools ({', '.join(candidates)}); name one"
-        if candidates
-        else f"there is no tool '{named}'; the tools are {', '.join(tools)}"
-    )
-    return plan.model_copy(update={"tool": named, "error": ErrorClass.UNKNOWN_TOOL, "problem": problem})
+        return candidates[0], ""
+    named = next((name for line in value.splitlines() if (name := bare(line)[:80])), "")
+    if candidates:
+        return named, f"the plan named several tools ({', '.join(candidates)}); name one"
+    return named, f"there is no tool '{named}'; the tools are {', '.join(tools)}"
 
 
 def _named_tools(value: str, tools: Collection[str]) -> list[str]:

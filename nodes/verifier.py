@@ -105,7 +105,7 @@ class Verifier:
         except TimeoutError:
             verdict = Verdict(analysis="The run was out of time before this turn was checked.", signal="continue")
         turn = Turn(turn=len(state.memory) + 1, plan=state.plan, action=action, verdict=verdict)
-        return {"memory": [turn], "action": action, "verdict": verdict, "status": _status(state, context, turn)}
+        return {"memory": [turn], "action": action, "verdict": verdict, "status": status_after(turn, state, context)}
 
     async def _judge(self, context: Context, state: State, plan: Plan, action: Action) -> Verdict:
         turns = [*((turn.plan, turn.action) for turn in state.memory), (plan, action)]
@@ -113,7 +113,8 @@ class Verifier:
         return parse(await ask(context, "verifier", messages(state.question, state.analysis, turns, verdicts)))
 
 
-def _status(state: State, context: Context, turn: Turn) -> Status:
+def status_after(turn: Turn, state: State, context: Context) -> Status:
+    """What a run comes to with `turn`: whether it goes on."""
     if turn.verdict.signal == "stop":
         return "answered"
     if state.seconds_left() <= 0:

@@ -11,10 +11,11 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
+from agentflow.evals.agents import AgentName
 from agentflow.evals.benchmarks import catalogue
 from agentflow.evals.benchmarks.example import BenchmarkError, Example
 from agentflow.evals.judge import Judge
-from agentflow.rl.planner import agent
+from agentflow.rl.planner import trainable
 from agentflow.rl.trainable import AppError, Split, Task, Trainable
 
 TEST_SHARE = 5
@@ -31,8 +32,9 @@ def benchmark(
     max_turns: int = 3,
     max_tokens: int = 2048,
     nodes: Sequence[str] = ("planner",),
+    agent: AgentName = "agentflow",
 ) -> Trainable:
-    """The agent on a benchmark.
+    """An agent on a benchmark.
 
     Args:
         name: As in `agentflow data list`.
@@ -44,6 +46,7 @@ def benchmark(
         max_turns: Most planner turns of a rollout.
         max_tokens: Most tokens of one reply of the policy.
         nodes: The modules that learn; several share one policy.
+        agent: As in `agentflow eval --agent`; of "react", the planner is the whole policy.
     """
     try:
         found = catalogue.benchmark(name)
@@ -65,5 +68,5 @@ def benchmark(
     async def reward(task: Task, state: Any) -> float | None:
         return await found.reward(Example(**task.model_dump()), str(state["answer"]), decides)
 
-    settings = {"model": frozen, "max_turns": max_turns, "tools": list(tools)}
-    return agent(name, tasks, reward, nodes=nodes, max_tokens=max_tokens, settings=settings)
+    settings = {"model": frozen, "max_turns": max_turns, "tools": list(tools), "corpus": found.corpus}
+    return trainable(name, agent, tasks, reward, nodes=nodes, max_tokens=max_tokens, settings=settings)

@@ -1,4 +1,7 @@
-"""AgentFlow's planner as something to train: the agent's own graph on Atlas, with everything but the planner frozen."""
+"""AgentFlow's planner as something to train: the agent's own graph on Atlas, with everything but the planner frozen.
+
+The monolithic policy that it is compared with, `agent=react`, is trained in the same way: it is the same node.
+"""
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
@@ -6,32 +9,40 @@ from typing import Any
 
 from langchain_core.messages import HumanMessage
 
+from agentflow.evals.agents import AGENTS, AgentName, agent_graph
 from agentflow.evals.atlas.families import questions
 from agentflow.evals.episode import Episode, EpisodeTurn
 from agentflow.evals.scorers.exact import correct
-from agentflow.graph.agent import graph
-from agentflow.graph.context import Context
+from agentflow.graph.context import DEFAULT_TOOLS, Context
 from agentflow.graph.state import InputState
-from agentflow.rl.trainable import Split, Task, Trainable
+from agentflow.rl.trainable import AppError, Split, Task, Trainable
 
 
 def atlas(
-    max_turns: int = 6, max_tokens: int = 128, frozen: str = "embedded:seed", nodes: Sequence[str] = ("planner",)
+    max_turns: int = 6,
+    max_tokens: int = 128,
+    frozen: str = "embedded:seed",
+    nodes: Sequence[str] = ("planner",),
+    agent: AgentName = "agentflow",
+    tools: Sequence[str] = DEFAULT_TOOLS,
 ) -> Trainable:
-    """The agent on Atlas.
+    """An agent on Atlas.
 
     Args:
         max_turns: Most planner turns of a rollout.
         max_tokens: Most tokens of one reply of the policy.
         frozen: Model of the modules that do not learn.
         nodes: The modules that learn; several share one policy.
+        agent: As in `agentflow eval --agent`.
+        tools: What the planner may choose from.
     """
-    settings = {"model": frozen, "max_turns": max_turns, "corpus": "atlas"}
-    return agent("atlas", tasks, reward, nodes=nodes, max_tokens=max_tokens, settings=settings)
+    settings = {"model": frozen, "max_turns": max_turns, "corpus": "atlas", "tools": list(tools)}
+    return trainable("atlas", agent, tasks, reward, nodes=nodes, max_tokens=max_tokens, settings=settings)
 
 
-def agent(
+def trainable(
     name: str,
+    agent: AgentName,
     tasks: Callable[[Split, int], Sequence[Task]],
     reward: Callable[[Task, Any], float | Awaitable[float | None]],
     *,
@@ -39,7 +50,12 @@ def agent(
     max_tokens: int,
     settings: Mapping[str, Any],
 ) -> Trainable:
-    """The agent's graph as something to train: `nodes` call the policy; `settings` are the rest of its `Context`."""
+    """The graph of `agent` as something to train: `nodes` call the policy; `settings` are the rest of its `Context`.
+
+    Raises AppError if there is no such agent.
+    """
+    if agent not in AGENTS:
+        raise AppError(f"there is no agent '{agent}'; the agents are {', '.join(AGENTS)}")
     policy = {
         "models": dict.fromkeys(nodes, "policy"),
         "sampling": {node: {"max_tokens": max_tokens} for node in nodes},
@@ -47,7 +63,7 @@ def agent(
     context = Context.model_validate({**settings, **policy})
     return Trainable(
         name=name,
-        graph=graph,
+        graph=lambda: agent_graph(agent),
         nodes=tuple(nodes),
         tasks=tasks,
         inputs=lambda task: InputState(messages=[HumanMessage(task.question)]),

@@ -9,7 +9,7 @@ from typing import Any
 from agentflow.evals.judge import Judge
 from agentflow.evals.scorers.exact import correct
 from agentflow.evals.scorers.score import Decision
-from agentflow.rl.planner import agent
+from agentflow.rl.planner import trainable
 from agentflow.rl.trainable import AppError, Split, Task, Trainable
 
 
@@ -48,7 +48,7 @@ def research(
         return None if decision == Decision.UNDECIDED else float(decision == Decision.CORRECT)
 
     settings = {"model": frozen, "max_turns": max_turns, "tools": list(tools)}
-    return agent("research", tasks, reward, nodes=nodes, max_tokens=max_tokens, settings=settings)
+    return trainable("research", "agentflow", tasks, reward, nodes=nodes, max_tokens=max_tokens, settings=settings)
 
 
 def _rows(path: Path, number: int) -> list[dict[str, Any]]:

@@ -12,6 +12,7 @@ JSON body; it returns the reply's text, or `(status, body)`, or `(status, body, 
 import json
 import socket
 import struct
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -111,6 +112,10 @@ class _Server(ThreadingHTTPServer):
     def __init__(self, fake: FakeOpenAI) -> None:
         self.fake = fake
         super().__init__(("127.0.0.1", 0), _Handler)
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        if not isinstance(sys.exception(), ConnectionError):  # a client that was killed is no fault
+            super().handle_error(request, client_address)
 
     def server_bind(self) -> None:
         TCPServer.server_bind(self)  # without HTTPServer's look-up of the host's name

@@ -8,14 +8,14 @@ from typing import Annotated
 import typer
 
 from agentflow import __version__
-from agentflow.cli import about, data, evaluate, langsmith, report, solve, train
+from agentflow.cli import about, data, evaluate, judging, langsmith, report, solve, train
 from agentflow.cli.group import Group
 
 app = typer.Typer(cls=Group, add_completion=False, pretty_exceptions_enable=False, rich_markup_mode="rich")
 for commands in (solve, train):
     app.add_typer(commands.app)
-evaluate.app.add_typer(report.app)
-evaluate.app.add_typer(langsmith.app)
+for commands in (judging, report, langsmith):
+    evaluate.app.add_typer(commands.app)
 app.add_typer(evaluate.app, name="eval")
 app.add_typer(data.app, name="data")
 app.add_typer(about.app)

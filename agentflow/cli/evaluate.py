@@ -8,7 +8,7 @@ import asyncio
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
@@ -17,6 +17,7 @@ from agentflow.cli.options import Corpus, MaxTurns, Model, Planner, Tools, conte
 from agentflow.console import EvalProgress, console, print_summaries
 
 if TYPE_CHECKING:
+    from agentflow.evals.cost import Price
     from agentflow.evals.journal import Records
     from agentflow.evals.judge import Judge
     from agentflow.evals.record import Record, Settings
@@ -24,6 +25,9 @@ if TYPE_CHECKING:
     from agentflow.graph.context import Context
 
 RUN = "run"
+SHIPPED = ("embedded:seed", "embedded:trained")
+AgentName = Literal["direct", "react", "team", "agentflow"]
+"""As `agentflow.evals.agents` has them."""
 
 
 class EvalGroup(Group):
@@ -65,6 +69,7 @@ def evaluate(
     subset: Annotated[str, typer.Option(help="Such as official; a wrong one lists them.")] = "",
     file: Annotated[Path | None, typer.Option(help="Questions in the benchmark's form, instead of its own.")] = None,
     epochs: Annotated[int, typer.Option(min=1, max=64, help="Tries of each question; accuracy is their mean.")] = 1,
+    agent: Annotated[AgentName, typer.Option(help="What answers; all but agentflow are baselines.")] = "agentflow",
     max_turns: MaxTurns = 10,
     tools: Tools = None,
     corpus: Corpus = "auto",
@@ -73,6 +78,9 @@ def evaluate(
         str | None, typer.Option(metavar="SPEC", help="Model that is asked where a benchmark's rule cannot tell.")
     ] = None,
     timeout: Annotated[float | None, typer.Option(min=0.001, help="Most seconds of a try; it is wrong then.")] = None,
+    price: Annotated[
+        list[str] | None, typer.Option(metavar="MODEL=READ/WRITTEN", help="Dollars for a million tokens of a model.")
+    ] = None,
     concurrency: Annotated[int, typer.Option(min=1, max=256, help="Questions at a time.")] = 8,
     out: Annotated[
         Path | None, typer.Option(help="Folder of the episodes; the same call goes on where it left.")
@@ -80,25 +88,32 @@ def evaluate(
     retry: Annotated[bool, typer.Option("--retry", help="Try again what broke off in an earlier call.")] = False,
 ) -> None:
     """Measure accuracy, turns and tool-call errors on benchmarks."""
+    from agentflow.evals.agents import agent_graph
     from agentflow.evals.runner import Evaluation
-    from agentflow.graph.agent import graph
+    from agentflow.graph.context import MODULES
 
+    prices = _prices(price or [])
     sampling = {"planner": {"temperature": temperature}} if temperature else {}
     context = context_of(model, planner, tools, max_turns=max_turns, corpus=corpus, sampling=sampling)
+    if agent != "agentflow" and context.model_of("planner") in SHIPPED:
+        say(f"hint: the embedded model knows only AgentFlow's own prompts; for --agent {agent} name another --model")
+    if judge and judge in {context.model_of(module) for module in MODULES}:
+        say("hint: the judge is the model that answers; another one is less partial")
     asked = _asked(names, subset, file, limit, epochs)
     settings = asked.settings(
         subset=subset,
         file=file.name if file else "",
+        agent=agent,
         context=context,
         timeout=timeout,
         judge=_judge_name(judge),
         checkpoints=_checkpoints(context, judge),
     )
     with closing(_records(out, settings)) as records:
-        plan = Evaluation(graph, context, _judge(judge), timeout)
+        plan = Evaluation(agent_graph(agent), context, _judge(judge), timeout)
         _run(plan, asked.items, records, concurrency, retry=retry)
     ended = {name: [records.by_key[item.key] for item in items] for name, items in asked.by_benchmark.items()}
-    _show(ended)
+    _show(ended, prices)
 
 
 @dataclass(frozen=True)
@@ -137,6 +152,8 @@ def _asked(names: list[str], subset: str, file: Path | None, limit: int | None, 
         for name in names:
             found = benchmark(name)
             examples = found.examples(subset, file)
+            if not examples:
+                fail(f"there are no questions of {name} in {file}", MISUSED)
             digests[name] = identity(*(one.id for one in examples))
             by_benchmark[name] = items(found, examples[:limit], epochs)
     except BenchmarkError as error:
@@ -167,7 +184,7 @@ def _run(plan: "Evaluation", items: "list[Item]", records: "Records", concurrenc
             fail(f"the episodes could not be written ({error.strerror}); make room and run the same again", FAILED)
 
 
-def _show(ended: "dict[str, list[Record]]") -> None:
+def _show(ended: "dict[str, list[Record]]", prices: "dict[str, Price]") -> None:
     """The figures of each benchmark. Fails if not one run worked."""
     from agentflow.evals.benchmarks.catalogue import benchmark
     from agentflow.evals.metrics import interval, summarise
@@ -175,6 +192,7 @@ def _show(ended: "dict[str, list[Record]]") -> None:
     print_summaries(
         console(),
         {name: (summarise(records, len(records)), interval(records, len(records))) for name, records in ended.items()},
+        prices,
         gated={name for name in ended if benchmark(name).gated},
     )
     everything = [record for records in ended.values() for record in records]
@@ -182,6 +200,15 @@ def _show(ended: "dict[str, list[Record]]") -> None:
         say("hint: some runs broke off; the same call with --out and --retry tries those again")
     if all(record.failed for record in everything):
         fail("every run failed, for the reasons above", FAILED)
+
+
+def _prices(texts: list[str]) -> "dict[str, Price]":
+    from agentflow.evals.cost import Price, PriceError
+
+    try:
+        return dict(Price.parse(text) for text in texts)
+    except PriceError as error:
+        fail(f"--price: {error}", MISUSED)
 
 
 def _records(out: Path | None, settings: "Settings") -> "Records":
@@ -199,7 +226,14 @@ def _judge(spec: str | None) -> "Judge | None":
 
     from agentflow.evals.judge import Judge
 
-    return Judge(spec, cache=Path(platformdirs.user_cache_dir("agentflow")) / "judged.jsonl") if spec else None
+    if spec is None:
+        return None
+    cache = Path(platformdirs.user_cache_dir("agentflow")) / "judged.jsonl"
+    try:
+        cache.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        fail(f"the judge's memory cannot be kept in {cache.parent} ({error.strerror}); set XDG_CACHE_HOME", MISUSED)
+    return Judge(spec, cache=cache)
 
 
 def _judge_name(spec: str | None) -> str:

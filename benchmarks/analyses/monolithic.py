@@ -1,150 +1,43 @@
-"""One policy that does everything, to compare the agent with: it reads the question and what its tools returned, and
-writes the next call, arguments included, or the answer. What `base_generator` is to the agent, an answer without a tool
-is to it.
+"""The monolithic policy, `--agent react`, on Atlas, to compare the agent with. What `base_generator` is to the agent,
+an answer without a tool is to it.
 
 Its seed is supervised on the same questions with the same bad habits as the agent's planner, and it is trained by the
 same command: agentflow train app=benchmarks.analyses.monolithic:monolithic start=DIRECTORY.
 """
 
-import re
 from collections.abc import Iterator
 from itertools import islice
-from typing import Annotated, Any, Literal, TypedDict
 
-from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage
-from langgraph.graph import END, START, StateGraph
-from langgraph.graph.message import add_messages
+from langchain_core.messages import AIMessage, HumanMessage
 
-from agentflow import Policy, Sampling, Task, Trainable
+from agentflow import Trainable
 from agentflow.evals.atlas.families import Question, stream
 from agentflow.evals.atlas.oracle import executor_reply, generator_reply
-from agentflow.evals.episode import Episode, EpisodeTurn
-from agentflow.graph.context import Context
-from agentflow.graph.state import Verdict
-from agentflow.graph.toolbox import Toolbox
-from agentflow.nodes import executor, planner
+from agentflow.evals.baselines import react
 from agentflow.rl.micro.traces import Conversation, Habits, Search, Tracer
-from agentflow.rl.planner import reward, tasks
+from agentflow.rl.planner import atlas
 from agentflow.rl.policy import ROLES
-from agentflow.tools.result import ErrorClass, ToolResult
-from agentflow.tools.run import run_tool
+from agentflow.tools.catalogue import standard_cards
 
 TOOLS = ("wikipedia_search", "python_coder")
 MODULE = "monolithic"
 """Name of its rows among the conversations that a micro model learns from."""
 
-PROMPT = """\
-You answer a question with tools, one call at a time.
 
-Tools:
-{tools}
-
-Write either a call, its first line Tool: and the tool's name, then the arguments as a JSON object, or a program in a \
-```python block; or, when you know it, the answer, as Answer: and the answer."""
-
-_context = Context(corpus="atlas", tools=list(TOOLS))
-_toolbox = Toolbox()
-
-
-class State(TypedDict):
-    """One run."""
-
-    messages: Annotated[list[BaseMessage], add_messages]
-    turns: list[EpisodeTurn]
-    answer: str
-
-
-def opening(question: str) -> list[BaseMessage]:
-    """What the policy reads first."""
-    tools = planner.describe_tools(_toolbox.cards(_context).values())
-    return [SystemMessage(PROMPT.format(tools=tools)), HumanMessage(f"Question: {question}")]
-
-
-def call_text(tool: str, arguments: dict[str, Any]) -> str:
+def call_text(tool: str, arguments: dict[str, object]) -> str:
     """A call as the policy writes it."""
     return f"Tool: {tool}\n{executor_reply(arguments)}"
 
 
-def read(text: str) -> tuple[str, dict[str, Any] | None, str]:
-    """Tool, arguments and answer of a reply; an answer ends the run."""
-    if answer := re.search(r"^Answer:(.*)", text, re.MULTILINE):
-        return "", None, answer[1].strip()
-    named = re.match(r"\s*Tool:\s*(\S+)[ \t]*\n?(.*)", text, re.DOTALL)
-    if named is None:
-        return "", None, ""
-    card = _toolbox.cards(_context).get(named[1])
-    return named[1], executor.parse(named[2], card) if card else None, ""
-
-
-async def execute(text: str, seconds: float) -> EpisodeTurn:
-    """The turn that a reply which is no answer makes."""
-    tool, arguments, _ = read(text)
-    tools = _toolbox.tools(_context)
-    if not tool:
-        result = ToolResult.failed(ErrorClass.BAD_PLAN, "neither a call nor an answer")
-    elif tool not in tools:
-        result = ToolResult.failed(
-            ErrorClass.UNKNOWN_TOOL, f"there is no tool '{tool}'; the tools are {', '.join(tools)}"
-        )
-    elif arguments is None:
-        result = ToolResult.failed(ErrorClass.BAD_ARGUMENTS, "the arguments could not be read")
-    else:
-        result = await run_tool(tools[tool], arguments, seconds)
-    verdict = Verdict(analysis="", signal="continue")
-    return EpisodeTurn(
-        turn=1, sub_goal="", context="", tool=tool, arguments=arguments or {}, result=result, verdict=verdict
-    )
-
-
-def build(fallback: str, max_turns: int, max_tokens: int) -> Any:
-    """The compiled graph: the policy, its tools, and back."""
-    model = Policy(fallback=fallback, sampling=Sampling(max_tokens=max_tokens))
-
-    async def policy(state: State) -> dict[str, Any]:
-        reply = await model.ainvoke(state["messages"])
-        return {"messages": [AIMessage(str(reply.text))], "answer": read(str(reply.text))[2]}
-
-    async def tools(state: State) -> dict[str, Any]:
-        turn = await execute(str(state["messages"][-1].text), seconds=60.0)
-        numbered = turn.model_copy(update={"turn": len(state["turns"]) + 1})
-        return {"messages": [HumanMessage(turn.result.describe())], "turns": [*state["turns"], numbered]}
-
-    def ends(state: State) -> Literal["tools", "__end__"]:
-        return END if state["answer"] or len(state["turns"]) == max_turns else "tools"  # type: ignore[return-value]
-
-    builder = StateGraph(State)
-    builder.add_node("policy", policy)
-    builder.add_node("tools", tools)
-    builder.add_edge(START, "policy")
-    builder.add_conditional_edges("policy", ends)
-    builder.add_edge("tools", "policy")
-    return builder.compile(name="monolithic")
-
-
-def episode(task: Task, state: State) -> Episode:
-    """The run as the agent's are recorded."""
-    status: Literal["answered", "out_of_turns"] = "answered" if state["answer"] else "out_of_turns"
-    return Episode(question=task.question, answer=state["answer"], status=status, turns=state["turns"])
-
-
-def monolithic(fallback: str = "embedded:seed", max_turns: int = 6, max_tokens: int = 400) -> Trainable:
-    """The policy as something to train; `fallback` answers outside of training."""
-    return Trainable(
-        name="monolithic",
-        graph=lambda: build(fallback, max_turns, max_tokens),
-        nodes=("policy",),
-        tasks=tasks,
-        inputs=lambda task: {"messages": opening(task.question), "turns": [], "answer": ""},
-        reward=reward,
-        episode=episode,
-        faults=lambda state: [turn.result.error is not None for turn in state["turns"]],
-    )
+def monolithic(frozen: str = "embedded:seed", max_turns: int = 6, max_tokens: int = 400) -> Trainable:
+    """The policy as something to train."""
+    return atlas(max_turns, max_tokens, frozen, agent="react", tools=TOOLS)
 
 
 def conversation(tracer: Tracer, question: Question) -> Conversation:
     """What the agent's planner would do on `question`, habits included, as this policy would write it."""
     tries, answer = tracer.tries(question)
-    messages = opening(question.question)
+    messages = react.messages(question.question, [], standard_cards(TOOLS))
     for attempt in tries:
         if attempt.step.tool == "base_generator":
             break

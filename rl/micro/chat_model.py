@@ -49,7 +49,7 @@ class EmbeddedChatModel(BaseChatModel):
     """None: other tokens at each call, if temperature is above 0."""
 
     fingerprint: str = ""
-    """SHA-256 of weights and tokenizer, its first 16 hexadecimal digits."""
+    """SHA-256 of configuration, tokenizer and weights, its first 16 hexadecimal digits."""
 
     _engine: Engine = PrivateAttr()
     _tokenizer: MicroTokenizer = PrivateAttr()
@@ -167,5 +167,5 @@ def _engine(directory: Path, version: int) -> tuple[Engine, MicroTokenizer]:
 
 @lru_cache(maxsize=8)
 def _fingerprint(directory: Path, version: int) -> str:
-    content = [(directory / name).read_bytes() for name in ("model.safetensors", "tokenizer.json")]
+    content = [(directory / name).read_bytes() for name in ("config.json", "tokenizer.json", "model.safetensors")]
     return hashlib.sha256(b"".join(content)).hexdigest()[:16]

@@ -16,6 +16,7 @@ from langchain_core.messages import HumanMessage
 
 from agentflow.graph import endpoint_model
 from agentflow.graph.context import MODULES, Context, Module, Sampling
+from agentflow.graph.model_pace import TRIES
 from agentflow.graph.model_spec import PROVIDERS
 from agentflow.graph.models import ModelError, aload_model, complete, load_model
 from tests.fake_openai import FakeOpenAI, Fault, Reply, in_turn
@@ -148,7 +149,7 @@ async def test_a_server_that_is_down_cannot_be_asked_for_its_model() -> None:
         (error(400, "temperature must be 1", param="temperature"), 1, True, r"400.*temperature must be 1.*settings"),
         (error(400, "context_length_exceeded"), 1, False, r"prompt is too long"),
         (error(422, "odd"), 1, False, r"422.*odd"),
-        (error(429, "slow down", SOON), 3, False, r"429.*wait"),
+        (error(429, "slow down", SOON), TRIES, False, r"429.*wait"),
         (error(429, "no money", SOON, code="insufficient_quota"), 1, False, r"429.*top it up"),
         (error(500, "a\nb\x1b[31m", SOON), 3, False, r"500.*a b.*server's log"),
         (error(503, "loading", SOON), 3, False, r"503.*loading"),
@@ -192,6 +193,30 @@ async def test_a_rate_limit_is_waited_for_as_the_server_says(stream: bool) -> No
         assert (await ask(server, stream=stream)).strip() == "4"
         assert 0.2 <= time.monotonic() - start < 5
     assert len(server.requests) == 3
+
+
+async def test_one_refusal_holds_back_all_requests_to_that_server() -> None:
+    """Twelve at once against a server that serves two in each fifth of a second."""
+    served: list[float] = []
+    lock = threading.Lock()
+
+    def limited(_: dict[str, Any]) -> Reply:
+        with lock:
+            now = time.monotonic()
+            if sum(now - then < 0.2 for then in served) >= 2:
+                return error(429, headers={"Retry-After": "0.2"})
+            served.append(now)
+            return "4"
+
+    with FakeOpenAI(limited) as server:
+        assert await asyncio.gather(*(ask(server) for _ in range(12))) == ["4"] * 12
+    assert len(server.requests) < 12 * TRIES
+
+
+async def test_a_wait_that_is_too_long_is_an_error_at_once() -> None:
+    with FakeOpenAI(lambda _: error(429, headers={"Retry-After": "100000", "x-should-retry": "false"})) as server:
+        assert "too many requests (429)" in str(await failure(server))
+    assert len(server.requests) == 1
 
 
 async def test_a_connection_that_was_reset_is_tried_again() -> None:

@@ -4,12 +4,14 @@ import json
 import subprocess
 import sys
 from pathlib import Path
+from typing import get_args
 
 import pytest
 from typer.testing import CliRunner, Result
 
 from agentflow import __version__
-from agentflow.cli import app
+from agentflow.cli import app, evaluate
+from agentflow.evals.agents import AGENTS
 from agentflow.evals.benchmarks import store
 from agentflow.graph.model_spec import PROVIDERS, ModelError
 from agentflow.rl.micro.outside import REPLY
@@ -54,7 +56,20 @@ def test_importing_the_command_line_loads_nothing_heavy() -> None:
 
 @pytest.mark.parametrize(
     "command",
-    ["", "solve", "eval", "train", "export", "data train", "data get", "data list", "tools", "graph", "doctor"],
+    [
+        "",
+        "solve",
+        "eval",
+        "eval judge",
+        "train",
+        "export",
+        "data train",
+        "data get",
+        "data list",
+        "tools",
+        "graph",
+        "doctor",
+    ],
 )
 def test_every_help_text_has_an_example(command: str) -> None:
     done = run(*command.split(), "--help")
@@ -103,6 +118,11 @@ def test_no_command_is_a_request_for_help() -> None:
         (["eval", "atlas", "game24", "--file", "rows.jsonl"], "--file holds the questions of one benchmark"),
         (["eval", "bamboogle"], "bamboogle is not downloaded; run: agentflow data get bamboogle"),
         (["eval", "bamboogle", "--file", "/no/such/file"], "/no/such/file cannot be read"),
+        (["eval", "atlas", "--price", "my-model"], "'my-model' is no price; write MODEL=READ/WRITTEN"),
+        (["eval", "atlas", "--agent", "autogen"], "--agent"),
+        (["eval", "judge"], "Missing argument"),
+        (["eval", "judge", "nobody:x"], "there is no model provider 'nobody'"),
+        (["eval", "judge", "embedded", "--rows", "/no/such/file"], "/no/such/file cannot be read"),
         (["eval", "atlas", "--limit", "1", "--judge", "nobody:x"], "there is no model provider 'nobody'"),
         (["eval", "atlas", "--limit", "1", "--model", "openai:gpt-4o"], "OPENAI_API_KEY"),
         (["eval", "atlas", "--limit", "1", "--out", "/dev/null/x"], "choose another --out"),
@@ -144,7 +164,7 @@ def test_json_is_one_object_of_the_pinned_form(monkeypatch: pytest.MonkeyPatch) 
     }
     assert (failed["tool"], failed["result"]["status"], failed["result"]["error"]) == ("", "error", "bad_plan")
     # analyst, planner and verifier twice, executor and the tool's model once, generator
-    assert episode["usage"] == {"calls": 8, "models": {}}
+    assert episode["usage"] == {"calls": 8, "modules": {}, "models": {}}
     assert episode["seconds"] > 0
 
 
@@ -158,8 +178,13 @@ def test_usage_counts_the_tokens_that_the_server_counts() -> None:
     with FakeOpenAI(script) as server:
         done = run("solve", "q", "--json", "--model", f"openai-compatible:fake@{server.base_url}")
     assert done.exit_code == 0, done.stderr
-    tokens = {"input_tokens": 6, "output_tokens": 6, "total_tokens": 12}
-    assert json.loads(done.stdout)["usage"] == {"calls": 6, "models": {"fake": tokens}}
+    one, all_six = ({"input_tokens": n, "output_tokens": n, "total_tokens": 2 * n} for n in (1, 6))
+    modules = ("analyst", "planner", "executor", "tools", "verifier", "generator")
+    assert json.loads(done.stdout)["usage"] == {
+        "calls": 6,
+        "modules": {module: {"fake": one} for module in modules},
+        "models": {"fake": all_six},
+    }
 
 
 @pytest.mark.parametrize(("configuration", "status"), [(True, 2), (False, 1)])
@@ -424,3 +449,44 @@ def test_a_preset_for_another_machine(preset: str, says: str, tmp_path: Path) ->
     done = subprocess.run(command, capture_output=True, text=True, timeout=150, check=False)
     assert done.returncode == 2
     assert says in only_line(done.stderr)
+
+
+def test_a_judge_is_measured_on_known_answers(tmp_path: Path) -> None:
+    rows = [
+        {"kind": "alias", "question": "q", "gold": "Istanbul", "answer": "Stamboul", "correct": True},
+        {"kind": "alias", "question": "q", "gold": "Istanbul", "answer": "Ankara", "correct": False},
+        {"kind": "date", "question": "q", "gold": "1929", "answer": "1930", "correct": False},
+    ]
+    path = tmp_path / "rows.jsonl"
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    with FakeOpenAI(lambda _: "Verdict: correct") as server:
+        done = run("eval", "judge", f"vllm:lenient@{server.base_url}", "--rows", str(path))
+    assert done.exit_code == 0, done.output
+    assert "kappa             0.000" in done.stdout
+    assert "false accepts     2 of 2 incorrect answers" in done.stdout
+    assert "false rejects     0 of 1 correct answers" in done.stdout
+    assert "wrongly accepted  1929 | 1930" in done.stdout
+
+
+def test_a_judge_that_is_down_is_one_line() -> None:
+    with FakeOpenAI(lambda _: (500, {"error": {"message": "no"}}, {"x-should-retry": "false"})) as server:
+        done = run("eval", "judge", f"vllm:judge@{server.base_url}", "--limit", "2")
+    assert done.exit_code == 1
+    assert "the server failed (500)" in only_line(done.stderr)
+
+
+def test_the_embedded_model_is_no_baseline(monkeypatch: pytest.MonkeyPatch) -> None:
+    scripted(monkeypatch, tools="Answer: 1")
+    done = run("eval", "atlas", "--limit", "1", "--agent", "direct")
+    assert done.exit_code == 0
+    assert "knows only AgentFlow's own prompts" in done.stderr
+
+
+def test_the_agents_of_the_command_line_are_those_there_are() -> None:
+    assert get_args(evaluate.AgentName) == AGENTS
+
+
+def test_help_of_eval_names_its_other_commands() -> None:
+    shown = " ".join(run("eval", "--help").stdout.split())
+    assert "NAME..." in shown
+    assert "eval judge Measure a judge" in shown

@@ -6,13 +6,15 @@ import pytest
 
 from agentflow.evals.atlas.encyclopedia import index_path
 from agentflow.evals.atlas.families import FAMILIES, questions
+from agentflow.evals.baselines.react import read_answer, read_call
 from agentflow.graph.context import Sampling
 from agentflow.rl.micro.traces import FAULTLESS, Tracer
 from agentflow.rl.policy import TokenReply
 from agentflow.rl.rollout import Fate, run
+from agentflow.tools.catalogue import standard_cards
 from agentflow.tools.corpus import Corpus
 from agentflow.tools.result import ErrorClass, ToolResult
-from benchmarks.analyses.monolithic import TOOLS, conversation, conversations, execute, monolithic, read
+from benchmarks.analyses.monolithic import TOOLS, conversation, conversations, monolithic
 
 
 def search(query: str) -> ToolResult:
@@ -23,13 +25,14 @@ def search(query: str) -> ToolResult:
 
 
 def test_what_it_learns_can_be_read() -> None:
+    cards = standard_cards(TOOLS)
     for row in conversations(search, 120):
         *calls, last = [content for role, content in row.messages if role == "assistant"]
-        assert read(last)[2]
+        assert read_answer(last)
         for call in calls:
-            tool, arguments, answer = read(call)
-            assert not answer
-            assert (arguments is not None) == (tool in TOOLS)
+            plan, arguments = read_call(call, cards)
+            assert read_answer(call) is None
+            assert (arguments is not None) == (plan.tool in TOOLS)
 
 
 @pytest.mark.parametrize("number", range(len(FAMILIES)))
@@ -51,15 +54,3 @@ async def test_a_policy_that_writes_a_faultless_trace_is_rewarded(number: int) -
     assert (trajectory.fate, trajectory.reward) == (Fate.OK, 1.0), trajectory.episode
     assert len(trajectory.calls) == len(said)
     assert len(trajectory.episode.turns) == len(said) - 1
-
-
-@pytest.mark.parametrize(
-    ("text", "error"),
-    [
-        ("I do not know", ErrorClass.BAD_PLAN),
-        ("Tool: calculator\n{}", ErrorClass.UNKNOWN_TOOL),
-        ("Tool: wikipedia_search\nwhat?", ErrorClass.BAD_ARGUMENTS),
-    ],
-)
-async def test_what_cannot_be_done_is_a_failed_turn(text: str, error: ErrorClass) -> None:
-    assert (await execute(text, 10)).result.error == error

@@ -1,10 +1,12 @@
 import asyncio
 import os
+import shutil
 from pathlib import Path
 
 import pytest
 from langchain_core.messages import AIMessage, HumanMessage, SystemMessage, ToolMessage
 from pydantic import ValidationError
+from safetensors.numpy import save_file
 
 from agentflow.graph.context import Sampling
 from agentflow.graph.models import ModelError
@@ -133,3 +135,11 @@ def test_a_tokenizer_of_another_model_is_refused(tmp_path: Path) -> None:
     checkpoint.write(tmp_path, vocab_size=280)
     with pytest.raises(ModelError, match="its model 280"):
         load(str(tmp_path))
+
+
+def test_a_checkpoint_that_was_made_anew_has_another_fingerprint(directory: Path, tmp_path: Path) -> None:
+    copy = shutil.copytree(directory, tmp_path / "copy")
+    first = load(str(copy)).fingerprint
+    assert first == load(str(directory)).fingerprint
+    save_file(checkpoint.weights(checkpoint.CONFIG, seed=1), copy / "model.safetensors", metadata={"format": "pt"})
+    assert load(str(copy)).fingerprint != first

@@ -1,0 +1,47 @@
+"""`agentflow eval judge`: how far a judge can be trusted."""
+
+import asyncio
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from agentflow.cli.group import FAILED, MISUSED, fail
+from agentflow.console import console, print_calibration
+
+app = typer.Typer()
+
+
+@app.command("judge", epilog="Example: agentflow eval judge openai:gpt-4o-mini")
+def judge(
+    spec: Annotated[str, typer.Argument(metavar="SPEC", help="The model that judges.")],
+    rows: Annotated[
+        Path | None, typer.Option(help="Answers of your own, as the lines of evals/calibration.jsonl.")
+    ] = None,
+    limit: Annotated[int | None, typer.Option(min=1, help="How many answers; without it, all.")] = None,
+) -> None:
+    """Measure a judge on answers of which it is known whether they are correct."""
+    from pydantic import ValidationError
+
+    from agentflow.evals.calibration import ROWS, calibrate, read_calibration
+    from agentflow.evals.judge import PROMPT, Judge, prompt_hash
+    from agentflow.graph.models import ModelError, load_model
+
+    try:
+        asked = read_calibration(rows or ROWS)[:limit]
+        load_model(spec)
+    except OSError as error:
+        fail(f"{rows} cannot be read ({error.strerror})", MISUSED)
+    except ValidationError as error:
+        first = error.errors()[0]
+        fail(f"{rows} has a line that is no answer: {'.'.join(map(str, first['loc']))}: {first['msg']}", MISUSED)
+    except ModelError as error:
+        fail(str(error), MISUSED if error.configuration else FAILED)
+    if not asked:
+        fail(f"{rows} has no lines", MISUSED)
+    try:
+        with console(stderr=True).status(f"{len(asked)} answers are judged"):
+            found = asyncio.run(calibrate(Judge(spec), asked))
+    except ModelError as error:
+        fail(str(error), MISUSED if error.configuration else FAILED)
+    print_calibration(console(), found, prompt_hash(PROMPT))

@@ -1,0 +1,40 @@
+"""The direct answer: one call of the planner's model, without tools."""
+
+from typing import Any
+
+from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage
+from langgraph.graph import END, START, StateGraph
+from langgraph.runtime import Runtime
+
+from agentflow.evals.baselines.run import ask_in_time, start
+from agentflow.graph.agent import Agent, sync_and_async
+from agentflow.graph.context import Context
+from agentflow.graph.state import InputState, State
+from agentflow.nodes import generator
+
+PROMPT = """\
+Answer the question. Think first if it helps, then end with:
+Answer: the answer alone, in the form that the question asks for"""
+
+
+def messages(question: str) -> list[BaseMessage]:
+    """The whole conversation."""
+    return [SystemMessage(PROMPT), HumanMessage(f"Question: {question}")]
+
+
+async def planner(state: State, runtime: Runtime[Context]) -> dict[str, Any]:
+    """Node: answers."""
+    reply = await ask_in_time(Context.of(runtime), "planner", messages(state.question), state.seconds_left())
+    status = "out_of_time" if reply is None else "answered"
+    return {"answer": generator.parse(reply or ""), "status": status, "messages": [AIMessage(reply or "")]}
+
+
+def build_graph() -> Agent:
+    """The compiled graph."""
+    builder = StateGraph(State, context_schema=Context, input_schema=InputState)
+    builder.add_node("start", sync_and_async(start), input_schema=InputState)
+    builder.add_node("planner", sync_and_async(planner))
+    builder.add_edge(START, "start")
+    builder.add_edge("start", "planner")
+    builder.add_edge("planner", END)
+    return builder.compile(name="direct")

@@ -1,0 +1,148 @@
+"""One policy that does everything, in a loop (ReAct; trained, Search-R1 and ToRL): it reads the question and what its
+tools returned, and writes the next call, arguments included, or the answer.
+
+The policy is the planner's model, in the node `planner`, so that it is named and trained as AgentFlow's planner is. The
+conversation only grows, and is derived from the memory.
+
+Source: S. Yao et al., "ReAct: Synergizing Reasoning and Acting in Language Models", ICLR 2023.
+"""
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal
+
+from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage
+from langchain_core.tools import BaseTool
+from langgraph.graph import END, START, StateGraph
+from langgraph.runtime import Runtime
+
+from agentflow.evals.baselines.run import ask_in_time, start
+from agentflow.graph.agent import RECURSION_LIMIT, Agent, sync_and_async
+from agentflow.graph.context import Context
+from agentflow.graph.state import Action, InputState, Plan, State, Turn, Verdict
+from agentflow.graph.toolbox import Toolbox
+from agentflow.nodes import executor, generator
+from agentflow.nodes.labels import spoken
+from agentflow.nodes.planner import chosen_tool, describe_tools
+from agentflow.tools.card import ToolCard
+from agentflow.tools.result import ErrorClass, ToolResult
+from agentflow.tools.run import run_tool
+
+PROMPT = """\
+You answer a question with tools, one call at a time.
+
+Tools:
+{tools}
+
+Write either a call, its first line Tool: and the tool's name, then the arguments as a JSON object, or a program in a \
+```python block; or, when you know it, the answer, as Answer: and the answer."""
+
+_CALL = re.compile(r"^[ \t>*_#-]*(?:tool|action)[*_]*[ \t]*:[*_ \t]*", re.IGNORECASE | re.MULTILINE)
+_ANSWER = re.compile(r"^[ \t>*_#-]*(?:final )?answer[*_]*[ \t]*:|<answer>", re.IGNORECASE | re.MULTILINE)
+_INVENTED = re.compile(r"^[ \t>*_#-]*(?:result|observation)[*_]*[ \t]*:", re.IGNORECASE | re.MULTILINE)
+
+
+def messages(question: str, memory: Sequence[Turn], cards: Mapping[str, ToolCard]) -> list[BaseMessage]:
+    """The policy's conversation so far."""
+    conversation: list[BaseMessage] = [
+        SystemMessage(PROMPT.format(tools=describe_tools(cards.values()))),
+        HumanMessage(f"Question: {question}"),
+    ]
+    for turn in memory:
+        conversation += [AIMessage(turn.plan.text), HumanMessage(turn.action.result.describe())]
+    return conversation
+
+
+def read_answer(text: str) -> str | None:
+    """The answer that a reply gives; None if it makes a call first, or does neither. Never raises."""
+    said = spoken(text)
+    answer, call = _ANSWER.search(said), _CALL.search(said)
+    return generator.parse(said) if answer and (call is None or answer.start() < call.start()) else None
+
+
+def read_call(text: str, cards: Mapping[str, ToolCard]) -> tuple[Plan, dict[str, Any] | None]:
+    """The first call of a reply: its tool, as a plan, and its arguments, None if they cannot be read. Never raises.
+
+    What follows an invented result is not read.
+    """
+    thought, call, rest = _partition(_CALL, spoken(text))
+    if not call:
+        problem = "neither a call nor an answer" if text.strip() else "the reply was empty"
+        return Plan(text=text, error=ErrorClass.BAD_PLAN, problem=problem), None
+    rest = _partition(_INVENTED, _partition(_CALL, rest)[0])[0]
+    name, problem = chosen_tool(rest.partition("\n")[0].partition("{")[0], cards)
+    if problem:
+        return Plan(text=text, tool=name, error=ErrorClass.UNKNOWN_TOOL, problem=problem), None
+    return Plan(text=text, sub_goal=thought.strip(), tool=name), executor.parse(rest, cards[name])
+
+
+async def act(text: str, toolbox: Toolbox, context: Context, seconds: float) -> tuple[Plan, Action]:
+    """Reads the call in a reply and makes it, within `seconds`; whatever is wrong is its result."""
+    plan, arguments = read_call(text, toolbox.cards(context))
+    if plan.error:
+        result = ToolResult.failed(plan.error, plan.problem)
+    elif arguments is None:
+        result = ToolResult.failed(ErrorClass.BAD_ARGUMENTS, "the arguments could not be read")
+    else:
+        tool = toolbox.tools(context)[plan.tool]
+        result = await run_tool(tool, arguments, min(executor.TOOL_SECONDS, seconds))
+    share = context.memory_tokens // context.max_turns
+    return plan, Action(arguments=arguments or {}, result=result.shortened(share))
+
+
+class Policy:
+    """Node: writes the next call, or the answer."""
+
+    def __init__(self, toolbox: Toolbox) -> None:
+        self.toolbox = toolbox
+
+    async def __call__(self, state: State, runtime: Runtime[Context]) -> dict[str, Any]:
+        """Returns the reply as a plan; or the answer; or that there is none, since turns or time have run out."""
+        context = Context.of(runtime)
+        conversation = messages(state.question, state.memory, self.toolbox.cards(context))
+        reply = await ask_in_time(context, "planner", conversation, state.seconds_left())
+        if reply is None:
+            return {"status": "out_of_time"}
+        if (answer := read_answer(reply)) is not None:
+            return {"status": "answered", "answer": answer, "messages": [AIMessage(reply)]}
+        return {"status": "out_of_turns"} if len(state.memory) >= context.max_turns else {"plan": Plan(text=reply)}
+
+
+class Act:
+    """Node: makes the call."""
+
+    def __init__(self, toolbox: Toolbox) -> None:
+        self.toolbox = toolbox
+
+    async def __call__(self, state: State, runtime: Runtime[Context]) -> dict[str, Any]:
+        """Returns the finished turn."""
+        text = state.plan.text if state.plan else ""
+        plan, action = await act(text, self.toolbox, Context.of(runtime), state.seconds_left())
+        verdict = Verdict(analysis="", signal="continue")
+        return {"memory": [Turn(turn=len(state.memory) + 1, plan=plan, action=action, verdict=verdict)]}
+
+
+def after_policy(state: State) -> Literal["executor", "__end__"]:
+    """The call while there is one."""
+    return "executor" if state.status == "running" else "__end__"
+
+
+def build_graph(tools: Sequence[BaseTool] = ()) -> Agent:
+    """The compiled graph; `tools` are there beside those of the context."""
+    toolbox = Toolbox(tools)
+    builder = StateGraph(State, context_schema=Context, input_schema=InputState)
+    builder.add_node("start", sync_and_async(start), input_schema=InputState)
+    builder.add_node("planner", sync_and_async(Policy(toolbox)))
+    builder.add_node("executor", sync_and_async(Act(toolbox)))
+    builder.add_edge(START, "start")
+    builder.add_edge("start", "planner")
+    builder.add_conditional_edges("planner", after_policy, ["executor", END])
+    builder.add_edge("executor", "planner")
+    compiled = builder.compile(name="react")
+    return compiled.with_config(recursion_limit=RECURSION_LIMIT)
+
+
+def _partition(pattern: re.Pattern[str], text: str) -> tuple[str, str, str]:
+    """`str.partition` at the first match."""
+    match = pattern.search(text)
+    return (text[: match.start()], match.group(), text[match.end() :]) if match else (text, "", "")

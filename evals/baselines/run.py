@@ -1,0 +1,26 @@
+"""The beginning of a run, and asking a model within the run's time: what all baselines share."""
+
+import asyncio
+from typing import Any
+
+from langchain_core.messages import BaseMessage
+from langgraph.runtime import Runtime
+
+from agentflow.graph.context import Context, Module
+from agentflow.graph.models import ask
+from agentflow.graph.state import InputState
+from agentflow.nodes.analyst import begin
+
+
+async def start(state: InputState, runtime: Runtime[Context]) -> dict[str, Any]:
+    """Node: takes the question and empties the memory. Raises ModelError if there is no question."""
+    return begin(state, Context.of(runtime))
+
+
+async def ask_in_time(context: Context, module: Module, messages: list[BaseMessage], seconds: float) -> str | None:
+    """The reply of the module's model, None if it takes longer. Raises ModelError."""
+    try:
+        async with asyncio.timeout(seconds):
+            return await ask(context, module, messages)
+    except TimeoutError:
+        return None

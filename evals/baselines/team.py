@@ -1,0 +1,135 @@
+"""A static team, as AutoGen's round-robin chats are: a planner, an assistant with the tools and a critic speak in turn
+in one conversation, which all of them read, until the critic approves of an answer.
+
+Nobody is trained, no one decides who speaks next, and all that is known is in what was said. The three use the models
+of the planner, the executor and the verifier.
+
+Source: Q. Wu et al., "AutoGen: Enabling Next-Gen LLM Applications via Multi-Agent Conversation", 2023.
+"""
+
+from collections.abc import Sequence
+from typing import Any, Literal
+
+from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage
+from langchain_core.tools import BaseTool
+from langgraph.graph import END, START, StateGraph
+from langgraph.runtime import Runtime
+
+from agentflow.evals.baselines.react import act, read_answer
+from agentflow.evals.baselines.run import ask_in_time, start
+from agentflow.graph.agent import RECURSION_LIMIT, Agent, sync_and_async
+from agentflow.graph.context import Context
+from agentflow.graph.state import Action, InputState, Plan, State, Turn, Verdict
+from agentflow.graph.toolbox import Toolbox
+from agentflow.nodes.labels import spoken
+from agentflow.nodes.planner import describe_tools
+from agentflow.nodes.verifier import status_after
+from agentflow.tools.result import ToolResult
+
+TEAM = "You are the {role} of a team that answers a question: a planner, an assistant with tools, and a critic."
+
+PLANNER = f"""\
+{TEAM.format(role="planner")} Say in one or two sentences what the assistant should do next, which may be to answer. \
+You cannot use tools.
+
+The assistant's tools:
+{{tools}}"""
+
+ASSISTANT = f"""\
+{TEAM.format(role="assistant")} Do what the planner said last.
+
+Tools:
+{{tools}}
+
+Write either a call, its first line Tool: and the tool's name, then the arguments as a JSON object, or a program in a \
+```python block; or, when you know it, the answer, as Answer: and the answer."""
+
+CRITIC = f"""\
+{TEAM.format(role="critic")} Say in one or two sentences whether what the assistant did is right, and what is missing. \
+If it has given an answer and the conversation proves that it is right, write APPROVE."""
+
+APPROVED = "APPROVE"
+
+
+def messages(prompt: str, state: State) -> list[BaseMessage]:
+    """What a member of the team reads: its part, the question, and all that was said."""
+    said = [f"Question: {state.question}"]
+    for turn in state.memory:
+        said += [*_spoken(turn.plan, turn.action), f"Critic: {turn.verdict.analysis}"]
+    if state.plan:
+        said += _spoken(state.plan, state.action)
+    return [SystemMessage(prompt), HumanMessage("\n\n".join(said))]
+
+
+def _spoken(plan: Plan, action: Action | None) -> list[str]:
+    step = f"Planner: {plan.sub_goal}"
+    return [step, f"Assistant: {plan.text}", action.result.describe()] if action else [step]
+
+
+class Planner:
+    """Node: says what to do next."""
+
+    def __init__(self, toolbox: Toolbox) -> None:
+        self.toolbox = toolbox
+
+    async def __call__(self, state: State, runtime: Runtime[Context]) -> dict[str, Any]:
+        """Returns the step; its text is the assistant's to write."""
+        context = Context.of(runtime)
+        finished = state.model_copy(update={"plan": None})
+        prompt = PLANNER.format(tools=describe_tools(self.toolbox.cards(context).values()))
+        reply = await ask_in_time(context, "planner", messages(prompt, finished), state.seconds_left())
+        return {"plan": Plan(text="", sub_goal=spoken(reply or "")), "action": None}
+
+
+class Assistant:
+    """Node: makes a call, or answers."""
+
+    def __init__(self, toolbox: Toolbox) -> None:
+        self.toolbox = toolbox
+
+    async def __call__(self, state: State, runtime: Runtime[Context]) -> dict[str, Any]:
+        """Returns the call and its result, or the answer, which stands until there is another."""
+        context, step = Context.of(runtime), state.plan.sub_goal if state.plan else ""
+        prompt = ASSISTANT.format(tools=describe_tools(self.toolbox.cards(context).values()))
+        reply = await ask_in_time(context, "executor", messages(prompt, state), state.seconds_left()) or ""
+        if (answer := read_answer(reply)) is not None:
+            result = ToolResult(status="ok", output=f"the answer {answer}")
+            plan, action = Plan(text=reply), Action(result=result)
+        else:
+            plan, action = await act(reply, self.toolbox, context, state.seconds_left())
+        answered = {} if answer is None else {"answer": answer, "messages": [AIMessage(reply)]}
+        return {"plan": plan.model_copy(update={"sub_goal": step}), "action": action, **answered}
+
+
+async def critic(state: State, runtime: Runtime[Context]) -> dict[str, Any]:
+    """Node: ends the conversation, or says what is missing."""
+    context = Context.of(runtime)
+    if state.plan is None or state.action is None:
+        raise RuntimeError("the critic speaks after the assistant")
+    reply = spoken(await ask_in_time(context, "verifier", messages(CRITIC, state), state.seconds_left()) or "")
+    approved = APPROVED in reply and state.answer != ""
+    verdict = Verdict(analysis=reply, signal="stop" if approved else "continue")
+    turn = Turn(turn=len(state.memory) + 1, plan=state.plan, action=state.action, verdict=verdict)
+    return {"memory": [turn], "plan": None, "status": status_after(turn, state, context)}
+
+
+def after_critic(state: State) -> Literal["planner", "__end__"]:
+    """Another round until the answer is approved, or turns or time have run out."""
+    return "planner" if state.status == "running" else "__end__"
+
+
+def build_graph(tools: Sequence[BaseTool] = ()) -> Agent:
+    """The compiled graph; `tools` are there beside those of the context."""
+    toolbox = Toolbox(tools)
+    builder = StateGraph(State, context_schema=Context, input_schema=InputState)
+    builder.add_node("start", sync_and_async(start), input_schema=InputState)
+    builder.add_node("planner", sync_and_async(Planner(toolbox)))
+    builder.add_node("executor", sync_and_async(Assistant(toolbox)))
+    builder.add_node("verifier", sync_and_async(critic))
+    builder.add_edge(START, "start")
+    builder.add_edge("start", "planner")
+    builder.add_edge("planner", "executor")
+    builder.add_edge("executor", "verifier")
+    builder.add_conditional_edges("verifier", after_critic, ["planner", END])
+    compiled = builder.compile(name="team")
+    return compiled.with_config(recursion_limit=RECURSION_LIMIT)

@@ -1,0 +1,43 @@
+"""What an evaluation cost, at prices that the user gives, or as the server reports it. No prices are kept here:
+they change."""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from agentflow.evals.episode import Tokens
+
+MILLION = 1_000_000
+
+
+class PriceError(ValueError):
+    """A price cannot be read; `str()` is one line that says how to write it."""
+
+
+@dataclass(frozen=True)
+class Price:
+    """US dollars for a million tokens."""
+
+    read: float
+    written: float
+
+    @classmethod
+    def parse(cls, text: str) -> tuple[str, "Price"]:
+        """The model and the price in `MODEL=READ/WRITTEN`. Raises PriceError."""
+        model, _, price = text.rpartition("=")
+        match = re.fullmatch(r"(\d+(?:\.\d+)?)/(\d+(?:\.\d+)?)", price.strip())
+        if not model.strip() or match is None:
+            problem = "is no price; write MODEL=READ/WRITTEN, dollars for a million tokens, as in my-model=0.15/0.60"
+            raise PriceError(f"'{text}' {problem}")
+        return model.strip(), cls(float(match[1]), float(match[2]))
+
+    def of(self, tokens: Tokens) -> float:
+        """What `tokens` cost."""
+        return (self.read * tokens.input_tokens + self.written * tokens.output_tokens) / MILLION
+
+
+def cost(models: Mapping[str, Tokens], prices: Mapping[str, Price]) -> float | None:
+    """US dollars for the tokens of `models`: at the user's price, else as the server says. None if one has neither."""
+    costs = [prices[model].of(tokens) if model in prices else tokens.cost for model, tokens in models.items()]
+    known = [each for each in costs if each is not None]
+    return sum(known) if known and len(known) == len(costs) else None

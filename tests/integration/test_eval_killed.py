@@ -1,0 +1,87 @@
+"""kill -9 in the middle of an evaluation, three times: what comes of it in the end is what an undisturbed one gives."""
+
+import hashlib
+import json
+import random
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.fake_openai import FakeOpenAI, Reply
+
+ITEMS, CONCURRENCY = 300, 32
+
+Result = dict[str, tuple[object, ...]]
+
+
+def reply(body: dict[str, Any]) -> Reply:
+    """By the question alone: a right answer, a wrong one, none, or an error that is not tried again."""
+    question = body["messages"][-1]["content"].removeprefix("Question: ")
+    time.sleep(0.1)
+    kind = hashlib.sha256(question.encode()).digest()[0] % 4
+    number = question.split()[-1].strip("?")
+    return (f"Answer: {number}", "Answer: Rome", "Answer:", (400, {"error": {"message": "no"}}))[kind]
+
+
+def call(rows: Path, server: FakeOpenAI, out: Path) -> list[str]:
+    command = [sys.executable, "-m", "agentflow", "eval", "bamboogle", "--file", str(rows), "--agent", "direct"]
+    command += ["--model", f"vllm:any@{server.base_url}", "--concurrency", str(CONCURRENCY), "--out", str(out)]
+    return command
+
+
+def finished(command: list[str]) -> str:
+    done = subprocess.run(command, capture_output=True, text=True, timeout=200, check=False)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def lines(out: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in (out / "episodes.jsonl").read_text().splitlines()]
+
+
+def ended(out: Path) -> int:
+    path = out / "episodes.jsonl"
+    return path.read_bytes().count(b"\n") if path.exists() else 0
+
+
+def result(out: Path) -> Result:
+    """By id; all but what depends on the clock."""
+    records = lines(out)
+    found: Result = {}
+    for record in records:
+        episode = record["episode"]
+        said = (episode["answer"], episode["status"], episode.get("error"), json.dumps(episode["usage"]))
+        found[record["id"]] = (record["question"], record["decision"], record["decided_by"], *said)
+    assert len(found) == len(records), "no item is there twice"
+    return found
+
+
+@pytest.mark.timeout(600)
+def test_what_was_killed_three_times_ends_as_if_it_had_not_been(tmp_path: Path) -> None:
+    rows, out = tmp_path / "rows.jsonl", tmp_path / "killed"
+    rows.write_text("".join(json.dumps({"question": f"Which is {n}?", "answer": str(n)}) + "\n" for n in range(ITEMS)))
+    with FakeOpenAI(reply) as server:
+        whole = finished(call(rows, server, tmp_path / "whole"))
+        for enough in sorted(random.sample(range(10, 200), 3)):
+            with subprocess.Popen(call(rows, server, out), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as run:
+                while ended(out) < enough:
+                    assert run.poll() is None
+                    time.sleep(0.005)
+                run.kill()
+            assert enough <= ended(out) < ITEMS
+        resumed = finished(call(rows, server, out))
+        asked = len(server.requests)
+        assert finished(call(rows, server, out)) == resumed
+        assert len(server.requests) == asked, "the same call again asks nothing"
+    assert result(out) == result(tmp_path / "whole")
+    assert len(result(out)) == ITEMS
+    assert {record["decision"] for record in lines(out)} == {"correct", "incorrect", "undecided"}
+    assert _without_seconds(resumed) == _without_seconds(whole)
+
+
+def _without_seconds(shown: str) -> list[str]:
+    return [line for line in shown.splitlines() if not line.startswith("seconds")]

@@ -1,0 +1,132 @@
+"""The baselines: what a policy writes is read, and each graph gives an episode as AgentFlow's does."""
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agentflow.evals.agents import AGENTS, agent_graph
+from agentflow.evals.baselines import direct, react, team
+from agentflow.evals.baselines.react import read_answer, read_call
+from agentflow.evals.rollout import Finished, rollout
+from agentflow.graph.context import Context
+from agentflow.graph.state import Plan
+from agentflow.tools.card import ToolCard
+from agentflow.tools.catalogue import standard_cards
+from agentflow.tools.result import ErrorClass
+from tests.fake_openai import FakeOpenAI
+
+CARDS = standard_cards(["base_generator", "python_coder", "wikipedia_search"])
+PROGRAM = "Tool: python_coder\n```python\nprint(6 * 7)\n```"
+
+
+@pytest.mark.parametrize(
+    ("text", "tool", "arguments"),
+    [
+        ('Tool: wikipedia_search\n{"query": "Rome"}', "wikipedia_search", {"query": "Rome"}),
+        ('I look it up.\n**Tool:** `wikipedia_search`\n{"query": "Rome"}', "wikipedia_search", {"query": "Rome"}),
+        ('Action: wikipedia_search {"query": "Rome"}', "wikipedia_search", {"query": "Rome"}),
+        ("<think>Tool: nothing</think>\n" + PROGRAM, "python_coder", {"code": "print(6 * 7)"}),
+        (PROGRAM + '\nResult: 43\nTool: wikipedia_search\n{"query": "x"}', "python_coder", {"code": "print(6 * 7)"}),
+        (PROGRAM + "\nResult: 43\nAnswer: 43", "python_coder", {"code": "print(6 * 7)"}),
+        ("Tool: wikipedia_search\nwhat?", "wikipedia_search", None),
+    ],
+)
+def test_the_first_call_is_read_and_an_invented_result_is_not(
+    text: str, tool: str, arguments: dict[str, Any] | None
+) -> None:
+    assert read_answer(text) is None
+    plan, found = read_call(text, CARDS)
+    assert (plan.tool, plan.error, found) == (tool, None, arguments)
+
+
+@pytest.mark.parametrize(
+    ("text", "answer"),
+    [
+        ("Answer: 42", "42"),
+        ("I have it.\n**Final Answer:** 42", "42"),
+        ("So <answer>42</answer>.", "42"),
+        ("Answer: 42\nTool: python_coder", "42\nTool: python_coder"),
+    ],
+)
+def test_answers_are_read(text: str, answer: str) -> None:
+    assert read_answer(text) == answer
+
+
+@pytest.mark.parametrize(
+    ("text", "error"),
+    [
+        ("", ErrorClass.BAD_PLAN),
+        ("I do not know", ErrorClass.BAD_PLAN),
+        ("Tool: calculator\n{}", ErrorClass.UNKNOWN_TOOL),
+        ("Tool: wikipedia_search or python_coder\n{}", ErrorClass.UNKNOWN_TOOL),
+    ],
+)
+def test_what_is_no_call_has_its_error_class(text: str, error: ErrorClass) -> None:
+    plan, arguments = read_call(text, CARDS)
+    assert (plan.error, arguments) == (error, None)
+
+
+@given(st.text(alphabet=st.sampled_from(list("Tol: answer<>{}\"'`\n#*")) | st.characters(), max_size=80))
+def test_any_text_is_read(text: str) -> None:
+    read_answer(text)
+    plan, _ = read_call(text, CARDS)
+    assert isinstance(plan, Plan)
+
+
+def reply(body: dict[str, Any]) -> str:
+    """Plays every part: computes first, then answers, and the critic approves of an answer only."""
+    system, *_ = (message["content"] for message in body["messages"])
+    conversation = "\n".join(message["content"] for message in body["messages"][1:])
+    if system == direct.PROMPT:
+        return "6 times 7 is 42.\nAnswer: 42"
+    if system.startswith(team.TEAM.format(role="planner")):
+        return "Compute it." if "Result: 42" not in conversation else "Answer."
+    if system.startswith(team.TEAM.format(role="critic")):
+        return "APPROVE" if "the answer 42" in conversation else "The answer is missing. Do not APPROVE yet."
+    return PROGRAM if "Result: 42" not in conversation else "Answer: 42"
+
+
+async def solved(name: str, script: Any = reply, **settings: Any) -> Finished:
+    with FakeOpenAI(script) as server:
+        context = Context(model=f"vllm:any@{server.base_url}", tools=["python_coder"], **settings)
+        *_, last = [event async for event in rollout(agent_graph(name), "What is 6 times 7?", context)]  # type: ignore[arg-type]
+    assert isinstance(last, Finished)
+    return last
+
+
+@pytest.mark.parametrize(("name", "turns", "calls"), [("direct", 0, 1), ("react", 1, 2), ("team", 2, 6)])
+async def test_each_answers_with_text_alone_and_leaves_an_episode(name: str, turns: int, calls: int) -> None:
+    episode = (await solved(name)).episode
+    assert (episode.status, episode.answer) == ("answered", "42")
+    assert (len(episode.turns), episode.usage.calls) == (turns, calls)
+    if turns:
+        assert (episode.turns[0].tool, episode.turns[0].arguments) == ("python_coder", {"code": "print(6 * 7)"})
+        assert episode.turns[0].result.output == "42"
+    assert name in AGENTS
+
+
+@pytest.mark.parametrize(("name", "calls"), [("react", 3), ("team", 6)])
+async def test_turns_are_bounded(name: str, calls: int) -> None:
+    episode = (await solved(name, lambda _: "Tool: python_coder\n```python\nprint(1)\n```", max_turns=2)).episode
+    assert (episode.status, len(episode.turns), episode.usage.calls) == ("out_of_turns", 2, calls)
+
+
+@pytest.mark.parametrize("name", ["direct", "react", "team"])
+async def test_a_model_that_fails_is_a_failed_run(name: str) -> None:
+    last = await solved(name, lambda _: (400, {"error": {"message": "no"}}))
+    assert last.failure is not None
+    assert last.episode.status == "failed"
+
+
+@pytest.mark.parametrize("build", [direct.build_graph, react.build_graph, team.build_graph])
+def test_the_graphs_are_called_without_an_event_loop_too(build: Any) -> None:
+    with FakeOpenAI(reply) as server:
+        context = Context(model=f"vllm:any@{server.base_url}", tools=["python_coder"])
+        assert build().invoke({"messages": [("user", "What is 6 times 7?")]}, context=context)["answer"] == "42"
+
+
+def test_a_foreign_tool_has_a_card_like_any_other() -> None:
+    cards = {"echo": ToolCard(name="echo", description="Says it again.", arguments={"properties": {"text": {}}})}
+    assert "- echo: Says it again." in str(react.messages("q", [], cards)[0].text)
