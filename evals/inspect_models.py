@@ -133,4 +133,5 @@ class _Usage(UsageMetadataCallbackHandler):
 
 def _to_langchain(message: ChatMessage) -> BaseMessage:
     kinds = {"system": SystemMessage, "user": HumanMessage, "assistant": AIMessage}
-    return kinds[message.role](message.text)
+    made: BaseMessage = kinds[message.role](message.text)
+    return made

@@ -55,8 +55,8 @@ function intervalPlot(cell) {
 }
 
 function showCells() {
-  const columns = [["planner", "name"], ["accuracy %", "n"], ["interval", "n"], ["0 to 100 %"], ["questions", "n"],
-    ["pass@k %", "n"], ["most turns", "n"], ["turns", "n"], ["failed calls", "n"], ["undecided", "n"], ["broke off", "n"]];
+  const columns = [["planner", "name"], ["accuracy", "n"], ["interval", "n"], ["0 to 100 %"], ["questions", "n"],
+    ["pass@k", "n"], ["most turns", "n"], ["turns", "n"], ["failed calls", "n"], ["undecided", "n"], ["broke off", "n"]];
   byId("cells").append(sections(columns, (benchmark) => cellsOf(benchmark).map((cell) => {
     const pass = Object.entries(cell.pass_at).map(([k, share]) => el("small", {}, `@${k} ${percent(share)}`));
     const missing = cell.number - cell.ended;
@@ -86,7 +86,8 @@ function showDifferences() {
 
 function showTable() {
   const extra = benchmarks.filter((name) => !paper.groups.some((group) => group.benchmarks.includes(name)));
-  const groups = [...paper.groups, ...(extra.length ? [{ name: "Others", benchmarks: extra, average: false }] : [])];
+  const others = extra.length ? [{ name: "Others", benchmarks: extra, average: false }] : [];
+  const groups = extra.length === benchmarks.length ? [...others, ...paper.groups] : [...paper.groups, ...others];
   const columns = groups.flatMap((group) => [...group.benchmarks, ...(group.average ? [group] : [])]);
   const top = groups.map((group) => el("th", { scope: "colgroup", colspan: group.benchmarks.length + Number(group.average) }, group.name));
   const names = columns.map((column) => el("th", { scope: "col", class: "n" },
@@ -225,10 +226,10 @@ async function filter() {
   const wanted = Object.entries(FILTERS).filter(([name]) => chosen[name]);
   const text = chosen.text.trim().toLowerCase();
   const mine = (search += 1);
-  if (text && parts.some((_, part) => !loading.has(part))) {
-    byId("found").textContent = "Unpacking the texts …";
+  if (text) {
+    if (texts.size < kept.shown) byId("found").textContent = "Unpacking the texts …";
     await Promise.all(parts.map((_, part) => loaded(part)));
-    if (mine !== search) return;
+    if (mine !== search) return; // a later call has other filters
   }
   const escaped = JSON.stringify(text).slice(1, -1);
   const has = (row) => questionOf(row).some((part) => part.toLowerCase().includes(text))

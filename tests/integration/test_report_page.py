@@ -157,6 +157,15 @@ def test_text_is_found_in_turns_also_with_quotes_and_lines(seen: Seen) -> None:
     seen.finds("1 episode")
 
 
+def test_a_search_that_comes_while_texts_are_unpacked_finds_all(seen: Seen) -> None:
+    """Typing, leaving the field and Enter each begin one; the first unpacks, the last counts."""
+    search = "document.forms[0].elements.text.value = 'needle'; for (const kind of ['input', 'change', 'submit'])"
+    seen.page.evaluate(
+        f"() => {{ {search} document.forms[0].dispatchEvent(new Event(kind, {{ cancelable: true }})); }}"
+    )
+    seen.finds("1 episode")
+
+
 def test_filters_are_kept_in_the_address(seen: Seen, browser: "sync_api.Browser", report: Path) -> None:
     seen.choose("outcome", "failed")
     address = seen.page.url
