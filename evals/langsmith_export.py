@@ -184,7 +184,7 @@ def _dataset(folder: Path, client: "Client", on_sent: Callable[[str], None]) -> 
     for some in _batches(missing):
         client.create_examples(dataset_id=dataset.id, examples=some)
     on_sent(f"dataset {name}: {len(missing):,} new examples, {len(there):,} there before")
-    return dataset.id
+    return UUID(str(dataset.id))
 
 
 def _send_experiment(folder: Path, dataset: UUID, client: "Client", on_sent: Callable[[str], None]) -> None:

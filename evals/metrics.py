@@ -84,7 +84,7 @@ class Summary:
     undecided: int
     """Answers on which neither rule nor judge decided. They count as wrong."""
     metrics: dict[str, float]
-    """Means over the tries that have them, by name."""
+    """Means by name, over all tries: one that has none, since it broke off, counts 0."""
     failures: Counter[str]
     """Runs that broke off and judges that failed, by reason. They count as wrong."""
     modules: dict[str, dict[str, Tokens]]
@@ -123,7 +123,7 @@ def summarise(records: Sequence[Record], number: int) -> Summary:
         sources=Counter(turn.result.provider for turn in turns if turn.result.provider),
         readable=len(readable),
         undecided=sum(record.decision == Decision.UNDECIDED for record in records),
-        metrics=_means(records),
+        metrics=_means(records, number),
         failures=Counter(_reason(record) for record in records if record.failed or record.judge_failed),
         modules=_modules(records),
         calls=sum(record.episode.usage.calls for record in records),
@@ -147,12 +147,12 @@ def _group(name: str, records: Iterable[Record], number: int) -> Group:
     return Group(name, number, sum(record.correct for record in ended), turns)
 
 
-def _means(records: Iterable[Record]) -> dict[str, float]:
-    values: dict[str, list[float]] = defaultdict(list)
+def _means(records: Iterable[Record], number: int) -> dict[str, float]:
+    sums: dict[str, float] = defaultdict(float)
     for record in records:
         for name, value in record.metrics.items():
-            values[name].append(value)
-    return {name: fmean(values[name]) for name in sorted(values)}
+            sums[name] += value
+    return {name: sums[name] / number for name in sorted(sums)}
 
 
 def _reason(record: Record) -> str:

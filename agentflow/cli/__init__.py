@@ -14,9 +14,8 @@ from agentflow.cli.group import Group
 app = typer.Typer(cls=Group, add_completion=False, pretty_exceptions_enable=False, rich_markup_mode="rich")
 for commands in (solve, train, serve):
     app.add_typer(commands.app)
-evaluate.app.add_typer(report.app)
-evaluate.app.add_typer(langsmith.app)
-evaluate.app.add_typer(judging.app)
+for commands in (judging, report, langsmith):
+    evaluate.app.add_typer(commands.app)
 app.add_typer(evaluate.app, name="eval")
 app.add_typer(data.app, name="data")
 app.add_typer(corpus.app, name="corpus")

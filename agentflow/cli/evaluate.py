@@ -101,6 +101,7 @@ def evaluate(
 ) -> None:
     """Measure accuracy, turns and tool-call errors on benchmarks."""
     from agentflow.evals.runner import Evaluation
+    from agentflow.graph.context import MODULES
 
     prices = _prices(price or [])
     sampling = {"planner": {"temperature": temperature}} if temperature else {}
@@ -108,6 +109,8 @@ def evaluate(
     context = context_of(model, planner, tools, max_turns=max_turns, sampling=sampling, **search)
     if agent != "agentflow" and context.model_of("planner") in SHIPPED:
         say(f"hint: the embedded model knows only AgentFlow's own prompts; for --agent {agent} name another --model")
+    if judge and judge in {context.model_of(module) for module in MODULES}:
+        say("hint: the judge is the model that answers; another one is less partial")
     asked = _asked(names, subset, file, limit, epochs)
     settings = asked.settings(
         subset=subset,
@@ -161,6 +164,8 @@ def _asked(names: list[str], subset: str, file: Path | None, limit: int | None, 
         for name in names:
             found = benchmark(name)
             examples = found.examples(subset, file)
+            if not examples:
+                fail(f"there are no questions of {name} in {file}", MISUSED)
             digests[name] = identity(*(one.id for one in examples))
             by_benchmark[name] = items(found, examples[:limit], epochs)
     except BenchmarkError as error:

@@ -34,7 +34,7 @@ class Judging(StrEnum):
     EXTRACTS = "extracts"
     """Which option an undecided answer chooses."""
     SECOND_OPINION = "second opinion"
-    """Whether an answer that the rule rejects means the same; reported beside the rule, which stands."""
+    """Whether an answer that the rule rejects means the same; the metric "judge" beside the rule, which stands."""
 
 
 class AnswerJudge(Protocol):
@@ -127,9 +127,11 @@ class Benchmark:
         """What the rule says, and where it asks for one, the judge. Raises ModelError when the judge fails."""
         score = self.score(example, answer)
         match self.judging:
-            case Judging.SECOND_OPINION if judge and not score.correct:
-                verdict = await judge.decide(example.question, example.gold, answer)
-                return replace(score, metrics={**score.metrics, "judge": float(verdict == Decision.CORRECT)})
+            case Judging.SECOND_OPINION if judge:
+                accepts = (
+                    score.correct or await judge.decide(example.question, example.gold, answer) == Decision.CORRECT
+                )
+                return replace(score, metrics={**score.metrics, "judge": float(accepts)})
             case Judging.DECIDES if judge and score.decision == Decision.UNDECIDED:
                 accepted = " or ".join([example.gold, *example.data.get("aliases", [])])
                 verdict = await judge.decide(example.question, accepted, answer)

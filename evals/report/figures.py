@@ -17,6 +17,7 @@ STYLE = {
     "axes.spines.top": False,
     "font.size": 9,
     "legend.frameon": False,
+    "svg.fonttype": "none",  # texts stay texts
     "svg.hashsalt": "agentflow",  # the same figure is the same file
 }
 

@@ -45,9 +45,9 @@ function sections(columns, rowsOf) {
 const cellsOf = (benchmark) => summary.cells.filter((cell) => cell.benchmark === benchmark);
 
 function intervalPlot(cell) {
-  const x = (share) => 4 + 152 * share;
+  const x = (share) => 4 + 122 * share;
   const label = `${percent(cell.accuracy)} %, between ${percent(cell.low)} and ${percent(cell.high)} %`;
-  return svg("svg", { width: 160, height: 20, viewBox: "0 0 160 20", role: "img", "aria-label": label },
+  return svg("svg", { width: 130, height: 20, viewBox: "0 0 130 20", role: "img", "aria-label": label },
     svg("line", { class: "axis", x1: x(0), x2: x(1), y1: 10, y2: 10 }),
     ...[0, 0.5, 1].map((at) => svg("line", { class: "axis", x1: x(at), x2: x(at), y1: 5, y2: 15 })),
     svg("line", { class: "whisker", x1: x(cell.low), x2: x(cell.high), y1: 10, y2: 10 }),
@@ -55,8 +55,8 @@ function intervalPlot(cell) {
 }
 
 function showCells() {
-  const columns = [["planner", "name"], ["accuracy %", "n"], ["interval", "n"], ["0 to 100 %"], ["questions", "n"],
-    ["pass@k %", "n"], ["most turns", "n"], ["turns", "n"], ["failed calls", "n"], ["undecided", "n"], ["broke off", "n"]];
+  const columns = [["planner", "name"], ["accuracy", "n"], ["interval", "n"], ["0 to 100 %"], ["questions", "n"],
+    ["pass@k", "n"], ["most turns", "n"], ["turns", "n"], ["failed calls", "n"], ["undecided", "n"], ["broke off", "n"]];
   byId("cells").append(sections(columns, (benchmark) => cellsOf(benchmark).map((cell) => {
     const pass = Object.entries(cell.pass_at).map(([k, share]) => el("small", {}, `@${k} ${percent(share)}`));
     const missing = cell.number - cell.ended;
@@ -86,7 +86,8 @@ function showDifferences() {
 
 function showTable() {
   const extra = benchmarks.filter((name) => !paper.groups.some((group) => group.benchmarks.includes(name)));
-  const groups = [...paper.groups, ...(extra.length ? [{ name: "Others", benchmarks: extra, average: false }] : [])];
+  const others = extra.length ? [{ name: "Others", benchmarks: extra, average: false }] : [];
+  const groups = extra.length === benchmarks.length ? [...others, ...paper.groups] : [...paper.groups, ...others];
   const columns = groups.flatMap((group) => [...group.benchmarks, ...(group.average ? [group] : [])]);
   const top = groups.map((group) => el("th", { scope: "colgroup", colspan: group.benchmarks.length + Number(group.average) }, group.name));
   const names = columns.map((column) => el("th", { scope: "col", class: "n" },
@@ -205,13 +206,14 @@ const named = (kind, row) => rows.names[kind][rows.columns[kind][row]];
 const questionOf = (row) => rows.questions[rows.columns.question[row]];
 const runAt = (row) => summary.runs[rows.columns.run[row]];
 
+// `least`: values that it takes for a choice; every episode has one run, but not every one has an error.
 const FILTERS = {
-  run: { all: () => summary.runs.map((run) => [run.name, run.name === run.planner ? run.name : `${run.name}: ${run.planner}`]), of: (row) => [runAt(row).name] },
-  benchmark: { all: () => rows.names.benchmark.map((name) => [name, title(name)]), of: (row) => [named("benchmark", row)] },
-  family: { all: () => rows.names.family.filter(Boolean).map((name) => [name, name]), of: (row) => [named("family", row)] },
-  outcome: { all: () => ["correct", "incorrect", "undecided", "failed"].map((name) => [name, OUTCOMES[name]]), of: (row) => [named("outcome", row)] },
-  tool: { all: () => rows.names.tool.map((name) => [name, name]), of: (row) => rows.columns.tools[row].map((at) => rows.names.tool[at]) },
-  error: { all: () => rows.names.error.map((name) => [name, name]), of: (row) => rows.columns.errors[row].map((at) => rows.names.error[at]) },
+  run: { least: 2, all: () => summary.runs.map((run) => [run.name, run.name === run.planner ? run.name : `${run.name}: ${run.planner}`]), of: (row) => [runAt(row).name] },
+  benchmark: { least: 2, all: () => rows.names.benchmark.map((name) => [name, title(name)]), of: (row) => [named("benchmark", row)] },
+  family: { least: 1, all: () => rows.names.family.filter(Boolean).map((name) => [name, name]), of: (row) => [named("family", row)] },
+  outcome: { least: 2, all: () => ["correct", "incorrect", "undecided", "failed"].map((name) => [name, OUTCOMES[name]]), of: (row) => [named("outcome", row)] },
+  tool: { least: 1, all: () => rows.names.tool.map((name) => [name, name]), of: (row) => rows.columns.tools[row].map((at) => rows.names.tool[at]) },
+  error: { least: 1, all: () => rows.names.error.map((name) => [name, name]), of: (row) => rows.columns.errors[row].map((at) => rows.names.error[at]) },
 };
 const OUTCOMES = { correct: "correct", incorrect: "wrong", undecided: "undecided", failed: "broke off" };
 const PAGE = 50;
@@ -224,10 +226,10 @@ async function filter() {
   const wanted = Object.entries(FILTERS).filter(([name]) => chosen[name]);
   const text = chosen.text.trim().toLowerCase();
   const mine = (search += 1);
-  if (text && parts.some((_, part) => !loading.has(part))) {
-    byId("found").textContent = "Unpacking the texts …";
+  if (text) {
+    if (texts.size < kept.shown) byId("found").textContent = "Unpacking the texts …";
     await Promise.all(parts.map((_, part) => loaded(part)));
-    if (mine !== search) return;
+    if (mine !== search) return; // a later call has other filters
   }
   const escaped = JSON.stringify(text).slice(1, -1);
   const has = (row) => questionOf(row).some((part) => part.toLowerCase().includes(text))
@@ -354,7 +356,7 @@ async function start() {
     const options = one.all();
     const select = form.elements[name];
     select.append(el("option", { value: "" }, "all"), ...options.map(([value, label]) => el("option", { value }, label)));
-    select.parentElement.hidden = options.length < 2 && !given.get(name);
+    select.parentElement.hidden = options.length < one.least;
     if (options.some(([value]) => value === given.get(name))) select.value = given.get(name);
   }
   form.elements.text.value = given.get("text") ?? "";

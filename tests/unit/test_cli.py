@@ -5,12 +5,14 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from typing import get_args
 
 import pytest
 from typer.testing import CliRunner, Result
 
 from agentflow import __version__
-from agentflow.cli import app
+from agentflow.cli import app, evaluate
+from agentflow.evals.agents import AGENTS
 from agentflow.evals.benchmarks import store
 from agentflow.graph.model_spec import PROVIDERS, ModelError
 from agentflow.rl.micro.outside import REPLY
@@ -526,6 +528,10 @@ def test_the_embedded_model_is_no_baseline(monkeypatch: pytest.MonkeyPatch) -> N
     done = run("eval", "atlas", "--limit", "1", "--agent", "direct")
     assert done.exit_code == 0
     assert "knows only AgentFlow's own prompts" in done.stderr
+
+
+def test_the_agents_of_the_command_line_are_those_there_are() -> None:
+    assert get_args(evaluate.AgentName) == AGENTS
 
 
 def test_help_of_eval_names_its_other_commands() -> None:

@@ -188,6 +188,12 @@ def test_an_item_that_has_no_record_counts_as_wrong() -> None:
     assert summarise([record(dataset(4)[0])], 4).total.accuracy == 0.25
 
 
+def test_a_metric_has_the_same_denominator_as_the_accuracy() -> None:
+    asked = dataset(3)
+    answered = record(asked[0]).model_copy(update={"metrics": {"f1": 0.5, "em": 0.0}})
+    assert summarise([answered, record(asked[1], error="down")], 4).metrics == {"em": 0.0, "f1": 0.125}
+
+
 def test_turns_and_errors_are_counted_by_class() -> None:
     results = [
         ToolResult(status="ok", output="1"),

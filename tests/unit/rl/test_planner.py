@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+import pytest
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage
 
 from agentflow.evals.atlas.oracle import Oracle
@@ -9,6 +10,7 @@ from agentflow.graph.context import Sampling
 from agentflow.rl.planner import atlas
 from agentflow.rl.policy import TokenReply
 from agentflow.rl.rollout import Fate, run
+from agentflow.rl.trainable import AppError
 
 TYPES = {"system": SystemMessage, "user": HumanMessage, "assistant": AIMessage}
 
@@ -52,3 +54,22 @@ def test_train_and_test_tasks_differ() -> None:
     app = atlas()
     train, test = ({task.question for task in app.tasks(split, 48)} for split in ("train", "test"))  # type: ignore[arg-type]
     assert not train & test
+
+
+async def test_the_monolithic_policy_is_trained_as_the_planner_is() -> None:
+    app = atlas(agent="react", tools=["python_coder"])
+    task = app.tasks("train", 1)[0]
+
+    async def answers(messages: Sequence[tuple[str, str]], sampling: Sampling) -> TokenReply:
+        said = "Tool: crystal_ball\n{}" if len(messages) == 2 else f"Answer: {task.gold}"
+        return TokenReply(said, [1], [2], [-0.1], "stop")
+
+    trajectory = await run(app, app.built(), task, answers, id="1", seconds=60)
+    assert (trajectory.fate, trajectory.reward) == (Fate.OK, 1.0)
+    assert [call.node for call in trajectory.calls] == ["planner", "planner"]
+    assert trajectory.faults == [True, False]
+
+
+def test_an_agent_that_does_not_exist_is_one_line() -> None:
+    with pytest.raises(AppError, match="there is no agent 'autogen'; the agents are direct, react, team, agentflow"):
+        atlas(agent="autogen")  # type: ignore[arg-type]

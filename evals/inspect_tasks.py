@@ -1,0 +1,112 @@
+"""The benchmarks as tasks of Inspect: `inspect eval agentflow/game24 --model-role planner=openai/gpt-4o`.
+
+Questions and scorers are those of `agentflow eval`, and the graph is the same; every call of a module goes through
+Inspect's model of that role, so that its viewer shows them one by one. In the extra `inspect`, which is 80 packages:
+the runner of `agentflow eval` does not need it.
+"""
+
+from collections.abc import Callable
+from contextlib import aclosing
+from typing import Any
+
+from inspect_ai import Task, task
+from inspect_ai.dataset import MemoryDataset, Sample
+from inspect_ai.log import transcript
+from inspect_ai.model import ModelOutput
+from inspect_ai.scorer import CORRECT, INCORRECT, NOANSWER, Score, Scorer, Target, accuracy, scorer, stderr
+from inspect_ai.solver import Generate, Solver, TaskState, solver
+from inspect_ai.util import registry_info
+
+from agentflow.evals import inspect_models
+from agentflow.evals.benchmarks.benchmark import Benchmark
+from agentflow.evals.benchmarks.catalogue import BENCHMARKS, benchmark
+from agentflow.evals.benchmarks.example import Example
+from agentflow.evals.episode import Episode, EpisodeTurn
+from agentflow.evals.judge import Judge
+from agentflow.evals.rollout import Finished, rollout
+from agentflow.evals.scorers.score import Decision
+from agentflow.graph.agent import graph
+from agentflow.graph.context import DEFAULT_TOOLS, MODULES, Context
+
+VALUES = {Decision.CORRECT: CORRECT, Decision.INCORRECT: INCORRECT, Decision.UNDECIDED: NOANSWER}
+"""Inspect counts "no answer" as 0, as we count what is undecided."""
+
+
+@solver
+def planner_executor_verifier_generator(name: str, max_turns: int, tools: str, corpus: str) -> Solver:
+    """The agent on a question of the benchmark `name`, with Inspect's models."""
+    context = Context(
+        models={module: inspect_models.role_spec(module) for module in MODULES},
+        max_turns=max_turns,
+        tools=[one.strip() for one in tools.split(",")] if tools else list(DEFAULT_TOOLS),
+        corpus=corpus or benchmark(name).corpus,
+    )
+
+    async def solve(state: TaskState, generate: Generate) -> TaskState:
+        episode = await _episode(state.input_text, context)
+        state.output = ModelOutput.from_content("agentflow", episode.answer)
+        state.metadata["episode"] = episode.model_dump(mode="json")
+        return state
+
+    return solve
+
+
+async def _episode(question: str, context: Context) -> Episode:
+    """The run, its turns in Inspect's transcript. What Inspect raised in a model's call, such as a limit, is raised."""
+    async with aclosing(rollout(graph, question, context)) as events:
+        async for event in events:
+            if isinstance(event, EpisodeTurn):
+                transcript().info(event.model_dump(mode="json"), source=f"turn {event.turn}: {event.tool}")
+            elif isinstance(event, Finished):
+                if event.failure:
+                    raise event.failure.__cause__ or event.failure
+                return event.episode
+    raise RuntimeError("a rollout ended without its last event")
+
+
+@scorer(metrics=[accuracy(), stderr()])
+def benchmark_scorer(name: str, judge: bool) -> Scorer:
+    """The rule of the benchmark `name`, and where that cannot tell and it is wanted, the model of the role `judge`."""
+    asked = Judge(inspect_models.role_spec(inspect_models.JUDGE)) if judge else None
+
+    async def score(state: TaskState, target: Target) -> Score:
+        example, answer = Example.model_validate(state.metadata["example"]), state.output.completion
+        found = await benchmark(name).decide(example, answer, asked)
+        return Score(
+            value=VALUES[found.decision],
+            answer=answer,
+            explanation=f"{found.decision}, decided by {found.decided_by}",
+            metadata=dict(found.metrics),
+        )
+
+    return score
+
+
+def _task_of(one: Benchmark) -> Callable[..., Task]:
+    def evaluate(subset: str = "", max_turns: int = 10, tools: str = "", corpus: str = "", judge: bool = False) -> Task:
+        samples = [_sample(example) for example in one.examples(subset)]
+        return Task(
+            dataset=MemoryDataset(samples, name=one.name),
+            solver=planner_executor_verifier_generator(one.name, max_turns, tools, corpus),
+            scorer=benchmark_scorer(one.name, judge),
+            metadata={"benchmark": one.title},
+        )
+
+    evaluate.__name__, evaluate.__doc__ = one.name, one.title
+    return evaluate
+
+
+def _sample(example: Example) -> Sample:
+    data: dict[str, Any] = {"example": example.model_dump(mode="json")}
+    return Sample(input=example.question, target=example.gold, id=example.id, metadata=data)
+
+
+def _register(one: Benchmark) -> None:
+    """As `agentflow/NAME`. Inspect finds the first part itself, except for an editable install of another name."""
+    found = task(name=one.name)(_task_of(one))
+    if "/" not in registry_info(found).name:
+        task(name=f"agentflow/{one.name}")(_task_of(one))
+
+
+for _one in BENCHMARKS.values():
+    _register(_one)

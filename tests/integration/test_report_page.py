@@ -1,0 +1,300 @@
+"""The report in a real browser: headless Chromium, offline, with whatever a model may have written."""
+
+import asyncio
+import os
+import re
+import shutil
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from agentflow.evals.episode import Episode, EpisodeTurn
+from agentflow.evals.report.page import page
+from agentflow.evals.report.run import read_runs
+from agentflow.evals.rollout import Finished, rollout
+from agentflow.evals.scorers.score import Decision
+from agentflow.graph.agent import build_graph
+from agentflow.graph.context import Context
+from agentflow.graph.state import Verdict
+from agentflow.tools.result import ErrorClass
+from tests.runs import record, turn, write_run
+from tests.scripted import Scripted
+
+sync_api = pytest.importorskip("playwright.sync_api")
+
+CHROMIUM = next(
+    (path for name in ("chromium", "chromium-browser", "google-chrome") if (path := shutil.which(name))), ""
+)
+pytestmark = [
+    pytest.mark.skipif(not CHROMIUM, reason="there is no Chromium to look at the page: apt install chromium"),
+    pytest.mark.timeout(300),
+]
+
+HOSTILE = (
+    '"><script>document.title="taken"</script><b>bold</b><img src=http://127.0.0.1:9/x onerror=document.title="taken">'
+)
+
+
+class Seen:
+    """A page that is open, and what it did besides being shown."""
+
+    def __init__(self, browser: "sync_api.Browser", path: Path, **context: object) -> None:
+        self.context = browser.new_context(**context)
+        self.context.set_offline(True)
+        self.context.set_default_timeout(60_000)
+        self.page = self.context.new_page()
+        self.said: list[str] = []
+        self.requests: list[str] = []
+        self.page.on("console", lambda message: self.said.append(message.text))
+        self.page.on("pageerror", lambda error: self.said.append(str(error)))
+        self.page.on("request", lambda request: self.requests.append(request.url))
+        self.page.goto(path.as_uri())
+        self.page.wait_for_selector("body[data-ready=yes]")
+
+    def finds(self, start: str) -> None:
+        """Waits until the line above the list begins so."""
+        sync_api.expect(self.page.locator("#found")).to_have_text(re.compile(f"^{re.escape(start)}"), timeout=60_000)
+
+    def choose(self, name: str, value: str) -> None:
+        self.page.locator(f"select[name={name}]").select_option(value)
+
+    def search(self, text: str) -> None:
+        self.page.locator("input[name=text]").fill(text)
+        self.page.locator("input[name=text]").press("Enter")
+
+    def open(self, number: int = 0) -> "sync_api.Locator":
+        episode = self.page.locator("details.episode").nth(number)
+        episode.locator("> summary").click()
+        episode.locator("dl").first.wait_for()
+        return episode
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator["sync_api.Browser"]:
+    with sync_api.sync_playwright() as playwright:
+        sandbox = ["--no-sandbox"] if os.getuid() == 0 else []
+        opened = playwright.chromium.launch(executable_path=CHROMIUM, args=sandbox)
+        yield opened
+        opened.close()
+
+
+@pytest.fixture(scope="module")
+def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Two planners on 120 questions of two benchmarks, with all that can happen, and one gated question."""
+    folder = tmp_path_factory.mktemp("report")
+    searched = [turn(1, "wikipedia_search", ErrorClass.EMPTY_RESULT, output="nothing", arguments={"query": "lost"})]
+    both = [*searched, turn(2, output="needle in “quotes”\nand 2 < 3")]
+    seed = [record(n, correct=n < 40, turns=both if n == 7 else searched) for n in range(100)]
+    seed += [record(n, benchmark="aime24", family="easy", decision=Decision.UNDECIDED) for n in range(200, 220)]
+    trained = [record(n, correct=n < 80, error="down" if n == 99 else "") for n in range(100)]
+    trained += [record(500, question=HOSTILE, gold=HOSTILE, answer=HOSTILE, family=HOSTILE, turns=[hostile_turn()])]
+    trained += [record(900, benchmark="gpqa", question="SECRET?", answer="SECRET")]
+    runs = [
+        write_run(folder / "seed", seed, planner="embedded:seed"),
+        write_run(folder / "trained", trained, planner="embedded:trained", max_turns=3),
+        write_run(folder / "longer", [record(n) for n in range(100)], planner="embedded:trained", max_turns=6),
+    ]
+    path = folder / "report.html"
+    path.write_text(page(read_runs(runs)).html, encoding="utf-8")
+    return path
+
+
+def hostile_turn() -> EpisodeTurn:
+    texts = dict.fromkeys(("sub_goal", "context", "tool", "output", "plan"), HOSTILE)
+    return turn(arguments={HOSTILE: HOSTILE}, verdict=Verdict(analysis=HOSTILE, signal="stop"), **texts)
+
+
+@pytest.fixture
+def seen(browser: "sync_api.Browser", report: Path) -> Iterator[Seen]:
+    shown = Seen(browser, report, viewport={"width": 1200, "height": 900})
+    yield shown
+    assert shown.said == []
+    assert shown.requests == [report.as_uri()]
+    shown.context.close()
+
+
+def test_it_shows_figures_differences_and_the_papers_table(seen: Seen) -> None:
+    assert (
+        seen.page.locator("#about").inner_text().startswith("3 evaluations on Bamboogle, AIME24, GPQA: 322 episodes.")
+    )
+    assert "40.0" in seen.page.locator("#cells tr", has_text="embedded:seed").first.inner_text()
+    assert "trained is better than seed" in seen.page.locator("#differences").inner_text()
+    table = seen.page.locator("#table")
+    assert "69.6" in table.locator("tr", has_text="Flow-GRPO").inner_text()
+    assert table.locator("tr.ours").count() == 3
+    assert seen.page.locator("#budgets circle").count() == 2
+    assert "empty_result" in seen.page.locator("#tools").inner_text()
+
+
+def test_filters_alone_and_together(seen: Seen) -> None:
+    seen.finds("322 episodes")
+    seen.choose("outcome", "undecided")
+    seen.finds("20 episodes, 0 correct (0.0 %)")
+    seen.choose("run", "trained")
+    seen.finds("No episode matches.")
+    seen.page.get_by_role("button", name="Clear").click()
+    seen.finds("322")
+    seen.choose("benchmark", "aime24")
+    seen.finds("20 episodes")
+    seen.choose("benchmark", "")
+    seen.choose("error", "empty_result")
+    seen.finds("100 episodes, 40 correct (40.0 %)")
+    seen.choose("tool", "python_coder")
+    seen.finds("1 episode, 1 correct (100.0 %)")
+    seen.choose("outcome", "failed")
+    seen.finds("No episode matches.")
+
+
+def test_text_is_found_in_turns_also_with_quotes_and_lines(seen: Seen) -> None:
+    seen.search("NEEDLE in “quotes”\nand 2 < 3".replace("\n", " "))
+    seen.finds("No episode matches.")
+    seen.search("needle in “quotes”")
+    seen.finds("1 episode")
+    assert "Question 7?" in seen.page.locator("details.episode").inner_text()
+    seen.search("print(6 * 7)")
+    seen.finds("1 episode")
+
+
+def test_a_search_that_comes_while_texts_are_unpacked_finds_all(seen: Seen) -> None:
+    """Typing, leaving the field and Enter each begin one; the first unpacks, the last counts."""
+    search = "document.forms[0].elements.text.value = 'needle'; for (const kind of ['input', 'change', 'submit'])"
+    seen.page.evaluate(
+        f"() => {{ {search} document.forms[0].dispatchEvent(new Event(kind, {{ cancelable: true }})); }}"
+    )
+    seen.finds("1 episode")
+
+
+def test_filters_are_kept_in_the_address(seen: Seen, browser: "sync_api.Browser", report: Path) -> None:
+    seen.choose("outcome", "failed")
+    address = seen.page.url
+    assert address.endswith("#outcome=failed")
+    again = seen.context.new_page()
+    again.goto(address)
+    again.wait_for_selector("body[data-ready=yes]")
+    assert again.locator("#found").inner_text().startswith("1 episode,")
+    again.close()
+
+
+def test_an_episode_opens_with_its_turns(seen: Seen) -> None:
+    seen.search("needle")
+    seen.finds("1 episode")
+    episode = seen.open()
+    first, second = episode.locator(".turn").all()
+    for text in ("the sub-goal", "wikipedia_search", "failed (empty_result)"):
+        assert text in first.inner_text()
+    assert "needle in “quotes”\nand 2 < 3" in second.inner_text()
+    assert "the verdict" in second.inner_text()
+    episode.get_by_role("button", name="This question in every run").click()
+    seen.finds("3 episodes")
+
+
+def test_more_are_shown_when_asked_for(seen: Seen) -> None:
+    assert seen.page.locator("details.episode").count() == 50
+    seen.page.locator("#more").click()
+    assert seen.page.locator("details.episode").count() == 100
+
+
+def test_what_a_model_wrote_stays_text(seen: Seen) -> None:
+    seen.search("document.title")
+    seen.finds("1 episode")
+    episode = seen.open()
+    episode.locator(".memory > summary").click()
+    assert episode.inner_text().count("<script>") >= 8
+    assert seen.page.locator("img, b:text-is('bold')").count() == 0
+    assert seen.page.title() == "AgentFlow evaluation report"
+
+
+def test_gated_questions_are_not_in_it(seen: Seen, report: Path) -> None:
+    assert "SECRET" not in report.read_text()
+    seen.choose("benchmark", "gpqa")
+    assert "terms of this benchmark" in seen.open().inner_text()
+    seen.search("secret")
+    seen.finds("No episode matches.")
+
+
+def test_it_works_by_keyboard(seen: Seen) -> None:
+    seen.page.locator("select[name=error]").focus()
+    for _ in range(2):  # past "Clear" to the first episode
+        seen.page.keyboard.press("Tab")
+    seen.page.keyboard.press("Enter")
+    seen.page.locator("details.episode[open] .turn").first.wait_for()
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_it_is_readable_at_400_pixels(browser: "sync_api.Browser", report: Path, scheme: str) -> None:
+    shown = Seen(browser, report, viewport={"width": 400, "height": 800}, color_scheme=scheme)
+    shown.open(2)
+    assert shown.page.evaluate("document.documentElement.scrollWidth") == 400
+    assert shown.page.evaluate(TOO_WIDE) == []
+    assert shown.page.evaluate(SMALLEST) >= 12
+    assert shown.page.evaluate(CONTRAST) >= 4.5
+    assert shown.said == []
+    shown.context.close()
+
+
+TOO_WIDE = """
+[...document.querySelectorAll("body *")]
+  .filter((one) => !one.closest(".scroll, svg, .skip") && one.getBoundingClientRect().right > 401)
+  .map((one) => one.outerHTML.slice(0, 80))
+"""
+SMALLEST = """
+Math.min(...[...document.querySelectorAll("p, td, dd, summary, pre, label")]
+  .map((one) => parseFloat(getComputedStyle(one).fontSize)))
+"""
+CONTRAST = """
+(() => {
+  const linear = (one) => (one <= 0.04045 ? one / 12.92 : ((one + 0.055) / 1.055) ** 2.4);
+  const light = (rgb) => rgb.map((one) => linear(one / 255))
+    .reduce((sum, one, at) => sum + one * [0.2126, 0.7152, 0.0722][at], 0);
+  const colour = (text) => (text.match(/[\\d.]+/g) ?? []).map(Number);
+  const behind = (one) => {
+    for (let at = one; at; at = at.parentElement) {
+      const back = colour(getComputedStyle(at).backgroundColor);
+      if (back.length === 3 || back[3] > 0) return back.slice(0, 3);
+    }
+    return [255, 255, 255];
+  };
+  const ratio = (one) => {
+    const [a, b] = [light(colour(getComputedStyle(one).color).slice(0, 3)), light(behind(one))];
+    return (Math.max(a, b) + 0.05) / (Math.min(a, b) + 0.05);
+  };
+  const texts = "h1, h2, p, td, th, small, dt, dd, summary span, label, button";
+  return Math.min(...[...document.querySelectorAll(texts)].map(ratio));
+})()
+"""
+"""The least contrast of a text with what is behind it, as WCAG 2.2 defines it; 4.5 is its level AA."""
+
+
+def test_memory_is_what_the_planner_was_asked_with(
+    browser: "sync_api.Browser", tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The page's words against the planner's own prompt, over turns that fail and turns that work."""
+    readable = "**Sub-Goal:** s\nTool: base_generator\nContext: c"
+    script = Scripted(
+        analyst="Analysis: two steps",
+        planner=["no step", "Sub-Goal: ask\nTool: nothing\nContext: c", readable, readable],
+        executor='{"query": "q"}',
+        verifier=[*(f"Analysis: {word}\nVerdict: continue" for word in "abc"), "Analysis: d\nVerdict: stop"],
+    )
+    script.install(monkeypatch)
+    with ThreadPoolExecutor(1) as thread:  # this one is the browser's
+        episode = thread.submit(asyncio.run, run(script)).result()
+    one = record(0).model_copy(update={"episode": episode, "question": episode.question})
+    path = tmp_path / "report.html"
+    path.write_text(page(read_runs([write_run(tmp_path / "a", [one], max_turns=5)])).html, encoding="utf-8")
+    shown = Seen(browser, path)
+    last = shown.open().locator(".turn").nth(3)
+    last.locator(".memory > summary").click()
+    asked = [message.text for message in script.asked("planner")[-1][1:]]
+    assert len(asked) == 7
+    assert last.locator(".message pre").all_text_contents() == asked
+    shown.context.close()
+
+
+async def run(script: Scripted) -> Episode:
+    context = Context(model=script.spec, max_turns=5)
+    *_, last = [event async for event in rollout(build_graph(), "How so?", context)]
+    assert isinstance(last, Finished)
+    return last.episode

@@ -1,0 +1,83 @@
+"""`agentflow eval report` and `compare`: what a user sees, and one line for what is wrong."""
+
+import sys
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from agentflow.cli import app
+from tests.runs import record, write_run
+
+
+def run(*arguments: object) -> Result:
+    return CliRunner().invoke(app, ["eval", *map(str, arguments)])
+
+
+@pytest.fixture
+def folders(tmp_path: Path) -> tuple[Path, Path]:
+    first = write_run(tmp_path / "seed", [record(n, correct=n < 20) for n in range(60)])
+    second = write_run(tmp_path / "trained", [record(n, correct=n < 40) for n in range(50)], planner="openai:p")
+    return first, second
+
+
+def test_compare_says_whether_there_is_a_difference(folders: tuple[Path, Path]) -> None:
+    done = run("compare", *folders)
+    assert done.exit_code == 0, done.output
+    assert "trained is better than seed: trained minus seed is +" in done.stdout
+    assert "10 questions are in only one of them" in done.stderr
+    same = run(
+        "compare", folders[0], write_run(folders[0].parent / "again", [record(n, correct=n > 40) for n in range(60)])
+    )
+    assert "no difference that 60 questions can show" in same.stdout
+
+
+def test_compare_names_other_settings_that_differ(folders: tuple[Path, Path], tmp_path: Path) -> None:
+    other = write_run(tmp_path / "short", [record(n) for n in range(60)], max_turns=2, planner="openai:q")
+    assert "besides the planner, they differ in max_turns" in run("compare", folders[0], other).stderr
+
+
+def test_compare_needs_common_questions(folders: tuple[Path, Path], tmp_path: Path) -> None:
+    other = write_run(tmp_path / "other", [record(n, benchmark="aime24") for n in range(3)])
+    done = run("compare", folders[0], other)
+    assert (done.exit_code, done.stdout) == (2, "")
+    assert done.stderr.startswith("error: the two have no question in common")
+
+
+def test_a_report_says_what_it_wrote(folders: tuple[Path, Path], tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib")
+    done = run("report", *folders, "--out", tmp_path / "r.html", "--figures", tmp_path / "figures")
+    assert done.exit_code == 0, done.output
+    assert "r.html: 110 episodes of 2 evaluations, 0.0 MB" in done.stdout.replace("\n", "")
+    assert (tmp_path / "r.html").read_text().startswith("<!doctype html>")
+    assert {path.name for path in (tmp_path / "figures").iterdir()} == {"accuracy.png", "accuracy.svg"}
+
+
+def test_figures_say_which_extra_they_need(
+    folders: tuple[Path, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delitem(sys.modules, "agentflow.evals.report.figures", raising=False)
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    done = run("report", *folders, "--out", tmp_path / "r.html", "--figures", tmp_path / "figures")
+    assert done.exit_code == 2
+    assert done.stderr.splitlines()[-1].endswith("install it with: pip install 'agentflow-langgraph[report]'")
+
+
+@pytest.mark.parametrize("command", ["report", "compare", "langsmith"])
+def test_what_is_no_evaluation_is_one_line_and_exit_2(command: str, tmp_path: Path) -> None:
+    (tmp_path / "a").mkdir()
+    done = run(command, tmp_path / "a", tmp_path / "b")
+    assert (done.exit_code, done.stdout) == (2, "")
+    assert len(done.stderr.splitlines()) == 1
+    assert done.stderr.startswith("error: ")
+
+
+def test_a_report_that_cannot_be_written_is_one_line_and_exit_1(folders: tuple[Path, Path], tmp_path: Path) -> None:
+    done = run("report", *folders, "--out", tmp_path / "nowhere" / "r.html")
+    assert done.exit_code == 1
+    assert len(done.stderr.splitlines()) == 1
+
+
+@pytest.mark.parametrize("command", ["report", "compare", "langsmith"])
+def test_help_has_an_example(command: str) -> None:
+    assert f"Example: agentflow eval {command}" in run(command, "--help").stdout
