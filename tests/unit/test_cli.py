@@ -16,6 +16,7 @@ from agentflow.evals.agents import AGENTS
 from agentflow.evals.benchmarks import store
 from agentflow.graph.model_spec import PROVIDERS, ModelError
 from agentflow.rl.micro.outside import REPLY
+from agentflow.tools.providers.choice import WITH_KEY
 from tests.fake_openai import FakeOpenAI
 from tests.scripted import Scripted
 
@@ -26,7 +27,8 @@ SECRET = "sk-0123456789abcdef"
 @pytest.fixture(autouse=True)
 def _no_keys_and_no_data(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory) -> None:
     monkeypatch.setattr(store, "folder", lambda name: tmp_path_factory.getbasetemp() / "no data" / name)
-    for variable in [*(provider.key_variable for provider in PROVIDERS.values()), "TAVILY_API_KEY"]:
+    searching = (variable for engine in WITH_KEY.values() for variable in engine.keys)
+    for variable in [*(provider.key_variable for provider in PROVIDERS.values()), *searching]:
         monkeypatch.delenv(variable, raising=False)
 
 
@@ -58,19 +60,8 @@ def test_importing_the_command_line_loads_nothing_heavy() -> None:
 @pytest.mark.parametrize(
     "command",
     [
-        "",
-        "solve",
-        "eval",
-        "eval judge",
-        "train",
-        "export",
-        "data train",
-        "data get",
-        "data list",
-        "tools",
-        "tools test",
-        "graph",
-        "doctor",
+        *("", "solve", "eval", "eval judge", "train", "export", "data train", "data get", "data list"),
+        *("corpus build", "corpus look-up", "tools", "tools test", "serve", "graph", "doctor"),
     ],
 )
 def test_every_help_text_has_an_example(command: str) -> None:
@@ -105,6 +96,13 @@ def test_no_command_is_a_request_for_help() -> None:
         (["solve", "q", "--tools", " , "], "names no tool"),
         (["solve", "q", "--tools", "google_search"], "set TAVILY_API_KEY"),
         (["solve", "q", "--corpus", "/no/such/index"], "there is no corpus"),
+        (["solve", "q", "--corpus", "http:///"], "is no address"),
+        (["solve", "q", "--tools", "google_search", "--search-engine", "bing"], "there is no search engine 'bing'"),
+        (["solve", "q", "--tools", "google_search", "--search-engine", "serper"], "set SERPER_API_KEY"),
+        (["solve", "q", "--search-cache", "on"], "the search cache is one of off, use, record, replay"),
+        (["solve", "q", "--search-cache", "replay:/no/such"], "there is no recording at /no/such"),
+        (["corpus", "build", "/no/such.jsonl"], "cannot read /no/such.jsonl"),
+        (["corpus", "look-up", "/no/such.sqlite", "x"], "there is no corpus"),
         (["solve", "q", "--model", "nobody:x"], "there is no model provider 'nobody'"),
         (["solve", "q", "--model", "openai:gpt-4o"], "set the environment variable OPENAI_API_KEY"),
         (["solve", "q", "--planner", "openai:gpt-4o"], "set the environment variable OPENAI_API_KEY"),
@@ -199,7 +197,7 @@ def test_json_is_one_object_of_the_pinned_form(monkeypatch: pytest.MonkeyPatch) 
     assert (episode["question"], episode["answer"], episode["status"]) == ("Say hello.", "hello", "answered")
     failed, worked = episode["turns"]
     assert list(worked) == ["turn", "sub_goal", "context", "tool", "arguments", "result", "verdict", "plan"]
-    assert list(worked["result"]) == ["status", "output", "error", "seconds", "sandbox"]
+    assert list(worked["result"]) == ["status", "output", "error", "seconds", "sandbox", "provider"]
     assert list(worked["verdict"]) == ["analysis", "signal"]
     assert (worked["turn"], worked["sub_goal"], worked["context"]) == (2, "Say it", "hello")
     assert (worked["tool"], worked["arguments"]) == ("base_generator", {"query": "hello"})
@@ -538,3 +536,35 @@ def test_help_of_eval_names_its_other_commands() -> None:
     shown = " ".join(run("eval", "--help").stdout.split())
     assert "NAME..." in shown
     assert "eval judge Measure a judge" in shown
+
+
+def test_a_corpus_is_built_and_asked(tmp_path: Path) -> None:
+    dump = tmp_path / "wiki.jsonl"
+    dump.write_text('{"title": "Tarn", "text": "Tarn is a country. It is small."}\n' * 20)
+    done = run("corpus", "build", str(dump))
+    assert done.exit_code == 0, done.output
+    index = tmp_path / "wiki.sqlite"
+    assert done.stdout.splitlines()[0].startswith(f"20 passages are in {index} (")
+    assert done.stdout.splitlines()[1] == f"next: agentflow solve ... --corpus {index}"
+    assert "100 %, 20 passages" in done.stderr
+    assert run("corpus", "look-up", str(index), "tarn").stdout == "Tarn: Tarn is a country. It is small.\n"
+    missed = run("corpus", "look-up", str(index), "quux")
+    assert (missed.exit_code, only_line(missed.stderr)) == (1, 'error: no page matches "quux"')
+
+
+def test_a_dump_with_a_bad_line_is_one_line(tmp_path: Path) -> None:
+    (tmp_path / "wiki.jsonl").write_text("{\n")
+    done = run("corpus", "build", str(tmp_path / "wiki.jsonl"))
+    assert done.exit_code == 1
+    assert "wiki.jsonl, line 1: not JSON" in done.stderr.splitlines()[-1]
+
+
+def test_doctor_shows_which_search_engine_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+    scripted(monkeypatch)
+    monkeypatch.setenv("SERPER_API_KEY", SECRET)
+    monkeypatch.setenv("COLUMNS", "200")
+    lines = [" ".join(line.split()) for line in run("doctor").stdout.splitlines()]
+    assert "search: auto ok asks serper" in lines
+    assert "search: tavily - set TAVILY_API_KEY (https://tavily.com)" in lines
+    assert not any(SECRET in line for line in lines)
+    assert "google_search ok" in " ".join(run("tools", "--tools", "google_search").stdout.split())

@@ -76,9 +76,9 @@ async def test_pages_redirects_and_titles_that_are_not_there(wiki: str, provider
     assert (await look_up("velmora", source)).output == "Velmora: Velmora is a city in Tarn. It has 41,000 people."
     assert (await look_up("City of light", source)).output.startswith("Velmora: Velmora is a city")
     assert (await look_up("Zoë Straße", source)).output == "Zoë Straße: Zoë Straße is a street in Velmora."
-    closest = await look_up("painter", source)
+    closest = await look_up("Dorn", source)
     assert closest.output.splitlines() == [
-        'No page is titled "painter". Closest pages:',
+        'No page is titled "Dorn". Closest pages:',
         "- Ilka Dorn: Ilka Dorn, born in 1950, is a painter.",
     ]
     assert (await look_up("quux", source)).error is ErrorClass.EMPTY_RESULT

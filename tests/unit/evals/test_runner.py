@@ -207,6 +207,15 @@ def test_turns_and_errors_are_counted_by_class() -> None:
     assert summary.tools == {"python_coder": 3}
 
 
+def test_who_searched_is_counted_with_the_language_model_behind_it() -> None:
+    (item,) = items(1)
+    results = [
+        ToolResult(status="ok", output="x", provider=name) for name in ("gemini (m)", "tavily", "gemini (m)", "")
+    ]
+    summary = summarise([item], {item.id: record(item, turns=results)})
+    assert summary.sources == {"gemini (m)": 2, "tavily": 1}
+
+
 def test_nothing_to_count_is_no_division_by_zero() -> None:
     summary = summarise([], 0)
     assert (summary.total.accuracy, summary.error_rate, summary.seconds) == (0, 0, 0)

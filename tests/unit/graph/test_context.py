@@ -1,6 +1,10 @@
 import pytest
+from pydantic import ValidationError
 
 from agentflow.graph.context import MODULES, Context
+from agentflow.graph.model_spec import ModelError
+from agentflow.graph.toolbox import Toolbox
+from agentflow.tools.search_settings import SearchSettings
 
 
 def test_of_the_embedded_model_the_planner_has_a_checkpoint_of_its_own() -> None:
@@ -13,3 +17,16 @@ def test_of_the_embedded_model_the_planner_has_a_checkpoint_of_its_own() -> None
 def test_a_named_planner_is_that_planner(spec: str) -> None:
     assert Context(models={"planner": spec}).model_of("planner") == spec
     assert Context(model=spec).model_of("planner") == spec
+
+
+def test_search_is_built_from_what_a_run_sets() -> None:
+    assert Context(corpus="package", search_cache="use:a").search == SearchSettings(corpus="package", cache="use:a")
+    assert Context().search.corpus == "atlas"
+    with pytest.raises(ValidationError, match="the search cache is one of off, use, record, replay"):
+        Context(search_cache="sometimes")
+
+
+def test_a_search_engine_that_there_is_not_ends_the_run() -> None:
+    with pytest.raises(ModelError, match="there is no search engine 'bing'") as raised:
+        Toolbox().tools(Context(tools=["google_search"], search_engine="bing"))
+    assert raised.value.configuration

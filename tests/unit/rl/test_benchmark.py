@@ -7,6 +7,7 @@ import pytest
 
 from agentflow.rl.benchmark import benchmark
 from agentflow.rl.trainable import AppError
+from agentflow.tools.search_settings import SearchSettings
 
 
 def test_game_of_24_is_split_and_rewarded_by_the_same_check_that_evaluates_it() -> None:
@@ -34,6 +35,12 @@ async def test_what_cannot_be_told_without_a_judge_is_not_trained_on(tmp_path: P
     [task] = [*app.tasks("train", 5), *app.tasks("test", 5)]
     rewards = [await app.reward(task, {"answer": answer}) for answer in ("stamboul", "", "Constantinople")]
     assert rewards == [1.0, 0.0, None]
+
+
+def test_search_is_set_by_the_apps_options() -> None:
+    server = "http://127.0.0.1:8000/retrieve"
+    app = benchmark("game24", frozen="atlas-oracle", corpus=server, search_engine="serper", search_cache="use")
+    assert app.context().search == SearchSettings(corpus=server, engine="serper", cache="use")
 
 
 def test_what_cannot_be_had_is_one_line(tmp_path: Path) -> None:

@@ -1,0 +1,163 @@
+"""What every JSON API has in common: bounds, patience, and a name for each failure."""
+
+import asyncio
+import gzip
+import time
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from email.utils import format_datetime
+from typing import Any
+
+import httpx
+import pytest
+from pytest_httpserver import HTTPServer
+from werkzeug import Request, Response
+
+from agentflow.tools import json_api
+from agentflow.tools.hosts import seconds_to_wait, turn_at
+from agentflow.tools.json_api import JsonApi
+from agentflow.tools.result import ErrorClass, ToolFailure
+
+
+@pytest.fixture
+def api(httpserver: HTTPServer) -> JsonApi:
+    return JsonApi(httpserver.url_for("/api"), "the API", seconds=20, hint="do something else")
+
+
+async def failure(api: JsonApi) -> ToolFailure:
+    with pytest.raises(ToolFailure) as raised:
+        await api.get({"q": "x"})
+    return raised.value
+
+
+async def test_a_get_and_a_post(httpserver: HTTPServer, api: JsonApi) -> None:
+    httpserver.expect_request("/api").respond_with_json({"a": "ä"})
+    assert await api.get({"q": "x y", "n": 3}) == await api.post({"q": ["x"]}) == {"a": "ä"}
+    (get, _), (post, _) = httpserver.log
+    assert dict(get.args) == {"q": "x y", "n": "3"}
+    assert post.get_json() == {"q": ["x"]}
+
+
+@pytest.mark.parametrize(
+    ("response", "message"),
+    [
+        (Response("no", 403), "the API answered with HTTP 403; do something else"),
+        (Response("no", 401), "the API answered with HTTP 401; do something else"),
+        (
+            Response("", 302, {"Location": "http://169.254.169.254/"}),
+            "the API answered with HTTP 302; do something else",
+        ),
+        (Response("<html>"), "the API did not answer with JSON; do something else"),
+        (Response(b'{"a": "\xe9"}'), "the API did not answer with JSON; do something else"),
+        (Response("[" * 200_000), "the API did not answer with JSON; do something else"),
+        (Response("9" * 10_000), "the API did not answer with JSON; do something else"),
+        (Response("[1]"), "the API did not answer with a JSON object; do something else"),
+        (
+            Response("", 429, {"Retry-After": "3600"}),
+            "the API is busy and asks to wait 3600 seconds; do something else",
+        ),
+    ],
+)
+async def test_a_failure_is_named_and_asked_once(
+    httpserver: HTTPServer, api: JsonApi, response: Response, message: str
+) -> None:
+    httpserver.expect_request("/api").respond_with_response(response)
+    found = await failure(api)
+    assert (found.error, str(found)) == (ErrorClass.TOOL_ERROR, message)
+    assert len(httpserver.log) == 1
+
+
+@pytest.mark.parametrize("status", [429, 502, 503, 504])
+async def test_a_busy_server_is_asked_again_and_given_up(httpserver: HTTPServer, api: JsonApi, status: int) -> None:
+    httpserver.expect_request("/api").respond_with_data("", status, {"Retry-After": "0"})
+    assert "is busy" in str(await failure(api))
+    assert len(httpserver.log) == 3
+
+
+async def test_a_connection_that_breaks_off_is_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(json_api, "PAUSE", 0.01)
+    replies = iter([b"", b"HTTP/1.1 200 OK\r\nContent-Len", b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}"])
+
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(next(replies))
+        await writer.drain()
+        writer.close()
+
+    server = await asyncio.start_server(answer, "127.0.0.1", 0)
+    async with server:
+        port = server.sockets[0].getsockname()[1]
+        assert await JsonApi(f"http://127.0.0.1:{port}/", "the API").get({}) == {}
+
+
+async def test_a_server_that_is_not_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(json_api, "PAUSE", 0.01)
+    assert str(await failure(JsonApi("http://127.0.0.1:9/", "X"))) == "X could not be reached (ConnectError)"
+    assert "could not be reached" in str(await failure(JsonApi("http://[", "X")))
+
+
+async def test_time_that_ran_out_is_not_spent_twice(httpserver: HTTPServer) -> None:
+    def hang(request: Request) -> Response:
+        time.sleep(1)
+        return Response("{}")
+
+    httpserver.expect_request("/api").respond_with_handler(hang)
+    found = await failure(JsonApi(httpserver.url_for("/api"), "the API", seconds=0.3))
+    assert (found.error, str(found)) == (ErrorClass.TIMEOUT, "the API did not answer in time")
+    assert len(httpserver.log) <= 1
+
+
+async def test_a_reply_of_100_mb_and_one_that_unpacks_to_it_are_given_up(httpserver: HTTPServer, api: JsonApi) -> None:
+    def flood(request: Request) -> Response:
+        def parts() -> Iterator[bytes]:
+            for _ in range(1600):
+                yield b" " * (1 << 16)
+
+        return Response(parts())
+
+    httpserver.expect_ordered_request("/api").respond_with_handler(flood)
+    bomb = gzip.compress(b" " * (100 << 20))
+    httpserver.expect_ordered_request("/api").respond_with_data(bomb, headers={"Content-Encoding": "gzip"})
+    for _ in range(2):
+        assert str(await failure(api)) == "the API answered with more than 16 MiB; do something else"
+
+
+async def test_a_key_is_named_where_it_is_needed(httpserver: HTTPServer) -> None:
+    httpserver.expect_request("/api").respond_with_data("", 401)
+    api = JsonApi(httpserver.url_for("/api"), "the API", refused="refused the key; check MY_KEY")
+    assert str(await failure(api)) == "the API refused the key; check MY_KEY"
+
+
+# Hosts.
+
+
+async def test_so_many_at_one_host_and_others_at_another() -> None:
+    under_way: dict[str, int] = {"a": 0, "b": 0}
+    most = dict(under_way)
+
+    async def visit(host: str) -> None:
+        async with turn_at(host, 3):
+            under_way[host] += 1
+            most[host] = max(most[host], under_way[host])
+            await asyncio.sleep(0.01)
+            under_way[host] -= 1
+
+    await asyncio.gather(*(visit(host) for host in "ab" * 20))
+    assert most == {"a": 3, "b": 3}
+
+
+@pytest.mark.parametrize(
+    ("header", "least", "most"),
+    [
+        ("7", 7, 7),
+        (" 0 ", 0, 0),
+        ("", 0.5, 0.5),
+        ("soon", 0.5, 0.5),
+        ("-3", 0.5, 0.5),
+        (format_datetime(datetime.now(UTC) + timedelta(hours=1), usegmt=True), 3000, 3600),
+        (format_datetime(datetime.now(UTC) - timedelta(hours=1), usegmt=True), 0, 0),
+    ],
+)
+def test_retry_after_is_seconds_or_a_date(header: str, least: float, most: float) -> None:
+    headers: dict[str, Any] = {"Retry-After": header} if header else {}
+    assert least <= seconds_to_wait(httpx.Response(429, headers=headers)) <= most
