@@ -41,12 +41,12 @@ class Trial:
     """The sandbox's, of a tool that runs code."""
 
 
-async def offer(context: "Context") -> "Offer":
+async def examine(context: "Context") -> "Offer":
     """All that the context's tools come to; naming foreign ones here is what grants them. Raises ModelError."""
     from agentflow.graph.toolbox import Toolbox
     from agentflow.tools.foreign import is_foreign
 
-    return await Toolbox([spec for spec in context.tools if is_foreign(spec)]).offer(context)
+    return await Toolbox([spec for spec in context.tools if is_foreign(spec)]).examine(context)
 
 
 async def listed(context: "Context") -> list[Check]:
@@ -57,7 +57,7 @@ async def listed(context: "Context") -> list[Check]:
     checks = doctor.tools(standard, context.search)
     if len(standard) == len(context.tools):
         return checks
-    found = await offer(context)
+    found = await examine(context)
     foreign = [name for name, source in found.sources.items() if source not in standard]
     checks += [(name, "ok", found.cards[name].description) for name in foreign]
     return checks + [(spec, "no", why) for spec, why in found.unavailable.items() if spec not in standard]
@@ -70,7 +70,7 @@ async def tried(context: "Context", calls: Mapping[str, dict[str, Any]]) -> Asyn
     """
     from agentflow.tools.run import run_tool
 
-    found = await offer(context)
+    found = await examine(context)
     for name, why in found.unavailable.items():
         yield Trial(name, "no", why)
     for name, tool in found.tools.items():

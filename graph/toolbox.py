@@ -76,10 +76,18 @@ class Toolbox:
         self._offers: dict[tuple[tuple[str, ...], str, Sampling, SearchSettings], Offer] = {}
 
     async def offer(self, context: Context) -> Offer:
-        """The tools that can be used as things stand.
+        """The tools of a run. Raises ModelError as `examine` does, and where none can be used."""
+        found = await self.examine(context)
+        if not found.tools:
+            reasons = "; ".join(f"{name}: {reason}" for name, reason in found.unavailable.items())
+            raise ModelError(f"no tool can be used: {reasons}", configuration=True)
+        return found
+
+    async def examine(self, context: Context) -> Offer:
+        """What can be used as things stand, and what cannot.
 
         Raises:
-            ModelError: The context names a tool that does not exist or is not granted, or no tool can be used.
+            ModelError: The context names a tool that does not exist, is not granted, or cannot be told from another.
         """
         specs = tuple(dict.fromkeys([*context.tools, *self._specs]))
         key = (specs, context.model_of("tools"), context.sampling_of("tools"), context.search)
@@ -88,9 +96,6 @@ class Toolbox:
             if len(self._offers) > 64:
                 self._offers.clear()
             found = self._offers[key] = await self._look(*key, before=found or Offer())
-        if not found.tools:
-            reasons = "; ".join(f"{name}: {reason}" for name, reason in found.unavailable.items())
-            raise ModelError(f"no tool can be used: {reasons}", configuration=True)
         return found
 
     async def _look(

@@ -127,12 +127,11 @@ class Planner:
     async def __call__(self, state: State, runtime: Runtime[Context]) -> dict[str, Any]:
         """Returns the plan; a late one when time is up."""
         context = Context.of(runtime)
-        cards = (await self.toolbox.offer(context)).cards
-        conversation = messages(
-            state.question, state.analysis, state.memory, describe_tools(cards.values()), context.max_turns
-        )
         try:
             async with asyncio.timeout(state.seconds_left()):
+                cards = (await self.toolbox.offer(context)).cards
+                tools = describe_tools(cards.values())
+                conversation = messages(state.question, state.analysis, state.memory, tools, context.max_turns)
                 reply = await ask(context, "planner", conversation)
         except TimeoutError:
             late = Plan(

@@ -22,7 +22,7 @@ _UNSEEN = frozenset("\u200b\u2060\ufeff\u202a\u202b\u202c\u202d\u202e\u2066\u206
 """Format characters that are not seen, or make text read in another order than it is written."""
 
 _LABEL = re.compile(
-    r"""^[ \t*_\#>`"'-]*
+    r"""^[ \t*_\#>`"'-]*+
     (?:
         (?:question|analysis|turns[ ]left|result|verifier|verdict|sub[ -]?goal|tool|context
           |planner|executor|generator|analyst|system|assistant|user|human)

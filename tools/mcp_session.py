@@ -2,7 +2,7 @@
 
 The sessions live on an event loop of their own, in a thread: runs come and go on many loops, and a session must be
 ended by the task that began it. A server that ends takes the calls under way with it, as errors; the next call starts
-it again. One that did not answer in time is asked for a sign of life before its next call, and is else started anew.
+it again. One that did not answer, or not as it should, is first asked for a sign of life, and is else started anew.
 
 A subprocess gets none of our environment but HOME, PATH and the like, and is started so that it cannot look into this
 process (`sandbox.apart`). It is not confined otherwise: it is the user's own program.
@@ -68,7 +68,7 @@ class McpServer:
             async with asyncio.timeout(OPEN_SECONDS):
                 return [tool async for tool in _offered(connection.client)]
         except asyncio.CancelledError:
-            connection.silent = True
+            connection.suspect = True
             raise
         except Exception as error:  # whatever a foreign server makes the library raise
             await self._forget(connection)
@@ -85,10 +85,11 @@ class McpServer:
         try:
             return await connection.client.call_tool(tool, arguments)
         except asyncio.CancelledError:
-            connection.silent = True
+            connection.suspect = True
             raise
         except MCPError as error:
             if error.code != CONNECTION_CLOSED:
+                connection.suspect = True  # an HTTP server that was started anew does not know the session
                 raise ToolFailure(ErrorClass.TOOL_ERROR, error.message) from error
             await self._forget(connection)
             problem = f"the connection to the MCP server {self.spec.name} ended; the next call opens it again"
@@ -97,7 +98,7 @@ class McpServer:
     async def _open(self) -> "_Connection":
         """The connection, opened if there is none, or none that lives. Raises Unavailable."""
         async with self._opening:
-            if self._connection and self._connection.silent and not await self._connection.lives():
+            if self._connection and self._connection.suspect and not await self._connection.lives():
                 await self.close()
             if self._connection is None or self._connection.over:
                 self._connection = _Connection(self.spec)
@@ -118,8 +119,8 @@ class _Connection:
         self.ready: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         """Done when calls may be made; fails with Unavailable."""
         self.ready.add_done_callback(lambda ready: ready.cancelled() or ready.exception())  # even if nobody waits
-        self.silent = False
-        """Whether a call was given up."""
+        self.suspect = False
+        """Whether a call was given up, or the protocol failed: it is asked for a sign of life before the next one."""
         self.client: Client
         self._end = asyncio.Event()
         # A context of its own: that of the run which happens to open it holds its callbacks.
@@ -135,7 +136,7 @@ class _Connection:
                 await self.client.list_tools(cache_mode="bypass")
         except Exception:
             return False
-        self.silent = False
+        self.suspect = False
         return True
 
     async def close(self) -> None:
@@ -233,16 +234,16 @@ def _said(error: BaseException) -> str:
     return bounded_line(f"{type(error).__name__}: {error}".rstrip(": "), 300)
 
 
-@lru_cache(maxsize=256)
 def server(spec: ServerSpec) -> McpServer:
     """The server of a spec; the same object for the same spec."""
-    found = McpServer(spec)
-    _servers.append(found)
-    return found
+    with _lock:
+        return _servers.setdefault(spec, McpServer(spec))
 
 
 async def _on_own_loop(work: Coroutine[Any, Any, _T]) -> _T:
-    return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(work, _own_loop()))
+    with _lock:
+        loop = _own_loop()
+    return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(work, loop))
 
 
 @lru_cache(maxsize=1)
@@ -266,7 +267,7 @@ def close_sessions() -> None:
     """Ends all sessions, and the servers that are subprocesses; each is opened again when it is next needed."""
 
     async def close() -> None:
-        await asyncio.gather(*(one.close() for one in _servers))
+        await asyncio.gather(*(one.close() for one in _servers.values()))
 
     if _servers:
         asyncio.run_coroutine_threadsafe(close(), _own_loop()).result()
@@ -274,10 +275,13 @@ def close_sessions() -> None:
 
 def _forget_all() -> None:
     """A process that this one forked opens sessions of its own: threads do not survive a fork."""
+    global _lock
+    _lock = threading.Lock()
     _servers.clear()
-    server.cache_clear()
     _own_loop.cache_clear()
 
 
-_servers: list[McpServer] = []
+_lock = threading.Lock()
+"""Held while a server or the loop is looked up, so that there is one of each."""
+_servers: dict[ServerSpec, McpServer] = {}
 os.register_at_fork(after_in_child=_forget_all)

@@ -77,14 +77,14 @@ def agent_of(context: "Context", name: "AgentName" = "agentflow") -> "Agent":
 def _load_foreign(context: "Context") -> None:
     """Imports them, and starts their servers, which stay for the run."""
     from agentflow.graph.models import ModelError
-    from agentflow.tool_checks import offer
+    from agentflow.tool_checks import examine
     from agentflow.tools.foreign import is_foreign
 
     if not any(map(is_foreign, context.tools)):
         return
     try:
         with console(stderr=True).status("the tools are being loaded"):
-            found = asyncio.run(offer(context))
+            found = asyncio.run(examine(context))
     except ModelError as error:
         fail(str(error), MISUSED)
     for spec, problem in found.unavailable.items():

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -43,15 +44,25 @@ def _end_of_sessions() -> Iterator[None]:
 
 @pytest.fixture(scope="module")
 def url() -> Iterator[str]:
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
+    port = _free_port()
+    with _served(port):
+        yield f"http://127.0.0.1:{port}/mcp"
+
+
+@contextmanager
+def _served(port: int) -> Iterator[None]:
     process = subprocess.Popen([sys.executable, SERVER, str(port)], stderr=subprocess.DEVNULL)
     try:
         _until(lambda: _listens(port))
-        yield f"http://127.0.0.1:{port}/mcp"
+        yield
     finally:
         process.kill()
         process.wait()
+
+
+def _free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        return int(free.getsockname()[1])
 
 
 def _listens(port: int) -> bool:
@@ -142,6 +153,17 @@ async def test_a_server_that_dies_fails_the_call_and_is_started_again() -> None:
     assert (number, after != before) == ("1", True)
 
 
+async def test_a_server_over_http_that_was_started_anew_goes_on() -> None:
+    port = _free_port()
+    with _served(port):
+        found = await tools(f"mcp:http://127.0.0.1:{port}/mcp")
+        assert (await call(found["add"], a=1, b=2)).output == "3"
+        assert (await call(found["die"])).error is ErrorClass.TOOL_ERROR
+    assert (await call(found["add"], a=1, b=2)).error is ErrorClass.TOOL_ERROR
+    with _served(port):
+        assert (await call(found["add"], a=1, b=2)).output == "3"
+
+
 async def test_a_server_that_froze_is_started_again(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(mcp_session, "PROBE_SECONDS", 0.5)
     found = await tools(STDIO)
@@ -161,8 +183,7 @@ def _runs(process: int) -> bool:
 
 
 async def test_a_server_that_is_not_there_is_unavailable() -> None:
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
+    port = _free_port()
     with pytest.raises(Unavailable, match=rf"the MCP server http://127.0.0.1:{port}/mcp cannot be reached"):
         await load(f"mcp:http://127.0.0.1:{port}/mcp")
     with pytest.raises(Unavailable, match="needs the command no-such-command; install it"):

@@ -170,6 +170,12 @@ def test_a_tool_that_does_not_work_fails_the_command() -> None:
     assert "ZeroDivisionError" in done.stdout
 
 
+def test_a_server_that_is_not_there_fails_the_command_and_says_what_to_do() -> None:
+    done = run("tools", "test", "--tools", "mcp:stdio:no-such-command")
+    assert (done.exit_code, done.stderr) == (1, "error: mcp:stdio:no-such-command does not work: see above\n")
+    assert "needs the command no-such-command; install it" in done.stdout
+
+
 def test_a_foreign_tool_is_called_only_as_somebody_says() -> None:
     done = run("tools", "test", "--tools", f"my={FOREIGN}")
     assert done.exit_code == 0

@@ -80,7 +80,7 @@ def test_the_encyclopedia_that_the_embedded_model_reads_stays() -> None:
 def test_nothing_in_output_begins_a_line_of_ours(said: str) -> None:
     """In particular not after it was shortened, wherever the cut falls."""
     ours = re.compile(rf"[\s*#-]*({'|'.join(LABELS)})\s*:", re.IGNORECASE)
-    for text in (contained(said), ToolResult(status="ok", output=contained(said) * 9).shortened(20).output):
+    for text in (contained(said), ToolResult(status="ok", output=contained(said * 9)).shortened(20).output):
         lines = text.split("\n")[1:]
         assert not [line for line in lines if ours.match(line)]
         assert not [token for token in TOKENS if token in text]

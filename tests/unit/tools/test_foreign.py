@@ -2,6 +2,7 @@
 
 import contextlib
 import re
+import sys
 from pathlib import Path
 
 import pytest
@@ -90,7 +91,7 @@ async def test_what_names_none_says_why_on_one_line(spec: str, problem: str) -> 
 async def test_a_module_beside_the_user_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "their_tools.py").write_text("from tests.unit.tools.test_foreign import search\n")
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("sys.path", [path for path in __import__("sys").path if path])
+    monkeypatch.setattr("sys.path", [path for path in sys.path if path])
     assert [found.name for found in await load("their_tools:search")] == ["search"]
 
 
@@ -100,6 +101,12 @@ async def test_a_tool_without_its_key_is_unavailable(monkeypatch: pytest.MonkeyP
         await load(f"{HERE}:keyed")
     monkeypatch.setenv("KEY_OF_A_TEST", "x")
     assert len(await load(f"{HERE}:keyed")) == 1
+
+
+async def test_without_the_package_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "mcp", None)
+    with pytest.raises(Unavailable, match=r"needs the package mcp; .* pip install 'agentflow-langgraph\[mcp\]'"):
+        await load("mcp:http://127.0.0.1:1/mcp")
 
 
 def test_standard_tools_are_not_foreign() -> None:
