@@ -26,7 +26,7 @@ from pydantic import PrivateAttr
 
 from agentflow.graph.context import Sampling
 from agentflow.graph.model_errors import StreamCutError, explain, out_of_credit
-from agentflow.graph.model_pace import TRIES, Pace
+from agentflow.graph.model_pace import TRIES, Pace, retry_after
 from agentflow.graph.model_spec import Endpoint, ModelError
 
 RETRIES = 2
@@ -62,8 +62,11 @@ class LoopClient(httpx.AsyncClient):
                 return response
             if out_of_credit((await response.aread()).decode(errors="replace")):
                 break
-            if not self._pace.refused(server, response.headers):
-                return response
+            seconds = retry_after(response.headers)
+            if seconds is None:
+                return response  # the SDK's to retry
+            if not self._pace.refused(server, seconds):
+                break
         response.headers["x-should-retry"] = "false"
         return response
 

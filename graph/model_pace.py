@@ -24,10 +24,9 @@ class Pace:
             # Another refusal may come meanwhile, so that no event tells the end; and not all go on at the same moment.
             await asyncio.sleep(seconds + random.uniform(0, min(seconds, 1.0)))
 
-    def refused(self, server: str, headers: Mapping[str, str]) -> bool:
-        """Whether a refusal says when `server` may be asked again, soon enough to wait for it; `keep` then does."""
-        seconds = retry_after(headers)
-        if seconds is None or seconds > LONGEST:
+    def refused(self, server: str, seconds: float) -> bool:
+        """Holds `server` back for as long as it asks; False if that is too long to be waited for."""
+        if seconds > LONGEST:
             return False
         self._open_at[server] = max(self._open_at.get(server, 0.0), time.monotonic() + seconds)
         return True

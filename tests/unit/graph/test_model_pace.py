@@ -35,8 +35,8 @@ def test_any_header_is_read(text: str) -> None:
 
 async def test_one_refusal_holds_back_all_requests_to_that_server_and_to_no_other() -> None:
     pace, start = Pace(), time.monotonic()
-    assert pace.refused("slow:80", {"retry-after": "0.3"})
-    assert pace.refused("slow:80", {"retry-after": "0"}), "an earlier, longer wait stands"
+    assert pace.refused("slow:80", 0.3)
+    assert pace.refused("slow:80", 0.0), "an earlier, longer wait stands"
     await pace.keep("other:80")
     assert time.monotonic() - start < 0.2
     await asyncio.gather(*(pace.keep("slow:80") for _ in range(3)))
@@ -44,5 +44,4 @@ async def test_one_refusal_holds_back_all_requests_to_that_server_and_to_no_othe
 
 
 def test_a_server_that_asks_for_too_much_is_not_waited_for() -> None:
-    assert not Pace().refused("slow:80", {"retry-after": str(LONGEST + 1)})
-    assert not Pace().refused("slow:80", {})
+    assert not Pace().refused("slow:80", LONGEST + 1)
