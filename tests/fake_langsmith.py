@@ -109,7 +109,7 @@ def _parts(request: Request) -> list[tuple[str, bytes]]:
         (str(part.get_param("name", header="content-disposition")), part.get_payload(decode=True))
         for part in parts
         if isinstance(part, Message)
-    ]  # type: ignore[misc]
+    ]
 
 
 def _json(content: Any, status: int = 200) -> Response:

@@ -24,7 +24,7 @@ def langsmith(
         bool, typer.Option("--with-gated", help="Also GPQA and GAIA, whose terms forbid passing them on.")
     ] = False,
 ) -> None:
-    """Write evaluations as datasets and experiments of LangSmith, offline; upload them only when asked to."""
+    """Write datasets and experiments for LangSmith; upload only if asked to."""
     from agentflow.evals import langsmith_export as export
     from agentflow.evals.benchmarks.catalogue import BENCHMARKS
 
@@ -40,7 +40,8 @@ def langsmith(
     except OSError as error:
         fail(f"{error.filename} could not be written ({error.strerror}); choose another --out", FAILED)
     for folder in written:
-        typer.echo(f"{folder}: dataset, examples and {len(list(folder.glob('*/')))} experiments")
+        experiments = sorted(path.parent.name for path in folder.glob("*/experiment.json"))
+        typer.echo(f"{folder}: dataset, examples, and an experiment for each of {', '.join(experiments)}")
     if upload:
         _upload(written)
 

@@ -25,7 +25,7 @@ def report(
         bool, typer.Option("--with-gated", help="Show GPQA and GAIA too; do not share such a page.")
     ] = False,
 ) -> None:
-    """Make one HTML page of evaluations: figures, the paper's table, every episode turn by turn."""
+    """Make one HTML page of evaluations, with every episode."""
     from agentflow.evals.report.page import page
 
     runs = read_folders(folders)
@@ -51,7 +51,7 @@ def compare(
     first: Annotated[Path, typer.Argument(metavar="A", help="Folder of an evaluation.")],
     second: Annotated[Path, typer.Argument(metavar="B", help="Folder of another one.")],
 ) -> None:
-    """Tell whether two evaluations differ: paired by question, with interval and p-value."""
+    """Tell whether two evaluations differ, question by question."""
     from agentflow.evals.statistics import compare as compared
 
     a, b = read_folders([first, second])

@@ -59,9 +59,10 @@ function showCells() {
     ["pass@k", "n"], ["most turns", "n"], ["turns", "n"], ["failed calls", "n"], ["undecided", "n"], ["broke off", "n"]];
   byId("cells").append(sections(columns, (benchmark) => cellsOf(benchmark).map((cell) => {
     const pass = Object.entries(cell.pass_at).map(([k, share]) => el("small", {}, `@${k} ${percent(share)}`));
+    const others = Object.entries(cell.metrics).map(([name, share]) => el("small", {}, `${name} ${percent(share)}`));
     const missing = cell.number - cell.ended;
     return el("tr", {}, cellName(cell),
-      el("td", { class: "n" }, percent(cell.accuracy), cell.epochs > 1 ? el("small", {}, `avg@${cell.epochs}`) : null),
+      el("td", { class: "n" }, percent(cell.accuracy), cell.epochs > 1 ? el("small", {}, `avg@${cell.epochs}`) : null, ...others),
       el("td", { class: "n" }, `${percent(cell.low)} – ${percent(cell.high)}`),
       el("td", {}, intervalPlot(cell)),
       el("td", { class: "n" }, cell.questions.toLocaleString("en"), cell.epochs > 1 ? el("small", {}, `× ${cell.epochs} tries`) : null,

@@ -13,7 +13,6 @@ import base64
 import gzip
 import hashlib
 import json
-from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from importlib.resources import files
@@ -130,7 +129,7 @@ def _differences(runs: Sequence[Run]) -> Iterator[dict[str, Any]]:
 
 def _rows(runs: Sequence[Run], episodes: Sequence[tuple[int, Record]], hidden: frozenset[str]) -> str:
     """What the list and its filters need of every episode, packed: texts by number, and a column for each field."""
-    names = defaultdict[str, Names](Names)
+    names = {name: Names() for name in ("benchmark", "family", "outcome", "status", "tool", "error")}
     questions: dict[tuple[str, str], tuple[int, list[str]]] = {}
     rows = []
     for run, record in episodes:

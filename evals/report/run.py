@@ -7,7 +7,7 @@ from functools import cached_property
 from pathlib import Path
 
 from agentflow.evals.journal import JournalError, read
-from agentflow.evals.metrics import interval
+from agentflow.evals.metrics import interval, summarise
 from agentflow.evals.record import Record, Settings
 from agentflow.evals.scorers.score import Decision
 from agentflow.evals.statistics import mean_pass_at_k
@@ -67,6 +67,7 @@ class Run:
             low=low,
             high=high,
             pass_at=self._pass_at(benchmark, questions),
+            metrics=summarise(records, number).metrics,
             turns=len(turns) / max(1, number),
             calls=len(turns),
             undecided=sum(record.decision == Decision.UNDECIDED for record in records),
@@ -121,6 +122,8 @@ class Cell:
     high: float
     """95 % interval of the accuracy."""
     pass_at: dict[int, float]
+    metrics: dict[str, float]
+    """What the benchmark's own script reports besides, by name."""
     turns: float
     """Per try."""
     calls: int

@@ -267,6 +267,17 @@ CONTRAST = """
 """The least contrast of a text with what is behind it, as WCAG 2.2 defines it; 4.5 is its level AA."""
 
 
+def test_a_single_run_that_never_took_a_turn_is_a_report_too(browser: "sync_api.Browser", tmp_path: Path) -> None:
+    path = tmp_path / "report.html"
+    path.write_text(page(read_runs([write_run(tmp_path / "a", [record(0)])])).html, encoding="utf-8")
+    shown = Seen(browser, path)
+    shown.finds("1 episode, 1 correct")
+    assert "the analysis" in shown.open().inner_text()
+    assert shown.page.locator("#differences-section, #budget-section").filter(visible=True).count() == 0
+    assert shown.said == []
+    shown.context.close()
+
+
 def test_memory_is_what_the_planner_was_asked_with(
     browser: "sync_api.Browser", tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

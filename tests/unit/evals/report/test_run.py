@@ -28,6 +28,12 @@ def test_failed_and_undecided_are_counted(tmp_path: Path) -> None:
     assert run.cells[0].accuracy == pytest.approx(1 / 3)
 
 
+def test_a_benchmarks_own_metrics_have_the_same_denominator(tmp_path: Path) -> None:
+    records = [record(n).model_copy(update={"metrics": {"f1": 0.5}}) for n in range(2)]
+    [run] = read_runs([write_run(tmp_path / "a", records, questions=4)])
+    assert run.cells[0].metrics == {"f1": 0.25}
+
+
 def test_several_tries_have_pass_at_k(tmp_path: Path) -> None:
     """Question 0 is right in two of four tries, question 1 in none, and question 2 has only one try so far."""
     records = [record(0, sample=n, correct=n < 2) for n in range(4)] + [
