@@ -146,6 +146,7 @@ def test_json_is_one_object_of_the_pinned_form(monkeypatch: pytest.MonkeyPatch) 
         "error": None,
         "seconds": 0,
         "sandbox": "",
+        "provider": "",
     }
     assert (failed["tool"], failed["result"]["status"], failed["result"]["error"]) == ("", "error", "bad_plan")
     # analyst, planner and verifier twice, executor and the tool's model once, generator
@@ -460,4 +461,7 @@ def test_doctor_shows_which_search_engine_is_asked(monkeypatch: pytest.MonkeyPat
     assert "search: auto ok asks serper" in lines
     assert "search: tavily - set TAVILY_API_KEY (https://tavily.com)" in lines
     assert not any(SECRET in line for line in lines)
-    assert "google_search ok" in " ".join(run("tools", "--tools", "google_search").stdout.split())
+    listed = " ".join(run("tools", "--tools", "google_search,wikipedia_search", "--corpus", "package").stdout.split())
+    assert "google_search ok Searches the web" in listed
+    assert "(asks serper)" in listed
+    assert "(reads package)" in listed
