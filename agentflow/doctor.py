@@ -93,12 +93,17 @@ def model(spec: str) -> Check:
 
 
 def tools(names: Sequence[str], search: "SearchSettings") -> list[Check]:
-    """What each tool is good for, or what it needs before it can be used."""
+    """What each tool is good for and asks, or what it needs before it can be used."""
     from agentflow.tools.catalogue import availability, standard_cards
+    from agentflow.tools.providers.choice import state
 
     cards = standard_cards(names)
-    problems = {name: availability(name, search) for name in names}
-    return [(name, "no" if problems[name] else "ok", problems[name] or cards[name].description) for name in names]
+    asks = {"wikipedia_search": f" (reads {search.corpus})", "google_search": f" ({state(search.engine)[1]})"}
+    checks: list[Check] = []
+    for name in names:
+        problem = availability(name, search)
+        checks.append((name, "no" if problem else "ok", problem or cards[name].description + asks.get(name, "")))
+    return checks
 
 
 def engines() -> list[Check]:

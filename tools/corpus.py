@@ -28,7 +28,7 @@ MAX_TERMS = 64
 """Terms of a query that are searched for; SQLite bounds the size of an expression."""
 MAX_RANKED = 5_000
 """Passages that are ranked for one query, about: two microseconds each."""
-MAX_COUNTED = 50_000
+MAX_COUNTED = 30_000
 """Passages of one word that are counted for its weight, which takes less time, but is done before any is ranked."""
 COMMON = 100
 """Passages that a word is in, at least, for its number to be in the index; a rarer one costs nothing that matters."""

@@ -1,8 +1,8 @@
 """The live Wikipedia, or any MediaWiki with the TextExtracts extension, in one request per look-up.
 
 Follows the API etiquette: a user agent that names the project, `maxlag`, and a server that asks to wait is given that
-time if it is short, else the look-up fails at once and says so. Wikipedia's search looks into texts; that of a
-MediaWiki without CirrusSearch, into titles only.
+time if it is short, else the look-up fails at once and says so. Wikipedia's search looks into texts; that of a plain
+MediaWiki, without CirrusSearch, into titles only.
 https://www.mediawiki.org/wiki/API:Etiquette, https://www.mediawiki.org/wiki/Manual:Maxlag_parameter
 """
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import get_args
 
 import pytest
+from pytest_httpserver import HTTPServer
 from typer.testing import CliRunner, Result
 
 from agentflow import __version__
@@ -213,6 +214,7 @@ def test_json_is_one_object_of_the_pinned_form(monkeypatch: pytest.MonkeyPatch) 
         "error": None,
         "seconds": 0,
         "sandbox": "",
+        "provider": "",
     }
     assert (failed["tool"], failed["result"]["status"], failed["result"]["error"]) == ("", "error", "bad_plan")
     # analyst, planner and verifier twice, executor and the tool's model once, generator
@@ -573,4 +575,25 @@ def test_doctor_shows_which_search_engine_is_asked(monkeypatch: pytest.MonkeyPat
     assert "search: auto ok asks serper" in lines
     assert "search: tavily - set TAVILY_API_KEY (https://tavily.com)" in lines
     assert not any(SECRET in line for line in lines)
-    assert "google_search ok" in " ".join(run("tools", "--tools", "google_search").stdout.split())
+    listed = " ".join(run("tools", "--tools", "google_search,wikipedia_search", "--corpus", "package").stdout.split())
+    assert "google_search ok Searches the web" in listed
+    assert "(asks serper)" in listed
+    assert "(reads package)" in listed
+
+
+def test_a_run_that_was_recorded_is_repeated_without_the_server(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, httpserver: HTTPServer
+) -> None:
+    plan = "Sub-Goal: Look it up\nTool: wikipedia_search\nContext: hello"
+    found = {"result": [[{"document": {"contents": '"Hello"\nA greeting.'}, "score": 1.0}]]}
+    httpserver.expect_request("/retrieve").respond_with_json(found)
+    results = []
+    for mode in ("record", "replay"):
+        scripted(monkeypatch, planner=plan)
+        search = ("--corpus", httpserver.url_for("/retrieve"), "--search-cache", f"{mode}:{tmp_path / 'search.sqlite'}")
+        done = run("solve", "Say hello.", "--json", *search)
+        assert done.exit_code == 0, done.output
+        results.append(json.loads(done.stdout)["turns"][0]["result"] | {"seconds": 0})
+        httpserver.clear()  # whoever asks now is answered with 500
+    assert results[0] == results[1]
+    assert (results[0]["output"], results[0]["provider"]) == ("Hello: A greeting.", httpserver.url_for("/retrieve"))

@@ -208,11 +208,10 @@ def test_turns_and_errors_are_counted_by_class() -> None:
 
 
 def test_who_searched_is_counted_with_the_language_model_behind_it() -> None:
-    (item,) = items(1)
     results = [
         ToolResult(status="ok", output="x", provider=name) for name in ("gemini (m)", "tavily", "gemini (m)", "")
     ]
-    summary = summarise([item], {item.id: record(item, turns=results)})
+    summary = summarise([record(dataset(1)[0], turns=results)], 1)
     assert summary.sources == {"gemini (m)": 2, "tavily": 1}
 
 

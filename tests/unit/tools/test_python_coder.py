@@ -219,7 +219,7 @@ async def test_without_a_sandbox_nothing_runs(monkeypatch: pytest.MonkeyPatch) -
     result = await run("print(1)")
     assert result.error is ErrorClass.TOOL_ERROR
     assert result.output.startswith("AGENTFLOW_SANDBOX is 'none', not one of auto, bwrap, ")
-    assert availability("python_coder", "atlas") == result.output
+    assert availability("python_coder", SearchSettings()) == result.output
 
 
 async def test_a_sandbox_that_does_not_work_says_why_and_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
