@@ -17,7 +17,7 @@ SECONDS = 60.0
 """Time for each tool."""
 
 _REMEDIES = {
-    "bad_arguments": "its example does not fit it; name better arguments with --call",
+    "bad_arguments": "name arguments that fit it with --call",
     "tool_error": "check the network and its server, or try other arguments with --call",
     "timeout": "check the network and its server, or try again",
     "empty_result": "ask it for something that it has, with --call",
@@ -74,7 +74,7 @@ async def tried(context: "Context", calls: Mapping[str, dict[str, Any]]) -> Asyn
     for name, why in found.unavailable.items():
         yield Trial(name, "no", why)
     for name, tool in found.tools.items():
-        arguments = calls.get(name) or _example(found.cards[name], context.corpus_name)
+        arguments = calls[name] if name in calls else _example(found.cards[name], context.corpus_name)
         if arguments is None:
             yield Trial(name, "-", f"it has no example to try it with; name arguments with --call '{name}={{...}}'")
             continue

@@ -46,6 +46,7 @@ class Offer:
     sources: dict[str, str] = field(default_factory=dict)
     """Of each tool, the name or spec that it came by."""
     at: float = field(default_factory=time.monotonic)
+    warned: bool = False
 
     def add(self, tool: BaseTool, source: str) -> None:
         """Takes a tool into the offer; one of the same name gives way."""
@@ -54,6 +55,13 @@ class Offer:
     def of(self, source: str) -> list[BaseTool]:
         """The tools that came by a name or spec."""
         return [tool for name, tool in self.tools.items() if self.sources[name] == source]
+
+    def warn(self) -> None:
+        """Says what is left out, once, in the log."""
+        if not self.warned:
+            for name, reason in self.unavailable.items():
+                _log.warning("%s is not offered to the planner: %s", name, reason)
+        self.warned = True
 
     @property
     def stale(self) -> bool:
@@ -78,6 +86,7 @@ class Toolbox:
     async def offer(self, context: Context) -> Offer:
         """The tools of a run. Raises ModelError as `examine` does, and where none can be used."""
         found = await self.examine(context)
+        found.warn()
         if not found.tools:
             reasons = "; ".join(f"{name}: {reason}" for name, reason in found.unavailable.items())
             raise ModelError(f"no tool can be used: {reasons}", configuration=True)
@@ -114,7 +123,6 @@ class Toolbox:
                 raise ModelError(str(error), configuration=True) from error
             except Unavailable as error:
                 offer.unavailable[spec] = str(error)
-                _log.warning("%s is not offered to the planner: %s", spec, error)
         for name, tool in self._added.items():
             offer.add(tool, name)
         return offer

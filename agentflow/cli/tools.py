@@ -61,11 +61,12 @@ def try_tools(
         trials = asyncio.run(_tried(context, calls))
     except ModelError as error:
         fail(str(error), MISUSED)
-    if unknown := calls.keys() - {trial.name for trial in trials}:
+    broken = [trial.name for trial in trials if trial.works == "no"]
+    if (unknown := calls.keys() - {trial.name for trial in trials}) and not broken:
         fail(f"--call names {min(unknown)}, which is not among the tools", MISUSED)
     others = [] if tools else left_out(name for name in STANDARD_TOOLS if name not in context.tools)
     print_trials(console(), [*trials, *others])
-    if broken := [trial.name for trial in trials if trial.works == "no"]:
+    if broken:
         fail(f"{', '.join(broken)} {'does' if len(broken) == 1 else 'do'} not work: see above", FAILED)
 
 

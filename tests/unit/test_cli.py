@@ -171,6 +171,12 @@ def test_a_tool_that_does_not_work_fails_the_command() -> None:
     assert "ZeroDivisionError" in done.stdout
 
 
+def test_the_arguments_that_are_named_are_those_of_the_call() -> None:
+    done = run("tools", "test", "--tools", "python_coder", "--call", "python_coder={}")
+    assert done.exit_code == 1
+    assert "{} → code: Field required (name arguments that fit it with --call)" in done.stdout
+
+
 def test_a_server_that_is_not_there_fails_the_command_and_says_what_to_do() -> None:
     done = run("tools", "test", "--tools", "mcp:stdio:no-such-command")
     assert (done.exit_code, done.stderr) == (1, "error: mcp:stdio:no-such-command does not work: see above\n")
