@@ -129,7 +129,8 @@ async def test_the_working_directory_is_fresh_and_removed(own_temporary_folder: 
     code = "import os\nprint(os.listdir('.'))\nopen('left', 'w').write('x')\nos.mkdir('d')"
     assert [(await run(code)).output for _ in range(2)] == ["['program.py']"] * 2
     # A fork server that began meanwhile has a folder there, in which its programs have theirs.
-    assert [found for home in os.listdir(own_temporary_folder) for found in os.listdir(own_temporary_folder / home)] == []
+    homes = [own_temporary_folder / name for name in os.listdir(own_temporary_folder)]
+    assert [left for home in homes for left in os.listdir(home)] == []
 
 
 async def test_an_endless_loop_is_a_timeout() -> None:
