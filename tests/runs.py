@@ -48,7 +48,7 @@ def record(
         status="failed" if error else "answered",
         error=error,
         turns=list(turns),
-        usage=Usage(calls=3, models={"m": Tokens(input_tokens=20, output_tokens=3, total_tokens=23)}),
+        usage=Usage(calls=3, modules={"planner": {"m": Tokens(input_tokens=20, output_tokens=3, total_tokens=23)}}),
         seconds=1.25,
     )
     return Record(

@@ -221,9 +221,12 @@ const PAGE = 50;
 let matching = [];
 let shown = 0;
 let search = 0;
+let asked = "";
 
 async function filter() {
   const chosen = Object.fromEntries(new FormData(byId("filters")));
+  if (asked === JSON.stringify(chosen)) return; // typing and Enter both ask: an episode opened in between stays open
+  asked = JSON.stringify(chosen);
   const wanted = Object.entries(FILTERS).filter(([name]) => chosen[name]);
   const text = chosen.text.trim().toLowerCase();
   const mine = (search += 1);

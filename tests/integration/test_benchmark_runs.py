@@ -12,7 +12,8 @@ from agentflow.evals import judge
 from agentflow.evals.benchmarks.catalogue import benchmark
 from agentflow.evals.record import Record
 from agentflow.nodes import generator
-from agentflow.tools.corpus import Corpus, Passage
+from agentflow.tools.corpus import Passage
+from agentflow.tools.corpus_build import build
 from tests.fake_openai import FakeOpenAI, Reply
 from tests.unit.evals.benchmarks.test_shared_data import DATA, FILES
 
@@ -56,7 +57,7 @@ def rows(name: str) -> list[dict[str, Any]]:
 @pytest.fixture
 def corpus(tmp_path: Path) -> Path:
     path = tmp_path / "corpus.sqlite"
-    Corpus.build(path, [Passage(title="Blue Mosque", text="A mosque in Istanbul, finished in 1617.")])
+    build(path, [Passage(title="Blue Mosque", text="A mosque in Istanbul, finished in 1617.")])
     return path
 
 

@@ -171,7 +171,14 @@ async def test_a_server_that_froze_is_started_again(monkeypatch: pytest.MonkeyPa
     assert (await call(found["freeze"], 0.5)).error is ErrorClass.TIMEOUT
     after = (await call(found["count"])).output.split()[1]
     assert after != before
-    assert not _runs(int(before))
+    await asyncio.to_thread(_wait_for_end, int(before))  # it is killed while the new one serves
+
+
+def _wait_for_end(process: int) -> None:
+    deadline = time.monotonic() + 20
+    while _runs(process):
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
 
 
 def _runs(process: int) -> bool:

@@ -24,7 +24,8 @@ async def test_it_speaks_the_form_of_retrieval_servers_and_shows_passages_whole(
     result = await look_up(httpserver)
     assert result.output == "Blade Runner: A film of 1982, after a novel.\nPhilip K. Dick: A writer."
     assert result.provider == httpserver.url_for("/retrieve")
-    ((request, _),) = httpserver.log
+    # A request that an earlier test gave up may still come in.
+    (request,) = [request for request, _ in httpserver.log if request.path == "/retrieve"]
     assert request.get_json() == {"queries": ["who wrote Blade Runner"], "topk": 3, "return_scores": True}
 
 
