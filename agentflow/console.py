@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from agentflow.evals.statistics import Comparison
     from agentflow.rl.training_log import Line
     from agentflow.tool_checks import Trial
-    from agentflow.tools.corpus_build import Progress as BuildProgress
+    from agentflow.tools.encyclopedia.corpus_build import Progress as BuildProgress
 
 Check = tuple[str, Literal["ok", "no", "-"], str]
 """A line of a report: what, whether it works ("-": nobody asked), and what there is to say or to do."""

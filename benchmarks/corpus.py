@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterator
 from itertools import accumulate
 from pathlib import Path
 
-from agentflow.tools.corpus import Corpus
+from agentflow.tools.encyclopedia.corpus import Corpus
 
 WORDS = 200_000
 """Of the made language."""

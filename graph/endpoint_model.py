@@ -28,7 +28,7 @@ from agentflow.graph.context import Sampling
 from agentflow.graph.model_errors import StreamCutError, explain, out_of_credit
 from agentflow.graph.model_pace import TRIES, Pace, retry_after
 from agentflow.graph.model_spec import Endpoint, ModelError
-from agentflow.tools.hosts import tls
+from agentflow.tools.web.hosts import tls
 
 RETRIES = 2
 """Further tries of a request that may go through later."""

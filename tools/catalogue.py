@@ -8,7 +8,7 @@ from langchain_core.tools import BaseTool
 
 from agentflow.tools.base_generator import Ask, base_generator
 from agentflow.tools.card import ToolCard
-from agentflow.tools.encyclopedias import missing
+from agentflow.tools.encyclopedia.choice import missing
 from agentflow.tools.google_search import google_search
 from agentflow.tools.providers.choice import state
 from agentflow.tools.python_coder import python_coder

@@ -1,7 +1,7 @@
 """Tools that are not ours, by a spec that configuration can hold.
 
     my_pkg.tools:search      a LangChain tool, a list of them, a toolkit, or a function without arguments that makes one
-    mcp:...                  the tools of MCP servers, as `mcp_spec` says
+    mcp:...                  the tools of MCP servers, as `mcp.spec` says
     fs=SPEC                  the same, the names of the tools beginning with fs_
 
 Python tools are the user's own code and run in this process, with all that it has; MCP servers are other processes.
@@ -18,10 +18,10 @@ from typing import Any
 
 from langchain_core.tools import BaseTool
 
-from agentflow.tools import mcp_spec
 from agentflow.tools.containment import bounded_line
-from agentflow.tools.mcp_spec import SpecError, Unavailable
-from agentflow.tools.mcp_tools import tools_of
+from agentflow.tools.mcp.spec import SpecError, Unavailable
+from agentflow.tools.mcp.spec import servers as mcp_servers
+from agentflow.tools.mcp.tools import tools_of
 
 __all__ = ["SpecError", "Unavailable", "check_names", "is_foreign", "load"]
 
@@ -44,7 +44,7 @@ async def load(spec: str) -> list[BaseTool]:
     """
     prefix, plain = _split(spec)
     if plain.startswith("mcp:"):
-        servers = mcp_spec.servers(plain.removeprefix("mcp:"))
+        servers = mcp_servers(plain.removeprefix("mcp:"))
         tools = [tool for server in servers for tool in await tools_of(server)]
     else:
         tools = await asyncio.to_thread(_of_python, plain)

@@ -9,7 +9,7 @@ class SearchSettings:
     """Sources and cache of wikipedia_search, google_search and web_search."""
 
     corpus: str = "live"
-    """What wikipedia_search reads (`encyclopedia.encyclopedia_of`)."""
+    """What wikipedia_search reads (`encyclopedia.choice.encyclopedia_of`)."""
     engine: str = "auto"
     """What google_search asks (`providers.choice`)."""
     pages: Literal["answer", "passages"] = "answer"

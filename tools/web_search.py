@@ -12,11 +12,11 @@ from langchain_core.tools import BaseTool, StructuredTool
 from pydantic import BaseModel, Field
 
 from agentflow.tools.base_generator import Ask
-from agentflow.tools.passages import rank, rank_by_embeddings, split
-from agentflow.tools.pdf import text_of_pdf
 from agentflow.tools.result import ErrorClass, ToolFailure
-from agentflow.tools.safe_http import PDF, Document, FetchPolicy, fetch
 from agentflow.tools.search_cache import SearchCache
+from agentflow.tools.web.passages import rank, rank_by_embeddings, split
+from agentflow.tools.web.pdf import text_of_pdf
+from agentflow.tools.web.safe_http import PDF, Document, FetchPolicy, fetch
 
 BEST = 4
 """Passages that the model reads."""

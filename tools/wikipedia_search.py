@@ -11,8 +11,8 @@ from dataclasses import asdict
 from langchain_core.tools import BaseTool, StructuredTool
 from pydantic import BaseModel, Field
 
-from agentflow.tools.encyclopedia import Encyclopedia, Found, Page
-from agentflow.tools.encyclopedias import LIVE, encyclopedia_of, is_local
+from agentflow.tools.encyclopedia.choice import LIVE, encyclopedia_of, is_local
+from agentflow.tools.encyclopedia.encyclopedia import Encyclopedia, Found, Page
 from agentflow.tools.result import PROVIDER, ErrorClass, ToolFailure
 from agentflow.tools.search_cache import SearchCache
 
@@ -35,7 +35,7 @@ class Arguments(BaseModel):
 
 
 def wikipedia_search(source: str | Encyclopedia = LIVE, cache: SearchCache | None = None) -> BaseTool:
-    """The tool, reading from an encyclopedia, or from one by name (`encyclopedias.encyclopedia_of`).
+    """The tool, reading from an encyclopedia, or from one by name (`encyclopedia.choice.encyclopedia_of`).
 
     What `cache` keeps is what comes from elsewhere: a corpus on this machine answers alike in any case.
     """

@@ -28,9 +28,9 @@ def build(
     out: Annotated[Path | None, typer.Option(help="The index; by default beside the dump, ending in .sqlite.")] = None,
 ) -> None:
     """Build a full-text index of a dump. A build that was stopped goes on where it was."""
-    from agentflow.tools.corpus import CorpusError
-    from agentflow.tools.corpus_build import build_from_dump
-    from agentflow.tools.dumps import open_dump
+    from agentflow.tools.encyclopedia.corpus import CorpusError
+    from agentflow.tools.encyclopedia.corpus_build import build_from_dump
+    from agentflow.tools.encyclopedia.dumps import open_dump
 
     index = out or dump.with_name(f"{dump.name.partition('.')[0] or 'corpus'}.sqlite")
     start = time.monotonic()
@@ -55,7 +55,7 @@ def look_up(
     """Show what wikipedia_search finds."""
     import asyncio
 
-    from agentflow.tools.encyclopedias import missing
+    from agentflow.tools.encyclopedia.choice import missing
     from agentflow.tools.run import run_tool
     from agentflow.tools.wikipedia_search import wikipedia_search
 

@@ -7,8 +7,8 @@ from pathlib import Path
 import platformdirs
 
 from agentflow.evals.atlas.world import Split, pages
-from agentflow.tools.corpus import FORMAT, Passage
-from agentflow.tools.corpus_build import build
+from agentflow.tools.encyclopedia.corpus import FORMAT, Passage
+from agentflow.tools.encyclopedia.corpus_build import build
 
 
 @lru_cache(maxsize=1)

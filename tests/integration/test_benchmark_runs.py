@@ -12,8 +12,8 @@ from agentflow.evals import judge
 from agentflow.evals.benchmarks.catalogue import benchmark
 from agentflow.evals.record import Record
 from agentflow.nodes import generator
-from agentflow.tools.corpus import Passage
-from agentflow.tools.corpus_build import build
+from agentflow.tools.encyclopedia.corpus import Passage
+from agentflow.tools.encyclopedia.corpus_build import build
 from tests.fake_openai import FakeOpenAI, Reply
 from tests.unit.evals.benchmarks.test_shared_data import DATA, FILES
 

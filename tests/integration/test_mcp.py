@@ -17,10 +17,10 @@ from langchain_core.tools import BaseTool
 pytest.importorskip("mcp")
 
 import agentflow
-from agentflow.tools import mcp_session
 from agentflow.tools.card import ToolCard
 from agentflow.tools.foreign import SpecError, Unavailable, load
-from agentflow.tools.mcp_session import close_sessions
+from agentflow.tools.mcp import session
+from agentflow.tools.mcp.session import close_sessions
 from agentflow.tools.result import ErrorClass, ToolResult
 from agentflow.tools.run import run_tool
 from agentflow.tools.sandbox import landlock
@@ -165,7 +165,7 @@ async def test_a_server_over_http_that_was_started_anew_goes_on() -> None:
 
 
 async def test_a_server_that_froze_is_started_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(mcp_session, "PROBE_SECONDS", 0.5)
+    monkeypatch.setattr(session, "PROBE_SECONDS", 0.5)
     found = await tools(STDIO)
     before = (await call(found["count"])).output.split()[1]
     assert (await call(found["freeze"], 0.5)).error is ErrorClass.TIMEOUT

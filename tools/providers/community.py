@@ -8,9 +8,9 @@ import asyncio
 import warnings
 from typing import Any
 
-from agentflow.tools.hosts import turn_at
 from agentflow.tools.providers.provider import Hit, SearchResult, text_of
 from agentflow.tools.result import ErrorClass, ToolFailure
+from agentflow.tools.web.hosts import turn_at
 
 WRAPPERS = {
     "duckduckgo": "DuckDuckGoSearchAPIWrapper",

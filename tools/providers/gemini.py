@@ -9,10 +9,10 @@ https://ai.google.dev/gemini-api/docs/google-search
 import asyncio
 from typing import Any
 
-from agentflow.tools.json_api import JsonApi
 from agentflow.tools.providers.provider import Hit, SearchResult, key_needed, text_of
 from agentflow.tools.result import ToolFailure
-from agentflow.tools.safe_http import FetchPolicy, redirect_of
+from agentflow.tools.web.json_api import JsonApi
+from agentflow.tools.web.safe_http import FetchPolicy, redirect_of
 
 API = "https://generativelanguage.googleapis.com/v1beta"
 MODEL = "gemini-flash-latest"

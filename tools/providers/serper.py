@@ -1,7 +1,7 @@
 """Serper, which gives Google's own results: https://serper.dev."""
 
-from agentflow.tools.json_api import JsonApi
 from agentflow.tools.providers.provider import Hit, SearchResult, key_needed, text_of
+from agentflow.tools.web.json_api import JsonApi
 
 API = "https://google.serper.dev/search"
 

@@ -4,9 +4,9 @@ from urllib.parse import urlsplit
 
 import httpx
 
-from agentflow.tools.hosts import turn_at
 from agentflow.tools.providers.provider import Hit, SearchResult, key_needed, text_of
 from agentflow.tools.result import ErrorClass, ToolFailure
+from agentflow.tools.web.hosts import turn_at
 
 
 class Tavily:

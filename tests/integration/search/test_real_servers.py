@@ -11,16 +11,16 @@ from xml.etree import ElementTree
 import httpx
 import pytest
 
-from agentflow.tools.encyclopedia import Encyclopedia
+from agentflow.tools.encyclopedia.encyclopedia import Encyclopedia
+from agentflow.tools.encyclopedia.mediawiki import MediaWiki
+from agentflow.tools.encyclopedia.wikipedia_package import WikipediaPackage
 from agentflow.tools.google_search import google_search
-from agentflow.tools.mediawiki import MediaWiki
 from agentflow.tools.providers.provider import Hit, SearchResult
 from agentflow.tools.result import ErrorClass, ToolResult
 from agentflow.tools.run import run_tool
-from agentflow.tools.safe_http import FetchPolicy, fetch
 from agentflow.tools.search_cache import SearchCache
+from agentflow.tools.web.safe_http import FetchPolicy, fetch
 from agentflow.tools.web_search import web_search
-from agentflow.tools.wikipedia_package import WikipediaPackage
 from agentflow.tools.wikipedia_search import wikipedia_search
 from tests.integration.search import servers
 

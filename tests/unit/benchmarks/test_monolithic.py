@@ -12,7 +12,7 @@ from agentflow.rl.micro.traces import FAULTLESS, Tracer
 from agentflow.rl.policy import TokenReply
 from agentflow.rl.rollout import Fate, run
 from agentflow.tools.catalogue import standard_cards
-from agentflow.tools.corpus import Corpus
+from agentflow.tools.encyclopedia.corpus import Corpus
 from agentflow.tools.result import ErrorClass, ToolResult
 from benchmarks.analyses.monolithic import TOOLS, conversation, conversations, monolithic
 

@@ -9,7 +9,7 @@ from agentflow.graph.model_embeddings import load_embeddings
 from agentflow.graph.model_spec import ModelError
 from agentflow.graph.toolbox import Toolbox
 from agentflow.tools.run import run_tool
-from agentflow.tools.safe_http import Document, FetchPolicy
+from agentflow.tools.web.safe_http import Document, FetchPolicy
 
 
 def vectors(request: Request) -> Response:

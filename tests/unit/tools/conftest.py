@@ -2,7 +2,7 @@
 
 import pytest
 
-from agentflow.tools import robots
+from agentflow.tools.web import robots
 
 
 @pytest.fixture(autouse=True)

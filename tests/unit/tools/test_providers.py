@@ -18,7 +18,7 @@ from agentflow.tools.providers.serper import Serper
 from agentflow.tools.providers.tavily import Tavily
 from agentflow.tools.result import ErrorClass, ToolResult
 from agentflow.tools.run import run_tool
-from agentflow.tools.safe_http import FetchPolicy
+from agentflow.tools.web.safe_http import FetchPolicy
 
 KEYS = ("TAVILY_API_KEY", "SERPER_API_KEY", "GEMINI_API_KEY", "GOOGLE_API_KEY")
 

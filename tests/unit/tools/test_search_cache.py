@@ -5,13 +5,13 @@ from pathlib import Path
 import pytest
 from pytest_httpserver import HTTPServer
 
+from agentflow.tools.encyclopedia.mediawiki import MediaWiki
 from agentflow.tools.google_search import google_search
-from agentflow.tools.mediawiki import MediaWiki
 from agentflow.tools.providers.provider import Hit, SearchResult
 from agentflow.tools.result import ErrorClass, ToolFailure
 from agentflow.tools.run import run_tool
-from agentflow.tools.safe_http import FetchPolicy
 from agentflow.tools.search_cache import SearchCache, parse_mode, search_cache, unusable
+from agentflow.tools.web.safe_http import FetchPolicy
 from agentflow.tools.web_search import web_search
 from agentflow.tools.wikipedia_search import wikipedia_search
 

@@ -13,11 +13,11 @@ from langchain_core.embeddings import DeterministicFakeEmbedding, Embeddings
 from pytest_httpserver import HTTPServer
 from werkzeug import Request, Response
 
-from agentflow.tools import pdf, robots
-from agentflow.tools.passages import rank_by_embeddings
 from agentflow.tools.result import ErrorClass, ToolFailure, ToolResult
 from agentflow.tools.run import run_tool
-from agentflow.tools.safe_http import FetchPolicy, fetch
+from agentflow.tools.web import pdf, robots
+from agentflow.tools.web.passages import rank_by_embeddings
+from agentflow.tools.web.safe_http import FetchPolicy, fetch
 from agentflow.tools.web_search import web_search
 
 

@@ -8,10 +8,10 @@ from hypothesis import strategies as st
 from pytest_httpserver import HTTPServer
 from werkzeug import Request, Response
 
-from agentflow.tools.passages import CHUNK, rank, split
 from agentflow.tools.result import ErrorClass, ToolFailure, ToolResult
 from agentflow.tools.run import run_tool
-from agentflow.tools.safe_http import FetchPolicy, Refused, fetch, is_public
+from agentflow.tools.web.passages import CHUNK, rank, split
+from agentflow.tools.web.safe_http import FetchPolicy, Refused, fetch, is_public
 from agentflow.tools.web_search import web_search
 
 PARAGRAPHS = [
@@ -164,7 +164,7 @@ async def test_every_address_of_a_name_must_be_public(
     async def resolve(host: str, port: int) -> list[str]:
         return ["93.184.216.34", "127.0.0.1"]
 
-    monkeypatch.setattr("agentflow.tools.safe_http._resolve", resolve)
+    monkeypatch.setattr("agentflow.tools.web.safe_http._resolve", resolve)
     with pytest.raises(Refused, match=r"two\.example is not a public address"):
         await fetch("http://two.example/", policy)
 
@@ -178,8 +178,8 @@ async def test_the_connection_goes_to_the_address_that_was_checked(
     async def resolve(host: str, port: int) -> list[str]:
         return next(answers)
 
-    monkeypatch.setattr("agentflow.tools.safe_http._resolve", resolve)
-    monkeypatch.setattr("agentflow.tools.safe_http.is_public", lambda address: True)
+    monkeypatch.setattr("agentflow.tools.web.safe_http._resolve", resolve)
+    monkeypatch.setattr("agentflow.tools.web.safe_http.is_public", lambda address: True)
     httpserver.expect_request("/").respond_with_data("pinned", content_type="text/plain")
     document = await fetch(
         f"http://name.invalid:{httpserver.port}/",

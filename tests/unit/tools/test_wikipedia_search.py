@@ -8,11 +8,11 @@ from pytest_httpserver import HTTPServer
 from werkzeug import Request, Response
 
 from agentflow import __version__
-from agentflow.tools.corpus import Passage
-from agentflow.tools.corpus_build import build
-from agentflow.tools.encyclopedia import Page
-from agentflow.tools.encyclopedias import missing
-from agentflow.tools.mediawiki import MediaWiki
+from agentflow.tools.encyclopedia.choice import missing
+from agentflow.tools.encyclopedia.corpus import Passage
+from agentflow.tools.encyclopedia.corpus_build import build
+from agentflow.tools.encyclopedia.encyclopedia import Page
+from agentflow.tools.encyclopedia.mediawiki import MediaWiki
 from agentflow.tools.result import ErrorClass, ToolResult
 from agentflow.tools.run import run_tool
 from agentflow.tools.wikipedia_search import _first_sentence, wikipedia_search

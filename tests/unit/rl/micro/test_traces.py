@@ -11,7 +11,7 @@ from agentflow.nodes import executor, generator, planner, verifier
 from agentflow.rl.micro import outside
 from agentflow.rl.micro.traces import FAULTLESS, Conversation, traces
 from agentflow.tools.catalogue import standard_cards
-from agentflow.tools.corpus import Corpus
+from agentflow.tools.encyclopedia.corpus import Corpus
 from agentflow.tools.result import ErrorClass, ToolResult
 
 

@@ -16,7 +16,7 @@ from pytest_httpserver import HTTPServer
 
 from agentflow.tools.result import ErrorClass, ToolFailure
 from agentflow.tools.run import run_tool
-from agentflow.tools.safe_http import FetchPolicy, fetch
+from agentflow.tools.web.safe_http import FetchPolicy, fetch
 from agentflow.tools.web_search import web_search
 
 URLS = [

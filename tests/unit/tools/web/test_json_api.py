@@ -13,10 +13,10 @@ import pytest
 from pytest_httpserver import HTTPServer
 from werkzeug import Request, Response
 
-from agentflow.tools import json_api
-from agentflow.tools.hosts import seconds_to_wait, turn_at
-from agentflow.tools.json_api import JsonApi
 from agentflow.tools.result import ErrorClass, ToolFailure
+from agentflow.tools.web import json_api
+from agentflow.tools.web.hosts import seconds_to_wait, turn_at
+from agentflow.tools.web.json_api import JsonApi
 
 
 @pytest.fixture

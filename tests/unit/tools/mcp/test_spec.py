@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from agentflow.tools.mcp_spec import ServerSpec, SpecError, Unavailable, filled, servers
+from agentflow.tools.mcp.spec import ServerSpec, SpecError, Unavailable, filled, servers
 
 SERVERS = {
     "files": {"command": "npx", "args": ["-y", "server", "/data"], "env": {"TOKEN": "${FILES_TOKEN}"}, "cwd": "work"},

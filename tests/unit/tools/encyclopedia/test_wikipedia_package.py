@@ -9,9 +9,9 @@ from pytest_httpserver import HTTPServer
 from werkzeug import Request, Response
 
 from agentflow import __version__
+from agentflow.tools.encyclopedia.wikipedia_package import WikipediaPackage
 from agentflow.tools.result import ErrorClass, ToolResult
 from agentflow.tools.run import run_tool
-from agentflow.tools.wikipedia_package import WikipediaPackage
 from agentflow.tools.wikipedia_search import wikipedia_search
 
 PAGES = {

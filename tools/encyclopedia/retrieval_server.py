@@ -10,8 +10,8 @@ from typing import Any
 
 import httpx
 
-from agentflow.tools.encyclopedia import Found, Page
-from agentflow.tools.json_api import JsonApi
+from agentflow.tools.encyclopedia.encyclopedia import Found, Page
+from agentflow.tools.web.json_api import JsonApi
 
 AT_A_TIME = 64
 """Requests under way: the server is one's own, and there to be asked by hundreds of rollouts."""

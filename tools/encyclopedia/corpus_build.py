@@ -15,7 +15,7 @@ from pathlib import Path
 from tempfile import mkstemp
 from typing import Literal, Protocol
 
-from agentflow.tools.corpus import APPLICATION_ID, COMMON, FORMAT, CorpusError, Passage, key_of, storable
+from agentflow.tools.encyclopedia.corpus import APPLICATION_ID, COMMON, FORMAT, CorpusError, Passage, key_of, storable
 
 BATCH = 5_000
 """Articles of a transaction."""

@@ -20,7 +20,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from agentflow.tools.containment import bounded_line
-from agentflow.tools.mcp_spec import ServerSpec, Unavailable, filled
+from agentflow.tools.mcp.spec import ServerSpec, Unavailable, filled
 from agentflow.tools.result import ErrorClass, ToolFailure
 from agentflow.tools.sandbox import apart
 

@@ -4,7 +4,7 @@ from typing import Any
 import pytest
 from pytest_httpserver import HTTPServer
 
-from agentflow.tools.encyclopedias import encyclopedia_of, is_local, missing
+from agentflow.tools.encyclopedia.choice import encyclopedia_of, is_local, missing
 from agentflow.tools.result import ErrorClass, ToolResult
 from agentflow.tools.run import run_tool
 from agentflow.tools.wikipedia_search import wikipedia_search
@@ -54,7 +54,7 @@ async def test_no_passage_is_an_empty_result(httpserver: HTTPServer) -> None:
 
 
 async def test_a_server_that_is_not_there_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("agentflow.tools.json_api.PAUSE", 0.01)
+    monkeypatch.setattr("agentflow.tools.web.json_api.PAUSE", 0.01)
     result = await run_tool(wikipedia_search("http://127.0.0.1:9/retrieve"), {"query": "x"}, 30)
     assert result.output == ("the retrieval server at 127.0.0.1:9 could not be reached (ConnectError); is it running?")
 

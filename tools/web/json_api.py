@@ -11,8 +11,8 @@ from typing import Any
 
 import httpx
 
-from agentflow.tools.hosts import AT_A_TIME, ATTEMPTS, BUSY, MAX_WAIT, PAUSE, seconds_to_wait, tls, turn_at
 from agentflow.tools.result import ErrorClass, ToolFailure
+from agentflow.tools.web.hosts import AT_A_TIME, ATTEMPTS, BUSY, MAX_WAIT, PAUSE, seconds_to_wait, tls, turn_at
 
 MAX_BYTES = 16 << 20
 """Of a reply, decompressed."""

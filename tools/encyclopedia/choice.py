@@ -10,10 +10,10 @@ from importlib.metadata import entry_points
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from agentflow.tools.encyclopedia import GROUP, Encyclopedia, LocalEncyclopedia, provider
-from agentflow.tools.mediawiki import MediaWiki
-from agentflow.tools.retrieval_server import RetrievalServer
-from agentflow.tools.wikipedia_package import WikipediaPackage
+from agentflow.tools.encyclopedia.encyclopedia import GROUP, Encyclopedia, LocalEncyclopedia, provider
+from agentflow.tools.encyclopedia.mediawiki import MediaWiki
+from agentflow.tools.encyclopedia.retrieval_server import RetrievalServer
+from agentflow.tools.encyclopedia.wikipedia_package import WikipediaPackage
 
 LIVE = "live"
 PACKAGE = "package"

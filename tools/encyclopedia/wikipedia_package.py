@@ -12,9 +12,9 @@ from contextvars import ContextVar, copy_context
 from functools import lru_cache, partial
 from typing import Any
 
-from agentflow.tools.encyclopedia import Found, Page
-from agentflow.tools.json_api import JsonApi
-from agentflow.tools.mediawiki import MAX_QUERY, WIKIPEDIA, mediawiki_api
+from agentflow.tools.encyclopedia.encyclopedia import Found, Page
+from agentflow.tools.encyclopedia.mediawiki import MAX_QUERY, WIKIPEDIA, mediawiki_api
+from agentflow.tools.web.json_api import JsonApi
 
 Caller = tuple[JsonApi, asyncio.AbstractEventLoop]
 _caller: ContextVar[Caller] = ContextVar("caller")

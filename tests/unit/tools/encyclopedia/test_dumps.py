@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from agentflow.tools.corpus import Corpus, CorpusError, Passage
-from agentflow.tools.corpus_build import build
-from agentflow.tools.dumps import JsonLines, open_dump, text_of_html
+from agentflow.tools.encyclopedia.corpus import Corpus, CorpusError, Passage
+from agentflow.tools.encyclopedia.corpus_build import build
+from agentflow.tools.encyclopedia.dumps import JsonLines, open_dump, text_of_html
 
 HTML = """<html><head><title>T</title><style>p {}</style></head><body><nav><p>Menu</p></nav>
 <h1>Velmora</h1><p>Velmora is a <b>city</b>
@@ -80,7 +80,7 @@ def test_files_that_cannot_be_read_are_named(tmp_path: Path, monkeypatch: pytest
     (tmp_path / "text.jsonl.gz").write_bytes(b"not gzip")
     with pytest.raises(CorpusError, match="cannot be read any further"):
         passages(tmp_path / "text.jsonl.gz")
-    monkeypatch.setattr("agentflow.tools.dumps.MAX_LINE", 50)
+    monkeypatch.setattr("agentflow.tools.encyclopedia.dumps.MAX_LINE", 50)
     (tmp_path / "long.jsonl").write_text("x" * 51)
     with pytest.raises(CorpusError, match="is it JSON lines"):
         passages(tmp_path / "long.jsonl")

@@ -10,7 +10,7 @@ from functools import lru_cache
 from importlib.metadata import EntryPoint, entry_points
 from typing import Protocol
 
-from agentflow.tools.corpus import Corpus, CorpusError
+from agentflow.tools.encyclopedia.corpus import Corpus, CorpusError
 from agentflow.tools.result import ErrorClass, ToolFailure
 
 GROUP = "agentflow.corpora"

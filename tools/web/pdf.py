@@ -2,7 +2,7 @@
 
 A PDF from the web may be made to take all time and memory, and what parses it is pure Python in one process with the
 agent: so it is another process, with limits on both, without the environment, and killed when the caller gives up.
-`python -m agentflow.tools.pdf` is that process: a PDF on standard input, its text on standard output.
+`python -m agentflow.tools.web.pdf` is that process: a PDF on standard input, its text on standard output.
 """
 
 import asyncio
@@ -22,7 +22,7 @@ MAX_CHARACTERS = 1_000_000
 async def text_of_pdf(body: bytes) -> str:
     """The text of the first pages; raises ToolFailure if there is none to be had."""
     process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", "agentflow.tools.pdf"),
+        *(sys.executable, "-m", "agentflow.tools.web.pdf"),
         stdin=asyncio.subprocess.PIPE,
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.DEVNULL,

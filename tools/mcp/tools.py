@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING, Any
 
 from langchain_core.tools import BaseTool, StructuredTool
 
-from agentflow.tools.mcp_session import McpServer, server
-from agentflow.tools.mcp_spec import ServerSpec
+from agentflow.tools.mcp.session import McpServer, server
+from agentflow.tools.mcp.spec import ServerSpec
 from agentflow.tools.result import ErrorClass, ToolFailure
 
 if TYPE_CHECKING:

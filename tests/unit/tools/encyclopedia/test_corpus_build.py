@@ -13,10 +13,10 @@ from pathlib import Path
 
 import pytest
 
-from agentflow.tools import corpus, corpus_build
-from agentflow.tools.corpus import Corpus, CorpusError, Passage
-from agentflow.tools.corpus_build import Progress, build, build_from_dump, partial_of
-from agentflow.tools.dumps import JsonLines, open_dump
+from agentflow.tools.encyclopedia import corpus, corpus_build
+from agentflow.tools.encyclopedia.corpus import Corpus, CorpusError, Passage
+from agentflow.tools.encyclopedia.corpus_build import Progress, build, build_from_dump, partial_of
+from agentflow.tools.encyclopedia.dumps import JsonLines, open_dump
 
 PASSAGES = [Passage(f"Title {n}", f"Passage number {n} on topic{n % 7}.", str(n)) for n in range(500)]
 
@@ -94,7 +94,7 @@ def test_a_build_that_was_killed_goes_on(tmp_path: Path, seconds: float) -> None
     """The process is killed at some moment of reading, merging or renaming; what is there then is always usable."""
     dump = write(tmp_path / "dump.jsonl", [Passage(f"T{n}", f"word{n % 13} " * 50, str(n)) for n in range(3000)])
     program = (
-        "import sys, pathlib\nfrom agentflow.tools import corpus_build, dumps\ncorpus_build.BATCH = 20\n"
+        "import sys, pathlib\nfrom agentflow.tools.encyclopedia import corpus_build, dumps\ncorpus_build.BATCH = 20\n"
         "print('go', flush=True)\n"
         "corpus_build.build_from_dump(pathlib.Path(sys.argv[1]), dumps.open_dump(pathlib.Path(sys.argv[2])), "
         "lambda _: None)"

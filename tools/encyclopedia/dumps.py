@@ -11,10 +11,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import IO, Any
 
-from agentflow.tools.corpus import CorpusError, Passage
-from agentflow.tools.corpus_build import Dump
-from agentflow.tools.passages import split
-from agentflow.tools.retrieval_server import titled
+from agentflow.tools.encyclopedia.corpus import CorpusError, Passage
+from agentflow.tools.encyclopedia.corpus_build import Dump
+from agentflow.tools.encyclopedia.retrieval_server import titled
+from agentflow.tools.web.passages import split
 
 MAX_LINE = 32 << 20
 """Bytes; a longer line is no article."""

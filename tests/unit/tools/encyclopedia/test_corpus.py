@@ -6,8 +6,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from agentflow.tools.corpus import Corpus, CorpusError, Passage
-from agentflow.tools.corpus_build import build
+from agentflow.tools.encyclopedia.corpus import Corpus, CorpusError, Passage
+from agentflow.tools.encyclopedia.corpus_build import build
 
 PASSAGES = [
     Passage("Alan Turing", "Alan Turing was an English mathematician. He was born in London.", "7"),
