@@ -157,6 +157,7 @@ async def test_so_many_at_one_host_and_others_at_another() -> None:
         (format_datetime(datetime.now(UTC) + timedelta(hours=1), usegmt=True), 3000, 3600),
         (format_datetime(datetime.now(UTC) - timedelta(hours=1), usegmt=True), 0, 0),
     ],
+    ids=["seconds", "none", "empty", "a word", "negative", "a date to come", "a date gone by"],
 )
 def test_retry_after_is_seconds_or_a_date(header: str, least: float, most: float) -> None:
     headers: dict[str, Any] = {"Retry-After": header} if header else {}
