@@ -21,6 +21,7 @@ from agentflow.tools.card import ToolCard
 from agentflow.tools.foreign import SpecError, Unavailable, load
 from agentflow.tools.mcp import session
 from agentflow.tools.mcp.session import close_sessions
+from agentflow.tools.mcp.spec import servers
 from agentflow.tools.result import ErrorClass, ToolResult
 from agentflow.tools.run import run_tool
 from agentflow.tools.sandbox import landlock
@@ -164,6 +165,23 @@ async def test_a_server_over_http_that_was_started_anew_goes_on() -> None:
         assert (await call(found["add"], a=1, b=2)).output == "3"
 
 
+async def test_a_call_that_was_given_up_is_known_to_the_next_one() -> None:
+    """Which may come before the library has tidied up, and would wait for a server that is frozen."""
+    found = await tools(STDIO)
+    server = session.server(servers(STDIO.removeprefix("mcp:"))[0])
+    assert (await call(found["add"], a=1, b=2)).output == "3"
+    hanging = asyncio.create_task(found["hang"].ainvoke({}))
+    await asyncio.sleep(0.5)
+    assert server._connection
+    assert not server._connection.suspect
+    hanging.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await hanging
+    assert server._connection.suspect
+    assert (await call(found["add"], a=1, b=2)).output == "3"
+    assert not server._connection.suspect
+
+
 async def test_a_server_that_froze_is_started_again(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(session, "PROBE_SECONDS", 0.5)
     found = await tools(STDIO)
@@ -177,7 +195,7 @@ async def test_a_server_that_froze_is_started_again(monkeypatch: pytest.MonkeyPa
 def _wait_for_end(process: int) -> None:
     deadline = time.monotonic() + 20
     while _runs(process):
-        assert time.monotonic() < deadline
+        assert time.monotonic() < deadline, Path(f"/proc/{process}/status").read_text()
         time.sleep(0.05)
 
 

@@ -50,11 +50,21 @@ class McpServer:
 
     async def tools(self) -> "list[Tool]":
         """What the server offers. Raises Unavailable."""
-        return await _on_own_loop(self._list())
+        return await self._patiently(self._list())
 
     async def call(self, tool: str, arguments: dict[str, Any]) -> "CallToolResult":
         """The server's reply, which may be an error of the tool's. Raises ToolFailure if there is none."""
-        return await _on_own_loop(self._call(tool, arguments))
+        return await self._patiently(self._call(tool, arguments))
+
+    async def _patiently(self, work: Coroutine[Any, Any, _T]) -> _T:
+        """Work on the sessions' loop. Where it is given up, the caller's next call must find the connection suspect,
+        which the sessions' loop learns only when the library has tidied up."""
+        try:
+            return await _on_own_loop(work)
+        except asyncio.CancelledError:
+            if self._connection:
+                self._connection.suspect = True
+            raise
 
     async def close(self) -> None:
         """Ends the session, and the process if the server is one; for the sessions' own loop."""
@@ -67,9 +77,6 @@ class McpServer:
         try:
             async with asyncio.timeout(OPEN_SECONDS):
                 return [tool async for tool in _offered(connection.client)]
-        except asyncio.CancelledError:
-            connection.suspect = True
-            raise
         except Exception as error:  # whatever a foreign server makes the library raise
             await self._forget(connection)
             raise Unavailable(f"the MCP server {self.spec.name} does not list its tools ({_said(error)})") from error
@@ -84,9 +91,6 @@ class McpServer:
             raise ToolFailure(ErrorClass.TOOL_ERROR, str(error)) from error
         try:
             return await connection.client.call_tool(tool, arguments)
-        except asyncio.CancelledError:
-            connection.suspect = True
-            raise
         except MCPError as error:
             if error.code != CONNECTION_CLOSED:
                 connection.suspect = True  # an HTTP server that was started anew does not know the session
