@@ -71,6 +71,12 @@ class Seen:
         return episode
 
 
+def remember(turn: "sync_api.Locator") -> None:
+    """Opens what the planner saw, which the page fills in when it is opened."""
+    turn.locator(".memory > summary").click()
+    turn.locator(".message pre").first.wait_for()
+
+
 @pytest.fixture(scope="module")
 def browser() -> Iterator["sync_api.Browser"]:
     with sync_api.sync_playwright() as playwright:
@@ -200,7 +206,7 @@ def test_what_a_model_wrote_stays_text(seen: Seen) -> None:
     seen.search("document.title")
     seen.finds("1 episode")
     episode = seen.open()
-    episode.locator(".memory > summary").click()
+    remember(episode)
     assert episode.inner_text().count("<script>") >= 8
     assert seen.page.locator("img, b:text-is('bold')").count() == 0
     assert seen.page.title() == "AgentFlow evaluation report"
@@ -297,7 +303,7 @@ def test_memory_is_what_the_planner_was_asked_with(
     path.write_text(page(read_runs([write_run(tmp_path / "a", [one], max_turns=5)])).html, encoding="utf-8")
     shown = Seen(browser, path)
     last = shown.open().locator(".turn").nth(3)
-    last.locator(".memory > summary").click()
+    remember(last)
     asked = [message.text for message in script.asked("planner")[-1][1:]]
     assert len(asked) == 7
     assert last.locator(".message pre").all_text_contents() == asked
