@@ -1,4 +1,4 @@
-"""What the command line shows: turns as they happen, tables, progress.
+"""What the command line shows: turns as they happen, and tables; bars are in `progress`.
 
 Whatever comes from a model, a tool or a server is untrusted: it is shown as plain text, never as markup, and without
 the control characters by which it could rewrite or recolour the terminal (`clean`).
@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.live import Live
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.spinner import Spinner
 from rich.table import Table
 from rich.text import Text
@@ -29,9 +28,7 @@ if TYPE_CHECKING:
     from agentflow.evals.metrics import Group, Summary
     from agentflow.evals.rollout import Started
     from agentflow.evals.statistics import Comparison
-    from agentflow.rl.training_log import Line
     from agentflow.tool_checks import Trial
-    from agentflow.tools.encyclopedia.corpus_build import Progress as BuildProgress
 
 Check = tuple[str, Literal["ok", "no", "-"], str]
 """A line of a report: what, whether it works ("-": nobody asked), and what there is to say or to do."""
@@ -176,116 +173,6 @@ def _count(number: int, noun: str) -> str:
     return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
-class EvalProgress:
-    """Items that ended, accuracy so far and time left: a bar on a terminal, else a line at every tenth."""
-
-    def __init__(self, out: Console, total: int, ended: int, correct: int) -> None:
-        self._out, self._total, self._ended, self._correct = out, total, ended, correct
-        columns = (BarColumn(), MofNCompleteColumn(), TextColumn("{task.description}"), TimeRemainingColumn())
-        self._bar = Progress(*columns, console=out, transient=True, disable=not out.is_terminal)
-        self._task = self._bar.add_task(self._accuracy(), total=total, completed=ended)
-
-    def __enter__(self) -> Self:
-        self._bar.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._bar.stop()
-
-    def add(self, *, correct: bool) -> None:
-        """One more item ended."""
-        tenths = self._ended * 10 // self._total
-        self._ended, self._correct = self._ended + 1, self._correct + correct
-        self._bar.update(self._task, advance=1, description=self._accuracy())
-        if not self._out.is_terminal and self._ended * 10 // self._total > tenths:
-            self._out.print(f"{self._ended}/{self._total}, {self._accuracy()}")
-
-    def _accuracy(self) -> str:
-        return f"accuracy {self._correct / self._ended:.2f}" if self._ended else "accuracy -"
-
-
-class BuildView:
-    """A corpus being built: a bar over the dump on a terminal, else a line at every tenth."""
-
-    def __init__(self, out: Console) -> None:
-        self._out, self._tenths = out, 0
-        columns = (BarColumn(), TextColumn("{task.percentage:>3.0f} %  {task.description}"), TimeRemainingColumn())
-        self._bar = Progress(*columns, console=out, transient=True, disable=not out.is_terminal)
-        self._task = self._bar.add_task("starting", total=None)
-
-    def __enter__(self) -> Self:
-        self._bar.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._bar.stop()
-
-    def show(self, progress: "BuildProgress") -> None:
-        """A batch was written, or reading has ended."""
-        reading = progress.phase == "reading"
-        says = f"{progress.passages:,} passages{'' if reading else ', merging the index'}"
-        # Merging tells nothing of how far it is.
-        self._bar.update(
-            self._task, completed=progress.done, total=progress.total if reading else None, description=says
-        )
-        tenths = progress.done * 10 // max(1, progress.total)
-        if not self._out.is_terminal and (tenths > self._tenths or not reading):
-            self._tenths = tenths
-            self._out.print(f"{10 * tenths} %, {says}")
-
-
-class TrainView:
-    """A training run, live: a line for each validation above, the last step's measures and the time left below."""
-
-    def __init__(self, out: Console, steps: int) -> None:
-        self._out = out
-        columns = (
-            BarColumn(bar_width=20),
-            MofNCompleteColumn(),
-            TextColumn("{task.description}"),
-            TimeRemainingColumn(),
-        )
-        self._bar = Progress(*columns, console=out, transient=True, disable=not out.is_terminal)
-        self._task = self._bar.add_task("starting workers, then the first validation", total=steps)
-
-    def __enter__(self) -> Self:
-        self._bar.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._bar.stop()
-
-    def show(self, line: "Line") -> None:
-        """A line of metrics.jsonl."""
-        if line["split"] == "test":
-            self._out.print(
-                f"step {line['step']:>4}  held-out accuracy {line['accuracy']:.3f} of {line['rollouts']} rollouts, "
-                f"{line['turns']:.2f} turns, tool errors {_percent(line['tool_error_rate'])}"
-            )
-            return
-        text = train_text(line)
-        self._bar.update(self._task, completed=line["step"], description=text)
-        if not self._out.is_terminal:
-            self._out.print(f"step {line['step']:>4}  {text}")
-
-
-def train_text(line: "Line") -> str:
-    """A training step's measures in one line."""
-    failed = line["rollouts"] - line["fate/ok"]
-    return (
-        f"reward {line['reward']:.3f}  turns {line['turns']:.2f}  tool errors {_percent(line['tool_error_rate'])}  "
-        f"KL {line.get('kl', 0.0):.4f}  clipped {_percent(line.get('clip_fraction', 0.0))}  "
-        f"{line['tokens_per_second']:.0f} tok/s  {line['seconds/step']:.1f} s"
-        f"{f'  left out {failed:.0f}' if failed else ''}"
-    )
-
-
 Figures = tuple["Summary", tuple[float, float]]
 """The summary of an evaluation and the interval of its accuracy."""
 
@@ -328,7 +215,7 @@ def _table_of_all(by_benchmark: "Mapping[str, Figures]") -> Table:
     for name, (summary, (low, high)) in by_benchmark.items():
         total = summary.total
         cells = f"{total.accuracy:.3f}", f"{low:.3f} to {high:.3f}", f"{total.mean_turns:.2f}"
-        table.add_row(name, str(total.number), *cells, _percent(summary.error_rate))
+        table.add_row(name, str(total.number), *cells, percent(summary.error_rate))
     return table
 
 
@@ -346,14 +233,12 @@ def _totals(summary: "Summary", interval: tuple[float, float]) -> Iterable[tuple
         yield "undecided", f"{summary.undecided}, counted as wrong; a --judge may decide"
     yield "turns", f"{total.mean_turns:.2f} per question"
     errors = ", ".join(f"{name} {count}" for name, count in summary.errors.most_common())
-    yield "tool-call errors", f"{_percent(summary.error_rate)} of turns{f' ({errors})' if errors else ''}"
-    tools = ", ".join(
-        f"{name} {_percent(count / summary.tools.total())}" for name, count in summary.tools.most_common()
-    )
+    yield "tool-call errors", f"{percent(summary.error_rate)} of turns{f' ({errors})' if errors else ''}"
+    tools = ", ".join(f"{name} {percent(count / summary.tools.total())}" for name, count in summary.tools.most_common())
     yield "tools chosen", one_line(tools) or "none"
     if summary.sources:
         yield "searched", one_line(", ".join(f"{name} {count}" for name, count in summary.sources.most_common()))
-    yield "readable plans", f"{_percent(summary.readable_rate)} of turns"
+    yield "readable plans", f"{percent(summary.readable_rate)} of turns"
     yield "seconds", f"{summary.seconds:.1f} per question"
 
 
@@ -417,7 +302,8 @@ def _calibrated(name: str, found: "Calibration") -> Iterable[str]:
     return name, *(str(len(rows)) for rows in (found.rows, found.false_accepts, found.false_rejects, found.undecided))
 
 
-def _percent(share: float) -> str:
+def percent(share: float) -> str:
+    """A share as people read it."""
     return f"{100 * share:.1f} %"
 
 

@@ -24,7 +24,8 @@ from agentflow.cli.options import (
     agent_of,
     context_of,
 )
-from agentflow.console import EvalProgress, console, print_summaries
+from agentflow.console import console, print_summaries
+from agentflow.progress import EvalProgress
 
 if TYPE_CHECKING:
     from agentflow.evals.cost import Price

@@ -6,7 +6,8 @@ from typing import Annotated
 import typer
 
 from agentflow.cli.group import FAILED, MISUSED, fail
-from agentflow.console import TrainView, console
+from agentflow.console import console
+from agentflow.progress import TrainView
 
 app = typer.Typer()
 

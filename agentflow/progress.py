@@ -1,0 +1,110 @@
+"""Progress of what takes long: a bar on a terminal, lines where there is none."""
+
+from types import TracebackType
+from typing import TYPE_CHECKING, Self
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, ProgressColumn, TextColumn, TimeRemainingColumn
+
+from agentflow.console import percent
+
+if TYPE_CHECKING:
+    from agentflow.rl.training_log import Line
+    from agentflow.tools.encyclopedia.corpus_build import Progress as BuildProgress
+
+
+class _Bar:
+    """A bar for as long as the block lasts; nothing is drawn without a terminal."""
+
+    def __init__(self, out: Console, *columns: ProgressColumn, says: str, total: int | None, done: int = 0) -> None:
+        self._out = out
+        self._bar = Progress(*columns, console=out, transient=True, disable=not out.is_terminal)
+        self._task = self._bar.add_task(says, total=total, completed=done)
+
+    def __enter__(self) -> Self:
+        self._bar.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._bar.stop()
+
+
+class EvalProgress(_Bar):
+    """Items that ended, accuracy so far and time left; without a terminal, a line at every tenth."""
+
+    def __init__(self, out: Console, total: int, ended: int, correct: int) -> None:
+        self._total, self._ended, self._correct = total, ended, correct
+        columns = (BarColumn(), MofNCompleteColumn(), TextColumn("{task.description}"), TimeRemainingColumn())
+        super().__init__(out, *columns, says=self._accuracy(), total=total, done=ended)
+
+    def add(self, *, correct: bool) -> None:
+        """One more item ended."""
+        tenths = self._ended * 10 // self._total
+        self._ended, self._correct = self._ended + 1, self._correct + correct
+        self._bar.update(self._task, advance=1, description=self._accuracy())
+        if not self._out.is_terminal and self._ended * 10 // self._total > tenths:
+            self._out.print(f"{self._ended}/{self._total}, {self._accuracy()}")
+
+    def _accuracy(self) -> str:
+        return f"accuracy {self._correct / self._ended:.2f}" if self._ended else "accuracy -"
+
+
+class BuildView(_Bar):
+    """A corpus being built: how much of the dump is read; without a terminal, a line at every tenth."""
+
+    def __init__(self, out: Console) -> None:
+        self._tenths = 0
+        columns = (BarColumn(), TextColumn("{task.percentage:>3.0f} %  {task.description}"), TimeRemainingColumn())
+        super().__init__(out, *columns, says="starting", total=None)
+
+    def show(self, progress: "BuildProgress") -> None:
+        """A batch was written, or reading has ended."""
+        reading = progress.phase == "reading"
+        says = f"{progress.passages:,} passages{'' if reading else ', merging the index'}"
+        # Merging tells nothing of how far it is.
+        self._bar.update(
+            self._task, completed=progress.done, total=progress.total if reading else None, description=says
+        )
+        tenths = progress.done * 10 // max(1, progress.total)
+        if not self._out.is_terminal and (tenths > self._tenths or not reading):
+            self._tenths = tenths
+            self._out.print(f"{10 * tenths} %, {says}")
+
+
+class TrainView(_Bar):
+    """A training run: a line for each validation above, the last step's measures and the time left below."""
+
+    def __init__(self, out: Console, steps: int) -> None:
+        columns = (
+            BarColumn(bar_width=20),
+            MofNCompleteColumn(),
+            TextColumn("{task.description}"),
+            TimeRemainingColumn(),
+        )
+        super().__init__(out, *columns, says="starting workers, then the first validation", total=steps)
+
+    def show(self, line: "Line") -> None:
+        """A line of metrics.jsonl."""
+        if line["split"] == "test":
+            self._out.print(
+                f"step {line['step']:>4}  held-out accuracy {line['accuracy']:.3f} of {line['rollouts']} rollouts, "
+                f"{line['turns']:.2f} turns, tool errors {percent(line['tool_error_rate'])}"
+            )
+            return
+        text = train_text(line)
+        self._bar.update(self._task, completed=line["step"], description=text)
+        if not self._out.is_terminal:
+            self._out.print(f"step {line['step']:>4}  {text}")
+
+
+def train_text(line: "Line") -> str:
+    """A training step's measures in one line."""
+    failed = line["rollouts"] - line["fate/ok"]
+    return (
+        f"reward {line['reward']:.3f}  turns {line['turns']:.2f}  tool errors {percent(line['tool_error_rate'])}  "
+        f"KL {line.get('kl', 0.0):.4f}  clipped {percent(line.get('clip_fraction', 0.0))}  "
+        f"{line['tokens_per_second']:.0f} tok/s  {line['seconds/step']:.1f} s"
+        f"{f'  left out {failed:.0f}' if failed else ''}"
+    )
