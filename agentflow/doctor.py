@@ -12,7 +12,8 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
 from agentflow import __version__
-from agentflow.console import Check, one_line
+from agentflow.console.checks import Check
+from agentflow.console.terminal import one_line
 
 if TYPE_CHECKING:
     from agentflow.tools.search_settings import SearchSettings

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 from agentflow import doctor
-from agentflow.console import Check
+from agentflow.console.checks import Check
 
 if TYPE_CHECKING:
     from agentflow.graph.context import Context

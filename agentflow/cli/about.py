@@ -6,7 +6,8 @@ from typing import Annotated
 import typer
 
 from agentflow.cli.group import FAILED, fail
-from agentflow.console import console, print_checks
+from agentflow.console.checks import print_checks
+from agentflow.console.terminal import console
 
 app = typer.Typer()
 

@@ -7,8 +7,8 @@ from typing import Annotated
 import typer
 
 from agentflow.cli.group import FAILED, MISUSED, Group, fail
-from agentflow.console import console
-from agentflow.progress import BuildView
+from agentflow.console.progress import BuildView
+from agentflow.console.terminal import console
 from agentflow.tools.containment import clean
 
 app = typer.Typer(cls=Group)

@@ -6,7 +6,8 @@ from typing import Annotated
 import typer
 
 from agentflow.cli.group import FAILED, MISUSED, Group, fail, say
-from agentflow.console import console, print_benchmarks
+from agentflow.console.checks import print_benchmarks
+from agentflow.console.terminal import console
 
 app = typer.Typer(cls=Group)
 

@@ -24,8 +24,9 @@ from agentflow.cli.options import (
     agent_of,
     context_of,
 )
-from agentflow.console import console, print_summaries
-from agentflow.progress import EvalProgress
+from agentflow.console.evaluations import print_summaries
+from agentflow.console.progress import EvalProgress
+from agentflow.console.terminal import console
 
 if TYPE_CHECKING:
     from agentflow.evals.cost import Price

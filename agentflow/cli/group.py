@@ -9,7 +9,7 @@ from typing import Any, NoReturn
 import typer
 from typer.core import TyperGroup
 
-from agentflow.console import one_line
+from agentflow.console.terminal import one_line
 
 FAILED, MISUSED, INTERRUPTED = 1, 2, 130
 

@@ -7,7 +7,8 @@ from typing import Annotated
 import typer
 
 from agentflow.cli.group import FAILED, MISUSED, fail
-from agentflow.console import console, print_calibration
+from agentflow.console.evaluations import print_calibration
+from agentflow.console.terminal import console
 
 app = typer.Typer()
 

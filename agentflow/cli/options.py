@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from agentflow.cli.group import FAILED, MISUSED, fail
-from agentflow.console import console
+from agentflow.console.terminal import console
 
 if TYPE_CHECKING:
     from agentflow.evals.agents import AgentName

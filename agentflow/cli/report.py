@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from agentflow.cli.group import FAILED, MISUSED, fail, say
-from agentflow.console import console, print_comparison
+from agentflow.console.evaluations import print_comparison
+from agentflow.console.terminal import console
 
 if TYPE_CHECKING:
     from agentflow.evals.report.run import Run

@@ -28,12 +28,10 @@ def serve(
     port: Annotated[int, typer.Option(min=0, max=65535, help="Port; 0 takes a free one.")] = 8000,
 ) -> None:
     """Serve the embedded model, or a trained one, to whatever speaks OpenAI's chat completions."""
-    try:
-        import uvicorn
+    import uvicorn
 
-        from agentflow.rl.micro.server import build_app
-    except ImportError as error:
-        fail(f"needs {error.name}; install it with: pip install 'agentflow-langgraph[serve]'", MISUSED)
+    from agentflow.rl.micro.server import build_app
+
     key = os.environ.get(KEY, "").strip()
     served = {spec: _checkpoint(spec) for spec in models or ["embedded"]}
     listening = _listen(host, port, key)

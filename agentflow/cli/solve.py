@@ -19,7 +19,8 @@ from agentflow.cli.options import (
     agent_of,
     context_of,
 )
-from agentflow.console import RunView, answer_text, console, print_compared
+from agentflow.console.runs import RunView, answer_text, print_compared
+from agentflow.console.terminal import console
 
 if TYPE_CHECKING:
     from agentflow.evals.rollout import Finished

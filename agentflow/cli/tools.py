@@ -8,7 +8,8 @@ import typer
 
 from agentflow.cli.group import FAILED, MISUSED, Group, fail
 from agentflow.cli.options import Corpus, Model, SearchEngine, Tools, names_in
-from agentflow.console import console, print_checks, print_trials
+from agentflow.console.checks import print_checks, print_trials
+from agentflow.console.terminal import console
 
 if TYPE_CHECKING:
     from agentflow.graph.context import Context

@@ -6,8 +6,8 @@ from typing import Annotated
 import typer
 
 from agentflow.cli.group import FAILED, MISUSED, fail
-from agentflow.console import console
-from agentflow.progress import TrainView
+from agentflow.console.progress import TrainView
+from agentflow.console.terminal import console
 
 app = typer.Typer()
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Self
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, ProgressColumn, TextColumn, TimeRemainingColumn
 
-from agentflow.console import percent
+from agentflow.console.terminal import percent
 
 if TYPE_CHECKING:
     from agentflow.rl.training_log import Line

@@ -1,0 +1,46 @@
+"""Lists of what there is and whether it works: checks, tools that were tried, benchmarks."""
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Literal
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from agentflow.console.terminal import one_line, shortened
+
+if TYPE_CHECKING:
+    from agentflow.tool_checks import Trial
+
+Check = tuple[str, Literal["ok", "no", "-"], str]
+"""A line of a report: what, whether it works ("-": nobody asked), and what there is to say or to do."""
+
+
+def print_checks(out: Console, checks: Iterable[Check]) -> None:
+    """Checks as a table of three columns."""
+    colours = {"ok": "green", "no": "red", "-": "dim"}
+    table = Table(box=None, pad_edge=False, show_header=False)
+    for what, works, says in checks:
+        table.add_row(Text(one_line(what)), Text(works, style=colours[works]), Text(one_line(says), overflow="fold"))
+    out.print(table)
+
+
+def print_trials(out: Console, trials: Iterable["Trial"]) -> None:
+    """Tools that were tried: a line of whether each works, its seconds and tier; the call and the result below it."""
+    colours = {"ok": "green", "no": "red", "-": "dim"}
+    for trial in trials:
+        text = Text(f"{one_line(trial.name):<20} ").append(f"{trial.works:<3}", style=colours[trial.works])
+        text.append("" if trial.seconds is None else f"{trial.seconds:6.2f} s  {trial.tier}")
+        call = f"{shortened(trial.call)} → " if trial.call else ""
+        out.print(text.append(f"\n  {call}{shortened(trial.says)}", style="default"))
+
+
+def print_benchmarks(out: Console, rows: Iterable[tuple[str, str, str, str, str]]) -> None:
+    """Benchmarks as a table: name, state, number of questions, licence, title."""
+    table = Table("name", "state", box=None, pad_edge=False)
+    table.add_column("questions", justify="right")
+    for heading in ("licence", "data set"):
+        table.add_column(heading, overflow="fold")
+    for row in rows:
+        table.add_row(*(Text(cell) for cell in row))
+    out.print(table)

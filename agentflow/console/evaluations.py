@@ -1,0 +1,161 @@
+"""Evaluations as tables: what they found, what a judge is worth, and two of them compared."""
+
+from collections.abc import Collection, Iterable, Mapping
+from typing import TYPE_CHECKING
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from agentflow.console.terminal import SHORT, counted, one_line, percent
+
+if TYPE_CHECKING:
+    from agentflow.evals.calibration import Calibration
+    from agentflow.evals.cost import Price
+    from agentflow.evals.metrics import Group, Summary
+    from agentflow.evals.statistics import Comparison
+
+_SHOWN_FAILURES = 8
+
+Figures = tuple["Summary", tuple[float, float]]
+"""The summary of an evaluation and the interval of its accuracy."""
+
+
+def print_summaries(
+    out: Console, by_benchmark: "Mapping[str, Figures]", prices: "Mapping[str, Price]", gated: Collection[str] = ()
+) -> None:
+    """Each benchmark's table by family and its totals; of several also a table of all.
+
+    Errors are not repeated for those in `gated`, since they may have the question in them.
+    """
+    for name, (summary, interval) in by_benchmark.items():
+        if len(by_benchmark) > 1:
+            out.print(Text(f"\n{name}", style="bold"))
+        _print_summary(out, summary, interval, prices, quiet=name in gated)
+    if len(by_benchmark) > 1:
+        out.print()
+        out.print(_table_of_all(by_benchmark))
+
+
+def _print_summary(
+    out: Console, summary: "Summary", interval: tuple[float, float], prices: "Mapping[str, Price]", *, quiet: bool
+) -> None:
+    table = Table("family", box=None, pad_edge=False)
+    for heading in ("n", "correct", "accuracy", "turns"):
+        table.add_column(heading, justify="right")
+    for group in summary.families if len(summary.families) > 1 else ():
+        table.add_row(*_row(group, one_line(group.name) or "-"))
+    table.add_section()
+    table.add_row(*_row(summary.total, "all"), style="bold")
+    out.print(table)
+    for name, value in (*_totals(summary, interval), *_usage(summary, prices), *_failures(summary, quiet=quiet)):
+        out.print(Text(f"{name:<18}{value}"))
+
+
+def _table_of_all(by_benchmark: "Mapping[str, Figures]") -> Table:
+    table = Table("benchmark", box=None, pad_edge=False)
+    for heading in ("n", "accuracy", "95 % interval", "turns", "tool-call errors"):
+        table.add_column(heading, justify="right")
+    for name, (summary, (low, high)) in by_benchmark.items():
+        total = summary.total
+        cells = f"{total.accuracy:.3f}", f"{low:.3f} to {high:.3f}", f"{total.mean_turns:.2f}"
+        table.add_row(name, str(total.number), *cells, percent(summary.error_rate))
+    return table
+
+
+def _row(group: "Group", name: str) -> Iterable[str]:
+    return name, str(group.number), str(group.correct), f"{group.accuracy:.2f}", f"{group.mean_turns:.1f}"
+
+
+def _totals(summary: "Summary", interval: tuple[float, float]) -> Iterable[tuple[str, str]]:
+    total = summary.total
+    yield "", ""
+    yield "accuracy", f"{total.accuracy:.3f} (95 % interval {interval[0]:.3f} to {interval[1]:.3f}, n = {total.number})"
+    for name, mean in summary.metrics.items():
+        yield name, f"{mean:.3f}"
+    if summary.undecided:
+        yield "undecided", f"{summary.undecided}, counted as wrong; a --judge may decide"
+    yield "turns", f"{total.mean_turns:.2f} per question"
+    errors = ", ".join(f"{name} {count}" for name, count in summary.errors.most_common())
+    yield "tool-call errors", f"{percent(summary.error_rate)} of turns{f' ({errors})' if errors else ''}"
+    tools = ", ".join(f"{name} {percent(count / summary.tools.total())}" for name, count in summary.tools.most_common())
+    yield "tools chosen", one_line(tools) or "none"
+    if summary.sources:
+        yield "searched", one_line(", ".join(f"{name} {count}" for name, count in summary.sources.most_common()))
+    yield "readable plans", f"{percent(summary.readable_rate)} of turns"
+    yield "seconds", f"{summary.seconds:.1f} per question"
+
+
+def _usage(summary: "Summary", prices: "Mapping[str, Price]") -> Iterable[tuple[str, str]]:
+    """Tokens of all modules and of each, with what they cost where that is known."""
+    from agentflow.evals.cost import cost
+    from agentflow.evals.episode import Tokens
+
+    modules = {module: (sum(models.values(), Tokens()), models) for module, models in summary.modules.items()}
+    costs = {module: cost(models, prices) for module, (_, models) in modules.items()}
+    known = [one for one in costs.values() if one is not None]
+    all_of_it = f", ${sum(known):.4f}" if known and len(known) == len(costs) else ""
+    tokens = summary.tokens
+    yield (
+        "tokens",
+        f"{tokens.input_tokens:,} read, {tokens.output_tokens:,} written, {summary.calls:,} model calls{all_of_it}",
+    )
+    for module, (of, _) in modules.items():
+        dollars = "" if costs[module] is None else f", ${costs[module]:.4f}"
+        yield f"  {one_line(module)}", f"{of.input_tokens:,} read, {of.output_tokens:,} written{dollars}"
+
+
+def _failures(summary: "Summary", *, quiet: bool) -> Iterable[tuple[str, str]]:
+    if quiet and summary.failures:
+        yield "failed runs", f"{summary.failures.total()}, for reasons that are in the episodes"
+        return
+    for reason, count in summary.failures.most_common(_SHOWN_FAILURES):
+        yield "failed runs", f"{count} x {one_line(reason)}"
+    if (rest := len(summary.failures) - _SHOWN_FAILURES) > 0:
+        yield "failed runs", f"... and {counted(rest, 'other reason')}"
+
+
+def print_calibration(out: Console, found: "Calibration", prompt: str) -> None:
+    """A judge's decisions on answers that are known: by kind, and what it got wrong. `prompt` names its version."""
+    table = Table("answers", box=None, pad_edge=False)
+    for heading in ("n", "false accepts", "false rejects", "undecided"):
+        table.add_column(heading, justify="right")
+    for kind, of in found.by_kind.items():
+        table.add_row(*_calibrated(one_line(kind), of))
+    table.add_section()
+    table.add_row(*_calibrated("all", found), style="bold")
+    out.print(table)
+    right = [row for row in found.rows if row.correct]
+    wrong = len(found.rows) - len(right)
+    facts = {
+        "kappa": f"{found.kappa:.3f} (1 is full agreement, 0 is chance)",
+        "false accepts": f"{len(found.false_accepts)} of {wrong} incorrect answers",
+        "false rejects": f"{len(found.false_rejects)} of {len(right)} correct answers",
+        "undecided": str(len(found.undecided)),
+        "prompt": prompt,
+    }
+    out.print()
+    for name, value in facts.items():
+        out.print(Text(f"{name:<18}{value}"))
+    for name, rows in (("accepted", found.false_accepts), ("rejected", found.false_rejects)):
+        for row in rows[:_SHOWN_FAILURES]:
+            out.print(Text(f"wrongly {name}  {one_line(row.gold)[:SHORT]} | {one_line(row.answer)[:SHORT]}"))
+
+
+def _calibrated(name: str, found: "Calibration") -> Iterable[str]:
+    return name, *(str(len(rows)) for rows in (found.rows, found.false_accepts, found.false_rejects, found.undecided))
+
+
+def print_comparison(out: Console, names: tuple[str, str], found: Mapping[str, "Comparison"]) -> None:
+    """Two evaluations by benchmark, in percent, and in a sentence each what that allows to say."""
+    table = Table("benchmark", box=None, pad_edge=False)
+    for heading in ("questions", *names, "difference", "95 % interval", "p-value"):
+        table.add_column(Text(one_line(heading)), justify="right")
+    for name, one in found.items():
+        span = f"{100 * one.low:+.1f} to {100 * one.high:+.1f}"
+        p_value = "< 0.0001" if one.p_value < 0.0001 else f"{one.p_value:.4f}"
+        shares = (f"{100 * share:.1f}" for share in (one.first, one.second))
+        table.add_row(Text(name), f"{one.questions:,}", *shares, f"{100 * one.difference:+.1f}", span, p_value)
+    out.print(table)
+    for name, one in found.items():
+        out.print(Text(f"{name}: {one_line(one.verdict(*names))}"))

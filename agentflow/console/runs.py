@@ -1,0 +1,139 @@
+"""One run: its turns as they happen, its answer, and runs of one question side by side."""
+
+import json
+import time
+from collections.abc import Mapping
+from itertools import zip_longest
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self
+
+from rich.box import SIMPLE_HEAD
+from rich.console import Console
+from rich.live import Live
+from rich.spinner import Spinner
+from rich.table import Table
+from rich.text import Text
+
+from agentflow.console.terminal import counted, one_line, shortened
+from agentflow.tools.containment import clean
+
+if TYPE_CHECKING:
+    from agentflow.evals.episode import Episode, EpisodeTurn
+    from agentflow.evals.rollout import Started
+
+_SHOWN_LINES = 12
+_SHOWN_CHARACTERS = 800
+
+
+class RunView:
+    """One run, live: finished turns above, a spinner below that says who is at work. Plain lines without a terminal."""
+
+    def __init__(self, out: Console) -> None:
+        self._out = out
+        self._working = _Working()
+        self._live = Live(self._working, console=out, transient=True, refresh_per_second=8) if out.is_terminal else None
+
+    def __enter__(self) -> Self:
+        if self._live:
+            self._live.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._live:
+            self._live.stop()
+
+    def show(self, event: "Started | EpisodeTurn") -> None:
+        """A module begins, or a round is over."""
+        from agentflow.evals.rollout import Started
+
+        if isinstance(event, Started):
+            where = "" if event.module in ("analyst", "generator") else f"turn {event.turn} · "
+            self._working.now(f"{where}{event.module}{f' · {one_line(event.tool)}' if event.tool else ''}")
+        else:
+            self._out.print(turn_text(event))
+
+
+class _Working:
+    """A spinner with the seconds since the last change."""
+
+    def __init__(self) -> None:
+        self._spinner = Spinner("dots")
+        self.now("starting")
+
+    def now(self, what: str) -> None:
+        self._what, self._since = what, time.monotonic()
+
+    def __rich__(self) -> Spinner:
+        self._spinner.update(text=Text(f"{self._what} · {time.monotonic() - self._since:.0f} s", style="dim"))
+        return self._spinner
+
+
+def turn_text(turn: "EpisodeTurn") -> Text:
+    """A round in a few lines: step, call, result, verdict."""
+    text = Text(f"Turn {turn.turn}  ", style="bold")
+    text.append(one_line(turn.sub_goal) or "(no step could be read)", style="not bold")
+    if turn.tool:
+        text.append(f"\n  {one_line(turn.tool)} ", style="not bold cyan")
+        text.append(_indented(_call(turn.arguments)), style="not bold")
+    result = turn.result
+    said = result.output if result.error is None else f"failed ({result.error}): {result.output}"
+    text.append("\n  → ", style="not bold green" if result.error is None else "not bold red")
+    text.append(_indented(_clipped(said)), style="not bold")
+    text.append(f"\n  verifier: {turn.verdict.signal}. {one_line(turn.verdict.analysis)}", style="not bold dim")
+    return text
+
+
+def answer_text(episode: "Episode") -> Text:
+    """The answer, and how it came about."""
+    how = {"out_of_turns": "out of turns, answered from what was found", "out_of_time": "out of time, likewise"}
+    tokens = sum(model.total_tokens for model in episode.usage.models.values())
+    facts = [
+        how.get(episode.status, episode.status),
+        counted(len(episode.turns), "turn"),
+        counted(episode.usage.calls, "model call"),
+        *([counted(tokens, "token")] if tokens else []),
+        f"{episode.seconds:.1f} s",
+    ]
+    text = Text("\n").append("Answer: ", style="bold green").append(clean(episode.answer).strip(), style="bold")
+    text.append(f"\n({', '.join(facts)})", style="dim")
+    return text
+
+
+def print_compared(out: Console, episodes: Mapping[str, "Episode"]) -> None:
+    """Runs of one question side by side: a column for each planner, a row for each turn, the answers last."""
+    table = Table(box=SIMPLE_HEAD, pad_edge=False)
+    for planner in episodes:
+        table.add_column(Text(one_line(planner)), ratio=1, overflow="fold")
+    for turns in zip_longest(*(episode.turns for episode in episodes.values())):
+        table.add_row(*(_short_turn(turn) if turn else Text() for turn in turns))
+    table.add_section()
+    table.add_row(*(Text(f"Answer: {one_line(episode.answer)}", style="bold") for episode in episodes.values()))
+    out.print(table)
+
+
+def _short_turn(turn: "EpisodeTurn") -> Text:
+    text = Text(f"{turn.turn} {one_line(turn.tool) or '(no tool)'}: ", style="cyan")
+    text.append(one_line(turn.sub_goal), style="not bold default")
+    text.append("\n→ ", style="green" if turn.result.error is None else "red")
+    text.append(shortened(turn.result.output), style="default")
+    return text
+
+
+def _call(arguments: dict[str, Any]) -> str:
+    """Arguments as a person reads them: a program as lines, all else as JSON."""
+    if set(arguments) == {"code"} and isinstance(arguments["code"], str):
+        return _clipped("\n" + arguments["code"] if "\n" in arguments["code"] else arguments["code"])
+    return _clipped(json.dumps(arguments, ensure_ascii=False, default=str)) if arguments else ""
+
+
+def _clipped(text: str) -> str:
+    lines = clean(text).split("\n")
+    more = [f"... {len(lines) - _SHOWN_LINES} more lines"] if len(lines) > _SHOWN_LINES else []
+    shown = "\n".join([*lines[:_SHOWN_LINES], *more])
+    return shown if len(shown) <= _SHOWN_CHARACTERS else f"{shown[:_SHOWN_CHARACTERS]} ..."
+
+
+def _indented(text: str) -> str:
+    return text.replace("\n", "\n    ")
