@@ -46,6 +46,8 @@ class Trajectory:
     calls: list[Call]
     faults: list[bool]
     """Of each call, whether it led to a format or tool error."""
+    turn_rewards: list[float]
+    """Of each call, what it earned by itself."""
     episode: Episode
     seconds: float
 
@@ -69,6 +71,8 @@ class RolloutRecord(BaseModel):
     """Model calls that are trained on."""
     prompt_tokens: int
     sampled_tokens: int
+    turn_rewards: list[float] = []
+    """What each of these calls earned by itself; none where they earned nothing."""
     episode: Episode
 
     @classmethod
@@ -85,6 +89,7 @@ class RolloutRecord(BaseModel):
             calls=len(trajectory.calls),
             prompt_tokens=sum(len(call.prompt_ids) for call in trajectory.calls),
             sampled_tokens=sum(len(call.response_ids) for call in trajectory.calls),
+            turn_rewards=trajectory.turn_rewards if any(trajectory.turn_rewards) else [],
             episode=trajectory.episode,
         )
 
@@ -92,7 +97,7 @@ class RolloutRecord(BaseModel):
 async def run(app: Trainable, graph: Graph, task: Task, generate: Generate, *, id: str, seconds: float) -> Trajectory:
     """Runs `task`; `generate` answers the policy's calls, and `seconds` is all the time that graph and reward have."""
     collector, start = TraceCollector(id, app.nodes), time.perf_counter()
-    fate, reward, faults = Fate.OK, 0.0, list[bool]()
+    fate, reward, faults, earned = Fate.OK, 0.0, list[bool](), list[float]()
     try:
         async with asyncio.timeout(seconds):
             with serving(generate):
@@ -100,6 +105,7 @@ async def run(app: Trainable, graph: Graph, task: Task, generate: Generate, *, i
                 state = await graph.ainvoke(app.inputs(task), config, context=app.context())
             episode = app.episode(task, state)
             faults = list(app.faults(state))
+            earned = list(app.turn_rewards(task, state))
             found = app.reward(task, state)
             decided = await found if inspect.isawaitable(found) else found
         fate, reward = (Fate.UNDECIDED, 0.0) if decided is None else (Fate.OK, float(decided))
@@ -115,7 +121,8 @@ async def run(app: Trainable, graph: Graph, task: Task, generate: Generate, *, i
     taken = round(time.perf_counter() - start, 3)
     calls = collector.calls
     faults = (faults + [False] * len(calls))[: len(calls)]
-    return Trajectory(task, fate, reward, calls, faults, episode.model_copy(update={"seconds": taken}), taken)
+    earned = (earned + [0.0] * len(calls))[: len(calls)]
+    return Trajectory(task, fate, reward, calls, faults, earned, episode.model_copy(update={"seconds": taken}), taken)
 
 
 def _broken(task: Task, reason: str) -> Episode:

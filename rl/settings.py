@@ -32,6 +32,7 @@ class FlowSettings(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
 
+    credit: Literal["trajectory", "turn"]
     statistics: Statistics
     averaging: Averaging
     baseline: Baseline
@@ -87,6 +88,16 @@ class Settings(BaseModel):
             first = error.errors()[0]
             name = ".".join(map(str, first["loc"]))
             raise SettingsError(f"{name}={first['input']}: {first['msg'].lower()}") from error
+        flow = settings.flow
+        if flow.credit == "turn" and (flow.statistics, flow.baseline, flow.scale) != (
+            "trajectory",
+            "leave-one-out",
+            "none",
+        ):
+            raise SettingsError(
+                "flow.credit=turn has a baseline of its own; "
+                "add flow.statistics=trajectory flow.baseline=leave-one-out flow.scale=none"
+            )
         if settings.train_tasks < settings.questions:
             raise SettingsError(f"train_tasks={settings.train_tasks} is less than questions={settings.questions}")
         return settings

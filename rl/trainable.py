@@ -46,6 +46,11 @@ def no_faults(state: Any) -> Sequence[bool]:
     return ()
 
 
+def no_turn_rewards(task: Task, state: Any) -> Sequence[float]:
+    """The default of `Trainable.turn_rewards`."""
+    return ()
+
+
 @dataclass(frozen=True)
 class Trainable:
     """A graph and what it is to learn."""
@@ -67,6 +72,9 @@ class Trainable:
     """The record of a rollout, from its final state."""
     faults: Callable[[Any], Sequence[bool]] = no_faults
     """Whether each trained call led to a format or tool error; what `penalty` applies to. Missing ones count as not."""
+    turn_rewards: Callable[[Task, Any], Sequence[float]] = no_turn_rewards
+    """What each trained call earned by itself, beside `reward`; missing ones earned 0. With `flow.credit=turn` a call
+    is credited with what was earned from it on, else the trajectory with all of it."""
 
     def built(self) -> Graph:
         """The compiled graph. Raises AppError when a name in `nodes` is none of its nodes."""

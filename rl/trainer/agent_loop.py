@@ -79,7 +79,8 @@ class FlowAgentLoop(AgentLoopBase):  # type: ignore[misc]
     def _output(self, row: Row, trajectory: Trajectory, counted: bool, step: int) -> AgentLoopOutput:
         most = self.rollout_config.response_length
         versions = [call.weights_version for call in row.calls] or [step]
-        faults = {call.turn: fault for call, fault in zip(trajectory.calls, trajectory.faults, strict=True)}
+        position = {call.turn: position for position, call in enumerate(trajectory.calls)}
+        places = [position[call.turn] for call in row.calls]
         turns = trajectory.episode.turns
         return AgentLoopOutput(
             prompt_ids=row.prompt_ids,
@@ -95,7 +96,9 @@ class FlowAgentLoop(AgentLoopBase):  # type: ignore[misc]
                 "counted": counted,
                 "fate": str(trajectory.fate),
                 "spans": row.spans,
-                "faults": [faults[call.turn] for call in row.calls],
+                "places": places,
+                "faults": [trajectory.faults[place] for place in places],
+                "turn_rewards": trajectory.turn_rewards,
                 "turns": len(turns) or len(trajectory.calls),
                 "tool_calls": len(turns),
                 "tool_errors": sum(turn.result.error is not None for turn in turns),

@@ -5,7 +5,7 @@ matter: which of a step's rows are worth computing, their advantages and weights
 """
 
 import math
-from collections import Counter, defaultdict
+from collections import Counter
 from functools import partial
 from typing import Any
 
@@ -24,14 +24,11 @@ from verl.utils.metric import reduce_metrics
 from verl.utils.py_functional import rename_dict
 from verl.workers.utils.padding import response_to_nested
 
-from agentflow.rl.flow_grpo import advantages, token_weights
 from agentflow.rl.rollout import Fate
+from agentflow.rl.trainer.credit import Credit, assign_credit, session_of
 from agentflow.rl.trainer.loss import flow_grpo_loss
 from agentflow.rl.trainer.watch import Watch
 from agentflow.rl.training_log import TrainingLog
-
-Credit = list[tuple[int, int, float, float]]
-"""Of a row: where each call's tokens begin, how many there are, their advantage, the weight of each."""
 
 
 class NothingToTrain(RuntimeError):
@@ -82,36 +79,13 @@ class FlowTrainer(PPOTrainerSync):  # type: ignore[misc]
         rows = dict(zip(batch.keys, fields.pop("extra_fields").tolist(), strict=True))
         rewards = dict(zip(batch.keys, (float(scores.sum()) for scores in fields["rm_scores"]), strict=True))
         metrics.update(_rollout_metrics(rows, rewards))
-        self._credit = self._assign_credit(rows, rewards)
+        self._credit = assign_credit(rows, rewards, self.config.flow)
         if not self._credit:
             raise NothingToTrain(_why_nothing(rows))
         if self.config.flow.skip_settled_groups:
             batch = self._without_settled(batch)
         metrics["rows_trained"] = len(batch)
         return super()._balance_batch(batch, metrics, **kwargs)
-
-    def _assign_credit(self, rows: dict[str, dict[str, Any]], rewards: dict[str, float]) -> dict[str, Credit]:
-        """Each row's calls with their advantages and weights; rows that are left out of training are absent."""
-        flow = self.config.flow
-        counted = {key: row for key, row in rows.items() if row["counted"]}
-        reward_of = {_session(key): rewards[key] for key in counted}
-        calls = [(key, span) for key, row in counted.items() for span in row["spans"]]
-        sessions = [_session(key) for key, _ in calls]
-        population = list(reward_of) if flow.statistics == "trajectory" else sessions
-        found = advantages(
-            [reward_of[session] for session in population],
-            [session.rsplit("_", 1)[0] for session in population],
-            [True] * len(population),
-            baseline=flow.baseline,
-            scale=flow.scale,
-        )
-        advantage = dict(zip(population, found.tolist(), strict=True))
-        weights = token_weights(sessions, [length for _, (_, length) in calls], averaging=flow.averaging)
-        credit: dict[str, Credit] = defaultdict(list)
-        for (key, (start, length)), weight in zip(calls, weights.tolist(), strict=True):
-            fault = counted[key]["faults"][len(credit[key])]
-            credit[key].append((start, length, advantage[_session(key)] - flow.penalty * fault, weight))
-        return dict(credit)
 
     def _without_settled(self, batch: KVBatchMeta) -> KVBatchMeta:
         """The batch without rows whose every advantage is 0; at least one row stays."""
@@ -197,14 +171,9 @@ class FlowTrainer(PPOTrainerSync):  # type: ignore[misc]
         return found
 
 
-def _session(key: str) -> str:
-    """Keys are {uid}_{session}_{row}."""
-    return key.rsplit("_", 1)[0]
-
-
 def _rollout_metrics(rows: dict[str, dict[str, Any]], rewards: dict[str, float]) -> dict[str, float]:
     """Over the rollouts of a step, not over its rows; a reward only where there is one."""
-    sessions = {_session(key): (row, rewards[key]) for key, row in rows.items()}
+    sessions = {session_of(key): (row, rewards[key]) for key, row in rows.items()}
     first = [row for row, _ in sessions.values()]
     fates = Counter(row["fate"] for row in first)
     told = [reward for row, reward in sessions.values() if row["fate"] == Fate.OK]

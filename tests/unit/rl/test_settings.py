@@ -41,7 +41,7 @@ def test_verls_own_keys_can_be_set() -> None:
         (["steps"], "'steps' is no setting; write key=value"),
         (["steps=0"], "steps=0: input should be greater than or equal to 1"),
         (["steps=many"], "steps=many: input should be a valid integer"),
-        (["flow.scale=mad"], "flow.scale=mad: input should be 'std' or 'none'"),
+        (["flow.scale=mad"], "flow.scale=mad: input should be 'std', 'none' or 'batch'"),
         (["rollouts=1"], "rollouts=1: input should be greater than or equal to 2"),
         (["questions=9", "train_tasks=8"], "train_tasks=8 is less than questions=9"),
         (["app=planner"], "app=planner: string should match"),

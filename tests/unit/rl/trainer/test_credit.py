@@ -2,7 +2,6 @@
 
 import math
 import warnings
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -11,20 +10,29 @@ pytest.importorskip("verl")
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")  # verl's imports
-    from agentflow.rl.trainer.flow_trainer import FlowTrainer, _rollout_metrics
-
-FLOW = {"statistics": "trajectory", "baseline": "mean", "scale": "std", "averaging": "trajectory", "penalty": 0.0}
+    from agentflow.rl.settings import compose_settings
+    from agentflow.rl.trainer.credit import assign_credit
+    from agentflow.rl.trainer.flow_trainer import _rollout_metrics
 
 
 def row(
-    lengths: list[int], *, counted: bool = True, fate: str = "ok", faults: list[bool] | None = None
+    lengths: list[int],
+    *,
+    counted: bool = True,
+    fate: str = "ok",
+    faults: list[bool] | None = None,
+    first: int = 0,
+    earned: list[float] | None = None,
 ) -> dict[str, Any]:
+    """`first` is the place of its first call in the trajectory, `earned` of all the trajectory's calls."""
     starts = [sum(lengths[:n]) for n in range(len(lengths))]
     return {
         "counted": counted,
         "fate": fate,
         "spans": list(zip(starts, lengths, strict=True)),
+        "places": list(range(first, first + len(lengths))),
         "faults": faults or [False] * len(lengths),
+        "turn_rewards": earned or [0.0] * (first + len(lengths)),
         "turns": len(lengths),
         "tool_calls": len(lengths),
         "tool_errors": sum(faults or []),
@@ -32,13 +40,19 @@ def row(
 
 
 def credit(rows: dict[str, dict[str, Any]], rewards: dict[str, float], **flow: Any) -> Any:
-    trainer: Any = SimpleNamespace(config=SimpleNamespace(flow=SimpleNamespace(**FLOW | flow)))
-    return FlowTrainer._assign_credit(trainer, rows, rewards)
+    chosen = [f"flow.{name}={value}" for name, value in flow.items()]
+    return assign_credit(rows, rewards, compose_settings("atlas-cpu", ["flow.penalty=0", *chosen]).flow)
 
 
 def test_every_call_of_a_trajectory_has_its_advantage_wherever_its_row_is() -> None:
     """Rewards 1, 0, 1, 0 with 2, 1, 3 and 2 calls; the third trajectory is in two rows."""
-    rows = {"q_0_0": row([4, 2]), "q_1_0": row([5]), "q_2_0": row([1, 3]), "q_2_1": row([2]), "q_3_0": row([6, 1])}
+    rows = {
+        "q_0_0": row([4, 2]),
+        "q_1_0": row([5]),
+        "q_2_0": row([1, 3]),
+        "q_2_1": row([2], first=2),
+        "q_3_0": row([6, 1]),
+    }
     rewards = {"q_0_0": 1.0, "q_1_0": 0.0, "q_2_0": 1.0, "q_2_1": 1.0, "q_3_0": 0.0}
     found = credit(rows, rewards)
     signs = {"q_0_0": 1, "q_1_0": -1, "q_2_0": 1, "q_2_1": 1, "q_3_0": -1}
@@ -89,3 +103,21 @@ def test_metrics_are_over_rollouts_and_a_reward_only_where_there_is_one() -> Non
     assert found["tool_error_rate"] == pytest.approx(1 / 5)
     nothing = _rollout_metrics({"q_2_0": rows["q_2_0"]}, {"q_2_0": 0.0})
     assert math.isnan(nothing["reward"])
+
+
+def test_by_turn_a_call_has_what_came_from_it_on() -> None:
+    """The first earned 1 in its first turn; what was earned before a turn is none of that turn's."""
+    rows = {"q_0_0": row([2, 2], earned=[1.0, 0.0]), "q_1_0": row([2]), "q_1_1": row([2], first=1)}
+    settings = {"credit": "turn", "baseline": "leave-one-out", "scale": "none"}
+    found = credit(rows, {"q_0_0": 0.0, "q_1_0": 1.0, "q_1_1": 1.0}, **settings)
+    assert {key: [advantage for _, _, advantage, _ in calls] for key, calls in found.items()} == {
+        "q_0_0": [0.0, -1.0],
+        "q_1_0": [0.0],
+        "q_1_1": [1.0],
+    }
+
+
+def test_by_trajectory_what_turns_earned_is_part_of_its_reward() -> None:
+    rows = {"q_0_0": row([2, 2], earned=[0.5, 0.5]), "q_1_0": row([2])}
+    found = credit(rows, {"q_0_0": 0.0, "q_1_0": 1.0})
+    assert [advantage for calls in found.values() for _, _, advantage, _ in calls] == [0.0, 0.0, 0.0]
