@@ -21,6 +21,7 @@ app.add_typer(data.app, name="data")
 app.add_typer(corpus.app, name="corpus")
 app.add_typer(tools.app, name="tools")
 app.add_typer(about.app)
+app.add_typer(about.doctor, name="doctor")
 
 
 def main() -> None:

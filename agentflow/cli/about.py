@@ -1,15 +1,20 @@
 """`agentflow graph` and `doctor`: how it is built, and what works."""
 
 import asyncio
-from typing import Annotated
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from agentflow.cli.group import FAILED, fail
-from agentflow.console.checks import print_checks
+from agentflow.cli.group import FAILED, MISUSED, fail
+from agentflow.console.checks import Check, print_checks
 from agentflow.console.terminal import console
 
+if TYPE_CHECKING:
+    from agentflow.rl.template import Certificate
+
 app = typer.Typer()
+doctor = typer.Typer(invoke_without_command=True)
 
 
 @app.command("graph", epilog="Example: agentflow graph > agentflow.mmd")
@@ -20,11 +25,14 @@ def draw_graph() -> None:
     typer.echo(graph.get_graph().draw_mermaid().rstrip())
 
 
-@app.command("doctor", epilog="Example: agentflow doctor --model vllm:my-model@http://127.0.0.1:8000/v1")
+@doctor.callback(epilog="Example: agentflow doctor --model vllm:my-model@http://127.0.0.1:8000/v1")
 def check(
+    ctx: typer.Context,
     model: Annotated[str | None, typer.Option(metavar="SPEC", help="Also ask for this model at its server.")] = None,
 ) -> None:
     """Check what is installed, configured and reachable; exits with 0 if the embedded model (and SPEC) works."""
+    if ctx.invoked_subcommand is not None:
+        return
     from agentflow import doctor as checks
     from agentflow.tools.catalogue import STANDARD_TOOLS
     from agentflow.tools.search_settings import SearchSettings
@@ -34,3 +42,39 @@ def check(
     print_checks(console(), [*checks.versions(), *needed, *tools, *checks.engines(), checks.training(), *checks.keys()])
     if any(works == "no" for _, works, _ in needed):
         fail("something that is needed does not work: see the lines marked 'no'", FAILED)
+
+
+@doctor.command(epilog="Example: agentflow doctor template ~/models/Qwen2.5-7B-Instruct")
+def template(
+    folder: Annotated[Path, typer.Argument(metavar="MODEL_DIR", help="A model's folder; its tokenizer is enough.")],
+) -> None:
+    """Say what training would lose to a model's chat template; exits with 1 if a prompt rewrites earlier turns."""
+    from agentflow.rl.template import TemplateError, certify, load_tokenizer
+
+    try:
+        with console(stderr=True).status("the tokenizer is being loaded"):
+            found = certify(load_tokenizer(folder))
+    except ImportError as error:
+        fail(f"needs {error.name}; install it with: pip install 'agentflow-langgraph[local]'", MISUSED)
+    except TemplateError as error:
+        fail(str(error), MISUSED)
+    print_checks(console(), _template_checks(found))
+    if found.plain.rows > 1:
+        fail("with this template a trajectory cannot be one row; training works, and costs what is said above", FAILED)
+
+
+def _template_checks(found: "Certificate") -> list[Check]:
+    checks: list[Check] = [("chat template", "ok", "takes the planner's roles: system, user, assistant")]
+    for name, packed in (("plain replies", found.plain), ("replies that think", found.thinking)):
+        if packed.rows == 1:
+            checks.append((name, "ok", f"3 turns are one row of {packed.tokens:,} tokens"))
+        else:
+            costs = f"3 turns are {packed.rows} rows, {packed.ratio:.1f} times the tokens of one"
+            checks.append((name, "no", f"{costs}: {packed.breaks}"))
+    end = (
+        "is the token that the tokenizer calls the end" if found.ends_itself else "is another token than its eos_token"
+    )
+    checks.append(("end of a reply", "ok" if found.ends_itself else "no", end))
+    opens = "opens a <think> block, which is the prompt's and not trained" if found.opens_thinking else "opens no block"
+    checks.append(("generation prompt", "-", opens))
+    return checks

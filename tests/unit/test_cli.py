@@ -62,7 +62,7 @@ def test_importing_the_command_line_loads_nothing_heavy() -> None:
     "command",
     [
         *("", "solve", "eval", "eval judge", "train", "export", "data train", "data get", "data list"),
-        *("corpus build", "corpus look-up", "tools", "tools test", "serve", "graph", "doctor"),
+        *("corpus build", "corpus look-up", "tools", "tools test", "serve", "graph", "doctor", "doctor template"),
     ],
 )
 def test_every_help_text_has_an_example(command: str) -> None:

@@ -37,6 +37,7 @@ HEAVY_ALLOWED = {
     "rl.micro.initial": {"torch", "transformers"},
     "rl.micro.pretrain": {"torch", "transformers"},
     "rl.export": {"torch"},
+    "rl.template": {"transformers"},
     "rl.train": {"ray", "torch", "verl"},
     "rl.trainer": {"ray", "torch", "verl"},
 }

@@ -1,0 +1,182 @@
+"""Certifies a model's chat template for training, on a CPU and before anyone rents a GPU.
+
+The planner's prompt only ever grows (see `agentflow.nodes.planner`), so that training can make one row of a trajectory.
+A chat template can undo that: it may drop the thinking of earlier turns, trim what was said, or end a reply with
+another token than the model samples. Here the planner's own conversation is written turn by turn as the trainer writes
+it, and packed as the trainer packs it (`agentflow.rl.packing`): what does not fit is what training would lose.
+"""
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+from typing import Any, Protocol
+
+from agentflow.graph.state import Action, Plan, Turn, Verdict
+from agentflow.nodes.planner import describe_tools, messages
+from agentflow.rl.packing import pack
+from agentflow.rl.policy import ROLES
+from agentflow.rl.trace import Call
+from agentflow.tools.card import ToolCard
+from agentflow.tools.result import ToolResult
+
+QUESTION = "Is the tower of the old harbour taller than the lighthouse on the cape?"
+STEPS = (
+    ("Find the height of the tower", "The tower of the old harbour", "The tower is 41 metres tall."),
+    ("Find the height of the lighthouse", "The lighthouse on the cape", "The lighthouse is 38 metres tall."),
+    ("Compare 41 metres with 38 metres", "Tower: 41 m; lighthouse: 38 m", "The tower is 3 metres taller."),
+)
+THOUGHT = "<think>\nOne height is missing, and a search can tell it.\n</think>\n\n"
+SHOWN = 40
+"""Characters shown on each side of a break."""
+
+
+class TemplateError(ValueError):
+    """A folder or its template cannot be used; `str()` is one line that says why."""
+
+
+class Tokenizer(Protocol):
+    """What is used of a Hugging Face tokenizer."""
+
+    eos_token_id: int | None
+    chat_template: Any
+
+    def apply_chat_template(self, conversation: list[dict[str, str]], **options: Any) -> Any:
+        """Ids of the conversation, or its text."""
+
+    def encode(self, text: str, **options: Any) -> list[int]:
+        """Ids of a text."""
+
+    def decode(self, ids: Sequence[int], **options: Any) -> str:
+        """The text of ids."""
+
+
+@dataclass(frozen=True)
+class Packed:
+    """What a trajectory of len(STEPS) turns costs in training."""
+
+    rows: int
+    """1 where every turn extends the one before; else one for every piece."""
+    tokens: int
+    """Of all rows."""
+    least: int
+    """Tokens of the longest turn, prompt and reply: what one row would have."""
+    breaks: str
+    """Where the first prefix broke: what was sampled, and what the template makes of it. Empty where none did."""
+
+    @property
+    def ratio(self) -> float:
+        """Tokens computed for each token of one row."""
+        return self.tokens / self.least
+
+
+@dataclass(frozen=True)
+class Certificate:
+    """What training with a template would be like."""
+
+    plain: Packed
+    thinking: Packed
+    """With replies that think first."""
+    ends_itself: bool
+    """Whether the template ends a reply with the token that the tokenizer calls the end."""
+    opens_thinking: bool
+    """Whether the prompt itself opens a <think> block for the reply."""
+
+
+def load_tokenizer(folder: Path) -> Tokenizer:
+    """The tokenizer of a model's folder, from its files alone. Raises TemplateError."""
+    if not folder.is_dir():
+        raise TemplateError(f"{folder} is no folder; name one with tokenizer.json and tokenizer_config.json")
+    from transformers import AutoTokenizer
+
+    try:
+        tokenizer: Tokenizer = AutoTokenizer.from_pretrained(os.fspath(folder), local_files_only=True)
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        raise TemplateError(f"{folder} holds no tokenizer that can be read ({_one_line(error)})") from error
+    if not tokenizer.chat_template:
+        raise TemplateError(f"the tokenizer of {folder} has no chat template; training needs an instruct model's")
+    return tokenizer
+
+
+def certify(tokenizer: Tokenizer) -> Certificate:
+    """Writes the planner's conversation with the tokenizer's template. Raises TemplateError where it refuses that."""
+    opening = _text(tokenizer, _conversation([]))
+    closed = _text(tokenizer, [*_conversation([]), {"role": "assistant", "content": "x"}], ask=False)
+    ending = tokenizer.encode(closed, add_special_tokens=False)
+    return Certificate(
+        plain=_packed(tokenizer, ""),
+        thinking=_packed(tokenizer, THOUGHT),
+        ends_itself=tokenizer.eos_token_id in ending[-3:],
+        opens_thinking=opening.rstrip().endswith("<think>"),
+    )
+
+
+def _packed(tokenizer: Tokenizer, thought: str) -> Packed:
+    """The trajectory whose replies begin with `thought`, as the trainer would pack it."""
+    calls: list[Call] = []
+    turns: list[Turn] = []
+    for number, (goal, context, found) in enumerate(STEPS, start=1):
+        reply = f"{thought}Sub-Goal: {goal}\nTool: wikipedia_search\nContext: {context}"
+        prompt = _ids(tokenizer, _conversation(turns))
+        sampled = [*tokenizer.encode(reply, add_special_tokens=False), *_end(tokenizer)]
+        calls.append(Call("", "planner", number - 1, prompt, sampled, [0.0] * len(sampled), "stop", 0))
+        turns.append(_turn(number, reply, goal, context, found))
+    rows = pack(calls, limit=max(len(call.prompt_ids) + len(call.response_ids) for call in calls))
+    return Packed(
+        rows=len(rows),
+        tokens=sum(len(row.prompt_ids) + len(row.response_ids) for row in rows),
+        least=len(calls[-1].prompt_ids) + len(calls[-1].response_ids),
+        breaks=_first_break(tokenizer, calls) if len(rows) > 1 else "",
+    )
+
+
+def _turn(number: int, reply: str, goal: str, context: str, found: str) -> Turn:
+    plan = Plan(text=reply, sub_goal=goal, tool="wikipedia_search", context=context)
+    verdict = Verdict(analysis="One height is still missing.", signal="continue")
+    return Turn(turn=number, plan=plan, action=Action(result=ToolResult(status="ok", output=found)), verdict=verdict)
+
+
+def _conversation(turns: list[Turn]) -> list[dict[str, str]]:
+    card = ToolCard(name="wikipedia_search", description="Finds an article and what it says.")
+    said = messages(QUESTION, "Two heights are to be compared.", turns, describe_tools([card]), 10)
+    return [{"role": ROLES[message.type], "content": str(message.text)} for message in said]
+
+
+def _ids(tokenizer: Tokenizer, conversation: list[dict[str, str]]) -> list[int]:
+    return list(_applied(tokenizer, conversation, add_generation_prompt=True, tokenize=True, return_dict=False))
+
+
+def _text(tokenizer: Tokenizer, conversation: list[dict[str, str]], *, ask: bool = True) -> str:
+    return str(_applied(tokenizer, conversation, add_generation_prompt=ask, tokenize=False))
+
+
+def _applied(tokenizer: Tokenizer, conversation: list[dict[str, str]], **options: Any) -> Any:
+    from jinja2 import TemplateError as JinjaError
+
+    try:
+        return tokenizer.apply_chat_template(conversation, **options)
+    except (JinjaError, TypeError, ValueError) as error:
+        roles = ", ".join(dict.fromkeys(message["role"] for message in conversation))
+        raise TemplateError(f"the template refuses a conversation of {roles} ({_one_line(error)})") from error
+
+
+def _end(tokenizer: Tokenizer) -> list[int]:
+    return [] if tokenizer.eos_token_id is None else [tokenizer.eos_token_id]
+
+
+def _first_break(tokenizer: Tokenizer, calls: Sequence[Call]) -> str:
+    """What was sampled and what the next prompt has in its place, from where they part."""
+    for before, after in pairwise(calls):
+        known = [*before.prompt_ids, *before.response_ids]
+        if after.prompt_ids[: len(known)] != known:
+            same = next(
+                (at for at, (a, b) in enumerate(zip(known, after.prompt_ids, strict=False)) if a != b), len(known)
+            )
+            sampled, written = (tokenizer.decode(ids[same : same + SHOWN])[:SHOWN] for ids in (known, after.prompt_ids))
+            return f"sampled {sampled!r}, and the next prompt has {written!r}"
+    return ""
+
+
+def _one_line(error: Exception) -> str:
+    return " ".join(str(error).split())[:160]
