@@ -50,5 +50,8 @@ def pack(calls: Sequence[Call], *, limit: int) -> list[Row]:
 
 def _added(row: Row, call: Call) -> list[int] | None:
     """What `call`'s prompt adds to the row's tokens; None if it does not begin with them."""
-    known = [*row.prompt_ids, *row.response_ids]
-    return call.prompt_ids[len(known) :] if call.prompt_ids[: len(known)] == known else None
+    before = len(row.prompt_ids)
+    known = before + len(row.response_ids)
+    if call.prompt_ids[:before] != row.prompt_ids or call.prompt_ids[before:known] != row.response_ids:
+        return None
+    return call.prompt_ids[known:]

@@ -96,6 +96,8 @@ class FlowAgentLoop(AgentLoopBase):  # type: ignore[misc]
                 "counted": counted,
                 "fate": str(trajectory.fate),
                 "spans": row.spans,
+                "forward_tokens": len(row.prompt_ids) + len(row.response_ids),
+                "unpacked_tokens": sum(len(call.prompt_ids) + len(call.response_ids) for call in row.calls),
                 "places": places,
                 "faults": [trajectory.faults[place] for place in places],
                 "turn_rewards": trajectory.turn_rewards,

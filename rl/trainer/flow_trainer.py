@@ -184,6 +184,9 @@ def _rollout_metrics(rows: dict[str, dict[str, Any]], rewards: dict[str, float])
         "turns": sum(row["turns"] for row in first) / len(first),
         "tool_error_rate": sum(row["tool_errors"] for row in first) / calls if calls else 0.0,
         "rows": len(rows),
+        "prefix_breaks": len(rows) - len(sessions),
+        "forward_tokens": sum(row["forward_tokens"] for row in rows.values()),
+        "unpacked_tokens": sum(row["unpacked_tokens"] for row in rows.values()),
         "sampled_tokens": sum(length for row in rows.values() for _, length in row["spans"]),
         **{f"fate/{fate}": fates[fate] for fate in Fate},
     }

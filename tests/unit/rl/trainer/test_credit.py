@@ -29,6 +29,8 @@ def row(
     return {
         "counted": counted,
         "fate": fate,
+        "forward_tokens": 10 + sum(lengths),
+        "unpacked_tokens": 10 * len(lengths) + sum(lengths),
         "spans": list(zip(starts, lengths, strict=True)),
         "places": list(range(first, first + len(lengths))),
         "faults": faults or [False] * len(lengths),
@@ -101,6 +103,8 @@ def test_metrics_are_over_rollouts_and_a_reward_only_where_there_is_one() -> Non
     found = _rollout_metrics(rows, {"q_0_0": 1.0, "q_0_1": 1.0, "q_1_0": 0.0, "q_2_0": 0.0})
     assert (found["rollouts"], found["reward"], found["fate/ok"], found["fate/timed_out"]) == (3, 0.5, 2, 1)
     assert found["tool_error_rate"] == pytest.approx(1 / 5)
+    assert (found["rows"], found["prefix_breaks"]) == (4, 1)
+    assert (found["forward_tokens"], found["unpacked_tokens"]) == (54, 84)
     nothing = _rollout_metrics({"q_2_0": rows["q_2_0"]}, {"q_2_0": 0.0})
     assert math.isnan(nothing["reward"])
 

@@ -1,0 +1,86 @@
+"""Packed into one row or one row a turn: the gradient of every parameter is the same."""
+
+import random
+from collections.abc import Sequence
+
+import pytest
+
+torch = pytest.importorskip("torch")
+transformers = pytest.importorskip("transformers")
+pytest.importorskip("verl")
+
+from agentflow.rl.flow_grpo import advantages, token_weights  # noqa: E402
+from agentflow.rl.packing import Row, pack  # noqa: E402
+from agentflow.rl.trace import Call  # noqa: E402
+from agentflow.rl.trainer.loss import surrogate  # noqa: E402
+
+VOCABULARY = 40
+
+
+def model() -> "transformers.Qwen2ForCausalLM":
+    torch.manual_seed(0)
+    config = transformers.Qwen2Config(
+        vocab_size=VOCABULARY,
+        hidden_size=32,
+        intermediate_size=48,
+        num_hidden_layers=2,
+        num_attention_heads=4,
+        num_key_value_heads=2,
+        attn_implementation="eager",
+    )
+    return transformers.Qwen2ForCausalLM(config).double()
+
+
+def trajectory(rng: random.Random, name: str, turns: int, *, broken: int | None) -> list[Call]:
+    """Calls whose prompts grow; that of turn `broken` begins anew."""
+
+    def ids(number: int) -> list[int]:
+        return [rng.randrange(VOCABULARY) for _ in range(number)]
+
+    calls: list[Call] = []
+    for turn in range(turns):
+        before = [*calls[-1].prompt_ids, *calls[-1].response_ids] if calls and turn != broken else []
+        response = ids(rng.randint(1, 5))
+        logprobs = [-3.0 - rng.random() for _ in response]
+        calls.append(Call(name, "planner", turn, [*before, *ids(4)], response, logprobs, "stop", 0))
+    return calls
+
+
+def gradients(trajectories: Sequence[Sequence[Call]], *, limit: int) -> tuple[dict[str, "torch.Tensor"], int]:
+    """Of each parameter, with rows of at most `limit` response tokens; and the tokens that were computed."""
+    found = advantages([1.0, 0.0, 1.0], ["q"] * 3, [True] * 3)
+    calls = [(number, call) for number, calls in enumerate(trajectories) for call in calls]
+    weights = token_weights([str(number) for number, _ in calls], [len(call.response_ids) for _, call in calls])
+    weight_of = {(number, call.turn): weight for (number, call), weight in zip(calls, weights, strict=True)}
+    policy, computed = model(), 0
+    for number, of in enumerate(trajectories):
+        for row in pack(of, limit=limit):
+            computed += len(row.prompt_ids) + len(row.response_ids)
+            loss = -sum(
+                weight_of[number, call.turn] * gain.sum()
+                for call, gain in zip(row.calls, gains(policy, row, float(found[number])), strict=True)
+            )
+            loss.backward()
+    return {name: parameter.grad.clone() for name, parameter in policy.named_parameters()}, computed
+
+
+def gains(policy: "transformers.Qwen2ForCausalLM", row: Row, advantage: float) -> list["torch.Tensor"]:
+    """Of each call in the row, the surrogate of each of its tokens."""
+    tokens = torch.tensor([[*row.prompt_ids, *row.response_ids]])
+    scores = policy(tokens).logits[0, :-1].log_softmax(-1)
+    log_probs = scores.gather(1, tokens[0, 1:, None])[:, 0][len(row.prompt_ids) - 1 :]
+    ratios = (log_probs - torch.tensor(row.logprobs, dtype=torch.float64)).exp()
+    gain = surrogate(ratios, torch.full_like(ratios, advantage), 0.2, 0.3)
+    return [gain[start : start + length] for start, length in row.spans]
+
+
+@pytest.mark.parametrize("broken", [None, 1, 2])
+def test_packing_changes_no_gradient(broken: int | None) -> None:
+    rng = random.Random(7)
+    trajectories = [trajectory(rng, str(number), turns, broken=broken) for number, turns in enumerate((4, 1, 3))]
+    packed, fewer = gradients(trajectories, limit=1000)
+    unpacked, all_of_them = gradients(trajectories, limit=0)
+    assert fewer < all_of_them
+    for name, gradient in unpacked.items():
+        assert gradient.abs().max() > 0
+        torch.testing.assert_close(packed[name], gradient, atol=1e-7, rtol=1e-5)  # norms are in single precision
