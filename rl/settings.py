@@ -39,6 +39,7 @@ class FlowSettings(BaseModel):
     scale: Scale
     penalty: float = Field(ge=0)
     updates: int | None = Field(ge=1)
+    waves: list[int]
     skip_settled_groups: bool
     refill_settled_groups: bool
     mask_cut_off: bool
@@ -97,6 +98,10 @@ class Settings(BaseModel):
             raise SettingsError(
                 "flow.credit=turn has a baseline of its own; "
                 "add flow.statistics=trajectory flow.baseline=leave-one-out flow.scale=none"
+            )
+        if flow.waves != sorted({wave for wave in flow.waves if 2 <= wave < settings.rollouts}):
+            raise SettingsError(
+                f"flow.waves={flow.waves}: numbers that rise, from 2 to below rollouts={settings.rollouts}"
             )
         if settings.train_tasks < settings.questions:
             raise SettingsError(f"train_tasks={settings.train_tasks} is less than questions={settings.questions}")

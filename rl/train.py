@@ -119,6 +119,7 @@ def _agent_loop(settings: Settings, out: Path) -> dict[str, Any]:
         "seconds": settings.rollout_seconds,
         "mask_cut_off": settings.flow.mask_cut_off,
         "pack_turns": settings.flow.pack_turns,
+        "waves": settings.flow.waves,
     }
 
 

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
+from weakref import WeakValueDictionary
 
 from verl.experimental.agent_loop.agent_loop import AgentLoopBase, AgentLoopMetrics, AgentLoopOutput
 
@@ -17,10 +18,14 @@ from agentflow.graph.context import Sampling
 from agentflow.rl.packing import Row, pack
 from agentflow.rl.policy import PromptTooLong, TokenReply
 from agentflow.rl.rollout import Fate, RolloutRecord, Trajectory, run
-from agentflow.rl.trainable import Graph, Task, Trainable, load_app
+from agentflow.rl.trainable import Graph, Split, Task, Trainable, load_app
+from agentflow.rl.waves import Group
 
 _graphs: dict[str, tuple[Trainable, Graph]] = {}
 """Apps of this process by name: verl makes a new agent loop for every rollout."""
+
+_groups: WeakValueDictionary[str, Group] = WeakValueDictionary()
+"""Of the questions under way, all of whose rollouts run in one process."""
 
 
 class FlowAgentLoop(AgentLoopBase):  # type: ignore[misc]
@@ -35,6 +40,7 @@ class FlowAgentLoop(AgentLoopBase):  # type: ignore[misc]
         seconds: float,
         mask_cut_off: bool,
         pack_turns: bool,
+        waves: Sequence[int],
         **kwargs: Any,
     ) -> None:
         """
@@ -45,6 +51,7 @@ class FlowAgentLoop(AgentLoopBase):  # type: ignore[misc]
             seconds: Time for one rollout.
             mask_cut_off: Whether rollouts with a reply that reached its length limit are left out of training.
             pack_turns: Whether turns that share their tokens become one row.
+            waves: Numbers of rollouts after which a question's group may be decided.
             *args: For the base class.
             **kwargs: For the base class.
         """
@@ -54,16 +61,36 @@ class FlowAgentLoop(AgentLoopBase):  # type: ignore[misc]
             _graphs[app] = loaded, loaded.built()
         self.app, self.graph = _graphs[app]
         self.records, self.seconds = Path(records), seconds
-        self.mask_cut_off, self.pack_turns = mask_cut_off, pack_turns
+        self.mask_cut_off, self.pack_turns, self.waves = mask_cut_off, pack_turns, waves
 
     async def run(self, sampling_params: dict[str, Any], **row: Any) -> list[AgentLoopOutput]:
-        """One rollout of the task in the dataset's `row`; at least one output, the last of which holds the reward."""
+        """One rollout of the task in the dataset's `row`: its outputs, the last of which holds the reward.
+
+        None where the question's group was decided before it.
+        """
+        split: Split = row["extra_info"]["split"]
+        if not self.waves or split == "test":
+            trajectory = await self._trajectory(sampling_params, row)
+            return self.outputs(trajectory, int(row["global_steps"]))
+        number, reward = int(row["session_id"]), None
+        group = _groups.setdefault(row["uid"], Group(self.waves, self.rollout_config.n))
+        try:
+            if not await group.begins(number):
+                return []
+            trajectory = await self._trajectory(sampling_params, row)
+            reward = trajectory.reward if trajectory.fate == Fate.OK else None
+        finally:
+            await group.ended(number, reward)
+        return self.outputs(trajectory, int(row["global_steps"]))
+
+    async def _trajectory(self, sampling_params: dict[str, Any], row: dict[str, Any]) -> Trajectory:
+        """Runs the task and records how it went."""
         task = Task.model_validate_json(row["extra_info"]["task"])
         step, split = int(row["global_steps"]), row["extra_info"]["split"]
         generate = VerlPolicy(self, sampling_params, f"{step} {task.id} {row['session_id']}")
         trajectory = await run(self.app, self.graph, task, generate, id=uuid4().hex, seconds=self.seconds)
         append(self.records / f"{step:06d}-{split}.jsonl", RolloutRecord.of(trajectory, step, split))
-        return self.outputs(trajectory, step)
+        return trajectory
 
     def outputs(self, trajectory: Trajectory, step: int) -> list[AgentLoopOutput]:
         """The rows of a trajectory; one that sampled nothing still has a row, without a token to train on."""

@@ -66,7 +66,7 @@ def test_every_option_reaches_the_trainer(tmp_path: Path) -> None:
     options = [
         *("flow.statistics=call", "flow.averaging=token", "flow.baseline=leave-one-out", "flow.scale=none"),
         *("flow.penalty=0.3", "flow.updates=2", "flow.mask_cut_off=true", "flow.pack_turns=false"),
-        *("flow.refill_settled_groups=true", "steps=1", "validate_every=1"),
+        *("flow.refill_settled_groups=true", "flow.waves=[2]", "steps=1", "validate_every=1"),
     ]
     train(out, *options)
     (line,) = lines(out, "train")
@@ -77,3 +77,6 @@ def test_every_option_reaches_the_trainer(tmp_path: Path) -> None:
     settled = [task for task, rewards in groups.items() if len(rewards) == 1]
     assert len(groups) - len(settled) >= 4, "every group that is trained on has something to tell"
     assert line["gradient"] > 0
+    for task in groups:
+        rewards = [record["reward"] for record in records if record["task"] == task]
+        assert len(rewards) in (2, 4), "a second wave is sampled whole or not at all"
