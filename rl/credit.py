@@ -32,8 +32,8 @@ def turn_advantages(
     A trajectory that is alone in its group has nothing to be compared with: 0.
     """
     members: dict[str, list[int]] = defaultdict(list)
-    for position, group in enumerate(groups):
-        members[group].append(position)
+    for position, name in enumerate(groups):
+        members[name].append(position)
     found: list[Floats] = [np.zeros(len(turns)) for turns in turn_rewards]
     for group in members.values():
         if len(group) < 2:
@@ -42,10 +42,9 @@ def turn_advantages(
         returns = np.zeros((len(group), longest))
         for row, position in enumerate(group):
             returns[row] = rewards[position] + _to_go(turn_rewards[position], longest)
-        others = (returns.sum(axis=0) - returns) / (len(group) - 1)
+        gains = returns - (returns.sum(axis=0) - returns) / (len(group) - 1)
         for row, position in enumerate(group):
-            turns = len(turn_rewards[position])
-            found[position] = (returns - others)[row, :turns]
+            found[position] = gains[row, : len(turn_rewards[position])]
     return found
 
 

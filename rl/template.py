@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, cast
 
 from agentflow.graph.state import Action, Plan, Turn, Verdict
 from agentflow.nodes.planner import describe_tools, messages
@@ -91,12 +91,12 @@ def load_tokenizer(folder: Path) -> Tokenizer:
     from transformers import AutoTokenizer
 
     try:
-        tokenizer: Tokenizer = AutoTokenizer.from_pretrained(os.fspath(folder), local_files_only=True)
+        tokenizer: Any = AutoTokenizer.from_pretrained(os.fspath(folder), local_files_only=True)
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise TemplateError(f"{folder} holds no tokenizer that can be read ({_one_line(error)})") from error
     if not tokenizer.chat_template:
         raise TemplateError(f"the tokenizer of {folder} has no chat template; training needs an instruct model's")
-    return tokenizer
+    return cast(Tokenizer, tokenizer)
 
 
 def certify(tokenizer: Tokenizer) -> Certificate:
