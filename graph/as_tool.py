@@ -80,5 +80,10 @@ def _said(found: dict[str, Any]) -> str:
     """The answer that a run came to. Raises ToolException where there is none."""
     if not str(found["answer"]).strip():
         raise ToolException("the model gave no answer")
-    unfinished = UNFINISHED.get(found["status"])
-    return f"{found['answer']}\n(Not verified: {unfinished}.)" if unfinished else str(found["answer"])
+    return answer_text(found["answer"], found["status"])
+
+
+def answer_text(answer: str, status: str) -> str:
+    """The answer as another assistant reads it: one that no verifier has passed says so."""
+    unfinished = UNFINISHED.get(status)
+    return f"{answer}\n(Not verified: {unfinished}.)" if unfinished else answer
