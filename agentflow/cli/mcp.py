@@ -4,7 +4,9 @@ import asyncio
 import logging
 import os
 import sys
-from importlib.util import find_spec
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib import import_module
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -51,22 +53,45 @@ def mcp(
     port: Annotated[int, typer.Option(min=0, max=65535, help="Port for --http; 0 takes a free one.")] = 8765,
 ) -> None:
     """Serve the agent to other assistants, as an MCP server with the tool ask(question)."""
-    if find_spec("mcp") is None:
-        fail("agentflow mcp needs the package mcp; install it with: pip install 'agentflow-langgraph[mcp]'", MISUSED)
+    _check_installed()
     search = {"corpus": corpus, "search_engine": search_engine, "search_cache": search_cache}
-    context = context_of(model, planner, tools, max_turns=max_turns, max_seconds=max_seconds, **search)
+    with _stdout_aside():
+        context = context_of(model, planner, tools, max_turns=max_turns, max_seconds=max_seconds, **search)
+        agent = agent_of(context)
 
     from agentflow.mcp_server import build_server
 
-    server = build_server(agent_of(context), context)
+    server = build_server(agent, context)
     if http:
         _serve_http(server, host, port)
     else:
         _serve_stdio(server)
 
 
+def _check_installed() -> None:
+    try:
+        import_module("mcp.server.mcpserver")
+    except ImportError:
+        fail("this needs the package mcp; install it with: pip install 'agentflow-langgraph[mcp]'", MISUSED)
+
+
+@contextmanager
+def _stdout_aside() -> Iterator[None]:
+    """What tools print while they are loaded goes to stderr: a client reads stdout as protocol from the first byte."""
+    sys.stdout.flush()
+    kept = os.dup(1)
+    os.dup2(2, 1)
+    try:
+        yield
+    finally:
+        sys.stdout.flush()
+        os.dup2(kept, 1)
+        os.close(kept)
+
+
 def _serve_stdio(server: "MCPServer[None]") -> None:
-    """Until stdin ends. Of stdout, the protocol has a copy of its own: what anything else prints goes to stderr."""
+    """Until stdin ends. The library keeps both streams to itself meanwhile: handlers and the processes that they start
+    find stdin empty, and what they print goes to stderr."""
     if sys.stdin.isatty():
         say("an MCP client is expected on stdin; --http serves over HTTP instead (Ctrl-C ends this)")
     asyncio.run(server.run_stdio_async())
