@@ -19,6 +19,7 @@ from langgraph.types import Checkpointer
 
 from agentflow.graph.context import Context
 from agentflow.graph.custom_node import CustomNode, checked_nodes
+from agentflow.graph.own_limit import OwnLimit
 from agentflow.graph.state import InputState, State
 from agentflow.graph.toolbox import Toolbox
 from agentflow.nodes.analyst import Analyst
@@ -76,7 +77,8 @@ def build_graph(
     builder.add_conditional_edges("verifier", after_verifier)
     builder.add_edge("generator", END)
     compiled = builder.compile(checkpointer=checkpointer, store=store, name="AgentFlow")
-    return compiled.with_config(recursion_limit=RECURSION_LIMIT)
+    agent: Agent = OwnLimit.of(compiled)
+    return agent.with_config(recursion_limit=RECURSION_LIMIT)
 
 
 def after_executor(state: State) -> Literal["executor", "verifier"]:

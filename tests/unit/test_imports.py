@@ -26,6 +26,7 @@ ARROWS: dict[str, tuple[str, ...]] = {
     "graph.custom_node": ("graph.context", "graph.state"),
     "graph.agent": ("graph", "nodes", "tools"),
     "graph.as_tool": ("graph",),
+    "graph.own_limit": (),
     "graph": (),
     "nodes": (*SETTINGS, "graph.state", "graph.toolbox", "nodes", "tools"),
     "evals": ("evals", "graph", "nodes", "tools"),

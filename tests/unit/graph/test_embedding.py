@@ -14,7 +14,7 @@ from langchain_core.prompts import ChatPromptTemplate
 from langchain_core.runnables import Runnable, RunnableLambda
 from langchain_core.tools import tool
 from langgraph.checkpoint.memory import InMemorySaver
-from langgraph.errors import InvalidUpdateError
+from langgraph.errors import GraphRecursionError, InvalidUpdateError
 from langgraph.graph import END, START, MessagesState, StateGraph
 from langgraph.graph.state import CompiledStateGraph
 from langgraph.prebuilt import ToolNode, create_react_agent, tools_condition
@@ -186,6 +186,26 @@ async def test_a_chain(scripted: Script) -> None:
     answers = [f"#{number}" for number in range(12)]
     assert link.batch(asked, {"max_concurrency": 3}) == answers
     assert await link.abatch(asked, {"max_concurrency": 3}) == answers
+
+
+async def test_long_runs_are_not_cut_short_by_langchains_limit(scripted: Script) -> None:
+    """LangChain gives chains and batches a recursion limit of 25, which is seven turns."""
+    script = scripted(verifier=CONTINUE)
+    agent = build_graph([echo], context=Context(model=script.spec, max_turns=12))
+    link = RunnableLambda(lambda text: question(text)) | agent
+    found = [link.invoke("?"), await link.ainvoke("?"), *agent.batch([question()] * 2)]
+    found += [*(await agent.abatch([question()] * 2)), agent.invoke(question())]
+    found += [update async for update in link.astream("?")][-1:]
+    assert [len(state["memory"]) for state in found[:-1]] == [12] * 7
+    assert "generator" in found[-1]
+    parent_found = await parent(agent).ainvoke({"messages": []}, context={"user": "me"})
+    assert parent_found["messages"][-1].text == "Answer: hello"
+
+
+async def test_a_recursion_limit_that_a_run_gives_counts(scripted: Script) -> None:
+    agent = build_graph([echo], context=Context(model=scripted(verifier=CONTINUE).spec))
+    with pytest.raises(GraphRecursionError, match="limit of 10 "):
+        await agent.ainvoke(question(), {"recursion_limit": 10})
 
 
 async def test_streams(scripted: Script) -> None:
