@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from agentflow.graph.agent import build_graph
+    from agentflow.graph.as_tool import build_tool
     from agentflow.graph.context import Context, Sampling
     from agentflow.graph.models import ModelError, load_model
     from agentflow.graph.state import State, Turn, Verdict
@@ -21,6 +22,7 @@ __version__ = "0.1.0"
 
 _HOME = {
     "build_graph": "agentflow.graph.agent",
+    "build_tool": "agentflow.graph.as_tool",
     "Context": "agentflow.graph.context",
     "Sampling": "agentflow.graph.context",
     "ModelError": "agentflow.graph.models",
@@ -50,6 +52,7 @@ __all__ = [
     "Turn",
     "Verdict",
     "build_graph",
+    "build_tool",
     "load_model",
 ]
 

@@ -5,7 +5,7 @@ One conditional edge, on the verifier's signal, decides between another round an
 
 import asyncio
 import threading
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import lru_cache
 from typing import Any, Literal
 
@@ -18,6 +18,8 @@ from langgraph.store.base import BaseStore
 from langgraph.types import Checkpointer
 
 from agentflow.graph.context import Context
+from agentflow.graph.custom_node import CustomNode, checked_nodes
+from agentflow.graph.own_limit import OwnLimit
 from agentflow.graph.state import InputState, State
 from agentflow.graph.toolbox import Toolbox
 from agentflow.nodes.analyst import Analyst
@@ -33,26 +35,41 @@ RECURSION_LIMIT = 450
 
 
 def build_graph(
-    tools: Sequence[BaseTool | str] = (), *, checkpointer: Checkpointer = None, store: BaseStore | None = None
+    tools: Sequence[BaseTool | str] = (),
+    *,
+    context: Context | None = None,
+    nodes: Mapping[str, CustomNode] | None = None,
+    checkpointer: Checkpointer = None,
+    store: BaseStore | None = None,
 ) -> Agent:
     """The compiled agent.
 
     Args:
         tools: LangChain tools of your own, or specs of foreign ones (`agentflow.tools.foreign`); the planner may choose
             them beside those that `Context.tools` names.
+        context: Settings of runs that bring no `Context` of their own, as inside a graph that has another one. A run's
+            own replaces them whole.
+        nodes: Functions in place of our nodes, by name: analyst, planner, executor, verifier or generator. What each is
+            given and must return: `agentflow.graph.custom_node`.
         checkpointer: Keeps threads; needed for approval of tools.
         store: A LangGraph store, passed on to the nodes.
 
     Raises:
-        ValueError: A tool's name is one that a planner cannot write, or cannot tell from another.
+        ValueError: A tool's name is one that a planner cannot write, or cannot tell from another; a node to replace
+            does not exist.
     """
     toolbox = Toolbox(tools)
+    own: dict[str, Node] = {
+        "analyst": Analyst(toolbox),
+        "planner": Planner(toolbox),
+        "executor": Executor(toolbox),
+        "verifier": Verifier(),
+        "generator": Generator(),
+    }
     builder = StateGraph(State, context_schema=Context, input_schema=InputState)
-    builder.add_node("analyst", sync_and_async(Analyst(toolbox)), input_schema=InputState)
-    builder.add_node("planner", sync_and_async(Planner(toolbox)))
-    builder.add_node("executor", sync_and_async(Executor(toolbox)))
-    builder.add_node("verifier", sync_and_async(Verifier()))
-    builder.add_node("generator", sync_and_async(Generator()))
+    for name, node in {**own, **checked_nodes(nodes or {})}.items():
+        reads = InputState if name == "analyst" else State
+        builder.add_node(name, sync_and_async(node, context), input_schema=reads)
     builder.add_edge(START, "analyst")
     builder.add_edge("analyst", "planner")
     builder.add_edge("planner", "executor")
@@ -60,7 +77,8 @@ def build_graph(
     builder.add_conditional_edges("verifier", after_verifier)
     builder.add_edge("generator", END)
     compiled = builder.compile(checkpointer=checkpointer, store=store, name="AgentFlow")
-    return compiled.with_config(recursion_limit=RECURSION_LIMIT)
+    agent: Agent = OwnLimit.of(compiled)
+    return agent.with_config(recursion_limit=RECURSION_LIMIT)
 
 
 def after_executor(state: State) -> Literal["executor", "verifier"]:
@@ -76,11 +94,17 @@ def after_verifier(state: State) -> Literal["planner", "generator"]:
 Node = Callable[[Any, Runtime[Context]], Awaitable[dict[str, Any]]]
 
 
-def sync_and_async(node: Node) -> RunnableLambda[Any, dict[str, Any]]:
-    """The async `node`, callable from `graph.invoke` too: there it runs on one background event loop."""
+def sync_and_async(node: Node, default: Context | None = None) -> RunnableLambda[Any, dict[str, Any]]:
+    """The async `node`, callable from `graph.invoke` too: there it runs on one background event loop.
+
+    `default`: its settings where the run brings none.
+    """
 
     async def ainvoke(state: Any) -> dict[str, Any]:
-        return await node(state, get_runtime(Context))
+        runtime = get_runtime(Context)
+        if default and not isinstance(runtime.context, Context):
+            runtime = runtime.override(context=default)
+        return await node(state, runtime)
 
     def invoke(state: Any) -> dict[str, Any]:
         # The task inherits this thread's contextvars, which carry callbacks, the runtime and interrupts.

@@ -97,20 +97,32 @@ class Verifier:
         context = Context.of(runtime)
         if state.plan is None or state.action is None:
             raise RuntimeError("the verifier runs after the planner and the executor")
-        share = context.memory_tokens // context.max_turns
-        action = state.action.model_copy(update={"result": state.action.result.shortened(share)})
         try:
             async with asyncio.timeout(state.seconds_left()):
-                verdict = await self._judge(context, state, state.plan, action)
+                verdict = await self._judge(context, state, state.plan, kept(state.action, context))
         except TimeoutError:
             verdict = Verdict(analysis="The run was out of time before this turn was checked.", signal="continue")
-        turn = Turn(turn=len(state.memory) + 1, plan=state.plan, action=action, verdict=verdict)
-        return {"memory": [turn], "action": action, "verdict": verdict, "status": status_after(turn, state, context)}
+        return close(state, verdict, context)
 
     async def _judge(self, context: Context, state: State, plan: Plan, action: Action) -> Verdict:
         turns = [*((turn.plan, turn.action) for turn in state.memory), (plan, action)]
         verdicts = [reply_text(turn.verdict) for turn in state.memory]
         return parse(await ask(context, "verifier", messages(state.question, state.analysis, turns, verdicts)))
+
+
+def kept(action: Action, context: Context) -> Action:
+    """The action as memory keeps it: its result cut to the turn's share of the budget."""
+    share = context.memory_tokens // context.max_turns
+    return action.model_copy(update={"result": action.result.shortened(share)})
+
+
+def close(state: State, verdict: Verdict, context: Context) -> dict[str, Any]:
+    """The update that ends a turn with `verdict`: memory grows by the whole turn, or not at all."""
+    if state.plan is None or state.action is None:
+        raise RuntimeError("the verifier runs after the planner and the executor")
+    action = kept(state.action, context)
+    turn = Turn(turn=len(state.memory) + 1, plan=state.plan, action=action, verdict=verdict)
+    return {"memory": [turn], "action": action, "verdict": verdict, "status": status_after(turn, state, context)}
 
 
 def status_after(turn: Turn, state: State, context: Context) -> Status:

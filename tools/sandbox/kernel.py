@@ -61,6 +61,15 @@ def drop_capabilities() -> None:
     _checked(_libc.capset(_CAPABILITY_HEADER, bytes(24)), "capset")
 
 
+def capabilities() -> int | None:
+    """The capabilities that this process can use, as bits; None where /proc does not say."""
+    try:
+        with open("/proc/self/status", encoding="ascii", errors="replace") as status:
+            return next((int(line.split()[1], 16) for line in status if line.startswith("CapEff:")), None)
+    except OSError:
+        return None
+
+
 def install_filter(program: bytes) -> None:
     """Installs a seccomp filter, in classic BPF of eight bytes an instruction, for this thread and all it starts."""
 

@@ -9,7 +9,7 @@ import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from agentflow.tools.sandbox import bubblewrap, interpreter
+from agentflow.tools.sandbox import bubblewrap, interpreter, kernel
 from agentflow.tools.sandbox.confine import Surroundings
 from agentflow.tools.sandbox.limits import SandboxError
 
@@ -19,6 +19,8 @@ VARIABLE = "AGENTFLOW_SANDBOX"
 SUBPROCESS = "subprocess"
 """The tier without isolation: what macOS gets, and whoever asks for it by name."""
 
+_NEEDED = 1 << 0 | 1 << 7
+"""Capabilities, as bits: CAP_CHOWN, CAP_SETUID."""
 _FIRST_USER, _USERS = 61184, 4096
 """Users that no account has: those that systemd lends to services."""
 
@@ -53,7 +55,7 @@ def candidates() -> list[str]:
         raise SandboxError(f"{VARIABLE} is '{named}', not one of auto, {', '.join(DESCRIPTIONS)}")
     if sys.platform != "linux":
         return [SUBPROCESS]
-    own = ["bwrap"] if os.geteuid() == 0 else ["bwrap-userns", "bwrap-userns-noproc"]
+    own = ["bwrap"] if _has_roots_rights() else ["bwrap-userns", "bwrap-userns-noproc"]
     return [*own, "landlock"]
 
 
@@ -91,8 +93,19 @@ def _in_landlock(folders: str) -> Surroundings:
 
 def _first_user() -> int | None:
     """Another range for each host process, so that their programs do not share a limit."""
-    if os.geteuid() != 0:
+    if not _has_roots_rights():
         return None
     from agentflow.tools.sandbox.fork_server import SLOTS
 
     return _FIRST_USER + os.getpid() * SLOTS % _USERS
+
+
+def _has_roots_rights() -> bool:
+    """Whether this process is root and may do what it takes to give programs users of their own.
+
+    Root may not in a container that drops capabilities, nor below `apart`: it is then a user like any other.
+    """
+    if os.geteuid() != 0:
+        return False
+    held = kernel.capabilities()
+    return held is None or not _NEEDED & ~held

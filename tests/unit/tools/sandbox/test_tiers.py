@@ -3,7 +3,7 @@ import sys
 
 import pytest
 
-from agentflow.tools.sandbox import libraries, tiers
+from agentflow.tools.sandbox import kernel, libraries, tiers
 from agentflow.tools.sandbox.limits import SandboxError
 
 
@@ -13,19 +13,33 @@ def no_word_of_the_operator(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize(
-    ("platform", "user", "candidates"),
+    ("platform", "user", "capabilities", "candidates"),
     [
-        ("linux", 0, ["bwrap", "landlock"]),
-        ("linux", 1000, ["bwrap-userns", "bwrap-userns-noproc", "landlock"]),
-        ("darwin", 501, ["subprocess"]),
+        ("linux", 0, 0x1FFFFFFFFFF, ["bwrap", "landlock"]),
+        ("linux", 0, None, ["bwrap", "landlock"]),
+        ("linux", 0, 0, ["bwrap-userns", "bwrap-userns-noproc", "landlock"]),
+        ("linux", 1000, 0, ["bwrap-userns", "bwrap-userns-noproc", "landlock"]),
+        ("darwin", 501, None, ["subprocess"]),
     ],
 )
 def test_the_strongest_comes_first_and_linux_never_goes_without(
-    platform: str, user: int, candidates: list[str], monkeypatch: pytest.MonkeyPatch
+    platform: str, user: int, capabilities: int | None, candidates: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sys, "platform", platform)
     monkeypatch.setattr(os, "geteuid", lambda: user)
+    monkeypatch.setattr(kernel, "capabilities", lambda: capabilities)
     assert tiers.candidates() == candidates
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="capabilities are Linux's")
+def test_root_without_its_rights_runs_programs_as_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As below `apart`, and in a container that drops capabilities, where other users are out of reach."""
+    monkeypatch.setattr(os, "geteuid", lambda: 0)
+    launch = tiers.launch("landlock")
+    monkeypatch.setattr(kernel, "capabilities", lambda: 0x1FFFFFFFFFF)
+    assert launch.surroundings("/tmp").first_user
+    monkeypatch.setattr(kernel, "capabilities", lambda: 0x1FFFFFFFFFF & ~(1 << 7))
+    assert launch.surroundings("/tmp").first_user is None
 
 
 @pytest.mark.parametrize("name", tiers.DESCRIPTIONS)

@@ -1,0 +1,111 @@
+"""`agentflow mcp`: the agent as a tool of other assistants, by the Model Context Protocol."""
+
+import asyncio
+import logging
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib import import_module
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from agentflow.cli.group import MISUSED, fail, say
+from agentflow.cli.listening import listen, url_of
+from agentflow.cli.options import (
+    Corpus,
+    MaxTurns,
+    Model,
+    Planner,
+    SearchCache,
+    SearchEngine,
+    Tools,
+    agent_of,
+    context_of,
+)
+
+if TYPE_CHECKING:
+    from mcp.server.mcpserver import MCPServer
+
+KEY = "AGENTFLOW_MCP_KEY"
+"""Environment variable of the key that clients must send over HTTP, where there is one."""
+
+app = typer.Typer()
+
+
+@app.command(epilog="Example, in a client's settings: command agentflow, arguments mcp --model openai:gpt-4o-mini")
+def mcp(
+    planner: Planner = None,
+    model: Model = "embedded",
+    tools: Tools = None,
+    max_turns: MaxTurns = 10,
+    max_seconds: Annotated[float, typer.Option(help="Time for all turns of a run.")] = 300.0,
+    corpus: Corpus = "auto",
+    search_engine: SearchEngine = "auto",
+    search_cache: SearchCache = "off",
+    http: Annotated[
+        bool, typer.Option("--http", help="Serve over HTTP, at /mcp, instead of stdin and stdout.")
+    ] = False,
+    host: Annotated[
+        str, typer.Option(help=f"Address for --http; one that others reach needs a key in {KEY}.")
+    ] = "127.0.0.1",
+    port: Annotated[int, typer.Option(min=0, max=65535, help="Port for --http; 0 takes a free one.")] = 8765,
+) -> None:
+    """Serve the agent to other assistants, as an MCP server with the tool ask(question)."""
+    _check_installed()
+    search = {"corpus": corpus, "search_engine": search_engine, "search_cache": search_cache}
+    with _stdout_aside():
+        context = context_of(model, planner, tools, max_turns=max_turns, max_seconds=max_seconds, **search)
+        agent = agent_of(context)
+
+    from agentflow.mcp_server import build_server
+
+    server = build_server(agent, context)
+    if http:
+        _serve_http(server, host, port)
+    else:
+        _serve_stdio(server)
+
+
+def _check_installed() -> None:
+    try:
+        import_module("mcp.server.mcpserver")
+    except ImportError:
+        fail("this needs the package mcp; install it with: pip install 'agentflow-langgraph[mcp]'", MISUSED)
+
+
+@contextmanager
+def _stdout_aside() -> Iterator[None]:
+    """What tools print while they are loaded goes to stderr: a client reads stdout as protocol from the first byte."""
+    sys.stdout.flush()
+    kept = os.dup(1)
+    os.dup2(2, 1)
+    try:
+        yield
+    finally:
+        sys.stdout.flush()
+        os.dup2(kept, 1)
+        os.close(kept)
+
+
+def _serve_stdio(server: "MCPServer[None]") -> None:
+    """Until stdin ends. The library keeps both streams to itself meanwhile: handlers and the processes that they start
+    find stdin empty, and what they print goes to stderr."""
+    if sys.stdin.isatty():
+        say("an MCP client is expected on stdin; --http serves over HTTP instead (Ctrl-C ends this)")
+    asyncio.run(server.run_stdio_async())
+
+
+def _serve_http(server: "MCPServer[None]", host: str, port: int) -> None:
+    import uvicorn
+
+    from agentflow.mcp_server import http_app
+
+    key = os.environ.get(KEY, "").strip()
+    listening = listen(host, port, "" if key else f"set {KEY} to a key that clients must send")
+    say(f"serving MCP at {url_of(host, listening)}/mcp (Ctrl-C ends it)")
+    logging.getLogger("mcp").setLevel(logging.WARNING)
+    config = uvicorn.Config(http_app(server, key), log_level="warning", timeout_graceful_shutdown=3)
+    with listening:
+        uvicorn.Server(config).run(sockets=[listening])

@@ -1,0 +1,97 @@
+"""The agent as an MCP server: one tool, `ask(question) -> answer`, that other assistants can use.
+
+A client that asks for progress is told of every turn when it is done. One that gives a call up, or goes away, ends the
+run. A run that fails is a tool's error, in a line; nothing is remembered between calls.
+"""
+
+import hmac
+from contextlib import aclosing
+from typing import Annotated
+
+from mcp.server.mcpserver import Context as Call
+from mcp.server.mcpserver import MCPServer
+from mcp.server.mcpserver.exceptions import ToolError
+from mcp.server.transport_security import TransportSecuritySettings
+from mcp.types import ToolAnnotations
+from pydantic import Field
+from starlette.applications import Starlette
+from starlette.datastructures import Headers
+from starlette.responses import PlainTextResponse
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from agentflow import __version__
+from agentflow.evals.episode import EpisodeTurn
+from agentflow.evals.rollout import Finished, rollout
+from agentflow.graph.agent import Agent
+from agentflow.graph.as_tool import DESCRIPTION, answer_text
+from agentflow.graph.context import Context
+from agentflow.tools.containment import bounded_line
+
+LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
+"""Names under which a client on this machine may address the server. A web page that has another name point here sends
+that name, and is refused."""
+
+
+def build_server(agent: Agent, context: Context) -> MCPServer[None]:
+    """The server; every run has the same settings."""
+    server: MCPServer[None] = MCPServer("agentflow", version=__version__, log_level="WARNING")
+
+    @server.tool(
+        description=DESCRIPTION,
+        annotations=ToolAnnotations(title="Ask AgentFlow", open_world_hint=True),
+        structured_output=False,
+    )
+    async def ask(question: Annotated[str, Field(description="The question, complete in itself.")], call: Call) -> str:
+        if not question.strip():
+            raise ToolError("the question is empty")
+        finished = await _run(agent, question.strip(), context, call)
+        if finished.failure:
+            raise ToolError(str(finished.failure))
+        episode = finished.episode
+        if not episode.answer.strip():
+            raise ToolError(episode.error or "the model gave no answer")
+        return answer_text(episode.answer, episode.status)
+
+    return server
+
+
+async def _run(agent: Agent, question: str, context: Context, call: Call) -> Finished:
+    async with aclosing(rollout(agent, question, context)) as events:
+        async for event in events:
+            if isinstance(event, EpisodeTurn):
+                await call.report_progress(event.turn, context.max_turns, _describe(event))
+            elif isinstance(event, Finished):
+                return event
+    raise RuntimeError("a rollout ends with Finished")
+
+
+def _describe(turn: EpisodeTurn) -> str:
+    """A turn in a line, for people to read while they wait."""
+    outcome = "" if turn.result.status == "ok" else f" (failed: {turn.result.error})"
+    return bounded_line(f"{turn.tool or 'no tool'}: {turn.sub_goal or turn.result.output}{outcome}", 200)
+
+
+def http_app(server: MCPServer[None], key: str = "") -> ASGIApp:
+    """The server at /mcp. With a `key`, clients send it as their bearer token, whatever they call this machine; without
+    one, only those that address it by a name of loopback are served."""
+    names = [f"{name}{port}" for name in LOOPBACK for port in ("", ":*")]
+    security = TransportSecuritySettings(
+        enable_dns_rebinding_protection=not key,
+        allowed_hosts=names,
+        allowed_origins=[f"http://{name}" for name in names],
+    )
+    app: Starlette = server.streamable_http_app(transport_security=security)
+    return _with_key(app, key) if key else app
+
+
+def _with_key(app: ASGIApp, key: str) -> ASGIApp:
+    expected = f"Bearer {key}".encode()
+
+    async def guarded(scope: Scope, receive: Receive, send: Send) -> None:
+        sent = Headers(scope=scope).get("authorization", "") if scope["type"] == "http" else None
+        if sent is None or hmac.compare_digest(sent.encode("latin-1"), expected):
+            return await app(scope, receive, send)
+        refusal = PlainTextResponse("the key is missing or wrong", 401, {"WWW-Authenticate": "Bearer"})
+        return await refusal(scope, receive, send)
+
+    return guarded

@@ -1,0 +1,89 @@
+"""The agent as a tool of another agent: a question goes in, the answer comes out."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from langchain_core.messages import HumanMessage
+from langchain_core.tools import BaseTool, StructuredTool, ToolException
+from pydantic import BaseModel, Field
+
+from agentflow.graph.agent import build_graph
+from agentflow.graph.context import Context
+from agentflow.graph.models import ModelError
+from agentflow.graph.state import InputState
+
+DESCRIPTION = (
+    "Answers a question that takes several steps: it plans, looks things up, computes, checks what it found, and "
+    "returns the answer. Give the whole question with all that it needs; nothing is remembered between calls."
+)
+
+UNFINISHED = {"out_of_turns": "it ran out of turns", "out_of_time": "it ran out of time"}
+"""What is said of an answer that no verifier has passed."""
+
+
+class Question(BaseModel):
+    """Arguments of the tool."""
+
+    question: str = Field(description="The question, complete in itself.")
+
+
+def build_tool(
+    context: Context | None = None,
+    tools: Sequence[BaseTool | str] = (),
+    *,
+    name: str = "agentflow",
+    description: str = DESCRIPTION,
+) -> BaseTool:
+    """The agent as a LangChain tool `name(question) -> answer`, for `invoke` and `ainvoke`.
+
+    Args:
+        context: Settings of its runs, whatever context the calling agent has; None takes the defaults.
+        tools: As in `build_graph`.
+        name: What the calling agent's model calls it.
+        description: What that model reads of it.
+
+    A run that fails is no exception but what the tool says, in a message whose status is "error": the calling agent can
+    go on. An answer that was not verified says so on a line of its own.
+
+    Raises:
+        ValueError: As `build_graph` does.
+    """
+    graph, settings = build_graph(tools), context or Context()
+
+    def ask(question: str) -> str:
+        try:
+            return _said(graph.invoke(_input(question), context=settings))
+        except ModelError as error:
+            raise ToolException(str(error)) from error
+
+    async def aask(question: str) -> str:
+        try:
+            return _said(await graph.ainvoke(_input(question), context=settings))
+        except ModelError as error:
+            raise ToolException(str(error)) from error
+
+    return StructuredTool.from_function(
+        func=ask,
+        coroutine=aask,
+        name=name,
+        description=description,
+        args_schema=Question,
+        handle_tool_error=lambda error: f"{name} failed: {error}",
+    )
+
+
+def _input(question: str) -> InputState:
+    return InputState(messages=[HumanMessage(question)])
+
+
+def _said(found: dict[str, Any]) -> str:
+    """The answer that a run came to. Raises ToolException where there is none."""
+    if not str(found["answer"]).strip():
+        raise ToolException("the model gave no answer")
+    return answer_text(found["answer"], found["status"])
+
+
+def answer_text(answer: str, status: str) -> str:
+    """The answer as another assistant reads it: one that no verifier has passed says so."""
+    unfinished = UNFINISHED.get(status)
+    return f"{answer}\n(Not verified: {unfinished}.)" if unfinished else answer

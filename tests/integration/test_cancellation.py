@@ -1,0 +1,242 @@
+"""A run that is cancelled leaves no process at work, and of its thread a whole number of turns.
+
+The program that is under way when a run is cancelled is a real one, in the real sandbox.
+"""
+
+import asyncio
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from langchain_core.messages import HumanMessage
+from langgraph.checkpoint.memory import InMemorySaver
+
+import agentflow
+from agentflow.graph.agent import Agent, build_graph
+from agentflow.graph.as_tool import build_tool
+from agentflow.graph.context import Context
+from agentflow.graph.state import State, Turn
+from agentflow.tools.sandbox import execute
+from tests.sandboxes import descendants
+from tests.scripted import Scripted
+
+PLAN = "Sub-Goal: compute\nTool: python_coder\nContext: none"
+CONTINUE = "Analysis: More is needed.\nVerdict: continue"
+STOP = "Analysis: It is done.\nVerdict: stop"
+QUICK, ENDLESS = json.dumps({"code": "print(6 * 7)"}), json.dumps({"code": "while True: pass"})
+SOON = 60.0
+"""Seconds for what takes well under one, on a machine with much else to do."""
+AT_ONCE = 5.0
+"""Seconds in which a program is gone: half of what its own limit would give it."""
+
+
+@pytest.fixture(autouse=True)
+def sandbox() -> None:
+    """Starts the fork server, so that what is counted later are programs."""
+    if problem := execute.unavailable():
+        pytest.skip(problem)
+
+
+@pytest.fixture
+def script(monkeypatch: pytest.MonkeyPatch) -> Scripted:
+    """One quick turn, then one whose program does not end."""
+    script = Scripted(planner=PLAN, executor=[QUICK, ENDLESS], verifier=CONTINUE)
+    script.install(monkeypatch)
+    return script
+
+
+def question(text: str = "First?") -> dict[str, Any]:
+    return {"messages": [HumanMessage(text)]}
+
+
+THREAD: Any = {"configurable": {"thread_id": "1"}}
+
+
+def processes() -> set[int]:
+    return descendants(os.getpid())
+
+
+async def until(holds: Callable[[], object], seconds: float = SOON) -> None:
+    deadline = time.monotonic() + seconds
+    while not holds():
+        assert time.monotonic() < deadline, f"still not so after {seconds:g} s: {processes()}"
+        await asyncio.sleep(0.02)
+
+
+async def cancelled_in_the_second_turn(run: Awaitable[Any], script: Scripted) -> None:
+    """Cancels `run` while the program of its second turn is at work, and waits until nothing of it is left."""
+    before = processes()
+    task = asyncio.ensure_future(run)
+    await until(lambda: len(script.asked("executor")) == 2 and processes() - before)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    await until(lambda: processes() == before, AT_ONCE)
+
+
+async def streamed(stream: Any) -> None:
+    async for _ in stream:
+        pass
+
+
+def agent(script: Scripted) -> Agent:
+    return build_graph(checkpointer=InMemorySaver(), context=Context(model=script.spec))
+
+
+RUNS: dict[str, Callable[[Agent], Awaitable[Any]]] = {
+    "ainvoke": lambda graph: graph.ainvoke(question(), THREAD),
+    "astream": lambda graph: streamed(graph.astream(question(), THREAD, stream_mode=["updates", "custom", "messages"])),
+    "abatch": lambda graph: graph.abatch([question()], THREAD),
+    "saved at each step": lambda graph: graph.ainvoke(question(), THREAD, durability="sync"),
+    "saved at exit": lambda graph: graph.ainvoke(question(), THREAD, durability="exit"),
+}
+
+
+@pytest.mark.parametrize("run", RUNS.values(), ids=RUNS)
+async def test_a_cancelled_run(run: Callable[[Agent], Awaitable[Any]], script: Scripted) -> None:
+    graph = agent(script)
+    await cancelled_in_the_second_turn(run(graph), script)
+    snapshot = await graph.aget_state(THREAD)
+    state = State.model_validate(snapshot.values)
+    assert [turn.turn for turn in state.memory] == [1]
+    assert (state.memory[0].action.result.output, snapshot.next) == ("42", ("executor",))
+    await asked_again(graph, script)
+
+
+async def asked_again(graph: Agent, script: Scripted) -> None:
+    """The thread takes another question, and its memory holds that question's turns alone."""
+    script.replies.update(executor=QUICK, verifier=STOP)
+    found = await graph.ainvoke(question("Second?"), THREAD)
+    assert (found["question"], found["status"]) == ("Second?", "answered")
+    assert [turn.turn for turn in found["memory"]] == [1]
+    assert [message.text for message in found["messages"]] == ["First?", "Second?", "Answer: hello"]
+
+
+async def test_a_cancelled_run_can_go_on(script: Scripted) -> None:
+    """Where it was: the turn under way is begun anew, and its result is there once."""
+    graph = agent(script)
+    await cancelled_in_the_second_turn(graph.ainvoke(question(), THREAD), script)
+    script.replies.update(executor=QUICK, verifier=STOP)
+    found = await graph.ainvoke(None, THREAD)
+    assert [turn.turn for turn in found["memory"]] == [1, 2]
+    assert [turn.action.result.output for turn in found["memory"]] == ["42", "42"]
+
+
+@pytest.mark.parametrize("module", ["analyst", "planner", "executor", "verifier", "generator"])
+async def test_wherever_a_run_is_cancelled(module: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    reached = asyncio.Event()
+
+    async def hang(_: Any) -> str:
+        reached.set()
+        await asyncio.Event().wait()
+        return "never"
+
+    replies = {"planner": PLAN, "executor": QUICK, "verifier": STOP, "generator": "Answer: hello", "analyst": "So."}
+    script = Scripted(**{**replies, module: hang})
+    script.install(monkeypatch)
+    graph = agent(script)
+    task = asyncio.create_task(graph.ainvoke(question(), THREAD))
+    await asyncio.wait_for(reached.wait(), SOON)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    values = (await graph.aget_state(THREAD)).values
+    assert all(isinstance(turn, Turn) for turn in values.get("memory", []))
+    assert len(values.get("memory", [])) == (1 if module == "generator" else 0)
+    script.replies[module] = replies[module]
+    await asked_again(graph, script)
+
+
+async def test_a_cancelled_tool_of_another_agent(script: Scripted) -> None:
+    asked = build_tool(Context(model=script.spec)).ainvoke({"question": "First?"})
+    await cancelled_in_the_second_turn(asked, script)
+
+
+async def test_what_else_runs_is_left_alone(script: Scripted) -> None:
+    """Two runs on one graph: cancelling the one does not touch the other."""
+    graph = build_graph(context=Context(model=script.spec))
+    script.replies.update(executor=ENDLESS)
+    before = processes()
+    runs = [asyncio.create_task(graph.ainvoke(question())) for _ in range(2)]
+    await until(lambda: len(processes() - before) == 2)
+    runs[0].cancel()
+    await until(lambda: len(processes() - before) == 1, AT_ONCE)
+    assert not runs[1].done()
+    runs[1].cancel()
+    await asyncio.gather(*runs, return_exceptions=True)
+    await until(lambda: processes() == before, AT_ONCE)
+
+
+# Ctrl-C
+
+PROGRAM = """
+import signal, sys
+from itertools import count
+from langchain_core.messages import HumanMessage
+from langgraph.checkpoint.memory import InMemorySaver
+from pytest import MonkeyPatch
+from agentflow import Context, build_graph
+from agentflow.tools.sandbox import execute
+from tests.integration.test_cancellation import ENDLESS, PLAN, QUICK, THREAD
+from tests.scripted import Scripted
+
+signal.signal(signal.SIGINT, signal.default_int_handler)
+signal.signal(signal.SIGTERM, signal.default_int_handler)
+execute.tier()
+print("ready", flush=True)
+sys.stdin.readline()
+programs = count(1)
+
+def write(_):
+    number = next(programs)
+    print("program", number, flush=True)
+    return QUICK if number == 1 else ENDLESS
+
+script = Scripted(planner=PLAN, executor=write, verifier="Verdict: continue")
+script.install(MonkeyPatch())
+graph = build_graph(checkpointer=InMemorySaver(), context=Context(model=script.spec))
+try:
+    {run}
+except KeyboardInterrupt:
+    memory = graph.get_state(THREAD).values["memory"]
+    print([turn.action.result.output for turn in memory], flush=True)
+sys.stdin.readline()
+"""
+ASKED = "{'messages': [HumanMessage('First?')]}, THREAD"
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("run", [f"graph.invoke({ASKED})", f"list(graph.stream({ASKED}, stream_mode='updates'))"])
+def test_ctrl_c(run: str, number: signal.Signals) -> None:
+    """While a program is at work; the handlers are Python's own, whatever the shell below makes of SIGINT."""
+    home = str(Path(agentflow.__file__).parents[1])
+    with subprocess.Popen(
+        [sys.executable, "-W", "error", "-c", PROGRAM.replace("{run}", run)],
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=home,
+        env={**os.environ, "PYTHONPATH": home},
+    ) as process:  # fmt: skip
+        assert process.stdin
+        assert process.stdout
+        assert process.stdout.readline() == "ready\n"
+        servers = descendants(process.pid)
+        process.stdin.write("\n")
+        process.stdin.flush()
+        assert [process.stdout.readline() for _ in range(2)] == ["program 1\n", "program 2\n"]
+        wait_until(lambda: descendants(process.pid) > servers)
+        process.send_signal(number)
+        wait_until(lambda: descendants(process.pid) == servers, AT_ONCE)
+        assert process.stdout.readline() == "['42']\n"
+        _, errors = process.communicate("\n", SOON)
+        assert (process.returncode, errors) == (0, "")
+        assert not descendants(process.pid)
+
+
+def wait_until(holds: Callable[[], object], seconds: float = SOON) -> None:
+    asyncio.run(until(holds, seconds))

@@ -1,0 +1,62 @@
+"""The examples of embedding, run as they stand, with the embedded model."""
+
+import asyncio
+import inspect
+import os
+import subprocess
+import sys
+from importlib import import_module
+from pathlib import Path
+
+import pytest
+
+import agentflow
+from agentflow.tools.sandbox import execute
+
+HOME = Path(agentflow.__file__).parents[1]
+COUNTRY = [
+    "turn 1: wikipedia_search: Find the city called Nusozeg -> continue",
+    "turn 2: wikipedia_search: Find the country of Nusozeg (city) -> stop",
+    "Zataz",
+]
+PRINTED = {
+    "subgraph": ["Answer: Zataz", "Ada asked; 2 turns (wikipedia_search, wikipedia_search); answered"],
+    "chain": ["9.0", "[15.0, 18.0, 21.0]"],
+    "as_tool": ["My researcher says: Zataz"],
+    "custom_tool": ["Ruritania"],
+    "custom_node": ["9 is a number.", "9"],
+    "stream": [*COUNTRY, "given up; turns kept: [1]", *COUNTRY],
+    "mcp_client": ["turn 1 of at most 6: python_coder: Convert 3 yards to feet", "9"],
+}
+"""What each prints; the embedded model answers alike every time."""
+COMPUTE = {"chain", "custom_node", "mcp_client"}
+ELSEWHERE = {"help_desk"}
+"""Examples that another test runs."""
+
+
+@pytest.mark.parametrize("name", PRINTED)
+def test_an_example_prints_what_it_should(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    if name == "mcp_client":
+        pytest.importorskip("mcp", reason="the extra mcp is not installed")
+    if name in COMPUTE and (problem := execute.unavailable()):
+        pytest.skip(problem)
+    asyncio.run(import_module(f"examples.{name}").main())
+    assert capsys.readouterr().out.splitlines() == PRINTED[name]
+
+
+def test_an_example_is_a_program() -> None:
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "-m", "examples.subgraph"],
+        cwd=HOME, env={**os.environ, "PYTHONPATH": str(HOME)}, capture_output=True, text=True, timeout=100,
+    )  # fmt: skip
+    assert (done.stdout.splitlines(), done.stderr) == (PRINTED["subgraph"], "")
+
+
+def test_every_example_is_run() -> None:
+    assert {path.stem for path in (HOME / "examples").glob("*.py")} == set(PRINTED) | ELSEWHERE
+
+
+def test_a_tool_and_a_node_of_ones_own_take_less_than_ten_lines() -> None:
+    tool, node = import_module("examples.custom_tool"), import_module("examples.custom_node")
+    for function in (tool.wikipedia_search.func, node.verifier):
+        assert len(inspect.getsource(function).splitlines()) < 10

@@ -1,0 +1,323 @@
+"""`agentflow mcp` as other assistants meet it: the official client over stdio and HTTP, and our own."""
+
+import asyncio
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+pytest.importorskip("mcp", reason="the extra mcp is not installed")
+
+from mcp import Client, StdioServerParameters
+from mcp.client.stdio import stdio_client
+
+import agentflow
+from agentflow.tools.foreign import load
+from agentflow.tools.mcp.session import close_sessions
+from agentflow.tools.run import run_tool
+from agentflow.tools.sandbox import execute
+from tests.fake_openai import FakeOpenAI
+from tests.sandboxes import descendants
+
+HOME = str(Path(agentflow.__file__).parents[1])
+COMMAND = [sys.executable, "-m", "agentflow", "mcp"]
+ATLAS = "Use 5, 8, 8 and 10 once each with + - * / to make 24."
+SOON = 60.0
+AT_ONCE = 5.0
+"""Seconds in which a program is gone: half of what its own limit would give it."""
+
+
+def makes_24(answer: str) -> bool:
+    numbers = sorted(map(int, re.findall(r"\d+", answer)))
+    return numbers == [5, 8, 8, 10] and not re.search(r"[^\d+*/() -]", answer) and abs(eval(answer) - 24) < 1e-9
+
+
+def environment(**more: str) -> dict[str, str]:
+    return {**os.environ, "PYTHONPATH": HOME, **more}
+
+
+@asynccontextmanager
+async def over_stdio(*arguments: str, mode: Any = "auto", errors: Any = sys.__stderr__) -> AsyncIterator[Client]:
+    command, *first = COMMAND
+    server = StdioServerParameters(command=command, args=[*first, *arguments], env=environment(), cwd=HOME)
+    async with Client(stdio_client(server, errlog=errors), mode=mode) as client:
+        yield client
+
+
+@contextmanager
+def serving(*arguments: str, **variables: str) -> Iterator[str]:
+    """The URL of a server over HTTP on a free port."""
+    command = [*COMMAND, "--http", "--port", "0", *arguments]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=environment(**variables)) as server:
+        assert server.stderr
+        yield server.stderr.readline().split(" at ")[1].split()[0]
+        server.terminate()
+        assert server.wait(timeout=SOON) in (0, -signal.SIGTERM)
+
+
+@pytest.fixture(scope="module")
+def url() -> Iterator[str]:
+    with serving() as url:
+        yield url
+
+
+@asynccontextmanager
+async def connected(how: str, url: str) -> AsyncIterator[Client]:
+    transport, _, mode = how.partition(" ")
+    if transport == "stdio":
+        async with over_stdio(mode=mode) as client:
+            yield client
+    else:
+        async with Client(url, mode=mode) as client:  # type: ignore[arg-type]
+            yield client
+
+
+@pytest.mark.parametrize("how", ["stdio auto", "stdio legacy", "http auto", "http legacy"])
+async def test_ask(how: str, url: str) -> None:
+    """The answer comes out of python_coder, so the sandbox works below the server; progress comes turn by turn."""
+    told: list[tuple[float, float | None, str | None]] = []
+
+    async def progress(done: float, total: float | None, message: str | None) -> None:
+        told.append((done, total, message))
+
+    async with connected(how, url) as client:
+        (tool,) = (await client.list_tools()).tools
+        assert (tool.name, tool.input_schema["required"]) == ("ask", ["question"])
+        said = await client.call_tool("ask", {"question": ATLAS}, progress_callback=progress)
+        assert not said.is_error
+        assert makes_24(said.content[0].text)  # type: ignore[union-attr]
+        assert [done for done, _, _ in told] == list(range(1, len(told) + 1))
+        assert {total for _, total, _ in told} == {10}
+        assert any(str(message).startswith("python_coder: ") for _, _, message in told)
+        assert not any("failed" in str(message) for _, _, message in told)
+        empty = await client.call_tool("ask", {"question": " "})
+        assert empty.is_error
+        assert "the question is empty" in empty.content[0].text  # type: ignore[union-attr]
+
+
+async def test_our_own_client_can_ask_it() -> None:
+    """Which starts servers below `apart`: without capabilities, so that python_coder needs a tier that works so."""
+    try:
+        (tool,) = await load(f"mcp:stdio:{sys.executable} -m agentflow mcp")
+        result = await run_tool(tool, {"question": ATLAS}, SOON)
+        assert result.status == "ok", result.output
+        assert makes_24(result.output)
+    finally:
+        await asyncio.to_thread(close_sessions)
+
+
+async def test_many_at_once(url: str) -> None:
+    async with Client(url) as client:
+        asked = [client.call_tool("ask", {"question": ATLAS}) for _ in range(4)]
+        assert all(makes_24(said.content[0].text) for said in await asyncio.gather(*asked))  # type: ignore[union-attr]
+
+
+# A client that gives up
+
+
+class Endless:
+    """A model whose second program does not end; `before` are the processes that were there when it was written."""
+
+    def __init__(self) -> None:
+        self.programs = 0
+        self.before: set[int] = set()
+
+    def __call__(self, body: dict[str, Any]) -> str:
+        prompt = body["messages"][0]["content"]
+        if "You are the planner" in prompt:
+            return "Sub-Goal: compute\nTool: python_coder\nContext: none"
+        if "You carry out one step" not in prompt:
+            return "Verdict: continue"
+        self.programs += 1
+        if self.programs == 1:
+            return '{"code": "print(1)"}'
+        self.before = descendants(os.getpid())
+        return '{"code": "while True: pass"}'
+
+    def running(self) -> set[int]:
+        return descendants(os.getpid()) - self.before if self.before else set()
+
+
+@pytest.mark.parametrize("how", ["stdio auto", "stdio legacy", "http auto", "http legacy"])
+async def test_a_call_that_is_cancelled_ends_the_run(how: str) -> None:
+    if problem := execute.unavailable():
+        pytest.skip(problem)
+    transport, _, mode = how.partition(" ")
+    script = Endless()
+    with FakeOpenAI(script) as model:
+        arguments = ("--model", f"openai-compatible:any@{model.base_url}", "--tools", "python_coder")
+        if transport == "stdio":
+            async with over_stdio(*arguments, mode=mode) as client:
+                await cancelled(client, model, script)
+        else:
+            with serving(*arguments) as url:
+                async with Client(url, mode=mode) as client:  # type: ignore[arg-type]
+                    await cancelled(client, model, script)
+
+
+async def cancelled(client: Client, model: FakeOpenAI, script: Endless) -> None:
+    call = asyncio.create_task(client.call_tool("ask", {"question": "How long?"}))
+    await until(script.running)
+    call.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await call
+    await until(lambda: not script.running(), AT_ONCE)
+    asked = len(model.requests)
+    assert (await client.call_tool("ask", {"question": " "})).is_error  # it still answers
+    assert len(model.requests) == asked  # and the run that was given up asks nothing any more
+
+
+async def until(holds: Any, seconds: float = SOON) -> None:
+    deadline = time.monotonic() + seconds
+    while not holds():
+        assert time.monotonic() < deadline, f"still not so after {seconds:g} s"
+        await asyncio.sleep(0.05)
+
+
+async def test_nothing_is_left_when_the_client_goes() -> None:
+    before = descendants(os.getpid())
+    async with over_stdio() as client:
+        await client.call_tool("ask", {"question": ATLAS})
+        assert descendants(os.getpid()) > before
+    await until(lambda: descendants(os.getpid()) == before)
+
+
+# What goes where
+
+
+NOISY = '''
+import os, subprocess
+from langchain_core.tools import tool
+
+print("loaded")
+os.write(1, b"by descriptor\\n")
+
+@tool
+def shout(text: str) -> str:
+    """Writes a text in capitals."""
+    print("called")
+    subprocess.run(["echo", "by a process"])
+    return text.upper()
+'''
+
+
+def noisy(body: dict[str, Any]) -> str:
+    prompt = body["messages"][0]["content"]
+    if "You are the planner" in prompt:
+        return "Sub-Goal: shout\nTool: shout\nContext: hello"
+    if "You carry out one step" in prompt:
+        return '{"text": "hello"}'
+    return "Verdict: stop" if "You check" in prompt else "Answer: HELLO"
+
+
+def test_stdout_carries_the_protocol_and_nothing_else(tmp_path: Path) -> None:
+    (tmp_path / "noisy.py").write_text(NOISY)
+    meta = {"progressToken": "p"}
+    client = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}}
+    sent = [
+        {"id": 1, "method": "initialize", "params": client},
+        {"method": "notifications/initialized"},
+        {"id": 2, "method": "tools/call", "params": {"name": "ask", "arguments": {"question": "?"}, "_meta": meta}},
+    ]
+    with FakeOpenAI(noisy) as model:
+        options = ["--model", f"openai-compatible:any@{model.base_url}", "--tools", "noisy:shout"]
+        with subprocess.Popen(
+            [*COMMAND, *options], cwd=tmp_path, env=environment(PYTHONPATH=f"{HOME}:{tmp_path}"), text=True,
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+        ) as server:  # fmt: skip
+            assert server.stdin
+            assert server.stdout
+            for message in sent:
+                server.stdin.write(json.dumps({"jsonrpc": "2.0", **message}) + "\n")
+                server.stdin.flush()
+            received = [json.loads(server.stdout.readline())]
+            while received[-1].get("id") != 2:
+                received.append(json.loads(server.stdout.readline()))
+            rest, errors = server.communicate(timeout=SOON)
+    assert rest == ""
+    assert [message["jsonrpc"] for message in received] == ["2.0"] * len(received)
+    assert received[-1]["result"]["content"][0]["text"] == "HELLO"
+    assert [message["params"]["progress"] for message in received if "method" in message] == [1]
+    for line in ("loaded", "by descriptor", "called", "by a process"):
+        assert line in errors
+    assert server.returncode == 0
+
+
+# Whom it serves over HTTP
+
+
+@pytest.mark.parametrize(
+    ("headers", "status"),
+    [
+        ({"Host": "evil.example"}, 421),
+        ({"Host": "127.0.0.1.evil.example:80"}, 421),
+        ({"Origin": "https://evil.example"}, 403),
+        ({"Content-Type": "text/plain"}, 400),
+    ],
+)
+def test_a_web_page_cannot_use_it(headers: dict[str, str], status: int, url: str) -> None:
+    common = {"Accept": "application/json, text/event-stream", "Content-Type": "application/json"}
+    body = json.dumps({"jsonrpc": "2.0", "id": 1, "method": "tools/list"})
+    assert httpx.post(url, content=body, headers={**common, **headers}).status_code == status
+
+
+async def test_a_key_is_asked_for() -> None:
+    import httpx2
+    from mcp.client.streamable_http import streamable_http_client
+
+    with serving("--host", "0.0.0.0", AGENTFLOW_MCP_KEY="sesame") as url:
+        url = url.replace("0.0.0.0", "127.0.0.1")
+        headers = {"Authorization": "Bearer sesame", "Host": "a-name-of-this-machine"}
+        async with httpx2.AsyncClient() as http:
+            assert (await http.post(url, json={})).status_code == 401
+            assert (await http.post(url, json={}, headers={"Authorization": "Bearer no"})).status_code == 401
+        async with (
+            httpx2.AsyncClient(headers=headers, timeout=SOON) as http,
+            Client(streamable_http_client(url, http_client=http)) as client,
+        ):
+            assert [tool.name for tool in (await client.list_tools()).tools] == ["ask"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["--http", "--host", "0.0.0.0"], "others reach 0.0.0.0: set AGENTFLOW_MCP_KEY to a key"),
+        (["--model", "nobody:at-home"], "no model provider 'nobody'"),
+        (["--tools", "magic"], "there is no tool 'magic'"),
+        (["--max-turns", "0"], "Invalid value for '--max-turns'"),
+    ],
+)
+def test_a_wrong_call_is_one_line_and_exit_2(arguments: list[str], says: str) -> None:
+    done = subprocess.run([*COMMAND, *arguments], capture_output=True, text=True, timeout=SOON, env=environment())
+    assert (done.returncode, done.stdout) == (2, "")
+    assert says in done.stderr
+    assert len(done.stderr.splitlines()) == 1
+
+
+def test_a_port_that_is_taken(url: str) -> None:
+    port = url.removesuffix("/mcp").rpartition(":")[2]
+    done = subprocess.run(
+        [*COMMAND, "--http", "--port", port], capture_output=True, text=True, timeout=SOON, env=environment()
+    )
+    assert (done.returncode, "choose another --port" in done.stderr) == (2, True)
+
+
+def test_without_the_package_it_says_what_to_install() -> None:
+    program = "import sys; sys.modules['mcp'] = None; sys.argv[1:] = ['mcp']; from agentflow.cli import main; main()"
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, timeout=SOON, env=environment()
+    )
+    assert done.returncode == 2
+    assert done.stderr == (
+        "error: this needs the package mcp; install it with: pip install 'agentflow-langgraph[mcp]'\n"
+    )

@@ -1,0 +1,481 @@
+"""The agent inside other people's applications: as a subgraph, a link of a chain, a tool, with nodes of their own."""
+
+import asyncio
+import operator
+import threading
+from collections.abc import Callable, Sequence
+from typing import Annotated, Any, TypedDict
+
+import pytest
+from langchain_core.language_models import BaseChatModel
+from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, ToolMessage
+from langchain_core.outputs import ChatGeneration, ChatResult
+from langchain_core.prompts import ChatPromptTemplate
+from langchain_core.runnables import Runnable, RunnableLambda
+from langchain_core.tools import tool
+from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.errors import GraphRecursionError, InvalidUpdateError
+from langgraph.graph import END, START, MessagesState, StateGraph
+from langgraph.graph.state import CompiledStateGraph
+from langgraph.prebuilt import ToolNode, create_react_agent, tools_condition
+from langgraph.runtime import Runtime
+from langgraph.types import Command
+from langgraph.warnings import LangGraphDeprecatedSinceV10
+
+import agentflow
+from agentflow.graph.agent import build_graph
+from agentflow.graph.as_tool import build_tool
+from agentflow.graph.context import Context
+from agentflow.graph.state import InputState, Plan, State, Verdict
+from agentflow.nodes.analyst import begin
+from agentflow.nodes.verifier import close
+from tests.scripted import PLAN, Reply, Scripted
+
+STOP = "Analysis: The word is hello.\nVerdict: stop"
+CONTINUE = "Analysis: More is needed.\nVerdict: continue"
+
+
+@tool
+async def echo(text: str) -> str:
+    """Repeats a text."""
+    return text
+
+
+@pytest.fixture
+def scripted(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Scripted]:
+    def install(**replies: Reply) -> Scripted:
+        script = Scripted(**replies)
+        script.install(monkeypatch)
+        return script
+
+    return install
+
+
+Script = Callable[..., Scripted]
+
+
+def question(text: str = "Which word?") -> dict[str, Any]:
+    return {"messages": [HumanMessage(text)]}
+
+
+def numbered() -> dict[str, Reply]:
+    """Replies that repeat the number in the question."""
+
+    def number(conversation: list[BaseMessage]) -> str:
+        return next(word for word in conversation[1].text.split() if word.startswith("#"))
+
+    return {
+        "planner": lambda talk: f"Sub-Goal: repeat {number(talk)}\nTool: echo\nContext: {number(talk)}",
+        "executor": lambda talk: f'{{"text": "{number(talk)}"}}',
+        "generator": lambda talk: f"Answer: {number(talk)}",
+    }
+
+
+# A node of another graph
+
+
+class TheirContext(TypedDict):
+    user: str
+
+
+def parent(agent: Any, checkpointer: Any = None) -> CompiledStateGraph[Any, TheirContext, Any, Any]:
+    builder = StateGraph(MessagesState, context_schema=TheirContext)
+    builder.add_node("greet", lambda state: {"messages": [HumanMessage("Which word?")]})
+    builder.add_node("agent", agent)
+    builder.add_edge(START, "greet")
+    builder.add_edge("greet", "agent")
+    builder.add_edge("agent", END)
+    return builder.compile(checkpointer=checkpointer)
+
+
+async def test_a_subgraph_that_shares_the_messages(scripted: Script) -> None:
+    """The parent has a context of its own, so the settings are those that the graph was built with."""
+    script = scripted(verifier=CONTINUE)
+    agent = build_graph([echo], context=Context(model=script.spec, tools=["base_generator"], max_turns=2))
+    app = parent(agent)
+    found = await app.ainvoke({"messages": []}, context={"user": "me"})
+    assert [message.text for message in found["messages"]] == ["Which word?", "Answer: hello"]
+    assert set(found) == {"messages"}
+    assert len(script.asked("planner")) == 2
+    assert "Turns left: 2" in script.asked("planner")[0][-1].text
+    found = app.invoke({"messages": []}, context={"user": "me"})
+    assert found["messages"][-1].text == "Answer: hello"
+
+
+async def test_a_subgraph_by_a_function(scripted: Script) -> None:
+    script = scripted(verifier=CONTINUE)
+    agent = build_graph([echo], context=Context(model=script.spec, max_turns=1))
+
+    async def ask(state: MessagesState) -> dict[str, Any]:
+        found = await agent.ainvoke({"messages": state["messages"][-1:]})
+        return {"messages": [AIMessage(f"{found['answer']} after {len(found['memory'])} turn")]}
+
+    found = await parent(ask).ainvoke({"messages": []}, context={"user": "me"})
+    assert found["messages"][-1].text == "hello after 1 turn"
+
+
+async def test_the_steps_of_a_subgraph_are_streamed(scripted: Script) -> None:
+    script = scripted()
+    app = parent(build_graph([echo], context=Context(model=script.spec)))
+    steps = [
+        (bool(path), node)
+        async for path, update in app.astream({"messages": []}, stream_mode="updates", subgraphs=True)
+        for node in update
+    ]
+    inside = ["analyst", "planner", "executor", "verifier", "generator"]
+    assert steps == [(False, "greet"), *((True, node) for node in inside), (False, "agent")]
+
+
+async def test_a_call_inside_a_subgraph_can_wait_for_a_person(scripted: Script) -> None:
+    script = scripted()
+    agent = build_graph([echo], context=Context(model=script.spec, approve_tools=["echo"]))
+    app = parent(agent, InMemorySaver())
+    thread: Any = {"configurable": {"thread_id": "1"}}
+    found = await app.ainvoke({"messages": []}, thread, context={"user": "me"})
+    assert found["__interrupt__"][0].value["tool"] == "echo"
+    found = await app.ainvoke(Command(resume={"decision": "approve"}), thread, context={"user": "me"})
+    assert found["messages"][-1].text == "Answer: hello"
+    assert len(script.asked("executor")) == 1
+
+
+async def test_each_question_to_a_subgraph_starts_with_an_empty_memory(scripted: Script) -> None:
+    script = scripted()
+    app = parent(build_graph([echo], context=Context(model=script.spec)), InMemorySaver())
+    thread: Any = {"configurable": {"thread_id": "1"}}
+    for _ in range(2):
+        await app.ainvoke({"messages": []}, thread, context={"user": "me"})
+    assert [len(talk) for talk in script.asked("planner")] == [2, 2]
+
+
+# Whose settings count
+
+
+async def test_a_runs_own_context_replaces_the_graphs_whole(scripted: Script) -> None:
+    script = scripted(verifier=CONTINUE)
+    graph = build_graph([echo], context=Context(model=script.spec, max_turns=1, tools=["base_generator"]))
+    assert (await graph.ainvoke(question()))["status"] == "out_of_turns"
+    assert len(script.asked("planner")) == 1
+    assert "python_coder" not in script.asked("planner")[0][0].text
+    found = await graph.ainvoke(question(), context=Context(model=script.spec, max_turns=3))
+    assert len(found["memory"]) == 3
+    assert "python_coder" in script.asked("planner")[-1][0].text
+
+
+async def test_without_any_context_the_defaults_count(scripted: Script) -> None:
+    script = scripted()
+    assert (await build_graph([echo]).ainvoke(question()))["answer"] == "hello"
+    assert "Turns left: 10" in script.asked("planner")[0][-1].text
+
+
+# A link of a chain, streamed and in batches
+
+
+def chain(script: Scripted) -> Runnable[Any, str]:
+    agent = build_graph([echo], context=Context(model=script.spec))
+    ask = ChatPromptTemplate.from_messages([("user", "What is #{number} ?")])
+    return (
+        ask | RunnableLambda(lambda prompt: {"messages": prompt.to_messages()}) | agent | operator.itemgetter("answer")
+    )
+
+
+async def test_a_chain(scripted: Script) -> None:
+    link = chain(scripted(**numbered()))
+    assert link.invoke({"number": 7}) == "#7"
+    assert await link.ainvoke({"number": 8}) == "#8"
+    asked = [{"number": number} for number in range(12)]
+    answers = [f"#{number}" for number in range(12)]
+    assert link.batch(asked, {"max_concurrency": 3}) == answers
+    assert await link.abatch(asked, {"max_concurrency": 3}) == answers
+
+
+async def test_long_runs_are_not_cut_short_by_langchains_limit(scripted: Script) -> None:
+    """LangChain gives chains and batches a recursion limit of 25, which is seven turns."""
+    script = scripted(verifier=CONTINUE)
+    agent = build_graph([echo], context=Context(model=script.spec, max_turns=12))
+    link = RunnableLambda(lambda text: question(text)) | agent
+    found = [link.invoke("?"), await link.ainvoke("?"), *agent.batch([question()] * 2)]
+    found += [*(await agent.abatch([question()] * 2)), agent.invoke(question())]
+    found += [update async for update in link.astream("?")][-1:]
+    assert [len(state["memory"]) for state in found[:-1]] == [12] * 7
+    assert "generator" in found[-1]
+    parent_found = await parent(agent).ainvoke({"messages": []}, context={"user": "me"})
+    assert parent_found["messages"][-1].text == "Answer: hello"
+
+
+async def test_a_recursion_limit_that_a_run_gives_counts(scripted: Script) -> None:
+    agent = build_graph([echo], context=Context(model=scripted(verifier=CONTINUE).spec))
+    with pytest.raises(GraphRecursionError, match="limit of 10 "):
+        await agent.ainvoke(question(), {"recursion_limit": 10})
+
+
+async def test_streams(scripted: Script) -> None:
+    graph = build_graph([echo], context=Context(model=scripted().spec))
+    nodes = ["analyst", "planner", "executor", "verifier", "generator"]
+    assert [next(iter(update)) for update in graph.stream(question(), stream_mode="updates")] == nodes
+    assert [next(iter(update)) async for update in graph.astream(question(), stream_mode="updates")] == nodes
+    values = [value async for value in graph.astream(question(), stream_mode="values")]
+    assert [len(value.get("memory", [])) for value in values] == [0, 0, 0, 0, 1, 1]
+    pieces = [
+        (metadata["langgraph_node"], message.text)
+        async for message, metadata in graph.astream(question(), stream_mode="messages")
+    ]
+    assert ("generator", "Answer: hello") in pieces
+
+
+def test_a_stream_that_is_left_early(scripted: Script) -> None:
+    script = scripted()
+    stream = build_graph([echo], context=Context(model=script.spec)).stream(question(), stream_mode="updates")
+    assert next(iter(stream)).keys() == {"analyst"}
+    stream.close()  # type: ignore[attr-defined]
+    assert not script.asked("executor")
+
+
+async def test_a_batch_returns_failures_where_it_is_asked_to(scripted: Script) -> None:
+    graph = build_graph([echo], context=Context(model=scripted().spec))
+    found = await graph.abatch([question(), {"messages": []}], return_exceptions=True)
+    assert found[0]["answer"] == "hello"
+    assert "no question" in str(found[1])
+
+
+# A tool of another agent
+
+
+class Assistant(BaseChatModel):
+    """A model that hands every question to its first tool, as often as it is told, and repeats what the tools say."""
+
+    calls: int = 1
+    offered: tuple[str, ...] = ()
+
+    @property
+    def _llm_type(self) -> str:
+        return "assistant"
+
+    def bind_tools(self, tools: Sequence[Any], **options: Any) -> Runnable[Any, AIMessage]:
+        return self.model_copy(update={"offered": tuple(one.name for one in tools)})
+
+    def _generate(self, messages: list[BaseMessage], *args: Any, **options: Any) -> ChatResult:
+        said = [message.text for message in messages if isinstance(message, ToolMessage)]
+        if said:
+            reply = AIMessage(f"They say: {' and '.join(said)}")
+        else:
+            asked = {"name": self.offered[0], "args": {"question": messages[-1].text}, "type": "tool_call"}
+            reply = AIMessage("", tool_calls=[{**asked, "id": str(number)} for number in range(self.calls)])
+        return ChatResult(generations=[ChatGeneration(message=reply)])
+
+
+def loop(agent_tool: Any, calls: int = 1, checkpointer: Any = None) -> CompiledStateGraph[Any, Any, Any, Any]:
+    """The loop of a ReAct agent, by LangGraph's parts."""
+    model = Assistant(calls=calls).bind_tools([agent_tool])
+    builder = StateGraph(MessagesState)
+    builder.add_node("model", lambda state: {"messages": [model.invoke(state["messages"])]})
+    builder.add_node("tools", ToolNode([agent_tool]))
+    builder.add_edge(START, "model")
+    builder.add_conditional_edges("model", tools_condition)
+    builder.add_edge("tools", "model")
+    return builder.compile(checkpointer=checkpointer)
+
+
+async def test_a_tool_of_a_react_agent(scripted: Script) -> None:
+    agent_tool = build_tool(Context(model=scripted().spec), [echo])
+    app = loop(agent_tool)
+    assert (await app.ainvoke(question()))["messages"][-1].text == "They say: hello"
+    assert app.invoke(question())["messages"][-1].text == "They say: hello"
+
+
+async def test_a_tool_of_langgraphs_create_react_agent(scripted: Script) -> None:
+    """LangGraph 1 has moved it to the package langchain, and says so; it works."""
+    agent_tool = build_tool(Context(model=scripted().spec), [echo])
+    with pytest.warns(LangGraphDeprecatedSinceV10):
+        app = create_react_agent(Assistant(), [agent_tool])
+    assert (await app.ainvoke(question()))["messages"][-1].text == "They say: hello"
+    assert app.invoke(question())["messages"][-1].text == "They say: hello"
+
+
+async def test_two_calls_of_the_tool_at_once_under_a_checkpointer(scripted: Script) -> None:
+    script = scripted()
+    app = loop(build_tool(Context(model=script.spec), [echo]), calls=2, checkpointer=InMemorySaver())
+    found = await app.ainvoke(question(), {"configurable": {"thread_id": "1"}})
+    assert found["messages"][-1].text == "They say: hello and hello"
+    assert len(script.asked("generator")) == 2
+
+
+async def test_the_tool_as_models_see_it(scripted: Script) -> None:
+    agent_tool = build_tool(Context(model=scripted().spec), [echo], name="research", description="Finds out.")
+    assert (agent_tool.name, agent_tool.description) == ("research", "Finds out.")
+    assert list(agent_tool.args) == ["question"]
+    assert await agent_tool.ainvoke({"question": "Which word?"}) == "hello"
+    assert agent_tool.invoke({"question": "Which word?"}) == "hello"
+
+
+CALL = {"type": "tool_call", "id": "1", "name": "agentflow", "args": {"question": "Which word?"}}
+
+
+async def test_a_failure_is_what_the_tool_says(scripted: Script) -> None:
+    def fail(_: list[BaseMessage]) -> str:
+        raise RuntimeError("out of order")
+
+    agent_tool = build_tool(Context(model=scripted(planner=fail).spec))
+    for reply in (await agent_tool.ainvoke(CALL), agent_tool.invoke(CALL)):
+        assert reply.status == "error"
+        assert reply.text.startswith("agentflow failed: ")
+        assert "out of order" in reply.text
+
+
+async def test_a_wrong_setting_is_what_the_tool_says() -> None:
+    reply = await build_tool(Context(model="nobody:at-home")).ainvoke(CALL)
+    assert (reply.status, "no model provider 'nobody'" in reply.text) == ("error", True)
+
+
+async def test_an_answer_that_was_not_verified_says_so(scripted: Script) -> None:
+    agent_tool = build_tool(Context(model=scripted(verifier=CONTINUE).spec, max_turns=1), [echo])
+    assert await agent_tool.ainvoke({"question": "?"}) == "hello\n(Not verified: it ran out of turns.)"
+
+
+async def test_no_answer_is_a_failure(scripted: Script) -> None:
+    reply = await build_tool(Context(model=scripted(generator=" ").spec), [echo]).ainvoke(CALL)
+    assert (reply.status, reply.text) == ("error", "agentflow failed: the model gave no answer")
+
+
+# Nodes of one's own
+
+
+def strict(state: State, runtime: Runtime[Context]) -> dict[str, Any]:
+    """Stops at the first result that is not a failure."""
+    assert state.action
+    done = state.action.result.status == "ok"
+    verdict = Verdict(analysis="It ran." if done else "It failed.", signal="stop" if done else "continue")
+    return close(state, verdict, Context.of(runtime))
+
+
+async def strict_async(state: State, runtime: Runtime[Context]) -> dict[str, Any]:
+    await asyncio.sleep(0)
+    return strict(state, runtime)
+
+
+class Strict:
+    async def __call__(self, state: State, runtime: Runtime[Context]) -> dict[str, Any]:
+        return strict(state, runtime)
+
+
+@pytest.mark.parametrize("verifier", [strict, strict_async, Strict()], ids=["sync", "async", "object"])
+async def test_a_verifier_of_ones_own(verifier: Any, scripted: Script) -> None:
+    script = scripted(planner=["nothing", PLAN])
+    graph = build_graph([echo], nodes={"verifier": verifier}, context=Context(model=script.spec))
+    for found in (await graph.ainvoke(question()), graph.invoke(question())):
+        assert [turn.verdict.signal for turn in found["memory"]][-1] == "stop"
+        assert (found["status"], found["answer"]) == ("answered", "hello")
+        script.calls.clear()
+    assert not script.asked("verifier")
+
+
+async def test_every_node_of_ones_own(scripted: Script) -> None:
+    """None of the models is asked; values may come as plain data."""
+    script = scripted()
+
+    def analyst(state: InputState, runtime: Runtime[Context]) -> dict[str, Any]:
+        return {**begin(state, Context.of(runtime)), "analysis": "short"}
+
+    def planner(state: State, runtime: Runtime[Context]) -> dict[str, Any]:
+        return {"plan": {"text": "a plan", "sub_goal": state.analysis, "tool": "echo"}}
+
+    def executor(state: State, runtime: Runtime[Context]) -> dict[str, Any]:
+        assert isinstance(state.plan, Plan)
+        return {"action": {"result": {"status": "ok", "output": state.plan.sub_goal}}}
+
+    def generator(state: State, runtime: Runtime[Context]) -> dict[str, Any]:
+        said = state.memory[-1].action.result.output
+        return {"answer": said, "messages": ("ai", said)}
+
+    nodes = {
+        "analyst": analyst,
+        "planner": planner,
+        "executor": executor,
+        "verifier": strict,
+        "generator": generator,
+    }
+    found = await build_graph(nodes=nodes).ainvoke(question())
+    assert (found["answer"], found["messages"][-1].text, len(found["memory"])) == ("short", "short", 1)
+    assert script.calls == []
+
+
+async def test_a_node_of_ones_own_gets_the_settings_of_the_run(scripted: Script) -> None:
+    seen = []
+
+    def generator(state: State, runtime: Runtime[Context]) -> dict[str, Any]:
+        seen.append((runtime.context.max_turns, threading.current_thread() is threading.main_thread()))
+        return {"answer": "", "messages": []}
+
+    script = scripted()
+    graph = build_graph([echo], nodes={"generator": generator}, context=Context(model=script.spec, max_turns=4))
+    await graph.ainvoke(question())
+    await graph.ainvoke(question(), context=Context(model=script.spec, max_turns=5))
+    await parent(graph).ainvoke({"messages": []}, context={"user": "me"})
+    assert seen == [(4, False), (5, False), (4, False)]
+
+
+MISTAKES: dict[str, tuple[str, Any, str]] = {
+    "nothing": ("verifier", None, "the node 'verifier' must return an update of the state as a dict, not NoneType"),
+    "too little": ("verifier", {"memory": []}, "must return memory, status; it left out status"),
+    "unknown": ("generator", {"answer": "", "messages": [], "mood": 1}, "returned mood, which is no part of the state"),
+    "wrong type": ("planner", {"plan": "Tool: echo"}, "the node 'planner' returned a wrong plan: Input should be"),
+    "wrong part": ("verifier", {"memory": [{"turn": 0}], "status": "running"}, "a wrong memory.0.turn: Input should"),
+    "wrong word": ("verifier", {"memory": [], "status": "done"}, "a wrong status: Input should be 'running'"),
+}
+
+
+@pytest.mark.parametrize(("name", "update", "says"), MISTAKES.values(), ids=MISTAKES)
+async def test_a_wrong_update_names_the_node_and_the_field(name: str, update: Any, says: str, scripted: Script) -> None:
+    graph = build_graph([echo], nodes={name: lambda state, runtime: update}, context=Context(model=scripted().spec))
+    with pytest.raises(InvalidUpdateError, match=says):
+        await graph.ainvoke(question())
+
+
+@pytest.mark.parametrize(
+    ("nodes", "says"),
+    [
+        ({"verifer": strict}, "no node 'verifer' to replace; the nodes are analyst, planner, executor, verifier, gen"),
+        ({"verifier": "strict"}, "the node 'verifier' must be a function of state and runtime, not str"),
+    ],
+)
+def test_a_wrong_node_is_one_clear_error(nodes: Any, says: str) -> None:
+    with pytest.raises(ValueError, match=says):
+        build_graph(nodes=nodes)
+
+
+# Tools of one's own
+
+
+async def test_a_tool_with_a_card_of_its_own(scripted: Script) -> None:
+    @tool
+    def reverse(text: str) -> str:
+        """Says it backwards."""
+        return text[::-1]
+
+    reverse.metadata = {"agentflow": {"limits": "Short texts.", "examples": [{"text": "abc"}]}}
+    script = scripted(planner=PLAN.replace("echo", "reverse"))
+    found = await build_graph([reverse], context=Context(model=script.spec)).ainvoke(question())
+    assert found["memory"][0].action.result.output == "olleh"
+    assert '- reverse: Says it backwards.\n  Limits: Short texts.\n  Example: {"text": "abc"}' in str(
+        script.asked("planner")[0][0].text
+    )
+
+
+def test_the_public_names_are_documented() -> None:
+    for name in agentflow.__all__:
+        assert getattr(agentflow, name).__doc__, name
+
+
+async def test_a_parent_whose_state_has_more_than_messages(scripted: Script) -> None:
+    class Theirs(MessagesState):
+        log: Annotated[list[str], operator.add]
+        answer: str
+
+    script = scripted()
+    builder = StateGraph(Theirs)
+    builder.add_node("agent", build_graph([echo], context=Context(model=script.spec)))
+    builder.add_node("note", lambda state: {"log": [state["answer"]]})
+    builder.add_edge(START, "agent")
+    builder.add_edge("agent", "note")
+    builder.add_edge("note", END)
+    found = await builder.compile().ainvoke({**question(), "log": [], "answer": ""})
+    assert (found["log"], found["answer"]) == (["hello"], "hello")
