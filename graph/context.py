@@ -5,6 +5,7 @@ from typing import Any, Literal, get_args
 from langgraph.runtime import Runtime
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
+from agentflow.graph.prompts import Prompted, check
 from agentflow.tools.search_cache import parse_mode
 from agentflow.tools.search_settings import SearchSettings
 
@@ -60,6 +61,12 @@ class Context(BaseModel):
         title="Sampling per module",
         description="temperature, top_p, max_tokens, stop and seed of single modules. "
         "Default: temperature 0, 2048 tokens.",
+    )
+    prompts: dict[Prompted, str] = Field(
+        default_factory=dict,
+        title="Prompts per module",
+        description="System messages of single modules in place of their own. An embedded planner was trained on its "
+        "own, to the letter.",
     )
     tools: list[str] = Field(
         default=list(DEFAULT_TOOLS),
@@ -122,6 +129,13 @@ class Context(BaseModel):
     def _is_a_mode(cls, spec: str) -> str:
         parse_mode(spec)
         return spec
+
+    @field_validator("prompts")
+    @classmethod
+    def _are_prompts(cls, prompts: dict[Prompted, str]) -> dict[Prompted, str]:
+        for module, text in prompts.items():
+            check(module, text)
+        return prompts
 
     @classmethod
     def of(cls, runtime: Runtime[Any]) -> "Context":

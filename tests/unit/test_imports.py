@@ -18,14 +18,15 @@ SETTINGS = ("graph.context", "graph.model")
 
 ARROWS: dict[str, tuple[str, ...]] = {
     "tools": ("tools",),
-    "graph.context": ("graph.context", "tools"),
+    "graph.context": ("graph.context", "graph.prompts", "tools"),
+    "graph.prompts": (),
     "graph.state": ("graph.state", "tools"),
     "graph.model": (*SETTINGS, "graph.endpoint_model", "tools"),
     "graph.endpoint_model": (*SETTINGS, "graph.endpoint_model", "tools"),
     "graph.toolbox": (*SETTINGS, "tools"),
     "graph.agent": ("graph", "nodes", "tools"),
     "graph": (),
-    "nodes": (*SETTINGS, "graph.state", "graph.toolbox", "nodes", "tools"),
+    "nodes": (*SETTINGS, "graph.prompts", "graph.state", "graph.toolbox", "nodes", "tools"),
     "evals": ("evals", "graph", "nodes", "tools"),
     "rl": ("rl", "evals", "graph", "nodes", "tools"),
 }
