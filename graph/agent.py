@@ -17,7 +17,9 @@ from langgraph.runtime import Runtime, get_runtime
 from langgraph.store.base import BaseStore
 from langgraph.types import Checkpointer
 
+from agentflow.graph.clock import timed
 from agentflow.graph.context import Context
+from agentflow.graph.events import reported
 from agentflow.graph.state import InputState, State
 from agentflow.graph.toolbox import Toolbox
 from agentflow.nodes.analyst import Analyst
@@ -80,7 +82,7 @@ def sync_and_async(node: Node) -> RunnableLambda[Any, dict[str, Any]]:
     """The async `node`, callable from `graph.invoke` too: there it runs on one background event loop."""
 
     async def ainvoke(state: Any) -> dict[str, Any]:
-        return await node(state, get_runtime(Context))
+        return await reported(timed(node), state, get_runtime(Context))
 
     def invoke(state: Any) -> dict[str, Any]:
         # The task inherits this thread's contextvars, which carry callbacks, the runtime and interrupts.

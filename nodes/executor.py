@@ -19,6 +19,7 @@ from langgraph.runtime import Runtime
 from langgraph.types import interrupt
 
 from agentflow.graph.context import Context
+from agentflow.graph.events import tool_called
 from agentflow.graph.models import ask
 from agentflow.graph.prompts import fill
 from agentflow.graph.state import Action, Plan, State
@@ -184,6 +185,7 @@ async def _decided(decision: object, tool: BaseTool, state: State) -> dict[str, 
 
 
 async def _run(tool: BaseTool, arguments: dict[str, Any], state: State) -> dict[str, Any]:
+    tool_called(state, tool.name, arguments)
     return _done(arguments, await run_tool(tool, arguments, min(TOOL_SECONDS, state.seconds_left())))
 
 
