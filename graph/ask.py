@@ -15,6 +15,7 @@ from pydantic import BaseModel, Field
 from agentflow.graph.agent import build_graph
 from agentflow.graph.context import Context
 from agentflow.graph.form import Form
+from agentflow.graph.state import InputState
 
 
 class Question(BaseModel):
@@ -38,10 +39,10 @@ class Exchange(Question, Answer):
 agent = build_graph()
 
 
-async def ask(state: Question, runtime: Runtime[Context]) -> dict[str, object]:
+async def ask(state: Question, runtime: Runtime[Form]) -> dict[str, object]:
     """Node: the agent's answer to the question."""
     asked = HumanMessage(state.question)
-    found = await agent.ainvoke({"messages": [asked]}, context=Context.of(runtime))
+    found = await agent.ainvoke(InputState(messages=[asked]), context=Context.of(runtime))
     return {"answer": found["answer"], "messages": [asked, AIMessage(found["answer"])]}
 
 
