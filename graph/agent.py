@@ -103,4 +103,4 @@ def _background_loop() -> asyncio.AbstractEventLoop:
 
 
 graph = build_graph()
-"""The agent as `langgraph.json` serves it: the server brings its own persistence."""
+"""The agent with our tools, for programs. What `langgraph.json` serves is `graph.served`, which trusts clients less."""
