@@ -1,4 +1,4 @@
-"""The real LangGraph server with our langgraph.json, started once for all tests of this folder that one process runs."""
+"""The real LangGraph server with our langgraph.json, started once for all tests of this folder in one process."""
 
 import os
 import shutil
@@ -6,8 +6,10 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import AsyncIterator, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -35,6 +37,8 @@ class Server(NamedTuple):
     model: str
     """Spec of a model on loopback whose address is granted; it answers any question in one turn."""
     endpoint: FakeOpenAI
+    hangs: threading.Event
+    """Set when that model has been asked a question with "#hang#" in it, which it never answers."""
     granted: Path
     """A folder that is granted."""
 
@@ -45,9 +49,10 @@ def environment(**more: str) -> dict[str, str]:
     return {**kept, "LANGGRAPH_CLI_NO_ANALYTICS": "1", "LANGSMITH_TRACING": "false", **more}
 
 
-def _reply(body: dict[str, Any]) -> Reply:
+def _reply(hangs: threading.Event, body: dict[str, Any]) -> Reply:
     system, question = body["messages"][0]["content"], body["messages"][1]["content"]
     if "#hang#" in question:
+        hangs.set()
         return Fault.HANG
     if system.startswith("You are the planner"):
         return "Sub-Goal: compute it\nTool: python_coder\nContext: print(6 * 7)"
@@ -70,9 +75,9 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     """It runs in a directory of its own, for what it writes."""
     home, granted = tmp_path_factory.mktemp("server"), tmp_path_factory.mktemp("granted")
     shutil.copy(ROOT / "langgraph.json", home)
-    port, log = _free_port(), home / "log"
+    port, log, hangs = _free_port(), home / "log", threading.Event()
     command = [LANGGRAPH, "dev", "--no-browser", "--no-reload", "--port", str(port), "--n-jobs-per-worker", "10"]
-    with FakeOpenAI(_reply) as endpoint, log.open("w") as out:
+    with FakeOpenAI(partial(_reply, hangs)) as endpoint, log.open("w") as out:
         grants = {ENDPOINTS: endpoint.base_url, FILES: str(granted)}
         process = subprocess.Popen(
             command,
@@ -86,7 +91,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
         try:
             url = f"http://127.0.0.1:{port}"
             _wait_until_up(url, process, log)
-            yield Server(url, f"openai-compatible:fake-model@{endpoint.base_url}", endpoint, granted)
+            yield Server(url, f"openai-compatible:fake-model@{endpoint.base_url}", endpoint, hangs, granted)
         finally:
             _stop(process)
 

@@ -3,7 +3,6 @@
 import json
 import shutil
 import subprocess
-from pathlib import Path
 
 import pytest
 
@@ -22,7 +21,12 @@ def dockerfile(tmp_path_factory: pytest.TempPathFactory) -> list[tuple[str, str]
     for name in ("langgraph.json", "pyproject.toml"):
         shutil.copy(ROOT / name, checkout)
     subprocess.run(
-        [LANGGRAPH, "dockerfile", "Dockerfile"], cwd=checkout, env=environment(), check=True, capture_output=True, timeout=120
+        [LANGGRAPH, "dockerfile", "Dockerfile"],
+        cwd=checkout,
+        env=environment(),
+        check=True,
+        capture_output=True,
+        timeout=120,
     )
     text = (checkout / "Dockerfile").read_text().replace("\\\n", " ")
     lines = [line for line in text.splitlines() if line.strip() and not line.startswith("#")]
