@@ -112,7 +112,7 @@ async def test_a_fork_carries_out_the_edited_plan(client: LangGraphClient, quest
         thread, {"plan": edited}, as_node="planner", checkpoint_id=planned["checkpoint"]["checkpoint_id"]
     )
     second: Any = await client.runs.wait(
-        thread, "agentflow", input=None, checkpoint=fork["checkpoint"], context=CONTEXT
+        thread, "agentflow", input=None, checkpoint=fork["checkpoint"], context={**CONTEXT, "max_turns": 3}
     )
     assert second["memory"][0] == first["memory"][0]
     assert second["memory"][1]["plan"]["sub_goal"] == "Compute something else"
