@@ -12,7 +12,7 @@ from langgraph.graph.message import add_messages
 from langgraph.runtime import Runtime
 from pydantic import BaseModel, Field
 
-from agentflow.graph.agent import build_graph
+from agentflow.graph.agent import graph as agent
 from agentflow.graph.context import Context
 from agentflow.graph.form import Form
 from agentflow.graph.state import InputState
@@ -34,9 +34,6 @@ class Exchange(Question, Answer):
     """Both; `messages` is what an A2A client is shown of it."""
 
     messages: Annotated[list[AnyMessage], add_messages] = Field(default_factory=list)
-
-
-agent = build_graph()
 
 
 async def ask(state: Question, runtime: Runtime[Form]) -> dict[str, object]:

@@ -7,6 +7,7 @@ import pytest
 from langgraph.checkpoint.memory import InMemorySaver
 
 from agentflow.graph.agent import Agent, build_graph
+from agentflow.graph.clock import timed
 from agentflow.graph.context import Context
 from agentflow.graph.state import Plan, State
 from tests.scripted import Scripted
@@ -80,3 +81,20 @@ def test_a_plan_that_a_person_made_is_in_the_planners_words() -> None:
     assert Plan(**EDITED).text == "Sub-Goal: repeat another word\nTool: echo\nContext: goodbye"
     assert Plan(text="to the letter", **EDITED).text == "to the letter"
     assert Plan().text == ""
+
+
+@pytest.mark.parametrize(("pause", "moves"), [(1.0, False), (3600.0, True)])
+async def test_only_a_pause_moves_the_deadline(pause: float, moves: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    now = 1000.0
+    monkeypatch.setattr(time, "time", lambda: now + pause)
+    state = State(deadline=1100.0, at=now)
+
+    async def node(given: State, runtime: Any) -> dict[str, Any]:
+        return {"seconds": given.seconds_left()}
+
+    update = await timed(node)(state, None)
+    assert update["at"] == now + pause
+    assert update["seconds"] == (100.0 if moves else 99.0)
+    assert update.get("deadline") == (1100.0 + pause if moves else None)
+    waiting = state.model_copy(update={"proposed": {}})
+    assert "deadline" not in await timed(node)(waiting, None)
