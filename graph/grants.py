@@ -66,12 +66,12 @@ def _check_model(spec: str) -> None:
 
 
 def _check_endpoint(url: str) -> None:
-    if not any(_covers(grant, url) for grant in _granted(ENDPOINTS)):
+    if not any(_covers(grant, url) for grant in granted(ENDPOINTS)):
         raise _refused(url, f"the server's operator grants it in {ENDPOINTS}")
 
 
 def _check_file(name: str) -> None:
-    if name.startswith("~") or not any(_contains(grant, name) for grant in _granted(FILES)):
+    if name.startswith("~") or not any(_contains(grant, name) for grant in granted(FILES)):
         raise _refused(name, f"the server's operator grants it in {FILES}")
 
 
@@ -79,7 +79,8 @@ def _refused(what: str, instead: str) -> ModelError:
     return ModelError(f"a client's settings may not name {one_line(what)}; {instead}", configuration=True)
 
 
-def _granted(variable: str) -> list[str]:
+def granted(variable: str) -> list[str]:
+    """What the environment variable lists."""
     return [grant.strip() for grant in os.environ.get(variable, "").split(",") if grant.strip()]
 
 

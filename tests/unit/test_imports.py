@@ -30,6 +30,7 @@ ARROWS: dict[str, tuple[str, ...]] = {
     "graph.grants": (*SETTINGS, "tools"),
     "graph.form": ("graph.context", "graph.grants", "graph.prompts", "graph.toolbox", "nodes", "tools"),
     "graph.agent": ("graph", "nodes", "tools"),
+    "graph.pages": ("graph.grants",),
     "graph.served": ("graph", "nodes", "tools"),
     "graph": (),
     "nodes": (*SETTINGS, "graph.events", "graph.prompts", "graph.state", "graph.toolbox", "nodes", "tools"),

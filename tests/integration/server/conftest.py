@@ -18,6 +18,7 @@ import pytest
 
 from agentflow.evals.atlas.families import Question, questions
 from agentflow.graph.grants import ENDPOINTS, FILES
+from agentflow.graph.pages import ORIGINS
 from tests.fake_openai import FakeOpenAI, Fault, Reply
 
 pytest.importorskip("langgraph_api", reason="the extra studio is not installed")
@@ -78,7 +79,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     port, log, hangs = _free_port(), home / "log", threading.Event()
     command = [LANGGRAPH, "dev", "--no-browser", "--no-reload", "--port", str(port), "--n-jobs-per-worker", "10"]
     with FakeOpenAI(partial(_reply, hangs)) as endpoint, log.open("w") as out:
-        grants = {ENDPOINTS: endpoint.base_url, FILES: str(granted)}
+        grants = {ENDPOINTS: endpoint.base_url, FILES: str(granted), ORIGINS: "https://granted.example"}
         process = subprocess.Popen(
             command,
             cwd=home,

@@ -5,13 +5,14 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 from langgraph.pregel.remote import RemoteGraph
 from langgraph_sdk.client import LangGraphClient
 
 from agentflow.evals.atlas.families import Question
 from agentflow.graph.form import Form
-from tests.integration.server.conftest import CONTEXT, LANGGRAPH, ROOT, asked, environment
+from tests.integration.server.conftest import CONTEXT, LANGGRAPH, ROOT, Server, asked, environment
 
 pytestmark = pytest.mark.timeout(300)
 
@@ -80,3 +81,38 @@ async def test_it_is_a_remote_graph(client: LangGraphClient, question: Question)
 async def test_a_setting_out_of_range_fails_the_run_and_says_which(client: LangGraphClient, question: Question) -> None:
     with pytest.raises(Exception, match="max_turns"):
         await RemoteGraph("agentflow", client=client).ainvoke(asked(question), context={**CONTEXT, "max_turns": 0})
+
+
+@pytest.mark.parametrize(
+    ("origin", "let_in"),
+    [
+        (None, True),
+        ("https://smith.langchain.com", True),
+        ("https://eu.smith.langchain.com", True),
+        ("http://localhost:3000", True),
+        ("http://127.0.0.1:5173", True),
+        ("https://granted.example", True),
+        ("https://evil.example", False),
+        ("http://granted.example", False),
+        ("https://smith.langchain.com.evil.example", False),
+        ("https://evilsmith.langchain.com", False),
+        ("http://localhost.evil.example", False),
+        ("http://localhost:80:evil", False),
+        ("null", False),
+        ("", False),
+    ],
+)
+async def test_pages_of_other_sites_are_kept_out(origin: str | None, let_in: bool, server: Server) -> None:
+    """LangGraph by itself lets every page that the operator's browser shows start a run, also without a preflight."""
+    headers = {} if origin is None else {"Origin": origin}
+    asks = {"Access-Control-Request-Method": "POST", "Access-Control-Request-Headers": "content-type"}
+    body = '{"assistant_id": "agentflow", "input": {"messages": []}}'
+    async with httpx.AsyncClient(base_url=server.url, timeout=60) as http:
+        run = await http.post("/runs/wait", content=body, headers={**headers, "Content-Type": "text/plain"})
+        read = await http.get("/ok", headers=headers)
+        preflight = await http.options("/runs/wait", headers={**headers, **asks})
+    assert [run.status_code, read.status_code] == ([200, 200] if let_in else [403, 403])
+    if origin is not None:
+        assert ("Access-Control-Allow-Origin" in preflight.headers) == let_in
+    if not let_in:
+        assert "AGENTFLOW_ORIGINS" in run.text
