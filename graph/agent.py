@@ -17,8 +17,10 @@ from langgraph.runtime import Runtime, get_runtime
 from langgraph.store.base import BaseStore
 from langgraph.types import Checkpointer
 
+from agentflow.graph.clock import timed
 from agentflow.graph.context import Context
 from agentflow.graph.custom_node import CustomNode, checked_nodes
+from agentflow.graph.events import reported
 from agentflow.graph.own_limit import OwnLimit
 from agentflow.graph.state import InputState, State
 from agentflow.graph.toolbox import Toolbox
@@ -104,7 +106,7 @@ def sync_and_async(node: Node, default: Context | None = None) -> RunnableLambda
         runtime = get_runtime(Context)
         if default and not isinstance(runtime.context, Context):
             runtime = runtime.override(context=default)
-        return await node(state, runtime)
+        return await reported(timed(node), state, runtime)
 
     def invoke(state: Any) -> dict[str, Any]:
         # The task inherits this thread's contextvars, which carry callbacks, the runtime and interrupts.
@@ -125,4 +127,4 @@ def _background_loop() -> asyncio.AbstractEventLoop:
 
 
 graph = build_graph()
-"""The agent as `langgraph.json` serves it: the server brings its own persistence."""
+"""The agent with our tools, for programs. What `langgraph.json` serves is `graph.served`, which trusts clients less."""

@@ -5,6 +5,7 @@ from typing import Any, Literal, get_args
 from langgraph.runtime import Runtime
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
+from agentflow.graph.prompts import Prompted, check
 from agentflow.tools.search_cache import parse_mode
 from agentflow.tools.search_settings import SearchSettings
 
@@ -28,11 +29,11 @@ class Sampling(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    temperature: float | None = Field(default=None, ge=0, le=2)
-    top_p: float | None = Field(default=None, gt=0, le=1)
-    max_tokens: int | None = Field(default=None, ge=1)
-    stop: tuple[str, ...] | None = None
-    seed: int | None = None
+    temperature: float | None = Field(default=None, ge=0, le=2, description="0: always the likeliest token.")
+    top_p: float | None = Field(default=None, gt=0, le=1, description="Probability of the tokens to draw from.")
+    max_tokens: int | None = Field(default=None, ge=1, description="Longest reply.")
+    stop: tuple[str, ...] | None = Field(default=None, description="Texts at which a reply ends.")
+    seed: int | None = Field(default=None, description="For the same draw again, where the server can.")
 
 
 DETERMINISTIC = Sampling(temperature=0.0, max_tokens=2048)
@@ -48,6 +49,7 @@ class Context(BaseModel):
         title="Model",
         description="Model of every module that names none: embedded, or provider:model, or provider:model@base_url "
         "(openai, vllm, dashscope, together, ollama, openai-compatible).",
+        examples=["embedded", "openai:gpt-4o-mini", "ollama:qwen2.5:7b"],
     )
     models: dict[Module, str] = Field(
         default_factory=dict,
@@ -56,10 +58,16 @@ class Context(BaseModel):
         "{'planner': 'vllm:my-planner@http://127.0.0.1:8000/v1'}.",
     )
     sampling: dict[Module, Sampling] = Field(
-        default_factory=dict,
+        default={},
         title="Sampling per module",
         description="temperature, top_p, max_tokens, stop and seed of single modules. "
         "Default: temperature 0, 2048 tokens.",
+    )
+    prompts: dict[Prompted, str] = Field(
+        default_factory=dict,
+        title="Prompts per module",
+        description="System messages of single modules in place of their own. An embedded planner was trained on its "
+        "own, to the letter.",
     )
     tools: list[str] = Field(
         default=list(DEFAULT_TOOLS),
@@ -74,18 +82,21 @@ class Context(BaseModel):
         description="What wikipedia_search reads: live (the MediaWiki API), package (the same through the package "
         "wikipedia), atlas (the embedded model's encyclopedia), the path of a local index, or the address of a "
         "retrieval server. auto: atlas when the planner is the embedded model, else live.",
+        examples=["auto", "live", "package", "atlas"],
     )
     search_engine: str = Field(
         default="auto",
         title="Search engine",
         description="What google_search asks: tavily, serper, gemini, gemini:MODEL, or community:NAME. "
         "auto: the first of the first three whose key is set.",
+        examples=["auto", "tavily", "serper", "gemini"],
     )
     search_cache: str = Field(
         default="off",
         title="Search cache",
         description="What search tools found: off, use (ask only for what is not kept), record (always ask, and keep), "
         "replay (never ask). MODE:FILE names the file.",
+        examples=["off", "use", "record", "replay"],
     )
     web_pages: Literal["answer", "passages"] = Field(
         default="answer",
@@ -111,7 +122,7 @@ class Context(BaseModel):
         description="Tokens that tool results may take in memory; each turn gets an equal share, and is cut to it.",
     )
     approve_tools: list[str] = Field(
-        default_factory=list,
+        default=[],
         title="Approve tools",
         description="Tools whose every call waits for a person to approve, edit or refuse it ('*' for all). "
         "Needs a checkpointer.",
@@ -122,6 +133,13 @@ class Context(BaseModel):
     def _is_a_mode(cls, spec: str) -> str:
         parse_mode(spec)
         return spec
+
+    @field_validator("prompts")
+    @classmethod
+    def _are_prompts(cls, prompts: dict[Prompted, str]) -> dict[Prompted, str]:
+        for module, text in prompts.items():
+            check(module, text)
+        return prompts
 
     @classmethod
     def of(cls, runtime: Runtime[Any]) -> "Context":

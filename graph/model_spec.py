@@ -12,8 +12,10 @@ from dataclasses import dataclass, field
 import httpx
 
 
-class ModelError(Exception):
+class ModelError(RuntimeError):
     """A model cannot be had or did not answer; `str()` is one line that says what happened and what to do.
+
+    A RuntimeError, since the LangGraph server shows a client what those say; of others it says "internal error".
 
     Attributes:
         configuration: True when the settings are wrong (key, name, URL), so that trying again cannot help;

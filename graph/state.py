@@ -6,11 +6,11 @@ turn t+1 extends the prompt of turn t. A new question on an old thread starts wi
 
 import operator
 import time
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 
 from langchain_core.messages import AnyMessage
 from langgraph.graph.message import add_messages
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, Field, model_validator
 
 from agentflow.tools.result import ErrorClass, ToolResult
 
@@ -21,8 +21,9 @@ Status = Literal["running", "answered", "out_of_turns", "out_of_time"]
 class Plan(BaseModel):
     """The planner's action a^t: one step, one tool, and all that the tool needs to know."""
 
-    text: str
-    """The planner's output, to the letter: it is what later prompts repeat, so that their tokens extend this one's."""
+    text: str = ""
+    """The planner's output, to the letter: it is what later prompts repeat, so that their tokens extend this one's. A
+    plan that a person made, in place of the planner's, has what the planner would have written."""
     sub_goal: str = ""
     tool: str = ""
     context: str = ""
@@ -30,6 +31,12 @@ class Plan(BaseModel):
     """Set when `text` could not be read as a step; the executor then runs nothing."""
     problem: str = ""
     """One line for the planner on what was wrong; set with `error`."""
+
+    @model_validator(mode="after")
+    def _in_the_planners_words(self) -> Self:
+        if not self.text and self.tool and self.error is None:
+            self.text = f"Sub-Goal: {self.sub_goal}\nTool: {self.tool}\nContext: {self.context}"
+        return self
 
 
 class Action(BaseModel):
@@ -81,6 +88,8 @@ class State(InputState):
     status: Status = "running"
     deadline: float = 0.0
     """When the run is out of time, in seconds since the epoch (wall clock, so that it survives a restart)."""
+    at: float = 0.0
+    """When the last node ended, likewise (`graph.clock`)."""
 
     def seconds_left(self) -> float:
         """Seconds until `deadline`, never below zero."""

@@ -132,13 +132,14 @@ class Toolbox:
             if spec in STANDARD_TOOLS and (problem := await asyncio.to_thread(availability, spec, search)):
                 raise Unavailable(problem)
             return list(_standard(spec, ask, search).values())
-        if spec not in self._specs and spec not in _split(os.environ.get(GRANTED, "")):
+        if spec not in self._specs and spec not in granted_tools():
             raise SpecError(f"'{spec}' is not granted; name it in {GRANTED}, or give it to build_graph")
         return await foreign.load(spec)
 
 
-def _split(specs: str) -> list[str]:
-    return [spec.strip() for spec in specs.split(",")]
+def granted_tools() -> list[str]:
+    """The foreign tools that any run may enable."""
+    return [spec.strip() for spec in os.environ.get(GRANTED, "").split(",") if spec.strip()]
 
 
 def _standard(name: str, ask: Ask, search: SearchSettings) -> dict[str, BaseTool]:

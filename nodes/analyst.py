@@ -10,6 +10,7 @@ from langgraph.types import Overwrite
 
 from agentflow.graph.context import Context
 from agentflow.graph.models import ModelError, ask
+from agentflow.graph.prompts import fill
 from agentflow.graph.state import InputState
 from agentflow.graph.toolbox import Toolbox
 from agentflow.nodes.labels import read_labels, spoken, unfence
@@ -22,10 +23,9 @@ order, and what to beware of. Do not answer the question."""
 MAX_CHARACTERS = 2000
 
 
-def messages(question: str, tools: list[str]) -> list[BaseMessage]:
+def messages(question: str, tools: list[str], prompt: str = PROMPT) -> list[BaseMessage]:
     """The analyst's conversation; `tools` are names."""
-    """What the analyst's model reads; `tools` are names."""
-    return [SystemMessage(PROMPT.format(tools=", ".join(tools))), HumanMessage(f"Question: {question}")]
+    return [SystemMessage(fill(prompt, tools=", ".join(tools))), HumanMessage(f"Question: {question}")]
 
 
 def parse(text: str) -> str:
@@ -47,7 +47,8 @@ class Analyst:
         try:
             async with asyncio.timeout(context.max_seconds):
                 offer = await self.toolbox.offer(context)
-                reply = await ask(context, "analyst", messages(run["question"], [*offer.tools]))
+                prompt = context.prompts.get("analyst", PROMPT)
+                reply = await ask(context, "analyst", messages(run["question"], [*offer.tools], prompt))
         except TimeoutError:
             reply = ""  # the first turn finds that the time is up
         return {**run, "analysis": parse(reply)}

@@ -19,7 +19,9 @@ from langgraph.runtime import Runtime
 from langgraph.types import interrupt
 
 from agentflow.graph.context import Context
+from agentflow.graph.events import tool_called
 from agentflow.graph.models import ask
+from agentflow.graph.prompts import fill
 from agentflow.graph.state import Action, Plan, State
 from agentflow.graph.toolbox import Toolbox
 from agentflow.nodes.labels import as_data, data_objects, parsed, spoken
@@ -45,9 +47,10 @@ _PROGRAMS = ("", "python", "Python", "python3", "py")
 _WRAPPERS = ("arguments", "args", "parameters", "params", "input", "tool_input", "kwargs")
 
 
-def messages(card: ToolCard, plan: Plan) -> list[BaseMessage]:
+def messages(card: ToolCard, plan: Plan, prompt: str = PROMPT) -> list[BaseMessage]:
     """The executor's conversation: the tool, and the step to do with it."""
-    system = PROMPT.format(
+    system = fill(
+        prompt,
         name=card.name,
         description=card.description,
         limits=f"Limits: {card.limits}\n" if card.limits else "",
@@ -155,7 +158,7 @@ class Executor:
         return await _run(tool, arguments, state)
 
     async def _write_call(self, context: Context, plan: Plan, card: ToolCard) -> tuple[dict[str, Any] | None, str]:
-        reply = await ask(context, "executor", messages(card, plan))
+        reply = await ask(context, "executor", messages(card, plan, context.prompts.get("executor", PROMPT)))
         return parse(reply, card), reply
 
     async def _after_approval(self, state: State, tool: BaseTool) -> dict[str, Any]:
@@ -182,6 +185,7 @@ async def _decided(decision: object, tool: BaseTool, state: State) -> dict[str, 
 
 
 async def _run(tool: BaseTool, arguments: dict[str, Any], state: State) -> dict[str, Any]:
+    tool_called(state, tool.name, arguments)
     return _done(arguments, await run_tool(tool, arguments, min(TOOL_SECONDS, state.seconds_left())))
 
 

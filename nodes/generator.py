@@ -25,13 +25,12 @@ LABELS = {"answer": ("final answer", "answer", "the answer")}
 _TAGGED = re.compile(r"<answer>((?:(?!<answer>).)*?)</answer>", re.DOTALL | re.IGNORECASE)
 
 
-def messages(question: str, memory: list[Turn]) -> list[BaseMessage]:
+def messages(question: str, memory: list[Turn], prompt: str = PROMPT) -> list[BaseMessage]:
     """The generator's conversation: the question and every turn."""
-    """What the generator's model reads."""
     turns = [
         f"{describe_turn(turn.turn, turn.plan, turn.action)}\nVerifier: {turn.verdict.analysis}" for turn in memory
     ]
-    return [SystemMessage(PROMPT), HumanMessage("\n\n".join([f"Question: {question}", *turns]))]
+    return [SystemMessage(prompt), HumanMessage("\n\n".join([f"Question: {question}", *turns]))]
 
 
 def parse(text: str) -> str:
@@ -56,7 +55,8 @@ class Generator:
         context = Context.of(runtime)
         try:
             async with asyncio.timeout(SECONDS):
-                reply = await ask(context, "generator", messages(state.question, state.memory))
+                prompt = context.prompts.get("generator", PROMPT)
+                reply = await ask(context, "generator", messages(state.question, state.memory, prompt))
         except TimeoutError:
             problem = f"the generator's model wrote no answer within {SECONDS:.0f} s; try a faster one with --model"
             raise ModelError(problem, configuration=False) from None

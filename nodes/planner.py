@@ -15,6 +15,7 @@ from langgraph.runtime import Runtime
 
 from agentflow.graph.context import Context
 from agentflow.graph.models import ask
+from agentflow.graph.prompts import fill
 from agentflow.graph.state import Plan, State, Turn
 from agentflow.graph.toolbox import Toolbox
 from agentflow.nodes.labels import bare, read_labels
@@ -60,10 +61,12 @@ def _describe(card: ToolCard) -> str:
     return "\n".join(lines)
 
 
-def messages(question: str, analysis: str, memory: list[Turn], tools: str, max_turns: int) -> list[BaseMessage]:
+def messages(
+    question: str, analysis: str, memory: list[Turn], tools: str, max_turns: int, prompt: str = PROMPT
+) -> list[BaseMessage]:
     """The planner's conversation so far; `tools` comes from `describe_tools`."""
     conversation: list[BaseMessage] = [
-        SystemMessage(PROMPT.format(tools=tools)),
+        SystemMessage(fill(prompt, tools=tools)),
         HumanMessage(f"Question: {question}\nAnalysis: {analysis}\nTurns left: {max_turns}"),
     ]
     for turn in memory:
@@ -131,7 +134,8 @@ class Planner:
             async with asyncio.timeout(state.seconds_left()):
                 cards = (await self.toolbox.offer(context)).cards
                 tools = describe_tools(cards.values())
-                conversation = messages(state.question, state.analysis, state.memory, tools, context.max_turns)
+                prompt = context.prompts.get("planner", PROMPT)
+                conversation = messages(state.question, state.analysis, state.memory, tools, context.max_turns, prompt)
                 reply = await ask(context, "planner", conversation)
         except TimeoutError:
             late = Plan(

@@ -34,12 +34,14 @@ _BOOLEANS: dict[str, Signal] = {"true": "stop", "false": "continue"}
 _NEGATIONS = {"not", "never", "cannot", "can't", "don't"}
 
 
-def messages(question: str, analysis: str, turns: list[tuple[Plan, Action]], verdicts: list[str]) -> list[BaseMessage]:
+def messages(
+    question: str, analysis: str, turns: list[tuple[Plan, Action]], verdicts: list[str], prompt: str = PROMPT
+) -> list[BaseMessage]:
     """The verifier's conversation: one user message per turn, one of its own replies per turn already judged.
 
     `verdicts` holds the past replies, one fewer than `turns`.
     """
-    conversation: list[BaseMessage] = [SystemMessage(PROMPT)]
+    conversation: list[BaseMessage] = [SystemMessage(prompt)]
     opening = f"Question: {question}\nAnalysis: {analysis}\n\n"
     for number, (plan, action) in enumerate(turns, start=1):
         conversation.append(HumanMessage(opening + describe_turn(number, plan, action)))
@@ -107,7 +109,9 @@ class Verifier:
     async def _judge(self, context: Context, state: State, plan: Plan, action: Action) -> Verdict:
         turns = [*((turn.plan, turn.action) for turn in state.memory), (plan, action)]
         verdicts = [reply_text(turn.verdict) for turn in state.memory]
-        return parse(await ask(context, "verifier", messages(state.question, state.analysis, turns, verdicts)))
+        prompt = context.prompts.get("verifier", PROMPT)
+        conversation = messages(state.question, state.analysis, turns, verdicts, prompt)
+        return parse(await ask(context, "verifier", conversation))
 
 
 def kept(action: Action, context: Context) -> Action:

@@ -18,7 +18,8 @@ SETTINGS = ("graph.context", "graph.model")
 
 ARROWS: dict[str, tuple[str, ...]] = {
     "tools": ("tools",),
-    "graph.context": ("graph.context", "tools"),
+    "graph.context": ("graph.context", "graph.prompts", "tools"),
+    "graph.prompts": (),
     "graph.state": ("graph.state", "tools"),
     "graph.model": (*SETTINGS, "graph.endpoint_model", "tools"),
     "graph.endpoint_model": (*SETTINGS, "graph.endpoint_model", "tools"),
@@ -27,8 +28,16 @@ ARROWS: dict[str, tuple[str, ...]] = {
     "graph.agent": ("graph", "nodes", "tools"),
     "graph.as_tool": ("graph",),
     "graph.own_limit": (),
+    "graph.ask": ("graph", "nodes", "tools"),
+    "graph.clock": ("graph.state", "tools"),
+    "graph.events": ("graph.state", "tools"),
+    "graph.grants": (*SETTINGS, "tools"),
+    "graph.form": ("graph.context", "graph.grants", "graph.prompts", "graph.toolbox", "nodes", "tools"),
+    "graph.agent": ("graph", "nodes", "tools"),
+    "graph.pages": ("graph.grants",),
+    "graph.served": ("graph", "nodes", "tools"),
     "graph": (),
-    "nodes": (*SETTINGS, "graph.state", "graph.toolbox", "nodes", "tools"),
+    "nodes": (*SETTINGS, "graph.events", "graph.prompts", "graph.state", "graph.toolbox", "nodes", "tools"),
     "evals": ("evals", "graph", "nodes", "tools"),
     "rl": ("rl", "evals", "graph", "nodes", "tools"),
 }

@@ -1,0 +1,52 @@
+"""The agent as one function, `ask(question) -> answer`: a second graph of `langgraph.json`.
+
+The server offers each graph as a tool to clients of MCP, with the graph's input as its arguments and its output as the
+result; of the agent itself these would be a conversation and the whole memory. The settings are the agent's own.
+"""
+
+from typing import Annotated
+
+from langchain_core.messages import AIMessage, AnyMessage, HumanMessage
+from langgraph.graph import END, START, StateGraph
+from langgraph.graph.message import add_messages
+from langgraph.runtime import Runtime
+from pydantic import BaseModel, Field
+
+from agentflow.graph.agent import graph as agent
+from agentflow.graph.context import Context
+from agentflow.graph.form import Form
+from agentflow.graph.state import InputState
+
+
+class Question(BaseModel):
+    """What is asked."""
+
+    question: str = Field(description="The question, in full: the agent knows nothing of what was said before.")
+
+
+class Answer(BaseModel):
+    """What comes of it."""
+
+    answer: str
+
+
+class Exchange(Question, Answer):
+    """Both; `messages` is what an A2A client is shown of it."""
+
+    messages: Annotated[list[AnyMessage], add_messages] = Field(default_factory=list)
+
+
+async def ask(state: Question, runtime: Runtime[Form]) -> dict[str, object]:
+    """Node: the agent's answer to the question."""
+    asked = HumanMessage(state.question)
+    found = await agent.ainvoke(InputState(messages=[asked]), context=Context.of(runtime))
+    return {"answer": found["answer"], "messages": [asked, AIMessage(found["answer"])]}
+
+
+graph = (
+    StateGraph(Exchange, context_schema=Form, input_schema=Question, output_schema=Answer)
+    .add_node("ask", ask, input_schema=Question)
+    .add_edge(START, "ask")
+    .add_edge("ask", END)
+    .compile(name="ask")
+)

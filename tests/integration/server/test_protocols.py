@@ -1,0 +1,94 @@
+"""The server's MCP and A2A endpoints, by a real MCP client and by plain JSON-RPC."""
+
+from collections.abc import AsyncIterator
+from typing import Any
+
+import httpx
+import pytest
+from langgraph_sdk.client import LangGraphClient
+
+from agentflow.evals.atlas.families import Question
+from tests.integration.server.conftest import CONTEXT, Server
+
+pytest.importorskip("mcp", reason="the extra mcp is not installed")
+
+from mcp import Client
+
+pytestmark = pytest.mark.timeout(300)
+
+
+@pytest.fixture
+async def knows_atlas(client: LangGraphClient) -> AsyncIterator[str]:
+    """The name of an assistant of `ask` with settings of its own, as an operator makes one."""
+    made = await client.assistants.create("ask", name="ask atlas", context=CONTEXT, description="Answers about Atlas.")
+    yield "ask_atlas"
+    await client.assistants.delete(made["assistant_id"])
+
+
+def mcp(server: Server) -> Client:
+    return Client(f"{server.url}/mcp")
+
+
+async def test_mcp_offers_ask(server: Server, knows_atlas: str) -> None:
+    async with mcp(server) as client:
+        tools = {tool.name: tool for tool in (await client.list_tools()).tools}
+    assert {"ask", "AgentFlow", knows_atlas} <= set(tools)
+    ask = tools["ask"]
+    assert set(ask.input_schema["properties"]) == set(ask.input_schema["required"]) == {"question"}
+    assert len(ask.input_schema["properties"]["question"]["description"]) > 15
+    assert ask.description
+    assert "question" in ask.description
+    assert tools[knows_atlas].description == "Answers about Atlas."
+
+
+async def test_mcp_answers(server: Server, knows_atlas: str, question: Question) -> None:
+    async with mcp(server) as client:
+        result = await client.call_tool(knows_atlas, {"question": question.question})
+    assert not result.is_error
+    [content] = result.content
+    assert content.type == "text"
+    assert content.text == repr({"answer": question.answer})
+
+
+async def test_mcp_answers_with_the_embedded_model(server: Server) -> None:
+    """As the server stands, without a setting or a key."""
+    asked = "How many years lie between the publication of Song of Fupoz and that of Song of Gotonub?"
+    async with mcp(server) as client:
+        result = await client.call_tool("ask", {"question": asked})
+    assert not result.is_error
+    [content] = result.content
+    assert content.type == "text"
+    assert content.text == repr({"answer": "49"})
+
+
+async def send(server: Server, assistant: str, part: dict[str, Any]) -> dict[str, Any]:
+    message = {"role": "user", "messageId": "1", "parts": [part]}
+    request = {"jsonrpc": "2.0", "id": 1, "method": "message/send", "params": {"message": message, "context": CONTEXT}}
+    async with httpx.AsyncClient(timeout=120) as http:
+        reply = await http.post(f"{server.url}/a2a/{assistant}", json=request, headers={"Accept": "application/json"})
+    assert reply.status_code == 200, reply.text
+    return dict(reply.json())
+
+
+def said(reply: dict[str, Any]) -> str:
+    task = reply["result"]
+    assert task["status"]["state"] == "completed"
+    return "".join(part["text"] for artifact in task["artifacts"] for part in artifact["parts"])
+
+
+async def test_a2a_has_a_conversation_with_the_agent(server: Server, assistant: str, question: Question) -> None:
+    reply = await send(server, assistant, {"kind": "text", "text": question.question})
+    assert said(reply).endswith(question.answer)
+
+
+async def test_a2a_asks_a_question(server: Server, client: LangGraphClient, question: Question) -> None:
+    [ask] = await client.assistants.search(graph_id="ask", limit=1)
+    reply = await send(server, ask["assistant_id"], {"kind": "data", "data": {"question": question.question}})
+    assert said(reply) == question.answer
+
+
+async def test_a2a_agents_say_what_they_do(server: Server, assistant: str) -> None:
+    async with httpx.AsyncClient(timeout=60) as http:
+        card = (await http.get(f"{server.url}/.well-known/agent-card.json", params={"assistant_id": assistant})).json()
+    assert card["name"] == "AgentFlow"
+    assert "tools" in card["description"]

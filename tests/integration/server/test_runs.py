@@ -1,0 +1,185 @@
+"""Runs on the real server: progress, conversations, approval, forks, cancellation, and what clients may not set."""
+
+import asyncio
+import json
+from typing import Any
+
+import pytest
+from langgraph.pregel.remote import RemoteGraph
+from langgraph_sdk.client import LangGraphClient
+
+from agentflow.evals.atlas.families import Question
+from agentflow.graph.events import Event
+from agentflow.nodes import planner
+from tests.integration.server.conftest import CONTEXT, KEY, Server, asked
+
+pytestmark = pytest.mark.timeout(300)
+
+SIX_BY_SEVEN = {"messages": [{"role": "user", "content": "What is 6 * 7?"}]}
+
+
+async def custom(client: LangGraphClient, thread: str | None, given: Any, **settings: Any) -> list[Event]:
+    """The run's own events."""
+    stream = client.runs.stream(thread, "agentflow", input=given, stream_mode=["custom"], **settings)
+    parts = [part async for part in stream]
+    assert {part.event for part in parts} <= {"metadata", "custom"}, parts[-1].data
+    return [part.data for part in parts if part.event == "custom"]
+
+
+async def new_thread(client: LangGraphClient) -> str:
+    return str((await client.threads.create())["thread_id"])
+
+
+async def test_a_client_sees_the_progress(client: LangGraphClient, question: Question) -> None:
+    found = await custom(client, None, asked(question), context=CONTEXT)
+    turns = len(question.steps)
+    planned = [event for event in found if event["type"] == "planned"]
+    assert [event["turn"] for event in planned] == [*range(1, turns + 1)]
+    assert [event["tool"] for event in found if event["type"] == "tool_called"] == [s.tool for s in question.steps]
+    assert found[-1] == {"type": "answer", "turn": turns, "answer": question.answer, "status": "answered"}
+
+
+async def test_so_does_a_remote_graph(client: LangGraphClient, question: Question) -> None:
+    remote = RemoteGraph("agentflow", client=client)
+    kinds = [event["type"] async for event in remote.astream(asked(question), context=CONTEXT, stream_mode="custom")]
+    assert kinds.count("verdict") == len(question.steps)
+    assert kinds[-1] == "answer"
+
+
+async def test_a_conversation(client: LangGraphClient, question: Question) -> None:
+    """Chat mode: a person's message in, the agent's message out, and a second question starts afresh."""
+    thread = await new_thread(client)
+    first: Any = await client.runs.wait(thread, "agentflow", input=asked(question), context=CONTEXT)
+    second: Any = await client.runs.wait(
+        thread, "agentflow", input={"messages": [{"role": "user", "content": question.question}]}, context=CONTEXT
+    )
+    assert [message["type"] for message in first["messages"]] == ["human", "ai"]
+    assert [message["type"] for message in second["messages"]] == ["human", "ai"] * 2
+    assert second["messages"][-1]["content"].endswith(question.answer)
+    assert [turn["turn"] for turn in second["memory"]] == [turn["turn"] for turn in first["memory"]]
+
+
+async def test_a_prompt_of_the_form_is_what_the_model_reads(client: LangGraphClient, server: Server) -> None:
+    server.endpoint.requests.clear()
+    context = {"model": server.model, "planner_prompt": f"{planner.PROMPT}\nBe brief: {{not a placeholder}}."}
+    context["planner_prompt"] = context["planner_prompt"].replace("{not a placeholder}", '{"really": 1}')
+    state: Any = await client.runs.wait(None, "agentflow", input=SIX_BY_SEVEN, context=context)
+    assert state["answer"] == "42"
+    systems = [body["messages"][0]["content"] for body in server.endpoint.bodies]
+    assert [system.endswith('\nBe brief: {"really": 1}.') for system in systems] == [False, True, False, False, False]
+
+
+async def test_no_event_and_no_state_shows_the_key(client: LangGraphClient, server: Server) -> None:
+    server.endpoint.requests.clear()
+    thread = await new_thread(client)
+    found = await custom(client, thread, SIX_BY_SEVEN, context={"model": server.model})
+    assert found[-1]["type"] == "answer"
+    headers = [str(request.headers) for request in server.endpoint.requests]
+    assert [KEY in sent for sent in headers] == [True] * 5
+    history = await client.threads.get_history(thread, limit=50)
+    assert KEY not in json.dumps([found, history])
+
+
+@pytest.mark.parametrize("decision", ["approve", "edit", "refuse"])
+async def test_a_call_waits_for_a_person(decision: str, client: LangGraphClient, server: Server) -> None:
+    thread, context = await new_thread(client), {"model": server.model, "approve_tools": ["python_coder"]}
+    before = await custom(client, thread, SIX_BY_SEVEN, context=context)
+    assert before[-1]["type"] == "approval_needed"
+    state = await client.threads.get_state(thread)
+    [interrupt] = state["tasks"][0]["interrupts"]
+    assert interrupt["value"]["arguments"] == {"code": "print(6 * 7)"}
+
+    answers: dict[str, dict[str, Any]] = {
+        "approve": {"decision": "approve"},
+        "edit": {"decision": "edit", "arguments": {"code": "print(6 * 8)"}},
+        "refuse": {"decision": "refuse", "reason": "not today"},
+    }
+    finished: Any = await client.runs.wait(thread, "agentflow", command={"resume": answers[decision]}, context=context)
+    result = finished["memory"][0]["action"]["result"]
+    expected = {"approve": "42", "edit": "48", "refuse": "a person refused this call"}
+    assert expected[decision] in result["output"]
+    assert result["error"] == ("refused" if decision == "refuse" else None)
+
+
+async def test_a_fork_carries_out_the_edited_plan(client: LangGraphClient, question: Question) -> None:
+    thread = await new_thread(client)
+    first: Any = await client.runs.wait(thread, "agentflow", input=asked(question), context=CONTEXT)
+    history = await client.threads.get_history(thread, limit=50)
+    planned = next(one for one in history if one["next"] == ["executor"] and len(one["values"]["memory"]) == 1)
+
+    edited = {"sub_goal": "Compute something else", "tool": "python_coder", "context": "6, 7"}
+    fork = await client.threads.update_state(
+        thread, {"plan": edited}, as_node="planner", checkpoint_id=planned["checkpoint"]["checkpoint_id"]
+    )
+    second: Any = await client.runs.wait(
+        thread, "agentflow", input=None, checkpoint=fork["checkpoint"], context={**CONTEXT, "max_turns": 3}
+    )
+    assert second["memory"][0] == first["memory"][0]
+    assert second["memory"][1]["plan"]["sub_goal"] == "Compute something else"
+    assert second["memory"][1]["plan"]["text"].startswith("Sub-Goal: Compute something else\nTool: python_coder")
+    assert second["memory"] != first["memory"]
+
+    now = {
+        one["checkpoint"]["checkpoint_id"]: one["values"] for one in await client.threads.get_history(thread, limit=90)
+    }
+    for one in history:
+        assert now[one["checkpoint"]["checkpoint_id"]] == one["values"]
+
+
+async def test_a_cancelled_run_ends_and_the_thread_goes_on(client: LangGraphClient, server: Server) -> None:
+    server.endpoint.requests.clear()
+    thread, context = await new_thread(client), {"model": server.model}
+    hanging = {"messages": [{"role": "user", "content": "#hang#"}]}
+    run = await client.runs.create(thread, "agentflow", input=hanging, context=context)
+    assert await asyncio.to_thread(server.hangs.wait, 60)
+    await client.runs.cancel(thread, run["run_id"], wait=True)
+    assert (await client.runs.get(thread, run["run_id"]))["status"] == "interrupted"
+    assert not (await client.threads.get_state(thread))["values"].get("memory")
+
+    state: Any = await client.runs.wait(thread, "agentflow", input=SIX_BY_SEVEN, context=context)
+    assert (state["answer"], len(state["memory"])) == ("42", 1)
+
+
+@pytest.mark.parametrize(
+    ("context", "grant"),
+    [
+        ({"model": "openai-compatible:x@http://127.0.0.1:9/v1"}, "AGENTFLOW_ENDPOINTS"),
+        ({"planner_model": "policy:openai:x@http://127.0.0.1:9/v1"}, "AGENTFLOW_ENDPOINTS"),
+        ({"corpus": "http://127.0.0.1:9/retrieve"}, "AGENTFLOW_ENDPOINTS"),
+        ({"embeddings": "openai:x@http://127.0.0.1:9/v1"}, "AGENTFLOW_ENDPOINTS"),
+        ({"corpus": "/etc/passwd"}, "AGENTFLOW_FILES"),
+        ({"search_cache": "record:/tmp/agentflow-not-granted.sqlite"}, "AGENTFLOW_FILES"),
+        ({"model": "embedded:/tmp"}, "AGENTFLOW_FILES"),
+        ({"tools": ["os:system"]}, "AGENTFLOW_TOOLS"),
+    ],
+)
+@pytest.mark.parametrize("graph", ["agentflow", "ask"])
+async def test_what_is_not_granted_is_refused_in_one_line(
+    graph: str, context: dict[str, Any], grant: str, client: LangGraphClient
+) -> None:
+    given = {"question": "What?"} if graph == "ask" else SIX_BY_SEVEN
+    found: Any = await client.runs.wait(None, graph, input=given, context=context, raise_error=False)
+    error = found["__error__"]
+    assert error["error"] == "ModelError"
+    assert grant in error["message"]
+    assert "\n" not in error["message"]
+
+
+async def test_settings_of_another_kind_are_no_way_around(client: LangGraphClient) -> None:
+    """The server's older `configurable`, and an assistant that was made with them."""
+    far = {"model": "openai-compatible:x@http://127.0.0.1:9/v1"}
+    found: Any = await client.runs.wait(
+        None, "agentflow", input=SIX_BY_SEVEN, config={"configurable": far}, raise_error=False
+    )
+    assert "AGENTFLOW_ENDPOINTS" in str(found["__error__"])
+    made = await client.assistants.create("agentflow", context=far)
+    found = await client.runs.wait(None, made["assistant_id"], input=SIX_BY_SEVEN, raise_error=False)
+    assert "AGENTFLOW_ENDPOINTS" in str(found["__error__"])
+    await client.assistants.delete(made["assistant_id"])
+
+
+async def test_what_is_granted_is_used(client: LangGraphClient, server: Server) -> None:
+    cache = server.granted / "search.sqlite"
+    context = {"model": server.model, "search_cache": f"use:{cache}"}
+    state: Any = await client.runs.wait(None, "agentflow", input=SIX_BY_SEVEN, context=context)
+    assert state["answer"] == "42"

@@ -1,0 +1,49 @@
+"""`ask(question) -> answer`: the agent as one function of the server."""
+
+from typing import Any
+
+import pytest
+from langgraph.checkpoint.memory import InMemorySaver
+
+from agentflow.graph import ask
+from agentflow.graph.form import Form
+from agentflow.graph.models import ModelError
+from tests.scripted import Scripted
+
+
+@pytest.fixture
+def context(monkeypatch: pytest.MonkeyPatch) -> Any:
+    script = Scripted(
+        planner="Sub-Goal: x\nTool: base_generator\nContext: y",
+        executor='{"query": "z"}',
+        generator=lambda conversation: f"Answer: to {conversation[1].text.splitlines()[0]}",
+    )
+    script.install(monkeypatch)
+    return {"planner_model": script.spec}
+
+
+async def test_a_question_goes_in_and_the_answer_comes_out(context: Any) -> None:
+    assert await ask.graph.ainvoke({"question": "Which?"}, context=context) == {"answer": "to Question: Which?"}
+
+
+async def test_a_second_question_on_a_thread_knows_nothing_of_the_first(context: Any) -> None:
+    graph, thread = ask.graph.copy({"checkpointer": InMemorySaver()}), {"configurable": {"thread_id": "1"}}
+    for question in ("First?", "Second?"):
+        found = await graph.ainvoke({"question": question}, thread, context=context)
+        assert found == {"answer": f"to Question: {question}"}
+    messages = (await graph.aget_state(thread)).values["messages"]
+    assert [message.text for message in messages][2:] == ["Second?", "to Question: Second?"]
+
+
+async def test_its_settings_are_a_clients(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("AGENTFLOW_FILES", raising=False)
+    far: Any = {"corpus": "/etc/passwd"}
+    with pytest.raises(ModelError, match="AGENTFLOW_FILES"):
+        await ask.graph.ainvoke({"question": "What?"}, context=far)
+    assert ask.graph.get_context_jsonschema() == Form.model_json_schema()
+
+
+def test_a_tool_that_is_made_of_it_has_one_argument() -> None:
+    schema = ask.graph.get_input_jsonschema()
+    assert set(schema["properties"]) == {"question"}
+    assert set(ask.graph.get_output_jsonschema()["properties"]) == {"answer"}

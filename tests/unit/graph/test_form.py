@@ -1,0 +1,117 @@
+"""The settings as a client's form: what it shows, and what becomes of what is filled in."""
+
+import json
+from typing import Any
+
+import pytest
+from pydantic import ValidationError
+
+from agentflow.graph.context import MODULES, Context
+from agentflow.graph.form import Form
+from agentflow.graph.prompts import PLACEHOLDERS
+from agentflow.graph.served import graph, served
+from agentflow.nodes import planner, verifier
+from tests.scripted import Scripted
+
+SCHEMA: dict[str, Any] = graph.get_context_jsonschema() or {}
+FIELDS: dict[str, dict[str, Any]] = SCHEMA["properties"]
+
+
+@pytest.mark.parametrize("name", FIELDS)
+def test_a_setting_has_title_help_and_default(name: str) -> None:
+    field = FIELDS[name]
+    assert field["title"] not in ("", name)
+    assert len(field["description"]) > 15
+    assert "default" in field
+
+
+def test_every_setting_of_a_run_is_there_and_tables_are_flat() -> None:
+    flat = {f"{module}_model" for module in MODULES} | {f"{module}_prompt" for module in PLACEHOLDERS}
+    assert set(FIELDS) == set(Context.model_fields) - {"models", "prompts"} | flat
+    for name, parameter in SCHEMA["$defs"]["Sampling"]["properties"].items():
+        assert parameter["description"], name
+
+
+def test_ranges_and_choices() -> None:
+    assert (FIELDS["max_turns"]["minimum"], FIELDS["max_turns"]["maximum"]) == (1, 100)
+    assert FIELDS["web_pages"]["enum"] == ["answer", "passages"]
+    assert "python_coder" in FIELDS["tools"]["items"]["enum"]
+    assert FIELDS["approve_tools"]["items"]["enum"][0] == "*"
+
+
+def test_a_granted_tool_is_a_choice(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AGENTFLOW_TOOLS", "my_package.tools:stock, ")
+    properties = Form.model_json_schema()["properties"]
+    assert properties["tools"]["items"]["enum"][-1] == "my_package.tools:stock"
+    assert properties["approve_tools"]["items"]["enum"][-1] == "my_package.tools:stock"
+
+
+@pytest.mark.parametrize("module", PLACEHOLDERS)
+def test_a_prompt_belongs_to_its_node_and_stands_there_as_it_is(module: str) -> None:
+    field = FIELDS[f"{module}_prompt"]
+    assert (field["langgraph_type"], field["langgraph_nodes"]) == ("prompt", [module])
+    assert len(field["default"]) > 80
+    assert module in graph.nodes
+
+
+def test_the_form_as_it_stands_sets_nothing() -> None:
+    filled = {name: field["default"] for name, field in FIELDS.items()}
+    assert (
+        Form(**json.loads(json.dumps(filled))).model_dump(include=set(Context.model_fields)) == Context().model_dump()
+    )
+
+
+def test_what_is_filled_in_is_where_the_modules_look() -> None:
+    form = Form(
+        planner_model="embedded:seed",
+        models={"verifier": "atlas-oracle", "planner": "openai:overridden"},
+        verifier_prompt="Judge it.",
+        prompts={"generator": "Answer it."},
+    )
+    assert form.models == {"verifier": "atlas-oracle", "planner": "embedded:seed"}
+    assert form.prompts == {"verifier": "Judge it.", "generator": "Answer it."}
+    assert form.model_of("planner") == "embedded:seed"
+    assert Form(verifier_prompt="").prompts == {}
+    assert Form(verifier_prompt=verifier.PROMPT).prompts == {}
+
+
+@pytest.mark.parametrize(
+    ("filled", "problem"),
+    [
+        ({"planner_prompt": "Plan!"}, r"lacks \{tools\}"),
+        ({"verifier_prompt": "{plan}"}, "unknown placeholder"),
+        ({"max_turns": 0}, "max_turns"),
+        ({"planner_modell": "x"}, "planner_modell"),
+        ({"models": {"judge": "x"}}, "judge"),
+        ({"models": "x"}, "models"),
+    ],
+)
+def test_what_cannot_be_is_refused(filled: dict[str, Any], problem: str) -> None:
+    with pytest.raises(ValidationError, match=problem):
+        Form(**filled)
+
+
+async def test_the_served_graph_reads_the_form_and_takes_a_context_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    script = Scripted(planner="Sub-Goal: x\nTool: base_generator\nContext: y", executor='{"query": "z"}')
+    script.install(monkeypatch)
+    asked = {"messages": [("user", "q")]}
+    far: Any = {"planner_model": script.spec, "planner_prompt": f"{planner.PROMPT} Be brief."}
+    found = await graph.ainvoke(asked, context=far)
+    assert found["answer"] == "hello"
+    assert script.asked("planner")[0][0].text.endswith(" Be brief.")
+
+    own = Context(model=script.spec, search_cache="use:/somewhere/search.sqlite")
+    assert (await graph.ainvoke(asked, context=own))["answer"] == "hello"
+    refused: Any = own.model_dump()
+    with pytest.raises(Exception, match="AGENTFLOW_FILES"):
+        await graph.ainvoke(asked, context=refused)
+
+
+def test_any_agent_can_be_served(monkeypatch: pytest.MonkeyPatch) -> None:
+    from agentflow.graph.agent import build_graph
+    from tests.unit.graph.test_agent import echo
+
+    agent = build_graph([echo])
+    assert served(agent).get_context_jsonschema() == SCHEMA
+    assert agent.context_schema is Context
+    assert served(agent).config == agent.config

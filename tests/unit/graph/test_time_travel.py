@@ -1,0 +1,100 @@
+"""Forking a run from one of its turns with an edited plan: another future, and the old one unharmed."""
+
+import time
+from typing import Any
+
+import pytest
+from langgraph.checkpoint.memory import InMemorySaver
+
+from agentflow.graph.agent import Agent, build_graph
+from agentflow.graph.clock import timed
+from agentflow.graph.context import Context
+from agentflow.graph.state import Plan, State
+from tests.scripted import Scripted
+from tests.unit.graph.test_agent import CONTINUE, STOP, echo, question
+
+THREAD: Any = {"configurable": {"thread_id": "1"}}
+EDITED = {"sub_goal": "repeat another word", "tool": "echo", "context": "goodbye"}
+
+
+@pytest.fixture
+def script(monkeypatch: pytest.MonkeyPatch) -> Scripted:
+    def arguments(conversation: list[Any]) -> str:
+        return f'{{"text": "{conversation[1].text.rpartition("Context: ")[2]}"}}'
+
+    def verdict(conversation: list[Any]) -> str:
+        return STOP if len(conversation) > 4 else CONTINUE
+
+    script = Scripted(executor=arguments, verifier=verdict)
+    script.install(monkeypatch)
+    return script
+
+
+def planned(agent: Agent, turn: int) -> Any:
+    """The checkpoint after the planner's work of a turn."""
+    return next(
+        one
+        for one in agent.get_state_history(THREAD)
+        if one.next == ("executor",) and len(one.values["memory"]) == turn - 1 and one.metadata["source"] == "loop"
+    )
+
+
+@pytest.mark.parametrize("turn", [1, 2])
+async def test_a_fork_carries_out_the_edited_plan(turn: int, script: Scripted) -> None:
+    agent, context = build_graph([echo], checkpointer=InMemorySaver()), Context(model=script.spec)
+    first = State.model_validate(await agent.ainvoke(question(), THREAD, context=context))
+    before = [one.config["configurable"]["checkpoint_id"] for one in agent.get_state_history(THREAD)]
+
+    at = planned(agent, turn)
+    fork = agent.update_state(at.config, {"plan": EDITED}, as_node="planner")
+    second = State.model_validate(await agent.ainvoke(None, fork, context=context))
+
+    assert second.memory[: turn - 1] == first.memory[: turn - 1]
+    forked = second.memory[turn - 1]
+    assert (forked.plan.sub_goal, forked.action.result.output) == ("repeat another word", "goodbye")
+    assert forked.plan.text == "Sub-Goal: repeat another word\nTool: echo\nContext: goodbye"
+    assert second.status == "answered"
+    if turn == 1:  # the planner of the next turn reads the edited plan as its own
+        assert script.asked("planner")[-1][2].text == forked.plan.text
+
+    after = {one.config["configurable"]["checkpoint_id"]: one for one in agent.get_state_history(THREAD)}
+    assert set(before) <= set(after)
+    assert State.model_validate(after[before[0]].values).memory == first.memory
+
+
+async def test_a_fork_long_after_has_the_time_that_the_run_had_left(
+    script: Scripted, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    agent, context = build_graph([echo], checkpointer=InMemorySaver()), Context(model=script.spec, max_seconds=60)
+    first = State.model_validate(await agent.ainvoke(question(), THREAD, context=context))
+    now = time.time
+    monkeypatch.setattr(time, "time", lambda: now() + 3600)
+
+    fork = agent.update_state(planned(agent, 2).config, {"plan": EDITED}, as_node="planner")
+    second = State.model_validate(await agent.ainvoke(None, fork, context=context))
+    assert second.status == "answered"
+    assert second.memory[1].action.result.output == "goodbye"
+    assert 3590 < second.deadline - first.deadline < 3660
+
+
+def test_a_plan_that_a_person_made_is_in_the_planners_words() -> None:
+    assert Plan(**EDITED).text == "Sub-Goal: repeat another word\nTool: echo\nContext: goodbye"
+    assert Plan(text="to the letter", **EDITED).text == "to the letter"
+    assert Plan().text == ""
+
+
+@pytest.mark.parametrize(("pause", "moves"), [(1.0, False), (3600.0, True)])
+async def test_only_a_pause_moves_the_deadline(pause: float, moves: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    now = 1000.0
+    monkeypatch.setattr(time, "time", lambda: now + pause)
+    state = State(deadline=1100.0, at=now)
+
+    async def node(given: State, runtime: Any) -> dict[str, Any]:
+        return {"seconds": given.seconds_left()}
+
+    update = await timed(node)(state, None)
+    assert update["at"] == now + pause
+    assert update["seconds"] == (100.0 if moves else 99.0)
+    assert update.get("deadline") == (1100.0 + pause if moves else None)
+    waiting = state.model_copy(update={"proposed": {}})
+    assert "deadline" not in await timed(node)(waiting, None)
