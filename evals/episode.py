@@ -54,6 +54,8 @@ class Tokens(BaseModel):
     input_tokens: int = 0
     output_tokens: int = 0
     total_tokens: int = 0
+    calls: int = 0
+    """Replies that were counted; 0 in files of earlier versions."""
     cost: float | None = None
     """US dollars, if the server says what its replies cost; None if it does not."""
 
@@ -63,6 +65,7 @@ class Tokens(BaseModel):
             input_tokens=self.input_tokens + other.input_tokens,
             output_tokens=self.output_tokens + other.output_tokens,
             total_tokens=self.total_tokens + other.total_tokens,
+            calls=self.calls + other.calls,
             cost=sum(costs) if costs else None,
         )
 

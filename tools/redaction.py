@@ -17,7 +17,9 @@ from urllib.parse import quote
 
 MARK = "***"
 
-_SECRET_NAME = re.compile(r"KEY|TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIAL|DATABASE_URL|_DSN", re.IGNORECASE)
+_SECRET_NAME = re.compile(r"KEYS?(?![A-Z])|TOKEN(?!I)|SECRET|PASSWORD|PASSWD|CREDENTIAL", re.IGNORECASE)
+"""Not KEYRING and not TOKENIZERS_PARALLELISM."""
+
 _SHORTEST_SECRET = 8
 """Shorter values are placeholders ("EMPTY", "1"), which would be struck out of ordinary text."""
 

@@ -47,7 +47,7 @@ class Observer(BaseCallbackHandler):
     def _idle(self) -> bool:
         return not self.sinks
 
-    ignore_llm = ignore_chain = ignore_agent = ignore_chat_model = _idle  # type: ignore[assignment]
+    ignore_llm = ignore_chain = ignore_agent = ignore_chat_model = _idle
 
     def on_chain_start(
         self,
@@ -160,9 +160,7 @@ class Observer(BaseCallbackHandler):
         """It raised."""
         self._fail(run_id, error)
 
-    def _new(
-        self, kind: Any, name: str, id: UUID, parent: Operation | None, metadata: Mapping[str, Any]
-    ) -> Operation:
+    def _new(self, kind: Any, name: str, id: UUID, parent: Operation | None, metadata: Mapping[str, Any]) -> Operation:
         operation = Operation(kind, name, id, time.time(), parent)
         operation.thread = str(metadata.get("thread_id") or (parent.thread if parent else ""))
         operation.traceparent = str(metadata.get("traceparent", "")) if parent is None else ""

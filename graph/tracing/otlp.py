@@ -51,7 +51,9 @@ def otel_tracing(url: str = "", *, content: bool) -> Iterator[Sink]:
             spans = Watched(OTLPSpanExporter(f"{url.rstrip('/')}/v1/traces" if url else None), url)
             numbers = OTLPMetricExporter(f"{url.rstrip('/')}/v1/metrics" if url else None)
         except ValueError as error:  # an environment variable of OpenTelemetry's is wrong
-            raise TracingError(f"OpenTelemetry cannot be set up ({redacted(str(error))}); see OTEL_EXPORTER_*") from error
+            raise TracingError(
+                f"OpenTelemetry cannot be set up ({redacted(str(error))}); see OTEL_EXPORTER_*"
+            ) from error
         resource = _resource()
         tracers = TracerProvider(resource=resource, shutdown_on_exit=False)
         tracers.add_span_processor(BatchSpanProcessor(spans))

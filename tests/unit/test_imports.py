@@ -23,6 +23,8 @@ ARROWS: dict[str, tuple[str, ...]] = {
     "graph.model": (*SETTINGS, "graph.endpoint_model", "tools"),
     "graph.endpoint_model": (*SETTINGS, "graph.endpoint_model", "tools"),
     "graph.toolbox": (*SETTINGS, "tools"),
+    "graph.tracing": (*SETTINGS, "graph.state", "graph.tracing", "tools"),
+    "graph.served": ("graph", "nodes", "tools"),
     "graph.agent": ("graph", "nodes", "tools"),
     "graph": (),
     "nodes": (*SETTINGS, "graph.state", "graph.toolbox", "nodes", "tools"),
