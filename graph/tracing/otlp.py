@@ -8,7 +8,7 @@ import logging
 import os
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from typing import Any
 
 import httpx
@@ -32,6 +32,9 @@ FLUSH_SECONDS = 1.5
 
 _log = logging.getLogger(__name__)
 
+_NOBODY = logging.NullHandler()
+"""Where nobody listens to OpenTelemetry's log, every retry would be a line on stderr, some of them after the end."""
+
 
 @contextmanager
 def otel_tracing(url: str = "", *, content: bool) -> Iterator[Sink]:
@@ -45,24 +48,23 @@ def otel_tracing(url: str = "", *, content: bool) -> Iterator[Sink]:
         yield SpanSink(theirs, metrics.get_meter_provider(), content=content)
         return
     _check(url)
-    with ExitStack() as stack:
-        stack.enter_context(_quiet())
-        try:
-            spans = Watched(OTLPSpanExporter(f"{url.rstrip('/')}/v1/traces" if url else None), url)
-            numbers = OTLPMetricExporter(f"{url.rstrip('/')}/v1/metrics" if url else None)
-        except ValueError as error:  # an environment variable of OpenTelemetry's is wrong
-            raise TracingError(
-                f"OpenTelemetry cannot be set up ({redacted(str(error))}); see OTEL_EXPORTER_*"
-            ) from error
-        resource = _resource()
-        tracers = TracerProvider(resource=resource, shutdown_on_exit=False)
-        tracers.add_span_processor(BatchSpanProcessor(spans))
-        meters = MeterProvider([PeriodicExportingMetricReader(numbers)], resource, shutdown_on_exit=False)
-        try:
-            yield SpanSink(tracers, meters, content=content)
-        finally:
-            _close({tracers.shutdown: spans.exporter.shutdown, meters.shutdown: numbers.shutdown})
-            spans.say_if_lost()
+    logging.getLogger("opentelemetry").addHandler(_NOBODY)
+    traces, numbers = (f"{url.rstrip('/')}/v1/{kind}" if url else None for kind in ("traces", "metrics"))
+    try:
+        spans, measures = Watched(OTLPSpanExporter(traces), url), OTLPMetricExporter(numbers)
+    except ValueError as error:  # an environment variable of OpenTelemetry's is wrong
+        raise TracingError(
+            f"OpenTelemetry cannot be set up ({redacted(str(error))}); see OTEL_EXPORTER_OTLP_*"
+        ) from error
+    resource = _resource()
+    tracers = TracerProvider(resource=resource, shutdown_on_exit=False)
+    tracers.add_span_processor(BatchSpanProcessor(spans))
+    meters = MeterProvider([PeriodicExportingMetricReader(measures)], resource, shutdown_on_exit=False)
+    try:
+        yield SpanSink(tracers, meters, content=content)
+    finally:
+        _close({tracers.shutdown: spans.exporter.shutdown, meters.shutdown: measures.shutdown})
+        spans.say_if_lost()
 
 
 class Watched(SpanExporter):
@@ -124,14 +126,3 @@ def _check(url: str) -> None:
 def _resource() -> Resource:
     name = os.environ.get("OTEL_SERVICE_NAME") or "agentflow"
     return Resource.create({"service.name": name, "service.version": __version__})
-
-
-@contextmanager
-def _quiet() -> Iterator[None]:
-    """Where nobody listens to OpenTelemetry's log, every retry would be a line on stderr."""
-    log, nobody = logging.getLogger("opentelemetry"), logging.NullHandler()
-    log.addHandler(nobody)
-    try:
-        yield
-    finally:
-        log.removeHandler(nobody)
