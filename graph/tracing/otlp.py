@@ -53,9 +53,7 @@ def otel_tracing(url: str = "", *, content: bool) -> Iterator[Sink]:
     try:
         spans, measures = Watched(OTLPSpanExporter(traces), url), OTLPMetricExporter(numbers)
     except ValueError as error:  # an environment variable of OpenTelemetry's is wrong
-        raise TracingError(
-            f"OpenTelemetry cannot be set up ({redacted(str(error))}); see OTEL_EXPORTER_OTLP_*"
-        ) from error
+        raise TracingError(f"OpenTelemetry cannot be set up ({redacted(str(error))}); see OTEL_EXPORTER_*") from error
     resource = _resource()
     tracers = TracerProvider(resource=resource, shutdown_on_exit=False)
     tracers.add_span_processor(BatchSpanProcessor(spans))

@@ -47,9 +47,7 @@ def _planted(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def reply(body: dict[str, Any]) -> Reply:
     """A model that repeats every key, and a server that repeats its own; on the second question it fails."""
-    system, said = body["messages"][0]["content"], body["messages"][-1]["content"]
-    if "second" in said and system.startswith("Analy"):
-        pass
+    system = body["messages"][0]["content"]
     if "second" in json.dumps(body["messages"]):
         return 400, {"error": {"message": f"bad key planted-key-of-the-endpoint, {SAID}"}}
     module = next((name for start, name in _BEGINNINGS.items() if system.startswith(start)), "tools")
