@@ -15,7 +15,7 @@ What is the country of Nusozeg, the city?
 endef
 export DEMO
 
-.PHONY: help run train test test-train test-faults test-tools test-report test-inspect test-light lint types check format studio clean
+.PHONY: help run train test test-train test-faults test-tools test-report test-inspect test-otel test-light lint types check format studio clean
 
 help: ## This list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{ printf "%-18s %s\n", $$1, $$2 }'
@@ -55,6 +55,14 @@ test-report: $(VENV)/with-dev ## Reports: of 30,000 episodes, and in a headless 
 
 test-inspect: ## The benchmarks as tasks of Inspect, in a venv of their own
 	@$(MAKE) --no-print-directory VENV=.venvs/inspect inspect-tests
+
+test-otel: ## Traces through a real OpenTelemetry collector, in a venv of their own
+	@$(MAKE) --no-print-directory VENV=.venvs/otel otel-tests
+
+.PHONY: otel-tests
+otel-tests: $(VENV)/with-dev
+	$(PIP_INSTALL) 'rotel>=0.0.1a15'
+	$(BIN)/python -m pytest -m slow tests/integration/test_otel_collector.py $(PYTEST_FLAGS)
 
 .PHONY: inspect-tests
 inspect-tests: $(VENV)/with-dev,inspect

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from agentflow.graph.context import Context, Sampling
     from agentflow.graph.models import ModelError, load_model
     from agentflow.graph.state import State, Turn, Verdict
+    from agentflow.graph.tracing.switch import TracingError, tracing
     from agentflow.rl.policy import Policy
     from agentflow.rl.trainable import Task, Trainable
     from agentflow.tools.card import ToolCard
@@ -30,6 +31,8 @@ _HOME = {
     "State": "agentflow.graph.state",
     "Turn": "agentflow.graph.state",
     "Verdict": "agentflow.graph.state",
+    "TracingError": "agentflow.graph.tracing.switch",
+    "tracing": "agentflow.graph.tracing.switch",
     "Policy": "agentflow.rl.policy",
     "Task": "agentflow.rl.trainable",
     "Trainable": "agentflow.rl.trainable",
@@ -48,12 +51,14 @@ __all__ = [
     "Task",
     "ToolCard",
     "ToolResult",
+    "TracingError",
     "Trainable",
     "Turn",
     "Verdict",
     "build_graph",
     "build_tool",
     "load_model",
+    "tracing",
 ]
 
 

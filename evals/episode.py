@@ -1,25 +1,21 @@
 """The episode: one question from start to end, as `agentflow solve` and `agentflow eval` write it (DESIGN decision 10).
 
-One JSON object per line; reports, viewers and resuming read the same model. Secrets never enter a line: whatever value
-an environment variable with a telling name holds is struck out, wherever a server or a tool may have repeated it.
+One JSON object per line; reports, viewers and resuming read the same model. Secrets never enter a line, wherever a
+server or a tool may have repeated them (`agentflow.tools.redaction`).
 """
 
 import json
 import os
-import re
 from pathlib import Path
 from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, SerializerFunctionWrapHandler, computed_field, model_serializer
 
 from agentflow.graph.state import Turn, Verdict
+from agentflow.tools.redaction import redacted_data
 from agentflow.tools.result import ToolResult
 
 EpisodeStatus = Literal["answered", "out_of_turns", "out_of_time", "failed"]
-
-_SECRET_NAME = re.compile(r"KEY|TOKEN|SECRET|PASSWORD|CREDENTIAL", re.IGNORECASE)
-_SHORTEST_SECRET = 8
-"""Shorter values are placeholders ("EMPTY", "1"), which would be struck out of ordinary text."""
 
 
 class EpisodeTurn(BaseModel):
@@ -58,6 +54,8 @@ class Tokens(BaseModel):
     input_tokens: int = 0
     output_tokens: int = 0
     total_tokens: int = 0
+    calls: int = 0
+    """Replies that were counted; 0 in files of earlier versions."""
     cost: float | None = None
     """US dollars, if the server says what its replies cost; None if it does not."""
 
@@ -67,6 +65,7 @@ class Tokens(BaseModel):
             input_tokens=self.input_tokens + other.input_tokens,
             output_tokens=self.output_tokens + other.output_tokens,
             total_tokens=self.total_tokens + other.total_tokens,
+            calls=self.calls + other.calls,
             cost=sum(costs) if costs else None,
         )
 
@@ -123,10 +122,7 @@ class Episode(BaseModel):
 
 def to_line(record: BaseModel) -> str:
     """`record` as one line of JSON in ASCII, secrets struck out; no line break at the end."""
-    text = json.dumps(record.model_dump(mode="json"))
-    for secret in _secrets():
-        text = text.replace(json.dumps(secret)[1:-1], "***")
-    return text
+    return json.dumps(redacted_data(record.model_dump(mode="json")))
 
 
 def append(path: Path, record: BaseModel) -> None:
@@ -134,9 +130,3 @@ def append(path: Path, record: BaseModel) -> None:
     with path.open("ab+") as file:
         unfinished = file.tell() and os.pread(file.fileno(), 1, file.tell() - 1) != b"\n"
         file.write((b"\n" if unfinished else b"") + to_line(record).encode() + b"\n")
-
-
-def _secrets() -> list[str]:
-    """Longest first: one key may be part of another."""
-    values = {value.strip() for name, value in os.environ.items() if _SECRET_NAME.search(name)}
-    return sorted((value for value in values if len(value) >= _SHORTEST_SECRET), key=len, reverse=True)

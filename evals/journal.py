@@ -14,6 +14,7 @@ from pydantic import ValidationError
 
 from agentflow.evals.episode import to_line
 from agentflow.evals.record import Dataset, Key, Record, Settings
+from agentflow.tools.redaction import redacted_data
 
 SETTINGS, EPISODES = "settings.json", "episodes.jsonl"
 
@@ -43,6 +44,7 @@ class Journal(Records):
     def __init__(self, folder: Path, settings: Settings) -> None:
         """Opens or makes `folder`. Raises JournalError if it holds something else than this evaluation's records."""
         super().__init__()
+        settings = Settings.model_validate(redacted_data(settings.model_dump()))
         try:
             folder.mkdir(parents=True, exist_ok=True)
             self._file = (folder / EPISODES).open("ab+")

@@ -1,7 +1,7 @@
 """One question through the compiled graph, as events while it runs and as an `Episode` at the end.
 
 The command line shows the events, evaluation keeps the episode. Turns are collected as the graph streams them, so that
-a run that fails keeps what it had done.
+a run that fails keeps what it had done. Secrets are struck out here, so that none is shown, scored or written.
 """
 
 import threading
@@ -9,18 +9,20 @@ import time
 from collections.abc import AsyncGenerator, AsyncIterator
 from dataclasses import dataclass
 from math import inf
-from typing import Any
+from typing import Any, TypeVar
 from uuid import UUID
 
 from langchain_core.callbacks import BaseCallbackHandler
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage
 from langchain_core.outputs import ChatGeneration, LLMResult
+from pydantic import BaseModel
 
 from agentflow.evals.episode import Episode, EpisodeTurn, Tokens, Usage
 from agentflow.graph.agent import Agent
 from agentflow.graph.context import Context
 from agentflow.graph.models import MODULE, ModelError
 from agentflow.graph.state import InputState, Turn
+from agentflow.tools.redaction import redacted_data
 
 
 @dataclass(frozen=True)
@@ -42,6 +44,7 @@ class Finished:
     """Why there is no answer, if the run failed."""
 
 
+Shown = TypeVar("Shown", bound=BaseModel)
 Event = Started | EpisodeTurn | Finished
 
 
@@ -100,7 +103,7 @@ def _tokens(message: AIMessage) -> Tokens:
     reported = message.response_metadata.get("token_usage")
     cost = reported.get("cost") if isinstance(reported, dict) else None
     known = cost if isinstance(cost, int | float) and not isinstance(cost, bool) and 0 <= cost < inf else None
-    return Tokens.model_validate({**dict(message.usage_metadata or {}), "cost": known})
+    return Tokens.model_validate({**dict(message.usage_metadata or {}), "calls": 1, "cost": known})
 
 
 async def rollout(
@@ -129,7 +132,7 @@ async def rollout(
                 continue
             for update in filter(_is_update, chunk.values()):
                 for turn in _turns(update):
-                    turns.append(EpisodeTurn.of(turn))
+                    turns.append(_shown(EpisodeTurn.of(turn)))
                     yield turns[-1]
                 analysis = update.get("analysis") or analysis
                 outcome.update(
@@ -141,7 +144,12 @@ async def rollout(
         outcome = {"status": "failed", "error": "a tool's call waited for approval"}
     seconds = round(time.perf_counter() - start, 3)
     known = {"question": question, "analysis": analysis, "turns": turns, "usage": meter.usage(), "seconds": seconds}
-    yield Finished(Episode(**known, **outcome), failure)
+    yield Finished(_shown(Episode(**known, **outcome)), failure)
+
+
+def _shown(record: Shown) -> Shown:
+    """`record` as it may be shown and written."""
+    return type(record).model_validate(redacted_data(record.model_dump()))
 
 
 def _started(task: dict[str, Any], turn: int) -> Started:

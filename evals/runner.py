@@ -21,6 +21,7 @@ from agentflow.evals.scorers.score import Decision, Score, undecided
 from agentflow.graph.agent import Agent
 from agentflow.graph.context import Context
 from agentflow.graph.models import ModelError
+from agentflow.tools.redaction import redacted
 
 
 @dataclass(frozen=True)
@@ -137,7 +138,7 @@ class Evaluation:
         except ModelError as error:
             if error.configuration:
                 raise
-            return undecided(f"{JUDGE_FAILED}: {error}")
+            return undecided(redacted(f"{JUDGE_FAILED}: {error}"))
 
 
 def items(benchmark: Benchmark, examples: Sequence[Example], epochs: int = 1) -> list[Item]:
@@ -159,4 +160,4 @@ def _broken(episode: Episode, reason: str) -> Episode:
 
 
 def _reason(error: Exception) -> str:
-    return " ".join(f"{type(error).__name__}: {error}".split())
+    return redacted(" ".join(f"{type(error).__name__}: {error}".split()))

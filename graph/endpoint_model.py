@@ -20,6 +20,7 @@ from typing import Any
 
 import httpx
 import openai
+from langchain_core.language_models.base import LangSmithParams
 from langchain_core.outputs import ChatGenerationChunk
 from langchain_openai import ChatOpenAI
 from pydantic import PrivateAttr
@@ -133,6 +134,10 @@ class EndpointModel(ChatOpenAI):
     async def explain(self, error: Exception) -> ModelError:
         """What `error`, which a call to this model raised, comes down to."""
         return await asyncio.to_thread(explain, self._endpoint, error)
+
+    def _get_ls_params(self, *args: Any, **kwargs: Any) -> LangSmithParams:
+        """What traces say of a call: also which provider it really went to."""
+        return {**super()._get_ls_params(*args, **kwargs), "ls_provider": self._endpoint.provider}
 
     def _get_request_payload(self, *args: Any, **kwargs: Any) -> dict[str, Any]:
         payload = super()._get_request_payload(*args, **kwargs)

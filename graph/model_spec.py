@@ -11,6 +11,8 @@ from dataclasses import dataclass, field
 
 import httpx
 
+from agentflow.tools.redaction import remember
+
 
 class ModelError(RuntimeError):
     """A model cannot be had or did not answer; `str()` is one line that says what happened and what to do.
@@ -121,6 +123,7 @@ def endpoint_of(spec: ModelSpec) -> Endpoint:
         )
     if not (key.isascii() and key.isprintable()):
         raise ModelError(f"{provider.key_variable} is not an API key; copy the key again", configuration=True)
+    remember(key)
     return Endpoint(spec.provider, spec.model, base_url, key or NO_KEY)
 
 

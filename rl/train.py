@@ -22,6 +22,7 @@ from typing import Any
 from omegaconf import DictConfig, OmegaConf, open_dict
 from pydantic import ValidationError
 
+from agentflow.graph.tracing.switch import TracingError, tracing
 from agentflow.rl.export import TOKENIZER
 from agentflow.rl.micro.chat_model import SEED
 from agentflow.rl.micro.tokenizer import MicroTokenizer
@@ -31,7 +32,7 @@ from agentflow.rl.training_log import Line, TrainingLog
 
 DISTRIBUTION = "agentflow-langgraph"
 
-CHANGEABLE = {"steps", "validate_every", "save_every", "keep", "test_tasks", "ray_address", "out"}
+CHANGEABLE = {"steps", "validate_every", "save_every", "keep", "test_tasks", "ray_address", "out", "tracing"}
 """Settings that may differ when a run goes on."""
 
 
@@ -47,6 +48,12 @@ def prepare(config: DictConfig) -> Settings:
         app.built()
     except AppError as error:
         raise SettingsError(str(error)) from error
+    if settings.tracing:
+        try:
+            with tracing(settings.tracing):  # what is wrong with it is said here, and not by every worker
+                pass
+        except TracingError as error:
+            raise SettingsError(f"tracing={settings.tracing}: {error}") from error
     out = Path(settings.out).absolute()
     start = SEED if settings.start == "seed" else Path(settings.start).expanduser()
     with open_dict(config):
@@ -206,6 +213,8 @@ def _environment(config: DictConfig) -> dict[str, str]:
         "VERL_LOGGING_LEVEL": os.environ.get("VERL_LOGGING_LEVEL", "WARNING"),
         "PYTHONPATH": os.pathsep.join([os.getcwd(), *filter(None, [os.environ.get("PYTHONPATH")])]),
     }
+    if config.tracing:
+        environment["AGENTFLOW_TRACING"] = config.tracing
     if config.trainer.device == "cpu":
         from agentflow.rl.trainer.cpu_environment import ENVIRONMENT
 

@@ -26,10 +26,13 @@ class FakeLangSmith:
         self.sessions: dict[str, dict[str, Any]] = {}
         self.runs: list[dict[str, Any]] = []
         self.feedback: list[dict[str, Any]] = []
+        self.bodies: list[bytes] = []
+        """Of all requests, as they came."""
         server.expect_request(re.compile("/.*")).respond_with_handler(self._answer)
 
     def _answer(self, request: Request) -> Response:
         self.keys.add(request.headers.get("x-api-key"))
+        self.bodies.append(request.get_data())
         for method, path, handler in (
             ("GET", r"/info", self._info),
             ("GET", r"/datasets", self._find_dataset),
@@ -92,7 +95,11 @@ class FakeLangSmith:
         return _json(self.sessions[session])
 
     def _new_runs(self, request: Request) -> Response:
-        self.runs += json.loads(request.data)["post"]
+        sent = json.loads(request.data)
+        self.runs += sent.get("post", [])
+        ended = {run["id"]: run for run in sent.get("patch", [])}
+        for run in self.runs:
+            run |= ended.get(run["id"], {})
         return _json({}, 202)
 
     def _new_feedback(self, request: Request) -> Response:

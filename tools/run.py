@@ -1,9 +1,9 @@
 """Runs one tool call and says how it went, as data (DESIGN decision 7).
 
-Whatever a tool does - ours, a LangChain integration's, an MCP server's - comes back as one `ToolResult`, and no part of
-its text passes for a prompt (`containment`). Arguments are checked here and not only inside the tool, so that what the
-model got wrong (BAD_ARGUMENTS) is told apart from a tool that broke (TOOL_ERROR), even where both are a pydantic
-ValidationError.
+Whatever a tool does - ours, a LangChain integration's, an MCP server's - comes back as one `ToolResult`. No part of its
+text passes for a prompt (`containment`), nor shows a key of ours, which memory would hand on (`redaction`). Arguments
+are checked here and not only inside the tool, so that what the model got wrong (BAD_ARGUMENTS) is told apart from a
+tool that broke (TOOL_ERROR), even where both are a pydantic ValidationError.
 """
 
 import asyncio
@@ -20,6 +20,7 @@ from langgraph.errors import GraphBubbleUp
 from pydantic import BaseModel, ValidationError
 
 from agentflow.tools.containment import bounded_line, contained
+from agentflow.tools.redaction import without_known
 from agentflow.tools.result import PROVIDER, ErrorClass, ToolFailure, ToolResult
 
 MAX_MESSAGE = 500
@@ -56,7 +57,7 @@ async def run_tool(
 
     def failed(error: ErrorClass, message: str, sandbox: str = "") -> ToolResult:
         return ToolResult.failed(
-            error, bounded_line(_valid(message), MAX_MESSAGE), time.perf_counter() - start, sandbox
+            error, bounded_line(without_known(_valid(message)), MAX_MESSAGE), time.perf_counter() - start, sandbox
         )
 
     try:
@@ -83,7 +84,7 @@ async def run_tool(
     seconds = time.perf_counter() - start
     declared = {"sandbox": _declared(reply, SANDBOX), "provider": _declared(reply, PROVIDER)}
     result = ToolResult(status="ok", output=text, seconds=seconds, **declared).shortened(MAX_OUTPUT)
-    return result.model_copy(update={"output": contained(result.output)})
+    return result.model_copy(update={"output": contained(without_known(result.output))})
 
 
 def _problem(tool: BaseTool, arguments: object) -> str | None:

@@ -13,14 +13,19 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from agentflow.cli.group import FAILED, MISUSED, Group, fail, say
+from agentflow.cli.observing import observing, prices_of
 from agentflow.cli.options import (
     Corpus,
+    Log,
     MaxTurns,
     Model,
     Planner,
+    Prices,
     SearchCache,
     SearchEngine,
     Tools,
+    Tracing,
+    TracingContent,
     agent_of,
     context_of,
 )
@@ -90,9 +95,7 @@ def evaluate(
         str | None, typer.Option(metavar="SPEC", help="Model that is asked where a benchmark's rule cannot tell.")
     ] = None,
     timeout: Annotated[float | None, typer.Option(min=0.001, help="Most seconds of a try; it is wrong then.")] = None,
-    price: Annotated[
-        list[str] | None, typer.Option(metavar="MODEL=READ/WRITTEN", help="Dollars for a million tokens of a model.")
-    ] = None,
+    price: Prices = None,
     concurrency: Annotated[int, typer.Option(min=1, max=256, help="Questions at a time.")] = 8,
     out: Annotated[
         Path | None, typer.Option(help="Folder of the episodes; the same call goes on where it left.")
@@ -100,12 +103,15 @@ def evaluate(
     retry: Annotated[bool, typer.Option("--retry", help="Try again what broke off in an earlier call.")] = False,
     search_engine: SearchEngine = "auto",
     search_cache: SearchCache = "off",
+    tracing: Tracing = None,
+    tracing_content: TracingContent = False,
+    log: Log = None,
 ) -> None:
     """Measure accuracy, turns and tool-call errors on benchmarks."""
     from agentflow.evals.runner import Evaluation
     from agentflow.graph.context import MODULES
 
-    prices = _prices(price or [])
+    prices = prices_of(price)
     sampling = {"planner": {"temperature": temperature}} if temperature else {}
     search = {"corpus": corpus, "search_engine": search_engine, "search_cache": search_cache}
     context = context_of(model, planner, tools, max_turns=max_turns, sampling=sampling, **search)
@@ -123,7 +129,7 @@ def evaluate(
         judge=_judge_name(judge),
         checkpoints=_checkpoints(context, judge),
     )
-    with closing(_records(out, settings)) as records:
+    with observing(tracing, log, content=tracing_content), closing(_records(out, settings)) as records:
         plan = Evaluation(agent_of(context, agent), context, _judge(judge), timeout)
         _run(plan, asked.items, records, concurrency, retry=retry)
     ended = {name: [records.by_key[item.key] for item in items] for name, items in asked.by_benchmark.items()}
@@ -214,15 +220,6 @@ def _show(ended: "dict[str, list[Record]]", prices: "dict[str, Price]") -> None:
         say("hint: some runs broke off; the same call with --out and --retry tries those again")
     if all(record.failed for record in everything):
         fail("every run failed, for the reasons above", FAILED)
-
-
-def _prices(texts: list[str]) -> "dict[str, Price]":
-    from agentflow.evals.cost import Price, PriceError
-
-    try:
-        return dict(Price.parse(text) for text in texts)
-    except PriceError as error:
-        fail(f"--price: {error}", MISUSED)
 
 
 def _records(out: Path | None, settings: "Settings") -> "Records":

@@ -10,6 +10,7 @@ import typer
 from typer.core import TyperGroup
 
 from agentflow.console.terminal import one_line
+from agentflow.tools.redaction import redacted
 
 FAILED, MISUSED, INTERRUPTED = 1, 2, 130
 
@@ -40,8 +41,8 @@ class Group(TyperGroup):
 
 
 def say(line: str) -> None:
-    """Writes one line to stderr."""
-    typer.echo(one_line(line), err=True)
+    """Writes one line to stderr, without secrets."""
+    typer.echo(redacted(one_line(line)), err=True)
 
 
 def fail(problem: str, code: int) -> NoReturn:

@@ -39,6 +39,22 @@ SearchEngine = Annotated[
 SearchCache = Annotated[
     str, typer.Option(metavar="MODE[:FILE]", help="What search tools found: off, use, record, or replay it offline.")
 ]
+Tracing = Annotated[
+    str | None,
+    typer.Option(
+        metavar="TO",
+        envvar="AGENTFLOW_TRACING",
+        help="Where to send traces: langsmith[:PROJECT], otel[:http://HOST:4318], or both with a comma.",
+    ),
+]
+TracingContent = Annotated[
+    bool, typer.Option("--tracing-content", help="Put prompts, answers and tool results into OpenTelemetry's spans.")
+]
+Log = Annotated[str | None, typer.Option(metavar="FILE", help="Append what happens as lines of JSON; - is stderr.")]
+Prices = Annotated[
+    list[str] | None,
+    typer.Option("--price", metavar="MODEL=READ/WRITTEN", help="Dollars for a million tokens of a model."),
+]
 
 
 def context_of(model: str, planner: str | None, tools: str | None, **limits: Any) -> "Context":

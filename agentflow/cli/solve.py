@@ -8,19 +8,25 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from agentflow.cli.group import FAILED, MISUSED, fail, say
+from agentflow.cli.observing import observing, prices_of
 from agentflow.cli.options import (
     Corpus,
+    Log,
     MaxTurns,
     Model,
     Planner,
+    Prices,
     SearchCache,
     SearchEngine,
     Tools,
+    Tracing,
+    TracingContent,
     agent_of,
     context_of,
 )
 from agentflow.console.runs import RunView, answer_text, print_compared
 from agentflow.console.terminal import console
+from agentflow.console.usage import print_usage
 
 if TYPE_CHECKING:
     from agentflow.evals.rollout import Finished
@@ -42,6 +48,11 @@ def solve(
     search_cache: SearchCache = "off",
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")] = False,
     trace: Annotated[Path | None, typer.Option(help="Append the episode to this file, one line of JSON.")] = None,
+    usage: Annotated[bool, typer.Option("--usage", help="Also show tokens and cost of each module.")] = False,
+    price: Prices = None,
+    tracing: Tracing = None,
+    tracing_content: TracingContent = False,
+    log: Log = None,
 ) -> None:
     """Answer a question, showing each turn as it happens."""
     from agentflow.evals.episode import append, to_line
@@ -50,7 +61,9 @@ def solve(
     _check_writable(trace)
     search = {"corpus": corpus, "search_engine": search_engine, "search_cache": search_cache}
     context = context_of(model, planner, tools, max_turns=max_turns, max_seconds=max_seconds, **search)
+    prices = prices_of(price)
     with ExitStack() as stack:
+        stack.enter_context(observing(tracing, log, content=tracing_content))
         view = None if as_json else stack.enter_context(RunView(console()))
         finished = asyncio.run(_solve(question, context, view))
     episode = finished.episode
@@ -58,6 +71,8 @@ def solve(
         typer.echo(to_line(episode))
     elif episode.answer.strip():
         console().print(answer_text(episode))
+    if usage:
+        print_usage(console(stderr=as_json), episode.usage, prices)
     if trace:
         try:
             append(trace, episode)
@@ -83,6 +98,9 @@ def compare(
     corpus: Corpus = "auto",
     search_engine: SearchEngine = "auto",
     search_cache: SearchCache = "off",
+    tracing: Tracing = None,
+    tracing_content: TracingContent = False,
+    log: Log = None,
 ) -> None:
     """Answer a question with several planners, side by side."""
     question = _checked_question(question)
@@ -90,7 +108,7 @@ def compare(
         fail("give two planners to compare, each with --planner", MISUSED)
     search = {"corpus": corpus, "search_engine": search_engine, "search_cache": search_cache}
     contexts = {spec: context_of(model, spec, tools, max_turns=max_turns, **search) for spec in planner}
-    with console(stderr=True).status("the planners are at work"):
+    with observing(tracing, log, content=tracing_content), console(stderr=True).status("the planners are at work"):
         found = asyncio.run(_compare(question, contexts))
     print_compared(console(), {spec: finished.episode for spec, finished in found.items()})
     for spec, finished in found.items():

@@ -15,6 +15,7 @@ from typing import Any
 
 from langchain_core.callbacks import AsyncCallbackManagerForLLMRun, CallbackManagerForLLMRun
 from langchain_core.language_models import BaseChatModel
+from langchain_core.language_models.base import LangSmithParams
 from langchain_core.messages import BaseMessage
 from langchain_core.outputs import ChatResult
 from pydantic import PrivateAttr
@@ -67,6 +68,9 @@ class EmbeddedChatModel(BaseChatModel):
     @property
     def _identifying_params(self) -> dict[str, Any]:
         return {"model_name": self.model_name, **self._sampling().model_dump()}
+
+    def _get_ls_params(self, *args: Any, **kwargs: Any) -> LangSmithParams:
+        return {**super()._get_ls_params(*args, **kwargs), "ls_provider": "embedded"}
 
     def _generate(
         self,

@@ -15,6 +15,7 @@ from verl.experimental.agent_loop.agent_loop import AgentLoopBase, AgentLoopMetr
 
 from agentflow.evals.episode import append
 from agentflow.graph.context import Sampling
+from agentflow.graph.tracing.switch import tracing_from_environment
 from agentflow.rl.packing import Row, pack
 from agentflow.rl.policy import PromptTooLong, TokenReply
 from agentflow.rl.rollout import Fate, RolloutRecord, Trajectory, run
@@ -57,6 +58,7 @@ class FlowAgentLoop(AgentLoopBase):  # type: ignore[misc]
         """
         super().__init__(*args, **kwargs)
         if app not in _graphs:
+            tracing_from_environment()  # the setting `tracing`, as the driver has handed it on
             loaded = load_app(app, **options)
             _graphs[app] = loaded, loaded.built()
         self.app, self.graph = _graphs[app]

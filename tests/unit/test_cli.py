@@ -238,7 +238,7 @@ def test_usage_counts_the_tokens_that_the_server_counts() -> None:
     with FakeOpenAI(script) as server:
         done = run("solve", "q", "--json", "--model", f"openai-compatible:fake@{server.base_url}")
     assert done.exit_code == 0, done.stderr
-    one, all_six = ({"input_tokens": n, "output_tokens": n, "total_tokens": 2 * n} for n in (1, 6))
+    one, all_six = ({"input_tokens": n, "output_tokens": n, "total_tokens": 2 * n, "calls": n} for n in (1, 6))
     modules = ("analyst", "planner", "executor", "tools", "verifier", "generator")
     assert json.loads(done.stdout)["usage"] == {
         "calls": 6,

@@ -1,0 +1,1 @@
+"""What a run does, as it does it: to OpenTelemetry, to LangSmith, to a log. `switch.tracing` is the way in."""

@@ -1,0 +1,66 @@
+"""What is known of a model call, by the names of OpenTelemetry's GenAI conventions.
+
+The conventions are the vocabulary of all sinks. Nothing of OpenTelemetry is imported for it.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from langchain_core.messages import AIMessage, BaseMessage
+
+_ROLES = {"human": "user", "ai": "assistant"}
+
+
+def request_facts(metadata: Mapping[str, Any], params: Mapping[str, Any]) -> dict[str, Any]:
+    """What was asked for: provider, model, sampling. `params` are LangChain's invocation parameters."""
+    most = params.get("max_tokens") or params.get("max_completion_tokens") or metadata.get("ls_max_tokens")
+    stop = params.get("stop") or metadata.get("ls_stop")
+    model = params.get("model") or params.get("model_name") or metadata.get("ls_model_name")
+    return _known(
+        {
+            "gen_ai.provider.name": metadata.get("ls_provider"),
+            "gen_ai.request.model": model,
+            "gen_ai.request.temperature": params.get("temperature", metadata.get("ls_temperature")),
+            "gen_ai.request.top_p": params.get("top_p"),
+            "gen_ai.request.max_tokens": most,
+            "gen_ai.request.seed": params.get("seed"),
+            "gen_ai.request.stop_sequences": [stop] if isinstance(stop, str) else list(stop or ()) or None,
+        }
+    )
+
+
+def reply_facts(replies: Sequence[AIMessage]) -> dict[str, Any]:
+    """What the server said of its replies: model, tokens, why they ended."""
+    used = [reply.usage_metadata for reply in replies if reply.usage_metadata]
+    reasons = [str(why) for reply in replies if (why := reply.response_metadata.get("finish_reason"))]
+    told = replies[0].response_metadata if replies else {}
+    return _known(
+        {
+            "gen_ai.response.model": told.get("model_name"),
+            "gen_ai.response.id": told.get("id"),
+            "gen_ai.response.finish_reasons": reasons or None,
+            "gen_ai.usage.input_tokens": sum(one["input_tokens"] for one in used) if used else None,
+            "gen_ai.usage.output_tokens": sum(one["output_tokens"] for one in used) if used else None,
+        }
+    )
+
+
+def input_messages(conversations: Sequence[Sequence[BaseMessage]]) -> list[dict[str, Any]]:
+    """A prompt as the conventions write it."""
+    return [_message(message) for conversation in conversations for message in conversation]
+
+
+def output_messages(replies: Sequence[AIMessage]) -> list[dict[str, Any]]:
+    """Replies likewise."""
+    return [
+        {**_message(reply), "finish_reason": str(reply.response_metadata.get("finish_reason", ""))} for reply in replies
+    ]
+
+
+def _message(message: BaseMessage) -> dict[str, Any]:
+    parts = [{"type": "text", "content": str(message.text)}]
+    return {"role": _ROLES.get(message.type, message.type), "parts": parts}
+
+
+def _known(facts: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in facts.items() if value is not None}

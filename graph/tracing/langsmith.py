@@ -1,0 +1,62 @@
+"""LangSmith's own tracer, switched on for the whole process, with a client that strikes out secrets.
+
+LangSmith shows prompts and answers: that is what it is for. Inputs, outputs, metadata and errors pass through
+`redacted_data` before they leave.
+"""
+
+import logging
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from agentflow.graph.tracing.wrong import TracingError
+from agentflow.tools.redaction import redacted_data
+
+KEYS = ("LANGSMITH_API_KEY", "LANGCHAIN_API_KEY")
+PROJECTS = ("LANGSMITH_PROJECT", "LANGCHAIN_PROJECT")
+DEFAULT_PROJECT = "agentflow"
+
+FLUSH_SECONDS = 2.0
+"""Longest wait for LangSmith when tracing ends."""
+
+_log = logging.getLogger(__name__)
+
+
+@contextmanager
+def langsmith_tracing(project: str = "") -> Iterator[None]:
+    """Meanwhile, every LangChain run of the process goes to LangSmith. Raises TracingError if there is no key."""
+    if not any(os.environ.get(name, "").strip() for name in KEYS):
+        raise TracingError("langsmith needs a key; set LANGSMITH_API_KEY")
+    from langsmith import Client, configure
+
+    named = (os.environ.get(name, "").strip() for name in PROJECTS)
+    project = project or next(filter(None, named), DEFAULT_PROJECT)
+    failed: list[Exception] = []
+    client = Client(anonymizer=redacted_data, tracing_error_callback=failed.append)
+    configure(client=client, enabled=True, project_name=project)
+    try:
+        with _quiet():
+            try:
+                yield
+            finally:
+                configure(client=None, enabled=None, project_name=None)
+                client.flush(timeout=FLUSH_SECONDS)
+    finally:
+        if failed:
+            _log.warning("some traces did not reach LangSmith (%s); is it up, and the key valid?", _short(failed[-1]))
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """LangSmith's client logs every request that fails, at length; one line at the end says it instead."""
+    log = logging.getLogger("langsmith")
+    level, log_level = log.level, logging.CRITICAL
+    log.setLevel(log_level)
+    try:
+        yield
+    finally:
+        log.setLevel(level)
+
+
+def _short(error: Exception) -> str:
+    return type(error).__name__

@@ -1,0 +1,126 @@
+"""Where spans and metrics go: to a collector by OTLP over HTTP, or to the providers that the application has set up.
+
+A collector that is down must not hold up a run, nor its end: spans are sent by a thread of their own, waited for at the
+end no longer than FLUSH_SECONDS, and what could not be sent is one line of warning.
+"""
+
+import logging
+import os
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import httpx
+from opentelemetry import metrics, trace
+from opentelemetry.exporter.otlp.proto.http.metric_exporter import OTLPMetricExporter
+from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
+from opentelemetry.sdk.metrics import MeterProvider
+from opentelemetry.sdk.metrics.export import PeriodicExportingMetricReader
+from opentelemetry.sdk.resources import Resource
+from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
+from opentelemetry.sdk.trace.export import BatchSpanProcessor, SpanExporter, SpanExportResult
+
+from agentflow import __version__
+from agentflow.graph.tracing.operation import Sink
+from agentflow.graph.tracing.spans import SpanSink
+from agentflow.graph.tracing.wrong import TracingError
+from agentflow.tools.redaction import redacted
+
+FLUSH_SECONDS = 1.5
+"""Longest wait for the collector when tracing ends."""
+
+_log = logging.getLogger(__name__)
+
+_NOBODY = logging.NullHandler()
+"""Where nobody listens to OpenTelemetry's log, every retry would be a line on stderr, some of them after the end."""
+
+
+@contextmanager
+def otel_tracing(url: str = "", *, content: bool) -> Iterator[Sink]:
+    """A sink that sends to the collector at `url`, such as http://127.0.0.1:4318.
+
+    Without one: to what the application has set up for OpenTelemetry; if it has not, to where OpenTelemetry's own
+    environment variables point, which is localhost:4318 unless they say otherwise. Raises TracingError.
+    """
+    theirs = trace.get_tracer_provider()
+    if not url and isinstance(theirs, TracerProvider):
+        yield SpanSink(theirs, metrics.get_meter_provider(), content=content)
+        return
+    _check(url)
+    logging.getLogger("opentelemetry").addHandler(_NOBODY)
+    traces, numbers = (f"{url.rstrip('/')}/v1/{kind}" if url else None for kind in ("traces", "metrics"))
+    try:
+        spans, measures = Watched(OTLPSpanExporter(traces), url), OTLPMetricExporter(numbers)
+    except ValueError as error:  # an environment variable of OpenTelemetry's is wrong
+        raise TracingError(f"OpenTelemetry cannot be set up ({redacted(str(error))}); see OTEL_EXPORTER_*") from error
+    resource = _resource()
+    tracers = TracerProvider(resource=resource, shutdown_on_exit=False)
+    tracers.add_span_processor(BatchSpanProcessor(spans))
+    meters = MeterProvider([PeriodicExportingMetricReader(measures)], resource, shutdown_on_exit=False)
+    try:
+        yield SpanSink(tracers, meters, content=content)
+    finally:
+        _close({tracers.shutdown: spans.exporter.shutdown, meters.shutdown: measures.shutdown})
+        spans.say_if_lost()
+
+
+class Watched(SpanExporter):
+    """An exporter that keeps count of what it could not send."""
+
+    def __init__(self, exporter: SpanExporter, url: str) -> None:
+        self.exporter = exporter
+        self._to = url or os.environ.get("OTEL_EXPORTER_OTLP_ENDPOINT") or "localhost:4318"
+        self._under_way = 0
+        self._lost = 0
+
+    def export(self, spans: Sequence[ReadableSpan]) -> SpanExportResult:
+        """Called by the thread that sends."""
+        self._under_way = len(spans)
+        result = self.exporter.export(spans)
+        self._under_way = 0
+        if result is not SpanExportResult.SUCCESS:
+            self._lost += len(spans)
+        return result
+
+    def shutdown(self) -> None:
+        """Gives up what is being sent."""
+        self.exporter.shutdown()
+
+    def say_if_lost(self) -> None:
+        """One line, if anything was not sent."""
+        if lost := self._lost + self._under_way:
+            _log.warning("%d spans were lost: no collector took them at %s; is it running?", lost, redacted(self._to))
+
+
+def _close(shutdowns: dict[Callable[[], Any], Callable[[], Any]]) -> None:
+    """Sends what is left, all at once and in bounded time; then whatever is still waiting is told to give up."""
+    threads = {threading.Thread(target=shut, daemon=True): give_up for shut, give_up in shutdowns.items()}
+    for thread in threads:
+        thread.start()
+    watch = threading.Event()
+    timer = threading.Timer(FLUSH_SECONDS, watch.set)
+    timer.daemon = True
+    timer.start()
+    for thread, give_up in threads.items():
+        while thread.is_alive() and not watch.is_set():
+            thread.join(0.02)
+        if thread.is_alive():
+            give_up()
+    timer.cancel()
+
+
+def _check(url: str) -> None:
+    if not url:
+        return
+    try:
+        parsed = httpx.URL(url)
+    except (httpx.InvalidURL, ValueError):
+        parsed = httpx.URL()
+    if parsed.scheme not in ("http", "https") or not parsed.host:
+        raise TracingError(f"otel:{redacted(url)} is no address of a collector; write otel:http://HOST:4318")
+
+
+def _resource() -> Resource:
+    name = os.environ.get("OTEL_SERVICE_NAME") or "agentflow"
+    return Resource.create({"service.name": name, "service.version": __version__})

@@ -1,0 +1,5 @@
+"""What can be wrong with what a user asks of tracing."""
+
+
+class TracingError(ValueError):
+    """Tracing cannot be switched on; `str()` is one line that says what to do."""

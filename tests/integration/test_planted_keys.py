@@ -1,0 +1,147 @@
+"""Keys are planted wherever one can come from, and looked for in everything that a run leaves behind.
+
+They are in the environment, in a question, in what a tool returns, in a model's reply, in the body of an error and
+before the @ of a URL. Every one of them has "planted" in it, and no file, page, span, log line or request to a tracing
+service may have.
+"""
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+from langchain_core.messages import HumanMessage
+from langgraph.checkpoint.memory import InMemorySaver
+from pytest_httpserver import HTTPServer
+from typer.testing import CliRunner, Result
+
+from agentflow import Context, build_graph
+from agentflow.cli import app
+from agentflow.evals.episode import Episode, append
+from agentflow.graph.state import InputState
+from agentflow.rl.rollout import Fate, RolloutRecord
+from agentflow.tools import redaction
+from tests.fake_langsmith import FakeLangSmith
+from tests.fake_openai import FakeOpenAI, Reply
+from tests.leaky import PLANTED, VARIABLE, leak
+from tests.otlp import Receiver
+from tests.scripted import _BEGINNINGS
+
+pytest.importorskip("opentelemetry.sdk", reason="the extra otel is not installed")
+
+TOOL = "tests.leaky:leak"
+SAID = ", ".join(PLANTED.values())
+
+
+@pytest.fixture(autouse=True)
+def _planted(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(redaction, "_remembered", set())
+    for name in [*os.environ]:
+        if name.startswith(("OTEL_", "LANGSMITH_", "LANGCHAIN_")):
+            monkeypatch.delenv(name)
+    monkeypatch.setenv(VARIABLE, "planted in the environment")
+    monkeypatch.setenv("VLLM_API_KEY", "planted-key-of-the-endpoint")
+    monkeypatch.setenv("LANGSMITH_API_KEY", "planted-key-of-langsmith")
+
+
+def reply(body: dict[str, Any]) -> Reply:
+    """A model that repeats every key, and a server that repeats its own; on the second question it fails."""
+    system = body["messages"][0]["content"]
+    if "second" in json.dumps(body["messages"]):
+        return 400, {"error": {"message": f"bad key planted-key-of-the-endpoint, {SAID}"}}
+    module = next((name for start, name in _BEGINNINGS.items() if system.startswith(start)), "tools")
+    return {
+        "planner": f"Sub-Goal: use {SAID}\nTool: leak\nContext: {SAID}",
+        "executor": json.dumps({"text": SAID}),
+        "verifier": f"Analysis: It said {SAID}.\nVerdict: stop",
+        "generator": f"Answer: planted in the environment, {SAID}",
+    }.get(module, SAID)
+
+
+def call(*arguments: str) -> Result:
+    return CliRunner().invoke(app, list(arguments))
+
+
+def without_keys(artefacts: dict[str, str | bytes]) -> None:
+    for name, content in artefacts.items():
+        text = content.decode(errors="replace") if isinstance(content, bytes) else content
+        assert text, f"{name} is there, and has something in it"
+        at = text.find("planted")
+        assert at < 0, f"{name}: ...{text[max(0, at - 80) : at + 60]}..."
+
+
+def test_no_artefact_has_a_key(tmp_path: Path, httpserver: HTTPServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    langsmith = FakeLangSmith(httpserver)
+    monkeypatch.setenv("LANGSMITH_ENDPOINT", langsmith.url)
+    rows, out, log, trace, page = (tmp_path / name for name in ("rows.jsonl", "out", "log", "trace", "report.html"))
+    rows.write_text(
+        "".join(
+            json.dumps({"question": f"The {which} question, with {SAID}?", "answer": "b"}) + "\n"
+            for which in ("first", "second")
+        )
+    )
+    with Receiver() as receiver, FakeOpenAI(reply) as server:
+        run = ["--model", f"vllm:any@{server.base_url}", "--tools", TOOL, "--max-turns", "1"]
+        watched = ["--tracing", f"otel:{receiver.url},langsmith", "--tracing-content"]
+        solved = call("solve", f"What is {SAID}?", *run, *watched, "--trace", str(trace), "--log", "-", "--usage")
+        as_json = call("solve", f"What is {SAID}?", *run, "--json")
+        failed = call("solve", f"The second {SAID}?", *run)
+        evaluated = call(
+            *("eval", "bamboogle", "--file", str(rows), "--out", str(out), *run, *watched, "--log", str(log))
+        )
+        reported = call("eval", "report", str(out), "--out", str(page))
+        receiver.wait_for("invoke_agent agentflow", 60.0)
+    assert [done.exit_code for done in (solved, as_json, failed, evaluated, reported)] == [0, 0, 1, 0, 0]
+    assert "***" in solved.stdout
+    rollouts = tmp_path / "rollouts.jsonl"
+    append(rollouts, _rollout())
+    without_keys(
+        {
+            "solve's stdout": solved.stdout,
+            "solve's stderr, with the log": solved.stderr,
+            "solve's JSON": as_json.stdout,
+            "the error's line": failed.stderr,
+            "the turns before the error": failed.stdout or "none",
+            "eval's stdout": evaluated.stdout,
+            "eval's stderr": evaluated.stderr or "empty",
+            "the log": log.read_text(),
+            "the episode": trace.read_text(),
+            "the report": page.read_text(),
+            "a training's rollouts": rollouts.read_text(),
+            **{path.name: path.read_text() for path in out.iterdir()},
+            **{f"spans and metrics {number}": body for number, body in enumerate(receiver.bodies)},
+            **{f"LangSmith {number}": body for number, body in enumerate(langsmith.bodies) if body},
+        }
+    )
+    assert any(b"gen_ai.output.messages" in body for body in receiver.bodies), "the spans had content to be kept clean"
+    assert any(run["outputs"] for run in langsmith.runs if run["name"] == "AgentFlow"), "and so had LangSmith's runs"
+
+
+def _rollout() -> RolloutRecord:
+    return RolloutRecord(
+        step=1,
+        split="train",
+        task="1",
+        family="",
+        gold="",
+        fate=Fate.CRASHED,
+        reward=0.0,
+        calls=0,
+        prompt_tokens=0,
+        sampled_tokens=0,
+        episode=Episode(question=SAID, status="failed", error=f"planted in the environment {SAID}"),
+    )
+
+
+async def test_a_checkpoint_has_what_memory_needs_and_no_key_of_ours() -> None:
+    """Memory is no artefact for others: what a tool itself returned stays, since a later step may need it."""
+    saver = InMemorySaver()
+    config: Any = {"configurable": {"thread_id": "1"}}
+    with FakeOpenAI(reply) as server:
+        context = Context(model=f"vllm:any@{server.base_url}", tools=["base_generator"], max_turns=1)
+        graph = build_graph([leak], checkpointer=saver)
+        state = await graph.ainvoke(InputState(messages=[HumanMessage("q")]), config, context=context)
+    output = state["memory"][0].action.result.output
+    assert "planted in the environment" not in output
+    assert PLANTED["a URL"] in output

@@ -1,0 +1,267 @@
+"""Traces over the wire: what a collector and LangSmith receive, and what happens when nobody is there."""
+
+import asyncio
+import logging
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from langchain_core.messages import HumanMessage
+from pytest_httpserver import HTTPServer
+from typer.testing import CliRunner
+
+from agentflow import Context, build_graph, tracing
+from agentflow.cli import app
+from agentflow.graph.state import InputState
+from tests.fake_langsmith import FakeLangSmith
+from tests.fake_openai import FakeOpenAI
+from tests.otlp import Receiver, Span
+from tests.scripted import Scripted
+
+pytest.importorskip("opentelemetry.sdk", reason="the extra otel is not installed")
+
+NOBODY = "http://127.0.0.1:9"
+SECONDS = 60.0
+
+
+@pytest.fixture(autouse=True)
+def _nothing_set(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in [*os.environ]:
+        if name.startswith(("OTEL_", "LANGSMITH_", "LANGCHAIN_", "TRACEPARENT")):
+            monkeypatch.delenv(name)
+
+
+@pytest.fixture
+def script(monkeypatch: pytest.MonkeyPatch) -> Scripted:
+    script = Scripted(
+        planner="Sub-Goal: guess\nTool: base_generator\nContext: hello",
+        executor='{"query": "hello"}',
+        tools="a guess of mine",
+    )
+    script.install(monkeypatch)
+    return script
+
+
+async def ask(spec: str, question: str = "a question of mine", **metadata: Any) -> None:
+    context = Context(model=spec, tools=["base_generator"])
+    await build_graph().ainvoke(InputState(messages=[HumanMessage(question)]), {"metadata": metadata}, context=context)
+
+
+def tree(spans: list[Span], parent: str = "", depth: int = 0) -> list[str]:
+    """Names, indented by what contains them."""
+    found = []
+    for span in spans:
+        if span.parent == parent:
+            found += [f"{'  ' * depth}{span.name}", *tree(spans, span.id, depth + 1)]
+    return found
+
+
+def test_spans_follow_the_conventions(script: Scripted) -> None:
+    replies = {name: text for name, text in script.replies.items() if isinstance(text, str)}
+
+    def reply(body: dict[str, Any]) -> str:
+        from tests.scripted import _BEGINNINGS
+
+        system = body["messages"][0]["content"]
+        return replies[next((name for start, name in _BEGINNINGS.items() if system.startswith(start)), "tools")]
+
+    with Receiver() as receiver, FakeOpenAI(reply) as server:
+        with tracing(f"otel:{receiver.url}/"):
+            asyncio.run(ask(f"vllm:any@{server.base_url}", thread_id="t-1"))
+        receiver.wait_for("invoke_agent agentflow", SECONDS)
+    assert tree(receiver.spans) == [
+        "invoke_agent agentflow",
+        *("  analyst", "    chat any"),
+        *("  planner", "    chat any"),
+        *("  executor", "    chat any", "    execute_tool base_generator", "      chat any"),
+        *("  verifier", "    chat any"),
+        *("  generator", "    chat any"),
+    ]
+    chat = next(span for span in receiver.spans if span.name == "chat any" and span.attributes.get("agentflow.turn"))
+    assert chat.attributes == {
+        "gen_ai.operation.name": "chat",
+        "gen_ai.provider.name": "vllm",
+        "gen_ai.request.model": "any",
+        "gen_ai.request.temperature": 0.0,
+        "gen_ai.request.max_tokens": 2048,
+        "gen_ai.response.model": "any",
+        "gen_ai.response.id": "fake",
+        "gen_ai.response.finish_reasons": ["stop"],
+        "gen_ai.usage.input_tokens": 1,
+        "gen_ai.usage.output_tokens": 1,
+        "gen_ai.conversation.id": "t-1",
+        "agentflow.module": "planner",
+        "agentflow.turn": 1,
+    }
+    [call] = [span for span in receiver.spans if span.name == "execute_tool base_generator"]
+    assert call.attributes["gen_ai.tool.name"] == "base_generator"
+    assert call.attributes["gen_ai.tool.call.id"]
+    [root] = [span for span in receiver.spans if not span.parent]
+    assert root.attributes["gen_ai.agent.name"] == "agentflow"
+    assert root.attributes["agentflow.status"] == "answered"
+    assert {span.service for span in receiver.spans} == {"agentflow"}
+    assert {point["gen_ai.token.type"] for point in receiver.metrics["gen_ai.client.token.usage"]} == {
+        "input",
+        "output",
+    }
+    assert "gen_ai.client.operation.duration" in receiver.metrics
+    assert not any(b"of mine" in body for body in receiver.bodies), "content is opt-in"
+
+
+def test_content_is_sent_where_it_is_asked_for(script: Scripted, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT", "true")
+    with Receiver() as receiver:
+        with tracing(f"otel:{receiver.url}"):
+            asyncio.run(ask(script.spec))
+        receiver.wait_for("invoke_agent agentflow", SECONDS)
+    told = [span.attributes for span in receiver.spans if "gen_ai.output.messages" in span.attributes]
+    assert any("a question of mine" in one["gen_ai.input.messages"] for one in told)
+    assert any("a guess of mine" in one["gen_ai.output.messages"] for one in told)
+    [call] = [span for span in receiver.spans if span.name.startswith("execute_tool")]
+    assert call.attributes["gen_ai.tool.call.arguments"] == '{"query": "hello"}'
+    assert call.attributes["gen_ai.tool.call.result"] == "a guess of mine"
+
+
+def test_each_of_many_runs_at_once_is_a_trace_of_its_own(script: Scripted) -> None:
+    async def all_at_once() -> None:
+        await asyncio.gather(*(ask(script.spec, thread_id=str(number)) for number in range(32)))
+
+    with Receiver() as receiver:
+        with tracing(f"otel:{receiver.url}"):
+            asyncio.run(all_at_once())
+        receiver.wait_for("invoke_agent agentflow", SECONDS)
+    roots = [span for span in receiver.spans if not span.parent]
+    assert len({root.trace for root in roots}) == len(roots) == 32
+    for root in roots:
+        own = [span for span in receiver.spans if span.trace == root.trace]
+        assert {span.attributes["gen_ai.conversation.id"] for span in own} == {
+            root.attributes["gen_ai.conversation.id"]
+        }
+        assert len(tree(own)) == len(own) == 13
+
+
+@pytest.mark.parametrize("by", ["metadata", "environment", "current span"])
+def test_a_caller_s_trace_goes_on(by: str, script: Scripted, monkeypatch: pytest.MonkeyPatch) -> None:
+    from opentelemetry.sdk.trace import TracerProvider
+
+    trace, span = "0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331"
+    header = f"00-{trace}-{span}-01"
+    metadata = {"traceparent": header} if by == "metadata" else {}
+    if by == "environment":
+        monkeypatch.setenv("TRACEPARENT", header)
+    with Receiver() as receiver:
+        with tracing(f"otel:{receiver.url}"):
+            if by == "current span":
+                with TracerProvider(shutdown_on_exit=False).get_tracer("theirs").start_as_current_span("theirs") as own:
+                    asyncio.run(ask(script.spec))
+                trace, span = f"{own.get_span_context().trace_id:032x}", f"{own.get_span_context().span_id:016x}"
+            else:
+                asyncio.run(ask(script.spec, **metadata))
+        receiver.wait_for("invoke_agent agentflow", SECONDS)
+    [root] = [found for found in receiver.spans if found.name == "invoke_agent agentflow"]
+    assert (root.trace, root.parent) == (trace, span)
+
+
+def test_a_collector_that_is_down_costs_a_line_and_a_moment(script: Scripted, caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.WARNING, "agentflow"):
+        with tracing(f"otel:{NOBODY}"):
+            asyncio.run(ask(script.spec))
+            start = time.perf_counter()
+        taken = time.perf_counter() - start
+    [line] = [record.getMessage() for record in caplog.records if record.name.startswith("agentflow")]
+    assert line == f"13 spans were lost: no collector took them at {NOBODY}; is it running?"
+    assert taken < 10, "two seconds, and what a busy machine adds"
+
+
+def test_the_command_line_ends_in_order_without_a_collector() -> None:
+    command = [sys.executable, "-m", "agentflow", "solve", "How many feet are 3 yards?", "--model", "atlas-oracle"]
+    done = subprocess.run(
+        [*command, "--tracing", f"otel:{NOBODY}"], capture_output=True, text=True, timeout=110, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert "Answer: 9" in done.stdout
+    [line] = done.stderr.splitlines()
+    assert "spans were lost" in line
+
+
+def test_langsmith_gets_the_runs_of_a_project(
+    script: Scripted, httpserver: HTTPServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    langsmith = FakeLangSmith(httpserver)
+    monkeypatch.setenv("LANGSMITH_ENDPOINT", langsmith.url)
+    monkeypatch.setenv("LANGSMITH_API_KEY", "lsv2_pt_test")
+    with tracing("langsmith:mine"):
+        asyncio.run(ask(script.spec))
+    asyncio.run(ask(script.spec))  # not any more
+    assert langsmith.keys == {"lsv2_pt_test"}
+    assert {run["session_name"] for run in langsmith.runs} == {"mine"}
+    names = [run["name"] for run in langsmith.runs]
+    assert names.count("AgentFlow") == 1
+    assert {"planner", "base_generator"} <= set(names)
+
+
+def test_usage_is_a_table_of_modules(script: Scripted) -> None:
+    with FakeOpenAI(lambda body: "Sub-Goal: x\nTool: base_generator\nVerdict: stop\nAnswer: 4") as server:
+        spec = f"vllm:any@{server.base_url}"
+        done = CliRunner().invoke(
+            app, ["solve", "q", "--model", spec, "--max-turns", "1", "--usage", "--price", "any=1000000/2000000"]
+        )
+    assert done.exit_code == 0, done.stderr
+    rows = [line.split() for line in done.stdout.splitlines()]
+    assert ["module", "model", "calls", "read", "written", "dollars"] in rows
+    assert ["planner", "any", "1", "1", "1", "3.000000"] in rows
+    [total] = [row for row in rows if row[:1] == ["all"]]
+    assert float(total[-1]) == 3 * int(total[1])
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["--tracing", "jaeger"], "--tracing: there is no tracing 'jaeger'"),
+        (["--tracing", "langsmith"], "--tracing: langsmith needs a key; set LANGSMITH_API_KEY"),
+        (["--tracing", "otel:ftp://x"], "otel:ftp://x is no address of a collector"),
+        (["--log", "/no/such/folder/log"], "--log: cannot write to /no/such/folder/log"),
+        (["--price", "x"], "--price: 'x' is no price"),
+    ],
+)
+def test_wrong_options_are_one_line(arguments: list[str], says: str, script: Scripted) -> None:
+    done = CliRunner().invoke(app, ["solve", "q", *arguments])
+    assert done.exit_code == 2
+    [line] = done.stderr.splitlines()
+    assert says in line
+
+
+def test_a_missing_extra_is_named(script: Scripted, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in [name for name in sys.modules if name.startswith("agentflow.graph.tracing.otlp")]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, "opentelemetry.sdk.trace", None)
+    done = CliRunner().invoke(app, ["solve", "q", "--tracing", "otel"])
+    assert done.exit_code == 2
+    assert "pip install 'agentflow-langgraph[otel]'" in done.stderr
+
+
+def test_the_served_graph_is_traced_as_the_environment_says(tmp_path: Path) -> None:
+    program = (
+        "from agentflow.graph.agent import build_graph\n"
+        "from agentflow.graph.tracing import switch\n"
+        "assert switch._for_process.cache_info().currsize == 0\n"
+        "import agentflow.graph.served as served\n"
+        "from agentflow import Context\n"
+        "served.graph.invoke({'messages': [('user', 'How many feet are 3 yards?')]},"
+        " context=Context(model='atlas-oracle', corpus='atlas'))\n"
+    )
+    log = tmp_path / "log"
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        env={**os.environ, "AGENTFLOW_TRACING": f"log:{log}"},
+        capture_output=True,
+        text=True,
+        timeout=110,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert '"event": "run"' in log.read_text()

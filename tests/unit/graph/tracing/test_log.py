@@ -1,0 +1,87 @@
+"""The log: one line of JSON per operation, without prompts and secrets."""
+
+import json
+import logging
+from pathlib import Path
+
+import pytest
+from langchain_core.messages import HumanMessage
+
+from agentflow import Context, TracingError, build_graph, tracing
+from agentflow.graph.state import InputState
+from agentflow.graph.tracing.log import EVENTS
+from tests.scripted import Scripted
+
+
+def run(script: Scripted) -> None:
+    context = Context(model=script.spec, tools=["base_generator"])
+    build_graph().invoke(
+        InputState(messages=[HumanMessage("a question of mine")]), {"metadata": {"thread_id": "t"}}, context=context
+    )
+
+
+@pytest.fixture
+def script(monkeypatch: pytest.MonkeyPatch) -> Scripted:
+    script = Scripted(
+        planner="Sub-Goal: guess\nTool: base_generator\nContext: hello",
+        executor='{"query": "hello"}',
+        tools="a guess of mine",
+        generator="Answer: an answer of mine",
+    )
+    script.install(monkeypatch)
+    return script
+
+
+def test_a_line_says_what_happened_when_and_for_whom(script: Scripted, tmp_path: Path) -> None:
+    path = tmp_path / "log"
+    with tracing(f"log:{path}"):
+        run(script)
+    run(script)  # not any more
+    lines = [json.loads(line) for line in path.read_text().splitlines()]
+    assert [line["event"] for line in lines].count("run") == 1
+    assert {line["event"] for line in lines} == {"run", "module", "turn", "model_call", "tool_call"}
+    assert len({line["run"] for line in lines}) == 1
+    assert {line["thread"] for line in lines} == {"t"}
+    [turn] = [line for line in lines if line["event"] == "turn"]
+    assert (turn["turn"], turn["tool"], turn["signal"], turn["level"]) == (1, "base_generator", "stop", "info")
+    assert all(line["seconds"] >= 0 and line["time"].endswith("+00:00") for line in lines)
+    assert "of mine" not in path.read_text()
+
+
+def test_an_application_gets_the_events_by_its_own_logging(script: Scripted, caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.INFO, EVENTS), tracing("log"):
+        run(script)
+    assert [record.getMessage() for record in caplog.records if record.name == EVENTS][-1] == "run"
+
+
+def test_other_records_are_lines_too_and_hold_no_secret(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setenv("PLANTED_KEY", "planted-value-of-a-key")
+    path = tmp_path / "log"
+    with tracing(f"log:{path}"):
+        try:
+            raise ValueError("planted-value-of-a-key")
+        except ValueError:
+            logging.getLogger("agentflow.graph").exception("with %s", "planted-value-of-a-key")
+    line = json.loads(path.read_text())
+    assert (line["logger"], line["level"], line["error"]) == ("agentflow.graph", "error", "ValueError")
+    assert "planted" not in path.read_text()
+
+
+@pytest.mark.parametrize(
+    ("to", "says"),
+    [
+        ("", "needs a target"),
+        (" , ", "needs a target"),
+        ("jaeger", "there is no tracing 'jaeger'; write langsmith"),
+        ("log:/no/such/folder/log", "cannot write to /no/such/folder/log"),
+        ("otel:collector:4318", "is no address of a collector"),
+        ("langsmith", "set LANGSMITH_API_KEY"),
+    ],
+)
+def test_what_cannot_be_switched_on_is_one_line(to: str, says: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("LANGSMITH_API_KEY", "LANGCHAIN_API_KEY"):
+        monkeypatch.delenv(name, raising=False)
+    with pytest.raises(TracingError, match=says), tracing(to):
+        pass

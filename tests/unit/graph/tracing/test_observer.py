@@ -1,0 +1,164 @@
+"""Operations as callbacks tell them: what contains what, in which turn, and how it ended."""
+
+import asyncio
+from typing import Any
+
+import pytest
+from langchain_core.language_models import FakeListChatModel
+from langchain_core.messages import HumanMessage
+from langchain_core.runnables import RunnableLambda
+from langchain_core.tools import BaseTool, tool
+
+from agentflow.graph.agent import build_graph
+from agentflow.graph.context import Context
+from agentflow.graph.models import ModelError
+from agentflow.graph.state import InputState
+from agentflow.graph.tracing import switch
+from agentflow.graph.tracing.operation import Operation
+from agentflow.tools.result import ErrorClass, ToolFailure
+from tests.scripted import Scripted
+
+
+class Kept:
+    """A sink that keeps what it is told."""
+
+    def __init__(self) -> None:
+        self.begun: list[Operation] = []
+        self.ended: list[Operation] = []
+
+    def begin(self, operation: Operation) -> None:
+        self.begun.append(operation)
+
+    def end(self, operation: Operation) -> None:
+        self.ended.append(operation)
+
+    def of(self, kind: str) -> list[Operation]:
+        return [one for one in self.ended if one.kind == kind]
+
+
+@tool
+def echo(text: str) -> str:
+    """Says it again."""
+    return text
+
+
+@tool
+def broken(text: str) -> str:
+    """Fails."""
+    raise ToolFailure(ErrorClass.EMPTY_RESULT, "nothing there")
+
+
+@tool
+async def slow(text: str) -> str:
+    """Never ends."""
+    await asyncio.Event().wait()
+    return text
+
+
+async def observed(script: Scripted, tool: BaseTool = echo, question: str = "q", **settings: Any) -> Kept:
+    kept = Kept()
+    plan = f"Sub-Goal: repeat it\nTool: {tool.name}\nContext: hello"
+    script.replies.setdefault("planner", plan)
+    script.replies["planner"] = plan
+    context = Context(model=script.spec, tools=["base_generator"], **settings)
+    with switch._observed_by(kept):
+        await build_graph([tool]).ainvoke(
+            InputState(messages=[HumanMessage(question)]), {"metadata": {"thread_id": question}}, context=context
+        )
+    return kept
+
+
+@pytest.fixture
+def script(monkeypatch: pytest.MonkeyPatch) -> Scripted:
+    script = Scripted()
+    script.install(monkeypatch)
+    return script
+
+
+async def test_a_run_contains_modules_and_they_their_calls(script: Scripted) -> None:
+    script.replies["verifier"] = ["Analysis: no.\nVerdict: continue", "Analysis: yes.\nVerdict: stop"]
+    kept = await observed(script)
+    [run] = kept.of("run")
+    assert (run.name, run.parent, run.thread, run.facts) == ("AgentFlow", None, "q", {"agentflow.status": "answered"})
+    modules = [(one.module, one.turn) for one in kept.of("module")]
+    loop = [(module, turn) for turn in (1, 2) for module in ("planner", "executor", "verifier")]
+    assert modules == [("analyst", None), *loop, ("generator", None)]
+    assert all(one.parent is run for one in kept.of("module"))
+    calls = [(one.module, one.turn) for one in kept.of("model_call")]
+    assert calls == modules
+    assert [(one.name, one.turn, one.parent.module) for one in kept.of("tool_call") if one.parent] == [
+        ("echo", 1, "executor"),
+        ("echo", 2, "executor"),
+    ]
+    assert [(one.turn, one.facts["agentflow.signal"]) for one in kept.of("turn")] == [(1, "continue"), (2, "stop")]
+    assert all(one.started <= one.ended for one in kept.ended)
+    assert [one for one in kept.begun if one not in kept.ended] == []
+
+
+async def test_runs_at_the_same_time_do_not_mix(script: Scripted) -> None:
+    kept = Kept()
+    graph, context = build_graph([echo]), Context(model=script.spec)
+
+    async def ask(number: int) -> None:
+        config: Any = {"metadata": {"thread_id": str(number)}}
+        await graph.ainvoke(InputState(messages=[HumanMessage(f"{number}?")]), config, context=context)
+
+    with switch._observed_by(kept):
+        await asyncio.gather(*map(ask, range(32)))
+    assert sorted(int(run.thread) for run in kept.of("run")) == list(range(32))
+    for run in kept.of("run"):
+        own = [one for one in kept.ended if one.root is run]
+        assert len(own) == len(kept.ended) / 32
+        assert {one.thread for one in own} == {run.thread}
+
+
+async def test_how_a_tool_failed_is_its_error_class(script: Scripted) -> None:
+    kept = await observed(script, broken)
+    assert [one.error for one in kept.of("tool_call")] == ["empty_result"]
+    assert [one.error for one in kept.of("module") if one.module == "executor"] == ["empty_result"]
+    assert [one.error for one in kept.of("turn")] == ["empty_result"]
+    assert kept.of("run")[0].error == ""
+
+
+async def test_a_tool_that_runs_out_of_time_ends_with_its_module(script: Scripted) -> None:
+    """LangChain says nothing of a call that was cancelled."""
+    kept = await observed(script, slow, max_seconds=1.0)
+    [call] = kept.of("tool_call")
+    assert call.error == "timeout"
+    assert switch._observer()._around == {}
+
+
+async def test_a_run_whose_model_fails_has_failed(script: Scripted) -> None:
+    def fail(_: Any) -> str:
+        raise ModelError("down")
+
+    script.replies["executor"] = fail
+    with pytest.raises(ModelError):
+        await observed(script)
+    assert switch._observer()._around == {}
+
+
+def test_without_asyncio_the_same_is_seen(script: Scripted) -> None:
+    kept = Kept()
+    with switch._observed_by(kept):
+        build_graph([echo]).invoke(InputState(messages=[HumanMessage("q")]), context=Context(model=script.spec))
+    assert [one.kind for one in kept.ended if one.parent is None] == ["run"]
+    assert len(kept.of("module")) == 5
+
+
+def test_chains_of_others_are_runs_too() -> None:
+    kept = Kept()
+    chain = RunnableLambda(lambda text: [HumanMessage(text)]) | FakeListChatModel(responses=["a"])
+    with switch._observed_by(kept):
+        chain.invoke("q")
+    [run] = kept.of("run")
+    assert [(one.kind, one.parent) for one in kept.ended if one is not run] == [("model_call", run)]
+
+
+def test_where_nothing_is_switched_on_nothing_is_seen(script: Scripted) -> None:
+    kept = Kept()
+    with switch._observed_by(kept):
+        pass
+    RunnableLambda(str).invoke(1)
+    assert kept.ended == []
+    assert switch._observer().ignore_chain

@@ -1,0 +1,133 @@
+"""Secrets are struck out in every form, and nothing else is."""
+
+import json
+import time
+from pathlib import Path
+from urllib.parse import quote
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agentflow.tools import redaction
+from agentflow.tools.redaction import MARK, redacted, redacted_data, remember, without_known
+
+KEYS = {
+    "OpenAI": "sk-proj-T3BlbkFJabcdef0123456789",
+    "AWS": "AKIAIOSFODNN7EXAMPLE",
+    "Google": "AIzaSyA-1234567890abcdefghijklmnopqrstu",
+    "GitHub": "ghp_0123456789abcdefghijABCDEFGHIJ012345",
+    "Hugging Face": "hf_0123456789abcdefghijABCDEFGHIJ0123",
+    "LangSmith": "lsv2_pt_0123456789abcdef0123456789abcdef_0123456789",
+    "Tavily": "tvly-dev-0123456789abcdefghij",
+    "Slack": "xoxb-123456789012-abcdefghijkl",
+    "Stripe": "sk_live_0123456789abcdefghijklmn",
+    "JWT": "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxMjM0NTY3ODkwIn0.dozjgNryP4J3jVmNHl0w5N_XgL0n3I9P",
+}
+ORDINARY = [
+    "the task-management-system-of-2024-and-all-that was risk-averse",
+    "Bearer authentication is explained in chapter 16 of the book",
+    "see https://example.org:8080/a/b@c?key=value&page=2 and mailto:somebody@example.org",
+    "Basic arithmetic: 2+2=4, api_key=None, password=secret",
+    "eyJ is how base64 of '{\"' begins; AKIA is a prefix; sk-learn is a library, sk-learn-1.5 a version",
+    "snake_case_names_of_any_length_at_all_are_ordinary = 1234567890123456789012",
+    "SHA-256 e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855",
+    "-----BEGIN CERTIFICATE-----\nMIIB\n-----END CERTIFICATE-----",
+]
+
+
+@pytest.fixture(autouse=True)
+def _no_other_secrets(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(redaction, "_remembered", set())
+
+
+@pytest.mark.parametrize("key", KEYS.values(), ids=KEYS)
+@pytest.mark.parametrize("around", ["{}", "key={} and more", '{{"key": "{}"}}', "(a\n{}\nb)"])
+def test_keys_of_well_known_services_are_struck_out(key: str, around: str) -> None:
+    shown = redacted(around.format(key))
+    assert MARK in shown
+    assert key[-12:] not in shown
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("postgresql://me:pass-word@host:5432/db", "postgresql://***@host:5432/db"),
+        ("https://:token@host/x and http://a:b@c", "https://***@host/x and http://***@c"),
+        ("Authorization: Bearer abcdefgh.01234567", "Authorization: Bearer ***"),
+        ("authorization: Basic dXNlcjpwYXNzd29yZDEyMw==", "authorization: Basic ***"),
+        ("GET /v1?api_key=0123456789abc&page=2", "GET /v1?api_key=***&page=2"),
+        (
+            "a -----BEGIN RSA PRIVATE KEY-----\nMIIE\nxyz\n-----END RSA PRIVATE KEY----- b",
+            "a -----BEGIN RSA PRIVATE KEY-----*** b",
+        ),
+    ],
+)
+def test_what_stands_around_a_secret_stays(text: str, shown: str) -> None:
+    assert redacted(text) == shown
+
+
+@pytest.mark.parametrize("text", ORDINARY)
+def test_ordinary_text_stays(text: str) -> None:
+    assert redacted(text) == text
+
+
+@given(st.text(st.characters(exclude_characters="-_=:"), max_size=300))
+def test_text_without_the_beginning_of_a_key_stays(text: str) -> None:
+    if not any(found in text for found in ("earer ", "Basic ", "IA", "AIza", "eyJ")):
+        assert redacted(text) == text
+
+
+def test_the_project_s_own_text_stays() -> None:
+    home = Path(__file__).parents[3]
+    for path in (home / "README.md", home / "CONTRIBUTING.md", *(home / "docs").glob("*.md")):
+        shown = redacted(path.read_text())
+        changed = [line for line in shown.splitlines() if MARK in line and "sk-" not in line and "***" not in line]
+        assert changed == [], path
+
+
+@pytest.mark.parametrize("name", ["OPENAI_API_KEY", "HF_TOKEN", "DB_PASSWORD", "MY_SECRET", "aws_secret_access_key"])
+def test_the_environment_s_secrets_are_struck_out_in_every_form(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    secret = 'pläin "word" & more'
+    monkeypatch.setenv(name, f" {secret}\n")
+    for form in (secret, json.dumps(secret), json.dumps(secret, ensure_ascii=False), quote(secret, safe="")):
+        shown = without_known(f"it is {form}.")
+        assert MARK in shown
+        assert "word" not in shown
+
+
+@pytest.mark.parametrize("name", ["TOKENIZERS_PARALLELISM", "PYTHON_KEYRING_BACKEND", "KEYBOARD_LAYOUT"])
+def test_names_that_only_sound_like_secrets(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(name, "ordinary-value")
+    assert redacted("ordinary-value") == "ordinary-value"
+
+
+def test_short_values_are_no_secrets(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("VLLM_API_KEY", "EMPTY")
+    remember("short")
+    assert redacted("EMPTY short") == "EMPTY short"
+
+
+def test_what_is_remembered_is_struck_out_and_a_longer_key_before_its_part(monkeypatch: pytest.MonkeyPatch) -> None:
+    remember("planted-one")
+    monkeypatch.setenv("OTHER_KEY", "planted-one-and-more")
+    assert redacted("planted-one-and-more planted-one") == "*** ***"
+
+
+def test_data_is_walked_to_its_keys_and_leaves() -> None:
+    remember("planted-one")
+    data = {"planted-one": [1, None, ("a planted-one b", {"x": "planted-one"})], "n": True}
+    assert redacted_data(data) == {"***": [1, None, ["a *** b", {"x": "***"}]], "n": True}
+
+
+def test_it_is_fast(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Microseconds per kilobyte, not milliseconds: a hundred kilobytes of this file in the time of a blink."""
+    for number in range(6):
+        monkeypatch.setenv(f"SERVICE_{number}_API_KEY", f"planted-value-{number}")
+    text = (Path(redaction.__file__).read_text() * 20)[:100_000]
+    taken = []
+    for _ in range(3):
+        start = time.process_time()
+        redacted(text)
+        taken.append(time.process_time() - start)
+    assert min(taken) < 0.05
