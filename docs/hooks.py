@@ -1,7 +1,7 @@
 """What pages say of the program is read off the program when the site is built.
 
-A page names a table in a comment, `<!-- generated: NAME -->`, and the table comes after it: `commands`, what the command
-line's help says, and `settings`, the fields of `Context` as Studio shows them.
+A page names a table in a comment, `<!-- generated: NAME -->`, and the table takes its place: `commands`, what the
+command line's help says, and `settings`, the fields of `Context` as Studio shows them.
 """
 
 import re
@@ -23,7 +23,8 @@ def on_page_markdown(markdown: str, **_: Any) -> str:
 def commands() -> str:
     """Every command with its options, as typer's own generator writes it; the page has the title."""
     call = [sys.executable, "-m", "typer", "agentflow.cli", "utils", "docs", "--name", "agentflow"]
-    printed = subprocess.run(call, cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    done = subprocess.run(call, cwd=ROOT, capture_output=True, text=True, check=True)  # noqa: S603 - nobody else's words
+    printed = done.stdout
     # The usual command of the group `eval` has a name that no user sees.
     printed = printed.replace("### `agentflow eval run`", "### `agentflow eval NAME...`").replace("eval run ", "eval ")
     printed = re.sub(r"\* `run`: .*\n", "", printed)
