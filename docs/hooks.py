@@ -39,16 +39,23 @@ def settings() -> str:
     rows = ["| setting | type | default | |", "| --- | --- | --- | --- |"]
     for name, schema in Context.model_json_schema()["properties"].items():
         field = Context.model_fields[name]
-        default = field.get_default(call_default_factory=True)
-        cells = [f"`{name}`", _type(schema), f"`{default!r}`", f"{field.description} {_range(schema)}".strip()]
+        default = _default(field.get_default(call_default_factory=True))
+        cells = [f"`{name}`", _type(schema), default, f"{field.description or ''} {_range(schema)}".strip()]
         rows.append("| " + " | ".join(cell.replace("|", r"\|") for cell in cells) + " |")
     return "\n".join(rows)
+
+
+def _default(value: object) -> str:
+    if isinstance(value, list):
+        return ", ".join(f"`{one}`" for one in value)
+    return f"`{value}`" if value not in ("", {}) else ""
 
 
 def _type(schema: dict[str, Any]) -> str:
     if choices := schema.get("enum"):
         return ", ".join(f"`{choice}`" for choice in choices)
-    return {"array": "list of texts", "object": "by module", "string": "text"}.get(schema["type"], schema["type"])
+    names = {"array": "list of texts", "object": "by module", "string": "text"}
+    return names.get(schema.get("type", ""), schema.get("type", "settings"))
 
 
 def _range(schema: dict[str, Any]) -> str:
