@@ -56,15 +56,14 @@ def program(page: Path) -> str:
     return "\n".join(lines) + "\n" if lines else ""
 
 
-def commands(page: Path) -> list[str]:
-    """What a reader types: lines of bash blocks, and lines of console blocks that begin with `$ `."""
+def commands(page: Path, *languages: str) -> list[str]:
+    """What a reader types: lines of bash blocks, and of console blocks those that begin with `$ `; by default, both."""
     found = []
     for block in blocks(page):
-        text = block.text.replace("\\\n", " ")
-        if block.language == "bash":
-            found += text.splitlines()
-        elif block.language == "console":
-            found += [line[2:] for line in text.splitlines() if line.startswith("$ ")]
+        lines = block.text.replace("\\\n", " ").splitlines()
+        if block.language in (languages or ("bash", "console")):
+            bash = block.language == "bash"
+            found += lines if bash else [line[2:] for line in lines if line.startswith("$ ")]
     return [command for line in found if (command := _COMMENT.sub("", line).strip())]
 
 

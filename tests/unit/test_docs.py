@@ -13,6 +13,7 @@ import shlex
 import subprocess
 import sys
 import tomllib
+from collections import defaultdict
 from collections.abc import Iterator
 from importlib.util import find_spec
 from pathlib import Path
@@ -125,11 +126,12 @@ def test_programs_run(page: Path, endpoint: str, tmp_path: Path) -> None:
 
 
 def _tried() -> list[tuple[Path, str]]:
-    rows = [(page, line) for page in PAGES if name(page) in TRIED for line in commands(page)]
-    bash = {name(page): [b.text for b in blocks(page) if b.language == "bash"] for page in PAGES}
-    in_bash = [(page, line) for page, line in rows if any(line in text for text in bash[name(page)])]
-    once = {line: (page, line) for page, line in reversed(in_bash) if line.startswith("agentflow ")}
-    return [row for line, row in reversed(once.items()) if not LEFT_OUT.match(line)]
+    first: dict[str, Path] = {}
+    for page in (page for page in PAGES if name(page) in TRIED):
+        for line in commands(page, "bash"):
+            if line.startswith("agentflow ") and not LEFT_OUT.match(line):
+                first.setdefault(line, page)
+    return [(page, line) for line, page in first.items()]
 
 
 @pytest.mark.parametrize(("page", "command"), _with_seed_mark(_tried()))
@@ -151,13 +153,14 @@ def test_settings_of_training_are_those_that_there_are() -> None:
     pytest.importorskip("verl")
     from agentflow.rl.settings import Settings, compose_settings
 
-    calls = {line for page in PAGES for line in commands(page) if line.startswith("agentflow train ")}
-    assert len(calls) >= 6
-    for line in calls:
+    overrides: dict[str, set[str]] = defaultdict(set)
+    for line in (line for page in PAGES for line in commands(page) if line.startswith("agentflow train ")):
         [words] = simple_commands(line)
         preset = words[words.index("--preset") + 1]
-        overrides = [word for word in words[2:] if not word.startswith("--") and word != preset]
-        assert Settings.of(compose_settings(preset, overrides)).preset == preset
+        overrides[preset] |= {word for word in words[2:] if not word.startswith("--") and word != preset}
+    assert len(overrides) >= 2
+    for preset, changed in overrides.items():  # all of a preset's at once: each composition takes seconds
+        assert Settings.of(compose_settings(preset, sorted(changed))).preset == preset
 
 
 def _parse(words: list[str]) -> None:
