@@ -87,11 +87,11 @@ studio: $(VENV)/with-studio ## The development server for LangGraph Studio, on 1
 	$(BIN)/langgraph dev --n-jobs-per-worker 10
 
 docs: $(VENV)/with-docs ## Build the documentation into site/, without the network; a warning is an error
-	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict --quiet --site-dir site
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict --quiet --site-dir site
 	@echo 'The documentation is in site/; make docs-serve shows it.'
 
 docs-serve: $(VENV)/with-docs ## Show the documentation on 127.0.0.1:8008, anew whenever a page changes
-	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs serve --dev-addr 127.0.0.1:8008
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs serve --dev-addr 127.0.0.1:8008
 
 clean: ## Remove the venvs and what tests and builds left
 	rm -rf .venv .venvs build dist site *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis .langgraph_api
