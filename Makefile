@@ -15,7 +15,7 @@ What is the country of Nusozeg, the city?
 endef
 export DEMO
 
-.PHONY: help run train test test-train test-faults test-tools test-report test-inspect test-otel test-light lint types check format studio clean
+.PHONY: help run train test test-train test-faults test-tools test-report test-inspect test-otel test-light lint types check format studio docs docs-serve clean
 
 help: ## This list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{ printf "%-18s %s\n", $$1, $$2 }'
@@ -94,8 +94,15 @@ format: $(VENV)/with-dev,studio,local,train ## Mend what ruff can mend
 studio: $(VENV)/with-studio ## The development server for LangGraph Studio, on 127.0.0.1
 	$(BIN)/langgraph dev --n-jobs-per-worker 10
 
+docs: $(VENV)/with-docs ## Build the documentation into site/, without the network; a warning is an error
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict --quiet --site-dir site
+	@echo 'The documentation is in site/; make docs-serve shows it.'
+
+docs-serve: $(VENV)/with-docs ## Show the documentation on 127.0.0.1:8008, anew whenever a page changes
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs serve --dev-addr 127.0.0.1:8008
+
 clean: ## Remove the venvs and what tests and builds left
-	rm -rf .venv .venvs build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis .langgraph_api
+	rm -rf .venv .venvs build dist site *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis .langgraph_api
 
 # A stamp per set of extras; it is out of date when pyproject.toml is newer.
 $(VENV)/with-%: pyproject.toml | $(BIN)/python

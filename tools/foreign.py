@@ -9,10 +9,8 @@ A Python tool that needs variables says so in `metadata["agentflow"]["needs"]`, 
 """
 
 import asyncio
-import importlib
 import os
 import re
-import sys
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
@@ -22,11 +20,11 @@ from agentflow.tools.containment import bounded_line
 from agentflow.tools.mcp.spec import SpecError, Unavailable
 from agentflow.tools.mcp.spec import servers as mcp_servers
 from agentflow.tools.mcp.tools import tools_of
+from agentflow.tools.named_object import NamedObjectError, is_object_name, named_object, said
 
 __all__ = ["SpecError", "Unavailable", "check_names", "is_foreign", "load"]
 
 _PREFIXED = re.compile(r"([A-Za-z]\w*)=(.+)", re.ASCII | re.DOTALL)
-_OBJECT = re.compile(r"([A-Za-z_][\w.]*):([A-Za-z_][\w.]*)")
 _WRITABLE = re.compile(r"[A-Za-z0-9](?:[\w ./-]{0,62}[A-Za-z0-9])?", re.ASCII)
 
 
@@ -87,10 +85,12 @@ def _split(spec: str) -> tuple[str, str]:
 
 
 def _of_python(spec: str) -> list[BaseTool]:
-    match = _OBJECT.fullmatch(spec)
-    if not match:
+    if not is_object_name(spec):
         raise SpecError(f"'{bounded_line(spec, 120)}' is no tool: write module:attribute or mcp:...")
-    found: Any = _imported(match[1], match[2], spec)
+    try:
+        found: Any = named_object(spec)
+    except NamedObjectError as error:
+        raise SpecError(str(error)) from error
     if not isinstance(found, BaseTool) and callable(getattr(found, "get_tools", None)):
         found = found.get_tools()
     elif not isinstance(found, BaseTool) and callable(found):
@@ -101,25 +101,12 @@ def _of_python(spec: str) -> list[BaseTool]:
     return tools
 
 
-def _imported(module: str, attribute: str, spec: str) -> object:
-    # As `python -m` does: the user's modules lie in the folder that they work in.
-    if (here := os.getcwd()) not in sys.path and "" not in sys.path:
-        sys.path.append(here)
-    try:
-        found: object = importlib.import_module(module)
-        for name in attribute.split("."):
-            found = getattr(found, name)
-    except Exception as error:  # the user's module runs here, and may raise anything
-        raise SpecError(f"{spec} cannot be imported ({_said(error)})") from error
-    return found
-
-
 def _made(make: Callable[[], object], spec: str) -> object:
     try:
         return make()
     except Exception as error:  # as above
         raise SpecError(
-            f"{spec} makes no tool when it is called without arguments ({_said(error)}); a function that is a tool "
+            f"{spec} makes no tool when it is called without arguments ({said(error)}); a function that is a tool "
             "itself has LangChain's @tool before it"
         ) from error
 
@@ -128,7 +115,3 @@ def _needs(tool: BaseTool) -> list[str]:
     own = (tool.metadata or {}).get("agentflow")
     needs = own.get("needs", []) if isinstance(own, dict) else []
     return [str(name) for name in needs] if isinstance(needs, list | tuple) else []
-
-
-def _said(error: Exception) -> str:
-    return bounded_line(f"{type(error).__name__}: {error}", 200)

@@ -79,7 +79,13 @@ def evaluation() -> None:
 
 @app.command(RUN, epilog="Example: agentflow eval game24 --limit 50 --out runs/game24")
 def evaluate(
-    names: Annotated[list[str], typer.Argument(metavar="NAME...", help="Benchmarks; see agentflow data list.")],
+    names: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="NAME...",
+            help="Benchmarks (agentflow data list), a file of questions, or your own by module:attribute.",
+        ),
+    ],
     planner: Planner = None,
     model: Model = "embedded",
     limit: Annotated[int | None, typer.Option(min=1, help="How many questions of each; without it, all.")] = None,
@@ -133,7 +139,7 @@ def evaluate(
         plan = Evaluation(agent_of(context, agent), context, _judge(judge), timeout)
         _run(plan, asked.items, records, concurrency, retry=retry)
     ended = {name: [records.by_key[item.key] for item in items] for name, items in asked.by_benchmark.items()}
-    _show(ended, prices)
+    _show(ended, prices, gated={item.benchmark.name for item in asked.items if item.benchmark.gated})
 
 
 @dataclass(frozen=True)
@@ -169,13 +175,15 @@ def _asked(names: list[str], subset: str, file: Path | None, limit: int | None, 
         fail("--file holds the questions of one benchmark; name one", MISUSED)
     by_benchmark, digests = {}, {}
     try:
-        for name in names:
+        for name in dict.fromkeys(names):
             found = benchmark(name)
             examples = found.examples(subset, file)
             if not examples:
-                fail(f"there are no questions of {name} in {file}", MISUSED)
-            digests[name] = identity(*(one.id for one in examples))
-            by_benchmark[name] = items(found, examples[:limit], epochs)
+                fail(f"there are no questions of {name}" + (f" in {file}" if file else ""), MISUSED)
+            if found.name in by_benchmark:
+                fail(f"{name} is called '{found.name}', as another of these is; give it another name", MISUSED)
+            digests[found.name] = identity(*(one.id for one in examples))
+            by_benchmark[found.name] = items(found, examples[:limit], epochs)
     except BenchmarkError as error:
         fail(str(error), MISUSED)
     return Asked(by_benchmark, digests, epochs)
@@ -204,16 +212,15 @@ def _run(plan: "Evaluation", items: "list[Item]", records: "Records", concurrenc
             fail(f"the episodes could not be written ({error.strerror}); make room and run the same again", FAILED)
 
 
-def _show(ended: "dict[str, list[Record]]", prices: "dict[str, Price]") -> None:
+def _show(ended: "dict[str, list[Record]]", prices: "dict[str, Price]", gated: set[str]) -> None:
     """The figures of each benchmark. Fails if not one run worked."""
-    from agentflow.evals.benchmarks.catalogue import benchmark
     from agentflow.evals.metrics import interval, summarise
 
     print_summaries(
         console(),
         {name: (summarise(records, len(records)), interval(records, len(records))) for name, records in ended.items()},
         prices,
-        gated={name for name in ended if benchmark(name).gated},
+        gated=gated,
     )
     everything = [record for records in ended.values() for record in records]
     if any(record.failed or record.judge_failed for record in everything):

@@ -7,7 +7,7 @@ network. Where there is none, and for every other checksum, the first download d
 from collections.abc import Iterator
 
 from agentflow.evals.atlas.families import questions
-from agentflow.evals.benchmarks import readers
+from agentflow.evals.benchmarks import own, readers
 from agentflow.evals.benchmarks.benchmark import ALL, OFFICIAL, Benchmark, Judging
 from agentflow.evals.benchmarks.example import BenchmarkError, Example, identity
 from agentflow.evals.benchmarks.puzzles import puzzle, puzzles
@@ -212,7 +212,15 @@ BENCHMARKS = {one.name: one for one in _BENCHMARKS}
 
 
 def benchmark(name: str) -> Benchmark:
-    """The benchmark of that name. Raises BenchmarkError."""
-    if name not in BENCHMARKS:
-        raise BenchmarkError(f"there is no benchmark '{name}'; there are {', '.join(BENCHMARKS)}")
-    return BENCHMARKS[name]
+    """The benchmark of that name, or the user's own that the name leads to (`own`). Raises BenchmarkError."""
+    if name in BENCHMARKS:
+        return BENCHMARKS[name]
+    if not own.is_own(name):
+        raise BenchmarkError(
+            f"there is no benchmark '{name}'; there are {', '.join(BENCHMARKS)}, and your own: a file of questions, or "
+            "module:attribute"
+        )
+    found = own.load(name)
+    if found.name in BENCHMARKS:
+        raise BenchmarkError(f"{name} is called '{found.name}', as one of ours is; give it another name")
+    return found

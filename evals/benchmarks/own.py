@@ -1,0 +1,118 @@
+"""Benchmarks that are not ours, by a spec that a command line can hold.
+
+    quiz.jsonl            a file of questions: JSON lines, JSON, CSV or parquet
+    my_pkg.bench:QUIZ     rows, a `Benchmark`, or a function without arguments that makes one of them
+
+A row is what the readers of our own benchmarks take: `question` and `answer` (a text, a number or a list of accepted
+ones), or `question`, `options` and `answer`. Python objects are the user's own code and run in this process.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from agentflow.evals.benchmarks import readers
+from agentflow.evals.benchmarks.benchmark import ALL, Benchmark, Judging
+from agentflow.evals.benchmarks.example import BenchmarkError, Example
+from agentflow.evals.benchmarks.rows import read_rows
+from agentflow.evals.scorers.free_text import free_text
+from agentflow.evals.scorers.option import option
+from agentflow.evals.scorers.score import Score
+from agentflow.tools.named_object import NamedObjectError, is_object_name, named_object, said
+
+Row = Mapping[str, Any]
+Rule = Callable[[Example, str], Score]
+
+_FILES = (".jsonl", ".json", ".csv", ".parquet")
+
+
+def is_own(spec: str) -> bool:
+    """Whether `spec` is a file of questions or the name of a Python object, by its form."""
+    return is_object_name(spec) or Path(spec).suffix in _FILES
+
+
+def load(spec: str) -> Benchmark:
+    """The benchmark that `spec` names. Raises BenchmarkError."""
+    if not is_object_name(spec):
+        return benchmark_of(Path(spec).name, read_rows(Path(spec)))
+    try:
+        found = named_object(spec)
+        if callable(found) and not isinstance(found, Benchmark):
+            found = _made(found, spec)
+    except NamedObjectError as error:
+        raise BenchmarkError(str(error)) from error
+    if isinstance(found, Benchmark):
+        return _checked(found, spec)
+    if not isinstance(found, Sequence) or isinstance(found, str) or not all(isinstance(row, Mapping) for row in found):
+        raise BenchmarkError(f"{spec} is a {type(found).__name__}, not rows (a list of dictionaries) or a Benchmark")
+    return benchmark_of(spec.partition(":")[2], found)
+
+
+def benchmark_of(
+    name: str, rows: Sequence[Row], *, rule: Rule | None = None, judging: Judging | None = None
+) -> Benchmark:
+    """A benchmark of rows.
+
+    Args:
+        name: What it is called in tables and records.
+        rows: The questions. Where they have options, they are multiple choice.
+        rule: What an answer is worth; by default that of short free texts, or of options. The columns of a row that no
+            reader takes are in `Example.data`. It never raises.
+        judging: What a judge is asked where the rule is undecided; of a rule of your own, nothing.
+
+    Raises:
+        BenchmarkError: There are no rows, or one cannot be read.
+    """
+    if not rows:
+        raise BenchmarkError(f"{name} has no rows")
+    choice = any("options" in row or "choices" in row for row in rows)
+    read = partial(_read, choice=choice)
+    usual = Judging.EXTRACTS if choice else Judging.DECIDES
+    examples: dict[str, Example] = {}
+    for number, row in enumerate(rows, start=1):
+        try:
+            one = read(row)
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            why = f"it has no {error}" if isinstance(error, KeyError) else said(error)
+            raise BenchmarkError(f"row {number} of {name} is no question: {why}") from error
+        examples.setdefault(one.id, one)
+    return Benchmark(
+        name=name,
+        title=name,
+        licence="your own",
+        size=len(examples),
+        rule=rule or (_option if choice else _text),
+        judging=judging or (Judging.NEVER if rule else usual),
+        read=read,
+        generate=lambda subset: examples.values(),
+        subsets=(ALL,),
+    )
+
+
+def _read(row: Row, *, choice: bool) -> Example:
+    found = (readers.choice if choice else readers.text)(row)
+    return found.model_copy(update={"data": {**row, **found.data}})
+
+
+def _text(one: Example, answer: str) -> Score:
+    return free_text(answer, [one.gold, *one.data["aliases"]])
+
+
+def _option(one: Example, answer: str) -> Score:
+    return option(answer, one.data["options"], one.data["letter"])
+
+
+def _made(make: Callable[[], object], spec: str) -> object:
+    try:
+        return make()
+    except Exception as error:  # the user's function runs here, and may raise anything
+        raise BenchmarkError(
+            f"{spec} makes no benchmark when it is called without arguments ({said(error)})"
+        ) from error
+
+
+def _checked(found: Benchmark, spec: str) -> Benchmark:
+    if found.gated:
+        raise BenchmarkError(f"{spec} is gated, which reports know of our own benchmarks only; leave `gated` out")
+    return found

@@ -1,0 +1,67 @@
+"""The documentation as a site: it is built without a warning, says what the program says, and loads nothing."""
+
+import html
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import typer
+
+from agentflow.cli import app
+from agentflow.graph.context import Context
+from tests.pages import ROOT
+
+pytest.importorskip("mkdocs")
+pytestmark = pytest.mark.timeout(300)
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("site")
+    # As without a network: whatever would be fetched is refused at once.
+    unreachable = dict.fromkeys(("http_proxy", "https_proxy", "HTTP_PROXY", "HTTPS_PROXY"), "http://127.0.0.1:9")
+    environment = {**os.environ, **unreachable, "NO_MKDOCS_2_WARNING": "1", "PYTHONPATH": str(ROOT)}
+    call = [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", str(folder)]
+    done = subprocess.run(call, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=280, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+    return folder
+
+
+def test_every_page_is_there(site: Path) -> None:
+    pages = {str(path.relative_to(ROOT / "docs").with_suffix("")) for path in (ROOT / "docs").rglob("*.md")}
+    assert pages == {str(path.parent.relative_to(site)) for path in site.rglob("index.html")} - {"."} | {"index"}
+    assert not list(site.rglob("*.py"))
+
+
+def test_it_loads_nothing_from_elsewhere(site: Path) -> None:
+    loads = re.compile(r"<(?:script|img|iframe)\b[^>]*\bsrc=\"?(?:https?:)?//|<link\b[^>]*\bhref=\"?(?:https?:)?//")
+    for page in site.rglob("*.html"):
+        assert not loads.search(page.read_text()), page
+    for style in site.rglob("*.css"):
+        assert not re.search(r"(?:url\(|@import )[\"']?(?:https?:)?//", style.read_text()), style
+
+
+def test_the_reference_has_every_command_and_option(site: Path) -> None:
+    page = (site / "reference/cli/index.html").read_text()
+    groups = [("agentflow", typer.main.get_command(app))]
+    for name, command in groups:
+        groups += [(f"{name} {sub}", one) for sub, one in getattr(command, "commands", {}).items()]
+        assert name.replace("eval run", "eval NAME...") in page
+        for parameter in command.params:
+            assert parameter.opts[0] in page or parameter.metavar in page, (name, parameter.opts)
+
+
+def test_the_reference_has_every_setting_and_its_help(site: Path) -> None:
+    page = html.unescape(re.sub(r"<[^>]+>", "", (site / "reference/settings/index.html").read_text()))
+    for name, field in Context.model_fields.items():
+        assert name in page
+        assert (field.description or "").replace("`", "")[:40] in page, name
+
+
+def test_the_reference_has_the_docstrings(site: Path) -> None:
+    page = (site / "reference/python/index.html").read_text()
+    for text in ("The compiled agent.", "needed for approval of tools", "The advantage of each trajectory", "memory"):
+        assert text in page

@@ -1,0 +1,148 @@
+"""Benchmarks of the user's own: a file, rows, a `Benchmark` or a function; what is none says why on one line."""
+
+import json
+import re
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from agentflow.cli import app
+from agentflow.evals.benchmarks.benchmark import Judging
+from agentflow.evals.benchmarks.catalogue import benchmark
+from agentflow.evals.benchmarks.example import BenchmarkError, Example
+from agentflow.evals.benchmarks.own import benchmark_of
+from agentflow.evals.benchmarks.store import Source
+from agentflow.evals.report.run import read_runs
+from agentflow.evals.scorers.score import Decision, decided
+from agentflow.rl import benchmark as training
+from tests.scripted import Scripted
+
+HERE = "tests.unit.evals.benchmarks.test_own"
+
+QUIZ = [
+    {"question": "Which strait divides Istanbul?", "answer": ["Bosphorus", "Bosporus"], "type": "places"},
+    {"question": "What is 6 times 7?", "answer": 42},
+]
+CHOICE = [{"question": "Which organ pumps blood?", "options": ["liver", "heart"], "answer": "B"}]
+EVEN = benchmark_of(
+    "even",
+    [{"question": f"Name an even number above {floor}.", "answer": "any", "above": floor} for floor in (3, 10)],
+    rule=lambda one, answer: decided(int(answer) > one.data["above"] and int(answer) % 2 == 0, "even"),
+)
+ATLAS = benchmark_of("atlas", QUIZ)
+GATED = replace(EVEN, name="gated", source=Source("a/b", ("x.csv",), 1, gated=True))
+NUMBER = 7
+EMPTY: list[object] = []
+WRONG = [{"question": "Where?", "answer": "here"}, {"question": "Where else?"}]
+
+
+def made() -> object:
+    return QUIZ
+
+
+def fails() -> object:
+    raise RuntimeError("no licence file\nat all")
+
+
+def asked(name: str) -> list[Example]:
+    return benchmark(name).examples()
+
+
+@pytest.mark.parametrize("attribute", ["QUIZ", "made"])
+def test_rows_are_a_benchmark_of_short_texts(attribute: str) -> None:
+    found = benchmark(f"{HERE}:{attribute}")
+    strait, product = found.examples()
+    assert (found.name, found.size, found.judging) == (attribute, 2, Judging.DECIDES)
+    assert strait.family == "places"
+    assert found.score(strait, "Answer: the Bosporus").correct
+    assert found.score(product, "42.0").correct
+    assert found.score(product, "I do not know").decision == Decision.INCORRECT
+    assert found.score(strait, "the Dardanelles").decision == Decision.UNDECIDED
+
+
+def test_rows_with_options_are_multiple_choice() -> None:
+    found = benchmark(f"{HERE}:CHOICE")
+    [organ] = found.examples()
+    assert found.judging == Judging.EXTRACTS
+    assert "B. heart" in organ.question
+    assert [found.score(organ, answer).correct for answer in ("B", "A")] == [True, False]
+
+
+def test_a_rule_of_ones_own_sees_the_columns_of_its_row() -> None:
+    found = benchmark(f"{HERE}:EVEN")
+    small, large = found.examples()
+    assert found.judging == Judging.NEVER
+    assert [found.score(small, "4").correct, found.score(large, "4").correct] == [True, False]
+
+
+def test_a_file_is_a_benchmark_by_its_path(tmp_path: Path) -> None:
+    path = tmp_path / "quiz.jsonl"
+    path.write_text("".join(json.dumps(row) + "\n" for row in QUIZ))
+    assert benchmark(str(path)).name == "quiz.jsonl"
+    assert asked(str(path)) == asked(f"{HERE}:QUIZ")
+
+
+def test_a_repeated_row_is_one_question() -> None:
+    assert len(benchmark_of("twice", [*QUIZ, *QUIZ]).examples()) == 2
+
+
+@pytest.mark.parametrize(
+    ("spec", "problem"),
+    [
+        (f"{HERE}:NUMBER", "is a int, not rows (a list of dictionaries) or a Benchmark"),
+        (f"{HERE}:nothing", "cannot be imported (AttributeError"),
+        (f"{HERE}:fails", "makes no benchmark when it is called without arguments (RuntimeError: no licence file at"),
+        (f"{HERE}:EMPTY", "EMPTY has no rows"),
+        (f"{HERE}:WRONG", "row 2 of WRONG is no question: it has no 'answer'"),
+        (f"{HERE}:ATLAS", "is called 'atlas', as one of ours is; give it another name"),
+        (f"{HERE}:GATED", "is gated"),
+        ("no_such_module:QUIZ", "No module named 'no_such_module'"),
+        ("/no/such/quiz.jsonl", "/no/such/quiz.jsonl cannot be read (No such file"),
+        ("os; import sys:path", "there is no benchmark 'os; import sys:path'"),
+    ],
+)
+def test_what_is_none_says_why_on_one_line(spec: str, problem: str) -> None:
+    with pytest.raises(BenchmarkError, match=re.escape(problem)) as raised:
+        benchmark(spec)
+    assert "\n" not in str(raised.value)
+    done = CliRunner().invoke(app, ["eval", spec])
+    assert done.exit_code == 2
+    assert problem in done.stderr
+    assert done.stderr.count("\n") == 1
+
+
+def test_the_command_evaluates_on_it_from_the_users_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "their_bench.py").write_text(f"from {HERE} import QUIZ\n")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("sys.path", [path for path in sys.path if path])
+    plan = "Sub-Goal: say it\nTool: base_generator\nContext: none"
+    Scripted(planner=plan, executor='{"query": "x"}', generator="Answer: 42").install(monkeypatch)
+    call = ["eval", "their_bench:QUIZ", "--out", "out"]
+    first = CliRunner().invoke(app, call)
+    assert first.exit_code == 0, first.output
+    assert "accuracy          0.500" in first.stdout
+    assert CliRunner().invoke(app, call).stdout == first.stdout
+    [evaluation] = read_runs([Path("out")])
+    [cell] = evaluation.cells
+    assert (cell.benchmark, cell.questions) == ("QUIZ", 2)
+
+
+def test_two_of_one_name_are_refused(tmp_path: Path) -> None:
+    (tmp_path / "QUIZ.jsonl").write_text(json.dumps(QUIZ[1]) + "\n")
+    (tmp_path / "more").mkdir()
+    (tmp_path / "more" / "QUIZ.jsonl").write_text(json.dumps(QUIZ[0]) + "\n")
+    done = CliRunner().invoke(app, ["eval", str(tmp_path / "QUIZ.jsonl"), str(tmp_path / "more" / "QUIZ.jsonl")])
+    assert done.exit_code == 2
+    assert "as another of these is; give it another name" in done.stderr
+
+
+async def test_it_can_be_trained_on() -> None:
+    app = training.benchmark(f"{HERE}:EVEN", frozen="embedded")
+    tasks = [*app.tasks("train", 5), *app.tasks("test", 5)]
+    assert len(tasks) == 2
+    [task] = [task for task in tasks if task.data["above"] == 10]
+    rewards = [await app.reward(task, {"answer": answer}) for answer in ("12", "4")]  # type: ignore[misc]
+    assert rewards == [1.0, 0.0]

@@ -1,0 +1,315 @@
+"""README and docs/ do what they say: their programs run, their commands are there, their links lead somewhere.
+
+The Python blocks of a page are one program, which runs in a folder of its own, beside the files that the page names in
+`title="..."`. Two things stand in for what a test cannot have: `openai:gpt-4o-mini` and the server at 127.0.0.1:8000
+are a scripted model on loopback. Every command is read by the command line that it is for; those of the pages in
+`TRIED` run as well, shorter where they are long.
+"""
+
+import json
+import os
+import re
+import shlex
+import subprocess
+import sys
+import tomllib
+from collections import defaultdict
+from collections.abc import Iterator
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer
+import yaml
+from typer.testing import CliRunner
+
+import agentflow
+from agentflow.cli import app
+from agentflow.evals.atlas.families import questions
+from agentflow.graph.agent import graph
+from tests.fake_openai import FakeOpenAI
+from tests.pages import DOCS, PAGES, ROOT, Block, blocks, commands, name, program, prose, simple_commands
+
+MAKEFILE = (ROOT / "Makefile").read_text()
+DEMO = MAKEFILE.partition("define DEMO\n")[2].partition("\nendef")[0].splitlines()
+EXTRAS = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+SITE = yaml.safe_load((ROOT / "mkdocs.yml").read_text())
+
+TRIED = ("README.md", "docs/quickstart.md", *(f"docs/how-to/{page}.md" for page in ("models", "search", "benchmark")))
+"""Pages whose commands in bash blocks run."""
+
+LEFT_OUT = re.compile(r"agentflow (train|eval compare) ")
+"""Training, whose settings are looked at (`make test-train` trains), and what needs the folders of other commands."""
+
+FOLDERS = "agentflow|graph|nodes|tools|rl|evals|tests|examples|docs|benchmarks"
+
+pytestmark = pytest.mark.timeout(240)
+
+needs_seed = pytest.mark.skipif(
+    not (ROOT / "rl" / "micro" / "seed").exists(),
+    reason="there is no seed checkpoint in this checkout yet: python -m agentflow.rl.micro.pretrain makes it",
+)
+
+every_page = pytest.mark.parametrize("page", PAGES, ids=name)
+
+
+def _scripted(body: dict[str, list[dict[str, str]]]) -> str:
+    """A model that solves any question in one turn: with `stock` if it may, else with `base_generator`."""
+    system = body["messages"][0]["content"]
+    tool = "stock" if "- stock: " in system else "base_generator"
+    if system.startswith("You are the planner"):
+        return f"Sub-Goal: answer the question\nTool: {tool}\nContext: A-17"
+    if system.startswith("You carry out one step"):
+        return '{"article": "A-17"}' if " stock: " in system else '{"query": "the question"}'
+    if system.startswith("You check"):
+        return "Analysis: That answers it.\nVerdict: stop"
+    return "Answer: forty-two"
+
+
+@pytest.fixture(scope="module")
+def endpoint() -> Iterator[str]:
+    """The base URL of a server that plays every model which a page has but a test has not."""
+    with FakeOpenAI(_scripted, models=("gpt-4o-mini", "my-planner", "Qwen/Qwen2.5-7B-Instruct")) as server:
+        yield server.base_url
+
+
+def _with_endpoint(text: str, endpoint: str) -> str:
+    return text.replace("http://127.0.0.1:8000/v1", endpoint).replace(
+        "openai:gpt-4o-mini", f"openai:gpt-4o-mini@{endpoint}"
+    )
+
+
+def _run(*arguments: str, cwd: Path) -> str:
+    environment = {key: value for key, value in os.environ.items() if not key.endswith("_API_KEY")}
+    environment |= {"OPENAI_API_KEY": "sk-test", "COLUMNS": "120", "PYTHONPATH": str(ROOT)}
+    done = subprocess.run(
+        [sys.executable, *arguments], cwd=cwd, env=environment, capture_output=True, text=True, timeout=200, check=False
+    )
+    assert done.returncode == 0, f"{arguments}\n{done.stdout}\n{done.stderr}"
+    assert "Traceback" not in done.stderr
+    return done.stdout
+
+
+def _write_files(page: Path, folder: Path, endpoint: str) -> None:
+    for block in blocks(page):
+        if block.title:
+            (folder / block.title).write_text(_with_endpoint(block.text, endpoint))
+
+
+def _is_embedded(text: str) -> bool:
+    """Whether it needs the embedded model: it names no other, or is `doctor`, which looks at it in any case."""
+    return bool(re.search(r"agentflow doctor|agentflow (solve|compare|eval)\b(?!.*--model)|Context\(\)|graph", text))
+
+
+def _with_seed_mark(rows: list[tuple[Path, str]]) -> list[object]:
+    return [
+        pytest.param(page, text, marks=needs_seed if _is_embedded(text) else (), id=f"{name(page)}: {text[:60]!r}")
+        for page, text in rows
+    ]
+
+
+def test_there_is_something_to_run() -> None:
+    readme = [block.language for block in blocks(ROOT / "README.md")]
+    assert set(readme) == {"bash", "python", "mermaid", "text"}
+    assert commands(ROOT / "README.md")[:2] == ["make run", "make test"]
+    assert sum(bool(program(page)) for page in PAGES) >= 8
+    assert sum(len(commands(page)) for page in PAGES) >= 50
+
+
+@needs_seed
+@pytest.mark.parametrize("page", [page for page in PAGES if program(page)], ids=name)
+def test_programs_run(page: Path, endpoint: str, tmp_path: Path) -> None:
+    _write_files(page, tmp_path, endpoint)
+    (tmp_path / "program.py").write_text(_with_endpoint(program(page), endpoint))
+    _run("program.py", cwd=tmp_path)
+
+
+def _tried() -> list[tuple[Path, str]]:
+    first: dict[str, Path] = {}
+    for page in (page for page in PAGES if name(page) in TRIED):
+        for line in commands(page, "bash"):
+            if line.startswith("agentflow ") and not LEFT_OUT.match(line):
+                first.setdefault(line, page)
+    return [(page, line) for line, page in first.items()]
+
+
+@pytest.mark.parametrize(("page", "command"), _with_seed_mark(_tried()))
+def test_commands_run(page: Path, command: str, endpoint: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    _write_files(page, tmp_path, endpoint)
+    for key in [key for key in os.environ if key.endswith("_API_KEY")]:
+        monkeypatch.delenv(key)
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-test")
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    monkeypatch.chdir(tmp_path)
+    short = re.sub(r"--limit \d+", "--limit 3", _with_endpoint(command, endpoint))
+    done = CliRunner().invoke(app, shlex.split(short)[1:])
+    assert done.exit_code == 0, done.output
+    assert "forty-two" in done.stdout if "--model" in command and " solve " in command else done.stdout.strip()
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_settings_of_training_are_those_that_there_are() -> None:
+    pytest.importorskip("verl")
+    from agentflow.rl.settings import Settings, compose_settings
+
+    overrides: dict[str, set[str]] = defaultdict(set)
+    for line in (line for page in PAGES for line in commands(page) if line.startswith("agentflow train ")):
+        [words] = simple_commands(line)
+        preset = words[words.index("--preset") + 1]
+        overrides[preset] |= {word for word in words[2:] if not word.startswith("--") and word != preset}
+    assert len(overrides) >= 2
+    for preset, changed in overrides.items():  # all of a preset's at once: each composition takes seconds
+        assert Settings.of(compose_settings(preset, sorted(changed))).preset == preset
+
+
+def _parse(words: list[str]) -> None:
+    """Reads a call as the command line does, without carrying it out. Raises what a wrong one raises there."""
+    command: Any = typer.main.get_command(app)
+    called, left = words[0], words[1:]
+    while True:
+        try:
+            context = command.make_context(called, left)
+        except typer.Exit:  # --help and --version
+            return
+        left = [*context._protected_args, *context.args] if hasattr(command, "commands") else []
+        if not left:
+            return
+        called, command, left = command.resolve_command(context, left)
+
+
+def _wrong(words: list[str]) -> str:
+    """What is wrong with a command of a page; "" if nothing is."""
+    if words[0] == "agentflow":
+        try:
+            _parse(words)
+        except Exception as error:  # typer's classes of wrong calls are not exported
+            return str(error)
+        return ""
+    if words[0] == "make":
+        return "" if re.search(rf"^{words[1]}:.*## ", MAKEFILE, re.MULTILINE) else f"make has no target {words[1]}"
+    if words[0] == "export":
+        known = (ROOT / ".env.example").read_text()
+        unknown = [word for word in words[1:] if f"{word.partition('=')[0]}=" not in known]
+        return f".env.example does not have {unknown[0]}" if unknown else ""
+    if words[1:2] == ["-m"] and words[2].startswith("agentflow"):
+        return "" if find_spec(words[2]) else f"there is no module {words[2]}"
+    return ""
+
+
+@every_page
+def test_commands_are_those_that_there_are(page: Path) -> None:
+    found = [(line, _wrong(words)) for line in commands(page) for words in simple_commands(line)]
+    assert [(line, problem) for line, problem in found if problem] == []
+
+
+@pytest.mark.parametrize(
+    ("line", "problem"),
+    [
+        ("agentflow solve 'q' --max-turn 3", "--max-turn"),
+        ("agentflow solve 'q' --max-turns 0", "greater than or equal to 1"),
+        ("agentflow slove 'q'", "slove"),
+        ("agentflow eval", "names"),
+        ("agentflow eval compare a b --color red", "--color"),
+        ("make haste", "no target haste"),
+        ("export NOBODYS_API_KEY=x", "does not have NOBODYS_API_KEY"),
+        ("cd x && python -m agentflow.rl.micro.nothing", "no module agentflow.rl.micro.nothing"),
+    ],
+)
+def test_a_wrong_command_is_seen(line: str, problem: str) -> None:
+    assert problem in "".join(map(_wrong, simple_commands(line)))
+
+
+@every_page
+def test_extras_are_those_that_there_are(page: Path) -> None:
+    named = re.findall(r"agentflow-langgraph\[([\w,]+)\]", page.read_text())
+    assert {extra for names in named for extra in names.split(",")} <= set(EXTRAS)
+
+
+def _data(block: Block) -> object:
+    if block.language == "yaml":
+        return yaml.safe_load(block.text)
+    if block.language == "toml":
+        return tomllib.loads(block.text)
+    if block.title.endswith(".jsonl"):
+        return [json.loads(line) for line in block.text.splitlines()]
+    return json.loads(block.text)
+
+
+@every_page
+def test_data_can_be_read(page: Path) -> None:
+    for block in blocks(page):
+        if block.language in ("yaml", "json", "toml"):
+            assert _data(block), f"line {block.line}"
+
+
+@every_page
+def test_links_and_pictures_lead_somewhere(page: Path) -> None:
+    links = re.findall(r"\]\(([^)\s]+)\)", prose(page))
+    ours = [link.partition("#")[0] for link in links if not re.match(r"https?:|mailto:|#", link)]
+    assert [link for link in ours if not (page.parent / link).exists()] == []
+
+
+@every_page
+def test_files_and_tests_that_are_named_are_there(page: Path) -> None:
+    for path, test in re.findall(rf"`((?:{FOLDERS})/[\w./*-]+)(?:::(\w+))?`", prose(page)):
+        assert list(ROOT.glob(path)) or re.search(r"/[A-Z]+$", path), path
+        if test:
+            assert re.search(rf"^(?:async )?def {test}\(", (ROOT / path).read_text(), re.MULTILINE), f"{path}::{test}"
+
+
+def _listed(nav: object) -> Iterator[str]:
+    if isinstance(nav, str):
+        yield nav
+    elif isinstance(nav, dict):
+        yield from (page for entry in nav.values() for page in _listed(entry))
+    elif isinstance(nav, list):
+        yield from (page for entry in nav for page in _listed(entry))
+
+
+def test_every_page_is_in_the_contents_once() -> None:
+    pages = sorted(str(page.relative_to(DOCS)) for page in DOCS.rglob("*.md"))
+    assert sorted(_listed(SITE["nav"])) == pages
+
+
+def test_every_public_name_is_in_the_reference() -> None:
+    described = re.findall(r"^::: agentflow\.(\w+)$", (DOCS / "reference/python.md").read_text(), re.MULTILINE)
+    assert sorted(described) == sorted(agentflow.__all__)
+
+
+def test_every_variable_is_in_the_reference() -> None:
+    variables = re.findall(r"^(\w+)=", (ROOT / ".env.example").read_text(), re.MULTILINE)
+    page = (DOCS / "reference/settings.md").read_text()
+    assert [variable for variable in variables if f"`{variable}`" not in page] == []
+
+
+def test_differences_name_a_test_each() -> None:
+    entries = re.split(r"^(?=\*\*)", (DOCS / "differences.md").read_text(), flags=re.MULTILINE)[1:]
+    assert len(entries) >= 30
+    assert [entry.partition("\n")[0] for entry in entries[:-1] if "::test_" not in entry] == []
+
+
+def test_the_pictures_are_the_graph() -> None:
+    [picture] = [block.text for block in blocks(ROOT / "README.md") if block.language == "mermaid"]
+    assert picture.strip() == graph.get_graph().draw_mermaid().strip(), "replace it by what `agentflow graph` prints"
+    drawn = set(re.findall(r">(\w+)</text>", (DOCS / "graph.svg").read_text()))
+    assert drawn - {"continue", "stop"} == {node for node in graph.nodes if not node.startswith("__")}
+
+
+def test_make_run_asks_what_the_model_never_saw() -> None:
+    assert len(DEMO) == 3
+    test = {question.question: question for question in questions("test", 240)}
+    assert set(DEMO) <= set(test)
+    families = [test[question].family for question in DEMO]
+    assert "game of 24" in families
+    assert max(len(test[question].steps) for question in DEMO) > 1
+
+
+@needs_seed
+def test_the_transcript_is_what_a_run_prints(tmp_path: Path) -> None:
+    """All but the last line, which has the seconds."""
+    [transcript] = [b.text for b in blocks(ROOT / "README.md") if b.language == "text" and b.text.startswith("$ ")]
+    command, _, printed = transcript.removeprefix("$ ").partition("\n")
+    assert shlex.split(command)[2] in DEMO
+    now = _run("-m", *shlex.split(command), cwd=tmp_path)
+    assert printed.strip().splitlines()[:-1] == now.strip().splitlines()[:-1]
