@@ -73,6 +73,8 @@ class State(InputState):
     """Arguments that wait for a person's approval; None when nothing waits."""
     proposed_at: float = 0.0
     """When they began to wait, in seconds since the epoch."""
+    mark: str = ""
+    """Set while a call with side effects is about to be made, is under way, or was interrupted (`nodes.once`)."""
     action: Action | None = None
     """The call of the turn under way."""
     verdict: Verdict | None = None
