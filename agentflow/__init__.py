@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from agentflow.graph.agent import build_graph
+    from agentflow.graph.checkpoints import CheckpointError, open_checkpointer
     from agentflow.graph.context import Context, Sampling
     from agentflow.graph.models import ModelError, load_model
     from agentflow.graph.state import State, Turn, Verdict
@@ -21,6 +22,8 @@ __version__ = "0.1.0"
 
 _HOME = {
     "build_graph": "agentflow.graph.agent",
+    "CheckpointError": "agentflow.graph.checkpoints",
+    "open_checkpointer": "agentflow.graph.checkpoints",
     "Context": "agentflow.graph.context",
     "Sampling": "agentflow.graph.context",
     "ModelError": "agentflow.graph.models",
@@ -37,6 +40,7 @@ _HOME = {
 }
 
 __all__ = [
+    "CheckpointError",
     "Context",
     "ErrorClass",
     "ModelError",
@@ -51,6 +55,7 @@ __all__ = [
     "Verdict",
     "build_graph",
     "load_model",
+    "open_checkpointer",
 ]
 
 

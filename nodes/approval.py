@@ -102,8 +102,8 @@ def ask_person(state: State, tool: BaseTool) -> dict[str, Any] | ToolResult:
 def read_decision(answer: object) -> Decision:
     """A person's answer in any of its forms; what is none of them refuses. Never raises.
 
-    {"decision": "approve" | "edit" | "refuse", "arguments": {...}, "reason": ...}, one of those words alone, or the agent
-    inbox's {"type": "accept" | "edit" | "response" | "ignore", "args": ...}, also as a list of one.
+    {"decision": "approve" | "edit" | "refuse", "arguments": {...}, "reason": ...}, one of those words alone, or the
+    agent inbox's {"type": "accept" | "edit" | "response" | "ignore", "args": ...}, also as a list of one.
     """
     if isinstance(answer, list) and len(answer) == 1:
         answer = answer[0]

@@ -1,11 +1,11 @@
 """Calls with side effects: made once, or said to be uncertain.
 
-A process may be killed at any moment, also in mid-call, and a run that goes on from its last checkpoint repeats the node
-that was under way. For a call that changes something outside, that would be a second e-mail. So the executor ends its
-step before such a call and leaves a mark in the state; the checkpoint that follows is on disk before the call begins
-(`durability="sync"`, the default of `build_graph`). The next step makes the call, if this process wrote the mark and
-has not used it yet. A process that finds somebody else's mark was started after a crash: nobody knows how far the call
-came, and the result says so.
+A process may be killed at any moment, also in mid-call, and a run that goes on from its last checkpoint repeats the
+node that was under way. For a call that changes something outside, that would be a second e-mail. So the executor ends
+its step before such a call and leaves a mark in the state; the checkpoint that follows is on disk before the call
+begins (`durability="sync"`, the default of `build_graph`). The next step makes the call, if this process wrote the mark
+and has not used it yet. A process that finds somebody else's mark was started after a crash: nobody knows how far the
+call came, and the result says so.
 
 Without a checkpointer nothing can be gone on with, and there is no mark.
 """

@@ -50,8 +50,8 @@ class ToolCard(BaseModel):
     examples: list[dict[str, Any]] = Field(default_factory=list)
     """Arguments of good calls."""
     side_effects: bool = True
-    """Whether a call changes anything outside the run, so that it must not be repeated unawares. Of a tool that does not
-    say, it is assumed."""
+    """Whether a call changes anything outside the run, so that it must not be repeated unawares; assumed of a tool that
+    does not say."""
     made_up: bool = False
     """The example shows the form of a call and nothing else: it must not be made."""
 

@@ -23,6 +23,8 @@ ARROWS: dict[str, tuple[str, ...]] = {
     "graph.model": (*SETTINGS, "graph.endpoint_model", "tools"),
     "graph.endpoint_model": (*SETTINGS, "graph.endpoint_model", "tools"),
     "graph.toolbox": (*SETTINGS, "tools"),
+    "graph.checkpoints": ("graph.state", "tools"),
+    "graph.threads": ("graph.agent", "graph.checkpoints"),
     "graph.agent": ("graph", "nodes", "tools"),
     "graph": (),
     "nodes": (*SETTINGS, "graph.state", "graph.toolbox", "nodes", "tools"),

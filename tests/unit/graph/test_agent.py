@@ -19,7 +19,7 @@ from agentflow.graph.context import Context
 from agentflow.graph.models import ModelError
 from agentflow.graph.state import Action, Plan, State, Turn, Verdict
 from agentflow.nodes import generator
-from agentflow.tools.result import ErrorClass, ToolResult
+from agentflow.tools.result import ErrorClass
 from tests.scripted import PLAN, Reply, Scripted
 
 CONTINUE = "Analysis: More is needed.\nVerdict: continue"
