@@ -57,7 +57,7 @@ async def kept_run(agent: Agent, thread: str) -> Kept | None:
         return None
     try:
         state = State.model_validate(snapshot.values)
-        context = Context.model_validate_json((snapshot.metadata or {}).get(CONTEXT, "{}"))
+        context = Context.model_validate_json(str((snapshot.metadata or {}).get(CONTEXT, "{}")))
     except ValidationError as error:
         raise CheckpointError(
             f"thread {thread} cannot be gone on with: another version or another graph wrote it "
