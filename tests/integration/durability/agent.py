@@ -43,14 +43,14 @@ def tools(file: Path, point: str) -> list[BaseTool]:
             await hang(point)
         return "written"
 
-    async def read() -> str:
+    def read() -> str:
         """Reads the lines."""
         return file.read_text() if file.exists() else "nothing is written"
 
     harmless = {"agentflow": {"side_effects": False}}
     return [
         StructuredTool.from_function(coroutine=append, name="append"),
-        StructuredTool.from_function(coroutine=read, name="read", metadata=harmless),
+        StructuredTool.from_function(read, name="read", metadata=harmless),
     ]
 
 
