@@ -81,9 +81,11 @@ async def measure(name: str, spec: str, context: Context, number: int, bare: flo
     turns = number * TURNS
     before, after = (sum(thread.bytes for thread in several) for several in (kept, pruned))
     each = 1000 * (seconds - bare) * number / checkpoints
+    less = f"{before / after:.1f} times less"
+    print(f"{name:<11}{before / turns:,.0f} bytes a turn as run, {after / turns:,.0f} pruned ({less})")
+    print(f"{'':<11}pruning {number:,} threads: {pruning:.1f} s")
+    print(f"{'':<11}{checkpoints / turns:.1f} checkpoints a turn, {each:.2f} ms each")
     print(
-        f"{name:<11}{before / turns:>10,.0f} B/turn as run{after / turns:>8,.0f} pruned "
-        f"({before / after:.1f} times less, {pruning:.1f} s for {number:,} threads)   {each:.2f} ms a checkpoint, {checkpoints / turns:.1f} a turn\n"
         f"{'':<11}a run of {TURNS} turns: {1000 * seconds:.1f} ms, {seconds / bare:.2f} times that without a "
         f"checkpointer (durability async {others['async'] / bare:.2f}, exit {others['exit'] / bare:.2f})"
     )
