@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from agentflow.graph.agent import build_graph
     from agentflow.graph.as_tool import build_tool
+    from agentflow.graph.checkpoints import CheckpointError, open_checkpointer
     from agentflow.graph.context import Context, Sampling
     from agentflow.graph.models import ModelError, load_model
     from agentflow.graph.state import State, Turn, Verdict
@@ -24,6 +25,8 @@ __version__ = "0.1.0"
 _HOME = {
     "build_graph": "agentflow.graph.agent",
     "build_tool": "agentflow.graph.as_tool",
+    "CheckpointError": "agentflow.graph.checkpoints",
+    "open_checkpointer": "agentflow.graph.checkpoints",
     "Context": "agentflow.graph.context",
     "Sampling": "agentflow.graph.context",
     "ModelError": "agentflow.graph.models",
@@ -42,6 +45,7 @@ _HOME = {
 }
 
 __all__ = [
+    "CheckpointError",
     "Context",
     "ErrorClass",
     "ModelError",
@@ -58,6 +62,7 @@ __all__ = [
     "build_graph",
     "build_tool",
     "load_model",
+    "open_checkpointer",
     "tracing",
 ]
 

@@ -1,9 +1,10 @@
 """The agents that can be evaluated, by name: AgentFlow, and what it is compared with."""
 
 from collections.abc import Sequence
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
 from langchain_core.tools import BaseTool
+from langgraph.checkpoint.base import BaseCheckpointSaver
 
 from agentflow.evals.baselines import direct, react, team
 from agentflow.graph import agent
@@ -14,8 +15,13 @@ AgentName = Literal["direct", "react", "team", "agentflow"]
 AGENTS: tuple[AgentName, ...] = get_args(AgentName)
 
 
-def agent_graph(name: AgentName, tools: Sequence[BaseTool | str] = ()) -> Agent:
-    """The compiled graph; `tools` are there beside those of the context, as in `agent.build_graph`."""
+def agent_graph(
+    name: AgentName, tools: Sequence[BaseTool | str] = (), checkpointer: BaseCheckpointSaver[Any] | None = None
+) -> Agent:
+    """The compiled graph; `tools` are there beside those of the context, as in `agent.build_graph`.
+
+    `checkpointer` keeps the runs of ours; those of the others are not kept.
+    """
     match name:
         case "direct":
             return direct.build_graph()
@@ -24,4 +30,4 @@ def agent_graph(name: AgentName, tools: Sequence[BaseTool | str] = ()) -> Agent:
         case "team":
             return team.build_graph(tools)
         case "agentflow":
-            return agent.build_graph(tools) if tools else agent.graph
+            return agent.build_graph(tools, checkpointer=checkpointer) if tools or checkpointer else agent.graph

@@ -6,7 +6,7 @@ a run that fails keeps what it had done. Secrets are struck out here, so that no
 
 import threading
 import time
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass
 from math import inf
 from typing import Any, TypeVar
@@ -15,13 +15,17 @@ from uuid import UUID
 from langchain_core.callbacks import BaseCallbackHandler
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage
 from langchain_core.outputs import ChatGeneration, LLMResult
+from langchain_core.runnables import RunnableConfig
+from langgraph.types import Command
 from pydantic import BaseModel
 
 from agentflow.evals.episode import Episode, EpisodeTurn, Tokens, Usage
+from agentflow.evals.kept import Kept, config_of
 from agentflow.graph.agent import Agent
 from agentflow.graph.context import Context
 from agentflow.graph.models import MODULE, ModelError
 from agentflow.graph.state import InputState, Turn
+from agentflow.nodes.approval import Decision, Proposal
 from agentflow.tools.redaction import redacted_data
 
 
@@ -46,6 +50,9 @@ class Finished:
 
 Shown = TypeVar("Shown", bound=BaseModel)
 Event = Started | EpisodeTurn | Finished
+
+Decide = Callable[[Proposal], Awaitable[Decision]]
+"""Asks a person about a call."""
 
 
 class Meter(BaseCallbackHandler):
@@ -107,40 +114,61 @@ def _tokens(message: AIMessage) -> Tokens:
 
 
 async def rollout(
-    agent: Agent, question: str, context: Context, meter: Meter | None = None
+    agent: Agent,
+    question: str,
+    context: Context,
+    meter: Meter | None = None,
+    *,
+    thread: str = "",
+    kept: Kept | None = None,
+    decide: Decide | None = None,
 ) -> AsyncGenerator[Event, None]:
     """Runs `question`; the last event is `Finished`, also when a model fails. Anything else that is raised is a bug.
 
-    `meter` counts the model calls, for a caller that wants to know of them also when the run is cut short.
+    Args:
+        agent: The compiled graph; with a checkpointer for the arguments after `meter`.
+        question: What is asked.
+        context: The run's settings.
+        meter: Counts the model calls, for a caller that wants to know of them also when the run is cut short.
+        thread: Where the run is kept.
+        kept: A run of that thread which broke off, to be gone on with; `question` and `context` are its own then.
+        decide: Is asked about each call that waits for approval; without it, the run ends there.
     """
     start, meter = time.perf_counter(), meter or Meter()
-    turns: list[EpisodeTurn] = []
-    analysis = ""
-    outcome: dict[str, Any] = {"status": "failed"}
+    turns = [_shown(EpisodeTurn.of(turn)) for turn in kept.turns] if kept else []
+    for turn in turns:
+        yield turn
+    analysis = kept.analysis if kept else ""
+    outcome: dict[str, Any] = {"status": "running" if kept else "failed"}
     failure: ModelError | None = None
-    stream: AsyncIterator[Any] = agent.astream(
-        InputState(messages=[HumanMessage(question)]),
-        {"callbacks": [meter]},
-        context=context,
-        stream_mode=["tasks", "updates"],
-    )
+    config = config_of(thread, context) if thread else RunnableConfig()
+    waits: Proposal | None = kept.waits if kept else None
+    given: Any = InputState(messages=[HumanMessage(question)]) if kept is None else kept.onwards()
     try:
-        async for mode, chunk in stream:
-            if mode == "tasks":
-                if "input" in chunk:
-                    yield _started(chunk, len(turns) + 1)
-                continue
-            for update in filter(_is_update, chunk.values()):
-                for turn in _turns(update):
-                    turns.append(_shown(EpisodeTurn.of(turn)))
-                    yield turns[-1]
-                analysis = update.get("analysis") or analysis
-                outcome.update(
-                    {key: update[key] for key in ("status", "answer") if update.get(key, "running") != "running"}
-                )
+        while given is not None:
+            if waits and decide:
+                given = Command(resume=(await decide(waits)).model_dump())
+            elif waits:
+                break
+            waits, stream = None, _stream(agent, given, {**config, "callbacks": [meter]}, context)
+            async for mode, chunk in stream:
+                if mode == "tasks":
+                    if "input" in chunk:
+                        yield _started(chunk, len(turns) + 1)
+                    continue
+                waits = _asked(chunk) or waits
+                for update in filter(_is_update, chunk.values()):
+                    for closed in _turns(update):
+                        turns.append(_shown(EpisodeTurn.of(closed)))
+                        yield turns[-1]
+                    analysis = update.get("analysis") or analysis
+                    outcome.update(
+                        {key: update[key] for key in ("status", "answer") if update.get(key, "running") != "running"}
+                    )
+            given = given if waits else None
     except ModelError as error:
         failure, outcome = error, {"status": "failed", "error": str(error)}
-    if outcome["status"] == "running":  # a call waits for a person, and nobody is there
+    if waits or outcome["status"] == "running":  # a call waits for a person, and nobody is there
         outcome = {"status": "failed", "error": "a tool's call waited for approval"}
     seconds = round(time.perf_counter() - start, 3)
     known = {"question": question, "analysis": analysis, "turns": turns, "usage": meter.usage(), "seconds": seconds}
@@ -150,6 +178,16 @@ async def rollout(
 def _shown(record: Shown) -> Shown:
     """`record` as it may be shown and written."""
     return type(record).model_validate(redacted_data(record.model_dump()))
+
+
+def _stream(agent: Agent, given: Any, config: RunnableConfig, context: Context) -> AsyncIterator[Any]:
+    return agent.astream(given, config, context=context, stream_mode=["tasks", "updates"])
+
+
+def _asked(chunk: dict[str, Any]) -> Proposal | None:
+    """The call that waits for a person, where a chunk of updates says so."""
+    waiting = chunk.get("__interrupt__") or ()
+    return waiting[0].value if waiting else None
 
 
 def _started(task: dict[str, Any], turn: int) -> Started:

@@ -11,6 +11,7 @@ from typing import Any, Literal
 
 from langchain_core.runnables import RunnableLambda
 from langchain_core.tools import BaseTool
+from langgraph.checkpoint.base import BaseCheckpointSaver
 from langgraph.graph import END, START, StateGraph
 from langgraph.graph.state import CompiledStateGraph
 from langgraph.runtime import Runtime, get_runtime
@@ -32,8 +33,13 @@ from agentflow.nodes.verifier import Verifier
 
 Agent = CompiledStateGraph[State, Context, InputState, State]
 
-RECURSION_LIMIT = 450
-"""Node runs of one question: more than 100 turns of four take, so that turns and time are what stops a run."""
+RECURSION_LIMIT = 650
+"""Node runs of one question: more than 100 turns of six take (with approval, and a mark before a call with side
+effects), so that turns and time are what stops a run."""
+
+DURABLE = {"__pregel_durability": "sync"}
+"""LangGraph's `durability="sync"` as a default of the graph's own, which callers override: each checkpoint is on disk
+before the next step begins. Marks of calls with side effects rest on it (`nodes.once`)."""
 
 
 def build_graph(
@@ -53,7 +59,8 @@ def build_graph(
             own replaces them whole.
         nodes: Functions in place of our nodes, by name: analyst, planner, executor, verifier or generator. What each is
             given and must return: `agentflow.graph.custom_node`.
-        checkpointer: Keeps threads; needed for approval of tools.
+        checkpointer: Keeps threads; needed for approval of tools (`open_checkpointer`). Runs are then kept with
+            `durability="sync"` if the caller names no other.
         store: A LangGraph store, passed on to the nodes.
 
     Raises:
@@ -79,12 +86,13 @@ def build_graph(
     builder.add_conditional_edges("verifier", after_verifier)
     builder.add_edge("generator", END)
     compiled = builder.compile(checkpointer=checkpointer, store=store, name="AgentFlow")
+    durable = DURABLE if isinstance(checkpointer, BaseCheckpointSaver) else {}
     agent: Agent = OwnLimit.of(compiled)
-    return agent.with_config(recursion_limit=RECURSION_LIMIT)
+    return agent.with_config(recursion_limit=RECURSION_LIMIT, configurable=durable)
 
 
 def after_executor(state: State) -> Literal["executor", "verifier"]:
-    """A proposed call comes back to the executor to be approved; a finished one goes on."""
+    """A proposed call comes back to the executor to be approved or made; a finished one goes on."""
     return "verifier" if state.proposed is None else "executor"
 
 

@@ -32,6 +32,6 @@ def timed(node: Node) -> Node:
 
 def _moved(state: State) -> dict[str, Any]:
     pause = time.time() - state.at
-    if not state.at or state.proposed is not None or pause < SHORTEST_PAUSE:
+    if not state.at or state.waits or pause < SHORTEST_PAUSE:
         return {}
     return {"deadline": state.deadline + pause}

@@ -18,6 +18,10 @@ Signal = Literal["continue", "stop"]
 Status = Literal["running", "answered", "out_of_turns", "out_of_time"]
 
 
+INTERRUPTED = "interrupted"
+"""`State.mark` of a call that may have been carried out, and waits for a person to say whether to make it again."""
+
+
 class Plan(BaseModel):
     """The planner's action a^t: one step, one tool, and all that the tool needs to know."""
 
@@ -80,6 +84,8 @@ class State(InputState):
     """Arguments that wait for a person's approval; None when nothing waits."""
     proposed_at: float = 0.0
     """When they began to wait, in seconds since the epoch."""
+    mark: str = ""
+    """Set while a call with side effects is about to be made, is under way, or was interrupted (`nodes.once`)."""
     action: Action | None = None
     """The call of the turn under way."""
     verdict: Verdict | None = None
@@ -90,6 +96,11 @@ class State(InputState):
     """When the run is out of time, in seconds since the epoch (wall clock, so that it survives a restart)."""
     at: float = 0.0
     """When the last node ended, likewise (`graph.clock`)."""
+
+    @property
+    def waits(self) -> bool:
+        """Whether a call waits for a person."""
+        return self.proposed is not None and self.mark in ("", INTERRUPTED)
 
     def seconds_left(self) -> float:
         """Seconds until `deadline`, never below zero."""

@@ -13,6 +13,7 @@ from agentflow.graph.models import ModelError, ask
 from agentflow.graph.prompts import fill
 from agentflow.graph.state import InputState
 from agentflow.graph.toolbox import Toolbox
+from agentflow.nodes.approval import require_checkpointer
 from agentflow.nodes.labels import read_labels, spoken, unfence
 
 PROMPT = """\
@@ -41,9 +42,10 @@ class Analyst:
         self.toolbox = toolbox
 
     async def __call__(self, state: InputState, runtime: Runtime[Context]) -> dict[str, Any]:
-        """Returns the update that begins a run."""
+        """Returns the update that begins a run. Raises ModelError, also where a run could not wait for a person."""
         context = Context.of(runtime)
         run = begin(state, context)
+        require_checkpointer(context)
         try:
             async with asyncio.timeout(context.max_seconds):
                 offer = await self.toolbox.offer(context)
@@ -62,6 +64,7 @@ def begin(state: InputState, context: Context) -> dict[str, Any]:
         "memory": Overwrite([]),
         "plan": None,
         "proposed": None,
+        "mark": "",
         "action": None,
         "verdict": None,
         "answer": "",

@@ -15,16 +15,18 @@ from typing import Any
 
 from langchain_core.messages import BaseMessage, HumanMessage, SystemMessage
 from langchain_core.tools import BaseTool
+from langgraph.errors import GraphBubbleUp
 from langgraph.runtime import Runtime
-from langgraph.types import interrupt
 
 from agentflow.graph.context import Context
 from agentflow.graph.events import tool_called
 from agentflow.graph.models import ask
 from agentflow.graph.prompts import fill
-from agentflow.graph.state import Action, Plan, State
+from agentflow.graph.state import INTERRUPTED, Action, Plan, State
 from agentflow.graph.toolbox import Toolbox
+from agentflow.nodes import approval
 from agentflow.nodes.labels import as_data, data_objects, parsed, spoken
+from agentflow.nodes.once import Once, needs_mark, uncertain
 from agentflow.tools.card import ToolCard
 from agentflow.tools.result import ErrorClass, ToolResult
 from agentflow.tools.run import run_tool
@@ -124,13 +126,18 @@ def _plain_name(name: str) -> str:
 
 
 class Executor:
-    """Node: writes the call of the planned step, has it approved where that is asked for, and runs it."""
+    """Node: writes the call of the planned step, has it approved where that is asked for, and runs it.
+
+    It comes back to itself while `State.proposed` holds a call: what a person or a crash may interrupt begins with a
+    checkpoint, so that a resumed run repeats the question or finds the mark, and not the model call.
+    """
 
     def __init__(self, toolbox: Toolbox) -> None:
         self.toolbox = toolbox
+        self.once = Once()
 
     async def __call__(self, state: State, runtime: Runtime[Context]) -> dict[str, Any]:
-        """Returns the action, or the arguments that wait for approval."""
+        """Returns the action, or the arguments of a call that waits for approval or has its mark."""
         context, plan = Context.of(runtime), state.plan
         if plan is None:
             raise RuntimeError("the executor runs after the planner")
@@ -140,48 +147,57 @@ class Executor:
         tool = offer.tools.get(plan.tool)
         if tool is None:  # planned before a pause, after which its server is gone
             return _done({}, ToolResult.failed(ErrorClass.TOOL_ERROR, f"{plan.tool} cannot be used any more"))
-        if state.proposed is not None:
-            return await self._after_approval(state, tool)
+        card, asks = offer.cards[plan.tool], approval.is_asked_for(context, plan.tool)
+        if state.proposed is None:
+            return await self._propose(context, state, tool, card, asks)
+        if state.waits:
+            return await self._after_approval(state, tool, card)
+        if self.once.use(state.mark):
+            return await self._call_marked(state, tool)
+        if asks:
+            return {"mark": INTERRUPTED, "proposed_at": time.time()}
+        return _done(state.proposed, uncertain(tool.name))
+
+    async def _propose(
+        self, context: Context, state: State, tool: BaseTool, card: ToolCard, asks: bool
+    ) -> dict[str, Any]:
+        plan = state.plan or Plan(text="")
         try:
             async with asyncio.timeout(state.seconds_left()):
-                arguments, reply = await self._write_call(context, plan, offer.cards[plan.tool])
+                reply = await ask(context, "executor", messages(card, plan, context.prompts.get("executor", PROMPT)))
         except TimeoutError:
             return _done(
                 {}, ToolResult.failed(ErrorClass.TIMEOUT, "the run was out of time before the call was written")
             )
+        arguments = parse(reply, card)
         if arguments is None:
             problem = f"the arguments could not be read: {_one_line(reply)}"
             return _done({}, ToolResult.failed(ErrorClass.BAD_ARGUMENTS, problem))
-        if plan.tool in context.approve_tools or "*" in context.approve_tools:
-            # Ends the node here, so that a resumed run repeats the question and not the model call.
-            return {"proposed": arguments, "proposed_at": time.time(), "action": None}
-        return await _run(tool, arguments, state)
+        if asks:
+            return {"proposed": arguments, "proposed_at": time.time(), "mark": "", "action": None}
+        return await self._call(state, tool, card, arguments)
 
-    async def _write_call(self, context: Context, plan: Plan, card: ToolCard) -> tuple[dict[str, Any] | None, str]:
-        reply = await ask(context, "executor", messages(card, plan, context.prompts.get("executor", PROMPT)))
-        return parse(reply, card), reply
-
-    async def _after_approval(self, state: State, tool: BaseTool) -> dict[str, Any]:
-        decision = interrupt({"tool": tool.name, "arguments": state.proposed})
+    async def _after_approval(self, state: State, tool: BaseTool, card: ToolCard) -> dict[str, Any]:
+        decided = approval.ask_person(state, tool)
         # The wait for a person takes none of the run's time.
         deadline = state.deadline + time.time() - state.proposed_at
-        decided = await _decided(decision, tool, state.model_copy(update={"deadline": deadline}))
-        return {**decided, "deadline": deadline}
+        if isinstance(decided, ToolResult):
+            return {**_done(state.proposed or {}, decided), "deadline": deadline}
+        called = await self._call(state.model_copy(update={"deadline": deadline}), tool, card, decided)
+        return {**called, "deadline": deadline}
 
+    async def _call(self, state: State, tool: BaseTool, card: ToolCard, arguments: dict[str, Any]) -> dict[str, Any]:
+        """Makes the call, or leaves its mark where it must not be repeated."""
+        if needs_mark(card):
+            return {"proposed": arguments, "mark": self.once.mark(), "action": None}
+        return await _run(tool, arguments, state)
 
-async def _decided(decision: object, tool: BaseTool, state: State) -> dict[str, Any]:
-    """What comes of a person's answer: {"decision": "approve", "edit" or "refuse", "arguments": ..., "reason": ...}."""
-    if not isinstance(decision, dict) or decision.get("decision") not in ("approve", "edit", "refuse"):
-        decision = {"decision": "refuse", "reason": "the answer was not approve, edit or refuse"}
-    arguments: Any = state.proposed or {}
-    if decision["decision"] == "refuse":
-        reason = _one_line(str(decision.get("reason") or "no reason given"))
-        return _done(arguments, ToolResult.failed(ErrorClass.REFUSED, f"a person refused this call: {reason}"))
-    if decision["decision"] == "edit":
-        arguments = decision.get("arguments", arguments)
-        if not isinstance(arguments, dict):
-            return _done({}, ToolResult.failed(ErrorClass.BAD_ARGUMENTS, "the edited arguments are not an object"))
-    return await _run(tool, arguments, state)
+    async def _call_marked(self, state: State, tool: BaseTool) -> dict[str, Any]:
+        try:
+            return await _run(tool, state.proposed or {}, state)
+        except GraphBubbleUp:
+            self.once.unused(state.mark)  # the tool asks a person itself, and is called again with the answer
+            raise
 
 
 async def _run(tool: BaseTool, arguments: dict[str, Any], state: State) -> dict[str, Any]:
@@ -190,7 +206,7 @@ async def _run(tool: BaseTool, arguments: dict[str, Any], state: State) -> dict[
 
 
 def _done(arguments: dict[str, Any], result: ToolResult) -> dict[str, Any]:
-    return {"action": Action(arguments=arguments, result=result), "proposed": None}
+    return {"action": Action(arguments=arguments, result=result), "proposed": None, "mark": ""}
 
 
 def _one_line(text: str, limit: int = 160) -> str:

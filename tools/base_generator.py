@@ -15,6 +15,7 @@ CARD = {
     "Good for reading a fact out of a given text, rewording, and simple reasoning.",
     "limits": "Knows no fresh or rare facts and guesses when it does not know; unreliable at arithmetic.",
     "examples": [{"query": "Text: The code is 7. What is the code?"}],
+    "side_effects": False,
 }
 
 

@@ -1,8 +1,9 @@
 """The planner-facing card of a tool: what it is good for, its limits, examples (DESIGN decision 5).
 
-A tool carries its card in `tool.metadata["agentflow"]`: `description`, `limits`, `examples`, each optional. What is not
-there is read off the tool's own description - its purpose, and lines "Limits: ..." and "Example: {...}" - and an
-example that is not there either is made up from the schema. So any LangChain tool plugs in unchanged.
+A tool carries its card in `tool.metadata["agentflow"]`: `description`, `limits`, `examples`, `side_effects`, each
+optional. What is not there is read off the tool's own description - its purpose, and lines "Limits: ..." and
+"Example: {...}" - and an example that is not there either is made up from the schema. So any LangChain tool plugs in
+unchanged.
 
 A card is bounded, and what it says stays on lines of ours: it comes from whoever wrote the tool, which may be a server.
 """
@@ -48,6 +49,9 @@ class ToolCard(BaseModel):
     limits: str = ""
     examples: list[dict[str, Any]] = Field(default_factory=list)
     """Arguments of good calls."""
+    side_effects: bool = True
+    """Whether a call changes anything outside the run, so that it must not be repeated unawares; assumed of a tool that
+    does not say."""
     made_up: bool = False
     """The example shows the form of a call and nothing else: it must not be made."""
 
@@ -88,6 +92,7 @@ class ToolCard(BaseModel):
             arguments=schema,
             limits=_cut(limits, "limits"),
             examples=examples or _illustration(schema),
+            side_effects=own.get("side_effects") is not False,
             made_up=not examples,
         )
 

@@ -23,6 +23,7 @@ CARD = {
     "Good for fresh facts and for finding the page that has the answer.",
     "limits": "Snippets only, which may be partial or wrong; read a page itself with web_search.",
     "examples": [{"query": "winner of the 2024 Nobel Prize in Physics"}],
+    "side_effects": False,
 }
 
 

@@ -15,6 +15,7 @@ CARD = {
     "Good for arithmetic, dates, units, counting, comparing, search over many cases.",
     "limits": "No network, no files kept, 10 seconds. The program must print its result and contain all its data.",
     "examples": [{"code": "print(12 * 7)"}],
+    "side_effects": False,
 }
 
 

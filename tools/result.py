@@ -28,6 +28,8 @@ class ErrorClass(StrEnum):
     """A model that the tool depends on could not be reached or refused."""
     REFUSED = "refused"
     """A person refused the call."""
+    UNCERTAIN = "uncertain"
+    """The run was interrupted in mid-call: the call may have been carried out, and was not repeated."""
 
 
 class ToolResult(BaseModel):

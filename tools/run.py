@@ -61,7 +61,7 @@ async def run_tool(
         )
 
     try:
-        if problem := _problem(tool, arguments):
+        if problem := argument_problem(tool, arguments):
             return failed(ErrorClass.BAD_ARGUMENTS, problem)
         async with asyncio.timeout(timeout):
             # The whole call, not only its arguments: only then does LangChain report errors that a tool handled itself,
@@ -87,8 +87,8 @@ async def run_tool(
     return result.model_copy(update={"output": contained(without_known(result.output))})
 
 
-def _problem(tool: BaseTool, arguments: object) -> str | None:
-    """What is wrong with the arguments, naming the field; None if nothing is."""
+def argument_problem(tool: BaseTool, arguments: object) -> str | None:
+    """What is wrong with the arguments by the tool's schema, naming the field; None if nothing is."""
     if not isinstance(arguments, dict):
         return f"the arguments of {tool.name} must be an object, not {type(arguments).__name__}"
     schema = tool.tool_call_schema

@@ -26,6 +26,7 @@ CARD = {
     "Good for details on a page whose address is known, such as one that google_search found.",
     "limits": "One public http or https page, text only; no log-in, no scripts, no following of links.",
     "examples": [{"query": "When was Python 3.12 released?", "url": "https://www.python.org/downloads/"}],
+    "side_effects": False,
 }
 
 PROMPT = """\

@@ -25,6 +25,7 @@ CARD = {
     "and returns its article.",
     "limits": "Query by one exact name, not by a question; does not reason or combine articles.",
     "examples": [{"query": "Alan Turing"}],
+    "side_effects": False,
 }
 
 

@@ -8,7 +8,21 @@ from typing import Annotated
 import typer
 
 from agentflow import __version__
-from agentflow.cli import about, corpus, data, evaluate, judging, langsmith, mcp, report, serve, solve, tools, train
+from agentflow.cli import (
+    about,
+    corpus,
+    data,
+    evaluate,
+    judging,
+    langsmith,
+    mcp,
+    report,
+    serve,
+    solve,
+    threads,
+    tools,
+    train,
+)
 from agentflow.cli.group import Group
 
 app = typer.Typer(cls=Group, add_completion=False, pretty_exceptions_enable=False, rich_markup_mode="rich")
@@ -20,6 +34,7 @@ app.add_typer(evaluate.app, name="eval")
 app.add_typer(data.app, name="data")
 app.add_typer(corpus.app, name="corpus")
 app.add_typer(tools.app, name="tools")
+app.add_typer(threads.app, name="threads")
 app.add_typer(about.app)
 app.add_typer(about.doctor, name="doctor")
 

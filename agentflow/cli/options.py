@@ -9,6 +9,8 @@ from agentflow.cli.group import FAILED, MISUSED, fail
 from agentflow.console.terminal import console
 
 if TYPE_CHECKING:
+    from langgraph.checkpoint.base import BaseCheckpointSaver
+
     from agentflow.evals.agents import AgentName
     from agentflow.graph.agent import Agent
     from agentflow.graph.context import Context
@@ -34,6 +36,12 @@ SearchEngine = Annotated[
     typer.Option(
         metavar="SPEC",
         help="What google_search asks: tavily, serper, gemini[:MODEL], community:NAME; auto: the first with a key.",
+    ),
+]
+Checkpoints = Annotated[
+    str | None,
+    typer.Option(
+        metavar="SPEC", help="Where threads are kept: sqlite:PATH or postgres://...; a file of the user's by default."
     ),
 ]
 SearchCache = Annotated[
@@ -82,12 +90,14 @@ def context_of(model: str, planner: str | None, tools: str | None, **limits: Any
     return context
 
 
-def agent_of(context: "Context", name: "AgentName" = "agentflow") -> "Agent":
+def agent_of(
+    context: "Context", name: "AgentName" = "agentflow", checkpointer: "BaseCheckpointSaver[Any] | None" = None
+) -> "Agent":
     """The agent for the context: naming foreign tools on the command line is what grants them."""
     from agentflow.evals.agents import agent_graph
     from agentflow.tools.foreign import is_foreign
 
-    return agent_graph(name, [spec for spec in context.tools if is_foreign(spec)])
+    return agent_graph(name, [spec for spec in context.tools if is_foreign(spec)], checkpointer)
 
 
 def _load_foreign(context: "Context") -> None:
@@ -121,8 +131,8 @@ def _load_models(context: "Context") -> None:
         fail(str(error), MISUSED if error.configuration else FAILED)
 
 
-def names_in(tools: str) -> tuple[str, ...]:
+def names_in(tools: str, option: str = "--tools") -> tuple[str, ...]:
     """The names in a list with commas, each once."""
     if names := tuple(dict.fromkeys(name.strip() for name in tools.split(",") if name.strip())):
         return names
-    fail("--tools names no tool; see agentflow tools", MISUSED)
+    fail(f"{option} names no tool; see agentflow tools", MISUSED)

@@ -1,7 +1,7 @@
 """`agentflow solve` and `agentflow compare`: one question, one planner or several."""
 
 import asyncio
-from contextlib import ExitStack
+from contextlib import ExitStack, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -10,6 +10,7 @@ import typer
 from agentflow.cli.group import FAILED, MISUSED, fail, say
 from agentflow.cli.observing import observing, prices_of
 from agentflow.cli.options import (
+    Checkpoints,
     Corpus,
     Log,
     MaxTurns,
@@ -23,21 +24,28 @@ from agentflow.cli.options import (
     TracingContent,
     agent_of,
     context_of,
+    names_in,
 )
+from agentflow.cli.threads import NOWHERE, KeptRun, check_terminal, found_run, run_kept
+from agentflow.console.approval import ask_for_approval
 from agentflow.console.runs import RunView, answer_text, print_compared
 from agentflow.console.terminal import console
 from agentflow.console.usage import print_usage
 
 if TYPE_CHECKING:
+    from agentflow.evals.kept import Kept
     from agentflow.evals.rollout import Finished
     from agentflow.graph.context import Context
+    from agentflow.nodes.approval import Decision, Proposal
 
 app = typer.Typer()
 
 
 @app.command(epilog='Example: agentflow solve "How many feet are 3 yards?" --max-turns 5')
 def solve(
-    question: Annotated[str, typer.Argument(help="The question, in quotes.")],
+    question: Annotated[
+        str | None, typer.Argument(help="The question, in quotes; none goes on with the run of --thread.")
+    ] = None,
     planner: Planner = None,
     model: Model = "embedded",
     tools: Tools = None,
@@ -46,6 +54,11 @@ def solve(
     corpus: Corpus = "auto",
     search_engine: SearchEngine = "auto",
     search_cache: SearchCache = "off",
+    approve: Annotated[
+        str | None, typer.Option(metavar="a,b", help="Tools whose calls you approve, edit or refuse; * for all.")
+    ] = None,
+    thread: Annotated[str | None, typer.Option(help="Keep the run under this name, to go on with it later.")] = None,
+    checkpoints: Checkpoints = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")] = False,
     trace: Annotated[Path | None, typer.Option(help="Append the episode to this file, one line of JSON.")] = None,
     usage: Annotated[bool, typer.Option("--usage", help="Also show tokens and cost of each module.")] = False,
@@ -57,15 +70,21 @@ def solve(
     """Answer a question, showing each turn as it happens."""
     from agentflow.evals.episode import append, to_line
 
-    question = _checked_question(question)
+    run = KeptRun.of(checkpoints, thread)
+    question = None if question is None and thread else _checked_question(question or "")
     _check_writable(trace)
+    approved = [] if approve is None else list(names_in(approve, "--approve"))
     search = {"corpus": corpus, "search_engine": search_engine, "search_cache": search_cache}
-    context = context_of(model, planner, tools, max_turns=max_turns, max_seconds=max_seconds, **search)
+    limits = {"max_turns": max_turns, "max_seconds": max_seconds, "approve_tools": approved}
+    context = context_of(model, planner, tools, **search, **limits)
     prices = prices_of(price)
+    if approved:
+        check_terminal(as_json)
+    kept = found_run(run, context) if question is None else None
     with ExitStack() as stack:
         stack.enter_context(observing(tracing, log, content=tracing_content))
         view = None if as_json else stack.enter_context(RunView(console()))
-        finished = asyncio.run(_solve(question, context, view))
+        finished = run_kept(_solve(question or "", context, view, run, kept), run)
     episode = finished.episode
     if as_json:
         typer.echo(to_line(episode))
@@ -122,14 +141,31 @@ async def _compare(question: str, contexts: "dict[str, Context]") -> "dict[str, 
     return dict(zip(contexts, finished, strict=True))
 
 
-async def _solve(question: str, context: "Context", view: RunView | None) -> "Finished":
+async def _solve(
+    question: str,
+    context: "Context",
+    view: RunView | None,
+    run: KeptRun = NOWHERE,
+    kept: "Kept | None" = None,
+) -> "Finished":
     from agentflow.evals.rollout import Finished, rollout
+    from agentflow.graph.checkpoints import open_checkpointer
 
-    async for event in rollout(agent_of(context), question, context):
-        if isinstance(event, Finished):
-            finished = event
-        elif view:
-            view.show(event)
+    async def decide(proposal: "Proposal") -> "Decision":
+        with view.paused() if view else nullcontext():
+            return ask_for_approval(console(), proposal)
+
+    async with open_checkpointer(run.spec) as saver:
+        if run.thread or context.approve_tools:
+            agent, thread = agent_of(context, checkpointer=saver), run.thread or "this"
+        else:
+            agent, thread = agent_of(context), ""
+        question = kept.question if kept else question
+        async for event in rollout(agent, question, context, thread=thread, kept=kept, decide=decide):
+            if isinstance(event, Finished):
+                finished = event
+            elif view:
+                view.show(event)
     return finished
 
 

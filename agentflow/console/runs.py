@@ -2,7 +2,8 @@
 
 import json
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from itertools import zip_longest
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
@@ -44,6 +45,15 @@ class RunView:
         if self._live:
             self._live.stop()
 
+    @contextmanager
+    def paused(self) -> Iterator[None]:
+        """The terminal is somebody else's for a while."""
+        if self._live:
+            self._live.stop()
+        yield
+        if self._live:
+            self._live.start()
+
     def show(self, event: "Started | EpisodeTurn") -> None:
         """A module begins, or a round is over."""
         from agentflow.evals.rollout import Started
@@ -76,7 +86,7 @@ def turn_text(turn: "EpisodeTurn") -> Text:
     text.append(one_line(turn.sub_goal) or "(no step could be read)", style="not bold")
     if turn.tool:
         text.append(f"\n  {one_line(turn.tool)} ", style="not bold cyan")
-        text.append(_indented(_call(turn.arguments)), style="not bold")
+        text.append(_indented(call_text(turn.arguments)), style="not bold")
     result = turn.result
     said = result.output if result.error is None else f"failed ({result.error}): {result.output}"
     text.append("\n  → ", style="not bold green" if result.error is None else "not bold red")
@@ -121,11 +131,12 @@ def _short_turn(turn: "EpisodeTurn") -> Text:
     return text
 
 
-def _call(arguments: dict[str, Any]) -> str:
-    """Arguments as a person reads them: a program as lines, all else as JSON."""
+def call_text(arguments: dict[str, Any], *, whole: bool = False) -> str:
+    """Arguments as a person reads them: a program as lines, all else as JSON. What is long is cut, unless `whole`."""
+    shown = clean if whole else _clipped
     if set(arguments) == {"code"} and isinstance(arguments["code"], str):
-        return _clipped("\n" + arguments["code"] if "\n" in arguments["code"] else arguments["code"])
-    return _clipped(json.dumps(arguments, ensure_ascii=False, default=str)) if arguments else ""
+        return shown("\n" + arguments["code"] if "\n" in arguments["code"] else arguments["code"])
+    return shown(json.dumps(arguments, ensure_ascii=False, default=str)) if arguments else ""
 
 
 def _clipped(text: str) -> str:

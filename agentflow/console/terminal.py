@@ -35,6 +35,11 @@ def counted(number: int, noun: str) -> str:
     return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
+def shown_bytes(size: int) -> str:
+    """A size as people read it: in kB below a megabyte."""
+    return f"{size / 1000:.1f} kB" if size < 1_000_000 else f"{size / 1_000_000:.1f} MB"
+
+
 def percent(share: float) -> str:
     """A share as people read it."""
     return f"{100 * share:.1f} %"

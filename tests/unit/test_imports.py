@@ -26,6 +26,8 @@ ARROWS: dict[str, tuple[str, ...]] = {
     "graph.toolbox": (*SETTINGS, "tools"),
     "graph.custom_node": ("graph.context", "graph.state"),
     "graph.tracing": (*SETTINGS, "graph.state", "graph.tracing", "tools"),
+    "graph.checkpoints": ("graph.state", "tools"),
+    "graph.threads": ("graph.agent", "graph.checkpoints"),
     "graph.agent": ("graph", "nodes", "tools"),
     "graph.as_tool": ("graph",),
     "graph.own_limit": (),

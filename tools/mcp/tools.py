@@ -28,12 +28,16 @@ def _tool(offering: McpServer, offered: "Tool") -> BaseTool:
 
     hints = offered.annotations
     changes = hints is not None and hints.destructive_hint is True and hints.read_only_hint is not True
+    repeatable = hints is not None and (hints.read_only_hint is True or hints.idempotent_hint is True)
+    card: dict[str, Any] = {"side_effects": not repeatable}
+    if changes:
+        card["limits"] = "It may change or delete what it works on."
     return StructuredTool(
         name=offered.name,
         description=offered.description or offered.title or "",
         args_schema={"type": "object", "properties": {}, **offered.input_schema},
         coroutine=call,
-        metadata={"agentflow": {"limits": "It may change or delete what it works on."}} if changes else None,
+        metadata={"agentflow": card},
     )
 
 

@@ -1,0 +1,204 @@
+"""`agentflow threads`, and what `agentflow solve --thread` needs: runs that are kept."""
+
+import asyncio
+import re
+import sys
+from collections.abc import AsyncIterator, Coroutine
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
+
+import typer
+
+from agentflow.cli.group import FAILED, MISUSED, Group, fail, say
+from agentflow.cli.options import Checkpoints
+from agentflow.console.terminal import console, counted, shown_bytes
+from agentflow.console.threads import print_threads, thread_text
+
+if TYPE_CHECKING:
+    from agentflow.evals.kept import Kept
+    from agentflow.graph.agent import Agent
+    from agentflow.graph.context import Context
+    from agentflow.graph.threads import Thread
+
+_Found = TypeVar("_Found")
+_UNITS = {"m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
+
+app = typer.Typer(cls=Group)
+
+
+@dataclass(frozen=True)
+class KeptRun:
+    """Where a run is kept."""
+
+    spec: str
+    thread: str
+
+    @classmethod
+    def of(cls, checkpoints: str | None, thread: str | None) -> "KeptRun":
+        """What the options --checkpoints and --thread mean together."""
+        if thread is None and checkpoints is not None:
+            fail("--checkpoints keeps a run under a name; give one with --thread", MISUSED)
+        if thread is not None and not thread.strip():
+            fail("--thread needs a name", MISUSED)
+        return NOWHERE if thread is None else cls(place(checkpoints), thread.strip())
+
+
+NOWHERE = KeptRun("memory", "")
+
+
+def place(checkpoints: str | None) -> str:
+    """Where threads are kept: what --checkpoints says, else a file of the user's."""
+    import platformdirs
+
+    if checkpoints == "memory":
+        fail("memory forgets threads when the command ends; write sqlite:PATH or postgres://...", MISUSED)
+    return checkpoints or f"sqlite:{Path(platformdirs.user_data_dir('agentflow')) / 'threads.sqlite'}"
+
+
+def check_terminal(as_json: bool) -> None:
+    """Ends the command where nobody could be asked."""
+    if as_json or not sys.stdin.isatty() or not sys.stdout.isatty():
+        fail("--approve asks at the terminal; run it in one, without --json", MISUSED)
+
+
+def found_run(run: KeptRun, context: "Context") -> "Kept":
+    """The run of a thread that broke off. Ends the command if there is none, or it had other settings.
+
+    They are not taken from the database: whoever can write there could name tools to run and servers to send keys to.
+    """
+    from agentflow.evals.kept import kept_run
+
+    async def look() -> "Kept | None":
+        async with _opened(run.spec) as agent:
+            return await kept_run(agent, run.thread)
+
+    kept = run_kept(look())
+    if kept is None:
+        fail(f"there is no thread {run.thread}; ask a question to begin it", MISUSED)
+    if kept.state == "finished":
+        fail(f"thread {run.thread} is finished; ask a new question, or see agentflow threads show", MISUSED)
+    free = {"approve_tools"}
+    began, now = kept.context.model_dump(exclude=free), context.model_dump(exclude=free)
+    if other := [f"{name} {began[name]!r}" for name in began if began[name] != now[name]]:
+        fail(f"thread {run.thread} began with other settings ({'; '.join(other)}); give the same options", MISUSED)
+    if kept.waits and not context.approve_tools:
+        fail(f"thread {run.thread} waits for approval of {kept.waits['tool']}; add --approve", MISUSED)
+    return kept
+
+
+def run_kept(work: Coroutine[Any, Any, _Found], run: KeptRun = NOWHERE) -> _Found:
+    """Runs `work`; a database that fails is one line, and so is how to go on after an interruption."""
+    from agentflow.graph.checkpoints import CheckpointError
+
+    try:
+        return asyncio.run(work)
+    except CheckpointError as error:
+        fail(str(error), FAILED)
+    except KeyboardInterrupt:
+        if run.thread:
+            say(f"the run is kept; agentflow solve --thread {run.thread} goes on with it")
+        raise
+
+
+@app.callback(invoke_without_command=True)
+def kept_threads(ctx: typer.Context) -> None:
+    """List, show and prune the runs that solve --thread keeps."""
+    if ctx.invoked_subcommand is None:
+        typer.echo(ctx.get_help())
+
+
+@app.command("list", epilog="Example: agentflow threads list")
+def list_threads(checkpoints: Checkpoints = None) -> None:
+    """List the threads: the state of their last run, and the space they take."""
+    found = run_kept(_threads(place(checkpoints)))
+    if found:
+        print_threads(console(), found)
+    else:
+        typer.echo('there are no threads; begin one: agentflow solve "QUESTION" --thread NAME')
+
+
+@app.command("show", epilog="Example: agentflow threads show monday")
+def show_thread(
+    name: Annotated[str, typer.Argument(help="A thread; see agentflow threads list.")],
+    checkpoints: Checkpoints = None,
+) -> None:
+    """Show a thread's last run: its turns, its answer, or the call that waits for approval."""
+    from agentflow.evals.kept import kept_run
+
+    async def look() -> "Kept | None":
+        async with _opened(place(checkpoints)) as agent:
+            return await kept_run(agent, name)
+
+    kept = run_kept(look())
+    if kept is None:
+        fail(f"there is no thread {name}; see agentflow threads list", MISUSED)
+    console().print(thread_text(name, kept))
+
+
+@app.command("prune", epilog="Example: agentflow threads prune --older-than 30d")
+def prune_threads(
+    older_than: Annotated[
+        str | None, typer.Option(metavar="30d", help="Delete threads not used for so long (m, h, d, w) instead.")
+    ] = None,
+    yes: Annotated[bool, typer.Option("--yes", help="Delete without asking.")] = False,
+    checkpoints: Checkpoints = None,
+) -> None:
+    """Keep only the last checkpoint of finished threads, or delete old threads. Says what that saves."""
+    from agentflow.graph import threads
+
+    before = None if older_than is None else datetime.now(UTC) - _age(older_than)
+    spec = place(checkpoints)
+    found = run_kept(_threads(spec))
+    if before is None:
+        chosen = [thread.id for thread in found if thread.state == "finished"]
+    else:
+        chosen = [thread.id for thread in found if thread.updated < before]
+        _confirm(chosen, yes)
+
+    async def work() -> "list[Thread]":
+        async with _opened(spec) as agent:
+            await (threads.prune(agent, chosen) if before is None else threads.delete(agent, chosen))
+            return await threads.threads(agent)
+
+    left = run_kept(work()) if chosen else found
+    sizes = [sum(thread.bytes for thread in several) for several in (found, left)]
+    done = "pruned" if before is None else "deleted"
+    typer.echo(
+        f"{done} {counted(len(chosen), 'thread')}: {shown_bytes(sizes[0])} before, {shown_bytes(sizes[1])} after"
+    )
+
+
+def _confirm(chosen: list[str], yes: bool) -> None:
+    if not chosen or yes:
+        return
+    if not sys.stdin.isatty():
+        fail(f"this deletes {counted(len(chosen), 'thread')}; add --yes", MISUSED)
+    if not typer.confirm(f"delete {counted(len(chosen), 'thread')}?"):
+        raise typer.Exit
+
+
+def _age(text: str) -> timedelta:
+    match = re.fullmatch(r"(\d{1,6})([mhdw])", text.strip())
+    if match is None:
+        fail(f"--older-than {text} is no age; write 90m, 12h, 30d or 4w", MISUSED)
+    return timedelta(**{_UNITS[match[2]]: int(match[1])})
+
+
+async def _threads(spec: str) -> "list[Thread]":
+    from agentflow.graph.threads import threads
+
+    async with _opened(spec) as agent:
+        return await threads(agent)
+
+
+@asynccontextmanager
+async def _opened(spec: str) -> "AsyncIterator[Agent]":
+    """The agent over the threads that `spec` keeps, to look at them."""
+    from agentflow.graph.agent import build_graph
+    from agentflow.graph.checkpoints import open_checkpointer
+
+    async with open_checkpointer(spec) as saver:
+        yield build_graph(checkpointer=saver)

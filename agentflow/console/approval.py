@@ -1,0 +1,59 @@
+"""A call that waits for approval, asked about at the terminal."""
+
+import json
+from typing import TYPE_CHECKING
+
+from rich.console import Console
+from rich.text import Text
+
+from agentflow.console.runs import call_text
+from agentflow.console.terminal import one_line
+
+if TYPE_CHECKING:
+    from agentflow.nodes.approval import Decision, Proposal
+
+
+def proposal_text(proposal: "Proposal") -> Text:
+    """The call and what it is for, in a few lines; all of it, since it is to be judged."""
+    text = Text(f"Turn {proposal['turn']}  ", style="bold").append(one_line(proposal["sub_goal"]), style="not bold")
+    text.append(f"\n  {one_line(proposal['tool'])} ", style="not bold cyan")
+    text.append(call_text(proposal["arguments"], whole=True).replace("\n", "\n    "), style="not bold")
+    if proposal["note"]:
+        text.append(f"\n  beware: {one_line(proposal['note'])}", style="not bold red")
+    return text
+
+
+def ask_for_approval(out: Console, proposal: "Proposal") -> "Decision":
+    """What the person at the terminal decides. The end of the input refuses."""
+    from agentflow.nodes.approval import Decision
+
+    out.print(proposal_text(proposal))
+    while True:
+        answer = _line(out, "approve, edit or refuse? [a/e/r] ")
+        if answer is None or "refuse".startswith(answer.lower() or "?"):
+            reason = _line(out, "why? (for the planner) ") if answer is not None else None
+            return Decision(decision="refuse", reason=reason or None)
+        if answer and "approve".startswith(answer.lower()):
+            return Decision(decision="approve")
+        if answer and "edit".startswith(answer.lower()):
+            edited = _edited(out)
+            if edited is not None:
+                return Decision(decision="edit", arguments=edited)
+
+
+def _edited(out: Console) -> object:
+    """Arguments as the person types them; None where they are none."""
+    text = _line(out, "arguments, as JSON on one line: ")
+    try:
+        return json.loads(text or "")
+    except ValueError as error:
+        out.print(f"this is not JSON ({error})")
+        return None
+
+
+def _line(out: Console, prompt: str) -> str | None:
+    try:
+        return out.input(prompt).strip()
+    except EOFError:
+        out.print()
+        return None

@@ -1,0 +1,50 @@
+"""Threads: a line for each, and one with its turns."""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from rich.box import SIMPLE_HEAD
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from agentflow.console.approval import proposal_text
+from agentflow.console.runs import turn_text
+from agentflow.console.terminal import counted, one_line, shortened, shown_bytes
+from agentflow.tools.containment import clean
+
+if TYPE_CHECKING:
+    from agentflow.evals.kept import Kept
+    from agentflow.graph.threads import Thread
+
+
+def print_threads(out: Console, threads: "Sequence[Thread]") -> None:
+    """A table, and what all of them take."""
+    table = Table(box=SIMPLE_HEAD, pad_edge=False)
+    for heading, justify in (("thread", "left"), ("state", "left"), ("turns", "right"), ("last used", "left")):
+        table.add_column(heading, justify="right" if justify == "right" else "left", no_wrap=heading != "thread")
+    table.add_column("size", justify="right", no_wrap=True)
+    table.add_column("question", overflow="ellipsis", no_wrap=True)
+    for thread in threads:
+        used = thread.updated.astimezone().strftime("%Y-%m-%d %H:%M")
+        name, question = Text(one_line(thread.id)), Text(shortened(thread.question))
+        table.add_row(name, thread.state, f"{thread.turns:,}", used, shown_bytes(thread.bytes), question)
+    out.print(table)
+    checkpoints, size = sum(thread.checkpoints for thread in threads), sum(thread.bytes for thread in threads)
+    out.print(f"{counted(len(threads), 'thread')}, {counted(checkpoints, 'checkpoint')}, {shown_bytes(size)}")
+
+
+def thread_text(name: str, kept: "Kept") -> Text:
+    """The question, the turns, and how it stands."""
+    from agentflow.evals.episode import EpisodeTurn
+
+    text = Text(f"{one_line(name)}: {kept.state}\n").append(one_line(kept.question), style="bold")
+    for turn in kept.turns:
+        text.append("\n").append_text(turn_text(EpisodeTurn.of(turn)))
+    if kept.waits:
+        text.append("\n").append_text(proposal_text(kept.waits))
+    if kept.state == "finished":
+        text.append("\nAnswer: ", style="bold green").append(clean(kept.answer).strip(), style="bold")
+    else:
+        text.append(f"\nagentflow solve --thread {one_line(name)} goes on with it", style="dim")
+    return text

@@ -1,0 +1,88 @@
+"""A run that a thread keeps: what it takes to go on with it as it began.
+
+The settings of a run are no part of its state. They go into the metadata of its checkpoints, so that a run which is
+gone on with tomorrow has the models and tools that it began with.
+"""
+
+import time
+from dataclasses import dataclass
+from datetime import datetime
+
+from langchain_core.runnables import RunnableConfig
+from langgraph.types import Command, StateSnapshot
+from pydantic import ValidationError
+
+from agentflow.graph import threads
+from agentflow.graph.agent import Agent
+from agentflow.graph.checkpoints import CheckpointError
+from agentflow.graph.context import Context
+from agentflow.graph.state import State, Turn
+from agentflow.graph.threads import ThreadState
+from agentflow.nodes.approval import Proposal
+
+CONTEXT = "agentflow_context"
+"""Key of a checkpoint's metadata: the settings of its run, as JSON, without those that are defaults."""
+
+
+@dataclass(frozen=True)
+class Kept:
+    """The last run of a thread."""
+
+    state: ThreadState
+    question: str
+    analysis: str
+    answer: str
+    turns: list[Turn]
+    context: Context
+    waits: Proposal | None
+    """The call that waits for a person."""
+    seconds_left: float
+    """What the run had left of its time when it broke off: what passed since is nobody's."""
+
+    def onwards(self) -> Command[str]:
+        """What the graph is given to go on with a run that broke off."""
+        return Command(update={"deadline": time.time() + self.seconds_left})
+
+
+def config_of(thread: str, context: Context) -> RunnableConfig:
+    """What a kept run is called with."""
+    settings = context.model_dump_json(exclude_defaults=True)
+    return {**threads.config_of(thread), "metadata": {CONTEXT: settings}}
+
+
+async def kept_run(agent: Agent, thread: str) -> Kept | None:
+    """The last run of a thread, None if there is none. Raises CheckpointError if it is not one of ours."""
+    snapshot = await agent.aget_state(threads.config_of(thread))
+    if not snapshot.values:
+        return None
+    try:
+        state = State.model_validate(snapshot.values)
+        context = Context.model_validate_json(str((snapshot.metadata or {}).get(CONTEXT, "{}")))
+    except ValidationError as error:
+        raise CheckpointError(
+            f"thread {thread} cannot be gone on with: another version or another graph wrote it "
+            f"({error.errors()[0]['loc']}: {error.errors()[0]['msg']})"
+        ) from error
+    if "analyst" in snapshot.next:  # it broke off before it began, and what is there is of the run before
+        state = State(messages=state.messages, question=state.messages[-1].text if state.messages else "")
+    return Kept(
+        state=threads.state_of(snapshot),
+        question=state.question,
+        analysis=state.analysis,
+        answer=state.answer,
+        turns=state.memory,
+        context=context,
+        waits=_waits(snapshot),
+        seconds_left=_seconds_left(state, snapshot, context),
+    )
+
+
+def _waits(snapshot: StateSnapshot) -> Proposal | None:
+    asked = [one.value for task in snapshot.tasks for one in task.interrupts]
+    return asked[0] if asked else None
+
+
+def _seconds_left(state: State, snapshot: StateSnapshot, context: Context) -> float:
+    if not state.deadline or snapshot.created_at is None:
+        return context.max_seconds
+    return max(0.0, state.deadline - datetime.fromisoformat(snapshot.created_at).timestamp())

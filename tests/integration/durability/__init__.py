@@ -1,0 +1,1 @@
+"""Runs that are killed, kept and gone on with, on real databases."""

@@ -1,0 +1,223 @@
+"""The databases that keep runs: what comes back from them, pruning, and what they say when they fail."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import ormsgpack
+import pytest
+from langchain_core.tools import tool
+from langgraph.checkpoint.base import BaseCheckpointSaver
+from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
+from langgraph.types import Command
+
+from agentflow.graph import threads
+from agentflow.graph.agent import Agent, build_graph
+from agentflow.graph.checkpoints import CheckpointError, open_checkpointer
+from agentflow.graph.context import Context
+from agentflow.graph.state import Turn
+from tests.scripted import Scripted
+
+pytestmark = pytest.mark.slow
+QUESTION: dict[str, Any] = {"messages": [("user", "Which word?")]}
+built: list[str] = []
+
+
+@dataclass
+class Foreign:
+    """What nobody's state holds."""
+
+    text: str
+
+    def __post_init__(self) -> None:
+        built.append(self.text)
+
+
+@tool
+async def echo(text: str) -> str:
+    """Repeats a text."""
+    return text
+
+
+@pytest.fixture
+async def saver(spec: str) -> AsyncIterator[BaseCheckpointSaver[Any]]:
+    async with open_checkpointer(spec) as opened:
+        yield opened
+
+
+@pytest.fixture
+def settings(monkeypatch: pytest.MonkeyPatch) -> Context:
+    script = Scripted()
+    script.install(monkeypatch)
+    return Context(model=script.spec)
+
+
+def thread() -> Any:
+    return threads.config_of(uuid4().hex)
+
+
+def name_of(config: Any) -> str:
+    return str(config["configurable"]["thread_id"])
+
+
+async def run(graph: Agent, config: Any, context: Context) -> dict[str, Any]:
+    found: dict[str, Any] = await graph.ainvoke(QUESTION, config, context=context)
+    return found
+
+
+async def test_the_state_comes_back_as_it_was(saver: BaseCheckpointSaver[Any], settings: Context) -> None:
+    graph, config = build_graph([echo], checkpointer=saver), thread()
+    given = await run(graph, config, settings)
+    kept = (await graph.aget_state(config)).values
+    assert kept["memory"] == given["memory"]
+    assert isinstance(kept["memory"][0], Turn)
+    assert kept["answer"] == "hello"
+
+
+async def test_fifty_threads_at_once(saver: BaseCheckpointSaver[Any], settings: Context) -> None:
+    graph = build_graph([echo], checkpointer=saver)
+    found = await asyncio.gather(*(run(graph, thread(), settings) for _ in range(50)))
+    assert [state["answer"] for state in found] == ["hello"] * 50
+
+
+async def test_a_planted_object_is_not_built(saver: BaseCheckpointSaver[Any]) -> None:
+    config = thread()
+    config["configurable"]["checkpoint_ns"] = ""
+    checkpoint: Any = {
+        "v": 4,
+        "id": "1f0c62ca-ac19-645d-bbb0-5b4984975b2a",
+        "ts": "2026-01-01T00:00:00+00:00",
+        "channel_values": {"answer": Foreign("planted")},
+        "channel_versions": {"answer": "1.1"},
+        "versions_seen": {},
+    }
+    built.clear()
+    await saver.aput(config, checkpoint, {}, {"answer": "1.1"})
+    kept = await saver.aget_tuple(config)
+    assert kept is not None
+    assert kept.checkpoint["channel_values"]["answer"] == {"text": "planted"}
+    assert built == []
+    lax = JsonPlusSerializer(allowed_msgpack_modules=True)
+    assert lax.loads_typed(saver.serde.dumps_typed(Foreign("written"))) == Foreign("written")
+    assert len(built) == 3  # which is what would have happened: two are written here, and one is read
+
+
+async def test_objects_written_as_json_are_refused(saver: BaseCheckpointSaver[Any]) -> None:
+    planted = b'{"lc": 2, "type": "constructor", "id": ["os", "system"], "args": ["true"]}'
+    with pytest.raises(CheckpointError, match="as JSON"):
+        saver.serde.loads_typed(("json", planted))
+    with pytest.raises(NotImplementedError):
+        saver.serde.loads_typed(("pickle", b""))
+    assert saver.serde.loads_typed(("msgpack", ormsgpack.packb({"a": 1}))) == {"a": 1}
+
+
+async def test_pruning_keeps_the_last_checkpoint(saver: BaseCheckpointSaver[Any], settings: Context) -> None:
+    graph, config, other = build_graph([echo], checkpointer=saver), thread(), thread()
+    await run(graph, config, settings)
+    await run(graph, other, settings)
+    before = {one.id: one for one in await threads.threads(graph)}
+    values = (await graph.aget_state(config)).values
+    await threads.prune(graph, [name_of(config)])
+    after = {one.id: one for one in await threads.threads(graph)}
+    assert after[name_of(config)].checkpoints == 1
+    assert after[name_of(config)].bytes * 3 < before[name_of(config)].bytes
+    assert after[name_of(other)] == before[name_of(other)]
+    assert (await graph.aget_state(config)).values == values
+    assert (await run(graph, config, settings))["answer"] == "hello"
+
+
+async def test_a_pruned_thread_that_waits_can_be_gone_on_with(
+    saver: BaseCheckpointSaver[Any], settings: Context
+) -> None:
+    graph, config = build_graph([echo], checkpointer=saver), thread()
+    context = settings.model_copy(update={"approve_tools": ["echo"]})
+    assert (await run(graph, config, context))["__interrupt__"]
+    await threads.prune(graph, [name_of(config)])
+    (found,) = [one for one in await threads.threads(graph) if one.id == name_of(config)]
+    assert (found.state, found.checkpoints, found.turns) == ("waiting", 1, 0)
+    done = await graph.ainvoke(Command(resume="approve"), config, context=context)
+    assert done["answer"] == "hello"
+
+
+async def test_deleted_threads_are_gone(saver: BaseCheckpointSaver[Any], settings: Context) -> None:
+    graph, config = build_graph([echo], checkpointer=saver), thread()
+    await run(graph, config, settings)
+    await threads.delete(graph, [name_of(config)])
+    assert name_of(config) not in {one.id for one in await threads.threads(graph)}
+    assert (await graph.aget_state(config)).values == {}
+
+
+# What goes wrong
+
+
+async def problem(spec: str) -> str:
+    with pytest.raises(CheckpointError) as caught:
+        async with open_checkpointer(spec):
+            pass
+    assert "\n" not in str(caught.value)
+    return str(caught.value)
+
+
+async def test_what_a_server_that_fails_says(postgres_url: str) -> None:
+    down = "postgres://agent:hunter2-hunter2@127.0.0.1:1/x"
+    assert "Connection refused" in await problem(down)
+    wrong = postgres_url.replace("s3cr3t-of-the-test", "hunter2-hunter2")
+    assert "password authentication failed" in await problem(wrong)
+    missing = postgres_url.replace("/postgres", "/nothing").replace("nothing://", "postgres://")
+    assert 'database "nothing" does not exist' in await problem(missing)
+    for unreadable in ("postgres://agent:hunter2-hunter2@[", "postgres://a:hunter2-hunter2@h:port/x"):
+        assert "hunter2" not in await problem(unreadable)
+    assert "hunter2" not in await problem(down) + await problem(wrong)
+
+
+async def test_a_server_on_which_nothing_may_be_made(postgres_url: str) -> None:
+    import psycopg
+
+    async with await psycopg.AsyncConnection.connect(postgres_url, autocommit=True) as admin:
+        await admin.execute("CREATE ROLE reader LOGIN PASSWORD 'reader-reader'")
+        await admin.execute("CREATE DATABASE closed")
+        url = postgres_url.replace("agent:s3cr3t-of-the-test", "reader:reader-reader").replace("/postgres", "/closed")
+        said = await problem(url.replace("closed://", "postgres://"))
+    assert "permission denied" in said
+    assert "reader-reader" not in said
+
+
+async def rename(saver: Any, table: str, to: str) -> None:
+    statement = f"ALTER TABLE {table} RENAME TO {to}"
+    if hasattr(saver.conn, "connection"):
+        async with saver.conn.connection() as connection:
+            await connection.execute(statement)
+    else:
+        await saver.conn.execute(statement)
+
+
+async def use_without_table(spec: str) -> None:
+    async with open_checkpointer(spec) as saver:
+        await rename(saver, "checkpoints", "moved")
+        try:
+            await saver.aget_tuple(thread())
+        finally:
+            await rename(saver, "moved", "checkpoints")
+
+
+async def test_a_database_that_fails_in_the_middle(spec: str) -> None:
+    with pytest.raises(CheckpointError, match=r"cannot be used .*checkpoints"):
+        await use_without_table(spec)
+
+
+async def test_files_that_cannot_be_used(tmp_path: Path) -> None:
+    broken = tmp_path / "broken.sqlite"
+    broken.write_bytes(b"this is no database, whatever its name says" * 100)
+    assert "file is not a database" in await problem(f"sqlite:{broken}")
+    assert "cannot write" in await problem(str(broken / "below"))
+    assert "no place for checkpoints" in await problem("redis://somewhere")
+    assert "no place for checkpoints" in await problem("sqlite:")
+
+
+async def test_only_the_user_can_read_the_file(tmp_path: Path) -> None:
+    path = tmp_path / "new" / "threads.sqlite"
+    async with open_checkpointer(str(path)):
+        assert path.stat().st_mode & 0o077 == 0

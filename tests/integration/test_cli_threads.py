@@ -1,0 +1,174 @@
+"""`solve --thread`, `solve --approve` and `agentflow threads`, as a person uses them: killed, resumed, asked."""
+
+import os
+import pty
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agentflow.cli.group import FAILED, MISUSED
+from tests.fake_openai import FakeOpenAI
+
+COMMAND = [sys.executable, "-m", "agentflow"]
+REPLIES = {
+    "You are the planner": "Sub-Goal: Say it\nTool: base_generator\nContext: x",
+    "You carry out": '{"query": "which word?"}',
+    "You check": "Analysis: It is said.\nVerdict: stop",
+    "You write": "Answer: hello",
+}
+
+
+class Model:
+    """Plays every module, and keeps what the verifier reads."""
+
+    def __init__(self) -> None:
+        self.refused = ""
+
+    def __call__(self, body: dict[str, Any]) -> str:
+        system = body["messages"][0]["content"]
+        start = next((start for start in REPLIES if system.startswith(start)), "")
+        if start == "You check":
+            self.refused = body["messages"][-1]["content"]
+        return REPLIES.get(start, "a word")
+
+
+@pytest.fixture
+def model() -> Model:
+    return Model()
+
+
+@pytest.fixture
+def server(model: Model) -> Iterator[str]:
+    with FakeOpenAI(model) as fake:
+        yield f"openai-compatible:fake@{fake.base_url}"
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> dict[str, str]:
+    return {**os.environ, "XDG_DATA_HOME": str(tmp_path), "HOME": str(tmp_path), "TERM": "dumb", "COLUMNS": "200"}
+
+
+def run(home: dict[str, str], *arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [*COMMAND, *arguments], env=home, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=100,
+        check=False,
+    )  # fmt: skip
+
+
+def error(done: subprocess.CompletedProcess[str], code: int) -> str:
+    assert done.returncode == code
+    assert len(done.stderr.splitlines()) == 1
+    return done.stderr.removeprefix("error: ").strip()
+
+
+def at_terminal(home: dict[str, str], says: list[tuple[str, str]], *arguments: str) -> tuple[int, str]:
+    """Exit status and screen of a command in a terminal, where a person answers these prompts in this order."""
+    ours, theirs = pty.openpty()
+    with subprocess.Popen([*COMMAND, *arguments], env=home, stdin=theirs, stdout=theirs, stderr=theirs) as process:
+        os.close(theirs)
+        screen, read, waiting = "", 0, [*says]
+        while True:
+            try:
+                screen += os.read(ours, 4096).decode("utf-8", "replace")
+            except OSError:  # the other end is closed
+                break
+            if waiting and waiting[0][0] in screen[read:]:
+                read = len(screen)
+                os.write(ours, waiting.pop(0)[1].encode())
+        os.close(ours)
+        return process.wait(timeout=100), re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", screen)
+
+
+ASK = ("solve", "Which word?", "--approve", "base_generator")
+
+
+def test_a_person_approves_at_the_terminal(home: dict[str, str], server: str) -> None:
+    code, screen = at_terminal(home, [("[a/e/r] ", "a\n")], *ASK, "--model", server)
+    assert (code, "which word?" in screen, "→ a word" in screen, "Answer: hello" in screen) == (0, True, True, True)
+
+
+def test_a_person_edits_until_it_fits(home: dict[str, str], server: str) -> None:
+    edits = ['{"question": "which?"}', "which letter?", '{"query": "which letter?"}']
+    says = [answer for edit in edits for answer in [("[a/e/r] ", "e\n"), ("one line: ", f"{edit}\n")]]
+    code, screen = at_terminal(home, says, *ASK, "--model", server)
+    assert code == 0
+    assert "beware: the edit cannot be used: query: Field required" in screen
+    assert "this is not JSON" in screen
+    assert 'base_generator {"query": "which letter?"}' in screen
+
+
+def test_a_person_refuses(home: dict[str, str], server: str, model: Model) -> None:
+    code, screen = at_terminal(home, [("[a/e/r] ", "r\n"), ("planner) ", "too loud\n")], *ASK, "--model", server)
+    assert (code, 'failed (refused): a person refused this call: "too loud"' in screen) == (0, True)
+    assert "too loud" in model.refused
+
+
+def test_the_end_of_the_input_refuses(home: dict[str, str], server: str, model: Model) -> None:
+    code, _ = at_terminal(home, [("[a/e/r] ", "\x04")], *ASK, "--model", server)
+    assert (code, "no reason given" in model.refused) == (0, True)
+
+
+def test_nobody_is_asked_without_a_terminal(home: dict[str, str], server: str) -> None:
+    done = run(home, *ASK, "--model", server)
+    assert error(done, MISUSED) == "--approve asks at the terminal; run it in one, without --json"
+
+
+def killed_in_the_middle(home: dict[str, str], server: str) -> None:
+    """A run on the thread t that is killed while it waits for the person."""
+    ours, theirs = pty.openpty()
+    command = [*COMMAND, *ASK, "--thread", "t", "--model", server]
+    with subprocess.Popen(command, env=home, stdin=theirs, stdout=theirs, stderr=theirs) as process:
+        os.close(theirs)
+        screen = ""
+        while "[a/e/r] " not in screen:
+            screen += os.read(ours, 4096).decode("utf-8", "replace")
+        process.kill()
+    os.close(ours)
+
+
+def test_a_killed_run_is_listed_and_gone_on_with(home: dict[str, str], server: str) -> None:
+    killed_in_the_middle(home, server)
+    assert " waiting " in run(home, "threads", "list").stdout
+    shown = run(home, "threads", "show", "t").stdout
+    assert "t: waiting" in shown
+    assert 'base_generator {"query": "which word?"}' in shown
+    same = ("solve", "--thread", "t", "--model", server)
+    assert error(run(home, *same), MISUSED) == "thread t waits for approval of base_generator; add --approve"
+    other = error(run(home, "solve", "--thread", "t", "--model", "atlas-oracle"), MISUSED)
+    assert other.startswith("thread t began with other settings (model 'openai-compatible")
+    code, screen = at_terminal(home, [("[a/e/r] ", "a\n")], *same, "--approve", "*")
+    assert (code, "Answer: hello" in screen) == (0, True)
+    assert error(run(home, *same), MISUSED).startswith("thread t is finished")
+
+
+def test_threads_are_pruned_and_deleted(home: dict[str, str], server: str) -> None:
+    assert "there are no threads" in run(home, "threads", "list").stdout
+    for question in ("Which word?", "Which letter?"):
+        assert run(home, "solve", question, "--thread", "t", "--model", server).returncode == 0
+    pruned = run(home, "threads", "prune").stdout
+    match = re.fullmatch(r"pruned 1 thread: ([\d.]+) kB before, ([\d.]+) kB after\n", pruned)
+    assert match
+    assert float(match[2]) * 3 < float(match[1])
+    assert "Which letter?" in run(home, "threads", "show", "t").stdout
+    assert run(home, "threads", "prune", "--older-than", "1d").stdout.startswith("deleted 0 threads")
+    refusal = run(home, "threads", "prune", "--older-than", "0m")
+    assert error(refusal, MISUSED) == "this deletes 1 thread; add --yes"
+    deleted = run(home, "threads", "prune", "--older-than", "0m", "--yes").stdout
+    assert re.fullmatch(r"deleted 1 thread: [\d.]+ kB before, 0.0 kB after\n", deleted)
+
+
+def test_what_is_called_wrongly_is_one_line(home: dict[str, str], server: str) -> None:
+    model = ("--model", server)
+    assert error(run(home, "solve", *model), MISUSED).startswith("the question is empty")
+    assert "there is no thread nobody" in error(run(home, "solve", "--thread", "nobody", *model), MISUSED)
+    assert "give one with --thread" in error(run(home, "solve", "Q", "--checkpoints", "x.sqlite", *model), MISUSED)
+    assert "is no age" in error(run(home, "threads", "prune", "--older-than", "soon"), MISUSED)
+    down = "postgres://a:hunter2-hunter2@127.0.0.1:1/x"
+    said = error(run(home, "solve", "Q", "--thread", "t", "--checkpoints", down, *model), FAILED)
+    assert "Connection refused" in said
+    assert "hunter2" not in said

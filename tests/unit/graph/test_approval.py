@@ -1,0 +1,193 @@
+"""A person approves, edits or refuses calls, whatever client the answer comes from."""
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from langchain_core.tools import tool
+from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.types import Command
+
+from agentflow.graph.agent import Agent, build_graph
+from agentflow.graph.context import Context
+from agentflow.graph.models import ModelError
+from agentflow.nodes.approval import read_decision
+from agentflow.tools.result import ErrorClass, ToolResult
+from tests.scripted import Reply, Scripted
+
+CONTINUE = "Analysis: More is needed.\nVerdict: continue"
+STOP = "Analysis: The word is hello.\nVerdict: stop"
+THREAD: Any = {"configurable": {"thread_id": "1"}}
+QUESTION: dict[str, Any] = {"messages": [("user", "Which word?")]}
+APPROVE = Command(resume={"decision": "approve"})
+
+
+@tool
+async def echo(text: str) -> str:
+    """Repeats a text."""
+    return text
+
+
+@pytest.fixture
+def scripted(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Scripted]:
+    def install(**replies: Reply) -> Scripted:
+        script = Scripted(**replies)
+        script.install(monkeypatch)
+        return script
+
+    return install
+
+
+Script = Callable[..., Scripted]
+
+
+def settings(script: Scripted, **fields: Any) -> Context:
+    return Context(model=script.spec, **{"approve_tools": ["echo"], **fields})
+
+
+async def waiting(script: Scripted, **fields: Any) -> tuple[Agent, Context]:
+    """A run that waits for a person, with what it takes to go on."""
+    graph = build_graph([echo], checkpointer=InMemorySaver())
+    context = settings(script, **fields)
+    found = await graph.ainvoke(QUESTION, THREAD, context=context)
+    assert found["__interrupt__"]
+    assert found["memory"] == []
+    return graph, context
+
+
+async def test_what_a_person_sees(scripted: Script) -> None:
+    graph, _ = await waiting(scripted())
+    (task,) = (await graph.aget_state(THREAD)).tasks
+    assert task.interrupts[0].value == {
+        "tool": "echo",
+        "arguments": {"text": "hello"},
+        "sub_goal": "repeat it",
+        "turn": 1,
+        "note": "",
+        "action_request": {"action": "echo", "args": {"text": "hello"}},
+        "config": {"allow_accept": True, "allow_edit": True, "allow_respond": True, "allow_ignore": True},
+        "description": "repeat it",
+    }
+
+
+HELLO, BYE = ToolResult(status="ok", output="hello"), ToolResult(status="ok", output="bye")
+
+
+def refused(reason: str) -> ToolResult:
+    return ToolResult.failed(ErrorClass.REFUSED, f'a person refused this call: "{reason}"')
+
+
+DECISIONS: dict[str, tuple[Any, ToolResult, dict[str, Any]]] = {
+    "approve": ({"decision": "approve"}, HELLO, {"text": "hello"}),
+    "a word": ("approve", HELLO, {"text": "hello"}),
+    "accept, from the inbox": ([{"type": "accept", "args": None}], HELLO, {"text": "hello"}),
+    "edit": ({"decision": "edit", "arguments": {"text": "bye"}}, BYE, {"text": "bye"}),
+    "edit, from the inbox": (
+        [{"type": "edit", "args": {"action": "echo", "args": {"text": "bye"}}}],
+        BYE,
+        {"text": "bye"},
+    ),
+    "edit without arguments": ({"decision": "edit"}, HELLO, {"text": "hello"}),
+    "refuse": ({"decision": "refuse", "reason": "too\nloud"}, refused("too loud"), {"text": "hello"}),
+    "refuse without a reason": ({"decision": "refuse"}, refused("no reason given"), {"text": "hello"}),
+    "response, from the inbox": ([{"type": "response", "args": "too loud"}], refused("too loud"), {"text": "hello"}),
+    "ignore, from the inbox": ([{"type": "ignore", "args": None}], refused("no reason given"), {"text": "hello"}),
+    "an answer that is none": ("yes", refused("the answer was not approve, edit or refuse"), {"text": "hello"}),
+}
+
+
+@pytest.mark.parametrize(("answer", "result", "arguments"), DECISIONS.values(), ids=DECISIONS)
+async def test_a_person_decides(answer: Any, result: ToolResult, arguments: dict[str, Any], scripted: Script) -> None:
+    script = scripted()
+    graph, context = await waiting(script)
+    found = await graph.ainvoke(Command(resume=answer), THREAD, context=context)
+    action = found["memory"][0].action
+    assert action.arguments == arguments
+    assert action.result.model_copy(update={"seconds": 0.0}) == result
+    assert len(script.asked("executor")) == 1  # the call that was approved is the one that was shown
+    assert (found["answer"], found["proposed"], found["mark"]) == ("hello", None, "")
+
+
+@pytest.mark.parametrize(
+    ("edit", "problem"),
+    [
+        ({"words": "bye"}, "text: Field required"),
+        ({"text": 3}, "text: Input should be a valid string"),
+        ("bye", "the arguments of echo must be an object, not str"),
+    ],
+)
+async def test_an_edit_that_does_not_fit_is_asked_for_again(edit: Any, problem: str, scripted: Script) -> None:
+    graph, context = await waiting(scripted())
+    found = await graph.ainvoke(Command(resume={"decision": "edit", "arguments": edit}), THREAD, context=context)
+    assert found["__interrupt__"][0].value["note"] == f"the edit cannot be used: {problem}"
+    assert found["memory"] == []
+    second = Command(resume={"decision": "edit", "arguments": {"text": "bye"}})
+    found = await graph.ainvoke(second, THREAD, context=context)
+    assert (found["memory"][0].action.result.output, found["status"]) == ("bye", "answered")
+
+
+async def test_the_planner_reads_a_refusal(scripted: Script) -> None:
+    script = scripted(verifier=[CONTINUE, STOP])
+    graph, context = await waiting(script)
+    refusal = Command(resume={"decision": "refuse", "reason": "too loud"})
+    assert (await graph.ainvoke(refusal, THREAD, context=context))["__interrupt__"]
+    assert 'Failed (refused): a person refused this call: "too loud"' in script.asked("planner")[1][-1].text
+
+
+async def test_each_call_is_approved_anew(scripted: Script) -> None:
+    script = scripted(verifier=[CONTINUE, STOP])
+    graph, context = await waiting(script)
+    found = await graph.ainvoke(APPROVE, THREAD, context=context)
+    assert found["__interrupt__"][0].value["turn"] == 2
+    assert len(found["memory"]) == 1
+    found = await graph.ainvoke(APPROVE, THREAD, context=context)
+    assert (len(found["memory"]), found["status"]) == (2, "answered")
+    assert len(script.asked("executor")) == 2
+
+
+async def test_waiting_for_a_person_takes_none_of_the_runs_time(
+    scripted: Script, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    graph, context = await waiting(scripted(), max_seconds=60)
+    clock = time.time
+    monkeypatch.setattr(time, "time", lambda: clock() + 3600)
+    found = await graph.ainvoke(APPROVE, THREAD, context=context)
+    assert (found["memory"][0].action.result.status, found["status"]) == ("ok", "answered")
+
+
+async def test_a_new_question_forgets_a_call_that_waits(scripted: Script) -> None:
+    graph, context = await waiting(scripted())
+    second = {"messages": [("user", "Second?")]}
+    found = await graph.ainvoke(second, THREAD, context=context.model_copy(update={"approve_tools": []}))
+    assert (found["question"], found["status"], len(found["memory"])) == ("Second?", "answered", 1)
+
+
+def test_approval_by_invoke(scripted: Script) -> None:
+    script = scripted()
+    graph = build_graph([echo], checkpointer=InMemorySaver())
+    context = settings(script, approve_tools=["*"])
+    assert graph.invoke(QUESTION, THREAD, context=context)["__interrupt__"]
+    found = graph.invoke(APPROVE, THREAD, context=context)
+    assert (found["answer"], len(script.asked("executor"))) == ("hello", 1)
+
+
+async def test_tools_that_need_no_approval_run_at_once(scripted: Script) -> None:
+    graph = build_graph([echo], checkpointer=InMemorySaver())
+    context = settings(scripted(), approve_tools=["python_coder"])
+    assert (await graph.ainvoke(QUESTION, THREAD, context=context))["status"] == "answered"
+
+
+async def test_no_run_that_could_not_wait_begins(scripted: Script) -> None:
+    script = scripted()
+    with pytest.raises(ModelError, match="approve_tools needs a checkpointer") as caught:
+        await build_graph([echo]).ainvoke(QUESTION, THREAD, context=settings(script))
+    assert caught.value.configuration
+    assert script.calls == []
+
+
+@pytest.mark.parametrize(
+    "answer", [None, 3, [], [1, 2], {}, {"type": "shout"}, {"decision": ["approve"]}, {"type": []}]
+)
+def test_what_is_no_answer_refuses(answer: object) -> None:
+    assert read_decision(answer).decision == "refuse"

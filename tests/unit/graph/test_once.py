@@ -1,0 +1,170 @@
+"""Calls with side effects: one process makes them, another that goes on from its mark does not."""
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from langchain_core.tools import BaseTool, StructuredTool
+from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.types import Command, interrupt
+
+from agentflow.graph.agent import Agent, build_graph
+from agentflow.graph.context import Context
+from agentflow.tools.result import ErrorClass
+from tests.scripted import PLAN, Reply, Scripted
+
+CONTINUE = "Analysis: More is needed.\nVerdict: continue"
+STOP = "Analysis: The word is hello.\nVerdict: stop"
+THREAD: Any = {"configurable": {"thread_id": "1"}}
+QUESTION: dict[str, Any] = {"messages": [("user", "Which word?")]}
+
+
+class Killed(BaseException):
+    """What a test raises in place of a signal: nothing in between sees it."""
+
+
+@pytest.fixture
+def scripted(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Scripted]:
+    def install(**replies: Reply) -> Scripted:
+        script = Scripted(**{"planner": PLAN.replace("echo", "send"), **replies})
+        script.install(monkeypatch)
+        return script
+
+    return install
+
+
+Script = Callable[..., Scripted]
+
+
+class Post:
+    """What was sent; the first letters are lost together with the process."""
+
+    def __init__(self, crashes: int = 0) -> None:
+        self.sent: list[str] = []
+        self.crashes = crashes
+
+    def tool(self, **card: Any) -> BaseTool:
+        async def send(text: str) -> str:
+            """Sends a letter."""
+            self.sent.append(text)
+            if len(self.sent) <= self.crashes:
+                raise Killed
+            return "sent"
+
+        return StructuredTool.from_function(coroutine=send, name="send", metadata={"agentflow": card})
+
+
+async def crashed(script: Scripted, post: Post, **fields: Any) -> tuple[Agent, Context]:
+    """A run that broke off in mid-call, as another process finds it."""
+    saver, context = InMemorySaver(), Context(model=script.spec, **fields)
+    graph = build_graph([post.tool()], checkpointer=saver)
+    with pytest.raises(Killed):
+        await graph.ainvoke(QUESTION, THREAD, context=context)
+    return build_graph([post.tool()], checkpointer=saver), context
+
+
+async def test_an_interrupted_call_is_not_repeated_and_the_planner_is_told(scripted: Script) -> None:
+    script, post = scripted(verifier=[CONTINUE, STOP]), Post(crashes=1)
+    graph, context = await crashed(script, post)
+    assert post.sent == ["hello"]
+    script.replies["planner"] = "Sub-Goal: look\nTool: base_generator\nContext: hello"
+    script.replies["executor"] = '{"query": "Was it sent?"}'
+    found = await graph.ainvoke(None, THREAD, context=context)
+    first = found["memory"][0].action
+    assert (post.sent, first.arguments, first.result.error) == (["hello"], {"text": "hello"}, ErrorClass.UNCERTAIN)
+    assert "Failed (uncertain): the run was interrupted when it called send" in script.asked("planner")[1][-1].text
+    assert (found["answer"], found["status"], len(script.asked("executor"))) == ("hello", "answered", 2)
+
+
+async def test_one_process_that_goes_on_does_not_repeat_it_either(scripted: Script) -> None:
+    script, post = scripted(), Post(crashes=1)
+    graph = build_graph([post.tool()], checkpointer=InMemorySaver())
+    context = Context(model=script.spec)
+    with pytest.raises(Killed):
+        await graph.ainvoke(QUESTION, THREAD, context=context)
+    found = await graph.ainvoke(None, THREAD, context=context)
+    assert (post.sent, found["memory"][0].action.result.error) == (["hello"], ErrorClass.UNCERTAIN)
+
+
+async def test_without_a_crash_it_is_called_once(scripted: Script) -> None:
+    script, post = scripted(), Post()
+    graph = build_graph([post.tool()], checkpointer=InMemorySaver())
+    found = await graph.ainvoke(QUESTION, THREAD, context=Context(model=script.spec))
+    assert (post.sent, found["memory"][0].action.result.output, found["mark"]) == (["hello"], "sent", "")
+
+
+async def test_a_tool_that_says_it_has_none_is_repeated(scripted: Script) -> None:
+    script, post = scripted(), Post(crashes=1)
+    graph = build_graph([post.tool(side_effects=False)], checkpointer=InMemorySaver())
+    context = Context(model=script.spec)
+    with pytest.raises(Killed):
+        await graph.ainvoke(QUESTION, THREAD, context=context)
+    found = await graph.ainvoke(None, THREAD, context=context)
+    assert (post.sent, found["memory"][0].action.result.output) == (["hello", "hello"], "sent")
+
+
+async def test_a_person_is_asked_whether_to_repeat_it(scripted: Script) -> None:
+    script, post = scripted(), Post(crashes=1)
+    saver, context = InMemorySaver(), Context(model=script.spec, approve_tools=["send"])
+    graph = build_graph([post.tool()], checkpointer=saver)
+    assert (await graph.ainvoke(QUESTION, THREAD, context=context))["__interrupt__"]
+    with pytest.raises(Killed):
+        await graph.ainvoke(Command(resume="approve"), THREAD, context=context)
+    graph = build_graph([post.tool()], checkpointer=saver)
+    asked = await graph.ainvoke(None, THREAD, context=context)
+    assert "may have been carried out" in asked["__interrupt__"][0].value["note"]
+    assert post.sent == ["hello"]
+    found = await graph.ainvoke(Command(resume="approve"), THREAD, context=context)
+    assert (post.sent, found["memory"][0].action.result.output) == (["hello", "hello"], "sent")
+
+
+async def test_a_tool_that_asks_a_person_itself_is_called_again_with_the_answer(scripted: Script) -> None:
+    async def send(text: str) -> str:
+        """Sends a letter, if a person says so."""
+        return f"sent: {interrupt('really?')}"
+
+    script = scripted()
+    asking = StructuredTool.from_function(coroutine=send, name="send")
+    graph, context = build_graph([asking], checkpointer=InMemorySaver()), Context(model=script.spec)
+    assert (await graph.ainvoke(QUESTION, THREAD, context=context))["__interrupt__"][0].value == "really?"
+    found = await graph.ainvoke(Command(resume="yes"), THREAD, context=context)
+    assert found["memory"][0].action.result.output == "sent: yes"
+
+
+async def test_without_a_checkpointer_there_is_no_mark(scripted: Script) -> None:
+    script, post = scripted(), Post()
+    context = Context(model=script.spec)
+    updates = [
+        update["executor"]
+        async for update in build_graph([post.tool()]).astream(QUESTION, context=context, stream_mode="updates")
+        if "executor" in update
+    ]
+    assert [update["mark"] for update in updates] == [""]
+    assert post.sent == ["hello"]
+
+
+async def test_a_graph_with_a_checkpointer_is_durable_by_default(scripted: Script) -> None:
+    """The mark is written before the call begins, not beside it."""
+    script, saver = scripted(), InMemorySaver()
+    marks: list[str] = []
+
+    async def send(text: str) -> str:
+        """Sends a letter."""
+        kept = saver.get_tuple(THREAD)
+        assert kept is not None
+        marks.append(kept.checkpoint["channel_values"]["mark"])
+        return "sent"
+
+    put = saver.aput
+
+    async def aput(*given: Any) -> Any:
+        for _ in range(100):  # a slow disk, beside which the next step would begin
+            await asyncio.sleep(0)
+        return await put(*given)
+
+    saver.aput = aput  # type: ignore[method-assign]
+    graph = build_graph([StructuredTool.from_function(coroutine=send, name="send")], checkpointer=saver)
+    await graph.ainvoke(QUESTION, THREAD, context=Context(model=script.spec))
+    assert len(marks) == 1
+    assert len(marks[0]) == 32
