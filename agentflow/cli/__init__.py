@@ -8,11 +8,11 @@ from typing import Annotated
 import typer
 
 from agentflow import __version__
-from agentflow.cli import about, corpus, data, evaluate, judging, langsmith, report, serve, solve, tools, train
+from agentflow.cli import about, corpus, data, evaluate, judging, langsmith, report, serve, solve, tools, train, view
 from agentflow.cli.group import Group
 
 app = typer.Typer(cls=Group, add_completion=False, pretty_exceptions_enable=False, rich_markup_mode="rich")
-for commands in (solve, train, serve):
+for commands in (solve, train, view, serve):
     app.add_typer(commands.app)
 for commands in (judging, report, langsmith):
     evaluate.app.add_typer(commands.app)

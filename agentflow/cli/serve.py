@@ -1,13 +1,12 @@
 """`agentflow serve`: the embedded models behind an OpenAI-compatible endpoint."""
 
-import ipaddress
 import os
-import socket
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from agentflow.cli.group import MISUSED, fail
+from agentflow.cli.listening import listen, url_of
 
 if TYPE_CHECKING:
     from agentflow.rl.micro.chat_model import Checkpoint
@@ -34,8 +33,8 @@ def serve(
 
     key = os.environ.get(KEY, "").strip()
     served = {spec: _checkpoint(spec) for spec in models or ["embedded"]}
-    listening = _listen(host, port, key)
-    url = f"http://{host if ':' not in host else f'[{host}]'}:{listening.getsockname()[1]}/v1"
+    listening = listen(host, port, "" if key else f"set {KEY} to a key that clients must send")
+    url = f"{url_of(host, listening)}/v1"
     typer.echo(f"serving {', '.join(served)} at {url} (Ctrl-C ends it)")
     typer.echo(f'try: agentflow solve "How many feet are 3 yards?" --model vllm:{next(iter(served))}@{url}')
     config = uvicorn.Config(build_app(served, key), log_level="warning", timeout_graceful_shutdown=3)
@@ -54,17 +53,3 @@ def _checkpoint(spec: str) -> "Checkpoint":
         return checkpoint(model)
     except ModelError as error:
         fail(str(error), MISUSED)
-
-
-def _listen(host: str, port: int, key: str) -> socket.socket:
-    """The socket, bound. Ends the command where that cannot be, or should not."""
-    try:
-        family, *_, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
-    except (OSError, UnicodeError):
-        fail(f"--host {host} is no address; write 127.0.0.1, or one of this machine's", MISUSED)
-    if not key and not ipaddress.ip_address(address[0]).is_loopback:
-        fail(f"others reach {host}: set {KEY} to a key that clients must send", MISUSED)
-    try:
-        return socket.create_server(address[:2], family=family)
-    except OSError as error:
-        fail(f"cannot listen on {host}, port {port} ({error.strerror}); choose another --port", MISUSED)

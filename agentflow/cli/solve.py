@@ -24,6 +24,7 @@ from agentflow.console.terminal import console
 
 if TYPE_CHECKING:
     from agentflow.evals.rollout import Finished
+    from agentflow.evals.running import RunningFile
     from agentflow.graph.context import Context
 
 app = typer.Typer()
@@ -41,7 +42,7 @@ def solve(
     search_engine: SearchEngine = "auto",
     search_cache: SearchCache = "off",
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")] = False,
-    trace: Annotated[Path | None, typer.Option(help="Append the episode to this file, one line of JSON.")] = None,
+    trace: Annotated[Path | None, typer.Option(help="Append the episode to this file, for agentflow view.")] = None,
 ) -> None:
     """Answer a question, showing each turn as it happens."""
     from agentflow.evals.episode import append, to_line
@@ -52,7 +53,8 @@ def solve(
     context = context_of(model, planner, tools, max_turns=max_turns, max_seconds=max_seconds, **search)
     with ExitStack() as stack:
         view = None if as_json else stack.enter_context(RunView(console()))
-        finished = asyncio.run(_solve(question, context, view))
+        running = stack.enter_context(_running(trace, question, max_turns)) if trace else None
+        finished = asyncio.run(_solve(question, context, view, running))
     episode = finished.episode
     if as_json:
         typer.echo(to_line(episode))
@@ -104,15 +106,26 @@ async def _compare(question: str, contexts: "dict[str, Context]") -> "dict[str, 
     return dict(zip(contexts, finished, strict=True))
 
 
-async def _solve(question: str, context: "Context", view: RunView | None) -> "Finished":
+async def _solve(
+    question: str, context: "Context", view: RunView | None, running: "RunningFile | None" = None
+) -> "Finished":
     from agentflow.evals.rollout import Finished, rollout
 
     async for event in rollout(agent_of(context), question, context):
+        if running:
+            running.show(event)
         if isinstance(event, Finished):
             finished = event
         elif view:
             view.show(event)
     return finished
+
+
+def _running(trace: Path, question: str, max_turns: int) -> "RunningFile":
+    """What `agentflow view` shows while the run goes on."""
+    from agentflow.evals.running import RunningFile
+
+    return RunningFile(trace, question, max_turns)
 
 
 def _beyond_embedded(finished: "Finished", context: "Context") -> bool:
