@@ -190,7 +190,7 @@ class _View:
                 {
                     **found,
                     **{
-                        side: {"step": step, **source.summary(), "test_steps": _test_steps(source)}
+                        side: {**source.summary(), "step": step, "test_steps": _test_steps(source)}
                         for side, (source, step) in zip(("before", "after"), sides, strict=True)
                     },
                 }

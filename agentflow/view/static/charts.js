@@ -2,7 +2,7 @@
 
 import { el, svg } from "./dom.js";
 
-const [LEFT, RIGHT, TOP, BOTTOM] = [44, 392, 12, 150];
+const [LEFT, RIGHT, TOP, BOTTOM] = [52, 392, 12, 150];
 
 function scale(points, least) {
   const [xs, ys] = [points.map(([x]) => x), points.map(([, y]) => y)];

@@ -21,8 +21,8 @@ export async function episodePage(holder, { source, name, at }) {
   const slider = el("input", { type: "range", min: 0, "aria-label": "Step", oninput: (event) => to(Number(event.target.value)) });
   const said = el("p", { class: "said", role: "status", "aria-live": "polite" });
   const button = (sign, label, action) => el("button", { type: "button", "aria-label": label, title: label, onclick: action }, sign);
-  const transport = el("div", { class: "transport" }, button("⏮", "First step (Home)", () => to(0)), button("◀", "Step back (←)", () => to(place - 1)), play,
-    button("▶", "Step on (→)", () => to(place + 1)), button("⏭", "Last step (End)", () => to(steps.length - 1)), slider);
+  const transport = el("div", { class: "transport" }, button("|◀", "First step (Home)", () => to(0)), button("◀", "Step back (←)", () => to(place - 1)), play,
+    button("▶", "Step on (→)", () => to(place + 1)), button("▶|", "Last step (End)", () => to(steps.length - 1)), slider);
   holder.append(head, el("div", { class: "stage" }, el("section", { class: "card flow", "aria-label": "The graph" }, graph.drawing, transport, said), now),
     el("section", { "aria-label": "Timeline" }, el("h2", {}, "Timeline"), track), memory, costs, same);
 
@@ -48,7 +48,8 @@ export async function episodePage(holder, { source, name, at }) {
       if (number === place) chip.setAttribute("aria-current", "step"); else chip.removeAttribute("aria-current");
       chip.classList.toggle("past", number < place);
     }
-    track.querySelector("[aria-current]")?.scrollIntoView({ block: "nearest", inline: "nearest" });
+    const chip = track.querySelector("[aria-current]");
+    if (chip) track.scrollTop = Math.max(0, chip.offsetTop - track.clientHeight / 2);
     redraw(memory, memoryOf(found, step));
   }
 
@@ -151,7 +152,8 @@ function memoryOf(found, step) {
   const fresh = step.module === "verifier" ? 2 : 0;
   const words = { planner: `what the planner reads in turn ${step.turn}`, executor: `as the planner read it in turn ${step.turn}`, verifier: `turn ${step.turn} has been written into it` }[step.module] ?? "";
   return el("section", { "aria-label": "Memory" }, el("h2", {}, "Memory ", el("small", {}, words)),
-    el("p", { class: "quiet" }, `${plural(messages.length, "message")}, ${count(size)} characters; the instructions and the tools stand before them. It only ever grows.`, bar(messages.length / Math.max(1, found.memory.length), `${messages.length} of ${found.memory.length} messages`)),
+    el("p", { class: "quiet" }, `${plural(messages.length, "message")}, ${count(size)} characters; the instructions and the tools stand before them. It only ever grows.`),
+    el("p", {}, bar(messages.length / Math.max(1, found.memory.length), `${messages.length} of ${found.memory.length} messages`)),
     el("ol", { class: "messages" }, messages.map(([role, text], at) => el("li", { class: `message ${role}${at >= messages.length - fresh ? " new" : ""}` }, el("b", {}, role === "planner" ? "planner" : at ? "result and verdict" : "question"), pre(text)))));
 }
 

@@ -74,10 +74,15 @@ export function episodeList(source, kind, choices, asked, remember) {
 }
 
 export function toolMarks(row) {
-  return el("span", { class: "tools" }, row.tools.map((tool, at) => el("span", { class: row.errors[at] ? "tool wrong" : "tool", title: row.errors[at] ? `${tool}: ${row.errors[at]}` : tool },
-    short(tool), row.errors[at] ? el("span", { class: "visually-hidden" }, ` failed (${row.errors[at]})`) : null)));
+  const runs = [];
+  row.tools.forEach((tool, at) => {
+    const last = runs.at(-1);
+    if (last && last.tool === tool && last.error === row.errors[at]) last.times += 1;
+    else runs.push({ tool, error: row.errors[at], times: 1 });
+  });
+  return el("span", { class: "tools" }, runs.map(({ tool, error, times }) => el("span", { class: error ? "tool wrong" : "tool", title: error ? `${tool}: ${error}` : tool },
+    tool || "none", times > 1 ? ` ×${times}` : "", error ? el("span", { class: "visually-hidden" }, ` failed (${error})`) : null)));
 }
-const short = (tool) => ({ wikipedia_search: "wikipedia", python_coder: "python", base_generator: "generator", google_search: "google", web_search: "web" }[tool] ?? (tool || "none"));
 
 function walk(event) {
   if (event.key !== "ArrowDown" && event.key !== "ArrowUp") return;

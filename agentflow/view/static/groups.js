@@ -33,7 +33,7 @@ function draw(list, source, found) {
 function explained(found, teaching, settled) {
   const said = [`${plural(teaching, "group")} of this step ${teaching === 1 ? "has" : "have"} trajectories that did better than others; in ${count(settled)} all did the same, and their advantage is 0.`,
     "Each trajectory's advantage is that of all its turns."];
-  if (found.penalty) said.push(`Beside it, a call that led to a failure had another ${found.penalty} taken off (− in the last column).`);
+  if (found.penalty) said.push(`Beside it, a call that led to a failure had another ${found.penalty} taken off; the last column says how many.`);
   if (found.mask_cut_off) said.push("Rollouts whose reply was cut off were left out of training; the records do not say which.");
   return said.join(" ");
 }
@@ -42,9 +42,9 @@ function card(source, group, most) {
   const rewards = group.mean === null ? "no reward" : `mean reward ${group.mean.toFixed(2)}, spread ${group.spread.toFixed(2)}`;
   const sorted = [...group.trajectories].sort((a, b) => (b.advantage ?? -Infinity) - (a.advantage ?? -Infinity));
   return el("section", { class: "card group", "aria-label": `Group: ${group.question.slice(0, 80)}` },
-    el("h2", {}, group.question), el("p", { class: "quiet" }, [group.family, `gold: ${group.gold}`, plural(sorted.length, "trajectory").replace("trajectorys", "trajectories"), rewards].filter(Boolean).join(" · ")),
+    el("h2", {}, group.question), el("p", { class: "quiet" }, [group.family, `gold: ${group.gold}`, sorted.length === 1 ? "1 trajectory" : `${sorted.length} trajectories`, rewards].filter(Boolean).join(" · ")),
     el("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": "Trajectories" }, el("table", { class: "list" },
-      el("thead", {}, el("tr", {}, ["outcome", "reward", "advantage", "tools", "answer", "turns that failed"].map((name) => el("th", { scope: "col" }, name)))),
+      el("thead", {}, el("tr", {}, ["outcome", "reward", "advantage", "tools", "answer", "turns that failed"].map((name) => el("th", { scope: "col", class: name === "reward" || name.startsWith("turns") ? "n" : null }, name)))),
       el("tbody", {}, sorted.map((one) => el("tr", {}, el("td", {}, el("a", { class: "open", href: address("run", source, one.id) }, badge(one.outcome))), el("td", { class: "n" }, one.reward === null ? "–" : String(one.reward)),
         el("td", { class: "advantage" }, diverging(one.advantage, most)), el("td", {}, toolMarks(one)), el("td", { class: "answer" }, one.answer || "–"),
         el("td", { class: "n" }, one.faults ? `${one.faults} of ${one.turns}` : "–")))))));

@@ -33,7 +33,7 @@ const section = (title, inside, kind = "") => el("section", { class: kind, "aria
 
 function table(columns, rows) {
   return el("div", { class: "scroll card flush" }, el("table", { class: "list" },
-    el("thead", {}, el("tr", {}, columns.map((name) => el("th", { scope: "col" }, name || el("span", { class: "visually-hidden" }, "state"))))),
+    el("thead", {}, el("tr", {}, columns.map((name) => el("th", { scope: "col", class: name === "written" || name === "episodes" ? "n" : null }, name || el("span", { class: "visually-hidden" }, "state"))))),
     el("tbody", {}, rows)));
 }
 
