@@ -15,15 +15,15 @@ What is the country of Nusozeg, the city?
 endef
 export DEMO
 
-.PHONY: help run train test test-train test-faults test-tools test-report test-inspect test-otel test-light lint types check format studio docs docs-serve clean
+.PHONY: help run train test test-train test-faults test-tools test-report test-view test-inspect test-otel test-light lint types check format studio docs docs-serve clean
 
 help: ## This list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{ printf "%-18s %s\n", $$1, $$2 }'
 
 run: $(VENV)/with-core ## Set up, then watch the agent answer with the embedded model, its planner before and after training
 	@question=$$(printf '%s\n' "$$DEMO" | head -1); \
-	printf '\n$$ agentflow solve "%s"\n' "$$question"; \
-	$(BIN)/agentflow solve "$$question" </dev/null
+	printf '\n$$ agentflow solve "%s" --trace runs/first.jsonl\n' "$$question"; \
+	mkdir -p runs && $(BIN)/agentflow solve "$$question" --trace runs/first.jsonl </dev/null
 	@printf '\nThe planner as it was, and after training in the flow:\n'
 	@printf '%s\n' "$$DEMO" | while IFS= read -r question; do \
 		printf '\n$$ agentflow compare "%s" --planner embedded:seed --planner embedded\n' "$$question"; \
@@ -31,6 +31,7 @@ run: $(VENV)/with-core ## Set up, then watch the agent answer with the embedded 
 	done
 	@printf '\nNext, with %s on your PATH:\n' "$(BIN)"
 	@printf '  %-62s %s\n' \
+		'agentflow view' 'watch what it just thought, turn by turn, in your browser' \
 		'agentflow eval atlas --limit 50' 'the embedded model on its benchmark' \
 		'agentflow eval atlas --limit 50 --planner embedded:seed' 'the same before training; make train repeats that' \
 		'agentflow solve "YOUR QUESTION" --model openai:gpt-4o-mini' 'a larger model (OPENAI_API_KEY)' \
@@ -52,6 +53,9 @@ test-tools: $(VENV)/with-dev,studio,local,train ## The sandbox's soak, and the s
 test-report: $(VENV)/with-dev ## Reports: of 30,000 episodes, and in a headless Chromium (apt install chromium)
 	$(BIN)/python -m pytest -m "slow or not slow" tests/unit/evals/report tests/integration/test_report_page.py \
 		$(PYTEST_FLAGS)
+
+test-view: $(VENV)/with-dev ## The page of agentflow view, in a headless Chromium (apt install chromium)
+	$(BIN)/python -m pytest -m "slow or not slow" tests/unit/view tests/integration/test_view_page.py $(PYTEST_FLAGS)
 
 test-inspect: ## The benchmarks as tasks of Inspect, in a venv of their own
 	@$(MAKE) --no-print-directory VENV=.venvs/inspect inspect-tests

@@ -82,6 +82,9 @@ class Usage(BaseModel):
     modules: dict[str, dict[str, Tokens]] = Field(default_factory=dict)
     """By module ("tools" is the model behind tools) and the name that the server gives its model; a server that counts
     no tokens is absent."""
+    seconds: dict[str, float] = Field(default_factory=dict)
+    """By module, of its model calls, failed ones included; calls at the same time count each. Empty in files of earlier
+    versions."""
 
     @computed_field  # type: ignore[prop-decorator]
     @property

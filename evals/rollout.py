@@ -65,6 +65,8 @@ class Meter(BaseCallbackHandler):
         self._lock = threading.Lock()  # a tool may call a model from a thread of its own
         self._modules: dict[UUID, str] = {}
         self._tokens: dict[str, dict[str, Tokens]] = {}
+        self._begun: dict[UUID, float] = {}
+        self._seconds: dict[str, float] = {}
 
     def on_chat_model_start(
         self,
@@ -80,6 +82,7 @@ class Meter(BaseCallbackHandler):
         with self._lock:
             self._modules[run_id] = str(known.get(MODULE) or known.get("langgraph_node") or "")
             self._calls += 1
+            self._begun[run_id] = time.perf_counter()
 
     def on_llm_end(self, response: LLMResult, *, run_id: UUID, **kwargs: Any) -> None:
         """Called at the end of every call that did not fail."""
@@ -87,7 +90,7 @@ class Meter(BaseCallbackHandler):
             one.message for several in response.generations for one in several if isinstance(one, ChatGeneration)
         ]
         with self._lock:
-            models = self._tokens.setdefault(self._modules.pop(run_id, ""), {})
+            models = self._tokens.setdefault(self._ended(run_id), {})
             for reply in replies:
                 if isinstance(reply, AIMessage) and reply.usage_metadata:
                     name = str(reply.response_metadata.get("model_name", ""))
@@ -96,13 +99,21 @@ class Meter(BaseCallbackHandler):
     def on_llm_error(self, error: BaseException, *, run_id: UUID, **kwargs: Any) -> None:
         """Called at the end of one that did."""
         with self._lock:
-            self._modules.pop(run_id, None)
+            self._ended(run_id)
 
     def usage(self) -> Usage:
         """What was counted so far."""
         with self._lock:
             modules = {module: dict(models) for module, models in self._tokens.items() if models}
-            return Usage(calls=self._calls, modules=modules)
+            seconds = {module: round(taken, 3) for module, taken in self._seconds.items()}
+            return Usage(calls=self._calls, modules=modules, seconds=seconds)
+
+    def _ended(self, run_id: UUID) -> str:
+        """The module of a call that has ended, whose time it adds."""
+        module = self._modules.pop(run_id, "")
+        if run_id in self._begun:
+            self._seconds[module] = self._seconds.get(module, 0.0) + time.perf_counter() - self._begun.pop(run_id)
+        return module
 
 
 def _tokens(message: AIMessage) -> Tokens:

@@ -14,8 +14,8 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from agentflow.graph.context import Context
 from agentflow.graph.models import ModelError
-from agentflow.graph.state import State
-from agentflow.nodes.once import INTERRUPTED, has_checkpointer
+from agentflow.graph.state import INTERRUPTED, State
+from agentflow.nodes.once import has_checkpointer
 from agentflow.tools.containment import bounded_line
 from agentflow.tools.result import ErrorClass, ToolResult
 from agentflow.tools.run import argument_problem

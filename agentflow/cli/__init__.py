@@ -22,11 +22,12 @@ from agentflow.cli import (
     threads,
     tools,
     train,
+    view,
 )
 from agentflow.cli.group import Group
 
 app = typer.Typer(cls=Group, add_completion=False, pretty_exceptions_enable=False, rich_markup_mode="rich")
-for commands in (solve, train, serve, mcp):
+for commands in (solve, train, view, serve, mcp):
     app.add_typer(commands.app)
 for commands in (judging, report, langsmith):
     evaluate.app.add_typer(commands.app)

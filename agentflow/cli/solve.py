@@ -35,6 +35,7 @@ from agentflow.console.usage import print_usage
 if TYPE_CHECKING:
     from agentflow.evals.kept import Kept
     from agentflow.evals.rollout import Finished
+    from agentflow.evals.running import RunningFile
     from agentflow.graph.context import Context
     from agentflow.nodes.approval import Decision, Proposal
 
@@ -60,7 +61,7 @@ def solve(
     thread: Annotated[str | None, typer.Option(help="Keep the run under this name, to go on with it later.")] = None,
     checkpoints: Checkpoints = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")] = False,
-    trace: Annotated[Path | None, typer.Option(help="Append the episode to this file, one line of JSON.")] = None,
+    trace: Annotated[Path | None, typer.Option(help="Append the episode to this file, for agentflow view.")] = None,
     usage: Annotated[bool, typer.Option("--usage", help="Also show tokens and cost of each module.")] = False,
     price: Prices = None,
     tracing: Tracing = None,
@@ -84,7 +85,10 @@ def solve(
     with ExitStack() as stack:
         stack.enter_context(observing(tracing, log, content=tracing_content))
         view = None if as_json else stack.enter_context(RunView(console()))
-        finished = run_kept(_solve(question or "", context, view, run, kept), run)
+        running = (
+            stack.enter_context(_running(trace, kept.question if kept else question, max_turns)) if trace else None
+        )
+        finished = run_kept(_solve(question or "", context, view, run, kept, running), run)
     episode = finished.episode
     if as_json:
         typer.echo(to_line(episode))
@@ -147,6 +151,7 @@ async def _solve(
     view: RunView | None,
     run: KeptRun = NOWHERE,
     kept: "Kept | None" = None,
+    running: "RunningFile | None" = None,
 ) -> "Finished":
     from agentflow.evals.rollout import Finished, rollout
     from agentflow.graph.checkpoints import open_checkpointer
@@ -162,11 +167,20 @@ async def _solve(
             agent, thread = agent_of(context), ""
         question = kept.question if kept else question
         async for event in rollout(agent, question, context, thread=thread, kept=kept, decide=decide):
+            if running:
+                running.show(event)
             if isinstance(event, Finished):
                 finished = event
             elif view:
                 view.show(event)
     return finished
+
+
+def _running(trace: Path, question: str, max_turns: int) -> "RunningFile":
+    """What `agentflow view` shows while the run goes on."""
+    from agentflow.evals.running import RunningFile
+
+    return RunningFile(trace, question, max_turns)
 
 
 def _beyond_embedded(finished: "Finished", context: "Context") -> bool:

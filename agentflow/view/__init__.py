@@ -1,0 +1,15 @@
+"""`agentflow view`: runs as a local page that shows them while they happen.
+
+    lines     a file that grows, line by line
+    rows      what a list shows of an episode
+    sources   evaluations, trainings and files of episodes, each kept up to date
+    shelf     where they are found, and all of them together
+    query     which rows of a list are asked for
+    groups    the trajectories of one question, with their advantages
+    pairs     the same questions in two places
+    detail    one episode in full, with the memory that the planner read
+    guard     who may ask
+    app       what is answered; static/ is the page itself
+
+Nothing here writes a file, calls a model or runs a graph: the page is for looking.
+"""

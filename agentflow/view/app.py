@@ -1,0 +1,241 @@
+"""What the server answers: the page's own files, the data as JSON, and an event whenever something has changed.
+
+Sources go by an id and episodes by a name that only the shelf knows, so that no part of an address is ever a path.
+"""
+
+import asyncio
+import json
+import mimetypes
+import time
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager, suppress
+from importlib.resources import files
+from typing import Any
+
+from pydantic import ValidationError
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.middleware import Middleware
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response, StreamingResponse
+from starlette.routing import Route
+
+from agentflow import __version__
+from agentflow.view.detail import Gone, detail
+from agentflow.view.groups import groups
+from agentflow.view.guard import Guard
+from agentflow.view.pairs import at, matrix, pairs
+from agentflow.view.query import Query, cells, choices, select
+from agentflow.view.rows import Row
+from agentflow.view.shelf import Shelf
+from agentflow.view.sources import Source, Training
+
+PAUSE = 0.5
+"""Seconds between looks at the files."""
+BEAT = 1.0
+"""Most seconds between looks at whether the server ends, while a client listens."""
+
+_TYPES = {".js": "text/javascript", ".css": "text/css", ".html": "text/html", ".svg": "image/svg+xml"}
+
+
+def build_app(shelf: Shelf, stopping: Callable[[], bool] = lambda: False) -> Starlette:
+    """The server of `shelf`; `stopping` tells that it is about to end, so that listening clients are let go."""
+    view = _View(shelf, stopping)
+    routes = [
+        Route("/", view.page),
+        Route("/static/{name}", view.static),
+        Route("/api/sources", view.sources),
+        Route("/api/sources/{source}", view.source),
+        Route("/api/sources/{source}/episodes", view.episodes),
+        Route("/api/sources/{source}/episodes/{name}", view.episode),
+        Route("/api/sources/{source}/steps/{step:int}", view.step),
+        Route("/api/pairs", view.pairs),
+        Route("/api/events", view.events),
+    ]
+    return Starlette(routes=routes, middleware=[Middleware(Guard)], lifespan=view.lifespan)
+
+
+class Json(JSONResponse):
+    """JSON in ASCII: whatever a model wrote can be sent."""
+
+    def render(self, content: Any) -> bytes:
+        """As bytes."""
+        return json.dumps(content, separators=(",", ":")).encode("ascii")
+
+
+class _View:
+    """The answers. Those that are no coroutines run in threads, and hold the shelf's lock while they read it."""
+
+    def __init__(self, shelf: Shelf, stopping: Callable[[], bool]) -> None:
+        self.shelf, self.stopping = shelf, stopping
+        self.static_files = {
+            path.name: path.read_bytes() for path in (files("agentflow.view") / "static").iterdir() if path.is_file()
+        }
+        self.changed = asyncio.Condition()
+
+    @asynccontextmanager
+    async def lifespan(self, app: Starlette) -> AsyncIterator[None]:
+        """Watches the files while the server runs."""
+        watching = asyncio.create_task(self._watch())
+        try:
+            yield
+        finally:
+            watching.cancel()
+            with suppress(asyncio.CancelledError):
+                await watching
+
+    async def _watch(self) -> None:
+        while True:
+            version, start = self.shelf.version, time.monotonic()
+            more = await asyncio.to_thread(self.shelf.refresh)
+            if self.shelf.version != version:
+                async with self.changed:
+                    self.changed.notify_all()
+            taken = time.monotonic() - start
+            await asyncio.sleep(0.01 if more else max(PAUSE, 5 * taken))
+
+    def page(self, request: Request) -> Response:
+        return Response(self.static_files["index.html"], media_type="text/html")
+
+    def static(self, request: Request) -> Response:
+        name = request.path_params["name"]
+        if name not in self.static_files:
+            raise HTTPException(404)
+        suffix = "." + name.rpartition(".")[2]
+        kind = _TYPES.get(suffix) or mimetypes.types_map.get(suffix, "application/octet-stream")
+        return Response(self.static_files[name], media_type=kind)
+
+    def sources(self, request: Request) -> Response:
+        with self.shelf.lock:
+            found = [source.summary() for source in self.shelf.sources.values()]
+        found.sort(key=lambda one: one["changed"], reverse=True)
+        roots = [str(root.path).encode("utf-8", "replace").decode() for root in self.shelf.roots]
+        return Json({"sources": found, "roots": roots, "complete": self.shelf.complete, "version": __version__})
+
+    def source(self, request: Request) -> Response:
+        with self.shelf.lock:
+            source = self._source(request.path_params["source"])
+            rows = source.rows()
+            found = {**source.summary(), "choices": choices(rows)}
+            if isinstance(source, Training):
+                found |= {
+                    "settings": source.settings,
+                    "lines": source.lines,
+                    "measured": source.measured(),
+                    "train_steps": source.steps("train"),
+                    "test_steps": source.steps("test"),
+                    "matrix": matrix(source),
+                }
+        return Json(found)
+
+    def episodes(self, request: Request) -> Response:
+        query = _query(request)
+        with self.shelf.lock:
+            source = self._source(request.path_params["source"])
+            rows = list(source.rows())
+        found = select(rows, query)
+        page = found[query.offset : query.offset + query.limit]
+        return Json(
+            {
+                "all": len(rows),
+                "number": len(found),
+                "correct": sum(row.outcome == "correct" for _, row in found),
+                "rows": [cells(name, row) for name, row in page],
+            }
+        )
+
+    def episode(self, request: Request) -> Response:
+        with self.shelf.lock:
+            source = self._source(request.path_params["source"])
+            name = request.path_params["name"]
+            row = _row(source, name)
+            try:
+                found = detail(source, name, row)
+            except Gone as error:
+                raise HTTPException(404, str(error)) from error
+            elsewhere = self._elsewhere(source, name, row)
+        return Json({**found, "source": {"id": source.id, "name": source.name, "kind": source.kind}, **elsewhere})
+
+    def _elsewhere(self, source: Source, name: str, row: Row) -> dict[str, Any]:
+        """The episodes before and after it, and the same question elsewhere."""
+        names = [other for other, _ in source.rows()]
+        here = names.index(name)
+        same = [
+            {"source": other.id, "from": other.name, **cells(own, one)}
+            for other in self.shelf.sources.values()
+            for own, one in other.rows()
+            if one.question == row.question and (other.id, own) != (source.id, name)
+        ]
+        return {
+            "previous": names[here - 1] if here else None,
+            "next": names[here + 1] if here + 1 < len(names) else None,
+            "same": same[:60],
+            "same_number": len(same),
+        }
+
+    def step(self, request: Request) -> Response:
+        with self.shelf.lock:
+            source = self._source(request.path_params["source"])
+            if not isinstance(source, Training):
+                raise HTTPException(404, "only a training has steps")
+            found = groups(source.of_step(request.path_params["step"], "train"), source.settings)
+            return Json({**found, "step": request.path_params["step"], "steps": source.steps("train")})
+
+    def pairs(self, request: Request) -> Response:
+        with self.shelf.lock:
+            sides = [self._side(request, side) for side in ("before", "after")]
+            (before, first), (after, second) = sides
+            found = pairs(at(before, first), at(after, second))
+            return Json(
+                {
+                    **found,
+                    **{
+                        side: {**source.summary(), "step": step, "test_steps": _test_steps(source)}
+                        for side, (source, step) in zip(("before", "after"), sides, strict=True)
+                    },
+                }
+            )
+
+    def _side(self, request: Request, side: str) -> tuple[Source, int | None]:
+        source = self._source(request.query_params.get(side, ""))
+        step = request.query_params.get(f"{side}_step", "")
+        steps = _test_steps(source)
+        return source, int(step) if step.isdecimal() and len(step) < 10 else (steps[-1] if steps else None)
+
+    def _source(self, id: str) -> Source:
+        if id not in self.shelf.sources:
+            raise HTTPException(404, "there is no such run (any more)")
+        return self.shelf.sources[id]
+
+    async def events(self, request: Request) -> Response:
+        return StreamingResponse(self._events(), media_type="text/event-stream")
+
+    async def _events(self) -> AsyncIterator[str]:
+        sent = -1
+        yield "retry: 1000\n\n"
+        while not self.stopping():
+            if self.shelf.version == sent:
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(BEAT), self.changed:
+                        await self.changed.wait()
+            if self.shelf.version != sent:
+                sent = self.shelf.version
+                yield f"data: {sent}\n\n"
+
+
+def _test_steps(source: Source) -> list[int]:
+    return source.steps("test") if isinstance(source, Training) else []
+
+
+def _row(source: Source, name: str) -> Row:
+    for own, row in source.rows():
+        if own == name:
+            return row
+    raise HTTPException(404, "there is no such episode (any more)")
+
+
+def _query(request: Request) -> Query:
+    try:
+        return Query.model_validate({name: value for name, value in request.query_params.items() if value})
+    except ValidationError as error:
+        raise HTTPException(400, "the filters cannot be read") from error

@@ -1,0 +1,73 @@
+"""The same questions in two places: before and after training, or in two evaluations."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from agentflow.view.query import Named, cells
+from agentflow.view.sources import Source, Training
+
+MOST = 2000
+"""Pairs that a page gets; the counts are over all."""
+
+
+def at(source: Source, step: int | None) -> Sequence[Named]:
+    """The rows of one side: of a training, the validation after `step` (None: the last one)."""
+    if not isinstance(source, Training):
+        return source.rows()
+    steps = source.steps("test")
+    if step is None and steps:
+        step = steps[-1]
+    return source.of_step(step, "test") if step is not None else []
+
+
+def pairs(before: Sequence[Named], after: Sequence[Named]) -> dict[str, Any]:
+    """The questions that both sides have, with every try of each, those whose outcome changed first."""
+    earlier, later = _by_question(before), _by_question(after)
+    both = [(question, tries, later[question]) for question, tries in earlier.items() if question in later]
+    found = [
+        {
+            "question": question,
+            "gold": one[0][1].gold,
+            "family": one[0][1].family,
+            "change": _change(one, other),
+            "before": [cells(*named) for named in one],
+            "after": [cells(*named) for named in other],
+        }
+        for question, one, other in both
+    ]
+    order = ("gained", "lost", "wrong", "right")
+    counts = {change: sum(pair["change"] == change for pair in found) for change in order}
+    found.sort(key=lambda pair: order.index(str(pair["change"])))
+    return {"pairs": found[:MOST], "number": len(found), "counts": counts}
+
+
+def matrix(training: Training) -> dict[str, Any]:
+    """The held-out questions by the steps after which they were asked: the share of each one's tries that is right."""
+    steps = training.steps("test")
+    shares: dict[str, dict[int, float]] = {}
+    about: dict[str, dict[str, str]] = {}
+    for step in steps:
+        for question, tries in _by_question(training.of_step(step, "test")).items():
+            shares.setdefault(question, {})[step] = _share(tries)
+            about.setdefault(question, {"question": question, "family": tries[0][1].family, "task": tries[0][1].task})
+    rows = [{**about[question], "shares": [own.get(step) for step in steps]} for question, own in shares.items()]
+    rows.sort(key=lambda row: (row["family"], row["task"]))
+    return {"steps": steps, "rows": rows}
+
+
+def _by_question(rows: Sequence[Named]) -> Mapping[str, list[Named]]:
+    found: dict[str, list[Named]] = {}
+    for named in rows:
+        found.setdefault(named[1].question, []).append(named)
+    return found
+
+
+def _share(tries: Sequence[Named]) -> float:
+    return sum(row.outcome == "correct" for _, row in tries) / len(tries)
+
+
+def _change(before: Sequence[Named], after: Sequence[Named]) -> str:
+    earlier, later = _share(before), _share(after)
+    if earlier == later:
+        return "right" if later > 0.5 else "wrong"
+    return "gained" if later > earlier else "lost"

@@ -1,0 +1,113 @@
+"""Which rows of a list are asked for: filters, order, page. All of it happens here, so that a page stays small."""
+
+import json
+from collections import Counter
+from collections.abc import Callable, Sequence
+from typing import Any, Literal
+
+from pydantic import BaseModel, Field
+
+from agentflow.view.rows import SHORT, Row
+
+Named = tuple[str, Row]
+"""A row and its name in addresses."""
+
+Order = Literal["written", "question", "outcome", "turns", "seconds", "tokens", "reward"]
+
+_VALUES: dict[str, Callable[[Row], Any]] = {
+    "question": lambda row: row.question.casefold(),
+    "outcome": lambda row: row.outcome,
+    "turns": lambda row: row.turns,
+    "seconds": lambda row: row.seconds,
+    "tokens": lambda row: row.tokens,
+    "reward": lambda row: -1.0 if row.reward is None else row.reward,
+}
+
+
+class Query(BaseModel):
+    """What is asked for; as the address says it."""
+
+    outcome: str = ""
+    family: str = ""
+    benchmark: str = ""
+    tool: str = ""
+    error: str = ""
+    split: str = ""
+    step: int | None = None
+    text: str = Field(default="", max_length=1000)
+    """Anywhere in the episode, turns included."""
+    order: Order = "written"
+    down: bool = False
+    """From the largest to the smallest; of "written", the latest first."""
+    offset: int = Field(default=0, ge=0)
+    limit: int = Field(default=100, ge=1, le=500)
+
+
+def select(rows: Sequence[Named], query: Query) -> list[Named]:
+    """The rows that are asked for, all pages of them."""
+    found = [named for named in rows if _matches(*named, query)]
+    if query.order != "written":
+        value = _VALUES[query.order]
+        return sorted(found, key=lambda named: value(named[1]), reverse=query.down)
+    return found[::-1] if query.down else found
+
+
+def _matches(name: str, row: Row, query: Query) -> bool:
+    if query.split and f"-{query.split}-" not in name:
+        return False
+    if query.step is not None and row.step != query.step:
+        return False
+    for wanted, given in ((query.outcome, row.outcome), (query.family, row.family), (query.benchmark, row.benchmark)):
+        if wanted and wanted != given:
+            return False
+    if (query.tool and query.tool not in row.tools) or (query.error and query.error not in row.errors):
+        return False
+    return not query.text.strip() or _has(row, query.text.strip())
+
+
+def _has(row: Row, text: str) -> bool:
+    """Whether the text is anywhere in the episode. Lines are ASCII, with text escaped as JSON does."""
+    lowered = text.casefold()
+    if lowered in row.question.casefold() or lowered in row.answer.casefold() or lowered in row.gold.casefold():
+        return True
+    try:
+        line = row.place.read()
+    except OSError:
+        return False
+    return json.dumps(text)[1:-1].lower().encode() in line.lower()
+
+
+def choices(rows: Sequence[Named]) -> dict[str, list[tuple[str, int]]]:
+    """For each filter, the values that there are and how many rows have them."""
+    counts: dict[str, Counter[str]] = {name: Counter() for name in ("outcome", "family", "benchmark", "tool", "error")}
+    for _, row in rows:
+        counts["outcome"][row.outcome] += 1
+        counts["family"][row.family] += 1
+        counts["benchmark"][row.benchmark] += 1
+        counts["tool"].update({tool for tool in row.tools if tool})
+        counts["error"].update({error for error in row.errors if error})
+    return {
+        name: [(value, number) for value, number in count.most_common(100) if value] for name, count in counts.items()
+    }
+
+
+def cells(name: str, row: Row) -> dict[str, Any]:
+    """A row as the page gets it."""
+    return {
+        "id": name,
+        "task": row.task,
+        "outcome": row.outcome,
+        "question": row.question[:SHORT],
+        "answer": row.answer,
+        "gold": row.gold[:SHORT],
+        "family": row.family,
+        "benchmark": row.benchmark,
+        "turns": row.turns,
+        "seconds": row.seconds,
+        "tokens": row.tokens,
+        "tools": row.tools,
+        "errors": row.errors,
+        "step": row.step,
+        "reward": row.reward,
+        "sample": row.sample,
+    }

@@ -1,0 +1,118 @@
+"""What a list shows of an episode and filters by; the rest stays in its file and is read when it is looked at."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from pydantic import ValidationError
+
+from agentflow.evals.episode import Episode
+from agentflow.evals.record import Record
+from agentflow.rl.rollout import Fate, RolloutRecord
+from agentflow.view.lines import Place
+
+SHORT = 240
+"""Characters of a text that a row shows."""
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """An episode in a list."""
+
+    place: Place
+    key: tuple[Any, ...]
+    """The same for a later line on the same try, which takes this one's place; () where there is none such."""
+    task: str
+    """The question, as far as it is the same elsewhere in the run."""
+    outcome: str
+    """correct, incorrect, undecided, failed; of what nobody has judged, how the run ended."""
+    question: str
+    answer: str
+    gold: str
+    family: str
+    benchmark: str
+    turns: int
+    seconds: float
+    tokens: int
+    tools: tuple[str, ...]
+    """Of each turn."""
+    errors: tuple[str, ...]
+    """Of each turn, "" where it went well."""
+    sample: int = 0
+    step: int = 0
+    reward: float | None = None
+    """Of a rollout; None if it has none."""
+    calls: int = 0
+    """Of a rollout: the model calls that are trained on."""
+    fate: str = ""
+    sampled: int = 0
+    """Of a rollout: the tokens that the policy wrote."""
+
+
+def of_record(line: bytes, place: Place) -> Row:
+    """The row of a line of an evaluation. Raises ValidationError."""
+    record = Record.model_validate_json(line)
+    outcome = "failed" if record.failed else str(record.decision)
+    own: dict[str, Any] = {
+        "gold": record.gold,
+        "family": record.family,
+        "benchmark": record.benchmark,
+        "sample": record.sample,
+    }
+    return Row(place, record.key, record.id, outcome, **_of(record.episode), **own)
+
+
+def of_rollout(line: bytes, place: Place) -> Row:
+    """The row of a line of a training. Raises ValidationError."""
+    record = RolloutRecord.model_validate_json(line)
+    told = record.fate == Fate.OK
+    outcome = ("correct" if record.reward > 0 else "incorrect") if told else _fate(record.fate)
+    return Row(
+        place,
+        (),
+        record.task,
+        outcome,
+        **{**_of(record.episode), "tokens": record.prompt_tokens + record.sampled_tokens},
+        gold=record.gold,
+        family=record.family,
+        benchmark="",
+        step=record.step,
+        reward=record.reward if told else None,
+        calls=record.calls,
+        fate=str(record.fate),
+        sampled=record.sampled_tokens,
+    )
+
+
+def of_episode(line: bytes, place: Place) -> Row:
+    """The row of a line of `agentflow solve --trace`. Raises ValidationError."""
+    episode = Episode.model_validate_json(line)
+    return Row(place, (), episode.question, str(episode.status), **_of(episode), gold="", family="", benchmark="")
+
+
+Reader = Callable[[bytes, Place], Row]
+
+
+def read(reader: Reader, line: bytes, place: Place) -> Row | None:
+    """The row of a line; None if the line is something else."""
+    try:
+        return reader(line, place)
+    except ValidationError:
+        return None
+
+
+def _fate(fate: Fate) -> str:
+    return "undecided" if fate == Fate.UNDECIDED else "failed"
+
+
+def _of(episode: Episode) -> dict[str, Any]:
+    used = episode.usage.models.values()
+    return {
+        "question": episode.question,
+        "answer": episode.answer[:SHORT],
+        "turns": len(episode.turns),
+        "seconds": episode.seconds,
+        "tokens": sum(one.input_tokens + one.output_tokens for one in used),
+        "tools": tuple(turn.tool for turn in episode.turns),
+        "errors": tuple(str(turn.result.error or "") for turn in episode.turns),
+    }

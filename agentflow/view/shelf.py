@@ -1,0 +1,150 @@
+"""All that there is to look at below some folders, found and kept up to date by looking again and again.
+
+Links are not followed, so that nothing outside the folders that were named is ever shown. Watching by `stat` needs no
+library, works on every file system and for files that another machine writes; a look at a few hundred files takes
+milliseconds.
+"""
+
+import json
+import os
+import threading
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from agentflow.evals.journal import EPISODES, SETTINGS
+from agentflow.view.lines import open_file
+from agentflow.view.running import SUFFIX, Running
+from agentflow.view.sources import METRICS, ROLLOUTS, EpisodeFile, Evaluation, Source, Training
+
+DEEPEST, MOST = 6, 2000
+"""Levels of folders below a root that are looked into, and sources that are kept."""
+
+_SKIPPED = {"checkpoints", "tensorboard", "logs", "tasks", "node_modules", "__pycache__", "site-packages"}
+
+
+@dataclass(frozen=True)
+class Root:
+    """A place to look in."""
+
+    path: Path
+    depth: int = DEEPEST
+    """Levels of folders below it."""
+
+
+class Shelf:
+    """The sources below `roots`. One thread refreshes it; readers hold `lock` meanwhile."""
+
+    def __init__(self, roots: Sequence[Root]) -> None:
+        self.roots = roots
+        self.lock = threading.Lock()
+        self.sources: dict[str, Source] = {}
+        self.version = 0
+        """Grows with every change."""
+        self.complete = False
+        """Whether everything has been read once."""
+        self._rejected: dict[Path, tuple[int, int]] = {}
+        self._live: set[str] = set()
+
+    def refresh(self) -> bool:
+        """Looks for what is new. Whether there is more to be read at once."""
+        changed, more = self._find(), False
+        for source in list(self.sources.values()):
+            with self.lock:
+                own, rest = source.refresh()
+            changed, more = changed or own, more or rest
+        live = {source.id for source in self.sources.values() if source.live}
+        changed, self._live = changed or live != self._live, live
+        first, self.complete = not self.complete and not more, self.complete or not more
+        self.version += changed or first
+        return more
+
+    def _find(self) -> bool:
+        found: dict[Path, tuple[type[Source], str]] = {}
+        for root in self.roots:
+            for path, kind in self._below(root):
+                if len(found) < MOST:
+                    found[path] = (kind, _name(path, root.path))
+        known = {source.path: source for source in self.sources.values()}
+        kept = [
+            old if (old := known.get(path)) and isinstance(old, kind) else kind(path, name)
+            for path, (kind, name) in found.items()
+        ]
+        sources = {source.id: source for source in kept}
+        changed = sources != self.sources
+        with self.lock:
+            self.sources = sources
+        return changed
+
+    def _below(self, root: Root) -> Iterator[tuple[Path, type[Source]]]:
+        if root.path.is_file():
+            if kind := self._kind_of_file(root.path):
+                yield root.path, kind
+            return
+        if kind := kind_of_folder(root.path):
+            yield root.path, kind
+            return
+        yield from self._inside(root.path, root.depth)
+
+    def _inside(self, folder: Path, depth: int) -> Iterator[tuple[Path, type[Source]]]:
+        try:
+            with os.scandir(folder) as scanned:
+                entries = sorted(scanned, key=lambda entry: entry.name)
+        except OSError:
+            return
+        for entry in entries:
+            path = Path(entry.path)
+            if entry.name.startswith(".") or entry.name in _SKIPPED or entry.is_symlink():
+                continue
+            if entry.is_file() and (kind := self._kind_of_file(path)):
+                yield path, kind
+            elif entry.is_dir() and (found := kind_of_folder(path)):
+                yield path, found
+            elif entry.is_dir() and depth > 0:
+                yield from self._inside(path, depth - 1)
+
+    def _kind_of_file(self, path: Path) -> type[Source] | None:
+        """What a file holds, by its first line; a file that holds something else is not opened again until it grows."""
+        if path.name.endswith(SUFFIX):
+            return Running
+        if path.suffix != ".jsonl":
+            return None
+        try:
+            stat = path.stat()
+            if self._rejected.get(path) == (seen := (stat.st_mtime_ns, stat.st_size)):
+                return None
+            if _begins_with_an_episode(path):
+                return EpisodeFile
+        except OSError:
+            return None
+        self._rejected[path] = seen
+        return None
+
+
+def kind_of_folder(folder: Path) -> type[Source] | None:
+    """What the files in `folder` make of it."""
+    if (folder / EPISODES).is_file() and (folder / SETTINGS).is_file():
+        return Evaluation
+    if (folder / METRICS).is_file() or ((folder / ROLLOUTS).is_dir() and (folder / SETTINGS).is_file()):
+        return Training
+    return None
+
+
+def _begins_with_an_episode(path: Path) -> bool:
+    """Whether the first line that is JSON has an episode's fields. Raises OSError."""
+    with open_file(path) as file:
+        lines = os.pread(file.fileno(), 1 << 20, 0).split(b"\n")[:50]
+    for line in lines:
+        try:
+            found = json.loads(line)
+        except ValueError:
+            continue
+        return isinstance(found, dict) and {"question", "status", "turns"} <= found.keys()
+    return False
+
+
+def _name(path: Path, root: Path) -> str:
+    """The path as the list shows it: from the root on."""
+    below = path.relative_to(root)
+    name = path.name if below == Path() else str(below)
+    return name.encode("utf-8", "replace").decode()

@@ -1,0 +1,362 @@
+"""What there is to look at: an evaluation, a training, a file of episodes. Each reads on where it stopped."""
+
+import hashlib
+import json
+import math
+import re
+import time
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+
+from agentflow.evals.journal import EPISODES, SETTINGS
+from agentflow.evals.record import Settings
+from agentflow.graph.context import Context
+from agentflow.view.lines import Tail, open_file
+from agentflow.view.rows import Reader, Row, of_episode, of_record, of_rollout, read
+
+METRICS, ROLLOUTS = "metrics.jsonl", "rollouts"
+LIVE_SECONDS = 120
+"""So long after its last line something unfinished still counts as under way."""
+
+_ROLLOUTS = re.compile(r"(\d{1,9})-(train|test)\.jsonl")
+
+
+@dataclass
+class Rows:
+    """The rows of one file."""
+
+    tail: Tail
+    reader: Reader
+    rows: list[Row] = field(default_factory=list)
+    broken: int = 0
+    """Whole lines that are no episode."""
+    _at: dict[tuple[Any, ...], int] = field(default_factory=dict)
+
+    def refresh(self) -> tuple[bool, bool]:
+        """Reads on. Whether anything has changed, and whether there is more to be read at once."""
+        news = self.tail.look()
+        if news.again:
+            self.rows, self.broken, self._at = [], 0, {}
+        for place, line in news.lines or ():
+            if (row := read(self.reader, line, place)) is None:
+                self.broken += 1
+            else:
+                self._keep(row)
+        return bool(news), news.more
+
+    def _keep(self, row: Row) -> None:
+        if row.key and row.key in self._at:
+            self.rows[self._at[row.key]] = row
+            return
+        if row.key:
+            self._at[row.key] = len(self.rows)
+        self.rows.append(row)
+
+
+class Source:
+    """Something that is listed. Its methods are called by one thread at a time."""
+
+    kind = ""
+
+    def __init__(self, path: Path, name: str) -> None:
+        self.path, self.name = path, name
+        self.id = hashlib.sha256(str(path).encode("utf-8", "surrogateescape")).hexdigest()[:12]
+        """In addresses, which thereby hold no path."""
+
+    def refresh(self) -> tuple[bool, bool]:
+        """Reads on; as `Rows.refresh`."""
+        raise NotImplementedError
+
+    def rows(self) -> Sequence[tuple[str, Row]]:
+        """All rows with their names in addresses, in the order in which they were written."""
+        raise NotImplementedError
+
+    @property
+    def changed(self) -> float:
+        """When it was written last."""
+        raise NotImplementedError
+
+    @property
+    def broken(self) -> int:
+        """Lines that could not be read."""
+        raise NotImplementedError
+
+    @property
+    def unfinished(self) -> bool:
+        """Whether there is more to come."""
+        return False
+
+    @property
+    def live(self) -> bool:
+        """Whether it is, as far as its files tell, under way."""
+        return self.unfinished and time.time() - self.changed < LIVE_SECONDS
+
+    def summary(self) -> dict[str, Any]:
+        """What the list of all sources shows."""
+        return {
+            "id": self.id,
+            "kind": self.kind,
+            "name": self.name,
+            "path": str(self.path).encode("utf-8", "replace").decode(),
+            "changed": self.changed,
+            "live": self.live,
+            "broken": self.broken,
+        }
+
+    def max_turns(self, row: Row) -> int:
+        """The limit of turns that the run of `row` had, as far as it is known."""
+        return max(Context().max_turns, row.turns)
+
+
+class EpisodeFile(Source):
+    """The episodes of `agentflow solve --trace`."""
+
+    kind = "episodes"
+
+    def __init__(self, path: Path, name: str) -> None:
+        super().__init__(path, name)
+        self._rows = Rows(Tail(path), of_episode)
+
+    def refresh(self) -> tuple[bool, bool]:
+        """Reads on."""
+        return self._rows.refresh()
+
+    def rows(self) -> Sequence[tuple[str, Row]]:
+        """By number of the line."""
+        return [(str(number), row) for number, row in enumerate(self._rows.rows)]
+
+    @property
+    def changed(self) -> float:
+        """When it was written last."""
+        return self._rows.tail.changed
+
+    @property
+    def broken(self) -> int:
+        """Lines that could not be read."""
+        return self._rows.broken
+
+    def summary(self) -> dict[str, Any]:
+        """With the latest question."""
+        rows = self._rows.rows
+        return {**super().summary(), "ended": len(rows), "what": rows[-1].question[:200] if rows else ""}
+
+
+class Evaluation(EpisodeFile):
+    """The folder of `agentflow eval --out`."""
+
+    kind = "evaluation"
+
+    def __init__(self, path: Path, name: str) -> None:
+        super().__init__(path, name)
+        self._rows = Rows(Tail(path / EPISODES), of_record)
+        self._settings_file = Watched(path / SETTINGS)
+        self.settings: Settings | None = None
+
+    def refresh(self) -> tuple[bool, bool]:
+        """Reads on."""
+        if self._settings_file.changed():
+            self.settings = _evaluation_settings(self._settings_file.content)
+        return self._rows.refresh()
+
+    @property
+    def unfinished(self) -> bool:
+        """Whether questions are left."""
+        return self.settings is not None and len(self._rows.rows) < self.settings.number
+
+    def summary(self) -> dict[str, Any]:
+        """With its accuracy: over all questions, and over those that have ended."""
+        rows, settings = self._rows.rows, self.settings
+        correct = sum(row.outcome == "correct" for row in rows)
+        number = max(settings.number if settings else 0, len(rows))
+        found = {**super().summary(), "number": number, "correct": correct}
+        found |= {"accuracy": correct / number if number else None, "so_far": correct / len(rows) if rows else None}
+        if settings:
+            spec = settings.context.model_of("planner")
+            planner = spec if settings.agent == "agentflow" else f"{settings.agent}: {spec}"
+            found |= {"what": ", ".join(settings.benchmarks), "planner": planner, "epochs": settings.epochs}
+            found |= {"judge": settings.judge, "turns_limit": settings.context.max_turns}
+        return found
+
+    def max_turns(self, row: Row) -> int:
+        """As in its settings."""
+        return self.settings.context.max_turns if self.settings else super().max_turns(row)
+
+
+class Training(Source):
+    """The folder of `agentflow train`."""
+
+    kind = "training"
+
+    def __init__(self, path: Path, name: str) -> None:
+        super().__init__(path, name)
+        self._metrics = Tail(path / METRICS)
+        self._settings_file = Watched(path / SETTINGS)
+        self._files: dict[tuple[int, str], Rows] = {}
+        self._broken_metrics = 0
+        self.lines: list[dict[str, Any]] = []
+        """Of metrics.jsonl."""
+        self.settings: dict[str, Any] = {}
+
+    def refresh(self) -> tuple[bool, bool]:
+        """Reads on in metrics.jsonl and in every file of rollouts."""
+        changed, more = self._refresh_metrics(), False
+        if self._settings_file.changed():
+            self.settings, changed = _object(self._settings_file.content) or {}, True
+        for key, path in _rollout_files(self.path):
+            self._files.setdefault(key, Rows(Tail(path), of_rollout))
+        for key, rows in list(self._files.items()):
+            own, rest = rows.refresh()
+            changed, more = changed or own, more or rest
+            if own and not rows.rows and not rows.tail.changed:
+                del self._files[key]
+        return changed, more
+
+    def _refresh_metrics(self) -> bool:
+        news = self._metrics.look()
+        if news.again:
+            self.lines, self._broken_metrics = [], 0
+        for _, line in news.lines or ():
+            found = _object(line)
+            if found and isinstance(found.get("step"), int) and found.get("split") in ("train", "test"):
+                self.lines.append(found)
+            else:
+                self._broken_metrics += 1
+        return bool(news)
+
+    def rows(self) -> Sequence[tuple[str, Row]]:
+        """By step, split and number."""
+        return [
+            (f"{step}-{split}-{number}", row)
+            for (step, split), rows in sorted(self._files.items())
+            for number, row in enumerate(rows.rows)
+        ]
+
+    def of_step(self, step: int, split: str) -> list[tuple[str, Row]]:
+        """The rollouts of a step, or of the validation after it."""
+        rows = self._files[step, split].rows if (step, split) in self._files else []
+        return [(f"{step}-{split}-{number}", row) for number, row in enumerate(rows)]
+
+    def steps(self, split: str) -> list[int]:
+        """The steps whose rollouts are there."""
+        return sorted(step for (step, of), rows in self._files.items() if of == split and rows.rows)
+
+    def measured(self) -> list[dict[str, Any]]:
+        """By step and split, what its rollouts come to and metrics.jsonl does not tell."""
+        files = sorted(self._files.items())
+        return [{"step": step, "split": split, **_measures(rows.rows)} for (step, split), rows in files]
+
+    @property
+    def changed(self) -> float:
+        """When a line of metrics or a rollout was written last."""
+        return max([self._metrics.changed, *(rows.tail.changed for rows in self._files.values())])
+
+    @property
+    def broken(self) -> int:
+        """Lines that could not be read."""
+        return self._broken_metrics + sum(rows.broken for rows in self._files.values())
+
+    @property
+    def unfinished(self) -> bool:
+        """Whether steps are left."""
+        return self._step < int(self.settings.get("steps", 0))
+
+    @property
+    def _step(self) -> int:
+        return max((line["step"] for line in self.lines if line["split"] == "train"), default=0)
+
+    def summary(self) -> dict[str, Any]:
+        """With its reward and accuracy, by step."""
+        rewards = [line.get("reward") for line in self.lines if line["split"] == "train"]
+        accuracies = [line.get("accuracy") for line in self.lines if line["split"] == "test"]
+        return {
+            **super().summary(),
+            "step": self._step,
+            "steps": max(int(self.settings.get("steps", 0)), self._step),
+            "what": str(self.settings.get("preset", "")),
+            "rewards": rewards,
+            "accuracies": accuracies,
+            "ended": sum(len(rows.rows) for rows in self._files.values()),
+        }
+
+    def max_turns(self, row: Row) -> int:
+        """What the app was given, or its own default."""
+        options = self.settings.get("options")
+        own = options.get("max_turns") if isinstance(options, dict) else None
+        return own if isinstance(own, int) else max(TRAINED_TURNS, row.turns)
+
+
+TRAINED_TURNS = 6
+"""The most turns that agentflow.rl.planner:atlas and agentflow.rl.research give a rollout unless told otherwise."""
+
+
+class Watched:
+    """A small file that is replaced as a whole."""
+
+    def __init__(self, path: Path) -> None:
+        self.content = b""
+        self._path = path
+        self._seen: tuple[int, int] | None = None
+
+    def changed(self) -> bool:
+        """Whether it is another one than at the last look, and then reads it."""
+        try:
+            stat = self._path.lstat()
+            if (seen := (stat.st_mtime_ns, stat.st_ino)) == self._seen:
+                return False
+            with open_file(self._path) as file, open(file.fileno(), "rb", closefd=False) as content:
+                self.content = content.read(_LARGEST_SETTINGS)
+        except OSError:
+            return False
+        self._seen = seen
+        return True
+
+
+_LARGEST_SETTINGS = 1 << 20
+
+
+def _evaluation_settings(content: bytes) -> Settings | None:
+    try:
+        return Settings.model_validate_json(content)
+    except ValidationError:
+        return None
+
+
+def _object(line: bytes) -> dict[str, Any] | None:
+    """A JSON object, without numbers that JSON does not know; None if it is something else."""
+    try:
+        found = json.loads(line, parse_constant=lambda _: None, parse_float=_finite)
+    except ValueError:
+        return None
+    return found if isinstance(found, dict) else None
+
+
+def _finite(text: str) -> float | None:
+    return value if math.isfinite(value := float(text)) else None
+
+
+def _rollout_files(folder: Path) -> Iterator[tuple[tuple[int, str], Path]]:
+    try:
+        paths = list((folder / ROLLOUTS).iterdir()) if not (folder / ROLLOUTS).is_symlink() else []
+    except OSError:
+        return
+    for path in paths:
+        if match := _ROLLOUTS.fullmatch(path.name):
+            yield (int(match[1]), match[2]), path
+
+
+def _measures(rows: Sequence[Row]) -> dict[str, Any]:
+    """Over the rollouts of a step."""
+    number = max(1, len(rows))
+    turns = sum(row.turns for row in rows)
+    return {
+        "rollouts": len(rows),
+        "turns": turns / number,
+        "sampled": sum(row.sampled for row in rows) / number,
+        "tools": dict(Counter(tool or "(no tool)" for row in rows for tool in row.tools).most_common()),
+        "errors": dict(Counter(error for row in rows for error in row.errors if error).most_common()),
+    }

@@ -1,0 +1,76 @@
+// Curves and bars by step, as SVG, each with its numbers as a table for those who do not see it.
+
+import { el, svg } from "./dom.js";
+
+const [LEFT, RIGHT, TOP, BOTTOM] = [52, 392, 12, 150];
+
+function scale(points, least) {
+  const [xs, ys] = [points.map(([x]) => x), points.map(([, y]) => y)];
+  const [first, last] = [Math.min(...xs), Math.max(...xs)];
+  let [low, high] = [Math.min(least ?? Infinity, ...ys), Math.max(...ys)];
+  if (high === low) high = low + (Math.abs(low) || 1);
+  return {
+    first, last, low, high,
+    x: (step) => LEFT + ((RIGHT - LEFT) * (step - first)) / Math.max(1, last - first),
+    y: (value) => BOTTOM - ((BOTTOM - TOP) * (value - low)) / (high - low),
+  };
+}
+
+function frame({ first, last, low, high, y, x }, format) {
+  const lines = [low, (low + high) / 2, high].flatMap((value) => [
+    svg("line", { class: "axis", x1: LEFT, x2: RIGHT, y1: y(value), y2: y(value) }),
+    svg("text", { x: LEFT - 6, y: y(value) + 4, "text-anchor": "end" }, format(value))]);
+  const steps = first === last ? [first] : [first, Math.round((first + last) / 2), last];
+  return [...lines, ...[...new Set(steps)].map((step) => svg("text", { x: x(step), y: 168, "text-anchor": step === last && step !== first ? "end" : step === first ? "start" : "middle" }, `step ${step}`))];
+}
+
+// series: [name, [[step, value], …], dotted]
+export function curves(title, series, format, least = 0) {
+  const kept = series.map(([name, points, dots]) => [name, points.filter(([, value]) => value !== null && value !== undefined), dots]).filter(([, points]) => points.length > 0);
+  if (kept.length === 0) return null;
+  const plane = scale(kept.flatMap(([, points]) => points), least);
+  const drawn = kept.map(([name, points, dots], at) => svg("g", { class: `series-${at}` },
+    svg("polyline", { class: "curve", points: points.map(([step, value]) => `${plane.x(step).toFixed(1)},${plane.y(value).toFixed(1)}`).join(" ") }),
+    (dots || points.length === 1 ? points : points.slice(-1)).map(([step, value]) => svg("circle", { class: "point", cx: plane.x(step), cy: plane.y(value), r: 3.5 },
+      svg("title", {}, `${name}, step ${step}: ${format(value)}`)))));
+  const said = kept.map(([name, points]) => `${name} ${format(points[0][1])} at step ${points[0][0]}, ${format(points.at(-1)[1])} at step ${points.at(-1)[0]}`).join("; ");
+  return figure(title, svg("svg", { viewBox: "0 0 400 176", role: "img", "aria-label": `${title}: ${said}` }, frame(plane, format), drawn),
+    kept.map(([name, points]) => [name, format(points.at(-1)[1])]), stepTable(kept, format));
+}
+
+// shares: [[step, { part: count }], …]
+export function stacks(title, shares, order) {
+  const steps = shares.filter(([, parts]) => Object.values(parts).some(Boolean));
+  if (steps.length === 0) return null;
+  const width = Math.min(40, (RIGHT - LEFT) / steps.length);
+  const bars = steps.flatMap(([step, parts], at) => {
+    const all = Object.values(parts).reduce((sum, one) => sum + one, 0);
+    let top = BOTTOM;
+    return order.map((part, number) => {
+      const height = ((BOTTOM - TOP) * (parts[part] ?? 0)) / all;
+      top -= height;
+      return height === 0 ? null : svg("rect", { class: `part series-${number % 6}`, x: LEFT + at * width, y: top, width: Math.max(0.8, width - 1.5), height }, svg("title", {}, `step ${step}: ${part} ${(100 * (parts[part] ?? 0) / all).toFixed(1)} %`));
+    });
+  });
+  const grid = [0, 0.5, 1].flatMap((share) => [svg("line", { class: "axis", x1: LEFT, x2: RIGHT, y1: BOTTOM - (BOTTOM - TOP) * share, y2: BOTTOM - (BOTTOM - TOP) * share }),
+    svg("text", { x: LEFT - 6, y: BOTTOM - (BOTTOM - TOP) * share + 4, "text-anchor": "end" }, `${100 * share} %`)]);
+  const labels = [...new Set([0, steps.length - 1])].map((at) => svg("text", { x: LEFT + (at + 0.5) * width, y: 168, "text-anchor": at ? "middle" : "start" }, `step ${steps[at][0]}`));
+  const share = (parts, part) => { const all = Object.values(parts).reduce((sum, one) => sum + one, 0); return all ? `${(100 * (parts[part] ?? 0) / all).toFixed(0)} %` : "–"; };
+  const last = steps.at(-1)[1];
+  const series = order.map((part) => [part, steps.map(([step, parts]) => [step, share(parts, part)])]);
+  return figure(title, svg("svg", { viewBox: "0 0 400 176", role: "img", "aria-label": `${title}; the table below has the numbers` }, grid, bars, labels),
+    order.map((part) => [part, share(last, part)]), stepTable(series, (value) => value));
+}
+
+function figure(title, drawing, legend, table) {
+  const keys = legend.map(([name, value], at) => el("span", { class: "legend" }, el("span", { class: `key series-${at % 6}`, "aria-hidden": "true" }), `${name} `, el("b", {}, value)));
+  return el("figure", { class: "card" }, el("figcaption", {}, title), drawing, el("p", { class: "legends" }, keys),
+    el("details", { "data-key": `table ${title}` }, el("summary", {}, "As a table"), el("div", { class: "scroll low", tabindex: 0, role: "region", "aria-label": `${title}, table` }, table)));
+}
+
+function stepTable(series, format) {
+  const steps = [...new Set(series.flatMap(([, points]) => points.map(([step]) => step)))].sort((a, b) => a - b);
+  const values = series.map(([, points]) => new Map(points));
+  return el("table", {}, el("thead", {}, el("tr", {}, el("th", { scope: "col" }, "step"), series.map(([name]) => el("th", { scope: "col", class: "n" }, name)))),
+    el("tbody", {}, steps.map((step) => el("tr", {}, el("th", { scope: "row" }, String(step)), values.map((value) => el("td", { class: "n" }, value.has(step) ? format(value.get(step)) : "–"))))));
+}

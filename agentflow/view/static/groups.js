@@ -1,0 +1,58 @@
+// The groups of a step: the trajectories of one question, with the rewards and the advantages that they were trained with.
+
+import { address, badge, count, el, get, plural, redraw, trail } from "./dom.js";
+import { toolMarks } from "./episodes.js";
+
+export async function groupsPage(holder, { source, step }) {
+  const run = await get(`/api/sources/${source}`);
+  const wanted = Number(step);
+  trail(["All runs", "#/"], [run.name, address("run", source)], [`Groups of step ${wanted}`]);
+  const list = el("div", {});
+  holder.append(list);
+  const refresh = async () => draw(list, source, await get(`/api/sources/${source}/steps/${wanted}`));
+  await refresh();
+  return { refresh };
+}
+
+function draw(list, source, found) {
+  const at = found.steps.indexOf(found.step);
+  const way = (to, text) => (to === undefined ? el("span", { class: "quiet" }, text) : el("a", { href: address("run", source, "step", to), "data-key": text }, text));
+  const select = el("select", { "data-key": "step", "aria-label": "Step", onchange: (event) => { location.hash = address("run", source, "step", event.target.value); } }, found.steps.map((step) => el("option", { value: step, selected: step === found.step }, `step ${step}`)));
+  const teaching = found.groups.filter((group) => !group.settled);
+  const settled = found.groups.filter((group) => group.settled);
+  const most = Math.max(0.01, ...found.groups.flatMap((group) => group.trajectories.map((one) => Math.abs(one.advantage ?? 0))));
+  redraw(list, el("div", { class: "heading" }, el("h1", {}, `Groups of step ${found.step}`),
+    el("div", { class: "stepper" }, way(found.steps[at - 1], "← step before"), select, way(found.steps[at + 1], "step after →")),
+    el("p", {}, el("b", { class: "formula" }, found.formula)),
+    el("p", { class: "quiet" }, explained(found, teaching.length, settled.length))),
+  found.groups.length === 0 ? el("p", {}, "There is no rollout of this step.") : null,
+  teaching.map((group) => card(source, group, most)),
+  settled.length ? el("details", { class: "settled", "data-key": "settled", open: teaching.length === 0 }, el("summary", {}, `${plural(settled.length, "group")} with nothing to compare`), settled.map((group) => card(source, group, most))) : null);
+}
+
+function explained(found, teaching, settled) {
+  const said = [`${plural(teaching, "group")} of this step ${teaching === 1 ? "has" : "have"} trajectories that did better than others; in ${count(settled)} all did the same, and their advantage is 0.`,
+    "Each trajectory's advantage is that of all its turns."];
+  if (found.penalty) said.push(`Beside it, a call that led to a failure had another ${found.penalty} taken off; the last column says how many.`);
+  if (found.mask_cut_off) said.push("Rollouts whose reply was cut off were left out of training; the records do not say which.");
+  return said.join(" ");
+}
+
+function card(source, group, most) {
+  const rewards = group.mean === null ? "no reward" : `mean reward ${group.mean.toFixed(2)}, spread ${group.spread.toFixed(2)}`;
+  const sorted = [...group.trajectories].sort((a, b) => (b.advantage ?? -Infinity) - (a.advantage ?? -Infinity));
+  return el("section", { class: "card group", "aria-label": `Group: ${group.question.slice(0, 80)}` },
+    el("h2", {}, group.question), el("p", { class: "quiet" }, [group.family, `gold: ${group.gold}`, sorted.length === 1 ? "1 trajectory" : `${sorted.length} trajectories`, rewards].filter(Boolean).join(" · ")),
+    el("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": "Trajectories" }, el("table", { class: "list" },
+      el("thead", {}, el("tr", {}, ["outcome", "reward", "advantage", "tools", "answer", "turns that failed"].map((name) => el("th", { scope: "col", class: name === "reward" || name.startsWith("turns") ? "n" : null }, name)))),
+      el("tbody", {}, sorted.map((one) => el("tr", {}, el("td", {}, el("a", { class: "open", href: address("run", source, one.id) }, badge(one.outcome))), el("td", { class: "n" }, one.reward === null ? "–" : String(one.reward)),
+        el("td", { class: "advantage" }, diverging(one.advantage, most)), el("td", {}, toolMarks(one)), el("td", { class: "answer" }, one.answer || "–"),
+        el("td", { class: "n" }, one.faults ? `${one.faults} of ${one.turns}` : "–")))))));
+}
+
+function diverging(value, most) {
+  if (value === null) return el("span", { class: "quiet" }, "left out");
+  const fill = el("span", { class: value < 0 ? "minus" : "plus" });
+  fill.style.width = `${(50 * Math.abs(value)) / most}%`;
+  return el("span", { class: "diverging" }, el("span", { class: "number" }, `${value < 0 ? "−" : "+"}${Math.abs(value).toFixed(2)}`), el("span", { class: "rail", "aria-hidden": "true" }, fill));
+}

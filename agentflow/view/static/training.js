@@ -1,0 +1,75 @@
+// A training: its curves, the held-out questions over the steps, and the ways to its groups and to before and after.
+
+import { address, el, percent, redraw } from "./dom.js";
+import { curves, stacks } from "./charts.js";
+
+const number = (digits) => (value) => value.toFixed(digits);
+const share = (value) => `${(100 * value).toFixed(value !== 0 && Math.abs(value) < 0.001 ? 2 : 1)} %`;
+
+export function trainingSections(source) {
+  const [charts, ways, matrix] = [el("div", { class: "charts" }), el("div", { class: "card ways" }), el("div", {})];
+  const box = el("div", {}, el("section", { "aria-label": "Curves" }, el("h2", {}, "Curves"), charts),
+    el("section", { "aria-label": "A closer look" }, el("h2", {}, "A closer look"), ways),
+    el("section", { "aria-label": "Held-out questions" }, el("h2", {}, "Held-out questions, before to after"), matrix));
+  let drawn = "";
+  return {
+    box,
+    draw: (run) => {
+      redraw(charts, figures(run));
+      const state = JSON.stringify([run.train_steps, run.test_steps]);
+      if (state !== drawn) redraw(ways, closer(source, run));
+      drawn = state;
+      redraw(matrix, questions(source, run.matrix));
+    },
+  };
+}
+
+function figures({ lines, measured }) {
+  const of = (split, name, from = lines) => from.filter((line) => line.split === split && typeof line[name] === "number").map((line) => [line.step, line[name]]);
+  const both = (name, from) => [["training", of("train", name, from)], ["held-out", of("test", name, from), true]];
+  const tools = (split) => measured.filter((one) => one.split === split).map((one) => [one.step, one.tools]);
+  const chosen = tools("train");
+  const totals = {};
+  for (const [, parts] of chosen) for (const [tool, calls] of Object.entries(parts)) totals[tool] = (totals[tool] ?? 0) + calls;
+  const frequent = Object.keys(totals).sort((a, b) => totals[b] - totals[a]);
+  const order = frequent.length > 6 ? [...frequent.slice(0, 5), "others"] : frequent;
+  const gathered = chosen.map(([step, parts]) => [step, Object.fromEntries(order.map((tool) => [tool, tool === "others" ? frequent.slice(5).reduce((sum, one) => sum + (parts[one] ?? 0), 0) : parts[tool] ?? 0]))]);
+  return [
+    curves("Reward and held-out accuracy", [["reward", of("train", "reward")], ["held-out accuracy", of("test", "accuracy"), true]], number(3)),
+    stacks("Tools chosen, share of turns", gathered, order),
+    curves("Tool-call errors, share of calls", both("tool_error_rate"), share),
+    curves("KL to the reference", [["KL", of("train", "kl")]], number(4)),
+    curves("Turns of a rollout", both("turns", measured), number(2)),
+    curves("Tokens that the policy wrote, per rollout", both("sampled", measured), number(0)),
+    curves("Clipped share of tokens", [["clipped", of("train", "clip_fraction")]], share),
+    curves("Seconds of a step", [["step", of("train", "seconds/step")], ["rollouts", of("train", "seconds/rollouts")], ["update", of("train", "seconds/update")]], number(0)),
+  ];
+}
+
+function closer(source, run) {
+  const steps = run.train_steps;
+  const select = (label, key, options, chosen) => el("label", {}, label, el("select", { "data-key": key }, options.map((step) => el("option", { value: step, selected: step === chosen }, `step ${step}`))));
+  const parts = [];
+  if (steps.length) {
+    const which = select("Groups of", "groups", steps, steps.at(-1));
+    parts.push(el("form", { onsubmit: (event) => { event.preventDefault(); location.hash = address("run", source, "step", which.lastChild.value); } },
+      which, el("button", { "data-key": "open groups" }, "Show the trajectories and their advantages")));
+  }
+  if (run.test_steps.length > 1) {
+    const [before, after] = [select("Before:", "before", run.test_steps, run.test_steps[0]), select("after:", "after", run.test_steps, run.test_steps.at(-1))];
+    parts.push(el("form", { onsubmit: (event) => { event.preventDefault(); location.hash = `#/pairs?before=${source}&before_step=${before.lastChild.value}&after=${source}&after_step=${after.lastChild.value}`; } },
+      before, after, el("button", { "data-key": "open pairs" }, "The same questions side by side")));
+  }
+  return parts.length ? parts : [el("p", { class: "quiet" }, "No rollout has been recorded yet.")];
+}
+
+function questions(source, { steps, rows }) {
+  if (steps.length === 0) return [el("p", { class: "quiet" }, "No validation yet.")];
+  const cell = (value, step, row) => el("td", {}, value === null ? "" : el("a", {
+    class: "heat", href: `#/pairs?${new URLSearchParams({ before: source, before_step: steps[0], after: source, after_step: step, question: row.question })}`,
+    "aria-label": `step ${step}: ${percent(value)} right`, title: `step ${step}: ${percent(value)} right`, "data-share": value === 0 ? "none" : value === 1 ? "all" : "some" }, value === 0 ? "✗" : value === 1 ? "✓" : `${Math.round(100 * value)}`));
+  return [el("p", { class: "quiet" }, "A column is a validation, a row a question: ✓ right in every try, ✗ in none, else the percentage. A cell opens the question before and after."),
+    el("div", { class: "scroll card flush tall", tabindex: 0, role: "region", "aria-label": "Held-out questions by step" }, el("table", { class: "matrix" },
+      el("thead", {}, el("tr", {}, el("th", { scope: "col" }, "question"), el("th", { scope: "col" }, "family"), steps.map((step) => el("th", { scope: "col", class: "n" }, String(step))))),
+      el("tbody", {}, rows.slice(0, 300).map((row) => el("tr", {}, el("th", { scope: "row", class: "long" }, row.question.slice(0, 200)), el("td", { class: "quiet" }, row.family), row.shares.map((value, at) => cell(value, steps[at], row)))))))];
+}

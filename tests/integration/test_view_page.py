@@ -1,0 +1,362 @@
+"""`agentflow view` as a person meets it: the command, and the page in a headless Chromium."""
+
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import httpx
+import pytest
+
+from agentflow.evals.episode import EpisodeTurn, append
+from agentflow.evals.rollout import Started
+from agentflow.evals.running import RunningFile
+from agentflow.graph.state import Verdict
+from agentflow.tools.result import ErrorClass
+from tests.runs import record, turn, write_run
+from tests.trainings import begin, rollout, write_step, write_validation
+
+sync_api = pytest.importorskip("playwright.sync_api")
+
+CHROMIUM = next(
+    (path for name in ("chromium", "chromium-browser", "google-chrome") if (path := shutil.which(name))), ""
+)
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(not CHROMIUM, reason="there is no Chromium to look at the page: apt install chromium"),
+    pytest.mark.timeout(300),
+]
+
+WAIT = 60_000
+HOSTILE = '</script><img src=http://127.0.0.1:9/x onerror=document.title="taken"><b>bold</b> \u202egnp.exe ' + "x" * 300
+
+
+@contextmanager
+def viewing(*arguments: str | Path) -> Iterator[str]:
+    """The URL of the page, served by the command."""
+    command = [sys.executable, "-m", "agentflow", "view", "--no-browser", *map(str, arguments)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as server:
+        assert server.stdout
+        server.stdout.readline()
+        yield server.stdout.readline().split()[1]
+        server.send_signal(signal.SIGTERM)
+        assert server.wait(timeout=60) in (0, -signal.SIGTERM)
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator["sync_api.Browser"]:
+    with sync_api.sync_playwright() as playwright:
+        sandbox = ["--no-sandbox"] if os.getuid() == 0 else []
+        opened = playwright.chromium.launch(executable_path=CHROMIUM, args=sandbox)
+        yield opened
+        opened.close()
+
+
+def hostile_turn() -> EpisodeTurn:
+    texts = dict.fromkeys(("sub_goal", "context", "tool", "output", "plan"), HOSTILE)
+    return turn(arguments={HOSTILE: HOSTILE}, verdict=Verdict(analysis=HOSTILE, signal="stop"), **texts)
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Evaluations before and after, a training of two steps, and what a hostile model wrote."""
+    folder = tmp_path_factory.mktemp("runs")
+    lost = turn(1, "wikipedia_search", ErrorClass.EMPTY_RESULT, output="nothing", verdict=goes_on())
+    both = [lost, turn(2, output="49")]
+    write_run(folder / "seed", [record(n, correct=n < 4, turns=both) for n in range(12)], planner="embedded:seed")
+    trained = [record(n, correct=n < 9, turns=both) for n in range(12)]
+    hostile = record(500, question=HOSTILE, gold=HOSTILE, answer=HOSTILE, family=HOSTILE, turns=[hostile_turn()])
+    write_run(folder / "trained", [*trained, hostile], planner="embedded:trained")
+    out = begin(folder / "training", 3, statistics="trajectory", baseline="mean", scale="std", penalty=0.3)
+    for step in (0, 2):
+        tasks = [rollout(step, "test", f"t{n}", float(step > 0 or n == 0), turns=both) for n in range(4)]
+        write_validation(out, step, tasks)
+    for step in (1, 2):
+        write_step(out, step, [rollout(step, "train", "g", reward, turns=both) for reward in (1.0, 0.0, 0.0, 1.0)])
+    append(folder / "first.jsonl", record(0, turns=both).episode)
+    return folder
+
+
+def goes_on() -> Verdict:
+    return Verdict(analysis="more is needed", signal="continue")
+
+
+@pytest.fixture(scope="module")
+def url(runs: Path) -> Iterator[str]:
+    with viewing(runs) as url:
+        yield url
+
+
+class Seen:
+    """A page that is open, and what it said and asked for."""
+
+    def __init__(self, browser: "sync_api.Browser", url: str, **context: object) -> None:
+        self.url = url
+        self.context = browser.new_context(**{"viewport": {"width": 1200, "height": 900}, **context})
+        self.context.set_default_timeout(WAIT)
+        self.page = self.context.new_page()
+        self.said: list[str] = []
+        self.page.on("console", lambda message: self.said.append(message.text))
+        self.page.on("pageerror", lambda error: self.said.append(str(error)))
+        self.page.on("request", lambda request: request.url.startswith(url) or self.said.append(request.url))
+        self.go("#/")
+
+    def go(self, address: str) -> None:
+        self.page.goto(self.url + "/" + address)
+        self.ready()
+
+    def ready(self) -> None:
+        self.page.wait_for_selector("body[data-ready=yes]")
+
+    def open(self, name: str) -> None:
+        """The run of that name."""
+        self.go("#/")
+        self.page.get_by_role("link", name=name, exact=True).click()
+        self.page.wait_for_url(re.compile("#/run/"))
+        self.ready()
+
+    def shows(self, selector: str, text: str | re.Pattern[str]) -> None:
+        sync_api.expect(self.page.locator(selector).first).to_contain_text(text, timeout=WAIT)
+
+
+@pytest.fixture
+def seen(browser: "sync_api.Browser", url: str) -> Iterator[Seen]:
+    shown = Seen(browser, url)
+    yield shown
+    assert shown.said == []
+    shown.context.close()
+
+
+def test_every_page_opens(seen: Seen) -> None:
+    seen.shows("main", "held-out accuracy")
+    seen.open("trained")
+    seen.shows(".found", "13 episodes, 10 correct")
+    seen.page.locator("select[name=outcome]").select_option("incorrect")
+    seen.shows(".found", "3 episodes, 0 correct")
+    seen.open("training")
+    seen.shows("figure", "Reward and held-out accuracy")
+    assert seen.page.locator("figure svg[role=img]").count() >= 5
+    seen.shows(".matrix", "✓")
+    seen.page.get_by_role("button", name="Show the trajectories").click()
+    seen.shows(".formula", "A = (r − mean(r)) / (std(r)")
+    assert seen.page.locator(".group tbody tr").count() == 4
+    seen.shows(".advantage", "+0.87")
+    seen.open("training")
+    seen.page.get_by_role("button", name="The same questions side by side").click()
+    seen.shows(".sides", "Step 0 → Step 2")
+    seen.shows(".filter.gained", "3 gained")
+    assert seen.page.locator(".columns section").count() == 2
+
+
+def test_two_evaluations_stand_side_by_side(seen: Seen) -> None:
+    form = seen.page.locator("form.compare")
+    form.locator("select").nth(0).select_option(label="seed")
+    form.locator("select").nth(1).select_option(label="trained")
+    form.get_by_role("button").click()
+    seen.shows(".filter.gained", "5 gained")
+    seen.page.locator(".filter.gained").click()
+    assert seen.page.locator(".pick").count() == 5
+    seen.shows(".columns", "nothing")
+
+
+def test_an_episode_is_stepped_through_with_the_keyboard(seen: Seen) -> None:
+    seen.open("first.jsonl")
+    seen.page.keyboard.press("Tab")  # past the first link of the page
+    link = seen.page.locator(".episodes a.open").first
+    link.focus()
+    seen.page.keyboard.press("Enter")
+    seen.shows(".said", "Step 1 of 8: the analyst")
+    seen.page.keyboard.press("ArrowRight")
+    seen.page.keyboard.press("ArrowRight")
+    seen.shows(".said", "turn 1, the executor calls wikipedia_search (empty_result)")
+    seen.shows(".node.lit >> nth=1", "Executor")
+    assert seen.page.locator(".messages .message").count() == 1
+    for _ in range(2):
+        seen.page.keyboard.press("ArrowRight")
+    seen.shows(".said", "turn 2, the planner")
+    assert seen.page.locator(".messages .message").count() == 3
+    assert seen.page.locator(".block.full").count() == 1
+    seen.page.keyboard.press("End")
+    seen.shows(".now", "the answer")
+    seen.page.keyboard.press("Home")
+    seen.page.locator("h1").click()
+    seen.page.keyboard.press(" ")
+    seen.shows(".play", "Pause")
+    seen.shows(".said", "Step 2 of 8")
+    seen.page.keyboard.press(" ")
+    seen.shows(".play", "Play")
+
+
+def test_the_tab_key_reaches_everything_and_shows_where_it_is(seen: Seen) -> None:
+    reached = []
+    for _ in range(14):
+        seen.page.keyboard.press("Tab")
+        reached.append(
+            seen.page.evaluate(
+                "[document.activeElement.tagName + ' ' + document.activeElement.innerText.slice(0, 20),"
+                " getComputedStyle(document.activeElement).outlineStyle]"
+            )
+        )
+    names = [name for name, _ in reached]
+    assert names[0] == "A To the content"
+    assert {"A training", "A seed", "A trained", "A first.jsonl"} <= set(names)
+    assert [name for name, outline in reached if outline == "none" and not name.startswith("BODY")] == []
+
+
+def test_what_a_model_wrote_stays_text(seen: Seen) -> None:
+    seen.open("trained")
+    seen.page.locator("a.open", has_text="onerror").click()
+    seen.ready()
+    for _ in range(5):
+        seen.page.keyboard.press("ArrowRight")
+        assert seen.page.locator("main img, main script, main b:text-is('bold')").count() == 0
+    seen.shows("h1", "</script><img")
+    seen.shows(".messages", "onerror")
+    assert "taken" not in seen.page.title().split(" · ")[0]
+    assert seen.page.evaluate("document.documentElement.scrollWidth") == 1200
+
+
+def test_lines_that_come_are_seen(browser: "sync_api.Browser", tmp_path: Path) -> None:
+    folder = write_run(tmp_path / "going on", [record(n) for n in range(3)], questions=6)
+    with viewing(tmp_path) as url:
+        seen = Seen(browser, url)
+        seen.shows("main", "3 of 6")
+        seen.shows(".live", "live")
+        append(folder / "episodes.jsonl", record(3, correct=False))
+        seen.shows("main", "4 of 6")
+        seen.open("going on")
+        append(folder / "episodes.jsonl", record(4, question="The newest?"))
+        seen.shows(".found", "5 episodes, 4 correct")
+        seen.shows("tr.fresh", "The newest?")
+        seen.go("#/")
+        with RunningFile(tmp_path / "first.jsonl", "How so?", 5) as running:
+            running.show(Started("planner", 1))
+            seen.shows("a.running", "planner at work")
+            seen.page.locator("a.running").click()
+            seen.shows(".said", "the planner is at work")
+            running.show(turn(1, verdict=goes_on()))
+            running.show(Started("verifier", 2))
+            seen.shows(".said", "Step 4 of 4: the verifier is at work")
+            append(tmp_path / "first.jsonl", record(0).episode)
+        seen.shows(".heading", "The run has ended")
+        assert [
+            line for line in seen.said if "404" not in line
+        ] == []  # the run's own page is gone, which the page says
+        seen.context.close()
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_it_is_readable_at_400_pixels(browser: "sync_api.Browser", url: str, scheme: str) -> None:
+    shown = Seen(browser, url, viewport={"width": 400, "height": 800}, color_scheme=scheme, reduced_motion="reduce")
+    for name in ("", "trained", "training", "first.jsonl"):
+        if name:
+            shown.open(name)
+        if name == "first.jsonl":
+            shown.page.locator(".episodes a.open").click()
+            shown.shows(".said", "Step 1")
+        assert shown.page.evaluate("document.documentElement.scrollWidth") == 400, name
+        assert shown.page.evaluate(CONTRAST) == [], name
+    assert shown.page.evaluate("getComputedStyle(document.querySelector('.chip')).transitionDuration") == "0s"
+    assert shown.said == []
+    shown.context.close()
+
+
+CONTRAST = """
+(() => {
+  const canvas = document.createElement("canvas").getContext("2d", { willReadFrequently: true });
+  const rgb = (text) => {
+    canvas.clearRect(0, 0, 1, 1);
+    canvas.fillStyle = text;
+    canvas.fillRect(0, 0, 1, 1);
+    return [...canvas.getImageData(0, 0, 1, 1).data];
+  };
+  const linear = (one) => (one <= 0.04045 ? one / 12.92 : ((one + 0.055) / 1.055) ** 2.4);
+  const weights = [0.2126, 0.7152, 0.0722];
+  const light = (colour) => weights.reduce((sum, weight, at) => sum + weight * linear(colour[at] / 255), 0);
+  const behind = (one) => {
+    for (let at = one; at; at = at.parentElement) {
+      const back = rgb(getComputedStyle(at).backgroundColor);
+      if (back[3] > 250) return back;
+    }
+    return [255, 255, 255, 255];
+  };
+  const ratio = (one) => {
+    const [a, b] = [rgb(getComputedStyle(one).color), behind(one)].map(light).sort((x, y) => y - x);
+    return (a + 0.05) / (b + 0.05);
+  };
+  const hasText = (one) => [...one.childNodes].some((node) => node.nodeType === 3 && node.data.trim());
+  return [...document.querySelectorAll("main *, header *")]
+    .filter((one) => hasText(one) && one.checkVisibility() && !one.closest("svg, option, :disabled, .visually-hidden"))
+    .map((one) => [ratio(one), one.outerHTML.slice(0, 80)])
+    .filter(([found]) => found < 4.5);
+})()
+"""
+"""Texts whose contrast with what is behind them is below WCAG's level AA."""
+
+
+def test_the_colours_can_be_chosen(seen: Seen) -> None:
+    back = "getComputedStyle(document.body).backgroundColor"
+    light = seen.page.evaluate(back)
+    button = seen.page.locator("#theme")
+    button.click()
+    assert seen.page.evaluate(back) == light
+    button.click()
+    assert seen.page.evaluate(back) != light
+    seen.page.reload()
+    seen.ready()
+    assert seen.page.evaluate(back) != light
+    assert button.get_attribute("aria-label") == "Colours: dark"
+
+
+TIMES = """
+[performance.getEntriesByName("first-contentful-paint")[0].startTime,
+ performance.getEntriesByType("resource").find((one) => one.name.includes("/episodes")).responseEnd]
+"""
+
+
+def test_ten_thousand_episodes_are_there_in_a_second(browser: "sync_api.Browser", tmp_path: Path) -> None:
+    turns = [turn(n, output="a result " * 40, verdict=goes_on()) for n in (1, 2, 3)]
+    write_run(tmp_path / "large", (record(n, correct=n % 3 > 0, turns=turns) for n in range(10_000)), questions=10_000)
+    with viewing(tmp_path) as url:
+        seen = Seen(browser, url)
+        seen.shows("main", "10,000 of 10,000")
+        seen.open("large")
+        address = seen.page.url
+        times = []
+        for _ in range(3):
+            page = seen.context.new_page()
+            page.goto(address)
+            page.wait_for_selector(".episodes tbody tr:nth-child(100)")
+            times.append(page.evaluate(TIMES))
+            page.close()
+        painted, listed = min(one for one, _ in times), min(one for _, one in times)
+        print(f"\n10,000 episodes: first paint after {painted:.0f} ms, the list after {listed:.0f} ms")
+        assert painted < 1000
+        assert listed < 3000  # a busy machine; 0.3 s otherwise
+        seen.page.locator("input[name=text]").fill("question 9999")
+        seen.shows(".found", "1 episode,")
+        seen.page.locator("input[name=text]").fill("")
+        seen.shows(".found", "10,000 episodes")
+        seen.page.get_by_role("button", name="Last").click()
+        seen.shows(".pager", "9,901 – 10,000 of 10,000")
+        assert seen.said == []
+        seen.context.close()
+
+
+def test_the_command_refuses_what_it_must(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "agentflow", "view", "--no-browser"]
+    for wrong, said in (([str(tmp_path / "none")], "there is no "), (["--host", "0.0.0.0"], "others reach 0.0.0.0")):
+        done = subprocess.run([*command, *wrong], capture_output=True, text=True, timeout=120, check=False)
+        assert done.returncode == 2
+        assert done.stderr.startswith(f"error: {said}")
+        assert done.stderr.count("\n") == 1
+
+
+def test_another_name_is_refused_on_the_wire(url: str) -> None:
+    assert httpx.get(url, headers={"Host": "rebound.example"}).status_code == 400
+    assert httpx.get(f"{url}/static/%2e%2e/app.py").status_code == 404

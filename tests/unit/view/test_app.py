@@ -1,0 +1,185 @@
+"""What the server answers, and what it refuses."""
+
+import asyncio
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlencode
+
+import httpx
+import pytest
+
+from agentflow.evals.episode import append
+from agentflow.graph.state import Verdict
+from agentflow.view.app import build_app
+from agentflow.view.guard import POLICY
+from agentflow.view.shelf import Root, Shelf
+from tests.runs import record, turn, write_run
+from tests.trainings import begin, rollout, write_step, write_validation
+
+
+class Client:
+    """Asks the application without a socket."""
+
+    def __init__(self, *roots: Path) -> None:
+        self.shelf = Shelf([Root(root) for root in roots])
+        while self.shelf.refresh():
+            pass
+        self.app = build_app(self.shelf)
+
+    def ask(self, path: str, method: str = "GET", **options: Any) -> httpx.Response:
+        async def go() -> httpx.Response:
+            transport = httpx.ASGITransport(app=self.app)
+            async with httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1:8000") as client:
+                return await client.request(method, path, **options)
+
+        return asyncio.run(go())
+
+    def get(self, path: str, **parameters: Any) -> Any:
+        reply = self.ask(f"{path}?{urlencode(parameters)}")
+        assert reply.status_code == 200, reply.text
+        return reply.json()
+
+    def id(self, name: str) -> str:
+        return next(source.id for source in self.shelf.sources.values() if source.name == name)
+
+
+@pytest.fixture(scope="module")
+def client(tmp_path_factory: pytest.TempPathFactory) -> Client:
+    folder = tmp_path_factory.mktemp("runs")
+    searched = turn(
+        1, "wikipedia_search", output="a needle “in” the hay", verdict=Verdict(analysis="on", signal="continue")
+    )
+    both = [searched, turn(2, plan="Sub-Goal: s\nTool: python_coder\nContext: c")]
+    seed = [
+        record(n, correct=n < 2, family="easy" if n % 2 else "hard", turns=both if n == 1 else []) for n in range(5)
+    ]
+    write_run(folder / "seed", seed, planner="embedded:seed", max_turns=4)
+    write_run(folder / "trained", [record(n, correct=n > 0, error="down" if n == 4 else "") for n in range(5)])
+    append(folder / "first.jsonl", record(0).episode)
+    out = begin(folder / "training", 4, statistics="trajectory", baseline="mean", scale="std", penalty=0.3)
+    for step in (0, 2):
+        write_validation(out, step, [rollout(step, "test", task, float(step > 0)) for task in ("a", "b")])
+    write_step(out, 1, [rollout(1, "train", "c", reward, turns=both) for reward in (1.0, 0.0, 0.0, 1.0)])
+    return Client(folder)
+
+
+def test_all_runs_are_listed_with_what_they_came_to(client: Client) -> None:
+    found = {one["name"]: one for one in client.get("/api/sources")["sources"]}
+    assert set(found) == {"seed", "trained", "first.jsonl", "training"}
+    assert (found["seed"]["accuracy"], found["seed"]["planner"]) == (0.4, "embedded:seed")
+    assert (found["training"]["step"], found["training"]["accuracies"]) == (1, [0.0, 1.0])
+
+
+def test_episodes_are_filtered_ordered_and_cut_into_pages(client: Client) -> None:
+    path = f"/api/sources/{client.id('seed')}/episodes"
+    page = client.get(path, family="easy")
+    assert (page["all"], page["number"], page["correct"]) == (5, 2, 1)
+    assert client.get(path, outcome="correct")["number"] == 2
+    assert client.get(path, tool="wikipedia_search", family="hard")["number"] == 0
+    down = client.get(path, order="turns", down="true", limit=2)
+    assert [row["turns"] for row in down["rows"]] == [2, 0]
+    assert [row["id"] for row in client.get(path, offset=4)["rows"]] == ["4"]
+    assert client.get(f"/api/sources/{client.id('training')}/episodes", split="train", step=1)["number"] == 4
+
+
+def test_text_is_found_in_turns_as_it_was_written(client: Client) -> None:
+    path = f"/api/sources/{client.id('seed')}/episodes"
+    assert [row["id"] for row in client.get(path, text="NEEDLE “in”")["rows"]] == ["1"]
+    assert client.get(path, text="question 3")["number"] == 1
+    assert client.get(path, text="nowhere")["number"] == 0
+
+
+def test_an_episode_has_the_memory_that_its_planner_read(client: Client) -> None:
+    found = client.get(f"/api/sources/{client.id('seed')}/episodes/1")
+    roles, texts = zip(*found["memory"], strict=True)
+    assert roles == ("user", "planner", "user", "planner", "user")
+    assert texts[0].endswith("Turns left: 4")
+    assert texts[3] == "Sub-Goal: s\nTool: python_coder\nContext: c"
+    assert (found["previous"], found["next"]) == ("0", "2")
+    assert {one["from"] for one in found["same"]} == {"trained"}
+
+
+def test_groups_and_the_same_questions_before_and_after(client: Client) -> None:
+    training, seed, trained = client.id("training"), client.id("seed"), client.id("trained")
+    [group] = client.get(f"/api/sources/{training}/steps/1")["groups"]
+    assert [one["advantage"] for one in group["trajectories"]] == pytest.approx(
+        [0.866, -0.866, -0.866, 0.866], abs=1e-3
+    )
+    found = client.get("/api/pairs", before=training, before_step=0, after=training)
+    assert (found["counts"]["gained"], found["before"]["step"], found["after"]["step"]) == (2, 0, 2)
+    assert client.get("/api/pairs", before=seed, after=trained)["counts"] == {
+        "gained": 2,
+        "lost": 1,
+        "wrong": 1,
+        "right": 1,
+    }
+    assert client.get(f"/api/sources/{training}")["matrix"]["rows"][0]["shares"] == [0.0, 1.0]
+
+
+def test_text_that_is_no_unicode_can_be_sent(tmp_path: Path) -> None:
+    append(tmp_path / "first.jsonl", record(0, question="\u202eевил\x00 <b>").episode)
+    client = Client(tmp_path)
+    found = client.get(f"/api/sources/{client.id('first.jsonl')}/episodes/0")
+    assert found["question"] == "\u202eевил\x00 <b>"
+
+
+@pytest.mark.parametrize(
+    "host", ["evil.example", "127.0.0.1.evil.example", "evil.example:8000", "", "[::1", "10.0.0.1"]
+)
+def test_another_name_for_this_machine_is_refused(client: Client, host: str) -> None:
+    assert client.ask("/api/sources", headers={"Host": host}).status_code == 400
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1:1", "localhost:8000", "[::1]:9", "LOCALHOST"])
+def test_this_machine_is_answered(client: Client, host: str) -> None:
+    assert client.ask("/", headers={"Host": host}).status_code == 200
+
+
+@pytest.mark.parametrize("method", ["POST", "PUT", "DELETE", "PATCH", "OPTIONS"])
+def test_there_is_nothing_to_change(client: Client, method: str) -> None:
+    assert client.ask("/api/sources", method).status_code == 405
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/static/..%2fapp.py",
+        "/static/../app.py",
+        "/static/%2e%2e%2f__init__.py",
+        "/static//etc/passwd",
+        "/api/sources/..%2f..",
+        "/api/sources/none/episodes",
+        "/api/sources/none/steps/1",
+        "/docs",
+    ],
+)
+def test_an_address_is_never_a_path(client: Client, path: str) -> None:
+    assert client.ask(path).status_code == 404
+
+
+def test_what_cannot_be_meant_is_refused(client: Client) -> None:
+    seed = client.id("seed")
+    assert client.ask(f"/api/sources/{seed}/episodes?order=secret").status_code == 400
+    assert client.ask(f"/api/sources/{seed}/episodes?limit=100000").status_code == 400
+    assert client.ask(f"/api/sources/{seed}/episodes/99").status_code == 404
+    assert client.ask(f"/api/sources/{seed}/steps/1").status_code == 404
+    assert client.ask(f"/api/pairs?before={seed}").status_code == 404
+
+
+def test_every_answer_has_the_policy_and_no_page_has_an_inline_script(client: Client) -> None:
+    for path in ("/", "/static/main.js", "/api/sources", "/nothing"):
+        headers = client.ask(path).headers
+        assert headers["content-security-policy"] == POLICY
+        assert headers["x-content-type-options"] == "nosniff"
+    page = client.ask("/").text
+    assert "unsafe" not in POLICY
+    assert page.count("<script") == page.count("<script src=") == 1
+    assert "style=" not in page
+    assert client.ask("/static/main.js").headers["content-type"].startswith("text/javascript")
+
+
+def test_an_episode_that_was_written_anew_is_gone(tmp_path: Path) -> None:
+    append(tmp_path / "first.jsonl", record(0).episode)
+    client = Client(tmp_path)
+    (tmp_path / "first.jsonl").write_text("{}\n")
+    assert client.ask(f"/api/sources/{client.id('first.jsonl')}/episodes/0").status_code == 404

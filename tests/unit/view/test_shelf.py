@@ -1,0 +1,144 @@
+"""What is found below a folder, and how it is kept up to date."""
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+from agentflow.evals.episode import append
+from agentflow.evals.rollout import Started
+from agentflow.evals.running import RunningFile
+from agentflow.rl.training_log import TrainingLog
+from agentflow.view.running import Running
+from agentflow.view.shelf import Root, Shelf
+from agentflow.view.sources import LIVE_SECONDS, Source, Training
+from tests.runs import record, turn, write_run
+from tests.trainings import begin, rollout, write_step, write_validation
+
+
+def shelf(*roots: Path, **options: Any) -> Shelf:
+    made = Shelf([Root(root, **options) for root in roots])
+    while made.refresh():
+        pass
+    return made
+
+
+def only(shelf: Shelf) -> Source:
+    [source] = shelf.sources.values()
+    return source
+
+
+def test_each_kind_is_found_and_foreign_files_are_not(tmp_path: Path) -> None:
+    write_run(tmp_path / "deep" / "er" / "eval", [record(0)])
+    write_step(begin(tmp_path / "training", 3), 1, [rollout(1, "train", "a", 1.0)])
+    append(tmp_path / "first.jsonl", record(1).episode)
+    (tmp_path / "foreign.jsonl").write_text('{"messages": []}\n')
+    (tmp_path / "note.txt").write_text("hello")
+    (tmp_path / ".hidden").mkdir()
+    append(tmp_path / ".hidden" / "x.jsonl", record(1).episode)
+    found = {source.name: source.kind for source in shelf(tmp_path).sources.values()}
+    assert found == {"deep/er/eval": "evaluation", "training": "training", "first.jsonl": "episodes"}
+
+
+def test_links_do_not_lead_out(tmp_path: Path) -> None:
+    write_run(tmp_path / "outside" / "eval", [record(0)])
+    append(tmp_path / "outside" / "first.jsonl", record(1).episode)
+    inside = tmp_path / "inside"
+    inside.mkdir()
+    (inside / "eval").symlink_to(tmp_path / "outside" / "eval")
+    (inside / "first.jsonl").symlink_to(tmp_path / "outside" / "first.jsonl")
+    real = write_run(inside / "real", [record(0)])
+    (real / "episodes.jsonl").unlink()
+    (real / "episodes.jsonl").symlink_to(tmp_path / "outside" / "eval" / "episodes.jsonl")
+    assert [len(source.rows()) for source in shelf(inside).sources.values()] == [0]
+
+
+def test_a_folder_and_a_file_can_be_named_themselves(tmp_path: Path) -> None:
+    write_run(tmp_path / "eval", [record(0)])
+    append(tmp_path / "first.jsonl", record(1).episode)
+    assert {source.name for source in shelf(tmp_path / "eval", tmp_path / "first.jsonl").sources.values()} == {
+        "eval",
+        "first.jsonl",
+    }
+
+
+def test_new_lines_new_files_and_vanished_ones_are_seen(tmp_path: Path) -> None:
+    folder = write_run(tmp_path / "eval", [record(0)], questions=3)
+    looking = shelf(tmp_path)
+    version = looking.version
+    looking.refresh()
+    assert looking.version == version
+    append(folder / "episodes.jsonl", record(1, correct=False))
+    looking.refresh()
+    assert looking.version > version
+    summary = only(looking).summary()
+    assert (summary["ended"], summary["number"], summary["correct"], summary["live"]) == (2, 3, 1, True)
+    for path in folder.iterdir():
+        path.unlink()
+    looking.refresh()
+    assert looking.sources == {}
+
+
+def test_a_later_line_on_the_same_try_takes_the_place_of_the_earlier_one(tmp_path: Path) -> None:
+    folder = write_run(tmp_path / "eval", [record(0, error="down"), record(1)])
+    append(folder / "episodes.jsonl", record(0))
+    assert [row.outcome for _, row in only(shelf(tmp_path)).rows()] == ["correct", "correct"]
+
+
+def test_broken_lines_are_counted(tmp_path: Path) -> None:
+    folder = write_run(tmp_path / "eval", [record(0)])
+    with (folder / "episodes.jsonl").open("a") as file:
+        file.write('{"id": 1}\nnot json\n\x00\n{"half')
+    source = only(shelf(tmp_path))
+    assert (source.broken, len(source.rows())) == (3, 1)
+
+
+def test_an_evaluation_whose_settings_cannot_be_read_is_still_shown(tmp_path: Path) -> None:
+    folder = write_run(tmp_path / "eval", [record(0)])
+    (folder / "settings.json").write_text("{")
+    assert only(shelf(tmp_path)).summary()["ended"] == 1
+
+
+def test_what_was_written_long_ago_is_not_live(tmp_path: Path) -> None:
+    folder = write_run(tmp_path / "eval", [record(0)], questions=3)
+    old = (folder / "episodes.jsonl").stat().st_mtime - LIVE_SECONDS - 60
+    os.utime(folder / "episodes.jsonl", (old, old))
+    assert only(shelf(tmp_path)).live is False
+
+
+def test_a_training_that_goes_back_to_its_checkpoint_loses_what_came_after(tmp_path: Path) -> None:
+    out = begin(tmp_path / "t", 5)
+    write_validation(out, 0, [rollout(0, "test", "a", 0.0)])
+    for step in (1, 2):
+        write_step(out, step, [rollout(step, "train", "a", 1.0, turns=[turn()])])
+    looking = shelf(tmp_path)
+    training = only(looking)
+    assert isinstance(training, Training)
+    assert training.steps("train") == [1, 2]
+    TrainingLog(out).rewind(1)
+    looking.refresh()
+    assert (training.steps("train"), training.steps("test"), training.summary()["step"]) == ([1], [0], 1)
+    assert training.measured()[1]["tools"] == {"python_coder": 1}
+
+
+def test_numbers_that_json_does_not_know_are_none(tmp_path: Path) -> None:
+    out = begin(tmp_path / "t", 5)
+    (out / "metrics.jsonl").write_text('{"step": 1, "split": "train", "reward": NaN}\n[]\n{"step": "x"}\n')
+    training = only(shelf(tmp_path))
+    assert training.summary()["rewards"] == [None]
+    assert training.broken == 2
+    json.dumps(training.summary(), allow_nan=False)
+
+
+def test_a_question_is_seen_while_it_is_answered(tmp_path: Path) -> None:
+    with RunningFile(tmp_path / "first.jsonl", "How so?", 7) as file:
+        file.show(Started("planner", 1))
+        file.show(turn())
+        file.show(Started("executor", 2, "python_coder"))
+        looking = shelf(tmp_path)
+        running = only(looking)
+        assert isinstance(running, Running)
+        assert (running.name, running.live, running.summary()["module"]) == ("first.jsonl", True, "executor")
+        assert (running.opening and running.opening.max_turns, len(running.turns), running.broken) == (7, 1, 0)
+    looking.refresh()
+    assert looking.sources == {}
