@@ -85,10 +85,9 @@ def solve(
     with ExitStack() as stack:
         stack.enter_context(observing(tracing, log, content=tracing_content))
         view = None if as_json else stack.enter_context(RunView(console()))
-        running = (
-            stack.enter_context(_running(trace, kept.question if kept else question, max_turns)) if trace else None
-        )
-        finished = run_kept(_solve(question or "", context, view, run, kept, running), run)
+        question = kept.question if kept else question or ""
+        running = stack.enter_context(_running(trace, question, max_turns)) if trace else None
+        finished = run_kept(_solve(question, context, view, run, kept, running), run)
     episode = finished.episode
     if as_json:
         typer.echo(to_line(episode))
@@ -165,7 +164,6 @@ async def _solve(
             agent, thread = agent_of(context, checkpointer=saver), run.thread or "this"
         else:
             agent, thread = agent_of(context), ""
-        question = kept.question if kept else question
         async for event in rollout(agent, question, context, thread=thread, kept=kept, decide=decide):
             if running:
                 running.show(event)
