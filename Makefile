@@ -50,7 +50,7 @@ test-tools: $(VENV)/with-dev,studio,local,train ## The sandbox's soak, and the s
 	$(BIN)/python -m pytest -m slow tests/integration/sandbox tests/integration/search $(PYTEST_FLAGS)
 
 test-durability: $(VENV)/with-dev,studio,local,train ## Kill runs on SQLite and PostgreSQL (apt install postgresql); they must go on
-	$(BIN)/python -m pytest -m "slow or not slow" tests/integration/durability tests/integration/test_cli_threads.py \
+	$(BIN)/python -m pytest -m slow tests/integration/durability tests/integration/test_cli_threads.py \
 		$(PYTEST_FLAGS)
 
 test-report: $(VENV)/with-dev ## Reports: of 30,000 episodes, and in a headless Chromium (apt install chromium)

@@ -17,6 +17,8 @@ import pytest
 from agentflow.cli.group import FAILED, MISUSED
 from tests.fake_openai import FakeOpenAI
 
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(400)]  # each starts several processes
+
 COMMAND = [sys.executable, "-m", "agentflow"]
 REPLIES = {
     "You are the planner": "Sub-Goal: Say it\nTool: base_generator\nContext: x",
