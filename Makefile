@@ -15,7 +15,7 @@ What is the country of Nusozeg, the city?
 endef
 export DEMO
 
-.PHONY: help run train test test-train test-faults test-tools test-report test-view test-inspect test-otel test-light lint types check format studio docs docs-serve clean
+.PHONY: help run train test test-train test-faults test-tools test-report test-view test-inspect test-durability test-otel test-light lint types check format studio docs docs-serve clean
 
 help: ## This list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{ printf "%-18s %s\n", $$1, $$2 }'
@@ -49,6 +49,10 @@ test-faults: $(VENV)/with-dev,studio,local,train ## Kill a training run, a worke
 
 test-tools: $(VENV)/with-dev,studio,local,train ## The sandbox's soak, and the search tools on real servers (apt-get, as root)
 	$(BIN)/python -m pytest -m slow tests/integration/sandbox tests/integration/search $(PYTEST_FLAGS)
+
+test-durability: $(VENV)/with-dev,studio,local,train ## Kill runs on SQLite and PostgreSQL (apt install postgresql); they must go on
+	$(BIN)/python -m pytest -m slow tests/integration/durability tests/integration/test_cli_threads.py \
+		$(PYTEST_FLAGS)
 
 test-report: $(VENV)/with-dev ## Reports: of 30,000 episodes, and in a headless Chromium (apt install chromium)
 	$(BIN)/python -m pytest -m "slow or not slow" tests/unit/evals/report tests/integration/test_report_page.py \

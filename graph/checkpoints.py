@@ -42,6 +42,11 @@ _INSTALL = "install it with: pip install 'agentflow-langgraph[durable]'"
 class CheckpointError(Exception):
     """Runs cannot be kept where they should be; one line says why and what to do. It holds no password."""
 
+    def __init__(self, problem: str, *, configuration: bool = False) -> None:
+        """`configuration` tells what a person must set right from what may pass by itself."""
+        super().__init__(problem)
+        self.configuration = configuration
+
 
 class StateSerializer(JsonPlusSerializer):
     """LangGraph's serialiser, which builds objects of `STATE_TYPES` only."""
@@ -78,7 +83,8 @@ async def open_checkpointer(
             yield saver
     elif "://" in spec or not spec.removeprefix("sqlite:").strip():
         shown = bounded_line(spec.partition("://")[0], 40)
-        raise CheckpointError(f"'{shown}' is no place for checkpoints: write memory, sqlite:PATH or postgres://...")
+        problem = f"'{shown}' is no place for checkpoints: write memory, sqlite:PATH or postgres://..."
+        raise CheckpointError(problem, configuration=True)
     else:
         async with _sqlite(_writable(spec.removeprefix("sqlite:")), serializer) as saver:
             yield saver
@@ -92,7 +98,7 @@ async def _sqlite(path: Path, serializer: StateSerializer) -> AsyncIterator[Base
         import aiosqlite
         from langgraph.checkpoint.sqlite.aio import AsyncSqliteSaver
     except ImportError as error:
-        raise CheckpointError(f"keeping runs in SQLite needs {error.name}; {_INSTALL}") from error
+        raise CheckpointError(f"keeping runs in SQLite needs {error.name}; {_INSTALL}", configuration=True) from error
     try:
         async with aiosqlite.connect(path, timeout=BUSY_SECONDS) as connection:
             saver = AsyncSqliteSaver(connection, serde=serializer)
@@ -109,7 +115,9 @@ def _writable(name: str) -> Path:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.touch(mode=0o600)  # what people asked is nobody else's business
     except OSError as error:
-        raise CheckpointError(f"cannot write to {path} ({error.strerror}); choose another place") from error
+        raise CheckpointError(
+            f"cannot write to {path} ({error.strerror}); choose another place", configuration=True
+        ) from error
     return path
 
 
@@ -119,7 +127,8 @@ async def _postgres(url: str, serializer: StateSerializer) -> AsyncIterator[Base
         import psycopg
         from langgraph.checkpoint.postgres.aio import AsyncPostgresSaver
     except ImportError as error:
-        raise CheckpointError(f"keeping runs in PostgreSQL needs {error.name}; {_INSTALL}") from error
+        problem = f"keeping runs in PostgreSQL needs {error.name}; {_INSTALL}"
+        raise CheckpointError(problem, configuration=True) from error
     try:
         await _reach(url)
         async with _pool(url) as pool:
@@ -138,7 +147,7 @@ async def _reach(url: str) -> None:
         connection = await psycopg.AsyncConnection.connect(url, connect_timeout=CONNECT_SECONDS)
     except psycopg.ProgrammingError as error:
         problem = "the URL of the PostgreSQL server cannot be read; write postgres://USER:PASSWORD@HOST:PORT/DATABASE"
-        raise CheckpointError(problem) from error
+        raise CheckpointError(problem, configuration=True) from error
     await connection.close()
 
 

@@ -96,7 +96,7 @@ def run_kept(work: Coroutine[Any, Any, _Found], run: KeptRun = NOWHERE) -> _Foun
     try:
         return asyncio.run(work)
     except CheckpointError as error:
-        fail(str(error), FAILED)
+        fail(str(error), MISUSED if error.configuration else FAILED)
     except KeyboardInterrupt:
         if run.thread:
             say(f"the run is kept; agentflow solve --thread {run.thread} goes on with it")

@@ -53,7 +53,7 @@ def _edited(out: Console) -> object:
 
 def _line(out: Console, prompt: str) -> str | None:
     try:
-        return out.input(prompt).strip()
+        return out.input(prompt, markup=False, emoji=False).strip()
     except EOFError:
         out.print()
         return None

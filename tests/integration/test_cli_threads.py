@@ -3,9 +3,12 @@
 import os
 import pty
 import re
+import select
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +16,8 @@ import pytest
 
 from agentflow.cli.group import FAILED, MISUSED
 from tests.fake_openai import FakeOpenAI
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(400)]  # each starts several processes
 
 COMMAND = [sys.executable, "-m", "agentflow"]
 REPLIES = {
@@ -66,21 +71,40 @@ def error(done: subprocess.CompletedProcess[str], code: int) -> str:
     return done.stderr.removeprefix("error: ").strip()
 
 
-def at_terminal(home: dict[str, str], says: list[tuple[str, str]], *arguments: str) -> tuple[int, str]:
-    """Exit status and screen of a command in a terminal, where a person answers these prompts in this order."""
+def until(terminal: int, text: str = "") -> str:
+    """What comes on a terminal until `text` is there, or until its other end is closed."""
+    screen, end = "", time.monotonic() + 90
+    while not text or text not in screen:
+        ready, _, _ = select.select([terminal], [], [], max(0.0, end - time.monotonic()))
+        assert ready, f"nothing more came than: {screen}"
+        try:
+            screen += os.read(terminal, 4096).decode("utf-8", "replace")
+        except OSError:
+            break
+    return screen
+
+
+@contextmanager
+def terminal(home: dict[str, str], *arguments: str) -> "Iterator[tuple[int, subprocess.Popen[bytes]]]":
+    """Our end of the terminal of a command, and its process, which is killed in the end."""
     ours, theirs = pty.openpty()
     with subprocess.Popen([*COMMAND, *arguments], env=home, stdin=theirs, stdout=theirs, stderr=theirs) as process:
         os.close(theirs)
-        screen, read, waiting = "", 0, [*says]
-        while True:
-            try:
-                screen += os.read(ours, 4096).decode("utf-8", "replace")
-            except OSError:  # the other end is closed
-                break
-            if waiting and waiting[0][0] in screen[read:]:
-                read = len(screen)
-                os.write(ours, waiting.pop(0)[1].encode())
-        os.close(ours)
+        try:
+            yield ours, process
+        finally:
+            process.kill()
+            os.close(ours)
+
+
+def at_terminal(home: dict[str, str], says: list[tuple[str, str]], *arguments: str) -> tuple[int, str]:
+    """Exit status and screen of a command in a terminal, where a person answers these prompts in this order."""
+    screen = ""
+    with terminal(home, *arguments) as (ours, process):
+        for prompt, answer in says:
+            screen += until(ours, prompt)
+            os.write(ours, answer.encode())
+        screen += until(ours)
         return process.wait(timeout=100), re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", screen)
 
 
@@ -120,15 +144,8 @@ def test_nobody_is_asked_without_a_terminal(home: dict[str, str], server: str) -
 
 def killed_in_the_middle(home: dict[str, str], server: str) -> None:
     """A run on the thread t that is killed while it waits for the person."""
-    ours, theirs = pty.openpty()
-    command = [*COMMAND, *ASK, "--thread", "t", "--model", server]
-    with subprocess.Popen(command, env=home, stdin=theirs, stdout=theirs, stderr=theirs) as process:
-        os.close(theirs)
-        screen = ""
-        while "[a/e/r] " not in screen:
-            screen += os.read(ours, 4096).decode("utf-8", "replace")
-        process.kill()
-    os.close(ours)
+    with terminal(home, *ASK, "--thread", "t", "--model", server) as (ours, _):
+        until(ours, "[a/e/r] ")
 
 
 def test_a_killed_run_is_listed_and_gone_on_with(home: dict[str, str], server: str) -> None:

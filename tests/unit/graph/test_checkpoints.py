@@ -1,0 +1,53 @@
+"""Where runs are kept, as far as that takes no database."""
+
+import sys
+
+import pytest
+from langgraph.checkpoint.memory import InMemorySaver
+
+from agentflow import CheckpointError, open_checkpointer
+from agentflow.graph.checkpoints import STATE_TYPES, StateSerializer
+from agentflow.graph.state import Plan
+
+
+class Own(Plan):
+    """Of somebody's own state."""
+
+
+async def test_memory() -> None:
+    async with open_checkpointer() as saver:
+        assert isinstance(saver, InMemorySaver)
+        assert isinstance(saver.serde, StateSerializer)
+
+
+@pytest.mark.parametrize(
+    ("spec", "module", "what"),
+    [
+        ("sqlite:x.sqlite", "aiosqlite", "SQLite needs aiosqlite"),
+        ("postgres://a@127.0.0.1/x", "psycopg", "PostgreSQL needs psycopg"),
+    ],
+)
+async def test_a_missing_extra_is_one_line(spec: str, module: str, what: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, module, None)
+    with pytest.raises(CheckpointError, match=what) as caught:
+        async with open_checkpointer(spec):
+            pass
+    assert "pip install 'agentflow-langgraph[durable]'" in str(caught.value)
+    assert caught.value.configuration
+
+
+async def test_a_setting_that_names_no_place() -> None:
+    with pytest.raises(CheckpointError, match="no place for checkpoints") as caught:
+        async with open_checkpointer("redis://user:hunter2-hunter2@host"):
+            pass
+    assert caught.value.configuration
+    assert "hunter2" not in str(caught.value)
+
+
+def test_only_the_types_of_the_state_come_back() -> None:
+    plan, own = Plan(text="x"), Own(text="x")
+    serializer = StateSerializer()
+    assert Plan in STATE_TYPES
+    assert serializer.loads_typed(serializer.dumps_typed(plan)) == plan
+    assert serializer.loads_typed(serializer.dumps_typed(own)) == own.model_dump()
+    assert StateSerializer([Own]).loads_typed(serializer.dumps_typed(own)) == own
