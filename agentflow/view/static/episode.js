@@ -75,7 +75,9 @@ export async function episodePage(holder, { source, name, at }) {
     leave: () => { document.removeEventListener("keydown", keys); clearInterval(timer); },
     refresh: async () => {
       if (!found.running) return;
-      try { found = await load(); } catch (error) { ended(head); found.running = false; return; }
+      const { sources } = await get("/api/sources");
+      if (!sources.some((one) => one.id === source)) { found.running = false; ended(head, sources.find((one) => one.kind === "episodes" && one.name === found.source.name)); return; }
+      found = await load();
       const last = place >= steps.length - 1;
       steps = stepsOf(found);
       if (last) place = steps.length - 1;
@@ -84,8 +86,8 @@ export async function episodePage(holder, { source, name, at }) {
   };
 }
 
-function ended(head) {
-  head.append(el("p", { class: "warn" }, "The run has ended: its episode is in the trace now. ", el("a", { href: "#/" }, "All runs")));
+function ended(head, trace) {
+  head.append(el("p", { class: "warn" }, "The run has ended. ", trace ? el("a", { href: `${address("run", trace.id)}?down=true` }, `Its episode is in ${trace.name}`) : el("a", { href: "#/" }, "All runs")));
 }
 
 export function stepsOf(found) {
