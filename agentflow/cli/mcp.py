@@ -5,8 +5,10 @@ import logging
 import os
 import sys
 from collections.abc import Iterator
+from concurrent.futures import Future
 from contextlib import contextmanager
 from importlib import import_module
+from threading import Thread
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -90,11 +92,23 @@ def _stdout_aside() -> Iterator[None]:
 
 
 def _serve_stdio(server: "MCPServer[None]") -> None:
-    """Until stdin ends. The library keeps both streams to itself meanwhile: handlers and the processes that they start
-    find stdin empty, and what they print goes to stderr."""
+    """Until stdin ends, or Ctrl-C. The library keeps both streams to itself meanwhile: handlers and the processes that
+    they start find stdin empty, and what they print goes to stderr."""
     if sys.stdin.isatty():
         say("an MCP client is expected on stdin; --http serves over HTTP instead (Ctrl-C ends this)")
-    asyncio.run(server.run_stdio_async())
+    ended: Future[None] = Future()
+
+    def serve() -> None:
+        try:
+            asyncio.run(server.run_stdio_async())
+        except Exception as error:  # whatever it is, it is raised where it is waited for
+            ended.set_exception(error)
+        else:
+            ended.set_result(None)
+
+    # Not in this thread: its loop could not be ended while the library waits for a line.
+    Thread(target=serve, name="mcp", daemon=True).start()
+    ended.result()
 
 
 def _serve_http(server: "MCPServer[None]", host: str, port: int) -> None:

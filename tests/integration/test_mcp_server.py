@@ -253,6 +253,27 @@ def test_stdout_carries_the_protocol_and_nothing_else(tmp_path: Path) -> None:
     assert server.returncode == 0
 
 
+def test_ctrl_c_ends_it_though_it_waits_for_a_line() -> None:
+    """The handler is Python's own, whatever the shell below makes of SIGINT."""
+    program = (
+        "import signal, sys\nsignal.signal(signal.SIGINT, signal.default_int_handler)\n"
+        "sys.argv[1:] = ['mcp']\nfrom agentflow.cli import main\nmain()"
+    )
+    with subprocess.Popen(
+        [sys.executable, "-c", program], env=environment(), text=True,
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+    ) as server:  # fmt: skip
+        assert server.stdin
+        assert server.stdout
+        server.stdin.write(json.dumps({"jsonrpc": "2.0", "id": 1, "method": "ping"}) + "\n")
+        server.stdin.flush()
+        assert json.loads(server.stdout.readline())["id"] == 1
+        server.send_signal(signal.SIGINT)
+        assert server.wait(timeout=SOON) == 130
+        assert server.stderr
+        assert server.stderr.read() == "interrupted\n"
+
+
 # Whom it serves over HTTP
 
 
