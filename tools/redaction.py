@@ -32,11 +32,14 @@ _SHAPES: tuple[tuple[str, re.Pattern[str]], ...] = tuple(
         ("://", r"[^\s/:@\"'<>\\]*:[^\s/@\"'<>\\]+(?=@)"),
         ("earer ", rf" *{_DIGIT}[\w.~+/=-]{{16,}}"),
         ("Basic ", rf" *{_DIGIT}[\w+/-]{{16,}}=*"),
-        ("-", rf"(?:(?<=(?<![\w-])sk-)|(?<=tvly-)|(?<=glpat-)|(?<=xox[abeprs]-)){_DIGIT}[\w-]{{16,}}"),
-        ("_", rf"(?:(?<=gh[pousr]_)|(?<=github_pat_)|(?<=lsv2_)|(?<=[sr]k_live_)|(?<=\bhf_)){_DIGIT}\w{{16,}}"),
+        ("-", rf"(?=[\w-]{{16}})(?:(?<=(?<![\w-])sk-)|(?<=tvly-)|(?<=glpat-)|(?<=xox[abeprs]-)){_DIGIT}[\w-]{{16,}}"),
+        (
+            "_",
+            rf"(?=\w{{16}})(?:(?<=gh[pousr]_)|(?<=github_pat_)|(?<=lsv2_)|(?<=[sr]k_live_)|(?<=\bhf_)){_DIGIT}\w{{16,}}",
+        ),
         (
             "=",
-            r"(?:(?<=\bapi[_-]key=)|(?<=\bapikey=)|(?<=\baccess_token=)|(?<=\bclient_secret=)|(?<=\bpassword=))"
+            r"(?=[\w.~+/%-]{8})(?:(?<=\bapi[_-]key=)|(?<=\bapikey=)|(?<=\baccess_token=)|(?<=\bclient_secret=)|(?<=\bpassword=))"
             rf"{_DIGIT}[\w.~+/%-]{{8,}}",
         ),
         ("IA", r"(?<=A[KS]IA)[0-9A-Z]{16}(?!\w)"),
@@ -47,7 +50,7 @@ _SHAPES: tuple[tuple[str, re.Pattern[str]], ...] = tuple(
 )
 """What stays of a secret, and the pattern that begins with it. What names its kind stands before, and stays too.
 
-That a pattern begins with letters to be found is what makes it fast: `re` looks behind only where they are.
+That a pattern begins with letters to be found is what makes it fast; it looks behind only where enough may follow.
 """
 
 
