@@ -4,12 +4,10 @@ The settings of a run are no part of its state. They go into the metadata of its
 gone on with tomorrow has the models and tools that it began with.
 """
 
-import time
 from dataclasses import dataclass
-from datetime import datetime
 
 from langchain_core.runnables import RunnableConfig
-from langgraph.types import Command, StateSnapshot
+from langgraph.types import StateSnapshot
 from pydantic import ValidationError
 
 from agentflow.graph import threads
@@ -36,12 +34,6 @@ class Kept:
     context: Context
     waits: Proposal | None
     """The call that waits for a person."""
-    seconds_left: float
-    """What the run had left of its time when it broke off: what passed since is nobody's."""
-
-    def onwards(self) -> Command[str]:
-        """What the graph is given to go on with a run that broke off."""
-        return Command(update={"deadline": time.time() + self.seconds_left})
 
 
 def config_of(thread: str, context: Context) -> RunnableConfig:
@@ -73,16 +65,9 @@ async def kept_run(agent: Agent, thread: str) -> Kept | None:
         turns=state.memory,
         context=context,
         waits=_waits(snapshot),
-        seconds_left=_seconds_left(state, snapshot, context),
     )
 
 
 def _waits(snapshot: StateSnapshot) -> Proposal | None:
     asked = [one.value for task in snapshot.tasks for one in task.interrupts]
     return asked[0] if asked else None
-
-
-def _seconds_left(state: State, snapshot: StateSnapshot, context: Context) -> float:
-    if not state.deadline or snapshot.created_at is None:
-        return context.max_seconds
-    return max(0.0, state.deadline - datetime.fromisoformat(snapshot.created_at).timestamp())

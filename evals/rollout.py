@@ -154,9 +154,9 @@ async def rollout(
     failure: ModelError | None = None
     config = config_of(thread, context) if thread else RunnableConfig()
     waits: Proposal | None = kept.waits if kept else None
-    given: Any = InputState(messages=[HumanMessage(question)]) if kept is None else kept.onwards()
+    given: Any = InputState(messages=[HumanMessage(question)]) if kept is None else None  # None: from where it stands
     try:
-        while given is not None:
+        while True:
             if waits and decide:
                 given = Command(resume=(await decide(waits)).model_dump())
             elif waits:
@@ -176,7 +176,8 @@ async def rollout(
                     outcome.update(
                         {key: update[key] for key in ("status", "answer") if update.get(key, "running") != "running"}
                     )
-            given = given if waits else None
+            if not waits:
+                break
     except ModelError as error:
         failure, outcome = error, {"status": "failed", "error": str(error)}
     if waits or outcome["status"] == "running":  # a call waits for a person, and nobody is there
