@@ -16,7 +16,7 @@ from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from agentflow.rl.flow_grpo import Averaging, Baseline, Scale, Statistics
+from agentflow.rl.flow_grpo import Averaging, Baseline, Credit, Scale, Statistics
 
 PRESETS = Path(__file__).with_name("presets")
 
@@ -32,7 +32,7 @@ class FlowSettings(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
 
-    credit: Literal["trajectory", "turn"]
+    credit: Credit
     statistics: Statistics
     averaging: Averaging
     baseline: Baseline

@@ -9,7 +9,8 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict
 
-from agentflow.rl.flow_grpo import EPSILON, Baseline, Scale, Statistics, advantages
+from agentflow.rl.credit import turn_advantages
+from agentflow.rl.flow_grpo import EPSILON, Baseline, Credit, Scale, Statistics, advantages
 from agentflow.view.query import Named, cells
 from agentflow.view.rows import Row
 
@@ -19,6 +20,7 @@ class Estimator(BaseModel):
 
     model_config = ConfigDict(extra="ignore")
 
+    credit: Credit = "trajectory"
     statistics: Statistics = "trajectory"
     baseline: Baseline = "mean"
     scale: Scale = "std"
@@ -27,30 +29,49 @@ class Estimator(BaseModel):
 
     def words(self) -> str:
         """How it is computed, in a formula."""
+        if self.credit == "turn":
+            return "A of a turn = R − mean(R of the others), R = r + what is earned from it on; below: mean over turns"
         over = "the question's trajectories" if self.statistics == "trajectory" else "the calls of the question"
-        subtracted = "mean(r)" if self.baseline == "mean" else "mean(r of the others)"
-        centred = f"r − {subtracted}"
+        mean = {"mean": "mean(r)", "leave-one-out": "mean(r of the others)", "batch": "mean(r of the step)"}
+        centred = f"r − {mean[self.baseline]}"
+        spread = {"std": "std(r)", "batch": "std of the step"}
         return (
-            f"A = ({centred}) / (std(r) + {EPSILON:g})" + f" over {over}"
-            if self.scale == "std"
-            else (f"A = {centred} over {over}")
+            f"A = {centred} over {over}"
+            if self.scale == "none"
+            else (f"A = ({centred}) / ({spread[self.scale]} + {EPSILON:g}) over {over}")
         )
 
 
 def credit(rows: Sequence[Row], estimator: Estimator) -> list[float | None]:
     """The advantage of each rollout of a step; None for one that is left out of training."""
     counted = [number for number, row in enumerate(rows) if row.fate == "ok" and row.calls]
+    if estimator.credit == "turn":
+        of = _by_turn({number: rows[number] for number in counted})
+    else:
+        of = _by_trajectory(rows, counted, estimator)
+    return [of.get(number) for number in range(len(rows))]
+
+
+def _by_trajectory(rows: Sequence[Row], counted: Sequence[int], estimator: Estimator) -> dict[int, float]:
     each = [number for number in counted for _ in range(rows[number].calls)]
     population = counted if estimator.statistics == "trajectory" else each
     found = advantages(
-        [float(rows[number].reward or 0) for number in population],
+        [float(rows[number].reward or 0) + sum(rows[number].earned) for number in population],
         [rows[number].task for number in population],
         [True] * len(population),
         baseline=estimator.baseline,
         scale=estimator.scale,
     )
-    of = dict(zip(population, found.tolist(), strict=True))
-    return [of.get(number) for number in range(len(rows))]
+    return dict(zip(population, found.tolist(), strict=True))
+
+
+def _by_turn(rows: Mapping[int, Row]) -> dict[int, float]:
+    found = turn_advantages(
+        [float(row.reward or 0) for row in rows.values()],
+        [row.earned or (0.0,) * row.calls for row in rows.values()],
+        [row.task for row in rows.values()],
+    )
+    return {number: float(turns.mean()) for number, turns in zip(rows, found, strict=True)}
 
 
 def groups(named: Sequence[Named], settings: Mapping[str, Any]) -> dict[str, Any]:

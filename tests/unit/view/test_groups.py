@@ -51,6 +51,26 @@ def test_statistics_over_calls_count_a_trajectory_once_per_call(tmp_path: Path) 
     assert told(a) == pytest.approx([0.5, -0.5, None, -0.5])
 
 
+def test_over_the_step_a_settled_group_teaches_too(tmp_path: Path) -> None:
+    a, b = found(tmp_path, baseline="batch", scale="batch")["groups"]
+    expected = advantages([1, 0, 0, 1, 1], ["a"] * 3 + ["b"] * 2, [True] * 5, baseline="batch", scale="batch").tolist()
+    assert told(a) == pytest.approx([*expected[:2], None, expected[2]])
+    assert told(b) == pytest.approx(expected[3:])
+    assert not b["settled"]
+
+
+def test_by_turn_it_is_the_mean_over_turns(tmp_path: Path) -> None:
+    out = begin(tmp_path / "t", 1, credit="turn", baseline="leave-one-out", scale="none")
+    first = rollout(1, "train", "a", 0.0, turns=[turn(), turn(2)]).model_copy(update={"turn_rewards": [1.0, 0.0]})
+    write_step(out, 1, [first, rollout(1, "train", "a", 1.0)])
+    shelf = Shelf([Root(tmp_path)])
+    shelf.refresh()
+    [training] = shelf.sources.values()
+    assert isinstance(training, Training)
+    [group] = groups(training.of_step(1, "train"), training.settings)["groups"]
+    assert told(group) == pytest.approx([-0.5, 0.0])
+
+
 def test_the_formula_says_which(tmp_path: Path) -> None:
     assert found(tmp_path)["formula"] == "A = (r − mean(r)) / (std(r) + 1e-06) over the question's trajectories"
     other = found(tmp_path / "other", statistics="call", baseline="leave-one-out", scale="none", penalty=0.3)
