@@ -72,7 +72,9 @@ def solve(
     from agentflow.evals.episode import append, to_line
 
     run = KeptRun.of(checkpoints, thread)
-    question = None if question is None and thread else _checked_question(question or "")
+    if question is None and not run.thread:
+        fail("there is no question; write it in quotes after solve, or name a --thread to go on with", MISUSED)
+    question = None if question is None else _checked_question(question)
     _check_writable(trace)
     approved = [] if approve is None else list(names_in(approve, "--approve"))
     search = {"corpus": corpus, "search_engine": search_engine, "search_cache": search_cache}

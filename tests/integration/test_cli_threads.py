@@ -181,7 +181,7 @@ def test_threads_are_pruned_and_deleted(home: dict[str, str], server: str) -> No
 
 def test_what_is_called_wrongly_is_one_line(home: dict[str, str], server: str) -> None:
     model = ("--model", server)
-    assert error(run(home, "solve", *model), MISUSED).startswith("the question is empty")
+    assert error(run(home, "solve", *model), MISUSED).startswith("there is no question")
     assert "there is no thread nobody" in error(run(home, "solve", "--thread", "nobody", *model), MISUSED)
     assert "give one with --thread" in error(run(home, "solve", "Q", "--checkpoints", "x.sqlite", *model), MISUSED)
     assert "is no age" in error(run(home, "threads", "prune", "--older-than", "soon"), MISUSED)

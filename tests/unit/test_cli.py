@@ -85,7 +85,7 @@ def test_no_command_is_a_request_for_help() -> None:
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
-        (["solve"], "Missing argument"),
+        (["solve"], "there is no question"),
         (["solve", ""], "the question is empty"),
         (["solve", "  \n "], "the question is empty"),
         (["solve", "bad \udcff bytes"], "not valid UTF-8"),
