@@ -9,16 +9,14 @@ takes the next question.
 import asyncio
 from typing import Any
 
-from langgraph.checkpoint.memory import InMemorySaver
+from agentflow import build_graph, open_checkpointer
+from agentflow.graph.agent import Agent
 
-from agentflow import build_graph
-
-agent = build_graph(checkpointer=InMemorySaver())
 thread: Any = {"configurable": {"thread_id": "1"}}
 question = {"messages": [("user", "What is the country of Nusozeg, the city?")]}
 
 
-async def watch() -> None:
+async def watch(agent: Agent) -> None:
     """Prints each turn when it is finished, then the answer."""
     async for update in agent.astream(question, thread, stream_mode="updates"):
         for node, change in update.items():
@@ -29,7 +27,7 @@ async def watch() -> None:
                 print(change["answer"])
 
 
-async def give_up() -> None:
+async def give_up(agent: Agent) -> None:
     """Cancels a run after its first turn."""
     first_turn = asyncio.Event()
 
@@ -48,9 +46,11 @@ async def give_up() -> None:
 
 async def main() -> None:
     """The same question three times, the second one given up."""
-    await watch()
-    await give_up()
-    await watch()
+    async with open_checkpointer("memory") as saver:
+        agent = build_graph(checkpointer=saver)
+        await watch(agent)
+        await give_up(agent)
+        await watch(agent)
 
 
 if __name__ == "__main__":
