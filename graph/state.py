@@ -84,6 +84,8 @@ class State(InputState):
     """Arguments that wait for a person's approval; None when nothing waits."""
     proposed_at: float = 0.0
     """When they began to wait, in seconds since the epoch."""
+    proposed_for: Plan | None = None
+    """The plan that they were written for: one that a person has edited since, in a fork, makes them void."""
     mark: str = ""
     """Set while a call with side effects is about to be made, is under way, or was interrupted (`nodes.once`)."""
     action: Action | None = None
@@ -98,9 +100,14 @@ class State(InputState):
     """When the last node ended, likewise (`graph.clock`)."""
 
     @property
+    def pending(self) -> bool:
+        """Whether `proposed` is a call of the plan as it stands."""
+        return self.proposed is not None and self.proposed_for == self.plan
+
+    @property
     def waits(self) -> bool:
         """Whether a call waits for a person."""
-        return self.proposed is not None and self.mark in ("", INTERRUPTED)
+        return self.pending and self.mark in ("", INTERRUPTED)
 
     def seconds_left(self) -> float:
         """Seconds until `deadline`, never below zero."""

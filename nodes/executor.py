@@ -148,7 +148,7 @@ class Executor:
         if tool is None:  # planned before a pause, after which its server is gone
             return _done({}, ToolResult.failed(ErrorClass.TOOL_ERROR, f"{plan.tool} cannot be used any more"))
         card, asks = offer.cards[plan.tool], approval.is_asked_for(context, plan.tool)
-        if state.proposed is None:
+        if not state.pending:
             return await self._propose(context, state, tool, card, asks)
         if state.waits:
             return await self._after_approval(state, tool, card)
@@ -156,7 +156,7 @@ class Executor:
             return await self._call_marked(state, tool)
         if asks:
             return {"mark": INTERRUPTED, "proposed_at": time.time()}
-        return _done(state.proposed, uncertain(tool.name))
+        return _done(state.proposed or {}, uncertain(tool.name))
 
     async def _propose(
         self, context: Context, state: State, tool: BaseTool, card: ToolCard, asks: bool
@@ -174,7 +174,7 @@ class Executor:
             problem = f"the arguments could not be read: {_one_line(reply)}"
             return _done({}, ToolResult.failed(ErrorClass.BAD_ARGUMENTS, problem))
         if asks:
-            return {"proposed": arguments, "proposed_at": time.time(), "mark": "", "action": None}
+            return {**_proposed(state, arguments), "proposed_at": time.time(), "mark": ""}
         return await self._call(state, tool, card, arguments)
 
     async def _after_approval(self, state: State, tool: BaseTool, card: ToolCard) -> dict[str, Any]:
@@ -189,7 +189,7 @@ class Executor:
     async def _call(self, state: State, tool: BaseTool, card: ToolCard, arguments: dict[str, Any]) -> dict[str, Any]:
         """Makes the call, or leaves its mark where it must not be repeated."""
         if needs_mark(card):
-            return {"proposed": arguments, "mark": self.once.mark(), "action": None}
+            return {**_proposed(state, arguments), "mark": self.once.mark()}
         return await _run(tool, arguments, state)
 
     async def _call_marked(self, state: State, tool: BaseTool) -> dict[str, Any]:
@@ -205,8 +205,12 @@ async def _run(tool: BaseTool, arguments: dict[str, Any], state: State) -> dict[
     return _done(arguments, await run_tool(tool, arguments, min(TOOL_SECONDS, state.seconds_left())))
 
 
+def _proposed(state: State, arguments: dict[str, Any]) -> dict[str, Any]:
+    return {"proposed": arguments, "proposed_for": state.plan, "action": None}
+
+
 def _done(arguments: dict[str, Any], result: ToolResult) -> dict[str, Any]:
-    return {"action": Action(arguments=arguments, result=result), "proposed": None, "mark": ""}
+    return {"action": Action(arguments=arguments, result=result), "proposed": None, "proposed_for": None, "mark": ""}
 
 
 def _one_line(text: str, limit: int = 160) -> str:

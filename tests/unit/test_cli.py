@@ -15,6 +15,7 @@ from agentflow import __version__
 from agentflow.cli import app, evaluate
 from agentflow.evals.agents import AGENTS
 from agentflow.evals.benchmarks import store
+from agentflow.graph.context import MODULES
 from agentflow.graph.model_spec import PROVIDERS, ModelError
 from agentflow.rl.micro.outside import REPLY
 from agentflow.tools.providers.choice import WITH_KEY
@@ -224,6 +225,7 @@ def test_json_is_one_object_of_the_pinned_form(monkeypatch: pytest.MonkeyPatch) 
     }
     assert (failed["tool"], failed["result"]["status"], failed["result"]["error"]) == ("", "error", "bad_plan")
     # analyst, planner and verifier twice, executor and the tool's model once, generator
+    assert episode["usage"].pop("seconds").keys() == {*MODULES}
     assert episode["usage"] == {"calls": 8, "modules": {}, "models": {}}
     assert episode["seconds"] > 0
 
@@ -240,7 +242,9 @@ def test_usage_counts_the_tokens_that_the_server_counts() -> None:
     assert done.exit_code == 0, done.stderr
     one, all_six = ({"input_tokens": n, "output_tokens": n, "total_tokens": 2 * n, "calls": n} for n in (1, 6))
     modules = ("analyst", "planner", "executor", "tools", "verifier", "generator")
-    assert json.loads(done.stdout)["usage"] == {
+    usage = json.loads(done.stdout)["usage"]
+    assert usage.pop("seconds").keys() == {*modules}
+    assert usage == {
         "calls": 6,
         "modules": {module: {"fake": one} for module in modules},
         "models": {"fake": all_six},
