@@ -54,7 +54,8 @@ def result(out: Path) -> Result:
     found: Result = {}
     for record in records:
         episode = record["episode"]
-        said = (episode["answer"], episode["status"], episode.get("error"), json.dumps(episode["usage"]))
+        counted = {name: value for name, value in episode["usage"].items() if name != "seconds"}
+        said = (episode["answer"], episode["status"], episode.get("error"), json.dumps(counted))
         found[record["id"]] = (record["question"], record["decision"], record["decided_by"], *said)
     assert len(found) == len(records), "no item is there twice"
     return found
