@@ -16,6 +16,7 @@ import pytest
 from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage, BaseMessage
 from langchain_core.outputs import ChatGeneration, ChatResult
+from langchain_core.tools import tool
 
 from agentflow.graph import models
 from agentflow.graph.context import Sampling
@@ -26,11 +27,21 @@ Reply = str | list[str] | Callable[[Conversation], str | Awaitable[str]]
 """One text for every call, one per call of which the last repeats, or a function of the conversation."""
 
 PLAN = "Sub-Goal: repeat it\nTool: echo\nContext: hello"
+CONTINUE = "Analysis: More is needed.\nVerdict: continue"
+STOP = "Analysis: The word is hello.\nVerdict: stop"
+
+
+@tool
+async def echo(text: str) -> str:
+    """Repeats a text."""
+    return text
+
+
 DEFAULTS: dict[str, Reply] = {
     "analyst": "One word is asked for.",
     "planner": PLAN,
     "executor": '{"text": "hello"}',
-    "verifier": "Analysis: The word is hello.\nVerdict: stop",
+    "verifier": STOP,
     "generator": "Answer: hello",
     "tools": "a guess",
 }
@@ -91,3 +102,7 @@ class ScriptedModel(BaseChatModel):
 
 def load(name: str, sampling: Sampling) -> BaseChatModel:
     return ScriptedModel(script=name)
+
+
+Script = Callable[..., Scripted]
+"""What the fixture `scripted` is: it takes the replies and installs the model."""

@@ -4,7 +4,6 @@ import asyncio
 import re
 import threading
 import time
-from collections.abc import Callable
 from typing import Any, TypedDict
 
 import pytest
@@ -20,31 +19,10 @@ from agentflow.graph.models import ModelError
 from agentflow.graph.state import Action, Plan, State, Turn, Verdict
 from agentflow.nodes import generator
 from agentflow.tools.result import ErrorClass
-from tests.scripted import PLAN, Reply, Scripted
+from tests.scripted import CONTINUE, PLAN, STOP, Reply, Script, Scripted, echo
 
-CONTINUE = "Analysis: More is needed.\nVerdict: continue"
-STOP = "Analysis: The word is hello.\nVerdict: stop"
 SOON = 10.0
 """Seconds that no test here comes near unless something is waited for that should not be."""
-
-
-@tool
-async def echo(text: str) -> str:
-    """Repeats a text."""
-    return text
-
-
-@pytest.fixture
-def scripted(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Scripted]:
-    def install(**replies: Reply) -> Scripted:
-        script = Scripted(**replies)
-        script.install(monkeypatch)
-        return script
-
-    return install
-
-
-Script = Callable[..., Scripted]
 
 
 def question(text: str = "Which word?") -> dict[str, Any]:

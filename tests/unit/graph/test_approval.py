@@ -1,11 +1,9 @@
 """A person approves, edits or refuses calls, whatever client the answer comes from."""
 
 import time
-from collections.abc import Callable
 from typing import Any
 
 import pytest
-from langchain_core.tools import tool
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.types import Command
 
@@ -14,32 +12,11 @@ from agentflow.graph.context import Context
 from agentflow.graph.models import ModelError
 from agentflow.nodes.approval import read_decision
 from agentflow.tools.result import ErrorClass, ToolResult
-from tests.scripted import Reply, Scripted
+from tests.scripted import CONTINUE, STOP, Script, Scripted, echo
 
-CONTINUE = "Analysis: More is needed.\nVerdict: continue"
-STOP = "Analysis: The word is hello.\nVerdict: stop"
 THREAD: Any = {"configurable": {"thread_id": "1"}}
 QUESTION: dict[str, Any] = {"messages": [("user", "Which word?")]}
 APPROVE = Command(resume={"decision": "approve"})
-
-
-@tool
-async def echo(text: str) -> str:
-    """Repeats a text."""
-    return text
-
-
-@pytest.fixture
-def scripted(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Scripted]:
-    def install(**replies: Reply) -> Scripted:
-        script = Scripted(**replies)
-        script.install(monkeypatch)
-        return script
-
-    return install
-
-
-Script = Callable[..., Scripted]
 
 
 def settings(script: Scripted, **fields: Any) -> Context:

@@ -3,7 +3,7 @@
 import asyncio
 import operator
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Annotated, Any, TypedDict
 
 import pytest
@@ -29,29 +29,7 @@ from agentflow.graph.context import Context
 from agentflow.graph.state import InputState, Plan, State, Verdict
 from agentflow.nodes.analyst import begin
 from agentflow.nodes.verifier import close
-from tests.scripted import PLAN, Reply, Scripted
-
-STOP = "Analysis: The word is hello.\nVerdict: stop"
-CONTINUE = "Analysis: More is needed.\nVerdict: continue"
-
-
-@tool
-async def echo(text: str) -> str:
-    """Repeats a text."""
-    return text
-
-
-@pytest.fixture
-def scripted(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Scripted]:
-    def install(**replies: Reply) -> Scripted:
-        script = Scripted(**replies)
-        script.install(monkeypatch)
-        return script
-
-    return install
-
-
-Script = Callable[..., Scripted]
+from tests.scripted import CONTINUE, PLAN, Reply, Script, Scripted, echo
 
 
 def question(text: str = "Which word?") -> dict[str, Any]:

@@ -11,8 +11,8 @@ from langgraph.types import Command
 from agentflow.graph.agent import Agent, build_graph
 from agentflow.graph.context import Context
 from agentflow.graph.events import MAX_CHARACTERS, Event
-from tests.scripted import Reply, Scripted
-from tests.unit.graph.test_agent import CONTINUE, STOP, echo, question
+from tests.scripted import CONTINUE, STOP, Reply, Scripted, echo
+from tests.unit.graph.test_agent import question
 
 FIELDS = {get_args(get_type_hints(kind)["type"])[0]: set(get_type_hints(kind)) for kind in get_args(Event)}
 """Of each type of event."""

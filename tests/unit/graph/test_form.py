@@ -109,7 +109,7 @@ async def test_the_served_graph_reads_the_form_and_takes_a_context_as_it_is(monk
 
 def test_any_agent_can_be_served(monkeypatch: pytest.MonkeyPatch) -> None:
     from agentflow.graph.agent import build_graph
-    from tests.unit.graph.test_agent import echo
+    from tests.scripted import echo
 
     agent = build_graph([echo])
     assert served(agent).get_context_jsonschema() == SCHEMA

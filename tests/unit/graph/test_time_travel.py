@@ -10,8 +10,8 @@ from agentflow.graph.agent import Agent, build_graph
 from agentflow.graph.clock import timed
 from agentflow.graph.context import Context
 from agentflow.graph.state import Plan, State
-from tests.scripted import Scripted
-from tests.unit.graph.test_agent import CONTINUE, STOP, echo, question
+from tests.scripted import CONTINUE, STOP, Scripted, echo
+from tests.unit.graph.test_agent import question
 
 THREAD: Any = {"configurable": {"thread_id": "1"}}
 EDITED = {"sub_goal": "repeat another word", "tool": "echo", "context": "goodbye"}
