@@ -10,6 +10,8 @@ PostgreSQL is Debian's server, started in a temporary folder where it is install
 import argparse
 import asyncio
 import os
+import signal
+import sys
 import time
 from importlib.metadata import EntryPoint
 from pathlib import Path
@@ -111,4 +113,5 @@ async def main(number: int) -> None:
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--threads", type=int, default=1000, help="runs per database")
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that the database does not outlive a kill
     asyncio.run(main(parser.parse_args().threads))
