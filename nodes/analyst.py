@@ -64,6 +64,7 @@ def begin(state: InputState, context: Context) -> dict[str, Any]:
         "memory": Overwrite([]),
         "plan": None,
         "proposed": None,
+        "proposed_for": None,
         "mark": "",
         "action": None,
         "verdict": None,

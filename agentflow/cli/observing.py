@@ -1,7 +1,7 @@
 """What a command is watched by while it runs: traces and a log, as its options ask."""
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING
 
 from agentflow.cli.group import MISUSED, fail
@@ -17,8 +17,6 @@ def observing(tracing: str | None, log: str | None, *, content: bool = False) ->
     if not targets:
         yield
         return
-    from contextlib import ExitStack
-
     from agentflow.graph.tracing import switch
 
     with ExitStack() as stack:

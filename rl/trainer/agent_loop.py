@@ -26,7 +26,8 @@ _graphs: dict[str, tuple[Trainable, Graph]] = {}
 """Apps of this process by name: verl makes a new agent loop for every rollout."""
 
 _groups: WeakValueDictionary[str, Group] = WeakValueDictionary()
-"""Of the questions under way, all of whose rollouts run in one process."""
+"""Of the questions under way. All rollouts of one run in this process and begin in one pass of its event loop, before
+the first of them can end, so that each finds the same group; it goes with the last."""
 
 
 class FlowAgentLoop(AgentLoopBase):  # type: ignore[misc]
@@ -68,7 +69,7 @@ class FlowAgentLoop(AgentLoopBase):  # type: ignore[misc]
     async def run(self, sampling_params: dict[str, Any], **row: Any) -> list[AgentLoopOutput]:
         """One rollout of the task in the dataset's `row`: its outputs, the last of which holds the reward.
 
-        None where the question's group was decided before it.
+        There are none where the question's group was decided before it (`agentflow.rl.waves`).
         """
         split: Split = row["extra_info"]["split"]
         if not self.waves or split == "test":

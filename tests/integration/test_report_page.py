@@ -1,9 +1,7 @@
 """The report in a real browser: headless Chromium, offline, with whatever a model may have written."""
 
 import asyncio
-import os
 import re
-import shutil
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -24,13 +22,7 @@ from tests.scripted import Scripted
 
 sync_api = pytest.importorskip("playwright.sync_api")
 
-CHROMIUM = next(
-    (path for name in ("chromium", "chromium-browser", "google-chrome") if (path := shutil.which(name))), ""
-)
-pytestmark = [
-    pytest.mark.skipif(not CHROMIUM, reason="there is no Chromium to look at the page: apt install chromium"),
-    pytest.mark.timeout(300),
-]
+pytestmark = pytest.mark.timeout(300)
 
 HOSTILE = (
     '"><script>document.title="taken"</script><b>bold</b><img src=http://127.0.0.1:9/x onerror=document.title="taken">'
@@ -75,15 +67,6 @@ def remember(turn: "sync_api.Locator") -> None:
     """Opens what the planner saw, which the page fills in when it is opened."""
     turn.locator(".memory > summary").click()
     turn.locator(".message pre").first.wait_for()
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator["sync_api.Browser"]:
-    with sync_api.sync_playwright() as playwright:
-        sandbox = ["--no-sandbox"] if os.getuid() == 0 else []
-        opened = playwright.chromium.launch(executable_path=CHROMIUM, args=sandbox)
-        yield opened
-        opened.close()
 
 
 @pytest.fixture(scope="module")

@@ -1,8 +1,6 @@
 """`agentflow view` as a person meets it: the command, and the page in a headless Chromium."""
 
-import os
 import re
-import shutil
 import signal
 import subprocess
 import sys
@@ -23,12 +21,8 @@ from tests.trainings import begin, rollout, write_step, write_validation
 
 sync_api = pytest.importorskip("playwright.sync_api")
 
-CHROMIUM = next(
-    (path for name in ("chromium", "chromium-browser", "google-chrome") if (path := shutil.which(name))), ""
-)
 pytestmark = [
     pytest.mark.slow,
-    pytest.mark.skipif(not CHROMIUM, reason="there is no Chromium to look at the page: apt install chromium"),
     pytest.mark.timeout(300),
 ]
 
@@ -46,15 +40,6 @@ def viewing(*arguments: str | Path) -> Iterator[str]:
         yield server.stdout.readline().split()[1]
         server.send_signal(signal.SIGTERM)
         assert server.wait(timeout=60) in (0, -signal.SIGTERM)
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator["sync_api.Browser"]:
-    with sync_api.sync_playwright() as playwright:
-        sandbox = ["--no-sandbox"] if os.getuid() == 0 else []
-        opened = playwright.chromium.launch(executable_path=CHROMIUM, args=sandbox)
-        yield opened
-        opened.close()
 
 
 def hostile_turn() -> EpisodeTurn:

@@ -98,3 +98,7 @@ async def test_only_a_pause_moves_the_deadline(pause: float, moves: bool, monkey
     assert update.get("deadline") == (1100.0 + pause if moves else None)
     waiting = state.model_copy(update={"proposed": {}})
     assert "deadline" not in await timed(node)(waiting, None)
+    marked = waiting.model_copy(update={"mark": "of a process that was killed"})
+    assert ("deadline" in await timed(node)(marked, None)) == moves
+    edited = waiting.model_copy(update={"plan": Plan(**EDITED)})
+    assert ("deadline" in await timed(node)(edited, None)) == moves
