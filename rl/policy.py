@@ -12,11 +12,13 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from langchain_core.caches import BaseCache
 from langchain_core.callbacks import AsyncCallbackManagerForLLMRun, CallbackManagerForLLMRun
 from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage, BaseMessage
 from langchain_core.messages.ai import UsageMetadata
 from langchain_core.outputs import ChatGeneration, ChatResult
+from pydantic import Field
 
 from agentflow.graph.context import Sampling
 from agentflow.graph.models import ModelError, load_model
@@ -68,6 +70,8 @@ class Policy(BaseChatModel):
 
     fallback: str = "embedded"
     """Spec of the model that answers outside of training."""
+    cache: BaseCache | bool | None = Field(default=False, exclude=True)
+    """What is trained on has to be sampled; LangChain's cache would hand on a reply without its ids."""
     sampling: Sampling = Sampling()
     """In training, the trainer sets temperature and top_p."""
 

@@ -9,6 +9,7 @@ import inspect
 import time
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Any
 
 from langchain_core.runnables import RunnableConfig
 from pydantic import BaseModel
@@ -16,6 +17,7 @@ from pydantic import BaseModel
 from agentflow.evals.episode import Episode
 from agentflow.graph.models import ModelError
 from agentflow.rl.policy import Generate, PromptTooLong, serving
+from agentflow.rl.tape import Answer, answered
 from agentflow.rl.trace import Call, TraceCollector
 from agentflow.rl.trainable import Graph, Split, Task, Trainable
 
@@ -106,8 +108,7 @@ async def run(app: Trainable, graph: Graph, task: Task, generate: Generate, *, i
             episode = app.episode(task, state)
             faults = list(app.faults(state))
             earned = list(app.turn_rewards(task, state))
-            found = app.reward(task, state)
-            decided = await found if inspect.isawaitable(found) else found
+            decided = await _reward(app, task, state, episode)
         fate, reward = (Fate.UNDECIDED, 0.0) if decided is None else (Fate.OK, float(decided))
     except TimeoutError:
         fate, episode = Fate.TIMED_OUT, _broken(task, f"the rollout took longer than {seconds:g} s")
@@ -123,6 +124,23 @@ async def run(app: Trainable, graph: Graph, task: Task, generate: Generate, *, i
     faults = (faults + [False] * len(calls))[: len(calls)]
     earned = (earned + [0.0] * len(calls))[: len(calls)]
     return Trajectory(task, fate, reward, calls, faults, earned, episode.model_copy(update={"seconds": taken}), taken)
+
+
+async def _reward(app: Trainable, task: Task, state: Any, episode: Episode) -> float | None:
+    """Of the final state. What has to be waited for asks somebody, whose answer belongs on the tape."""
+    found = app.reward(task, state)
+    if not inspect.isawaitable(found):
+        return found
+
+    async def ask() -> Answer:
+        return {"reward": await found}
+
+    try:
+        told = await answered("reward", [task.id, episode.answer], ask)
+    finally:
+        if inspect.iscoroutine(found):
+            found.close()  # where the tape knew
+    return None if told["reward"] is None else float(told["reward"])
 
 
 def _broken(task: Task, reason: str) -> Episode:

@@ -74,6 +74,8 @@ class Settings(BaseModel):
     prompt_tokens: int = Field(ge=1)
     response_tokens: int = Field(ge=1)
     rollout_seconds: float = Field(gt=0)
+    rollout_tries: int = Field(ge=1)
+    tapes: bool
     tracing: str = ""
     flow: FlowSettings
     ray_address: str | Literal["auto"] | None

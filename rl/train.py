@@ -32,7 +32,10 @@ from agentflow.rl.training_log import Line, TrainingLog
 
 DISTRIBUTION = "agentflow-langgraph"
 
-CHANGEABLE = {"steps", "validate_every", "save_every", "keep", "test_tasks", "ray_address", "out", "tracing"}
+CHANGEABLE = {
+    *("steps", "validate_every", "save_every", "keep", "test_tasks"),
+    *("ray_address", "out", "tracing", "tapes", "rollout_tries"),
+}
 """Settings that may differ when a run goes on."""
 
 
@@ -60,9 +63,11 @@ def prepare(config: DictConfig) -> Settings:
         config.out = str(out)
         config.start = str(start.absolute()) if start.exists() else settings.start
     _same_run(out, settings)
+    log = TrainingLog(out)
     try:
         (out / "tasks").mkdir(parents=True, exist_ok=True)
-        (out / "rollouts").mkdir(exist_ok=True)
+        for folder in (log.rollouts, log.tapes):
+            folder.mkdir(exist_ok=True)
         for split, number in (("train", settings.train_tasks), ("test", settings.test_tasks)):
             _write_tasks(app, split, number, out / "tasks" / f"{split}.jsonl")  # type: ignore[arg-type]
         if config.actor_rollout_ref.rollout.name == "micro":
@@ -122,8 +127,10 @@ def _agent_loop(settings: Settings, out: Path) -> dict[str, Any]:
         "_target_": "agentflow.rl.trainer.agent_loop.FlowAgentLoop",
         "app": settings.app,
         "options": settings.options,
-        "records": str(out / "rollouts"),
+        "out": str(out),
         "seconds": settings.rollout_seconds,
+        "tries": settings.rollout_tries,
+        "keep_tapes": settings.tapes,
         "mask_cut_off": settings.flow.mask_cut_off,
         "pack_turns": settings.flow.pack_turns,
         "waves": settings.flow.waves,

@@ -1,7 +1,8 @@
-"""The folder of a training run, as far as it is for reading: metrics.jsonl and rollouts/.
+"""The folder of a training run, as far as it is for reading: metrics.jsonl, rollouts/ and tapes/.
 
     metrics.jsonl            one line per step, and one per validation (split "test")
     rollouts/000012-train.jsonl   every rollout of step 12; -test: of the validation after it
+    tapes/000012-train.jsonl      what these rollouts were told (`agentflow.rl.tape`)
 
 A run that was killed goes on from its last checkpoint; what was written after that is taken back first, so that no
 step and no rollout is counted twice.
@@ -30,7 +31,7 @@ class TrainingLog:
 
     def __init__(self, out: str | Path) -> None:
         self.out = Path(out)
-        self.rollouts = self.out / "rollouts"
+        self.rollouts, self.tapes = self.out / "rollouts", self.out / "tapes"
         self._metrics = self.out / "metrics.jsonl"
 
     def lines(self) -> list[Line]:
@@ -43,19 +44,21 @@ class TrainingLog:
     def rewind(self, step: int) -> None:
         """Takes back what was recorded after `step`."""
         kept = [line for line in self.lines() if line["step"] <= step]
-        self.rollouts.mkdir(parents=True, exist_ok=True)
+        for folder in (self.rollouts, self.tapes):
+            folder.mkdir(parents=True, exist_ok=True)
         beside = self._metrics.with_suffix(".tmp")
         beside.write_text("".join(json.dumps(line) + "\n" for line in kept), encoding="utf-8")
         os.replace(beside, self._metrics)
-        for path in self.rollouts.glob("*-*.jsonl"):
+        for path in (*self.rollouts.glob("*-*.jsonl"), *self.tapes.glob("*-*.jsonl")):
             if int(path.name.partition("-")[0]) > step:
                 path.unlink()
 
     def begin(self, step: int, split: Split) -> None:
         """Rollouts of `step` are about to be recorded; those of an earlier try are taken back."""
-        self._path(step, split).unlink(missing_ok=True)
+        for path in (self.path_of(step, split), self.tape_of(step, split)):
+            path.unlink(missing_ok=True)
 
-    def step(self, step: int, metrics: Mapping[str, float], seconds: Mapping[str, float]) -> None:
+    def step(self, step: int, metrics: Mapping[str, Any], seconds: Mapping[str, float]) -> None:
         """Adds a step's line. `metrics` and `seconds` are by verl's names."""
         own = {name: value for name, value in metrics.items() if "/" not in name or name.startswith("fate/")}
         named = {"kl": "actor/kl", "clip_fraction": "actor/clip_fraction", "gradient": "actor/grad_norm"}
@@ -70,7 +73,7 @@ class TrainingLog:
 
     def records(self, step: int, split: Split) -> list[RolloutRecord]:
         """The rollouts of a step. Lines that cannot be read, such as one that a kill left torn, are passed over."""
-        path, found = self._path(step, split), []
+        path, found = self.path_of(step, split), []
         for line in path.read_bytes().splitlines() if path.exists() else ():
             try:
                 found.append(RolloutRecord.model_validate_json(line))
@@ -78,8 +81,13 @@ class TrainingLog:
                 continue
         return found
 
-    def _path(self, step: int, split: Split) -> Path:
+    def path_of(self, step: int, split: Split) -> Path:
+        """The file of a step's rollouts."""
         return self.rollouts / f"{step:06d}-{split}.jsonl"
+
+    def tape_of(self, step: int, split: Split) -> Path:
+        """The file of what they were told."""
+        return self.tapes / f"{step:06d}-{split}.jsonl"
 
     def _add(self, line: Line) -> None:
         self.out.mkdir(parents=True, exist_ok=True)

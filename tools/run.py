@@ -8,7 +8,8 @@ tool that broke (TOOL_ERROR), even where both are a pydantic ValidationError.
 
 import asyncio
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextvars import ContextVar
 from typing import Any
 from uuid import uuid4
 
@@ -32,6 +33,13 @@ MAX_OUTPUT = 100_000
 SANDBOX = "agentflow_sandbox"
 """Key of a tool's artifact under which it says in what tier of the sandbox it ran code."""
 
+Run = Callable[[], Awaitable[ToolResult]]
+Interposed = Callable[[str, dict[str, Any], Run], Awaitable[ToolResult]]
+"""Gets the tool's name, its arguments, and what makes the call."""
+
+interposed: ContextVar[Interposed | None] = ContextVar("agentflow tool calls", default=None)
+"""What the calls of a run go through: it may answer in a tool's place, as a recording does."""
+
 _JSON_TYPES: dict[str, tuple[type, ...]] = {
     "string": (str,),
     "integer": (int,),
@@ -53,6 +61,18 @@ async def run_tool(
     Nothing but cancellation of the caller and LangGraph's own control flow (a tool that asks a person by `interrupt`)
     is raised: a failure is a result with its error class and one line of text.
     """
+    through = interposed.get()
+    if through is None:
+        return await _call(tool, arguments, timeout, config)
+    return await through(tool.name, arguments, lambda: _call(tool, arguments, timeout, config))
+
+
+async def _call(
+    tool: BaseTool,
+    arguments: dict[str, Any],
+    timeout: float,  # noqa: ASYNC109 - as in `run_tool`
+    config: RunnableConfig | None,
+) -> ToolResult:
     start = time.perf_counter()
 
     def failed(error: ErrorClass, message: str, sandbox: str = "") -> ToolResult:

@@ -1,12 +1,13 @@
-"""`agentflow train` and `agentflow export`: from a preset to a policy that a server can load."""
+"""`agentflow train`, `export` and `replay`: from a preset to a policy that a server can load, and a step once more."""
 
+import asyncio
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
 from agentflow.cli.group import FAILED, MISUSED, fail
-from agentflow.console.progress import TrainView
+from agentflow.console.progress import ReplayView, TrainView
 from agentflow.console.terminal import console
 
 app = typer.Typer()
@@ -62,3 +63,44 @@ def export(
     except ExportError as error:
         fail(str(error), MISUSED)
     typer.echo(f"the policy of step {step} is in {directory}")
+
+
+MOST_NAMED = 10
+"""Rollouts that went another way which are named."""
+
+
+@app.command(epilog="Example: agentflow replay runs/atlas-cpu --step 12")
+def replay(
+    run: Annotated[Path, typer.Argument(help="A training run's folder.")],
+    step: Annotated[int | None, typer.Option(min=0, help="The step; the last one by default.")] = None,
+    split: Annotated[Literal["train", "test"], typer.Option(help="Its rollouts, or the validation's after it.")] = (
+        "train"
+    ),
+) -> None:
+    """Run a training step again from what its rollouts were told, and compare: no model, tool or network is used.
+
+    Exits with 1 if the code of today makes something else of the same answers.
+    """
+    from agentflow import doctor
+
+    _, works, says = doctor.training()
+    if works != "ok":
+        fail(f"replay {says}", MISUSED)
+    from agentflow.rl.replay import Replay, ReplayError
+
+    try:
+        again = Replay(run, step, split)
+        with ReplayView(console(), len(again.rollouts)) as view:
+            found = asyncio.run(again.run(view.add))
+    except ReplayError as error:
+        fail(str(error), MISUSED)
+    for difference in found.differences[:MOST_NAMED]:
+        typer.echo(difference)
+    if (more := len(found.differences) - MOST_NAMED) > 0:
+        typer.echo(f"... and {more} more")
+    batch = f", batch {found.batch}" if found.batch else ""
+    typer.echo(f"step {again.step}: {found.rollouts} rollouts run again{batch}")
+    if not found.same:
+        recorded = f"; the batch was {found.recorded or 'not recorded'}" if found.batch != found.recorded else ""
+        fail(f"{len(found.differences)} rollouts went another way than before{recorded}", FAILED)
+    typer.echo("the same as recorded")

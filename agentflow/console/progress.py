@@ -99,6 +99,17 @@ class TrainView(_Bar):
             self._out.print(f"step {line['step']:>4}  {text}")
 
 
+class ReplayView(_Bar):
+    """Rollouts that have been run again."""
+
+    def __init__(self, out: Console, total: int) -> None:
+        super().__init__(out, BarColumn(), MofNCompleteColumn(), TimeRemainingColumn(), says="", total=total)
+
+    def add(self) -> None:
+        """One more."""
+        self._bar.update(self._task, advance=1)
+
+
 def train_text(line: "Line") -> str:
     """A training step's measures in one line."""
     failed = line["rollouts"] - line["fate/ok"]

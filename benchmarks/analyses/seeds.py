@@ -30,9 +30,11 @@ def small_seed(folder: Path) -> None:
 
 
 def monolithic_seed(folder: Path) -> None:
-    """A seed for the monolithic policy, from scratch; a batch holds as many tokens as the agent's three."""
-    shape = replace(Shape(), tokens=3 * Shape.tokens, steps=Shape.steps // 2)
-    _learn(Trainer(shape, folder, list(conversations(atlas_search(), shape.questions))))
+    """A seed for the monolithic policy, from scratch, on as many tokens as the seed: a third of the steps, each of three
+    times as many, since its conversations are as long as the agent's three."""
+    shape = replace(Shape(), tokens=3 * Shape.tokens, steps=Shape.steps // 3)
+    # One conversation a question, where the agent's planner has two turns and more.
+    _learn(Trainer(shape, folder, list(conversations(atlas_search(), shape.questions // 2))))
 
 
 def _first(rows: Iterator[Conversation], module: str, number: int) -> list[Conversation]:

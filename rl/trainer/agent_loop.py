@@ -5,6 +5,7 @@ Each row says in `extra_fields` what the trainer needs to weigh it: where its ca
 """
 
 import random
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -16,14 +17,20 @@ from verl.experimental.agent_loop.agent_loop import AgentLoopBase, AgentLoopMetr
 from agentflow.evals.episode import append
 from agentflow.graph.context import Sampling
 from agentflow.graph.tracing.switch import tracing_from_environment
-from agentflow.rl.packing import Row, pack
+from agentflow.rl.batch import counts, facts_of, rows_of
+from agentflow.rl.packing import Row
 from agentflow.rl.policy import PromptTooLong, TokenReply
 from agentflow.rl.rollout import Fate, RolloutRecord, Trajectory, run
+from agentflow.rl.tape import Tape, Tapes, digest, playing, policy_request, taped
 from agentflow.rl.trainable import Graph, Split, Task, Trainable, load_app
+from agentflow.rl.training_log import TrainingLog
 from agentflow.rl.waves import Group
 
 _graphs: dict[str, tuple[Trainable, Graph]] = {}
 """Apps of this process by name: verl makes a new agent loop for every rollout."""
+
+_tapes: dict[Path, Tapes] = {}
+"""Of the step under way, by their file."""
 
 _groups: WeakValueDictionary[str, Group] = WeakValueDictionary()
 """Of the questions under way. All rollouts of one run in this process and begin in one pass of its event loop, before
@@ -38,8 +45,10 @@ class FlowAgentLoop(AgentLoopBase):  # type: ignore[misc]
         *args: Any,
         app: str,
         options: dict[str, Any],
-        records: str,
+        out: str,
         seconds: float,
+        tries: int,
+        keep_tapes: bool,
         mask_cut_off: bool,
         pack_turns: bool,
         waves: Sequence[int],
@@ -49,8 +58,10 @@ class FlowAgentLoop(AgentLoopBase):  # type: ignore[misc]
         Args:
             app: The trainable, as `module:attribute`.
             options: What the attribute is called with, if it is a function.
-            records: Folder of the rollouts' records.
+            out: Folder of the run.
             seconds: Time for one rollout.
+            tries: How often a rollout may be run whose model or judge did not answer.
+            keep_tapes: Whether what rollouts were told is kept in the run's folder.
             mask_cut_off: Whether rollouts with a reply that reached its length limit are left out of training.
             pack_turns: Whether turns that share their tokens become one row.
             waves: Numbers of rollouts after which a question's group may be decided.
@@ -63,7 +74,7 @@ class FlowAgentLoop(AgentLoopBase):  # type: ignore[misc]
             loaded = load_app(app, **options)
             _graphs[app] = loaded, loaded.built()
         self.app, self.graph = _graphs[app]
-        self.records, self.seconds = Path(records), seconds
+        self.log, self.seconds, self.tries, self.keep_tapes = TrainingLog(out), seconds, tries, keep_tapes
         self.mask_cut_off, self.pack_turns, self.waves = mask_cut_off, pack_turns, waves
 
     async def run(self, sampling_params: dict[str, Any], **row: Any) -> list[AgentLoopOutput]:
@@ -74,7 +85,7 @@ class FlowAgentLoop(AgentLoopBase):  # type: ignore[misc]
         split: Split = row["extra_info"]["split"]
         if not self.waves or split == "test":
             trajectory = await self._trajectory(sampling_params, row)
-            return self.outputs(trajectory, int(row["global_steps"]))
+            return self.outputs(trajectory, row)
         number, reward = int(row["session_id"]), None
         group = _groups.setdefault(row["uid"], Group(self.waves, self.rollout_config.n))
         try:
@@ -84,33 +95,49 @@ class FlowAgentLoop(AgentLoopBase):  # type: ignore[misc]
             reward = trajectory.reward if trajectory.fate == Fate.OK else None
         finally:
             await group.ended(number, reward)
-        return self.outputs(trajectory, int(row["global_steps"]))
+        return self.outputs(trajectory, row)
 
     async def _trajectory(self, sampling_params: dict[str, Any], row: dict[str, Any]) -> Trajectory:
-        """Runs the task and records how it went."""
+        """Runs the task and records how it went; what a killed process was told before is not asked again."""
         task = Task.model_validate_json(row["extra_info"]["task"])
         step, split = int(row["global_steps"]), row["extra_info"]["split"]
-        generate = VerlPolicy(self, sampling_params, f"{step} {task.id} {row['session_id']}")
-        trajectory = await run(self.app, self.graph, task, generate, id=uuid4().hex, seconds=self.seconds)
-        append(self.records / f"{step:06d}-{split}.jsonl", RolloutRecord.of(trajectory, step, split))
+        tape = self._tape(step, split, _name(row))
+        for _ in range(self.tries):
+            generate = taped(VerlPolicy(self, sampling_params, f"{step} {tape.rollout}"))
+            with playing(tape):
+                trajectory = await run(self.app, self.graph, task, generate, id=uuid4().hex, seconds=self.seconds)
+            if trajectory.fate != Fate.ENDPOINT_FAILED:
+                break
+            tape.rewind()
+        if tape.end is None:
+            append(self.log.path_of(step, split), RolloutRecord.of(trajectory, step, split))
+            tape.ended(trajectory.fate, trajectory.reward)
         return trajectory
 
-    def outputs(self, trajectory: Trajectory, step: int) -> list[AgentLoopOutput]:
+    def _tape(self, step: int, split: Split, name: str) -> Tape:
+        path = self.log.tape_of(step, split)
+        if not self.keep_tapes:
+            return Tape(name, keep=lambda told: None)
+        if path not in _tapes:
+            _tapes.clear()
+            _tapes[path] = Tapes(path)
+        return _tapes[path].of(name)
+
+    def outputs(self, trajectory: Trajectory, row: dict[str, Any]) -> list[AgentLoopOutput]:
         """The rows of a trajectory; one that sampled nothing still has a row, without a token to train on."""
-        counted = trajectory.fate == Fate.OK and not (self.mask_cut_off and trajectory.cut_off) and trajectory.calls
-        limit = self.rollout_config.response_length if self.pack_turns else 0
-        rows = pack(trajectory.calls, limit=limit) if trajectory.calls else [self._empty()]
-        return [self._output(row, trajectory, bool(counted), step) for row in rows]
+        name, step = _name(row), int(row["global_steps"])
+        counted = counts(trajectory, mask_cut_off=self.mask_cut_off)
+        limit = self.rollout_config.response_length
+        rows = rows_of(trajectory, pack_turns=self.pack_turns, limit=limit) or [self._empty()]
+        return [self._output(row, trajectory, name, counted, step) for row in rows]
 
     def _empty(self) -> Row:
         end = self.tokenizer.eos_token_id
         return Row([end], [end], [0], [0.0])
 
-    def _output(self, row: Row, trajectory: Trajectory, counted: bool, step: int) -> AgentLoopOutput:
+    def _output(self, row: Row, trajectory: Trajectory, name: str, counted: bool, step: int) -> AgentLoopOutput:
         most = self.rollout_config.response_length
         versions = [call.weights_version for call in row.calls] or [step]
-        position = {call.turn: position for position, call in enumerate(trajectory.calls)}
-        places = [position[call.turn] for call in row.calls]
         turns = trajectory.episode.turns
         return AgentLoopOutput(
             prompt_ids=row.prompt_ids,
@@ -123,20 +150,21 @@ class FlowAgentLoop(AgentLoopBase):  # type: ignore[misc]
             extra_fields={
                 "min_global_steps": min(versions),
                 "max_global_steps": max(versions),
-                "counted": counted,
+                **facts_of(row, trajectory, name, counted=counted),
                 "fate": str(trajectory.fate),
-                "spans": row.spans,
                 "forward_tokens": len(row.prompt_ids) + len(row.response_ids),
                 "unpacked_tokens": sum(len(call.prompt_ids) + len(call.response_ids) for call in row.calls),
-                "places": places,
-                "faults": [trajectory.faults[place] for place in places],
-                "turn_rewards": trajectory.turn_rewards,
                 "turns": len(turns) or len(trajectory.calls),
                 "tool_calls": len(turns),
                 "tool_errors": sum(turn.result.error is not None for turn in turns),
                 "reward_extra_info": {"acc": trajectory.reward},
             },
         )
+
+
+def _name(row: dict[str, Any]) -> str:
+    """Of a rollout, the same whenever the run is repeated."""
+    return f"{Task.model_validate_json(row['extra_info']['task']).id}/{row['session_id']}"
 
 
 class VerlPolicy:
@@ -147,10 +175,16 @@ class VerlPolicy:
         self.loop, self.sampling_params = loop, sampling_params
         self.id = uuid4().hex
         """One for all calls, so that they reach the server that has the rollout's prefix in its cache."""
-        self._rng = random.Random(f"{loop.config.seed} {name}")
+        self._name = f"{loop.config.seed} {name}"
+        self._asked: Counter[str] = Counter()
 
     async def __call__(self, messages: Sequence[tuple[str, str]], sampling: Sampling) -> TokenReply:
         """Raises PromptTooLong."""
+        key = digest(policy_request(messages, sampling))
+        self._asked[key] += 1
+        # Of what is asked, and not of its place among the calls: so it is the same whichever node comes first.
+        seed = random.Random(f"{self._name} {key} {self._asked[key]}").getrandbits(31)
+
         loop = self.loop
         config, tokenizer = loop.rollout_config, loop.tokenizer
         chat = [{"role": role, "content": content} for role, content in messages]
@@ -160,7 +194,7 @@ class VerlPolicy:
                 f"a prompt of {len(prompt_ids)} tokens is more than prompt_tokens={config.prompt_length}"
             )
         most = min(sampling.max_tokens or config.response_length, config.response_length)
-        params = {**self.sampling_params, "max_tokens": most, "logprobs": True, "seed": self._rng.getrandbits(31)}
+        params = {**self.sampling_params, "max_tokens": most, "logprobs": True, "seed": seed}
         if sampling.stop:
             params["stop"] = list(sampling.stop)
         output = await loop.server_manager.generate(

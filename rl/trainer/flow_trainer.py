@@ -6,6 +6,7 @@ matter: which of a step's rows are worth computing, their advantages and weights
 
 import math
 from collections import Counter
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
@@ -17,15 +18,17 @@ from tensordict import TensorDict
 from transfer_queue import KVBatchMeta
 from verl import DataProto
 from verl.trainer.ppo.rollout_corr_helper import compute_rollout_correction_and_add_to_batch
-from verl.trainer.ppo.v1 import AgentLoopManagerTQ, PPOTrainerSync
+from verl.trainer.ppo.v1 import PPOTrainerSync
 from verl.trainer.ppo.v1.replay_buffer import ReplayBuffer
 from verl.utils.config import omega_conf_to_dataclass
 from verl.utils.metric import reduce_metrics
 from verl.utils.py_functional import rename_dict
 from verl.workers.utils.padding import response_to_nested
 
+from agentflow.rl.batch import batch_digest
 from agentflow.rl.rollout import Fate
 from agentflow.rl.trainer.credit import Credit, assign_credit, session_of
+from agentflow.rl.trainer.loops import FlowLoops
 from agentflow.rl.trainer.loss import flow_grpo_loss
 from agentflow.rl.trainer.watch import Watch
 from agentflow.rl.training_log import TrainingLog
@@ -41,8 +44,10 @@ class FlowTrainer(PPOTrainerSync):  # type: ignore[misc]
     def __init__(self, config: DictConfig) -> None:
         super().__init__(config)
         self.log = TrainingLog(config.out)
-        self.watch = Watch()
+        self.looks: Sequence[Callable[[], None]] = ()
+        """What is done whenever the trainer looks whether the rollouts have ended."""
         self._credit: dict[str, Credit] = {}
+        self._digest = ""
 
     def init(self) -> None:
         """Called once: starts all workers, loads the last checkpoint, and forgets what was recorded after it."""
@@ -62,7 +67,8 @@ class FlowTrainer(PPOTrainerSync):  # type: ignore[misc]
         wait = buffer._wait_for_next_poll
 
         def watchful(*arguments: Any) -> float:
-            self.watch.look()
+            for look in self.looks:
+                look()
             return float(wait(*arguments))
 
         buffer._wait_for_next_poll = watchful
@@ -80,23 +86,19 @@ class FlowTrainer(PPOTrainerSync):  # type: ignore[misc]
         rewards = dict(zip(batch.keys, (float(scores.sum()) for scores in fields["rm_scores"]), strict=True))
         metrics.update(_rollout_metrics(rows, rewards))
         self._credit = assign_credit(rows, rewards, self.config.flow)
+        self._digest = batch_digest(rows, self._credit)
         if not self._credit:
             raise NothingToTrain(_why_nothing(rows))
-        if self.config.flow.skip_settled_groups:
-            batch = self._without_settled(batch)
+        kept = self._teaching(batch.keys) if self.config.flow.skip_settled_groups else batch.keys
+        # In an order of their own, not in that in which they ended: sums of floats depend on it.
+        batch = _selected(batch, sorted(kept, key=lambda key: (rows[key]["name"], key)))
         metrics["rows_trained"] = len(batch)
         return super()._balance_batch(batch, metrics, **kwargs)
 
-    def _without_settled(self, batch: KVBatchMeta) -> KVBatchMeta:
-        """The batch without rows whose every advantage is 0; at least one row stays."""
-        kept = [key for key in batch.keys if any(advantage for _, _, advantage, _ in self._credit.get(key, ()))]
-        kept = kept or [next(iter(self._credit))]
-        dropped = set(batch.keys) - set(kept)
-        if dropped:
-            tq.kv_clear(keys=list(dropped), partition_id=batch.partition_id)
-        smaller = batch.select_keys(kept)
-        smaller.extra_info = batch.extra_info
-        return smaller
+    def _teaching(self, keys: Sequence[str]) -> list[str]:
+        """The rows that have an advantage other than 0; at least one row stays."""
+        kept = [key for key in keys if any(advantage for _, _, advantage, _ in self._credit.get(key, ()))]
+        return kept or [next(iter(self._credit))]
 
     def _get_required_batch_multiple(self, dp_size: int) -> int:
         updates = self.config.flow.updates
@@ -161,7 +163,7 @@ class FlowTrainer(PPOTrainerSync):  # type: ignore[misc]
     ) -> None:
         """verl's metrics for TensorBoard, and ours beside them, which are also the step's line in metrics.jsonl."""
         super()._compute_metrics(batch, metrics, timing_raw, global_steps, epoch)
-        self.log.step(global_steps, metrics, timing_raw)
+        self.log.step(global_steps, {**metrics, "batch": self._digest}, timing_raw)
 
     def _validate(self) -> dict[str, float]:
         """verl's validation, and its summary as a line in metrics.jsonl."""
@@ -169,6 +171,15 @@ class FlowTrainer(PPOTrainerSync):  # type: ignore[misc]
         found: dict[str, float] = super()._validate()
         self.log.validation(self.global_steps)
         return found
+
+
+def _selected(batch: KVBatchMeta, keys: list[str]) -> KVBatchMeta:
+    """Rows of a batch, in the order of `keys`; the others are given up."""
+    if dropped := set(batch.keys) - set(keys):
+        tq.kv_clear(keys=list(dropped), partition_id=batch.partition_id)
+    smaller = batch.select_keys(keys)
+    smaller.extra_info = batch.extra_info
+    return smaller
 
 
 def _rollout_metrics(rows: dict[str, dict[str, Any]], rewards: dict[str, float]) -> dict[str, float]:
@@ -211,14 +222,14 @@ class FlowRunner:
         try:
             trainer = FlowTrainer(config)
             trainer.init()
-            loops = AgentLoopManagerTQ.create(
+            loops = FlowLoops.create(
                 config=config,
                 llm_client=trainer.get_llm_client(),
                 teacher_client=trainer.get_teacher_client(),
                 reward_loop_worker_handles=trainer.get_reward_handles(),
             )
             servers = [server for replica in trainer.llm_server_manager.get_replicas() for server in replica.servers]
-            trainer.watch = Watch([*loops.agent_loop_workers, *servers])
+            trainer.looks = loops.look, Watch(servers).look
             trainer.fit(loops)
             trainer.logger.finish(exit_code=0)
         finally:

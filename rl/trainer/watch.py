@@ -1,8 +1,4 @@
-"""Notices when a process that rollouts run in has died.
-
-verl starts rollouts without waiting for them and then looks for their results. A worker that was killed, by the
-operating system for its memory or by anybody, brings none, and the trainer would look for ever.
-"""
+"""Notices when a process that holds the policy's weights has died, which no rollout can go on without."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -11,7 +7,7 @@ import ray
 
 
 class WorkerDied(RuntimeError):
-    """A process that rollouts run in is gone."""
+    """A process that rollouts need is gone."""
 
 
 class Watch:
@@ -30,5 +26,7 @@ class Watch:
             try:
                 ray.get(sign)
             except ray.exceptions.RayActorError as error:
-                raise WorkerDied("a process that rollouts run in has died: killed, or out of memory") from error
+                raise WorkerDied(
+                    "the server of the policy has died: killed, or out of memory"
+                ) from error
             self._asked[actor.__ray_ready__.remote()] = actor

@@ -41,6 +41,26 @@ def test_it_goes_on_where_it_stopped(run: Path) -> None:
     assert len(rollouts(run, 3, "train")) == 16
 
 
+def test_the_same_seed_gives_the_same_batches_at_any_concurrency(run: Path, tmp_path: Path) -> None:
+    """To the last bit, of ids, log-probabilities and credit."""
+    options = ["actor_rollout_ref.rollout.max_num_seqs=3", "actor_rollout_ref.rollout.agent.num_workers=2"]
+    train(tmp_path / "other", "steps=2", *options)
+    digests = [line["batch"] for line in lines(tmp_path / "other", "train")]
+    assert digests == [line["batch"] for line in lines(run, "train")[:2]]
+    assert len(set(digests)) == 2
+
+
+def test_a_step_is_run_again_from_its_tapes(run: Path) -> None:
+    command = [sys.executable, "-m", "agentflow", "replay", str(run), "--step", "2"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert lines(run, "train")[1]["batch"] in done.stdout
+    assert "16 rollouts run again" in done.stdout
+    assert "the same as recorded" in done.stdout
+    done = subprocess.run([*command, "--split", "test"], capture_output=True, text=True, timeout=300, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
 def test_another_run_in_the_same_folder_is_refused(run: Path) -> None:
     done = train(run, "steps=3", "lr=0.5", check=False)
     assert done.returncode == 2

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.integration.training import SMALL, lines, rollouts, started, train
+from tests.integration.training import SMALL, lines, rollouts, started, tape, train
 
 psutil = pytest.importorskip("psutil")
 pytest.importorskip("verl")
@@ -16,17 +16,36 @@ pytest.importorskip("verl")
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 
 
-def test_a_worker_that_is_killed_ends_the_run_with_a_clear_line(tmp_path: Path) -> None:
-    out = tmp_path / "worker"
-    process = started(out, "steps=3", until="rollouts/000002-train.jsonl")
+def killed(process: "subprocess.Popen[str]", name: str) -> None:
     family = psutil.Process(process.pid).children(recursive=True)
-    workers = [member for member in family if "AgentLoopWorker" in " ".join(member.cmdline())]
+    workers = [member for member in family if name in " ".join(member.cmdline())]
     assert workers
     for worker in workers:
         worker.kill()
+
+
+def test_rollouts_go_on_when_their_worker_is_killed_and_repeat_no_call(tmp_path: Path) -> None:
+    """Every call that was answered is a line of the tape, so that one which was made twice is there twice."""
+    out = tmp_path / "worker"
+    process = started(out, "steps=3", until="rollouts/000002-train.jsonl")
+    killed(process, "FlowLoopWorker")
+    _, said = process.communicate(timeout=300)
+    assert process.returncode == 0, said
+    assert [line["step"] for line in lines(out, "train")] == [1, 2, 3]
+    for step in (1, 2, 3):
+        records, told = rollouts(out, step, "train"), tape(out, step)
+        assert len(records) == 16
+        assert sum(line["kind"] == "policy" for line in told) == sum(record["calls"] for record in records)
+        assert sum(line["kind"] == "end" for line in told) == 16
+
+
+def test_a_server_of_the_policy_that_is_killed_ends_the_run_with_a_clear_line(tmp_path: Path) -> None:
+    out = tmp_path / "server"
+    process = started(out, "steps=3", until="rollouts/000002-train.jsonl")
+    killed(process, "MicroServer")
     _, said = process.communicate(timeout=120)
     assert process.returncode == 1, said
-    assert "a process that rollouts run in has died" in said
+    assert "the server of the policy has died" in said
     assert "the same command goes on from the last checkpoint" in said
     assert "Traceback" not in said
     train(out, "steps=3")

@@ -29,6 +29,10 @@ def rollouts(out: Path, step: int, split: str) -> list[dict[str, Any]]:
     return [json.loads(line) for line in (out / f"rollouts/{step:06d}-{split}.jsonl").read_text().splitlines()]
 
 
+def tape(out: Path, step: int) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in (out / f"tapes/{step:06d}-train.jsonl").read_text().splitlines()]
+
+
 def started(out: Path, *settings: str, until: str) -> "subprocess.Popen[str]":
     """A run in the background that has come as far as the file `until`."""
     command = [sys.executable, "-m", "agentflow", "train", f"out={out}", *SMALL, *settings]

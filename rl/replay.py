@@ -1,0 +1,127 @@
+"""Runs a step of a training run again from its tapes: without a model, a tool, a network or verl.
+
+What comes of it is compared with what was trained on. The same digest says that the code of today makes the same batch
+of the same answers, with its prompts, parsers, rewards and credit; where it does not, the rollouts that differ are
+named. Of a validation, which nothing is trained on, fates and rewards are compared.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from pydantic import ValidationError
+
+from agentflow.graph.context import Sampling
+from agentflow.rl.batch import Facts, batch_digest, counts, facts_of, rows_of
+from agentflow.rl.policy import TokenReply
+from agentflow.rl.rollout import Fate, Trajectory, run
+from agentflow.rl.settings import Settings
+from agentflow.rl.tape import Answer, Tape, Tapes, playing, taped
+from agentflow.rl.trainable import AppError, Split, load_app
+from agentflow.rl.trainer.credit import assign_credit
+from agentflow.rl.training_log import TrainingLog
+
+
+class ReplayError(ValueError):
+    """There is nothing to replay; `str()` is one line that says why."""
+
+
+@dataclass(frozen=True)
+class Replayed:
+    """What came of it."""
+
+    rollouts: int
+    differences: list[str]
+    """Of each rollout that went another way, its name and what is different."""
+    batch: str
+    """Digest of the batch; "" for a validation."""
+    recorded: str
+    """The digest when it was trained on; "" where the run kept none."""
+
+    @property
+    def same(self) -> bool:
+        """Whether everything came out as it was recorded."""
+        return not self.differences and self.batch == self.recorded
+
+
+class Replay:
+    """A step of the run in the folder `out`."""
+
+    def __init__(self, out: Path, step: int | None, split: Split) -> None:
+        """`step` None is the last one that is there. Raises ReplayError."""
+        self.log = TrainingLog(out)
+        steps = [int(path.name.partition("-")[0]) for path in self.log.tapes.glob(f"*-{split}.jsonl")]
+        if not steps:
+            raise ReplayError(f"{out} has no tapes of the {split} split; runs with tapes=true keep them")
+        self.step, self.split = max(steps) if step is None else step, split
+        if self.step not in steps:
+            raise ReplayError(f"{out} has no tapes of step {step}; it has {min(steps)} to {max(steps)}")
+        try:
+            self.settings = Settings.model_validate_json((out / "settings.json").read_bytes())
+            app = load_app(self.settings.app, **self.settings.options)
+            self._app, self._graph = app, app.built()
+            self._tasks = {task.id: task for task in app.tasks(split, getattr(self.settings, f"{split}_tasks"))}
+        except (OSError, ValidationError) as error:
+            raise ReplayError(f"{out} has no readable settings.json; name a training run's folder") from error
+        except AppError as error:
+            raise ReplayError(str(error)) from error
+        self._tapes = Tapes(self.log.tape_of(self.step, split), live=False)
+
+    @property
+    def rollouts(self) -> Sequence[str]:
+        """Names of those that ended."""
+        return self._tapes.rollouts
+
+    async def run(self, on_rollout: Callable[[], None] = lambda: None) -> Replayed:
+        """Runs all of them again. Raises ReplayError."""
+        rows: dict[str, Facts] = {}
+        rewards: dict[str, float] = {}
+        differences = []
+        for name in self.rollouts:
+            tape = self._tapes.of(name)
+            trajectory = await self._again(tape)
+            if different := _difference(tape, trajectory):
+                differences.append(f"{name}: {different}")
+            self._take(name, trajectory, rows, rewards)
+            on_rollout()
+        batch = batch_digest(rows, assign_credit(rows, rewards, self.settings.flow)) if self.split == "train" else ""
+        return Replayed(len(self.rollouts), differences, batch, self._recorded())
+
+    async def _again(self, tape: Tape) -> Trajectory:
+        task = self._tasks.get(tape.rollout.rpartition("/")[0])
+        if task is None:
+            raise ReplayError(f"the app has no task {tape.rollout.rpartition('/')[0]} any more")
+        with playing(tape):
+            again = await run(
+                self._app, self._graph, task, taped(_nobody), id=tape.rollout, seconds=self.settings.rollout_seconds
+            )
+        fate = Fate(tape.end["fate"]) if tape.end else again.fate
+        # What broke off then has no answer on the tape that it could break off at.
+        return again if fate == Fate.OK else replace(again, fate=fate, reward=0.0)
+
+    def _take(self, name: str, trajectory: Trajectory, rows: dict[str, Facts], rewards: dict[str, float]) -> None:
+        flow = self.settings.flow
+        counted = counts(trajectory, mask_cut_off=flow.mask_cut_off)
+        task, _, session = name.rpartition("/")
+        found = rows_of(trajectory, pack_turns=flow.pack_turns, limit=self.settings.response_tokens)
+        for position, row in enumerate(found):
+            key = f"{task}_{session}_{position}"
+            rows[key] = facts_of(row, trajectory, name, counted=counted)
+            rewards[key] = trajectory.reward
+
+    def _recorded(self) -> str:
+        lines = (line for line in self.log.lines() if (line["step"], line["split"]) == (self.step, self.split))
+        return str(next((line.get("batch", "") for line in lines), ""))
+
+
+def _difference(tape: Tape, trajectory: Trajectory) -> str:
+    end: Answer = tape.end or {}
+    if trajectory.fate != end.get("fate") or (trajectory.fate == Fate.OK and tape.missing):
+        return tape.missing or f"ended {trajectory.fate}, {end.get('fate')} before ({trajectory.episode.error})"
+    if trajectory.reward != end.get("reward"):
+        return f"reward {trajectory.reward:g}, {end.get('reward'):g} before"
+    return ""
+
+
+async def _nobody(messages: Sequence[tuple[str, str]], sampling: Sampling) -> TokenReply:
+    raise AssertionError("a tape that nothing can be added to raises before it asks")

@@ -1,0 +1,124 @@
+"""A step that was trained on, run again from its tapes."""
+
+import asyncio
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from langchain_core.globals import set_llm_cache
+
+pytest.importorskip("hydra")
+pytest.importorskip("verl")
+
+from agentflow.rl import planner
+from agentflow.rl.batch import batch_digest, counts, facts_of, rows_of
+from agentflow.rl.replay import Replay, ReplayError
+from agentflow.rl.rollout import run
+from agentflow.rl.settings import Settings, compose_settings
+from agentflow.rl.tape import Tapes, playing, taped
+from agentflow.rl.trainable import load_app
+from agentflow.rl.trainer.credit import assign_credit
+from agentflow.rl.training_log import TrainingLog
+from tests.unit.rl.test_planner import nonsense, oracle
+
+QUESTIONS, ROLLOUTS = 3, 4
+
+
+@pytest.fixture(autouse=True)
+def no_cache() -> Any:
+    yield
+    set_llm_cache(None)
+
+
+@pytest.fixture
+def out(tmp_path: Path) -> Path:
+    asyncio.run(record(tmp_path))
+    return tmp_path
+
+
+async def record(out: Path) -> None:
+    """A run of one step, in which every other rollout plans nonsense."""
+    overrides = ["options.frozen=atlas-oracle", f"out={out}", f"train_tasks={QUESTIONS}", f"questions={QUESTIONS}"]
+    settings = Settings.of(compose_settings("atlas-cpu", overrides))
+    (out / "settings.json").write_text(settings.model_dump_json())
+    log = TrainingLog(out)
+    log.rewind(0)
+    app = load_app(settings.app, **settings.options)
+    graph, tapes = app.built(), Tapes(log.tape_of(1, "train"))
+    rows: dict[str, Any] = {}
+    rewards: dict[str, float] = {}
+
+    async def rollout(session: int, task: Any) -> None:
+        tape = tapes.of(f"{task.id}/{session}")
+        with playing(tape):
+            generate = taped(nonsense if session % 2 else oracle)
+            trajectory = await run(app, graph, task, generate, id="r", seconds=60)
+        tape.ended(trajectory.fate, trajectory.reward)
+        counted = counts(trajectory, mask_cut_off=False)
+        for number, row in enumerate(rows_of(trajectory, pack_turns=True, limit=settings.response_tokens)):
+            key = f"{hash(task.id)}_{session}_{number}"
+            rows[key] = facts_of(row, trajectory, tape.rollout, counted=counted)
+            rewards[key] = trajectory.reward
+
+    tasks = app.tasks("train", QUESTIONS)
+    await asyncio.gather(*(rollout(session, task) for session in range(ROLLOUTS) for task in reversed(tasks)))
+    batch = batch_digest(rows, assign_credit(rows, rewards, settings.flow))
+    log.step(1, {"batch": batch, "reward": 0.5}, {"step": 1.0})
+
+
+async def test_the_same_batch_comes_of_the_same_answers(out: Path) -> None:
+    replay, seen = Replay(out, None, "train"), []
+    found = await replay.run(lambda: seen.append(1))
+    assert len(seen) == found.rollouts == QUESTIONS * ROLLOUTS
+    assert found.differences == []
+    assert found.batch == found.recorded != ""
+    assert found.same
+
+
+async def test_code_that_changed_is_told_by_the_rollouts_that_differ(
+    out: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(planner, "reward", lambda task, state: 0.25)
+    found = await Replay(out, 1, "train").run()
+    assert not found.same
+    assert found.differences[0] == "train-0/0: reward 0.25, 1 before"
+    assert found.batch != found.recorded
+
+
+async def test_a_prompt_that_changed_is_told(out: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("agentflow.nodes.planner.PROMPT", "Plan. {tools}", raising=True)
+    found = await Replay(out, 1, "train").run()
+    assert len(found.differences) == QUESTIONS * ROLLOUTS
+    assert "a request to the policy that was not made before" in found.differences[0]
+
+
+async def test_a_changed_estimator_is_told_though_no_rollout_differs(out: Path) -> None:
+    path = out / "settings.json"
+    settings = json.loads(path.read_text())
+    settings["flow"]["penalty"] = 0.5
+    path.write_text(json.dumps(settings))
+    found = await Replay(out, 1, "train").run()
+    assert (found.same, found.differences) == (False, [])
+
+
+async def test_a_rollout_that_broke_off_breaks_off_again(out: Path) -> None:
+    tape = TrainingLog(out).tape_of(1, "train")
+    lines = [json.loads(line) for line in tape.read_text().splitlines()]
+    ours = [line for line in lines if line["rollout"] == "train-0/0"]
+    ours[-1]["answer"] = {"fate": "timed_out", "reward": 0.0}
+    lines.remove(next(line for line in ours if line["kind"] == "model"))
+    tape.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    assert (await Replay(out, 1, "train").run()).differences == []
+
+
+@pytest.mark.parametrize(
+    ("step", "split", "problem"),
+    [
+        (7, "train", "has no tapes of step 7; it has 1 to 1"),
+        (None, "test", "has no tapes of the test split; runs with tapes=true keep them"),
+    ],
+)
+def test_what_is_not_there_is_said(out: Path, step: int | None, split: Any, problem: str) -> None:
+    with pytest.raises(ReplayError, match=problem):
+        Replay(out, step, split)

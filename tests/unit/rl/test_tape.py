@@ -1,0 +1,197 @@
+"""A rollout that is told what it was told before: nothing is asked twice, and it ends as it would have ended."""
+
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, TypedDict
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from langchain_core.globals import set_llm_cache
+from langchain_core.language_models import GenericFakeChatModel
+from langchain_core.messages import AIMessage
+from langchain_core.outputs import ChatResult
+from langchain_core.tools import tool
+from langgraph.graph import END, START, StateGraph
+
+from agentflow.graph.context import Sampling
+from agentflow.graph.models import ModelError
+from agentflow.rl.policy import Policy, TokenReply
+from agentflow.rl.rollout import Fate, Trajectory, run
+from agentflow.rl.tape import Tape, TapeEnded, Tapes, Told, as_answer, as_reply, playing, taped
+from agentflow.rl.trainable import Task, Trainable
+from agentflow.tools.run import run_tool
+
+TURNS = 4
+
+
+class Steps(TypedDict):
+    said: list[str]
+
+
+class World:
+    """Everything that a rollout may ask, each answer another one, with a count of what was asked."""
+
+    def __init__(self) -> None:
+        self.asked: Counter[str] = Counter()
+
+    async def policy(self, messages: Sequence[tuple[str, str]], sampling: Sampling) -> TokenReply:
+        number = self._next("policy")
+        return TokenReply(f"plan {number}", [1, 2, number], [7, number], [-0.5, -0.25 / number], "stop", 3)
+
+    def graph(self) -> Any:
+        """Plans, asks a model and a tool at the same time, and begins again."""
+        world = self
+
+        class Frozen(GenericFakeChatModel):
+            messages: Any = ()
+
+            def _generate(self, *args: Any, **kwargs: Any) -> ChatResult:
+                from langchain_core.outputs import ChatGeneration
+
+                message = AIMessage(f"note {world._next('model')}", response_metadata={"token_ids": [1] * 9})
+                return ChatResult(generations=[ChatGeneration(message=message)])
+
+        @tool
+        def look(plan: str) -> str:
+            """Looks."""
+            return f"seen {world._next('tool')}"
+
+        async def planner(state: Steps) -> dict[str, Any]:
+            return {"said": [*state["said"], str((await Policy().ainvoke("\n".join(state["said"]))).text)]}
+
+        async def worker(state: Steps) -> dict[str, Any]:
+            note = await Frozen().ainvoke(state["said"][-1])
+            result = await run_tool(look, {"plan": state["said"][-1]}, 5)
+            return {"said": [*state["said"], str(note.text), result.output]}
+
+        builder = StateGraph(Steps)
+        builder.add_node("planner", planner)
+        builder.add_node("worker", worker)
+        builder.add_edge(START, "planner")
+        builder.add_edge("planner", "worker")
+        builder.add_conditional_edges("worker", lambda state: END if len(state["said"]) >= 3 * TURNS else "planner")
+        return builder.compile()
+
+    async def reward(self, task: Task, state: Steps) -> float:
+        return 1 / self._next("judge")
+
+    def app(self) -> Trainable:
+        return Trainable(
+            name="world",
+            graph=self.graph,
+            nodes=("planner",),
+            tasks=lambda split, number: [TASK] * number,
+            inputs=lambda task: {"said": []},
+            reward=self.reward,
+        )
+
+    def _next(self, kind: str) -> int:
+        self.asked[kind] += 1
+        return self.asked[kind]
+
+
+TASK = Task(id="1", question="?")
+CALLS = {"policy": TURNS, "model": TURNS, "tool": TURNS, "judge": 1}
+
+
+async def rollout(world: World, tape: Tape) -> Trajectory:
+    app = world.app()
+    with playing(tape):
+        return await run(app, app.built(), TASK, taped(world.policy), id="r", seconds=10)
+
+
+def outcome(trajectory: Trajectory) -> object:
+    return trajectory.fate, trajectory.reward, trajectory.calls, trajectory.episode.answer
+
+
+async def test_what_is_on_the_tape_is_not_asked_again(tmp_path: Path) -> None:
+    world = World()
+    first = await rollout(world, Tapes(tmp_path / "tape").of("1/0"))
+    assert first.fate == Fate.OK
+    assert world.asked == CALLS
+    again = await rollout(world, Tapes(tmp_path / "tape").of("1/0"))
+    assert world.asked == CALLS
+    assert outcome(again) == outcome(first)
+
+
+@settings(max_examples=25)
+@given(kept=st.integers(0, 3 * TURNS + 1), torn=st.integers(0, 60))
+async def test_a_rollout_that_was_killed_anywhere_goes_on_there(
+    tmp_path_factory: pytest.TempPathFactory, kept: int, torn: int
+) -> None:
+    """The last line may be written in part: its call was made, and has to be made again."""
+    path = tmp_path_factory.mktemp("tapes") / "tape"
+    whole = await rollout(World(), Tapes(path).of("1/0"))
+    lines = path.read_bytes().splitlines(keepends=True)
+    path.write_bytes(b"".join(lines[:kept]) + b"".join(lines[kept : kept + 1])[:torn])
+    told = Counter(str(line.kind).replace("reward", "judge") for line in map(Told.model_validate_json, lines[:kept]))
+    world = World()
+    world.asked += told  # the world goes on counting where it was
+    again = await rollout(world, Tapes(path).of("1/0"))
+    assert outcome(again) == outcome(whole)
+    assert world.asked == CALLS
+    third = await rollout(world, Tapes(path, live=False).of("1/0"))
+    assert outcome(third) == outcome(whole)
+
+
+async def test_rollouts_share_a_file_and_no_answers(tmp_path: Path) -> None:
+    tapes, worlds = Tapes(tmp_path / "tape"), [World(), World()]
+    worlds[1].asked.update({"policy": 10})
+    first = [await rollout(world, tapes.of(f"1/{number}")) for number, world in enumerate(worlds)]
+    again = [await rollout(World(), Tapes(tmp_path / "tape", live=False).of(f"1/{number}")) for number in range(2)]
+    assert list(map(outcome, again)) == list(map(outcome, first))
+    assert first[0].calls != first[1].calls
+
+
+async def test_what_was_not_asked_before_ends_a_playback() -> None:
+    tape = Tape("1/0")
+    trajectory = await rollout(World(), tape)
+    assert trajectory.fate == Fate.CRASHED
+    assert "TapeEnded: a request to the policy that was not made before" in trajectory.episode.error
+    assert tape.missing == "a request to the policy that was not made before"
+    with pytest.raises(TapeEnded):
+        tape.known("tool", "x")
+
+
+async def test_a_model_that_did_not_answer_is_all_that_a_second_try_asks() -> None:
+    world = World()
+    tape = Tape("1/0", keep=lambda told: None)
+    works = world.policy
+
+    async def breaks_at_the_third(messages: Sequence[tuple[str, str]], sampling: Sampling) -> TokenReply:
+        if world.asked["policy"] == 2:
+            raise ModelError("down")
+        return await works(messages, sampling)
+
+    world.policy = breaks_at_the_third  # type: ignore[method-assign]
+    assert (await rollout(world, tape)).fate == Fate.ENDPOINT_FAILED
+    assert world.asked == {"policy": 2, "model": 2, "tool": 2}
+    world.policy = works  # type: ignore[method-assign]
+    tape.rewind()
+    assert (await rollout(world, tape)).fate == Fate.OK
+    assert world.asked == CALLS
+
+
+async def test_without_a_tape_models_are_asked_each_time() -> None:
+    world = World()
+    with playing(Tape("1/0", keep=lambda told: None)):
+        pass
+    for _ in range(2):
+        await run(world.app(), world.graph(), TASK, world.policy, id="r", seconds=10)
+    assert world.asked["model"] == 2 * TURNS
+
+
+def test_a_reply_keeps_its_ids_and_takes_few_bytes() -> None:
+    ids = [number * 37 % 512 for number in range(1000)]
+    reply = TokenReply("text", ids, ids[:32], [-0.5] * 32, "stop", 4)
+    answer = as_answer(reply)
+    assert as_reply(answer) == reply
+    assert len(answer["prompt_ids"]) < 4 * len(ids)
+
+
+@pytest.fixture(autouse=True)
+def no_cache() -> Any:
+    yield
+    set_llm_cache(None)
