@@ -14,9 +14,9 @@ from pydantic import ValidationError
 from agentflow.graph.context import Sampling
 from agentflow.rl.batch import Facts, batch_digest, counts, facts_of, rows_of
 from agentflow.rl.policy import TokenReply
-from agentflow.rl.rollout import Fate, Trajectory, run
+from agentflow.rl.rollout import Fate, Trajectory, run_on_tape
 from agentflow.rl.settings import Settings
-from agentflow.rl.tape import Answer, Tape, Tapes, playing, taped
+from agentflow.rl.tape import Answer, Tape, Tapes
 from agentflow.rl.trainable import AppError, Split, load_app
 from agentflow.rl.trainer.credit import assign_credit
 from agentflow.rl.training_log import TrainingLog
@@ -91,10 +91,8 @@ class Replay:
         task = self._tasks.get(tape.rollout.rpartition("/")[0])
         if task is None:
             raise ReplayError(f"the app has no task {tape.rollout.rpartition('/')[0]} any more")
-        with playing(tape):
-            again = await run(
-                self._app, self._graph, task, taped(_nobody), id=tape.rollout, seconds=self.settings.rollout_seconds
-            )
+        seconds = self.settings.rollout_seconds
+        again = await run_on_tape(self._app, self._graph, task, lambda: _nobody, tape, seconds=seconds, tries=1)
         fate = Fate(tape.end["fate"]) if tape.end else again.fate
         # What broke off then has no answer on the tape that it could break off at.
         return again if fate == Fate.OK else replace(again, fate=fate, reward=0.0)

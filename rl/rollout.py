@@ -7,9 +7,11 @@ that hangs or a fault in the graph must not be learnt from as if the policy had 
 import asyncio
 import inspect
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
+from uuid import uuid4
 
 from langchain_core.runnables import RunnableConfig
 from pydantic import BaseModel
@@ -17,7 +19,7 @@ from pydantic import BaseModel
 from agentflow.evals.episode import Episode
 from agentflow.graph.models import ModelError
 from agentflow.rl.policy import Generate, PromptTooLong, serving
-from agentflow.rl.tape import Answer, answered
+from agentflow.rl.tape import Answer, Tape, answered, playing, taped
 from agentflow.rl.trace import Call, TraceCollector
 from agentflow.rl.trainable import Graph, Split, Task, Trainable
 
@@ -124,6 +126,23 @@ async def run(app: Trainable, graph: Graph, task: Task, generate: Generate, *, i
     faults = (faults + [False] * len(calls))[: len(calls)]
     earned = (earned + [0.0] * len(calls))[: len(calls)]
     return Trajectory(task, fate, reward, calls, faults, earned, episode.model_copy(update={"seconds": taken}), taken)
+
+
+async def run_on_tape(
+    app: Trainable, graph: Graph, task: Task, policy: Callable[[], Generate], tape: Tape, *, seconds: float, tries: int
+) -> Trajectory:
+    """Runs `task` with the answers that `tape` has, and keeps those that come anew.
+
+    A run whose model or judge did not answer is tried again, `tries` times in all, each with a `policy()` of its own;
+    only what was not answered is asked again.
+    """
+    for number in range(1, tries + 1):
+        tape.rewind()
+        with playing(tape):
+            trajectory = await run(app, graph, task, taped(policy()), id=uuid4().hex, seconds=seconds)
+        if trajectory.fate != Fate.ENDPOINT_FAILED or number == tries:
+            break
+    return trajectory
 
 
 async def _reward(app: Trainable, task: Task, state: Any, episode: Episode) -> float | None:

@@ -23,15 +23,15 @@ def supervised(folder: Path) -> None:
 
 
 def small_seed(folder: Path) -> None:
-    """A seed planner of half the size, from scratch, on the plans that the seed learnt."""
-    shape = Shape(hidden=128, heads=4, feed_forward=384)
+    """A seed planner of half the size, from scratch, on the plans that the seed learnt, with a third of its steps."""
+    shape = Shape(hidden=128, heads=4, feed_forward=384, steps=Shape.steps // 3)
     plans = _first(traces(atlas_search(), shape.seed), "planner", shape.questions)
     _learn(Trainer(shape, folder, plans))
 
 
 def monolithic_seed(folder: Path) -> None:
-    """A seed for the monolithic policy, from scratch, on as many tokens as the seed: a third of the steps, each of three
-    times as many, since its conversations are as long as the agent's three."""
+    """A seed for the monolithic policy, from scratch, on as many tokens as the seed: a third of the steps, each of
+    three times as many, since a batch of the seed is one for each of three kinds of conversations."""
     shape = replace(Shape(), tokens=3 * Shape.tokens, steps=Shape.steps // 3)
     # One conversation a question, where the agent's planner has two turns and more.
     _learn(Trainer(shape, folder, list(conversations(atlas_search(), shape.questions // 2))))

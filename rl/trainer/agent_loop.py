@@ -7,6 +7,7 @@ Each row says in `extra_fields` what the trainer needs to weigh it: where its ca
 import random
 from collections import Counter
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -20,8 +21,8 @@ from agentflow.graph.tracing.switch import tracing_from_environment
 from agentflow.rl.batch import counts, facts_of, rows_of
 from agentflow.rl.packing import Row
 from agentflow.rl.policy import PromptTooLong, TokenReply
-from agentflow.rl.rollout import Fate, RolloutRecord, Trajectory, run
-from agentflow.rl.tape import Tape, Tapes, digest, playing, policy_request, taped
+from agentflow.rl.rollout import Fate, RolloutRecord, Trajectory, run_on_tape
+from agentflow.rl.tape import Tape, Tapes, digest, policy_request
 from agentflow.rl.trainable import Graph, Split, Task, Trainable, load_app
 from agentflow.rl.training_log import TrainingLog
 from agentflow.rl.waves import Group
@@ -102,13 +103,8 @@ class FlowAgentLoop(AgentLoopBase):  # type: ignore[misc]
         task = Task.model_validate_json(row["extra_info"]["task"])
         step, split = int(row["global_steps"]), row["extra_info"]["split"]
         tape = self._tape(step, split, _name(row))
-        for _ in range(self.tries):
-            generate = taped(VerlPolicy(self, sampling_params, f"{step} {tape.rollout}"))
-            with playing(tape):
-                trajectory = await run(self.app, self.graph, task, generate, id=uuid4().hex, seconds=self.seconds)
-            if trajectory.fate != Fate.ENDPOINT_FAILED:
-                break
-            tape.rewind()
+        policy = partial(VerlPolicy, self, sampling_params, f"{step} {tape.rollout}")
+        trajectory = await run_on_tape(self.app, self.graph, task, policy, tape, seconds=self.seconds, tries=self.tries)
         if tape.end is None:
             append(self.log.path_of(step, split), RolloutRecord.of(trajectory, step, split))
             tape.ended(trajectory.fate, trajectory.reward)

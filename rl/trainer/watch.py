@@ -26,7 +26,5 @@ class Watch:
             try:
                 ray.get(sign)
             except ray.exceptions.RayActorError as error:
-                raise WorkerDied(
-                    "the server of the policy has died: killed, or out of memory"
-                ) from error
+                raise WorkerDied("the server of the policy has died: killed, or out of memory") from error
             self._asked[actor.__ray_ready__.remote()] = actor
