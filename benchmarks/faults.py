@@ -1,0 +1,203 @@
+"""What faults cost, and whether any of what they leave behind is trained on.
+
+    python -m benchmarks.faults                      2,000 rollouts of Atlas, one in ten of which meets a fault
+    python -m benchmarks.faults --rollouts 200       a tenth of it
+
+Rollouts run in a process that is started again whenever it dies, as the trainer's workers are. A fault strikes at a
+call of the policy: the endpoint fails once, or is down; the call hangs until the rollout's time is up; the node raises;
+the judge fails; or the process is killed by SIGKILL, with all rollouts that are under way in it.
+
+The same rollouts run without faults first. A row is poisoned if it would be trained on and is not one of that run's, to
+the bit. Goodput is the share of rollouts that are trained on. A tool that fails is none of these faults: its error is
+what the planner sees and learns from.
+"""
+
+import asyncio
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from agentflow.graph.context import Sampling
+from agentflow.graph.models import ModelError
+from agentflow.rl.batch import counts, facts_of, rows_of
+from agentflow.rl.micro.chat_model import checkpoint
+from agentflow.rl.planner import atlas
+from agentflow.rl.policy import TokenReply
+from agentflow.rl.rollout import run_on_tape
+from agentflow.rl.tape import Tapes, digest, policy_request
+from agentflow.rl.trainable import Task
+
+GROUP = 8
+"""Rollouts of a question."""
+AT_ONCE = 32
+SECONDS = 60.0
+"""Time of a rollout; one that hangs costs that much."""
+MADE, ENDED, TAPE = "made", "ended.jsonl", "tape.jsonl"
+"""A byte for each answer of the policy; a line for each rollout; what they were told."""
+FAULTS = ("fails once", "down", "hangs", "raises", "judge fails", "killed")
+
+app = typer.Typer(add_completion=False)
+
+
+class Policy:
+    """The embedded seed planner, with the rollout's own random stream."""
+
+    def __init__(self, name: str) -> None:
+        self.name, self._asked = name, Counter[str]()
+        self._checkpoint = checkpoint("seed")
+
+    async def __call__(self, messages: Sequence[tuple[str, str]], sampling: Sampling) -> TokenReply:
+        """As `agentflow.rl.policy.Generate`."""
+        key = digest(policy_request(messages, sampling))
+        self._asked[key] += 1
+        seed = random.Random(f"{self.name} {key} {self._asked[key]}").getrandbits(31)
+        ids = self._checkpoint.tokenizer.encode_chat(list(messages))
+        future = self._checkpoint.engine.submit(ids, temperature=1.0, max_tokens=sampling.max_tokens, seed=seed)
+        found = await asyncio.wrap_future(future)
+        return TokenReply(found.text, list(ids), found.token_ids, found.logprobs, found.finish_reason)
+
+
+class Faulty:
+    """A policy with which something goes wrong at one of its calls; a kill strikes once."""
+
+    def __init__(self, policy: Policy, fault: str, call: int, folder: Path) -> None:
+        self._policy, self._fault, self._call, self._folder = policy, fault, call, folder
+
+    async def __call__(self, messages: Sequence[tuple[str, str]], sampling: Sampling) -> TokenReply:
+        """As `agentflow.rl.policy.Generate`."""
+        self._call -= 1
+        if self._call == -1:
+            await self._strike()
+        reply = await self._policy(messages, sampling)
+        with (self._folder / MADE).open("ab") as made:
+            made.write(b".")
+        return reply
+
+    async def _strike(self) -> None:
+        mark = self._folder / self._policy.name.replace("/", "-")
+        match self._fault:
+            case "fails once" if not mark.exists():
+                mark.touch()
+                raise ModelError("the endpoint answered 503")
+            case "down":
+                raise ModelError("the endpoint cannot be reached")
+            case "hangs":
+                await asyncio.sleep(10 * SECONDS)
+            case "raises":
+                raise RuntimeError("a fault in the node")
+            case "killed" if not mark.exists():
+                mark.touch()
+                os.kill(os.getpid(), signal.SIGKILL)
+
+
+def fault_of(name: str, share: float) -> tuple[str, int]:
+    """What goes wrong in a rollout, if anything does, and at which call of the policy."""
+    rng = random.Random(f"fault {name}")
+    return (rng.choice(FAULTS), rng.randrange(2)) if rng.random() < share else ("", 0)
+
+
+async def judge_fails(task: Task, state: Any) -> float:
+    """A reward that cannot be had."""
+    raise ModelError("the judge cannot be reached")
+
+
+@app.command(hidden=True)
+def work(folder: Path, rollouts: int, share: float) -> None:
+    """The process that rollouts run in: those that have not ended yet."""
+    asyncio.run(_work(folder, rollouts, share))
+
+
+async def _work(folder: Path, rollouts: int, share: float) -> None:
+    ours = atlas()
+    graph, tapes, free = ours.built(), Tapes(folder / TAPE), asyncio.Semaphore(AT_ONCE)
+    ended = set(tapes.rollouts)
+
+    async def rollout(task: Task, session: int) -> None:
+        name = f"{task.id}/{session}"
+        if name in ended:
+            return
+        fault, call = fault_of(name, share)
+        trainable = replace(ours, reward=judge_fails) if fault == "judge fails" else ours
+        async with free:
+            tape = tapes.of(name)
+            trajectory = await run_on_tape(
+                trainable,
+                graph,
+                task,
+                lambda: Faulty(Policy(name), fault, call, folder),
+                tape,
+                seconds=SECONDS,
+                tries=2,
+            )
+            counted = counts(trajectory, mask_cut_off=False)
+            rows = rows_of(trajectory, pack_turns=True, limit=1600) if counted else []
+            digests = [facts_of(row, trajectory, name, counted=counted)["digest"] for row in rows]
+            line = {"name": name, "fault": fault, "fate": trajectory.fate, "rows": digests}
+            with (folder / ENDED).open("a", encoding="utf-8") as file:
+                file.write(json.dumps(line) + "\n")
+            tape.ended(trajectory.fate, trajectory.reward)
+
+    tasks = ours.tasks("train", rollouts // GROUP)
+    await asyncio.gather(*(rollout(task, session) for task in tasks for session in range(GROUP)))
+
+
+def run_all(folder: Path, rollouts: int, share: float) -> tuple[dict[str, Any], int, float]:
+    """Every rollout's line by its name, how often the process had to be started, and the seconds of it all."""
+    folder.mkdir(parents=True)
+    command = [sys.executable, "-m", "benchmarks.faults", "work", str(folder), str(rollouts), str(share)]
+    begun, starts = time.monotonic(), 0
+    while True:
+        starts += 1
+        done = subprocess.run(command, check=False)  # noqa: S603
+        if done.returncode == 0:
+            break
+        if done.returncode != -signal.SIGKILL:
+            raise typer.Exit(done.returncode)
+    lines = map(json.loads, (folder / ENDED).read_text(encoding="utf-8").splitlines())
+    return {line["name"]: line for line in lines}, starts, time.monotonic() - begun
+
+
+def goodput(lines: Mapping[str, Any]) -> float:
+    """Share of the rollouts that are trained on."""
+    return sum(bool(line["rows"]) for line in lines.values()) / len(lines)
+
+
+@app.callback(invoke_without_command=True)
+def main(
+    context: typer.Context,
+    rollouts: Annotated[int, typer.Option(min=GROUP, help="How many, in groups of eight.")] = 2000,
+    share: Annotated[float, typer.Option(min=0, max=1, help="Of them, how many meet a fault.")] = 0.1,
+) -> None:
+    """Run rollouts without faults and with them, and compare what would be trained on."""
+    if context.invoked_subcommand:
+        return
+    with tempfile.TemporaryDirectory() as work_folder:
+        calm, _, calm_seconds = run_all(Path(work_folder) / "calm", rollouts, 0.0)
+        folder = Path(work_folder) / "faulty"
+        found, starts, seconds = run_all(folder, rollouts, share)
+        made = (folder / MADE).stat().st_size
+        kept = sum(json.loads(line)["kind"] == "policy" for line in (folder / TAPE).read_bytes().splitlines())
+    poisoned = [name for name, line in found.items() if line["rows"] and line["rows"] != calm[name]["rows"]]
+    for fault in FAULTS:
+        fates = Counter(line["fate"] for line in found.values() if line["fault"] == fault)
+        typer.echo(f"{fault:<12} {', '.join(f'{number} {fate}' for fate, number in fates.most_common())}")
+    typer.echo(f"{starts - 1} times the process was killed; answers of the policy {made}, kept {kept}")
+    typer.echo(f"{len(found)} rollouts, {seconds / calm_seconds:.2f} times as long as without faults")
+    typer.echo(f"goodput {goodput(found):.1%}, without faults {goodput(calm):.1%}")
+    typer.echo(f"rollouts with poisoned rows {len(poisoned)} {' '.join(poisoned)}".rstrip())
+
+
+if __name__ == "__main__":
+    app()
