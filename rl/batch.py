@@ -24,12 +24,12 @@ Facts = dict[str, Any]
 def counts(trajectory: Trajectory, *, mask_cut_off: bool) -> bool:
     """Whether a trajectory is trained on."""
     cut_off = mask_cut_off and trajectory.cut_off
-    return trajectory.fate == Fate.OK and not cut_off and bool(trajectory.calls)
+    return trajectory.fate == Fate.OK and not cut_off and bool(trajectory.own_calls)
 
 
 def rows_of(trajectory: Trajectory, *, pack_turns: bool, limit: int) -> list[Row]:
     """The rows of a trajectory's calls; `limit` is most tokens of a packed row's response."""
-    return pack(trajectory.calls, limit=limit if pack_turns else 0)
+    return pack(trajectory.own_calls, limit=limit if pack_turns else 0)
 
 
 def facts_of(row: Row, trajectory: Trajectory, name: str, *, counted: bool) -> Facts:
@@ -44,6 +44,8 @@ def facts_of(row: Row, trajectory: Trajectory, name: str, *, counted: bool) -> F
         "places": places,
         "faults": [trajectory.faults[place] for place in places],
         "turn_rewards": trajectory.turn_rewards,
+        "trunk": trajectory.trunk,
+        "given": trajectory.given,
     }
 
 

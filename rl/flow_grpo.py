@@ -16,7 +16,7 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
-Credit = Literal["trajectory", "turn"]
+Credit = Literal["trajectory", "turn", "fork"]
 Baseline = Literal["mean", "leave-one-out", "batch"]
 Scale = Literal["std", "none", "batch"]
 Averaging = Literal["trajectory", "trajectory-token", "token"]

@@ -8,7 +8,7 @@ import asyncio
 import inspect
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any
 from uuid import uuid4
@@ -54,11 +54,20 @@ class Trajectory:
     """Of each call, what it earned by itself."""
     episode: Episode
     seconds: float
+    trunk: str = ""
+    """The rollout that it was forked from (`agentflow.rl.forks`); itself or nothing if from none."""
+    given: int = 0
+    """How many of its first calls it was told, and are not its own."""
+
+    @property
+    def own_calls(self) -> list[Call]:
+        """The calls that are trained on."""
+        return self.calls[self.given :]
 
     @property
     def cut_off(self) -> bool:
         """Whether a reply of the policy ended at its length limit."""
-        return any(call.finish_reason == "length" for call in self.calls)
+        return any(call.finish_reason == "length" for call in self.own_calls)
 
 
 class RolloutRecord(BaseModel):
@@ -90,9 +99,9 @@ class RolloutRecord(BaseModel):
             gold=trajectory.task.gold,
             fate=trajectory.fate,
             reward=trajectory.reward,
-            calls=len(trajectory.calls),
-            prompt_tokens=sum(len(call.prompt_ids) for call in trajectory.calls),
-            sampled_tokens=sum(len(call.response_ids) for call in trajectory.calls),
+            calls=len(trajectory.own_calls),
+            prompt_tokens=sum(len(call.prompt_ids) for call in trajectory.own_calls),
+            sampled_tokens=sum(len(call.response_ids) for call in trajectory.own_calls),
             turn_rewards=trajectory.turn_rewards if any(trajectory.turn_rewards) else [],
             episode=trajectory.episode,
         )
@@ -142,7 +151,8 @@ async def run_on_tape(
             trajectory = await run(app, graph, task, taped(policy()), id=uuid4().hex, seconds=seconds)
         if trajectory.fate != Fate.ENDPOINT_FAILED or number == tries:
             break
-    return trajectory
+    trunk, given = tape.forked
+    return replace(trajectory, trunk=trunk, given=given)
 
 
 async def _reward(app: Trainable, task: Task, state: Any, episode: Episode) -> float | None:

@@ -40,6 +40,7 @@ class FlowSettings(BaseModel):
     penalty: float = Field(ge=0)
     updates: int | None = Field(ge=1)
     waves: list[int]
+    forks: int = Field(ge=0)
     skip_settled_groups: bool
     refill_settled_groups: bool
     mask_cut_off: bool
@@ -101,6 +102,18 @@ class Settings(BaseModel):
             raise SettingsError(
                 "flow.credit=turn has a baseline of its own; "
                 "add flow.statistics=trajectory flow.baseline=leave-one-out flow.scale=none"
+            )
+        if bool(flow.forks) != (flow.credit == "fork"):
+            raise SettingsError("flow.credit=fork and flow.forks go together; set flow.forks=3, or both or none")
+        if flow.forks and settings.rollouts % (1 + flow.forks):
+            raise SettingsError(
+                f"flow.forks={flow.forks}: rollouts={settings.rollouts} is no multiple of a trunk and its forks, "
+                f"{1 + flow.forks}"
+            )
+        if flow.forks and (flow.waves or flow.baseline != "leave-one-out" or flow.scale == "batch"):
+            raise SettingsError(
+                "flow.credit=fork has baselines of its own; add flow.baseline=leave-one-out, without flow.waves, and "
+                "with flow.scale=std or none"
             )
         if flow.waves != sorted({wave for wave in flow.waves if 2 <= wave < settings.rollouts}):
             raise SettingsError(

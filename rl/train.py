@@ -134,6 +134,7 @@ def _agent_loop(settings: Settings, out: Path) -> dict[str, Any]:
         "mask_cut_off": settings.flow.mask_cut_off,
         "pack_turns": settings.flow.pack_turns,
         "waves": settings.flow.waves,
+        "forks": settings.flow.forks,
     }
 
 

@@ -6,7 +6,7 @@ Each row says in `extra_fields` what the trainer needs to weigh it: where its ca
 
 import random
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -19,8 +19,9 @@ from agentflow.evals.episode import append
 from agentflow.graph.context import Sampling
 from agentflow.graph.tracing.switch import tracing_from_environment
 from agentflow.rl.batch import counts, facts_of, rows_of
+from agentflow.rl.forks import Tree
 from agentflow.rl.packing import Row
-from agentflow.rl.policy import PromptTooLong, TokenReply
+from agentflow.rl.policy import Generate, PromptTooLong, TokenReply
 from agentflow.rl.rollout import Fate, RolloutRecord, Trajectory, run_on_tape
 from agentflow.rl.tape import Tape, Tapes, digest, policy_request
 from agentflow.rl.trainable import Graph, Split, Task, Trainable, load_app
@@ -36,6 +37,9 @@ _tapes: dict[Path, Tapes] = {}
 _groups: WeakValueDictionary[str, Group] = WeakValueDictionary()
 """Of the questions under way. All rollouts of one run in this process and begin in one pass of its event loop, before
 the first of them can end, so that each finds the same group; it goes with the last."""
+
+_trees: WeakValueDictionary[str, Tree] = WeakValueDictionary()
+"""The same for rollouts that fork."""
 
 
 class FlowAgentLoop(AgentLoopBase):  # type: ignore[misc]
@@ -53,6 +57,7 @@ class FlowAgentLoop(AgentLoopBase):  # type: ignore[misc]
         mask_cut_off: bool,
         pack_turns: bool,
         waves: Sequence[int],
+        forks: int,
         **kwargs: Any,
     ) -> None:
         """
@@ -66,6 +71,7 @@ class FlowAgentLoop(AgentLoopBase):  # type: ignore[misc]
             mask_cut_off: Whether rollouts with a reply that reached its length limit are left out of training.
             pack_turns: Whether turns that share their tokens become one row.
             waves: Numbers of rollouts after which a question's group may be decided.
+            forks: How many rollouts begin in the middle of each of the others.
             *args: For the base class.
             **kwargs: For the base class.
         """
@@ -76,7 +82,7 @@ class FlowAgentLoop(AgentLoopBase):  # type: ignore[misc]
             _graphs[app] = loaded, loaded.built()
         self.app, self.graph = _graphs[app]
         self.log, self.seconds, self.tries, self.keep_tapes = TrainingLog(out), seconds, tries, keep_tapes
-        self.mask_cut_off, self.pack_turns, self.waves = mask_cut_off, pack_turns, waves
+        self.mask_cut_off, self.pack_turns, self.waves, self.forks = mask_cut_off, pack_turns, waves, forks
 
     async def run(self, sampling_params: dict[str, Any], **row: Any) -> list[AgentLoopOutput]:
         """One rollout of the task in the dataset's `row`: its outputs, the last of which holds the reward.
@@ -85,8 +91,7 @@ class FlowAgentLoop(AgentLoopBase):  # type: ignore[misc]
         """
         split: Split = row["extra_info"]["split"]
         if not self.waves or split == "test":
-            trajectory = await self._trajectory(sampling_params, row)
-            return self.outputs(trajectory, row)
+            return self.outputs(await self._trajectory(sampling_params, row), row)
         number, reward = int(row["session_id"]), None
         group = _groups.setdefault(row["uid"], Group(self.waves, self.rollout_config.n))
         try:
@@ -104,11 +109,30 @@ class FlowAgentLoop(AgentLoopBase):  # type: ignore[misc]
         step, split = int(row["global_steps"]), row["extra_info"]["split"]
         tape = self._tape(step, split, _name(row))
         policy = partial(VerlPolicy, self, sampling_params, f"{step} {tape.rollout}")
-        trajectory = await run_on_tape(self.app, self.graph, task, policy, tape, seconds=self.seconds, tries=self.tries)
+        if self.forks and split == "train":
+            tree = _trees.setdefault(row["uid"], Tree(self.forks, f"{self.config.seed} {step} {task.id}"))
+            trajectory = await self._on_tree(tree, int(row["session_id"]), task, policy, tape)
+        else:
+            trajectory = await self._on_tape(task, policy, tape)
         if tape.end is None:
             append(self.log.path_of(step, split), RolloutRecord.of(trajectory, step, split))
             tape.ended(trajectory.fate, trajectory.reward)
         return trajectory
+
+    async def _on_tree(
+        self, tree: Tree, number: int, task: Task, policy: Callable[[], Generate], tape: Tape
+    ) -> Trajectory:
+        turns = 0
+        try:
+            await tree.begins(number, tape)
+            trajectory = await self._on_tape(task, policy, tape)
+            turns = len(trajectory.calls) if trajectory.fate == Fate.OK else 0
+        finally:
+            await tree.ended(number, tape, turns)
+        return trajectory
+
+    async def _on_tape(self, task: Task, policy: Callable[[], Generate], tape: Tape) -> Trajectory:
+        return await run_on_tape(self.app, self.graph, task, policy, tape, seconds=self.seconds, tries=self.tries)
 
     def _tape(self, step: int, split: Split, name: str) -> Tape:
         path = self.log.tape_of(step, split)

@@ -10,6 +10,7 @@ from typing import Any
 
 from agentflow.rl.credit import turn_advantages
 from agentflow.rl.flow_grpo import advantages, token_weights
+from agentflow.rl.forks import Place, fork_credit
 from agentflow.rl.settings import FlowSettings
 
 Credit = list[tuple[int, int, float, float]]
@@ -35,10 +36,18 @@ def assign_credit(
         for span, place, fault in zip(row["spans"], row["places"], row["faults"], strict=True)
     ]
     sessions = [session_of(key) for key, *_ in calls]
-    advantage = _advantages(reward_of, earned_of, sessions, flow)
-    weights = token_weights(sessions, [length for _, (_, length), _, _ in calls], averaging=flow.averaging)
+    lengths = [length for _, (_, length), _, _ in calls]
+    if flow.credit == "fork":
+        advantage, shares = _by_fork(counted, reward_of, earned_of, flow)
+        weights = [
+            shares[session][place] / length
+            for session, (_, _, place, _), length in zip(sessions, calls, lengths, strict=True)
+        ]
+    else:
+        advantage = _advantages(reward_of, earned_of, sessions, flow)
+        weights = token_weights(sessions, lengths, averaging=flow.averaging).tolist()
     credit: dict[str, Credit] = defaultdict(list)
-    for (key, (start, length), place, fault), weight in zip(calls, weights.tolist(), strict=True):
+    for (key, (start, length), place, fault), weight in zip(calls, weights, strict=True):
         own = float(advantage[session_of(key)][place])
         credit[key].append((start, length, own - flow.penalty * fault, weight))
     return dict(credit)
@@ -67,6 +76,27 @@ def _advantages(
     )
     by_session = dict(zip(population, found.tolist(), strict=True))
     return {session: [by_session[session]] * len(earned) for session, earned in earned_of.items()}
+
+
+def _by_fork(
+    counted: Mapping[str, Mapping[str, Any]],
+    reward_of: Mapping[str, float],
+    earned_of: Mapping[str, list[float]],
+    flow: FlowSettings,
+) -> tuple[dict[str, list[float]], dict[str, list[float]]]:
+    """Of each trajectory, the advantage and weight of every call; 0 for those that it was told and that are not its."""
+    told = {session_of(key): (str(row["trunk"]), int(row["given"])) for key, row in counted.items()}
+    found = fork_credit(
+        [Place(_question_of(session), *told[session]) for session in reward_of],
+        [len(earned_of[session]) for session in reward_of],
+        [reward + sum(earned_of[session]) for session, reward in reward_of.items()],
+        scale=flow.scale,
+    )
+    advantage, shares = {}, {}
+    for session, own in zip(reward_of, found, strict=True):
+        advantage[session] = [0.0] * told[session][1] + [value for value, _ in own]
+        shares[session] = [0.0] * told[session][1] + [share for _, share in own]
+    return advantage, shares
 
 
 def _question_of(session: str) -> str:

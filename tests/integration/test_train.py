@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.integration.training import lines, rollouts, train
+from tests.integration.training import lines, rollouts, tape, train
 
 pytest.importorskip("verl")
 
@@ -79,6 +79,35 @@ def test_an_export_answers_a_question(run: Path, tmp_path: Path) -> None:
     )
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout)["turns"]
+
+
+def test_rollouts_that_fork_from_others_train_their_own_turns_alone(tmp_path: Path) -> None:
+    out = tmp_path / "forks"
+    options = ["flow.credit=fork", "flow.forks=1", "flow.baseline=leave-one-out", "flow.scale=none", "steps=1"]
+    train(out, *options, "validate_every=1")
+    (line,) = lines(out, "train")
+    assert (line["rollouts"], line["fate/ok"]) == (16, 16)
+    told = tape(out, 1)
+    forked = {one["rollout"]: one["answer"] for one in told if one["kind"] == "fork"}
+    assert forked
+    for name, fork in forked.items():
+        ours, trunks = (
+            [one["answer"] for one in told if one["rollout"] == rollout and one["kind"] == "policy"]
+            for rollout in (name, fork["trunk"])
+        )
+        assert ours[: fork["turns"]] == trunks[: fork["turns"]]
+        assert len(ours) > fork["turns"]
+    policy = sum(one["kind"] == "policy" for one in told)
+    own = sum(record["calls"] for record in rollouts(out, 1, "train"))
+    assert own == policy - sum(fork["turns"] for fork in forked.values())
+    again = subprocess.run(
+        [sys.executable, "-m", "agentflow", "replay", str(out)],
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+    assert "the same as recorded" in again.stdout, again.stdout + again.stderr
 
 
 def test_every_option_reaches_the_trainer(tmp_path: Path) -> None:

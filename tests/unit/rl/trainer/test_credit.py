@@ -125,3 +125,18 @@ def test_by_trajectory_what_turns_earned_is_part_of_its_reward() -> None:
     rows = {"q_0_0": row([2, 2], earned=[0.5, 0.5]), "q_1_0": row([2])}
     found = credit(rows, {"q_0_0": 0.0, "q_1_0": 1.0})
     assert [advantage for calls in found.values() for _, _, advantage, _ in calls] == [0.0, 0.0, 0.0]
+
+
+def test_forks_are_compared_from_their_fork_on() -> None:
+    """A trunk of two turns and its fork, which has only its second turn in its row; and a trunk that nobody forked."""
+    rows = {
+        "q_0_0": row([4, 2]) | {"trunk": "q/0", "given": 0},
+        "q_1_0": row([5], first=1) | {"trunk": "q/0", "given": 1},
+        "q_2_0": row([3]) | {"trunk": "q/2", "given": 0},
+    }
+    found = credit(
+        rows, {"q_0_0": 1.0, "q_1_0": 0.0, "q_2_0": 1.0}, credit="fork", forks=1, baseline="leave-one-out", scale="none"
+    )
+    assert found["q_0_0"] == [(0, 4, -0.5, pytest.approx((1 / 8 + 1 / 8) / 4)), (4, 2, 1.0, pytest.approx(1 / 16))]
+    assert found["q_1_0"] == [(0, 5, -1.0, pytest.approx(1 / 40))]
+    assert found["q_2_0"] == [(0, 3, 0.5, pytest.approx(1 / 6))]
