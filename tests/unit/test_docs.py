@@ -283,9 +283,10 @@ def test_every_variable_is_in_the_reference() -> None:
     assert [variable for variable in variables if f"`{variable}`" not in page] == []
 
 
-def test_differences_name_a_test_each() -> None:
-    entries = re.split(r"^(?=\*\*)", (DOCS / "differences.md").read_text(), flags=re.MULTILINE)[1:]
-    assert len(entries) >= 30
+@pytest.mark.parametrize(("page", "least"), [("differences.md", 30), ("correctness.md", 13)])
+def test_what_is_claimed_names_a_test_each(page: str, least: int) -> None:
+    entries = re.split(r"^(?=\*\*)", (DOCS / page).read_text(), flags=re.MULTILINE)[1:]
+    assert len(entries) >= least
     assert [entry.partition("\n")[0] for entry in entries[:-1] if "::test_" not in entry] == []
 
 
