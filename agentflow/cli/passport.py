@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from agentflow.cli.group import FAILED, MISUSED, fail
+from agentflow.cli.group import FAILED
 from agentflow.cli.report import read_folders
 from agentflow.console.passports import print_passport
 from agentflow.console.terminal import console
@@ -20,14 +20,10 @@ def passport(
     strict: Annotated[bool, typer.Option("--strict", help="Exit with 1 if a try is flagged.")] = False,
 ) -> None:
     """Say what a score was made with, and flag tries that may have found the benchmark's answers."""
-    from agentflow.evals.journal import JournalError
     from agentflow.evals.passport.passport import passport as passport_of
 
     [run] = read_folders([folder])
-    try:
-        found = passport_of(run, folder)
-    except JournalError as error:
-        fail(str(error), MISUSED)
+    found = passport_of(run)
     if as_json:
         typer.echo(found.model_dump_json(indent=2))
     else:

@@ -11,7 +11,6 @@ from agentflow.console.terminal import one_line, percent
 from agentflow.tools.behind import RUN
 
 if TYPE_CHECKING:
-    from agentflow.evals.passport.audit import Flag
     from agentflow.evals.passport.made import Made
     from agentflow.evals.passport.passport import Passport, Score
 
@@ -61,7 +60,7 @@ def _modules(passport: "Passport") -> Table:
     for name, module in passport.modules.items():
         sampling = [NONE if one is None else f"{one:g}" for one in (module.sampling.temperature, module.sampling.seed)]
         prompt = f"{module.prompt}{' (set by the run)' if module.own_prompt else ''}"
-        served = ", ".join(name for name in module.served if name != module.model)
+        served = "" if module.weights else ", ".join(module.served)
         rows.append([name, module.model, *sampling, prompt or NONE, module.weights or NONE, served or NONE])
     return _table(("module", "model", "temperature", "seed", "prompt", "weights", "served as"), rows)
 
@@ -98,7 +97,7 @@ def _facts(passport: "Passport") -> Iterator[tuple[str, str]]:
     if passport.sandboxes:
         yield "sandbox", ", ".join(f"{name} {number:,}" for name, number in passport.sandboxes.items())
     for made in passport.made:
-        yield "made", f"{made.at}, after {made.before:,} tries" if made.before else made.at
+        yield "made", f"{made.at}, after try {made.before:,}" if made.before else made.at
         yield "  versions", ", ".join(f"{name} {version}" for name, version in made.versions.items())
         yield "  call", made.call
     yield "episodes.jsonl", f"SHA-256 {passport.episodes}"
@@ -115,14 +114,9 @@ def _print_audit(out: Console, score: "Score") -> None:
     for reason, number in audit.reasons.items():
         out.print(Text(f"  {reason:<26}{number:,}"))
     rows = [
-        [item.id, str(item.sample + 1), "yes" if item.correct else "no", "; ".join(map(_flag, item.flags))]
+        [item.id, str(item.sample + 1), "yes" if item.correct else "no", "; ".join(map(str, item.flags))]
         for item in audit.items[:_SHOWN]
     ]
     out.print(_table(("question", "try", "correct", "flags"), rows))
     if (rest := len(audit.items) - _SHOWN) > 0:
         out.print(Text(f"... and {rest:,} more, which --json lists"))
-
-
-def _flag(flag: "Flag") -> str:
-    detail = f" ({flag.detail})" if flag.detail else ""
-    return f"turn {flag.turn}, {flag.tool}: {flag.reason}{detail}"

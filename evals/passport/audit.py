@@ -73,6 +73,9 @@ class Flag(BaseModel):
     detail: str = ""
     """The page, as the benchmark's definition has it; the model, as the tool calls it."""
 
+    def __str__(self) -> str:
+        return f"turn {self.turn}, {self.tool}: {self.reason}{f' ({self.detail})' if self.detail else ''}"
+
 
 class Flagged(BaseModel):
     """A try that is to be looked at."""

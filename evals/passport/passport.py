@@ -4,12 +4,10 @@ evaluation's folder; no text of a benchmark is in it."""
 import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 
 from pydantic import BaseModel
 
 from agentflow.evals.benchmarks.catalogue import BENCHMARKS
-from agentflow.evals.journal import digest
 from agentflow.evals.passport.audit import Audit, audit
 from agentflow.evals.passport.made import Made
 from agentflow.evals.record import Settings
@@ -91,8 +89,8 @@ class Passport(BaseModel):
         return sum(score.audit.tries for score in self.scores)
 
 
-def passport(run: Run, folder: Path) -> Passport:
-    """The passport of the evaluation in `folder`, which `run` was read from. Raises JournalError."""
+def passport(run: Run) -> Passport:
+    """The passport of an evaluation."""
     settings, context = run.settings, run.settings.context
     results = [turn.result for record in run.records for turn in record.episode.turns]
     return Passport(
@@ -114,7 +112,7 @@ def passport(run: Run, folder: Path) -> Passport:
         sandboxes=dict(Counter(result.sandbox for result in results if result.sandbox).most_common()),
         made=settings.made,
         doubts=[*_doubts(run)],
-        episodes=digest(folder),
+        episodes=run.episodes,
     )
 
 
@@ -174,9 +172,9 @@ def _doubts(run: Run) -> Iterator[str]:
     if not settings.made:
         yield "versions, prompts and tools were not recorded: an earlier version made it"
     elif settings.made[0].before:
-        yield f"by what the first {settings.made[0].before:,} tries were made was not recorded"
+        yield f"what made the first tries was not recorded: {settings.made[0].before:,}"
     for before, after in zip(settings.made, settings.made[1:], strict=False):
-        yield f"after {after.before:,} tries another program went on: {', '.join(after.differences(before))}"
+        yield f"another program went on after try {after.before:,}: {', '.join(after.differences(before))}"
     judge = settings.judge.partition(" (prompts ")[0]
     for spec in dict.fromkeys([*(module.model for module in modules.values()), *([judge] if judge else [])]):
         if _is_served(spec):
@@ -186,11 +184,11 @@ def _doubts(run: Run) -> Iterator[str]:
     yield from _searches(run)
     late = sum(record.episode.status == "out_of_time" for record in run.records)
     if late:
-        yield f"{late:,} tries ran out of time, which depends on the machine"
+        yield f"tries that ran out of time, which depends on the machine: {late:,}"
     if missing := settings.number - len(run.records):
-        yield f"{missing:,} tries have not been made yet, and count as wrong"
+        yield f"tries that have not been made yet and count as wrong: {missing:,}"
     if failed := sum(record.failed for record in run.records):
-        yield f"{failed:,} tries broke off, and count as wrong"
+        yield f"tries that broke off and count as wrong: {failed:,}"
 
 
 def _chance(name: str, module: ModuleModel) -> Iterator[str]:
@@ -214,7 +212,7 @@ def _searches(run: Run) -> Iterator[str]:
     calls = [turn for record in run.records for turn in record.episode.turns if turn.result.error is None]
     foreign = Counter(turn.tool for turn in calls if turn.tool and turn.tool not in STANDARD_TOOLS)
     for tool, number in foreign.most_common():
-        yield f"{tool} answered {number:,} times, a tool that is not AgentFlow's"
+        yield f"{tool} is a tool that is not AgentFlow's (results: {number:,})"
     if run.settings.context.search_cache.startswith("replay"):
         return
     live = Counter(
@@ -224,4 +222,4 @@ def _searches(run: Run) -> Iterator[str]:
         or (turn.tool == "wikipedia_search" and not is_local(turn.result.provider))
     )
     for tool, number in live.most_common():
-        yield f"{tool} answered {number:,} times from the live web"
+        yield f"{tool} read the live web (results: {number:,})"
