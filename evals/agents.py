@@ -9,10 +9,31 @@ from langgraph.checkpoint.base import BaseCheckpointSaver
 from agentflow.evals.baselines import direct, react, team
 from agentflow.graph import agent
 from agentflow.graph.agent import Agent
+from agentflow.graph.prompts import Prompted
+from agentflow.nodes import analyst, executor, generator, planner, verifier
 
 AgentName = Literal["direct", "react", "team", "agentflow"]
 """One call without tools; one policy in a loop with tools; planner, assistant and critic in turn, untrained; ours."""
 AGENTS: tuple[AgentName, ...] = get_args(AgentName)
+
+
+def agent_prompts(name: AgentName) -> dict[Prompted, str]:
+    """The system message of each module, before anything is put in. Those of ours may be replaced by a run's own."""
+    match name:
+        case "direct":
+            return {"planner": direct.PROMPT}
+        case "react":
+            return {"planner": react.PROMPT}
+        case "team":
+            return {"planner": team.PLANNER, "executor": team.ASSISTANT, "verifier": team.CRITIC}
+        case "agentflow":
+            return {
+                "analyst": analyst.PROMPT,
+                "planner": planner.PROMPT,
+                "executor": executor.PROMPT,
+                "verifier": verifier.PROMPT,
+                "generator": generator.PROMPT,
+            }
 
 
 def agent_graph(

@@ -1,12 +1,14 @@
 """The folder of an evaluation: its settings and one record per line, so that it can be killed and taken up again.
 
 `settings.json` says what was run; another evaluation is refused, except that more questions, more benchmarks and more
-epochs may be added. `episodes.jsonl` grows by one line per item that ends. A line that a kill left torn is the last one
-and is dropped; a later line on the same item takes the place of the earlier one. One process at a time writes, which a
-lock sees to. `read` is for those who only look.
+epochs may be added. Another program (version, prompts) is not refused: the settings name each that added tries.
+`episodes.jsonl` grows by one line per item that ends. A line that a kill left torn is the last one and is dropped; a
+later line on the same item takes the place of the earlier one. One process at a time writes, which a lock sees to.
+`read` is for those who only look.
 """
 
 import fcntl
+import hashlib
 import os
 from pathlib import Path
 
@@ -37,6 +39,11 @@ class Records:
     def close(self) -> None:
         """Nothing is added any more."""
 
+    @property
+    def differences(self) -> list[str]:
+        """In what the program that adds to them is another one than that which made them so far."""
+        return []
+
 
 class Journal(Records):
     """The records of an evaluation, kept in a folder."""
@@ -45,6 +52,7 @@ class Journal(Records):
         """Opens or makes `folder`. Raises JournalError if it holds something else than this evaluation's records."""
         super().__init__()
         settings = Settings.model_validate(redacted_data(settings.model_dump()))
+        self._folder, self._made = folder, settings.made[-1] if settings.made else None
         try:
             folder.mkdir(parents=True, exist_ok=True)
             self._file = (folder / EPISODES).open("ab+")
@@ -52,7 +60,9 @@ class Journal(Records):
             raise JournalError(f"cannot write to {folder} ({error.strerror}); choose another --out") from error
         try:
             self._lock(folder)
-            _write_settings(folder, settings if self._file.tell() == 0 else _grown(folder, settings))
+            self._settings = settings.model_copy(update={"made": []})
+            self._settings = self._settings if self._file.tell() == 0 else _grown(folder, self._settings)
+            _write_settings(folder, self._settings)
             self._drop_torn_line()
             self.by_key = _records(folder)
         except BaseException:
@@ -61,6 +71,7 @@ class Journal(Records):
 
     def add(self, record: Record) -> None:
         """Keeps `record`, on disk as far as the operating system goes. Raises OSError."""
+        self._sign()
         self._file.write(to_line(record).encode() + b"\n")
         self._file.flush()
         super().add(record)
@@ -68,6 +79,19 @@ class Journal(Records):
     def close(self) -> None:
         """Gives the folder free for another process."""
         self._file.close()
+
+    @property
+    def differences(self) -> list[str]:
+        """As above."""
+        return self._made.differences(self._settings.made[-1]) if self._made and self._settings.made else []
+
+    def _sign(self) -> None:
+        """Writes down by what the tries from here on are made, before the first of them."""
+        if self._made and (self.differences or not self._settings.made):
+            made = self._made.model_copy(update={"before": len(self.by_key)})
+            self._settings = self._settings.model_copy(update={"made": [*self._settings.made, made]})
+            _write_settings(self._folder, self._settings)
+        self._made = None
 
     def _lock(self, folder: Path) -> None:
         try:
@@ -86,6 +110,16 @@ class Journal(Records):
 def read(folder: Path) -> tuple[Settings, list[Record]]:
     """What an evaluation has left in `folder` so far, also while it runs. Raises JournalError."""
     return _settings(folder), list(_records(folder).values())
+
+
+def digest(folder: Path) -> str:
+    """SHA-256 of `episodes.jsonl`, so that scores can be told to be of these lines. Raises JournalError."""
+    path = folder / EPISODES
+    try:
+        with path.open("rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
+    except OSError as error:
+        raise JournalError(f"{path} cannot be read ({error.strerror})") from error
 
 
 def _records(folder: Path) -> dict[Key, Record]:
@@ -112,7 +146,7 @@ def _settings(folder: Path) -> Settings:
 
 def _grown(folder: Path, settings: Settings) -> Settings:
     """The settings of `folder` with what is asked for beyond them. Raises JournalError where the two do not agree."""
-    old, fixed = _settings(folder), {"benchmarks", "epochs"}
+    old, fixed = _settings(folder), {"benchmarks", "epochs", "made"}
     before, now = (
         {**one.model_dump(exclude={*fixed, "context"}), **one.context.model_dump()} for one in (old, settings)
     )
@@ -127,7 +161,11 @@ def _grown(folder: Path, settings: Settings) -> Settings:
         name: max(old.benchmarks.get(name, ours), ours, key=lambda one: one.questions)
         for name, ours in settings.benchmarks.items()
     }
-    grown = {"benchmarks": {**old.benchmarks, **larger}, "epochs": max(old.epochs, settings.epochs)}
+    grown = {
+        "benchmarks": {**old.benchmarks, **larger},
+        "epochs": max(old.epochs, settings.epochs),
+        "made": old.made,
+    }
     return settings.model_copy(update=grown)
 
 

@@ -7,6 +7,7 @@ question that has no line yet counts as wrong, as one does whose run broke off.
 from pydantic import BaseModel, ConfigDict, Field
 
 from agentflow.evals.episode import Episode
+from agentflow.evals.passport.made import Made
 from agentflow.evals.scorers.score import Decision
 from agentflow.graph.context import Context
 
@@ -75,7 +76,7 @@ class Dataset(BaseModel):
 
 
 class Settings(BaseModel):
-    """What was asked, settings.json. `benchmarks` and `epochs` may grow; all else is the same for every record."""
+    """What was asked, settings.json. `benchmarks`, `epochs` and `made` may grow; all else holds for every record."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -96,6 +97,8 @@ class Settings(BaseModel):
     """Model that decides what rules do not, and a hash of its prompts; "" if none."""
     checkpoints: dict[str, str] = {}
     """Hash of the weights of every embedded model, by its spec."""
+    made: list[Made] = []
+    """By what, in the order of the tries; none in folders of earlier versions, or before the first try."""
 
     @property
     def number(self) -> int:

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from agentflow.evals.episode import Episode, EpisodeTurn, Tokens, Usage, append
+from agentflow.evals.passport.made import Made
 from agentflow.evals.record import CRASH, Dataset, Record, Settings
 from agentflow.evals.scorers.score import Decision
 from agentflow.graph.context import Context
@@ -65,7 +66,14 @@ def record(
 
 
 def write_run(
-    folder: Path, records: Iterable[Record], *, questions: int = 0, epochs: int = 1, planner: str = "", **context: Any
+    folder: Path,
+    records: Iterable[Record],
+    *,
+    questions: int = 0,
+    epochs: int = 1,
+    planner: str = "",
+    made: Iterable[Made] = (),
+    **context: Any,
 ) -> Path:
     """The folder of an evaluation that has left `records`; of `questions` questions, or of those that are there."""
     folder.mkdir(parents=True)
@@ -76,6 +84,7 @@ def write_run(
     settings = Settings(
         benchmarks={name: Dataset(questions=questions or len(found), digest="d") for name, found in ids.items()},
         epochs=epochs,
+        made=list(made),
         context=Context(models={"planner": planner} if planner else {}, **context),
     )
     (folder / "settings.json").write_text(settings.model_dump_json())

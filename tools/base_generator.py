@@ -5,6 +5,7 @@ from collections.abc import Awaitable, Callable
 from langchain_core.tools import BaseTool, StructuredTool
 from pydantic import BaseModel, Field
 
+from agentflow.tools.behind import RUN
 from agentflow.tools.result import ErrorClass, ToolFailure
 
 Ask = Callable[[str], Awaitable[str]]
@@ -44,5 +45,5 @@ def base_generator(ask: Ask) -> BaseTool:
         name="base_generator",
         description=str(CARD["description"]),
         args_schema=Arguments,
-        metadata={"agentflow": CARD},
+        metadata={"agentflow": {**CARD, "model": RUN}},
     )

@@ -26,6 +26,9 @@ STANDARD_TOOLS: tuple[str, ...] = (
     "web_search",
 )
 
+OFFLINE_TOOLS: tuple[str, ...] = ("base_generator", "python_coder")
+"""Those that look nothing up."""
+
 
 def standard_tools(
     names: Iterable[str], ask: Ask, search: SearchSettings, embeddings: Embeddings | None = None

@@ -9,7 +9,8 @@ from dataclasses import asdict
 from langchain_core.tools import BaseTool, StructuredTool
 from pydantic import BaseModel, Field
 
-from agentflow.tools.providers.choice import AUTO, provider_of
+from agentflow.tools.behind import UNKNOWN
+from agentflow.tools.providers.choice import AUTO, model_of, provider_of
 from agentflow.tools.providers.provider import Hit, SearchProvider, SearchResult
 from agentflow.tools.result import PROVIDER, ErrorClass, ToolFailure
 from agentflow.tools.search_cache import SearchCache
@@ -61,7 +62,7 @@ def google_search(source: str | SearchProvider = AUTO, cache: SearchCache | None
         description=str(CARD["description"]),
         args_schema=Arguments,
         response_format="content_and_artifact",
-        metadata={"agentflow": CARD},
+        metadata={"agentflow": {**CARD, "model": model_of(source) if isinstance(source, str) else UNKNOWN}},
     )
 
 

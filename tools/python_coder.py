@@ -42,7 +42,7 @@ def python_coder(limits: Limits | None = None) -> BaseTool:
         description=str(CARD["description"]),
         args_schema=Arguments,
         response_format="content_and_artifact",
-        metadata={"agentflow": CARD},
+        metadata={"agentflow": {**CARD, "model": ""}},
     )
 
 

@@ -12,6 +12,7 @@ from langchain_core.tools import BaseTool, StructuredTool
 from pydantic import BaseModel, Field
 
 from agentflow.tools.base_generator import Ask
+from agentflow.tools.behind import RUN
 from agentflow.tools.result import ErrorClass, ToolFailure
 from agentflow.tools.search_cache import SearchCache
 from agentflow.tools.web.passages import rank, rank_by_embeddings, split
@@ -95,7 +96,7 @@ def web_search(
         name="web_search",
         description=str(CARD["description"]),
         args_schema=Arguments,
-        metadata={"agentflow": CARD},
+        metadata={"agentflow": {**CARD, "model": RUN if returns == "answer" else ""}},
     )
 
 

@@ -11,7 +11,8 @@ from dataclasses import asdict
 from langchain_core.tools import BaseTool, StructuredTool
 from pydantic import BaseModel, Field
 
-from agentflow.tools.encyclopedia.choice import LIVE, encyclopedia_of, is_local
+from agentflow.tools.behind import UNKNOWN
+from agentflow.tools.encyclopedia.choice import LIVE, encyclopedia_of, is_address, is_local
 from agentflow.tools.encyclopedia.encyclopedia import Encyclopedia, Found, Page
 from agentflow.tools.result import PROVIDER, ErrorClass, ToolFailure
 from agentflow.tools.search_cache import SearchCache
@@ -65,7 +66,9 @@ def wikipedia_search(source: str | Encyclopedia = LIVE, cache: SearchCache | Non
         description=str(CARD["description"]),
         args_schema=Arguments,
         response_format="content_and_artifact",
-        metadata={"agentflow": CARD},
+        metadata={
+            "agentflow": {**CARD, "model": "" if isinstance(source, str) and not is_address(source) else UNKNOWN}
+        },
     )
 
 

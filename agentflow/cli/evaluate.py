@@ -5,6 +5,7 @@ It is a group whose usual command needs no name: what is none of its commands is
 """
 
 import asyncio
+import shlex
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
@@ -37,11 +38,14 @@ if TYPE_CHECKING:
     from agentflow.evals.cost import Price
     from agentflow.evals.journal import Records
     from agentflow.evals.judge import Judge
+    from agentflow.evals.passport.made import Made
     from agentflow.evals.record import Record, Settings
     from agentflow.evals.runner import Evaluation, Item
     from agentflow.graph.context import Context
 
 RUN = "run"
+CALL = "agentflow.call"
+"""Key of what the user wrote, as a shell reads it."""
 SHIPPED = ("embedded:seed", "embedded:trained")
 AgentName = Literal["direct", "react", "team", "agentflow"]
 """As `agentflow.evals.agents` has them."""
@@ -51,7 +55,8 @@ class EvalGroup(Group):
     """Evaluates when no command is named; its help is that of evaluating, and names the other commands."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Leaves options before the benchmark's name to the command."""
+        """Leaves options before the benchmark's name to the command, and keeps the words of the call."""
+        ctx.meta[CALL] = shlex.join(["agentflow", "eval", *args])
         ctx.ignore_unknown_options = True
         return super().parse_args(ctx, args or [RUN])
 
@@ -79,6 +84,7 @@ def evaluation() -> None:
 
 @app.command(RUN, epilog="Example: agentflow eval game24 --limit 50 --out runs/game24")
 def evaluate(
+    ctx: typer.Context,
     names: Annotated[
         list[str],
         typer.Argument(
@@ -134,12 +140,14 @@ def evaluate(
         timeout=timeout,
         judge=_judge_name(judge),
         checkpoints=_checkpoints(context, judge),
+        made=[_made(agent, context, ctx.meta[CALL])] if out else [],
     )
     with observing(tracing, log, content=tracing_content), closing(_records(out, settings)) as records:
         plan = Evaluation(agent_of(context, agent), context, _judge(judge), timeout)
         _run(plan, asked.items, records, concurrency, retry=retry)
     ended = {name: [records.by_key[item.key] for item in items] for name, items in asked.by_benchmark.items()}
     _show(ended, prices, gated={item.benchmark.name for item in asked.items if item.benchmark.gated})
+    _warn_of_flags(ended, settings, out)
 
 
 @dataclass(frozen=True)
@@ -195,6 +203,8 @@ def _run(plan: "Evaluation", items: "list[Item]", records: "Records", concurrenc
     from agentflow.graph.models import ModelError
 
     left = unfinished(items, records.by_key, retry=retry)
+    if left and (other := records.differences):
+        say(f"note: another program began this evaluation; both will be in its passport: {', '.join(other)}")
     answered = {item.key: found for item in left if (found := records.by_key.get(item.key)) and not found.failed}
     keys = {item.key for item in left}
     correct = sum(records.by_key[item.key].correct for item in items if item.key not in keys)
@@ -229,6 +239,19 @@ def _show(ended: "dict[str, list[Record]]", prices: "dict[str, Price]", gated: s
         fail("every run failed, for the reasons above", FAILED)
 
 
+def _warn_of_flags(ended: "dict[str, list[Record]]", settings: "Settings", out: Path | None) -> None:
+    """Says it where an audit of the tries has something to look at."""
+    from agentflow.evals.passport.audit import counted, flags_of
+    from agentflow.evals.passport.passport import own_models, own_pages
+
+    models = own_models(settings)
+    found = [flags_of(record, own_pages(name), models) for name, records in ended.items() for record in records]
+    if reasons := counted(found):
+        why = ", ".join(f"{reason} {number:,}" for reason, number in reasons.items())
+        where = f"agentflow eval passport {out}" if out else "agentflow eval passport, with --out,"
+        say(f"note: {sum(map(bool, found)):,} of {len(found):,} tries are flagged ({why}); {where} lists them")
+
+
 def _records(out: Path | None, settings: "Settings") -> "Records":
     from agentflow.evals.journal import Journal, JournalError, Records
 
@@ -252,6 +275,17 @@ def _judge(spec: str | None) -> "Judge | None":
     except OSError as error:
         fail(f"the judge's memory cannot be kept in {cache.parent} ({error.strerror}); set XDG_CACHE_HOME", MISUSED)
     return Judge(spec, cache=cache)
+
+
+def _made(agent: AgentName, context: "Context", call: str) -> "Made":
+    """What the evaluation is made with, for its passport."""
+    from agentflow.evals.passport.making import making
+    from agentflow.graph.models import ModelError
+
+    try:
+        return asyncio.run(making(agent, context, call))
+    except ModelError as error:
+        fail(str(error), MISUSED)
 
 
 def _judge_name(spec: str | None) -> str:

@@ -94,12 +94,14 @@ def _draw(folder: Path, runs: "list[Run]") -> list[Path]:
 
 
 def _other_settings(a: "Run", b: "Run") -> list[str]:
-    """Names of settings that differ, besides who plans and how many were asked."""
+    """Names of settings that differ, besides who plans and how many were asked; and whether the program is another."""
     ours, theirs = (
-        {**run.settings.model_dump(exclude={"context", "benchmarks", "epochs", "checkpoints"}), **_limits(run)}
+        {**run.settings.model_dump(exclude={"context", "benchmarks", "epochs", "checkpoints", "made"}), **_limits(run)}
         for run in (a, b)
     )
-    return [name for name in ours if ours[name] != theirs[name]]
+    programs = [run.settings.made[-1] for run in (a, b) if run.settings.made]
+    other = len(programs) == 2 and programs[0].differences(programs[1])
+    return [name for name in ours if ours[name] != theirs[name]] + (["the program"] if other else [])
 
 
 def _limits(run: "Run") -> dict[str, object]:

@@ -66,6 +66,8 @@ class Benchmark:
     """The examples of a subset, where they are made and not downloaded."""
     subsets: Sequence[str] = (ALL, OFFICIAL)
     """The first is the usual one."""
+    pages: tuple[str, ...] = ()
+    """Where its questions stand in the open besides `source`, as host/path."""
     corpus: str = "auto"
     """What `wikipedia_search` reads for it, unless the user says otherwise; as `Context.corpus`."""
 
@@ -73,6 +75,11 @@ class Benchmark:
     def gated(self) -> bool:
         """Whether its questions and answers must not be shown in plain text: on a screen, in a log, in a report."""
         return self.source is not None and self.source.gated
+
+    @property
+    def own_pages(self) -> tuple[str, ...]:
+        """Every page of its own that is known, as host/path: an agent that reads one has the answers before it."""
+        return (f"huggingface.co/datasets/{self.source.repository}", *self.pages) if self.source else self.pages
 
     def examples(self, subset: str = "", file: Path | None = None) -> list[Example]:
         """The questions of a subset, of the usual one by default; of `file` instead of the data set, if one is given.

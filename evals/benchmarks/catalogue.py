@@ -23,6 +23,10 @@ from agentflow.evals.scorers.score import Score, decided
 ATLAS_SIZE = 600
 """Questions of Atlas that are a benchmark; there are any number of them."""
 
+_REFERENCE = "github.com/lupantech/AgentFlow"
+"""The reference implementation, whose folder test/ has the questions of all ten with their answers."""
+_AOPS = "artofproblemsolving.com/wiki/index.php"
+
 
 def _text(one: Example, answer: str) -> Score:
     return free_text(answer, [one.gold, *one.data.get("aliases", [])])
@@ -71,6 +75,7 @@ _BENCHMARKS = (
         source=Source(
             "chiayewken/bamboogle", ("data/test-*.parquet",), 125, "5787baaae24a33baee4cf57a4cc743e8a02cd548"
         ),
+        pages=("github.com/ofirpress/self-ask", _REFERENCE),
     ),
     Benchmark(
         name="2wiki",
@@ -81,6 +86,7 @@ _BENCHMARKS = (
         judging=Judging.DECIDES,
         read=readers.text,
         source=Source("framolfese/2WikiMultihopQA", ("data/validation-*.parquet",), 12_576),
+        pages=("github.com/Alab-NII/2wikimultihop", "huggingface.co/datasets/xanhho/2WikiMultihopQA", _REFERENCE),
     ),
     Benchmark(
         name="hotpotqa",
@@ -101,6 +107,7 @@ _BENCHMARKS = (
                 )
             },
         ),
+        pages=("hotpotqa.github.io", "github.com/hotpotqa/hotpot", "huggingface.co/datasets/hotpot_qa", _REFERENCE),
     ),
     Benchmark(
         name="musique",
@@ -113,6 +120,7 @@ _BENCHMARKS = (
         source=Source(
             "dgslibisey/MuSiQue", ("musique_ans_v1.0_dev.jsonl",), 2417, "c8f4f8c9465fb69d31a8eae894c3fd509c4ca321"
         ),
+        pages=("github.com/StonyBrookNLP/musique", _REFERENCE),
     ),
     Benchmark(
         name="gaia",
@@ -129,6 +137,7 @@ _BENCHMARKS = (
             "682dd723ee1e1697e00360edccf2366dc8418dd9",
             gated=True,
         ),
+        pages=("huggingface.co/spaces/gaia-benchmark", _REFERENCE),
     ),
     Benchmark(
         name="aime24",
@@ -139,6 +148,11 @@ _BENCHMARKS = (
         judging=Judging.DECIDES,
         read=readers.number,
         source=Source("Maxwell-Jia/AIME_2024", ("*.parquet",), 30, "6ea1138c788ec83451c58820b585e18a2a366270"),
+        pages=(
+            "huggingface.co/datasets/HuggingFaceH4/aime_2024",
+            *(f"{_AOPS}/2024_AIME_{part}_Problems" for part in ("I", "II")),
+            _REFERENCE,
+        ),
     ),
     Benchmark(
         name="amc23",
@@ -149,6 +163,7 @@ _BENCHMARKS = (
         judging=Judging.DECIDES,
         read=readers.number,
         source=Source("math-ai/amc23", ("test-*.parquet",), 40),
+        pages=(*(f"{_AOPS}/2023_AMC_12{part}_Problems" for part in "AB"), _REFERENCE),
     ),
     Benchmark(
         name="game24",
@@ -160,6 +175,7 @@ _BENCHMARKS = (
         read=puzzle,
         generate=puzzles,
         subsets=(ALL, "tot-hard", OFFICIAL),
+        pages=("github.com/princeton-nlp/tree-of-thought-llm", _REFERENCE),
     ),
     Benchmark(
         name="gpqa",
@@ -178,6 +194,7 @@ _BENCHMARKS = (
             gated=True,
         ),
         subsets=("diamond", OFFICIAL, ALL),
+        pages=("github.com/idavidrein/gpqa", _REFERENCE),
     ),
     Benchmark(
         name="medqa",
@@ -193,6 +210,7 @@ _BENCHMARKS = (
             1273,
             "0fb93dd23a7339b6dcd27e241cb9b5eca62d4d18",
         ),
+        pages=("github.com/jind11/MedQA", "huggingface.co/datasets/bigbio/med_qa", _REFERENCE),
     ),
     Benchmark(
         name="atlas",

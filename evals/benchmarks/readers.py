@@ -16,6 +16,7 @@ LETTERS = "ABCDEFGHIJ"
 _QUESTION = ("question", "Question", "problem", "Problem")
 _ANSWER = ("answer", "Answer", "Final answer", "golden_answers", "result", "gold")
 _ALIASES = ("answer_aliases", "aliases")
+_ASKS = "Answer with the letter of one option."
 _LETTERED = re.compile(r"([A-J])[.)] +")
 
 
@@ -71,9 +72,16 @@ def choice(row: Row) -> Example:
 
 def _choice(stem: str, options: dict[str, str], letter: str, family: str) -> Example:
     listed = "\n".join(f"{one}. {content}" for one, content in options.items())
-    question = f"{stem}\n\n{listed}\n\nAnswer with the letter of one option."
+    question = f"{stem}\n\n{listed}\n\n{_ASKS}"
     gold = f"{letter}. {options[letter]}"
     return example(question, gold, family, stem=stem, options=options, letter=letter)
+
+
+def without_options(question: str, gold: str) -> tuple[str, str]:
+    """A question and its gold answer as other pages have them: of multiple choice, the stem and the option's text."""
+    if not question.endswith(_ASKS):
+        return question, gold
+    return question.partition("\n\nA. ")[0], gold.partition(". ")[2]
 
 
 def _lettered(texts: list[str]) -> dict[str, str]:

@@ -20,8 +20,12 @@ _WORD = re.compile(r"\w+")
 
 def key(name: str, question: str) -> str:
     """What a question of benchmark `name` is listed as; case, blanks and punctuation do not count."""
-    words = " ".join(_WORD.findall(unicodedata.normalize("NFKC", question).casefold()))
-    return hashlib.sha256(f"{name}\n{words}".encode("utf-8", "replace")).hexdigest()[:16]
+    return hashlib.sha256(f"{name}\n{' '.join(words(question))}".encode("utf-8", "replace")).hexdigest()[:16]
+
+
+def words(text: str) -> list[str]:
+    """The words of a text; case, blanks and punctuation do not count."""
+    return _WORD.findall(unicodedata.normalize("NFKC", text).casefold())
 
 
 def listed(name: str, subset: str) -> list[str]:

@@ -180,6 +180,44 @@ function paperTools(benchmark) {
   return said.length ? [el("p", { class: "note" }, `In the paper ${said.join("; ")}.`)] : [];
 }
 
+function definitions(all) {
+  return el("dl", {}, ...all.filter(([, text]) => text).flatMap(([name, text]) => [el("dt", {}, name), el("dd", {}, text)]));
+}
+
+function showPassports() {
+  const columns = [["benchmark"], ["flagged", "n"], ["accuracy", "n"], ["if these are wrong", "n"], ["reasons, by tries"]];
+  const audited = ({ benchmark, number, accuracy, audit }) => el("tr", {}, el("td", {}, title(benchmark)),
+    el("td", { class: "n" }, `${audit.tries.toLocaleString("en")} of ${number.toLocaleString("en")}`),
+    el("td", { class: "n" }, percent(accuracy)),
+    el("td", { class: "n" }, percent(audit.accuracy), el("small", {}, `${percent(audit.low)} – ${percent(audit.high)}`)),
+    el("td", {}, Object.entries(audit.reasons).map(([reason, tries]) => `${reason} ${tries}`).join(", ") || "–"));
+  for (const one of summary.passports) {
+    const table = el("table", {}, el("thead", {}, head(...columns)), el("tbody", {}, ...one.scores.map(audited)));
+    byId("passports").append(el("h3", {}, one.name),
+      el("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": `${one.name}, audit` }, table),
+      el("details", { class: "passport" }, el("summary", {}, "What it was made with"), definitions(made(one))));
+  }
+}
+
+function made(one) {
+  const lines = (found) => found.filter(Boolean).join("\n");
+  const module = ([name, { model, served, weights, sampling, prompt, own_prompt }]) => [`${name}: ${model}`,
+    weights ? `weights ${weights}` : served.length ? `served as ${served.join(", ")}` : "", `temperature ${sampling.temperature}`,
+    sampling.seed === null ? "" : `seed ${sampling.seed}`,
+    prompt ? `prompt ${prompt}${own_prompt ? " (set by the run)" : ""}` : ""].filter(Boolean).join(", ");
+  const behind = { "": "no model", tools: "the run's model for tools", unknown: "whether a model is behind it is unknown" };
+  const tool = ([name, { model, card }]) => `${name}: ${behind[model] ?? `model ${model}`}, card ${card}`;
+  const program = ({ at, before, call, versions }) => [`${at}${before ? `, after try ${before}` : ""}`, call,
+    Object.entries(versions).map((pair) => pair.join(" ")).join(", ")];
+  return [["Modules", lines(Object.entries(one.modules).map(module))],
+    ["Tools", lines(Object.entries(one.made.at(-1)?.tools ?? {}).map(tool))],
+    ["Judge", one.judge || "none"],
+    ["Searched", Object.entries(one.answered).map((pair) => pair.join(" ")).join(", ")],
+    ["Made", lines(one.made.flatMap(program))],
+    ["Episodes", `SHA-256 ${one.episodes}`],
+    ["To repeat it", lines(one.doubts) || "nothing is known that stands against it"]];
+}
+
 // ---------------------------------------------------------------- episodes
 
 async function unpacked(base64) {
@@ -214,6 +252,7 @@ const FILTERS = {
   family: { least: 1, all: () => rows.names.family.filter(Boolean).map((name) => [name, name]), of: (row) => [named("family", row)] },
   outcome: { least: 2, all: () => ["correct", "incorrect", "undecided", "failed"].map((name) => [name, OUTCOMES[name]]), of: (row) => [named("outcome", row)] },
   tool: { least: 1, all: () => rows.names.tool.map((name) => [name, name]), of: (row) => rows.columns.tools[row].map((at) => rows.names.tool[at]) },
+  flag: { least: 1, all: () => rows.names.flag.map((name) => [name, name]), of: (row) => rows.columns.flags[row].map((at) => rows.names.flag[at]) },
   error: { least: 1, all: () => rows.names.error.map((name) => [name, name]), of: (row) => rows.columns.errors[row].map((at) => rows.names.error[at]) },
 };
 const OUTCOMES = { correct: "correct", incorrect: "wrong", undecided: "undecided", failed: "broke off" };
@@ -268,7 +307,8 @@ function episode(row) {
   const column = (name) => rows.columns[name][row];
   const facts = [column("answer") ? `answer ${column("answer")}` : "", outcome !== "correct" && gold ? `gold ${gold}` : "",
     plural(column("turns"), "turn"), named("family", row) || title(named("benchmark", row)),
-    summary.runs.length > 1 ? runAt(row).name : "", column("sample") ? `try ${column("sample") + 1}` : ""];
+    summary.runs.length > 1 ? runAt(row).name : "", column("sample") ? `try ${column("sample") + 1}` : "",
+    column("flags").length ? "flagged" : ""];
   const made = el("details", { class: "episode" }, el("summary", {},
     el("span", { class: `outcome ${outcome}` }, OUTCOMES[outcome]),
     el("span", {}, question || `question ${id} of ${title(named("benchmark", row))}`),
@@ -305,9 +345,10 @@ async function open(made, row) {
 function facts(row, texts) {
   const run = runAt(row);
   const column = (name) => rows.columns[name][row];
-  const all = [...texts, ["Run", `${run.name}, planner ${run.planner}`], ["Ended", `${named("status", row)}, ${plural(column("turns"), "turn")}, `
+  const why = column("why").map((at) => rows.names.why[at]).join("\n");
+  const all = [...texts, ["Flagged", why], ["Run", `${run.name}, planner ${run.planner}`], ["Ended", `${named("status", row)}, ${plural(column("turns"), "turn")}, `
     + `${column("seconds")} s, ${plural(column("tokens"), "token")}`], ["Question's id", questionOf(row)[0]]];
-  return el("dl", {}, ...all.filter(([, text]) => text).flatMap(([name, text]) => [el("dt", {}, name), el("dd", {}, text)]));
+  return definitions(all);
 }
 
 function turnBox([subGoal, context, tool, call, output, error, seconds, analysis, signal], at, remembered) {
@@ -340,7 +381,7 @@ async function start() {
   const number = summary.cells.reduce((sum, cell) => sum + cell.ended, 0);
   byId("about").append(`${plural(summary.runs.length, "evaluation")} on ${benchmarks.map(title).join(", ")}: `
     + `${plural(number, "episode")}. AgentFlow ${summary.version}.`);
-  for (const show of [showCells, showDifferences, showTable, showBudgets, showTools]) show();
+  for (const show of [showCells, showDifferences, showTable, showBudgets, showTools, showPassports]) show();
   rows = JSON.parse(await unpacked(byId("rows").textContent));
   rows.columns.run ??= [];
   let rank = 0;

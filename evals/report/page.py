@@ -22,6 +22,8 @@ from typing import Any
 from agentflow import __version__
 from agentflow.evals.benchmarks.catalogue import BENCHMARKS
 from agentflow.evals.episode import EpisodeTurn
+from agentflow.evals.passport.audit import Flag
+from agentflow.evals.passport.passport import Passport, passport
 from agentflow.evals.record import Record
 from agentflow.evals.report.paper import paper
 from agentflow.evals.report.run import Run, tool_name
@@ -31,6 +33,8 @@ PAGE_BYTES = 4_900_000
 """Most bytes of a page."""
 PART = 128
 """Episodes whose texts are unpacked together."""
+_LISTED = {"scores": {"__all__": {"audit": {"items"}}}}
+"""What the summary leaves out of a passport: the rows have it."""
 TEXT, SHORT = 4000, 160
 """Characters that are kept of a text, and of one that a row shows."""
 
@@ -65,7 +69,8 @@ def page(runs: Sequence[Run], *, with_gated: bool = False, limit: int = PAGE_BYT
     """The report on `runs`, of at most `limit` bytes unless the rows alone take more."""
     hidden = frozenset() if with_gated else frozenset(name for name, one in BENCHMARKS.items() if one.gated)
     episodes = _in_turn(runs)
-    rows, summary = _rows(runs, episodes, hidden), _summary(runs)
+    passports = [passport(run) for run in runs]
+    rows, summary = _rows(passports, episodes, hidden), _summary(runs, passports)
     shown = [(position, record) for position, (_, record) in enumerate(episodes) if record.benchmark not in hidden]
     room = limit - len(rows) - len(summary) - 60_000  # the page itself takes less than that
     parts, kept = _parts(shown, room)
@@ -88,7 +93,7 @@ def _in_turn(runs: Sequence[Run]) -> list[tuple[int, Record]]:
     return sorted(found, key=lambda one: (order(f"{one[1].benchmark} {one[1].id}"), one[0], one[1].sample))
 
 
-def _summary(runs: Sequence[Run]) -> str:
+def _summary(runs: Sequence[Run], passports: Sequence[Passport]) -> str:
     """What tables and charts show, as JSON."""
     cells = [{**asdict(cell), "error_rate": cell.error_rate} for run in runs for cell in run.cells]
     settings = [
@@ -101,6 +106,7 @@ def _summary(runs: Sequence[Run]) -> str:
             "version": __version__,
             "runs": settings,
             "cells": cells,
+            "passports": [one.model_dump(mode="json", exclude=_LISTED) for one in passports],
             "differences": list(_differences(runs)),
             "paper": paper().model_dump(),
         }
@@ -127,9 +133,10 @@ def _differences(runs: Sequence[Run]) -> Iterator[dict[str, Any]]:
             }
 
 
-def _rows(runs: Sequence[Run], episodes: Sequence[tuple[int, Record]], hidden: frozenset[str]) -> str:
+def _rows(passports: Sequence[Passport], episodes: Sequence[tuple[int, Record]], hidden: frozenset[str]) -> str:
     """What the list and its filters need of every episode, packed: texts by number, and a column for each field."""
-    names = {name: Names() for name in ("benchmark", "family", "outcome", "status", "tool", "error")}
+    names = {name: Names() for name in ("benchmark", "family", "outcome", "status", "tool", "error", "flag", "why")}
+    flagged = _flagged(passports)
     questions: dict[tuple[str, str], tuple[int, list[str]]] = {}
     rows = []
     for run, record in episodes:
@@ -137,7 +144,8 @@ def _rows(runs: Sequence[Run], episodes: Sequence[tuple[int, Record]], hidden: f
         asked = ["", ""] if secret else [_cut(record.question, 2 * SHORT), _cut(record.gold, SHORT)]
         number, _ = questions.setdefault((record.benchmark, record.id), (len(questions), [record.id, *asked]))
         answer = "" if secret else _cut(record.episode.answer, SHORT)
-        rows.append({"run": run, "question": number, "answer": answer, **_row(record, names)})
+        flags = flagged.get((run, *record.key), [])
+        rows.append({"run": run, "question": number, "answer": answer, **_row(record, names, flags)})
     return _packed(
         _json(
             {
@@ -149,7 +157,17 @@ def _rows(runs: Sequence[Run], episodes: Sequence[tuple[int, Record]], hidden: f
     )
 
 
-def _row(record: Record, names: Mapping[str, Names]) -> dict[str, Any]:
+def _flagged(passports: Sequence[Passport]) -> dict[tuple[int, str, str, int], list[Flag]]:
+    """What the audit has to say of an episode, by number of its run, benchmark, question and try."""
+    return {
+        (run, score.benchmark, item.id, item.sample): item.flags
+        for run, one in enumerate(passports)
+        for score in one.scores
+        for item in score.audit.items
+    }
+
+
+def _row(record: Record, names: Mapping[str, Names], flags: Sequence[Flag]) -> dict[str, Any]:
     episode = record.episode
     turns = [(tool_name(turn.tool, turn.result.error), turn.result.error) for turn in episode.turns]
     return {
@@ -161,6 +179,8 @@ def _row(record: Record, names: Mapping[str, Names]) -> dict[str, Any]:
         "turns": len(turns),
         "tools": sorted({names["tool"](tool) for tool, _ in turns}),
         "errors": sorted({names["error"](error.value) for _, error in turns if error}),
+        "flags": sorted({names["flag"](flag.reason.value) for flag in flags}),
+        "why": [names["why"](str(flag)) for flag in flags],
         "seconds": round(episode.seconds, 1),
         "tokens": sum(tokens.total_tokens for tokens in episode.usage.models.values()),
     }

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
-from agentflow.evals.journal import JournalError, read
+from agentflow.evals.journal import JournalError, digest, read
 from agentflow.evals.metrics import interval, summarise
 from agentflow.evals.record import Record, Settings
 from agentflow.evals.scorers.score import Decision
@@ -25,6 +25,8 @@ class Run:
     """Of its folder; with as much of the path as tells it from the others."""
     settings: Settings
     records: list[Record]
+    episodes: str
+    """SHA-256 of episodes.jsonl."""
 
     @property
     def planner(self) -> str:
@@ -164,7 +166,7 @@ def read_runs(folders: Sequence[Path]) -> list[Run]:
     resolved = [folder.resolve() for folder in folders]
     if repeated := [folder for folder, number in Counter(resolved).items() if number > 1]:
         raise JournalError(f"{repeated[0]} is named twice; name each folder once")
-    return [Run(name, *read(folder)) for name, folder in zip(_names(resolved), folders, strict=True)]
+    return [Run(name, *read(folder), digest(folder)) for name, folder in zip(_names(resolved), folders, strict=True)]
 
 
 def _names(folders: Sequence[Path]) -> list[str]:

@@ -75,7 +75,8 @@ def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("report")
     searched = [turn(1, "wikipedia_search", ErrorClass.EMPTY_RESULT, output="nothing", arguments={"query": "lost"})]
     both = [*searched, turn(2, output="needle in “quotes”\nand 2 < 3")]
-    seed = [record(n, correct=n < 40, turns=both if n == 7 else searched) for n in range(100)]
+    asked = [*searched, turn(2, "google_search", arguments={"query": "question 8"})]
+    seed = [record(n, correct=n < 40, turns={7: both, 8: asked}.get(n, searched)) for n in range(100)]
     seed += [record(n, benchmark="aime24", family="easy", decision=Decision.UNDECIDED) for n in range(200, 220)]
     trained = [record(n, correct=n < 80, error="down" if n == 99 else "") for n in range(100)]
     trained += [record(500, question=HOSTILE, gold=HOSTILE, answer=HOSTILE, family=HOSTILE, turns=[hostile_turn()])]
@@ -177,6 +178,22 @@ def test_an_episode_opens_with_its_turns(seen: Seen) -> None:
     assert "the verdict" in second.inner_text()
     episode.get_by_role("button", name="This question in every run").click()
     seen.finds("3 episodes")
+
+
+def test_flagged_episodes_are_marked_and_every_run_has_its_passport(seen: Seen) -> None:
+    seen.choose("flag", "question as query")
+    seen.finds("2 episodes")
+    seen.choose("run", "seed")
+    seen.finds("1 episode,")
+    assert "flagged" in seen.page.locator("details.episode .facts").inner_text()
+    assert "turn 2, google_search: question as query" in seen.open().inner_text()
+    passports = seen.page.locator("#passports")
+    assert passports.locator("h3").all_inner_texts() == ["seed", "trained", "longer"]
+    assert "question as query 1" in passports.locator("tr", has_text="1 of 100").first.inner_text()
+    passports.locator("details > summary").first.click()
+    shown = passports.locator("details").first.inner_text()
+    assert "planner: embedded:seed, served as m, temperature 0" in shown
+    assert "versions, prompts and tools were not recorded" in shown
 
 
 def test_more_are_shown_when_asked_for(seen: Seen) -> None:

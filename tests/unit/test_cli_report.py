@@ -7,6 +7,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from agentflow.cli import app
+from agentflow.evals.passport.made import Made
 from tests.runs import record, write_run
 
 
@@ -35,6 +36,17 @@ def test_compare_says_whether_there_is_a_difference(folders: tuple[Path, Path]) 
 def test_compare_names_other_settings_that_differ(folders: tuple[Path, Path], tmp_path: Path) -> None:
     other = write_run(tmp_path / "short", [record(n) for n in range(60)], max_turns=2, planner="openai:q")
     assert "besides the planner, they differ in max_turns" in run("compare", folders[0], other).stderr
+
+
+def test_compare_says_whether_another_program_made_one_of_them(tmp_path: Path) -> None:
+    first = Made(at="one day", call="", versions={"langgraph": "1.2.1"}, prompts={}, tools={})
+    others = {"same": {"at": "another day"}, "newer": {"versions": {"langgraph": "1.2.2"}}}
+    base = write_run(tmp_path / "base", [record(0)], made=[first])
+    for name, changed in others.items():
+        write_run(tmp_path / name, [record(0)], made=[first.model_copy(update=changed)])
+    assert run("compare", base, tmp_path / "same").stderr == ""
+    said = run("compare", base, tmp_path / "newer").stderr
+    assert said.strip() == "note: besides the planner, they differ in the program"
 
 
 def test_compare_needs_common_questions(folders: tuple[Path, Path], tmp_path: Path) -> None:

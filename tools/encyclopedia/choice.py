@@ -25,17 +25,17 @@ def encyclopedia_of(corpus: str) -> Encyclopedia:
         return MediaWiki()
     if corpus == PACKAGE:
         return WikipediaPackage()
-    return RetrievalServer(corpus) if _is_address(corpus) else LocalEncyclopedia(corpus)
+    return RetrievalServer(corpus) if is_address(corpus) else LocalEncyclopedia(corpus)
 
 
 def is_local(corpus: str) -> bool:
     """Whether it is on this machine: neither live, nor the package, nor an address."""
-    return corpus not in (LIVE, PACKAGE) and not _is_address(corpus)
+    return corpus not in (LIVE, PACKAGE) and not is_address(corpus)
 
 
 def missing(corpus: str) -> str | None:
     """One line on what to do if there is no such corpus; None if there is. Asks no server."""
-    if _is_address(corpus):
+    if is_address(corpus):
         return None if urlsplit(corpus).hostname else f"'{corpus}' is no address: write http://HOST:PORT/retrieve"
     if not is_local(corpus) or provider(corpus) or Path(corpus).is_file():
         return None
@@ -46,5 +46,6 @@ def missing(corpus: str) -> str | None:
     )
 
 
-def _is_address(corpus: str) -> bool:
+def is_address(corpus: str) -> bool:
+    """Whether it is somebody's server."""
     return corpus.startswith(("http://", "https://"))

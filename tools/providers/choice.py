@@ -71,6 +71,13 @@ def state(spec: str) -> tuple[bool, str]:
     return (True, f"asks {spec}") if key_in(engine.keys) else (False, f"set {engine.keys[0]} ({engine.site})")
 
 
+def model_of(spec: str) -> str:
+    """The language model with which the engine answers, as results declare it (`SearchResult.declared`); "" if none."""
+    name, _, detail = spec.partition(":")
+    engine = _with_key() if name == AUTO else name
+    return SearchResult([], "gemini", detail or MODEL).declared() if engine == "gemini" else ""
+
+
 def _with_key() -> str | None:
     return next((name for name, engine in WITH_KEY.items() if key_in(engine.keys)), None)
 

@@ -1,6 +1,7 @@
 """What google_search asks: a search engine that gives titles, addresses, snippets and dates."""
 
 import os
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -33,6 +34,12 @@ class SearchResult:
     def declared(self) -> str:
         """The provider, and the language model behind it if there is one: goes into every result and evaluation."""
         return f"{self.provider} ({self.model})" if self.model else self.provider
+
+
+def model_in(declared: str) -> str:
+    """The language model in what `SearchResult.declared` says; empty if there is none."""
+    match = re.fullmatch(r"[\w:.-]+ \((.+)\)", declared)
+    return match[1] if match else ""
 
 
 class SearchProvider(Protocol):

@@ -137,6 +137,24 @@ def test_runs_are_compared_on_their_common_questions(tmp_path: Path) -> None:
     assert (difference["questions"], difference["shown"]) == (60, True)
 
 
+def test_the_passport_is_there_and_flagged_episodes_are_marked(tmp_path: Path) -> None:
+    question = "Which city is the birthplace of the founder of the firm that published Song of Fupoz?"
+    asked = [turn(1, "google_search", arguments={"query": question})]
+    records = [record(0, question=question, turns=asked), record(1, turns=[turn(1)])]
+    html = page(read_runs([write_run(tmp_path / "a", records)])).html
+    [summary] = script(html, 'id="summary"')
+    [passport] = json.loads(summary)["passports"]
+    assert passport["episodes"] == hashlib.sha256((tmp_path / "a" / "episodes.jsonl").read_bytes()).hexdigest()
+    assert passport["scores"][0]["audit"]["reasons"] == {"question as query": 1}
+    assert "items" not in passport["scores"][0]["audit"]
+    found = rows(html)
+    assert (found["columns"]["flags"], found["names"]["flag"]) == ([[0], []], ["question as query"])
+    assert (found["columns"]["why"], found["names"]["why"]) == (
+        [[0], []],
+        ["turn 1, google_search: question as query"],
+    )
+
+
 @pytest.mark.slow
 def test_thirty_thousand_episodes_take_less_than_ten_seconds_and_five_megabytes(tmp_path: Path) -> None:
     """Of the processor, since a machine may be busy; with names and numbers that are each new, as a benchmark's are."""

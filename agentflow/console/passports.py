@@ -1,0 +1,122 @@
+"""The passport of an evaluation as tables: its scores, what they were made with, and what the audit has flagged."""
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from agentflow.console.terminal import one_line, percent
+from agentflow.tools.behind import RUN
+
+if TYPE_CHECKING:
+    from agentflow.evals.passport.made import Made
+    from agentflow.evals.passport.passport import Passport, Score
+
+_SHOWN = 20
+"""Flagged tries of a benchmark that are shown; --json has them all."""
+NONE = "-"
+
+
+def print_passport(out: Console, passport: "Passport") -> None:
+    """All of it, the scores first."""
+    out.print(_scores(passport))
+    out.print()
+    out.print(_modules(passport))
+    out.print()
+    if passport.made and passport.made[-1].tools:
+        out.print(_tools(passport.made[-1]))
+        out.print()
+    for name, value in _facts(passport):
+        out.print(Text(f"{name:<18}{one_line(value)}"))
+    for score in passport.scores:
+        if score.audit.tries:
+            out.print()
+            _print_audit(out, score)
+
+
+def _scores(passport: "Passport") -> Table:
+    rows = []
+    for score in passport.scores:
+        audit = score.audit
+        n = str(score.number) if score.epochs == 1 else f"{score.questions} x {score.epochs}"
+        row = [score.benchmark, n, f"{score.accuracy:.3f}", _span(score.low, score.high)]
+        if not passport.flagged:
+            rows.append([*row, "none"])
+            continue
+        flagged = f"{audit.tries} ({percent(audit.share)})"
+        rows.append([*row, flagged, f"{audit.accuracy:.3f}", _span(audit.low, audit.high)])
+    headings = ("benchmark", "n", "accuracy", "95 % interval", "flagged", "if these are wrong", "95 % interval")
+    return _table(headings[: len(rows[0])], rows)
+
+
+def _span(low: float, high: float) -> str:
+    return f"{low:.3f} to {high:.3f}"
+
+
+def _modules(passport: "Passport") -> Table:
+    rows = []
+    for name, module in passport.modules.items():
+        sampling = [NONE if one is None else f"{one:g}" for one in (module.sampling.temperature, module.sampling.seed)]
+        prompt = f"{module.prompt}{' (set by the run)' if module.own_prompt else ''}"
+        served = "" if module.weights else ", ".join(module.served)
+        rows.append([name, module.model, *sampling, prompt or NONE, module.weights or NONE, served or NONE])
+    return _table(("module", "model", "temperature", "seed", "prompt", "weights", "served as"), rows)
+
+
+def _tools(made: "Made") -> Table:
+    said = {"": "none", RUN: "the run's, see module tools"}
+    rows = [
+        [name, said.get(tool.model, tool.model), tool.card, tool.prompt or NONE] for name, tool in made.tools.items()
+    ]
+    return _table(("tool", "model behind it", "card", "prompt"), rows)
+
+
+def _table(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> Table:
+    """A table without the columns that say nothing. What is too wide is folded: half a hash is of no use."""
+    shown = [at for at in range(len(headings)) if any(row[at] != NONE for row in rows)]
+    table = Table(box=None, pad_edge=False)
+    for at in shown:
+        table.add_column(headings[at], overflow="fold")
+    for row in rows:
+        table.add_row(*(Text(one_line(row[at])) for at in shown))
+    return table
+
+
+def _facts(passport: "Passport") -> Iterator[tuple[str, str]]:
+    timeout = "" if passport.timeout is None else f", {passport.timeout:g} s of a try"
+    yield "agent", f"{passport.agent}, at most {passport.max_turns} turns and {passport.max_seconds:g} s{timeout}"
+    questions = [part for part in (passport.subset, passport.file) if part]
+    yield "questions", ", ".join([*questions, *(f"{one.benchmark} {one.digest}" for one in passport.scores)])
+    yield "judge", passport.judge or "none"
+    search = f"corpus {passport.corpus}, engine {passport.search_engine}, cache {passport.search_cache}"
+    yield "search", f"{search}{f', embeddings {passport.embeddings}' if passport.embeddings else ''}"
+    if passport.answered:
+        yield "searched", ", ".join(f"{name} {number:,}" for name, number in passport.answered.items())
+    if passport.sandboxes:
+        yield "sandbox", ", ".join(f"{name} {number:,}" for name, number in passport.sandboxes.items())
+    for made in passport.made:
+        yield "made", f"{made.at}, after try {made.before:,}" if made.before else made.at
+        yield "  versions", ", ".join(f"{name} {version}" for name, version in made.versions.items())
+        yield "  call", made.call
+    yield "episodes.jsonl", f"SHA-256 {passport.episodes}"
+    if not passport.doubts:
+        yield "to repeat it", "nothing is known that stands against it"
+    for doubt in passport.doubts:
+        yield "to repeat it", doubt
+
+
+def _print_audit(out: Console, score: "Score") -> None:
+    audit = score.audit
+    of = f"{score.benchmark}: {audit.tries:,} of {score.number:,} tries are flagged, {audit.correct:,} of them correct"
+    out.print(Text(one_line(of), style="bold"))
+    for reason, number in audit.reasons.items():
+        out.print(Text(f"  {reason:<26}{number:,}"))
+    rows = [
+        [item.id, str(item.sample + 1), "yes" if item.correct else "no", "; ".join(map(str, item.flags))]
+        for item in audit.items[:_SHOWN]
+    ]
+    out.print(_table(("question", "try", "correct", "flags"), rows))
+    if (rest := len(audit.items) - _SHOWN) > 0:
+        out.print(Text(f"... and {rest:,} more, which --json lists"))

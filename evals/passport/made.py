@@ -1,0 +1,47 @@
+"""What an evaluation was made with, as far as its settings do not say: written down while it runs, in settings.json."""
+
+from pydantic import BaseModel, ConfigDict, Field
+
+
+class ToolMade(BaseModel):
+    """A tool that was there to be chosen."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    model: str
+    """The language model behind it, as `agentflow.tools.behind` has it."""
+    card: str
+    """Hash of all that prompts say of it."""
+    prompt: str = ""
+    """Hash of what it asks the run's model with; "" if it asks none."""
+
+
+class Made(BaseModel):
+    """The program that added tries to an evaluation. Another program that goes on with it adds another one of these."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    at: str
+    """When its first call began, UTC, as ISO 8601 has it."""
+    call: str
+    """What was called, as a shell reads it."""
+    before: int = Field(default=0, ge=0)
+    """Tries that had ended before: these are another's."""
+    versions: dict[str, str]
+    """Of packages, Python and platform by name; "code" is a hash of AgentFlow's own programs."""
+    prompts: dict[str, str]
+    """Hash of the system message of each module, before tools and the like are put in."""
+    tools: dict[str, ToolMade]
+
+    def differences(self, other: "Made") -> list[str]:
+        """In what this is another program than `other`: "langgraph 1.2.2 (1.2.1 before)", "prompt of the planner"."""
+        named = [
+            f"{name} {self.versions.get(name, 'absent')} ({other.versions.get(name, 'absent')} before)"
+            for name in _differ(self.versions, other.versions)
+        ]
+        named += [f"prompt of the {module}" for module in _differ(self.prompts, other.prompts)]
+        return named + [f"tool {tool}" for tool in _differ(self.tools, other.tools)]
+
+
+def _differ(ours: "dict[str, str] | dict[str, ToolMade]", theirs: "dict[str, str] | dict[str, ToolMade]") -> list[str]:
+    return [name for name in {**theirs, **ours} if ours.get(name) != theirs.get(name)]

@@ -1,0 +1,87 @@
+"""Looks up what an evaluation that is about to run is made with (`made.Made`).
+
+AgentFlow's version alone says little of a checkout, and a commit nothing of what was changed since: the hash of its own
+programs tells both, and is the same for a checkout and a wheel.
+"""
+
+import hashlib
+import platform
+from datetime import UTC, datetime
+from functools import cache
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+
+import agentflow
+from agentflow.evals.agents import AgentName, agent_prompts
+from agentflow.evals.judge import prompt_hash
+from agentflow.evals.passport.made import Made, ToolMade
+from agentflow.graph.context import Context
+from agentflow.graph.toolbox import Toolbox
+from agentflow.tools import base_generator, web_search
+from agentflow.tools.behind import RUN, model_behind
+from agentflow.tools.foreign import is_foreign
+
+PACKAGES = (
+    *("langgraph", "langchain-core", "langchain-openai", "langchain-community", "pydantic", "mcp"),
+    *("torch", "transformers", "tokenizers", "bm25s", "trafilatura", "wikipedia", "tavily-python"),
+    *("numpy", "sympy", "scipy", "pandas"),
+)
+"""Those that decide what a run does: the graph and its models, the tools, and what programs of python_coder find."""
+
+CODE = ("graph", "nodes", "tools", "evals", "rl/micro")
+"""Folders of the programs that make a score."""
+
+TOOL_PROMPTS = {"base_generator": base_generator.prompt(""), "web_search": web_search.PROMPT}
+
+
+async def making(agent: AgentName, context: Context, call: str) -> Made:
+    """What `agent` is made with, here and now. Raises ModelError where a tool cannot be had."""
+    own = context.prompts if agent == "agentflow" else {}
+    prompts = {module: own.get(module, text) for module, text in agent_prompts(agent).items()}
+    return Made(
+        at=datetime.now(UTC).isoformat(timespec="seconds"),
+        call=call,
+        versions=versions(),
+        prompts={module: prompt_hash(text) for module, text in prompts.items()},
+        tools={} if agent == "direct" else await _tools(context),
+    )
+
+
+async def _tools(context: Context) -> dict[str, ToolMade]:
+    """Those that can be used; naming foreign ones is what grants them."""
+    offer = await Toolbox([spec for spec in context.tools if is_foreign(spec)]).examine(context)
+    found = {}
+    for name, tool in offer.tools.items():
+        model = model_behind(tool)
+        asks = TOOL_PROMPTS.get(name, "") if model == RUN else ""
+        card = prompt_hash(offer.cards[name].model_dump_json())
+        found[name] = ToolMade(model=model, card=card, prompt=prompt_hash(asks) if asks else "")
+    return found
+
+
+def versions() -> dict[str, str]:
+    """What is installed, of what decides an outcome."""
+    found = {
+        "agentflow": agentflow.__version__,
+        "code": code_hash(),
+        "python": platform.python_version(),
+        "platform": f"{platform.system()} {platform.machine()}",
+    }
+    for name in PACKAGES:
+        try:
+            found[name] = version(name)
+        except PackageNotFoundError:
+            continue
+    return found
+
+
+@cache
+def code_hash() -> str:
+    """Of AgentFlow's own programs, as they lie on the disk: 12 hexadecimal digits."""
+    home, digest = Path(agentflow.__file__).parent, hashlib.sha256()
+    for folder in CODE:
+        for path in sorted((home / folder).resolve().rglob("*.py")):
+            content = path.read_bytes()
+            digest.update(f"{folder}/{path.relative_to((home / folder).resolve())}\n{len(content)}\n".encode())
+            digest.update(content)
+    return digest.hexdigest()[:12]

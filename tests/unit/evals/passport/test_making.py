@@ -1,0 +1,151 @@
+"""What an evaluation writes down of what it is made with, and how its folder keeps that."""
+
+from pathlib import Path
+
+import pytest
+from langchain_core.tools import tool
+
+from agentflow.evals.agents import AGENTS, AgentName
+from agentflow.evals.journal import Journal, digest, read
+from agentflow.evals.judge import prompt_hash
+from agentflow.evals.passport import making
+from agentflow.evals.passport.made import Made, ToolMade
+from agentflow.evals.record import Dataset, Settings
+from agentflow.graph.context import Context
+from agentflow.nodes import analyst, planner
+from agentflow.tools.behind import RUN, UNKNOWN
+from tests.runs import record
+from tests.scripted import Scripted
+
+
+@tool
+def stock(article: str) -> str:
+    """Looks up the stock."""
+    return article
+
+
+async def made(agent: AgentName = "agentflow", **context: object) -> Made:
+    return await making.making(agent, Context.model_validate(context), "agentflow eval atlas")
+
+
+async def test_versions_prompts_and_tools_are_written_down() -> None:
+    found = await made(tools=["base_generator", "python_coder", f"{__name__}:stock"])
+    assert {"agentflow", "code", "python", "platform", "langgraph", "langchain-core"} <= set(found.versions)
+    assert [*found.prompts] == ["analyst", "planner", "executor", "verifier", "generator"]
+    assert found.prompts["analyst"] == prompt_hash(analyst.PROMPT)
+    assert {name: one.model for name, one in found.tools.items()} == {
+        "base_generator": RUN,
+        "python_coder": "",
+        "stock": UNKNOWN,
+    }
+    assert [name for name, one in found.tools.items() if one.prompt] == ["base_generator"]
+    assert len({one.card for one in found.tools.values()}) == 3
+
+
+async def test_a_runs_own_prompt_has_its_own_hash() -> None:
+    own = f"Plan.\n{{tools}}\n{planner.PROMPT}"
+    found = await made(prompts={"planner": own})
+    assert found.prompts["planner"] == prompt_hash(own)
+    assert found.differences(await made()) == ["prompt of the planner"]
+
+
+@pytest.mark.parametrize("agent", AGENTS)
+async def test_baselines_have_prompts_of_their_own_and_no_runs(
+    agent: AgentName, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The modules that are named are those that are asked, with these prompts."""
+    script = Scripted(planner="Answer: hello", executor="Answer: hello", verifier="APPROVE")
+    script.install(monkeypatch)
+    found = await made(agent, prompts={"generator": "Write."}, tools=["base_generator"])
+    assert found.prompts["planner"] == prompt_hash(making.agent_prompts(agent)["planner"])
+    assert ("generator" in found.prompts) == (agent == "agentflow")
+    assert bool(found.tools) == (agent != "direct")
+
+
+def test_the_code_has_a_hash_that_any_change_changes(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    making.code_hash.cache_clear()
+    before = making.code_hash()
+    assert len(before) == 12
+    for folder in making.CODE:
+        (tmp_path / folder).mkdir(parents=True)
+    (tmp_path / "__init__.py").touch()
+    monkeypatch.setattr(making.agentflow, "__file__", str(tmp_path / "__init__.py"))
+    seen = {before}
+    for path, text in (("graph/a.py", "1"), ("graph/a.py", "2"), ("tools/a.py", "2"), ("rl/micro/b.py", "")):
+        (tmp_path / path).write_text(text)
+        making.code_hash.cache_clear()
+        seen.add(making.code_hash())
+    assert len(seen) == 5
+    (tmp_path / "graph" / "notes.txt").write_text("not a program")
+    making.code_hash.cache_clear()
+    assert making.code_hash() in seen
+    making.code_hash.cache_clear()
+
+
+# ---------------------------------------------------------------- in the folder
+
+
+FIRST = Made(
+    at="2026-01-01T00:00:00+00:00",
+    call="agentflow eval bamboogle --out runs/a",
+    versions={"agentflow": "0.1.0", "langgraph": "1.2.1"},
+    prompts={"planner": "aaa"},
+    tools={"stock": ToolMade(model=UNKNOWN, card="ccc")},
+)
+SECOND = FIRST.model_copy(update={"at": "2026-02-01T00:00:00+00:00", "versions": {"langgraph": "1.2.2", "mcp": "2.0"}})
+
+
+def settings(*by: Made) -> Settings:
+    return Settings(benchmarks={"bamboogle": Dataset(questions=9, digest="d")}, context=Context(), made=list(by))
+
+
+def go_on(folder: Path, by: Made | None, *numbers: int) -> list[str]:
+    """Adds tries, and returns the differences that the folder found before."""
+    journal = Journal(folder, settings(*([by] if by else [])))
+    said = journal.differences
+    for number in numbers:
+        journal.add(record(number))
+    journal.close()
+    return said
+
+
+def test_each_program_that_added_tries_is_kept(tmp_path: Path) -> None:
+    assert go_on(tmp_path, FIRST, 0, 1) == []
+    assert go_on(tmp_path, FIRST.model_copy(update={"at": "later", "call": "the same"}), 2) == []
+    changes = ["agentflow absent (0.1.0 before)", "langgraph 1.2.2 (1.2.1 before)", "mcp 2.0 (absent before)"]
+    assert go_on(tmp_path, SECOND, 3) == changes
+    found, records = read(tmp_path)
+    assert found.made == [FIRST, SECOND.model_copy(update={"before": 3})]
+    assert len(records) == 4
+
+
+def test_a_program_that_adds_nothing_leaves_no_mark(tmp_path: Path) -> None:
+    go_on(tmp_path, FIRST, 0)
+    before = (tmp_path / "settings.json").read_text()
+    assert go_on(tmp_path, SECOND) != []
+    assert (tmp_path / "settings.json").read_text() == before
+
+
+def test_a_folder_of_an_earlier_version_is_read_and_gone_on_with(tmp_path: Path) -> None:
+    go_on(tmp_path, None, 0, 1)
+    path = tmp_path / "settings.json"
+    path.write_text(path.read_text().replace(',\n  "made": []', ""))
+    assert "made" not in path.read_text()
+    assert read(tmp_path)[0].made == []
+    assert go_on(tmp_path, FIRST, 2) == []
+    assert read(tmp_path)[0].made == [FIRST.model_copy(update={"before": 2})]
+
+
+def test_no_secret_is_written_down(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SOME_API_KEY", "sk-0123456789abcdef")
+    call = "agentflow eval bamboogle --tools mcp:https://x/?key=sk-0123456789abcdef"
+    go_on(tmp_path, FIRST.model_copy(update={"call": call}), 0)
+    assert "sk-0123456789abcdef" not in (tmp_path / "settings.json").read_text()
+
+
+def test_the_digest_is_of_the_episodes(tmp_path: Path) -> None:
+    go_on(tmp_path, FIRST, 0)
+    one = digest(tmp_path)
+    assert len(one) == 64
+    go_on(tmp_path, FIRST, 1)
+    assert digest(tmp_path) != one

@@ -1,0 +1,141 @@
+"""A passport has every fact of its evaluation, says what it does not know, and repeats no text of a benchmark."""
+
+import hashlib
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agentflow.evals.episode import Tokens
+from agentflow.evals.passport.made import Made, ToolMade
+from agentflow.evals.passport.passport import Passport, passport
+from agentflow.evals.report.run import read_runs
+from agentflow.tools.behind import RUN, UNKNOWN
+from agentflow.tools.result import ErrorClass
+from tests.runs import record, turn, write_run
+
+MADE = Made(
+    at="2026-01-01T00:00:00+00:00",
+    call="agentflow eval bamboogle --out runs/a",
+    versions={"agentflow": "0.1.0", "langgraph": "1.2.1"},
+    prompts={"planner": "aaa", "generator": "bbb"},
+    tools={"base_generator": ToolMade(model=RUN, card="ccc", prompt="ddd"), "stock": ToolMade(model=UNKNOWN, card="e")},
+)
+QUESTION = "Which city is the birthplace of the founder of the firm that published Song of Fupoz?"
+
+
+def made(tmp_path: Path, records: Any = None, **more: Any) -> Passport:
+    folder = write_run(tmp_path / "a", [record(n) for n in range(3)] if records is None else records, **more)
+    [run] = read_runs([folder])
+    return passport(run)
+
+
+def test_scores_have_their_interval_and_denominator(tmp_path: Path) -> None:
+    records = [record(0), record(1, correct=False), record(2, error="down")]
+    [score] = made(tmp_path, records, questions=5).scores
+    assert (score.benchmark, score.accuracy, score.number, score.ended, score.failed) == ("bamboogle", 0.2, 5, 3, 1)
+    assert score.low < 0.2 < score.high
+    assert score.audit.accuracy == score.accuracy
+    assert score.digest == "d"
+
+
+def test_models_per_module_and_what_their_servers_call_them(tmp_path: Path) -> None:
+    said = record(0)
+    said.episode.usage.modules["planner"]["p-2026-01"] = Tokens(calls=1)
+    found = made(
+        tmp_path,
+        [said],
+        planner="openai:p",
+        sampling={"planner": {"temperature": 0.7, "seed": 3}},
+        prompts={"planner": "Plan.\n{tools}"},
+        made=[MADE],
+    )
+    assert [*found.modules] == ["planner", "generator", "tools"]
+    planner = found.modules["planner"]
+    assert (planner.model, planner.served, planner.weights) == ("openai:p", ["m", "p-2026-01"], "")
+    assert (planner.sampling.temperature, planner.sampling.seed) == (0.7, 3)
+    assert (planner.prompt, planner.own_prompt) == ("aaa", True)
+    assert found.modules["generator"].own_prompt is False
+
+
+def test_the_episodes_belong_to_it(tmp_path: Path) -> None:
+    found = made(tmp_path)
+    assert found.episodes == hashlib.sha256((tmp_path / "a" / "episodes.jsonl").read_bytes()).hexdigest()
+
+
+def test_nothing_stands_against_what_was_all_local_and_greedy(tmp_path: Path) -> None:
+    turns = [turn(1, "wikipedia_search", arguments={"query": "Fupoz"}), turn(2, "python_coder")]
+    turns[0].result.provider = "atlas"
+    assert made(tmp_path, [record(0, turns=turns)], made=[MADE]).doubts == []
+
+
+def searched(tool: str, provider: str = "", error: ErrorClass | None = None) -> Any:
+    one = turn(1, tool, error, arguments={"query": "Fupoz"})
+    one.result.provider = provider
+    return [record(0, turns=[one])]
+
+
+@pytest.mark.parametrize(
+    ("more", "doubt"),
+    [
+        ({"made": []}, "versions, prompts and tools were not recorded"),
+        ({"made": [MADE.model_copy(update={"before": 2})]}, "what made the first tries was not recorded: 2"),
+        ({"made": [MADE, MADE.model_copy(update={"before": 1, "versions": {}})]}, "program went on after try 1: "),
+        ({"planner": "vllm:p@http://127.0.0.1:8000/v1"}, "vllm:p@http://127.0.0.1:8000/v1 is a server's"),
+        ({"planner": "openai-compatible@http://127.0.0.1:8000/v1"}, "is a server's"),
+        ({"sampling": {"planner": {"temperature": 0.7}}}, "the planner draws its tokens (temperature 0.7), without"),
+        ({"planner": "openai:p", "sampling": {"planner": {"temperature": 1, "seed": 4}}}, "was asked for seed 4"),
+        ({"records": searched("google_search", "tavily")}, "google_search read the live web (results: 1)"),
+        ({"records": searched("web_search")}, "web_search read the live web (results: 1)"),
+        ({"records": searched("wikipedia_search", "live")}, "wikipedia_search read the live web (results: 1)"),
+        ({"records": searched("stock")}, "stock is a tool that is not AgentFlow's (results: 1)"),
+        ({"questions": 9}, "not been made yet and count as wrong: 6"),
+        ({"records": [record(0, error="down")]}, "broke off and count as wrong: 1"),
+        ({"records": [record(0).model_copy(update={"episode": record(0).episode.model_copy(
+            update={"status": "out_of_time"})})]}, "ran out of time, which depends on the machine: 1"),
+    ],
+)  # fmt: skip
+def test_what_stands_against_repeating_it_is_said(more: dict[str, Any], doubt: str, tmp_path: Path) -> None:
+    assert doubt in "\n".join(made(tmp_path, **{"made": [MADE], **more}).doubts)
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        {"sampling": {"planner": {"temperature": 0.7, "seed": 3}}},
+        {"records": searched("google_search", "tavily"), "search_cache": "replay:a"},
+        {"records": searched("google_search", "tavily", ErrorClass.TOOL_ERROR)},
+        {"records": searched("wikipedia_search", "/data/wiki.sqlite")},
+    ],
+)
+def test_what_repeats_is_no_doubt(more: dict[str, Any], tmp_path: Path) -> None:
+    assert made(tmp_path, **{"made": [MADE], **more}).doubts == []
+
+
+def test_a_declared_model_of_a_foreign_tool_is_flagged(tmp_path: Path) -> None:
+    oracle = MADE.model_copy(update={"tools": {"oracle": ToolMade(model="openai:gpt-4o", card="c")}})
+    found = made(tmp_path, searched("oracle"), made=[oracle])
+    [item] = found.scores[0].audit.items
+    assert (item.flags[0].reason, item.flags[0].detail) == ("model behind a tool", "openai:gpt-4o")
+    assert found.flagged == 1
+
+
+def test_no_text_of_a_benchmark_is_in_it(tmp_path: Path) -> None:
+    page = "https://huggingface.co/datasets/gaia-benchmark/GAIA?q=SECRET"
+    said = turn(
+        1,
+        "google_search",
+        sub_goal="SECRET",
+        context="SECRET",
+        plan="SECRET",
+        arguments={"query": f"{QUESTION} SECRET"},
+        output=f"{page}\n{QUESTION} SECRET: Bukazo",
+    )
+    one = record(0, benchmark="gaia", question=f"{QUESTION} SECRET", gold="Bukazo", answer="SECRET", turns=[said])
+    broken = record(1, benchmark="gaia", question="SECRET", error="SECRET")
+    found = made(tmp_path, [one, broken])
+    assert [flag.reason.name for flag in found.scores[0].audit.items[0].flags] == ["QUESTION", "PAGE", "ANSWER"]
+    text = found.model_dump_json()
+    assert "SECRET" not in text
+    assert "Fupoz" not in text
+    assert "Bukazo" not in text

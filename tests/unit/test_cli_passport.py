@@ -1,0 +1,112 @@
+"""`agentflow eval passport`, and what `agentflow eval` says of flagged tries."""
+
+import json
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from agentflow.cli import app
+from agentflow.evals.atlas.families import questions
+from agentflow.evals.journal import read
+from tests.runs import record, turn, write_run
+from tests.scripted import Scripted
+
+QUESTION = "Which city is the birthplace of the founder of the firm that published Song of Fupoz?"
+
+
+def run(*arguments: object) -> Result:
+    return CliRunner().invoke(app, ["eval", *map(str, arguments)])
+
+
+def searching(monkeypatch: pytest.MonkeyPatch, query: str) -> None:
+    """Every run looks up `query` in the encyclopedia, once."""
+    plan = "Sub-Goal: Look it up\nTool: wikipedia_search\nContext: it"
+    Scripted(planner=plan, executor=json.dumps({"query": query})).install(monkeypatch)
+
+
+def test_an_evaluation_leaves_what_it_was_made_with(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    searching(monkeypatch, "Fupoz")
+    out = tmp_path / "a b"
+    done = run("atlas", "--limit", 2, "--out", out)
+    assert done.exit_code == 0, done.output
+    assert "flagged" not in done.output
+    [made] = read(out)[0].made
+    assert made.call == f"agentflow eval atlas --limit 2 --out '{out}'"
+    assert made.before == 0
+    shown = run("passport", out)
+    assert (shown.exit_code, shown.stderr) == (0, "")
+    said = " ".join(shown.stdout.split())
+    assert "atlas 2 0.000 0.000 to 0.658 none" in said
+    assert "the run's, see module tools" in said
+    assert f"versions agentflow {made.versions['agentflow']}, code {made.versions['code']}, python 3." in said
+    assert made.prompts["verifier"] in said
+    assert "nothing is known that stands against it" in said
+    assert run("passport", out, "--strict").exit_code == 0
+
+
+def test_flagged_tries_are_said_at_once_and_listed_later(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    asked = questions("test", 1)[0]
+    searching(monkeypatch, asked.question)
+    done = run("atlas", "--limit", 2, "--out", tmp_path)
+    assert done.exit_code == 0, done.output
+    assert "note: 1 of 2 tries are flagged (question as query 1); agentflow eval passport" in done.stderr
+    shown = run("passport", tmp_path, "--strict")
+    assert shown.exit_code == 1
+    said = " ".join(shown.stdout.split())
+    assert "1 (50.0 %)" in said
+    assert "atlas: 1 of 2 tries are flagged, 0 of them correct question as query 1" in said
+    assert "turn 1, wikipedia_search: question as query" in said
+    found = json.loads(run("passport", tmp_path, "--json").stdout)
+    [item] = found["scores"][0]["audit"]["items"]
+    assert item["flags"] == [{"turn": 1, "tool": "wikipedia_search", "reason": "question as query", "detail": ""}]
+    assert asked.question not in json.dumps(found)
+
+
+def test_another_program_that_goes_on_is_said_and_kept(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    searching(monkeypatch, "Fupoz")
+    call = ("atlas", "--out", tmp_path, "--limit")
+    assert run(*call, 1).exit_code == 0
+    path = tmp_path / "settings.json"
+    path.write_text(path.read_text().replace('"langgraph": "', '"langgraph": "0.'))
+    assert "another program" not in run(*call, 1).stderr, "nothing was left to run"
+    done = run(*call, 2)
+    assert done.exit_code == 0, done.output
+    assert "note: another program began this evaluation; both will be in its passport: langgraph " in done.stderr
+    made = read(tmp_path)[0].made
+    assert [one.before for one in made] == [0, 1]
+    assert "another program went on after try 1: langgraph " in " ".join(run("passport", tmp_path).stdout.split())
+
+
+def test_what_comes_from_models_and_tools_cannot_steer_the_terminal(tmp_path: Path) -> None:
+    hostile = "\x1b[2J[bold]x"
+    said = turn(1, f"tool{hostile}", arguments={"query": QUESTION})
+    said.result.provider = f"gemini ({hostile})"
+    folder = write_run(tmp_path / "a", [record(0, question=QUESTION, turns=[said])], planner=f"openai:{hostile}")
+    shown = run("passport", folder).stdout
+    assert "\x1b" not in shown
+    assert "[bold]x" in shown
+
+
+def test_long_lists_are_cut_and_say_so(tmp_path: Path) -> None:
+    said = turn(1, "google_search", arguments={"query": QUESTION})
+    records = [record(n, question=QUESTION, turns=[said]) for n in range(30)]
+    folder = write_run(tmp_path / "a", records)
+    assert "... and 10 more, which --json lists" in run("passport", folder).stdout
+    assert len(json.loads(run("passport", folder, "--json").stdout)["scores"][0]["audit"]["items"]) == 30
+
+
+@pytest.mark.parametrize("content", [None, "", "{}"])
+def test_what_is_no_evaluation_is_one_line_and_exit_2(content: str | None, tmp_path: Path) -> None:
+    if content is not None:
+        (tmp_path / "settings.json").write_text(content)
+        (tmp_path / "episodes.jsonl").write_text("")
+    done = run("passport", tmp_path)
+    assert (done.exit_code, done.stdout) == (2, "")
+    assert len(done.stderr.splitlines()) == 1
+    assert done.stderr.startswith("error: ")
+
+
+def test_help_has_an_example() -> None:
+    assert "Example: agentflow eval passport" in run("passport", "--help").stdout
+    assert "passport" in run("--help").stdout
