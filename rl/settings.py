@@ -75,6 +75,7 @@ class Settings(BaseModel):
     response_tokens: int = Field(ge=1)
     rollout_seconds: float = Field(gt=0)
     tracing: str = ""
+    microscope: int = Field(default=1, ge=0)
     flow: FlowSettings
     ray_address: str | Literal["auto"] | None
 

@@ -32,7 +32,9 @@ from agentflow.rl.training_log import Line, TrainingLog
 
 DISTRIBUTION = "agentflow-langgraph"
 
-CHANGEABLE = {"steps", "validate_every", "save_every", "keep", "test_tasks", "ray_address", "out", "tracing"}
+CHANGEABLE = {
+    *("steps", "validate_every", "save_every", "keep", "test_tasks", "ray_address", "out", "tracing", "microscope")
+}
 """Settings that may differ when a run goes on."""
 
 

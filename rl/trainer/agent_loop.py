@@ -6,6 +6,7 @@ Each row says in `extra_fields` what the trainer needs to weigh it: where its ca
 
 import random
 from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -125,7 +126,11 @@ class FlowAgentLoop(AgentLoopBase):  # type: ignore[misc]
                 "max_global_steps": max(versions),
                 "counted": counted,
                 "fate": str(trajectory.fate),
+                "task": trajectory.task.id,
+                "rollout": trajectory.id,
                 "spans": row.spans,
+                "names": [(call.node, call.turn) for call in row.calls],
+                "broken": {**asdict(row.broken), "reason": str(row.broken.reason)} if row.broken else None,
                 "forward_tokens": len(row.prompt_ids) + len(row.response_ids),
                 "unpacked_tokens": sum(len(call.prompt_ids) + len(call.response_ids) for call in row.calls),
                 "places": places,

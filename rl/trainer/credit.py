@@ -54,13 +54,13 @@ def _advantages(
 ) -> dict[str, list[float]]:
     """Of each trajectory, the advantage of every call. By trajectory, what calls earned is part of its reward."""
     if flow.credit == "turn":
-        groups = [_question_of(session) for session in reward_of]
+        groups = [question_of(session) for session in reward_of]
         by_turn = turn_advantages(list(reward_of.values()), list(earned_of.values()), groups)
         return {session: found.tolist() for session, found in zip(reward_of, by_turn, strict=True)}
     population = list(reward_of) if flow.statistics == "trajectory" else sessions
     found = advantages(
         [reward_of[session] + sum(earned_of[session]) for session in population],
-        [_question_of(session) for session in population],
+        [question_of(session) for session in population],
         [True] * len(population),
         baseline=flow.baseline,
         scale=flow.scale,
@@ -69,5 +69,6 @@ def _advantages(
     return {session: [by_session[session]] * len(earned) for session, earned in earned_of.items()}
 
 
-def _question_of(session: str) -> str:
+def question_of(session: str) -> str:
+    """The group that a trajectory is of."""
     return session.rsplit("_", 1)[0]
