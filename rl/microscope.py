@@ -16,7 +16,7 @@ DRIFTS = (0.001, 0.01, 0.1)
 bits by about the second."""
 
 MOVED = 0.01
-"""A ratio nearer to 1 than this, as a logarithm, counts as 1."""
+"""A ratio nearer to 1 than this counts as 1."""
 
 
 class Token(NamedTuple):
@@ -114,7 +114,8 @@ def _written(step: TokenStep, ids: list[int], call: Sampled, most: float) -> Wri
     for number, id in enumerate(ids):
         drift = _minus(trainer[number], call.rollout[number])
         moved = _minus(updated[number], old[number])
-        level = _ratio_level(moved, *step.clip)
+        ratio = None if moved is None else math.exp(max(-20.0, min(20.0, moved)))
+        level = _ratio_level(ratio, *step.clip)
         tokens.append(
             Token(
                 id,
@@ -124,7 +125,7 @@ def _written(step: TokenStep, ids: list[int], call: Sampled, most: float) -> Wri
                 trainer[number],
                 updated[number],
                 drift,
-                None if moved is None else math.exp(max(-20.0, min(20.0, moved))),
+                ratio,
                 abs(level) == 3 and level * (call.advantage or 0.0) > 0,
                 level,
                 _drift_level(drift),
@@ -146,12 +147,12 @@ def _minus(one: float | None, other: float | None) -> float | None:
     return None if one is None or other is None else round(one - other, 6)
 
 
-def _ratio_level(moved: float | None, low: float, high: float) -> int:
-    if moved is None or abs(moved) < MOVED:
+def _ratio_level(ratio: float | None, low: float, high: float) -> int:
+    if ratio is None or abs(ratio - 1) < MOVED:
         return 0
-    bound = math.log(1 + high) if moved > 0 else -math.log(1 - low)
-    level = 3 if abs(moved) > bound else 2 if abs(moved) > bound / 2 else 1
-    return level if moved > 0 else -level
+    size, bound = abs(ratio - 1), high if ratio > 1 else low
+    level = 3 if size > bound else 2 if size > bound / 2 else 1
+    return level if ratio > 1 else -level
 
 
 def _drift_level(drift: float | None) -> int:
