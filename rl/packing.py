@@ -3,13 +3,42 @@
 The planner's prompt only ever grows: a turn's prompt is the last turn's prompt, what was sampled for it, and what came
 of it. Where that holds id by id, the turns are one sequence, whose beginning is computed once instead of once a turn.
 Where it does not (a tool result was shortened, the text of a reply tokenises differently from how it was sampled), a
-new row begins; the result is the same, and costs more.
+new row begins; the result is the same, and costs more. The new row says why.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from enum import StrEnum
 
 from agentflow.rl.trace import Call
+
+
+class Reason(StrEnum):
+    """Why a call could not go on in the row of the call before it. The first that holds is the one."""
+
+    OFF = "off"
+    """Turns are not packed."""
+    REPLY = "reply"
+    """Its prompt differs within a reply, whose text tokenises differently from how it was sampled."""
+    PROMPT = "prompt"
+    """Its prompt differs within what was prompted before: that was rendered anew."""
+    FULL = "full"
+    """Its prompt goes on from the row, which would then be longer than a row may be."""
+
+
+@dataclass(frozen=True)
+class Break:
+    """Where the row before ended, and why."""
+
+    reason: Reason
+    position: int
+    """Number of the row's tokens that the prompt repeats: where the first stands, from 0, that it does not."""
+    length: int
+    """Of the row: prompt and response."""
+    expected: int | None = None
+    """The row's token at that position; None where all are repeated, or nobody looked."""
+    found: int | None = None
+    """The prompt's; None as above, and where the prompt ends there."""
 
 
 @dataclass
@@ -24,6 +53,8 @@ class Row:
     logprobs: list[float]
     """Of sampled tokens; 0.0 elsewhere."""
     calls: list[Call] = field(default_factory=list)
+    broken: Break | None = None
+    """Why it does not go on from the row before; None of a trajectory's first."""
 
     @property
     def spans(self) -> list[tuple[int, int]]:
@@ -33,14 +64,17 @@ class Row:
 
 
 def pack(calls: Sequence[Call], *, limit: int) -> list[Row]:
-    """The rows of one trajectory's `calls`; none has a response of more than `limit` tokens, unless one call has."""
+    """The rows of one trajectory's `calls`; none has a response of more than `limit` tokens, unless one call has.
+
+    With a limit of 0, every call is a row.
+    """
     rows: list[Row] = []
     for call in calls:
-        added = _added(rows[-1], call) if rows else None
-        if added is None or len(rows[-1].response_ids) + len(added) + len(call.response_ids) > limit:
-            rows.append(Row(call.prompt_ids, [], [], []))
-            added = []
+        broken = _broken(rows[-1], call, limit) if rows else None
+        if not rows or broken:
+            rows.append(Row(call.prompt_ids, [], [], [], broken=broken))
         row = rows[-1]
+        added = call.prompt_ids[len(row.prompt_ids) + len(row.response_ids) :]
         row.response_ids.extend([*added, *call.response_ids])
         row.mask.extend([0] * len(added) + [1] * len(call.response_ids))
         row.logprobs.extend([0.0] * len(added) + list(call.logprobs))
@@ -48,10 +82,18 @@ def pack(calls: Sequence[Call], *, limit: int) -> list[Row]:
     return rows
 
 
-def _added(row: Row, call: Call) -> list[int] | None:
-    """What `call`'s prompt adds to the row's tokens; None if it does not begin with them."""
-    before = len(row.prompt_ids)
-    known = before + len(row.response_ids)
-    if call.prompt_ids[:before] != row.prompt_ids or call.prompt_ids[before:known] != row.response_ids:
-        return None
-    return call.prompt_ids[known:]
+def _broken(row: Row, call: Call, limit: int) -> Break | None:
+    """Why `call` cannot go on in `row`; None if it can."""
+    known, prompt = [*row.prompt_ids, *row.response_ids], call.prompt_ids
+    if limit == 0:
+        return Break(Reason.OFF, 0, len(known))
+    if prompt[: len(known)] != known:
+        pairs = enumerate(zip(known, prompt, strict=False))
+        position = next((at for at, (old, new) in pairs if old != new), len(prompt))
+        replies = ((len(before.prompt_ids), len(before.response_ids)) for before in row.calls)
+        in_reply = any(start <= position < start + length for start, length in replies)
+        found = prompt[position] if position < len(prompt) else None
+        return Break(Reason.REPLY if in_reply else Reason.PROMPT, position, len(known), known[position], found)
+    if len(prompt) - len(row.prompt_ids) + len(call.response_ids) > limit:
+        return Break(Reason.FULL, len(known), len(known))
+    return None

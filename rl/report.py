@@ -11,6 +11,7 @@ from typing import Any
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
+from agentflow.rl.microscope import terms, trajectories
 from agentflow.rl.training_log import Line, TrainingLog
 
 CHARTS = (
@@ -76,6 +77,7 @@ def write_report(out: Path, settings: dict[str, Any]) -> Path:
         tools=_compared(before, after, "tools"),
         errors=_compared(before, after, "errors"),
         pairs=_pairs(log, before, after),
+        looked_at=_looked_at(log),
     )
     path = out / "report.html"
     path.write_text(html, encoding="utf-8")
@@ -132,6 +134,16 @@ def _pairs(log: TrainingLog, before: Line | None, after: Line | None) -> list[di
     return [
         {"question": earlier[task].episode.question, "before": earlier[task], "after": later[task]} for task in both
     ]
+
+
+def _looked_at(log: TrainingLog) -> dict[str, Any] | None:
+    """The tokens of a group of the last step that has any."""
+    if (step := log.last_tokens()) is None or not step.tasks:
+        return None
+    task = step.tasks[0]
+    questions = (record.episode.question for record in log.records(step.step, "train") if record.task == task)
+    found = {"step": step.step, "question": next(questions, task), "terms": terms(step)}
+    return {**found, "trajectories": trajectories(step, task)}
 
 
 def _number(task: str) -> tuple[int, str]:

@@ -43,6 +43,7 @@ class Fate(StrEnum):
 class Trajectory:
     """A rollout that ended."""
 
+    id: str
     task: Task
     fate: Fate
     reward: float
@@ -73,6 +74,8 @@ class Trajectory:
 class RolloutRecord(BaseModel):
     """A rollout as a line of rollouts/*.jsonl."""
 
+    id: str = ""
+    """As in the rows of tokens/*.jsonl.gz."""
     step: int
     split: Split
     task: str
@@ -92,6 +95,7 @@ class RolloutRecord(BaseModel):
     def of(cls, trajectory: Trajectory, step: int, split: Split) -> "RolloutRecord":
         """The record of a trajectory."""
         return cls(
+            id=trajectory.id,
             step=step,
             split=split,
             task=trajectory.task.id,
@@ -134,7 +138,8 @@ async def run(app: Trainable, graph: Graph, task: Task, generate: Generate, *, i
     calls = collector.calls
     faults = (faults + [False] * len(calls))[: len(calls)]
     earned = (earned + [0.0] * len(calls))[: len(calls)]
-    return Trajectory(task, fate, reward, calls, faults, earned, episode.model_copy(update={"seconds": taken}), taken)
+    ended = episode.model_copy(update={"seconds": taken})
+    return Trajectory(id, task, fate, reward, calls, faults, earned, ended, taken)
 
 
 async def run_on_tape(

@@ -78,6 +78,7 @@ class Settings(BaseModel):
     rollout_tries: int = Field(ge=1)
     tapes: bool
     tracing: str = ""
+    microscope: int = Field(default=1, ge=0)
     flow: FlowSettings
     ray_address: str | Literal["auto"] | None
 

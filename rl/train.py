@@ -34,7 +34,7 @@ DISTRIBUTION = "agentflow-langgraph"
 
 CHANGEABLE = {
     *("steps", "validate_every", "save_every", "keep", "test_tasks"),
-    *("ray_address", "out", "tracing", "tapes", "rollout_tries"),
+    *("ray_address", "out", "tracing", "tapes", "rollout_tries", "microscope"),
 }
 """Settings that may differ when a run goes on."""
 

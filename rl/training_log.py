@@ -1,8 +1,9 @@
-"""The folder of a training run, as far as it is for reading: metrics.jsonl, rollouts/ and tapes/.
+"""The folder of a training run, as far as it is for reading: metrics.jsonl, rollouts/, tapes/ and tokens/.
 
     metrics.jsonl            one line per step, and one per validation (split "test")
     rollouts/000012-train.jsonl   every rollout of step 12; -test: of the validation after it
     tapes/000012-train.jsonl      what these rollouts were told (`agentflow.rl.tape`)
+    tokens/000012.jsonl.gz        the tokens of a few groups of step 12 (`agentflow.rl.tokens`)
 
 A run that was killed goes on from its last checkpoint; what was written after that is taken back first, so that no
 step and no rollout is counted twice.
@@ -18,11 +19,21 @@ from typing import Any
 from pydantic import ValidationError
 
 from agentflow.rl.rollout import RolloutRecord
+from agentflow.rl.tokens import TokenStep, packed, unpacked
 from agentflow.rl.trainable import Split
 
 Line = dict[str, Any]
 
-TIMES = {"gen": "rollouts", "old_log_prob": "old", "ref": "reference", "update_actor": "update", "step": "step"}
+TOKENS = "tokens"
+
+TIMES = {
+    "gen": "rollouts",
+    "old_log_prob": "old",
+    "ref": "reference",
+    "update_actor": "update",
+    "microscope": "microscope",
+    "step": "step",
+}
 """verl's names of a step's parts, and ours, in seconds."""
 
 
@@ -33,6 +44,7 @@ class TrainingLog:
         self.out = Path(out)
         self.rollouts, self.tapes = self.out / "rollouts", self.out / "tapes"
         self._metrics = self.out / "metrics.jsonl"
+        self._tokens = self.out / TOKENS
 
     def lines(self) -> list[Line]:
         """The lines of metrics.jsonl; one that a kill left torn is not among them."""
@@ -46,11 +58,10 @@ class TrainingLog:
         kept = [line for line in self.lines() if line["step"] <= step]
         for folder in (self.rollouts, self.tapes):
             folder.mkdir(parents=True, exist_ok=True)
-        beside = self._metrics.with_suffix(".tmp")
-        beside.write_text("".join(json.dumps(line) + "\n" for line in kept), encoding="utf-8")
-        os.replace(beside, self._metrics)
-        for path in (*self.rollouts.glob("*-*.jsonl"), *self.tapes.glob("*-*.jsonl")):
-            if int(path.name.partition("-")[0]) > step:
+        _replace(self._metrics, "".join(json.dumps(line) + "\n" for line in kept).encode())
+        own = (self.rollouts, "*-*.jsonl"), (self.tapes, "*-*.jsonl"), (self._tokens, "*.jsonl.gz")
+        for path in (path for folder, names in own for path in folder.glob(names)):
+            if int(path.name.partition("-")[0].partition(".")[0]) > step:
                 path.unlink()
 
     def begin(self, step: int, split: Split) -> None:
@@ -81,6 +92,16 @@ class TrainingLog:
                 continue
         return found
 
+    def tokens(self, found: TokenStep) -> None:
+        """Writes what is kept of a step's tokens."""
+        self._tokens.mkdir(exist_ok=True)
+        _replace(self._tokens / token_file(found.step), packed(found))
+
+    def last_tokens(self) -> TokenStep | None:
+        """What is kept of the last step whose tokens are; None of a run without the microscope."""
+        latest = sorted(self._tokens.glob("*.jsonl.gz"), reverse=True)
+        return next(filter(None, (unpacked(path.read_bytes()) for path in latest)), None)
+
     def path_of(self, step: int, split: Split) -> Path:
         """The file of a step's rollouts."""
         return self.rollouts / f"{step:06d}-{split}.jsonl"
@@ -93,6 +114,18 @@ class TrainingLog:
         self.out.mkdir(parents=True, exist_ok=True)
         with self._metrics.open("a", encoding="utf-8") as file:
             file.write(json.dumps({name: _plain(value) for name, value in line.items()}) + "\n")
+
+
+def token_file(step: int) -> str:
+    """The name of a step's file in tokens/."""
+    return f"{step:06d}.jsonl.gz"
+
+
+def _replace(path: Path, content: bytes) -> None:
+    """Writes a file whole or not at all."""
+    beside = path.with_suffix(".tmp")
+    beside.write_bytes(content)
+    os.replace(beside, path)
 
 
 def summary(records: Sequence[RolloutRecord]) -> Line:

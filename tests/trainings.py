@@ -6,7 +6,9 @@ from pathlib import Path
 from typing import Any
 
 from agentflow.evals.episode import Episode, EpisodeTurn, append
+from agentflow.rl.packing import Break, Reason
 from agentflow.rl.rollout import Fate, RolloutRecord
+from agentflow.rl.tokens import Sampled, TokenRow, TokenStep
 from agentflow.rl.trainable import Split
 from agentflow.rl.training_log import TrainingLog
 
@@ -21,6 +23,7 @@ def rollout(
     question: str = "",
     answer: str = "the answer",
     turns: Sequence[EpisodeTurn] = (),
+    id: str = "",
 ) -> RolloutRecord:
     """A rollout of `task`."""
     error = {"error": "down"} if fate == Fate.ENDPOINT_FAILED else {}
@@ -34,9 +37,8 @@ def rollout(
     )
     calls = max(1, len(turns))
     counts = {"calls": calls, "prompt_tokens": 30 * calls, "sampled_tokens": 10 * calls}
-    return RolloutRecord(
-        step=step, split=split, task=task, family="sums", gold="2", fate=fate, reward=reward, episode=episode, **counts
-    )
+    known = {"id": id, "step": step, "split": split, "task": task, "family": "sums", "gold": "2"}
+    return RolloutRecord(**known, fate=fate, reward=reward, episode=episode, **counts)
 
 
 def write_step(out: Path, step: int, rollouts: Sequence[RolloutRecord]) -> None:
@@ -65,3 +67,31 @@ def begin(out: Path, steps: int, **flow: Any) -> Path:
     settings = {"preset": "atlas-cpu", "steps": steps, "questions": 2, "rollouts": 4, "lr": 1e-4, "kl": 0.003}
     (out / "settings.json").write_text(json.dumps({**settings, "options": {}, "flow": flow}))
     return out
+
+
+def token_step(step: int, task: str, rollouts: Sequence[RolloutRecord], *, hostile: str = "") -> TokenStep:
+    """The tokens of a group: of each rollout a row of one call and, as its prefix breaks, a row of another."""
+    pieces = {1: "<|im_start|>", 2: "user\n", 3: "Sub", 4: "-Goal", 5: hostile or ": sum", 6: "<|im_end|>"}
+    prompt, rows = [1, 2] * 30, list[TokenRow]()
+    for number, record in enumerate(rollouts):
+        advantage = 0.866 if record.reward else -0.866
+        known = {"task": task, "rollout": record.id, "fate": record.fate, "reward": record.reward}
+        first, second = (
+            Sampled(
+                start=start,
+                node="planner",
+                turn=turn,
+                mask=[1] * 4,
+                advantage=advantage,
+                weight=0.01,
+                rollout=[-0.5, -1.0, -1.5, -2.0],
+                trainer=[-0.5, -1.002, -1.45, -2.2],
+                updated=[-0.5, -0.9, -1.0, -3.0],
+            )
+            for turn, start in enumerate((60, 62))
+        )
+        broken = Break(Reason.REPLY, 62, 64, expected=5, found=4)
+        rows.append(TokenRow(ids=[*prompt, 3, 4, 5, 6], calls=[first], **known))
+        if number == 0:
+            rows.append(TokenRow(ids=[*prompt, 3, 4, 3, 4, 5, 6], calls=[second], broken=broken, **known))
+    return TokenStep(step=step, old="rollout", clip=(0.2, 0.3), tasks=[task], pieces=pieces, rows=rows)

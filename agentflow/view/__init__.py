@@ -6,6 +6,7 @@
     shelf     where they are found, and all of them together
     query     which rows of a list are asked for
     groups    the trajectories of one question, with their advantages
+    tokens    every token of such a group, with what it was trained by
     pairs     the same questions in two places
     detail    one episode in full, with the memory that the planner read
     guard     who may ask

@@ -29,6 +29,7 @@ from agentflow.view.query import Query, cells, choices, select
 from agentflow.view.rows import Row
 from agentflow.view.shelf import Shelf
 from agentflow.view.sources import Source, Training
+from agentflow.view.tokens import tokens
 
 PAUSE = 0.5
 """Seconds between looks at the files."""
@@ -49,6 +50,7 @@ def build_app(shelf: Shelf, stopping: Callable[[], bool] = lambda: False) -> Sta
         Route("/api/sources/{source}/episodes", view.episodes),
         Route("/api/sources/{source}/episodes/{name}", view.episode),
         Route("/api/sources/{source}/steps/{step:int}", view.step),
+        Route("/api/sources/{source}/steps/{step:int}/tokens/{group:int}", view.tokens),
         Route("/api/pairs", view.pairs),
         Route("/api/events", view.events),
     ]
@@ -68,9 +70,9 @@ class _View:
 
     def __init__(self, shelf: Shelf, stopping: Callable[[], bool]) -> None:
         self.shelf, self.stopping = shelf, stopping
-        self.static_files = {
-            path.name: path.read_bytes() for path in (files("agentflow.view") / "static").iterdir() if path.is_file()
-        }
+        own = (files("agentflow.view") / "static").iterdir()
+        shared = files("agentflow.rl") / "tokens.css"
+        self.static_files = {path.name: path.read_bytes() for path in (*own, shared) if path.is_file()}
         self.changed = asyncio.Condition()
 
     @asynccontextmanager
@@ -174,12 +176,31 @@ class _View:
         }
 
     def step(self, request: Request) -> Response:
+        step = request.path_params["step"]
         with self.shelf.lock:
-            source = self._source(request.path_params["source"])
-            if not isinstance(source, Training):
-                raise HTTPException(404, "only a training has steps")
-            found = groups(source.of_step(request.path_params["step"], "train"), source.settings)
-            return Json({**found, "step": request.path_params["step"], "steps": source.steps("train")})
+            source = self._training(request)
+            found = groups(source.of_step(step, "train"), source.settings)
+            kept = source.tokens(step, rows=False)
+            looked_at = {task: number for number, task in enumerate(kept.tasks)} if kept else {}
+            for group in found["groups"]:
+                group["tokens"] = looked_at.get(group["task"])
+            return Json({**found, "step": step, "steps": source.steps("train")})
+
+    def tokens(self, request: Request) -> Response:
+        step, group = request.path_params["step"], request.path_params["group"]
+        with self.shelf.lock:
+            source = self._training(request)
+            named = source.of_step(step, "train")
+        found = source.tokens(step)
+        if found is None or group >= len(found.tasks):
+            raise HTTPException(404, "the tokens of this group were not kept")
+        return Json(tokens(found, found.tasks[group], named))
+
+    def _training(self, request: Request) -> Training:
+        source = self._source(request.path_params["source"])
+        if not isinstance(source, Training):
+            raise HTTPException(404, "only a training has steps")
+        return source
 
     def pairs(self, request: Request) -> Response:
         with self.shelf.lock:

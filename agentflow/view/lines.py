@@ -124,3 +124,9 @@ class _Opened:
 def open_file(path: Path) -> _Opened:
     """`path` for reading, unless it is a link: what is shown is what lies where one looks. Raises OSError."""
     return _Opened(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK))
+
+
+def read_file(path: Path, most: int) -> bytes:
+    """What `open_file` opens, up to `most` bytes. Raises OSError."""
+    with open_file(path) as file, open(file.fileno(), "rb", closefd=False) as content:
+        return content.read(most)

@@ -47,6 +47,8 @@ class Row:
     fate: str = ""
     sampled: int = 0
     """Of a rollout: the tokens that the policy wrote."""
+    rollout: str = ""
+    """Of a rollout: its id."""
     earned: tuple[float, ...] = ()
     """Of a rollout: what each of its calls earned by itself; empty where none did."""
 
@@ -83,6 +85,7 @@ def of_rollout(line: bytes, place: Place) -> Row:
         calls=record.calls,
         fate=str(record.fate),
         sampled=record.sampled_tokens,
+        rollout=record.id,
         earned=tuple(record.turn_rewards),
     )
 

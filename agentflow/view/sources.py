@@ -16,7 +16,9 @@ from pydantic import ValidationError
 from agentflow.evals.journal import EPISODES, SETTINGS
 from agentflow.evals.record import Settings
 from agentflow.graph.context import Context
-from agentflow.view.lines import Tail, open_file
+from agentflow.rl.tokens import TokenStep, unpacked
+from agentflow.rl.training_log import TOKENS, token_file
+from agentflow.view.lines import Tail, read_file
 from agentflow.view.rows import Reader, Row, of_episode, of_record, of_rollout, read
 
 METRICS, ROLLOUTS = "metrics.jsonl", "rollouts"
@@ -241,6 +243,15 @@ class Training(Source):
         rows = self._files[step, split].rows if (step, split) in self._files else []
         return [(f"{step}-{split}-{number}", row) for number, row in enumerate(rows)]
 
+    def tokens(self, step: int, *, rows: bool = True) -> TokenStep | None:
+        """What is kept of the step's tokens, if anything is."""
+        path = self.path / TOKENS / token_file(step)
+        try:
+            content = b"" if path.parent.is_symlink() else read_file(path, _LARGEST_TOKENS)
+        except OSError:
+            return None
+        return unpacked(content, rows=rows)
+
     def steps(self, split: str) -> list[int]:
         """The steps whose rollouts are there."""
         return sorted(step for (step, of), rows in self._files.items() if of == split and rows.rows)
@@ -308,8 +319,7 @@ class Watched:
             stat = self._path.lstat()
             if (seen := (stat.st_mtime_ns, stat.st_ino)) == self._seen:
                 return False
-            with open_file(self._path) as file, open(file.fileno(), "rb", closefd=False) as content:
-                self.content = content.read(_LARGEST_SETTINGS)
+            self.content = read_file(self._path, _LARGEST_SETTINGS)
         except OSError:
             return False
         self._seen = seen
@@ -317,6 +327,7 @@ class Watched:
 
 
 _LARGEST_SETTINGS = 1 << 20
+_LARGEST_TOKENS = 32 << 20
 
 
 def _evaluation_settings(content: bytes) -> Settings | None:

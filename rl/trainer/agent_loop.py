@@ -7,6 +7,7 @@ Each row says in `extra_fields` what the trainer needs to weigh it: where its ca
 import random
 from collections import Counter
 from collections.abc import Callable, Sequence
+from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -172,6 +173,10 @@ class FlowAgentLoop(AgentLoopBase):  # type: ignore[misc]
                 "max_global_steps": max(versions),
                 **facts_of(row, trajectory, name, counted=counted),
                 "fate": str(trajectory.fate),
+                "task": trajectory.task.id,
+                "rollout": trajectory.id,
+                "names": [(call.node, call.turn) for call in row.calls],
+                "broken": {**asdict(row.broken), "reason": str(row.broken.reason)} if row.broken else None,
                 "forward_tokens": len(row.prompt_ids) + len(row.response_ids),
                 "unpacked_tokens": sum(len(call.prompt_ids) + len(call.response_ids) for call in row.calls),
                 "turns": len(turns) or len(trajectory.calls),

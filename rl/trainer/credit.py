@@ -63,13 +63,13 @@ def _advantages(
 ) -> dict[str, list[float]]:
     """Of each trajectory, the advantage of every call. By trajectory, what calls earned is part of its reward."""
     if flow.credit == "turn":
-        groups = [_question_of(session) for session in reward_of]
+        groups = [question_of(session) for session in reward_of]
         by_turn = turn_advantages(list(reward_of.values()), list(earned_of.values()), groups)
         return {session: found.tolist() for session, found in zip(reward_of, by_turn, strict=True)}
     population = list(reward_of) if flow.statistics == "trajectory" else sessions
     found = advantages(
         [reward_of[session] + sum(earned_of[session]) for session in population],
-        [_question_of(session) for session in population],
+        [question_of(session) for session in population],
         [True] * len(population),
         baseline=flow.baseline,
         scale=flow.scale,
@@ -87,7 +87,7 @@ def _by_fork(
     """Of each trajectory, the advantage and weight of every call; 0 for those that it was told and that are not its."""
     told = {session_of(key): (str(row["trunk"]), int(row["given"])) for key, row in counted.items()}
     found = fork_credit(
-        [Place(_question_of(session), *told[session]) for session in reward_of],
+        [Place(question_of(session), *told[session]) for session in reward_of],
         [len(earned_of[session]) for session in reward_of],
         [reward + sum(earned_of[session]) for session, reward in reward_of.items()],
         scale=flow.scale,
@@ -99,5 +99,6 @@ def _by_fork(
     return advantage, shares
 
 
-def _question_of(session: str) -> str:
+def question_of(session: str) -> str:
+    """The group that a trajectory is of."""
     return session.rsplit("_", 1)[0]

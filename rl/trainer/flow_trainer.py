@@ -21,6 +21,7 @@ from verl.trainer.ppo.rollout_corr_helper import compute_rollout_correction_and_
 from verl.trainer.ppo.v1 import PPOTrainerSync
 from verl.trainer.ppo.v1.replay_buffer import ReplayBuffer
 from verl.utils.config import omega_conf_to_dataclass
+from verl.utils.debug import marked_timer
 from verl.utils.metric import reduce_metrics
 from verl.utils.py_functional import rename_dict
 from verl.workers.utils.padding import response_to_nested
@@ -30,6 +31,7 @@ from agentflow.rl.rollout import Fate
 from agentflow.rl.trainer.credit import Credit, assign_credit, session_of
 from agentflow.rl.trainer.loops import FlowLoops
 from agentflow.rl.trainer.loss import flow_grpo_loss
+from agentflow.rl.trainer.microscope import Microscope
 from agentflow.rl.trainer.watch import Watch
 from agentflow.rl.training_log import TrainingLog
 
@@ -54,12 +56,19 @@ class FlowTrainer(PPOTrainerSync):  # type: ignore[misc]
         super().init()
         actor = omega_conf_to_dataclass(self.config.actor_rollout_ref.actor)
         self.actor_rollout_wg.set_loss_fn(partial(flow_grpo_loss, config=actor))
+        self.microscope = Microscope(self.config, self.tokenizer, self.actor_rollout_wg)
         self.log.rewind(self.global_steps)
 
     def on_step_begin(self) -> None:
         """Called before a step's rollouts."""
         self.log.begin(self.global_steps, "train")
         super().on_step_begin()
+
+    def on_step_end(self) -> None:
+        """Called after a step's update, before the rollout servers get its weights."""
+        with marked_timer("microscope", self.timing_raw):
+            self.microscope.after_update(self.log, self.global_steps)
+        super().on_step_end()
 
     def _build_replay_buffer(self) -> ReplayBuffer:
         buffer = super()._build_replay_buffer()
@@ -89,6 +98,7 @@ class FlowTrainer(PPOTrainerSync):  # type: ignore[misc]
         self._digest = batch_digest(rows, self._credit)
         if not self._credit:
             raise NothingToTrain(_why_nothing(rows))
+        self.microscope.choose(batch, rows, rewards, self._credit)
         kept = self._teaching(batch.keys) if self.config.flow.skip_settled_groups else batch.keys
         # In an order of their own, not in that in which they ended: sums of floats depend on it.
         batch = _selected(batch, sorted(kept, key=lambda key: (rows[key]["name"], key)))
@@ -126,6 +136,8 @@ class FlowTrainer(PPOTrainerSync):  # type: ignore[misc]
             columns["response_mask"] = data.batch["response_mask"]
             if "rollout_is_weights" in data.batch:
                 columns["rollout_is_weights"] = data.batch["rollout_is_weights"]
+        with marked_timer("microscope", self.timing_raw):
+            self.microscope.before_update(batch.keys, found["old_log_probs"], columns.get("response_mask", mask))
         nested = {name: response_to_nested(column, lengths) for name, column in columns.items()}
         fields = TensorDict(nested, batch_size=len(batch))
         return tq.kv_batch_put(keys=batch.keys, partition_id=batch.partition_id, fields=fields)

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from agentflow.rl.tokens import unpacked
 from tests.integration.training import lines, rollouts, tape, train
 
 pytest.importorskip("verl")
@@ -33,6 +34,35 @@ def test_it_trains_validates_and_records_every_rollout(run: Path) -> None:
     assert len(records) == 12
     assert lines(run, "test")[-1]["accuracy"] == pytest.approx(sum(record["reward"] for record in records) / 12)
     assert {"question", "turns", "answer"} <= set(records[0]["episode"])
+
+
+@pytest.mark.parametrize("step", [1, 2])
+def test_it_keeps_every_token_of_the_group_that_weighs_most(run: Path, step: int) -> None:
+    found = unpacked((run / "tokens" / f"{step:06d}.jsonl.gz").read_bytes())
+    assert found is not None
+    [task] = found.tasks
+    group = {record["id"]: record for record in rollouts(run, step, "train") if record["task"] == task}
+    assert {record["fate"] for record in group.values()} == {"ok"}
+    rows = {id: [row for row in found.rows if row.rollout == id] for id in group}
+    assert sum(map(len, rows.values())) == len(found.rows)
+    by_trajectory = {}
+    for id, record in group.items():
+        calls = [call for row in rows[id] for call in row.calls]
+        assert sum(sum(call.mask) for call in calls) == record["sampled_tokens"]
+        faults = [turn["result"]["error"] is not None for turn in record["episode"]["turns"]]
+        own = {round((call.advantage or 0) + 0.3 * faults[call.turn], 4) for call in calls}
+        assert len(own) == 1, "a call's advantage is its trajectory's, less the preset's penalty where it went wrong"
+        by_trajectory[id] = own.pop()
+    assert sum(by_trajectory.values()) == pytest.approx(0, abs=1e-3)
+    trained = [call for row in found.rows for call in row.calls if call.trainer is not None]
+    assert trained or not any(by_trajectory.values())
+    for call in trained:
+        assert call.trainer == pytest.approx(call.rollout, abs=0.01), "two engines, the same weights"
+        assert call.updated == pytest.approx(call.rollout, abs=5)
+    if any(by_trajectory.values()):
+        assert any(call.updated != call.trainer for call in trained)
+    line = next(line for line in lines(run, "train") if line["step"] == step)
+    assert line["seconds/microscope"] < line["seconds/step"] / 2
 
 
 def test_it_goes_on_where_it_stopped(run: Path) -> None:

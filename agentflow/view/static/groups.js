@@ -26,8 +26,8 @@ function draw(list, source, found) {
     el("p", {}, el("b", { class: "formula" }, found.formula)),
     el("p", { class: "quiet" }, explained(found, teaching.length, settled.length))),
   found.groups.length === 0 ? el("p", {}, "There is no rollout of this step.") : null,
-  teaching.map((group) => card(source, group, most)),
-  settled.length ? el("details", { class: "settled", "data-key": "settled", open: teaching.length === 0 }, el("summary", {}, `${plural(settled.length, "group")} with nothing to compare`), settled.map((group) => card(source, group, most))) : null);
+  teaching.map((group) => card(source, found.step, group, most)),
+  settled.length ? el("details", { class: "settled", "data-key": "settled", open: teaching.length === 0 }, el("summary", {}, `${plural(settled.length, "group")} with nothing to compare`), settled.map((group) => card(source, found.step, group, most))) : null);
 }
 
 function explained(found, teaching, settled) {
@@ -38,11 +38,12 @@ function explained(found, teaching, settled) {
   return said.join(" ");
 }
 
-function card(source, group, most) {
+function card(source, step, group, most) {
   const rewards = group.mean === null ? "no reward" : `mean reward ${group.mean.toFixed(2)}, spread ${group.spread.toFixed(2)}`;
   const sorted = [...group.trajectories].sort((a, b) => (b.advantage ?? -Infinity) - (a.advantage ?? -Infinity));
   return el("section", { class: "card group", "aria-label": `Group: ${group.question.slice(0, 80)}` },
-    el("h2", {}, group.question), el("p", { class: "quiet" }, [group.family, `gold: ${group.gold}`, sorted.length === 1 ? "1 trajectory" : `${sorted.length} trajectories`, rewards].filter(Boolean).join(" · ")),
+    el("h2", {}, group.question), el("p", { class: "quiet" }, [group.family, `gold: ${group.gold}`, sorted.length === 1 ? "1 trajectory" : `${sorted.length} trajectories`, rewards].filter(Boolean).join(" · "),
+      group.tokens === null ? null : [" · ", el("a", { href: address("run", source, "step", step, "tokens", group.tokens), "data-key": `tokens ${group.tokens}` }, "its tokens")]),
     el("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": "Trajectories" }, el("table", { class: "list" },
       el("thead", {}, el("tr", {}, ["outcome", "reward", "advantage", "tools", "answer", "turns that failed"].map((name) => el("th", { scope: "col", class: name === "reward" || name.startsWith("turns") ? "n" : null }, name)))),
       el("tbody", {}, sorted.map((one) => el("tr", {}, el("td", {}, el("a", { class: "open", href: address("run", source, one.id) }, badge(one.outcome))), el("td", { class: "n" }, one.reward === null ? "–" : String(one.reward)),

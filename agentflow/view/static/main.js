@@ -5,6 +5,7 @@ import { shelfPage } from "./shelf.js";
 import { episodePage } from "./episode.js";
 import { runPage } from "./run.js";
 import { groupsPage } from "./groups.js";
+import { tokensPage } from "./tokens.js";
 import { pairsPage } from "./pairs.js";
 
 const main = document.getElementById("main");
@@ -17,6 +18,7 @@ function route() {
   const asked = Object.fromEntries(new URLSearchParams(query ?? ""));
   if (parts.length === 0) return [shelfPage, {}];
   if (parts[0] === "pairs") return [pairsPage, asked];
+  if (parts[0] === "run" && parts[2] === "step" && parts[4] === "tokens") return [tokensPage, { source: parts[1], step: parts[3], group: parts[5] }];
   if (parts[0] === "run" && parts[2] === "step") return [groupsPage, { source: parts[1], step: parts[3] }];
   if (parts[0] === "run" && parts.length === 3) return [episodePage, { source: parts[1], name: parts[2], ...asked }];
   if (parts[0] === "run" && parts.length === 2) return [runPage, { source: parts[1], ...asked }];

@@ -10,6 +10,7 @@ from agentflow.evals.episode import Episode, append
 from agentflow.rl.report import write_report
 from agentflow.rl.rollout import Fate, RolloutRecord
 from agentflow.rl.training_log import TrainingLog
+from tests.trainings import begin, rollout, token_step, write_step
 
 HOSTILE = "</p><script>alert(1)</script><img src=x onerror=alert(2)>"
 
@@ -80,6 +81,24 @@ def test_what_the_model_wrote_is_text(tmp_path: Path) -> None:
     assert {tag for tag, _ in page.tags} & {"script", "img", "iframe", "object", "link"} == set()
     assert not [attrs for _, attrs in page.tags if any(name.startswith("on") or name == "src" for name in attrs)]
     assert HOSTILE in page.text
+
+
+def test_the_tokens_of_a_group_of_the_last_step(tmp_path: Path) -> None:
+    rollouts = [rollout(2, "train", "a", reward, id=f"r{reward}", question=HOSTILE) for reward in (1.0, 0.0)]
+    write_step(begin(tmp_path, 2), 2, rollouts)
+    for step in (1, 2):
+        TrainingLog(tmp_path).tokens(token_step(step, "a", rollouts, hostile=HOSTILE))
+    page = Page(write_report(tmp_path, SETTINGS).read_text())
+    assert "Tokens of a group, step 2" in page.text
+    assert "The prefix broke. A reply tokenises differently" in page.text
+    tokens = [attrs for tag, attrs in page.tags if attrs.get("class") in ("t", "t clipped")]
+    assert len(tokens) == 12
+    assert {(one["data-a"], one["data-r"], one["data-d"]) for one in tokens} >= {("3", "3", "2"), ("-3", "-3", "-3")}
+    assert "advantage +0.87, ratio 1.1052, drift -0.002000" in str(tokens[1]["title"])
+    assert {tag for tag, _ in page.tags} & {"script", "img"} == set()
+    assert page.text.count(HOSTILE) == 8, (
+        "the question, the token thrice in text and in numbers, and why the prefix broke"
+    )
 
 
 @pytest.mark.parametrize("validations", [0, 1])

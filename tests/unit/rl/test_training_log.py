@@ -6,6 +6,7 @@ import pytest
 from agentflow.evals.episode import Episode, append
 from agentflow.rl.rollout import Fate, RolloutRecord
 from agentflow.rl.training_log import TrainingLog
+from tests.trainings import token_step
 
 
 def record(step: int, reward: float = 1.0, fate: Fate = Fate.OK, family: str = "a") -> RolloutRecord:
@@ -61,6 +62,15 @@ def test_what_came_after_the_checkpoint_is_taken_back(log: TrainingLog) -> None:
     assert [line["step"] for line in log.lines()] == [1, 2, 3]
     assert sorted(path.name for path in log.rollouts.iterdir()) == [f"00000{n}-train.jsonl" for n in (1, 2, 3)]
     assert all(json.loads(line) for line in (log.out / "metrics.jsonl").read_text().splitlines())
+
+
+def test_tokens_after_the_checkpoint_are_taken_back_too(log: TrainingLog) -> None:
+    for number in (1, 2, 3):
+        log.tokens(token_step(number, "t", []))
+    log.rewind(2)
+    assert sorted(path.name for path in (log.out / "tokens").iterdir()) == ["000001.jsonl.gz", "000002.jsonl.gz"]
+    (log.out / "tokens" / "000002.jsonl.gz").write_bytes(b"torn")
+    assert log.last_tokens() == token_step(1, "t", [])
 
 
 def test_a_step_that_is_tried_again_counts_once(log: TrainingLog) -> None:

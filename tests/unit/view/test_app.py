@@ -10,11 +10,12 @@ import pytest
 
 from agentflow.evals.episode import append
 from agentflow.graph.state import Verdict
+from agentflow.rl.training_log import TrainingLog
 from agentflow.view.app import build_app
 from agentflow.view.guard import POLICY
 from agentflow.view.shelf import Root, Shelf
 from tests.runs import record, turn, write_run
-from tests.trainings import begin, rollout, write_step, write_validation
+from tests.trainings import begin, rollout, token_step, write_step, write_validation
 
 
 class Client:
@@ -59,7 +60,10 @@ def client(tmp_path_factory: pytest.TempPathFactory) -> Client:
     out = begin(folder / "training", 4, statistics="trajectory", baseline="mean", scale="std", penalty=0.3)
     for step in (0, 2):
         write_validation(out, step, [rollout(step, "test", task, float(step > 0)) for task in ("a", "b")])
-    write_step(out, 1, [rollout(1, "train", "c", reward, turns=both) for reward in (1.0, 0.0, 0.0, 1.0)])
+    rewards = enumerate((1.0, 0.0, 0.0, 1.0))
+    rollouts = [rollout(1, "train", "c", reward, turns=both, id=f"r{number}") for number, reward in rewards]
+    write_step(out, 1, rollouts)
+    TrainingLog(out).tokens(token_step(1, "c", rollouts[:2]))
     return Client(folder)
 
 
@@ -114,6 +118,40 @@ def test_groups_and_the_same_questions_before_and_after(client: Client) -> None:
         "right": 1,
     }
     assert client.get(f"/api/sources/{training}")["matrix"]["rows"][0]["shares"] == [0.0, 1.0]
+
+
+def test_the_tokens_of_a_group_stand_beside_its_episodes(client: Client) -> None:
+    step = f"/api/sources/{client.id('training')}/steps/1"
+    assert [group["tokens"] for group in client.get(step)["groups"]] == [0]
+    found = client.get(f"{step}/tokens/0")
+    assert found["question"] == "What is c?"
+    assert [one["episode"]["id"] for one in found["trajectories"]] == ["1-train-0", "1-train-1"]
+    broken = found["trajectories"][0]["rows"][1]
+    assert broken["why"].startswith("A reply tokenises differently")
+    given, written = broken["parts"]
+    assert (len(given["tokens"]), given["tokens"][0]) == (62, [1, "<|im_start|>"])
+    assert (written["start"], written["node"], written["advantage"], written["level"]) == (62, "planner", 0.866, 3)
+    id, text, trained, rollout, trainer, updated, drift, ratio, clipped, ratio_level, drift_level = written["tokens"][2]
+    assert (id, text, trained, rollout, trainer, updated) == (5, ": sum", True, -1.5, -1.45, -1.0)
+    assert (drift, ratio, clipped, ratio_level, drift_level) == (0.05, pytest.approx(1.6487, abs=1e-4), True, 3, 2)
+
+
+def test_tokens_that_were_not_kept_are_not_there(client: Client, tmp_path: Path) -> None:
+    training = client.id("training")
+    for path in (
+        f"{training}/steps/1/tokens/1",
+        f"{training}/steps/2/tokens/0",
+        f"{client.id('seed')}/steps/1/tokens/0",
+    ):
+        assert client.ask(f"/api/sources/{path}").status_code == 404
+    out = begin(tmp_path / "other", 1)
+    write_step(out, 1, [rollout(1, "train", "c", 1.0)])
+    (out / "tokens").mkdir()
+    (out / "tokens" / "000001.jsonl.gz").symlink_to(client.shelf.sources[training].path / "tokens" / "000001.jsonl.gz")
+    other = Client(tmp_path)
+    path = f"/api/sources/{other.id('other')}/steps/1"
+    assert other.get(path)["groups"][0]["tokens"] is None
+    assert other.ask(f"{path}/tokens/0").status_code == 404
 
 
 def test_text_that_is_no_unicode_can_be_sent(tmp_path: Path) -> None:

@@ -1,0 +1,215 @@
+"""What the credit microscope shows: the tokens of a group, with all that is told of each.
+
+The viewer and the training report draw the same `Trajectory`; what a colour means is decided here alone.
+"""
+
+import math
+from dataclasses import dataclass
+from itertools import groupby
+from typing import NamedTuple
+
+from agentflow.rl.packing import Break, Reason
+from agentflow.rl.tokens import Sampled, TokenRow, TokenStep
+
+DRIFTS = (0.001, 0.01, 0.1)
+"""Nats from which on a drift is of level 1, 2 and 3. Engines in single precision differ by less than the first, in 16
+bits by about the second."""
+
+MOVED = 0.01
+"""A ratio nearer to 1 than this counts as 1."""
+
+
+class Token(NamedTuple):
+    """A sampled token. The order is that of the viewer's script."""
+
+    id: int
+    text: str
+    trained: bool
+    rollout: float | None
+    trainer: float | None
+    updated: float | None
+    drift: float | None
+    ratio: float | None
+    clipped: bool
+    """Whether the ratio is where the objective is flat, so that another update would leave the token alone."""
+    ratio_level: int
+    """-3 to 3: 0 as good as 1, up to half of the way to the clip, up to the clip, beyond."""
+    drift_level: int
+    """-3 to 3, by DRIFTS."""
+
+
+@dataclass(frozen=True)
+class Given:
+    """Tokens that were given to the model: its prompt, or what came of a call. They are in no objective."""
+
+    start: int
+    tokens: list[tuple[int, str]]
+
+
+@dataclass(frozen=True)
+class Written:
+    """Tokens of one call."""
+
+    start: int
+    node: str
+    turn: int
+    advantage: float | None
+    weight: float | None
+    level: int
+    """-3 to 3: the advantage in thirds of the largest in the group."""
+    tokens: list[Token]
+
+
+@dataclass(frozen=True)
+class Row:
+    """A sequence as it is trained on."""
+
+    why: str
+    """Why it is not part of the row before; "" of the first."""
+    length: int
+    parts: list[Given | Written]
+
+
+@dataclass(frozen=True)
+class Trajectory:
+    """A rollout."""
+
+    rollout: str
+    fate: str
+    reward: float | None
+    rows: list[Row]
+
+
+def trajectories(step: TokenStep, task: str) -> list[Trajectory]:
+    """The trajectories of the group of `task`, as they were recorded."""
+    own = [row for row in step.rows if row.task == task]
+    most = max((abs(call.advantage or 0.0) for row in own for call in row.calls), default=0.0)
+    return [
+        Trajectory(rollout, rows[0].fate, rows[0].reward, [_row(step, row, most) for row in rows])
+        for rollout, rows in ((name, list(found)) for name, found in groupby(own, lambda row: row.rollout))
+    ]
+
+
+def _row(step: TokenStep, row: TokenRow, most: float) -> Row:
+    parts: list[Given | Written] = []
+    end = 0
+
+    def given(until: int) -> None:
+        if until > end:
+            parts.append(Given(end, [(id, _text(step, id)) for id in row.ids[end:until]]))
+
+    for call in row.calls:
+        given(call.start)
+        end = call.start + len(call.mask)
+        parts.append(_written(step, row.ids[call.start : end], call, most))
+    given(len(row.ids))
+    return Row(why(row.broken, step), len(row.ids), parts)
+
+
+def _written(step: TokenStep, ids: list[int], call: Sampled, most: float) -> Written:
+    nothing = [None] * len(ids)
+    trainer, updated = call.trainer or nothing, call.updated or nothing
+    old = call.rollout if step.old == "rollout" else trainer
+    tokens = []
+    for number, id in enumerate(ids):
+        drift = _minus(trainer[number], call.rollout[number])
+        moved = _minus(updated[number], old[number])
+        ratio = None if moved is None else math.exp(max(-20.0, min(20.0, moved)))
+        level = _ratio_level(ratio, *step.clip)
+        tokens.append(
+            Token(
+                id,
+                _text(step, id),
+                call.mask[number] == 1,
+                call.rollout[number],
+                trainer[number],
+                updated[number],
+                drift,
+                ratio,
+                abs(level) == 3 and level * (call.advantage or 0.0) > 0,
+                level,
+                _drift_level(drift),
+            )
+        )
+    share = abs(call.advantage or 0.0) / most if most else 0.0
+    return Written(
+        call.start,
+        call.node,
+        call.turn,
+        call.advantage,
+        call.weight,
+        int(math.copysign(math.ceil(3 * share), call.advantage or 0.0)),
+        tokens,
+    )
+
+
+def _minus(one: float | None, other: float | None) -> float | None:
+    return None if one is None or other is None else round(one - other, 6)
+
+
+def _ratio_level(ratio: float | None, low: float, high: float) -> int:
+    if ratio is None or abs(ratio - 1) < MOVED:
+        return 0
+    size, bound = abs(ratio - 1), high if ratio > 1 else low
+    level = 3 if size > bound else 2 if size > bound / 2 else 1
+    return level if ratio > 1 else -level
+
+
+def _drift_level(drift: float | None) -> int:
+    level = sum(abs(drift or 0.0) >= bound for bound in DRIFTS)
+    return level if (drift or 0.0) > 0 else -level
+
+
+def terms(step: TokenStep) -> list[tuple[str, str]]:
+    """What each word means in this step."""
+    low, high = step.clip
+    ratio = (
+        "exp(updated − rollout): the trainer's probability after the step's update over the rollout's, which the loss "
+        "of this run takes for the old one (bypass_mode). The first update itself began at exp(drift)."
+        if step.old == "rollout"
+        else "exp(updated − trainer): the trainer's probability after the step's update over that before it. The first "
+        "update itself began at 1, by construction."
+    )
+    return [
+        ("advantage", "how much better than its group the trajectory did, or the call; the same for all its tokens"),
+        ("ratio", ratio),
+        (
+            "clipped",
+            f"outlined: the ratio is beyond {1 - low:g} or {1 + high:g} on the side that the advantage pushes to, "
+            "where the objective is flat",
+        ),
+        (
+            "drift",
+            "trainer − rollout: what the engine that trains and the one that sampled make of the same weights, those "
+            "before the update, in nats",
+        ),
+        ("weight", "of the token in the objective; those of all tokens of the step sum to 1"),
+        ("mask", "only what was sampled is trained on; grey is what was given to the model, or left out"),
+    ]
+
+
+def why(broken: Break | None, step: TokenStep) -> str:
+    """Why a row is not part of the row before it, as a sentence; "" of a trajectory's first."""
+    if broken is None:
+        return ""
+    if broken.reason == Reason.OFF:
+        return "Turns are not packed (flow.pack_turns=false), so that every call is a row."
+    if broken.reason == Reason.FULL:
+        return f"The row is full after {broken.length:,} tokens: with this call it would exceed response_tokens."
+    what = (
+        "A reply tokenises differently in the next prompt from how it was sampled"
+        if broken.reason == Reason.REPLY
+        else "The prompt was rendered anew from here"
+    )
+    expected = _named(step, broken.expected)
+    found = "the prompt ends there" if broken.found is None else f"found {_named(step, broken.found)}"
+    return f"{what}: token {broken.position + 1:,} of {broken.length:,}, expected {expected}, {found}."
+
+
+def _named(step: TokenStep, id: int | None) -> str:
+    return f"{step.pieces.get(id, '')!r} ({id})" if id is not None else "none"
+
+
+def _text(step: TokenStep, id: int) -> str:
+    """With its line breaks to be seen; a token that says nothing is seen too."""
+    return step.pieces.get(id, f"#{id}").replace("\n", "↵\n").replace("\t", "⇥\t") or "∅"

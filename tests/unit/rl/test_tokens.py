@@ -1,0 +1,61 @@
+"""What is kept of a step's tokens, and what of it can be read again."""
+
+import gzip
+import json
+import math
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic import ValidationError
+
+from agentflow.rl.packing import Break, Reason
+from agentflow.rl.tokens import Sampled, TokenRow, TokenStep, kept, packed, unpacked
+from tests.trainings import rollout, token_step
+
+STEP = token_step(3, "a", [rollout(3, "train", "a", reward, id=f"r{reward}") for reward in (1.0, 0.0)])
+
+
+def test_a_step_is_read_as_it_was_written() -> None:
+    assert unpacked(packed(STEP)) == STEP
+    assert unpacked(packed(STEP), rows=False) == STEP.model_copy(update={"rows": []})
+
+
+@given(st.data())
+def test_a_torn_file_has_the_rows_that_are_whole(data: st.DataObject) -> None:
+    whole = packed(STEP)
+    found = unpacked(whole[: data.draw(st.integers(0, len(whole)))])
+    assert found is None or found.rows == STEP.rows[: len(found.rows)]
+
+
+def test_what_is_something_else_is_passed_over() -> None:
+    head, *rows = gzip.decompress(packed(STEP)).splitlines(keepends=True)
+    mixed = unpacked(gzip.compress(b"".join([head, b"{}\n", rows[1], b'{"task": 1}\n', b"\xff\n"])))
+    assert mixed is not None
+    assert mixed.rows == [STEP.rows[1]]
+    for other in (b"", b"not gzipped", gzip.compress(b""), gzip.compress(b"{}\n")):
+        assert unpacked(other) is None
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [{"rollout": [-1.0]}, {"trainer": [-1.0]}, {"start": -1}, {"start": 4}, {"mask": [1, 2]}, {"weight": math.nan}],
+)
+def test_what_does_not_fit_is_refused(wrong: dict[str, Any]) -> None:
+    call = {"start": 2, "node": "n", "turn": 0, "mask": [1, 1], "advantage": 0, "weight": 0, "rollout": [-1.0, -1.0]}
+    row = {"task": "t", "rollout": "r", "fate": "ok", "reward": 1, "ids": [1, 2, 3, 4]}
+    assert TokenRow.model_validate_json(json.dumps({**row, "calls": [call]})).calls[0].start == 2
+    with pytest.raises(ValidationError):
+        TokenRow.model_validate_json(json.dumps({**row, "calls": [{**call, **wrong}]}))
+    with pytest.raises(ValidationError):
+        TokenRow.model_validate_json(json.dumps({**row, "calls": [call, call]}))
+
+
+def test_a_log_probability_that_is_no_number_is_kept_as_none() -> None:
+    assert kept([-0.12345678, math.nan, -math.inf]) == [-0.123457, None, None]
+    call = Sampled(start=0, node="n", turn=0, mask=[1], advantage=None, weight=None, rollout=kept([math.nan]))
+    broken = Break(Reason.FULL, 4, 4)
+    row = TokenRow(task="t", rollout="r", fate="timed_out", reward=None, ids=[1], calls=[call], broken=broken)
+    step = TokenStep(step=1, old="trainer", clip=(0.2, 0.3), tasks=["t"], pieces={1: "\x00\ud7ff"}, rows=[row])
+    assert unpacked(packed(step)) == step

@@ -1,0 +1,155 @@
+"""Which rows the microscope takes, and what it makes of what verl says of them."""
+
+import math
+import warnings
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+torch = pytest.importorskip("torch")
+pytest.importorskip("verl")
+
+with warnings.catch_warnings():
+    warnings.simplefilter("ignore")  # verl's imports
+    from tensordict import TensorDict
+    from transfer_queue import KVBatchMeta
+
+    from agentflow.rl.packing import Reason
+    from agentflow.rl.settings import compose_settings
+    from agentflow.rl.trainer import microscope
+    from agentflow.rl.trainer.microscope import Microscope, chosen, piece, token_row
+    from agentflow.rl.training_log import TrainingLog
+
+PROMPT, RESPONSE = [7, 8, 9], [1, 2, 3, 4]
+ROW = {
+    "task": "t",
+    "rollout": "r",
+    "fate": "ok",
+    "spans": [(0, 2), (3, 1)],
+    "names": [("planner", 0), ("planner", 2)],
+    "broken": {"reason": "full", "position": 3, "length": 3, "expected": None, "found": None},
+}
+CREDIT = [(0, 2, 0.5, 0.1), (3, 1, -0.5, 0.2)]
+LOGPROBS = [-1.0, -2.0, 0.0, -3.0]
+
+
+def nested(*rows: list[float]) -> Any:
+    return torch.nested.as_nested_tensor([torch.tensor(row) for row in rows], layout=torch.jagged)
+
+
+class Workers:
+    """An actor on two ranks, by which the token at place p of a row has the log-probability -id/10, less `learnt`."""
+
+    def __init__(self) -> None:
+        self._dispatch_info = {"actor": [0, 1]}
+        self.learnt = 0.0
+        self.asked: list[int] = []
+
+    def compute_log_prob(self, data: TensorDict) -> TensorDict:
+        self.asked.append(len(data))
+        rows = [row.tolist() for row in data["input_ids"].unbind()]
+        moved = [[-id / 10 - self.learnt for id in (*row[1:], 0)] for row in rows]
+        return TensorDict({"log_probs": nested(*moved)}, batch_size=len(rows))
+
+
+class Tokenizer:
+    def decode(self, ids: list[int]) -> str:
+        return "\ufffd" if ids == [9] else f"<{ids[0]}>"
+
+    def convert_ids_to_tokens(self, id: int) -> str:
+        return "âĢ"
+
+
+def looking(tmp_path: Path, *settings: str) -> tuple[Microscope, Workers, TrainingLog]:
+    config, workers = compose_settings("atlas-cpu", [f"out={tmp_path}", *settings]), Workers()
+    return Microscope(config, Tokenizer(), workers), workers, TrainingLog(tmp_path)
+
+
+def chose(found: Microscope, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Takes a group of two rollouts, the second of which is left out."""
+    fields = {
+        "prompts": nested(PROMPT, PROMPT),
+        "responses": nested(RESPONSE, RESPONSE),
+        "response_mask": nested([1, 1, 0, 1], [0, 0, 0, 0]),
+        "rollout_log_probs": nested(LOGPROBS, LOGPROBS),
+    }
+    monkeypatch.setattr(microscope, "tq", SimpleNamespace(kv_batch_get=lambda **asked: fields))
+    rows = {"q_0_0": ROW, "q_1_0": {**ROW, "fate": "timed_out", "broken": None}}
+    batch = KVBatchMeta(keys=list(rows), tags=[{}, {}], partition_id="train")
+    found.choose(batch, rows, {"q_0_0": 1.0, "q_1_0": 0.0}, {"q_0_0": CREDIT})
+
+
+def test_in_bypass_mode_the_trainer_is_asked_before_and_after(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    found, workers, log = looking(tmp_path)
+    chose(found, monkeypatch)
+    found.before_update(["q_0_0"], nested(LOGPROBS), torch.tensor([[1, 0, 0, 1]]))
+    workers.learnt = 0.5
+    found.after_update(log, 3)
+    step = log.last_tokens()
+    assert step is not None
+    assert (step.step, step.old, step.clip, step.tasks) == (3, "rollout", (0.2, 0.3), ["t"])
+    trained, left = step.rows
+    first, second = trained.calls
+    assert (first.start, first.mask, first.rollout) == (3, [1, 0], [-1.0, -2.0])
+    assert (first.trainer, first.updated) == (pytest.approx([-0.1, -0.2]), pytest.approx([-0.6, -0.7]))
+    assert (second.start, second.turn, second.trainer, second.updated) == (6, 2, [-0.4], [-0.9])
+    assert (second.advantage, second.weight) == (-0.5, 0.2)
+    assert trained.broken is not None
+    assert trained.broken.reason == Reason.FULL
+    assert (left.reward, left.calls[0].mask, left.calls[0].trainer, left.calls[0].advantage) == (
+        None,
+        [0, 0],
+        None,
+        None,
+    )
+    assert step.pieces == {1: "<1>", 2: "<2>", 3: "<3>", 4: "<4>", 7: "<7>", 8: "<8>", 9: "âĢ"}
+    assert workers.asked == [2, 2], "as many rows for each rank"
+
+
+def test_where_the_old_log_probabilities_are_the_trainers_they_are_taken(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found, workers, log = looking(tmp_path, "algorithm.rollout_correction.bypass_mode=false")
+    chose(found, monkeypatch)
+    found.before_update(["q_0_0", "pad_0_0"], nested([-1.1, -2.1, 0.0, -3.1], [0.0]), torch.ones(2, 4))
+    assert workers.asked == []
+    found.after_update(log, 1)
+    step = log.last_tokens()
+    assert step is not None
+    assert step.old == "trainer"
+    assert [call.trainer for call in step.rows[0].calls] == [pytest.approx([-1.1, -2.1]), pytest.approx([-3.1])]
+
+
+def test_without_it_nothing_is_asked_and_nothing_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    found, workers, log = looking(tmp_path, "microscope=0")
+    chose(found, monkeypatch)
+    found.before_update(["q_0_0"], nested(LOGPROBS), torch.ones(1, 4))
+    found.after_update(log, 1)
+    assert (workers.asked, log.last_tokens()) == ([], None)
+
+
+def test_the_groups_that_weigh_most_in_the_update_are_taken() -> None:
+    rows = dict.fromkeys(("a_0_0", "b_1_0", "b_0_1", "b_0_0", "c_0_0", "d_0_0", "d_0_1"), ROW)
+    credit = {
+        "b_0_0": [(0, 10, 0.9, 0.01)],
+        "b_1_0": [(0, 10, -0.9, 0.01)],
+        "a_0_0": [(0, 10, 0.0, 0.01)],
+        "c_0_0": [(0, 2, 1.0, 0.01)],
+        "d_0_0": [(0, 2, 1.0, 0.01)],
+    }
+    assert chosen(rows, credit, 1) == ["b_0_0", "b_0_1", "b_1_0"]
+    assert chosen(rows, credit, 2)[3:] == ["d_0_0", "d_0_1"]
+    assert chosen(rows, credit, 9)[-1] == "a_0_0"
+    assert chosen(rows, credit, 0) == []
+
+
+def test_a_reply_that_verl_cut_short_is_kept_as_far_as_it_goes() -> None:
+    alone = {**ROW, "spans": [(0, 2)], "names": [("planner", 0)]}
+    row = token_row(alone, math.nan, None, PROMPT, RESPONSE[:1], [1], [-1.0])
+    assert (row.reward, row.calls[0].mask, row.calls[0].rollout) == (None, [1], [-1.0])
+
+
+def test_a_token_of_half_a_character_has_its_name() -> None:
+    assert piece(Tokenizer(), 9) == "âĢ"
