@@ -221,7 +221,7 @@ def test_gated_questions_are_not_in_it(seen: Seen, report: Path) -> None:
 
 
 def test_it_works_by_keyboard(seen: Seen) -> None:
-    seen.page.locator("select[name=error]").focus()
+    seen.page.locator("select[name=flag]").focus()
     for _ in range(2):  # past "Clear" to the first episode
         seen.page.keyboard.press("Tab")
     seen.page.keyboard.press("Enter")
