@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from agentflow.rl.training_log import TrainingLog
 from benchmarks.speed import catalogue, step
 from benchmarks.speed.batches import floor, rows
 from benchmarks.speed.catalogue import PLAIN, STATE_GRAPH, Contender, NotMeasured, printed
@@ -195,6 +196,7 @@ def test_ours_and_the_floor_compute_the_same_tokens(append_only: bool) -> None:
 
 
 def test_a_step_is_read_off_a_training(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    TrainingLog(tmp_path).rewind(0)  # makes the folder
     write_step(tmp_path, 1, [rollout(1, "train", "a", 1.0)])
     path = tmp_path / "metrics.jsonl"
     found = json.loads(path.read_text()) | {"forward_tokens": 1000, "rows": 4, "rows_trained": 2}
