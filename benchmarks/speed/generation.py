@@ -80,12 +80,14 @@ def products(reply: int) -> Callable[[], int]:
     matrices = [chance.random(shape, np.float32) for shape in shapes]
     head = chance.random((hidden, config.vocab_size), np.float32)
 
+    widest = chance.random((max(PROMPT, BATCH), max(len(matrix) for matrix in matrices)), np.float32)
+
     def forward(tokens: int, ends: int) -> None:
         for matrix in matrices:
-            given = chance.random((tokens, matrix.shape[0]), np.float32)
+            given = widest[:tokens, : len(matrix)]
             for _ in range(config.layers):
                 given @ matrix
-        chance.random((ends, hidden), np.float32) @ head
+        widest[:ends, :hidden] @ head
 
     def generate() -> int:
         for _ in range(BATCH):

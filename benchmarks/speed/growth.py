@@ -8,6 +8,7 @@ quadratic in the turns by itself, since each prompt repeats those before.
 import math
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 from benchmarks.speed.catalogue import AGENT, PLAIN, STATE_GRAPH, Contender
 from benchmarks.speed.command import command
@@ -34,7 +35,7 @@ def load(axis: str, size: int, contender: Contender) -> Callable[[Work], Work]:
     per_turn = 3 if contender is AGENT else 1
     extra = 2 if contender is AGENT else 1
     calls = (size if axis == "turns" else turns) * per_turn + extra
-    changes: dict[str, dict[str, int]] = {
+    changes: dict[str, dict[str, Any]] = {
         "turns": {"memory": 400 * size},
         "memory": {"memory": 1000 * size},
         "concurrent": {"concurrent": size, "delay": 100},

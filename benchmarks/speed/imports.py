@@ -1,5 +1,8 @@
 """Seconds and memory of an import, each in a new process: `python -m benchmarks.speed.imports`."""
 
+from functools import partial
+from typing import Any
+
 from benchmarks.speed.catalogue import Role, interpreter, printed
 from benchmarks.speed.command import command
 from benchmarks.speed.results import Results
@@ -32,13 +35,17 @@ def measure(results: Results) -> None:
         for module, label, role, venv in MODULES:
             kind = "warm-up" if repeat < 0 else "imports"
             results.once(
-                lambda module=module, venv=venv: printed(interpreter(venv), ["-c", PROGRAM.format(module=module)]),
+                partial(_imported, module, venv),
                 measure=kind,
                 name=module,
                 label=label,
                 role=role,
                 repeat=repeat,
             )
+
+
+def _imported(module: str, venv: str) -> dict[str, Any]:
+    return printed(interpreter(venv), ["-c", PROGRAM.format(module=module)])
 
 
 if __name__ == "__main__":

@@ -3,7 +3,7 @@
 import cProfile
 import pstats
 import re
-from collections import Counter
+from collections import defaultdict
 from pathlib import Path
 
 TOP = 8
@@ -29,7 +29,7 @@ def _standard(file: str) -> str:
 
 def shares(profile: cProfile.Profile) -> dict[str, float]:
     """The share of each of the packages that take most. What is built in counts for the package that called it."""
-    taken: Counter[str] = Counter()
+    taken: defaultdict[str, float] = defaultdict(float)
     stats: dict[_Function, tuple[int, int, float, float, dict[_Function, tuple[int, int, float, float]]]]
     stats = pstats.Stats(profile).stats  # type: ignore[attr-defined]
     for (file, _, name), (_, _, own, _, callers) in stats.items():
@@ -41,4 +41,5 @@ def shares(profile: cProfile.Profile) -> dict[str, float]:
         for (caller, _, _), (_, _, seconds, _) in callers.items():
             taken["Python" if caller.startswith(("~", "<")) else package(caller)] += seconds
     whole = sum(taken.values()) or 1.0
-    return {name: round(seconds / whole, 3) for name, seconds in taken.most_common(TOP)}
+    most = sorted(taken.items(), key=lambda one: -one[1])[:TOP]
+    return {name: round(seconds / whole, 3) for name, seconds in most}

@@ -50,7 +50,7 @@ def _measured(run: Path | None) -> dict[str, Any]:
 
 
 def _row_length(lines: list[dict[str, Any]]) -> int:
-    return round(mean(line["forward_tokens"] / line["rows"] for line in lines))
+    return int(mean(line["forward_tokens"] / line["rows"] for line in lines))
 
 
 def main(run: Annotated[Path, typer.Argument(help="Folder of a training.")], out: Out = OUT) -> None:

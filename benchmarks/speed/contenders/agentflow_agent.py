@@ -12,6 +12,7 @@ from langchain_core.tools import StructuredTool
 
 from agentflow.graph.agent import build_graph
 from agentflow.graph.context import MODULES, Context
+from agentflow.graph.state import InputState
 from agentflow.rl.policy import serving
 from agentflow.rl.trace import TraceCollector
 from benchmarks.speed.contenders.served import served
@@ -48,7 +49,7 @@ def agent(work: Work, context: Context, captured: Collection[str]) -> Rollout:
 
     async def rollout() -> str:
         collector = TraceCollector("rollout", captured)
-        question = {"messages": [HumanMessage(QUESTION)]}
+        question = InputState(messages=[HumanMessage(QUESTION)])
         state = await graph.ainvoke(question, {"callbacks": [collector]}, context=context)
         assert [turn.action.result.error for turn in state["memory"]] == [None] * turns
         assert len(collector.calls) == (3 * turns + 2 if captured else 0)

@@ -6,7 +6,7 @@ from operator import add
 from typing import Annotated, Any, Literal, TypedDict
 
 from langchain_core.messages import AnyMessage, HumanMessage
-from langgraph.graph import END, START, StateGraph
+from langgraph.graph import START, StateGraph
 
 from agentflow.rl.policy import Policy, serving
 from agentflow.rl.trace import Call, TraceCollector
@@ -48,7 +48,7 @@ def plain_graph(model: Any, work: Work) -> Any:
         return {"messages": [HumanMessage(work.result)]}
 
     def after_policy(state: Talk) -> Literal["tool", "__end__"]:
-        return END if ANSWER in state["messages"][-1].text else "tool"
+        return "__end__" if ANSWER in state["messages"][-1].text else "tool"
 
     builder = StateGraph(Talk)
     builder.add_node("policy", policy)

@@ -7,7 +7,7 @@ from operator import add
 from typing import Annotated, Any, Literal, TypedDict
 
 import aiohttp
-from langgraph.graph import END, START, StateGraph
+from langgraph.graph import START, StateGraph
 
 from benchmarks.speed.work import QUESTION, Rollout, Work, tool_schemas
 
@@ -35,7 +35,7 @@ async def rollouts(work: Work) -> AsyncIterator[Rollout]:
             return {"messages": [{"role": "tool", "tool_call_id": c["id"], "content": work.result} for c in calls]}
 
         def after_model(state: Talk) -> Literal["tool", "__end__"]:
-            return "tool" if state["messages"][-1].get("tool_calls") else END
+            return "tool" if state["messages"][-1].get("tool_calls") else "__end__"
 
         builder = StateGraph(Talk)
         builder.add_node("model", model)
