@@ -1,13 +1,14 @@
 """How a rollout's cost grows with its turns, memory and tools, and with others: `python -m benchmarks.speed.growth`.
 
-The cost is processor time, with a model that takes no time; for concurrent rollouts, where it takes 100 ms, theirs. It
-is told by an exponent over the larger half of the sizes: 1 is linear, and below 1 better. The text on the wire is
-quadratic in the turns by itself, since each prompt repeats those before.
+The cost is a rollout's processor time, with a model that takes no time; where it takes 100 ms and rollouts are
+concurrent, that of all of them. It is told by an exponent over the larger half of the sizes: 1 is linear, and below 1
+better. The text on the wire is quadratic in the turns by itself, since each prompt repeats those before.
 """
 
 import math
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from benchmarks.speed.catalogue import AGENT, PLAIN, STATE_GRAPH, Contender
@@ -47,25 +48,20 @@ def load(axis: str, size: int, contender: Contender) -> Callable[[Work], Work]:
 
 
 def measure(results: Results) -> None:
-    """Milliseconds of the processor per rollout, by size."""
+    """Milliseconds of the processor, by size."""
     with running() as server:
         work = Work(server, rollouts=8 if results.small else ROLLOUTS)
         for repeat in range(results.repeats):
             for axis, sizes in SIZES.items():
                 for size in sizes:
                     for one in GROWING:
-                        changed = load(axis, size, one)(work)
-                        results.once(
-                            lambda one=one, changed=changed: {  # type: ignore[misc]
-                                "values": {"cpu": 1000 * one.driven(changed)["cpu"]}
-                            },
-                            measure=f"growth:{axis}",
-                            name=one.name,
-                            label=one.label,
-                            role=one.role,
-                            repeat=repeat,
-                            at=size,
-                        )
+                        what = {"name": one.name, "label": one.label, "role": one.role, "repeat": repeat, "at": size}
+                        make = partial(_measured, one, load(axis, size, one)(work))
+                        results.once(make, measure=f"growth:{axis}", **what)
+
+
+def _measured(contender: Contender, work: Work) -> dict[str, Any]:
+    return {"values": {"cpu": 1000 * contender.driven(work)["cpu"] * work.concurrent}}
 
 
 def exponent(results: Results, axis: str, name: str) -> float | None:

@@ -35,7 +35,8 @@ SDK, as `agentflow eval` calls it.
 
 ## How cost grows
 
-Exponents over the larger half of the sizes, of processor time per rollout: 1 is linear, below 1 better.
+Exponents over the larger half of the sizes, of a rollout's processor time, or that of all that are concurrent: 1 is
+linear, below 1 better.
 
 {growth}
 
@@ -134,5 +135,5 @@ def _growth(results: Results, axis: str, path: Path) -> None:
         points = [(size, results.median(f"growth:{axis}", one.name, "cpu", size)) for size in SIZES[axis]]
         known = [(size, cost) for size, cost in points if cost is not None]
         axes.plot([size for size, _ in known], [cost for _, cost in known], marker="o", label=one.label)
-    axes.set(xlabel=UNITS[axis], ylabel="processor per rollout, ms", ylim=(0, None))
+    axes.set(xlabel=UNITS[axis], ylabel="processor, ms", ylim=(0, None))
     save(figure, axes, path)
