@@ -7,6 +7,8 @@ BIN = $(VENV)/bin
 WORKERS ?= $(shell cores=$$(getconf _NPROCESSORS_ONLN); [ $$cores -gt 4 ] && echo 4 || echo $$cores)
 PIP_INSTALL = $(BIN)/python -m pip install -qq --disable-pip-version-check
 
+PEERS = $(patsubst benchmarks/requirements/%.txt,%,$(wildcard benchmarks/requirements/*.txt))
+
 # What `make run` asks, one question per line. They are from the test split of Atlas: the model never saw them.
 define DEMO
 How many years lie between the publication of Song of Fupoz and that of Song of Gotonub?
@@ -15,7 +17,7 @@ What is the country of Nusozeg, the city?
 endef
 export DEMO
 
-.PHONY: help run train test test-train test-faults test-tools test-report test-view test-inspect test-durability test-otel test-light lint types check format studio docs docs-serve clean
+.PHONY: help run train test test-train test-faults test-tools test-report test-view test-inspect test-durability test-otel test-light bench lint types check format studio docs docs-serve clean
 
 help: ## This list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{ printf "%-18s %s\n", $$1, $$2 }'
@@ -76,6 +78,9 @@ otel-tests: $(VENV)/with-dev
 inspect-tests: $(VENV)/with-dev,inspect
 	$(BIN)/python -m pytest -W default -p no:unraisableexception tests/integration/test_inspect.py $(PYTEST_FLAGS)
 
+bench: $(VENV)/with-dev,studio,local,train $(PEERS:%=.venvs/speed/%/installed) ## How fast we are, beside peers and the floor; an hour on an idle machine
+	$(BIN)/python -m benchmarks.speed --docs docs $(BENCH_FLAGS)
+
 train: $(VENV)/with-train ## Train the embedded planner on Atlas: about forty minutes on two cores
 	$(BIN)/agentflow train --preset atlas-cpu
 
@@ -111,6 +116,16 @@ docs-serve: $(VENV)/with-docs ## Show the documentation on 127.0.0.1:8008, anew 
 
 clean: ## Remove the venvs and what tests and builds left
 	rm -rf .venv .venvs build dist site *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis .langgraph_api
+
+# A venv per peer of `make bench`, and one with our core alone. Agent Lightning needs Python 3.12.
+PYTHON312 ?= $(firstword $(wildcard $(HOME)/.pyenv/versions/3.12*/bin/python3.12) python3.12)
+PEER_PYTHON = $(if $(filter agentlightning,$*),$(PYTHON312),$(or $(PYTHON),python3.11))
+
+.venvs/speed/%/installed: benchmarks/requirements/%.txt
+	@echo 'Installing $* into .venvs/speed/$* ...'; \
+	mkdir -p .venvs/speed; { $(PEER_PYTHON) -m venv --clear .venvs/speed/$* && \
+		.venvs/speed/$*/bin/python -m pip install -qq --disable-pip-version-check -r benchmarks/requirements/$*.txt; \
+	} 2>.venvs/speed/$*.log && touch $@ || { rm -rf .venvs/speed/$*; echo '$* cannot be installed, and is left out.'; }
 
 # A stamp per set of extras; it is out of date when pyproject.toml is newer.
 $(VENV)/with-%: pyproject.toml | $(BIN)/python

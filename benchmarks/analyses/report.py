@@ -146,7 +146,7 @@ def _rewards(stages: Stages, path: Path) -> None:
         lines = _lines(stages, name, "train")
         axes.plot([line["step"] for line in lines], [line["reward"] for line in lines], label=name)
     axes.set(xlabel="step", ylabel="reward of the step's rollouts", ylim=(0, 1))
-    _save(figure, axes, path)
+    save(figure, axes, path)
 
 
 def _budgets(budgets: Mapping[str, Sequence[Measured]], path: Path) -> None:
@@ -154,10 +154,11 @@ def _budgets(budgets: Mapping[str, Sequence[Measured]], path: Path) -> None:
     for name, row in budgets.items():
         axes.plot(list(BUDGETS), [one.summary.total.accuracy for one in row], marker="o", label=name)
     axes.set(xlabel="most turns", ylabel="accuracy", ylim=(0, 1))
-    _save(figure, axes, path)
+    save(figure, axes, path)
 
 
-def _save(figure: pyplot.Figure, axes: pyplot.Axes, path: Path) -> None:
+def save(figure: pyplot.Figure, axes: pyplot.Axes, path: Path) -> None:
+    """Writes a figure and closes it."""
     axes.legend(frameon=False)
     axes.spines[["top", "right"]].set_visible(False)
     figure.tight_layout()

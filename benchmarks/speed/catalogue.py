@@ -1,0 +1,110 @@
+"""Who is measured under load, and where each is installed."""
+
+import json
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from benchmarks.speed.drive import arguments
+from benchmarks.speed.work import Work
+
+Role = Literal["ours", "peer", "floor"]
+
+ROOT = Path(__file__).parents[2]
+VENVS = ROOT / ".venvs" / "speed"
+"""A venv per peer, which `make bench` fills from `benchmarks/requirements`."""
+
+SECONDS = 900
+"""For one measurement of one contender."""
+
+
+class NotMeasured(RuntimeError):
+    """A contender is not installed or does not run; `str()` is one line that says why."""
+
+
+@dataclass(frozen=True)
+class Contender:
+    """One of `benchmarks.speed.contenders`."""
+
+    name: str
+    """Of its module."""
+    label: str
+    role: Role
+    venv: str = ""
+    """Of `VENVS`; none: the one that this runs in."""
+
+    def driven(self, work: Work, *options: str) -> dict[str, Any]:
+        """What `benchmarks.speed.drive` found. Raises NotMeasured."""
+        command = ["-m", "benchmarks.speed.drive", self.name, *arguments(work), *options]
+        return printed(interpreter(self.venv), command)
+
+
+def interpreter(venv: str) -> str:
+    """Path of the Python of a venv. Raises NotMeasured."""
+    if not venv:
+        return sys.executable
+    path = VENVS / venv / "bin" / "python"
+    if not path.exists():
+        raise NotMeasured(why_not_installed(venv))
+    return str(path)
+
+
+def site_packages(venv: str) -> Path:
+    """Folder of a venv's packages. Raises NotMeasured."""
+    found = next((VENVS / venv).glob("lib/python*/site-packages"), None)
+    if found is None:
+        raise NotMeasured(why_not_installed(venv))
+    return found
+
+
+def why_not_installed(venv: str) -> str:
+    """The last line that pip or Python wrote when it could not be installed, if that was tried."""
+    log = VENVS / f"{venv}.log"
+    said = log.read_text().strip().splitlines() if log.exists() else []
+    return f"not installed: {said[-1]}" if said else "not installed; make bench installs it"
+
+
+def printed(python: str, arguments: list[str]) -> dict[str, Any]:
+    """The JSON that a program prints last. Raises NotMeasured."""
+    command = [python, "-W", "ignore", *arguments]
+    environment = {"PATH": "/usr/bin:/bin", "PYTHONPATH": str(ROOT), "NO_PROXY": "127.0.0.1"}
+    try:
+        done = subprocess.run(  # noqa: S603 - ours
+            command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=SECONDS, check=False
+        )
+    except subprocess.TimeoutExpired:
+        raise NotMeasured(f"not done after {SECONDS} s") from None
+    if done.returncode:
+        said = done.stderr.strip().splitlines()
+        raise NotMeasured(" ".join(said[-1].split())[:200] if said else f"it ended with status {done.returncode}")
+    found: dict[str, Any] = json.loads(done.stdout.strip().splitlines()[-1])
+    return found
+
+
+AGENT = Contender("agentflow_agent", "AgentFlow's graph, policy", "ours")
+ENDPOINT = Contender("agentflow_endpoint", "AgentFlow's graph, endpoint", "ours")
+PLAIN = Contender("agentflow_policy", "plain graph, our policy", "ours")
+TRACED = Contender("agentflow_traced", "plain graph, our endpoint model", "ours")
+AIOHTTP = Contender("aiohttp_loop", "aiohttp loop", "floor")
+STATE_GRAPH = Contender("state_graph", "StateGraph + aiohttp", "floor")
+RLLM = Contender("rllm_gateway", "aiohttp through rLLM's gateway", "peer", "rllm-gateway")
+LIGHTNING = Contender("agentlightning_gateway", "aiohttp through Agent Lightning", "peer", "agentlightning")
+KEPT = Contender("agentflow_kept", "AgentFlow's traces", "ours")
+
+CONTENDERS = (
+    PLAIN,
+    Contender("openai_sdk", "openai SDK loop", "peer", "openai"),
+    STATE_GRAPH,
+    AGENT,
+    Contender("langgraph_react", "create_react_agent + ChatOpenAI", "peer", "langgraph"),
+    AIOHTTP,
+    TRACED,
+    Contender("autogen_agent", "AutoGen AssistantAgent", "peer", "autogen"),
+    ENDPOINT,
+    Contender("smolagents_agent", "smolagents ToolCallingAgent", "peer", "smolagents"),
+    RLLM,
+    LIGHTNING,
+)
+"""In the order in which they are measured: ours, peers and floors by turns, so that noise hits all alike."""

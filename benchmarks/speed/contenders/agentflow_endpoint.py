@@ -1,0 +1,17 @@
+"""Ours: AgentFlow's own graph with its memory, all modules behind an OpenAI-compatible endpoint, as `eval` runs it."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from agentflow.graph.context import MODULES, Context
+from benchmarks.speed.contenders.agentflow_agent import agent
+from benchmarks.speed.work import Rollout, Work
+
+DISTRIBUTION = "agentflow-langgraph"
+
+
+@asynccontextmanager
+async def rollouts(work: Work) -> AsyncIterator[Rollout]:
+    """Rollouts over the openai SDK; without capture, for which the endpoint is asked in training alone."""
+    specs = {module: f"vllm:{module}@{work.url('text')}" for module in MODULES}
+    yield agent(work, Context(models=specs), captured=())

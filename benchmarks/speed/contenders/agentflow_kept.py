@@ -1,0 +1,29 @@
+"""Ours: the traces of all rollouts are kept, as until their batch is trained on, to see what they take."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from agentflow.rl.policy import Policy, serving
+from agentflow.rl.trace import Call
+from benchmarks.speed.contenders.agentflow_policy import captured, plain_graph
+from benchmarks.speed.contenders.served import served
+from benchmarks.speed.work import Rollout, Work
+
+DISTRIBUTION = "agentflow-langgraph"
+
+_kept: list[list[Call]] = []
+
+
+@asynccontextmanager
+async def rollouts(work: Work) -> AsyncIterator[Rollout]:
+    """Rollouts whose calls stay."""
+    async with served(work.url("text")) as generate:
+        graph = plain_graph(Policy(), work)
+
+        async def rollout() -> str:
+            with serving(generate):
+                answer, calls = await captured(graph, work)
+            _kept.append(calls)
+            return answer
+
+        yield rollout

@@ -1,0 +1,44 @@
+"""AutoGen's `AssistantAgent`, an agent a rollout."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from autogen_agentchat.agents import AssistantAgent
+from autogen_core.models import ModelFamily
+from autogen_core.tools import FunctionTool
+from autogen_ext.models.openai import OpenAIChatCompletionClient
+
+from benchmarks.speed.work import QUESTION, Rollout, Work
+
+DISTRIBUTION = "autogen-agentchat"
+
+
+@asynccontextmanager
+async def rollouts(work: Work) -> AsyncIterator[Rollout]:
+    """Rollouts over one client."""
+
+    async def look_up(text: str) -> str:
+        """Looks something up."""
+        return work.result
+
+    tools = [FunctionTool(look_up, description="Looks something up.", name=name) for name in work.names]
+    client = OpenAIChatCompletionClient(
+        model="none",
+        base_url=work.url("tools"),
+        api_key="none",
+        model_info={
+            "vision": False,
+            "function_calling": True,
+            "json_output": False,
+            "family": ModelFamily.UNKNOWN,
+            "structured_output": False,
+        },
+    )
+
+    async def rollout() -> str:
+        agent = AssistantAgent("agent", client, tools=tools, max_tool_iterations=1000)
+        result = await agent.run(task=QUESTION)
+        return result.messages[-1].to_text()
+
+    yield rollout
+    await client.close()

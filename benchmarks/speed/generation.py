@@ -1,0 +1,117 @@
+"""One way to generate with the embedded model's weights, in a process of its own; prints a line of JSON.
+
+    python -m benchmarks.speed.generation ours
+
+64 prompts of 128 tokens that share nothing, 64 tokens sampled for each at temperature 1. Ours is the engine, its peer
+`generate` of transformers on the same weights in float32, with its cache. The floor is the time of the matrix products
+alone, of the same shapes, as numpy does them, without attention, norms or sampling.
+"""
+
+import json
+import time
+from collections.abc import Callable
+from typing import Annotated, Literal
+
+import numpy as np
+import typer
+
+from agentflow.rl.micro.chat_model import SEED, checkpoint
+from agentflow.rl.micro.model import MicroConfig
+
+BATCH, PROMPT, REPLY = 64, 128, 64
+CORES = 2
+
+
+def prompts(vocabulary: int) -> list[list[int]]:
+    """The same ones at every call; of ordinary tokens."""
+    ids = np.random.default_rng(0).integers(vocabulary // 2, vocabulary - 64, (BATCH, PROMPT))
+    return [[int(one) for one in row] for row in ids]
+
+
+def ours(reply: int) -> Callable[[], int]:
+    """The engine. A reply that ends early counts as long as it is."""
+    found = checkpoint("")
+    texts = prompts(found.tokenizer.vocab_size)
+
+    def generate() -> int:
+        options = {"temperature": 1.0, "max_tokens": reply}
+        futures = [found.engine.submit(ids, seed=seed, **options) for seed, ids in enumerate(texts)]  # type: ignore[arg-type]
+        return sum(len(future.result().token_ids) for future in futures)
+
+    return generate
+
+
+def transformers(reply: int) -> Callable[[], int]:
+    """`generate`, for as many tokens, since its batch goes on to the longest anyway."""
+    import torch
+    from transformers import AutoModelForCausalLM
+
+    torch.set_num_threads(CORES)
+    model = AutoModelForCausalLM.from_pretrained(SEED, dtype=torch.float32)
+    ids = torch.tensor(prompts(model.config.vocab_size))
+
+    def generate() -> int:
+        made = model.generate(
+            ids,
+            attention_mask=torch.ones_like(ids),
+            max_new_tokens=reply,
+            min_new_tokens=reply,
+            do_sample=True,
+            temperature=1.0,
+            top_k=0,
+            pad_token_id=0,
+        )
+        return int(made[:, PROMPT:].numel())
+
+    return generate
+
+
+def products(reply: int) -> Callable[[], int]:
+    """The products of all layers: of every prompt by itself, and of the batch for every further token."""
+    config = MicroConfig.parse(json.loads((SEED / "config.json").read_text(encoding="utf-8")))
+    chance = np.random.default_rng(0)
+    hidden, heads = config.hidden_size, (config.heads + 2 * config.kv_heads) * config.head_dim
+    shapes = [
+        (hidden, heads),
+        (config.heads * config.head_dim, hidden),
+        (hidden, 2 * config.ff_size),
+        (config.ff_size, hidden),
+    ]
+    matrices = [chance.random(shape, np.float32) for shape in shapes]
+    head = chance.random((hidden, config.vocab_size), np.float32)
+
+    widest = chance.random((max(PROMPT, BATCH), max(len(matrix) for matrix in matrices)), np.float32)
+
+    def forward(tokens: int, ends: int) -> None:
+        for matrix in matrices:
+            given = widest[:tokens, : len(matrix)]
+            for _ in range(config.layers):
+                given @ matrix
+        widest[:ends, :hidden] @ head
+
+    def generate() -> int:
+        for _ in range(BATCH):
+            forward(PROMPT, 1)
+        for _ in range(reply - 1):
+            forward(BATCH, BATCH)
+        return BATCH * reply
+
+    return generate
+
+
+WAYS = {one.__name__: one for one in (ours, transformers, products)}
+
+
+def main(
+    way: Annotated[Literal["ours", "transformers", "products"], typer.Argument()],
+    reply: Annotated[int, typer.Option(help="Tokens of a reply.")] = REPLY,
+) -> None:
+    """Generates, and prints tokens a second."""
+    generate = WAYS[way](reply)
+    start = time.perf_counter()
+    sampled = generate()
+    print(json.dumps({"values": {"rate": sampled / (time.perf_counter() - start)}}))
+
+
+if __name__ == "__main__":
+    typer.run(main)

@@ -1,0 +1,33 @@
+"""Rollouts a second, their latency and their memory, many at once: `python -m benchmarks.speed.load`.
+
+A model call takes 100 ms, a rollout is five of them, 256 run at once; no contender can do more than 512 a second, or a
+rollout in less than half a second. AgentFlow's own graph takes one turn, which is five model calls as well.
+"""
+
+from benchmarks.speed.catalogue import CONTENDERS, Contender
+from benchmarks.speed.command import command
+from benchmarks.speed.results import Results
+from benchmarks.speed.server import running
+from benchmarks.speed.work import Work
+
+CONCURRENT, DELAY, WAVES = 256, 100, 4
+
+
+def measure(results: Results) -> None:
+    """Rollouts a second, seconds at the median, bytes per rollout under way."""
+    with running() as server:
+        waves = 1 if results.small else WAVES
+        work = Work(server, delay=DELAY, concurrent=CONCURRENT, rollouts=waves * CONCURRENT)
+        for repeat in range(results.repeats):
+            for contender in CONTENDERS:
+                what = {"measure": "load", "name": contender.name, "label": contender.label, "role": contender.role}
+                results.once(lambda one=contender: _measured(one, work), repeat=repeat, **what)  # type: ignore[misc]
+
+
+def _measured(contender: Contender, work: Work) -> dict[str, object]:
+    found = contender.driven(work)
+    return {"values": {name: found[name] for name in ("rate", "p50", "memory")}, "version": found["version"]}
+
+
+if __name__ == "__main__":
+    command(measure, __doc__)

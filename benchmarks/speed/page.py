@@ -1,0 +1,139 @@
+"""docs/performance.md and its figures, from the results."""
+
+from pathlib import Path
+
+import matplotlib as mpl
+from matplotlib import pyplot
+
+from benchmarks.analyses.report import save, table
+from benchmarks.speed.growth import GROWING, SIZES, exponent
+from benchmarks.speed.results import Results
+from benchmarks.speed.rows import cells, shown
+
+HEAD = ("measure", "best peer", "floor", "ours", "times better", "reach", "reached")
+
+UNITS = {"memory": "memory, kB", "concurrent": "concurrent rollouts", "turns": "turns", "tools": "tools"}
+
+PAGE = """\
+# Performance
+
+Made by `make bench`: ours, the peers and the floor in one run, by turns, on two cores of one machine; medians of
+{repeats} rounds. The model is a server on loopback without weights. Each peer is at the version that
+`benchmarks/requirements` pins, in a venv of its own, and runs its own code unchanged.
+
+{table}
+
+*Plain graph* is a LangGraph graph of model and tool, as the peers' agents are: four tool calls and the answer, five
+model calls. *AgentFlow's graph* is planner, executor, verifier and generator with their memory; one turn of it is three
+model calls, one run of one turn is five, so that it stands beside the others call by call. In both, the model is
+`policy`, and the exact ids and log-probabilities of every call are captured; *endpoint* is a model behind the openai
+SDK, as `agentflow eval` calls it.
+
+## Everyone
+
+{everyone}
+
+## How cost grows
+
+Exponents over the larger half of the sizes, of a rollout's processor time, or that of all that are concurrent: 1 is
+linear, below 1 better.
+
+{growth}
+
+{figures}
+
+## Where the time goes
+
+Shares of processor time by package, from a profile of one rollout after the other.
+
+{profiles}
+
+## Not measured
+
+{missing}
+"""
+
+EVERYONE = {
+    "turn": (("turn", "ms per turn", 1.0), ("call", "ms per model call", 1.0)),
+    "load": (("rate", "rollouts/s", 1.0), ("p50", "p50, s", 1.0), ("memory", "kB per rollout", 1000.0)),
+    "store": (("call", "bytes per call", 1.0), ("token", "bytes per token", 1.0)),
+    "batch": (("rate", "M tokens/s", 1e6), ("padding", "padding, %", 0.01), ("forward", "forward per trained", 1.0)),
+    "imports": (("seconds", "s", 1.0), ("memory", "MB", 1e6)),
+    "install": (("bytes", "MB", 1e6),),
+    "embedded": (("rate", "tokens/s", 1.0),),
+    "step": (
+        ("seconds", "s", 1.0),
+        ("floor", "floor, s", 1.0),
+        ("ratio", "ratio", 1.0),
+        ("parts", "of its parts", 1.0),
+    ),
+}
+"""Of each measure, the values that the page has, what they are called, and their scale."""
+
+
+def write(docs: Path, results: Results) -> Path:
+    """Writes the page and its figures; returns the page's path."""
+    folder = docs / "figures"
+    folder.mkdir(parents=True, exist_ok=True)
+    mpl.rcParams["svg.hashsalt"] = "agentflow"  # the same figure is the same file
+    axes = [axis for axis in SIZES if any(results.of(f"growth:{axis}"))]
+    for axis in axes:
+        _growth(results, axis, folder / f"growth-{axis}.svg")
+    page = PAGE.format(
+        repeats=results.repeats,
+        table=table(HEAD, [list(row) for row in cells(results)]),
+        everyone="\n\n".join(_everyone(results, measure) for measure in EVERYONE if results.of(measure)),
+        growth=_exponents(results),
+        figures="\n".join(f"![Cost by {UNITS[axis]}](figures/growth-{axis}.svg)" for axis in axes),
+        profiles=_profiles(results),
+        missing=missing(results),
+    )
+    path = docs / "performance.md"
+    path.write_text(page, encoding="utf-8")
+    return path
+
+
+def missing(results: Results) -> str:
+    """Who was not measured, and why."""
+    known = {(line.measure, line.name) for line in results.lines if line.values}
+    lines = [line for line in results.lines if (line.measure, line.name) not in known]
+    errors = {f"{line.measure}, {line.label}": line.error for line in lines}
+    return "\n".join(f"- {who}: {why}" for who, why in errors.items()) or "All were."
+
+
+def _everyone(results: Results, measure: str) -> str:
+    columns = EVERYONE[measure]
+    rows = []
+    for line in results.contenders(measure):
+        medians = [(results.median(measure, line.name, value), scale) for value, _, scale in columns]
+        figures = [shown(None if found is None else found / scale, "") for found, scale in medians]
+        rows.append([line.label, line.role, line.version, *figures])
+    return f"### {measure}\n\n{table(['who', '', 'version', *(title for _, title, _ in columns)], rows)}"
+
+
+def _exponents(results: Results) -> str:
+    rows = []
+    for axis, sizes in SIZES.items():
+        found = [exponent(results, axis, one.name) for one in GROWING]
+        figures = ["-" if one is None else f"{one:.2f}" for one in found]
+        rows.append([f"{UNITS[axis]}, {sizes[0]} to {sizes[-1]:,}", *figures])
+    return table(["", *(one.label for one in GROWING)], rows)
+
+
+def _profiles(results: Results) -> str:
+    found = {line.label: line.profile for line in results.of("turn") if line.profile}
+    shares = [
+        f"- {label}: {', '.join(f'{name} {share:.0%}' for name, share in profile.items())}"
+        for label, profile in found.items()
+    ]
+    return "\n".join(shares) or "Not measured."
+
+
+def _growth(results: Results, axis: str, path: Path) -> None:
+    figure, axes = pyplot.subplots(figsize=(6, 3.2))
+    for one in GROWING:
+        points = [(size, results.median(f"growth:{axis}", one.name, "cpu", size)) for size in SIZES[axis]]
+        known = [(size, cost) for size, cost in points if cost is not None]
+        axes.plot([size for size, _ in known], [cost for _, cost in known], marker="o", label=one.label)
+    axes.set(xlabel=UNITS[axis], ylabel="processor, ms", ylim=(0, None))
+    save(figure, axes, path)

@@ -1,0 +1,141 @@
+"""An OpenAI-compatible server without weights, in a process of its own, that costs next to nothing.
+
+What it answers is in the address that a client is given, so that one server serves every contender:
+
+    http://127.0.0.1:PORT/<milliseconds>/<way>/<calls>/v1
+
+It waits so long and then calls the tool `look_up`; the last of so many calls of a conversation is the answer. The way
+is `tools` for tool calls as OpenAI has them and an answer as text; `finish` where the answer too is a call, of
+`final_answer`; `text` where everything is text. Which call it is it tells by the assistant's messages in the request. A
+model name that is a module of AgentFlow gets that module's reply. A request that says `return_token_ids` gets ids and
+log-probabilities as vLLM writes them: PROMPT tokens in, REPLY tokens out, whatever the texts are. Requests are not
+parsed: all that matters in them is found in their bytes.
+"""
+
+import asyncio
+import json
+import re
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from functools import cache
+from typing import Any
+
+PROMPT, REPLY = 256, 64
+"""Tokens of a call that asks for ids."""
+
+FINAL = "The library of Fupoz was founded in 1907."
+
+MODULES = {
+    "analyst": "The year in which a library was founded is asked for.",
+    "planner": "Sub-Goal: find the library's founding\nTool: look_up\nContext: the library of Fupoz",
+    "executor": '{"text": "the library of Fupoz"}',
+    "verifier": "Analysis: The library is found, its founder is missing.\nVerdict: continue",
+    "generator": f"Answer: {FINAL}",
+}
+
+
+_MODEL = re.compile(rb'"model": ?"(\w+)"')
+
+
+def _call(name: str, **arguments: str) -> dict[str, Any]:
+    return {"id": "call_1", "type": "function", "function": {"name": name, "arguments": json.dumps(arguments)}}
+
+
+@cache
+def response(module: str, way: str, last: bool, ids: bool) -> bytes:
+    """A whole HTTP response."""
+    message: dict[str, Any] = {"role": "assistant", "content": None}
+    if module in MODULES:
+        message["content"] = MODULES[module]
+    elif not last and way == "text":
+        message["content"] = MODULES["planner"]
+    elif not last:
+        message["tool_calls"] = [_call("look_up", text="the library of Fupoz")]
+    elif way == "finish":
+        message["tool_calls"] = [_call("final_answer", answer=FINAL)]
+    else:
+        message["content"] = FINAL
+    choice = {"index": 0, "message": message, "finish_reason": "tool_calls" if "tool_calls" in message else "stop"}
+    usage = {"prompt_tokens": PROMPT, "completion_tokens": REPLY, "total_tokens": PROMPT + REPLY}
+    body = {"id": "1", "object": "chat.completion", "created": 0, "model": module or "none", "usage": usage}
+    if ids:
+        tokens = [{"token": " a", "logprob": -0.01 * n, "bytes": [32, 97], "top_logprobs": []} for n in range(REPLY)]
+        choice |= {"token_ids": list(range(1000, 1000 + REPLY)), "logprobs": {"content": tokens}}
+        body["prompt_token_ids"] = list(range(2000, 2000 + PROMPT))
+    text = json.dumps({**body, "choices": [choice]}, separators=(",", ":")).encode()
+    head = f"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: {len(text)}\r\n\r\n"
+    return head.encode() + text
+
+
+def answer(path: str, body: bytes) -> tuple[float, bytes]:
+    """Seconds to wait, and the response."""
+    _, milliseconds, way, calls, *_ = path.split("/")
+    last = body.count(b'"assistant"') >= int(calls) - 1
+    return float(milliseconds) / 1000, response(_module(body), way, last, b'"return_token_ids"' in body)
+
+
+def _module(body: bytes) -> str:
+    found = _MODEL.search(body)
+    return found[1].decode() if found else ""
+
+
+class _Connection(asyncio.Protocol):
+    """One client; requests of a connection are answered one after the other."""
+
+    def __init__(self) -> None:
+        self._received = bytearray()
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.Transport)
+        self._transport = transport
+
+    def data_received(self, data: bytes) -> None:
+        self._received += data
+        while (end := self._received.find(b"\r\n\r\n")) >= 0:
+            head = bytes(self._received[:end])
+            _, _, length = head.lower().partition(b"content-length:")
+            size = int(length.split(b"\r\n")[0] or 0)
+            if len(self._received) < end + 4 + size:
+                return
+            body = bytes(self._received[end + 4 : end + 4 + size])
+            del self._received[: end + 4 + size]
+            self._answer(head, body)
+
+    def _answer(self, head: bytes, body: bytes) -> None:
+        path = head.split(b" ", 2)[1].decode()
+        try:
+            seconds, reply = answer(path, body)
+        except ValueError:  # another address: a gateway asks whether we are well
+            seconds, reply = 0.0, b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"
+        if seconds:
+            asyncio.get_running_loop().call_later(seconds, self._transport.write, reply)
+        else:
+            self._transport.write(reply)
+
+
+async def serve() -> None:
+    """Serves for ever; the port is the first line of output."""
+    server = await asyncio.get_running_loop().create_server(_Connection, "127.0.0.1", 0, backlog=2048)
+    print(server.sockets[0].getsockname()[1], flush=True)
+    await server.serve_forever()
+
+
+@contextmanager
+def running() -> Iterator[str]:
+    """The address of a server in a process of its own, which ends with the block."""
+    command = [sys.executable, "-m", "benchmarks.speed.server"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:  # noqa: S603 - ours
+        assert process.stdout is not None
+        try:
+            yield f"http://127.0.0.1:{process.stdout.readline().strip()}"
+        finally:
+            process.send_signal(signal.SIGTERM)
+
+
+if __name__ == "__main__":
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
+    with suppress(KeyboardInterrupt, SystemExit):
+        asyncio.run(serve())
