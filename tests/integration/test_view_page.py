@@ -284,6 +284,7 @@ def test_it_is_readable_at_400_pixels(browser: "sync_api.Browser", url: str, sch
         assert shown.page.evaluate(CONTRAST) == [], name
         if name == "training":
             shown.page.goto(shown.page.url.partition("?")[0] + "/step/2/tokens/0")
+            shown.shows(".t", "Sub")
             for colour in ("advantage", "ratio", "drift", "mask"):
                 shown.page.get_by_label(colour).check()
                 assert shown.page.evaluate("document.documentElement.scrollWidth") == 400, colour

@@ -30,17 +30,17 @@ function trajectory(source, one, which, about) {
     el("h2", {}, name, " ", one.episode ? badge(one.episode.outcome) : null),
     el("p", { class: "quiet" }, `reward ${one.reward ?? "none"} · advantage ${advantages.join(", ") || "none"} · ${plural(sampled, "sampled token")} in ${plural(one.rows.length, "row")}`,
       one.episode ? [" · ", el("a", { href: address("run", source, one.episode.id) }, "turn by turn")] : null),
-    one.rows.map((row, at) => [row.why ? el("p", { class: "broken", role: "note" }, el("b", {}, "The prefix broke. "), row.why) : null, tokenRow(row, `${name}, row ${at + 1}`, about)]));
+    one.rows.flatMap((row, at) => [row.why ? el("p", { class: "broken", role: "note" }, el("b", {}, "The prefix broke. "), row.why) : null, tokenRow(row, `${name}, row ${at + 1}`, about)]));
 }
 
 function tokenRow(row, name, about) {
   return el("div", { class: "token-row", tabindex: 0, role: "group", "aria-label": `${name}: ${plural(row.length, "token")}; left and right go from token to token`, onkeydown: along },
-    row.parts.map((part, at) => ("node" in part ? sampledTokens(part, row, about) : givenTokens(part, row, at === 0, about))));
+    row.parts.flatMap((part, at) => ("node" in part ? sampledTokens(part, row, about) : givenTokens(part, row, at === 0, about))));
 }
 
 function sampledTokens(part, row, about) {
   const label = el("span", { class: "call" }, `${part.node}, call ${part.turn + 1}`);
-  return [label, part.tokens.map((token, at) => {
+  return [label, ...part.tokens.map((token, at) => {
     const [, text, trained, , , , , , clipped, ratio, drift] = token;
     const made = el("span", { class: `t${trained ? "" : " left"}${clipped ? " clipped" : ""}`, tabindex: -1, "data-a": part.level || null, "data-r": ratio || null, "data-d": drift || null }, text);
     about.set(made, { part, row, token, position: part.start + at });
