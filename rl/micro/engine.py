@@ -228,6 +228,8 @@ class Engine:
             request.logprobs.append(logprob)
             if request.on_token:
                 request.on_token(token, logprob)
+        # Only now: who leaves has another moved into its slot, with all that the step has written of it.
+        for request in requests:
             completion = self._finished(request)
             if completion is not None:
                 self._leave(request)

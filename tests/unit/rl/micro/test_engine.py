@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from agentflow.rl.micro.engine import Completion, Engine, PromptTooLong
+from agentflow.rl.micro.kv_cache import BLOCK
 from agentflow.rl.micro.model import MicroModel
 from agentflow.rl.micro.tokenizer import MicroTokenizer
 from tests.unit.rl.micro import checkpoint
@@ -67,6 +68,19 @@ def test_alone_or_in_a_batch_the_tokens_are_the_same(make: Callable[..., Engine]
         completion = future.result(timeout=60)
         assert completion.token_ids == one.token_ids
         assert completion.logprobs == pytest.approx(one.logprobs, abs=1e-5)
+
+
+@pytest.mark.parametrize("length", range(BLOCK - 8, BLOCK + 1))
+def test_a_sequence_that_moves_as_it_begins_a_block_loses_no_token(make: Callable[..., Engine], length: int) -> None:
+    """It takes the slot of one that ends in the same step; what that step wrote at the new block's start goes with it."""
+    prompt = _prompt(1, length)
+    alone = _reply(make(), prompt, max_tokens=20)
+    engine = make()
+    first = engine.submit(_prompt(0, 300), max_tokens=6)
+    moved = engine.submit(prompt, max_tokens=20).result(timeout=60)
+    first.result(timeout=60)
+    assert moved.token_ids == alone.token_ids
+    assert moved.logprobs == pytest.approx(alone.logprobs, abs=1e-5)
 
 
 def test_the_seed_decides_a_sampled_reply(engine: Engine) -> None:
