@@ -72,7 +72,7 @@ def test_alone_or_in_a_batch_the_tokens_are_the_same(make: Callable[..., Engine]
 
 @pytest.mark.parametrize("length", range(BLOCK - 8, BLOCK + 1))
 def test_a_sequence_that_moves_as_it_begins_a_block_loses_no_token(make: Callable[..., Engine], length: int) -> None:
-    """It takes the slot of one that ends in the same step; what that step wrote at the new block's start goes with it."""
+    """It takes the slot of one that ends in the same step, and what that step wrote of it goes with it."""
     prompt = _prompt(1, length)
     alone = _reply(make(), prompt, max_tokens=20)
     engine = make()
