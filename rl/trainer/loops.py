@@ -51,6 +51,16 @@ class FlowLoops(AgentLoopManagerTQ):  # type: ignore[misc]
         self._asked: dict[Any, Any] = {}
         self._processes: dict[Any, int] = {}
 
+    async def _init_agent_loop_workers(self) -> None:
+        """Starts the workers. What they are built from is kept: Ray forgets it once they run, and their successors need
+        it too."""
+        names = ("config", "llm_client", "teacher_client", "reward_loop_worker_handles")
+        given = {name: getattr(self, name) for name in names}
+        self._kept = {name: ray.put(value) for name, value in given.items()}
+        vars(self).update(self._kept)
+        await super()._init_agent_loop_workers()
+        vars(self).update(given)
+
     def generate_sequences(self, prompts: TensorDict) -> None:
         """Called by verl to start rollouts."""
         step = int(prompts["global_steps"]), "validate" in prompts and bool(prompts["validate"])
