@@ -25,10 +25,18 @@ __all__ = ["Explains", "Fingerprinted", "ModelError", "aload_model", "ask", "com
 MODULE = "agentflow_module"
 """Key of a model call's metadata: the module on whose behalf it is."""
 
+MOST = 64
+"""Models that are kept."""
+
 _UNSET = Sampling()
 
-_loading = threading.Lock()
-"""Held while a model is looked up, so that one that many runs ask for at once is built once."""
+_Key = tuple[Endpoint | ModelSpec, Sampling]
+
+_kept: dict[_Key, BaseChatModel] = {}
+"""The models that were built last, `MOST` of them."""
+
+_building = threading.Lock()
+"""Held while a model is built, so that one that many runs ask for at once is built once."""
 
 
 @runtime_checkable
@@ -59,17 +67,20 @@ def load_model(spec: str, sampling: Sampling = _UNSET) -> BaseChatModel:
     Raises:
         ModelError: The spec is wrong, its provider unknown or not installed, or its API key missing.
     """
-    with _loading:
-        parsed = parse(spec)
-        if parsed.provider not in PROVIDERS:
-            return _from_entry_point(parsed, sampling)
-        endpoint = endpoint_of(parsed)
-        return _from_endpoint(endpoint if endpoint.model else with_sole_model(endpoint), sampling)
+    key = _key(spec, sampling)
+    with _building:
+        model = _kept.get(key)
+        if model is None:
+            model = _kept[key] = _built(*key)
+            while len(_kept) > MOST:
+                del _kept[next(iter(_kept))]
+        return model
 
 
 async def aload_model(spec: str, sampling: Sampling = _UNSET) -> BaseChatModel:
     """`load_model` for an event loop, which it leaves free while libraries and weights are read from disk."""
-    return await asyncio.to_thread(load_model, spec, sampling)
+    model = _kept.get(_key(spec, sampling))  # most calls: a thread for each would be a third of a rollout's time
+    return model if model is not None else await asyncio.to_thread(load_model, spec, sampling)
 
 
 async def complete(model: BaseChatModel, messages: list[BaseMessage], config: RunnableConfig | None = None) -> str:
@@ -101,11 +112,17 @@ def called_by(module: Module) -> RunnableConfig:
     return {"metadata": {**ensure_config().get("metadata", {}), MODULE: module}}
 
 
-@lru_cache(maxsize=64)
-def _from_endpoint(endpoint: Endpoint, sampling: Sampling) -> BaseChatModel:
+def _key(spec: str, sampling: Sampling) -> _Key:
+    parsed = parse(spec)
+    return (endpoint_of(parsed) if parsed.provider in PROVIDERS else parsed), sampling
+
+
+def _built(what: Endpoint | ModelSpec, sampling: Sampling) -> BaseChatModel:
+    if isinstance(what, ModelSpec):
+        return _from_entry_point(what, sampling)
     from agentflow.graph.endpoint_model import EndpointModel
 
-    return EndpointModel.of(endpoint, sampling)
+    return EndpointModel.of(what if what.model else with_sole_model(what), sampling)
 
 
 def _from_entry_point(spec: ModelSpec, sampling: Sampling) -> BaseChatModel:
@@ -119,26 +136,21 @@ def _from_entry_point(spec: ModelSpec, sampling: Sampling) -> BaseChatModel:
         )
     if spec.base_url:
         raise ModelError(f"{spec.provider} has no URL; leave out @{spec.base_url}", configuration=True)
-    return _loaded(provider, spec.model, sampling)
-
-
-@lru_cache(maxsize=1)
-def _installed() -> dict[str, EntryPoint]:
-    return {found.name: found for found in entry_points(group="agentflow.models")}
-
-
-@lru_cache(maxsize=64)
-def _loaded(provider: EntryPoint, name: str, sampling: Sampling) -> BaseChatModel:
     try:
-        model: BaseChatModel = provider.load()(name, sampling)
+        model: BaseChatModel = provider.load()(spec.model, sampling)
     except ModelError:
         raise
     except Exception as error:
         # The provider is somebody else's package and reads files of the user's.
-        what = f"{provider.name}:{name}" if name else provider.name
+        what = f"{spec.provider}:{spec.model}" if spec.model else spec.provider
         raise ModelError(
             f"{one_line(what)} cannot be loaded ({type(error).__name__}: {one_line(error)}); check its name or "
             "directory, and that what it needs is installed",
             configuration=True,
         ) from error
     return model
+
+
+@lru_cache(maxsize=1)
+def _installed() -> dict[str, EntryPoint]:
+    return {found.name: found for found in entry_points(group="agentflow.models")}

@@ -6,10 +6,9 @@ names that verl gives them. Two runs whose steps have the same digests have trai
 """
 
 import hashlib
+import struct
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
-
-import numpy as np
 
 from agentflow.rl.packing import Row, pack
 from agentflow.rl.rollout import Fate, Trajectory
@@ -19,6 +18,9 @@ if TYPE_CHECKING:
 
 Facts = dict[str, Any]
 """What the trainer is told of a row, beside its tokens."""
+
+DIGITS = 32
+"""Of a digest, which is of SHA-256: the fastest where processors have instructions for it."""
 
 
 def counts(trajectory: Trajectory, *, mask_cut_off: bool) -> bool:
@@ -50,20 +52,14 @@ def facts_of(row: Row, trajectory: Trajectory, name: str, *, counted: bool) -> F
 
 
 def batch_digest(rows: Mapping[str, Mapping[str, Any]], credit: "Mapping[str, Credit]") -> str:
-    """Of all rows that have credit, by their facts: 32 hexadecimal digits."""
+    """Of all rows that have credit, by their facts: `DIGITS` hexadecimal digits."""
     lines = sorted(f"{rows[key]['name']} {rows[key]['digest']} {calls!r}" for key, calls in credit.items())
-    return hashlib.blake2b("\n".join(lines).encode(), digest_size=16).hexdigest()
+    return hashlib.sha256("\n".join(lines).encode()).hexdigest()[:DIGITS]
 
 
 def _digest(row: Row, reward: float) -> str:
-    parts = (
-        np.array(row.prompt_ids, np.uint32),
-        np.array(row.response_ids, np.uint32),
-        np.array(row.mask, np.uint8),
-        np.array(row.logprobs, np.float32),
-        np.array([reward], np.float64),
-    )
-    found = hashlib.blake2b(digest_size=16)
-    for part in parts:
-        found.update(len(part).to_bytes(8, "little") + part.tobytes())
-    return found.hexdigest()
+    found = hashlib.sha256(struct.pack("<d", reward))
+    for part in (row.prompt_ids, row.response_ids, row.mask, row.logprobs):
+        found.update(len(part).to_bytes(8, "little"))
+        found.update(part)
+    return found.hexdigest()[:DIGITS]

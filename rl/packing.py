@@ -6,9 +6,12 @@ Where it does not (a tool result was shortened, the text of a reply tokenises di
 new row begins; the result is the same, and costs more. The new row says why.
 """
 
+from array import array
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
+
+import numpy as np
 
 from agentflow.rl.trace import Call
 
@@ -45,12 +48,12 @@ class Break:
 class Row:
     """One sequence. Invariant: response_ids, mask and logprobs have the same length."""
 
-    prompt_ids: list[int]
-    response_ids: list[int]
+    prompt_ids: "array[int]"
+    response_ids: "array[int]" = field(default_factory=lambda: array("i"))
     """What was sampled, with what the prompts added between the calls."""
-    mask: list[int]
+    mask: "array[int]" = field(default_factory=lambda: array("b"))
     """1 where a token was sampled, else 0."""
-    logprobs: list[float]
+    logprobs: "array[float]" = field(default_factory=lambda: array("f"))
     """Of sampled tokens; 0.0 elsewhere."""
     calls: list[Call] = field(default_factory=list)
     broken: Break | None = None
@@ -72,24 +75,32 @@ def pack(calls: Sequence[Call], *, limit: int) -> list[Row]:
     for call in calls:
         broken = _broken(rows[-1], call, limit) if rows else None
         if not rows or broken:
-            rows.append(Row(call.prompt_ids, [], [], [], broken=broken))
+            rows.append(Row(call.prompt_ids, broken=broken))
         row = rows[-1]
         added = call.prompt_ids[len(row.prompt_ids) + len(row.response_ids) :]
-        row.response_ids.extend([*added, *call.response_ids])
-        row.mask.extend([0] * len(added) + [1] * len(call.response_ids))
-        row.logprobs.extend([0.0] * len(added) + list(call.logprobs))
+        row.response_ids.extend(added + call.response_ids)
+        row.mask.frombytes(bytes(len(added)) + b"\1" * len(call.response_ids))
+        row.logprobs.extend(array("f", bytes(4 * len(added))) + call.logprobs)
         row.calls.append(call)
     return rows
 
 
+def first_difference(known: "array[int]", found: "array[int]") -> int | None:
+    """Where the first token stands, from 0, that `found` does not repeat of `known`; None where it repeats all."""
+    if found[: len(known)] == known:
+        return None
+    shorter = min(len(known), len(found))
+    differs = np.asarray(known)[:shorter] != np.asarray(found)[:shorter]
+    return int(differs.argmax()) if differs.any() else shorter
+
+
 def _broken(row: Row, call: Call, limit: int) -> Break | None:
     """Why `call` cannot go on in `row`; None if it can."""
-    known, prompt = [*row.prompt_ids, *row.response_ids], call.prompt_ids
+    known, prompt = row.prompt_ids + row.response_ids, call.prompt_ids
     if limit == 0:
         return Break(Reason.OFF, 0, len(known))
-    if prompt[: len(known)] != known:
-        pairs = enumerate(zip(known, prompt, strict=False))
-        position = next((at for at, (old, new) in pairs if old != new), len(prompt))
+    position = first_difference(known, prompt)
+    if position is not None:
         replies = ((len(before.prompt_ids), len(before.response_ids)) for before in row.calls)
         in_reply = any(start <= position < start + length for start, length in replies)
         found = prompt[position] if position < len(prompt) else None

@@ -15,9 +15,9 @@ from typing import Any, Protocol, cast
 
 from agentflow.graph.state import Action, Plan, Turn, Verdict
 from agentflow.nodes.planner import describe_tools, messages
-from agentflow.rl.packing import pack
+from agentflow.rl.packing import first_difference, pack
 from agentflow.rl.policy import ROLES
-from agentflow.rl.trace import Call
+from agentflow.rl.trace import Call, ids_array, logprobs_array
 from agentflow.tools.card import ToolCard
 from agentflow.tools.result import ToolResult
 
@@ -118,9 +118,9 @@ def _packed(tokenizer: Tokenizer, thought: str) -> Packed:
     turns: list[Turn] = []
     for number, (goal, context, found) in enumerate(STEPS, start=1):
         reply = f"{thought}Sub-Goal: {goal}\nTool: wikipedia_search\nContext: {context}"
-        prompt = _ids(tokenizer, _conversation(turns))
-        sampled = [*tokenizer.encode(reply, add_special_tokens=False), *_end(tokenizer)]
-        calls.append(Call("", "planner", number - 1, prompt, sampled, [0.0] * len(sampled), "stop", 0))
+        prompt = ids_array(_ids(tokenizer, _conversation(turns)))
+        sampled = ids_array([*tokenizer.encode(reply, add_special_tokens=False), *_end(tokenizer)])
+        calls.append(Call("", "planner", number - 1, prompt, sampled, logprobs_array([0.0] * len(sampled)), "stop", 0))
         turns.append(_turn(number, reply, goal, context, found))
     rows = pack(calls, limit=max(len(call.prompt_ids) + len(call.response_ids) for call in calls))
     return Packed(
@@ -168,12 +168,11 @@ def _end(tokenizer: Tokenizer) -> list[int]:
 def _first_break(tokenizer: Tokenizer, calls: Sequence[Call]) -> str:
     """What was sampled and what the next prompt has in its place, from where they part."""
     for before, after in pairwise(calls):
-        known = [*before.prompt_ids, *before.response_ids]
-        if after.prompt_ids[: len(known)] != known:
-            same = next(
-                (at for at, (a, b) in enumerate(zip(known, after.prompt_ids, strict=False)) if a != b), len(known)
-            )
-            sampled, written = (tokenizer.decode(ids[same : same + SHOWN])[:SHOWN] for ids in (known, after.prompt_ids))
+        known = before.prompt_ids + before.response_ids
+        same = first_difference(known, after.prompt_ids)
+        if same is not None:
+            shown = (ids[same : same + SHOWN].tolist() for ids in (known, after.prompt_ids))
+            sampled, written = (tokenizer.decode(ids)[:SHOWN] for ids in shown)
             return f"sampled {sampled!r}, and the next prompt has {written!r}"
     return ""
 

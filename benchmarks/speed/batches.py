@@ -2,14 +2,16 @@
 
     python -m benchmarks.speed.batches ours --append-only
 
-What is counted is from captured calls, ids as lists, to tensors: for ours the outputs of the trainer's agent loop as
-verl writes them into its queue; for Agent Lightning its `RolloutAdapter`, with the shortest padding that holds the
-data; for the floor one flat array of each field with offsets, from traces that are arrays from the beginning.
+What is counted is from captured calls to tensors; a call holds ids as its library captures them, ours in arrays, Agent
+Lightning's in lists. For ours it is the outputs of the trainer's agent loop as verl writes them into its queue; for
+Agent Lightning its `RolloutAdapter`, with the shortest padding that holds the data; for the floor one flat array of
+each field with offsets.
 """
 
 import json
 import sys
 import time
+from array import array
 from collections.abc import Callable
 from dataclasses import dataclass
 from types import SimpleNamespace
@@ -21,7 +23,7 @@ import typer
 from agentflow.evals.episode import Episode
 from agentflow.rl.packing import pack
 from agentflow.rl.rollout import Fate, Trajectory
-from agentflow.rl.trace import Call
+from agentflow.rl.trace import Call, ids_array, logprobs_array
 from agentflow.rl.trainable import Task
 from benchmarks.speed.traces import ROLLOUTS, Sampled, tokens, trajectories
 
@@ -48,10 +50,13 @@ def ours(traces: Traces) -> Callable[[], Batch]:
     loop.rollout_config = SimpleNamespace(response_length=100_000)
     loop.mask_cut_off, loop.pack_turns = False, True
     task, episode = Task(id="t", question="q"), Episode(question="q", status="answered")
-    runs = [Trajectory(task, Fate.OK, 1.0, calls, [False] * 5, [0.0] * 5, episode, 1.0) for calls in _calls(traces)]
+    row = {"extra_info": {"task": task.model_dump_json()}, "session_id": 0, "global_steps": 0}
+    runs = [
+        Trajectory("r", task, Fate.OK, 1.0, calls, [False] * 5, [0.0] * 5, episode, 1.0) for calls in _calls(traces)
+    ]
 
     def batch() -> Batch:
-        rows = [output.as_dict() for run in runs for output in loop.outputs(run, 0)]
+        rows = [output.as_dict() for run in runs for output in loop.outputs(run, row)]
         size = sum(row["prompts"].numel() + row["responses"].numel() for row in rows)
         return Batch(size, size)
 
@@ -140,9 +145,13 @@ WAYS = {one.__name__: one for one in (ours, rows, floor, agentlightning, transit
 
 def _calls(traces: Traces) -> list[list[Call]]:
     return [
-        [Call("r", "planner", turn, c.prompt, c.reply, c.logprobs, "stop", 0) for turn, c in enumerate(calls)]
+        [Call("r", "planner", turn, *_arrays(sampled), "stop", 0) for turn, sampled in enumerate(calls)]
         for calls in traces
     ]
+
+
+def _arrays(sampled: Sampled) -> "tuple[array[int], array[int], array[float]]":
+    return ids_array(sampled.prompt), ids_array(sampled.reply), logprobs_array(sampled.logprobs)
 
 
 def main(

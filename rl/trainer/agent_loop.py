@@ -5,6 +5,7 @@ Each row says in `extra_fields` what the trainer needs to weigh it: where its ca
 """
 
 import random
+from array import array
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
@@ -14,6 +15,7 @@ from typing import Any
 from uuid import uuid4
 from weakref import WeakValueDictionary
 
+import numpy as np
 from verl.experimental.agent_loop.agent_loop import AgentLoopBase, AgentLoopMetrics, AgentLoopOutput
 
 from agentflow.evals.episode import append
@@ -25,6 +27,7 @@ from agentflow.rl.packing import Row
 from agentflow.rl.policy import Generate, PromptTooLong, TokenReply
 from agentflow.rl.rollout import Fate, RolloutRecord, Trajectory, run_on_tape
 from agentflow.rl.tape import Tape, Tapes, digest, policy_request
+from agentflow.rl.trace import ids_array, logprobs_array
 from agentflow.rl.trainable import Graph, Split, Task, Trainable, load_app
 from agentflow.rl.training_log import TrainingLog
 from agentflow.rl.waves import Group
@@ -41,6 +44,15 @@ the first of them can end, so that each finds the same group; it goes with the l
 
 _trees: WeakValueDictionary[str, Tree] = WeakValueDictionary()
 """The same for rollouts that fork."""
+
+
+class FlowOutput(AgentLoopOutput):  # type: ignore[misc]
+    """verl's output, of arrays: of a list, pydantic checks and torch copies every token by itself."""
+
+    prompt_ids: Any
+    response_ids: Any
+    response_mask: Any
+    response_logprobs: Any
 
 
 class FlowAgentLoop(AgentLoopBase):  # type: ignore[misc]
@@ -153,18 +165,18 @@ class FlowAgentLoop(AgentLoopBase):  # type: ignore[misc]
         return [self._output(row, trajectory, name, counted, step) for row in rows]
 
     def _empty(self) -> Row:
-        end = self.tokenizer.eos_token_id
-        return Row([end], [end], [0], [0.0])
+        end = ids_array([self.tokenizer.eos_token_id])
+        return Row(end, end, array("b", [0]), logprobs_array([0.0]))
 
     def _output(self, row: Row, trajectory: Trajectory, name: str, counted: bool, step: int) -> AgentLoopOutput:
         most = self.rollout_config.response_length
         versions = [call.weights_version for call in row.calls] or [step]
         turns = trajectory.episode.turns
-        return AgentLoopOutput(
-            prompt_ids=row.prompt_ids,
-            response_ids=row.response_ids[:most],
-            response_mask=[bit if counted else 0 for bit in row.mask][:most],
-            response_logprobs=row.logprobs[:most],
+        return FlowOutput(
+            prompt_ids=np.asarray(row.prompt_ids),
+            response_ids=np.asarray(row.response_ids)[:most],
+            response_mask=np.asarray(row.mask)[:most] * counted,
+            response_logprobs=np.asarray(row.logprobs)[:most],
             reward_score=trajectory.reward,
             num_turns=len(trajectory.calls),
             metrics=AgentLoopMetrics(generate_sequences=trajectory.seconds),

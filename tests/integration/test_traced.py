@@ -61,7 +61,11 @@ async def test_the_servers_ids_are_what_is_trained_on() -> None:
         (call,) = (await run(server)).calls
         assert server.bodies[0]["temperature"] == 1.0
         assert server.bodies[0]["max_tokens"] == 7
-    assert (call.prompt_ids, call.response_ids, call.logprobs) == ([1, 2], [11, 12, 13], [-0.5, -1.0, -1.5])
+    assert (call.prompt_ids.tolist(), call.response_ids.tolist(), call.logprobs.tolist()) == (
+        [1, 2],
+        [11, 12, 13],
+        [-0.5, -1.0, -1.5],
+    )
     assert call.finish_reason == "stop"
 
 

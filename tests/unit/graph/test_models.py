@@ -1,5 +1,6 @@
 """The grammar of model specs, and what `load_model` says of the ones it cannot load."""
 
+import asyncio
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -15,7 +16,7 @@ from langchain_core.messages import HumanMessage
 from agentflow.graph import models
 from agentflow.graph.context import Sampling
 from agentflow.graph.model_spec import PROVIDERS, ModelError, ModelSpec, endpoint_of, one_line, parse
-from agentflow.graph.models import complete, load_model
+from agentflow.graph.models import aload_model, complete, load_model
 
 SECRET = "sk-0123456789"
 
@@ -166,10 +167,10 @@ def parrot(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
     monkeypatch.setattr(models, "entry_points", found)
     monkeypatch.setattr(Parrot, "loaded", [])
+    monkeypatch.setattr(models, "_kept", {})
     models._installed.cache_clear()
     yield
     models._installed.cache_clear()
-    models._loaded.cache_clear()
 
 
 @pytest.mark.usefixtures("parrot")
@@ -180,6 +181,21 @@ async def test_an_entry_point_is_a_provider() -> None:
     assert await complete(model, [HumanMessage("hello")]) == "squawk"
     load_model("parrot")
     assert Parrot.loaded == [("cages/3", sampling), ("", Sampling())]
+
+
+@pytest.mark.usefixtures("parrot")
+async def test_a_model_that_is_there_takes_no_thread(monkeypatch: pytest.MonkeyPatch) -> None:
+    model = await aload_model("parrot:grey")
+    monkeypatch.setattr(asyncio, "to_thread", None)
+    assert await aload_model("parrot:grey") is model
+
+
+@pytest.mark.usefixtures("parrot")
+def test_the_models_that_were_built_last_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(models, "MOST", 2)
+    first, _, third = (load_model(f"parrot:{name}") for name in ("grey", "green", "blue"))
+    assert load_model("parrot:blue") is third
+    assert load_model("parrot:grey") is not first
 
 
 @pytest.mark.usefixtures("parrot")

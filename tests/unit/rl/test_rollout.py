@@ -59,7 +59,7 @@ async def rollout(trainable: Trainable, generate: Any = two, seconds: float = 5)
 async def test_a_rollout_that_ends_has_a_reward_and_its_calls() -> None:
     trajectory = await rollout(app())
     assert (trajectory.fate, trajectory.reward) == (Fate.OK, 1.0)
-    assert [call.response_ids for call in trajectory.calls] == [[2, 3]]
+    assert [call.response_ids.tolist() for call in trajectory.calls] == [[2, 3]]
     record = RolloutRecord.of(trajectory, 4, "train")
     assert (record.step, record.calls, record.prompt_tokens, record.sampled_tokens) == (4, 1, 1, 2)
 

@@ -75,8 +75,8 @@ async def test_256_rollouts_at_once_are_not_mixed_up() -> None:
         assert {(call.rollout, call.node, call.weights_version) for call in collector.calls} == {
             (str(number), "plan", 7)
         }
-        assert [call.response_ids for call in collector.calls] == [reply.token_ids for reply in server.given]
-        assert [call.prompt_ids for call in collector.calls] == [reply.prompt_ids for reply in server.given]
+        assert [call.response_ids.tolist() for call in collector.calls] == [reply.token_ids for reply in server.given]
+        assert [call.prompt_ids.tolist() for call in collector.calls] == [reply.prompt_ids for reply in server.given]
 
     await asyncio.gather(*map(rollout, range(256)))
 
@@ -117,7 +117,7 @@ def test_ids_pass_unchanged_whatever_the_text(prompt_ids: list[int], token_ids: 
         return collector
 
     (call,) = asyncio.run(run()).calls
-    assert (call.prompt_ids, call.response_ids) == (prompt_ids, token_ids)
+    assert (call.prompt_ids.tolist(), call.response_ids.tolist()) == (prompt_ids, token_ids)
 
 
 async def test_a_call_that_failed_leaves_no_trace_and_its_retry_one() -> None:
@@ -156,4 +156,15 @@ def test_what_does_not_fit_together_is_refused(
         response_metadata={"prompt_token_ids": prompt, "token_ids": ids, "logprobs": logprobs},
     )
     with pytest.raises(TraceError, match="do not fit"):
+        collector.on_llm_end(LLMResult(generations=[[ChatGeneration(message=message)]]), run_id=run)
+
+
+@pytest.mark.parametrize(
+    ("ids", "logprobs"), [([2**40], [-1.0]), (["2"], [-1.0]), ([2], [None]), ([2.5], [-1.0]), ([2], ["-1"])]
+)
+def test_what_are_no_tokens_is_refused(ids: list[Any], logprobs: list[Any]) -> None:
+    collector, run = TraceCollector("r", {"plan"}), uuid4()
+    collector.on_chat_model_start({}, [[HumanMessage("q")]], run_id=run, metadata={"langgraph_node": "plan"})
+    message = AIMessage("text", response_metadata={"prompt_token_ids": [1], "token_ids": ids, "logprobs": logprobs})
+    with pytest.raises(TraceError, match="are no numbers"):
         collector.on_llm_end(LLMResult(generations=[[ChatGeneration(message=message)]]), run_id=run)

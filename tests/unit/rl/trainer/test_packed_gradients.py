@@ -11,7 +11,7 @@ pytest.importorskip("verl")
 
 from agentflow.rl.flow_grpo import advantages, token_weights  # noqa: E402
 from agentflow.rl.packing import Row, pack  # noqa: E402
-from agentflow.rl.trace import Call  # noqa: E402
+from agentflow.rl.trace import Call, ids_array, logprobs_array  # noqa: E402
 from agentflow.rl.trainer.loss import surrogate  # noqa: E402
 
 VOCABULARY = 40
@@ -42,7 +42,8 @@ def trajectory(rng: random.Random, name: str, turns: int, *, broken: int | None)
         before = [*calls[-1].prompt_ids, *calls[-1].response_ids] if calls and turn != broken else []
         response = ids(rng.randint(1, 5))
         logprobs = [-3.0 - rng.random() for _ in response]
-        calls.append(Call(name, "planner", turn, [*before, *ids(4)], response, logprobs, "stop", 0))
+        tokens = ids_array([*before, *ids(4)]), ids_array(response), logprobs_array(logprobs)
+        calls.append(Call(name, "planner", turn, *tokens, "stop", 0))
     return calls
 
 
