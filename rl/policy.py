@@ -26,6 +26,9 @@ from agentflow.graph.models import ModelError, load_model
 ROLES = {"system": "system", "human": "user", "ai": "assistant"}
 """Types of LangChain messages and the roles of chat templates."""
 
+IDS = ("prompt_token_ids", "token_ids", "logprobs")
+"""Names of what a reply's metadata says of its tokens: a list each."""
+
 
 class PromptTooLong(ModelError):
     """A conversation has outgrown what the policy may read."""

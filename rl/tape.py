@@ -31,15 +31,12 @@ from pydantic import BaseModel, ValidationError
 
 from agentflow.evals.episode import append
 from agentflow.graph.context import Sampling
-from agentflow.rl.policy import Generate, TokenReply
+from agentflow.rl.policy import IDS, Generate, TokenReply
 from agentflow.tools.result import ToolResult
 from agentflow.tools.run import Run, interposed
 
 Kind = Literal["policy", "model", "tool", "reward", "fork", "end"]
 Answer = dict[str, Any]
-
-IDS = ("prompt_token_ids", "token_ids", "logprobs")
-"""What the reply of a model that is not trained may have in its metadata, and nobody needs."""
 
 
 class Told(BaseModel):

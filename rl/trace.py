@@ -15,6 +15,8 @@ from langchain_core.callbacks import BaseCallbackHandler
 from langchain_core.messages import AIMessage, BaseMessage
 from langchain_core.outputs import ChatGeneration, LLMResult
 
+from agentflow.rl.policy import IDS
+
 
 class TraceError(RuntimeError):
     """A reply cannot be trained on: its ids are missing or do not fit together."""
@@ -109,13 +111,14 @@ class TraceCollector(BaseCallbackHandler):
 def _call(rollout: str, opened: _Open, response: LLMResult) -> Call:
     generation = response.generations[0][0]
     message = generation.message if isinstance(generation, ChatGeneration) else None
-    if not isinstance(message, AIMessage) or "token_ids" not in message.response_metadata:
+    if not isinstance(message, AIMessage) or not message.response_metadata.keys() >= set(IDS):
         raise TraceError(
             f"the model of node '{opened.node}' returned no token ids; a trainable node must call a model that does: "
             "policy, embedded or traced"
         )
     found = message.response_metadata
-    prompt_ids, response_ids, logprobs = found["prompt_token_ids"], found["token_ids"], found["logprobs"]
+    # Taken out: the message stays in the graph's state and in each of its checkpoints, at 40 bytes a token.
+    prompt_ids, response_ids, logprobs = (found.pop(name) for name in IDS)
     usage = message.usage_metadata
     counted = (usage["input_tokens"], usage["output_tokens"]) if usage else (len(prompt_ids), len(response_ids))
     if not len(response_ids) == len(logprobs) == counted[1] > 0 or len(prompt_ids) != counted[0] or not prompt_ids:

@@ -7,7 +7,7 @@ from langgraph.graph import END, START, StateGraph
 from langgraph.runtime import Runtime
 
 from agentflow.evals.baselines.run import ask_in_time, start
-from agentflow.graph.agent import Agent, sync_and_async
+from agentflow.graph.agent import Agent, NodeRunnable
 from agentflow.graph.context import Context
 from agentflow.graph.state import InputState, State
 from agentflow.nodes import generator
@@ -32,8 +32,8 @@ async def planner(state: State, runtime: Runtime[Context]) -> dict[str, Any]:
 def build_graph() -> Agent:
     """The compiled graph."""
     builder = StateGraph(State, context_schema=Context, input_schema=InputState)
-    builder.add_node("start", sync_and_async(start), input_schema=InputState)
-    builder.add_node("planner", sync_and_async(planner))
+    builder.add_node("start", NodeRunnable(start), input_schema=InputState)
+    builder.add_node("planner", NodeRunnable(planner))
     builder.add_edge(START, "start")
     builder.add_edge("start", "planner")
     builder.add_edge("planner", END)

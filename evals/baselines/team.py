@@ -17,7 +17,7 @@ from langgraph.runtime import Runtime
 
 from agentflow.evals.baselines.react import act, read_answer
 from agentflow.evals.baselines.run import ask_in_time, start
-from agentflow.graph.agent import RECURSION_LIMIT, Agent, sync_and_async
+from agentflow.graph.agent import RECURSION_LIMIT, Agent, NodeRunnable
 from agentflow.graph.context import Context
 from agentflow.graph.state import Action, InputState, Plan, State, Turn, Verdict
 from agentflow.graph.toolbox import Toolbox
@@ -124,10 +124,10 @@ def build_graph(tools: Sequence[BaseTool | str] = ()) -> Agent:
     """The compiled graph; `tools` are there beside those of the context."""
     toolbox = Toolbox(tools)
     builder = StateGraph(State, context_schema=Context, input_schema=InputState)
-    builder.add_node("start", sync_and_async(start), input_schema=InputState)
-    builder.add_node("planner", sync_and_async(Planner(toolbox)))
-    builder.add_node("executor", sync_and_async(Assistant(toolbox)))
-    builder.add_node("verifier", sync_and_async(critic))
+    builder.add_node("start", NodeRunnable(start), input_schema=InputState)
+    builder.add_node("planner", NodeRunnable(Planner(toolbox)))
+    builder.add_node("executor", NodeRunnable(Assistant(toolbox)))
+    builder.add_node("verifier", NodeRunnable(critic))
     builder.add_edge(START, "start")
     builder.add_edge("start", "planner")
     builder.add_edge("planner", "executor")

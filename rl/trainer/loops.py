@@ -57,9 +57,9 @@ class FlowLoops(AgentLoopManagerTQ):  # type: ignore[misc]
         names = ("config", "llm_client", "teacher_client", "reward_loop_worker_handles")
         given = {name: getattr(self, name) for name in names}
         self._kept = {name: ray.put(value) for name, value in given.items()}
-        vars(self).update(self._kept)
+        self.__dict__.update(self._kept)
         await super()._init_agent_loop_workers()
-        vars(self).update(given)
+        self.__dict__.update(given)
 
     def generate_sequences(self, prompts: TensorDict) -> None:
         """Called by verl to start rollouts."""
