@@ -6,11 +6,15 @@
 - *Retries are for what may pass.* The SDK retries server errors and connections that break off, twice each. A refused
   connection, a timeout and an empty account it is not allowed to retry. Rate limits are kept to here (`model_pace`),
   for all requests together; one that says no time is the SDK's to retry.
+- *A call costs what it must.* The SDK and ChatOpenAI make types of every field of request and reply, and the latter
+  takes a thread for it: two thirds of a call's processor time, in which an evaluation at 256 questions at a time waits.
+  A whole reply is read as JSON here; streams go the usual way.
 - *What is asked for is on the wire.* ChatOpenAI renames `max_tokens` and drops the temperature of some models by their
   name alone; here both happen for OpenAI itself only.
 """
 
 import asyncio
+import json
 import logging
 import re
 import threading
@@ -20,9 +24,12 @@ from typing import Any
 
 import httpx
 import openai
+from langchain_core.callbacks import AsyncCallbackManagerForLLMRun
 from langchain_core.language_models.base import LangSmithParams
-from langchain_core.outputs import ChatGenerationChunk
+from langchain_core.messages import BaseMessage
+from langchain_core.outputs import ChatGenerationChunk, ChatResult
 from langchain_openai import ChatOpenAI
+from langchain_openai.chat_models.base import _handle_openai_api_error, _handle_openai_bad_request
 from pydantic import PrivateAttr
 
 from agentflow.graph.context import Sampling
@@ -146,6 +153,27 @@ class EndpointModel(ChatOpenAI):
             payload["max_tokens"] = payload.pop("max_completion_tokens")
         return payload
 
+    async def _agenerate(
+        self,
+        messages: list[BaseMessage],
+        stop: list[str] | None = None,
+        run_manager: AsyncCallbackManagerForLLMRun | None = None,
+        **kwargs: Any,
+    ) -> ChatResult:
+        payload = self._get_request_payload(messages, stop=stop, **kwargs)
+        if "response_format" in payload:  # whose types are the caller's
+            return await super()._agenerate(messages, stop, run_manager, **kwargs)
+        extra = payload.pop("extra_body", {})
+        try:
+            found = await self.root_async_client.post("/chat/completions", cast_to=httpx.Response, body=payload | extra)
+        except openai.BadRequestError as error:
+            _handle_openai_bad_request(error)  # raises
+            raise
+        except openai.APIError as error:
+            _handle_openai_api_error(error)  # may raise
+            raise
+        return self._create_chat_result(_json(found))
+
     async def _astream(self, *args: Any, **kwargs: Any) -> AsyncIterator[ChatGenerationChunk]:
         started = finished = False
         async for chunk in super()._astream(*args, **kwargs):
@@ -154,6 +182,14 @@ class EndpointModel(ChatOpenAI):
             yield chunk
         if started and not finished:
             raise StreamCutError("the stream ended before the reply did")
+
+
+def _json(response: httpx.Response) -> Any:
+    """The body; its text where it is no JSON, which ChatOpenAI refuses with words of its own."""
+    try:
+        return json.loads(response.content)
+    except ValueError:
+        return response.text
 
 
 def _temperature(endpoint: Endpoint, sampling: Sampling) -> float | None:

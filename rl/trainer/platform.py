@@ -1,8 +1,8 @@
 """Lets verl 0.9.1 train on a CPU. `VERL_USE_EXTERNAL_MODULES` loads this module wherever verl is imported.
 
 verl asks a platform object for its device, and knows CUDA and NPU ones. Here is one for the CPU, which is chosen by
-`VERL_PLATFORM=cpu` alone (see `cpu_environment`), and two repairs in torch's interface that verl trips over there.
-Nothing of verl is edited; each repair names the place in verl 0.9.1 that needs it.
+`VERL_PLATFORM=cpu` alone (see `cpu_environment`), two repairs in torch's interface that verl trips over there, and a
+function of verl's that a CPU needs in another form. No file of verl is edited; each repair names its place in 0.9.1.
 """
 
 import os
@@ -14,6 +14,7 @@ import psutil
 import torch
 import torch.distributed
 import torch.distributed.fsdp
+import verl.utils.torch_functional
 from verl.plugin.platform.platform_base import PlatformBase
 from verl.plugin.platform.platform_manager import PlatformRegistry
 
@@ -175,6 +176,27 @@ def _nothing_to_offload(pin_memory: bool = True) -> torch.distributed.fsdp.Offlo
     return torch.distributed.fsdp.OffloadPolicy()
 
 
+LOGITS = 1 << 22
+"""How many logits are exponentiated at a time: 16 MiB."""
+
+
+_log_probs = verl.utils.torch_functional.logprobs_from_logits_v2
+
+
+def log_probs(logits: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
+    """Log-probabilities [...] of `labels` [...] under `logits` [..., vocabulary].
+
+    verl/utils/torch_functional.py:197 sums the logits of one token at a time, to save memory: a fifth of a step of the
+    micro model, forward and backward. Here it is as many tokens as keep the memory small, with the same results.
+    """
+    if logits.dtype not in (torch.float32, torch.float64):  # logsumexp is too coarse there, and verl does otherwise
+        return _log_probs(logits, labels)
+    chosen = logits.gather(-1, labels.unsqueeze(-1)).squeeze(-1)
+    rows = max(1, LOGITS // logits.shape[-1])
+    return chosen - torch.cat([some.logsumexp(-1) for some in logits.split(rows)])
+
+
 if os.environ.get("VERL_PLATFORM") == "cpu":
+    verl.utils.torch_functional.logprobs_from_logits_v2 = log_probs
     torch.distributed.init_process_group = _init_without_duplicates
     torch.distributed.fsdp.CPUOffloadPolicy = _nothing_to_offload  # type: ignore[assignment, misc]

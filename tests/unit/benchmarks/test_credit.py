@@ -1,0 +1,38 @@
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from agentflow.rl.trainable import Task
+from agentflow.tools.result import ErrorClass
+from benchmarks.credit import ERROR, Point, at, judged_turns, points
+from tests.trainings import begin, rollout, write_step, write_validation
+
+
+def test_a_validation_comes_after_the_tokens_of_the_steps_before_it(tmp_path: Path) -> None:
+    out = begin(tmp_path, 2)
+
+    def tries(step: int, *rewards: float) -> None:
+        write_validation(out, step, [rollout(step, "test", f"t{n // 2}", one) for n, one in enumerate(rewards)])
+
+    tries(0, 0, 0, 1, 1)
+    for step in (1, 2):
+        write_step(out, step, [rollout(step, "train", "t", 1.0)])
+    tries(2, 1, 0, 1, 1)
+    before, after = points(out)
+    assert (before.step, before.tokens, before.accuracy) == (0, 0, 0.5)
+    assert (after.step, after.tokens, after.accuracy) == (2, 100, 0.75)
+    assert (before.margin, after.margin) == (pytest.approx(0.98), pytest.approx(0.49))
+
+
+def test_accuracy_is_read_between_validations() -> None:
+    curve = [Point(0, 0, 0.4, 0.1), Point(5, 1000, 0.6, 0.1), Point(10, 3000, 0.7, 0.1)]
+    assert [at(curve, tokens) for tokens in (0, 500, 1000, 2000, 3000)] == pytest.approx([0.4, 0.5, 0.6, 0.65, 0.7])
+    with pytest.raises(ValueError, match="around 3001"):
+        at(curve, 3001)
+
+
+def test_a_turn_with_an_error_earns_less() -> None:
+    errors = (None, ErrorClass.TOOL_ERROR)
+    memory = [SimpleNamespace(action=SimpleNamespace(result=SimpleNamespace(error=error))) for error in errors]
+    assert list(judged_turns().turn_rewards(Task(id="t", question="q"), {"memory": memory})) == [0, ERROR]
