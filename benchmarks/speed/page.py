@@ -14,12 +14,15 @@ HEAD = ("measure", "best peer", "floor", "ours", "times better", "reach", "reach
 
 UNITS = {"memory": "memory, kB", "concurrent": "concurrent rollouts", "turns": "turns", "tools": "tools"}
 
+READING = Path(__file__).with_name("reading.md")
+"""What is to be made of the run that the documentation shows; written by hand."""
+
 PAGE = """\
 # Performance
 
-Made by `make bench`: ours, the peers and the floor in one run, by turns, on two cores of one machine; medians of
-{repeats} rounds. The model is a server on loopback without weights. Each peer is at the version that
-`benchmarks/requirements` pins, in a venv of its own, and runs its own code unchanged.
+Made by `make bench`: ours, the peers and the floor in one run, by turns, on two cores of one machine; {rounds}. The
+model is a server on loopback without weights. Each peer is at the version that `benchmarks/requirements` pins, in a
+venv of its own, and runs its own code unchanged.
 
 {table}
 
@@ -29,6 +32,7 @@ model calls, one run of one turn is five, so that it stands beside the others ca
 `policy`, and the exact ids and log-probabilities of every call are captured; *endpoint* is a model behind the openai
 SDK, as `agentflow eval` calls it.
 
+{reading}
 ## Everyone
 
 {everyone}
@@ -80,7 +84,8 @@ def write(docs: Path, results: Results) -> Path:
     for axis in axes:
         _growth(results, axis, folder / f"growth-{axis}.svg")
     page = PAGE.format(
-        repeats=results.repeats,
+        rounds="one round" if results.repeats == 1 else f"medians of {results.repeats} rounds",
+        reading=READING.read_text(encoding="utf-8"),
         table=table(HEAD, [list(row) for row in cells(results)]),
         everyone="\n\n".join(_everyone(results, measure) for measure in EVERYONE if results.of(measure)),
         growth=_exponents(results),

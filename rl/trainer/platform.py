@@ -190,10 +190,11 @@ def log_probs(logits: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
     micro model, forward and backward. Here it is as many tokens as keep the memory small, with the same results.
     """
     if logits.dtype not in (torch.float32, torch.float64):  # logsumexp is too coarse there, and verl does otherwise
-        return _log_probs(logits, labels)
+        found: torch.Tensor = _log_probs(logits, labels)
+        return found
     chosen = logits.gather(-1, labels.unsqueeze(-1)).squeeze(-1)
     rows = max(1, LOGITS // logits.shape[-1])
-    return chosen - torch.cat([some.logsumexp(-1) for some in logits.split(rows)])
+    return chosen - torch.cat([some.logsumexp(-1) for some in torch.split(logits, rows)])
 
 
 if os.environ.get("VERL_PLATFORM") == "cpu":
