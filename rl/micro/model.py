@@ -6,8 +6,8 @@ head dimensions, which puts the two halves of a rotary pair side by side so that
 
 Results do not depend on what else is computed with them. BLAS sums in another order for one row than for several, and
 for long inner dimensions than for short ones; so products have at least two rows, and inner dimensions above
-`INNER` are cut. Hence a token's logits are the same bits alone or in a batch, prefilled or decoded, on the CPUs where
-this was tried, and equal to float32 rounding on any other.
+`INNER` are cut, and the kernels must treat all rows alike (see `blas`). Hence a token's logits are the same bits alone
+or in a batch, prefilled or decoded, on the CPUs where this was tried, and equal to float32 rounding on any other.
 """
 
 import json
