@@ -65,6 +65,7 @@ class Scripted:
     def install(self, monkeypatch: pytest.MonkeyPatch) -> None:
         """Until the end of the test, the spec leads here, and so do "embedded" and its shipped checkpoints."""
         point = EntryPoint("scripted", "tests.scripted:load", "agentflow.models")
+        monkeypatch.setattr(models, "_kept", {})
         monkeypatch.setattr(models, "_installed", lambda: {"scripted": point, "embedded": point})
         monkeypatch.setitem(_scripts, self.name, self)
         for name in ("", "seed", "trained"):
