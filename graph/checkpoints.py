@@ -86,12 +86,12 @@ async def open_checkpointer(
         problem = f"'{shown}' is no place for checkpoints: write memory, sqlite:PATH or postgres://..."
         raise CheckpointError(problem, configuration=True)
     else:
-        async with _sqlite(_writable(spec.removeprefix("sqlite:")), serializer) as saver:
+        async with _sqlite(spec.removeprefix("sqlite:"), serializer) as saver:
             yield saver
 
 
 @asynccontextmanager
-async def _sqlite(path: Path, serializer: StateSerializer) -> AsyncIterator[BaseCheckpointSaver[Any]]:
+async def _sqlite(name: str, serializer: StateSerializer) -> AsyncIterator[BaseCheckpointSaver[Any]]:
     import sqlite3
 
     try:
@@ -99,6 +99,7 @@ async def _sqlite(path: Path, serializer: StateSerializer) -> AsyncIterator[Base
         from langgraph.checkpoint.sqlite.aio import AsyncSqliteSaver
     except ImportError as error:
         raise CheckpointError(f"keeping runs in SQLite needs {error.name}; {_INSTALL}", configuration=True) from error
+    path = _writable(name)
     try:
         async with aiosqlite.connect(path, timeout=BUSY_SECONDS) as connection:
             saver = AsyncSqliteSaver(connection, serde=serializer)

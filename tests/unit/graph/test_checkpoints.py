@@ -1,6 +1,8 @@
 """Where runs are kept, as far as that takes no database."""
 
 import sys
+from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from langgraph.checkpoint.memory import InMemorySaver
@@ -14,12 +16,21 @@ class Own(Plan):
     """Of somebody's own state."""
 
 
+@pytest.fixture
+def unwritten(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """A working directory that must be left empty."""
+    monkeypatch.chdir(tmp_path)
+    yield
+    assert not list(tmp_path.iterdir())
+
+
 async def test_memory() -> None:
     async with open_checkpointer() as saver:
         assert isinstance(saver, InMemorySaver)
         assert isinstance(saver.serde, StateSerializer)
 
 
+@pytest.mark.usefixtures("unwritten")
 @pytest.mark.parametrize(
     ("spec", "module", "what"),
     [
@@ -27,7 +38,9 @@ async def test_memory() -> None:
         ("postgres://a@127.0.0.1/x", "psycopg", "PostgreSQL needs psycopg"),
     ],
 )
-async def test_a_missing_extra_is_one_line(spec: str, module: str, what: str, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_missing_extra_is_one_line_and_leaves_no_file(
+    spec: str, module: str, what: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setitem(sys.modules, module, None)
     with pytest.raises(CheckpointError, match=what) as caught:
         async with open_checkpointer(spec):
