@@ -99,15 +99,22 @@ def main(
     out: Annotated[Path, typer.Option(help="Folder of the runs.")] = Path("runs/credit"),
     steps: Annotated[int, typer.Option(min=2, help="Of each run; those that fork take more.")] = 10,
     every: Annotated[int, typer.Option(min=1, help="Steps between validations.")] = 5,
+    only: Annotated[list[str] | None, typer.Option(help="A way to train; again for more. Without it, all.")] = None,
 ) -> None:
     """Train what is missing, and print accuracy by tokens."""
+    ways = [way for way in WAYS if not only or way.name in only]
+    if only and len(ways) < len(only):
+        raise typer.BadParameter(f"the ways are {', '.join(way.name for way in WAYS)}", param_hint="--only")
     out.mkdir(parents=True, exist_ok=True)
-    stages, curves = Stages(out), {}
-    for way in WAYS:
+    stages, curves, start = Stages(out), {}, list[Point]()
+    for way in ways:
         number = round(way.longer * steps)
-        settings = (f"steps={number}", f"validate_every={every}", *way.settings)
+        settings = [f"steps={number}", f"validate_every={every}", *way.settings]
+        if start:  # all begin with the same planner, which the first has validated
+            settings.append("trainer.val_before_train=false")
         folder = stages.make(way.name, lambda folder, settings=settings: run("train", f"out={folder}", *settings))
-        curves[way.name] = points(folder)
+        curves[way.name] = [*start, *points(folder)]
+        start = curves[way.name][:1]
     shown = Table("way", "step", "tokens, thousands", "accuracy", "+-")
     for name, curve in curves.items():
         for one in curve:

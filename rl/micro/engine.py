@@ -1,31 +1,40 @@
-"""Continuous batching of one model for many callers (Orca, OSDI 2022), on one worker thread.
+"""Continuous batching of one model for many callers (Orca, OSDI 2022), on a worker thread and some that help it.
 
 Requests join and leave at token boundaries: each iteration of the worker admits what waits, as long as there are slots,
-and then computes one token of every running request in one forward pass. A request's prompt is computed only beyond its
-longest prefix that a running or an earlier request has in its cache.
+and then computes one token of every running request, in one forward pass for each thread. A request's prompt is
+computed only beyond its longest prefix that a running or an earlier request has in its cache.
 
 The tokens of a request do not depend on the others: it has its own random stream, and the model's arithmetic is the
-same in any batch (see `model`).
+same in any batch (see `model`), so that a batch can be cut anywhere.
 
-The worker limits BLAS to its own thread. The products are too small to gain from more, and BLAS threads that wait for
-each other on a busy machine made a prompt ten times slower.
+BLAS has no threads of its own. The products are too small to gain from more, and BLAS threads that wait for each other
+on a busy machine made a prompt ten times slower.
 """
 
+import os
 import threading
 from collections import deque
 from collections.abc import Callable, Sequence
-from concurrent.futures import Future
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
-from typing import Literal
+from itertools import pairwise
+from typing import Any, Literal
 
 import numpy as np
 from threadpoolctl import ThreadpoolController  # type: ignore[import-untyped]
 
-from agentflow.rl.micro.kv_cache import Ints
+from agentflow.rl.micro.kv_cache import Floats, Ints, Snapshot
 from agentflow.rl.micro.model import MicroModel
 from agentflow.rl.micro.prefix_cache import CachedSequence, PrefixCache, common_prefix
 from agentflow.rl.micro.sampling import Sampler, sample
 from agentflow.rl.micro.tokenizer import MicroTokenizer
+
+SHARE = 8
+"""Requests that are worth a thread: for fewer, waiting for it costs what it saves."""
+THREADS = min(4, len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1)
+
+Drawn = tuple[Ints, Floats]
+"""Tokens [n] and their log-probabilities [n]."""
 
 
 class PromptTooLong(ValueError):
@@ -74,7 +83,13 @@ class Engine:
     """Serves completions of `model`. Thread-safe; its worker starts with the first request."""
 
     def __init__(
-        self, model: MicroModel, tokenizer: MicroTokenizer, *, slots: int = 64, prefix_tokens: int = 65536
+        self,
+        model: MicroModel,
+        tokenizer: MicroTokenizer,
+        *,
+        slots: int = 64,
+        prefix_tokens: int = 65536,
+        threads: int = THREADS,
     ) -> None:
         """`slots`: requests that run at once, others wait; `prefix_tokens`: bound of the cache of prefixes."""
         self._model = model
@@ -86,6 +101,8 @@ class Engine:
         self._waiting: deque[_Request] = deque()
         self._wake = threading.Condition()
         self._worker: threading.Thread | None = None
+        self._threads = threads
+        self._helpers = ThreadPoolExecutor(threads, "micro-engine-helper")
         self.prefilled = 0
         """Prompt tokens computed so far; the others came from the cache."""
 
@@ -173,57 +190,88 @@ class Engine:
     def _iterate(self) -> None:
         self._drop_cancelled()
         while self._waiting and len(self._running) < self._slots:
-            self._admit(self._waiting.popleft())
+            self._admit()
         if self._running:
             self._step()
 
-    def _admit(self, request: _Request) -> None:
-        """Give the request the next slot, compute its prompt there and draw its first token."""
-        if request.future.cancelled():
-            return
-        slot = len(self._running)
-        try:
-            known = self._reuse(slot, request.prompt)
-            logits = self._model.prefill(self._cache, slot, request.prompt[known:].tolist(), known)
-            tokens, logprobs = sample(logits[None], [request.sampler])
-        except Exception as error:  # a worker that died of it would leave all other callers waiting for ever
-            _settle(request.future, error)
-            return
-        self.prefilled += len(request.prompt) - known
-        self._running.append(request)
-        self._advance([request], tokens.tolist(), logprobs.tolist())
+    def _admit(self) -> None:
+        """Give requests the next slots, compute their prompts there, each on a thread, and draw their first tokens.
 
-    def _reuse(self, slot: int, prompt: Ints) -> int:
-        """Fill the slot with the longest cached prefix of the prompt, short of its last token; its length."""
+        A prompt waits for another one that begins like it, beyond what is cached.
+        """
+        running, admitted, starts = len(self._running), list[_Request](), list[int]()
+        try:
+            while self._waiting and len(admitted) < min(self._threads, self._slots - running):
+                prompt = self._waiting[0].prompt
+                start, source = self._longest_prefix(prompt)
+                if any(common_prefix(other.prompt, prompt[:-1]) > start for other in admitted):
+                    break
+                request = self._waiting.popleft()
+                if not request.future.cancelled():
+                    admitted.append(request)
+                    starts.append(start)
+                    self._fill(running + len(starts) - 1, source, start, len(prompt))
+            drawn = self._on_threads(self._first_token, admitted, range(running, running + len(starts)), starts)
+        except Exception as error:  # a worker that died of it would leave all other callers waiting for ever
+            for request in admitted:
+                _settle(request.future, error)
+            return
+        self.prefilled += sum(len(request.prompt) for request in admitted) - sum(starts)
+        self._running += admitted
+        self._advance(admitted, drawn)
+
+    def _longest_prefix(self, prompt: Ints) -> tuple[int, int | Snapshot | None]:
+        """How many tokens of the prompt, short of its last, are cached, and the slot or snapshot that has them."""
         known, cached = self._prefixes.longest(prompt)
-        lengths = [common_prefix(request.sequence(), prompt) for request in self._running]
-        source = max(range(len(lengths)), key=lengths.__getitem__, default=None)
-        limit = len(prompt) - 1
-        self._cache.reserve(slot + 1, len(prompt))
-        if source is not None and lengths[source] >= known:
-            known = min(lengths[source], limit)
+        source: int | Snapshot | None = cached.snapshot if cached else None
+        for slot, request in enumerate(self._running):
+            length = common_prefix(request.sequence(), prompt)
+            if length > known:
+                known, source = length, slot
+        return min(known, len(prompt) - 1), source
+
+    def _fill(self, slot: int, source: int | Snapshot | None, known: int, positions: int) -> None:
+        """Make room in the slot, and put the known tokens of its prompt there."""
+        self._cache.reserve(slot + 1, positions)
+        if isinstance(source, int):
             self._cache.copy(source, slot, known)
-        elif cached is not None:
-            known = min(known, limit)
-            self._cache.restore(slot, cached.snapshot, known)
-        return known
+        elif source is not None:
+            self._cache.restore(slot, source, known)
+
+    def _first_token(self, request: _Request, slot: int, start: int) -> Drawn:
+        logits = self._model.prefill(self._cache, slot, request.prompt[start:].tolist(), start)
+        return sample(logits[None], [request.sampler])
 
     def _step(self) -> None:
         """One more token for every running request."""
         running = list(self._running)
+        threads = max(1, min(self._threads, len(running) // SHARE))
+        cuts = [len(running) * part // threads for part in range(threads + 1)]
         try:
-            last = np.array([request.tokens[-1] for request in running])
-            logits = self._model.step(self._cache, last, np.array([request.cached for request in running]))
-            tokens, logprobs = sample(logits, [request.sampler for request in running])
+            self._cache.reserve(len(running), max(request.cached for request in running) + 1)
+            drawn = self._on_threads(self._next_tokens, [running[a:b] for a, b in pairwise(cuts)], cuts[:-1])
         except Exception as error:  # as in `_admit`; it may be of any of them, so it goes to all
             self._running.clear()
             for request in running:
                 _settle(request.future, error)
             return
-        self._advance(running, tokens.tolist(), logprobs.tolist())
+        self._advance(running, drawn)
 
-    def _advance(self, requests: Sequence[_Request], tokens: list[int], logprobs: list[float]) -> None:
-        for request, token, logprob in zip(requests, tokens, logprobs, strict=True):
+    def _next_tokens(self, requests: Sequence[_Request], first: int) -> Drawn:
+        """Those of the requests in slots first..first+n-1."""
+        last = np.array([request.tokens[-1] for request in requests])
+        cached = np.array([request.cached for request in requests])
+        logits = self._model.step(self._cache, last, cached, first)
+        return sample(logits, [request.sampler for request in requests])
+
+    def _on_threads(self, compute: Callable[..., Drawn], *arguments: Sequence[Any]) -> list[tuple[int, float]]:
+        """Call `compute` once for each item of the arguments, together; all that is drawn, in order."""
+        apply = self._helpers.map if len(arguments[0]) > 1 else map
+        drawn = list(apply(compute, *arguments))
+        return [one for tokens, logprobs in drawn for one in zip(tokens.tolist(), logprobs.tolist(), strict=True)]
+
+    def _advance(self, requests: Sequence[_Request], drawn: Sequence[tuple[int, float]]) -> None:
+        for request, (token, logprob) in zip(requests, drawn, strict=True):
             request.tokens.append(token)
             request.logprobs.append(logprob)
             if request.on_token:

@@ -1,9 +1,7 @@
-"""Keys and values of many sequences, in blocks of positions.
+"""Keys and values of many sequences.
 
-A sequence lives in a slot. Its positions are cut into blocks of `BLOCK`, so that every matrix product of attention has
-the same shape whatever the lengths: the same numbers come out whether a sequence runs alone or beside longer ones.
-Keys are stored transposed, for a product without a copy. Unwritten positions are zero, never undefined: masked
-attention multiplies them by zero.
+A sequence lives in a slot, whose positions are used in blocks of `BLOCK`. Keys are stored transposed, for a product
+without a copy. Unwritten positions are zero, never undefined: masked attention multiplies them by zero.
 """
 
 from dataclasses import dataclass
@@ -18,58 +16,62 @@ BLOCK = 128
 """Positions of a block."""
 
 
-def blocks_for(positions: int) -> int:
-    """Blocks that hold `positions`."""
-    return -(-positions // BLOCK)
+def whole_blocks(positions: int) -> int:
+    """The positions of all blocks that hold some of the first `positions`."""
+    return -(-positions // BLOCK) * BLOCK
 
 
 @dataclass(frozen=True)
 class Snapshot:
-    """A copy of the first blocks of one sequence: keys [layer, block, head, dim, BLOCK], values with dim last."""
+    """A copy of the first blocks of one sequence: keys [layer, KV head, dim, position], values with dim last."""
 
     keys: Floats
     values: Floats
 
 
 class KVCache:
-    """keys [layer, slot, block, KV head, dim, BLOCK] and values [layer, slot, block, KV head, BLOCK, dim]."""
+    """keys [layer, slot, KV head, dim, position] and values [layer, slot, KV head, position, dim]."""
 
     def __init__(self, layers: int, heads: int, head_dim: int) -> None:
-        self.keys: Floats = np.zeros((layers, 1, 1, heads, head_dim, BLOCK), np.float32)
-        self.values: Floats = np.zeros((layers, 1, 1, heads, BLOCK, head_dim), np.float32)
+        self.keys: Floats = np.zeros((layers, 1, heads, head_dim, BLOCK), np.float32)
+        self.values: Floats = np.zeros((layers, 1, heads, BLOCK, head_dim), np.float32)
 
     def reserve(self, slots: int, positions: int) -> None:
         """Make room, by doubling, for slots 0..slots-1 of `positions` each; contents are kept."""
-        have_slots, have_blocks = self.keys.shape[1:3]
-        blocks = blocks_for(positions)
-        if slots <= have_slots and blocks <= have_blocks:
+        have_slots, have = self.values.shape[1], self.values.shape[3]
+        if slots <= have_slots and positions <= have:
             return
-        shape = (_doubled(have_slots, slots), _doubled(have_blocks, blocks))
-        self.keys = _grown(self.keys, *shape)
-        self.values = _grown(self.values, *shape)
+        slots, have = _doubled(have_slots, slots), _doubled(have, positions)
+        layers, _, heads, dim, _ = self.keys.shape
+        self.keys = _grown(self.keys, (layers, slots, heads, dim, have))
+        self.values = _grown(self.values, (layers, slots, heads, have, dim))
 
-    def write(self, layer: int, slots: Ints | int, positions: Ints, keys: Floats, values: Floats) -> None:
-        """Store keys and values [n, KV head, dim] of n tokens at (slot, position)."""
-        block, offset = positions // BLOCK, positions % BLOCK
-        self.keys[layer][slots, block, :, :, offset] = keys
-        self.values[layer][slots, block, :, offset] = values
+    def write(self, layer: int, slots: slice, positions: Ints, keys: Floats, values: Floats) -> None:
+        """Store keys and values [n, KV head, dim] of n tokens at `positions`: all of one slot, or one of each."""
+        slot = np.arange(slots.start, slots.stop)
+        self.keys[layer][slot, :, :, positions] = keys
+        self.values[layer][slot, :, positions] = values
+
+    def read(self, layer: int, slots: slice, end: int) -> tuple[Floats, Floats]:
+        """The keys and values of the first `end` positions."""
+        return self.keys[layer, slots, ..., :end], self.values[layer, slots, :, :end]
 
     def copy(self, source: int, target: int, positions: int) -> None:
         """Copy the first `positions` of one slot to another, up to a full block."""
-        blocks = blocks_for(positions)
-        self.keys[:, target, :blocks] = self.keys[:, source, :blocks]
-        self.values[:, target, :blocks] = self.values[:, source, :blocks]
+        end = whole_blocks(positions)
+        self.keys[:, target, ..., :end] = self.keys[:, source, ..., :end]
+        self.values[:, target, :, :end] = self.values[:, source, :, :end]
 
     def snapshot(self, slot: int, positions: int) -> Snapshot:
         """A copy of the first `positions` of a slot, to outlive it."""
-        blocks = blocks_for(positions)
-        return Snapshot(self.keys[:, slot, :blocks].copy(), self.values[:, slot, :blocks].copy())
+        end = whole_blocks(positions)
+        return Snapshot(self.keys[:, slot, ..., :end].copy(), self.values[:, slot, :, :end].copy())
 
     def restore(self, slot: int, snapshot: Snapshot, positions: int) -> None:
         """Put the first `positions` of a snapshot into a slot."""
-        blocks = blocks_for(positions)
-        self.keys[:, slot, :blocks] = snapshot.keys[:, :blocks]
-        self.values[:, slot, :blocks] = snapshot.values[:, :blocks]
+        end = whole_blocks(positions)
+        self.keys[:, slot, ..., :end] = snapshot.keys[..., :end]
+        self.values[:, slot, :, :end] = snapshot.values[:, :, :end]
 
 
 def _doubled(have: int, need: int) -> int:
@@ -78,7 +80,7 @@ def _doubled(have: int, need: int) -> int:
     return have
 
 
-def _grown(old: Floats, slots: int, blocks: int) -> Floats:
-    new: Floats = np.zeros((old.shape[0], slots, blocks, *old.shape[3:]), np.float32)
-    new[:, : old.shape[1], : old.shape[2]] = old
+def _grown(old: Floats, shape: tuple[int, ...]) -> Floats:
+    new: Floats = np.zeros(shape, np.float32)
+    new[tuple(map(slice, old.shape))] = old
     return new

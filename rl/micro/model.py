@@ -21,7 +21,7 @@ import numpy.typing as npt
 from safetensors import SafetensorError
 from safetensors.numpy import load_file
 
-from agentflow.rl.micro.kv_cache import BLOCK, Floats, Ints, KVCache, blocks_for
+from agentflow.rl.micro.kv_cache import BLOCK, Floats, Ints, KVCache, whole_blocks
 
 INNER = 256
 """Longest inner dimension of one matrix product."""
@@ -133,22 +133,25 @@ class MicroModel:
         for begin in range(0, len(ids), CHUNK):
             chunk = np.array(ids[begin : begin + CHUNK])
             positions = np.arange(start + begin, start + begin + len(chunk))
-            hidden = self._forward(cache, chunk, slot, positions)
+            hidden = self._forward(cache, chunk, slice(slot, slot + 1), positions)
         logits: Floats = self._logits(hidden[[len(chunk) - 1] * 2])[0]
         return logits
 
-    def step(self, cache: KVCache, ids: Ints, positions: Ints) -> Floats:
-        """One token for each of the sequences in slots 0..n-1, at `positions` [n]; logits [n, vocab] after it."""
-        n = len(ids)
-        cache.reserve(n, int(positions.max()) + 1)
-        return self._logits(self._forward(cache, ids, np.arange(n), positions))[:n]
+    def step(self, cache: KVCache, ids: Ints, positions: Ints, first: int = 0) -> Floats:
+        """One token for each sequence in slots first..first+n-1, at `positions` [n]; logits [n, vocab] after it.
 
-    def _forward(self, cache: KVCache, ids: Ints, slots: Ints | int, positions: Ints) -> Floats:
-        """Hidden states [max(n, 2), hidden] of n tokens: of one slot in a row, or of one slot each."""
+        Other threads may do the same for other slots at the same time, if `cache` has room for all of them.
+        """
+        n = len(ids)
+        cache.reserve(first + n, int(positions.max()) + 1)
+        return self._logits(self._forward(cache, ids, slice(first, first + n), positions))[:n]
+
+    def _forward(self, cache: KVCache, ids: Ints, slots: slice, positions: Ints) -> Floats:
+        """Hidden states [max(n, 2), hidden] of n tokens: all of one slot, or one of each."""
         config, n = self.config, len(ids)
         turned = (config.heads + config.kv_heads) * config.head_dim
         rotation = np.tile(self._rotation[positions], config.heads + config.kv_heads)
-        mask = self._mask(slots, positions)
+        mask = _mask(positions, slots.stop - slots.start)
         x = self._embedding[ids if n > 1 else np.repeat(ids, 2)]
         mixed: Floats = np.zeros((len(x), config.heads * config.head_dim), np.float32)
         for index, layer in enumerate(self._layers):
@@ -158,52 +161,41 @@ class MicroModel:
             heads = qkv[:n].reshape(n, -1, config.head_dim)
             values_from = config.heads + config.kv_heads
             cache.write(index, slots, positions, heads[:, config.heads : values_from], heads[:, values_from:])
-            mixed[:n] = self._attention(cache, index, slots, heads[:, : config.heads], mask)
+            mixed[:n] = _attend(heads[:, : config.heads], *cache.read(index, slots, mask.shape[-1]), mask)
             x += _product(mixed, layer.out)
             x += _product(_swiglu(_product(_normed(x, config.rms_norm_eps), layer.gate_up)), layer.down)
         return x
-
-    def _mask(self, slots: Ints | int, positions: Ints) -> Floats:
-        """0 where a token may look and -inf elsewhere, [slot, block, 1, query, BLOCK]."""
-        blocks = blocks_for(int(positions.max()) + 1)
-        seen = np.arange(blocks * BLOCK).reshape(blocks, 1, BLOCK) <= positions.reshape(-1, 1, 1, 1)
-        mask = np.where(seen, np.float32(0), np.float32(-np.inf))  # [token, block, 1, BLOCK]
-        if isinstance(slots, int):  # the tokens are the queries of one slot
-            group = self.config.heads // self.config.kv_heads
-            mask = mask.transpose(2, 1, 0, 3).repeat(group, axis=2)
-        return mask[:, :, None]
-
-    def _attention(self, cache: KVCache, layer: int, slots: Ints | int, queries: Floats, mask: Floats) -> Floats:
-        """What the queries [n, head, dim] gather from the first blocks of their slots, [n, head * dim]."""
-        n, _, dim = queries.shape
-        kv_heads, blocks = self.config.kv_heads, mask.shape[1]
-        if not isinstance(slots, int):
-            keys, values = cache.keys[layer, :n, :blocks], cache.values[layer, :n, :blocks]
-            return _attend(queries.reshape(n, 1, kv_heads, -1, dim), keys, values, mask).reshape(n, -1)
-        keys, values = cache.keys[layer, slots, :blocks], cache.values[layer, slots, :blocks]
-        rows = queries.reshape(n, kv_heads, -1, dim).transpose(1, 0, 2, 3).reshape(1, 1, kv_heads, -1, dim)
-        gathered = _attend(rows, keys[None], values[None], mask)
-        return gathered.reshape(kv_heads, n, -1, dim).transpose(1, 0, 2, 3).reshape(n, -1)
 
     def _logits(self, hidden: Floats) -> Floats:
         return _product(_normed(hidden, self.config.rms_norm_eps), self._head)
 
 
-def _attend(queries: Floats, keys: Floats, values: Floats, mask: Floats) -> Floats:
-    """Softmax attention over blocks.
+def _mask(positions: Ints, slots: int) -> Floats:
+    """0 where a token may look and -inf elsewhere, [slot, 1, token of the slot, 1, position]."""
+    seen = np.arange(whole_blocks(int(positions.max()) + 1)) <= positions[:, None]
+    return np.where(seen, np.float32(0), np.float32(-np.inf)).reshape(slots, 1, len(positions) // slots, 1, -1)
 
-    queries [slot, 1, head, query, dim], keys [slot, block, head, dim, BLOCK], values [slot, block, head, BLOCK, dim];
-    returns [slot, head, query, dim]. Sums run over a block first and then over the blocks in order, so that empty
-    blocks behind a sequence change nothing.
+
+def _attend(queries: Floats, keys: Floats, values: Floats, mask: Floats) -> Floats:
+    """Softmax attention of n tokens, of as many in each slot.
+
+    queries [n, head, dim], keys [slot, KV head, dim, position], values [slot, KV head, position, dim]; returns
+    [n, head * dim]. Sums run over a block first and then over the blocks in order, so that empty blocks behind a
+    sequence change nothing.
     """
-    scores: Floats = queries @ keys
+    n, heads, dim = queries.shape
+    slots, kv_heads, _, end = keys.shape
+    tokens, group = n // slots, heads // kv_heads
+    rows = queries.reshape(slots, tokens, kv_heads, group, dim).swapaxes(1, 2).reshape(slots, kv_heads, -1, dim)
+    scores: Floats = (rows @ keys).reshape(slots, kv_heads, tokens, group, end)
     scores += mask
-    scores -= scores.max(axis=-1, keepdims=True).max(axis=1, keepdims=True)
+    scores -= scores.max(axis=-1, keepdims=True)
     np.exp(scores, out=scores)
-    total = scores.sum(axis=-1, keepdims=True).sum(axis=1)
-    gathered: Floats = (scores @ values).sum(axis=1)
-    gathered /= total
-    return gathered
+    blocks = scores.reshape(slots, kv_heads, -1, end // BLOCK, BLOCK).swapaxes(2, 3)
+    gathered: Floats = (blocks @ values.reshape(slots, kv_heads, -1, BLOCK, dim)).sum(axis=2)
+    # Not `sum` again: along an axis that lies close in memory, it adds eight blocks or more in another order.
+    gathered /= np.add.accumulate(blocks.sum(axis=-1, keepdims=True), axis=2)[:, :, -1]
+    return gathered.reshape(slots, kv_heads, tokens, group, dim).swapaxes(1, 2).reshape(n, -1)
 
 
 def _product(x: Floats, matrix: Matrix) -> Floats:

@@ -32,17 +32,21 @@ def sample(logits: Floats, samplers: Sequence[Sampler]) -> tuple[Ints, Floats]:
     logprobs -= logprobs.max(axis=1, keepdims=True)
     logprobs -= np.log(np.exp(logprobs).sum(axis=1, keepdims=True))
     tokens = logprobs.argmax(axis=1)
-    for row, sampler in enumerate(samplers):
-        if sampler.temperature > 0:
-            tokens[row] = _draw(np.exp(logprobs[row]), sampler)
+    drawn = [row for row, sampler in enumerate(samplers) if sampler.temperature > 0]
+    if drawn:
+        tokens[drawn] = _draw(np.exp(logprobs[drawn]), [samplers[row] for row in drawn])
     return tokens, logprobs[np.arange(len(tokens)), tokens]
 
 
-def _draw(probabilities: Floats, sampler: Sampler) -> int:
-    if sampler.top_p < 1:
-        probabilities = _nucleus(probabilities, sampler.top_p)
-    cumulative: npt.NDArray[np.float64] = np.cumsum(probabilities, dtype=np.float64)
-    return int(np.searchsorted(cumulative, sampler.rng.random() * cumulative[-1], side="right"))
+def _draw(probabilities: Floats, samplers: Sequence[Sampler]) -> Ints:
+    """A token of each row of `probabilities` [n, vocab]."""
+    for row, sampler in enumerate(samplers):
+        if sampler.top_p < 1:
+            probabilities[row] = _nucleus(probabilities[row], sampler.top_p)
+    cumulative: npt.NDArray[np.float64] = np.cumsum(probabilities, axis=1, dtype=np.float64)
+    drawn = np.array([sampler.rng.random() for sampler in samplers]) * cumulative[:, -1]
+    tokens: Ints = (cumulative <= drawn[:, None]).sum(axis=1)
+    return tokens
 
 
 def _nucleus(probabilities: Floats, top_p: float) -> Floats:

@@ -120,6 +120,22 @@ def test_without_a_prefix_cache_it_still_works(make: Callable[..., Engine]) -> N
     assert engine.prefilled == 40
 
 
+def test_threads_change_no_bit_and_no_work(make: Callable[..., Engine]) -> None:
+    """Prompts that begin alike, of which one is computed first, and others, which are computed together."""
+    common = _prompt(5, 60)
+    prompts = [[*common, *_prompt(6 + i, 5)] if i % 3 else _prompt(50 + i, 20 + i) for i in range(24)]
+
+    def replies(threads: int) -> tuple[list[Completion], int]:
+        engine = make(threads=threads)
+        with engine._wake:  # all are there when the first is admitted
+            futures = [engine.submit(ids, temperature=1.0, seed=i, max_tokens=9) for i, ids in enumerate(prompts)]
+        return [future.result(timeout=60) for future in futures], engine.prefilled
+
+    alone, prefilled = replies(1)
+    assert prefilled == 60 + 16 * 5 + sum(20 + i for i in range(0, 24, 3))
+    assert replies(4) == (alone, prefilled)
+
+
 def test_a_stop_string_cuts_the_text_but_not_the_tokens(engine: Engine) -> None:
     prompt = _prompt(7, 30)
     free = _reply(engine, prompt, max_tokens=30, temperature=1.0, seed=3)
@@ -203,10 +219,10 @@ def test_a_failure_goes_to_its_caller_and_the_engine_lives(directory: Path) -> N
             raise MemoryError("prefill")
         return prefill(cache, slot, ids, start)
 
-    def failing_step(cache: Any, ids: Any, positions: Any) -> Any:
+    def failing_step(cache: Any, ids: Any, positions: Any, first: int) -> Any:
         if 400 in positions:
             raise MemoryError("step")
-        return step(cache, ids, positions)
+        return step(cache, ids, positions, first)
 
     model.prefill, model.step = failing_prefill, failing_step  # type: ignore[method-assign]
     engine = Engine(model, tokenizer)
