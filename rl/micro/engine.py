@@ -225,7 +225,9 @@ class Engine:
         known, cached = self._prefixes.longest(prompt)
         source: int | Snapshot | None = cached.snapshot if cached else None
         for slot, request in enumerate(self._running):
-            length = common_prefix(request.sequence(), prompt)
+            length = common_prefix(request.prompt, prompt)
+            if length == len(request.prompt):
+                length = common_prefix(request.sequence(), prompt)
             if length > known:
                 known, source = length, slot
         return min(known, len(prompt) - 1), source

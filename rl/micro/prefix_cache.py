@@ -4,10 +4,7 @@ A planner's turn t+1 extends its turn t, and all modules' prompts begin with the
 been computed before. Least recently used sequences are dropped when all together exceed a number of tokens.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass
-
-import numpy as np
 
 from agentflow.rl.micro.kv_cache import Ints, Snapshot
 
@@ -34,7 +31,8 @@ class PrefixCache:
 
     def add(self, sequence: CachedSequence) -> None:
         """Keep `sequence`, in place of those that it extends."""
-        kept = [old for old in self._sequences if common_prefix(old.tokens, sequence.tokens) < len(old.tokens)]
+        added = sequence.tokens.tobytes()
+        kept = [old for old in self._sequences if not added.startswith(old.tokens.tobytes())]
         self._sequences = [*kept, sequence]
         excess = self.tokens - self.max_tokens
         while excess > 0:
@@ -50,8 +48,11 @@ class PrefixCache:
         return common_prefix(best.tokens, prompt), best
 
 
-def common_prefix(a: Ints | Sequence[int], b: Ints) -> int:
+def common_prefix(a: Ints, b: Ints) -> int:
     """Length of the longest common prefix."""
     n = min(len(a), len(b))
-    different = np.flatnonzero(np.asarray(a[:n]) != b[:n])
-    return int(different[0]) if len(different) else n
+    if n == 0:
+        return 0
+    same = a[:n] == b[:n]
+    first = int(same.argmin())  # of the lowest, which is the first False if there is one
+    return n if same[first] else first
