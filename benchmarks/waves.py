@@ -14,7 +14,7 @@ from pathlib import Path
 
 from agentflow.rl.waves import sampled
 
-SCHEDULES: tuple[tuple[int, ...], ...] = ((8,), (2, 8), (2, 4, 8), (2, 4, 6, 8), (2, 4), (3, 5), (4,))
+SCHEDULES: tuple[tuple[int, ...], ...] = ((8,), (2, 8), (2, 4, 8), (2, 4, 6, 8), (2, 3, 4, 5, 6, 7, 8), (2, 4), (4,))
 """Numbers of rollouts by the end of each wave; the last is the whole group."""
 
 
@@ -53,13 +53,13 @@ def main(runs: Sequence[str]) -> int:
         print(f"error: no group of {size} rollouts in {' '.join(runs) or 'no run'}; name a RUN", file=sys.stderr)
         return 2
     print(f"{len(groups)} groups of {size}")
-    print(f"{'waves':<12}{'rollouts':>10}{'with a signal':>15}{'rollouts each':>15}{'saved':>8}")
+    print(f"{'waves':<16}{'rollouts':>10}{'with a signal':>15}{'rollouts each':>15}{'saved':>8}")
     spent, signals = tried(groups, (size,))
     whole = spent / max(signals, 1)
     for schedule in SCHEDULES:
         spent, signals = tried(groups, schedule)
         each = spent / max(signals, 1)
-        print(f"{','.join(map(str, schedule)):<12}{spent:>10}{signals:>15}{each:>15.1f}{1 - each / whole:>8.0%}")
+        print(f"{','.join(map(str, schedule)):<16}{spent:>10}{signals:>15}{each:>15.1f}{1 - each / whole:>8.0%}")
     return 0
 
 

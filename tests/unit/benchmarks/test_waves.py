@@ -21,7 +21,7 @@ def test_it_reads_trainings_and_evaluations(tmp_path: Path, capsys: pytest.Captu
     (tmp_path / "rollouts" / "000001-train.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
     assert list(rewards(tmp_path)) == [[0, 0, 0, 1, 0, 0, 0, 0]]
     assert main([str(tmp_path)]) == 0
-    assert "2,4,8                4              1            4.0     50%" in capsys.readouterr().out
+    assert "2,4,8                    4              1            4.0     50%" in capsys.readouterr().out
     tries = [{"id": "q", "sample": n, "decision": "correct" if n % 2 else "incorrect"} for n in (1, 0)]
     (tmp_path / "episodes.jsonl").write_text("".join(json.dumps(line) + "\n" for line in tries))
     assert list(rewards(tmp_path)) == [[0.0, 1.0]]
