@@ -72,17 +72,18 @@ class Point:
 
 def points(folder: Path) -> list[Point]:
     """The validations of a training."""
-    log, tokens, found = TrainingLog(folder), 0, []
-    for line in log.lines():
-        if line["split"] == "train":
-            tokens += int(line["sampled_tokens"])
-            continue
+    log, found = TrainingLog(folder), []
+    lines = log.lines()
+    for step in [line["step"] for line in lines if line["split"] == "test"]:
+        # A step's validation comes after its update, and stands before it in the log.
+        trained = [line for line in lines if line["split"] == "train" and line["step"] <= step]
         tries: dict[str, list[float]] = defaultdict(list)
-        for record in log.records(line["step"], "test"):
+        for record in log.records(step, "test"):
             tries[record.task].append(record.reward)
         questions = [mean(rewards) for rewards in tries.values()]
         margin = 1.96 * stdev(questions) / sqrt(len(questions))
-        found.append(Point(line["step"], tokens, mean(questions), margin))
+        tokens = sum(int(line["sampled_tokens"]) for line in trained)
+        found.append(Point(step, tokens, mean(questions), margin))
     return found
 
 
