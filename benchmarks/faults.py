@@ -32,6 +32,7 @@ import typer
 from agentflow.graph.context import Sampling
 from agentflow.graph.models import ModelError
 from agentflow.rl.batch import counts, facts_of, rows_of
+from agentflow.rl.micro.blas import choose_kernels
 from agentflow.rl.micro.chat_model import checkpoint
 from agentflow.rl.planner import atlas
 from agentflow.rl.policy import TokenReply
@@ -183,6 +184,7 @@ def main(
     """Run rollouts without faults and with them, and compare what would be trained on."""
     if context.invoked_subcommand:
         return
+    choose_kernels()  # of the processes that are started: rows are compared bit by bit
     with tempfile.TemporaryDirectory() as work_folder:
         calm, _, calm_seconds = run_all(Path(work_folder) / "calm", rollouts, 0.0)
         folder = Path(work_folder) / "faulty"
@@ -196,7 +198,7 @@ def main(
     typer.echo(f"{starts - 1} times the process was killed; answers of the policy {made}, kept {kept}")
     typer.echo(f"{len(found)} rollouts, {seconds / calm_seconds:.2f} times as long as without faults")
     typer.echo(f"goodput {goodput(found):.1%}, without faults {goodput(calm):.1%}")
-    typer.echo(f"rollouts with poisoned rows {len(poisoned)} {' '.join(poisoned)}".rstrip())
+    typer.echo(f"rollouts with poisoned rows {len(poisoned)} {' '.join(poisoned[:8])}".rstrip())
 
 
 if __name__ == "__main__":
