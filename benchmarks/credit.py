@@ -104,18 +104,15 @@ def main(
 ) -> None:
     """Train what is missing, and print accuracy by tokens."""
     ways = [way for way in WAYS if not only or way.name in only]
-    if only and len(ways) < len(only):
+    if set(only or ()) - {way.name for way in ways}:
         raise typer.BadParameter(f"the ways are {', '.join(way.name for way in WAYS)}", param_hint="--only")
     out.mkdir(parents=True, exist_ok=True)
-    stages, curves, start = Stages(out), {}, list[Point]()
+    stages, curves = Stages(out), {}
     for way in ways:
         number = round(way.longer * steps)
-        settings = [f"steps={number}", f"validate_every={every}", *way.settings]
-        if start:  # all begin with the same planner, which the first has validated
-            settings.append("trainer.val_before_train=false")
+        settings = (f"steps={number}", f"validate_every={every}", *way.settings)
         folder = stages.make(way.name, lambda folder, settings=settings: run("train", f"out={folder}", *settings))
-        curves[way.name] = [*start, *points(folder)]
-        start = curves[way.name][:1]
+        curves[way.name] = points(folder)
     shown = Table("way", "step", "tokens, thousands", "accuracy", "+-")
     for name, curve in curves.items():
         for one in curve:

@@ -30,8 +30,9 @@ from agentflow.rl.micro.sampling import Sampler, sample
 from agentflow.rl.micro.tokenizer import MicroTokenizer
 
 SHARE = 8
-"""Requests that are worth a thread: for fewer, waiting for it costs what it saves."""
+"""Requests that are worth a thread: with fewer, a second one saved nothing."""
 THREADS = min(4, len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1)
+"""One for each core that this process may use, and no more than four: beyond two it was never measured."""
 
 Drawn = tuple[Ints, Floats]
 """Tokens [n] and their log-probabilities [n]."""
@@ -91,7 +92,8 @@ class Engine:
         prefix_tokens: int = 65536,
         threads: int = THREADS,
     ) -> None:
-        """`slots`: requests that run at once, others wait; `prefix_tokens`: bound of the cache of prefixes."""
+        """`slots`: requests that run at once, others wait; `prefix_tokens`: bound of the cache of prefixes; `threads`:
+        how many compute."""
         self._model = model
         self._tokenizer = tokenizer
         self._slots = slots
