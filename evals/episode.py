@@ -86,6 +86,11 @@ class Usage(BaseModel):
     """By module, of its model calls, failed ones included; calls at the same time count each. Empty in files of earlier
     versions."""
 
+    @property
+    def total_tokens(self) -> int:
+        """Read and written, of all models."""
+        return sum(tokens.total_tokens for models in self.modules.values() for tokens in models.values())
+
     @computed_field  # type: ignore[prop-decorator]
     @property
     def models(self) -> dict[str, Tokens]:
@@ -93,7 +98,7 @@ class Usage(BaseModel):
         found: dict[str, Tokens] = {}
         for models in self.modules.values():
             for model, tokens in models.items():
-                found[model] = found.get(model, Tokens()) + tokens
+                found[model] = found[model] + tokens if model in found else tokens
         return found
 
 

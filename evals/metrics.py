@@ -137,7 +137,7 @@ def _modules(records: Iterable[Record]) -> dict[str, dict[str, Tokens]]:
         for module, models in record.episode.usage.modules.items():
             for model, tokens in models.items():
                 own = found.setdefault(module, {})
-                own[model] = own.get(model, Tokens()) + tokens
+                own[model] = own[model] + tokens if model in own else tokens
     return found
 
 

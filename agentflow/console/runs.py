@@ -98,7 +98,7 @@ def turn_text(turn: "EpisodeTurn") -> Text:
 def answer_text(episode: "Episode") -> Text:
     """The answer, and how it came about."""
     how = {"out_of_turns": "out of turns, answered from what was found", "out_of_time": "out of time, likewise"}
-    tokens = sum(model.total_tokens for model in episode.usage.models.values())
+    tokens = episode.usage.total_tokens
     facts = [
         how.get(episode.status, episode.status),
         counted(len(episode.turns), "turn"),

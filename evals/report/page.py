@@ -22,6 +22,7 @@ from typing import Any
 from agentflow import __version__
 from agentflow.evals.benchmarks.catalogue import BENCHMARKS
 from agentflow.evals.episode import EpisodeTurn
+from agentflow.evals.journal import collection_paused
 from agentflow.evals.passport.audit import Flag
 from agentflow.evals.passport.passport import Passport, passport
 from agentflow.evals.record import Record
@@ -65,6 +66,7 @@ class Names:
         return iter(self._numbers)
 
 
+@collection_paused()
 def page(runs: Sequence[Run], *, with_gated: bool = False, limit: int = PAGE_BYTES) -> Page:
     """The report on `runs`, of at most `limit` bytes unless the rows alone take more."""
     hidden = frozenset() if with_gated else frozenset(name for name, one in BENCHMARKS.items() if one.gated)
@@ -182,7 +184,7 @@ def _row(record: Record, names: Mapping[str, Names], flags: Sequence[Flag]) -> d
         "flags": sorted({names["flag"](flag.reason.value) for flag in flags}),
         "why": [names["why"](str(flag)) for flag in flags],
         "seconds": round(episode.seconds, 1),
-        "tokens": sum(tokens.total_tokens for tokens in episode.usage.models.values()),
+        "tokens": episode.usage.total_tokens,
     }
 
 

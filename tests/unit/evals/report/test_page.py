@@ -1,21 +1,22 @@
 """The page as a file: small, whole, closed to the network, and silent about gated benchmarks."""
 
 import base64
+import gc
 import gzip
 import hashlib
 import json
 import random
 import re
-import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from agentflow.evals.record import Record
+from agentflow.evals.journal import JournalError
 from agentflow.evals.report.page import PAGE_BYTES, page
 from agentflow.evals.report.run import read_runs
 from agentflow.tools.result import ErrorClass
+from benchmarks.report import evaluation
 from tests.runs import record, turn, write_run
 
 HOSTILE = "</script><script>document.title='taken'</script><img src=x onerror=alert(1)>"
@@ -156,37 +157,24 @@ def test_the_passport_is_there_and_flagged_episodes_are_marked(tmp_path: Path) -
 
 
 @pytest.mark.slow
-def test_thirty_thousand_episodes_take_less_than_ten_seconds_and_five_megabytes(tmp_path: Path) -> None:
-    """Of the processor, since a machine may be busy; with names and numbers that are each new, as a benchmark's are."""
-    chance = random.Random(0)
-    letters = "bcdfghjklmnpqrstvwz"
-
-    def name() -> str:
-        return "".join(chance.choice(letters) + chance.choice("aeiou") for _ in range(3)).capitalize()
-
-    def lookup(number: int) -> Any:
-        wanted, found = name(), name()
-        return turn(
-            number,
-            "wikipedia_search",
-            sub_goal=f"Find the founder of {wanted} Works",
-            context=f"{wanted} Works",
-            arguments={"query": f"{wanted} Works"},
-            output=f"{wanted} Works: Firm, founded in {chance.randint(1700, 2000)} by {found}, base {name()}.",
-            plan=f"Sub-Goal: Find the founder of {wanted} Works\nTool: wikipedia_search\nContext: {wanted} Works",
-        )
-
-    template = record(0)
-    folder = write_run(tmp_path / "a", [template])
-    with (folder / "episodes.jsonl").open("w") as file:
-        for number in range(30_000):
-            question, answer = f"Who leads the country whose capital is {name()}, and when was {name()} born?", name()
-            turns = [lookup(at + 1) for at in range(chance.randint(1, 4))]
-            one: Record = record(number, question=question, gold=answer, answer=answer, turns=turns)
-            file.write(one.model_copy(update={"id": f"{chance.getrandbits(64):016x}"}).model_dump_json() + "\n")
-    start = time.process_time()
-    made = page(read_runs([folder]))
-    assert time.process_time() - start < 10
+def test_thirty_thousand_episodes_make_a_page_below_five_megabytes(tmp_path: Path) -> None:
+    """Below the limit with the texts of a third of them at least; `python -m benchmarks.report` has the time."""
+    made = page(read_runs([evaluation(tmp_path / "a", 30_000)]))
     assert len(made.html.encode()) < PAGE_BYTES
     assert made.episodes == 30_000
     assert made.with_text > 10_000
+
+
+@pytest.mark.parametrize("enabled", [True, False])
+def test_reading_and_making_leave_the_collector_as_it_was(tmp_path: Path, enabled: bool) -> None:
+    folder, before = write_run(tmp_path / "a", [record(0)]), gc.isenabled()
+    try:
+        (gc.enable if enabled else gc.disable)()
+        page(read_runs([folder]))
+        assert gc.isenabled() is enabled
+        (folder / "episodes.jsonl").write_text("no episode\n")
+        with pytest.raises(JournalError):
+            read_runs([folder])
+        assert gc.isenabled() is enabled
+    finally:
+        (gc.enable if before else gc.disable)()

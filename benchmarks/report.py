@@ -1,0 +1,110 @@
+"""What a report on many episodes costs: `python -m benchmarks.report` writes an evaluation of 30,000 episodes, makes
+its page, and prints the CPU seconds, their ratio to reading the lines as JSON (the floor), and the page's size. The
+goals are ten seconds and five megabytes.
+
+Every name and number is new, as a benchmark's are: a page of repeated texts would pack too well.
+"""
+
+import gc
+import json
+import random
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+from agentflow.evals.episode import Episode, EpisodeTurn, Tokens, Usage
+from agentflow.evals.journal import EPISODES, SETTINGS
+from agentflow.evals.record import Dataset, Record, Settings
+from agentflow.evals.report.page import PAGE_BYTES, page
+from agentflow.evals.report.run import read_runs
+from agentflow.evals.scorers.score import Decision
+from agentflow.graph.context import Context
+from agentflow.graph.state import Verdict
+from agentflow.tools.result import ToolResult
+
+NUMBER, GOAL = 30_000, 10.0
+BENCHMARK = "bamboogle"
+
+
+def evaluation(folder: Path, number: int) -> Path:
+    """Writes an evaluation of `number` episodes of one to four turns to `folder`, the same each time."""
+    folder.mkdir(parents=True)
+    settings = Settings(benchmarks={BENCHMARK: Dataset(questions=number, digest="d")}, context=Context())
+    (folder / SETTINGS).write_text(settings.model_dump_json())
+    with (folder / EPISODES).open("w") as file:
+        file.writelines(f"{record.model_dump_json()}\n" for record in _records(number, random.Random(0)))
+    return folder
+
+
+def _records(number: int, chance: random.Random) -> Iterator[Record]:
+    for _ in range(number):
+        question = f"Who leads the country whose capital is {_name(chance)}, and when was {_name(chance)} born?"
+        turns = [_turn(at + 1, chance) for at in range(chance.randint(1, 4))]
+        answer = _name(chance)
+        tokens = Tokens(input_tokens=20, output_tokens=3, total_tokens=23)
+        usage = Usage(calls=3, modules={"planner": {"m": tokens}})
+        yield Record(
+            id=f"{chance.getrandbits(64):016x}",
+            benchmark=BENCHMARK,
+            family="",
+            question=question,
+            gold=answer,
+            decision=Decision.CORRECT,
+            decided_by="exact match",
+            episode=Episode(
+                question=question,
+                analysis="Look both up.",
+                answer=answer,
+                status="answered",
+                turns=turns,
+                usage=usage,
+                seconds=1.25,
+            ),
+        )
+
+
+def _turn(number: int, chance: random.Random) -> EpisodeTurn:
+    wanted, found, year = f"{_name(chance)} Works", _name(chance), chance.randint(1700, 2000)
+    return EpisodeTurn(
+        turn=number,
+        sub_goal=f"Find the founder of {wanted}",
+        context=wanted,
+        tool="wikipedia_search",
+        arguments={"query": wanted},
+        result=ToolResult(status="ok", output=f"{wanted}: Firm, founded in {year} by {found}, base {_name(chance)}."),
+        verdict=Verdict(analysis=f"{found} founded it.", signal="stop"),
+        plan=f"Sub-Goal: Find the founder of {wanted}\nTool: wikipedia_search\nContext: {wanted}",
+    )
+
+
+def _name(chance: random.Random) -> str:
+    return "".join(chance.choice("bcdfghjklmnpqrstvwz") + chance.choice("aeiou") for _ in range(3)).capitalize()
+
+
+def _floor(folder: Path) -> float:
+    """CPU seconds to read the lines as JSON."""
+    gc.disable()
+    start = time.process_time()
+    kept = [json.loads(line) for line in (folder / EPISODES).read_bytes().splitlines()]
+    seconds = time.process_time() - start
+    gc.enable()
+    del kept
+    return seconds
+
+
+def main() -> None:
+    """Prints a line for the time and one for the size."""
+    with tempfile.TemporaryDirectory() as made:
+        folder = evaluation(Path(made) / "run", NUMBER)
+        floor = _floor(folder)
+        start = time.process_time()
+        report = page(read_runs([folder]))
+        seconds = time.process_time() - start
+    size = len(report.html.encode())
+    print(f"{NUMBER:,} episodes {seconds:6.2f} s of {GOAL:g}, {seconds / floor:.1f} times reading them as JSON")
+    print(f"page {size / 1e6:.2f} MB of {PAGE_BYTES / 1e6:g}, with the texts of {report.with_text:,}")
+
+
+if __name__ == "__main__":
+    main()
