@@ -46,8 +46,9 @@ test: $(VENV)/with-dev,studio,local,train ## Set up, then run all tests
 test-train: $(VENV)/with-dev,studio,local,train ## Train for a few steps with the whole of verl, be killed, go on, export
 	$(BIN)/python -m pytest -m slow tests/integration/test_train.py $(PYTEST_FLAGS)
 
-test-faults: $(VENV)/with-dev,studio,local,train ## Kill a training run, a worker of it, fill its disk; it must go on
-	$(BIN)/python -m pytest -m slow tests/integration/test_train_faults.py $(PYTEST_FLAGS)
+test-faults: $(VENV)/with-dev,studio,local,train ## Strike rollouts, kill a training and a worker of it, fill its disk; it must go on
+	$(BIN)/python -m pytest -m slow tests/integration/test_faults.py tests/integration/test_train_faults.py \
+		$(PYTEST_FLAGS)
 
 test-tools: $(VENV)/with-dev,studio,local,train ## The sandbox's soak, and the search tools on real servers (apt-get, as root)
 	$(BIN)/python -m pytest -m slow tests/integration/sandbox tests/integration/search $(PYTEST_FLAGS)

@@ -7,9 +7,9 @@ Rollouts run in a process that is started again whenever it dies, as the trainer
 call of the policy: the endpoint fails once, or is down; the call hangs until the rollout's time is up; the node raises;
 the judge fails; or the process is killed by SIGKILL, with all rollouts that are under way in it.
 
-The same rollouts run without faults first. A row is poisoned if it would be trained on and is not one of that run's, to
-the bit. Goodput is the share of rollouts that are trained on. A tool that fails is none of these faults: its error is
-what the planner sees and learns from.
+The same rollouts run without faults first, which also tells how many calls a rollout has to be struck at. A row is
+poisoned if it would be trained on and is not one of that run's, to the bit. Goodput is the share of rollouts that are
+trained on. A tool that fails is none of these faults: its error is what the planner sees and learns from.
 """
 
 import asyncio
@@ -103,10 +103,10 @@ class Faulty:
                 os.kill(os.getpid(), signal.SIGKILL)
 
 
-def fault_of(name: str, share: float) -> tuple[str, int]:
-    """What goes wrong in a rollout, if anything does, and at which call of the policy."""
+def fault_of(name: str, share: float, calls: int) -> tuple[str, int]:
+    """What goes wrong in a rollout of so many calls of the policy, if anything does, and at which of them."""
     rng = random.Random(f"fault {name}")
-    return (rng.choice(FAULTS), rng.randrange(2)) if rng.random() < share else ("", 0)
+    return (rng.choice(FAULTS), rng.randrange(calls)) if rng.random() < share else ("", 0)
 
 
 async def judge_fails(task: Task, state: Any) -> float:
@@ -114,13 +114,19 @@ async def judge_fails(task: Task, state: Any) -> float:
     raise ModelError("the judge cannot be reached")
 
 
+def ended_in(folder: Path) -> dict[str, Any]:
+    """Each rollout's line, by its name."""
+    lines = map(json.loads, (folder / ENDED).read_text(encoding="utf-8").splitlines())
+    return {line["name"]: line for line in lines}
+
+
 @app.command(hidden=True)
-def work(folder: Path, rollouts: int, share: float) -> None:
-    """The process that rollouts run in: those that have not ended yet."""
-    asyncio.run(_work(folder, rollouts, share))
+def work(folder: Path, rollouts: int, share: float, calm: Annotated[Path | None, typer.Argument()] = None) -> None:
+    """The process that rollouts run in: those that have not ended yet. Faults strike those that `calm` has."""
+    asyncio.run(_work(folder, rollouts, share, ended_in(calm) if calm else {}))
 
 
-async def _work(folder: Path, rollouts: int, share: float) -> None:
+async def _work(folder: Path, rollouts: int, share: float, calm: Mapping[str, Any]) -> None:
     ours = atlas()
     graph, tapes, free = ours.built(), Tapes(folder / TAPE), asyncio.Semaphore(AT_ONCE)
     ended = set(tapes.rollouts)
@@ -129,7 +135,7 @@ async def _work(folder: Path, rollouts: int, share: float) -> None:
         name = f"{task.id}/{session}"
         if name in ended:
             return
-        fault, call = fault_of(name, share)
+        fault, call = fault_of(name, share, calm[name]["calls"]) if calm else ("", 0)
         trainable = replace(ours, reward=judge_fails) if fault == "judge fails" else ours
         async with free:
             tape = tapes.of(name)
@@ -146,6 +152,7 @@ async def _work(folder: Path, rollouts: int, share: float) -> None:
             rows = rows_of(trajectory, pack_turns=True, limit=1600) if counted else []
             digests = [facts_of(row, trajectory, name, counted=counted)["digest"] for row in rows]
             line = {"name": name, "fault": fault, "fate": trajectory.fate, "rows": digests}
+            line["calls"] = len(trajectory.calls)
             with (folder / ENDED).open("a", encoding="utf-8") as file:
                 file.write(json.dumps(line) + "\n")
             tape.ended(trajectory.fate, trajectory.reward)
@@ -154,10 +161,10 @@ async def _work(folder: Path, rollouts: int, share: float) -> None:
     await asyncio.gather(*(rollout(task, session) for task in tasks for session in range(GROUP)))
 
 
-def run_all(folder: Path, rollouts: int, share: float) -> tuple[dict[str, Any], int, float]:
+def run_all(folder: Path, rollouts: int, share: float, *calm: Path) -> tuple[dict[str, Any], int, float]:
     """Every rollout's line by its name, how often the process had to be started, and the seconds of it all."""
     folder.mkdir(parents=True)
-    command = [sys.executable, "-m", "benchmarks.faults", "work", str(folder), str(rollouts), str(share)]
+    command = [sys.executable, "-m", "benchmarks.faults", "work", *map(str, (folder, rollouts, share, *calm))]
     begun, starts = time.monotonic(), 0
     while True:
         starts += 1
@@ -166,8 +173,7 @@ def run_all(folder: Path, rollouts: int, share: float) -> tuple[dict[str, Any], 
             break
         if done.returncode != -signal.SIGKILL:
             raise typer.Exit(done.returncode)
-    lines = map(json.loads, (folder / ENDED).read_text(encoding="utf-8").splitlines())
-    return {line["name"]: line for line in lines}, starts, time.monotonic() - begun
+    return ended_in(folder), starts, time.monotonic() - begun
 
 
 def goodput(lines: Mapping[str, Any]) -> float:
@@ -186,9 +192,9 @@ def main(
         return
     choose_kernels()  # of the processes that are started: rows are compared bit by bit
     with tempfile.TemporaryDirectory() as work_folder:
-        calm, _, calm_seconds = run_all(Path(work_folder) / "calm", rollouts, 0.0)
-        folder = Path(work_folder) / "faulty"
-        found, starts, seconds = run_all(folder, rollouts, share)
+        before, folder = Path(work_folder) / "calm", Path(work_folder) / "faulty"
+        calm, _, calm_seconds = run_all(before, rollouts, 0.0)
+        found, starts, seconds = run_all(folder, rollouts, share, before)
         made = (folder / MADE).stat().st_size
         kept = sum(json.loads(line)["kind"] == "policy" for line in (folder / TAPE).read_bytes().splitlines())
     poisoned = [name for name, line in found.items() if line["rows"] and line["rows"] != calm[name]["rows"]]
