@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from agentflow.checks.check import Check
 from agentflow.cli.group import FAILED, MISUSED, fail
-from agentflow.console.checks import Check, print_checks
+from agentflow.console.checks import print_checks
 from agentflow.console.terminal import console
 
 if TYPE_CHECKING:
@@ -33,7 +34,7 @@ def check(
     """Check what is installed, configured and reachable; exits with 0 if the embedded model (and SPEC) works."""
     if ctx.invoked_subcommand is not None:
         return
-    from agentflow import doctor as checks
+    from agentflow.checks import doctor as checks
     from agentflow.tools.catalogue import STANDARD_TOOLS
     from agentflow.tools.search_settings import SearchSettings
 

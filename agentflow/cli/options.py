@@ -102,8 +102,8 @@ def agent_of(
 
 def _load_foreign(context: "Context") -> None:
     """Imports them, and starts their servers, which stay for the run."""
+    from agentflow.checks.tools import examine
     from agentflow.graph.models import ModelError
-    from agentflow.tool_checks import examine
     from agentflow.tools.foreign import is_foreign
 
     if not any(map(is_foreign, context.tools)):

@@ -12,8 +12,8 @@ from agentflow.console.checks import print_checks, print_trials
 from agentflow.console.terminal import console
 
 if TYPE_CHECKING:
+    from agentflow.checks.check import Trial
     from agentflow.graph.context import Context
-    from agentflow.tool_checks import Trial
 
 app = typer.Typer(cls=Group)
 
@@ -25,8 +25,8 @@ def list_tools(
     """List the tools: what each is good for, or what it needs before it can be used."""
     if ctx.invoked_subcommand is not None:
         return
+    from agentflow.checks.tools import listed
     from agentflow.graph.models import ModelError
-    from agentflow.tool_checks import listed
     from agentflow.tools.catalogue import STANDARD_TOOLS
 
     try:
@@ -51,9 +51,9 @@ def try_tools(
 
     Exits with 0 if all work. A tool without an example is called only if --call says how.
     """
+    from agentflow.checks.tools import left_out
     from agentflow.graph.context import DEFAULT_TOOLS
     from agentflow.graph.models import ModelError
-    from agentflow.tool_checks import left_out
     from agentflow.tools.catalogue import STANDARD_TOOLS
 
     context = _context(tools, DEFAULT_TOOLS, corpus=corpus, search_engine=search_engine, model=model)
@@ -72,7 +72,7 @@ def try_tools(
 
 
 async def _tried(context: "Context", calls: dict[str, dict[str, Any]]) -> "list[Trial]":
-    from agentflow.tool_checks import tried
+    from agentflow.checks.tools import tried
 
     trials = []
     with console(stderr=True).status("the tools are being tried") as status:

@@ -22,7 +22,7 @@ def train(
     show: Annotated[bool, typer.Option("--show", help="Print the whole configuration and exit.")] = False,
 ) -> None:
     """Train the nodes of a LangGraph graph in the flow. A run that was stopped goes on from its last checkpoint."""
-    from agentflow import doctor
+    from agentflow.checks import doctor
 
     _, works, says = doctor.training()
     if works != "ok":
@@ -81,7 +81,7 @@ def replay(
 
     Exits with 1 if the code of today makes something else of the same answers.
     """
-    from agentflow import doctor
+    from agentflow.checks import doctor
 
     _, works, says = doctor.training()
     if works != "ok":

@@ -1,19 +1,13 @@
 """Lists of what there is and whether it works: checks, tools that were tried, benchmarks."""
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Literal
 
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from agentflow.checks.check import Check, Trial
 from agentflow.console.terminal import one_line, shortened
-
-if TYPE_CHECKING:
-    from agentflow.tool_checks import Trial
-
-Check = tuple[str, Literal["ok", "no", "-"], str]
-"""A line of a report: what, whether it works ("-": nobody asked), and what there is to say or to do."""
 
 
 def print_checks(out: Console, checks: Iterable[Check]) -> None:
@@ -25,7 +19,7 @@ def print_checks(out: Console, checks: Iterable[Check]) -> None:
     out.print(table)
 
 
-def print_trials(out: Console, trials: Iterable["Trial"]) -> None:
+def print_trials(out: Console, trials: Iterable[Trial]) -> None:
     """Tools that were tried: a line of whether each works, its seconds and tier; the call and the result below it."""
     colours = {"ok": "green", "no": "red", "-": "dim"}
     for trial in trials:

@@ -484,7 +484,7 @@ def test_a_folder_whose_settings_cannot_be_read(tmp_path: Path) -> None:
 
 
 def test_training_without_its_extra(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("agentflow.doctor.TRAINING", ("verl_that_is_not_there",))
+    monkeypatch.setattr("agentflow.checks.doctor.TRAINING", ("verl_that_is_not_there",))
     done = run("train")
     assert done.exit_code == 2
     assert "needs verl_that_is_not_there; install it with: pip install" in only_line(done.stderr)

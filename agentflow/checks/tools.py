@@ -2,11 +2,10 @@
 
 import json
 from collections.abc import AsyncIterator, Iterable, Mapping
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
-from agentflow import doctor
-from agentflow.console.checks import Check
+from agentflow.checks import doctor
+from agentflow.checks.check import Check, Trial
 
 if TYPE_CHECKING:
     from agentflow.graph.context import Context
@@ -23,22 +22,6 @@ _REMEDIES = {
     "empty_result": "ask it for something that it has, with --call",
     "model_error": "check the model with agentflow doctor --model, or name another with --model",
 }
-
-
-@dataclass(frozen=True)
-class Trial:
-    """What came of trying a tool."""
-
-    name: str
-    works: Literal["ok", "no", "-"]
-    """"-": it was not called."""
-    says: str
-    """The beginning of the result, or what to do."""
-    call: str = ""
-    """The arguments, as JSON."""
-    seconds: float | None = None
-    tier: str = ""
-    """The sandbox's, of a tool that runs code."""
 
 
 async def examine(context: "Context") -> "Offer":

@@ -12,7 +12,7 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
 from agentflow import __version__
-from agentflow.console.checks import Check
+from agentflow.checks.check import Check
 from agentflow.console.terminal import one_line
 
 if TYPE_CHECKING:
