@@ -12,7 +12,8 @@ if TYPE_CHECKING:
     from agentflow.graph.as_tool import build_tool
     from agentflow.graph.checkpoints import CheckpointError, open_checkpointer
     from agentflow.graph.context import Context, Sampling
-    from agentflow.graph.models import ModelError, load_model
+    from agentflow.graph.models.loading import load_model
+    from agentflow.graph.models.spec import ModelError
     from agentflow.graph.state import State, Turn, Verdict
     from agentflow.graph.tracing.switch import TracingError, tracing
     from agentflow.rl.policy import Policy
@@ -29,8 +30,8 @@ _HOME = {
     "open_checkpointer": "agentflow.graph.checkpoints",
     "Context": "agentflow.graph.context",
     "Sampling": "agentflow.graph.context",
-    "ModelError": "agentflow.graph.models",
-    "load_model": "agentflow.graph.models",
+    "ModelError": "agentflow.graph.models.spec",
+    "load_model": "agentflow.graph.models.loading",
     "State": "agentflow.graph.state",
     "Turn": "agentflow.graph.state",
     "Verdict": "agentflow.graph.state",

@@ -21,10 +21,11 @@ from typing import Any
 from langchain_core.tools import StructuredTool
 from rich.progress import track
 
-from agentflow.graph import models, threads
+from agentflow.graph import threads
 from agentflow.graph.agent import Agent, build_graph
 from agentflow.graph.checkpoints import open_checkpointer
 from agentflow.graph.context import Context
+from agentflow.graph.models import loading
 from tests import scripted
 from tests.integration.durability import postgres
 
@@ -47,7 +48,7 @@ def instant_model() -> Context:
     """Settings of a model that answers at once, and never stops before the last turn."""
     found = scripted.Scripted(verifier="Analysis: The library is found, its founder is missing.\nVerdict: continue")
     entry = EntryPoint("scripted", "tests.scripted:load", "agentflow.models")
-    models._installed = lambda: {"scripted": entry}  # type: ignore[assignment]
+    loading._installed = lambda: {"scripted": entry}  # type: ignore[assignment]
     scripted._scripts[found.name] = found
     return Context(model=found.spec, max_turns=TURNS, max_seconds=3600)
 

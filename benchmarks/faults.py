@@ -30,7 +30,7 @@ from typing import Annotated, Any
 import typer
 
 from agentflow.graph.context import Sampling
-from agentflow.graph.models import ModelError
+from agentflow.graph.models.spec import ModelError
 from agentflow.rl.batch import counts, facts_of, rows_of
 from agentflow.rl.micro.blas import choose_kernels
 from agentflow.rl.micro.chat_model import checkpoint

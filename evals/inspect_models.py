@@ -30,7 +30,8 @@ from langchain_core.messages.ai import UsageMetadata
 from langchain_core.outputs import ChatGeneration, ChatResult
 
 from agentflow.graph.context import Context, Module, Sampling
-from agentflow.graph.models import ModelError, aload_model, complete
+from agentflow.graph.models.loading import aload_model, complete
+from agentflow.graph.models.spec import ModelError
 
 JUDGE = "judge"
 """The role of the model that decides what rules leave undecided."""

@@ -20,7 +20,7 @@ from pydantic import BaseModel, ValidationError
 from agentflow.evals.episode import append
 from agentflow.evals.scorers.score import Decision
 from agentflow.graph.context import DETERMINISTIC, Sampling
-from agentflow.graph.models import aload_model, complete
+from agentflow.graph.models.loading import aload_model, complete
 from agentflow.nodes.labels import bare, read_labels
 
 PROMPT = """\

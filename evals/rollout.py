@@ -23,7 +23,8 @@ from agentflow.evals.episode import Episode, EpisodeTurn, Tokens, Usage
 from agentflow.evals.kept import Kept, config_of
 from agentflow.graph.agent import Agent
 from agentflow.graph.context import Context
-from agentflow.graph.models import MODULE, ModelError
+from agentflow.graph.models.loading import MODULE
+from agentflow.graph.models.spec import ModelError
 from agentflow.graph.state import InputState, Turn
 from agentflow.nodes.approval import Decision, Proposal
 from agentflow.tools.redaction import redacted_data

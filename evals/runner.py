@@ -20,7 +20,7 @@ from agentflow.evals.rollout import Finished, Meter, rollout
 from agentflow.evals.scorers.score import Decision, Score, undecided
 from agentflow.graph.agent import Agent
 from agentflow.graph.context import Context
-from agentflow.graph.models import ModelError
+from agentflow.graph.models.spec import ModelError
 from agentflow.tools.redaction import redacted
 
 

@@ -9,7 +9,7 @@ from pydantic import BaseModel, Field
 
 from agentflow.graph.agent import build_graph
 from agentflow.graph.context import Context
-from agentflow.graph.models import ModelError
+from agentflow.graph.models.spec import ModelError
 from agentflow.graph.state import InputState
 
 DESCRIPTION = (

@@ -16,7 +16,7 @@ import re
 from pathlib import Path
 
 from agentflow.graph.context import Context
-from agentflow.graph.model_spec import PROVIDERS, ModelError, one_line, parse
+from agentflow.graph.models.spec import PROVIDERS, ModelError, one_line, parse
 from agentflow.tools.encyclopedia.choice import LIVE, PACKAGE
 from agentflow.tools.encyclopedia.encyclopedia import provider
 from agentflow.tools.search_cache import parse_mode

@@ -16,8 +16,9 @@ from langchain_core.messages import HumanMessage
 from langchain_core.tools import BaseTool
 
 from agentflow.graph.context import Context, Sampling
-from agentflow.graph.model_embeddings import load_embeddings
-from agentflow.graph.models import ModelError, aload_model, called_by, complete
+from agentflow.graph.models.embeddings import load_embeddings
+from agentflow.graph.models.loading import aload_model, called_by, complete
+from agentflow.graph.models.spec import ModelError
 from agentflow.tools import foreign
 from agentflow.tools.base_generator import Ask
 from agentflow.tools.card import ToolCard

@@ -9,7 +9,8 @@ from langgraph.runtime import Runtime
 from langgraph.types import Overwrite
 
 from agentflow.graph.context import Context
-from agentflow.graph.models import ModelError, ask
+from agentflow.graph.models.loading import ask
+from agentflow.graph.models.spec import ModelError
 from agentflow.graph.prompts import fill
 from agentflow.graph.state import InputState
 from agentflow.graph.toolbox import Toolbox

@@ -13,7 +13,7 @@ from langgraph.types import interrupt
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from agentflow.graph.context import Context
-from agentflow.graph.models import ModelError
+from agentflow.graph.models.spec import ModelError
 from agentflow.graph.state import INTERRUPTED, State
 from agentflow.nodes.once import has_checkpointer
 from agentflow.tools.containment import bounded_line

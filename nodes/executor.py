@@ -20,7 +20,7 @@ from langgraph.runtime import Runtime
 
 from agentflow.graph.context import Context
 from agentflow.graph.events import tool_called
-from agentflow.graph.models import ask
+from agentflow.graph.models.loading import ask
 from agentflow.graph.prompts import fill
 from agentflow.graph.state import INTERRUPTED, Action, Plan, State
 from agentflow.graph.toolbox import Toolbox

@@ -8,7 +8,8 @@ from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, System
 from langgraph.runtime import Runtime
 
 from agentflow.graph.context import Context
-from agentflow.graph.models import ModelError, ask
+from agentflow.graph.models.loading import ask
+from agentflow.graph.models.spec import ModelError
 from agentflow.graph.state import State, Turn
 from agentflow.nodes.labels import read_labels, spoken, unfence
 from agentflow.nodes.verifier import describe_turn

@@ -14,7 +14,7 @@ from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, System
 from langgraph.runtime import Runtime
 
 from agentflow.graph.context import Context
-from agentflow.graph.models import ask
+from agentflow.graph.models.loading import ask
 from agentflow.graph.prompts import fill
 from agentflow.graph.state import Plan, State, Turn
 from agentflow.graph.toolbox import Toolbox

@@ -11,7 +11,7 @@ from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, System
 from langgraph.runtime import Runtime
 
 from agentflow.graph.context import Context
-from agentflow.graph.models import ask
+from agentflow.graph.models.loading import ask
 from agentflow.graph.state import Action, Plan, Signal, State, Status, Turn, Verdict
 from agentflow.nodes.labels import bare, read_labels, spoken, unfence
 

@@ -21,7 +21,8 @@ from langchain_core.outputs import ChatGeneration, ChatResult
 from pydantic import Field
 
 from agentflow.graph.context import Sampling
-from agentflow.graph.models import ModelError, load_model
+from agentflow.graph.models.loading import load_model
+from agentflow.graph.models.spec import ModelError
 
 ROLES = {"system": "system", "human": "user", "ai": "assistant"}
 """Types of LangChain messages and the roles of chat templates."""

@@ -17,7 +17,7 @@ from langchain_core.runnables import RunnableConfig
 from pydantic import BaseModel
 
 from agentflow.evals.episode import Episode
-from agentflow.graph.models import ModelError
+from agentflow.graph.models.spec import ModelError
 from agentflow.rl.policy import Generate, PromptTooLong, serving
 from agentflow.rl.tape import Answer, Tape, answered, playing, taped
 from agentflow.rl.trace import Call, TraceCollector

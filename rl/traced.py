@@ -10,9 +10,9 @@ from langchain_core.messages import AIMessage
 from langchain_core.outputs import ChatResult
 
 from agentflow.graph.context import Sampling
-from agentflow.graph.endpoint_model import EndpointModel
-from agentflow.graph.model_list import with_sole_model
-from agentflow.graph.model_spec import endpoint_of, parse
+from agentflow.graph.models.endpoint import EndpointModel
+from agentflow.graph.models.listing import with_sole_model
+from agentflow.graph.models.spec import endpoint_of, parse
 
 
 class TracedModel(EndpointModel):

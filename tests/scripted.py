@@ -18,8 +18,8 @@ from langchain_core.messages import AIMessage, BaseMessage
 from langchain_core.outputs import ChatGeneration, ChatResult
 from langchain_core.tools import tool
 
-from agentflow.graph import models
 from agentflow.graph.context import Sampling
+from agentflow.graph.models import loading
 from agentflow.nodes import analyst, executor, generator, planner, verifier
 
 Conversation = list[BaseMessage]
@@ -65,8 +65,8 @@ class Scripted:
     def install(self, monkeypatch: pytest.MonkeyPatch) -> None:
         """Until the end of the test, the spec leads here, and so do "embedded" and its shipped checkpoints."""
         point = EntryPoint("scripted", "tests.scripted:load", "agentflow.models")
-        monkeypatch.setattr(models, "_kept", {})
-        monkeypatch.setattr(models, "_installed", lambda: {"scripted": point, "embedded": point})
+        monkeypatch.setattr(loading, "_kept", {})
+        monkeypatch.setattr(loading, "_installed", lambda: {"scripted": point, "embedded": point})
         monkeypatch.setitem(_scripts, self.name, self)
         for name in ("", "seed", "trained"):
             monkeypatch.setitem(_scripts, name, self)

@@ -40,7 +40,8 @@ async def embedded() -> list[Check]:
     from langchain_core.messages import HumanMessage
 
     from agentflow.graph.context import TRAINED_PLANNER, Sampling
-    from agentflow.graph.models import ModelError, complete, load_model
+    from agentflow.graph.models.loading import complete, load_model
+    from agentflow.graph.models.spec import ModelError
     from agentflow.tools.catalogue import standard_tools
     from agentflow.tools.run import run_tool
     from agentflow.tools.sandbox.execute import sandbox_level
@@ -69,9 +70,9 @@ def model(spec: str) -> Check:
     """Whether the server of `spec` answers, and offers its model; another provider's model is loaded."""
     import httpx
 
-    from agentflow.graph.model_list import listed, models_offered
-    from agentflow.graph.model_spec import PROVIDERS, ModelError, endpoint_of, parse
-    from agentflow.graph.models import load_model
+    from agentflow.graph.models.listing import listed, models_offered
+    from agentflow.graph.models.loading import load_model
+    from agentflow.graph.models.spec import PROVIDERS, ModelError, endpoint_of, parse
 
     try:
         parsed = parse(spec)
@@ -128,7 +129,7 @@ def training() -> Check:
 
 def keys() -> list[Check]:
     """Which providers have a key: names of variables only, never their values."""
-    from agentflow.graph.model_spec import PROVIDERS
+    from agentflow.graph.models.spec import PROVIDERS
 
     checks: list[Check] = []
     for name, provider in PROVIDERS.items():

@@ -200,7 +200,7 @@ def _asked(names: list[str], subset: str, file: Path | None, limit: int | None, 
 def _run(plan: "Evaluation", items: "list[Item]", records: "Records", concurrency: int, *, retry: bool) -> None:
     """Runs what is left of `items`, with a bar. Ends the command when it cannot go on."""
     from agentflow.evals.runner import unfinished
-    from agentflow.graph.models import ModelError
+    from agentflow.graph.models.spec import ModelError
 
     left = unfinished(items, records.by_key, retry=retry)
     if left and (other := records.differences):
@@ -280,7 +280,7 @@ def _judge(spec: str | None) -> "Judge | None":
 def _made(agent: AgentName, context: "Context", call: str) -> "Made":
     """What the evaluation is made with, for its passport."""
     from agentflow.evals.passport.making import making
-    from agentflow.graph.models import ModelError
+    from agentflow.graph.models.spec import ModelError
 
     try:
         return asyncio.run(making(agent, context, call))
@@ -297,7 +297,8 @@ def _judge_name(spec: str | None) -> str:
 def _checkpoints(context: "Context", judge: str | None) -> dict[str, str]:
     """The hash of each embedded model, so that one that was trained anew is told apart."""
     from agentflow.graph.context import DETERMINISTIC, MODULES
-    from agentflow.graph.models import Fingerprinted, ModelError, load_model
+    from agentflow.graph.models.loading import Fingerprinted, load_model
+    from agentflow.graph.models.spec import ModelError
 
     try:
         models = {context.model_of(module): load_model(context.model_of(module), DETERMINISTIC) for module in MODULES}

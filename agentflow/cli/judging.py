@@ -26,7 +26,8 @@ def judge(
 
     from agentflow.evals.calibration import ROWS, calibrate, read_calibration
     from agentflow.evals.judge import PROMPT, Judge, prompt_hash
-    from agentflow.graph.models import ModelError, load_model
+    from agentflow.graph.models.loading import load_model
+    from agentflow.graph.models.spec import ModelError
 
     try:
         asked = read_calibration(rows or ROWS)[:limit]

@@ -103,7 +103,7 @@ def agent_of(
 def _load_foreign(context: "Context") -> None:
     """Imports them, and starts their servers, which stay for the run."""
     from agentflow.checks.tools import examine
-    from agentflow.graph.models import ModelError
+    from agentflow.graph.models.spec import ModelError
     from agentflow.tools.foreign import is_foreign
 
     if not any(map(is_foreign, context.tools)):
@@ -119,8 +119,9 @@ def _load_foreign(context: "Context") -> None:
 
 def _load_models(context: "Context") -> None:
     from agentflow.graph.context import MODULES
-    from agentflow.graph.model_embeddings import load_embeddings
-    from agentflow.graph.models import ModelError, load_model
+    from agentflow.graph.models.embeddings import load_embeddings
+    from agentflow.graph.models.loading import load_model
+    from agentflow.graph.models.spec import ModelError
 
     try:
         if context.embeddings:

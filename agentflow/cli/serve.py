@@ -43,7 +43,7 @@ def serve(
 
 
 def _checkpoint(spec: str) -> "Checkpoint":
-    from agentflow.graph.models import ModelError
+    from agentflow.graph.models.spec import ModelError
     from agentflow.rl.micro.chat_model import checkpoint
 
     provider, _, model = spec.partition(":")

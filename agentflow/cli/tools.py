@@ -26,7 +26,7 @@ def list_tools(
     if ctx.invoked_subcommand is not None:
         return
     from agentflow.checks.tools import listed
-    from agentflow.graph.models import ModelError
+    from agentflow.graph.models.spec import ModelError
     from agentflow.tools.catalogue import STANDARD_TOOLS
 
     try:
@@ -53,7 +53,7 @@ def try_tools(
     """
     from agentflow.checks.tools import left_out
     from agentflow.graph.context import DEFAULT_TOOLS
-    from agentflow.graph.models import ModelError
+    from agentflow.graph.models.spec import ModelError
     from agentflow.tools.catalogue import STANDARD_TOOLS
 
     context = _context(tools, DEFAULT_TOOLS, corpus=corpus, search_engine=search_engine, model=model)

@@ -7,7 +7,7 @@ from langchain_core.messages import BaseMessage
 from langgraph.runtime import Runtime
 
 from agentflow.graph.context import Context, Module
-from agentflow.graph.models import ask
+from agentflow.graph.models.loading import ask
 from agentflow.graph.state import InputState
 from agentflow.nodes.analyst import begin
 

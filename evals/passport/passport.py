@@ -13,7 +13,7 @@ from agentflow.evals.passport.made import Made
 from agentflow.evals.record import Settings
 from agentflow.evals.report.run import Cell, Run
 from agentflow.graph.context import MODULES, Module, Sampling
-from agentflow.graph.model_spec import PROVIDERS
+from agentflow.graph.models.spec import PROVIDERS
 from agentflow.tools.behind import RUN, UNKNOWN
 from agentflow.tools.catalogue import STANDARD_TOOLS
 from agentflow.tools.encyclopedia.choice import is_local

@@ -19,7 +19,7 @@ from langchain_core.messages import AIMessage, BaseMessage
 from langchain_core.outputs import ChatGeneration, LLMResult
 from langgraph.errors import GraphBubbleUp
 
-from agentflow.graph.models import MODULE
+from agentflow.graph.models.loading import MODULE
 from agentflow.graph.state import Turn
 from agentflow.graph.tracing.facts import input_messages, output_messages, reply_facts, request_facts
 from agentflow.graph.tracing.operation import Operation, Sink

@@ -21,7 +21,7 @@ from langchain_core.outputs import ChatResult
 from pydantic import PrivateAttr
 
 from agentflow.graph.context import Sampling
-from agentflow.graph.models import ModelError
+from agentflow.graph.models.spec import ModelError
 from agentflow.rl.micro.engine import Completion, Engine, PromptTooLong
 from agentflow.rl.micro.model import MicroModel
 from agentflow.rl.micro.tokenizer import MicroTokenizer

@@ -18,7 +18,7 @@ from inspect_ai.log import EvalLog, read_eval_log
 from inspect_ai.model import Model, ModelOutput, ModelUsage, get_model
 
 from agentflow.evals.inspect_tasks import BENCHMARKS, _task_of
-from agentflow.graph import models
+from agentflow.graph.models import loading
 
 # Inspect sets up asyncio and its log in ways that warn; what it does with our own code must still not.
 pytestmark = [pytest.mark.timeout(400), pytest.mark.filterwarnings("default")]
@@ -38,7 +38,7 @@ REPLIES = {
 def _entry_points(monkeypatch: pytest.MonkeyPatch) -> None:
     """Also where the package was installed before it had this one."""
     point = EntryPoint("inspect", "agentflow.evals.inspect_models:load", "agentflow.models")
-    monkeypatch.setattr(models, "_installed", lambda: {"inspect": point})
+    monkeypatch.setattr(loading, "_installed", lambda: {"inspect": point})
 
 
 def scripted(text: str) -> Model:

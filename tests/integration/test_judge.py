@@ -11,7 +11,7 @@ import pytest
 from agentflow.evals import judge as judging
 from agentflow.evals.judge import Judge, prompt_hash, read_reply
 from agentflow.evals.scorers.score import Decision
-from agentflow.graph.models import ModelError
+from agentflow.graph.models.spec import ModelError
 from tests.fake_openai import FakeOpenAI
 
 

@@ -14,11 +14,11 @@ import httpx
 import pytest
 from langchain_core.messages import HumanMessage
 
-from agentflow.graph import endpoint_model
 from agentflow.graph.context import MODULES, Context, Module, Sampling
-from agentflow.graph.model_pace import TRIES
-from agentflow.graph.model_spec import PROVIDERS
-from agentflow.graph.models import ModelError, aload_model, complete, load_model
+from agentflow.graph.models import endpoint
+from agentflow.graph.models.loading import aload_model, complete, load_model
+from agentflow.graph.models.pace import TRIES
+from agentflow.graph.models.spec import PROVIDERS, ModelError
 from tests.fake_openai import FakeOpenAI, Fault, Reply, in_turn
 
 KEY = "sk-secret-0123456789"
@@ -253,7 +253,7 @@ async def test_a_refused_connection_fails_fast() -> None:
 
 
 async def test_a_server_that_never_answers_is_given_up_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(endpoint_model, "TIMEOUT", httpx.Timeout(0.2))
+    monkeypatch.setattr(endpoint, "TIMEOUT", httpx.Timeout(0.2))
     with FakeOpenAI(lambda _: Fault.HANG) as server:
         caught = await failure(server)
     assert "no answer in time" in str(caught)

@@ -16,7 +16,7 @@ from agentflow.cli import app, evaluate
 from agentflow.evals.agents import AGENTS
 from agentflow.evals.benchmarks import store
 from agentflow.graph.context import MODULES
-from agentflow.graph.model_spec import PROVIDERS, ModelError
+from agentflow.graph.models.spec import PROVIDERS, ModelError
 from agentflow.rl.micro.outside import REPLY
 from agentflow.tools.providers.choice import WITH_KEY
 from tests.fake_openai import FakeOpenAI

@@ -13,16 +13,15 @@ import agentflow
 HOME = Path(agentflow.__file__).parent
 PACKAGES = ("tools", "graph", "nodes", "evals", "rl")
 
-SETTINGS = ("graph.context", "graph.model")
-"""Settings and models: `graph.context`, `graph.models`, `graph.model_spec` and so on."""
+SETTINGS = ("graph.context", "graph.models")
+"""What nodes and tools may know of the graph: its settings, and its models."""
 
 ARROWS: dict[str, tuple[str, ...]] = {
     "tools": ("tools",),
     "graph.context": ("graph.context", "graph.prompts", "tools"),
     "graph.prompts": (),
     "graph.state": ("graph.state", "tools"),
-    "graph.model": (*SETTINGS, "graph.endpoint_model", "tools"),
-    "graph.endpoint_model": (*SETTINGS, "graph.endpoint_model", "tools"),
+    "graph.models": (*SETTINGS, "tools"),
     "graph.toolbox": (*SETTINGS, "tools"),
     "graph.custom_node": ("graph.context", "graph.state"),
     "graph.tracing": (*SETTINGS, "graph.state", "graph.tracing", "tools"),
@@ -139,10 +138,10 @@ def test_arrows_run_one_way(module: str) -> None:
         ("tools.card", "from ..graph.state import State"),
         ("tools.card", "from agentflow import build_graph"),
         ("tools.card", "import_module('agentflow.evals.atlas.oracle')"),
-        ("graph.context", "from agentflow.graph.models import load_model"),
+        ("graph.context", "from agentflow.graph.models.loading import load_model"),
         ("graph.state", "from agentflow.graph.agent import graph"),
         ("graph.models", "from agentflow.rl.micro.chat_model import load"),
-        ("graph.models", "load('agentflow.rl.micro.chat_model:load')"),
+        ("graph.models.loading", "load('agentflow.rl.micro.chat_model:load')"),
         ("nodes.planner", "from agentflow.graph.agent import build_graph"),
         ("nodes.planner", "from agentflow.evals import atlas"),
         ("evals.atlas.oracle", "from agentflow.rl.micro import outside"),

@@ -16,10 +16,10 @@ from typing import Any
 from langchain_core.messages import BaseMessage
 from langchain_core.tools import BaseTool, StructuredTool
 
-from agentflow.graph import models
 from agentflow.graph.agent import build_graph
 from agentflow.graph.checkpoints import open_checkpointer
 from agentflow.graph.context import Context
+from agentflow.graph.models import loading
 from agentflow.nodes.executor import Executor
 from tests import scripted
 
@@ -82,7 +82,7 @@ def script(point: str) -> scripted.Scripted:
 async def main(spec: str, thread: str, folder: Path, point: str) -> None:
     found = script(point)
     entry = EntryPoint("scripted", "tests.scripted:load", "agentflow.models")
-    models._installed = lambda: {"scripted": entry}  # type: ignore[assignment]
+    loading._installed = lambda: {"scripted": entry}  # type: ignore[assignment]
     scripted._scripts[found.name] = found
     if point == "before":
         call = Executor._call

@@ -22,7 +22,7 @@ from agentflow.evals.scorers.free_text import free_text
 from agentflow.evals.scorers.score import Decision, Score, decided
 from agentflow.graph.agent import build_graph
 from agentflow.graph.context import Context
-from agentflow.graph.models import ModelError
+from agentflow.graph.models.spec import ModelError
 from agentflow.graph.state import Verdict
 from agentflow.tools.result import ErrorClass, ToolResult
 from tests.scripted import Conversation, Scripted

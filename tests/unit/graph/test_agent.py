@@ -15,7 +15,7 @@ from langgraph.graph import END, START, StateGraph
 
 from agentflow.graph.agent import build_graph
 from agentflow.graph.context import Context
-from agentflow.graph.models import ModelError
+from agentflow.graph.models.spec import ModelError
 from agentflow.graph.state import Action, Plan, State, Turn, Verdict
 from agentflow.nodes import generator
 from agentflow.tools.result import ErrorClass

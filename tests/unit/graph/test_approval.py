@@ -9,7 +9,7 @@ from langgraph.types import Command
 
 from agentflow.graph.agent import Agent, build_graph
 from agentflow.graph.context import Context
-from agentflow.graph.models import ModelError
+from agentflow.graph.models.spec import ModelError
 from agentflow.nodes.approval import read_decision
 from agentflow.tools.result import ErrorClass, ToolResult
 from tests.scripted import CONTINUE, STOP, Script, Scripted, echo

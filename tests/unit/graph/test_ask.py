@@ -7,7 +7,7 @@ from langgraph.checkpoint.memory import InMemorySaver
 
 from agentflow.graph import ask
 from agentflow.graph.form import Form
-from agentflow.graph.models import ModelError
+from agentflow.graph.models.spec import ModelError
 from tests.scripted import Scripted
 
 

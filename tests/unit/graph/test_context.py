@@ -2,7 +2,7 @@ import pytest
 from pydantic import ValidationError
 
 from agentflow.graph.context import MODULES, Context
-from agentflow.graph.model_spec import ModelError
+from agentflow.graph.models.spec import ModelError
 from agentflow.graph.toolbox import Toolbox
 from agentflow.tools.search_settings import SearchSettings
 

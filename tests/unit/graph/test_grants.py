@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from agentflow.graph.form import Form
 from agentflow.graph.grants import CHECKPOINTS, ENDPOINTS, FILES
-from agentflow.graph.model_spec import PROVIDERS, ModelError, parse
+from agentflow.graph.models.spec import PROVIDERS, ModelError, parse
 from agentflow.rl.micro.chat_model import SHIPPED
 
 GRANT = "http://good.example:8000/v1"

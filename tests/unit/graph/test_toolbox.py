@@ -10,7 +10,7 @@ from langchain_core.tools import tool
 from agentflow.graph import toolbox
 from agentflow.graph.agent import build_graph
 from agentflow.graph.context import Context
-from agentflow.graph.models import ModelError
+from agentflow.graph.models.spec import ModelError
 from agentflow.graph.toolbox import Toolbox
 from agentflow.nodes import planner
 from agentflow.tools.foreign import SpecError

@@ -6,7 +6,8 @@ from langchain_core.messages import HumanMessage, SystemMessage, ToolMessage
 from langgraph.graph import END, START, MessagesState, StateGraph
 
 from agentflow.graph.context import Sampling
-from agentflow.graph.models import ModelError, load_model
+from agentflow.graph.models.loading import load_model
+from agentflow.graph.models.spec import ModelError
 from agentflow.rl.policy import Policy, TokenReply, serving
 
 

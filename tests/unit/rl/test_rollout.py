@@ -7,7 +7,7 @@ import pytest
 from langgraph.graph import END, START, StateGraph
 
 from agentflow.graph.context import Sampling
-from agentflow.graph.models import ModelError
+from agentflow.graph.models.spec import ModelError
 from agentflow.rl.policy import Policy, TokenReply
 from agentflow.rl.rollout import Fate, RolloutRecord, Trajectory, run
 from agentflow.rl.trainable import AppError, Task, Trainable, load_app

@@ -17,7 +17,7 @@ from langchain_core.tools import tool
 from langgraph.graph import END, START, StateGraph
 
 from agentflow.graph.context import Sampling
-from agentflow.graph.models import ModelError
+from agentflow.graph.models.spec import ModelError
 from agentflow.rl.policy import Policy, TokenReply
 from agentflow.rl.rollout import Fate, Trajectory, run, run_on_tape
 from agentflow.rl.tape import Tape, TapeEnded, Tapes, Told, as_answer, as_reply, playing

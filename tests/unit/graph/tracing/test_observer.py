@@ -11,7 +11,7 @@ from langchain_core.tools import BaseTool, tool
 
 from agentflow.graph.agent import build_graph
 from agentflow.graph.context import Context
-from agentflow.graph.models import ModelError
+from agentflow.graph.models.spec import ModelError
 from agentflow.graph.state import InputState
 from agentflow.graph.tracing import switch
 from agentflow.graph.tracing.operation import Operation

@@ -9,7 +9,7 @@ from pydantic import ValidationError
 from safetensors.numpy import save_file
 
 from agentflow.graph.context import Sampling
-from agentflow.graph.models import ModelError
+from agentflow.graph.models.spec import ModelError
 from agentflow.rl.micro import chat_model
 from agentflow.rl.micro.chat_model import EmbeddedChatModel, load
 from agentflow.rl.micro.tokenizer import MicroTokenizer

@@ -9,8 +9,8 @@ import httpx
 import openai
 from langchain_core.exceptions import ContextOverflowError
 
-from agentflow.graph.model_list import listed, models_offered
-from agentflow.graph.model_spec import Endpoint, ModelError, one_line
+from agentflow.graph.models.listing import listed, models_offered
+from agentflow.graph.models.spec import Endpoint, ModelError, one_line
 
 _SETTINGS = frozenset({"model", "temperature", "top_p", "max_tokens", "max_completion_tokens", "stop", "seed"})
 """Request fields that come from the user's settings."""

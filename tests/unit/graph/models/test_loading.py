@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 from langchain_core.language_models import BaseChatModel, FakeListChatModel
 from langchain_core.messages import HumanMessage
 
-from agentflow.graph import models
 from agentflow.graph.context import Sampling
-from agentflow.graph.model_spec import PROVIDERS, ModelError, ModelSpec, endpoint_of, one_line, parse
-from agentflow.graph.models import aload_model, complete, load_model
+from agentflow.graph.models import loading
+from agentflow.graph.models.loading import aload_model, complete, load_model
+from agentflow.graph.models.spec import PROVIDERS, ModelError, ModelSpec, endpoint_of, one_line, parse
 
 SECRET = "sk-0123456789"
 
@@ -165,12 +165,12 @@ def parrot(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     def found(group: str) -> list[EntryPoint]:
         return [EntryPoint("parrot", f"{__name__}:Parrot.load", group)]
 
-    monkeypatch.setattr(models, "entry_points", found)
+    monkeypatch.setattr(loading, "entry_points", found)
     monkeypatch.setattr(Parrot, "loaded", [])
-    monkeypatch.setattr(models, "_kept", {})
-    models._installed.cache_clear()
+    monkeypatch.setattr(loading, "_kept", {})
+    loading._installed.cache_clear()
     yield
-    models._installed.cache_clear()
+    loading._installed.cache_clear()
 
 
 @pytest.mark.usefixtures("parrot")
@@ -192,7 +192,7 @@ async def test_a_model_that_is_there_takes_no_thread(monkeypatch: pytest.MonkeyP
 
 @pytest.mark.usefixtures("parrot")
 def test_the_models_that_were_built_last_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(models, "MOST", 2)
+    monkeypatch.setattr(loading, "MOST", 2)
     first, _, third = (load_model(f"parrot:{name}") for name in ("grey", "green", "blue"))
     assert load_model("parrot:blue") is third
     assert load_model("parrot:grey") is not first
@@ -231,5 +231,5 @@ def test_one_line_is_one_line(text: str, limit: int) -> None:
 
 
 def test_the_openai_sdk_is_not_imported_before_it_is_needed() -> None:
-    code = "import sys, agentflow.graph.models; assert 'openai' not in sys.modules"
+    code = "import sys, agentflow.graph.models.loading; assert 'openai' not in sys.modules"
     subprocess.run([sys.executable, "-c", code], check=True)

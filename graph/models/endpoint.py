@@ -4,7 +4,7 @@
   loop, `graph.invoke` on a background one, a test on a new one each time. A connection made on one loop fails on
   another, so that the HTTP client keeps one pool per loop and closes it when its loop shuts down.
 - *Retries are for what may pass.* The SDK retries server errors and connections that break off, twice each. A refused
-  connection, a timeout and an empty account it is not allowed to retry. Rate limits are kept to here (`model_pace`),
+  connection, a timeout and an empty account it is not allowed to retry. Rate limits are kept to here (`pace`),
   for all requests together; one that says no time is the SDK's to retry.
 - *A call costs what it must.* The SDK and ChatOpenAI make types of every field of request and reply, and the latter
   takes a thread for it: two thirds of a call's processor time, in which an evaluation at 256 questions at a time waits.
@@ -33,9 +33,9 @@ from langchain_openai.chat_models.base import _handle_openai_api_error, _handle_
 from pydantic import PrivateAttr
 
 from agentflow.graph.context import Sampling
-from agentflow.graph.model_errors import StreamCutError, explain, out_of_credit
-from agentflow.graph.model_pace import TRIES, Pace, retry_after
-from agentflow.graph.model_spec import Endpoint, ModelError
+from agentflow.graph.models.errors import StreamCutError, explain, out_of_credit
+from agentflow.graph.models.pace import TRIES, Pace, retry_after
+from agentflow.graph.models.spec import Endpoint, ModelError
 from agentflow.tools.web.hosts import tls
 
 RETRIES = 2

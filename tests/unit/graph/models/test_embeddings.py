@@ -5,8 +5,8 @@ from pytest_httpserver import HTTPServer
 from werkzeug import Request, Response
 
 from agentflow.graph.context import Context
-from agentflow.graph.model_embeddings import load_embeddings
-from agentflow.graph.model_spec import ModelError
+from agentflow.graph.models.embeddings import load_embeddings
+from agentflow.graph.models.spec import ModelError
 from agentflow.graph.toolbox import Toolbox
 from agentflow.tools.run import run_tool
 from agentflow.tools.web.safe_http import Document, FetchPolicy

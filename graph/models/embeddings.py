@@ -1,10 +1,10 @@
-"""Embeddings by name, as `model_spec` names chat models: any server that speaks OpenAI's embeddings."""
+"""Embeddings by name, as `spec` names chat models: any server that speaks OpenAI's embeddings."""
 
 from functools import lru_cache
 
 from langchain_core.embeddings import Embeddings
 
-from agentflow.graph.model_spec import PROVIDERS, Endpoint, ModelError, endpoint_of, parse
+from agentflow.graph.models.spec import PROVIDERS, Endpoint, ModelError, endpoint_of, parse
 
 
 def load_embeddings(spec: str) -> Embeddings:
@@ -24,7 +24,7 @@ def _from_endpoint(endpoint: Endpoint) -> Embeddings:
     from langchain_openai import OpenAIEmbeddings
     from pydantic import SecretStr
 
-    from agentflow.graph.endpoint_model import RETRIES, LoopClient
+    from agentflow.graph.models.endpoint import RETRIES, LoopClient
 
     return OpenAIEmbeddings(
         model=endpoint.model,

@@ -2,8 +2,8 @@
 
 Models are built when they are first used and then kept, by endpoint, key and sampling parameters; the environment is
 read at each `load_model`, so that a key that was missing or wrong can be put right while the program runs. Specs are
-described in `model_spec`, what goes over the wire in `endpoint_model`, what comes of it in `model_errors`. The latter
-two import the OpenAI SDK, which takes a second, and so are loaded with the first model that needs them.
+described in `spec`, what goes over the wire in `endpoint`, what comes of it in `errors`. The latter two import the
+OpenAI SDK, which takes a second, and so are loaded with the first model that needs them.
 """
 
 import asyncio
@@ -17,10 +17,8 @@ from langchain_core.messages import BaseMessage
 from langchain_core.runnables import RunnableConfig, ensure_config
 
 from agentflow.graph.context import Context, Module, Sampling
-from agentflow.graph.model_list import with_sole_model
-from agentflow.graph.model_spec import PROVIDERS, Endpoint, ModelError, ModelSpec, endpoint_of, one_line, parse
-
-__all__ = ["Explains", "Fingerprinted", "ModelError", "aload_model", "ask", "complete", "load_model"]
+from agentflow.graph.models.listing import with_sole_model
+from agentflow.graph.models.spec import PROVIDERS, Endpoint, ModelError, ModelSpec, endpoint_of, one_line, parse
 
 MODULE = "agentflow_module"
 """Key of a model call's metadata: the module on whose behalf it is."""
@@ -120,7 +118,7 @@ def _key(spec: str, sampling: Sampling) -> _Key:
 def _built(what: Endpoint | ModelSpec, sampling: Sampling) -> BaseChatModel:
     if isinstance(what, ModelSpec):
         return _from_entry_point(what, sampling)
-    from agentflow.graph.endpoint_model import EndpointModel
+    from agentflow.graph.models.endpoint import EndpointModel
 
     return EndpointModel.of(what if what.model else with_sole_model(what), sampling)
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agentflow.graph.model_pace import LONGEST, Pace, retry_after
+from agentflow.graph.models.pace import LONGEST, Pace, retry_after
 
 
 @pytest.mark.parametrize(
