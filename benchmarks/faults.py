@@ -71,7 +71,7 @@ class Policy:
 
 
 class Faulty:
-    """A policy with which something goes wrong at one of its calls; a kill strikes once."""
+    """A policy with which something goes wrong at one of the calls that reach it; some faults strike once."""
 
     def __init__(self, policy: Policy, fault: str, call: int, folder: Path) -> None:
         self._policy, self._fault, self._call, self._folder = policy, fault, call, folder
@@ -137,17 +137,14 @@ async def _work(folder: Path, rollouts: int, share: float, calm: Mapping[str, An
             return
         fault, call = fault_of(name, share, calm[name]["calls"]) if calm else ("", 0)
         trainable = replace(ours, reward=judge_fails) if fault == "judge fails" else ours
+        tape = tapes.of(name)
+
+        def faulty() -> Faulty:
+            answered = sum(told.kind == "policy" for told in tape.before(call))  # these do not reach it any more
+            return Faulty(Policy(name), fault, call - answered, folder)
+
         async with free:
-            tape = tapes.of(name)
-            trajectory = await run_on_tape(
-                trainable,
-                graph,
-                task,
-                lambda: Faulty(Policy(name), fault, call, folder),
-                tape,
-                seconds=SECONDS,
-                tries=2,
-            )
+            trajectory = await run_on_tape(trainable, graph, task, faulty, tape, seconds=SECONDS, tries=2)
             counted = counts(trajectory, mask_cut_off=False)
             rows = rows_of(trajectory, pack_turns=True, limit=1600) if counted else []
             digests = [facts_of(row, trajectory, name, counted=counted)["digest"] for row in rows]
