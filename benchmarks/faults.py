@@ -1,6 +1,6 @@
 """What faults cost, and whether any of what they leave behind is trained on.
 
-    python -m benchmarks.faults                      2,000 rollouts of Atlas, one in ten of which meets a fault
+    python -m benchmarks.faults                      2,000 rollouts of Atlas, with a fault in one of ten
     python -m benchmarks.faults --rollouts 200       a tenth of it
 
 Rollouts run in a process that is started again whenever it dies, as the trainer's workers are. A fault strikes at a
