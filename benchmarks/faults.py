@@ -37,7 +37,7 @@ from agentflow.rl.micro.chat_model import checkpoint
 from agentflow.rl.planner import atlas
 from agentflow.rl.policy import TokenReply
 from agentflow.rl.rollout import run_on_tape
-from agentflow.rl.tape import Tapes, digest, policy_request
+from agentflow.rl.tape import Tape, Tapes, digest, policy_request
 from agentflow.rl.trainable import Task
 
 GROUP = 8
@@ -71,10 +71,11 @@ class Policy:
 
 
 class Faulty:
-    """A policy with which something goes wrong at one of the calls that reach it; some faults strike once."""
+    """A policy with which something goes wrong at one of the rollout's calls; some faults strike once."""
 
-    def __init__(self, policy: Policy, fault: str, call: int, folder: Path) -> None:
-        self._policy, self._fault, self._call, self._folder = policy, fault, call, folder
+    def __init__(self, policy: Policy, fault: str, call: int, tape: Tape, folder: Path) -> None:
+        answered = sum(told.kind == "policy" for told in tape.before(call))  # these do not reach the policy any more
+        self._policy, self._fault, self._call, self._folder = policy, fault, call - answered, folder
 
     async def __call__(self, messages: Sequence[tuple[str, str]], sampling: Sampling) -> TokenReply:
         """As `agentflow.rl.policy.Generate`."""
@@ -140,8 +141,7 @@ async def _work(folder: Path, rollouts: int, share: float, calm: Mapping[str, An
         tape = tapes.of(name)
 
         def faulty() -> Faulty:
-            answered = sum(told.kind == "policy" for told in tape.before(call))  # these do not reach it any more
-            return Faulty(Policy(name), fault, call - answered, folder)
+            return Faulty(Policy(name), fault, call, tape, folder)
 
         async with free:
             trajectory = await run_on_tape(trainable, graph, task, faulty, tape, seconds=SECONDS, tries=2)

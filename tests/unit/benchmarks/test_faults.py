@@ -1,0 +1,33 @@
+"""Where `python -m benchmarks.faults` strikes: at the call that was drawn, also when the rollout is tried again."""
+
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("torch")
+
+from agentflow.graph.context import Sampling
+from agentflow.graph.models.spec import ModelError
+from agentflow.rl.policy import TokenReply
+from agentflow.rl.tape import Tape
+from benchmarks.faults import Faulty
+
+
+class Answers:
+    name = "task/0"
+
+    async def __call__(self, messages: object, sampling: Sampling) -> TokenReply:
+        return TokenReply("yes", [1], [2], [-0.5], "stop")
+
+
+@pytest.mark.parametrize(("answered", "passing"), [(0, 2), (1, 1), (2, 0)])
+async def test_calls_that_the_tape_answers_count(tmp_path: Path, answered: int, passing: int) -> None:
+    """They did not, so that a server that was down at the second call was there again at the second try."""
+    tape = Tape("task/0", keep=lambda told: None)
+    for _ in range(answered):
+        tape.add("policy", "", {})
+    faulty = Faulty(Answers(), "down", 2, tape, tmp_path)
+    for _ in range(passing):
+        assert (await faulty([], Sampling())).text == "yes"
+    with pytest.raises(ModelError, match="cannot be reached"):
+        await faulty([], Sampling())
