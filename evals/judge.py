@@ -22,6 +22,7 @@ from agentflow.evals.scorers.score import Decision
 from agentflow.graph.context import DETERMINISTIC, Sampling
 from agentflow.graph.models.loading import aload_model, complete
 from agentflow.nodes.labels import bare, read_labels
+from agentflow.tools.redaction import ending
 
 PROMPT = """\
 You decide whether an answer to a question is correct, given the gold answer. Another wording, format, unit or degree \
@@ -79,7 +80,7 @@ class Judge:
         """The decision; an empty answer is INCORRECT without asking. Raises ModelError when the model fails."""
         if not answer.strip():
             return Decision.INCORRECT
-        asked = {"question": question, "gold answer": gold, "answer": answer[-LONGEST:]}
+        asked = {"question": question, "gold answer": gold, "answer": ending(answer, LONGEST)}
         return Decision(await self._ask(PROMPT, asked, "verdict", set(Decision), Decision.UNDECIDED))
 
     async def choose(self, question: str, options: Mapping[str, str], answer: str) -> str:
@@ -89,7 +90,7 @@ class Judge:
         """
         if not answer.strip():
             return NO_CHOICE
-        asked = {"question": question, "options": dict(options), "answer": answer[-LONGEST:]}
+        asked = {"question": question, "options": dict(options), "answer": ending(answer, LONGEST)}
         letters = {letter.casefold(): letter for letter in options}
         said = await self._ask(CHOICE_PROMPT, asked, "choice", {*letters, NO_CHOICE}, "")
         return letters.get(said, said)

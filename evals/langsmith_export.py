@@ -19,6 +19,7 @@ from agentflow.evals.episode import EpisodeTurn
 from agentflow.evals.record import Record
 from agentflow.evals.report.run import Run
 from agentflow.evals.scorers.score import Decision
+from agentflow.tools.redaction import cut
 
 if TYPE_CHECKING:
     from langsmith import Client
@@ -168,7 +169,7 @@ def upload(folder: Path, client: "Client", on_sent: Callable[[str], None]) -> No
         for experiment in sorted(path.parent for path in folder.glob("*/experiment.json")):
             _send_experiment(experiment, dataset, client, on_sent)
     except (LangSmithError, RequestException) as error:
-        raise ExportError(f"LangSmith: {' '.join(str(error).split())[:300]}") from error
+        raise ExportError(f"LangSmith: {cut(' '.join(str(error).split()), 300)}") from error
 
 
 def _dataset(folder: Path, client: "Client", on_sent: Callable[[str], None]) -> UUID:

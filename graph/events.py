@@ -14,6 +14,7 @@ from langgraph.config import get_config, get_stream_writer
 from langgraph.runtime import Runtime
 
 from agentflow.graph.state import Action, Plan, Signal, State, Status, Verdict
+from agentflow.tools.redaction import cut
 
 MAX_CHARACTERS = 1000
 
@@ -153,6 +154,6 @@ def _result(state: State, action: Action) -> Result:
         tool=state.plan.tool if state.plan else "",
         status=found.status,
         error=found.error.value if found.error else None,
-        output=found.output[:MAX_CHARACTERS],
+        output=cut(found.output, MAX_CHARACTERS, ""),
         seconds=found.seconds,
     )

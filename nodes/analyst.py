@@ -16,6 +16,7 @@ from agentflow.graph.state import InputState
 from agentflow.graph.toolbox import Toolbox
 from agentflow.nodes.approval import require_checkpointer
 from agentflow.nodes.labels import read_labels, spoken, unfence
+from agentflow.tools.redaction import cut
 
 PROMPT = """\
 You prepare a question for an agent that can use these tools: {tools}.
@@ -33,7 +34,8 @@ def messages(question: str, tools: list[str], prompt: str = PROMPT) -> list[Base
 def parse(text: str) -> str:
     """The analysis without a heading; any text is an analysis, an overlong one is cut."""
     said = unfence(spoken(text))
-    return read_labels(said, {"analysis": ("query analysis", "analysis")}).get("analysis", said)[:MAX_CHARACTERS]
+    analysis = read_labels(said, {"analysis": ("query analysis", "analysis")}).get("analysis", said)
+    return cut(analysis, MAX_CHARACTERS, "")
 
 
 class Analyst:

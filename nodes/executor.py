@@ -28,6 +28,7 @@ from agentflow.nodes import approval
 from agentflow.nodes.labels import as_data, data_objects, parsed, spoken
 from agentflow.nodes.once import Once, needs_mark, uncertain
 from agentflow.tools.card import ToolCard
+from agentflow.tools.redaction import cut
 from agentflow.tools.result import ErrorClass, ToolResult
 from agentflow.tools.run import run_tool
 
@@ -40,6 +41,9 @@ A program may stand in a ```python block instead."""
 
 TOOL_SECONDS = 60.0
 """Longest run of one tool call, whatever time the run has left."""
+
+MAX_QUOTED = 160
+"""Characters shown of a reply that could not be read."""
 
 MAX_SOURCES = 100
 """Blocks and lines of a reply that are looked through for a call."""
@@ -213,6 +217,5 @@ def _done(arguments: dict[str, Any], result: ToolResult) -> dict[str, Any]:
     return {"action": Action(arguments=arguments, result=result), "proposed": None, "proposed_for": None, "mark": ""}
 
 
-def _one_line(text: str, limit: int = 160) -> str:
-    line = " ".join(text.split())
-    return json.dumps(line if len(line) <= limit else line[: limit - 1] + "…", ensure_ascii=False)
+def _one_line(text: str) -> str:
+    return json.dumps(cut(" ".join(text.split()), MAX_QUOTED), ensure_ascii=False)

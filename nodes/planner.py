@@ -21,6 +21,7 @@ from agentflow.graph.toolbox import Toolbox
 from agentflow.nodes.labels import bare, read_labels
 from agentflow.tools.card import ToolCard
 from agentflow.tools.catalogue import STANDARD_TOOLS
+from agentflow.tools.redaction import cut
 from agentflow.tools.result import ErrorClass
 
 PROMPT = """\
@@ -98,7 +99,7 @@ def chosen_tool(value: str, tools: Collection[str]) -> tuple[str, str]:
     candidates = _named_tools(value, tools)
     if len(candidates) == 1:
         return candidates[0], ""
-    named = next((name for line in value.splitlines() if (name := bare(line)[:80])), "")
+    named = next((name for line in value.splitlines() if (name := cut(bare(line), 80, ""))), "")
     if candidates:
         return named, f"the plan named several tools ({', '.join(candidates)}); name one"
     return named, f"there is no tool '{named}'; the tools are {', '.join(tools)}"

@@ -14,6 +14,7 @@ from agentflow.graph.context import Context
 from agentflow.graph.models.loading import ask
 from agentflow.graph.state import Action, Plan, Signal, State, Status, Turn, Verdict
 from agentflow.nodes.labels import bare, read_labels, spoken, unfence
+from agentflow.tools.redaction import cut
 
 PROMPT = """\
 You check the work of an agent turn by turn. After each turn, say in one or two sentences what its result establishes, \
@@ -67,7 +68,7 @@ def parse(text: str) -> Verdict:
     said = unfence(spoken(text))
     found = read_labels(text, LABELS)
     signal = _signal(found["verdict"]) if "verdict" in found else _SIGNALS.get(bare(said.rpartition("\n")[2]).lower())
-    analysis = (found.get("analysis") or _before_verdict(said))[:MAX_CHARACTERS]
+    analysis = cut(found.get("analysis") or _before_verdict(said), MAX_CHARACTERS, "")
     if signal is None:
         return Verdict(analysis=f"{analysis} {UNREADABLE}".strip(), signal="continue")
     return Verdict(analysis=analysis, signal=signal)

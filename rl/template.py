@@ -19,6 +19,7 @@ from agentflow.rl.packing import first_difference, pack
 from agentflow.rl.policy import ROLES
 from agentflow.rl.trace import Call, ids_array, logprobs_array
 from agentflow.tools.card import ToolCard
+from agentflow.tools.redaction import cut
 from agentflow.tools.result import ToolResult
 
 QUESTION = "Is the tower of the old harbour taller than the lighthouse on the cape?"
@@ -178,4 +179,4 @@ def _first_break(tokenizer: Tokenizer, calls: Sequence[Call]) -> str:
 
 
 def _one_line(error: Exception) -> str:
-    return " ".join(str(error).split())[:160]
+    return cut(" ".join(str(error).split()), 160)

@@ -18,6 +18,7 @@ from langchain_core.utils.function_calling import convert_to_openai_tool
 from pydantic import BaseModel, Field
 
 from agentflow.tools.containment import bounded_line
+from agentflow.tools.redaction import redacted
 
 MAX_TOKENS = 600
 """Most tokens of all that prompts show of one tool: half of them in the planner's, half, the arguments, in the
@@ -187,7 +188,7 @@ def _cut(text: str, part: str) -> str:
     line = bounded_line(text, len(text) + 1)
     if _bytes(line) <= _BYTES[part]:
         return line
-    return line.encode("utf-8", "replace")[: _BYTES[part] - 3].decode("utf-8", "ignore").rstrip() + "…"
+    return redacted(line).encode("utf-8", "replace")[: _BYTES[part] - 3].decode("utf-8", "ignore").rstrip() + "…"
 
 
 def _fitting(lines: list[str], limit: int) -> list[str]:

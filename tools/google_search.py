@@ -12,6 +12,7 @@ from pydantic import BaseModel, Field
 from agentflow.tools.behind import UNKNOWN
 from agentflow.tools.providers.choice import AUTO, model_of, provider_of
 from agentflow.tools.providers.provider import Hit, SearchProvider, SearchResult
+from agentflow.tools.redaction import cut
 from agentflow.tools.result import PROVIDER, ErrorClass, ToolFailure
 from agentflow.tools.search_cache import SearchCache
 
@@ -67,6 +68,6 @@ def google_search(source: str | SearchProvider = AUTO, cache: SearchCache | None
 
 
 def _describe(number: int, hit: Hit) -> str:
-    snippet = " ".join(hit.snippet.split())[:MAX_SNIPPET]
+    snippet = cut(" ".join(hit.snippet.split()), MAX_SNIPPET, "")
     date = f" ({hit.date})" if hit.date else ""
     return f"{number}. {' '.join(hit.title.split())}{date}\n{hit.url}\n{snippet}"

@@ -5,6 +5,8 @@ from typing import Literal
 
 from pydantic import BaseModel, Field
 
+from agentflow.tools.redaction import redacted
+
 PROVIDER = "agentflow_provider"
 """Key of a tool's artifact under which it says what answered, and which language model stood behind that if any."""
 
@@ -58,10 +60,11 @@ class ToolResult(BaseModel):
         limit = max(80, 4 * tokens)
         if len(self.output) <= limit:
             return self
+        text = redacted(self.output)  # half of a key, which a cut leaves, could not be recognised later
         tail = limit // 3
-        cut = len(self.output) - limit
-        output = f"{self.output[: limit - tail]} [... {cut} characters cut ...] {self.output[-tail:]}"
-        return self.model_copy(update={"output": output})
+        if (cut := len(text) - limit) > 0:
+            text = f"{text[: limit - tail]} [... {cut} characters cut ...] {text[-tail:]}"
+        return self.model_copy(update={"output": text})
 
     @classmethod
     def failed(cls, error: ErrorClass, output: str, seconds: float = 0.0, sandbox: str = "") -> "ToolResult":

@@ -14,6 +14,7 @@ from pydantic import BaseModel, Field
 from agentflow.tools.behind import UNKNOWN
 from agentflow.tools.encyclopedia.choice import LIVE, encyclopedia_of, is_address, is_local
 from agentflow.tools.encyclopedia.encyclopedia import Encyclopedia, Found, Page
+from agentflow.tools.redaction import cut
 from agentflow.tools.result import PROVIDER, ErrorClass, ToolFailure
 from agentflow.tools.search_cache import SearchCache
 
@@ -93,4 +94,4 @@ def _first_sentence(page: Page) -> str:
     # A full stop within the first words is an initial or an abbreviation more often than an end.
     match = re.match(r".{20,}?[.!?](?=\s|$)", text)
     sentence = match.group() if match else text
-    return sentence if len(sentence) <= MAX_LINE else sentence[: MAX_LINE - 1] + "…"
+    return cut(sentence, MAX_LINE)

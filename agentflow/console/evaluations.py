@@ -8,6 +8,7 @@ from rich.table import Table
 from rich.text import Text
 
 from agentflow.console.terminal import SHORT, counted, one_line, percent
+from agentflow.tools.redaction import cut
 
 if TYPE_CHECKING:
     from agentflow.evals.calibration import Calibration
@@ -139,7 +140,7 @@ def print_calibration(out: Console, found: "Calibration", prompt: str) -> None:
         out.print(Text(f"{name:<18}{value}"))
     for name, rows in (("accepted", found.false_accepts), ("rejected", found.false_rejects)):
         for row in rows[:_SHOWN_FAILURES]:
-            out.print(Text(f"wrongly {name}  {one_line(row.gold)[:SHORT]} | {one_line(row.answer)[:SHORT]}"))
+            out.print(Text(f"wrongly {name}  {cut(one_line(row.gold), SHORT)} | {cut(one_line(row.answer), SHORT)}"))
 
 
 def _calibrated(name: str, found: "Calibration") -> Iterable[str]:

@@ -17,6 +17,7 @@ from rich.text import Text
 
 from agentflow.console.terminal import counted, one_line, shortened
 from agentflow.tools.containment import clean
+from agentflow.tools.redaction import cut
 
 if TYPE_CHECKING:
     from agentflow.evals.episode import Episode, EpisodeTurn
@@ -143,7 +144,7 @@ def _clipped(text: str) -> str:
     lines = clean(text).split("\n")
     more = [f"... {len(lines) - _SHOWN_LINES} more lines"] if len(lines) > _SHOWN_LINES else []
     shown = "\n".join([*lines[:_SHOWN_LINES], *more])
-    return shown if len(shown) <= _SHOWN_CHARACTERS else f"{shown[:_SHOWN_CHARACTERS]} ..."
+    return cut(shown, _SHOWN_CHARACTERS + 4, " ...")
 
 
 def _indented(text: str) -> str:

@@ -9,6 +9,7 @@ import sys
 from rich.console import Console
 
 from agentflow.tools.containment import clean
+from agentflow.tools.redaction import cut
 
 SHORT = 160
 """Characters of text that has to fit into a line."""
@@ -47,5 +48,4 @@ def percent(share: float) -> str:
 
 def shortened(text: str) -> str:
     """`one_line`, cut to SHORT characters."""
-    line = one_line(text)
-    return line if len(line) <= SHORT else f"{line[:SHORT]} ..."
+    return cut(one_line(text), SHORT + 4, " ...")

@@ -8,6 +8,7 @@ from typing import Any
 
 from agentflow.evals.benchmarks.example import Example, example
 from agentflow.evals.scorers.number import as_number
+from agentflow.tools.redaction import cut
 
 Row = Mapping[str, Any]
 
@@ -33,7 +34,7 @@ def number(row: Row) -> Example:
     gold = str(_cell(row, _ANSWER))
     value = as_number(gold)
     if value is None:
-        raise ValueError(f"the answer {gold[:40]!r} is no number")
+        raise ValueError(f"the answer {cut(gold, 40)!r} is no number")
     return example(str(_cell(row, _QUESTION)), str(value))
 
 
@@ -66,7 +67,7 @@ def choice(row: Row) -> Example:
     gold = str(_cell(row, ("answer_idx", "answer")) if index is None else index).strip()
     letters = [gold] if gold in options else [letter for letter, content in options.items() if content == gold]
     if len(letters) != 1:
-        raise ValueError(f"the answer {gold[:40]!r} is not one of the options")
+        raise ValueError(f"the answer {cut(gold, 40)!r} is not one of the options")
     return _choice(str(_cell(row, _QUESTION)), options, letters[0], str(row.get("meta_info") or ""))
 
 

@@ -9,6 +9,7 @@ import re
 from collections.abc import Iterable
 
 from agentflow.nodes.labels import spoken
+from agentflow.tools.redaction import ending
 
 LONGEST = 10_000
 """Characters that are read, from the end: answers are short, and time stays bounded."""
@@ -32,7 +33,7 @@ _NEGATIVE = re.compile(
 
 def final_answer(text: str) -> str:
     """The final answer of `text`, all of it where nothing is marked; at most `LONGEST` characters."""
-    return _labelled(_boxed(_tagged(spoken(text[-LONGEST:])))).strip()
+    return _labelled(_boxed(_tagged(spoken(ending(text, LONGEST))))).strip()
 
 
 def refuses(answer: str, golds: Iterable[str] = ()) -> bool:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 import httpx
 
-from agentflow.tools.redaction import remember
+from agentflow.tools.redaction import cut, remember
 
 
 class ModelError(RuntimeError):
@@ -32,7 +32,7 @@ class ModelError(RuntimeError):
 def one_line(text: object, limit: int = 200) -> str:
     """`text` without line breaks, control characters or more than `limit` characters: fit for a message."""
     line = " ".join("".join(c if c.isprintable() else " " for c in str(text)).split())
-    return line if len(line) <= limit else f"{line[: limit - 3]}..."
+    return cut(line, limit, "...")
 
 
 @dataclass(frozen=True)

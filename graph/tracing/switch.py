@@ -19,6 +19,7 @@ from agentflow.graph.tracing.log import LogSink, written_to
 from agentflow.graph.tracing.observer import Observer
 from agentflow.graph.tracing.operation import Sink
 from agentflow.graph.tracing.wrong import TracingError
+from agentflow.tools.redaction import cut
 
 __all__ = ["TracingError", "tracing", "tracing_from_environment"]
 
@@ -89,7 +90,7 @@ def _open(stack: ExitStack, name: str, rest: str, *, content: bool) -> None:
                     raise TracingError(f"cannot write to {rest} ({error.strerror}); choose another file") from error
             stack.enter_context(_observed_by(LogSink()))
         case _:
-            raise TracingError(f"there is no tracing '{name[:40]}'; {HOW}")
+            raise TracingError(f"there is no tracing '{cut(name, 40)}'; {HOW}")
 
 
 @contextmanager

@@ -2,15 +2,27 @@
 
 import json
 import time
+from collections.abc import Callable
 from pathlib import Path
 from urllib.parse import quote
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from langchain_core.tools import StructuredTool
 
+from agentflow.console.runs import call_text
+from agentflow.console.terminal import shortened
+from agentflow.graph.models import spec
+from agentflow.nodes import analyst, executor, verifier
+from agentflow.nodes.planner import chosen_tool
 from agentflow.tools import redaction
-from agentflow.tools.redaction import MARK, redacted, redacted_data, remember, without_known
+from agentflow.tools.card import ToolCard
+from agentflow.tools.containment import bounded_line
+from agentflow.tools.google_search import _describe
+from agentflow.tools.providers.provider import Hit
+from agentflow.tools.redaction import MARK, cut, ending, redacted, redacted_data, remember, without_known
+from agentflow.tools.result import ToolResult
 
 KEYS = {
     "OpenAI": "sk-proj-T3BlbkFJabcdef0123456789",
@@ -131,3 +143,45 @@ def test_it_is_fast(monkeypatch: pytest.MonkeyPatch) -> None:
         redacted(text)
         taken.append(time.process_time() - start)
     assert min(taken) < 0.05
+
+
+KEY = "sk-proj-T3BlbkFJabcdef0123456789ABCDEF0123"
+REMEMBERED = "planted secret that looks like nothing"
+
+CUTTERS: dict[str, Callable[[str], str]] = {
+    "cut": lambda text: cut(text, 160),
+    "ending": lambda text: ending(text, 160),
+    "bounded_line": lambda text: bounded_line(text, 160),
+    "one_line of a model's error": lambda text: spec.one_line(text, 160),
+    "shortened result": lambda text: ToolResult(status="ok", output=text).shortened(40).output,
+    "executor": lambda text: executor._one_line(text),
+    "planner": lambda text: chosen_tool(text, ["search"])[1],
+    "analyst": lambda text: analyst.parse("x" * (analyst.MAX_CHARACTERS - 160) + text),
+    "verifier": lambda text: verifier.parse("x" * (verifier.MAX_CHARACTERS - 160) + text).analysis,
+    "card": lambda text: ToolCard.of(StructuredTool.from_function(lambda: "", name="t", description=text)).description,
+    "console": shortened,
+    "calls on the console": lambda text: call_text({"code": text}),
+    "snippet": lambda text: _describe(1, Hit("title", "https://x.example", text)),
+}
+
+
+@pytest.mark.parametrize("cutter", CUTTERS.values(), ids=CUTTERS)
+@pytest.mark.parametrize("key", [KEY, REMEMBERED])
+def test_no_part_of_a_key_survives_a_cut(key: str, cutter: Callable[[str], str]) -> None:
+    """Wherever the cut falls in it."""
+    remember(REMEMBERED)
+    for length in range(1, 1200, 7):
+        shown = cutter(f"{'a ' * (length // 2)}{key} {'b ' * 2000}")
+        assert key[: len(key) // 2] not in shown or key in shown, length
+        assert key[-len(key) // 2 :] not in shown or key in shown, length
+
+
+@given(st.sampled_from([KEY, REMEMBERED]), st.integers(0, 80), st.integers(1, 80))
+def test_what_is_too_long_to_be_searched_is_cut_and_leaks_nothing(key: str, before: int, characters: int) -> None:
+    remember(REMEMBERED)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(redaction, "LONGEST", 100)
+        patch.setattr(redaction, "_LONGEST_KEY", 50)
+        shown = redacted(f"{'a ' * before}{key} {'b ' * characters}")
+    assert key[:12] not in shown
+    assert len(shown) < 150
