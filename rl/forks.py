@@ -58,9 +58,13 @@ class Tree:
             tape.fork(told, at)
 
     async def ended(self, number: int, tape: Tape, turns: int) -> None:
-        """A rollout is over, after so many turns; 0 if it broke off."""
+        """A rollout is over, after so many turns; 0 if it broke off.
+
+        Where its policy answered more than its turns, as for attempts that were given up, no turn of it can be told by
+        the number of answers before, and it is not forked.
+        """
         async with self._changed:
-            self._trunks[number] = tape, turns
+            self._trunks[number] = tape, turns if tape.turns == turns else 0
             self._changed.notify_all()
 
 

@@ -83,6 +83,11 @@ class Tape:
             yield told
 
     @property
+    def turns(self) -> int:
+        """How often the policy answered."""
+        return sum(told.kind == "policy" for told in self._told)
+
+    @property
     def forked(self) -> tuple[str, int]:
         """The trunk that this was forked from and how many turns it was told; itself and 0 if from none."""
         if self._told and self._told[0].kind == "fork":

@@ -6,7 +6,7 @@ so that nothing depends on the order in which concurrent calls end, and nothing 
 """
 
 from array import array
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 from uuid import UUID
@@ -15,6 +15,7 @@ from langchain_core.callbacks import BaseCallbackHandler
 from langchain_core.messages import AIMessage, BaseMessage
 from langchain_core.outputs import ChatGeneration, LLMResult
 
+from agentflow.rl.attempts import Attempts
 from agentflow.rl.policy import IDS
 
 
@@ -32,6 +33,7 @@ class Call:
 
     rollout: str
     node: str
+    """The node that called; where graphs are nodes of graphs, its path, as in `research/planner`."""
     turn: int
     """Number of the call among the rollout's calls, from 0, in the order in which they began."""
     prompt_ids: "array[int]"
@@ -61,15 +63,20 @@ class _Open:
     node: str
 
 
-@dataclass
+@dataclass(eq=False)  # LangGraph keeps handlers in sets
 class TraceCollector(BaseCallbackHandler):
-    """Collects the calls of one rollout: `graph.ainvoke(..., config={"callbacks": [collector]})`."""
+    """Collects the calls of one rollout: `graph.ainvoke(..., config={"callbacks": [collector]})`.
+
+    Calls of an attempt that was given up count for nothing: a node with a RetryPolicy begins again under the same task,
+    and what its last attempt called is what led to the outcome (`agentflow.rl.attempts`).
+    """
 
     rollout: str
     nodes: Collection[str]
-    """Names of the graph's nodes whose calls are trained on."""
+    """Names of the graph's nodes whose calls are trained on. Of a subgraph: all calls in it."""
     _open: dict[UUID, _Open] = field(default_factory=dict)
-    _calls: list[Call] = field(default_factory=list)
+    _calls: dict[UUID, Call] = field(default_factory=dict)
+    _attempts: Attempts = field(default_factory=Attempts)
     _begun: int = 0
 
     run_inline = True
@@ -79,8 +86,23 @@ class TraceCollector(BaseCallbackHandler):
 
     @property
     def calls(self) -> list[Call]:
-        """The calls that have ended, by turn."""
-        return sorted(self._calls, key=lambda call: call.turn)
+        """The calls that have ended and count, by turn."""
+        kept = (call for run, call in self._calls.items() if not self._attempts.given_up(run))
+        return sorted(kept, key=lambda call: call.turn)
+
+    def on_chain_start(
+        self,
+        serialized: dict[str, Any],
+        inputs: Any,
+        *,
+        run_id: UUID,
+        parent_run_id: UUID | None = None,
+        tags: list[str] | None = None,
+        metadata: dict[str, Any] | None = None,
+        **kwargs: Any,
+    ) -> None:
+        """Called by LangChain before each node, and each chain in it."""
+        self._attempts.begins(run_id, parent_run_id, tags or (), metadata or {})
 
     def on_chat_model_start(
         self,
@@ -88,13 +110,16 @@ class TraceCollector(BaseCallbackHandler):
         messages: list[list[BaseMessage]],
         *,
         run_id: UUID,
+        parent_run_id: UUID | None = None,
+        tags: list[str] | None = None,
         metadata: dict[str, Any] | None = None,
         **kwargs: Any,
     ) -> None:
         """Called by LangChain before each call."""
-        node = (metadata or {}).get("langgraph_node")
-        if node in self.nodes:
-            self._open[run_id] = _Open(self._begun, str(node))
+        path = _path(metadata or {})
+        if any(node in self.nodes for node in path):
+            self._attempts.begins(run_id, parent_run_id, tags or (), metadata or {})
+            self._open[run_id] = _Open(self._begun, "/".join(path))
             self._begun += 1
 
     def on_llm_error(self, error: BaseException, *, run_id: UUID, **kwargs: Any) -> None:
@@ -105,7 +130,15 @@ class TraceCollector(BaseCallbackHandler):
         """Called by LangChain after each call. Raises TraceError."""
         opened = self._open.pop(run_id, None)
         if opened is not None:
-            self._calls.append(_call(self.rollout, opened, response))
+            self._calls[run_id] = _call(self.rollout, opened, response)
+
+
+def _path(metadata: Mapping[str, Any]) -> list[str]:
+    """Names of the nodes that a call was made in, the outermost first: of `research:ID|planner:ID`, both."""
+    namespace = str(metadata.get("langgraph_checkpoint_ns", ""))
+    # A part without an id only numbers the graphs that one node called.
+    names = [part.partition(":")[0] for part in namespace.split("|") if ":" in part]
+    return names or [str(metadata.get("langgraph_node"))]
 
 
 def _call(rollout: str, opened: _Open, response: LLMResult) -> Call:

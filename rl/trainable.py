@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from langgraph.graph.state import CompiledStateGraph
+from langgraph.pregel import Pregel
 from pydantic import BaseModel, ConfigDict
 
 from agentflow.evals.episode import Episode
@@ -59,7 +60,7 @@ class Trainable:
     graph: Graph | Callable[[], Graph]
     """Compiled, or what builds it; built once in every worker process."""
     nodes: Collection[str]
-    """The nodes that learn. Several share one policy."""
+    """The nodes that learn; of a node that is a graph, all nodes in it. Several share one policy."""
     tasks: Callable[[Split, int], Sequence[Task]]
     """The first so many tasks of a split."""
     inputs: Callable[[Task], Any]
@@ -77,11 +78,12 @@ class Trainable:
     is credited with what was earned from it on, else the trajectory with all of it."""
 
     def built(self) -> Graph:
-        """The compiled graph. Raises AppError when a name in `nodes` is none of its nodes."""
+        """The compiled graph. Raises AppError when a name in `nodes` is none of its nodes or of its subgraphs'."""
         graph = self.graph if isinstance(self.graph, CompiledStateGraph) else self.graph()
-        if unknown := [node for node in self.nodes if node not in graph.nodes]:
-            known = ", ".join(node for node in graph.nodes if not node.startswith("__"))
-            raise AppError(f"the graph of {self.name} has no node '{unknown[0]}'; its nodes are {known}")
+        inner = [subgraph for _, subgraph in graph.get_subgraphs(recurse=True) if isinstance(subgraph, Pregel)]
+        known = list(dict.fromkeys(node for one in (graph, *inner) for node in one.nodes if not node.startswith("__")))
+        if unknown := [node for node in self.nodes if node not in known]:
+            raise AppError(f"the graph of {self.name} has no node '{unknown[0]}'; its nodes are {', '.join(known)}")
         return graph
 
 

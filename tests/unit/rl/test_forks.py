@@ -130,3 +130,14 @@ async def test_a_trunk_that_broke_off_has_no_forks() -> None:
 def test_a_fork_is_between_two_turns(turns: int, name: str) -> None:
     at = fork_turn(turns, name)
     assert at == 0 if turns < 2 else 1 <= at < turns
+
+
+async def test_a_trunk_whose_attempts_were_given_up_has_no_forks() -> None:
+    """Its policy answered three times, and two turns count: no answer tells which turn it is of."""
+    tree = Tree(forks=1, name="q")
+    trunk, fork = (Tape(f"q/{number}", keep=lambda told: None) for number in range(2))
+    for turn in range(3):
+        trunk.add("policy", f"plan {turn}", {"text": str(turn)})
+    await tree.ended(0, trunk, 2)
+    await tree.begins(1, fork)
+    assert fork.forked == ("q/1", 0)

@@ -64,6 +64,16 @@ async def test_a_rollout_that_ends_has_a_reward_and_its_calls() -> None:
     assert (record.step, record.calls, record.prompt_tokens, record.sampled_tokens) == (4, 1, 1, 2)
 
 
+@pytest.mark.parametrize("nodes", [("outer",), ("answer",), ("outer", "answer")])
+async def test_a_graph_that_is_a_node_is_trained_by_its_name_or_its_nodes(nodes: tuple[str, ...]) -> None:
+    builder = StateGraph(Sum)
+    builder.add_node("outer", build())
+    builder.add_edge(START, "outer")
+    trajectory = await rollout(app(graph=builder.compile(), nodes=nodes))
+    assert (trajectory.fate, trajectory.reward) == (Fate.OK, 1.0)
+    assert [call.node for call in trajectory.calls] == ["outer/answer"]
+
+
 async def test_a_tool_that_hangs_ends_its_rollout() -> None:
     """A blocking call cannot be taken back from its thread, but nobody waits for it any more."""
     released = threading.Event()
