@@ -2,8 +2,10 @@
 
 The planner's prompt only ever grows: a turn's prompt is the last turn's prompt, what was sampled for it, and what came
 of it. Where that holds id by id, the turns are one sequence, whose beginning is computed once instead of once a turn.
-Where it does not (a tool result was shortened, the text of a reply tokenises differently from how it was sampled), a
-new row begins; the result is the same, and costs more. The new row says why.
+A trajectory may have several such chains, as where two nodes each keep a conversation of their own: a call continues
+the longest row that its prompt extends, so that k append-only chains are at most k rows, however they interleave. Where
+a prompt extends none (a tool result was shortened, the text of a reply tokenises differently from how it was sampled),
+a new row begins; the result is the same, and costs more. The new row says why.
 """
 
 from array import array
@@ -17,7 +19,7 @@ from agentflow.rl.trace import Call
 
 
 class Reason(StrEnum):
-    """Why a call could not go on in the row of the call before it. The first that holds is the one."""
+    """Why a call could not continue a row. The first that holds is the one."""
 
     OFF = "off"
     """Turns are not packed."""
@@ -26,12 +28,12 @@ class Reason(StrEnum):
     PROMPT = "prompt"
     """Its prompt differs within what was prompted before: that was rendered anew."""
     FULL = "full"
-    """Its prompt goes on from the row, which would then be longer than a row may be."""
+    """Its prompt extends the row, which would then be longer than a row may be."""
 
 
 @dataclass(frozen=True)
 class Break:
-    """Where the row before ended, and why."""
+    """Where a call's prompt left the row that it shares most tokens with, and why."""
 
     reason: Reason
     position: int
@@ -57,7 +59,7 @@ class Row:
     """Of sampled tokens; 0.0 elsewhere."""
     calls: list[Call] = field(default_factory=list)
     broken: Break | None = None
-    """Why it does not go on from the row before; None of a trajectory's first."""
+    """Why it does not continue one of the rows before; None of a trajectory's first."""
 
     @property
     def spans(self) -> list[tuple[int, int]]:
@@ -73,11 +75,11 @@ def pack(calls: Sequence[Call], *, limit: int) -> list[Row]:
     """
     rows: list[Row] = []
     for call in calls:
-        broken = _broken(rows[-1], call, limit) if rows else None
-        if not rows or broken:
-            rows.append(Row(call.prompt_ids, broken=broken))
-        row = rows[-1]
-        added = call.prompt_ids[len(row.prompt_ids) + len(row.response_ids) :]
+        row = max((row for row in rows if _continues(call, row, limit)), key=_length, default=None)
+        if row is None:
+            row = Row(call.prompt_ids, broken=_broken(rows, call, limit))
+            rows.append(row)
+        added = call.prompt_ids[_length(row) :]
         row.response_ids.extend(added + call.response_ids)
         row.mask.frombytes(bytes(len(added)) + b"\1" * len(call.response_ids))
         row.logprobs.extend(array("f", bytes(4 * len(added))) + call.logprobs)
@@ -94,17 +96,34 @@ def first_difference(known: "array[int]", found: "array[int]") -> int | None:
     return int(differs.argmax()) if differs.any() else shorter
 
 
-def _broken(row: Row, call: Call, limit: int) -> Break | None:
-    """Why `call` cannot go on in `row`; None if it can."""
-    known, prompt = row.prompt_ids + row.response_ids, call.prompt_ids
+def _length(row: Row) -> int:
+    return len(row.prompt_ids) + len(row.response_ids)
+
+
+def _continues(call: Call, row: Row, limit: int) -> bool:
+    """Whether a call's prompt repeats all of a row, which has room for what is new."""
+    first, prompt = len(row.prompt_ids), call.prompt_ids
+    fits = limit and len(prompt) - first + len(call.response_ids) <= limit
+    return bool(fits) and prompt[:first] == row.prompt_ids and prompt[first : _length(row)] == row.response_ids
+
+
+def _broken(rows: Sequence[Row], call: Call, limit: int) -> Break | None:
+    """Why `call` continues none of `rows`; None if there are none."""
+    if not rows:
+        return None
     if limit == 0:
-        return Break(Reason.OFF, 0, len(known))
-    position = first_difference(known, prompt)
-    if position is not None:
-        replies = ((len(before.prompt_ids), len(before.response_ids)) for before in row.calls)
-        in_reply = any(start <= position < start + length for start, length in replies)
-        found = prompt[position] if position < len(prompt) else None
-        return Break(Reason.REPLY if in_reply else Reason.PROMPT, position, len(known), known[position], found)
-    if len(prompt) - len(row.prompt_ids) + len(call.response_ids) > limit:
-        return Break(Reason.FULL, len(known), len(known))
-    return None
+        return Break(Reason.OFF, 0, _length(rows[-1]))
+    prompt = call.prompt_ids
+    nearest, known, position = rows[0], array("i"), -1
+    for row in rows:
+        ids = row.prompt_ids + row.response_ids
+        found = first_difference(ids, prompt)
+        shared = len(ids) if found is None else found
+        if shared >= position:
+            nearest, known, position = row, ids, shared
+    if position == len(known):
+        return Break(Reason.FULL, position, position)
+    replies = ((len(before.prompt_ids), len(before.response_ids)) for before in nearest.calls)
+    in_reply = any(start <= position < start + length for start, length in replies)
+    differs = prompt[position] if position < len(prompt) else None
+    return Break(Reason.REPLY if in_reply else Reason.PROMPT, position, len(known), known[position], differs)

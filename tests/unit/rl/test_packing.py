@@ -1,10 +1,10 @@
-from itertools import pairwise
+from itertools import takewhile
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agentflow.rl.packing import Break, Reason, pack
+from agentflow.rl.packing import Break, Reason, Row, pack
 from agentflow.rl.trace import Call, ids_array, logprobs_array
 
 
@@ -63,33 +63,82 @@ def trajectories(draw: st.DrawFn) -> list[Call]:
     return calls
 
 
+def tokens(row: Row) -> list[int]:
+    return [*row.prompt_ids, *row.response_ids]
+
+
+def shared(first: list[int], second: list[int]) -> int:
+    return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(first, second, strict=False)))
+
+
 @given(trajectories(), st.integers(0, 20))
 def test_every_break_has_the_reason_that_holds(calls: list[Call], limit: int) -> None:
-    rows = pack(calls, limit=limit)
-    assert rows[0].broken is None
-    for row, after in pairwise(rows):
-        broken, tokens, prompt = after.broken, row.prompt_ids + row.response_ids, after.prompt_ids
-        assert broken is not None
-        assert broken.length == len(tokens)
-        whole = len(prompt) - len(row.prompt_ids) + len(after.calls[0].response_ids)
+    for row in pack(calls, limit=limit):
+        begun = row.calls[0]
+        before = pack([one for one in calls if one.turn < begun.turn], limit=limit)
+        assert (row.broken is None) == (not before)
+        if row.broken is None:
+            continue
+        broken, prompt = row.broken, begun.prompt_ids.tolist()
         if broken.reason == Reason.OFF:
             assert limit == 0
-        elif broken.reason == Reason.FULL:
-            assert prompt[: len(tokens)] == tokens
-            assert whole > limit
-        else:
-            at = broken.position
-            assert prompt[:at] == tokens[:at]
-            assert prompt[at : at + 1] != tokens[at : at + 1]
-            assert (broken.expected, [broken.found]) == (tokens[at], prompt[at : at + 1].tolist() or [None])
-            sampled = at >= len(row.prompt_ids) and row.mask[at - len(row.prompt_ids)] == 1
-            assert sampled == (broken.reason == Reason.REPLY)
+            continue
+        most = max(shared(tokens(one), prompt) for one in before)
+        nearest = [one for one in before if shared(tokens(one), prompt) == broken.position == most]
+        nearest = [one for one in nearest if len(tokens(one)) == broken.length]
+        assert nearest
+        if broken.reason == Reason.FULL:
+            assert broken.position == broken.length
+            wholes = [len(prompt) - len(one.prompt_ids) + len(begun.response_ids) for one in nearest]
+            assert any(whole > limit for whole in wholes)
+            continue
+        at, found = broken.position, prompt[broken.position : broken.position + 1] or [None]
+        assert [broken.found] == found
+        assert broken.expected in {tokens(one)[at] for one in nearest}
+        sampled = {at >= len(one.prompt_ids) and one.mask[at - len(one.prompt_ids)] == 1 for one in nearest}
+        assert (broken.reason == Reason.REPLY) in sampled
+
+
+def grown(first: list[int], turns: list[tuple[list[int], list[int]]]) -> list[tuple[list[int], list[int]]]:
+    """The prompt and response of each call of an append-only conversation that begins with `first`."""
+    prompt, calls = first, []
+    for added, response in turns:
+        prompt = [*prompt, *added]
+        calls.append((prompt, response))
+        prompt = [*prompt, *response]
+    return calls
+
+
+turns = st.lists(st.tuples(ids, ids), min_size=1, max_size=5)
+
+
+@given(st.lists(turns, min_size=1, max_size=4), st.booleans(), st.data())
+def test_chains_are_a_row_each_however_they_interleave(
+    chains: list[list[tuple[list[int], list[int]]]], distinct: bool, data: st.DataObject
+) -> None:
+    """Also where they say the same for a while, so that a call may continue another chain's row."""
+    waiting = [grown([4 + number] if distinct else [], one) for number, one in enumerate(chains)]
+    calls: list[Call] = []
+    while any(waiting):
+        chain = data.draw(st.sampled_from([one for one in waiting if one]))
+        calls.append(call(len(calls), *chain.pop(0)))
+    rows = pack(calls, limit=1000)
+    assert len(rows) == len(chains) if distinct else len(rows) <= len(chains)
+    assert sum(sum(row.mask) for row in rows) == sum(len(one.response_ids) for one in calls)
+
+
+def test_two_conversations_in_turns_are_two_rows() -> None:
+    chains = [grown([number], [([9] * 25, [8] * 25)] * 4) for number in (1, 2)]
+    calls = [call(turn, *chains[turn % 2][turn // 2]) for turn in range(8)]
+    rows = pack(calls, limit=1000)
+    assert [len(tokens(row)) for row in rows] == [201, 201]
+    assert [[one.turn for one in row.calls] for row in rows] == [[0, 2, 4, 6], [1, 3, 5, 7]]
 
 
 @given(trajectories(), st.integers(1, 20))
 def test_every_sampled_token_is_kept_with_its_context(calls: list[Call], limit: int) -> None:
     rows = pack(calls, limit=limit)
-    assert [found for row in rows for found in row.calls] == calls
+    assert sorted((found for row in rows for found in row.calls), key=lambda found: found.turn) == calls
     for row in rows:
         tokens = row.prompt_ids + row.response_ids
         for found, (start, length) in zip(row.calls, row.spans, strict=True):

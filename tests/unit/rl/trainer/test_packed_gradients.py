@@ -1,7 +1,8 @@
 """Packed into one row or one row a turn: the gradient of every parameter is the same."""
 
 import random
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 import pytest
 
@@ -75,10 +76,25 @@ def gains(policy: "transformers.Qwen2ForCausalLM", row: Row, advantage: float) -
     return [gain[start : start + length] for start, length in row.spans]
 
 
+def in_turns(first: Sequence[Call], second: Sequence[Call]) -> list[Call]:
+    """Two conversations of one trajectory, whose calls alternate."""
+    calls = [call for pair in zip(first, second, strict=True) for call in pair]
+    return [replace(call, turn=turn) for turn, call in enumerate(calls)]
+
+
+def alone(rng: random.Random, name: str, turns: int, broken: int | None) -> list[Call]:
+    return trajectory(rng, name, turns, broken=broken)
+
+
+def interleaved(rng: random.Random, name: str, turns: int, broken: int | None) -> list[Call]:
+    return in_turns(alone(rng, name, turns, broken), alone(rng, name, turns, None))
+
+
+@pytest.mark.parametrize("calls_of", [alone, interleaved])
 @pytest.mark.parametrize("broken", [None, 1, 2])
-def test_packing_changes_no_gradient(broken: int | None) -> None:
+def test_packing_changes_no_gradient(broken: int | None, calls_of: Callable[..., list[Call]]) -> None:
     rng = random.Random(7)
-    trajectories = [trajectory(rng, str(number), turns, broken=broken) for number, turns in enumerate((4, 1, 3))]
+    trajectories = [calls_of(rng, str(number), turns, broken) for number, turns in enumerate((4, 1, 3))]
     packed, fewer = gradients(trajectories, limit=1000)
     unpacked, all_of_them = gradients(trajectories, limit=0)
     assert fewer < all_of_them
