@@ -5,7 +5,7 @@ trajectory.
 """
 
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from agentflow.rl.credit import turn_advantages
@@ -51,6 +51,11 @@ def assign_credit(
         own = float(advantage[session_of(key)][place])
         credit[key].append((start, length, own - flow.penalty * fault, weight))
     return dict(credit)
+
+
+def matters(credit: Sequence[tuple[int, int, float, float]], *, regularised: bool) -> bool:
+    """Whether a row has a part in the update. Without a KL or entropy term, a call whose advantage is 0 has none."""
+    return any(weight and (advantage or regularised) for _, _, advantage, weight in credit)
 
 
 def session_of(key: str) -> str:

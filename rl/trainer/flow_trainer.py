@@ -28,7 +28,7 @@ from verl.workers.utils.padding import response_to_nested
 
 from agentflow.rl.batch import batch_digest
 from agentflow.rl.rollout import Fate
-from agentflow.rl.trainer.credit import Credit, assign_credit, session_of
+from agentflow.rl.trainer.credit import Credit, assign_credit, matters, session_of
 from agentflow.rl.trainer.loops import FlowLoops
 from agentflow.rl.trainer.loss import flow_grpo_loss
 from agentflow.rl.trainer.microscope import Microscope
@@ -99,15 +99,17 @@ class FlowTrainer(PPOTrainerSync):  # type: ignore[misc]
         if not self._credit:
             raise NothingToTrain(_why_nothing(rows))
         self.microscope.choose(batch, rows, rewards, self._credit)
-        kept = self._teaching(batch.keys) if self.config.flow.skip_settled_groups else batch.keys
+        kept = self._needed(batch.keys) if self.config.flow.skip_settled_groups else batch.keys
         # In an order of their own, not in that in which they ended: sums of floats depend on it.
         batch = _selected(batch, sorted(kept, key=lambda key: (rows[key]["name"], key)))
         metrics["rows_trained"] = len(batch)
         return super()._balance_batch(batch, metrics, **kwargs)
 
-    def _teaching(self, keys: Sequence[str]) -> list[str]:
-        """The rows that have an advantage other than 0; at least one row stays."""
-        kept = [key for key in keys if any(advantage for _, _, advantage, _ in self._credit.get(key, ()))]
+    def _needed(self, keys: Sequence[str]) -> list[str]:
+        """The rows that the update depends on; at least one row stays."""
+        actor = self.config.actor_rollout_ref.actor
+        regularised = bool((actor.use_kl_loss and actor.kl_loss_coef) or actor.entropy_coeff)
+        kept = [key for key in keys if matters(self._credit.get(key, ()), regularised=regularised)]
         return kept or [next(iter(self._credit))]
 
     def _get_required_batch_multiple(self, dp_size: int) -> int:

@@ -26,6 +26,11 @@ def flow_grpo_loss(
 
     Every field of `data` is a nested tensor [rows, response]. torch.distributed averages gradients over ranks, which
     the factor `dp_size` undoes.
+
+    The KL term is an estimate from the sampled tokens alone. With the presets' `low_var_kl+` its value is the estimator
+    k3, log(1/x) + x - 1 of x = pi_ref / pi, and its gradient is that of k2, (log x)^2 / 2: on policy, the expectation
+    of the first is KL(pi || pi_ref), and of the second its gradient. The gradient of k3 itself (`low_var_kl`) is in
+    expectation that of the reverse, KL(pi_ref || pi).
     """
     log_prob = no_padding_2_padding(model_output["log_probs"], data)
     ranks = data["dp_size"]
@@ -37,10 +42,10 @@ def flow_grpo_loss(
     ratio = (log_prob - fields["old_log_probs"]).clamp(-20, 20).exp()
     low, high = config.clip_ratio_low, config.clip_ratio_high
     gain = surrogate(ratio, fields["advantages"], low, high)
+    clipped = gain < ratio * fields["advantages"]
     if "rollout_is_weights" in optional:
         gain = gain * fields["rollout_is_weights"]
     objective = (gain * weights).sum() * ranks
-    clipped = gain < ratio * fields["advantages"]
     metrics: dict[str, Any] = {
         "objective": Metric(value=objective.detach(), aggregation=AggregationType.SUM),
         "clip_fraction": Metric(value=(clipped * weights).sum().detach() * ranks, aggregation=AggregationType.SUM),

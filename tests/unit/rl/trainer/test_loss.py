@@ -13,6 +13,8 @@ from tensordict import TensorDict  # noqa: E402
 from verl.utils import tensordict_utils as tu  # noqa: E402
 
 from agentflow.rl.flow_grpo import advantages, token_weights  # noqa: E402
+from agentflow.rl.settings import compose_settings  # noqa: E402
+from agentflow.rl.trainer.credit import matters  # noqa: E402
 from agentflow.rl.trainer.loss import flow_grpo_loss  # noqa: E402
 
 LOW, HIGH, BETA = 0.2, 0.3, 0.04
@@ -74,6 +76,39 @@ def nested(rows: list[list[float]]) -> Any:
     return torch.nested.as_nested_tensor([torch.tensor(row, dtype=torch.float64) for row in rows], layout=torch.jagged)
 
 
+def actor(beta: float = BETA) -> Any:
+    """What the loss reads of verl's configuration of the actor, with the presets' kind of KL."""
+    kind = compose_settings("atlas-cpu", []).actor_rollout_ref.actor.kl_loss_type
+    return SimpleNamespace(
+        clip_ratio_low=LOW,
+        clip_ratio_high=HIGH,
+        use_kl_loss=True,
+        kl_loss_type=kind,
+        kl_loss_coef=beta,
+        entropy_coeff=0.0,
+    )
+
+
+def single(now: Any, weights: list[float], beta: float = BETA, **columns: list[float]) -> tuple[Any, dict[str, Any]]:
+    """The loss of rows of one token each; `now` [rows] may carry a gradient. Old and reference are `now` by default."""
+    ones = torch.arange(len(now) + 1)
+    found = {
+        "response_mask": [1.0] * len(now),
+        "old_log_probs": now.tolist(),
+        "ref_log_prob": now.tolist(),
+        "advantages": [0.0] * len(now),
+        "token_weights": weights,
+        **columns,
+    }
+    data = TensorDict({name: nested([[value] for value in column]) for name, column in found.items()}, len(now))
+    data["prompts"] = data["responses"] = nested([[1.0]] * len(now))
+    tu.assign_non_tensor(data, dp_size=1)
+    # The model's log-probability of a token stands at the token before it.
+    model = torch.nested.nested_tensor_from_jagged(torch.stack([now, torch.zeros_like(now)], 1).flatten(), 2 * ones)
+    loss, metrics = flow_grpo_loss(actor(beta), {"log_probs": model}, data)
+    return loss, {name: metric.aggregate() for name, metric in metrics.items()}
+
+
 def loss_of(batch: list[Trajectory], rows: list[list[tuple[int, int]]], padding: int = 0) -> float:
     """Our loss of `batch`, its turns laid out as `rows` of (trajectory, turn); a gap of two tokens between turns."""
     gains = advantages([t.reward for t in batch], [t.group for t in batch], [True] * len(batch))
@@ -105,15 +140,7 @@ def loss_of(batch: list[Trajectory], rows: list[list[tuple[int, int]]], padding:
     data = TensorDict({name: nested(column) for name, column in columns.items()}, batch_size=len(now))
     data["prompts"], data["responses"] = nested(prompts), nested(now)
     tu.assign_non_tensor(data, dp_size=1)
-    config = SimpleNamespace(
-        clip_ratio_low=LOW,
-        clip_ratio_high=HIGH,
-        use_kl_loss=True,
-        kl_loss_type="low_var_kl",
-        kl_loss_coef=BETA,
-        entropy_coeff=0.0,
-    )
-    loss, metrics = flow_grpo_loss(config, {"log_probs": model}, data)
+    loss, metrics = flow_grpo_loss(actor(), {"log_probs": model}, data)
     assert set(metrics) == {"objective", "clip_fraction", "kl"}
     return float(loss)
 
@@ -140,3 +167,51 @@ def test_the_objective_is_zero_on_policy() -> None:
             turn.now = turn.reference = list(turn.old)
     rows = [[(i, t)] for i, trajectory in enumerate(batch) for t in range(len(trajectory.turns))]
     assert loss_of(batch, rows) == pytest.approx(0, abs=1e-6)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_the_expected_gradient_of_the_kl_term_is_the_gradient_of_kl(seed: int) -> None:
+    """In expectation over the policy: every token of a small vocabulary is a row, weighed by its probability."""
+    generator = torch.Generator().manual_seed(seed)
+    logits = torch.randn(7, generator=generator, dtype=torch.float64).requires_grad_()
+    reference = torch.randn(7, generator=generator, dtype=torch.float64).log_softmax(0)
+    now = logits.log_softmax(0)
+    loss, metrics = single(now, now.detach().exp().tolist(), ref_log_prob=reference.tolist())
+    kl = (now.exp() * (now - reference)).sum()
+    assert metrics["kl"] == pytest.approx(kl.item(), abs=1e-6)
+    (estimated,) = torch.autograd.grad(loss, logits, retain_graph=True)
+    (exact,) = torch.autograd.grad(BETA * kl, logits)
+    assert estimated.tolist() == pytest.approx(exact.tolist(), abs=1e-6)
+
+
+def test_importance_weights_are_not_counted_as_clipped() -> None:
+    """Of four tokens of the same weight, the ratio of the last alone is beyond its clip."""
+    now = torch.tensor([-1.0, -1.0, -1.0, -0.5], dtype=torch.float64)
+    told = {"old_log_probs": [-1.0] * 4, "advantages": [1.0, -1.0, 1.0, 1.0]}
+    _, metrics = single(now, [0.25] * 4, rollout_is_weights=[0.5, 2.0, 1.0, 1.0], **told)
+    assert metrics["clip_fraction"] == pytest.approx(0.25)
+
+
+@pytest.mark.parametrize(("beta", "left_out"), [(0.0, True), (BETA, False)])
+def test_rows_are_left_out_only_where_the_gradient_does_not_depend_on_them(beta: float, left_out: bool) -> None:
+    """Three trajectories of a settled group beside three of one that has something to teach."""
+    credit = {f"q_{n}_0": [(0, 1, 0.0 if n < 3 else n - 4.0, 1 / 6)] for n in range(6)}
+    kept = [key for key in credit if matters(credit[key], regularised=beta > 0)]
+    assert (len(kept) < len(credit)) is left_out
+    parameters = torch.randn(6, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
+
+    def gradient(keys: list[str]) -> list[float]:
+        now = parameters.clone().requires_grad_()
+        rows = [int(key.split("_")[1]) for key in keys]
+        own = [credit[key][0] for key in keys]
+        loss, _ = single(
+            -now[rows].exp(),
+            [weight for *_, weight in own],
+            beta=beta,
+            advantages=[advantage for _, _, advantage, _ in own],
+            ref_log_prob=[-1.0] * len(rows),
+        )
+        (found,) = torch.autograd.grad(loss, now)
+        return list(found.tolist())
+
+    assert gradient(kept) == pytest.approx(gradient(list(credit)), abs=1e-7)
