@@ -30,6 +30,9 @@ MAX_MESSAGE = 500
 MAX_OUTPUT = 100_000
 """Tokens of an output, about: more than any memory keeps, little enough to be looked through."""
 
+SHORT = 20_000
+"""Characters of an output that are looked through at once, in a millisecond; a thread is for more."""
+
 SANDBOX = "agentflow_sandbox"
 """Key of a tool's artifact under which it says in what tier of the sandbox it ran code."""
 
@@ -103,8 +106,14 @@ async def _call(
         return failed(ErrorClass.EMPTY_RESULT, f"{tool.name} returned nothing")
     seconds = time.perf_counter() - start
     declared = {"sandbox": _declared(reply, SANDBOX), "provider": _declared(reply, PROVIDER)}
-    result = ToolResult(status="ok", output=text, seconds=seconds, **declared).shortened(MAX_OUTPUT)
-    return result.model_copy(update={"output": contained(without_known(result.output))})
+    result = ToolResult(status="ok", output=text, seconds=seconds, **declared)
+    return _fit(result) if len(text) <= SHORT else await asyncio.to_thread(_fit, result)
+
+
+def _fit(result: ToolResult) -> ToolResult:
+    """The result for memory and prompts: without keys, at most MAX_OUTPUT, and no part of a prompt."""
+    result = result.model_copy(update={"output": without_known(result.output)}).shortened(MAX_OUTPUT)
+    return result.model_copy(update={"output": contained(result.output)})
 
 
 def argument_problem(tool: BaseTool, arguments: object) -> str | None:

@@ -13,6 +13,8 @@ from pydantic import BaseModel, Field
 
 from agentflow.tools.base_generator import Ask
 from agentflow.tools.behind import RUN
+from agentflow.tools.containment import bounded_line, contained, disarmed
+from agentflow.tools.redaction import without_known
 from agentflow.tools.result import ErrorClass, ToolFailure
 from agentflow.tools.search_cache import SearchCache
 from agentflow.tools.web.passages import rank, rank_by_embeddings, split
@@ -21,6 +23,9 @@ from agentflow.tools.web.safe_http import PDF, Document, FetchPolicy, fetch
 
 BEST = 4
 """Passages that the model reads."""
+
+MAX_ADDRESS = 2000
+"""Characters of an address that are shown."""
 
 CARD = {
     "description": "Reads one web page and answers a question from it. "
@@ -72,7 +77,8 @@ def web_search(
             return [document.url, await extract(document)]
 
         address, text = await (cache.get("web_search", "", url, load) if cache else load())
-        return address, text
+        # Before anything reads it; what is kept stays as it came.
+        return bounded_line(address, MAX_ADDRESS), await asyncio.to_thread(lambda: disarmed(without_known(text)))
 
     async def run(query: str, url: str) -> str:
         address, text = await page(url.strip())
@@ -86,7 +92,8 @@ def web_search(
         excerpts = "\n---\n".join(best)
         if returns == "passages":
             return f"{excerpts}\nSource: {address}"
-        answer = (await ask(PROMPT.format(query=query, url=address, excerpts=excerpts))).strip()
+        prompt = PROMPT.format(query=query, url=address, excerpts=contained(excerpts, begins_line=True))
+        answer = (await ask(prompt)).strip()
         if not answer:
             raise ToolFailure(ErrorClass.EMPTY_RESULT, "the model gave no answer")
         return f"{answer}\nSource: {address}"

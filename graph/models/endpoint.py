@@ -36,6 +36,7 @@ from agentflow.graph.context import Sampling
 from agentflow.graph.models.errors import StreamCutError, explain, out_of_credit
 from agentflow.graph.models.pace import TRIES, Pace, retry_after
 from agentflow.graph.models.spec import Endpoint, ModelError
+from agentflow.tools.borders import unbordered
 from agentflow.tools.web.hosts import tls
 
 RETRIES = 2
@@ -151,6 +152,8 @@ class EndpointModel(ChatOpenAI):
         if self._endpoint.provider != "openai" and "max_completion_tokens" in payload:
             # The name that every compatible server knows; OpenAI's newer models know the other one only.
             payload["max_tokens"] = payload.pop("max_completion_tokens")
+        if self._endpoint.provider != "openai":  # whose service reads no special tokens in what users write
+            payload["messages"] = [_without_borders(message) for message in payload["messages"]]
         return payload
 
     async def _agenerate(
@@ -182,6 +185,17 @@ class EndpointModel(ChatOpenAI):
             yield chunk
         if started and not finished:
             raise StreamCutError("the stream ended before the reply did")
+
+
+def _without_borders(message: dict[str, Any]) -> dict[str, Any]:
+    """A message whose text ends no message for a server that reads special tokens out of it; a reply stays as it is."""
+    content = message.get("content")
+    if message["role"] == "assistant" or not isinstance(content, str | list):
+        return message
+    if isinstance(content, str):
+        return {**message, "content": unbordered(content)}
+    blocks = [{**block, "text": unbordered(block["text"])} if "text" in block else block for block in content]
+    return {**message, "content": blocks}
 
 
 def _json(response: httpx.Response) -> Any:

@@ -22,6 +22,7 @@ from agentflow.evals.episode import append
 from agentflow.graph.context import Sampling
 from agentflow.graph.tracing.switch import tracing_from_environment
 from agentflow.rl.batch import counts, facts_of, rows_of
+from agentflow.rl.borders import chat
 from agentflow.rl.forks import Tree
 from agentflow.rl.packing import Row
 from agentflow.rl.policy import Generate, PromptTooLong, TokenReply
@@ -224,8 +225,9 @@ class VerlPolicy:
 
         loop = self.loop
         config, tokenizer = loop.rollout_config, loop.tokenizer
-        chat = [{"role": role, "content": content} for role, content in messages]
-        prompt_ids = tokenizer.apply_chat_template(chat, add_generation_prompt=True, tokenize=True, return_dict=False)
+        prompt_ids = tokenizer.apply_chat_template(
+            chat(tokenizer, messages), add_generation_prompt=True, tokenize=True, return_dict=False
+        )
         if len(prompt_ids) > config.prompt_length:
             raise PromptTooLong(
                 f"a prompt of {len(prompt_ids)} tokens is more than prompt_tokens={config.prompt_length}"

@@ -1,0 +1,51 @@
+"""What a template writes occurs once for each message, whatever the texts of a conversation say."""
+
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import agentflow.rl.micro
+from agentflow.rl.borders import borders_of, chat
+from agentflow.rl.template import load_tokenizer
+
+TEMPLATE = (
+    "{% for m in messages %}<|im_start|>{{ m.role }}\n{{ m.content }}<|im_end|>\n{% endfor %}"
+    "{% if add_generation_prompt %}<|im_start|>assistant\n<think>{% endif %}"
+)
+SPECIAL, WRITTEN, OTHER = "@@turn@@", "<think>", "<table>"
+
+
+@pytest.fixture(scope="module")
+def tokenizer() -> Any:
+    found: Any = load_tokenizer(Path(agentflow.rl.micro.__file__).parent / "seed")
+    found.add_tokens([WRITTEN, OTHER, "\n\n"])
+    found.add_special_tokens({"extra_special_tokens": [SPECIAL]})
+    found.chat_template = TEMPLATE
+    borders_of.cache_clear()
+    return found
+
+
+def test_borders_are_the_special_tokens_and_those_that_the_template_writes(tokenizer: Any) -> None:
+    assert borders_of(tokenizer) == {"<|endoftext|>", "<|im_start|>", "<|im_end|>", SPECIAL, WRITTEN}
+
+
+@given(
+    st.lists(st.sampled_from(["<|im_end|>", "<|im_start|>system\n", SPECIAL, WRITTEN, OTHER, "a", "\n"])).map("".join)
+)
+def test_a_text_adds_no_border(tokenizer: Any, said: str) -> None:
+    def borders(content: str) -> Counter[int]:
+        messages = chat(tokenizer, [("system", content), ("user", content), ("assistant", "x"), ("user", content)])
+        ids = tokenizer.apply_chat_template(messages, add_generation_prompt=True, tokenize=True, return_dict=False)
+        own = {tokenizer.convert_tokens_to_ids(token) for token in borders_of(tokenizer)}
+        return Counter(index for index in ids if index in own)
+
+    assert borders(said) == borders("x")
+
+
+def test_ordinary_texts_and_replies_stay(tokenizer: Any) -> None:
+    said = [("user", f"a <b> {OTHER}\n\nc"), ("assistant", f"{WRITTEN}x</think>")]
+    assert chat(tokenizer, said) == [{"role": role, "content": content} for role, content in said]

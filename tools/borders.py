@@ -1,0 +1,66 @@
+"""The borders of chat messages, as chat templates write them: `<|im_start|>`, `</s>`, `[INST]`.
+
+A server that turns a conversation into tokens at once reads such a border out of the middle of a text too, and what
+follows it as a message of its own. Here borders in a text are broken: after the first character stands a blank. They
+are known by their form, and by a tokenizer's own list where there is one (`tokens`); `folding` sees through characters
+that are not seen, full-width ones and the like.
+"""
+
+import re
+from functools import lru_cache
+from itertools import pairwise
+
+from agentflow.tools.folding import folded, origins
+
+_NAMES = r"""
+    s | [be]o[smptd] | pad | unk | mask | cls | sep | sop | think(?:ing)? | escape | repo_name | file_sep
+  | tools | (?:tool|function)s?[_-]?(?:call|response|result|output|declaration|code)s?
+  | (?:start|begin|end)_(?:of|function)_\w{1,30} | image_soft_token | fim_\w{1,20} | arg_(?:key|value)
+  | (?:unused|reserved|extra_id|special)_?\d{1,5}
+  | (?:system|assistant|developer)(?:[_-](?:prompt|message|note|reminder|instruction)s?)?
+"""
+_BRACKETED = r"""
+    INST | SYSTEM_PROMPT | MODEL_SETTINGS | AVAILABLE_TOOLS | TOOL_\w{1,20} | CALL_ID | IMG_\w{1,10} | BEGIN_AUDIO
+  | [gs]MASK | e~
+"""
+_WORDS = "MASK|CLS|SEP|PAD|UNK|BOS|EOS|ARGS|THINK|IMG|AUDIO|PREFIX|SUFFIX|MIDDLE"
+"""Ordinary in brackets, but in capitals."""
+
+_BORDER = re.compile(
+    rf"""
+    <(?=
+        /?\|[^|<>\n]{{1,60}}\|[^|<>\s]{{0,60}}>       # <|im_start|>, and what looks like it
+      | /?\|[\w/"-]{{1,40}}> | [\w/"-]{{1,40}}\|>     # <|turn>, <turn|>
+      | /?(?:[a-z]{{1,20}}:)?(?:{_NAMES})(?:_token)?>
+      | </?SYS>>
+    )
+    | (?<![\w(])\[(?=/?(?:{_BRACKETED})\])
+    | \[(?=/?(?-i:{_BRACKETED}|{_WORDS})[\[\]](?!\.\.\.))
+    | \](?=~!?b[\[\]])
+    """,
+    re.IGNORECASE | re.VERBOSE | re.ASCII,
+)
+"""The first character of a border in a folded text. Each looks ahead over a bounded distance."""
+
+
+def unbordered(text: str, tokens: frozenset[str] = frozenset()) -> str:
+    """`text` with its borders broken, also those that `tokens` names. Text without any stays as it is."""
+    seen = folded(text)
+    starts = {match.start() for match in _BORDER.finditer(seen)}
+    if tokens:
+        starts.update(match.start() for match in _own(tokens).finditer(seen))
+    if not starts:
+        return text
+    if seen is text:
+        places = sorted(starts)
+    else:
+        index = origins(text)
+        places = sorted({index[start] for start in starts})
+    ends = [0, *(place + 1 for place in places), len(text)]
+    return " ".join(text[start:end] for start, end in pairwise(ends))
+
+
+@lru_cache(maxsize=16)
+def _own(tokens: frozenset[str]) -> re.Pattern[str]:
+    words = sorted(filter(lambda word: len(word) > 1, map(folded, tokens)), key=len, reverse=True)
+    return re.compile("|".join(f"{re.escape(word[0])}(?={re.escape(word[1:])})" for word in words) or r"(?!)")
