@@ -17,7 +17,7 @@ What is the country of Nusozeg, the city?
 endef
 export DEMO
 
-.PHONY: help run train test test-train test-faults test-tools test-report test-view test-inspect test-durability test-otel test-light bench lint types check format studio docs docs-serve clean
+.PHONY: help run train test test-train test-faults test-kernels test-tools test-report test-view test-inspect test-durability test-otel test-light bench lint types check format studio docs docs-serve clean
 
 help: ## This list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{ printf "%-18s %s\n", $$1, $$2 }'
@@ -49,6 +49,9 @@ test-train: $(VENV)/with-dev,studio,local,train ## Train for a few steps with th
 test-faults: $(VENV)/with-dev,studio,local,train ## Strike rollouts, kill a training and a worker of it, fill its disk; it must go on
 	$(BIN)/python -m pytest -m slow tests/integration/test_faults.py tests/integration/test_train_faults.py \
 		$(PYTEST_FLAGS)
+
+test-kernels: $(VENV)/with-dev ## The same bits in any batch, with all of OpenBLAS's kernels and numpy's loops that run here
+	$(BIN)/python -m pytest -m slow tests/unit/rl/micro $(PYTEST_FLAGS)
 
 test-tools: $(VENV)/with-dev,studio,local,train ## The sandbox's soak, and the search tools on real servers (apt-get, as root)
 	$(BIN)/python -m pytest -m slow tests/integration/sandbox tests/integration/search $(PYTEST_FLAGS)

@@ -32,7 +32,6 @@ import typer
 from agentflow.graph.context import Sampling
 from agentflow.graph.models.spec import ModelError
 from agentflow.rl.batch import counts, facts_of, rows_of
-from agentflow.rl.micro.blas import choose_kernels
 from agentflow.rl.micro.chat_model import checkpoint
 from agentflow.rl.planner import atlas
 from agentflow.rl.policy import TokenReply
@@ -187,7 +186,6 @@ def main(
     """Run rollouts without faults and with them, and compare what would be trained on."""
     if context.invoked_subcommand:
         return
-    choose_kernels()  # of the processes that are started: rows are compared bit by bit
     with tempfile.TemporaryDirectory() as work_folder:
         before, folder = Path(work_folder) / "calm", Path(work_folder) / "faulty"
         calm, _, calm_seconds = run_all(before, rollouts, 0.0)

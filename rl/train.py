@@ -224,11 +224,9 @@ def _environment(config: DictConfig) -> dict[str, str]:
     if config.tracing:
         environment["AGENTFLOW_TRACING"] = config.tracing
     if config.trainer.device == "cpu":
-        from agentflow.rl.micro.blas import kernels
         from agentflow.rl.trainer.cpu_environment import ENVIRONMENT
 
         cores = len(os.sched_getaffinity(0))
-        environment |= {name: os.environ.get(name, value) for name, value in kernels().items()}
         environment.update(ENVIRONMENT, OMP_NUM_THREADS=str(max(1, cores // config.trainer.n_gpus_per_node)))
     return environment
 

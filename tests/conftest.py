@@ -5,10 +5,6 @@ import signal
 
 from hypothesis import settings
 
-from agentflow.rl.micro.blas import choose_kernels
-
-choose_kernels()  # before anything loads numpy
-
 os.environ["LANGGRAPH_STRICT_MSGPACK"] = (
     "true"  # read when langgraph is first imported: only the state's types come back
 )

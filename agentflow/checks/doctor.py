@@ -42,6 +42,9 @@ async def embedded() -> list[Check]:
     from agentflow.graph.context import TRAINED_PLANNER, Sampling
     from agentflow.graph.models.loading import complete, load_model
     from agentflow.graph.models.spec import ModelError
+    from agentflow.rl.micro.batch_invariance import batch_invariant
+    from agentflow.rl.micro.chat_model import SEED
+    from agentflow.rl.micro.model import MicroModel
     from agentflow.tools.catalogue import standard_tools
     from agentflow.tools.run import run_tool
     from agentflow.tools.sandbox.execute import sandbox_level
@@ -54,7 +57,9 @@ async def embedded() -> list[Check]:
     try:
         for spec in ("embedded", TRAINED_PLANNER):
             await ask("Question: What is 1 + 1?", spec)
-        checks: list[Check] = [("embedded model", "ok", f"loads and answers, {time.perf_counter() - start:.1f} s")]
+        bits = "to the bit" if batch_invariant(MicroModel.load(SEED)) else "to float32 rounding only"
+        says = f"loads and answers, {time.perf_counter() - start:.1f} s; the same {bits} in any batch"
+        checks: list[Check] = [("embedded model", "ok", says)]
     except ModelError as error:
         checks = [("embedded model", "no", str(error))]
     used = standard_tools(["wikipedia_search", "python_coder"], ask, SearchSettings(corpus="atlas"))

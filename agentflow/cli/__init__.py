@@ -26,7 +26,6 @@ from agentflow.cli import (
     view,
 )
 from agentflow.cli.group import Group
-from agentflow.rl.micro.blas import choose_kernels
 
 app = typer.Typer(cls=Group, add_completion=False, pretty_exceptions_enable=False, rich_markup_mode="rich")
 for commands in (solve, train, view, serve, mcp):
@@ -44,7 +43,6 @@ app.add_typer(about.doctor, name="doctor")
 
 def main() -> None:
     """Entry point of the `agentflow` command."""
-    choose_kernels()
     app(prog_name="agentflow")
 
 

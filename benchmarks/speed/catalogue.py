@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from agentflow.rl.micro.blas import kernels
 from benchmarks.speed.drive import arguments
 from benchmarks.speed.work import Work
 
@@ -70,7 +69,7 @@ def why_not_installed(venv: str) -> str:
 def printed(python: str, arguments: list[str]) -> dict[str, Any]:
     """The JSON that a program prints last. Raises NotMeasured."""
     command = [python, "-W", "ignore", *arguments]
-    environment = {"PATH": "/usr/bin:/bin", "PYTHONPATH": str(ROOT), "NO_PROXY": "127.0.0.1", **kernels()}
+    environment = {"PATH": "/usr/bin:/bin", "PYTHONPATH": str(ROOT), "NO_PROXY": "127.0.0.1"}
     try:
         done = subprocess.run(  # noqa: S603 - ours
             command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=SECONDS, check=False

@@ -5,12 +5,14 @@ and then computes one token of every running request, in one forward pass for ea
 computed only beyond its longest prefix that a running or an earlier request has in its cache.
 
 The tokens of a request do not depend on the others: it has its own random stream, and the model's arithmetic is the
-same in any batch (see `model`), so that a batch can be cut anywhere.
+same in any batch (see `model`), so that a batch can be cut anywhere. The first engine of a model's shape in a process
+tries that, and warns if it is not so.
 
 BLAS has no threads of its own. The products are too small to gain from more, and BLAS threads that wait for each other
 on a busy machine made a prompt ten times slower.
 """
 
+import logging
 import os
 import threading
 from collections import deque
@@ -21,13 +23,16 @@ from itertools import pairwise
 from typing import Any, Literal
 
 import numpy as np
-from threadpoolctl import ThreadpoolController  # type: ignore[import-untyped]
 
+from agentflow.rl.micro.batch_invariance import batch_invariant
 from agentflow.rl.micro.kv_cache import Floats, Ints, Snapshot
 from agentflow.rl.micro.model import MicroModel
 from agentflow.rl.micro.prefix_cache import CachedSequence, PrefixCache, common_prefix
+from agentflow.rl.micro.products import one_blas_thread
 from agentflow.rl.micro.sampling import Sampler, sample
 from agentflow.rl.micro.tokenizer import MicroTokenizer
+
+_log = logging.getLogger(__name__)
 
 SHARE = 8
 """Requests that are worth a thread: with fewer, a second one saved nothing."""
@@ -180,12 +185,15 @@ class Engine:
             raise ValueError(f"stop is a list of non-empty strings, not {stop!r}")
 
     def _work(self) -> None:
-        blas = ThreadpoolController().select(user_api="blas")
+        if not batch_invariant(self._model):
+            _log.warning(
+                "a request in another batch has the same log-probabilities to float32 rounding, not to the bit"
+            )
         while True:
             with self._wake:
                 while not (self._waiting or self._running):
                     self._wake.wait()
-            with blas.limit(limits=1):
+            with one_blas_thread():
                 while self._waiting or self._running:
                     self._iterate()
 

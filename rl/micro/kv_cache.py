@@ -12,7 +12,7 @@ import numpy.typing as npt
 Floats = npt.NDArray[np.float32]
 Ints = npt.NDArray[np.int64]
 
-BLOCK = 128
+BLOCK = 64
 """Positions of a block."""
 
 

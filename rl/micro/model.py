@@ -4,14 +4,12 @@ Speed on one core comes from few, large products: query, key and value are one m
 linear is folded into the weights when they are loaded: the RMSNorm gains, the attention scale, and the order of the
 head dimensions, which puts the two halves of a rotary pair side by side so that a rotation is one complex product.
 
-Results do not depend on what else is computed with them. BLAS sums in another order for one row than for several, and
-for long inner dimensions than for short ones; so products have at least two rows, and inner dimensions above
-`INNER` are cut, and the kernels must treat all rows alike (see `blas`). Hence a token's logits are the same bits alone
-or in a batch, prefilled or decoded, on the CPUs where this was tried, and equal to float32 rounding on any other.
+A token's logits are the same bits alone or in a batch, prefilled or decoded: products have only shapes that do not
+tell rows apart (see `products`), attention goes by blocks of one size, and all other sums run along one token's values.
 """
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -22,9 +20,7 @@ from safetensors import SafetensorError
 from safetensors.numpy import load_file
 
 from agentflow.rl.micro.kv_cache import BLOCK, Floats, Ints, KVCache, whole_blocks
-
-INNER = 256
-"""Longest inner dimension of one matrix product."""
+from agentflow.rl.micro.products import Matrix, fit_together, products_for
 
 CHUNK = 128
 """Tokens of a prompt that are computed at a time; bounds the memory of attention scores."""
@@ -80,10 +76,6 @@ class MicroConfig:
             raise ValueError(f"config.json lacks {error}") from error
 
 
-Matrix = tuple[Floats, ...]
-"""A weight matrix [in, out], cut along `in` into pieces of at most INNER rows."""
-
-
 @dataclass(frozen=True)
 class Layer:
     """Weights of one transformer block, folded and transposed for row vectors."""
@@ -103,10 +95,12 @@ class MicroModel:
         tensors = _Tensors(weights)
         hidden = config.hidden_size
         self.config = config
+        self._products = products_for(_shapes(config))
+        cut = self._products.layout.cut
         self._embedding = tensors.take("model.embed_tokens.weight", config.vocab_size, hidden)
-        self._layers = [_layer(config, tensors, f"model.layers.{i}.") for i in range(config.layers)]
+        self._layers = [_layer(config, tensors, f"model.layers.{i}.", cut) for i in range(config.layers)]
         head = self._embedding if config.tied else tensors.take("lm_head.weight", config.vocab_size, hidden)
-        self._head = _matrix(head * tensors.take("model.norm.weight", hidden))
+        self._head = cut(head * tensors.take("model.norm.weight", hidden))
         self._rotation = _rotation(config)
 
     @classmethod
@@ -134,7 +128,7 @@ class MicroModel:
             chunk = np.array(ids[begin : begin + CHUNK])
             positions = np.arange(start + begin, start + begin + len(chunk))
             hidden = self._forward(cache, chunk, slice(slot, slot + 1), positions)
-        logits: Floats = self._logits(hidden[[len(chunk) - 1] * 2])[0]
+        logits: Floats = self._logits(hidden[[len(chunk) - 1] * self._products.height(1)])[0]
         return logits
 
     def step(self, cache: KVCache, ids: Ints, positions: Ints, first: int = 0) -> Floats:
@@ -147,69 +141,68 @@ class MicroModel:
         return self._logits(self._forward(cache, ids, slice(first, first + n), positions))[:n]
 
     def _forward(self, cache: KVCache, ids: Ints, slots: slice, positions: Ints) -> Floats:
-        """Hidden states [max(n, 2), hidden] of n tokens: all of one slot, or one of each."""
+        """Hidden states [height, hidden] of n tokens, which come first: all of one slot, or one of each."""
         config, n = self.config, len(ids)
+        product = self._products.product
         turned = (config.heads + config.kv_heads) * config.head_dim
         rotation = np.tile(self._rotation[positions], config.heads + config.kv_heads)
-        mask = _mask(positions, slots.stop - slots.start)
-        x = self._embedding[ids if n > 1 else np.repeat(ids, 2)]
+        end = whole_blocks(int(positions.max()) + 1)
+        mask = _mask(positions, slots.stop - slots.start, end)
+        x = self._embedding[np.pad(ids, (0, self._products.height(n) - n))]
         mixed: Floats = np.zeros((len(x), config.heads * config.head_dim), np.float32)
         for index, layer in enumerate(self._layers):
-            qkv = _product(_normed(x, config.rms_norm_eps), layer.qkv)
+            qkv = product(_normed(x, config.rms_norm_eps), layer.qkv)
             qkv += layer.qkv_bias
             qkv[:n, :turned].view(np.complex64)[...] *= rotation
             heads = qkv[:n].reshape(n, -1, config.head_dim)
             values_from = config.heads + config.kv_heads
             cache.write(index, slots, positions, heads[:, config.heads : values_from], heads[:, values_from:])
-            mixed[:n] = _attend(heads[:, : config.heads], *cache.read(index, slots, mask.shape[-1]), mask)
-            x += _product(mixed, layer.out)
-            x += _product(_swiglu(_product(_normed(x, config.rms_norm_eps), layer.gate_up)), layer.down)
+            mixed[:n] = _attend(heads[:, : config.heads], *cache.read(index, slots, end), mask)
+            x += product(mixed, layer.out)
+            x += product(_swiglu(product(_normed(x, config.rms_norm_eps), layer.gate_up)), layer.down)
         return x
 
     def _logits(self, hidden: Floats) -> Floats:
-        return _product(_normed(hidden, self.config.rms_norm_eps), self._head)
+        return self._products.product(_normed(hidden, self.config.rms_norm_eps), self._head)
 
 
-def _mask(positions: Ints, slots: int) -> Floats:
-    """0 where a token may look and -inf elsewhere, [slot, 1, token of the slot, 1, position]."""
-    seen = np.arange(whole_blocks(int(positions.max()) + 1)) <= positions[:, None]
-    return np.where(seen, np.float32(0), np.float32(-np.inf)).reshape(slots, 1, len(positions) // slots, 1, -1)
+def _mask(positions: Ints, slots: int, end: int) -> Floats:
+    """0 where a token may look and -inf elsewhere, [slot, 1, block, token of the slot, 1, position of the block]."""
+    seen = np.arange(end) <= positions[:, None]
+    mask = np.where(seen, np.float32(0), np.float32(-np.inf)).reshape(slots, len(positions) // slots, -1, BLOCK)
+    return mask.swapaxes(1, 2)[:, None, :, :, None]
 
 
 def _attend(queries: Floats, keys: Floats, values: Floats, mask: Floats) -> Floats:
     """Softmax attention of n tokens, of as many in each slot.
 
-    queries [n, head, dim], keys [slot, KV head, dim, position], values [slot, KV head, position, dim]; returns
-    [n, head * dim]. Sums run over a block first and then over the blocks in order, so that empty blocks behind a
-    sequence change nothing.
+    queries [n, head, dim], keys [slot, KV head, dim, position], values [slot, KV head, position, dim], mask [slot, 1,
+    block, token, 1, position]; returns [n, head * dim]. Every product is of one block, and sums run over a block first
+    and then over the blocks in order, so that empty blocks behind a sequence change nothing.
     """
     n, heads, dim = queries.shape
     slots, kv_heads, _, end = keys.shape
-    tokens, group = n // slots, heads // kv_heads
-    rows = queries.reshape(slots, tokens, kv_heads, group, dim).swapaxes(1, 2).reshape(slots, kv_heads, -1, dim)
-    scores: Floats = (rows @ keys).reshape(slots, kv_heads, tokens, group, end)
-    scores += mask
-    scores -= scores.max(axis=-1, keepdims=True)
+    tokens, group, blocks = n // slots, heads // kv_heads, end // BLOCK
+    # [slot, KV head, block, product, query of it, ...]: as many tokens' queries in a product as do not change the bits.
+    products = 1 if fit_together(group, dim, tokens) else tokens
+    rows = queries.reshape(slots, tokens, kv_heads, group, dim).swapaxes(1, 2)
+    rows = rows.reshape(slots, kv_heads, 1, products, -1, dim)
+    keys = keys.reshape(slots, kv_heads, dim, blocks, BLOCK).swapaxes(2, 3)[:, :, :, None]
+    values = values.reshape(slots, kv_heads, blocks, 1, BLOCK, dim)
+    scores: Floats = rows @ keys
+    by_token = scores.reshape(slots, kv_heads, blocks, tokens, group, BLOCK)
+    by_token += mask
+    by_token -= by_token.max(axis=(2, 5), keepdims=True)
     np.exp(scores, out=scores)
-    blocks = scores.reshape(slots, kv_heads, -1, end // BLOCK, BLOCK).swapaxes(2, 3)
-    gathered: Floats = (blocks @ values.reshape(slots, kv_heads, -1, BLOCK, dim)).sum(axis=2)
+    gathered: Floats = (scores @ values).sum(axis=2)
     # Not `sum` again: along an axis that lies close in memory, it adds eight blocks or more in another order.
-    gathered /= np.add.accumulate(blocks.sum(axis=-1, keepdims=True), axis=2)[:, :, -1]
+    gathered /= np.add.accumulate(scores.sum(axis=-1, keepdims=True), axis=2)[:, :, -1]
     return gathered.reshape(slots, kv_heads, tokens, group, dim).swapaxes(1, 2).reshape(n, -1)
-
-
-def _product(x: Floats, matrix: Matrix) -> Floats:
-    result: Floats = x[:, : len(matrix[0])] @ matrix[0]
-    done = len(matrix[0])
-    for piece in matrix[1:]:
-        result += x[:, done : done + len(piece)] @ piece
-        done += len(piece)
-    return result
 
 
 def _normed(x: Floats, eps: float) -> Floats:
     """RMSNorm without its gains, which are part of the next matrix."""
-    square = (x[:, None] @ x[:, :, None])[:, 0]
+    square: Floats = np.square(x).sum(axis=1, keepdims=True)
     square /= x.shape[1]
     square += eps
     np.sqrt(square, out=square)
@@ -244,7 +237,14 @@ class _Tensors:
         return tensor.astype(np.float32)
 
 
-def _layer(config: MicroConfig, tensors: _Tensors, prefix: str) -> Layer:
+def _shapes(config: MicroConfig) -> frozenset[tuple[int, int]]:
+    """Those of the matrices below, and of the head: out, in."""
+    hidden, ff, heads = config.hidden_size, config.ff_size, config.heads * config.head_dim
+    qkv = heads + 2 * config.kv_heads * config.head_dim
+    return frozenset({(qkv, hidden), (hidden, heads), (2 * ff, hidden), (hidden, ff), (config.vocab_size, hidden)})
+
+
+def _layer(config: MicroConfig, tensors: _Tensors, prefix: str, cut: Callable[[Floats], Matrix]) -> Layer:
     hidden, ff = config.hidden_size, config.ff_size
     weights, biases = [], []
     for name, heads in (("q", config.heads), ("k", config.kv_heads), ("v", config.kv_heads)):
@@ -258,18 +258,12 @@ def _layer(config: MicroConfig, tensors: _Tensors, prefix: str) -> Layer:
         biases.append(bias * scale)
     gate_up = [tensors.take(f"{prefix}mlp.{name}_proj.weight", ff, hidden) for name in ("gate", "up")]
     return Layer(
-        qkv=_matrix(np.concatenate(weights) * tensors.take(f"{prefix}input_layernorm.weight", hidden)),
+        qkv=cut(np.concatenate(weights) * tensors.take(f"{prefix}input_layernorm.weight", hidden)),
         qkv_bias=np.concatenate(biases),
-        out=_matrix(tensors.take(f"{prefix}self_attn.o_proj.weight", hidden, config.heads * config.head_dim)),
-        gate_up=_matrix(np.concatenate(gate_up) * tensors.take(f"{prefix}post_attention_layernorm.weight", hidden)),
-        down=_matrix(tensors.take(f"{prefix}mlp.down_proj.weight", hidden, ff)),
+        out=cut(tensors.take(f"{prefix}self_attn.o_proj.weight", hidden, config.heads * config.head_dim)),
+        gate_up=cut(np.concatenate(gate_up) * tensors.take(f"{prefix}post_attention_layernorm.weight", hidden)),
+        down=cut(tensors.take(f"{prefix}mlp.down_proj.weight", hidden, ff)),
     )
-
-
-def _matrix(weight: Floats) -> Matrix:
-    """A Hugging Face weight [out, in] as pieces [in, out]."""
-    pieces = -(-weight.shape[1] // INNER)
-    return tuple(np.ascontiguousarray(piece) for piece in np.array_split(weight.T, pieces))
 
 
 def _interleaved(tensor: Floats, head_dim: int) -> Floats:

@@ -1,24 +1,19 @@
 """`python -m benchmarks.faults`, of sixteen rollouts: what faults leave to train on is what calm rollouts have."""
 
-import os
 import re
 import subprocess
 import sys
 
 import pytest
 
-from agentflow.rl.micro.blas import VARIABLE
-
 pytest.importorskip("torch")
 
 
 @pytest.mark.slow
 def test_faults_poison_nothing_and_cost_only_the_rollouts_they_end() -> None:
-    """Rows are compared to the bit, which they are not where the benchmark did not choose its kernels: with whatever
-    kernels the machine takes, 1,863 of 2,000 rollouts differed in the last bits of their log-probabilities."""
+    """Rows are compared to the bit."""
     command = [sys.executable, "-m", "benchmarks.faults", "--rollouts", "16", "--share", "0.4"]
-    as_a_user = {name: value for name, value in os.environ.items() if name != VARIABLE}  # which tests have chosen
-    done = subprocess.run(command, env=as_a_user, capture_output=True, text=True, timeout=110)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=110)
     assert done.returncode == 0, done.stderr
     assert done.stdout.splitlines()[:5] == [
         "fails once   1 ok",

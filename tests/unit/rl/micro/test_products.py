@@ -1,0 +1,181 @@
+import os
+import subprocess
+import sys
+import threading
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from threadpoolctl import threadpool_info
+
+from agentflow.rl.micro import batch_invariance, products
+from agentflow.rl.micro.engine import Engine
+from agentflow.rl.micro.kv_cache import Floats
+from agentflow.rl.micro.model import MicroConfig, MicroModel
+from agentflow.rl.micro.products import LAYOUTS, Products, one_blas_thread
+from agentflow.rl.micro.tokenizer import MicroTokenizer
+from tests.unit.rl.micro import checkpoint
+
+ROOT = Path(__file__).parents[4]
+
+KERNELS = {
+    "Prescott": "pni",
+    "Nehalem": "sse4_2",
+    "Sandybridge": "avx",
+    "Haswell": "avx2",
+    "SkylakeX": "avx512f",
+    "Cooperlake": "avx512_bf16",
+    "Sapphirerapids": "amx_tile",
+}
+"""OpenBLAS's sets of kernels for x86, each with the flag of a processor that runs it. A build takes the best that it
+has of those up to the one asked for."""
+
+
+def _flags() -> set[str]:
+    try:
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
+    except OSError:
+        return set()
+    return next((set(line.partition(":")[2].split()) for line in lines if line.startswith("flags")), set())
+
+
+def _run(rounds: int, **environment: str) -> None:
+    command = [sys.executable, "-W", "ignore", "-m", "tests.unit.rl.micro.batches", str(rounds)]
+    done = subprocess.run(
+        command, cwd=ROOT, env={**os.environ, **environment}, capture_output=True, text=True, timeout=500
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("kernels", [name for name, flag in KERNELS.items() if flag in _flags()])
+def test_replies_have_the_same_bits_whatever_runs_beside(kernels: str) -> None:
+    _run(1, OPENBLAS_CORETYPE=kernels)
+
+
+def _features() -> list[str]:
+    """Of the processor, with loops of numpy's that are chosen when it is loaded."""
+    return list(np.show_config(mode="dicts")["SIMD Extensions"].get("found", []))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kernels", [None, *(name for name, flag in KERNELS.items() if flag in _flags())])
+@pytest.mark.parametrize("numpy_loops", ["all", "baseline"])
+def test_they_do_over_many_batches(kernels: str | None, numpy_loops: str) -> None:
+    environment = {"NPY_DISABLE_CPU_FEATURES": " ".join(_features())} if numpy_loops == "baseline" else {}
+    _run(4, **environment, **({"OPENBLAS_CORETYPE": kernels} if kernels else {}))
+
+
+def _rows(n: int, seed: int, inner: int) -> Floats:
+    return np.random.default_rng(seed).standard_normal((n, inner), np.float32)
+
+
+def _weight(out: int, inner: int) -> Floats:
+    return np.random.default_rng(0).standard_normal((out, inner), np.float32)
+
+
+@settings(max_examples=30)
+@given(
+    out=st.integers(1, 1700),
+    inner=st.integers(1, 600),
+    places=st.lists(st.tuples(st.integers(1, 150), st.integers(0, 149)), min_size=2, max_size=4),
+)
+def test_a_row_has_the_same_product_in_any_place(out: int, inner: int, places: list[tuple[int, int]]) -> None:
+    made, weight, row = Products(frozenset({(out, inner)})), _weight(out, inner), _rows(1, 1, inner)[0]
+    matrix, found = made.layout.cut(weight), []
+    for beside, (rows, place) in enumerate(places):
+        x = _rows(made.height(rows), beside, inner)
+        x[place % rows] = row
+        with one_blas_thread():
+            found.append(made.product(x, matrix)[place % rows])
+    assert all(np.array_equal(one, found[0]) for one in found)
+    np.testing.assert_allclose(found[0], weight @ row, atol=1e-3)
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize(("out", "inner"), [(1, 1), (304, 256), (305, 257), (1537, 600)])
+def test_a_matrix_that_is_cut_is_the_same_matrix(layout: products.Layout, out: int, inner: int) -> None:
+    weight, x = _weight(out, inner), _rows(5, 2, inner)
+    found = np.concatenate([column.product(x) for column in layout.cut(weight)], axis=1)
+    np.testing.assert_allclose(found, x @ weight.T, atol=1e-3)
+    widths = [piece.shape[1] for column in layout.cut(weight) for piece in column.pieces]
+    assert all(width <= layout.widest and width % layout.multiple == 0 for width in widths)
+    assert {width for width, _ in _sizes(layout, out, inner)} == set(widths)
+
+
+def _sizes(layout: products.Layout, out: int, inner: int) -> set[tuple[int, int]]:
+    return {column.pieces[0].shape[::-1] for _, column in layout.trials(frozenset({(out, inner)}))}
+
+
+def _model(**changes: Any) -> MicroModel:
+    config = {**checkpoint.CONFIG, **changes}
+    return MicroModel(MicroConfig.parse(config), checkpoint.weights(config))
+
+
+@pytest.fixture
+def untried(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing is known from other tests, nor is to them what this one finds."""
+    monkeypatch.setattr(batch_invariance, "_TRIED", {})
+    monkeypatch.setattr("agentflow.rl.micro.model.products_for", Products)
+
+
+@pytest.mark.usefixtures("untried")
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {},
+        {"num_key_value_heads": 4},
+        {"num_key_value_heads": 1},
+        {"head_dim": 6, "hidden_size": 50, "intermediate_size": 77},
+        {"hidden_size": 1, "intermediate_size": 1},
+        {"max_position_embeddings": 8},
+    ],
+)
+def test_a_model_of_any_shape_is_batch_invariant(changes: dict[str, Any]) -> None:
+    assert batch_invariance.batch_invariant(_model(**changes))
+
+
+@pytest.mark.usefixtures("untried")
+def test_where_no_height_will_do_each_row_is_a_product_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    expected = _model().prefill(_model().new_cache(), 0, [5, 6, 7], 0)
+    monkeypatch.setattr(products, "_alike", lambda trials, height: [])
+    monkeypatch.setattr("agentflow.rl.micro.model.fit_together", lambda group, dim, tokens: tokens == 1)
+    model = _model()
+    assert batch_invariance.batch_invariant(model)
+    np.testing.assert_allclose(model.prefill(model.new_cache(), 0, [5, 6, 7], 0), expected, atol=1e-4)
+
+
+@pytest.mark.usefixtures("untried")
+def test_an_engine_that_is_not_batch_invariant_says_so(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, directory: Path
+) -> None:
+    plain = Products.product
+    monkeypatch.setattr(
+        Products, "product", lambda self, x, matrix: plain(self, x, matrix) * np.float32(1 + len(x) / 1e6)
+    )
+    engine = Engine(_model(), MicroTokenizer.load(directory))
+    engine.submit([5, 6], max_tokens=1).result()
+    assert [record.name for record in caplog.records] == ["agentflow.rl.micro.engine"]
+
+
+def test_blas_has_one_thread_until_the_last_user_leaves() -> None:
+    def threads() -> set[int]:
+        return {library["num_threads"] for library in threadpool_info() if library["user_api"] == "blas"}
+
+    def use() -> None:
+        with one_blas_thread():
+            entered.set()
+            leave.wait()
+
+    before, entered, leave = threads(), threading.Event(), threading.Event()
+    first = threading.Thread(target=use)
+    with one_blas_thread():
+        first.start()
+        entered.wait()
+        assert threads() == {1}
+    assert threads() == {1}
+    leave.set()
+    first.join()
+    assert threads() == before
