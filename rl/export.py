@@ -5,11 +5,16 @@ import shutil
 import subprocess
 import sys
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
+
+from agentflow.rl.export_check import Checked, check
 
 LATEST = "latest_checkpointed_iteration.txt"
 """verl's note of the last whole checkpoint."""
 
+LORA_META = "lora_train_meta.json"
+"""verl's note of a LoRA run's rank and alpha, beside the shards of a checkpoint."""
 
 TOKENIZER = "tokenizer"
 """Folder of the micro model's tokenizer, in a run and in an export. transformers 5 reads a tokenizer that lies beside a
@@ -20,33 +25,61 @@ class ExportError(ValueError):
     """There is nothing to export, or nowhere to put it; `str()` is one line that says which."""
 
 
-def export(source: Path, directory: Path) -> int:
+ADAPTER = "adapter"
+"""Folder of a LoRA run's adapter in an export, in PEFT's format."""
+
+
+def export(
+    source: Path,
+    directory: Path,
+    *,
+    adapter: bool = False,
+    on_checked: Callable[[Checked | None], None] = lambda checked: None,
+) -> int:
     """Writes the policy of `source`, a run's folder or one of its checkpoints, to `directory`, whole or not at all.
 
-    Returns the training step. Weights that were trained in single precision are halved: the embedded model and servers
-    compute from 16 bits. Raises ExportError.
+    The adapter of a LoRA run is merged into its base model. Weights that were trained in single precision are halved:
+    the embedded model and servers compute from 16 bits.
+
+    Args:
+        source: The run's folder, or a checkpoint in it.
+        directory: A new folder, or an empty one.
+        adapter: Write a LoRA run's adapter by itself too, to `directory`/adapter.
+        on_checked: Gets how the model's log-probabilities compare with those that the run recorded of the same weights;
+            None where it recorded none.
+
+    Returns the training step. Raises ExportError, also where the written model is not what was trained.
     """
     checkpoint = _checkpoint(source)
+    lora = (checkpoint / "actor" / LORA_META).is_file()
+    if adapter and not lora:
+        raise ExportError(f"{checkpoint} has no adapter: all weights were trained")
     if directory.exists() and (not directory.is_dir() or any(directory.iterdir())):
         raise ExportError(f"{directory} exists already; name a new folder")
-    saved = checkpoint / "actor" / "huggingface"
+    saved, run, step = checkpoint / "actor" / "huggingface", checkpoint.parents[1], _step(checkpoint)
     try:
         directory.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=directory.parent) as work:
             folder = Path(work) / "model"
-            if any(saved.glob("*.safetensors")):
+            own_tokenizer = run / TOKENIZER
+            if any(saved.glob("*.safetensors")) and not lora:
                 shutil.copytree(saved, folder)
             else:
-                _merge_shards(checkpoint / "actor", folder)
+                dtype = "float32" if own_tokenizer.is_dir() else "bfloat16"
+                _merge_shards(checkpoint / "actor", folder, dtype, folder / ADAPTER if adapter else None)
             _halve(folder)
-            own_tokenizer = checkpoint.parents[1] / TOKENIZER
             if own_tokenizer.is_dir():
                 shutil.copytree(own_tokenizer, folder / TOKENIZER)
+            on_checked(_checked(folder, run, step))
             if directory.exists():
                 directory.rmdir()
             folder.rename(directory)
     except OSError as error:
         raise ExportError(f"cannot write {directory} ({error.strerror or error}); choose another folder") from error
+    return step
+
+
+def _step(checkpoint: Path) -> int:
     return int(checkpoint.name.removeprefix("global_step_"))
 
 
@@ -61,14 +94,26 @@ def _checkpoint(source: Path) -> Path:
     return source
 
 
-def _merge_shards(actor: Path, folder: Path) -> None:
-    """What each rank saved, put together by verl's own tool, in a process of its own for its memory's sake."""
-    command = [sys.executable, "-m", "verl.model_merger", "merge", "--backend", "fsdp"]
-    command += ["--local_dir", str(actor), "--target_dir", str(folder)]
+def _checked(folder: Path, run: Path, step: int) -> Checked | None:
+    """Raises ExportError if the model in `folder` is not that of `step`."""
+    try:
+        found = check(folder, run, step)
+    except (OSError, ValueError, RuntimeError) as error:
+        line = str(error).strip().partition("\n")[0]
+        raise ExportError(f"transformers cannot compute the written model: {line}; nothing is kept of it") from error
+    if found and not found.same:
+        raise ExportError(f"the written model is not the policy of step {step}: {found}; nothing is kept of it")
+    return found
+
+
+def _merge_shards(actor: Path, folder: Path, dtype: str, adapter: Path | None) -> None:
+    """Puts together what each rank saved, in a process of its own for its memory's sake."""
+    command = [sys.executable, "-m", "agentflow.rl.trainer.merge", str(actor), str(folder), dtype]
+    command += ["--adapter", str(adapter)] if adapter else []
     done = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603
     if done.returncode:
         last = (done.stderr.strip().splitlines() or ["no message"])[-1]
-        raise ExportError(f"verl cannot merge {actor}: {last}")
+        raise ExportError(f"{actor} cannot be merged: {last}")
 
 
 def _halve(folder: Path) -> None:

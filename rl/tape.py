@@ -18,6 +18,7 @@ from collections import defaultdict, deque
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
+from itertools import chain
 from pathlib import Path
 from typing import Any, Literal
 from zlib import compress, decompress
@@ -156,6 +157,10 @@ class Tapes:
             except ValidationError:
                 continue  # torn by a kill; it is asked again
             self._told[told.rollout].append(told)
+
+    def __iter__(self) -> Iterator[Told]:
+        """Every answer, rollout by rollout."""
+        return chain.from_iterable(self._told.values())
 
     @property
     def rollouts(self) -> list[str]:

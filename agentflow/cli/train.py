@@ -53,16 +53,25 @@ def train(
 def export(
     checkpoint: Annotated[Path, typer.Argument(help="A training run's folder, or one of its checkpoints.")],
     directory: Annotated[Path, typer.Argument(help="The new folder.")],
+    adapter: Annotated[
+        bool, typer.Option("--adapter", help="Write the adapter of a LoRA run too, to DIRECTORY/adapter.")
+    ] = False,
 ) -> None:
-    """Write a trained policy as a Hugging Face folder, for vLLM and for --planner embedded:DIRECTORY."""
+    """Write a trained policy as a Hugging Face folder, for vLLM and for --planner embedded:DIRECTORY.
+
+    An adapter is merged. The model must give recorded tokens the log-probabilities that the trainer gave them.
+    """
     from agentflow.rl.export import ExportError
     from agentflow.rl.export import export as write
+    from agentflow.rl.export_check import Checked
 
+    checks: list[Checked | None] = []
     try:
-        step = write(checkpoint, directory)
+        step = write(checkpoint, directory, adapter=adapter, on_checked=checks.append)
     except ExportError as error:
         fail(str(error), MISUSED)
     typer.echo(f"the policy of step {step} is in {directory}")
+    typer.echo(f"checked: {checks[0]}" if checks[0] else "not checked: the run recorded no tokens of these weights")
 
 
 MOST_NAMED = 10

@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from agentflow.rl.export import export
+from agentflow.rl.export_check import Checked, check
 from agentflow.rl.tokens import unpacked
 from tests.integration.training import lines, rollouts, tape, train
 
@@ -109,6 +111,25 @@ def test_an_export_answers_a_question(run: Path, tmp_path: Path) -> None:
     )
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout)["turns"]
+
+
+def test_the_export_of_an_adapter_that_two_ranks_trained_is_what_they_trained(tmp_path: Path) -> None:
+    """Full weights are exported unrounded from elsewhere in a checkpoint; an adapter is put together and merged."""
+    out, model = tmp_path / "lora", tmp_path / "planner"
+    lora = [f"actor_rollout_ref.model.{key}" for key in ("lora_rank=4", "lora_alpha=8", "lora.merge=true")]
+    ranks = ["trainer.n_gpus_per_node=2", "ray_kwargs.ray_init.num_gpus=2"]
+    train(out, *lora, *ranks, "actor_rollout_ref.rollout.load_format=safetensors", "steps=1", "validate_every=1")
+    checks: list[Checked | None] = []
+    assert export(out, model, adapter=True, on_checked=checks.append) == 1
+    [checked] = checks
+    assert checked is not None
+    assert checked.before is not None
+    assert checked.after < checked.before / 2
+    assert (model / "adapter" / "adapter_model.safetensors").is_file()
+    (out / "tokens" / "000001.jsonl.gz").unlink()
+    with_validation = check(model, out, 1)
+    assert with_validation is not None
+    assert with_validation.after < 0.01
 
 
 def test_rollouts_that_fork_from_others_train_their_own_turns_alone(tmp_path: Path) -> None:

@@ -50,6 +50,7 @@ HEAVY_ALLOWED = {
     "rl.micro.initial": {"torch", "transformers"},
     "rl.micro.pretrain": {"torch", "transformers"},
     "rl.export": {"torch"},
+    "rl.export_check": {"torch", "transformers"},
     "rl.template": {"transformers"},
     "rl.train": {"ray", "torch", "verl"},
     "rl.trainer": {"ray", "torch", "verl"},

@@ -1,4 +1,5 @@
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -7,9 +8,15 @@ torch = pytest.importorskip("torch")
 
 from safetensors.torch import load_file, save_file  # noqa: E402
 
+from agentflow.evals.episode import append  # noqa: E402
 from agentflow.graph.context import Sampling  # noqa: E402
 from agentflow.rl.export import LATEST, TOKENIZER, ExportError, export  # noqa: E402
+from agentflow.rl.export_check import Checked  # noqa: E402
 from agentflow.rl.micro.chat_model import load  # noqa: E402
+from agentflow.rl.policy import TokenReply  # noqa: E402
+from agentflow.rl.tape import Told, as_answer  # noqa: E402
+from agentflow.rl.tokens import Sampled, TokenRow, TokenStep  # noqa: E402
+from agentflow.rl.training_log import TrainingLog  # noqa: E402
 from tests.unit.rl.micro import checkpoint  # noqa: E402
 
 
@@ -57,3 +64,91 @@ def test_what_cannot_be_written_leaves_nothing_behind(run: Path, tmp_path: Path)
 def test_what_is_no_checkpoint(name: str, run: Path, tmp_path: Path) -> None:
     with pytest.raises(ExportError, match="is no checkpoint"):
         export(tmp_path / name, tmp_path / "planner")
+
+
+def test_an_adapter_is_only_of_a_run_that_has_one(run: Path, tmp_path: Path) -> None:
+    with pytest.raises(ExportError, match="has no adapter"):
+        export(run, tmp_path / "planner", adapter=True)
+
+
+def sampled(directory: Path, version: int) -> TokenReply:
+    """Tokens with the log-probabilities that the embedded engine gives them."""
+    said = load(str(directory), Sampling(max_tokens=12, temperature=1.0, seed=5)).invoke("hello").response_metadata
+    return TokenReply("", said["prompt_token_ids"], said["token_ids"], said["logprobs"], "length", version)
+
+
+@pytest.fixture
+def replies(run: Path, tmp_path: Path) -> dict[int, TokenReply]:
+    """By the weights of steps 3 and 4; the run's settings are written too."""
+    (run / "settings.json").write_text('{"temperature": 1.0, "validation_temperature": 1.0}')
+    found = {}
+    for step in (3, 4):
+        export(run / f"checkpoints/global_step_{step}", tmp_path / f"model{step}")
+        found[step] = sampled(tmp_path / f"model{step}", step)
+    return found
+
+
+def exported(run: Path, directory: Path) -> Checked | None:
+    checks: list[Checked | None] = []
+    export(run, directory, on_checked=checks.append)
+    [found] = checks
+    return found
+
+
+def test_what_nothing_was_recorded_of_is_exported_unchecked(run: Path, tmp_path: Path) -> None:
+    assert exported(run, tmp_path / "planner") is None
+
+
+@pytest.mark.parametrize("name", ["000004-train", "000003-test"])
+def test_it_is_checked_by_rollouts_of_its_weights(
+    name: str, run: Path, replies: dict[int, TokenReply], tmp_path: Path
+) -> None:
+    (run / "tapes").mkdir()
+    for step in (4, 3):
+        told = Told(rollout="x/0", kind="policy", request="", answer=as_answer(replies[step]))
+        append(run / "tapes" / f"{name}.jsonl", told)
+    checked = exported(run, tmp_path / "planner")
+    assert checked is not None
+    assert (checked.tokens, checked.before) == (12, None)
+    assert checked.after < 1e-3
+
+
+def token_step(reply: TokenReply, updated: list[float], trainer: list[float]) -> TokenStep:
+    start, length = len(reply.prompt_ids), len(reply.token_ids)
+    call = Sampled(
+        start=start,
+        node="planner",
+        turn=0,
+        mask=[1] * length,
+        advantage=1.0,
+        weight=1 / length,
+        rollout=list(trainer),
+        trainer=list(trainer),
+        updated=list(updated),
+    )
+    ids = [*reply.prompt_ids, *reply.token_ids]
+    row = TokenRow(task="x", rollout="x", fate="ok", reward=1.0, ids=ids, calls=[call])
+    return TokenStep(step=3, old="rollout", clip=(0.2, 0.3), tasks=["x"], pieces={}, rows=[row])
+
+
+def test_the_update_of_the_last_step_must_be_in_it(run: Path, replies: dict[int, TokenReply], tmp_path: Path) -> None:
+    """An update as small as its effect on a token's log-probability, 0.02 nats, is told from none."""
+    reply, log = replies[3], TrainingLog(run)
+    other = [value + 0.02 * (-1) ** place for place, value in enumerate(reply.logprobs)]
+    log.tokens(token_step(reply, updated=list(reply.logprobs), trainer=other))
+    checked = exported(run, tmp_path / "planner")
+    assert checked is not None
+    assert checked.after < 1e-3 < checked.before == pytest.approx(0.02, abs=1e-3)
+    log.tokens(token_step(reply, updated=other, trainer=list(reply.logprobs)))
+    with pytest.raises(ExportError, match="is not the policy of step 3"):
+        export(run, tmp_path / "stale")
+    assert not (tmp_path / "stale").exists()
+
+
+def test_other_weights_are_refused(run: Path, replies: dict[int, TokenReply], tmp_path: Path) -> None:
+    (run / "tapes").mkdir()
+    wrong = replace(replies[4], weights_version=3)
+    append(run / "tapes/000004-train.jsonl", Told(rollout="x/0", kind="policy", request="", answer=as_answer(wrong)))
+    with pytest.raises(ExportError, match="is not the policy of step 3"):
+        export(run, tmp_path / "planner")
+    assert {path.name for path in tmp_path.iterdir()} == {"run", "model3", "model4"}

@@ -1,0 +1,99 @@
+"""A LoRA run's checkpoint, from the shards of its ranks to the weights that it trained."""
+
+import json
+import warnings
+from collections.abc import Iterator
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+torch = pytest.importorskip("torch")
+pytest.importorskip("verl")
+
+with warnings.catch_warnings():
+    warnings.simplefilter("ignore")  # verl's imports
+    from agentflow.rl.export import LORA_META
+    from agentflow.rl.trainer.merge import Merger, adapter_of, merged, whole
+
+from safetensors.torch import load_file  # noqa: E402
+from torch.distributed.tensor import DTensor, Replicate, Shard, init_device_mesh  # noqa: E402
+
+PEFT = "base_model.model.model.layers.0.mlp"
+
+
+@pytest.fixture
+def state() -> dict[str, torch.Tensor]:
+    """As PEFT and verl name them: one adapted matrix with its bias, one that is not adapted."""
+    torch.manual_seed(0)
+    return {
+        "base_model.model.model.norm.weight": torch.rand(4),
+        f"{PEFT}.up_proj.base_layer.weight": torch.rand(6, 4),
+        f"{PEFT}.up_proj.base_layer.bias": torch.rand(6),
+        f"{PEFT}.up_proj.lora_A.default.weight": torch.rand(2, 4),
+        f"{PEFT}.up_proj.lora_B.default.weight": torch.rand(6, 2),
+    }
+
+
+def test_it_is_what_peft_merges() -> None:
+    peft, transformers = pytest.importorskip("peft"), pytest.importorskip("transformers")
+    config = transformers.Qwen2Config(
+        vocab_size=20, hidden_size=8, intermediate_size=12, num_hidden_layers=2, num_attention_heads=2
+    )
+    adapted = peft.get_peft_model(
+        transformers.Qwen2ForCausalLM(config),
+        peft.LoraConfig(r=3, lora_alpha=5, target_modules="all-linear", init_lora_weights=False),
+    )
+    found = merged({name: tensor.clone() for name, tensor in adapted.state_dict().items()}, 5 / 3)
+    theirs = adapted.merge_and_unload().state_dict()
+    assert set(found) == set(theirs)
+    for name, tensor in theirs.items():
+        torch.testing.assert_close(found[name], tensor)
+
+
+def test_an_adapter_that_is_not_understood_is_refused(state: dict[str, torch.Tensor]) -> None:
+    state["base_model.model.model.embed_tokens.lora_embedding_A.default"] = torch.rand(2, 4)
+    with pytest.raises(ValueError, match="lora_embedding_A"):
+        merged(state, 1.0)
+
+
+@pytest.fixture
+def mesh(tmp_path: Path) -> Iterator[torch.distributed.device_mesh.DeviceMesh]:
+    torch.distributed.init_process_group("gloo", init_method=f"file://{tmp_path}/store", rank=0, world_size=1)
+    yield init_device_mesh("cpu", (1,), mesh_dim_names=("fsdp",))
+    torch.distributed.destroy_process_group()
+
+
+@pytest.mark.parametrize("dim", [0, 1])
+def test_shards_are_put_together_along_their_dimension(mesh: object, dim: int) -> None:
+    parts = [torch.rand(3, 3), torch.rand(3, 3)]
+    shards = [DTensor.from_local(part, mesh, [Shard(dim)]) for part in parts]
+    assert torch.equal(whole("w", shards), torch.cat(parts, dim))
+    copies = [DTensor.from_local(parts[0], mesh, [Replicate()])] * 2
+    assert torch.equal(whole("w", copies), parts[0])
+
+
+def test_a_checkpoint_of_two_ranks_keeps_its_precision_and_its_adapter(
+    mesh: object, state: dict[str, torch.Tensor], tmp_path: Path
+) -> None:
+    actor = tmp_path / "actor"
+    actor.mkdir()
+    (actor / LORA_META).write_text(json.dumps({"r": 2, "lora_alpha": 8}))
+    for rank in range(2):
+        local = {name: tensor.chunk(2)[rank] for name, tensor in state.items()}
+        shards = {name: DTensor.from_local(tensor.clone(), mesh, [Shard(0)]) for name, tensor in local.items()}
+        torch.save(shards, actor / f"model_world_size_2_rank_{rank}.pt")
+    merger = Merger.__new__(Merger)  # without a model's configuration, which this part does not read
+    merger.config = SimpleNamespace(local_dir=str(actor))
+    merger.dtype, merger.adapter = torch.float32, tmp_path / "adapter"
+    found = merger._load_and_merge_state_dicts(2, 2, (2,), ("fsdp",))
+    up = "model.layers.0.mlp.up_proj"
+    down, raised = (state[f"{PEFT}.up_proj.lora_{part}.default.weight"] for part in "AB")
+    torch.testing.assert_close(found[f"{up}.weight"], state[f"{PEFT}.up_proj.base_layer.weight"] + 4 * raised @ down)
+    assert torch.equal(found[f"{up}.bias"], state[f"{PEFT}.up_proj.base_layer.bias"])
+    saved = load_file(tmp_path / "adapter/adapter_model.safetensors")
+    assert {name: tensor.tolist() for name, tensor in saved.items()} == {
+        name: tensor.tolist() for name, tensor in adapter_of(state).items()
+    }
+    config = json.loads((tmp_path / "adapter/adapter_config.json").read_text())
+    assert (config["r"], config["lora_alpha"], config["target_modules"]) == (2, 8, ["up_proj"])
