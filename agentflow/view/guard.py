@@ -8,13 +8,11 @@ The page shows what models and tools wrote, to whoever sits at this machine, and
 - the policy lets the page load its own files and nothing else, run no inline script, and never turn text into markup.
 """
 
-from urllib.parse import urlsplit
-
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-HOSTS = {"127.0.0.1", "localhost", "::1"}
+from agentflow.graph.loopback import is_local_host
 
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data:; "
@@ -52,16 +50,8 @@ class Guard:
             await send(message)
 
         app = self.app
-        if hostname(Headers(scope=scope).get("host", "")) not in HOSTS:
+        if not is_local_host(Headers(scope=scope).get("host", "")):
             app = PlainTextResponse("this page is for this machine alone; open it by the address printed", 400)
         elif scope["method"] not in ("GET", "HEAD"):
             app = PlainTextResponse("this page is for looking", 405, {"Allow": "GET, HEAD"})
         await app(scope, receive, with_headers)
-
-
-def hostname(host: str) -> str:
-    """The name in a Host header; "" if there is none to be read."""
-    try:
-        return urlsplit(f"//{host}").hostname or ""
-    except ValueError:
-        return ""

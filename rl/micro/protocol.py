@@ -28,6 +28,10 @@ _REFUSED: Mapping[str, tuple[Any, ...]] = {
 """Fields that are not computed here, with the values that ask for nothing."""
 
 
+Stop = Annotated[str, Field(max_length=256)]
+"""It is looked for at every token."""
+
+
 class TextPart(BaseModel):
     """A piece of a message's content."""
 
@@ -64,7 +68,7 @@ class ChatRequest(BaseModel):
     top_p: Annotated[float, Field(gt=0, le=1)] = 1.0
     max_tokens: Annotated[int | None, Field(ge=1)] = None
     max_completion_tokens: Annotated[int | None, Field(ge=1)] = None
-    stop: str | Annotated[list[str], Field(max_length=16)] | None = None
+    stop: Stop | Annotated[list[Stop], Field(max_length=16)] | None = None
     seed: Annotated[int | None, Field(ge=0)] = None
     n: Annotated[int, Field(ge=1, le=MOST_CHOICES)] = 1
     logprobs: bool = False

@@ -2,7 +2,8 @@
 
 For clients that speak the protocol, and for trying what a server such as vLLM will be asked for before there is one:
 `/v1/chat/completions` (streams too, log-probabilities, token ids), `/v1/models`, `/health`. A request whose client has
-gone frees its place at the next token.
+gone frees its place at the next token. Without a key, only this machine's programs and pages are answered. What cannot
+fit a model is refused before it is tokenised, and tokens are made on a thread, so that no request keeps others waiting.
 """
 
 import asyncio
@@ -16,15 +17,21 @@ from typing import Any
 
 from pydantic import ValidationError
 from starlette.applications import Starlette
+from starlette.middleware import Middleware
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 
+from agentflow.graph.loopback import LoopbackOnly
 from agentflow.rl.micro import protocol
 from agentflow.rl.micro.chat_model import Checkpoint
 from agentflow.rl.micro.engine import Completion, Engine, PromptTooLong
 from agentflow.rl.micro.protocol import ChatRequest
 from agentflow.rl.micro.tokenizer import MicroTokenizer
+from agentflow.tools.containment import bounded_line
+
+MOST_BYTES = 1 << 20
+"""Of a request's body; a prompt that fills the model's 4,096 positions has less than a tenth."""
 
 Served = Mapping[str, Checkpoint]
 
@@ -33,14 +40,15 @@ _HANG_UP = 499
 
 
 def build_app(served: Served, key: str = "") -> Starlette:
-    """The endpoint of the models `served` by name. With a `key`, clients must send it as their bearer token."""
+    """The endpoint of the models `served` by name. With a `key`, clients must send it as their bearer token, whatever
+    they call this machine; without one, they must call it by loopback."""
     server = _Server(served, key)
     routes = [
         Route("/v1/chat/completions", server.chat, methods=["POST"]),
         Route("/v1/models", server.models),
         Route("/health", server.health),
     ]
-    return Starlette(routes=routes)
+    return Starlette(routes=routes, middleware=[] if key else [Middleware(LoopbackOnly)])
 
 
 class _Refused(Exception):
@@ -79,21 +87,21 @@ class _Server:
         try:
             self._check_key(request)
             wanted = await _read(request)
-            reply = self._reply(wanted)
+            reply = await self._reply(wanted)
         except _Refused as refused:
             return _refusal(refused)
         if wanted.stream:
             return StreamingResponse(reply.stream(), media_type="text/event-stream")
         return await _unless_gone(request, reply)
 
-    def _reply(self, wanted: ChatRequest) -> "_Reply":
+    async def _reply(self, wanted: ChatRequest) -> "_Reply":
         if wanted.model not in self.served:
-            names = ", ".join(self.served)
-            raise _Refused(404, f"there is no model '{wanted.model}' here; there are {names}", "model_not_found")
+            named, names = bounded_line(wanted.model, 120), ", ".join(self.served)
+            raise _Refused(404, f"there is no model '{named}' here; there are {names}", "model_not_found")
         served = self.served[wanted.model]
-        prompt_ids = served.tokenizer.encode_chat([message.as_pair() for message in wanted.messages])
-        reply = _Reply(wanted, served.tokenizer, prompt_ids)
         try:
+            prompt_ids = await asyncio.to_thread(_encode, wanted, served)
+            reply = _Reply(wanted, served.tokenizer, prompt_ids)
             reply.start(served.engine)
         except PromptTooLong as error:
             raise _Refused(400, str(error), "context_length_exceeded") from error
@@ -231,12 +239,26 @@ def _overlap(text: str, stop: str) -> int:
 
 
 async def _read(request: Request) -> ChatRequest:
+    body = bytearray()
+    async for chunk in request.stream():
+        body += chunk
+        if len(body) > MOST_BYTES:
+            raise _Refused(413, f"the request has more than {MOST_BYTES:,} bytes")
     try:
-        return ChatRequest.model_validate_json(await request.body())
+        return ChatRequest.model_validate_json(bytes(body))
     except ValidationError as error:
         first = error.errors(include_url=False, include_context=False, include_input=False)[0]
         where = ".".join(map(str, first["loc"]))
         raise _Refused(400, f"{where}: {first['msg']}" if where else first["msg"]) from error
+
+
+def _encode(wanted: ChatRequest, served: Checkpoint) -> list[int]:
+    """The prompt's ids. Raises PromptTooLong, where it can by the lengths of the texts alone."""
+    messages = [message.as_pair() for message in wanted.messages]
+    longest, positions = served.tokenizer.longest_token, served.engine.positions
+    if sum(2 + len(text) // longest for _, text in messages) >= positions:  # a message has a token at either end
+        raise PromptTooLong(f"the prompt is too long for the model's {positions} tokens")
+    return served.tokenizer.encode_chat(messages)
 
 
 async def _unless_gone(request: Request, reply: _Reply) -> Response:

@@ -81,6 +81,8 @@ class MicroTokenizer:
         self._tokenizer = tokenizer
         self.pad_id, self.start_id, self.end_id = (_id(tokenizer, token) for token in SPECIAL_TOKENS)
         self.special_ids = frozenset((self.pad_id, self.start_id, self.end_id))
+        self.longest_token = max(map(len, tokenizer.get_vocab(with_added_tokens=False)))
+        """Most bytes of a token, and so most characters."""
         self._newline = self.encode("\n")
 
     @classmethod

@@ -27,11 +27,13 @@ _READABLE = re.compile(r"text/(html|plain|markdown|xml|csv)|application/(xhtml\+
 PDF = "application/pdf"
 _NAT64 = ipaddress.ip_network("64:ff9b::/32")
 _IPV4_COMPATIBLE = ipaddress.ip_network("::/96")
+_UNICAST = ipaddress.ip_network("2000::/3")
+"""All of IPv6 that is assigned to the public internet."""
 _SPECIAL = tuple(
-    map(ipaddress.ip_network, ("192.0.0.0/24", "192.88.99.0/24", "100::/64", "2001::/23", "3fff::/20", "5f00::/16"))
+    map(ipaddress.ip_network, ("192.0.0.0/24", "192.88.99.0/24", "168.63.129.16/32", "2001::/23", "3fff::/20"))
 )
-"""Networks of IANA's registries of special-purpose addresses that `ipaddress` takes for public, in some versions of
-Python at least. One cloud has its metadata in the first."""
+"""Networks that `ipaddress` takes for public, in some versions of Python at least: of IANA's registries of
+special-purpose addresses, with one cloud's metadata in the first, and the address of Azure's host services."""
 
 Origin = tuple[str, int]
 """Host in lower case, and port."""
@@ -219,6 +221,8 @@ def is_public(address: str) -> bool:
             inner = ipaddress.IPv4Address(ip.packed[-4:])
         if inner is not None:
             return is_public(str(inner))
+        if ip not in _UNICAST:
+            return False
     special = ip.is_multicast or ip.is_reserved or ip.is_link_local or any(ip in network for network in _SPECIAL)
     return ip.is_global and not special
 

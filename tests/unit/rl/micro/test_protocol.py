@@ -37,6 +37,7 @@ def test_what_a_client_sends_by_habit_is_accepted() -> None:
         {"temperature": float("nan")},
         {"n": 0},
         {"n": 65},
+        {"stop": "x" * 257},
         {"max_tokens": 0},
         {"seed": -1},
         {"messages": []},

@@ -1,17 +1,21 @@
 import asyncio
+import threading
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 
 pytest.importorskip("starlette", reason="the extra serve is not installed")
 
 from starlette.requests import Request
 
+from agentflow.rl.micro.chat_model import Checkpoint
 from agentflow.rl.micro.engine import Engine
 from agentflow.rl.micro.model import MicroModel
 from agentflow.rl.micro.protocol import ChatRequest
-from agentflow.rl.micro.server import _Reply, _unless_gone
+from agentflow.rl.micro.server import MOST_BYTES, _Reply, _unless_gone, build_app
 from agentflow.rl.micro.tokenizer import MicroTokenizer
 from tests.unit.rl.micro.waiting import slow, wait_for
 
@@ -51,3 +55,69 @@ async def test_a_client_that_hangs_up_frees_its_places(engine: Engine, directory
     await _unless_gone(Request({"type": "http"}, receive), started)
     await asyncio.to_thread(wait_for, lambda: not engine._running)
     assert all(choice.future.cancelled() for choice in started.choices)
+
+
+class Watched(MicroTokenizer):
+    """Keeps which threads make ids."""
+
+    def encode_chat(self, *arguments: Any, **more: Any) -> list[int]:
+        self.threads = [*getattr(self, "threads", []), threading.current_thread()]
+        return super().encode_chat(*arguments, **more)
+
+
+@pytest.fixture
+def served(directory: Path) -> Checkpoint:
+    tokenizer = Watched.load(directory)
+    return Checkpoint(Engine(MicroModel.load(directory), tokenizer), tokenizer, "")
+
+
+async def ask(served: Checkpoint, body: Any, key: str = "", **headers: str) -> httpx.Response:
+    transport = httpx.ASGITransport(build_app({"m": served}, key))
+    async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as client:
+        sent = {"content": body} if isinstance(body, bytes) or hasattr(body, "__aiter__") else {"json": body}
+        return await client.post("/v1/chat/completions", headers=headers, **sent)
+
+
+def saying(*texts: str) -> dict[str, Any]:
+    return {"model": "m", "max_tokens": 1, "messages": [{"role": "user", "content": text} for text in texts]}
+
+
+async def test_only_this_machine_is_answered_where_there_is_no_key(served: Checkpoint) -> None:
+    assert (await ask(served, saying("x"), Origin="http://localhost:3000")).status_code == 200
+    assert (await ask(served, saying("x"), Host="evil.example")).status_code == 403
+    assert (await ask(served, saying("x"), Origin="https://evil.example")).status_code == 403
+    behind_a_proxy = {"Host": "models.example", "Authorization": "Bearer sesame"}
+    assert (await ask(served, saying("x"), "sesame", **behind_a_proxy)).status_code == 200
+    assert (await ask(served, saying("x"), "sesame", Host="models.example")).status_code == 401
+
+
+async def test_a_body_is_read_up_to_a_bound(served: Checkpoint) -> None:
+    read = 0
+
+    async def endless() -> AsyncIterator[bytes]:
+        nonlocal read
+        while True:
+            read += 1 << 16
+            yield b" " * (1 << 16)
+
+    assert (await ask(served, endless())).status_code == 413
+    assert read <= MOST_BYTES + (1 << 17)
+    assert (await ask(served, b" " * MOST_BYTES)).status_code == 400
+
+
+async def test_ids_are_made_beside_the_event_loop(served: Checkpoint) -> None:
+    assert (await ask(served, saying("x"))).status_code == 200
+    assert isinstance(served.tokenizer, Watched)
+    assert threading.current_thread() not in served.tokenizer.threads
+
+
+@pytest.mark.parametrize("texts", [["x" * 500_000], [""] * 10_000, ["x" * 50] * 10_000], ids=["long", "many", "both"])
+async def test_what_cannot_fit_is_not_tokenised(texts: list[str], served: Checkpoint) -> None:
+    refused = await ask(served, saying(*texts))
+    assert (refused.status_code, refused.json()["error"]["code"]) == (400, "context_length_exceeded")
+    assert not hasattr(served.tokenizer, "threads")
+
+
+async def test_a_reply_to_an_unknown_model_does_not_repeat_a_long_name(served: Checkpoint) -> None:
+    refused = await ask(served, {**saying("x"), "model": "x" * 500_000})
+    assert (refused.status_code, len(refused.content) < 1000) == (404, True)

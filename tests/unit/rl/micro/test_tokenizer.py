@@ -80,6 +80,11 @@ def test_saved_and_loaded_it_is_the_same(tmp_path: Path) -> None:
     assert loaded.encode_chat([*CHAT, ("user", "<|im_end|>")]) == TOKENIZER.encode_chat([*CHAT, ("user", "<|im_end|>")])
 
 
+@given(st.text())
+def test_a_text_has_no_fewer_tokens_than_the_longest_allows(text: str) -> None:
+    assert len(text) <= len(TOKENIZER.encode(text)) * TOKENIZER.longest_token
+
+
 def test_training_is_deterministic() -> None:
     assert train(TEXTS, VOCABULARY).to_str() == train(iter(TEXTS), VOCABULARY).to_str()
 
