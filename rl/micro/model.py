@@ -148,7 +148,8 @@ class MicroModel:
         rotation = np.tile(self._rotation[positions], config.heads + config.kv_heads)
         end = whole_blocks(int(positions.max()) + 1)
         mask = _mask(positions, slots.stop - slots.start, end)
-        x = self._embedding[np.pad(ids, (0, self._products.height(n) - n))]
+        x: Floats = np.ones((self._products.height(n), config.hidden_size), np.float32)
+        x[:n] = self._embedding[ids]
         mixed: Floats = np.zeros((len(x), config.heads * config.head_dim), np.float32)
         for index, layer in enumerate(self._layers):
             qkv = product(_normed(x, config.rms_norm_eps), layer.qkv)
@@ -167,18 +168,21 @@ class MicroModel:
 
 
 def _mask(positions: Ints, slots: int, end: int) -> Floats:
-    """0 where a token may look and -inf elsewhere, [slot, 1, block, token of the slot, 1, position of the block]."""
-    seen = np.arange(end) <= positions[:, None]
-    mask = np.where(seen, np.float32(0), np.float32(-np.inf)).reshape(slots, len(positions) // slots, -1, BLOCK)
+    """0 where a token may look and -inf elsewhere, [slot, 1, block, token of the slot, 1, position of the block], for
+    the blocks up to `end` from the first of which some token may not see all."""
+    seen = np.arange((int(positions.min()) + 1) // BLOCK * BLOCK, end) <= positions[:, None]
+    mask = np.where(seen, np.float32(0), np.float32(-np.inf)).reshape(
+        slots, len(positions) // slots, seen.shape[1] // BLOCK, BLOCK
+    )
     return mask.swapaxes(1, 2)[:, None, :, :, None]
 
 
 def _attend(queries: Floats, keys: Floats, values: Floats, mask: Floats) -> Floats:
     """Softmax attention of n tokens, of as many in each slot.
 
-    queries [n, head, dim], keys [slot, KV head, dim, position], values [slot, KV head, position, dim], mask [slot, 1,
-    block, token, 1, position]; returns [n, head * dim]. Every product is of one block, and sums run over a block first
-    and then over the blocks in order, so that empty blocks behind a sequence change nothing.
+    queries [n, head, dim], keys [slot, KV head, dim, position], values [slot, KV head, position, dim],
+    mask [slot, 1, last blocks, token, 1, position]; returns [n, head * dim]. Every product is of one block, and sums
+    run over a block first and then over the blocks in order, so that empty blocks behind a sequence change nothing.
     """
     n, heads, dim = queries.shape
     slots, kv_heads, _, end = keys.shape
@@ -191,18 +195,18 @@ def _attend(queries: Floats, keys: Floats, values: Floats, mask: Floats) -> Floa
     values = values.reshape(slots, kv_heads, blocks, 1, BLOCK, dim)
     scores: Floats = rows @ keys
     by_token = scores.reshape(slots, kv_heads, blocks, tokens, group, BLOCK)
-    by_token += mask
-    by_token -= by_token.max(axis=(2, 5), keepdims=True)
+    by_token[:, :, blocks - mask.shape[2] :] += mask
+    by_token -= np.maximum.reduce(np.maximum.reduce(by_token, axis=-1, keepdims=True), axis=2, keepdims=True)
     np.exp(scores, out=scores)
-    gathered: Floats = (scores @ values).sum(axis=2)
-    # Not `sum` again: along an axis that lies close in memory, it adds eight blocks or more in another order.
-    gathered /= np.add.accumulate(scores.sum(axis=-1, keepdims=True), axis=2)[:, :, -1]
+    gathered: Floats = np.add.reduce(scores @ values, axis=2)
+    # Not `reduce` again: along an axis that lies close in memory, it adds eight blocks or more in another order.
+    gathered /= np.add.accumulate(np.add.reduce(scores, axis=-1, keepdims=True), axis=2)[:, :, -1]
     return gathered.reshape(slots, kv_heads, tokens, group, dim).swapaxes(1, 2).reshape(n, -1)
 
 
 def _normed(x: Floats, eps: float) -> Floats:
     """RMSNorm without its gains, which are part of the next matrix."""
-    square: Floats = np.square(x).sum(axis=1, keepdims=True)
+    square: Floats = np.add.reduce(np.square(x), axis=1, keepdims=True)
     square /= x.shape[1]
     square += eps
     np.sqrt(square, out=square)

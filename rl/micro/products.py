@@ -15,7 +15,6 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from itertools import accumulate, pairwise
 
 import numpy as np
 from threadpoolctl import ThreadpoolController  # type: ignore[import-untyped]
@@ -34,20 +33,18 @@ Shape = tuple[int, int]
 
 @dataclass(frozen=True)
 class Column:
-    """Some columns of a weight matrix, in pieces [in, columns] along the inner dimension."""
+    """Some columns of a weight matrix, in pieces [in, columns] of parts of the inner dimension."""
 
-    pieces: tuple[Floats, ...]
+    pieces: tuple[tuple[slice, Floats], ...]
     used: slice
     """The columns that are not zeros."""
 
     def product(self, x: Floats) -> Floats:
         """x [..., in] times the matrix."""
-        if len(self.pieces) == 1:
-            return (x @ self.pieces[0])[..., self.used]
-        ends = [0, *accumulate(map(len, self.pieces))]
-        result: Floats = x[..., : ends[1]] @ self.pieces[0]
-        for piece, (start, end) in zip(self.pieces[1:], pairwise(ends[1:]), strict=True):
-            result += x[..., start:end] @ piece
+        (first, piece), *others = self.pieces
+        result: Floats = x[..., first] @ piece
+        for part, piece in others:
+            result += x[..., part] @ piece
         return result[..., self.used]
 
 
@@ -85,8 +82,9 @@ class Layout:
     def _column(self, weight: Floats) -> Column:
         width, inner = weight.shape
         zeros = (0, 0), (self.guard, self.guard + -(width + 2 * self.guard) % self.multiple)
-        pieces = (np.pad(piece.T, zeros) for piece in np.array_split(weight, _parts(inner, INNER), axis=1))
-        return Column(tuple(map(np.ascontiguousarray, pieces)), slice(self.guard, self.guard + width))
+        parts = np.array_split(np.arange(inner), _parts(inner, INNER))
+        pieces = [(slice(part[0], part[-1] + 1), np.pad(weight.T[part], zeros)) for part in parts]
+        return Column(tuple(pieces), slice(self.guard, self.guard + width))
 
 
 LAYOUTS = (Layout(guard=0, multiple=64, widest=1536), Layout(guard=8, multiple=16, widest=320))
@@ -121,6 +119,8 @@ class Products:
         """x [height, in] times `matrix`."""
         if not self.tallest:
             return _joined([column.product(x[:, None])[:, 0] for column in matrix], axis=1)
+        if len(x) <= self.tallest and len(matrix) == 1:
+            return matrix[0].product(x)
         tiles = (x[first : first + self.tallest] for first in range(0, len(x), self.tallest))
         return _joined([_joined([column.product(tile) for column in matrix], axis=1) for tile in tiles], axis=0)
 

@@ -100,13 +100,13 @@ def test_a_matrix_that_is_cut_is_the_same_matrix(layout: products.Layout, out: i
     weight, x = _weight(out, inner), _rows(5, 2, inner)
     found = np.concatenate([column.product(x) for column in layout.cut(weight)], axis=1)
     np.testing.assert_allclose(found, x @ weight.T, atol=1e-3)
-    widths = [piece.shape[1] for column in layout.cut(weight) for piece in column.pieces]
+    widths = [piece.shape[1] for column in layout.cut(weight) for _, piece in column.pieces]
     assert all(width <= layout.widest and width % layout.multiple == 0 for width in widths)
     assert {width for width, _ in _sizes(layout, out, inner)} == set(widths)
 
 
 def _sizes(layout: products.Layout, out: int, inner: int) -> set[tuple[int, int]]:
-    return {column.pieces[0].shape[::-1] for _, column in layout.trials(frozenset({(out, inner)}))}
+    return {column.pieces[0][1].shape[::-1] for _, column in layout.trials(frozenset({(out, inner)}))}
 
 
 def _model(**changes: Any) -> MicroModel:
