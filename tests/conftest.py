@@ -2,8 +2,14 @@
 
 import os
 import signal
+from collections import Counter
+from collections.abc import Iterator
 
+import pytest
 from hypothesis import settings
+from pytest_httpserver import HTTPServer
+
+from tests.hanging import Handler, hanging
 
 os.environ["LANGGRAPH_STRICT_MSGPACK"] = (
     "true"  # read when langgraph is first imported: only the state's types come back
@@ -15,3 +21,20 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 
 settings.register_profile("agentflow", deadline=None)
 settings.load_profile("agentflow")
+
+
+@pytest.fixture
+def never(httpserver: HTTPServer) -> Iterator[Handler]:
+    """A handler of `httpserver` that does not reply before the test is over."""
+    with hanging() as handle:
+        yield handle
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """List what this machine lacks, a line for each reason instead of one for each test."""
+    skipped = terminalreporter.stats.get("skipped", [])
+    reasons = Counter(str(report.longrepr[2]).removeprefix("Skipped: ") for report in skipped)
+    if reasons:
+        terminalreporter.section("not exercised on this machine", "-")
+    for reason, tests in reasons.most_common():
+        terminalreporter.write_line(f"{tests:4} {'test ' if tests == 1 else 'tests'}  {' '.join(reason.split())}")

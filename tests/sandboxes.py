@@ -1,5 +1,6 @@
 """The tiers of the sandbox that this machine has, each with a fork server that the tests share."""
 
+import shutil
 import threading
 from functools import lru_cache
 from pathlib import Path
@@ -9,6 +10,7 @@ import pytest
 from agentflow.tools.sandbox.fork_client import ForkServer
 from agentflow.tools.sandbox.limits import Limits, Outcome, SandboxError
 
+BWRAP = shutil.which("bwrap")
 TIERS = ("bwrap", "bwrap-userns", "bwrap-userns-noproc", "landlock")
 
 
@@ -24,7 +26,7 @@ def server(tier: str) -> ForkServer:
     """The running server of a tier; skips the test where that tier does not work."""
     started = _started(tier)
     if isinstance(started, str):
-        pytest.skip(f"{tier}: {started}")
+        pytest.skip(f"the tier {tier} does not work: {started}{'' if BWRAP else ' (apt install bubblewrap)'}")
     return started
 
 

@@ -9,7 +9,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
@@ -24,24 +23,23 @@ from agentflow.graph.as_tool import build_tool
 from agentflow.graph.context import Context
 from agentflow.graph.state import State, Turn
 from agentflow.tools.sandbox import execute
+from tests.patient import PatientLimits
 from tests.sandboxes import descendants
 from tests.scripted import Scripted
+from tests.waiting import LAST_RESORT, until, until_async
 
 PLAN = "Sub-Goal: compute\nTool: python_coder\nContext: none"
 CONTINUE = "Analysis: More is needed.\nVerdict: continue"
 STOP = "Analysis: It is done.\nVerdict: stop"
 QUICK, ENDLESS = json.dumps({"code": "print(6 * 7)"}), json.dumps({"code": "while True: pass"})
-SOON = 60.0
-"""Seconds for what takes well under one, on a machine with much else to do."""
-AT_ONCE = 5.0
-"""Seconds in which a program is gone: half of what its own limit would give it."""
 
 
 @pytest.fixture(autouse=True)
-def sandbox() -> None:
-    """Starts the fork server, so that what is counted later are programs."""
+def sandbox(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Starts the fork server, so that what is counted later are programs, which do not end by themselves."""
     if problem := execute.unavailable():
         pytest.skip(problem)
+    monkeypatch.setattr("agentflow.tools.python_coder.Limits", PatientLimits)
 
 
 @pytest.fixture
@@ -63,22 +61,15 @@ def processes() -> set[int]:
     return descendants(os.getpid())
 
 
-async def until(holds: Callable[[], object], seconds: float = SOON) -> None:
-    deadline = time.monotonic() + seconds
-    while not holds():
-        assert time.monotonic() < deadline, f"still not so after {seconds:g} s: {processes()}"
-        await asyncio.sleep(0.02)
-
-
 async def cancelled_in_the_second_turn(run: Awaitable[Any], script: Scripted) -> None:
     """Cancels `run` while the program of its second turn is at work, and waits until nothing of it is left."""
     before = processes()
     task = asyncio.ensure_future(run)
-    await until(lambda: len(script.asked("executor")) == 2 and processes() - before)
+    await until_async(lambda: len(script.asked("executor")) == 2 and processes() - before)
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
-    await until(lambda: processes() == before, AT_ONCE)
+    await until_async(lambda: processes() == before)
 
 
 async def streamed(stream: Any) -> None:
@@ -143,7 +134,7 @@ async def test_wherever_a_run_is_cancelled(module: str, monkeypatch: pytest.Monk
     script.install(monkeypatch)
     graph = agent(script)
     task = asyncio.create_task(graph.ainvoke(question(), THREAD))
-    await asyncio.wait_for(reached.wait(), SOON)
+    await asyncio.wait_for(reached.wait(), LAST_RESORT)
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
@@ -165,13 +156,13 @@ async def test_what_else_runs_is_left_alone(script: Scripted) -> None:
     script.replies.update(executor=ENDLESS)
     before = processes()
     runs = [asyncio.create_task(graph.ainvoke(question())) for _ in range(2)]
-    await until(lambda: len(processes() - before) == 2)
+    await until_async(lambda: len(processes() - before) == 2)
     runs[0].cancel()
-    await until(lambda: len(processes() - before) == 1, AT_ONCE)
+    await until_async(lambda: len(processes() - before) == 1)
     assert not runs[1].done()
     runs[1].cancel()
     await asyncio.gather(*runs, return_exceptions=True)
-    await until(lambda: processes() == before, AT_ONCE)
+    await until_async(lambda: processes() == before)
 
 
 # Ctrl-C
@@ -186,6 +177,7 @@ from agentflow import Context, build_graph
 from agentflow.tools.sandbox import execute
 from tests.integration.test_cancellation import ENDLESS, PLAN, QUICK, THREAD
 from tests.scripted import Scripted
+from tests.patient import PatientLimits
 
 signal.signal(signal.SIGINT, signal.default_int_handler)
 signal.signal(signal.SIGTERM, signal.default_int_handler)
@@ -200,6 +192,7 @@ def write(_):
     return QUICK if number == 1 else ENDLESS
 
 script = Scripted(planner=PLAN, executor=write, verifier="Verdict: continue")
+MonkeyPatch().setattr("agentflow.tools.python_coder.Limits", PatientLimits)
 script.install(MonkeyPatch())
 graph = build_graph(checkpointer=InMemorySaver(), context=Context(model=script.spec))
 try:
@@ -229,14 +222,10 @@ def test_ctrl_c(run: str, number: signal.Signals) -> None:
         process.stdin.write("\n")
         process.stdin.flush()
         assert [process.stdout.readline() for _ in range(2)] == ["program 1\n", "program 2\n"]
-        wait_until(lambda: descendants(process.pid) > servers)
+        until(lambda: descendants(process.pid) > servers)
         process.send_signal(number)
-        wait_until(lambda: descendants(process.pid) == servers, AT_ONCE)
+        until(lambda: descendants(process.pid) == servers)
         assert process.stdout.readline() == "['42']\n"
-        _, errors = process.communicate("\n", SOON)
+        _, errors = process.communicate("\n", LAST_RESORT)
         assert (process.returncode, errors) == (0, "")
         assert not descendants(process.pid)
-
-
-def wait_until(holds: Callable[[], object], seconds: float = SOON) -> None:
-    asyncio.run(until(holds, seconds))

@@ -17,7 +17,7 @@ import pytest
 from agentflow.cli.group import FAILED, MISUSED
 from tests.fake_openai import FakeOpenAI
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(400)]  # each starts several processes
+pytestmark = pytest.mark.slow  # each starts several processes
 
 COMMAND = [sys.executable, "-m", "agentflow"]
 REPLIES = {

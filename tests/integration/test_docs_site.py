@@ -15,7 +15,6 @@ from agentflow.graph.context import Context
 from tests.pages import ROOT
 
 pytest.importorskip("mkdocs")
-pytestmark = pytest.mark.timeout(300)
 
 
 @pytest.fixture(scope="module")

@@ -21,7 +21,7 @@ from agentflow.evals.inspect_tasks import BENCHMARKS, _task_of
 from agentflow.graph.models import loading
 
 # Inspect sets up asyncio and its log in ways that warn; what it does with our own code must still not.
-pytestmark = [pytest.mark.timeout(400), pytest.mark.filterwarnings("default")]
+pytestmark = pytest.mark.filterwarnings("default")
 
 PLAN = "Sub-Goal: find 24\nTool: base_generator\nContext: the numbers"
 REPLIES = {

@@ -3,7 +3,6 @@
 import asyncio
 import json
 import threading
-import time
 from pathlib import Path
 
 import pytest
@@ -13,6 +12,7 @@ from agentflow.evals.judge import Judge, prompt_hash, read_reply
 from agentflow.evals.scorers.score import Decision
 from agentflow.graph.models.spec import ModelError
 from tests.fake_openai import FakeOpenAI
+from tests.waiting import LAST_RESORT
 
 
 def judge(server: FakeOpenAI, cache: Path | None = None) -> Judge:
@@ -95,14 +95,14 @@ async def test_another_prompt_asks_again(monkeypatch: pytest.MonkeyPatch, tmp_pa
 
 async def test_calls_at_a_time_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(judging, "CALLS", 3)
-    under_way, most, lock = 0, 0, threading.Lock()
+    under_way, most, lock, three = 0, 0, threading.Lock(), threading.Barrier(3)
 
     def slow(_: object) -> str:
         nonlocal under_way, most
         with lock:
             under_way += 1
             most = max(most, under_way)
-        time.sleep(0.05)
+        three.wait(LAST_RESORT)
         with lock:
             under_way -= 1
         return "Verdict: correct"

@@ -6,8 +6,8 @@ import os
 import socket
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterator
+import threading
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -26,6 +26,7 @@ from agentflow.tools.result import ErrorClass, ToolResult
 from agentflow.tools.run import run_tool
 from agentflow.tools.sandbox import landlock
 from tests import mcp_server
+from tests.waiting import until, until_async
 
 SERVER = Path(mcp_server.__file__)
 STDIO = f"mcp:stdio:{sys.executable} {SERVER}"
@@ -33,8 +34,6 @@ NAMES = [
     "add", "count", "broken", "hang", "die", "freeze", "picture", "measured", "erase", "planted", "reachable",
 ]  # fmt: skip
 SECRET = "sk-5f1d9c-not-for-servers"
-
-pytestmark = pytest.mark.timeout(300)
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -54,7 +53,7 @@ def url() -> Iterator[str]:
 def _served(port: int) -> Iterator[None]:
     process = subprocess.Popen([sys.executable, SERVER, str(port)], stderr=subprocess.DEVNULL)
     try:
-        _until(lambda: _listens(port))
+        until(lambda: _listens(port))
         yield
     finally:
         process.kill()
@@ -72,13 +71,6 @@ def _listens(port: int) -> bool:
     except OSError:
         return False
     return True
-
-
-def _until(condition: Callable[[], bool], seconds: float = 60) -> None:
-    end = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < end
-        time.sleep(0.05)
 
 
 @pytest.fixture(params=["stdio", "http"])
@@ -165,14 +157,17 @@ async def test_a_server_over_http_that_was_started_anew_goes_on() -> None:
         assert (await call(found["add"], a=1, b=2)).output == "3"
 
 
-async def test_a_call_that_was_given_up_is_known_to_the_next_one() -> None:
+async def test_a_call_that_was_given_up_is_known_to_the_next_one(monkeypatch: pytest.MonkeyPatch) -> None:
     """Which may come before the library has tidied up, and would wait for a server that is frozen."""
     found = await tools(STDIO)
     server = session.server(servers(STDIO.removeprefix("mcp:"))[0])
     assert (await call(found["add"], a=1, b=2)).output == "3"
-    hanging = asyncio.create_task(found["hang"].ainvoke({}))
-    await asyncio.sleep(0.5)
     assert server._connection
+    client, asked = server._connection.client, threading.Event()
+    call_tool = client.call_tool
+    monkeypatch.setattr(client, "call_tool", lambda *call: asked.set() or call_tool(*call))
+    hanging = asyncio.create_task(found["hang"].ainvoke({}))
+    await until_async(asked.is_set)
     assert not server._connection.suspect
     hanging.cancel()
     with pytest.raises(asyncio.CancelledError):
@@ -189,14 +184,7 @@ async def test_a_server_that_froze_is_started_again(monkeypatch: pytest.MonkeyPa
     assert (await call(found["freeze"], 0.5)).error is ErrorClass.TIMEOUT
     after = (await call(found["count"])).output.split()[1]
     assert after != before
-    await asyncio.to_thread(_wait_for_end, int(before))  # it is killed while the new one serves
-
-
-def _wait_for_end(process: int) -> None:
-    deadline = time.monotonic() + 20
-    while _runs(process):
-        assert time.monotonic() < deadline, Path(f"/proc/{process}/status").read_text()
-        time.sleep(0.05)
+    await until_async(lambda: not _runs(int(before)))  # it is killed while the new one serves
 
 
 def _runs(process: int) -> bool:

@@ -7,7 +7,6 @@ import re
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
@@ -20,21 +19,21 @@ pytest.importorskip("mcp", reason="the extra mcp is not installed")
 
 from mcp import Client, StdioServerParameters
 from mcp.client.stdio import stdio_client
+from typer.testing import CliRunner
 
 import agentflow
+from agentflow.cli import app
 from agentflow.tools.foreign import load
 from agentflow.tools.mcp.session import close_sessions
 from agentflow.tools.run import run_tool
 from agentflow.tools.sandbox import execute
 from tests.fake_openai import FakeOpenAI
 from tests.sandboxes import descendants
+from tests.waiting import LAST_RESORT, until_async
 
 HOME = str(Path(agentflow.__file__).parents[1])
 COMMAND = [sys.executable, "-m", "agentflow", "mcp"]
 ATLAS = "Use 5, 8, 8 and 10 once each with + - * / to make 24."
-SOON = 60.0
-AT_ONCE = 5.0
-"""Seconds in which a program is gone: half of what its own limit would give it."""
 
 
 def makes_24(answer: str) -> bool:
@@ -62,7 +61,7 @@ def serving(*arguments: str, **variables: str) -> Iterator[str]:
         assert server.stderr
         yield server.stderr.readline().split(" at ")[1].split()[0]
         server.terminate()
-        assert server.wait(timeout=SOON) in (0, -signal.SIGTERM)
+        assert server.wait(timeout=LAST_RESORT) in (0, -signal.SIGTERM)
 
 
 @pytest.fixture(scope="module")
@@ -109,7 +108,7 @@ async def test_our_own_client_can_ask_it() -> None:
     """Which starts servers below `apart`: without capabilities, so that python_coder needs a tier that works so."""
     try:
         (tool,) = await load(f"mcp:stdio:{sys.executable} -m agentflow mcp")
-        result = await run_tool(tool, {"question": ATLAS}, SOON)
+        result = await run_tool(tool, {"question": ATLAS}, LAST_RESORT)
         assert result.status == "ok", result.output
         assert makes_24(result.output)
     finally:
@@ -155,7 +154,7 @@ async def test_a_call_that_is_cancelled_ends_the_run(how: str) -> None:
     transport, _, mode = how.partition(" ")
     script = Endless()
     with FakeOpenAI(script) as model:
-        arguments = ("--model", f"openai-compatible:any@{model.base_url}", "--tools", "python_coder")
+        arguments = ("--model", f"openai-compatible:any@{model.base_url}", "--tools", "tests.patient:python_coder")
         if transport == "stdio":
             async with over_stdio(*arguments, mode=mode) as client:
                 await cancelled(client, model, script)
@@ -167,21 +166,14 @@ async def test_a_call_that_is_cancelled_ends_the_run(how: str) -> None:
 
 async def cancelled(client: Client, model: FakeOpenAI, script: Endless) -> None:
     call = asyncio.create_task(client.call_tool("ask", {"question": "How long?"}))
-    await until(script.running)
+    await until_async(script.running)
     call.cancel()
     with pytest.raises(asyncio.CancelledError):
         await call
-    await until(lambda: not script.running(), AT_ONCE)
+    await until_async(lambda: not script.running())
     asked = len(model.requests)
     assert (await client.call_tool("ask", {"question": " "})).is_error  # it still answers
     assert len(model.requests) == asked  # and the run that was given up asks nothing any more
-
-
-async def until(holds: Any, seconds: float = SOON) -> None:
-    deadline = time.monotonic() + seconds
-    while not holds():
-        assert time.monotonic() < deadline, f"still not so after {seconds:g} s"
-        await asyncio.sleep(0.05)
 
 
 async def test_nothing_is_left_when_the_client_goes() -> None:
@@ -189,7 +181,7 @@ async def test_nothing_is_left_when_the_client_goes() -> None:
     async with over_stdio() as client:
         await client.call_tool("ask", {"question": ATLAS})
         assert descendants(os.getpid()) > before
-    await until(lambda: descendants(os.getpid()) == before)
+    await until_async(lambda: descendants(os.getpid()) == before)
 
 
 # What goes where
@@ -243,7 +235,7 @@ def test_stdout_carries_the_protocol_and_nothing_else(tmp_path: Path) -> None:
             received = [json.loads(server.stdout.readline())]
             while received[-1].get("id") != 2:
                 received.append(json.loads(server.stdout.readline()))
-            rest, errors = server.communicate(timeout=SOON)
+            rest, errors = server.communicate(timeout=LAST_RESORT)
     assert rest == ""
     assert [message["jsonrpc"] for message in received] == ["2.0"] * len(received)
     assert received[-1]["result"]["content"][0]["text"] == "HELLO"
@@ -269,7 +261,7 @@ def test_ctrl_c_ends_it_though_it_waits_for_a_line() -> None:
         server.stdin.flush()
         assert json.loads(server.stdout.readline())["id"] == 1
         server.send_signal(signal.SIGINT)
-        assert server.wait(timeout=SOON) == 130
+        assert server.wait(timeout=LAST_RESORT) == 130
         assert server.stderr
         assert server.stderr.read() == "interrupted\n"
 
@@ -303,7 +295,7 @@ async def test_a_key_is_asked_for() -> None:
             assert (await http.post(url, json={})).status_code == 401
             assert (await http.post(url, json={}, headers={"Authorization": "Bearer no"})).status_code == 401
         async with (
-            httpx2.AsyncClient(headers=headers, timeout=SOON) as http,
+            httpx2.AsyncClient(headers=headers, timeout=LAST_RESORT) as http,
             Client(streamable_http_client(url, http_client=http)) as client,
         ):
             assert [tool.name for tool in (await client.list_tools()).tools] == ["ask"]
@@ -319,24 +311,22 @@ async def test_a_key_is_asked_for() -> None:
     ],
 )
 def test_a_wrong_call_is_one_line_and_exit_2(arguments: list[str], says: str) -> None:
-    done = subprocess.run([*COMMAND, *arguments], capture_output=True, text=True, timeout=SOON, env=environment())
-    assert (done.returncode, done.stdout) == (2, "")
+    done = CliRunner().invoke(app, ["mcp", *arguments])
+    assert (done.exit_code, done.stdout) == (2, "")
     assert says in done.stderr
     assert len(done.stderr.splitlines()) == 1
 
 
 def test_a_port_that_is_taken(url: str) -> None:
     port = url.removesuffix("/mcp").rpartition(":")[2]
-    done = subprocess.run(
-        [*COMMAND, "--http", "--port", port], capture_output=True, text=True, timeout=SOON, env=environment()
-    )
-    assert (done.returncode, "choose another --port" in done.stderr) == (2, True)
+    done = CliRunner().invoke(app, ["mcp", "--http", "--port", port])
+    assert (done.exit_code, "choose another --port" in done.stderr) == (2, True)
 
 
 def test_without_the_package_it_says_what_to_install() -> None:
     program = "import sys; sys.modules['mcp'] = None; sys.argv[1:] = ['mcp']; from agentflow.cli import main; main()"
     done = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, timeout=SOON, env=environment()
+        [sys.executable, "-c", program], capture_output=True, text=True, timeout=LAST_RESORT, env=environment()
     )
     assert done.returncode == 2
     assert done.stderr == (

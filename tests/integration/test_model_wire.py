@@ -20,6 +20,7 @@ from agentflow.graph.models.loading import aload_model, complete, load_model
 from agentflow.graph.models.pace import TRIES
 from agentflow.graph.models.spec import PROVIDERS, ModelError
 from tests.fake_openai import FakeOpenAI, Fault, Reply, in_turn
+from tests.waiting import LAST_RESORT, until_async
 
 KEY = "sk-secret-0123456789"
 QUESTION = [HumanMessage("What is 2 + 2?")]
@@ -191,7 +192,7 @@ async def test_a_rate_limit_is_waited_for_as_the_server_says(stream: bool) -> No
     with FakeOpenAI(in_turn(error(429, headers={"Retry-After": "0.2"}), error(502, headers=SOON), "4")) as server:
         start = time.monotonic()
         assert (await ask(server, stream=stream)).strip() == "4"
-        assert 0.2 <= time.monotonic() - start < 5
+        assert time.monotonic() - start >= 0.2
     assert len(server.requests) == 3
 
 
@@ -242,20 +243,22 @@ async def test_half_a_stream_is_not_an_answer(fault: Fault) -> None:
     assert len(server.requests) == 1, "a part was already shown, so that it is not said twice"
 
 
-async def test_a_refused_connection_fails_fast() -> None:
-    url = closed_port()
-    start = time.monotonic()
+async def test_a_refused_connection_is_tried_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    url, loop = closed_port(), asyncio.get_running_loop()
+    connect, tries = loop.create_connection, list[object]()
+    monkeypatch.setattr(loop, "create_connection", lambda *how, **more: tries.append(how) or connect(*how, **more))
     with pytest.raises(ModelError, match=r"cannot connect .*is the server running") as caught:
         await complete(load_model(f"vllm:m@{url}"), QUESTION)
-    assert time.monotonic() - start < 2
+    assert len(tries) == 1
     assert url in str(caught.value)
     assert not caught.value.configuration
 
 
 async def test_a_server_that_never_answers_is_given_up_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(endpoint, "TIMEOUT", httpx.Timeout(0.2))
+    monkeypatch.setattr(endpoint, "TIMEOUT", httpx.Timeout(LAST_RESORT, read=0.2))
     with FakeOpenAI(lambda _: Fault.HANG) as server:
         caught = await failure(server)
+        await until_async(lambda: server.requests)  # it may read the request after nobody waits for a reply
     assert "no answer in time" in str(caught)
     assert not caught.configuration
     assert len(server.requests) == 1

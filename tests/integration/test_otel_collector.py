@@ -20,7 +20,6 @@ pytest.importorskip("opentelemetry.sdk", reason="the extra otel is not installed
 ROTEL = find_spec("rotel")
 pytestmark = [
     pytest.mark.slow,
-    pytest.mark.timeout(300),
     pytest.mark.skipif(ROTEL is None, reason="rotel is not installed; see make test-otel"),
 ]
 

@@ -22,7 +22,6 @@ from tests.scripted import Scripted
 
 sync_api = pytest.importorskip("playwright.sync_api")
 
-pytestmark = pytest.mark.timeout(300)
 
 HOSTILE = (
     '"><script>document.title="taken"</script><b>bold</b><img src=http://127.0.0.1:9/x onerror=document.title="taken">'

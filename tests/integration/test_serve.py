@@ -5,7 +5,6 @@ import shutil
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -18,10 +17,13 @@ pytest.importorskip("uvicorn", reason="the extra serve is not installed")
 pytest.importorskip("starlette", reason="the extra serve is not installed")
 
 from langchain_openai import ChatOpenAI
+from typer.testing import CliRunner
 
+from agentflow.cli import app
 from agentflow.graph.context import Sampling
 from agentflow.rl.micro.chat_model import load
 from agentflow.rl.traced import traced_model
+from tests.waiting import LAST_RESORT, until
 
 COMMAND = [sys.executable, "-m", "agentflow", "serve"]
 HELLO: Any = [{"role": "user", "content": "Hello"}]
@@ -33,10 +35,10 @@ def serving(*arguments: str) -> Iterator[str]:
     with subprocess.Popen([*COMMAND, "--port", "0", *arguments], stdout=subprocess.PIPE, text=True) as server:
         assert server.stdout
         url = server.stdout.readline().split(" at ")[1].split()[0]
-        wait_until_up(url)
+        until(lambda: is_up(url))
         yield url
         server.terminate()
-        assert server.wait(timeout=20) in (0, -signal.SIGTERM)
+        assert server.wait(timeout=LAST_RESORT) in (0, -signal.SIGTERM)
 
 
 @pytest.fixture(scope="module")
@@ -45,16 +47,11 @@ def url() -> Iterator[str]:
         yield url
 
 
-def wait_until_up(url: str) -> None:
-    deadline = time.monotonic() + 60
-    while time.monotonic() < deadline:
-        try:
-            if httpx.get(url.removesuffix("/v1") + "/health").is_success:
-                return
-        except httpx.ConnectError:
-            pass
-        time.sleep(0.05)
-    pytest.fail("the server did not start")
+def is_up(url: str) -> bool:
+    try:
+        return httpx.get(url.removesuffix("/v1") + "/health", timeout=LAST_RESORT).is_success
+    except httpx.ConnectError:
+        return False
 
 
 def direct(text: str) -> str:
@@ -111,7 +108,7 @@ async def test_langchain(url: str) -> None:
 def test_curl(url: str) -> None:
     body = json.dumps({"model": "embedded", "messages": HELLO, "temperature": 0})
     said = subprocess.run(
-        ["curl", "-sS", f"{url}/chat/completions", "-d", body], capture_output=True, check=True, timeout=60
+        ["curl", "-sS", f"{url}/chat/completions", "-d", body], capture_output=True, check=True, timeout=LAST_RESORT
     )
     assert json.loads(said.stdout)["choices"][0]["message"]["content"] == direct("Hello")
 
@@ -171,13 +168,13 @@ def test_a_key_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
     ],
 )
 def test_a_wrong_call_is_one_line_and_exit_2(arguments: list[str], says: str) -> None:
-    done = subprocess.run([*COMMAND, *arguments], capture_output=True, text=True, timeout=60)
-    assert done.returncode == 2
+    done = CliRunner().invoke(app, ["serve", *arguments])
+    assert done.exit_code == 2
     assert says in done.stderr
     assert len(done.stderr.splitlines()) == 1
 
 
 def test_a_port_that_is_taken(url: str) -> None:
     port = url.removesuffix("/v1").rpartition(":")[2]
-    done = subprocess.run([*COMMAND, "--port", port], capture_output=True, text=True, timeout=60)
-    assert (done.returncode, "choose another --port" in done.stderr) == (2, True)
+    done = CliRunner().invoke(app, ["serve", "--port", port])
+    assert (done.exit_code, "choose another --port" in done.stderr) == (2, True)

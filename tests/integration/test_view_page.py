@@ -19,12 +19,12 @@ from agentflow.rl.training_log import TrainingLog
 from agentflow.tools.result import ErrorClass
 from tests.runs import record, turn, write_run
 from tests.trainings import begin, rollout, token_step, write_step, write_validation
+from tests.waiting import LAST_RESORT
 
 sync_api = pytest.importorskip("playwright.sync_api")
 
 pytestmark = [
     pytest.mark.slow,
-    pytest.mark.timeout(300),
 ]
 
 WAIT = 60_000
@@ -40,7 +40,7 @@ def viewing(*arguments: str | Path) -> Iterator[str]:
         server.stdout.readline()
         yield server.stdout.readline().split()[1]
         server.send_signal(signal.SIGTERM)
-        assert server.wait(timeout=60) in (0, -signal.SIGTERM)
+        assert server.wait(timeout=LAST_RESORT) in (0, -signal.SIGTERM)
 
 
 def hostile_turn() -> EpisodeTurn:

@@ -12,8 +12,6 @@ import pytest
 
 import agentflow
 
-pytestmark = pytest.mark.timeout(300)
-
 ROOT = Path(__file__).parents[2]
 SEED = "agentflow/rl/micro/seed/model.safetensors"
 SOURCE = ("agentflow", "evals", "graph", "nodes", "rl", "tools", "tests", "pyproject.toml", "README.md", "LICENSE")

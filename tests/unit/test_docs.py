@@ -44,7 +44,6 @@ LEFT_OUT = re.compile(r"agentflow (train|eval compare) ")
 
 FOLDERS = "agentflow|graph|nodes|tools|rl|evals|tests|examples|docs|benchmarks"
 
-pytestmark = pytest.mark.timeout(240)
 
 needs_seed = pytest.mark.skipif(
     not (ROOT / "rl" / "micro" / "seed").exists(),

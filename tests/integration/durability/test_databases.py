@@ -21,7 +21,7 @@ from agentflow.graph.context import Context
 from agentflow.graph.state import Turn
 from tests.scripted import Scripted
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(400)]
+pytestmark = pytest.mark.slow
 QUESTION: dict[str, Any] = {"messages": [("user", "Which word?")]}
 built: list[str] = []
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(400)]
+pytestmark = pytest.mark.slow
 
 ROOT = Path(__file__).parents[3]
 UNCERTAIN = "<ErrorClass.UNCERTAIN: 'uncertain'>"

@@ -1,19 +1,23 @@
 """What abuse programs are after, planted on this machine, and a judge who looks from outside at what became of it."""
 
 import os
+import select
 import signal
 import socket
 import subprocess
 import sys
 import threading
 import time
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
+from subprocess import PIPE
 from types import TracebackType
+from typing import IO
 
 from agentflow.tools.sandbox.limits import Limits, Outcome
 from tests.sandboxes import descendants
+from tests.waiting import until
 
 SECRET = "s3cret-of-the-host"
 LIMITS = Limits(seconds=1.5, memory_bytes=256 << 20, files=200)
@@ -58,7 +62,9 @@ class World:
         }
         self._sockets = {name: self._listen(*kind) for name, kind in kinds.items()}
         environment = {**os.environ, "PLANTED_API_KEY": SECRET}
-        self._canary = self._stack.enter_context(subprocess.Popen([sys.executable, "-c", _CANARY], env=environment))
+        self._canary = self._stack.enter_context(
+            subprocess.Popen([sys.executable, "-c", _CANARY], env=environment, stdin=PIPE, stdout=PIPE, bufsize=0)
+        )
         self._stack.callback(self._canary.kill)
         self._signals: list[int] = []
         self._stack.callback(signal.signal, signal.SIGUSR1, signal.signal(signal.SIGUSR1, self._signalled))
@@ -102,11 +108,23 @@ class World:
             "files": sorted(os.listdir(self.folder)),
             "content": self._target.read_text() if status else None,
             "metadata": status and (status.st_mode, status.st_uid, status.st_mtime_ns, os.listxattr(self._target)),
-            "canary": self._canary.poll() is None and Path(f"/proc/{canary}/stat").read_text().split()[2] not in "tTZX",
+            "canary": self._canary_answers(),
             "priority": self._canary.poll() is None and os.getpriority(os.PRIO_PROCESS, canary),
             "processors": self._canary.poll() is None and os.sched_getaffinity(canary),
             "limits": self._canary.poll() is None and Path(f"/proc/{canary}/limits").read_text(),
         }
+
+    def _canary_answers(self) -> bool:
+        """Whether the canary runs: a signal that is on its way to it takes effect before its answer."""
+        assert self._canary.stdin
+        assert self._canary.stdout
+        with suppress(BrokenPipeError):
+            self._canary.stdin.write(b"?")
+        until(lambda: self._canary.poll() is not None or self._stopped() or _readable(self._canary.stdout))
+        return _readable(self._canary.stdout) and self._canary.stdout.read(1) == b"!"
+
+    def _stopped(self) -> bool:
+        return Path(f"/proc/{self._canary.pid}/stat").read_text().rpartition(")")[2].split()[0] in "tTZX"
 
     def successes(self, outcome: Outcome, seconds: float, peak: Peak, idle: set[int]) -> list[str]:
         """What a program achieved that it must not; `idle` are the processes below this one before it ran."""
@@ -130,7 +148,11 @@ class World:
         return found + [what for what, happened in limits.items() if happened]
 
 
-_CANARY = "import time\nwhile True: time.sleep(1)"
+_CANARY = "import os\nwhile os.read(0, 1): os.write(1, b'!')"
+
+
+def _readable(stream: IO[bytes] | None) -> bool:
+    return bool(select.select([stream], [], [], 0)[0])
 
 
 def _reached(listening: socket.socket) -> bool:
@@ -150,7 +172,7 @@ def _left_behind(name: str) -> list[str]:
 
 
 def _gone(idle: set[int]) -> bool:
-    deadline = time.monotonic() + 5
+    deadline = time.monotonic() + _SLACK_SECONDS
     while time.monotonic() < deadline and not descendants(os.getpid()) <= idle:
         time.sleep(0.02)
     return descendants(os.getpid()) <= idle

@@ -19,6 +19,8 @@ from pathlib import Path
 import httpx
 import pytest
 
+from tests.waiting import LAST_RESORT
+
 PACKAGES = {
     "nginx": "/usr/sbin/nginx",
     "mediawiki": "/usr/share/mediawiki/api.php",
@@ -94,7 +96,7 @@ def running(command: list[str], url: str, folder: Path, **environment: str) -> I
 def _wait(url: str, process: "subprocess.Popen[bytes]", folder: Path) -> None:
     for _ in range(300):
         with contextlib.suppress(httpx.TransportError):
-            httpx.get(url, timeout=60, trust_env=False)
+            httpx.get(url, timeout=LAST_RESORT, trust_env=False)
             return
         if process.poll() is not None:
             break

@@ -1,4 +1,4 @@
-"""The search tools on real servers, which the tests install and start themselves: `make test-tools`."""
+"""The search tools on real servers, which the tests install and start themselves: `make test-search`."""
 
 import os
 import subprocess
@@ -23,6 +23,7 @@ from agentflow.tools.web.safe_http import FetchPolicy, fetch
 from agentflow.tools.web_search import web_search
 from agentflow.tools.wikipedia_search import wikipedia_search
 from tests.integration.search import servers
+from tests.waiting import LAST_RESORT
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1200)]
 
@@ -155,7 +156,7 @@ class Kiwix:
 
     async def search(self, query: str, k: int) -> SearchResult:
         asked = {"content": "docs", "pattern": query, "format": "xml", "pageLength": str(k)}
-        async with httpx.AsyncClient(trust_env=False, timeout=60) as client:
+        async with httpx.AsyncClient(trust_env=False, timeout=LAST_RESORT) as client:
             reply = await client.get(f"{self._url}/search", params=asked)
         items = ElementTree.fromstring(reply.text).iter("item")
         hits = [

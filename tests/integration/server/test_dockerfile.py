@@ -8,8 +8,6 @@ import pytest
 
 from tests.integration.server.conftest import LANGGRAPH, ROOT, environment
 
-pytestmark = pytest.mark.timeout(300)
-
 INSTRUCTIONS = {"FROM", "ADD", "COPY", "RUN", "ENV", "WORKDIR", "ARG", "LABEL", "ENTRYPOINT", "CMD"}
 
 

@@ -13,8 +13,7 @@ from langgraph_sdk.client import LangGraphClient
 from agentflow.evals.atlas.families import Question
 from agentflow.graph.form import Form
 from tests.integration.server.conftest import CONTEXT, LANGGRAPH, ROOT, Server, asked, environment
-
-pytestmark = pytest.mark.timeout(300)
+from tests.waiting import LAST_RESORT
 
 
 def test_the_configuration_is_valid(tmp_path: Path) -> None:
@@ -25,7 +24,7 @@ def test_the_configuration_is_valid(tmp_path: Path) -> None:
         env=environment(),
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=LAST_RESORT,
         check=False,
     )
     assert run.returncode == 0, run.stdout + run.stderr
@@ -107,7 +106,7 @@ async def test_pages_of_other_sites_are_kept_out(origin: str | None, let_in: boo
     headers = {} if origin is None else {"Origin": origin}
     asks = {"Access-Control-Request-Method": "POST", "Access-Control-Request-Headers": "content-type"}
     body = '{"assistant_id": "agentflow", "input": {"messages": []}}'
-    async with httpx.AsyncClient(base_url=server.url, timeout=60) as http:
+    async with httpx.AsyncClient(base_url=server.url, timeout=LAST_RESORT) as http:
         run = await http.post("/runs/wait", content=body, headers={**headers, "Content-Type": "text/plain"})
         read = await http.get("/ok", headers=headers)
         preflight = await http.options("/runs/wait", headers={**headers, **asks})

@@ -9,12 +9,11 @@ from langgraph_sdk.client import LangGraphClient
 
 from agentflow.evals.atlas.families import Question
 from tests.integration.server.conftest import CONTEXT, Server
+from tests.waiting import LAST_RESORT
 
 pytest.importorskip("mcp", reason="the extra mcp is not installed")
 
 from mcp import Client
-
-pytestmark = pytest.mark.timeout(300)
 
 
 @pytest.fixture
@@ -88,7 +87,7 @@ async def test_a2a_asks_a_question(server: Server, client: LangGraphClient, ques
 
 
 async def test_a2a_agents_say_what_they_do(server: Server, assistant: str) -> None:
-    async with httpx.AsyncClient(timeout=60) as http:
+    async with httpx.AsyncClient(timeout=LAST_RESORT) as http:
         card = (await http.get(f"{server.url}/.well-known/agent-card.json", params={"assistant_id": assistant})).json()
     assert card["name"] == "AgentFlow"
     assert "tools" in card["description"]

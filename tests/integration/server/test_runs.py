@@ -13,8 +13,6 @@ from agentflow.graph.events import Event
 from agentflow.nodes import planner
 from tests.integration.server.conftest import CONTEXT, KEY, Server, asked
 
-pytestmark = pytest.mark.timeout(300)
-
 SIX_BY_SEVEN = {"messages": [{"role": "user", "content": "What is 6 * 7?"}]}
 
 

@@ -25,6 +25,7 @@ from agentflow.graph.context import Context
 from agentflow.graph.models.spec import ModelError
 from agentflow.graph.state import Verdict
 from agentflow.tools.result import ErrorClass, ToolResult
+from tests.clock import HOUR, Clock
 from tests.scripted import Conversation, Scripted
 from tests.unit.evals.benchmarks.judges import ScriptedJudge
 
@@ -101,12 +102,13 @@ def script(monkeypatch: pytest.MonkeyPatch, **replies: object) -> Scripted:
 
 async def test_items_run_concurrently_and_never_more_than_asked(monkeypatch: pytest.MonkeyPatch) -> None:
     now = most = 0
+    three = asyncio.Barrier(3)
 
     async def analyst(_: Conversation) -> str:
         nonlocal now, most
         now += 1
         most = max(most, now)
-        await asyncio.sleep(0.02)
+        await three.wait()
         now -= 1
         return "x"
 
@@ -141,14 +143,10 @@ async def test_crashed_items_stay_in_the_denominator_as_wrong(monkeypatch: pytes
 
 
 async def test_an_item_has_its_time_and_keeps_what_it_did(monkeypatch: pytest.MonkeyPatch) -> None:
-    async def generator(_: Conversation) -> str:
-        await asyncio.sleep(60)
-        return "Answer: hello"
-
     asked = dataset(1)
-    [ended] = (await run(script(monkeypatch, generator=generator), asked, seconds=2)).values()
+    [ended] = (await run(script(monkeypatch, generator=Clock(monkeypatch).hang), asked, seconds=HOUR)).values()
     assert ended.failed
-    assert ended.episode.error == "the run took longer than 2 s"
+    assert ended.episode.error == "the run took longer than 3600 s"
     assert [turn.tool for turn in ended.episode.turns] == ["base_generator"]
     assert ended.episode.usage.calls == 6
 

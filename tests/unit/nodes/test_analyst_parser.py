@@ -85,6 +85,6 @@ LONG = 100_000
     "unit", ["{", "{}", '{"a":', "#", "*", "`", "```\n", " ", "\n", "Analysis:", "Analysis:\n", "<think>"]
 )
 def test_hostile_text_takes_bounded_time(unit: str) -> None:
-    start = time.perf_counter()
+    start = time.process_time()
     assert len(parse((unit * LONG)[:LONG])) <= MAX_CHARACTERS
-    assert time.perf_counter() - start < 5
+    assert time.process_time() - start < 30  # quadratic: minutes

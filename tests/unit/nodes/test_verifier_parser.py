@@ -174,6 +174,6 @@ HOSTILE = {
 
 @pytest.mark.parametrize("text", HOSTILE.values(), ids=[repr(name) for name in HOSTILE])
 def test_hostile_text_takes_bounded_time(text: str) -> None:
-    start = time.perf_counter()
+    start = time.process_time()
     assert parse(text).signal == "continue"
-    assert time.perf_counter() - start < 5
+    assert time.process_time() - start < 30  # quadratic: minutes

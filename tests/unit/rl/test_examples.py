@@ -8,6 +8,7 @@ from agentflow.graph.context import Sampling
 from agentflow.rl.policy import TokenReply
 from agentflow.rl.rollout import run
 from agentflow.rl.trainable import Task, load_app
+from tests.waiting import LAST_RESORT
 
 app = load_app("examples.help_desk:app")
 
@@ -16,7 +17,7 @@ async def rewarded(reply: str, task: Task) -> float:
     async def generate(messages: Sequence[tuple[str, str]], sampling: Sampling) -> TokenReply:
         return TokenReply(reply, [1], [2], [-0.1], "stop")
 
-    return (await run(app, app.built(), task, generate, id="r", seconds=5)).reward
+    return (await run(app, app.built(), task, generate, id="r", seconds=LAST_RESORT)).reward
 
 
 @pytest.mark.parametrize(("tool", "family"), [("calculator", "sum"), ("search", "word")])

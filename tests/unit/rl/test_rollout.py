@@ -11,6 +11,7 @@ from agentflow.graph.models.spec import ModelError
 from agentflow.rl.policy import Policy, TokenReply
 from agentflow.rl.rollout import Fate, RolloutRecord, Trajectory, run
 from agentflow.rl.trainable import AppError, Task, Trainable, load_app
+from tests.waiting import LAST_RESORT
 
 
 class Sum(TypedDict):
@@ -79,7 +80,7 @@ async def test_a_tool_that_hangs_ends_its_rollout() -> None:
     released = threading.Event()
 
     def hangs(state: Sum) -> Sum:
-        released.wait(60)
+        released.wait(LAST_RESORT)
         return state
 
     def with_tool() -> Any:
@@ -94,7 +95,6 @@ async def test_a_tool_that_hangs_ends_its_rollout() -> None:
     finally:
         released.set()
     assert (trajectory.fate, trajectory.reward) == (Fate.TIMED_OUT, 0.0)
-    assert trajectory.seconds < 10
     assert trajectory.episode.error == "the rollout took longer than 0.3 s"
 
 
@@ -130,7 +130,7 @@ async def test_a_reward_that_cannot_be_told_is_a_fate_and_not_a_zero(reward: Any
 
 async def test_a_rollout_that_never_ends_is_timed_out() -> None:
     async def hangs(messages: Sequence[tuple[str, str]], sampling: Sampling) -> TokenReply:
-        await asyncio.sleep(3600)
+        await asyncio.Event().wait()
         raise AssertionError
 
     trajectory = await rollout(app(), hangs, seconds=0.05)
@@ -149,7 +149,7 @@ async def test_rollouts_share_no_memory() -> None:
 
     trainable = app()
     graph = trainable.built()
-    await asyncio.gather(*(run(trainable, graph, TASK, remembers, id=str(n), seconds=5) for n in range(8)))
+    await asyncio.gather(*(run(trainable, graph, TASK, remembers, id=str(n), seconds=LAST_RESORT) for n in range(8)))
     assert seen == [TASK.question] * 8
 
 

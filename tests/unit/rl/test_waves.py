@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from agentflow.rl.flow_grpo import advantages
 from agentflow.rl.waves import Group, sampled
+from tests.waiting import LAST_RESORT
 
 
 async def run(rewards: Sequence[float | None], waves: Sequence[int]) -> list[int]:
@@ -27,7 +28,7 @@ async def run(rewards: Sequence[float | None], waves: Sequence[int]) -> list[int
             await group.ended(number, reward)
 
     # The last one asks first.
-    await asyncio.wait_for(asyncio.gather(*map(rollout, reversed(range(len(rewards))))), timeout=30)
+    await asyncio.wait_for(asyncio.gather(*map(rollout, reversed(range(len(rewards))))), timeout=LAST_RESORT)
     return sorted(done)
 
 

@@ -1,15 +1,15 @@
-import time
 from typing import Any
 
 import pytest
 from pytest_httpserver import HTTPServer
-from werkzeug import Request, Response
 
 from agentflow.tools.google_search import google_search
 from agentflow.tools.providers.provider import Hit, SearchResult
 from agentflow.tools.providers.tavily import Tavily
 from agentflow.tools.result import ErrorClass, ToolResult
 from agentflow.tools.run import run_tool
+from tests.hanging import Handler
+from tests.waiting import LAST_RESORT
 
 RESULTS = {
     "results": [
@@ -31,8 +31,9 @@ def key(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.delenv(name, raising=False)
 
 
-async def search(httpserver: HTTPServer, query: str = "nobel 2024") -> ToolResult:
-    return await run_tool(google_search(Tavily(httpserver.url_for(""), seconds=0.5)), {"query": query}, 30)
+async def search(httpserver: HTTPServer, query: str = "nobel 2024", *, seconds: float = LAST_RESORT) -> ToolResult:
+    tavily = Tavily(httpserver.url_for(""), seconds=seconds)
+    return await run_tool(google_search(tavily), {"query": query}, LAST_RESORT)
 
 
 async def test_hits_become_short_numbered_lines(httpserver: HTTPServer) -> None:
@@ -90,13 +91,9 @@ async def test_an_answer_that_is_not_json_cannot_be_read(httpserver: HTTPServer)
     assert "could not be read" in (await search(httpserver)).output
 
 
-async def test_a_server_that_hangs_is_a_timeout(httpserver: HTTPServer) -> None:
-    def hang(request: Request) -> Response:
-        time.sleep(1)
-        return Response("{}")
-
-    httpserver.expect_request("/search").respond_with_handler(hang)
-    assert (await search(httpserver)).error is ErrorClass.TIMEOUT
+async def test_a_server_that_hangs_is_a_timeout(httpserver: HTTPServer, never: Handler) -> None:
+    httpserver.expect_request("/search").respond_with_handler(never)
+    assert (await search(httpserver, seconds=0.5)).error is ErrorClass.TIMEOUT
 
 
 async def test_a_refused_connection_is_named() -> None:

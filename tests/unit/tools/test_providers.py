@@ -1,12 +1,10 @@
 """The search engines' own protocols, spoken by servers on loopback over real HTTP."""
 
 import sys
-import time
 from typing import Any
 
 import pytest
 from pytest_httpserver import HTTPServer
-from werkzeug import Request, Response
 
 from agentflow.tools.google_search import google_search
 from agentflow.tools.providers import choice, community
@@ -19,6 +17,8 @@ from agentflow.tools.providers.tavily import Tavily
 from agentflow.tools.result import ErrorClass, ToolResult
 from agentflow.tools.run import run_tool
 from agentflow.tools.web.safe_http import FetchPolicy
+from tests.hanging import Handler
+from tests.waiting import LAST_RESORT
 
 KEYS = ("TAVILY_API_KEY", "SERPER_API_KEY", "GEMINI_API_KEY", "GOOGLE_API_KEY")
 
@@ -30,7 +30,7 @@ def no_keys(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 async def search(provider: SearchProvider, query: str = "nobel  2024") -> ToolResult:
-    return await run_tool(google_search(provider), {"query": query}, 30)
+    return await run_tool(google_search(provider), {"query": query}, LAST_RESORT)
 
 
 # Serper.
@@ -39,7 +39,7 @@ async def search(provider: SearchProvider, query: str = "nobel  2024") -> ToolRe
 @pytest.fixture
 def serper(httpserver: HTTPServer, monkeypatch: pytest.MonkeyPatch) -> Serper:
     monkeypatch.setenv("SERPER_API_KEY", "serper-secret")
-    return Serper(httpserver.url_for("/search"), seconds=20)
+    return Serper(httpserver.url_for("/search"), seconds=LAST_RESORT)
 
 
 ORGANIC = {
@@ -85,16 +85,14 @@ async def test_serpers_failure_is_one_line_and_not_retried(
     assert len(httpserver.log) == 1
 
 
-async def test_a_busy_engine_is_asked_again_and_a_slow_one_is_not(httpserver: HTTPServer, serper: Serper) -> None:
-    def hang(request: Request) -> Response:
-        time.sleep(1)
-        return Response("{}")
-
+async def test_a_busy_engine_is_asked_again_and_a_slow_one_is_not(
+    httpserver: HTTPServer, serper: Serper, never: Handler
+) -> None:
     httpserver.expect_ordered_request("/search").respond_with_data("busy", 429, {"Retry-After": "0"})
     httpserver.expect_ordered_request("/search").respond_with_json(ORGANIC)
     assert (await search(serper)).error is None
     httpserver.clear()
-    httpserver.expect_request("/search").respond_with_handler(hang)
+    httpserver.expect_request("/search").respond_with_handler(never)
     result = await search(Serper(httpserver.url_for("/search"), seconds=0.5))
     assert (result.error, result.output) == (ErrorClass.TIMEOUT, "the search engine did not answer in time")
 
@@ -128,7 +126,7 @@ def grounded(server: HTTPServer) -> dict[str, Any]:
 @pytest.fixture
 def gemini(httpserver: HTTPServer, monkeypatch: pytest.MonkeyPatch) -> Gemini:
     monkeypatch.setenv("GEMINI_API_KEY", "gemini-secret")
-    policy = FetchPolicy(allowed=frozenset({(httpserver.host, httpserver.port)}), seconds=20)
+    policy = FetchPolicy(allowed=frozenset({(httpserver.host, httpserver.port)}), seconds=LAST_RESORT)
     return Gemini("some-model", httpserver.url_for("/v1beta"), seconds=20, policy=policy)
 
 

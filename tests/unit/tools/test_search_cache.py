@@ -95,7 +95,7 @@ async def test_identical_requests_under_way_are_one(tmp_path: Path, source: Sour
     source.go.clear()
     shared = cache(tmp_path, mode)
     waiting = [asyncio.create_task(shared.get("t", "s", "q", source)) for _ in range(50)]
-    await asyncio.sleep(0.05)
+    await source.reached.wait()
     waiting[0].cancel()  # the one who asked first
     source.go.set()
     answers = await asyncio.gather(*waiting, return_exceptions=True)
@@ -125,7 +125,7 @@ async def test_a_failure_reaches_all_who_wait(tmp_path: Path, source: Source) ->
     source.says = ToolFailure(ErrorClass.TOOL_ERROR, "down")
     shared = cache(tmp_path, "use")
     waiting = [asyncio.create_task(shared.get("t", "s", "q", source)) for _ in range(5)]
-    await asyncio.sleep(0.05)
+    await source.reached.wait()
     source.go.set()
     answers = await asyncio.gather(*waiting, return_exceptions=True)
     assert [str(answer) for answer in answers] == ["down"] * 5

@@ -1,11 +1,10 @@
 import asyncio
-import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 from pytest_httpserver import HTTPServer
-from werkzeug import Request, Response
+from werkzeug import Response
 
 from agentflow import __version__
 from agentflow.tools.encyclopedia.choice import missing
@@ -16,6 +15,8 @@ from agentflow.tools.encyclopedia.mediawiki import MediaWiki
 from agentflow.tools.result import ErrorClass, ToolResult
 from agentflow.tools.run import run_tool
 from agentflow.tools.wikipedia_search import _first_sentence, wikipedia_search
+from tests.hanging import Handler
+from tests.waiting import LAST_RESORT
 
 PASSAGES = [
     Passage("Velmora", "Velmora is a city in Tarn. It has 41,000 people.\nIt lies by the sea."),
@@ -26,7 +27,7 @@ PASSAGES = [
 
 
 async def look_up(query: Any, source: Any) -> ToolResult:
-    return await run_tool(wikipedia_search(source), {"query": query}, 30)
+    return await run_tool(wikipedia_search(source), {"query": query}, LAST_RESORT)
 
 
 @pytest.fixture
@@ -113,7 +114,7 @@ def reply(*pages: dict[str, Any], **more: Any) -> dict[str, Any]:
 def live(httpserver: HTTPServer, monkeypatch: pytest.MonkeyPatch) -> MediaWiki:
     for name in ("HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy"):
         monkeypatch.delenv(name, raising=False)
-    return MediaWiki(httpserver.url_for("/w/api.php"), seconds=0.5)
+    return MediaWiki(httpserver.url_for("/w/api.php"), seconds=LAST_RESORT)
 
 
 async def test_live_one_request_finds_the_exact_page(httpserver: HTTPServer, live: MediaWiki) -> None:
@@ -195,13 +196,9 @@ async def test_live_a_server_that_stays_busy_is_given_up(httpserver: HTTPServer,
     assert len(httpserver.log) == 3
 
 
-async def test_live_a_server_that_hangs_is_a_timeout(httpserver: HTTPServer, live: MediaWiki) -> None:
-    def hang(request: Request) -> Response:
-        time.sleep(1)
-        return Response("{}")
-
-    httpserver.expect_request("/w/api.php").respond_with_handler(hang)
-    result = await look_up("X", live)
+async def test_live_a_server_that_hangs_is_a_timeout(httpserver: HTTPServer, live: MediaWiki, never: Handler) -> None:
+    httpserver.expect_request("/w/api.php").respond_with_handler(never)
+    result = await look_up("X", MediaWiki(httpserver.url_for("/w/api.php"), seconds=0.5))
     assert (result.error, result.output) == (ErrorClass.TIMEOUT, f"{httpserver.host} did not answer in time")
 
 

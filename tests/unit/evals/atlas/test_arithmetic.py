@@ -11,6 +11,7 @@ from agentflow.evals.scorers.expression import makes_target
 from agentflow.tools.catalogue import standard_tools
 from agentflow.tools.run import run_tool
 from agentflow.tools.search_settings import SearchSettings
+from tests.waiting import LAST_RESORT
 
 NUMBERS = st.tuples(*[st.integers(1, 13)] * 4)
 
@@ -66,5 +67,5 @@ async def test_the_program_prints_what_the_function_finds(numbers, target):
 
     tool = standard_tools(["python_coder"], ask, SearchSettings())["python_coder"]
     found = first_expression(numbers, target)
-    result = await run_tool(tool, {"code": search_program(numbers, target)}, timeout=20)
+    result = await run_tool(tool, {"code": search_program(numbers, target)}, timeout=LAST_RESORT)
     assert (result.output if result.status == "ok" else None) == found

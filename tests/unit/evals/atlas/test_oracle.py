@@ -2,8 +2,6 @@
 
 import asyncio
 
-import pytest
-
 from agentflow.evals.atlas.families import FAMILIES, questions
 from agentflow.evals.scorers.exact import correct
 from agentflow.graph.agent import graph
@@ -20,18 +18,15 @@ async def accuracy(context: Context) -> float:
     return sum(await asyncio.gather(*map(right, ASKED))) / len(ASKED)
 
 
-@pytest.mark.timeout(300)
 async def test_the_oracle_is_always_right():
     assert await accuracy(Context(model="atlas-oracle")) == 1.0
 
 
-@pytest.mark.timeout(300)
 async def test_its_accuracy_rises_with_the_turns_it_may_take():
     scores = [await accuracy(Context(model="atlas-oracle", max_turns=turns)) for turns in (1, 2, 3)]
     assert 0 < scores[0] < scores[1] < scores[2] < 1
 
 
-@pytest.mark.timeout(300)
 async def test_random_tools_are_far_below():
     context = Context(model="atlas-oracle", models={"planner": "atlas-random"}, max_turns=4)
     assert await accuracy(context) < 0.7

@@ -16,6 +16,7 @@ from agentflow.graph.state import InputState
 from agentflow.graph.tracing import switch
 from agentflow.graph.tracing.operation import Operation
 from agentflow.tools.result import ErrorClass, ToolFailure
+from tests.clock import HOUR, Clock
 from tests.scripted import Scripted
 
 
@@ -46,13 +47,6 @@ def echo(text: str) -> str:
 def broken(text: str) -> str:
     """Fails."""
     raise ToolFailure(ErrorClass.EMPTY_RESULT, "nothing there")
-
-
-@tool
-async def slow(text: str) -> str:
-    """Never ends."""
-    await asyncio.Event().wait()
-    return text
 
 
 async def observed(script: Scripted, tool: BaseTool = echo, question: str = "q", **settings: Any) -> Kept:
@@ -120,9 +114,18 @@ async def test_how_a_tool_failed_is_its_error_class(script: Scripted) -> None:
     assert kept.of("run")[0].error == ""
 
 
-async def test_a_tool_that_runs_out_of_time_ends_with_its_module(script: Scripted) -> None:
+async def test_a_tool_that_runs_out_of_time_ends_with_its_module(
+    script: Scripted, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """LangChain says nothing of a call that was cancelled."""
-    kept = await observed(script, slow, max_seconds=1.0)
+    clock = Clock(monkeypatch)
+
+    @tool
+    async def slow(text: str) -> str:
+        """Never ends."""
+        return await clock.hang()
+
+    kept = await observed(script, slow, max_seconds=HOUR)
     [call] = kept.of("tool_call")
     assert call.error == "timeout"
     assert switch._observer()._around == {}

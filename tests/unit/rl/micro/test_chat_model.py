@@ -14,7 +14,8 @@ from agentflow.rl.micro import chat_model
 from agentflow.rl.micro.chat_model import EmbeddedChatModel, load
 from agentflow.rl.micro.tokenizer import MicroTokenizer
 from tests.unit.rl.micro import checkpoint
-from tests.unit.rl.micro.waiting import slow, wait_for
+from tests.unit.rl.micro.waiting import slow
+from tests.waiting import until
 
 CHAT = [SystemMessage("You plan."), HumanMessage("Who leads Marlow?"), AIMessage("Look it up."), HumanMessage("Do.")]
 
@@ -67,11 +68,11 @@ async def test_cancelling_the_call_cancels_the_request(directory: Path, monkeypa
     model = load(str(directory), Sampling(temperature=1.0, seed=0))
     slow(model._engine, monkeypatch)
     task = asyncio.create_task(model.ainvoke(CHAT))
-    await asyncio.to_thread(wait_for, lambda: bool(model._engine._running))
+    await asyncio.to_thread(until, lambda: bool(model._engine._running))
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
-    await asyncio.to_thread(wait_for, lambda: not model._engine._running)
+    await asyncio.to_thread(until, lambda: not model._engine._running)
 
 
 def test_content_blocks_are_read_as_text(model: EmbeddedChatModel) -> None:

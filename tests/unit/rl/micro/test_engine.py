@@ -11,7 +11,8 @@ from agentflow.rl.micro.kv_cache import BLOCK
 from agentflow.rl.micro.model import MicroModel
 from agentflow.rl.micro.tokenizer import MicroTokenizer
 from tests.unit.rl.micro import checkpoint
-from tests.unit.rl.micro.waiting import slow, wait_for
+from tests.unit.rl.micro.waiting import slow
+from tests.waiting import LAST_RESORT, until
 
 Ids = list[int]
 
@@ -32,7 +33,7 @@ def _prompt(seed: int, length: int) -> Ids:
 
 
 def _reply(engine: Engine, prompt: Ids, **options: Any) -> Completion:
-    return engine.submit(prompt, **options).result(timeout=60)
+    return engine.submit(prompt, **options).result(timeout=LAST_RESORT)
 
 
 def _requests(n: int) -> list[tuple[Ids, dict[str, Any]]]:
@@ -65,7 +66,7 @@ def test_alone_or_in_a_batch_the_tokens_are_the_same(make: Callable[..., Engine]
     engine = make(slots=7)
     futures = [engine.submit(prompt, **options) for prompt, options in requests]
     for one, future in zip(alone, futures, strict=True):
-        completion = future.result(timeout=60)
+        completion = future.result(timeout=LAST_RESORT)
         assert completion.token_ids == one.token_ids
         assert completion.logprobs == pytest.approx(one.logprobs, abs=1e-5)
 
@@ -77,8 +78,8 @@ def test_a_sequence_that_moves_as_it_begins_a_block_loses_no_token(make: Callabl
     alone = _reply(make(), prompt, max_tokens=20)
     engine = make()
     first = engine.submit(_prompt(0, 300), max_tokens=6)
-    moved = engine.submit(prompt, max_tokens=20).result(timeout=60)
-    first.result(timeout=60)
+    moved = engine.submit(prompt, max_tokens=20).result(timeout=LAST_RESORT)
+    first.result(timeout=LAST_RESORT)
     assert moved.token_ids == alone.token_ids
     assert moved.logprobs == pytest.approx(alone.logprobs, abs=1e-5)
 
@@ -110,7 +111,7 @@ def test_requests_of_one_batch_share_their_beginning(make: Callable[..., Engine]
     common = _prompt(4, 300)
     futures = [engine.submit([*common, *_prompt(i, 5)], max_tokens=50) for i in range(8)]
     for future in futures:
-        future.result(timeout=60)
+        future.result(timeout=LAST_RESORT)
     assert engine.prefilled == 300 + 8 * 5
 
 
@@ -129,7 +130,7 @@ def test_threads_change_no_bit_and_no_work(make: Callable[..., Engine]) -> None:
         engine = make(threads=threads)
         with engine._wake:  # all are there when the first is admitted
             futures = [engine.submit(ids, temperature=1.0, seed=i, max_tokens=9) for i, ids in enumerate(prompts)]
-        return [future.result(timeout=60) for future in futures], engine.prefilled
+        return [future.result(timeout=LAST_RESORT) for future in futures], engine.prefilled
 
     alone, prefilled = replies(1)
     assert prefilled == 60 + 16 * 5 + sum(20 + i for i in range(0, 24, 3))
@@ -192,12 +193,12 @@ def test_cancelling_frees_the_slot(make: Callable[..., Engine], monkeypatch: pyt
     slow(engine, monkeypatch)
     endless = engine.submit(_prompt(10, 5), temperature=1.0, seed=0)
     waiting = engine.submit(_prompt(11, 5), max_tokens=2)
-    wait_for(lambda: len(engine._running) == 1)
+    until(lambda: len(engine._running) == 1)
     assert endless.cancel()
-    assert waiting.result(timeout=60).finish_reason == "length"
+    assert waiting.result(timeout=LAST_RESORT).finish_reason == "length"
     with pytest.raises(CancelledError):
         endless.result()
-    wait_for(lambda: not engine._running)
+    until(lambda: not engine._running)
 
 
 def test_a_waiting_request_that_is_cancelled_is_never_computed(make: Callable[..., Engine]) -> None:

@@ -17,7 +17,8 @@ from agentflow.rl.micro.model import MicroModel
 from agentflow.rl.micro.protocol import ChatRequest
 from agentflow.rl.micro.server import MOST_BYTES, _Reply, _unless_gone, build_app
 from agentflow.rl.micro.tokenizer import MicroTokenizer
-from tests.unit.rl.micro.waiting import slow, wait_for
+from tests.unit.rl.micro.waiting import slow
+from tests.waiting import until
 
 
 @pytest.fixture
@@ -42,18 +43,18 @@ async def test_a_stream_that_is_left_frees_its_places(engine: Engine, directory:
         await anext(stream)
     assert len(engine._running) == 2
     await stream.aclose()  # type: ignore[attr-defined]
-    await asyncio.to_thread(wait_for, lambda: not engine._running)
+    await asyncio.to_thread(until, lambda: not engine._running)
 
 
 async def test_a_client_that_hangs_up_frees_its_places(engine: Engine, directory: Path) -> None:
     started = reply(engine, directory, stream=False)
 
     async def receive() -> Any:
-        await asyncio.to_thread(wait_for, lambda: len(engine._running) == 2)
+        await asyncio.to_thread(until, lambda: len(engine._running) == 2)
         return {"type": "http.disconnect"}
 
     await _unless_gone(Request({"type": "http"}, receive), started)
-    await asyncio.to_thread(wait_for, lambda: not engine._running)
+    await asyncio.to_thread(until, lambda: not engine._running)
     assert all(choice.future.cancelled() for choice in started.choices)
 
 

@@ -1,20 +1,11 @@
-"""Waiting for another thread, and giving the others time to be waited for."""
+"""An engine that gives others time to see a request run."""
 
 import time
-from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 from agentflow.rl.micro.engine import Engine
-
-
-def wait_for(condition: Callable[[], bool]) -> None:
-    """Return when `condition` holds; fail after half a minute."""
-    deadline = time.monotonic() + 30
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.002)
 
 
 def slow(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,7 +1,6 @@
 """The `wikipedia` package against a server that speaks MediaWiki's API, with its known faults."""
 
 import asyncio
-import time
 from typing import Any
 
 import pytest
@@ -13,6 +12,8 @@ from agentflow.tools.encyclopedia.wikipedia_package import WikipediaPackage
 from agentflow.tools.result import ErrorClass, ToolResult
 from agentflow.tools.run import run_tool
 from agentflow.tools.wikipedia_search import wikipedia_search
+from tests.hanging import Handler
+from tests.waiting import LAST_RESORT
 
 PAGES = {
     "Dog": "The dog is an animal.",
@@ -57,11 +58,11 @@ def reply(**query: Any) -> Response:
 
 @pytest.fixture
 def package(httpserver: HTTPServer) -> WikipediaPackage:
-    return WikipediaPackage(httpserver.url_for("/w/api.php"), seconds=20)
+    return WikipediaPackage(httpserver.url_for("/w/api.php"), seconds=LAST_RESORT)
 
 
 async def look_up(query: str, package: WikipediaPackage) -> ToolResult:
-    return await run_tool(wikipedia_search(package), {"query": query}, 30)
+    return await run_tool(wikipedia_search(package), {"query": query}, LAST_RESORT)
 
 
 @pytest.mark.parametrize(
@@ -114,12 +115,8 @@ async def test_a_failure_is_one_line(
     assert message in result.output
 
 
-async def test_a_server_that_hangs_is_a_timeout(httpserver: HTTPServer) -> None:
-    def hang(request: Request) -> Response:
-        time.sleep(1)
-        return Response("{}")
-
-    httpserver.expect_request("/w/api.php").respond_with_handler(hang)
+async def test_a_server_that_hangs_is_a_timeout(httpserver: HTTPServer, never: Handler) -> None:
+    httpserver.expect_request("/w/api.php").respond_with_handler(never)
     result = await look_up("Dog", WikipediaPackage(httpserver.url_for("/w/api.php"), seconds=0.5))
     assert (result.error, result.output) == (ErrorClass.TIMEOUT, f"{httpserver.host} did not answer in time")
 

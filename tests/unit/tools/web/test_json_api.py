@@ -2,7 +2,6 @@
 
 import asyncio
 import gzip
-import time
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
@@ -17,11 +16,13 @@ from agentflow.tools.result import ErrorClass, ToolFailure
 from agentflow.tools.web import json_api
 from agentflow.tools.web.hosts import seconds_to_wait, turn_at
 from agentflow.tools.web.json_api import JsonApi
+from tests.hanging import Handler
+from tests.waiting import LAST_RESORT
 
 
 @pytest.fixture
 def api(httpserver: HTTPServer) -> JsonApi:
-    return JsonApi(httpserver.url_for("/api"), "the API", seconds=20, hint="do something else")
+    return JsonApi(httpserver.url_for("/api"), "the API", seconds=LAST_RESORT, hint="do something else")
 
 
 async def failure(api: JsonApi) -> ToolFailure:
@@ -96,12 +97,8 @@ async def test_a_server_that_is_not_there(monkeypatch: pytest.MonkeyPatch) -> No
     assert "could not be reached" in str(await failure(JsonApi("http://[", "X")))
 
 
-async def test_time_that_ran_out_is_not_spent_twice(httpserver: HTTPServer) -> None:
-    def hang(request: Request) -> Response:
-        time.sleep(1)
-        return Response("{}")
-
-    httpserver.expect_request("/api").respond_with_handler(hang)
+async def test_time_that_ran_out_is_not_spent_twice(httpserver: HTTPServer, never: Handler) -> None:
+    httpserver.expect_request("/api").respond_with_handler(never)
     found = await failure(JsonApi(httpserver.url_for("/api"), "the API", seconds=0.3))
     assert (found.error, str(found)) == (ErrorClass.TIMEOUT, "the API did not answer in time")
     assert len(httpserver.log) <= 1
