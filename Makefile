@@ -17,7 +17,7 @@ What is the country of Nusozeg, the city?
 endef
 export DEMO
 
-.PHONY: help run train test test-train test-faults test-kernels test-tools test-report test-view test-inspect test-durability test-otel test-light bench lint types check format studio docs docs-serve clean
+.PHONY: help run train test stress test-sandbox test-train test-faults test-kernels test-search test-report test-view test-inspect test-durability test-otel test-light bench lint types check format studio docs docs-serve clean
 
 help: ## This list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{ printf "%-18s %s\n", $$1, $$2 }'
@@ -43,6 +43,12 @@ run: $(VENV)/with-core ## Set up, then watch the agent answer with the embedded 
 test: $(VENV)/with-dev,studio,local,train ## Set up, then run all tests
 	$(BIN)/python -m pytest --numprocesses $(WORKERS) --dist loadfile $(PYTEST_FLAGS)
 
+stress: $(VENV)/with-dev,studio,local,train ## All tests beside four busy processes, five times; ROUNDS=1 is shorter
+	$(BIN)/python -m tests.stress --rounds $(or $(ROUNDS),5) --numprocesses $(WORKERS) --dist loadfile $(PYTEST_FLAGS)
+
+test-sandbox: $(VENV)/with-dev ## The sandbox's soak: 64 programs at once, for minutes
+	$(BIN)/python -m pytest -m slow tests/integration/sandbox $(PYTEST_FLAGS)
+
 test-train: $(VENV)/with-dev,studio,local,train ## Train for a few steps with the whole of verl, be killed, go on, export
 	$(BIN)/python -m pytest -m slow tests/integration/test_train.py $(PYTEST_FLAGS)
 
@@ -53,8 +59,8 @@ test-faults: $(VENV)/with-dev,studio,local,train ## Strike rollouts, kill a trai
 test-kernels: $(VENV)/with-dev ## The same bits in any batch, with all of OpenBLAS's kernels and numpy's loops that run here
 	$(BIN)/python -m pytest -m slow tests/unit/rl/micro $(PYTEST_FLAGS)
 
-test-tools: $(VENV)/with-dev,studio,local,train ## The sandbox's soak, and the search tools on real servers (apt-get, as root)
-	$(BIN)/python -m pytest -m slow tests/integration/sandbox tests/integration/search $(PYTEST_FLAGS)
+test-search: $(VENV)/with-dev,studio,local,train ## The search tools on real servers (apt-get, as root)
+	$(BIN)/python -m pytest -m slow tests/integration/search $(PYTEST_FLAGS)
 
 test-durability: $(VENV)/with-dev,studio,local,train ## Kill runs on SQLite and PostgreSQL (apt install postgresql); they must go on
 	$(BIN)/python -m pytest -m slow tests/integration/durability tests/integration/test_cli_threads.py \
