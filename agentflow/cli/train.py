@@ -29,16 +29,18 @@ def train(
         fail(f"training {says}", MISUSED)
     from agentflow.rl import train as training
     from agentflow.rl.report import write_report
-    from agentflow.rl.settings import SettingsError, compose_settings
+    from agentflow.rl.run_lock import run_lock
+    from agentflow.rl.settings import Settings, SettingsError, compose_settings
 
     try:
         config = compose_settings(preset, overrides or [])
         if show:
             typer.echo(training.as_yaml(config))
             return
-        settings = training.prepare(config)
-        with TrainView(console(), settings.steps) as view:
-            training.train(config, view.show)
+        with run_lock(Path(Settings.of(config).out).absolute()):
+            settings = training.prepare(config)
+            with TrainView(console(), settings.steps) as view:
+                training.train(config, view.show)
     except SettingsError as error:
         fail(str(error), MISUSED)
     except training.TrainingFailed as error:
