@@ -28,7 +28,7 @@ CHECKPOINTS = ("", "seed", "trained")
 """What `embedded:` may name without a grant: what ships with the package."""
 
 _PLAIN_URL = re.compile(
-    r"(?P<scheme>https?)://(?P<host>[a-z0-9.-]+|\[[0-9a-f:.]+\])(:(?P<port>[0-9]{1,5}))?(?P<path>(/[a-z0-9._~-]*)*)",
+    r"(?P<scheme>https?)://(?P<host>[a-z0-9.-]+|\[[0-9a-f:.]+\])(:(?P<port>[0-9]{1,5}))?(?P<path>(?:/[a-z0-9._~-]*+)*+)",
     re.IGNORECASE | re.ASCII,
 )
 """No user, no escapes, no query: of what is left, every library makes the same."""

@@ -28,11 +28,11 @@ _WORDS = "MASK|CLS|SEP|PAD|UNK|BOS|EOS|ARGS|THINK|IMG|AUDIO|PREFIX|SUFFIX|MIDDLE
 
 _BORDER = re.compile(
     rf"""
-    <(?=
+    <(?=</?SYS>>)
+    | <(?=[/|\w"-])(?=
         /?\|[^|<>\n]{{1,60}}\|[^|<>\s]{{0,60}}>       # <|im_start|>, and what looks like it
       | /?\|[\w/"-]{{1,40}}> | [\w/"-]{{1,40}}\|>     # <|turn>, <turn|>
-      | /?(?:[a-z]{{1,20}}:)?(?:{_NAMES})(?:_token)?>
-      | </?SYS>>
+      | (?=[\w/:-]{{1,60}}>)/?(?:[a-z]{{1,20}}:)?(?:{_NAMES})(?:_token)?>
     )
     | (?<![\w(])\[(?=/?(?:{_BRACKETED})\])
     | \[(?=/?(?-i:{_BRACKETED}|{_WORDS})[\[\]](?!\.\.\.))

@@ -1,0 +1,102 @@
+"""The regular expressions of the product, found in its source."""
+
+import ast
+import importlib
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+_FROM_THE_BEGINNING = {"match", "fullmatch"}
+PACKAGES = ("", "cli", "console", "checks", "view", "evals", "graph", "nodes", "rl", "tools")
+HOME = Path(__file__).parents[2]
+
+MADE = {
+    "agentflow.evals.atlas.oracle": "a policy of ours reads what it wrote itself",
+    "agentflow.nodes.labels:_pattern": "read_labels",
+    "agentflow.nodes.planner:_named_tools": "chosen_tool",
+    "agentflow.tools.borders:_own": "literals, and a look ahead of their length",
+}
+"""Functions that make an expression when they run: the reader that attacks them, or why none need."""
+
+
+@dataclass(frozen=True)
+class Expression:
+    """A pattern, where it stands, and whether it is only ever matched from a text's beginning."""
+
+    where: str
+    pattern: re.Pattern[str]
+    whole: bool
+
+    def run(self, text: str) -> None:
+        """Looks through all of `text`, as the product does."""
+        if self.whole:
+            self.pattern.match(text)
+            self.pattern.fullmatch(text)
+        else:
+            self.pattern.sub("", text)
+
+
+def expressions() -> Iterator[Expression]:
+    """All of the product. Raises LookupError for one that cannot be found out and that MADE does not name."""
+    for path in sorted(path for package in PACKAGES for path in _sources(package)):
+        name = f"agentflow.{'.'.join(path.with_suffix('').parts)}".removesuffix(".__init__")
+        tree = ast.parse((HOME / "agentflow" / path).read_text())
+        if any(isinstance(node, ast.Name) and node.id == "re" for node in ast.walk(tree)):
+            yield from _of_module(importlib.import_module(name), tree)
+
+
+def _sources(package: str) -> Iterator[Path]:
+    folder = (HOME / "agentflow" / package).resolve()  # some are links, which a search for files does not follow
+    for path in folder.rglob("*.py") if package else folder.glob("*.py"):
+        yield package / path.relative_to(folder)
+
+
+def _of_module(module: ModuleType, tree: ast.Module) -> Iterator[Expression]:
+    methods: dict[str, set[str]] = {}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
+            methods.setdefault(node.value.id, set()).add(node.attr)
+    for loop in (node for node in ast.walk(tree) if isinstance(node, ast.For)):
+        match loop:
+            case ast.For(target=ast.Name(id=each), iter=ast.Name(id=variable)):
+                methods[variable] = methods.get(each, set())
+    for variable, value in vars(module).items():
+        for number, pattern in enumerate(_patterns(value)):
+            whole = bool(used := methods.get(variable, set())) and used <= _FROM_THE_BEGINNING
+            yield Expression(f"{module.__name__}:{variable}{number or ''}", pattern, whole)
+    for function in (node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)):
+        yield from _inline(module, function)
+
+
+def _patterns(value: object) -> Iterator[re.Pattern[str]]:
+    if isinstance(value, re.Pattern):
+        yield value
+    elif isinstance(value, list | tuple | set | frozenset):
+        yield from (pattern for item in value for pattern in _patterns(item))
+    elif isinstance(value, dict):
+        yield from (pattern for item in value.values() for pattern in _patterns(item))
+
+
+def _inline(module: ModuleType, function: ast.FunctionDef | ast.AsyncFunctionDef) -> Iterator[Expression]:
+    """Those that a function writes in its call of `re`."""
+    for call in (node for node in ast.walk(function) if isinstance(node, ast.Call)):
+        match call.func:
+            case ast.Attribute(value=ast.Name(id="re"), attr=method) if method not in ("escape", "purge"):
+                where = f"{module.__name__}:{function.name}"
+                flags = [keyword.value for keyword in call.keywords if keyword.arg == "flags"]
+                flags += call.args[2:3] if method in ("match", "fullmatch", "search", "findall", "finditer") else []
+                try:
+                    written, *given = (_value(node, module) for node in [call.args[0], *flags])
+                except NameError:
+                    if where not in MADE:
+                        raise LookupError(f"{where} makes an expression as it runs; name it in MADE") from None
+                    continue
+                pattern = written if isinstance(written, re.Pattern) else re.compile(written, *given)
+                yield Expression(f"{where}:{call.lineno}", pattern, method in _FROM_THE_BEGINNING)
+
+
+def _value(node: ast.expr, module: ModuleType) -> Any:
+    return eval(compile(ast.Expression(node), "expression", "eval"), vars(module))  # noqa: S307 - our own source

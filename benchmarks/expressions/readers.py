@@ -1,0 +1,65 @@
+"""The product's readers of foreign text: of replies, results, pages and answers."""
+
+from collections.abc import Callable
+from functools import cache
+
+from agentflow.evals.baselines.react import read_answer, read_call
+from agentflow.evals.judge import read_reply
+from agentflow.evals.passport.audit import nearness
+from agentflow.evals.scorers.expression import expression
+from agentflow.evals.scorers.free_text import free_text
+from agentflow.evals.scorers.gaia import quasi_exact
+from agentflow.evals.scorers.number import number
+from agentflow.evals.scorers.option import option
+from agentflow.graph.models.spec import one_line
+from agentflow.nodes import analyst, executor, generator, planner, verifier
+from agentflow.nodes.labels import data_objects, read_labels
+from agentflow.tools.card import ToolCard
+from agentflow.tools.containment import bounded_line, contained, disarmed
+from agentflow.tools.python_coder import python_coder
+from agentflow.tools.redaction import redacted
+from agentflow.tools.result import ToolResult
+from agentflow.tools.web.passages import split
+from agentflow.tools.wikipedia_search import wikipedia_search
+from benchmarks.expressions.found import expressions
+from benchmarks.expressions.texts import Attack, ends
+
+CARDS = {tool.name: ToolCard.of(tool) for tool in (python_coder(), wikipedia_search())}
+OTHERS = ("{", "[", "(", '{"a":', "```\n", "```python\n", "<answer>", "\n", " ", "\\", "\\frac{", "Verdict: stop\n")
+OPTIONS = {"A": "1.5", "B": "-1.5", "C": "+", "D": "the liver"}
+
+READERS: dict[str, Callable[[str], object]] = {
+    "redacted": redacted,
+    "contained": contained,
+    "disarmed": disarmed,
+    "bounded_line": lambda text: bounded_line(text, 500),
+    "one_line": one_line,
+    "shortened": lambda text: ToolResult(status="ok", output=text).shortened(1000),
+    "read_labels": lambda text: read_labels(text, planner.LABELS),
+    "data_objects": lambda text: list(data_objects(text)),
+    "analyst": analyst.parse,
+    "planner": lambda text: planner.parse(f"Sub-Goal: x\nTool: {text}", CARDS),
+    "chosen_tool": lambda text: planner.chosen_tool(text, CARDS),
+    "executor of a search": lambda text: executor.parse(text, CARDS["wikipedia_search"]),
+    "executor of a program": lambda text: executor.parse(text, CARDS["python_coder"]),
+    "verifier": verifier.parse,
+    "generator": generator.parse,
+    "react's answer": read_answer,
+    "react's call": lambda text: read_call(text, CARDS),
+    "judge": lambda text: read_reply(text, "verdict", {"correct", "incorrect"}, ""),
+    "passages": split,
+    "audit": lambda text: nearness("Which organ pumps the blood through the body?", text),
+    "number": lambda text: number(text, "42"),
+    "expression": lambda text: expression(text, (1, 2, 3, 4), 24),
+    "option": lambda text: option(text, OPTIONS, "B"),
+    "free text": lambda text: free_text(text, ["3 November 1929", "yes", "5"]),
+    "gaia": lambda text: quasi_exact(text, "1, b; 3"),
+}
+
+
+@cache
+def common() -> tuple[Attack, ...]:
+    """What every reader is attacked with: the beginnings and the pieces of all expressions."""
+    found = [ends(expression.pattern) for expression in expressions()]
+    units = [unit for beginnings, pieces in found for unit in [*beginnings[-6:], *pieces[:2]]]
+    return tuple(Attack((unit,), after=after) for unit in dict.fromkeys([*OTHERS, *units]) for after in ("", "\x00"))
