@@ -17,7 +17,7 @@ What is the country of Nusozeg, the city?
 endef
 export DEMO
 
-.PHONY: help run train test stress test-sandbox test-train test-faults test-kernels test-readers test-search test-readers test-report test-view test-inspect test-durability test-otel test-light bench lint types check format studio docs docs-serve clean
+.PHONY: help run train test stress test-sandbox test-train test-faults test-kernels test-readers test-search test-report test-view test-inspect test-durability test-otel test-light bench lint types check format studio docs docs-serve clean
 
 help: ## This list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{ printf "%-18s %s\n", $$1, $$2 }'
