@@ -19,12 +19,12 @@ _ALIKE = {
         ("аеорсухіѕјԁһԛԝӏ", "aeopcyxisjdhqwl"),
         ("АВЕЅІЈКМНОРСТУХ", "ABESIJKMHOPCTYX"),
         ("ΑΒΕΖΗΙΚΜΝΟΡΤΥΧονιαυ", "ABEZHIKMNOPTYXovvau"),
-        ("ıɡ꞉ː∶ˑ", "ig::::"),
+        ("ıɡ꞉ː∶ˑ−⁃˗", "ig::::---"),
         ("—―", (" - ", " - ")),
     )
     for letter, plain in zip(letters, plains, strict=True)
 }
-"""Letters of Cyrillic and Greek that look like Latin ones, what looks like a colon, and long dashes."""
+"""Letters of Cyrillic and Greek that look like Latin ones, what looks like a colon or a hyphen, and long dashes."""
 
 
 class _Folds(dict[int, str | int]):
