@@ -97,6 +97,20 @@ def reachable() -> str:
     return repr(found)
 
 
+@server.tool()
+def signalled() -> str:
+    """Which of the processes that this one could stop or end it may send signals to: all but itself and its own."""
+    own, found = os.getpid(), []
+    for process in Path("/proc").glob("[0-9]*"):
+        try:
+            if int(process.name) != own:
+                os.kill(int(process.name), 0)
+                found.append(process.name)
+        except OSError:
+            continue
+    return " ".join(found) or "none"
+
+
 if __name__ == "__main__":
     if len(sys.argv) > 1:
         server.run("streamable-http", host="127.0.0.1", port=int(sys.argv[1]))

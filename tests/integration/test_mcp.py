@@ -31,7 +31,7 @@ from tests.waiting import until, until_async
 SERVER = Path(mcp_server.__file__)
 STDIO = f"mcp:stdio:{sys.executable} {SERVER}"
 NAMES = [
-    "add", "count", "broken", "hang", "die", "freeze", "picture", "measured", "erase", "planted", "reachable",
+    "add", "count", "broken", "hang", "die", "freeze", "picture", "measured", "erase", "planted", "reachable", "signalled",
 ]  # fmt: skip
 SECRET = "sk-5f1d9c-not-for-servers"
 
@@ -232,6 +232,11 @@ def test_no_secret_of_ours_is_reachable_from_a_server(monkeypatch: pytest.Monkey
     assert "'GIVEN': 'for-the-server'" in done.stdout
     assert SECRET not in done.stdout
     assert done.stderr == ""
+
+
+@pytest.mark.skipif(landlock.abi() < landlock.ABI_WITH_SIGNALS, reason="Landlock does not govern signals before ABI 6")
+async def test_a_server_can_send_no_signal_to_other_processes() -> None:
+    assert (await call((await tools(STDIO))["signalled"])).output == "none"
 
 
 async def test_closing_ends_the_process() -> None:

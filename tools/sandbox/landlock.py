@@ -27,8 +27,10 @@ _RIGHTS_BY_ABI = {1: 13, 2: 14, 3: 15, 4: 15}
 """How many of the rights above an ABI knows; 16 from ABI 5 on."""
 _TCP, _SCOPES = 3, 3
 """Binding and connecting; abstract sockets and signals."""
+_SIGNALS = 2
 
 ABI_WITH_TRUNCATE = 3
+ABI_WITH_SIGNALS = 6
 
 
 def abi() -> int:
@@ -55,12 +57,15 @@ def restrict(read: Iterable[str], write: Iterable[str]) -> None:
 
 
 def enter_domain() -> None:
-    """Puts this process, and all that it starts, into a domain of its own: what is outside cannot be traced.
+    """Puts this process, and all that it starts, into a domain of its own: what is outside cannot be traced, nor sent
+    signals from ABI 6 on.
 
     It may open what it could before; it can no longer make block devices or change mounts. Raises OSError without
     Landlock.
     """
-    ruleset = kernel.syscall("landlock_create_ruleset", _CREATE_RULESET, struct.pack("Q", _MAKE_BLOCK), 8, 0)
+    attributes = struct.pack("QQQ", _MAKE_BLOCK, 0, _SIGNALS)
+    size = 24 if abi() >= ABI_WITH_SIGNALS else 8
+    ruleset = kernel.syscall("landlock_create_ruleset", _CREATE_RULESET, attributes, size, 0)
     kernel.syscall("landlock_restrict_self", _RESTRICT_SELF, ruleset, 0)
     os.close(ruleset)
 
