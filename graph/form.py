@@ -2,9 +2,12 @@
 
 Beside the fields of `Context` there is a model and a prompt for each module, flat, since a form shows no tables; a
 prompt is edited on the node that it belongs to, and stands there as it is. They end up in `models` and `prompts`, which
-a program may send instead. What a client may not name is refused here (`graph.grants`).
+a program may send instead. What a client may not name is refused here (`graph.grants`), and so is a name that is no
+setting: a misspelt `approve_tools` must not run unapproved.
 """
 
+import re
+from collections.abc import Mapping
 from typing import Any, Self
 
 from pydantic import ConfigDict, Field, JsonValue, model_validator
@@ -23,6 +26,17 @@ NODES = {
     "memory_tokens": ["verifier"],
 }
 """The nodes at which Studio shows a setting, other than those of a module."""
+
+
+_OF_THE_SERVER = re.compile(r"(__|langgraph_|checkpoint_|x-).*|(thread|run|graph|assistant|user|cron)_id", re.DOTALL)
+"""Names that LangGraph puts into `configurable`, which its server takes for a context where there is none."""
+
+
+class _AnyName(dict[str, Any]):
+    """A schema's properties, of which every name is one: LangGraph's server drops in silence what is none of them."""
+
+    def __contains__(self, name: object) -> bool:
+        return True
 
 
 def _model(module: Module) -> Any:
@@ -75,6 +89,19 @@ class Form(Context):
     verifier_prompt: str = _prompt("verifier", verifier.PROMPT)
     generator_prompt: str = _prompt("generator", generator.PROMPT)
     analyst_prompt: str = _prompt("analyst", analyst.PROMPT)
+
+    @classmethod
+    def model_json_schema(cls, *arguments: Any, **settings: Any) -> dict[str, Any]:
+        """The schema, by which the server hands on every setting that it is sent, for this model to refuse."""
+        schema = super().model_json_schema(*arguments, **settings)
+        return {**schema, "properties": _AnyName(schema["properties"])}
+
+    @model_validator(mode="before")
+    @classmethod
+    def _without_the_servers_own(cls, sent: object) -> object:
+        if not isinstance(sent, Mapping):
+            return sent
+        return {name: value for name, value in sent.items() if not _OF_THE_SERVER.fullmatch(name)}
 
     @model_validator(mode="after")
     def _fold(self) -> Self:

@@ -166,6 +166,27 @@ async def test_what_is_not_granted_is_refused_in_one_line(
     assert "\n" not in error["message"]
 
 
+@pytest.mark.parametrize("graph", ["agentflow", "ask"])
+@pytest.mark.parametrize("context", [{"aprove_tools": ["*"]}, {"max_turn": 3, "model": "embedded"}])
+async def test_a_setting_that_there_is_not_fails_the_run(
+    graph: str, context: dict[str, Any], client: LangGraphClient
+) -> None:
+    given = {"question": "What?"} if graph == "ask" else SIX_BY_SEVEN
+    made = await client.assistants.create(graph, context=context)
+    for assistant, sent in [(graph, {"context": context}), (made["assistant_id"], {})]:
+        found: Any = await client.runs.wait(None, assistant, input=given, raise_error=False, **sent)
+        assert next(iter(context)) in found["__error__"]["message"]
+    await client.assistants.delete(made["assistant_id"])
+
+
+async def test_a_setting_that_the_form_does_not_show_is_used(client: LangGraphClient, server: Server) -> None:
+    server.endpoint.requests.clear()
+    context = {"model": server.model, "prompts": {"planner": f"{planner.PROMPT}\nBe brief."}}
+    state: Any = await client.runs.wait(None, "agentflow", input=SIX_BY_SEVEN, context=context)
+    assert state["answer"] == "42"
+    assert server.endpoint.bodies[1]["messages"][0]["content"].endswith("\nBe brief.")
+
+
 async def test_settings_of_another_kind_are_no_way_around(client: LangGraphClient) -> None:
     """The server's older `configurable`, and an assistant that was made with them."""
     far = {"model": "openai-compatible:x@http://127.0.0.1:9/v1"}

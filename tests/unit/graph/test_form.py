@@ -91,6 +91,11 @@ def test_what_cannot_be_is_refused(filled: dict[str, Any], problem: str) -> None
         Form(**filled)
 
 
+def test_what_the_server_adds_is_passed_over() -> None:
+    own = {"thread_id": "1", "langgraph_request_id": "2", "__pregel_node_finished": 3, "x-header": "4"}
+    assert Form(**own, max_turns=2).max_turns == 2
+
+
 async def test_the_served_graph_reads_the_form_and_takes_a_context_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
     script = Scripted(planner="Sub-Goal: x\nTool: base_generator\nContext: y", executor='{"query": "z"}')
     script.install(monkeypatch)
