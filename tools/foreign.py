@@ -17,12 +17,13 @@ from typing import Any
 from langchain_core.tools import BaseTool
 
 from agentflow.tools.containment import bounded_line
+from agentflow.tools.mcp import pins
 from agentflow.tools.mcp.spec import SpecError, Unavailable
 from agentflow.tools.mcp.spec import servers as mcp_servers
 from agentflow.tools.mcp.tools import tools_of
 from agentflow.tools.named_object import NamedObjectError, is_object_name, named_object, said
 
-__all__ = ["SpecError", "Unavailable", "check_names", "is_foreign", "load"]
+__all__ = ["SpecError", "Unavailable", "approve", "check_names", "is_foreign", "load"]
 
 _PREFIXED = re.compile(r"([A-Za-z]\w*)=(.+)", re.ASCII | re.DOTALL)
 _WRITABLE = re.compile(r"[A-Za-z0-9](?:[\w ./-]{0,62}[A-Za-z0-9])?", re.ASCII)
@@ -52,6 +53,19 @@ async def load(spec: str) -> list[BaseTool]:
         if missing := [name for name in _needs(tool) if not os.environ.get(name)]:
             raise Unavailable(f"{tool.name} needs the environment variable {missing[0]}; set it")
     return tools
+
+
+def approve(spec: str) -> bool:
+    """Lets the MCP servers that a spec names offer what they do when next loaded; whether it names any.
+
+    Raises:
+        SpecError: It names servers that are nowhere.
+    """
+    plain = _split(spec)[1]
+    servers = mcp_servers(plain.removeprefix("mcp:")) if plain.startswith("mcp:") else []
+    for server in servers:
+        pins.forget(server)
+    return bool(servers)
 
 
 def check_names(owned: Iterable[tuple[str, str]]) -> None:

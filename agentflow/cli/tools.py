@@ -20,7 +20,13 @@ app = typer.Typer(cls=Group)
 
 @app.callback(invoke_without_command=True, epilog="Example: agentflow tools --tools google_search,my_pkg.tools:search")
 def list_tools(
-    ctx: typer.Context, tools: Tools = None, corpus: Corpus = "auto", search_engine: SearchEngine = "auto"
+    ctx: typer.Context,
+    tools: Tools = None,
+    corpus: Corpus = "auto",
+    search_engine: SearchEngine = "auto",
+    approve: Annotated[
+        bool, typer.Option("--approve", help="Take the new and changed tools of the MCP servers that --tools names.")
+    ] = False,
 ) -> None:
     """List the tools: what each is good for, or what it needs before it can be used."""
     if ctx.invoked_subcommand is not None:
@@ -29,12 +35,27 @@ def list_tools(
     from agentflow.graph.models.spec import ModelError
     from agentflow.tools.catalogue import STANDARD_TOOLS
 
+    if approve:
+        _approve(tools)
     try:
         print_checks(
             console(), asyncio.run(listed(_context(tools, STANDARD_TOOLS, corpus=corpus, search_engine=search_engine)))
         )
     except ModelError as error:
         fail(str(error), MISUSED)
+
+
+def _approve(tools: str | None) -> None:
+    from agentflow.tools import foreign
+
+    try:
+        approved = [foreign.approve(spec) for spec in names_in(tools or "")]
+    except foreign.SpecError as error:
+        fail(str(error), MISUSED)
+    except OSError as error:
+        fail(f"what was pinned cannot be removed ({error.strerror}: {error.filename})", MISUSED)
+    if not any(approved):
+        fail("--approve needs --tools to name an MCP server, as mcp:...", MISUSED)
 
 
 @app.command("test", epilog="""Example: agentflow tools test --tools mcp:servers.json --call 'add={"a": 1, "b": 2}'""")

@@ -31,7 +31,8 @@ from tests.waiting import until, until_async
 SERVER = Path(mcp_server.__file__)
 STDIO = f"mcp:stdio:{sys.executable} {SERVER}"
 NAMES = [
-    "add", "count", "broken", "hang", "die", "freeze", "picture", "measured", "erase", "planted", "reachable", "signalled",
+    "add", "count", "broken", "hang", "die", "freeze", "picture", "measured", "erase", "planted", "reachable",
+    "signalled",
 ]  # fmt: skip
 SECRET = "sk-5f1d9c-not-for-servers"
 
@@ -40,6 +41,11 @@ SECRET = "sk-5f1d9c-not-for-servers"
 def _end_of_sessions() -> Iterator[None]:
     yield
     close_sessions()
+
+
+@pytest.fixture(autouse=True)
+def _pins(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
 
 
 @pytest.fixture(scope="module")
@@ -234,7 +240,7 @@ def test_no_secret_of_ours_is_reachable_from_a_server(monkeypatch: pytest.Monkey
     assert done.stderr == ""
 
 
-@pytest.mark.skipif(landlock.abi() < landlock.ABI_WITH_SIGNALS, reason="Landlock does not govern signals before ABI 6")
+@pytest.mark.skipif(landlock.abi() < landlock.ABI_WITH_SIGNALS, reason="Landlock governs signals from ABI 6 on")
 async def test_a_server_can_send_no_signal_to_other_processes() -> None:
     assert (await call((await tools(STDIO))["signalled"])).output == "none"
 

@@ -5,18 +5,40 @@ from typing import TYPE_CHECKING, Any
 
 from langchain_core.tools import BaseTool, StructuredTool
 
+from agentflow.tools.containment import bounded_line
+from agentflow.tools.mcp import pins
 from agentflow.tools.mcp.session import McpServer, server
-from agentflow.tools.mcp.spec import ServerSpec
+from agentflow.tools.mcp.spec import ServerSpec, Unavailable
 from agentflow.tools.result import ErrorClass, ToolFailure
 
 if TYPE_CHECKING:
     from mcp.types import CallToolResult, ContentBlock, Tool
 
 
+MAX_TOOLS = 128
+"""Of a server; a planner reads of them all."""
+MAX_BYTES = 1 << 16
+"""Of a tool's description and schema, before the card is made of them."""
+
+
 async def tools_of(spec: ServerSpec) -> list[BaseTool]:
-    """What the server offers. Raises Unavailable."""
+    """What the server offers. Raises Unavailable, also where that is too much or has changed (`pins`)."""
     offering = server(spec)
-    return [_tool(offering, offered) for offered in await offering.tools()]
+    offered = await offering.tools()
+    _check_size(spec, offered)
+    pins.check(spec, offered)
+    return [_tool(offering, tool) for tool in offered]
+
+
+def _check_size(spec: ServerSpec, offered: "list[Tool]") -> None:
+    if len(offered) > MAX_TOOLS:
+        raise Unavailable(f"the MCP server {spec.name} offers more than {MAX_TOOLS} tools")
+    for tool in offered:
+        if len(tool.model_dump_json().encode()) > MAX_BYTES:
+            name = bounded_line(tool.name, 80)
+            raise Unavailable(
+                f"the MCP server {spec.name} describes its tool {name} in more than {MAX_BYTES >> 10} KiB"
+            )
 
 
 def _tool(offering: McpServer, offered: "Tool") -> BaseTool:

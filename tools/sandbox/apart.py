@@ -2,8 +2,8 @@
 
 `main` confines itself by a Landlock domain, which is inherited, and becomes the program. No process in a domain can
 trace one outside, nor read its environment or memory in /proc, unless it has capabilities; root's are given up. From
-Linux 6.12 on it cannot send one signals either. Files and network stay open to it, and it ends with the process that started it. A program that mounts file systems or gains
-rights (sudo) does not work like this.
+Linux 6.12 on it cannot send one signals either. Files and network stay open to it, and it ends with the process that
+started it. A program that mounts file systems or gains rights (sudo) does not work like this.
 """
 
 import os

@@ -1,0 +1,83 @@
+"""What MCP servers said of their tools when they were first used, as hashes, so that none changes it unseen.
+
+A model reads the descriptions: a server that is harmless when it is chosen could give orders in them later. A tool
+that is new or was changed makes its server unavailable until `agentflow tools --approve` takes it. A file for each
+server, in the user's data directory; where it cannot be written, the log says so and nothing is pinned.
+"""
+
+import hashlib
+import json
+import logging
+import os
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import platformdirs
+from pydantic import TypeAdapter
+
+from agentflow.tools.containment import bounded_line
+from agentflow.tools.mcp.spec import ServerSpec, Unavailable
+
+if TYPE_CHECKING:
+    from mcp.types import Tool
+
+_Pins = TypeAdapter(dict[str, str])
+"""Hashes by the names of tools."""
+
+_log = logging.getLogger(__name__)
+
+
+def check(spec: ServerSpec, offered: "Sequence[Tool]") -> None:
+    """Compares what a server offers with its pins, or makes them. Raises Unavailable."""
+    pins, path = {tool.name: _digest(tool) for tool in offered}, _path(spec)
+    try:
+        pinned = _read(path)
+        if pinned is None:
+            _write(path, pins)
+            return
+    except OSError as error:
+        _log.warning("the tools of the MCP server %s are not pinned: %s (%s)", spec.name, path, error.strerror)
+        return
+    if changed := [name for name, digest in pins.items() if pinned.get(name) != digest]:
+        names = bounded_line(", ".join(changed), 200)
+        raise Unavailable(
+            f"the MCP server {spec.name} has new or changed tools ({names}); "
+            "add --approve to `agentflow tools --tools ...` to see and take them"
+        )
+
+
+def forget(spec: ServerSpec) -> None:
+    """Lets the next use of a server pin what it offers then."""
+    _path(spec).unlink(missing_ok=True)
+
+
+def _path(spec: ServerSpec) -> Path:
+    identity = json.dumps([spec.url, spec.command, spec.folder])
+    return (
+        Path(platformdirs.user_data_dir("agentflow")) / "mcp" / f"{hashlib.sha256(identity.encode()).hexdigest()}.json"
+    )
+
+
+def _digest(tool: "Tool") -> str:
+    said = tool.model_dump(mode="json", include={"name", "title", "description", "input_schema", "annotations"})
+    return hashlib.sha256(json.dumps(said, sort_keys=True).encode()).hexdigest()
+
+
+def _read(path: Path) -> dict[str, str] | None:
+    """The pins; None if there are none yet. A file that is damaged pins nothing that a server could match."""
+    try:
+        return _Pins.validate_json(path.read_bytes())
+    except FileNotFoundError:
+        return None
+    except ValueError:
+        return {}
+
+
+def _write(path: Path, pins: dict[str, str]) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    handle, name = tempfile.mkstemp(dir=path.parent)
+    with os.fdopen(handle, "wb") as file:
+        file.write(_Pins.dump_json(pins))
+    os.replace(name, path)
