@@ -1,0 +1,39 @@
+"""The environment of a training run's processes."""
+
+import os
+
+import pytest
+
+pytest.importorskip("hydra")
+pytest.importorskip("verl")
+
+from agentflow.rl.settings import compose_settings
+from agentflow.rl.train import _environment
+
+THREADS = ("OMP_NUM_THREADS", "OMP_WAIT_POLICY", "GOMP_SPINCOUNT")
+
+
+@pytest.fixture(autouse=True)
+def _unset(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in THREADS:
+        monkeypatch.delenv(name, raising=False)
+
+
+@pytest.mark.parametrize("ranks", [1, 2, 1000])
+def test_ranks_share_the_cores_and_their_threads_do_not_spin_for_long(ranks: int) -> None:
+    found = _environment(compose_settings("atlas-cpu", [f"trainer.n_gpus_per_node={ranks}"]))
+    assert int(found["OMP_NUM_THREADS"]) == max(1, len(os.sched_getaffinity(0)) // ranks)
+    assert int(found["GOMP_SPINCOUNT"]) <= 10_000
+
+
+@pytest.mark.parametrize(("name", "value"), [("OMP_NUM_THREADS", "7"), ("GOMP_SPINCOUNT", "77")])
+def test_what_the_user_has_set_holds(name: str, value: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(name, value)
+    assert _environment(compose_settings("atlas-cpu", []))[name] == value
+
+
+def test_a_wait_policy_of_the_user_holds(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OMP_WAIT_POLICY", "active")
+    found = _environment(compose_settings("atlas-cpu", []))
+    assert "GOMP_SPINCOUNT" not in found
+    assert found.get("OMP_WAIT_POLICY", "active") == "active"
