@@ -26,6 +26,7 @@ from agentflow.graph.tracing.switch import TracingError, tracing
 from agentflow.rl.export import TOKENIZER
 from agentflow.rl.micro.chat_model import SEED
 from agentflow.rl.micro.tokenizer import MicroTokenizer
+from agentflow.rl.room import check_masks, check_room, places, ray_options
 from agentflow.rl.settings import Settings, SettingsError
 from agentflow.rl.trainable import AppError, Split, Trainable, load_app
 from agentflow.rl.training_log import Line, TrainingLog
@@ -145,6 +146,7 @@ def train(config: DictConfig, on_line: Callable[[Line], None]) -> None:
         SettingsError: verl refuses the configuration.
         TrainingFailed: The run broke off.
     """
+    check_masks(config)
     _check_devices(config)
     environment = _environment(config)
     os.environ.update(environment)
@@ -164,13 +166,14 @@ def train(config: DictConfig, on_line: Callable[[Line], None]) -> None:
             validate_config(config, need_reference_policy(config), need_critic(config))
     except (AssertionError, ValueError, NotImplementedError) as error:
         raise SettingsError(f"verl refuses these settings: {' '.join(str(error).split())}") from error
-    options: dict[str, Any] = OmegaConf.to_container(config.ray_kwargs.ray_init, resolve=True)  # type: ignore[assignment]
+    options = ray_options(config)
     runtime = {**get_ppo_ray_runtime_env(config), **(options.pop("runtime_env", None) or {})}
     runtime["env_vars"] = {**runtime.get("env_vars", {}), **environment}
     if config.ray_address:
         options = {"address": config.ray_address}
     ray.init(runtime_env=runtime, log_to_driver=False, logging_level="ERROR", **options)
     try:
+        check_room(places(config), ray.available_resources().get("CPU", 0))
         running = FlowRunner.remote().run.remote(config)  # type: ignore[attr-defined]
         _follow(running, TrainingLog(config.out), on_line)
     except ray.exceptions.RayError as error:

@@ -1,0 +1,69 @@
+"""What a run asks of Ray and of a device's memory, so that what cannot fit is refused before anything is started."""
+
+import math
+import os
+from typing import Any
+
+from omegaconf import DictConfig, OmegaConf
+
+from agentflow.rl.settings import SettingsError
+
+MASK = 8 << 30
+"""Most bytes of one attention mask."""
+
+
+def places(config: DictConfig) -> int:
+    """Ray CPUs that verl's processes ask for. They are places, not cores: the processes share what cores there are.
+
+    Three for each rank (`RayResourcePool.max_colocate_count`), one for the trainer, the queue's controller and each of
+    its storage units, and one that every other process takes while it starts. Ray waits for ever for what it lacks.
+    """
+    ranks = config.trainer.nnodes * config.trainer.n_gpus_per_node
+    return int(3 * ranks + config.transfer_queue.backend.SimpleStorage.num_data_storage_units + 3)
+
+
+def check_room(needed: int, free: float) -> None:
+    """Raises SettingsError if Ray has fewer CPUs than are needed."""
+    if free < needed:
+        raise SettingsError(
+            f"the run needs {needed} of Ray's CPUs, and {free:g} are free; wait, start Ray with more "
+            "(ray start --num-cpus: places, not cores), or set fewer ranks or "
+            "transfer_queue.backend.SimpleStorage.num_data_storage_units=1"
+        )
+
+
+def ray_options(config: DictConfig) -> dict[str, Any]:
+    """The arguments of ray.init for a Ray of one's own, which has at least as many places as are asked for."""
+    options: dict[str, Any] = OmegaConf.to_container(config.ray_kwargs.ray_init, resolve=True)  # type: ignore[assignment]
+    if config.ray_address is None:
+        needed = places(config)
+        if options.get("num_cpus") is None:
+            options["num_cpus"] = max(needed, len(os.sched_getaffinity(0)))
+        check_room(needed, options["num_cpus"])
+    return options
+
+
+def check_masks(config: DictConfig) -> None:
+    """Raises SettingsError if rows that are computed as one have an attention mask that cannot fit.
+
+    Of rows that lie one behind another, transformers' `sdpa` and `eager` make a mask [tokens, tokens], up to four bytes
+    an entry. flash_attention_2 and flex_attention make none.
+    """
+    model, rollout = config.actor_rollout_ref.model, config.actor_rollout_ref.rollout
+    attention = model.get("override_config", {}).get("attn_implementation", "flash_attention_2")
+    if not model.use_remove_padding or attention not in ("sdpa", "eager"):
+        return
+    actor, ref = config.actor_rollout_ref.actor, config.actor_rollout_ref.ref
+    limits = {
+        "actor.ppo_max_token_len_per_gpu": actor.use_dynamic_bsz and actor.ppo_max_token_len_per_gpu,
+        "ref.log_prob_max_token_len_per_gpu": ref.log_prob_use_dynamic_bsz and ref.log_prob_max_token_len_per_gpu,
+        "rollout.log_prob_max_token_len_per_gpu": rollout.log_prob_use_dynamic_bsz
+        and rollout.log_prob_max_token_len_per_gpu,
+    }
+    for name, tokens in limits.items():
+        if 4 * tokens**2 > MASK:
+            raise SettingsError(
+                f"actor_rollout_ref.{name}={tokens} with attn_implementation={attention} makes a mask of "
+                f"{4 * tokens**2 >> 30} GiB; set at most {math.isqrt(MASK // 4)}, or "
+                "attn_implementation=flash_attention_2"
+            )
