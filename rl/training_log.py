@@ -69,18 +69,20 @@ class TrainingLog:
         for path in (self.path_of(step, split), self.tape_of(step, split)):
             path.unlink(missing_ok=True)
 
-    def step(self, step: int, metrics: Mapping[str, Any], seconds: Mapping[str, float]) -> None:
-        """Adds a step's line. `metrics` and `seconds` are by verl's names."""
+    def step(
+        self, step: int, metrics: Mapping[str, Any], seconds: Mapping[str, float], restarted: Sequence[str] = ()
+    ) -> None:
+        """Adds a step's line. `metrics` and `seconds` are by verl's names; `restarted` names workers that died."""
         own = {name: value for name, value in metrics.items() if "/" not in name or name.startswith("fate/")}
         named = {"kl": "actor/kl", "clip_fraction": "actor/clip_fraction", "gradient": "actor/grad_norm"}
         taken = {f"seconds/{ours}": round(seconds[name], 3) for name, ours in TIMES.items() if name in seconds}
         speed = {"tokens_per_second": own.get("sampled_tokens", 0) / seconds["step"]}
         found = {ours: metrics[name] for ours, name in named.items() if name in metrics}
-        self._add({"step": step, "split": "train", **own, **found, **speed, **taken})
+        self._add({"step": step, "split": "train", **own, **found, **speed, **taken, **_named(restarted)})
 
-    def validation(self, step: int) -> None:
+    def validation(self, step: int, restarted: Sequence[str] = ()) -> None:
         """Adds the line of the validation whose rollouts were recorded after `step`."""
-        self._add({"step": step, "split": "test", **summary(self.records(step, "test"))})
+        self._add({"step": step, "split": "test", **summary(self.records(step, "test")), **_named(restarted)})
 
     def records(self, step: int, split: Split) -> list[RolloutRecord]:
         """The rollouts of a step. Lines that cannot be read, such as one that a kill left torn, are passed over."""
@@ -149,6 +151,10 @@ def summary(records: Sequence[RolloutRecord]) -> Line:
     }
 
 
+def _named(restarted: Sequence[str]) -> Line:
+    return {"restarted": list(restarted)} if restarted else {}
+
+
 def _plain(value: Any) -> Any:
     """A number as JSON knows it, whatever library it comes from."""
-    return value if isinstance(value, dict | str | int) else round(float(value), 6)
+    return value if isinstance(value, dict | list | str | int) else round(float(value), 6)

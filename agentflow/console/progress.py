@@ -87,6 +87,8 @@ class TrainView(_Bar):
 
     def show(self, line: "Line") -> None:
         """A line of metrics.jsonl."""
+        for worker in line.get("restarted", ()):
+            self._out.print(f"step {line['step']:>4}  {worker}")
         if line["split"] == "test":
             self._out.print(
                 f"step {line['step']:>4}  held-out accuracy {line['accuracy']:.3f} of {line['rollouts']} rollouts, "

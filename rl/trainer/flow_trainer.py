@@ -48,6 +48,8 @@ class FlowTrainer(PPOTrainerSync):  # type: ignore[misc]
         self.log = TrainingLog(config.out)
         self.looks: Sequence[Callable[[], None]] = ()
         """What is done whenever the trainer looks whether the rollouts have ended."""
+        self.restarted: list[str] = []
+        """Workers that were started again since the last line of metrics.jsonl."""
         self._credit: dict[str, Credit] = {}
         self._digest = ""
 
@@ -177,13 +179,18 @@ class FlowTrainer(PPOTrainerSync):  # type: ignore[misc]
     ) -> None:
         """verl's metrics for TensorBoard, and ours beside them, which are also the step's line in metrics.jsonl."""
         super()._compute_metrics(batch, metrics, timing_raw, global_steps, epoch)
-        self.log.step(global_steps, {**metrics, "batch": self._digest}, timing_raw)
+        self.log.step(global_steps, {**metrics, "batch": self._digest}, timing_raw, self._restarted())
 
     def _validate(self) -> dict[str, float]:
         """verl's validation, and its summary as a line in metrics.jsonl."""
         self.log.begin(self.global_steps, "test")
         found: dict[str, float] = super()._validate()
-        self.log.validation(self.global_steps)
+        self.log.validation(self.global_steps, self._restarted())
+        return found
+
+    def _restarted(self) -> list[str]:
+        found = self.restarted.copy()
+        self.restarted.clear()
         return found
 
 
@@ -244,6 +251,7 @@ class FlowRunner:
             )
             servers = [server for replica in trainer.llm_server_manager.get_replicas() for server in replica.servers]
             trainer.looks = loops.look, Watch(servers).look
+            trainer.restarted = loops.restarted
             trainer.fit(loops)
             trainer.logger.finish(exit_code=0)
         finally:

@@ -50,6 +50,8 @@ class FlowLoops(AgentLoopManagerTQ):  # type: ignore[misc]
         self._step: tuple[int, bool] = (-1, False)
         self._asked: dict[Any, Any] = {}
         self._processes: dict[Any, int] = {}
+        self.restarted: list[str] = []
+        """Workers that were started again, in words; whoever records them clears the list."""
 
     async def _init_agent_loop_workers(self) -> None:
         """Starts the workers. What they are built from is kept: Ray forgets it once they run, and their successors need
@@ -84,14 +86,16 @@ class FlowLoops(AgentLoopManagerTQ):  # type: ignore[misc]
                 self._compare(worker, answer)
 
     def _compare(self, worker: Any, answer: Any) -> None:
+        name = f"rollout worker {self.agent_loop_workers.index(worker)}"
         try:
             process = int(ray.get(answer))
         except ray.exceptions.ActorUnavailableError:
             return  # it is being started
         except ray.exceptions.RayActorError as error:
-            raise WorkerDied("a process that rollouts run in dies again and again: killed, or out of memory") from error
-        if self._processes.setdefault(worker, process) != process:
+            raise WorkerDied(f"{name} dies again and again: killed, or out of memory") from error
+        if (before := self._processes.setdefault(worker, process)) != process:
             self._processes[worker] = process
+            self.restarted.append(f"{name}: process {before} died, process {process} takes its place")
             self._go_on(worker)
 
     def _go_on(self, worker: Any) -> None:

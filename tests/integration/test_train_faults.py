@@ -16,22 +16,27 @@ pytest.importorskip("verl")
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 
 
-def killed(process: "subprocess.Popen[str]", name: str) -> None:
+def killed(process: "subprocess.Popen[str]", name: str) -> list[int]:
+    """Kills the workers of a class; their process ids."""
     family = psutil.Process(process.pid).children(recursive=True)
     workers = [member for member in family if name in " ".join(member.cmdline())]
     assert workers
     for worker in workers:
         worker.kill()
+    return [worker.pid for worker in workers]
 
 
 def test_rollouts_go_on_when_their_worker_is_killed_and_repeat_no_call(tmp_path: Path) -> None:
     """Every call that was answered is a line of the tape, so that one which was made twice is there twice."""
     out = tmp_path / "worker"
     process = started(out, "steps=3", until="rollouts/000002-train.jsonl")
-    killed(process, "FlowLoopWorker")
-    _, said = process.communicate(timeout=300)
+    [worker] = killed(process, "FlowLoopWorker")
+    terminal, said = process.communicate(timeout=300)
     assert process.returncode == 0, said
     assert [line["step"] for line in lines(out, "train")] == [1, 2, 3]
+    [restarted] = [name for line in lines(out, "train") + lines(out, "test") for name in line.get("restarted", ())]
+    assert str(worker) in restarted
+    assert restarted in terminal
     for step in (1, 2, 3):
         records, told = rollouts(out, step, "train"), tape(out, step)
         assert len(records) == 16

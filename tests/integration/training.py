@@ -36,7 +36,7 @@ def tape(out: Path, step: int) -> list[dict[str, Any]]:
 def started(out: Path, *settings: str, until: str) -> "subprocess.Popen[str]":
     """A run in the background that has come as far as the file `until`."""
     command = [sys.executable, "-m", "agentflow", "train", f"out={out}", *SMALL, *settings]
-    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     deadline = time.monotonic() + 400
     while not (out / until).exists():
         assert process.poll() is None

@@ -91,3 +91,12 @@ def test_a_validation_counts_every_rollout(log: TrainingLog) -> None:
     assert (line["step"], line["split"], line["rollouts"], line["accuracy"]) == (3, "test", 4, 0.5)
     assert line["families"] == {"a": 1.0, "b": pytest.approx(1 / 3)}
     assert line["fate/timed_out"] == 1
+
+
+def test_workers_that_died_are_named_in_the_line_of_their_step(tmp_path: Path) -> None:
+    log = TrainingLog(tmp_path)
+    log.step(1, {"reward": 0.5}, {"step": 2.0}, ["rollout worker 0"])
+    log.validation(1, ["rollout worker 1", "rollout worker 2"])
+    log.step(2, {"reward": 0.5}, {"step": 2.0})
+    named = [line.get("restarted") for line in log.lines()]
+    assert named == [["rollout worker 0"], ["rollout worker 1", "rollout worker 2"], None]
