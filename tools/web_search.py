@@ -17,8 +17,8 @@ from agentflow.tools.containment import bounded_line, contained, disarmed
 from agentflow.tools.redaction import without_known
 from agentflow.tools.result import ErrorClass, ToolFailure
 from agentflow.tools.search_cache import SearchCache
+from agentflow.tools.web.extraction import decode, text_of_html, text_of_pdf
 from agentflow.tools.web.passages import rank, rank_by_embeddings, split
-from agentflow.tools.web.pdf import text_of_pdf
 from agentflow.tools.web.safe_http import PDF, Document, FetchPolicy, fetch
 
 BEST = 4
@@ -111,20 +111,6 @@ async def extract(document: Document) -> str:
     """The readable text: of a PDF its pages, of an HTML page what is not navigation, anything else as it is."""
     if document.content_type == PDF:
         return await text_of_pdf(document.body)
-    return await asyncio.to_thread(_text if "html" not in document.content_type else _readable, document)
-
-
-def _text(document: Document) -> str:
-    """Decoded as the server says, if that is an encoding; what cannot be decoded is marked."""
-    try:
-        return document.body.decode(document.charset or "utf-8", "replace")
-    except LookupError:
-        return document.body.decode("utf-8", "replace")
-
-
-def _readable(document: Document) -> str:
-    import trafilatura  # 0.2 s: paid on first use
-
-    # As bytes where the server does not say: a page often says in itself how it is encoded.
-    page = _text(document) if document.charset else document.body
-    return trafilatura.extract(page, output_format="markdown", include_comments=False, favor_recall=True) or ""
+    if "html" in document.content_type:
+        return await text_of_html(document.body, document.charset)
+    return decode(document.body, document.charset)

@@ -14,6 +14,7 @@ LIBRARIES = (
     *("numpy", "numpy.linalg", "numpy.random", "sympy", "pandas"),
     *("scipy", "scipy.constants", "scipy.integrate", "scipy.interpolate", "scipy.linalg", "scipy.optimize"),
     *("scipy.signal", "scipy.sparse", "scipy.special", "scipy.stats"),
+    *("base64", "io", "pypdf", "trafilatura"),
 )
 
 

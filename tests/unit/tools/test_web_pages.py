@@ -2,23 +2,33 @@
 
 import asyncio
 import gzip
+import os
+import re
 import subprocess
 import sys
 import time
 import zlib
-from collections.abc import Iterator
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import suppress
+from dataclasses import replace
+from encodings.aliases import aliases
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from langchain_core.embeddings import DeterministicFakeEmbedding, Embeddings
 from pytest_httpserver import HTTPServer
 from werkzeug import Request, Response
 
 from agentflow.tools.result import ErrorClass, ToolFailure, ToolResult
 from agentflow.tools.run import run_tool
-from agentflow.tools.web import pdf, robots
+from agentflow.tools.sandbox import execute
+from agentflow.tools.web import extraction, robots
 from agentflow.tools.web.passages import rank_by_embeddings
 from agentflow.tools.web.safe_http import FetchPolicy, fetch
 from agentflow.tools.web_search import web_search
+from tests.sandboxes import descendants
+from tests.waiting import until_async
 
 
 @pytest.fixture
@@ -152,29 +162,62 @@ async def test_a_damaged_pdf_is_one_line(httpserver: HTTPServer, open_policy: Fe
     assert "\n" not in result.output
 
 
-_MEASURED = """\
-import asyncio, contextlib, resource, sys
-from agentflow.tools.result import ToolFailure
-from agentflow.tools.web import pdf
-with contextlib.suppress(ToolFailure):
-    assert len(asyncio.run(pdf.text_of_pdf(sys.stdin.buffer.read()))) < 100
-print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss)
-"""
+HOSTILE = {
+    "a PDF that unpacks to gigabytes": lambda: extraction.text_of_pdf(bomb_pdf()),
+    "paragraphs that do not end": lambda: extraction.text_of_html(b"<p>x" * 750_000, ""),
+}
 
 
-def test_a_pdf_that_unpacks_to_gigabytes_costs_little() -> None:
-    """In a process of its own: the most that any child so far took is all that the system tells."""
-    start = time.monotonic()
-    measured = subprocess.run([sys.executable, "-c", _MEASURED], input=bomb_pdf(), capture_output=True, check=True)
-    assert time.monotonic() - start < pdf.SECONDS + 20
-    assert int(measured.stdout) < pdf.MAX_MEMORY >> 10
+@pytest.mark.parametrize("read", HOSTILE.values(), ids=HOSTILE)
+async def test_a_document_that_takes_all_time_or_memory_is_given_up(
+    read: Callable[[], Awaitable[str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The paragraphs took 25 seconds and 1.3 GB of the agent's own process, and went on after its timeout."""
+    monkeypatch.setattr(extraction, "LIMITS", replace(extraction.LIMITS, seconds=2.0))
+    execute.unavailable()
+    before = descendants(os.getpid())
+    with suppress(ToolFailure):
+        assert len(await read()) < 100
+    await until_async(lambda: descendants(os.getpid()) == before)
 
 
-async def test_who_gives_up_leaves_no_process(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pdf, "SECONDS", 0.01)
-    with pytest.raises(ToolFailure, match=r"could not be read in 0\.01 seconds") as failure:
-        await pdf.text_of_pdf(bomb_pdf())
-    assert failure.value.error is ErrorClass.TIMEOUT
+async def test_who_gives_up_leaves_no_process() -> None:
+    execute.unavailable()
+    before = descendants(os.getpid())
+    reading = asyncio.create_task(extraction.text_of_html(b"<p>x" * 750_000, ""))
+    await until_async(lambda: descendants(os.getpid()) != before)
+    reading.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await reading
+    await until_async(lambda: descendants(os.getpid()) == before)
+
+
+@pytest.mark.parametrize("tier", ["", "subprocess", "none such"])
+def test_the_agents_own_process_parses_nothing(tier: str) -> None:
+    """Also where no sandbox works."""
+    program = (
+        "import asyncio, sys\nfrom agentflow.tools.web.extraction import text_of_html, text_of_pdf\n"
+        "print(asyncio.run(text_of_html(b'<html><body><p>Velmora is a city.</p></body></html>', '')).strip())\n"
+        "print(asyncio.run(text_of_pdf(bytes.fromhex(sys.argv[1]))).strip())\n"
+        "print(*{'trafilatura', 'lxml', 'pypdf'} & sys.modules.keys())"
+    )
+    environment = {**os.environ, "AGENTFLOW_SANDBOX": tier}
+    command = [sys.executable, "-c", program, small_pdf("4711").hex()]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    assert done.stdout.splitlines() == ["Velmora is a city.", "4711", ""], done.stderr
+
+
+@pytest.mark.parametrize("name", sorted({*aliases.values(), "idna", "unicode_escape", "raw_unicode_escape", "mbcs"}))
+def test_only_encodings_of_the_web_are_decoded(name: str) -> None:
+    """Punycode takes quadratic time."""
+    known = extraction.web_encoding(name)
+    assert known == "" or known in extraction._ENCODINGS
+    assert not known or not re.search("puny|idna|escape|utf_?7|utf_?32|codec|rot|hex|uu|zip|bz2", name)
+
+
+@given(st.text(), st.binary())
+def test_any_name_of_an_encoding_is_survived(charset: str, body: bytes) -> None:
+    assert isinstance(extraction.decode(body, charset), str)
 
 
 async def test_a_pdf_that_is_too_large_is_refused(httpserver: HTTPServer, policy: FetchPolicy) -> None:
