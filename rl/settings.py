@@ -76,6 +76,7 @@ class Settings(BaseModel):
     response_tokens: int = Field(ge=1)
     rollout_seconds: float = Field(gt=0)
     rollout_tries: int = Field(ge=1)
+    rehearsal: bool = True
     tapes: bool
     tracing: str = ""
     microscope: int = Field(default=1, ge=0)

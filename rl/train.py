@@ -4,6 +4,7 @@
 and shows the progress; the training itself is a Ray actor, on this machine or on a cluster.
 """
 
+import asyncio
 import importlib
 import json
 import os
@@ -26,16 +27,17 @@ from agentflow.graph.tracing.switch import TracingError, tracing
 from agentflow.rl.export import TOKENIZER
 from agentflow.rl.micro.chat_model import SEED
 from agentflow.rl.micro.tokenizer import MicroTokenizer
+from agentflow.rl.rehearsal import rehearse
 from agentflow.rl.room import check_masks, check_room, places, ray_options
 from agentflow.rl.settings import Settings, SettingsError
-from agentflow.rl.trainable import AppError, Split, Trainable, load_app
+from agentflow.rl.trainable import AppError, Graph, Split, Trainable, load_app
 from agentflow.rl.training_log import Line, TrainingLog
 
 DISTRIBUTION = "agentflow-langgraph"
 
 CHANGEABLE = {
     *("steps", "validate_every", "save_every", "keep", "test_tasks"),
-    *("ray_address", "out", "tracing", "tapes", "rollout_tries", "microscope"),
+    *("ray_address", "out", "tracing", "tapes", "rollout_tries", "microscope", "rehearsal"),
 }
 """Settings that may differ when a run goes on."""
 
@@ -44,12 +46,12 @@ class TrainingFailed(RuntimeError):
     """The run broke off; `str()` is one line that says why and what to do."""
 
 
-def prepare(config: DictConfig) -> Settings:
-    """Checks a composed configuration, fixes its paths, and writes the run's folder. Raises SettingsError."""
+def check(config: DictConfig) -> tuple[Settings, Trainable, Graph]:
+    """The settings of a composed configuration, and the app that they name, built. Raises SettingsError."""
     settings = Settings.of(config)
     try:
         app = load_app(settings.app, **settings.options)
-        app.built()
+        graph = app.built()
     except AppError as error:
         raise SettingsError(str(error)) from error
     if settings.tracing:
@@ -58,12 +60,23 @@ def prepare(config: DictConfig) -> Settings:
                 pass
         except TracingError as error:
             raise SettingsError(f"tracing={settings.tracing}: {error}") from error
+    return settings, app, graph
+
+
+def prepare(config: DictConfig, on_remark: Callable[[str], None]) -> Settings:
+    """Check a composed configuration, rehearse its app, fix its paths, and write the run's folder.
+
+    `on_remark` gets a line on what could not be rehearsed. Raises SettingsError.
+    """
+    settings, app, graph = check(config)
     out = Path(settings.out).absolute()
     start = SEED if settings.start == "seed" else Path(settings.start).expanduser()
     with open_dict(config):
         config.out = str(out)
         config.start = str(start.absolute()) if start.exists() else settings.start
     _same_run(out, settings)
+    if settings.rehearsal and not (out / "settings.json").exists():
+        _rehearse(app, graph, on_remark)
     log = TrainingLog(out)
     try:
         (out / "tasks").mkdir(parents=True, exist_ok=True)
@@ -82,6 +95,18 @@ def prepare(config: DictConfig) -> Settings:
     except OSError as error:
         raise SettingsError(f"cannot write to {out} ({error.strerror}); choose another out=") from error
     return settings
+
+
+def _rehearse(app: Trainable, graph: Graph, on_remark: Callable[[str], None]) -> None:
+    tasks = app.tasks("train", 1)
+    if not tasks:
+        raise SettingsError(f"the app {app.name} has no train tasks")
+    try:
+        remark = asyncio.run(rehearse(app, graph, tasks[0]))
+    except AppError as error:
+        raise SettingsError(f"{error} (rehearsal=false starts without a rehearsal)") from error
+    if remark:
+        on_remark(remark)
 
 
 def as_yaml(config: DictConfig) -> str:

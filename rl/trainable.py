@@ -4,7 +4,6 @@ An app is named to the trainer as `module:attribute`, as in `app=agentflow.rl.pl
 `agentflow.rl.Policy`; everything else in the graph stays as it is.
 """
 
-import importlib
 from collections.abc import Awaitable, Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
@@ -14,6 +13,7 @@ from langgraph.pregel import Pregel
 from pydantic import BaseModel, ConfigDict
 
 from agentflow.evals.episode import Episode
+from agentflow.tools.named_object import NamedObjectError, named_object
 
 Split = Literal["train", "test"]
 Graph = CompiledStateGraph[Any, Any, Any, Any]
@@ -88,14 +88,16 @@ class Trainable:
 
 
 def load_app(name: str, **options: Any) -> Trainable:
-    """The app that `module:attribute` names, or that a function of that name returns for `options`. Raises AppError."""
-    module, _, attribute = name.partition(":")
+    """The app that `module:attribute` names, or that a function of that name returns for `options`.
+
+    The module may lie in the current folder. Raises AppError.
+    """
     try:
-        found = getattr(importlib.import_module(module), attribute)
-    except (ImportError, AttributeError, ValueError) as error:
-        raise AppError(
-            f"the app '{name}' cannot be imported ({error}); name it module:attribute, from a folder on PYTHONPATH"
-        ) from error
+        found = named_object(name)
+    except NamedObjectError as error:
+        raise AppError(f"the app cannot be loaded: {error}") from error
+    if options and not callable(found):
+        raise AppError(f"'{name}' takes no options, and these are given: {', '.join(options)}")
     try:
         app = found(**options) if callable(found) else found
     except TypeError as error:

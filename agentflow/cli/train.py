@@ -19,7 +19,7 @@ def train(
         list[str] | None, typer.Argument(metavar="[KEY=VALUE]...", help="Settings to change, as in steps=10.")
     ] = None,
     preset: Annotated[str, typer.Option(metavar="NAME", help="The preset; a wrong name lists them.")] = "atlas-cpu",
-    show: Annotated[bool, typer.Option("--show", help="Print the whole configuration and exit.")] = False,
+    show: Annotated[bool, typer.Option("--show", help="Check the whole configuration, print it and exit.")] = False,
 ) -> None:
     """Train the nodes of a LangGraph graph in the flow. A run that was stopped goes on from its last checkpoint."""
     from agentflow.checks import doctor
@@ -35,10 +35,11 @@ def train(
     try:
         config = compose_settings(preset, overrides or [])
         if show:
+            training.check(config)
             typer.echo(training.as_yaml(config))
             return
         with run_lock(Path(Settings.of(config).out).absolute()):
-            settings = training.prepare(config)
+            settings = training.prepare(config, lambda remark: typer.echo(remark, err=True))
             with TrainView(console(), settings.steps) as view:
                 training.train(config, view.show)
     except SettingsError as error:

@@ -225,9 +225,15 @@ def _rollout_metrics(rows: dict[str, dict[str, Any]], rewards: dict[str, float])
 
 
 def _why_nothing(rows: dict[str, dict[str, Any]]) -> str:
-    fates = Counter(row["fate"] for row in rows.values())
-    told = ", ".join(f"{number} {fate}" for fate, number in fates.most_common())
-    return f"no rollout of this step can be trained on ({told}); see rollouts/ for each one's error"
+    reasons = Counter(_why_left_out(row) for row in {session_of(key): row for key, row in rows.items()}.values())
+    told = ", ".join(f"{number} {reason}" for reason, number in reasons.most_common())
+    return f"no rollout of this step can be trained on: {told}; see rollouts/ for each one's error"
+
+
+def _why_left_out(row: dict[str, Any]) -> str:
+    if row["fate"] != Fate.OK:
+        return str(row["fate"])
+    return "cut off at response_tokens (flow.mask_cut_off)" if row["spans"] else "without a call of a node that learns"
 
 
 @ray.remote(num_cpus=1)

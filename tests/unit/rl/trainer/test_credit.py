@@ -12,7 +12,7 @@ with warnings.catch_warnings():
     warnings.simplefilter("ignore")  # verl's imports
     from agentflow.rl.settings import compose_settings
     from agentflow.rl.trainer.credit import assign_credit
-    from agentflow.rl.trainer.flow_trainer import _rollout_metrics
+    from agentflow.rl.trainer.flow_trainer import _rollout_metrics, _why_nothing
 
 
 def row(
@@ -107,6 +107,21 @@ def test_metrics_are_over_rollouts_and_a_reward_only_where_there_is_one() -> Non
     assert (found["forward_tokens"], found["unpacked_tokens"]) == (54, 84)
     nothing = _rollout_metrics({"q_2_0": rows["q_2_0"]}, {"q_2_0": 0.0})
     assert math.isnan(nothing["reward"])
+
+
+def test_why_a_step_has_nothing_to_train_on_is_counted_over_rollouts() -> None:
+    """It said "(4 ok)" of rollouts whose nodes never asked the policy."""
+    rows = {
+        "q_0_0": row([], counted=False),
+        "q_1_0": row([], counted=False),
+        "q_2_0": row([2], counted=False),
+        "q_2_1": row([2], counted=False, first=1),
+        "q_3_0": row([2], counted=False, fate="timed_out"),
+    }
+    said = _why_nothing(rows)
+    assert "2 without a call of a node that learns" in said
+    assert "1 cut off" in said
+    assert "1 timed_out" in said
 
 
 def test_by_turn_a_call_has_what_came_from_it_on() -> None:

@@ -1,0 +1,84 @@
+"""A rehearsal before a training starts its workers: one rollout, so that a fault of the app is told in seconds.
+
+The policy's reply is a stand-in, for the engine is not up yet. A graph may rightly stumble over it later, which is no
+more than a remark; what no reply can mend stops the training: a graph that raises before it asks the policy, nodes that
+never ask it, an endpoint that is down, a reward that raises or is no number from 0 to 1.
+"""
+
+import inspect
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any
+
+from agentflow.graph.context import Sampling
+from agentflow.rl.policy import TokenReply
+from agentflow.rl.rollout import Fate, Trajectory, run
+from agentflow.rl.trainable import AppError, Graph, Task, Trainable
+
+REPLY = "Yes."
+SECONDS = 120.0
+"""Longest rehearsal; a training's rollouts have a limit of their own."""
+
+
+class _Failed(RuntimeError):
+    """A function of the app, not its graph, raised."""
+
+
+async def rehearse(app: Trainable, graph: Graph, task: Task) -> str | None:
+    """Run `task` once. Returns a remark on what could not be rehearsed, None if all went well.
+
+    Raises:
+        AppError: The app cannot be trained as it is.
+    """
+    asked = 0
+
+    async def stand_in(messages: Sequence[tuple[str, str]], sampling: Sampling) -> TokenReply:
+        nonlocal asked
+        asked += 1
+        return TokenReply(REPLY, [0], [0], [0.0], "stop")
+
+    parts = ("inputs", "context", "episode", "faults", "turn_rewards", "reward")
+    named: dict[str, Any] = {part: _named(part, getattr(app, part)) for part in parts}
+    ended = await run(replace(app, **named), graph, task, stand_in, id="rehearsal", seconds=SECONDS)
+    if problem := _problem(app, ended, asked):
+        raise AppError(f"{app.name} cannot be trained: task '{task.id}', tried once before the start, {problem}")
+    if ended.fate in (Fate.OK, Fate.UNDECIDED):
+        return None
+    return f"a rehearsal with the reply '{REPLY}' for every call of the policy ended early: {ended.episode.error}"
+
+
+def _problem(app: Trainable, ended: Trajectory, asked: int) -> str:
+    """Why no reply of the policy can make this rollout one to train on; empty if one may."""
+    nodes, error = ", ".join(f"'{node}'" for node in app.nodes), ended.episode.error
+    if ended.fate not in (Fate.OK, Fate.UNDECIDED, Fate.TOO_LONG, Fate.CRASHED, Fate.TIMED_OUT):
+        return f"ended as {ended.fate}: {error}"
+    if ended.fate == Fate.CRASHED and (not asked or error.startswith(_Failed.__name__)):
+        return f"raised: {error.removeprefix(f'{_Failed.__name__}: ')}"
+    if not asked:
+        took = f" ({error})" if error else ""
+        return f"never asked the policy{took}; call agentflow.rl.Policy in {nodes}"
+    if not ended.calls and ended.fate != Fate.CRASHED:
+        return f"asked the policy in other nodes than {nodes}, which are those that learn"
+    return ""
+
+
+def _named(part: str, function: Callable[..., Any]) -> Callable[..., Any]:
+    """The function, whose exceptions name it."""
+
+    def failed(error: Exception) -> _Failed:
+        return _Failed(f"its {part} raised {type(error).__name__}: {error}")
+
+    async def waited_for(result: Any) -> Any:
+        try:
+            return await result
+        except Exception as error:
+            raise failed(error) from error
+
+    def called(*arguments: Any) -> Any:
+        try:
+            result = function(*arguments)
+        except Exception as error:
+            raise failed(error) from error
+        return waited_for(result) if inspect.isawaitable(result) else result
+
+    return called
