@@ -51,7 +51,8 @@ class Sampled(BaseModel):
     """Of each of them in the objective; over all tokens of a step they sum to 1. None as above."""
     rollout: Logprobs
     trainer: Logprobs | None = None
-    """None where the update had nothing to do with the row: its rollout is left out, or all its advantages are 0."""
+    """None where the update had nothing to do with the row: its rollout is left out, or all its advantages are 0
+    and there is no KL term."""
     updated: Logprobs | None = None
 
     @model_validator(mode="after")
