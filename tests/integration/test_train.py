@@ -117,6 +117,7 @@ def test_the_export_of_an_adapter_that_two_ranks_trained_is_what_they_trained(tm
     """Full weights are exported unrounded from elsewhere in a checkpoint; an adapter is put together and merged."""
     out, model = tmp_path / "lora", tmp_path / "planner"
     lora = [f"actor_rollout_ref.model.{key}" for key in ("lora_rank=4", "lora_alpha=8", "lora.merge=true")]
+    lora.append("lr=0.01")  # an update that rounding to 16 bits does not hide
     ranks = ["trainer.n_gpus_per_node=2", "ray_kwargs.ray_init.num_gpus=2"]
     train(out, *lora, *ranks, "actor_rollout_ref.rollout.load_format=safetensors", "steps=1", "validate_every=1")
     checks: list[Checked | None] = []
