@@ -6,11 +6,13 @@ that hangs or a fault in the graph must not be learnt from as if the policy had 
 
 import asyncio
 import inspect
+import math
+import reprlib
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from typing import Any
+from typing import Any, SupportsFloat
 from uuid import uuid4
 
 from langchain_core.runnables import RunnableConfig
@@ -18,10 +20,11 @@ from pydantic import BaseModel
 
 from agentflow.evals.episode import Episode
 from agentflow.graph.models.spec import ModelError
-from agentflow.rl.policy import Generate, PromptTooLong, serving
+from agentflow.rl.policy import Generate, PolicyMisused, PromptTooLong, serving
 from agentflow.rl.tape import Answer, Tape, answered, playing, taped
 from agentflow.rl.trace import Call, TraceCollector
 from agentflow.rl.trainable import Graph, Split, Task, Trainable
+from agentflow.tools.sandbox.limits import SandboxError
 
 
 class Fate(StrEnum):
@@ -30,13 +33,19 @@ class Fate(StrEnum):
     OK = "ok"
     UNDECIDED = "undecided"
     """The reward could not tell right from wrong."""
+    BAD_REWARD = "bad_reward"
+    """The reward, or that of a turn, is no number from 0 to 1."""
     ENDPOINT_FAILED = "endpoint_failed"
-    """A model, the judge's included, did not answer."""
+    """A model, the judge's included, did not answer, or the sandbox failed."""
     TOO_LONG = "too_long"
     """The conversation outgrew what the policy may read."""
     TIMED_OUT = "timed_out"
     CRASHED = "crashed"
-    """The graph or the reward raised something else."""
+    """The graph or the reward raised something else, or called the policy where it cannot be answered."""
+
+
+class RewardError(ValueError):
+    """A reward cannot be trained on; `str()` names the task and the reward."""
 
 
 @dataclass(frozen=True)
@@ -115,25 +124,28 @@ async def run(app: Trainable, graph: Graph, task: Task, generate: Generate, *, i
     """Runs `task`; `generate` answers the policy's calls, and `seconds` is all the time that graph and reward have."""
     collector, start = TraceCollector(id, app.nodes), time.perf_counter()
     fate, reward, faults, earned = Fate.OK, 0.0, list[bool](), list[float]()
-    try:
-        async with asyncio.timeout(seconds):
-            with serving(generate):
-                config: RunnableConfig = {"callbacks": [collector], "metadata": {"rollout": id}}
+    limit = asyncio.timeout(seconds)
+    with serving(generate) as served:
+        try:
+            async with limit:
+                config: RunnableConfig = {
+                    "callbacks": [collector],
+                    "metadata": {"rollout": id},
+                    "configurable": {"thread_id": id},
+                }
                 state = await graph.ainvoke(app.inputs(task), config, context=app.context())
-            episode = app.episode(task, state)
-            faults = list(app.faults(state))
-            earned = list(app.turn_rewards(task, state))
-            decided = await _reward(app, task, state, episode)
-        fate, reward = (Fate.UNDECIDED, 0.0) if decided is None else (Fate.OK, float(decided))
-    except TimeoutError:
-        fate, episode = Fate.TIMED_OUT, _broken(task, f"the rollout took longer than {seconds:g} s")
-    except PromptTooLong as error:
-        fate, episode = Fate.TOO_LONG, _broken(task, str(error))
-    except ModelError as error:
-        fate, episode = Fate.ENDPOINT_FAILED, _broken(task, str(error))
-    except Exception as error:
-        # The boundary of a rollout: whatever a foreign graph or reward raises is this rollout's, and training goes on.
-        fate, episode = Fate.CRASHED, _broken(task, " ".join(f"{type(error).__name__}: {error}".split()))
+                episode = app.episode(task, state)
+                faults = list(app.faults(state))
+                earned = _turn_rewards(app, task, state, len(collector.calls))
+                decided = await _reward(app, task, state, episode)
+            if served.misused:
+                raise served.misused
+            fate, reward = (Fate.UNDECIDED, 0.0) if decided is None else (Fate.OK, decided)
+        except Exception as error:
+            # The boundary of a rollout: whatever a foreign graph or reward raises is this rollout's; training goes on.
+            timed_out = limit.expired() and isinstance(error, TimeoutError)
+            fate, reason = _broken_by(served.misused or error, f"{seconds:g} s" if timed_out else "")
+            episode = Episode(question=task.question, status="failed", error=reason)
     taken = round(time.perf_counter() - start, 3)
     calls = collector.calls
     faults = (faults + [False] * len(calls))[: len(calls)]
@@ -142,12 +154,29 @@ async def run(app: Trainable, graph: Graph, task: Task, generate: Generate, *, i
     return Trajectory(id, task, fate, reward, calls, faults, earned, ended, taken)
 
 
+def _broken_by(error: Exception, limit: str) -> tuple[Fate, str]:
+    """The fate of a rollout that raised, and the reason in one line; `limit` is how long it took, if that ended it."""
+    match error:
+        case PromptTooLong():
+            return Fate.TOO_LONG, str(error)
+        case ModelError() | SandboxError():
+            return Fate.ENDPOINT_FAILED, str(error)
+        case RewardError():
+            return Fate.BAD_REWARD, str(error)
+        case PolicyMisused():
+            return Fate.CRASHED, str(error)
+        case _ if limit:
+            return Fate.TIMED_OUT, f"the rollout took longer than {limit}"
+        case _:
+            return Fate.CRASHED, " ".join(f"{type(error).__name__}: {error}".split())
+
+
 async def run_on_tape(
     app: Trainable, graph: Graph, task: Task, policy: Callable[[], Generate], tape: Tape, *, seconds: float, tries: int
 ) -> Trajectory:
     """Runs `task` with the answers that `tape` has, and keeps those that come anew.
 
-    A run whose model or judge did not answer is tried again, `tries` times in all, each with a `policy()` of its own;
+    A run whose model, judge or sandbox failed is tried again, `tries` times in all, each with a `policy()` of its own;
     only what was not answered is asked again.
     """
     for number in range(1, tries + 1):
@@ -161,21 +190,50 @@ async def run_on_tape(
 
 
 async def _reward(app: Trainable, task: Task, state: Any, episode: Episode) -> float | None:
-    """Of the final state. What has to be waited for asks somebody, whose answer belongs on the tape."""
+    """Of the final state. What has to be waited for asks somebody, whose answer belongs on the tape.
+
+    Raises RewardError.
+    """
     found = app.reward(task, state)
     if not inspect.isawaitable(found):
-        return found
+        return _checked(found, task)
 
     async def ask() -> Answer:
-        return {"reward": await found}
+        return {"reward": _checked(await found, task)}
 
     try:
         told = await answered("reward", [task.id, episode.answer], ask)
     finally:
         if inspect.iscoroutine(found):
             found.close()  # where the tape knew
-    return None if told["reward"] is None else float(told["reward"])
+    return _checked(told["reward"], task)
 
 
-def _broken(task: Task, reason: str) -> Episode:
-    return Episode(question=task.question, status="failed", error=reason)
+def _checked(reward: Any, task: Task) -> float | None:
+    if reward is None:
+        return None
+    found = _number(reward)
+    if not 0 <= found <= 1:
+        raise RewardError(f"the reward of task '{task.id}' is {reprlib.repr(reward)}, which is no number from 0 to 1")
+    return found
+
+
+def _turn_rewards(app: Trainable, task: Task, state: Any, calls: int) -> list[float]:
+    """What each call earned by itself. Raises RewardError; a turn may cost something, but not more than 1."""
+    given = list(app.turn_rewards(task, state))
+    earned = [_number(reward) for reward in given]
+    for turn, found in enumerate(earned):
+        if not -1 <= found <= 1:
+            told = f"the reward of turn {turn} of task '{task.id}' is {reprlib.repr(given[turn])}"
+            raise RewardError(f"{told}, which is no number from -1 to 1")
+    if len(earned) > calls:
+        raise RewardError(f"task '{task.id}' has {len(earned)} turn rewards for {calls} calls that are trained on")
+    return earned
+
+
+def _number(value: Any) -> float:
+    """A number of any library as a float, without a negative zero; NaN for what is none."""
+    try:
+        return float(value) + 0.0 if isinstance(value, SupportsFloat) else math.nan
+    except (TypeError, ValueError, OverflowError):
+        return math.nan

@@ -1,16 +1,28 @@
 import asyncio
+import math
 import threading
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from contextvars import Context
+from decimal import Decimal
 from typing import Any, TypedDict
 
+import numpy as np
 import pytest
+from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph import END, START, StateGraph
 
 from agentflow.graph.context import Sampling
 from agentflow.graph.models.spec import ModelError
 from agentflow.rl.policy import Policy, TokenReply
-from agentflow.rl.rollout import Fate, RolloutRecord, Trajectory, run
+from agentflow.rl.rollout import Fate, RolloutRecord, Trajectory, run, run_on_tape
+from agentflow.rl.tape import Tape, Told
 from agentflow.rl.trainable import AppError, Task, Trainable, load_app
+from agentflow.tools import python_coder as tool_module
+from agentflow.tools.python_coder import python_coder
+from agentflow.tools.run import run_tool
+from agentflow.tools.sandbox.limits import Limits, Outcome, SandboxError
 from tests.waiting import LAST_RESORT
 
 
@@ -118,6 +130,7 @@ def _raises(error: Exception) -> Any:
     [
         (lambda task, state: None, Fate.UNDECIDED, ""),
         (_raises(ModelError("the judge is down")), Fate.ENDPOINT_FAILED, "the judge is down"),
+        (_raises(SandboxError("the fork server ended")), Fate.ENDPOINT_FAILED, "the fork server ended"),
         (_raises(KeyError("x")), Fate.CRASHED, "KeyError: 'x'"),
     ],
 )
@@ -126,6 +139,189 @@ async def test_a_reward_that_cannot_be_told_is_a_fate_and_not_a_zero(reward: Any
     trajectory = await rollout(app(reward=reward))
     assert (trajectory.fate, trajectory.episode.error) == (fate, reason)
     assert len(trajectory.calls) == 1
+
+
+async def test_a_sandbox_that_fails_is_tried_again_and_never_the_policys_fault(monkeypatch: pytest.MonkeyPatch) -> None:
+    tries = 0
+
+    async def fails_once(code: str, limits: Limits) -> Outcome:
+        nonlocal tries
+        tries += 1
+        if tries == 1:
+            raise SandboxError("the sandbox's fork server ended while the code ran")
+        return Outcome("2", "", 0)
+
+    async def answer(state: Sum) -> Sum:
+        await Policy().ainvoke(state["question"])
+        return {**state, "answer": (await run_tool(python_coder(), {"code": "print(2)"}, 60)).output}
+
+    def computes() -> Any:
+        builder = StateGraph(Sum)
+        builder.add_node("answer", answer)
+        builder.add_edge(START, "answer")
+        builder.add_edge("answer", END)
+        return builder.compile()
+
+    monkeypatch.setattr(tool_module, "execute", fails_once)
+    trainable = app(graph=computes)
+    masked = await rollout(trainable)
+    assert (masked.fate, masked.reward, masked.faults) == (Fate.ENDPOINT_FAILED, 0.0, [False])
+    tries, kept = 0, list[Told]()
+    tape = Tape("r", keep=kept.append)
+    again = await run_on_tape(trainable, trainable.built(), TASK, lambda: two, tape, seconds=5, tries=2)
+    assert (again.fate, again.reward, tries) == (Fate.OK, 1.0, 2)
+    assert [told.kind for told in kept] == ["policy", "tool"]
+
+
+@pytest.mark.parametrize(
+    "bad", [math.nan, math.inf, -math.inf, 37, -0.001, 1.001, "1", "high", [1.0], 1j, 10**400, object()]
+)
+@pytest.mark.parametrize("awaited", [False, True])
+async def test_a_reward_that_is_no_number_from_0_to_1_is_refused_with_its_task(bad: Any, awaited: bool) -> None:
+    """NaN poisoned its group, and 37 was taken."""
+
+    async def later(task: Task, state: Sum) -> Any:
+        return bad
+
+    trajectory = await rollout(app(reward=later if awaited else lambda task, state: bad))
+    assert (trajectory.fate, trajectory.reward) == (Fate.BAD_REWARD, 0.0)
+    assert f"task '{TASK.id}'" in trajectory.episode.error
+
+
+@pytest.mark.parametrize("good", [0, 1, 0.25, True, np.float32(0.5), np.int64(1), Decimal("0.5"), -0.0])
+async def test_a_number_of_any_library_is_a_reward(good: Any) -> None:
+    trajectory = await rollout(app(reward=lambda task, state: good))
+    assert (trajectory.fate, trajectory.reward) == (Fate.OK, float(good))
+
+
+@pytest.mark.parametrize("earned", [[math.nan], ["1"], [2.0], [-1.5], [0.5, 0.5]])
+async def test_what_turns_earn_is_checked_too(earned: list[Any]) -> None:
+    trajectory = await rollout(app(turn_rewards=lambda task, state: earned))
+    assert trajectory.fate == Fate.BAD_REWARD
+    assert f"'{TASK.id}'" in trajectory.episode.error
+
+
+async def test_a_graph_with_a_checkpointer_has_a_thread_for_each_rollout() -> None:
+    builder = StateGraph(Sum)
+    builder.add_node("answer", lambda state: {"answer": Policy().invoke(state["question"]).text})
+    builder.add_edge(START, "answer")
+    saver = InMemorySaver()
+    graph, trainable = builder.compile(checkpointer=saver), app()
+    ended = await asyncio.gather(*(run(trainable, graph, TASK, two, id=id, seconds=LAST_RESORT) for id in ("a", "b")))
+    assert [(one.fate, len(one.calls)) for one in ended] == [(Fate.OK, 1)] * 2
+    assert {saved.config["configurable"]["thread_id"] for saved in saver.list(None)} == {"a", "b"}
+
+
+# Where a node calls the policy from
+
+
+def calling(node: Any) -> Trainable:
+    """An app whose only node is `node`."""
+
+    def built() -> Any:
+        builder = StateGraph(Sum)
+        builder.add_node("answer", node)
+        builder.add_edge(START, "answer")
+        return builder.compile()
+
+    return app(graph=built, reward=lambda task, state: 1.0)
+
+
+def invoked(state: Sum) -> str:
+    return str(Policy(fallback="openai:never-asked").invoke(state["question"]).text)
+
+
+def _by_thread(state: Sum) -> Sum:
+    answers: list[str] = []
+    thread = threading.Thread(target=lambda: answers.append(invoked(state)))
+    thread.start()
+    thread.join()
+    return {**state, "answer": answers[0]}
+
+
+def _by_pool(state: Sum) -> Sum:
+    with ThreadPoolExecutor(2) as pool:
+        return {**state, "answer": pool.submit(invoked, state).result()}
+
+
+_LASTING_POOL = ThreadPoolExecutor(1)
+
+
+def _by_lasting_pool(state: Sum) -> Sum:
+    return {**state, "answer": _LASTING_POOL.submit(invoked, state).result()}
+
+
+async def _by_to_thread(state: Sum) -> Sum:
+    return {**state, "answer": await asyncio.to_thread(invoked, state)}
+
+
+async def _by_executor(state: Sum) -> Sum:
+    return {**state, "answer": await asyncio.get_running_loop().run_in_executor(None, invoked, state)}
+
+
+def _by_batch(state: Sum) -> Sum:
+    return {**state, "answer": str(Policy().batch([state["question"]])[0].text)}
+
+
+def _by_a_loop_of_its_own(state: Sum) -> Sum:
+    return {**state, "answer": str(asyncio.run(Policy().ainvoke(state["question"])).text)}
+
+
+@pytest.mark.parametrize(
+    "node", [_by_thread, _by_pool, _by_lasting_pool, _by_to_thread, _by_executor, _by_batch, _by_a_loop_of_its_own]
+)
+async def test_calls_from_threads_of_a_node_belong_to_its_rollout(node: Any) -> None:
+    """They lost the context and went to the fallback, and the rollout counted as ok."""
+
+    def named(name: str) -> Any:
+        async def generate(messages: Sequence[tuple[str, str]], sampling: Sampling) -> TokenReply:
+            await asyncio.sleep(0)
+            return TokenReply(name, [1], [2], [-0.1], "stop")
+
+        return generate
+
+    trainable = calling(node)
+    graph, names = trainable.built(), [f"r{n}" for n in range(8)]
+    runs = (run(trainable, graph, TASK, named(name), id=name, seconds=LAST_RESORT) for name in names)
+    for name, ended in zip(names, await asyncio.gather(*runs), strict=True):
+        assert ended.fate == Fate.OK, ended.episode.error
+        assert f"'answer': '{name}'" in ended.episode.answer
+
+
+async def test_an_async_node_that_invokes_is_an_error_at_once() -> None:
+    """It held the event loop for ever, and no timeout fired."""
+
+    async def answer(state: Sum) -> Sum:
+        return {**state, "answer": invoked(state)}
+
+    trajectory = await rollout(calling(answer), seconds=LAST_RESORT)
+    assert trajectory.fate == Fate.CRASHED
+    assert "ainvoke" in trajectory.episode.error
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
+async def test_an_async_node_that_waits_for_its_threads_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("agentflow.rl.policy.PATIENCE", 0.2)
+
+    async def answer(state: Sum) -> Sum:
+        return _by_thread(state)
+
+    trajectory = await rollout(calling(answer), seconds=LAST_RESORT)
+    assert trajectory.fate == Fate.CRASHED
+    assert "to_thread" in trajectory.episode.error
+
+
+async def test_a_call_that_belongs_to_no_rollout_is_refused_and_never_paid_for() -> None:
+    """The graph passes the error over; the rollout does not."""
+
+    def answer(state: Sum) -> Sum:
+        with suppress(RuntimeError):
+            Context().run(invoked, state)
+        return {**state, "answer": "2"}
+
+    trajectory = await rollout(calling(answer))
+    assert trajectory.fate == Fate.CRASHED
+    assert "thread" in trajectory.episode.error
 
 
 async def test_a_rollout_that_never_ends_is_timed_out() -> None:
