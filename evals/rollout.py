@@ -28,6 +28,7 @@ from agentflow.graph.models.spec import ModelError
 from agentflow.graph.state import InputState, Turn
 from agentflow.nodes.approval import Decision, Proposal
 from agentflow.tools.redaction import redacted_data
+from agentflow.tools.sandbox.limits import SandboxError
 
 
 @dataclass(frozen=True)
@@ -45,7 +46,7 @@ class Finished:
     """The run is over."""
 
     episode: Episode
-    failure: ModelError | None = None
+    failure: ModelError | SandboxError | None = None
     """Why there is no answer, if the run failed."""
 
 
@@ -135,7 +136,7 @@ async def rollout(
     kept: Kept | None = None,
     decide: Decide | None = None,
 ) -> AsyncGenerator[Event, None]:
-    """Runs `question`; the last event is `Finished`, also when a model fails. Anything else that is raised is a bug.
+    """Runs `question`; the last event is `Finished`, also when a model or the sandbox fails. What is raised is a bug.
 
     Args:
         agent: The compiled graph; with a checkpointer for the arguments after `meter`.
@@ -152,7 +153,7 @@ async def rollout(
         yield turn
     analysis = kept.analysis if kept else ""
     outcome: dict[str, Any] = {"status": "running" if kept else "failed"}
-    failure: ModelError | None = None
+    failure: ModelError | SandboxError | None = None
     config = config_of(thread, context) if thread else RunnableConfig()
     waits: Proposal | None = kept.waits if kept else None
     given: Any = InputState(messages=[HumanMessage(question)]) if kept is None else None  # None: from where it stands
@@ -179,7 +180,7 @@ async def rollout(
                     )
             if not waits:
                 break
-    except ModelError as error:
+    except (ModelError, SandboxError) as error:
         failure, outcome = error, {"status": "failed", "error": str(error)}
     if waits or outcome["status"] == "running":  # a call waits for a person, and nobody is there
         outcome = {"status": "failed", "error": "a tool's call waited for approval"}

@@ -3,6 +3,7 @@
 - *The denominator is the dataset.* Every item ends as a `Record`; one that crashed is wrong, never absent.
 - *What is wrong with the settings ends the evaluation at once*: every further item would fail alike.
 - *Records are handed over as items end*, for a journal to keep and a progress bar to show.
+- *A sandbox that fails is not a wrong answer either*: the item is run once more, and then counts as one that crashed.
 - *A judge that fails is not a wrong answer.* The answer is kept, undecided, and can be judged later.
 """
 
@@ -22,6 +23,7 @@ from agentflow.graph.agent import Agent
 from agentflow.graph.context import Context
 from agentflow.graph.models.spec import ModelError
 from agentflow.tools.redaction import redacted
+from agentflow.tools.sandbox.limits import SandboxError
 
 
 @dataclass(frozen=True)
@@ -105,7 +107,14 @@ class Evaluation:
         )
 
     async def _episode(self, item: Item) -> Episode:
-        """The run of an item; one that breaks off keeps the turns and the usage that it had."""
+        """The run of an item; it is run once more where it was the sandbox that failed."""
+        finished = await self._finished(item)
+        if isinstance(finished.failure, SandboxError):
+            finished = await self._finished(item)
+        return finished.episode
+
+    async def _finished(self, item: Item) -> Finished:
+        """One run; one that breaks off keeps the turns and the usage that it had."""
         question, turns, meter, start = item.example.question, list[EpisodeTurn](), Meter(), time.perf_counter()
         try:
             events = rollout(self.agent, question, self._context(item.benchmark), meter)
@@ -116,7 +125,7 @@ class Evaluation:
                     elif isinstance(event, Finished):
                         if event.failure and event.failure.configuration:
                             raise event.failure
-                        return event.episode
+                        return event
             reason = "the run ended without its last event"
         except ModelError:
             raise
@@ -124,7 +133,7 @@ class Evaluation:
             reason = f"the run took longer than {self.seconds:g} s" if limit.expired() else _reason(error)
         taken = round(time.perf_counter() - start, 3)
         broken = Episode(question=question, status="failed", turns=turns, usage=meter.usage(), seconds=taken)
-        return _broken(broken, reason)
+        return Finished(_broken(broken, reason))
 
     def _context(self, benchmark: Benchmark) -> Context:
         own = self.context.corpus == "auto"

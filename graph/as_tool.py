@@ -11,6 +11,7 @@ from agentflow.graph.agent import build_graph
 from agentflow.graph.context import Context
 from agentflow.graph.models.spec import ModelError
 from agentflow.graph.state import InputState
+from agentflow.tools.sandbox.limits import SandboxError
 
 DESCRIPTION = (
     "Answers a question that takes several steps: it plans, looks things up, computes, checks what it found, and "
@@ -53,13 +54,13 @@ def build_tool(
     def ask(question: str) -> str:
         try:
             return _said(graph.invoke(_input(question), context=settings))
-        except ModelError as error:
+        except (ModelError, SandboxError) as error:
             raise ToolException(str(error)) from error
 
     async def aask(question: str) -> str:
         try:
             return _said(await graph.ainvoke(_input(question), context=settings))
-        except ModelError as error:
+        except (ModelError, SandboxError) as error:
             raise ToolException(str(error)) from error
 
     return StructuredTool.from_function(

@@ -8,7 +8,7 @@ from pydantic import BaseModel, Field
 from agentflow.tools.result import ErrorClass, ToolFailure
 from agentflow.tools.run import SANDBOX
 from agentflow.tools.sandbox.execute import execute
-from agentflow.tools.sandbox.limits import Limits, Outcome, SandboxError
+from agentflow.tools.sandbox.limits import Limits, Outcome
 
 CARD = {
     "description": "Runs a Python 3 program and returns what it prints. "
@@ -30,10 +30,7 @@ def python_coder(limits: Limits | None = None) -> BaseTool:
     limits = limits or Limits()
 
     async def run(code: str) -> tuple[str, dict[str, str]]:
-        try:
-            outcome = await execute(code, limits)
-        except SandboxError as error:
-            raise ToolFailure(ErrorClass.TOOL_ERROR, str(error)) from error
+        outcome = await execute(code, limits)
         return _printed(outcome, limits), {SANDBOX: outcome.tier}
 
     return StructuredTool.from_function(
@@ -70,7 +67,13 @@ def _printed(outcome: Outcome, limits: Limits) -> str:
 def _why(outcome: Outcome) -> str:
     """One line on a program that failed."""
     if outcome.status < 0:
-        return f"the code was ended by {signal.Signals(-outcome.status).name}"
+        return f"the code was ended by {_signal_name(-outcome.status)}"
     if outcome.status == 1 and outcome.stderr:
         return outcome.stderr.splitlines()[-1].strip()
     return f"the code exited with status {outcome.status}"
+
+
+def _signal_name(number: int) -> str:
+    """As in `kill -l`; real-time signals have no name of their own."""
+    known = next((known.name for known in signal.Signals if known == number), "")
+    return known or f"signal {number}"

@@ -23,6 +23,7 @@ from pydantic import BaseModel, ValidationError
 from agentflow.tools.containment import bounded_line, contained
 from agentflow.tools.redaction import without_known
 from agentflow.tools.result import PROVIDER, ErrorClass, ToolFailure, ToolResult
+from agentflow.tools.sandbox.limits import SandboxError
 
 MAX_MESSAGE = 500
 """Characters of an error message: it goes into every later prompt of the run."""
@@ -61,8 +62,9 @@ async def run_tool(
 ) -> ToolResult:
     """The result of calling `tool` with `arguments`, within `timeout` seconds.
 
-    Nothing but cancellation of the caller and LangGraph's own control flow (a tool that asks a person by `interrupt`)
-    is raised: a failure is a result with its error class and one line of text.
+    A failure is a result with its error class and one line of text. What is raised: cancellation of the caller,
+    LangGraph's own control flow (a tool that asks a person by `interrupt`), and SandboxError, as it is not the tool
+    that failed.
     """
     through = interposed.get()
     if through is None:
@@ -91,7 +93,7 @@ async def _call(
             # and an argument that is called "type" cannot pass for a call.
             call = {"type": "tool_call", "id": uuid4().hex, "name": tool.name, "args": dict(arguments)}
             reply = await tool.ainvoke(call, config)
-    except GraphBubbleUp:
+    except (GraphBubbleUp, SandboxError):
         raise
     except ToolFailure as failure:
         return failed(failure.error, str(failure), failure.sandbox)

@@ -48,6 +48,7 @@ async def embedded() -> list[Check]:
     from agentflow.tools.catalogue import standard_tools
     from agentflow.tools.run import run_tool
     from agentflow.tools.sandbox.execute import sandbox_level
+    from agentflow.tools.sandbox.limits import SandboxError
     from agentflow.tools.search_settings import SearchSettings
 
     async def ask(prompt: str, spec: str = "embedded") -> str:
@@ -64,11 +65,13 @@ async def embedded() -> list[Check]:
         checks = [("embedded model", "no", str(error))]
     used = standard_tools(["wikipedia_search", "python_coder"], ask, SearchSettings(corpus="atlas"))
     found = await run_tool(used["wikipedia_search"], {"query": "capital"}, 60)
-    sandbox = await run_tool(used["python_coder"], {"code": "print(6 * 7)"}, 30)
-    level = "" if sandbox.error else sandbox_level()
-    for name, result, says in (("Atlas index", found, "can be searched"), ("python_coder", sandbox, level)):
-        checks.append((name, "no" if result.error else "ok", result.output if result.error else says))
-    return checks
+    checks.append(("Atlas index", "no" if found.error else "ok", found.output if found.error else "can be searched"))
+    try:
+        ran = await run_tool(used["python_coder"], {"code": "print(6 * 7)"}, 30)
+        level = sandbox_level()
+    except SandboxError as error:
+        return [*checks, ("python_coder", "no", str(error))]
+    return [*checks, ("python_coder", "no" if ran.error else "ok", ran.output if ran.error else level)]
 
 
 def model(spec: str) -> Check:

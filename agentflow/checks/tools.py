@@ -51,7 +51,9 @@ async def tried(context: "Context", calls: Mapping[str, dict[str, Any]]) -> Asyn
 
     A call that was made up is not made: nobody knows what it would do. Raises ModelError.
     """
+    from agentflow.tools.result import ErrorClass, ToolResult
     from agentflow.tools.run import run_tool
+    from agentflow.tools.sandbox.limits import SandboxError
 
     found = await examine(context)
     for name, why in found.unavailable.items():
@@ -61,7 +63,10 @@ async def tried(context: "Context", calls: Mapping[str, dict[str, Any]]) -> Asyn
         if arguments is None:
             yield Trial(name, "-", f"it has no example to try it with; name arguments with --call '{name}={{...}}'")
             continue
-        result = await run_tool(tool, arguments, SECONDS)
+        try:
+            result = await run_tool(tool, arguments, SECONDS)
+        except SandboxError as error:
+            result = ToolResult.failed(ErrorClass.TOOL_ERROR, str(error))
         says = result.output if result.error is None else f"{result.output} ({_REMEDIES[result.error]})"
         call = json.dumps(arguments, ensure_ascii=False)
         yield Trial(name, "no" if result.error else "ok", says, call, result.seconds, result.sandbox)

@@ -28,7 +28,7 @@ ARROWS: dict[str, tuple[str, ...]] = {
     "graph.checkpoints": ("graph.state", "tools"),
     "graph.threads": ("graph.agent", "graph.checkpoints"),
     "graph.agent": ("graph", "nodes", "tools"),
-    "graph.as_tool": ("graph",),
+    "graph.as_tool": ("graph", "tools"),
     "graph.own_limit": (),
     "graph.ask": ("graph", "nodes", "tools"),
     "graph.clock": ("graph.state", "tools"),

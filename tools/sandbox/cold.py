@@ -16,15 +16,29 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from agentflow.tools.sandbox import interpreter, tiers
-from agentflow.tools.sandbox.limits import Limits, Outcome, Stopped
+from agentflow.tools.sandbox.limits import Limits, Outcome, SandboxError, Stopped
 from agentflow.tools.sandbox.output import Output
+from agentflow.tools.sandbox.turns import turns
 
 _TICK = 0.05
 """Seconds between looks at a silent program: has it been cancelled, or ended while a grandchild holds its pipe?"""
 
 
 def run(code: str, limits: Limits, cancelled: threading.Event) -> Outcome:
-    """Runs a program to its end, or until `cancelled` is set; kills what it left running."""
+    """Runs a program to its end, or until `cancelled` is set; kills what it left running.
+
+    Its turn may be long in coming. Raises SandboxError if no process can be started for it.
+    """
+    with turns().turn(limits.memory_bytes + limits.disk_bytes, cancelled) as had:
+        if not had:
+            return Outcome("", "", -signal.SIGKILL, "cancelled", tiers.SUBPROCESS)
+        try:
+            return _run(code, limits, cancelled)
+        except OSError as error:
+            raise SandboxError(f"the sandbox failed: {error}") from error
+
+
+def _run(code: str, limits: Limits, cancelled: threading.Event) -> Outcome:
     numbers = [math.ceil(limits.seconds), limits.memory_bytes, limits.file_bytes]
     with TemporaryDirectory(prefix="agentflow-", ignore_cleanup_errors=True) as folder:
         source = Path(folder) / "program.py"

@@ -16,8 +16,8 @@ from dataclasses import dataclass
 from agentflow.tools.sandbox import kernel, landlock, seccomp
 from agentflow.tools.sandbox.limits import Limits
 
-WORK = "/work"
-"""The folder of a program in a tier with mounts of its own."""
+WORK = "/.program"
+"""The folder of a program in a root file system of its own: a name that hides nothing of the host's."""
 
 OPEN_FILES = 64
 
@@ -44,9 +44,8 @@ class Surroundings:
     """Where programs get their folders in a tier without mounts of its own."""
 
 
-def confine(surroundings: Surroundings, limits: Limits, folder: str, slot: int) -> None:
-    """Gives up all that a program must not have. Raises OSError; the child must then end."""
-    server = os.getppid()
+def confine(surroundings: Surroundings, limits: Limits, folder: str, slot: int, server: int) -> None:
+    """Gives up all that a program must not have. Raises OSError; the child of `server` must then end."""
     user = None if surroundings.first_user is None else surroundings.first_user + slot
     _limit_resources(limits, tasks_of_others=0 if user is not None else _tasks())
     if surroundings.own_mounts:

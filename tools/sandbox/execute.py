@@ -13,9 +13,9 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import lru_cache
 
 from agentflow.tools.sandbox import cold, tiers
-from agentflow.tools.sandbox.fork_client import ForkServer, ServerEnded
-from agentflow.tools.sandbox.fork_server import SLOTS
+from agentflow.tools.sandbox.fork_client import ForkServer, NotStarted, ServerEnded
 from agentflow.tools.sandbox.limits import Limits, Outcome, SandboxError
+from agentflow.tools.sandbox.turns import SLOTS
 
 REMEDY = (
     "install bubblewrap (apt install bubblewrap), or set "
@@ -23,11 +23,16 @@ REMEDY = (
 )
 
 
+_TRIES = 3
+_PAUSE = 0.2
+"""Seconds before the second try; twice that before the third."""
+
+
 async def execute(code: str, limits: Limits) -> Outcome:
     """Runs `code` in an empty folder; kills it when the caller is cancelled.
 
-    At most 64 programs run at a time; further ones wait, and their time does not count. Raises SandboxError if no
-    sandbox works here, or if it failed while the program ran.
+    At most 64 programs run at a time, fewer where memory is short; further ones wait, and their time does not count.
+    Raises SandboxError if no sandbox works here, or if it failed while the program ran.
     """
     cancelled = threading.Event()
     try:
@@ -37,19 +42,20 @@ async def execute(code: str, limits: Limits) -> Outcome:
 
 
 def run(code: str, limits: Limits, cancelled: threading.Event) -> Outcome:
-    """`execute` for a thread. A program that had not started when the server ended is run by the next one."""
-    for _ in range(2):
+    """`execute` for a thread. A program that was not started is tried again, by another server if this one ended."""
+    problem = ""
+    for attempt in range(_TRIES):
+        cancelled.wait(attempt * _PAUSE)
         server = _sandbox.server()
         if server is None:
             return cold.run(code, limits, cancelled)
         try:
             return server.run(code, limits, cancelled)
-        except ServerEnded:
-            _sandbox.forget(server)
-        except SandboxError:
-            _sandbox.forget(server)
-            raise
-    raise SandboxError("the sandbox's fork server ended twice before the code ran")
+        except NotStarted as error:
+            problem = str(error)
+            if isinstance(error, ServerEnded):
+                _sandbox.forget(server)
+    raise SandboxError(f"{problem} ({_TRIES} times)")
 
 
 def tier() -> str:

@@ -5,6 +5,7 @@ Blocking calls, made from a thread per program: a server is shared by all thread
 
 import contextlib
 import dataclasses
+import errno
 import json
 import os
 import selectors
@@ -19,10 +20,11 @@ from typing import IO, Any
 from agentflow.tools.sandbox import folder, interpreter, libraries, tiers
 from agentflow.tools.sandbox.limits import Limits, Outcome, SandboxError, Stopped
 from agentflow.tools.sandbox.output import Output
+from agentflow.tools.sandbox.turns import turns
 
-_START_SECONDS = 30.0
-"""For a server to start, and for it to fork: it may be importing a large library."""
-_KILL_SECONDS = 10.0
+_PATIENCE = 120.0
+"""Seconds after which a server that is alive and says nothing is given up: on a busy machine an import takes long."""
+_CLOSE_SECONDS = 10.0
 _CHUNK = 1 << 16
 _TICK = 0.05
 """Seconds between looks at whether the caller has given up."""
@@ -43,9 +45,16 @@ print(6 * 7, [escapes(*attempt) for attempt in (
 """Tries to get out in the ways that matter most, and says which worked."""
 _HELD = f"42 {[False] * 7}"
 
+_SHORTAGE = {errno.EMFILE, errno.ENFILE, errno.ETOOMANYREFS, errno.ENOBUFS, errno.ENOMEM}
+"""Errors that pass when others give back what they hold."""
 
-class ServerEnded(SandboxError):
-    """The fork server ended before the program was started: another server can run it."""
+
+class NotStarted(SandboxError):
+    """The sandbox failed before the program was started: it can be tried again."""
+
+
+class ServerEnded(NotStarted):
+    """The fork server is gone, and so it did: another server can run the program."""
 
 
 class ForkServer:
@@ -85,49 +94,73 @@ class ForkServer:
         )
 
     def _wait_until_ready(self) -> None:
-        self._control.settimeout(_START_SECONDS)
+        self._control.settimeout(_PATIENCE)
         try:
             ready = self._control.recv(64)
         except OSError:
             ready = b""
         if not ready:
             raise SandboxError(_last_line(self._log) or "the fork server did not start")
-        self._control.settimeout(None)
 
     def _try(self) -> None:
         """Runs a program that tries to get out."""
         secret = os.path.join(self._folders, "secret")
         with open(secret, "w", encoding="utf-8") as file:
             file.write("secret")
-        outcome = self.run(_CANARY.format(secret=secret, folder=self._folders), Limits(), threading.Event())
+        code = _CANARY.format(secret=secret, folder=self._folders)
+        outcome = self._run(code, Limits(seconds=_PATIENCE), threading.Event())
         if outcome.stdout != _HELD:
-            raise SandboxError(f"it does not hold: {outcome.stdout or outcome.stderr}")
+            raise SandboxError(f"it does not hold: {outcome.stdout or outcome.stderr or outcome.stopped}")
 
     def run(self, code: str, limits: Limits, cancelled: threading.Event) -> Outcome:
-        """Runs a program to its end, or until `cancelled` is set. Raises SandboxError if the sandbox fails."""
-        with contextlib.ExitStack() as stack:
-            report, theirs = map(stack.enter_context, socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET))
-            output, their_output = map(stack.enter_context, _pipe())
-            errors, their_errors = map(stack.enter_context, _pipe())
-            with _text(code) as program, their_output, their_errors, theirs:
-                self._send(code, limits, [program, their_output, their_errors, theirs])
-            _await_start(report)
-            return _Follower(report, output, errors, limits, self.tier).follow(cancelled)
+        """Runs a program to its end, or until `cancelled` is set; its turn may be long in coming.
 
-    def _send(self, code: str, limits: Limits, files: list[Any]) -> None:
-        request = {"limits": dataclasses.asdict(limits), "libraries": libraries.mentioned(code)}
-        try:
-            with self._lock:
-                socket.send_fds(self._control, [json.dumps(request).encode()], [file.fileno() for file in files])
-        except OSError as error:
-            raise ServerEnded("the sandbox's fork server has ended") from error
+        Raises SandboxError if the sandbox fails: NotStarted where the program has not begun.
+        """
+        with turns().turn(limits.memory_bytes + limits.disk_bytes, cancelled) as had:
+            if not had:
+                return Outcome("", "", -signal.SIGKILL, "cancelled", self.tier)
+            return self._run(code, limits, cancelled)
+
+    def _run(self, code: str, limits: Limits, cancelled: threading.Event) -> Outcome:
+        deadline = time.monotonic() + _PATIENCE
+        while True:
+            with contextlib.ExitStack() as stack:
+                try:
+                    streams = self._ask(code, limits, stack)
+                except OSError as error:
+                    if error.errno not in _SHORTAGE or time.monotonic() > deadline:
+                        raise NotStarted(f"the sandbox failed: {error.strerror}") from error
+                    cancelled.wait(_TICK)
+                    continue
+                return _Follower(*streams, limits, self.tier).follow(cancelled)
+
+    def _ask(
+        self, code: str, limits: Limits, stack: contextlib.ExitStack
+    ) -> tuple[socket.socket, IO[bytes], IO[bytes]]:
+        """Has the server start a program; the socket that reports on it, its output and its errors. Raises OSError,
+        and ServerEnded."""
+        report, theirs = map(stack.enter_context, socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET))
+        output, their_output = map(stack.enter_context, _pipe())
+        errors, their_errors = map(stack.enter_context, _pipe())
+        with _text(code) as program, their_output, their_errors, theirs:
+            descriptors = [file.fileno() for file in (theirs, program, their_output, their_errors)]
+            request = {"limits": dataclasses.asdict(limits), "libraries": libraries.mentioned(code)}
+            try:
+                with self._lock:
+                    socket.send_fds(self._control, [json.dumps(request).encode()], descriptors)
+            except OSError as error:
+                if error.errno in _SHORTAGE:
+                    raise
+                raise ServerEnded("the sandbox's fork server has ended") from error
+        return report, output, errors
 
     def close(self) -> None:
         """Ends the server and whatever it runs."""
         self._control.close()
         if self._process is not None:
             try:
-                self._process.wait(_KILL_SECONDS)
+                self._process.wait(_CLOSE_SECONDS)
             except subprocess.TimeoutExpired:
                 self._process.kill()
                 self._process.wait()
@@ -147,9 +180,10 @@ class _Follower:
         self._streams = {output: self._output.add_output, errors: self._output.add_errors}
 
     def follow(self, cancelled: threading.Event) -> Outcome:
-        """How the program ended; the limit of time counts from here."""
-        deadline = time.monotonic() + self._limits.seconds
-        with selectors.DefaultSelector() as selector:
+        """How the program ended; the limit of time counts from its start. Raises SandboxError."""
+        deadline = time.monotonic() + _PATIENCE
+        started = False
+        with selectors.PollSelector() as selector:  # which takes no descriptor
             selector.register(self._report, selectors.EVENT_READ)
             for stream in self._streams:
                 selector.register(stream, selectors.EVENT_READ)
@@ -162,11 +196,23 @@ class _Follower:
                 if self._output.flooded:
                     return self._stop("flood")
                 if self._report in ready:
-                    return self._end()
-                if time.monotonic() > deadline:
-                    return self._stop("timeout")
-                if cancelled.is_set():
+                    if started:
+                        return self._end()
+                    self._await_start()
+                    started, deadline = True, time.monotonic() + self._limits.seconds
+                elif cancelled.is_set():
                     return self._stop("cancelled")
+                elif time.monotonic() > deadline:
+                    if not started:
+                        raise ServerEnded("the sandbox's fork server does not answer")
+                    return self._stop("timeout")
+
+    def _await_start(self) -> None:
+        message = _receive(self._report)
+        if message is None:
+            raise ServerEnded("the sandbox's fork server ended before the code ran")
+        if "started" not in message:
+            raise NotStarted(f"the sandbox failed: {message.get('failed', 'the program was ended before its start')}")
 
     def _read(self, stream: IO[bytes]) -> bool:
         """Whether there may be more, later."""
@@ -178,11 +224,13 @@ class _Follower:
     def _stop(self, why: Stopped) -> Outcome:
         """Has the program killed and waits for that."""
         self._report.shutdown(socket.SHUT_WR)
-        self._report.settimeout(_KILL_SECONDS)
+        self._report.settimeout(_PATIENCE)
         return self._end(why)
 
     def _end(self, stopped: Stopped = "") -> Outcome:
         end = _receive(self._report)
+        while end and "status" not in end:  # it was stopped before its start was read
+            end = _receive(self._report)
         if end is None:
             raise SandboxError("the sandbox's fork server ended while the code ran")
         for stream in self._streams:  # nobody writes any more; what there is, is in the pipe
@@ -201,25 +249,13 @@ def _why(end: dict[str, Any]) -> Stopped:
     return "disk" if end["stopped"] == "disk" else ""
 
 
-def _await_start(report: socket.socket) -> None:
-    report.settimeout(_START_SECONDS)
-    if _receive(report) is None:
-        raise ServerEnded("the sandbox's fork server ended before the code ran")
-    report.settimeout(None)
-
-
 def _receive(report: socket.socket) -> dict[str, Any] | None:
-    """The next message; None if the server has ended or does not answer. Raises SandboxError if it failed."""
+    """The next message; None if the server has ended or does not answer."""
     try:
         message = report.recv(1 << 16)
     except OSError:
         return None
-    if not message:
-        return None
-    content: dict[str, Any] = json.loads(message)
-    if "failed" in content:
-        raise SandboxError(f"the sandbox failed: {content['failed']}")
-    return content
+    return json.loads(message) if message else None
 
 
 def _pipe() -> tuple[IO[bytes], IO[bytes]]:

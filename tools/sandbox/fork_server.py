@@ -1,17 +1,23 @@
 """The fork server: one single-threaded, trusted process that forks a child per program.
 
-It is asked over a socket, inherited from the host: a message with the limits, and four descriptors (the program's text,
-its output, its errors, a socket to report on). It answers there with JSON: {"started": true}, and in the end
-{"status": ...}, with "stopped" if it had to stop the program, or {"failed": ...} if the sandbox itself failed. When the
-host closes its end of that socket for writing, the program is killed; when the host is gone, so are server and
-programs. What a program writes is never read here, and a program holds none of these descriptors.
+It is asked over a socket, inherited from the host: a message with the limits, and four descriptors (a socket to report
+on, the program's text, its output, its errors). What is reported there is JSON: {"started": true} from the child, once
+it is confined; in the end {"status": ...}, with "stopped" if the server had to stop the program; or {"failed": ...} if
+the program was never started. When the host closes its end of that socket for writing, the program is killed; when the
+host is gone, so are server and programs. What a program writes is never read here, and a program holds none of these
+descriptors.
+
+Programs share nothing: a child closes what it inherited before anything else, requests beyond the slots stay in the
+socket, and what goes wrong with one program is reported to that one alone.
 
 The standard library alone is imported at start, so that the first program need not wait; see `libraries`.
 """
 
+import fcntl
 import gc
 import json
 import os
+import resource
 import selectors
 import signal
 import socket
@@ -24,14 +30,17 @@ from typing import Any, NoReturn
 from agentflow.tools.sandbox import folder, libraries, program
 from agentflow.tools.sandbox.confine import WORK, Surroundings, confine
 from agentflow.tools.sandbox.limits import Limits
-
-SLOTS = 64
-"""Programs at a time."""
+from agentflow.tools.sandbox.turns import SLOTS
 
 _TICK = 0.01
 """Seconds between looks at the folders of programs, where the kernel does not limit them: what a program can write in
 that time, it can have too much."""
 _LARGEST_REQUEST = 1 << 16
+_REPORT, _SOURCE = 3, 4
+_PLACES = (_REPORT, _SOURCE, 1, 2)
+"""Descriptors of a child, in the order in which a request has them, until it is the program."""
+_HIGHEST = 1 << 12
+"""Above every descriptor of a server, which has a few for each slot."""
 
 
 @dataclass(eq=False)
@@ -54,70 +63,95 @@ class ForkServer:
     def __init__(self, control: socket.socket, surroundings: Surroundings) -> None:
         self._control = control
         self._surroundings = surroundings
-        self._running: set[_Run] = set()
+        self._free = list(range(SLOTS))
+        self._running: list[_Run] = []
         self._selector = selectors.DefaultSelector()
-        self._selector.register(control, selectors.EVENT_READ, self._accept)
+        self._listen()
 
     def serve(self) -> NoReturn:
         """Does not return: the process ends."""
         while True:
-            watched = self._running and not self._surroundings.own_mounts
-            for key, _ in self._selector.select(_TICK if watched else None):
+            watches = bool(self._running) and not self._surroundings.own_mounts
+            for key, _ in self._selector.select(_TICK if watches else None):
                 key.data()
-            if watched:
+            if watches:
                 self._watch_folders()
+
+    def _listen(self) -> None:
+        self._selector.register(self._control, selectors.EVENT_READ, self._accept)
 
     def _accept(self) -> None:
         message, descriptors, _, _ = socket.recv_fds(self._control, _LARGEST_REQUEST, 4)
         if not message:
             os._exit(0)  # and the kernel ends the programs: `die_with_parent`
-        request = json.loads(message)
-        report = socket.socket(fileno=descriptors.pop())
         try:
-            self._start(request, descriptors, report)
-        except OSError as error:
-            _send(report, {"failed": str(error)})
-            report.close()
+            self._start(message, descriptors)
+        except Exception as error:  # whatever it is, it is this program's alone
+            if descriptors:
+                _report(descriptors[0], {"failed": f"{type(error).__name__}: {error}"})
         finally:
             for descriptor in descriptors:
                 os.close(descriptor)
 
-    def _start(self, request: dict[str, Any], descriptors: list[int], report: socket.socket) -> None:
+    def _start(self, message: bytes, descriptors: list[int]) -> None:
+        """Forks the program; raises where it cannot, and leaves nothing behind then."""
+        if len(descriptors) < 4:
+            raise OSError("the fork server has no descriptors left")
+        request = json.loads(message)
         libraries.load(request["libraries"])
         gc.freeze()  # a collection in a child would copy every page that it looks at
         limits = Limits(**request["limits"])
-        slot = min(set(range(SLOTS)).difference(run.slot for run in self._running))
+        slot = self._free[0]
         path = WORK if self._surroundings.own_mounts else self._create_folder(slot)
-        pid = os.fork()
-        if pid == 0:
-            self._become(limits, path, slot, descriptors, report)
-        run = _Run(os.pidfd_open(pid), pid, report, slot, limits, path)
-        self._running.add(run)
+        server = os.getpid()
+        try:
+            report = socket.socket(fileno=os.dup(descriptors[0]))
+            try:
+                pid = os.fork()
+                if pid == 0:
+                    self._become(server, limits, path, slot, descriptors)
+                run = _Run(_pidfd(pid), pid, report, slot, limits, path)
+            except OSError:
+                report.close()
+                raise
+        except OSError:
+            self._remove_folder(path)
+            raise
+        self._free.remove(slot)
+        self._running.append(run)
         self._selector.register(run.process, selectors.EVENT_READ, partial(self._ended, run))
-        self._selector.register(report, selectors.EVENT_READ, partial(self._stop, run, "host"))
-        _send(report, {"started": True})
+        self._selector.register(run.report, selectors.EVENT_READ, partial(self._stop, run, "host"))
+        if not self._free:
+            self._selector.unregister(self._control)  # until a slot is free, requests wait in the socket
 
     def _create_folder(self, slot: int) -> str:
         first = self._surroundings.first_user
         user = None if first is None or self._surroundings.files_as_root else first + slot
         return folder.create(self._surroundings.folders, user)
 
-    def _become(self, limits: Limits, path: str, slot: int, descriptors: list[int], report: socket.socket) -> NoReturn:
+    def _remove_folder(self, path: str) -> None:
+        if not self._surroundings.own_mounts:
+            with suppress(OSError):  # the rest goes when the host removes the folder of all folders
+                folder.remove(path)
+
+    def _become(self, server: int, limits: Limits, path: str, slot: int, descriptors: list[int]) -> NoReturn:
         """In the child: confines itself, then is the program."""
         status = 1
         try:
-            source, *outputs = descriptors
-            with open(source, encoding="utf-8", closefd=False) as file:
-                text = file.read()
-            for target, descriptor in enumerate(outputs, start=1):
-                os.dup2(descriptor, target)
-            _set_environment(path)
-            confine(self._surroundings, limits, path, slot)
-        except BaseException as error:  # whatever it is, the program must not run
-            _send(report, {"failed": f"{type(error).__name__}: {error}"})
+            _keep_only(descriptors)
+        except BaseException:  # there is nothing to report on
             os._exit(1)
         try:
-            os.closerange(3, 1 << 16)
+            with open(_SOURCE, encoding="utf-8") as file:
+                text = file.read()
+            _set_environment(path)
+            confine(self._surroundings, limits, path, slot, server)
+            _report(_REPORT, {"started": True})
+        except BaseException as error:  # whatever it is, the program must not run
+            _report(_REPORT, {"failed": f"{type(error).__name__}: {error}"})
+            os._exit(1)
+        try:
+            os.close(_REPORT)
             _forget_server()
             status = program.main(text)
         finally:
@@ -126,8 +160,9 @@ class ForkServer:
     def _stop(self, run: _Run, why: str) -> None:
         if run in self._running and not run.stopped:
             run.stopped = why
-            signal.pidfd_send_signal(run.process, signal.SIGKILL)
             self._selector.unregister(run.report)
+            with suppress(ProcessLookupError):
+                signal.pidfd_send_signal(run.process, signal.SIGKILL)
 
     def _watch_folders(self) -> None:
         for run in self._running:
@@ -136,21 +171,44 @@ class ForkServer:
 
     def _ended(self, run: _Run) -> None:
         _, status = os.waitpid(run.pid, 0)
-        self._running.discard(run)
+        self._running.remove(run)
         self._selector.unregister(run.process)
         if not run.stopped:
             self._selector.unregister(run.report)
         os.close(run.process)
-        if not self._surroundings.own_mounts:
-            with suppress(OSError):  # the rest goes when the host removes the folder of all folders
-                folder.remove(run.folder)
-        _send(run.report, {"status": os.waitstatus_to_exitcode(status), "stopped": run.stopped})
-        run.report.close()
+        self._remove_folder(run.folder)
+        end = {"status": os.waitstatus_to_exitcode(status), "stopped": run.stopped}
+        with run.report:
+            _report(run.report.fileno(), end)
+        if not self._free:
+            self._listen()
+        self._free.append(run.slot)
 
 
-def _send(report: socket.socket, message: dict[str, Any]) -> None:
+def _pidfd(pid: int) -> int:
+    """A descriptor of a child; raises OSError, and the child is gone then."""
+    try:
+        return os.pidfd_open(pid)
+    except OSError:
+        os.kill(pid, signal.SIGKILL)
+        os.waitpid(pid, 0)
+        raise
+
+
+def _report(descriptor: int, message: dict[str, Any]) -> None:
     with suppress(OSError):  # the host may not be interested any more
-        report.send(json.dumps(message).encode())
+        os.write(descriptor, json.dumps(message).encode())
+
+
+def _keep_only(descriptors: list[int]) -> None:
+    """Closes everything else that was inherited, most of which is other programs', and puts these in their places."""
+    kept = sorted(descriptors)
+    for low, high in zip([2, *kept], [*kept, _HIGHEST], strict=True):
+        os.closerange(low + 1, high)
+    copies = [fcntl.fcntl(descriptor, fcntl.F_DUPFD, kept[-1] + 1) for descriptor in descriptors]
+    for place, copy in zip(_PLACES, copies, strict=True):
+        os.dup2(copy, place)
+    os.closerange(max(_PLACES) + 1, _HIGHEST)
 
 
 def _set_environment(path: str) -> None:
@@ -170,7 +228,10 @@ def _forget_server() -> None:
 def main() -> NoReturn:
     """Arguments: the descriptor of the control socket, `Surroundings` as JSON."""
     descriptor, surroundings = sys.argv[1:3]
-    control = socket.socket(fileno=int(descriptor))
+    control = socket.socket(fileno=os.dup(int(descriptor)))  # a low number, whatever the host had open
+    os.close(int(descriptor))
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
     sys.path.pop(0)  # where the host found this package
     libraries.load(["traceback"])  # for programs that fail
     control.send(b"ready")

@@ -42,8 +42,11 @@ def abi() -> int:
 
 
 def restrict(read: Iterable[str], write: Iterable[str]) -> None:
-    """Confines this process to reading below `read` and to reading and writing below `write`; paths that do not exist
-    are passed over. Nothing may be executed. Raises OSError without Landlock."""
+    """Confines this process to reading below `read` and to reading and writing below `write`. Nothing may be executed.
+
+    What does not exist, or cannot be reached anyway, is passed over. Raises OSError for all else: a path that was left
+    out for want of a descriptor would look to the program like a file that it may not open.
+    """
     version = abi()
     handled = (1 << _RIGHTS_BY_ABI.get(version, 16)) - 1
     attributes = struct.pack("QQQ", handled, _TCP, _SCOPES)
@@ -73,10 +76,12 @@ def enter_domain() -> None:
 def _allow(ruleset: int, path: str, rights: int) -> None:
     try:
         beneath = os.open(path, os.O_PATH | os.O_CLOEXEC)
-    except OSError:
+    except (FileNotFoundError, NotADirectoryError, PermissionError):
         return
     if not stat.S_ISDIR(os.fstat(beneath).st_mode):
         rights &= _OF_FILES
-    rule = struct.pack("=Qi", rights, beneath)
-    kernel.syscall("landlock_add_rule", _ADD_RULE, ruleset, _PATH_BENEATH, rule, 0)
-    os.close(beneath)
+    try:
+        rule = struct.pack("=Qi", rights, beneath)
+        kernel.syscall("landlock_add_rule", _ADD_RULE, ruleset, _PATH_BENEATH, rule, 0)
+    finally:
+        os.close(beneath)

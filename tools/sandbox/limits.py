@@ -1,6 +1,7 @@
 """What a program may use and how it ended: the words in which sandbox and tool speak."""
 
-from dataclasses import dataclass
+import math
+from dataclasses import dataclass, fields
 from typing import Literal
 
 Stopped = Literal["", "timeout", "flood", "disk", "cancelled"]
@@ -25,6 +26,14 @@ class Limits:
     output_bytes: int = 64 << 10
     """Of standard output; standard error may be longer, and its end is kept."""
 
+    def __post_init__(self) -> None:
+        """Raises ValueError for a limit that is not a number above zero."""
+        for field in fields(self):
+            value = getattr(self, field.name)
+            kind = (int, float) if field.name == "seconds" else int
+            if isinstance(value, bool) or not isinstance(value, kind) or not 0 < value < math.inf:
+                raise ValueError(f"{field.name} must be a number above zero, not {value!r}")
+
 
 @dataclass(frozen=True)
 class Outcome:
@@ -40,5 +49,11 @@ class Outcome:
     """What confined it: see `tiers`."""
 
 
-class SandboxError(Exception):
-    """The sandbox, not the program, failed: one line that says why and what to do."""
+class SandboxError(RuntimeError):
+    """The sandbox, not the program, failed: one line that says why and what to do.
+
+    It is no result of the tool, from which a planner could learn: it ends the run, as a model that is down does.
+    """
+
+    configuration = False
+    """As of a ModelError: trying again can help."""

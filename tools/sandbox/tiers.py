@@ -95,7 +95,7 @@ def _first_user() -> int | None:
     """Another range for each host process, so that their programs do not share a limit."""
     if not _has_roots_rights():
         return None
-    from agentflow.tools.sandbox.fork_server import SLOTS
+    from agentflow.tools.sandbox.turns import SLOTS
 
     return _FIRST_USER + os.getpid() * SLOTS % _USERS
 

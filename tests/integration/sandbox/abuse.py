@@ -219,7 +219,7 @@ KERNEL = {
     "make a mount writable": (
         "print('ESCAPED' if any(libc.mount(None, m, None, 32 | 4096, None) == 0 for m in (b'/', b'/usr')) else '')"
     ),
-    "unmount": "print('ESCAPED' if any(libc.umount2(m, 2) == 0 for m in (b'/proc', b'/work', b'/usr')) else '')",
+    "unmount": "print('ESCAPED' if any(libc.umount2(m, 2) == 0 for m in (b'/proc', b'/.program', b'/usr')) else '')",
     "new mount system calls": (
         "print('ESCAPED' if call(428, -100, b'/', 1) >= 0 or call(430, b'tmpfs', 0) >= 0 else '')"
     ),

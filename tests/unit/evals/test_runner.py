@@ -24,7 +24,9 @@ from agentflow.graph.agent import build_graph
 from agentflow.graph.context import Context
 from agentflow.graph.models.spec import ModelError
 from agentflow.graph.state import Verdict
+from agentflow.tools import python_coder
 from agentflow.tools.result import ErrorClass, ToolResult
+from agentflow.tools.sandbox.limits import Limits, Outcome, SandboxError
 from tests.clock import HOUR, Clock
 from tests.scripted import Conversation, Scripted
 from tests.unit.evals.benchmarks.judges import ScriptedJudge
@@ -140,6 +142,28 @@ async def test_crashed_items_stay_in_the_denominator_as_wrong(monkeypatch: pytes
     }
     assert [(group.name, group.number, group.correct) for group in summary.families] == [("easy", 3, 2), ("hard", 1, 0)]
     assert {(one.decision, one.decided_by) for one in ended.values() if one.failed} == {(Decision.INCORRECT, CRASH)}
+
+
+@pytest.mark.parametrize("failures", [1, 2])
+async def test_a_sandbox_that_fails_is_tried_again_and_then_a_crash(
+    monkeypatch: pytest.MonkeyPatch, failures: int
+) -> None:
+    tries = 0
+
+    async def fails(code: str, limits: Limits) -> Outcome:
+        nonlocal tries
+        tries += 1
+        if tries <= failures:
+            raise SandboxError("the sandbox's fork server ended while the code ran")
+        return Outcome("hello", "", 0)
+
+    monkeypatch.setattr(python_coder, "execute", fails)
+    plan, program = PLAN.replace("base_generator", "python_coder"), '{"code": "print(1)"}'
+    [ended] = (await run(script(monkeypatch, planner=plan, executor=program), dataset(1))).values()
+    assert tries == 2
+    assert ended.failed == (failures == 2)
+    assert ended.correct == (failures == 1)
+    assert ended.decided_by == (CRASH if failures == 2 else "exact")
 
 
 async def test_an_item_has_its_time_and_keeps_what_it_did(monkeypatch: pytest.MonkeyPatch) -> None:

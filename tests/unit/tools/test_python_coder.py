@@ -1,9 +1,13 @@
 import asyncio
+import math
 import os
+import signal
 import sys
 import tempfile
 import threading
+from dataclasses import fields, replace
 from pathlib import Path
+from typing import NoReturn
 
 import pytest
 
@@ -14,7 +18,7 @@ from agentflow.tools.run import run_tool
 from agentflow.tools.sandbox import execute as execution
 from agentflow.tools.sandbox import tiers
 from agentflow.tools.sandbox.execute import execute, sandbox_level
-from agentflow.tools.sandbox.limits import Limits
+from agentflow.tools.sandbox.limits import Limits, SandboxError
 from agentflow.tools.search_settings import SearchSettings
 from tests.sandboxes import descendants
 from tests.waiting import LAST_RESORT, until_async
@@ -206,17 +210,47 @@ async def test_the_tier_is_in_every_result() -> None:
 async def test_without_a_sandbox_nothing_runs(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(execution, "_sandbox", execution._Sandbox())
     monkeypatch.setenv(tiers.VARIABLE, "none")
-    result = await run("print(1)")
-    assert result.error is ErrorClass.TOOL_ERROR
-    assert result.output.startswith("AGENTFLOW_SANDBOX is 'none', not one of auto, bwrap, ")
-    assert availability("python_coder", SearchSettings()) == result.output
+    with pytest.raises(SandboxError, match="AGENTFLOW_SANDBOX is 'none', not one of auto, bwrap, ") as raised:
+        await run("print(1)")
+    assert availability("python_coder", SearchSettings()) == str(raised.value)
 
 
 async def test_a_sandbox_that_does_not_work_says_why_and_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(execution, "_sandbox", execution._Sandbox())
     monkeypatch.setenv(tiers.VARIABLE, "bwrap")
     monkeypatch.setattr("shutil.which", lambda *_, **__: None)
-    output = (await run("print(1)")).output
-    assert "no sandbox works here (bwrap: bubblewrap is not installed)" in output
-    assert "apt install bubblewrap" in output
-    assert "AGENTFLOW_SANDBOX=subprocess" in output
+    with pytest.raises(SandboxError, match=r"no sandbox works here \(bwrap: bubblewrap is not installed\)") as raised:
+        await run("print(1)")
+    assert "apt install bubblewrap" in str(raised.value)
+    assert "AGENTFLOW_SANDBOX=subprocess" in str(raised.value)
+
+
+async def test_a_sandbox_that_fails_is_no_result(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No planner may be trained on it as on a tool's failure."""
+
+    def fails(*_: object) -> NoReturn:
+        raise SandboxError("the sandbox's fork server ended while the code ran")
+
+    monkeypatch.setattr(execution, "run", fails)
+    with pytest.raises(SandboxError):
+        await run("print(1)")
+
+
+@pytest.mark.parametrize("number", [signal.SIGSEGV, signal.SIGRTMIN, 40, signal.SIGRTMAX])
+async def test_every_signal_has_a_name(number: int) -> None:
+    result = await run(f"import os\nos.kill(os.getpid(), {number})")
+    assert result.error is ErrorClass.TOOL_ERROR
+    assert "signal" in result.output or "SIG" in result.output
+
+
+@pytest.mark.parametrize("seconds", [math.nan, math.inf, -math.inf, 0, -1, True, "10"])
+def test_a_time_that_is_none_is_refused(seconds: float) -> None:
+    with pytest.raises(ValueError, match="seconds must be a number above zero"):
+        python_coder(Limits(seconds=seconds))
+
+
+@pytest.mark.parametrize("name", [field.name for field in fields(Limits)])
+def test_no_limit_is_below_one(name: str) -> None:
+    for value in (0, -1, math.nan, None):
+        with pytest.raises(ValueError, match=name):
+            replace(Limits(), **{name: value})

@@ -1,0 +1,253 @@
+"""Many programs at once, which overlap by construction: each waits for a signal that the host sends when all run."""
+
+import asyncio
+import contextlib
+import math
+import os
+import random
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from agentflow.tools.sandbox import cold, memory
+from agentflow.tools.sandbox import execute as execution
+from agentflow.tools.sandbox.execute import execute
+from agentflow.tools.sandbox.fork_client import ForkServer
+from agentflow.tools.sandbox.limits import Limits, Outcome
+from agentflow.tools.sandbox.tiers import VARIABLE
+from agentflow.tools.sandbox.turns import SLOTS, turns
+from tests.sandboxes import TIERS, close_all, descendants, is_alive, run, server
+from tests.waiting import LAST_RESORT, until, until_async
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the tiers with isolation are Linux's")
+
+LIMITS = Limits(seconds=LAST_RESORT)
+WAITS = """
+import signal
+signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGUSR1, signal.SIGUSR2])
+open('n', 'w').write('{n}')
+signal.sigwait([signal.SIGUSR1])
+print(open('n').read())
+"""
+FAILURES = {
+    "closes what it has": "import os\nos.closerange(0, 4096)",
+    "kills itself": "import os, signal\nos.kill(os.getpid(), signal.SIGKILL)",
+    "takes all memory": "a = []\nwhile True:\n    a.append(bytearray(1 << 24))",
+    "tries to fork": "import os\nfor _ in range(100):\n    try: os.fork()\n    except OSError: pass",
+    "opens all it can": "import os\na = []\nwhile True:\n    a.append(os.dup(0))",
+    "starts all threads it can": (
+        "import threading, time\nwhile True:\n    threading.Thread(target=time.sleep, args=(5,), daemon=True).start()"
+    ),
+    "fills its folder": "import os\nfor n in range(100_000):\n    open(str(n), 'wb').write(bytes(1 << 16))",
+    "floods": "while True:\n    print('x' * 100_000)",
+    "divides by zero": "1 / 0",
+    "is no program": "def f(:",
+    "ends without a word": "import os\nos._exit(7)",
+}
+
+
+@pytest.fixture(scope="module", autouse=True)
+def servers() -> Iterator[None]:
+    yield
+    close_all()
+
+
+@pytest.fixture(autouse=True)
+def much_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a small machine would not run at a time is run: these programs take next to nothing."""
+    monkeypatch.setattr(memory, "available", lambda: math.inf)
+
+
+@pytest.fixture(params=[*TIERS, "subprocess"])
+def tier(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    """The tier that `execute` uses, with a server of its own; skips where it does not work."""
+    name = str(request.param)
+    if name != "subprocess":
+        server(name)
+    close_all()
+    own = execution._Sandbox()
+    monkeypatch.setattr(execution, "_sandbox", own)
+    monkeypatch.setenv(VARIABLE, name)
+    yield name
+    own.close()
+
+
+def waiting() -> set[int]:
+    """Programs that have come to the point where they wait: they block the second signal, and get the first.
+
+    Linux does not show a signal as blocked while a program waits for it.
+    """
+    return {pid for pid in descendants(os.getpid()) if _blocks(pid, signal.SIGUSR2)}
+
+
+def _blocks(pid: int, number: int) -> bool:
+    with contextlib.suppress(OSError):
+        for line in Path(f"/proc/{pid}/status").read_text().splitlines():
+            if line.startswith("SigBlk:"):
+                return bool(int(line.split()[1], 16) >> number - 1 & 1)
+    return False
+
+
+def await_waiting(number: int, known: set[int] = frozenset()) -> set[int]:  # type: ignore[assignment]
+    """The next programs that wait, once there are so many."""
+    until(lambda: len(waiting() - known) >= number)
+    return waiting() - known
+
+
+def let_go(pids: set[int]) -> None:
+    for pid in pids:
+        os.kill(pid, signal.SIGUSR1)
+
+
+async def test_as_many_as_there_are_slots_run_at_once_and_the_others_after_them(tier: str) -> None:
+    await execute("print(1)", LIMITS)
+    number = 2 * SLOTS + 8
+    started = [asyncio.create_task(execute(WAITS.format(n=n), LIMITS)) for n in range(number)]
+    for at_once in (SLOTS, SLOTS, 8):
+        found = await asyncio.to_thread(await_waiting, at_once)
+        assert len(found) == at_once
+        let_go(found)
+        await asyncio.to_thread(_until_gone, found)
+    outcomes = await asyncio.gather(*started)
+    assert [(outcome.stdout, outcome.status) for outcome in outcomes] == [(str(n), 0) for n in range(number)]
+
+
+def _until_gone(pids: set[int]) -> None:
+    until(lambda: not any(is_alive(pid) and _blocks(pid, signal.SIGUSR2) for pid in pids))
+
+
+@pytest.mark.parametrize("name", TIERS)
+def test_more_threads_than_slots_may_ask_one_server(name: str) -> None:
+    sandbox = server(name)
+    with ThreadPoolExecutor(3 * SLOTS) as pool:
+        outcomes = list(pool.map(lambda n: run(sandbox, f"print({n})", LIMITS), range(3 * SLOTS)))
+    assert [outcome.stdout for outcome in outcomes] == [str(n) for n in range(3 * SLOTS)]
+
+
+@pytest.mark.parametrize("name", TIERS)
+def test_a_program_holds_nothing_of_others(name: str) -> None:
+    code = "import os\nprint([n for n in range(3, 4096) if not isinstance(__import__('errno'), int) and _is(n)])"
+    code = "import os\ndef _is(n):\n    try: os.fstat(n)\n    except OSError: return False\n    return True\n" + code
+    sandbox = server(name)
+    with ThreadPoolExecutor(20) as pool:
+        others: list[Future[Outcome]] = [pool.submit(run, sandbox, WAITS.format(n=n), LIMITS) for n in range(20)]
+        pids = await_waiting(20)
+        assert run(sandbox, code, LIMITS).stdout == "[]"
+        let_go(pids)
+    assert [other.result().stdout for other in others] == [str(n) for n in range(20)]
+
+
+@pytest.mark.parametrize("name", TIERS)
+def test_what_one_does_ends_no_other(name: str) -> None:
+    sandbox = server(name)
+    with ThreadPoolExecutor(SLOTS) as pool:
+        others = [pool.submit(run, sandbox, WAITS.format(n=n), LIMITS) for n in range(20)]
+        pids = await_waiting(20)
+        limits = Limits(seconds=20, memory_bytes=1 << 28)
+        for ended in [pool.submit(run, sandbox, code, limits) for code in FAILURES.values() for _ in range(2)]:
+            ended.result()
+        assert all(is_alive(pid) for pid in pids)
+        let_go(pids)
+        assert [other.result().stdout for other in others] == [str(n) for n in range(20)]
+
+
+async def test_given_up_at_any_moment_none_is_left(tier: str) -> None:
+    chance = random.Random(5)
+    await execute("print(1)", LIMITS)
+    idle = descendants(os.getpid())
+    for _ in range(3):
+        tasks = [asyncio.create_task(execute("import time\ntime.sleep(.05)\nprint(7)", LIMITS)) for _ in range(100)]
+        for task in chance.sample(tasks, 60):
+            await asyncio.sleep(0.001 * chance.randrange(5))
+            task.cancel()
+        for outcome in await asyncio.gather(*tasks, return_exceptions=True):
+            assert isinstance(outcome, asyncio.CancelledError) or (
+                isinstance(outcome, Outcome) and outcome.stdout == "7"
+            )
+    assert (await execute("print(2)", LIMITS)).stdout == "2"
+    await until_async(lambda: not turns()._running and descendants(os.getpid()) == idle)
+
+
+@pytest.mark.parametrize("descriptors", [64, 256])
+def test_few_descriptors_are_enough(tier: str, descriptors: int) -> None:
+    program = (
+        "import asyncio\nfrom agentflow.tools.sandbox.execute import execute\n"
+        "from agentflow.tools.sandbox.limits import Limits\n"
+        "async def main():\n"
+        "    codes = [f'import time\\ntime.sleep(.1)\\nprint({n})' for n in range(100)]\n"
+        "    found = await asyncio.gather(*(execute(code, Limits(seconds=120)) for code in codes))\n"
+        "    print([one.stdout for one in found] == [str(n) for n in range(100)])\n"
+        "asyncio.run(main())"
+    )
+    limited = ["sh", "-c", f'ulimit -n {descriptors} && exec "$@"', "sh", sys.executable, "-c", program]
+    done = subprocess.run(limited, capture_output=True, text=True, check=False)
+    assert done.stdout.strip() == "True", done.stderr
+
+
+@pytest.mark.parametrize("name", TIERS)
+def test_a_host_without_descriptors_waits_for_them(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Others of the host may have taken them all for a moment."""
+    sandbox, pipe, tries = server(name), os.pipe, 0
+
+    def scarce() -> tuple[int, int]:
+        nonlocal tries
+        tries += 1
+        if tries < 4:
+            raise OSError(24, "Too many open files")
+        return pipe()
+
+    monkeypatch.setattr(os, "pipe", scarce)
+    assert run(sandbox, "print(3)").stdout == "3"
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1800)
+async def test_a_soak_at_sixty_four_at_once(tier: str) -> None:
+    """A thousand programs of every length, some of which fail: every one has its own outcome."""
+    kinds = [
+        ("print({n})", "{n}", 0),
+        ("import time\nopen('n','w').write('{n}')\ntime.sleep(.3)\nprint(open('n').read())", "{n}", 0),
+        ("import numpy\nprint(int(numpy.full(3, {n}).sum()) // 3)", "{n}", 0),
+        ("import os\nprint({n}, flush=True)\nos.closerange(0, 4096)", "{n}", None),
+        ("import os\nprint({n}, flush=True)\nos.kill(os.getpid(), 9)", "{n}", -9),
+        ("print({n})\nraise SystemExit(3)", "{n}", 3),
+    ]
+    gate = asyncio.Semaphore(SLOTS)
+
+    async def one(n: int) -> None:
+        code, printed, status = kinds[n % len(kinds)]
+        async with gate:
+            outcome = await execute(code.format(n=n), LIMITS)
+        assert outcome.stdout == printed.format(n=n), (n, outcome)
+        assert status is None or outcome.status == status
+
+    await asyncio.gather(*(one(n) for n in range(1000)))
+    assert turns()._running == 0
+
+
+def test_the_tier_without_isolation_takes_turns_too() -> None:
+    with ThreadPoolExecutor(SLOTS + 8) as pool:
+        never = threading.Event()
+        started = [pool.submit(cold.run, WAITS.format(n=n), LIMITS, never) for n in range(SLOTS + 8)]
+        first = await_waiting(SLOTS)
+        assert len(first) == SLOTS
+        let_go(first)
+        let_go(await_waiting(8, first))
+    assert [one.result().stdout for one in started] == [str(n) for n in range(SLOTS + 8)]
+
+
+def test_a_server_is_usable_again_after_it_was_full(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in TIERS:
+        with contextlib.suppress(pytest.skip.Exception):
+            sandbox: ForkServer = server(name)
+            with ThreadPoolExecutor(SLOTS) as pool:
+                started = [pool.submit(run, sandbox, WAITS.format(n=n), LIMITS) for n in range(SLOTS)]
+                let_go(await_waiting(SLOTS))
+                assert [one.result().stdout for one in started] == [str(n) for n in range(SLOTS)]
+            assert run(sandbox, "print(1)").stdout == "1"

@@ -1,0 +1,81 @@
+"""How many programs run at a time in this process, whoever asks; the others wait, first come first served.
+
+A program takes a few descriptors of the host, of which it leaves most to others, and may take all the memory that it is
+allowed: programs are started as long as all that run could have it. One program may always run.
+"""
+
+import contextlib
+import os
+import resource
+import threading
+from collections import deque
+from collections.abc import Iterator
+
+from agentflow.tools.sandbox import memory
+
+SLOTS = 64
+"""Most programs at a time."""
+
+_DESCRIPTORS = 8
+"""Share of one program in the host's descriptors: it takes at most seven while it starts, and three later."""
+_TICK = 0.1
+"""Seconds between looks at whether a caller has given up, and at the memory."""
+
+
+class Turns:
+    """Usable from any thread."""
+
+    def __init__(self) -> None:
+        self._changed = threading.Condition()
+        self._waiting: deque[object] = deque()
+        self._running = 0
+        self._promised = 0
+
+    @contextlib.contextmanager
+    def turn(self, memory_bytes: int, cancelled: threading.Event) -> Iterator[bool]:
+        """Waits for a turn, and holds it within the block; False if `cancelled` was set first."""
+        if not self._wait(memory_bytes, cancelled):
+            yield False
+            return
+        try:
+            yield True
+        finally:
+            with self._changed:
+                self._running -= 1
+                self._promised -= memory_bytes
+                self._changed.notify_all()
+
+    def _wait(self, memory_bytes: int, cancelled: threading.Event) -> bool:
+        ticket = object()
+        with self._changed:
+            self._waiting.append(ticket)
+            while not (had := self._waiting[0] is ticket and self._fits(memory_bytes)) and not cancelled.is_set():
+                self._changed.wait(_TICK)
+            self._waiting.remove(ticket)
+            if had:
+                self._running += 1
+                self._promised += memory_bytes
+            self._changed.notify_all()
+        return had
+
+    def _fits(self, memory_bytes: int) -> bool:
+        if not self._running:
+            return True
+        descriptors, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+        slots = SLOTS if descriptors == resource.RLIM_INFINITY else min(SLOTS, descriptors // _DESCRIPTORS)
+        return self._running < slots and self._promised + memory_bytes <= memory.available()
+
+
+def turns() -> Turns:
+    """Those of this process."""
+    return _turns
+
+
+def _renew() -> None:
+    """A process that this one forked has its own: those who wait are not there."""
+    global _turns
+    _turns = Turns()
+
+
+_turns = Turns()
+os.register_at_fork(after_in_child=_renew)
