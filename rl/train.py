@@ -75,6 +75,7 @@ def prepare(config: DictConfig, on_remark: Callable[[str], None]) -> Settings:
         config.out = str(out)
         config.start = str(start.absolute()) if start.exists() else settings.start
     _same_run(out, settings)
+    _check_devices(config)
     if settings.rehearsal and not (out / "settings.json").exists():
         _rehearse(app, graph, on_remark)
     log = TrainingLog(out)
@@ -172,7 +173,6 @@ def train(config: DictConfig, on_line: Callable[[Line], None]) -> None:
         TrainingFailed: The run broke off.
     """
     check_masks(config)
-    _check_devices(config)
     environment = _environment(config)
     os.environ.update(environment)
     warnings.filterwarnings("ignore", module=r"verl\b")  # on engines that are not installed, and not asked for

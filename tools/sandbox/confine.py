@@ -20,7 +20,10 @@ WORK = "/.program"
 """The folder of a program in a root file system of its own: a name that hides nothing of the host's."""
 
 OPEN_FILES = 64
+PENDING_SIGNALS = 256
+"""Signals that wait, and POSIX timers, of which each may become one."""
 
+_UNTRUSTED = kernel.MS_NOSUID | kernel.MS_NODEV | kernel.MS_NOEXEC
 _TASKS_UNKNOWN = 1024
 _ADDRESSES, _NEAR_ENOUGH = 1 << 40, 1 << 20
 
@@ -42,14 +45,25 @@ class Surroundings:
     without root's capabilities."""
     folders: str
     """Where programs get their folders in a tier without mounts of its own."""
+    own_folder: bool = False
+    """Whether in such a tier the kernel gives each folder a quota all the same: see `own_folder_works`."""
 
 
 def confine(surroundings: Surroundings, limits: Limits, folder: str, slot: int, server: int) -> None:
     """Gives up all that a program must not have. Raises OSError; the child of `server` must then end."""
     user = None if surroundings.first_user is None else surroundings.first_user + slot
-    _limit_resources(limits, tasks_of_others=0 if user is not None else _tasks())
+    alone = user is not None
     if surroundings.own_mounts:
+        if user is None:
+            with suppress(OSError):  # where namespaces may not be nested, the limit on tasks is wider
+                kernel.own_user_namespace()
+                alone = True
         _mount(limits, os.geteuid() if user is None else user, surroundings.own_tmp)
+    elif surroundings.own_folder:
+        owner = os.geteuid() if user is None or surroundings.files_as_root else user
+        _mount_folder(folder, limits, owner, user_namespace=user is None)
+        alone = True  # the limit on tasks counts those of the user in its user namespace
+    _limit_resources(limits, tasks_of_others=0 if alone else _tasks())
     if user is not None:
         _become(user, surroundings.files_as_root)
     os.chdir(folder)
@@ -74,6 +88,7 @@ def _limit_resources(limits: Limits, tasks_of_others: int) -> None:
     _limit(resource.RLIMIT_FSIZE, limits.file_bytes)
     _limit(resource.RLIMIT_NPROC, tasks_of_others + limits.threads)
     _limit(resource.RLIMIT_NOFILE, OPEN_FILES)
+    _limit(resource.RLIMIT_SIGPENDING, PENDING_SIGNALS)
     for nothing in (resource.RLIMIT_CORE, resource.RLIMIT_MEMLOCK, resource.RLIMIT_MSGQUEUE):
         _limit(nothing, 0)
 
@@ -123,12 +138,45 @@ def _mount(limits: Limits, user: int, own_tmp: bool) -> None:
     """A folder with a quota, and nothing in /proc; seen by this process alone."""
     kernel.unshare(kernel.NEW_MOUNTS | kernel.NEW_IPC)
     kernel.mount("none", "/", "none", kernel.MS_REC | kernel.MS_PRIVATE)
-    untrusted = kernel.MS_NOSUID | kernel.MS_NODEV | kernel.MS_NOEXEC
-    quota = f"size={limits.disk_bytes},nr_inodes={limits.files + 2},mode=0700,uid={user}"
-    kernel.mount("tmpfs", WORK, "tmpfs", untrusted, quota)
+    _mount_quota(WORK, limits, user)
     if own_tmp:
         kernel.mount(WORK, "/tmp", "none", kernel.MS_BIND)  # noqa: S108 - a mount of this process
-    kernel.mount("tmpfs", "/proc", "tmpfs", untrusted | kernel.MS_RDONLY, "size=4k")
+    kernel.mount("tmpfs", "/proc", "tmpfs", _UNTRUSTED | kernel.MS_RDONLY, "size=4k")
+
+
+def own_folder_works(folders: str, surroundings: Surroundings) -> bool:
+    """Whether programs can have a folder of their own with a quota: a forked child tries it below `folders`."""
+    pid = os.fork()
+    if pid == 0:
+        status = 1
+        try:
+            path = os.path.join(folders, f"try-{os.getpid()}")
+            os.mkdir(path)
+            try:
+                _mount_folder(path, Limits(), os.geteuid(), user_namespace=surroundings.first_user is None)
+                status = 0
+            finally:
+                with suppress(OSError):  # it is removed with all folders
+                    os.rmdir(path)
+        except OSError:
+            status = 1
+        finally:
+            os._exit(status)
+    return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
+
+
+def _mount_folder(folder: str, limits: Limits, owner: int, *, user_namespace: bool) -> None:
+    """A file system in memory over `folder`, with a quota, seen by this process alone."""
+    if user_namespace:
+        kernel.own_user_namespace()
+    kernel.unshare(kernel.NEW_MOUNTS)
+    kernel.mount("none", "/", "none", kernel.MS_REC | kernel.MS_PRIVATE)
+    _mount_quota(folder, limits, owner)
+
+
+def _mount_quota(folder: str, limits: Limits, owner: int) -> None:
+    quota = f"size={limits.disk_bytes},nr_inodes={limits.files + 2},mode=0700,uid={owner}"
+    kernel.mount("tmpfs", folder, "tmpfs", _UNTRUSTED, quota)
 
 
 def _become(user: int, files_as_root: bool) -> None:

@@ -63,7 +63,7 @@ class ForkServer:
     def __init__(self, tier: str) -> None:
         """Starts the server. Raises SandboxError, with the reason, if it does not start or does not confine."""
         self.tier = tier
-        self._folders = tempfile.mkdtemp(prefix="agentflow-")
+        self._folders, self._claim = folder.claim()
         os.chmod(self._folders, 0o711)  # noqa: S103 - programs, as other users, go through to their own folders
         self._log = tempfile.TemporaryFile()  # noqa: SIM115 - closed with the server
         self._lock = threading.Lock()
@@ -167,6 +167,7 @@ class ForkServer:
         self._log.close()
         with contextlib.suppress(OSError):  # a program that is just being killed may still write
             folder.remove(self._folders)
+        os.close(self._claim)
 
 
 class _Follower:

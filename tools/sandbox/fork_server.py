@@ -23,12 +23,12 @@ import signal
 import socket
 import sys
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, NoReturn
 
 from agentflow.tools.sandbox import folder, libraries, program
-from agentflow.tools.sandbox.confine import WORK, Surroundings, confine
+from agentflow.tools.sandbox.confine import WORK, Surroundings, confine, own_folder_works
 from agentflow.tools.sandbox.limits import Limits
 from agentflow.tools.sandbox.turns import SLOTS
 
@@ -71,7 +71,7 @@ class ForkServer:
     def serve(self) -> NoReturn:
         """Does not return: the process ends."""
         while True:
-            watches = bool(self._running) and not self._surroundings.own_mounts
+            watches = bool(self._running) and not (self._surroundings.own_mounts or self._surroundings.own_folder)
             for key, _ in self._selector.select(_TICK if watches else None):
                 key.data()
             if watches:
@@ -166,7 +166,7 @@ class ForkServer:
 
     def _watch_folders(self) -> None:
         for run in self._running:
-            if folder.exceeds(run.folder, run.limits):
+            if folder.exceeds(run.folder, run.limits) or folder.hides(run.pid, run.folder, run.limits):
                 self._stop(run, "disk")
 
     def _ended(self, run: _Run) -> None:
@@ -234,5 +234,8 @@ def main() -> NoReturn:
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
     sys.path.pop(0)  # where the host found this package
     libraries.load(["traceback"])  # for programs that fail
+    around = Surroundings(**json.loads(surroundings))
+    if not around.own_mounts:
+        around = replace(around, own_folder=own_folder_works(around.folders, around))
     control.send(b"ready")
-    ForkServer(control, Surroundings(**json.loads(surroundings))).serve()
+    ForkServer(control, around).serve()

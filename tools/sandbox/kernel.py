@@ -3,7 +3,7 @@
 import ctypes
 import os
 
-NEW_MOUNTS, NEW_IPC = 0x00020000, 0x08000000
+NEW_MOUNTS, NEW_IPC, NEW_USER = 0x00020000, 0x08000000, 0x10000000
 """Flags of `unshare`."""
 MS_RDONLY, MS_NOSUID, MS_NODEV, MS_NOEXEC = 1, 2, 4, 8
 MS_BIND, MS_REC, MS_PRIVATE = 1 << 12, 1 << 14, 1 << 18
@@ -35,6 +35,16 @@ def syscall(what: str, number: int, *arguments: int | bytes | None) -> int:
 def unshare(flags: int) -> None:
     """Moves this process into new namespaces."""
     _checked(_libc.unshare(flags), "unshare")
+
+
+def own_user_namespace() -> None:
+    """Move this process, of one thread, into a user namespace in which it has its own user and every capability."""
+    user, group = os.geteuid(), os.getegid()
+    os.stat("/proc/self/uid_map")  # without /proc there is no way back from a namespace without users
+    unshare(NEW_USER)
+    for name, text in (("setgroups", "deny"), ("uid_map", f"{user} {user} 1"), ("gid_map", f"{group} {group} 1")):
+        with open(f"/proc/self/{name}", "w", encoding="ascii") as file:
+            file.write(text)
 
 
 def mount(source: str, target: str, kind: str, flags: int, options: str = "") -> None:

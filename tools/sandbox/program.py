@@ -15,6 +15,8 @@ from typing import Any
 
 NAME = "program.py"
 MAX_MESSAGE = 300
+_STARTERS = ("subprocess", "multiprocessing", "concurrent.futures.process")
+"""Modules that start processes, and first what these share."""
 
 
 def main(source: str) -> int:
@@ -87,4 +89,8 @@ def describe(error: BaseException, path: str) -> str:
         lines = [number for frame, number in traceback.walk_tb(error.__traceback__) if frame.f_code.co_filename == path]
         entry, line = traceback.format_exception_only(error)[0], lines[-1] if lines else None
     text = " ".join(entry.split())[:MAX_MESSAGE]
+    if isinstance(error, OSError) and any(
+        frame.f_globals.get("__name__", "").startswith(_STARTERS) for frame, _ in traceback.walk_tb(error.__traceback__)
+    ):
+        text += "; programs cannot start processes"
     return f"{text} (line {line})" if line else text

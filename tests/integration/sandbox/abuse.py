@@ -308,6 +308,29 @@ BOMBS = {
         "files = []\nfor n in range(100):\n    f = open('x', 'wb')\n    files.append(f)\n    os.unlink('x')\n"
         "    attempt(f.write, bytes(15 << 20))\n    attempt(f.flush)\ntime.sleep(0.5)"
     ),
+    "large files that are mapped and deleted": (
+        "import mmap\nkept = []\nfor n in range(100):\n"
+        "    f = os.open('x', os.O_RDWR | os.O_CREAT)\n    os.unlink('x')\n"
+        "    if attempt(os.posix_fallocate, f, 0, 15 << 20) is None: kept.append(attempt(mmap.mmap, f, 4096))\n"
+        "    os.close(f)\ntime.sleep(0.5)"
+    ),
+    "files in a folder that cannot be listed": (
+        "os.mkdir('d')\nos.chmod('d', 0o300)\n"
+        "for n in range(20):\n    attempt(lambda: open(f'd/{n}', 'wb').write(bytes(15 << 20)))\ntime.sleep(0.5)"
+    ),
+    "folders of long names": (
+        "for n in range(20_000):\n    os.mkdir('x' * 250)\n    os.chdir('x' * 250)\n"
+        "    open('f', 'wb').write(bytes(1 << 16))\ntime.sleep(0.5)"
+    ),
+    "timers": (
+        "made = 0\nid = ctypes.c_void_p()\n"
+        "while made < 10_000 and libc.timer_create(1, None, ctypes.byref(id)) == 0: made += 1\n"
+        "print('ESCAPED' if made == 10_000 else '')"
+    ),
+    "a lock on a file of the host": (
+        "import fcntl\n"
+        "try:\n    fcntl.flock(open(os.__file__), fcntl.LOCK_SH)\n    print('ESCAPED')\nexcept OSError: pass"
+    ),
     "many files": "for n in range(20_000): open(str(n), 'w').close()\ntime.sleep(0.5)",
     "many folders": "for n in range(20_000):\n    os.mkdir('d')\n    os.chdir('d')\ntime.sleep(0.5)",
     "many links": "open('a', 'w')\nfor n in range(20_000): os.link('a', str(n))",

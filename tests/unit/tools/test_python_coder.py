@@ -170,9 +170,18 @@ async def test_limits_cannot_be_raised() -> None:
     assert (await run(code)).error is ErrorClass.TOOL_ERROR
 
 
-async def test_new_processes_are_refused() -> None:
-    result = await run("import subprocess\nsubprocess.run(['/bin/true'])")
-    assert result.output == "PermissionError: [Errno 1] Operation not permitted (line 2)"
+@pytest.mark.parametrize(
+    "code",
+    [
+        "import subprocess\nsubprocess.run(['/bin/true'])",
+        "import multiprocessing\nmultiprocessing.Pool(2)",
+        "from concurrent.futures import ProcessPoolExecutor\nlist(ProcessPoolExecutor(2).map(abs, [1]))",
+    ],
+)
+async def test_new_processes_are_refused_by_name(code: str) -> None:
+    result = await run(code)
+    assert result.error is ErrorClass.TOOL_ERROR
+    assert "programs cannot start processes" in result.output
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="looks at /proc")

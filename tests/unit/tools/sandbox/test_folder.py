@@ -1,4 +1,6 @@
+import mmap
 import os
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -49,3 +51,59 @@ def test_folders_deeper_than_a_path_and_closed_ones_are_removed(
     folder.remove(made)
     assert sorted(os.listdir(tmp_path)) == ["outside"]
     assert outside.read_text() == "stays"
+
+
+def test_folders_deeper_than_is_looked_at_are_too_much(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Names of 250 characters made paths that were too long to be looked at."""
+    monkeypatch.chdir(tmp_path)
+    for _ in range(100):
+        os.mkdir("x" * 250)
+        os.chdir("x" * 250)
+    os.chdir("/")
+    assert folder.exceeds(str(tmp_path), Limits())
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root reads every folder")
+def test_a_folder_that_cannot_be_read_is_too_much(tmp_path: Path) -> None:
+    (tmp_path / "closed").mkdir(0o300)
+    assert folder.exceeds(str(tmp_path), Limits())
+
+
+def test_names_that_collide_leave_nothing_behind(tmp_path: Path) -> None:
+    """Folders were renamed to numbers, which a program could have taken."""
+    top = tmp_path / "run"
+    for name in ("\n1", "\n2", "\n3", "1", "2"):
+        (top / name / name).mkdir(parents=True)
+        (top / name / name / "file").write_bytes(b"x")
+    folder.remove(str(top))
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_what_is_deleted_and_still_held_counts(tmp_path: Path) -> None:
+    limits = Limits(disk_bytes=3 << 20, file_bytes=1 << 20)
+    held = []
+    for number in range(5):
+        with (tmp_path / str(number)).open("w+b") as file:
+            os.unlink(file.name)
+            os.posix_fallocate(file.fileno(), 0, 1 << 20)
+            held.append(os.dup(file.fileno()) if number % 2 else mmap.mmap(file.fileno(), mmap.PAGESIZE))
+        assert number or not folder.hides(os.getpid(), str(tmp_path), limits)
+    assert folder.hides(os.getpid(), str(tmp_path), limits)
+    for one in held:
+        os.close(one) if isinstance(one, int) else one.close()
+    assert not folder.hides(os.getpid(), str(tmp_path), limits)
+
+
+def test_folders_of_hosts_that_were_killed_are_removed_and_no_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    ours, lock = folder.claim()
+    abandoned, let_go = folder.claim()
+    os.close(let_go)
+    (Path(abandoned) / "left").write_text("x")
+    monkeypatch.setattr(folder, "_NEW_SECONDS", -1.0)
+    fresh, other_lock = folder.claim()
+    assert sorted(map(str, tmp_path.iterdir())) == sorted([ours, fresh])
+    os.close(lock)
+    os.close(other_lock)
