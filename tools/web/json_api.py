@@ -5,6 +5,7 @@ Asked again is only a server that is busy or whose connection failed; time that 
 
 import asyncio
 import json
+import zlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -16,6 +17,7 @@ from agentflow.tools.web.hosts import AT_A_TIME, ATTEMPTS, BUSY, MAX_WAIT, PAUSE
 
 MAX_BYTES = 16 << 20
 """Of a reply, decompressed."""
+_GZIP = 16 + zlib.MAX_WBITS
 
 Parameters = Mapping[str, str | int]
 
@@ -58,7 +60,9 @@ class JsonApi:
         try:
             async with (
                 turn_at(httpx.URL(self.url).netloc.decode(), self.at_a_time),
-                httpx.AsyncClient(timeout=self.seconds, headers=self.headers, verify=tls()) as client,
+                httpx.AsyncClient(
+                    timeout=self.seconds, headers={"Accept-Encoding": "gzip", **self.headers}, verify=tls()
+                ) as client,
             ):
                 return self._object(await self._patiently(client, client.build_request(method, self.url, **options)))
         except httpx.TimeoutException as error:
@@ -99,14 +103,18 @@ class JsonApi:
             await response.aclose()
 
     async def _json(self, response: httpx.Response) -> Any:
-        body = bytearray()
-        async for chunk in response.aiter_bytes(1 << 16):
-            body += chunk
-            if len(body) > MAX_BYTES:
-                raise self.failure(f"answered with more than {MAX_BYTES >> 20} MiB")
+        encoding, body = response.headers.get("content-encoding", "identity").strip().lower(), bytearray()
+        if encoding not in ("gzip", "identity"):
+            raise self.failure("answered in an encoding that it was not asked for")
+        # Not httpx's decoding, which expands a chunk whole, however large it becomes.
+        gzip = zlib.decompressobj(_GZIP) if encoding == "gzip" else None
         try:
+            async for chunk in response.aiter_raw(1 << 16):
+                body += gzip.decompress(chunk, MAX_BYTES + 1 - len(body)) if gzip else chunk
+                if len(body) > MAX_BYTES:
+                    raise self.failure(f"answered with more than {MAX_BYTES >> 20} MiB")
             return json.loads(body)
-        except (ValueError, RecursionError) as error:
+        except (ValueError, RecursionError, zlib.error) as error:
             raise self.failure("did not answer with JSON") from error
 
     def _object(self, reply: Any) -> dict[str, Any]:

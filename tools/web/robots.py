@@ -3,6 +3,7 @@
 A robots.txt that the site does not have forbids nothing; one that it cannot give at the moment forbids everything.
 """
 
+import asyncio
 import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -46,7 +47,8 @@ async def problem(url: httpx.URL, user_agent: str, client: httpx.AsyncClient) ->
             del _kept[next(iter(_kept))]
     if known.rules is None:
         return f"{url.host} forbids robots while its robots.txt is not to be had (HTTP {known.status})"
-    return None if known.rules.can_fetch(str(url), user_agent) else f"{url.host} forbids robots this page"
+    allowed = await asyncio.to_thread(known.rules.can_fetch, str(url), user_agent)
+    return None if allowed else f"{url.host} forbids robots this page"
 
 
 async def _fetched(site: str, client: httpx.AsyncClient) -> _Rules:
@@ -61,7 +63,7 @@ async def _fetched(site: str, client: httpx.AsyncClient) -> _Rules:
                     break
     if status >= 500:
         return _Rules(None, status, time.monotonic() + UNAVAILABLE_SECONDS)
-    rules = Protego.parse(body[:MAX_BYTES].decode("utf-8", "replace"))
+    rules = await asyncio.to_thread(Protego.parse, body[:MAX_BYTES].decode("utf-8", "replace"))
     return _Rules(rules, status, time.monotonic() + KEPT_SECONDS)
 
 

@@ -23,6 +23,8 @@ from agentflow.tools.web.hosts import ATTEMPTS, BUSY, MAX_WAIT, seconds_to_wait,
 
 USER_AGENT = f"agentflow-langgraph/{__version__} (web_search) httpx/{httpx.__version__}"
 MAX_REDIRECTS = 5
+MAX_URL = 4000
+"""Characters of an address, also of one that is redirected to."""
 _READABLE = re.compile(r"text/(html|plain|markdown|xml|csv)|application/(xhtml\+xml|xml|json|ld\+json|pdf)")
 PDF = "application/pdf"
 _NAT64 = ipaddress.ip_network("64:ff9b::/32")
@@ -117,6 +119,8 @@ def _failures_named(policy: FetchPolicy) -> Iterator[None]:
 def _client(policy: FetchPolicy, *, heeding: bool = True, follow: bool = True) -> httpx.AsyncClient:
     async def heed(request: httpx.Request) -> None:
         async with _client(policy, heeding=False) as client:
+            if len(str(request.url)) > MAX_URL:  # the rules of a robots.txt may take long over a long one
+                raise Refused(f"an address of more than {MAX_URL} characters")
             if problem := await robots.problem(request.url, USER_AGENT, client):
                 raise Refused(problem)
 

@@ -119,6 +119,28 @@ async def test_a_reply_of_100_mb_and_one_that_unpacks_to_it_are_given_up(httpser
         assert str(await failure(api)) == "the API answered with more than 16 MiB; do something else"
 
 
+@pytest.mark.parametrize("encoding", ["gzip, gzip", "br", "zstd", "deflate"])
+async def test_encodings_that_were_not_asked_for_are_refused(
+    httpserver: HTTPServer, api: JsonApi, encoding: str
+) -> None:
+    """A thousand bytes, compressed twice, took one and a half gigabytes before they were counted."""
+    bomb = gzip.compress(gzip.compress(b" " * (1 << 20)))
+    httpserver.expect_request("/api").respond_with_data(bomb, headers={"Content-Encoding": encoding})
+    assert "was not asked for" in str(await failure(api))
+
+
+@pytest.mark.parametrize("body", [b"no gzip", gzip.compress(b'{"a": 1}')[:-12]], ids=["none", "cut"])
+async def test_broken_gzip_is_no_json(httpserver: HTTPServer, api: JsonApi, body: bytes) -> None:
+    httpserver.expect_request("/api").respond_with_data(body, headers={"Content-Encoding": "gzip"})
+    assert "did not answer with JSON" in str(await failure(api))
+
+
+async def test_gzip_is_read(httpserver: HTTPServer, api: JsonApi) -> None:
+    body = gzip.compress(b'{"a": 1}')
+    httpserver.expect_request("/api").respond_with_data(body, headers={"Content-Encoding": "gzip"})
+    assert await api.get({"q": "x"}) == {"a": 1}
+
+
 async def test_a_key_is_named_where_it_is_needed(httpserver: HTTPServer) -> None:
     httpserver.expect_request("/api").respond_with_data("", 401)
     api = JsonApi(httpserver.url_for("/api"), "the API", refused="refused the key; check MY_KEY")
