@@ -1,4 +1,6 @@
-"""How fast python_coder's sandbox is: `python -m benchmarks.sandbox [TIER ...]`, by default every tier that works.
+"""How fast python_coder's sandbox is, alone and under load: `python -m benchmarks.sandbox [TIER ...]`.
+
+By default every tier that works.
 
 A machine's speed, and what else it does, cancel out of the ratios to a bare fork (fork, exit, wait, of a process as
 small as the fork server). The absolute figures mean something on an idle machine alone. A process pins itself to two
@@ -12,6 +14,7 @@ import statistics
 import threading
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 
 from agentflow.tools.sandbox import cold, tiers
@@ -23,6 +26,13 @@ PROGRAMS = {
     "numpy": "import numpy as np\nprint(int(np.arange(10).sum()))",
     "sympy": "from sympy import symbols, solve\nx = symbols('x')\nprint(solve(x**2 - 5*x + 6, x))",
 }
+OVERLAPPING = {
+    "5 ms": "import time\nopen('n', 'w').write('{n}')\ntime.sleep(.005)\nprint(open('n').read())",
+    "0.3 s": "import time\nopen('n', 'w').write('{n}')\ntime.sleep(.3)\nprint(open('n').read())",
+    "numpy": "import numpy\nprint(int(numpy.full(3, {n}).sum()) // 3)",
+}
+"""Programs of which each prints its own number."""
+AT_ONCE = (1, 24, 32, 64, 128, 256)
 GOALS_MS = {"print": 12.0, "numpy": 15.0}
 """p50 after warm-up, on an idle machine."""
 GOAL_PER_SECOND = 150.0
@@ -83,11 +93,32 @@ def report(name: str, run: Run, fork: tuple[float, float], repeats: int) -> None
     print(f"{name:20} {'rate':8} {rate:7.0f}/s, best of {BATCHES} batches; goal: {GOAL_PER_SECOND:g}/s")
 
 
+def report_load(name: str, run: Run, rounds: int) -> None:
+    """Prints a line per kind of program and number at once: how many failed, and how many ended in a second."""
+    for what, code in OVERLAPPING.items():
+        for number in AT_ONCE:
+            wrong, start = 0, time.perf_counter()
+            with ThreadPoolExecutor(number) as pool:
+                for _ in range(rounds):
+                    ran = pool.map(lambda n, code=code: _printed(run, code.replace("{n}", str(n))), range(number))
+                    wrong += sum(printed != str(n) for n, printed in enumerate(ran))
+            rate = rounds * number / (time.perf_counter() - start)
+            print(f"{name:20} {what:8} {number:3} at once: {wrong} of {rounds * number} failed, {rate:6.1f}/s")
+
+
+def _printed(run: Run, code: str) -> str:
+    try:
+        return run(code).stdout
+    except SandboxError as error:
+        return str(error)
+
+
 def main() -> None:
     """Prints the measurements."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("tiers", nargs="*", metavar="TIER", help=", ".join(tiers.DESCRIPTIONS))
     parser.add_argument("--repeats", type=int, default=200)
+    parser.add_argument("--rounds", type=int, default=3, help="of each number at once")
     arguments = parser.parse_args()
     if hasattr(os, "sched_setaffinity"):
         os.sched_setaffinity(0, set(sorted(os.sched_getaffinity(0))[:CORES]))
@@ -98,14 +129,18 @@ def main() -> None:
     never = threading.Event()
     for name in arguments.tiers or tiers.DESCRIPTIONS:
         if name == tiers.SUBPROCESS:
-            report(name, partial(cold.run, limits=_LIMITS, cancelled=never), fork, arguments.repeats // 4)
+            alone = partial(cold.run, limits=_LIMITS, cancelled=never)
+            report(name, alone, fork, arguments.repeats // 4)
+            report_load(name, alone, arguments.rounds)
             continue
         try:
             server = ForkServer(name)
         except SandboxError as error:
             print(f"{name:20} not here: {error}")
             continue
-        report(name, partial(server.run, limits=_LIMITS, cancelled=never), fork, arguments.repeats)
+        served = partial(server.run, limits=_LIMITS, cancelled=never)
+        report(name, served, fork, arguments.repeats)
+        report_load(name, served, arguments.rounds)
         server.close()
 
 
