@@ -54,11 +54,11 @@ def confine(surroundings: Surroundings, limits: Limits, folder: str, slot: int, 
     user = None if surroundings.first_user is None else surroundings.first_user + slot
     alone = user is not None
     if surroundings.own_mounts:
+        _mount(limits, os.geteuid() if user is None else user, surroundings.own_tmp)
         if user is None:
             with suppress(OSError):  # where namespaces may not be nested, the limit on tasks is wider
-                kernel.own_user_namespace()
+                kernel.unshare(kernel.NEW_USER)  # in which the limit counts this program alone; it needs no users there
                 alone = True
-        _mount(limits, os.geteuid() if user is None else user, surroundings.own_tmp)
     elif surroundings.own_folder:
         owner = os.geteuid() if user is None or surroundings.files_as_root else user
         _mount_folder(folder, limits, owner, user_namespace=user is None)
@@ -77,7 +77,10 @@ def confine(surroundings: Surroundings, limits: Limits, folder: str, slot: int, 
         writable = [folder, "/dev/null", *(["/tmp"] if surroundings.own_mounts and surroundings.own_tmp else [])]  # noqa: S108
         landlock.restrict(["/"] if surroundings.own_mounts else surroundings.readable, writable)
     governed = surroundings.own_mounts or version >= landlock.ABI_WITH_TRUNCATE
-    filter_ = seccomp.program(os.getpid(), keeps_metadata=not surroundings.own_mounts, governs_truncate=governed)
+    quota = surroundings.own_mounts or surroundings.own_folder
+    filter_ = seccomp.program(
+        os.getpid(), keeps_metadata=not surroundings.own_mounts, governs_truncate=governed, has_quota=quota
+    )
     kernel.install_filter(filter_)
 
 
@@ -150,14 +153,8 @@ def own_folder_works(folders: str, surroundings: Surroundings) -> bool:
     if pid == 0:
         status = 1
         try:
-            path = os.path.join(folders, f"try-{os.getpid()}")
-            os.mkdir(path)
-            try:
-                _mount_folder(path, Limits(), os.geteuid(), user_namespace=surroundings.first_user is None)
-                status = 0
-            finally:
-                with suppress(OSError):  # it is removed with all folders
-                    os.rmdir(path)
+            _mount_folder(folders, Limits(), os.geteuid(), user_namespace=surroundings.first_user is None)
+            status = 0
         except OSError:
             status = 1
         finally:

@@ -34,11 +34,13 @@ _PRCTL = (15, 16, 0x53564D41)
 _METADATA = ("chmod", "fchmod", "fchmodat", "utime", "utimes", "futimesat", "utimensat")
 
 
-def program(pid: int, *, keeps_metadata: bool, governs_truncate: bool) -> bytes:
+def program(pid: int, *, keeps_metadata: bool, governs_truncate: bool, has_quota: bool) -> bytes:
     """The filter for the process `pid`, which may signal itself alone.
 
     `keeps_metadata` where files of the host can be seen: changing a file's mode or times then does nothing and says
     that it did (programs that copy files expect it to). `governs_truncate` if Landlock does; else truncate is refused.
+    `has_quota` if the kernel limits the folder; else fallocate, which takes gigabytes between two looks at the folder,
+    is not supported, and the C library writes in its place.
     """
     calls = numbers()
     to_self = b"".join(
@@ -48,7 +50,7 @@ def program(pid: int, *, keeps_metadata: bool, governs_truncate: bool) -> bytes:
             _when(calls["prlimit64"], _argument_is(0, 0, pid)),
         ]
     )
-    return _head() + to_self + _rest(keeps_metadata, governs_truncate)
+    return _head() + to_self + _rest(keeps_metadata, governs_truncate, has_quota)
 
 
 def _instruction(code: int, value: int, yes: int = 0, no: int = 0) -> bytes:
@@ -69,8 +71,8 @@ def _head() -> bytes:
     return code + _instruction(_AT_LEAST, _X32, 0, 1) + kill if machine == "x86_64" else code
 
 
-@lru_cache(maxsize=4)
-def _rest(keeps_metadata: bool, governs_truncate: bool) -> bytes:
+@lru_cache(maxsize=8)
+def _rest(keeps_metadata: bool, governs_truncate: bool, has_quota: bool) -> bytes:
     """What does not depend on the process."""
     calls = numbers()
     stream = _instruction(_LOAD, _ARGUMENTS + 8) + _instruction(_AND, _SOCK_TYPE)
@@ -89,6 +91,9 @@ def _rest(keeps_metadata: bool, governs_truncate: bool) -> bytes:
     if keeps_metadata:
         code += b"".join(_when(calls[name], _refuse(0)) for name in _METADATA if name in calls)
         decided.update(_METADATA)
+    if not has_quota:
+        code += _when(calls["fallocate"], _refuse(errno.EOPNOTSUPP))
+        decided.add("fallocate")
     if not governs_truncate:
         decided.add("truncate")
     allowed = (number for name, number in calls.items() if name not in decided)

@@ -19,15 +19,17 @@ SLOTS = 64
 _DESCRIPTORS = 8
 """Share of one program in the host's descriptors: it takes at most seven while it starts, and three later."""
 _TICK = 0.1
-"""Seconds between looks at whether a caller has given up, and at the memory."""
+"""Seconds between looks of the first in line at the memory, and at whether its caller has given up."""
+_BEHIND = 1.0
+"""The same for those behind it, who would else keep each other awake."""
 
 
 class Turns:
     """Usable from any thread."""
 
     def __init__(self) -> None:
-        self._changed = threading.Condition()
-        self._waiting: deque[object] = deque()
+        self._lock = threading.Lock()
+        self._waiting: deque[threading.Event] = deque()
         self._running = 0
         self._promised = 0
 
@@ -40,23 +42,31 @@ class Turns:
         try:
             yield True
         finally:
-            with self._changed:
+            with self._lock:
                 self._running -= 1
                 self._promised -= memory_bytes
-                self._changed.notify_all()
+                self._wake_first()
 
     def _wait(self, memory_bytes: int, cancelled: threading.Event) -> bool:
-        ticket = object()
-        with self._changed:
-            self._waiting.append(ticket)
-            while not (had := self._waiting[0] is ticket and self._fits(memory_bytes)) and not cancelled.is_set():
-                self._changed.wait(_TICK)
-            self._waiting.remove(ticket)
-            if had:
-                self._running += 1
-                self._promised += memory_bytes
-            self._changed.notify_all()
-        return had
+        woken = threading.Event()
+        with self._lock:
+            self._waiting.append(woken)
+        while True:
+            with self._lock:
+                first = self._waiting[0] is woken
+                had = first and self._fits(memory_bytes)
+                if had or cancelled.is_set():
+                    self._waiting.remove(woken)
+                    self._running += had
+                    self._promised += memory_bytes * had
+                    self._wake_first()
+                    return had
+                woken.clear()
+            woken.wait(_TICK if first else _BEHIND)
+
+    def _wake_first(self) -> None:
+        if self._waiting:
+            self._waiting[0].set()
 
     def _fits(self, memory_bytes: int) -> bool:
         if not self._running:

@@ -29,7 +29,7 @@ def machine(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> 
 
 def decide(machine: str, number: int, *arguments: int, architecture: int | None = None, **options: bool) -> str:
     """What the filter makes of a call."""
-    settings = {"keeps_metadata": False, "governs_truncate": True} | options
+    settings = {"keeps_metadata": False, "governs_truncate": True, "has_quota": True} | options
     program = [*struct.iter_unpack("HBBI", seccomp.program(PID, **settings))]
     words = [number, architecture or {"x86_64": 0xC000003E, "aarch64": 0xC00000B7}[machine], 0, 0]
     for argument in (*arguments, *[0] * (6 - len(arguments))):
@@ -119,6 +119,11 @@ def test_truncate_is_refused_where_nothing_else_governs_it(machine: str) -> None
     assert decide(machine, numbers()["truncate"]) == ALLOWED
     assert decide(machine, numbers()["truncate"], governs_truncate=False) == "EPERM"
     assert decide(machine, numbers()["ftruncate"], governs_truncate=False) == ALLOWED
+
+
+def test_space_is_taken_by_writing_where_the_kernel_sets_no_quota(machine: str) -> None:
+    assert decide(machine, numbers()["fallocate"]) == ALLOWED
+    assert decide(machine, numbers()["fallocate"], has_quota=False) == errno.errorcode[errno.EOPNOTSUPP]
 
 
 def test_a_machine_that_the_table_does_not_cover(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -125,7 +125,7 @@ def test_turns_are_given_back_whatever_happens(takers: list[tuple[int, bool, boo
 
 def test_a_forked_process_has_turns_of_its_own() -> None:
     """The threads that wait here are not there; and one of them may hold the lock at that moment."""
-    with turns().turn(1, NEVER), turns()._changed:
+    with turns().turn(1, NEVER), turns()._lock:
         pid = os.fork()
         if pid == 0:
             with turns().turn(1, NEVER):
