@@ -46,8 +46,8 @@ test: $(VENV)/with-dev,studio,local,train ## Set up, then run all tests
 stress: $(VENV)/with-dev,studio,local,train ## All tests beside four busy processes, five times; ROUNDS=1 is shorter
 	$(BIN)/python -m tests.stress --rounds $(or $(ROUNDS),5) --numprocesses $(WORKERS) --dist loadfile $(PYTEST_FLAGS)
 
-test-sandbox: $(VENV)/with-dev ## The sandbox's soak: 64 programs at once, for minutes
-	$(BIN)/python -m pytest -m slow tests/integration/sandbox $(PYTEST_FLAGS)
+test-sandbox: $(VENV)/with-dev ## The sandbox's soak, 64 programs at once, and its tiers for other kinds of users
+	$(BIN)/python -m pytest -m slow tests/integration/sandbox tests/unit/tools/sandbox $(PYTEST_FLAGS)
 
 test-train: $(VENV)/with-dev,studio,local,train ## Train for a few steps with the whole of verl, be killed, go on, export
 	$(BIN)/python -m pytest -m slow tests/integration/test_train.py $(PYTEST_FLAGS)

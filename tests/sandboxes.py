@@ -1,7 +1,9 @@
 """The tiers of the sandbox that this machine has, each with a fork server that the tests share."""
 
+import os
 import shutil
 import threading
+from collections.abc import Callable
 from functools import lru_cache
 from pathlib import Path
 
@@ -11,7 +13,16 @@ from agentflow.tools.sandbox.fork_client import ForkServer
 from agentflow.tools.sandbox.limits import Limits, Outcome, SandboxError
 
 BWRAP = shutil.which("bwrap")
-TIERS = ("bwrap", "bwrap-userns", "bwrap-userns-noproc", "landlock")
+NAMES = ("bwrap", "bwrap-userns", "bwrap-userns-noproc", "landlock")
+
+
+def _parameter(name: str) -> object:
+    """A tier to test with. One that only others get, who are root or who are not, is for `make test-sandbox`."""
+    others = name.startswith("bwrap-userns") if os.geteuid() == 0 else name == "bwrap"
+    return pytest.param(name, marks=pytest.mark.slow) if others else name
+
+
+TIERS = [_parameter(name) for name in NAMES]
 
 
 @lru_cache
@@ -31,7 +42,7 @@ def server(tier: str) -> ForkServer:
 
 
 def close_all() -> None:
-    for tier in TIERS:
+    for tier in NAMES:
         if isinstance(started := _started(tier), ForkServer):
             started.close()
     _started.cache_clear()
@@ -39,6 +50,12 @@ def close_all() -> None:
 
 def run(server: ForkServer, code: str, limits: Limits | None = None) -> Outcome:
     return server.run(code, limits or Limits(), threading.Event())
+
+
+def new_processes() -> Callable[[], set[int]]:
+    """A function for the processes below this one that were started since; those of before may end meanwhile."""
+    before = descendants(os.getpid())
+    return lambda: descendants(os.getpid()) - before
 
 
 def descendants(pid: int) -> set[int]:

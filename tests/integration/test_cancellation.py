@@ -24,7 +24,7 @@ from agentflow.graph.context import Context
 from agentflow.graph.state import State, Turn
 from agentflow.tools.sandbox import execute
 from tests.patient import PatientLimits
-from tests.sandboxes import descendants
+from tests.sandboxes import descendants, new_processes
 from tests.scripted import Scripted
 from tests.waiting import LAST_RESORT, until, until_async
 
@@ -57,19 +57,15 @@ def question(text: str = "First?") -> dict[str, Any]:
 THREAD: Any = {"configurable": {"thread_id": "1"}}
 
 
-def processes() -> set[int]:
-    return descendants(os.getpid())
-
-
 async def cancelled_in_the_second_turn(run: Awaitable[Any], script: Scripted) -> None:
     """Cancels `run` while the program of its second turn is at work, and waits until nothing of it is left."""
-    before = processes()
+    started = new_processes()
     task = asyncio.ensure_future(run)
-    await until_async(lambda: len(script.asked("executor")) == 2 and processes() - before)
+    await until_async(lambda: len(script.asked("executor")) == 2 and started())
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
-    await until_async(lambda: processes() == before)
+    await until_async(lambda: not started())
 
 
 async def streamed(stream: Any) -> None:
@@ -154,15 +150,15 @@ async def test_what_else_runs_is_left_alone(script: Scripted) -> None:
     """Two runs on one graph: cancelling the one does not touch the other."""
     graph = build_graph(context=Context(model=script.spec))
     script.replies.update(executor=ENDLESS)
-    before = processes()
+    started = new_processes()
     runs = [asyncio.create_task(graph.ainvoke(question())) for _ in range(2)]
-    await until_async(lambda: len(processes() - before) == 2)
+    await until_async(lambda: len(started()) == 2)
     runs[0].cancel()
-    await until_async(lambda: len(processes() - before) == 1)
+    await until_async(lambda: len(started()) == 1)
     assert not runs[1].done()
     runs[1].cancel()
     await asyncio.gather(*runs, return_exceptions=True)
-    await until_async(lambda: processes() == before)
+    await until_async(lambda: not started())
 
 
 # Ctrl-C

@@ -7,7 +7,7 @@ import re
 import signal
 import subprocess
 import sys
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import Any
@@ -28,7 +28,7 @@ from agentflow.tools.mcp.session import close_sessions
 from agentflow.tools.run import run_tool
 from agentflow.tools.sandbox import execute
 from tests.fake_openai import FakeOpenAI
-from tests.sandboxes import descendants
+from tests.sandboxes import new_processes
 from tests.waiting import LAST_RESORT, until_async
 
 HOME = str(Path(agentflow.__file__).parents[1])
@@ -126,11 +126,11 @@ async def test_many_at_once(url: str) -> None:
 
 
 class Endless:
-    """A model whose second program does not end; `before` are the processes that were there when it was written."""
+    """A model whose second program does not end; `running` are the processes since it was written."""
 
     def __init__(self) -> None:
         self.programs = 0
-        self.before: set[int] = set()
+        self.running: Callable[[], set[int]] = set
 
     def __call__(self, body: dict[str, Any]) -> str:
         prompt = body["messages"][0]["content"]
@@ -141,11 +141,8 @@ class Endless:
         self.programs += 1
         if self.programs == 1:
             return '{"code": "print(1)"}'
-        self.before = descendants(os.getpid())
+        self.running = new_processes()
         return '{"code": "while True: pass"}'
-
-    def running(self) -> set[int]:
-        return descendants(os.getpid()) - self.before if self.before else set()
 
 
 @pytest.mark.parametrize("how", ["stdio auto", "stdio legacy", "http auto", "http legacy"])
@@ -167,7 +164,7 @@ async def test_a_call_that_is_cancelled_ends_the_run(how: str) -> None:
 
 async def cancelled(client: Client, model: FakeOpenAI, script: Endless) -> None:
     call = asyncio.create_task(client.call_tool("ask", {"question": "How long?"}))
-    await until_async(script.running)
+    await until_async(lambda: script.running())
     call.cancel()
     with pytest.raises(asyncio.CancelledError):
         await call
@@ -178,11 +175,11 @@ async def cancelled(client: Client, model: FakeOpenAI, script: Endless) -> None:
 
 
 async def test_nothing_is_left_when_the_client_goes() -> None:
-    before = descendants(os.getpid())
+    started = new_processes()
     async with over_stdio() as client:
         await client.call_tool("ask", {"question": ATLAS})
-        assert descendants(os.getpid()) > before
-    await until_async(lambda: descendants(os.getpid()) == before)
+        assert started()
+    await until_async(lambda: not started())
 
 
 # What goes where

@@ -8,6 +8,7 @@ import os
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 from agentflow.tools.sandbox import bubblewrap, interpreter, kernel
 from agentflow.tools.sandbox.confine import Surroundings
@@ -65,16 +66,18 @@ def launch(tier: str) -> Launch:
         return Launch(lambda server: server, str(interpreter.home()), _in_landlock)
     namespace, proc = tier != "bwrap", not tier.endswith("noproc")
     return Launch(
-        lambda server: bubblewrap.command(server, user_namespace=namespace, proc=proc), bubblewrap.HOME, _in_bubblewrap
+        lambda server: bubblewrap.command(server, user_namespace=namespace, proc=proc),
+        bubblewrap.HOME,
+        partial(_in_bubblewrap, first_user=None if namespace else _first_user()),
     )
 
 
-def _in_bubblewrap(folders: str) -> Surroundings:
+def _in_bubblewrap(folders: str, first_user: int | None) -> Surroundings:
     return Surroundings(
         own_mounts=True,
         own_tmp=bubblewrap.own_tmp(),
         readable=[],
-        first_user=_first_user(),
+        first_user=first_user,
         files_as_root=False,
         folders=folders,
     )

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Callable
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -16,7 +17,6 @@ from types import TracebackType
 from typing import IO
 
 from agentflow.tools.sandbox.limits import Limits, Outcome
-from tests.sandboxes import descendants
 from tests.waiting import until
 
 SECRET = "s3cret-of-the-host"
@@ -126,8 +126,8 @@ class World:
     def _stopped(self) -> bool:
         return Path(f"/proc/{self._canary.pid}/stat").read_text().rpartition(")")[2].split()[0] in "tTZX"
 
-    def successes(self, outcome: Outcome, seconds: float, peak: Peak, idle: set[int]) -> list[str]:
-        """What a program achieved that it must not; `idle` are the processes below this one before it ran."""
+    def successes(self, outcome: Outcome, seconds: float, peak: Peak, started: Callable[[], set[int]]) -> list[str]:
+        """What a program achieved that it must not; `started` are the processes since it ran."""
         printed = outcome.stdout + outcome.stderr
         after = self._state()
         found = [name for name, value in after.items() if value != self._before[name]]
@@ -138,7 +138,7 @@ class World:
             "escaped": "ESCAPED" in printed,
             "signalled the host": bool(self._signals),
             "new processes": peak.processes > 1,
-            "left processes": not _gone(idle),
+            "left processes": not _gone(started),
             "too many tasks": peak.tasks > LIMITS.threads + _tasks_of_the_system(),
             "too much memory": peak.memory > LIMITS.memory_bytes + _SLACK_BYTES,
             "too many files": peak.files > LIMITS.files + (1 if outcome.tier.startswith("bwrap") else _LATE_FILES),
@@ -171,11 +171,11 @@ def _left_behind(name: str) -> list[str]:
     return [str(path) for path in paths if path.exists()]
 
 
-def _gone(idle: set[int]) -> bool:
+def _gone(started: Callable[[], set[int]]) -> bool:
     deadline = time.monotonic() + _SLACK_SECONDS
-    while time.monotonic() < deadline and not descendants(os.getpid()) <= idle:
+    while time.monotonic() < deadline and started():
         time.sleep(0.02)
-    return descendants(os.getpid()) <= idle
+    return not started()
 
 
 def _tasks_of_the_system() -> int:
@@ -186,15 +186,15 @@ def _tasks_of_the_system() -> int:
 class Watch(threading.Thread):
     """Looks at the processes below this one while a program runs; `peak` is what it saw of new ones."""
 
-    def __init__(self, idle: set[int]) -> None:
+    def __init__(self, started: Callable[[], set[int]]) -> None:
         super().__init__(daemon=True)
-        self._idle = idle
+        self._new = started
         self._stop_event = threading.Event()
         self.peak = Peak()
 
     def run(self) -> None:
         while not self._stop_event.wait(0.02):
-            new = [pid for pid in descendants(os.getpid()) if pid not in self._idle]
+            new = self._new()
             self.peak.processes = max(self.peak.processes, len(new))
             for pid in new:
                 self._look(Path(f"/proc/{pid}"))

@@ -22,7 +22,7 @@ from agentflow.tools.sandbox.fork_client import ForkServer
 from agentflow.tools.sandbox.limits import Limits, Outcome
 from agentflow.tools.sandbox.tiers import VARIABLE
 from agentflow.tools.sandbox.turns import SLOTS, turns
-from tests.sandboxes import TIERS, close_all, descendants, is_alive, run, server
+from tests.sandboxes import NAMES, TIERS, close_all, descendants, is_alive, new_processes, run, server
 from tests.waiting import LAST_RESORT, until, until_async
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the tiers with isolation are Linux's")
@@ -132,8 +132,10 @@ def test_more_threads_than_slots_may_ask_one_server(name: str) -> None:
 
 @pytest.mark.parametrize("name", TIERS)
 def test_a_program_holds_nothing_of_others(name: str) -> None:
-    code = "import os\nprint([n for n in range(3, 4096) if not isinstance(__import__('errno'), int) and _is(n)])"
-    code = "import os\ndef _is(n):\n    try: os.fstat(n)\n    except OSError: return False\n    return True\n" + code
+    code = (
+        "import os\ndef is_open(n):\n    try: os.fstat(n)\n    except OSError: return False\n    return True\n"
+        "print([n for n in range(3, 4096) if is_open(n)])"
+    )
     sandbox = server(name)
     with ThreadPoolExecutor(20) as pool:
         others: list[Future[Outcome]] = [pool.submit(run, sandbox, WAITS.format(n=n), LIMITS) for n in range(20)]
@@ -149,7 +151,7 @@ def test_what_one_does_ends_no_other(name: str) -> None:
     with ThreadPoolExecutor(SLOTS) as pool:
         others = [pool.submit(run, sandbox, WAITS.format(n=n), LIMITS) for n in range(20)]
         pids = await_waiting(20)
-        limits = Limits(seconds=20, memory_bytes=1 << 28)
+        limits = Limits(seconds=3, memory_bytes=1 << 28)
         for ended in [pool.submit(run, sandbox, code, limits) for code in FAILURES.values() for _ in range(2)]:
             ended.result()
         assert all(is_alive(pid) for pid in pids)
@@ -160,7 +162,7 @@ def test_what_one_does_ends_no_other(name: str) -> None:
 async def test_given_up_at_any_moment_none_is_left(tier: str) -> None:
     chance = random.Random(5)
     await execute("print(1)", LIMITS)
-    idle = descendants(os.getpid())
+    started = new_processes()
     for _ in range(3):
         tasks = [asyncio.create_task(execute("import time\ntime.sleep(.05)\nprint(7)", LIMITS)) for _ in range(100)]
         for task in chance.sample(tasks, 60):
@@ -171,7 +173,7 @@ async def test_given_up_at_any_moment_none_is_left(tier: str) -> None:
                 isinstance(outcome, Outcome) and outcome.stdout == "7"
             )
     assert (await execute("print(2)", LIMITS)).stdout == "2"
-    await until_async(lambda: not turns()._running and descendants(os.getpid()) == idle)
+    await until_async(lambda: not turns()._running and not started())
 
 
 @pytest.mark.parametrize("descriptors", [64, 256])
@@ -243,7 +245,7 @@ def test_the_tier_without_isolation_takes_turns_too() -> None:
 
 
 def test_a_server_is_usable_again_after_it_was_full(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in TIERS:
+    for name in NAMES:
         with contextlib.suppress(pytest.skip.Exception):
             sandbox: ForkServer = server(name)
             with ThreadPoolExecutor(SLOTS) as pool:

@@ -20,7 +20,7 @@ from agentflow.tools.sandbox import tiers
 from agentflow.tools.sandbox.execute import execute, sandbox_level
 from agentflow.tools.sandbox.limits import Limits, SandboxError
 from agentflow.tools.search_settings import SearchSettings
-from tests.sandboxes import descendants
+from tests.sandboxes import new_processes
 from tests.waiting import LAST_RESORT, until_async
 
 
@@ -187,13 +187,13 @@ async def test_new_processes_are_refused_by_name(code: str) -> None:
 @pytest.mark.skipif(sys.platform != "linux", reason="looks at /proc")
 async def test_cancellation_kills_the_program() -> None:
     await run("print(1)")
-    idle = descendants(os.getpid())
+    started = new_processes()
     task = asyncio.create_task(execute("while True:\n    pass", Limits(seconds=LAST_RESORT)))
-    await until_async(lambda: len(descendants(os.getpid())) == len(idle) + 1)
+    await until_async(started)
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
-    await until_async(lambda: descendants(os.getpid()) == idle)
+    await until_async(lambda: not started())
 
 
 async def test_fifty_at_once_are_kept_apart() -> None:

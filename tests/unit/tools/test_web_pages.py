@@ -27,7 +27,7 @@ from agentflow.tools.web import extraction, robots
 from agentflow.tools.web.passages import rank_by_embeddings
 from agentflow.tools.web.safe_http import FetchPolicy, fetch
 from agentflow.tools.web_search import web_search
-from tests.sandboxes import descendants
+from tests.sandboxes import new_processes
 from tests.waiting import until_async
 
 
@@ -187,21 +187,21 @@ async def test_a_document_that_takes_all_time_or_memory_is_given_up(
     """The paragraphs took 25 seconds and 1.3 GB of the agent's own process, and went on after its timeout."""
     monkeypatch.setattr(extraction, "LIMITS", replace(extraction.LIMITS, seconds=2.0))
     execute.unavailable()
-    before = descendants(os.getpid())
+    started = new_processes()
     with suppress(ToolFailure):
         assert len(await read()) < 100
-    await until_async(lambda: descendants(os.getpid()) == before)
+    await until_async(lambda: not started())
 
 
 async def test_who_gives_up_leaves_no_process() -> None:
     execute.unavailable()
-    before = descendants(os.getpid())
+    started = new_processes()
     reading = asyncio.create_task(extraction.text_of_html(b"<p>x" * 750_000, ""))
-    await until_async(lambda: descendants(os.getpid()) != before)
+    await until_async(started)
     reading.cancel()
     with pytest.raises(asyncio.CancelledError):
         await reading
-    await until_async(lambda: descendants(os.getpid()) == before)
+    await until_async(lambda: not started())
 
 
 @pytest.mark.parametrize("tier", ["", "subprocess", "none such"])
