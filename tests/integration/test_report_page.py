@@ -21,6 +21,8 @@ from tests.runs import record, turn, write_run
 from tests.scripted import Scripted
 
 sync_api = pytest.importorskip("playwright.sync_api")
+expect = sync_api.expect
+expect.set_options(timeout=60_000)  # milliseconds, as a last resort
 
 
 HOSTILE = (
@@ -46,7 +48,7 @@ class Seen:
 
     def finds(self, start: str) -> None:
         """Waits until the line above the list begins so."""
-        sync_api.expect(self.page.locator("#found")).to_have_text(re.compile(f"^{re.escape(start)}"), timeout=60_000)
+        expect(self.page.locator("#found")).to_have_text(re.compile(f"^{re.escape(start)}"))
 
     def choose(self, name: str, value: str) -> None:
         self.page.locator(f"select[name={name}]").select_option(value)
@@ -112,8 +114,8 @@ def test_it_shows_figures_differences_and_the_papers_table(seen: Seen) -> None:
     assert "trained is better than seed" in seen.page.locator("#differences").inner_text()
     table = seen.page.locator("#table")
     assert "69.6" in table.locator("tr", has_text="Flow-GRPO").inner_text()
-    assert table.locator("tr.ours").count() == 3
-    assert seen.page.locator("#budgets circle").count() == 2
+    expect(table.locator("tr.ours")).to_have_count(3)
+    expect(seen.page.locator("#budgets circle")).to_have_count(2)
     assert "empty_result" in seen.page.locator("#tools").inner_text()
 
 
@@ -196,9 +198,9 @@ def test_flagged_episodes_are_marked_and_every_run_has_its_passport(seen: Seen) 
 
 
 def test_more_are_shown_when_asked_for(seen: Seen) -> None:
-    assert seen.page.locator("details.episode").count() == 50
+    expect(seen.page.locator("details.episode")).to_have_count(50)
     seen.page.locator("#more").click()
-    assert seen.page.locator("details.episode").count() == 100
+    expect(seen.page.locator("details.episode")).to_have_count(100)
 
 
 def test_what_a_model_wrote_stays_text(seen: Seen) -> None:
@@ -207,7 +209,7 @@ def test_what_a_model_wrote_stays_text(seen: Seen) -> None:
     episode = seen.open()
     remember(episode)
     assert episode.inner_text().count("<script>") >= 8
-    assert seen.page.locator("img, b:text-is('bold')").count() == 0
+    expect(seen.page.locator("img, b:text-is('bold')")).to_have_count(0)
     assert seen.page.title() == "AgentFlow evaluation report"
 
 
@@ -278,7 +280,7 @@ def test_a_single_run_that_never_took_a_turn_is_a_report_too(browser: "sync_api.
     shown = Seen(browser, path)
     shown.finds("1 episode, 1 correct")
     assert "the analysis" in shown.open().inner_text()
-    assert shown.page.locator("#differences-section, #budget-section").filter(visible=True).count() == 0
+    expect(shown.page.locator("#differences-section, #budget-section").filter(visible=True)).to_have_count(0)
     assert shown.said == []
     shown.context.close()
 

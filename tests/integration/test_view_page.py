@@ -22,6 +22,8 @@ from tests.trainings import begin, rollout, token_step, write_step, write_valida
 from tests.waiting import LAST_RESORT
 
 sync_api = pytest.importorskip("playwright.sync_api")
+expect = sync_api.expect
+expect.set_options(timeout=60_000)  # milliseconds, as a last resort
 
 pytestmark = [
     pytest.mark.slow,
@@ -110,7 +112,7 @@ class Seen:
         self.ready()
 
     def shows(self, selector: str, text: str | re.Pattern[str]) -> None:
-        sync_api.expect(self.page.locator(selector).first).to_contain_text(text, timeout=WAIT)
+        expect(self.page.locator(selector).first).to_contain_text(text)
 
 
 @pytest.fixture
@@ -133,13 +135,13 @@ def test_every_page_opens(seen: Seen) -> None:
     seen.shows(".matrix", "✓")
     seen.page.get_by_role("button", name="Show the trajectories").click()
     seen.shows(".formula", "A = (r − mean(r)) / (std(r)")
-    assert seen.page.locator(".group tbody tr").count() == 4
+    expect(seen.page.locator(".group tbody tr")).to_have_count(4)
     seen.shows(".advantage", "+0.87")
     seen.open("training")
     seen.page.get_by_role("button", name="The same questions side by side").click()
     seen.shows(".sides", "Step 0 → Step 2")
     seen.shows(".filter.gained", "3 gained")
-    assert seen.page.locator(".columns section").count() == 2
+    expect(seen.page.locator(".columns section")).to_have_count(2)
 
 
 def test_the_tokens_of_a_group_are_gone_through_with_the_keyboard(seen: Seen) -> None:
@@ -148,28 +150,26 @@ def test_the_tokens_of_a_group_are_gone_through_with_the_keyboard(seen: Seen) ->
     seen.page.get_by_role("link", name="its tokens").click()
     seen.shows("h1", "What is g?")
     seen.shows(".broken", "The prefix broke. A reply tokenises differently in the next prompt")
-    assert seen.page.locator(".trajectory").count() == 4
-    assert seen.page.locator(".t").count() == 20
-    assert seen.page.locator(".g").count() == 0
+    expect(seen.page.locator(".trajectory")).to_have_count(4)
+    expect(seen.page.locator(".t")).to_have_count(20)
+    expect(seen.page.locator(".g")).to_have_count(0)
     background = "[...document.querySelectorAll('.t')].slice(0, 4).map((one) => getComputedStyle(one).backgroundColor)"
-    by_advantage = seen.page.evaluate(background)
-    assert len(set(by_advantage)) == 1
+    seen.page.wait_for_function(f"new Set({background}).size == 1")  # by advantage
     seen.page.get_by_label("drift").check()
-    assert len(set(seen.page.evaluate(background))) == 4
+    seen.page.wait_for_function(f"new Set({background}).size == 4")
     seen.page.locator(".token-row").first.focus()
     for _ in range(2):
         seen.page.keyboard.press("ArrowRight")
-    facts = seen.page.locator(".token-facts").inner_text()
-    assert "62 of 64" in facts
-    assert re.search(r"drift\s+−0.002000", facts)
-    assert re.search(r"ratio\s+1.1052", facts)
+    seen.shows(".token-facts", "62 of 64")
+    seen.shows(".token-facts", re.compile(r"drift\s*−0.002000"))
+    seen.shows(".token-facts", re.compile(r"ratio\s*1.1052"))
     seen.page.keyboard.press("End")
     seen.shows(".token-facts", "64 of 64")
     seen.page.locator(".given summary").first.click()
-    assert seen.page.locator(".g").count() == 60
+    expect(seen.page.locator(".g")).to_have_count(60)
     seen.page.locator(".g").first.hover()
     seen.shows(".token-facts", "given to the model")
-    assert seen.page.locator("main img, main script").count() == 0
+    expect(seen.page.locator("main img, main script")).to_have_count(0)
     seen.page.get_by_role("link", name="turn by turn").first.click()
     seen.shows(".said", "Step 1")
 
@@ -181,7 +181,7 @@ def test_two_evaluations_stand_side_by_side(seen: Seen) -> None:
     form.get_by_role("button").click()
     seen.shows(".filter.gained", "5 gained")
     seen.page.locator(".filter.gained").click()
-    assert seen.page.locator(".pick").count() == 5
+    expect(seen.page.locator(".pick")).to_have_count(5)
     seen.shows(".columns", "nothing")
 
 
@@ -196,12 +196,12 @@ def test_an_episode_is_stepped_through_with_the_keyboard(seen: Seen) -> None:
     seen.page.keyboard.press("ArrowRight")
     seen.shows(".said", "turn 1, the executor calls wikipedia_search (empty_result)")
     seen.shows(".node.lit >> nth=1", "Executor")
-    assert seen.page.locator(".messages .message").count() == 1
+    expect(seen.page.locator(".messages .message")).to_have_count(1)
     for _ in range(2):
         seen.page.keyboard.press("ArrowRight")
     seen.shows(".said", "turn 2, the planner")
-    assert seen.page.locator(".messages .message").count() == 3
-    assert seen.page.locator(".block.full").count() == 1
+    expect(seen.page.locator(".messages .message")).to_have_count(3)
+    expect(seen.page.locator(".block.full")).to_have_count(1)
     seen.page.keyboard.press("End")
     seen.shows(".now", "the answer")
     seen.page.keyboard.press("Home")
@@ -235,7 +235,7 @@ def test_what_a_model_wrote_stays_text(seen: Seen) -> None:
     seen.ready()
     for _ in range(5):
         seen.page.keyboard.press("ArrowRight")
-        assert seen.page.locator("main img, main script, main b:text-is('bold')").count() == 0
+        expect(seen.page.locator("main img, main script, main b:text-is('bold')")).to_have_count(0)
     seen.shows("h1", "</script><img")
     seen.shows(".messages", "onerror")
     assert "taken" not in seen.page.title().split(" · ")[0]
@@ -395,7 +395,7 @@ def test_a_group_of_thirteen_thousand_tokens_is_there_in_a_second(browser: "sync
         page.goto(seen.page.url + "/step/1/tokens/0")
         page.wait_for_selector(".t")
         taken = page.evaluate("performance.now()")
-        assert page.locator(".t").count() == 12_800
+        expect(page.locator(".t")).to_have_count(12_800)
         print(f"\n12,800 tokens: there after {taken:.0f} ms")
         assert taken < 5000  # a busy machine
         assert seen.said == []
