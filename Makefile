@@ -3,8 +3,8 @@
 
 VENV ?= .venv
 BIN = $(VENV)/bin
-# Workers of pytest: one per core, and no more than pay for their own start.
-WORKERS ?= $(shell cores=$$(getconf _NPROCESSORS_ONLN); [ $$cores -gt 4 ] && echo 4 || echo $$cores)
+# Workers of pytest: some wait for other processes, and more than four do not pay for their own start.
+WORKERS ?= $(shell cores=$$(getconf _NPROCESSORS_ONLN); [ $$cores -gt 3 ] && echo 4 || echo $$((cores + 1)))
 PIP_INSTALL = $(BIN)/python -m pip install -qq --disable-pip-version-check
 
 PEERS = $(patsubst benchmarks/requirements/%.txt,%,$(wildcard benchmarks/requirements/*.txt))

@@ -15,6 +15,9 @@ os.environ["LANGGRAPH_STRICT_MSGPACK"] = (
     "true"  # read when langgraph is first imported: only the state's types come back
 )
 
+if "PYTEST_XDIST_WORKER" in os.environ:  # the workers fill the cores already
+    os.environ.setdefault("OMP_NUM_THREADS", "1")
+
 # A shell ignores Ctrl-C for what it starts in the background, and so would every command that a test interrupts.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)

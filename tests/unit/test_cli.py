@@ -508,16 +508,16 @@ def test_an_export_of_what_is_no_checkpoint(source: str, tmp_path: Path) -> None
     ("preset", "says"),
     [("qwen2.5-7b", "samples with vllm; install it"), ("atlas-gpu", "needs 1 GPU(s) and torch finds 0 here")],
 )
-def test_a_preset_for_another_machine(preset: str, says: str, tmp_path: Path) -> None:
+def test_a_preset_for_another_machine(preset: str, says: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     torch = pytest.importorskip("torch")
     pytest.importorskip("verl")
     if torch.cuda.is_available():
         pytest.skip("there is a GPU here")
     (tmp_path / "data.jsonl").write_text('{"question": "q", "result": "a"}\n' * 40)
     files = [f"options.{split}={tmp_path / 'data.jsonl'}" for split in ("train", "test")] if "qwen" in preset else []
-    command = [sys.executable, "-m", "agentflow", "train", "--preset", preset, f"out={tmp_path / 'run'}", *files]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=150, check=False)
-    assert done.returncode == 2
+    monkeypatch.chdir(tmp_path)
+    done = run("train", "--preset", preset, f"out={tmp_path / 'run'}", *files)
+    assert done.exit_code == 2
     assert says in only_line(done.stderr)
 
 

@@ -9,6 +9,7 @@ are a scripted model on loopback. Every command is read by the command line that
 import json
 import os
 import re
+import runpy
 import shlex
 import subprocess
 import sys
@@ -90,10 +91,16 @@ def _run(*arguments: str, cwd: Path) -> str:
     return done.stdout
 
 
-def _write_files(page: Path, folder: Path, endpoint: str) -> None:
+def _enter(page: Path, folder: Path, endpoint: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Makes `folder` the current one, with the files that the page names, and one key."""
     for block in blocks(page):
         if block.title:
             (folder / block.title).write_text(_with_endpoint(block.text, endpoint))
+    for key in [key for key in os.environ if key.endswith("_API_KEY")]:
+        monkeypatch.delenv(key)
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-test")
+    monkeypatch.setattr(sys, "path", [str(folder), *sys.path])
+    monkeypatch.chdir(folder)
 
 
 def _is_embedded(text: str) -> bool:
@@ -118,10 +125,17 @@ def test_there_is_something_to_run() -> None:
 
 @needs_seed
 @pytest.mark.parametrize("page", [page for page in PAGES if program(page)], ids=name)
-def test_programs_run(page: Path, endpoint: str, tmp_path: Path) -> None:
-    _write_files(page, tmp_path, endpoint)
-    (tmp_path / "program.py").write_text(_with_endpoint(program(page), endpoint))
-    _run("program.py", cwd=tmp_path)
+def test_programs_run(page: Path, endpoint: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    _enter(page, tmp_path, endpoint, monkeypatch)
+    file = tmp_path / "program.py"
+    file.write_text(_with_endpoint(program(page), endpoint))
+    before = set(sys.modules)
+    try:
+        runpy.run_path(str(file), run_name="__main__")
+    finally:
+        for module in set(sys.modules) - before:
+            if str(getattr(sys.modules[module], "__file__", "")).startswith(str(tmp_path)):
+                del sys.modules[module]
 
 
 def _tried() -> list[tuple[Path, str]]:
@@ -135,12 +149,7 @@ def _tried() -> list[tuple[Path, str]]:
 
 @pytest.mark.parametrize(("page", "command"), _with_seed_mark(_tried()))
 def test_commands_run(page: Path, command: str, endpoint: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    _write_files(page, tmp_path, endpoint)
-    for key in [key for key in os.environ if key.endswith("_API_KEY")]:
-        monkeypatch.delenv(key)
-    monkeypatch.setenv("OPENAI_API_KEY", "sk-test")
-    monkeypatch.setattr(sys, "path", [*sys.path])
-    monkeypatch.chdir(tmp_path)
+    _enter(page, tmp_path, endpoint, monkeypatch)
     short = re.sub(r"--limit \d+", "--limit 3", _with_endpoint(command, endpoint))
     done = CliRunner().invoke(app, shlex.split(short)[1:])
     assert done.exit_code == 0, done.output

@@ -1,5 +1,7 @@
 """What a run asks of a machine is known, and refused, before anything is started."""
 
+from functools import lru_cache
+
 import pytest
 
 pytest.importorskip("hydra")
@@ -11,6 +13,7 @@ from agentflow.rl import room
 from agentflow.rl.settings import SettingsError, compose_settings, presets
 
 
+@lru_cache
 def composed(preset: str, *overrides: str) -> DictConfig:
     return compose_settings(preset, list(overrides))
 

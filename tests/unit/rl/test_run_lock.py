@@ -7,15 +7,18 @@ import sys
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
 pytest.importorskip("hydra")
 
+from agentflow.cli import app
 from agentflow.rl.run_lock import run_lock
 from agentflow.rl.settings import SettingsError
 
 HOLDER = """
 import sys
 from pathlib import Path
+from agentflow.cli import app
 from agentflow.rl.run_lock import run_lock
 with run_lock(Path(sys.argv[1])):
     print("held", flush=True)
@@ -60,10 +63,9 @@ def test_a_folder_is_free_when_its_training_ends_or_is_killed(tmp_path: Path) ->
 
 
 def test_a_training_command_is_refused_before_it_writes_anything(tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "agentflow", "train", f"out={tmp_path / 'run'}", "steps=1"]
     with run_lock(tmp_path / "run"):
-        done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
-    assert done.returncode == 2
+        done = CliRunner().invoke(app, ["train", f"out={tmp_path / 'run'}", "steps=1"])
+    assert done.exit_code == 2
     assert len(done.stderr.strip().splitlines()) == 1
     assert str(os.getpid()) in done.stderr
     assert [path.name for path in (tmp_path / "run").iterdir()] == ["train.lock"]

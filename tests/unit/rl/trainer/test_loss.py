@@ -76,14 +76,17 @@ def nested(rows: list[list[float]]) -> Any:
     return torch.nested.as_nested_tensor([torch.tensor(row, dtype=torch.float64) for row in rows], layout=torch.jagged)
 
 
+KIND = compose_settings("atlas-cpu", []).actor_rollout_ref.actor.kl_loss_type
+"""The presets' kind of KL."""
+
+
 def actor(beta: float = BETA) -> Any:
-    """What the loss reads of verl's configuration of the actor, with the presets' kind of KL."""
-    kind = compose_settings("atlas-cpu", []).actor_rollout_ref.actor.kl_loss_type
+    """What the loss reads of verl's configuration of the actor."""
     return SimpleNamespace(
         clip_ratio_low=LOW,
         clip_ratio_high=HIGH,
         use_kl_loss=True,
-        kl_loss_type=kind,
+        kl_loss_type=KIND,
         kl_loss_coef=beta,
         entropy_coeff=0.0,
     )
