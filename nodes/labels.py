@@ -99,17 +99,20 @@ def _key(label: str) -> str:
 
 def _read_lines(said: str, labels: Labels) -> dict[str, str]:
     matches = list(_pattern([spelling for spellings in labels.values() for spelling in spellings]).finditer(said))
-    present = {_key(match["label"]) for match in matches}
+    key_of = {spelling: _key(spelling) for spelling in {match["label"] for match in matches}}
+    present = set(key_of.values())
     label_of = {
         next((_key(spelling) for spelling in spellings if _key(spelling) in present), ""): label
         for label, spellings in labels.items()
     }
-    matches = [match for match in matches if _key(match["label"]) in label_of]
     values: dict[str, str] = {}
-    ends = [following.start() for following in matches[1:]] + [len(said)]
-    for match, end in zip(matches, ends, strict=False):
-        if value := _clean(said[match.end() : end]):
-            values[label_of[_key(match["label"])]] = value
+    end = len(said)
+    for match in reversed(matches):
+        label = label_of.get(key_of[match["label"]])
+        if label is not None:
+            if label not in values and (value := _clean(said[match.end() : end])):
+                values[label] = value
+            end = match.start()
     return values
 
 

@@ -46,6 +46,9 @@ LABELS = {
     "context": ("context",),
 }
 
+MAX_TOOL = 2_000
+"""Characters after "Tool:" in which a tool's name is looked for."""
+
 
 def describe_tools(cards: Iterable[ToolCard]) -> str:
     """The tools as the planner reads them, each in well under 400 tokens."""
@@ -96,6 +99,7 @@ def parse(text: str, tools: Collection[str]) -> Plan:
 
 def chosen_tool(value: str, tools: Collection[str]) -> tuple[str, str]:
     """The one tool that `value` names, and ""; or what it names instead, and one line on what is wrong with that."""
+    value = value[:MAX_TOOL]
     candidates = _named_tools(value, tools)
     if len(candidates) == 1:
         return candidates[0], ""
