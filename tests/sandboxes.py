@@ -59,28 +59,31 @@ def new_processes() -> Callable[[], set[int]]:
 
 
 def descendants(pid: int) -> set[int]:
-    """The processes that `pid` started, and those that these started, and so on; zombies are not counted."""
-    found: set[int] = set()
-    for child in _children(pid):
-        found |= descendants(child)
-        if is_alive(child):
-            found.add(child)
+    """The processes that `pid` started, and those that these started, and so on; zombies are not counted.
+
+    By every process's word of its parent: /proc/PID/task/*/children loses some while a thread ends.
+    """
+    children: dict[int, set[int]] = {}
+    for entry in Path("/proc").glob("[0-9]*"):
+        status, parent = _status(int(entry.name))
+        if status not in "ZX":
+            children.setdefault(parent, set()).add(int(entry.name))
+    found, left = set(), [pid]
+    while left:
+        new = children.get(left.pop(), set())
+        found |= new
+        left += new
     return found
 
 
-def _children(pid: int) -> list[int]:
-    try:
-        return [
-            int(child)
-            for task in Path(f"/proc/{pid}/task").iterdir()
-            for child in (task / "children").read_text().split()
-        ]
-    except OSError:  # it has just ended
-        return []
-
-
 def is_alive(pid: int) -> bool:
+    return _status(pid)[0] not in "ZX"
+
+
+def _status(pid: int) -> tuple[str, int]:
+    """The state and the parent of a process; "X", as of a dead one, for one that is not there."""
     try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
+        state, parent = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[:2]
     except OSError:
-        return False
+        return "X", 0
+    return state, int(parent)
