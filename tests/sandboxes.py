@@ -3,14 +3,16 @@
 import os
 import shutil
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import lru_cache
 from pathlib import Path
 
 import pytest
 
+from agentflow.tools.sandbox import execute as execution
 from agentflow.tools.sandbox.fork_client import ForkServer
 from agentflow.tools.sandbox.limits import Limits, Outcome, SandboxError
+from agentflow.tools.sandbox.tiers import SUBPROCESS, VARIABLE
 
 BWRAP = shutil.which("bwrap")
 NAMES = ("bwrap", "bwrap-userns", "bwrap-userns-noproc", "landlock")
@@ -39,6 +41,18 @@ def server(tier: str) -> ForkServer:
     if isinstance(started, str):
         pytest.skip(f"the tier {tier} does not work: {started}{'' if BWRAP else ' (apt install bubblewrap)'}")
     return started
+
+
+def executes_in(tier: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    """Makes `execute` use a tier, with a server of its own; skips the test where that tier does not work."""
+    if tier != SUBPROCESS:
+        server(tier)
+    close_all()
+    own = execution._Sandbox()
+    monkeypatch.setattr(execution, "_sandbox", own)
+    monkeypatch.setenv(VARIABLE, tier)
+    yield tier
+    own.close()
 
 
 def close_all() -> None:

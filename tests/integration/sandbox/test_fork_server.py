@@ -16,9 +16,9 @@ from agentflow.tools.run import run_tool
 from agentflow.tools.sandbox import execute as execution
 from agentflow.tools.sandbox.execute import execute
 from agentflow.tools.sandbox.limits import Limits, SandboxError
-from agentflow.tools.sandbox.tiers import VARIABLE
-from tests.sandboxes import TIERS, close_all, descendants, is_alive, new_processes, run, server
-from tests.waiting import until, until_async
+from tests.integration.sandbox.held import WAITS, waiting
+from tests.sandboxes import TIERS, close_all, descendants, executes_in, is_alive, run
+from tests.waiting import LAST_RESORT, until, until_async
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the tiers with isolation are Linux's")
 
@@ -32,14 +32,7 @@ def servers() -> Iterator[None]:
 @pytest.fixture(params=TIERS)
 def tier(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     """The tier that `execute` uses, with a server of its own; skips where it does not work."""
-    name = str(request.param)
-    server(name)
-    close_all()
-    own = execution._Sandbox()
-    monkeypatch.setattr(execution, "_sandbox", own)
-    monkeypatch.setenv(VARIABLE, name)
-    yield name
-    own.close()
+    yield from executes_in(str(request.param), monkeypatch)
 
 
 def idle() -> set[int]:
@@ -59,9 +52,9 @@ def kill(processes: set[int]) -> None:
 async def test_killed_in_the_middle_that_call_fails_and_the_next_works(tier: str) -> None:
     tool = python_coder()
     assert (await run_tool(tool, {"code": "print(1)"}, 60)).output == "1"
-    servers, started = idle(), new_processes()
-    running = asyncio.create_task(run_tool(tool, {"code": "import time\ntime.sleep(60)"}, 60))
-    await until_async(started)
+    servers = idle()
+    running = asyncio.create_task(run_tool(tool, {"code": WAITS}, LAST_RESORT))
+    await until_async(waiting)  # what has not begun is tried again
     kill(servers)
     with pytest.raises(SandboxError):
         await running
@@ -78,10 +71,10 @@ async def test_killed_between_two_programs_nobody_notices(tier: str) -> None:
 
 async def test_its_programs_end_with_it(tier: str) -> None:
     await execute("print(1)", Limits())
-    servers, started = idle(), new_processes()
-    running = asyncio.create_task(execute("import time\ntime.sleep(60)", Limits(seconds=60)))
-    await until_async(started)
-    programs = started()
+    servers = idle()
+    running = asyncio.create_task(execute(WAITS, Limits(seconds=LAST_RESORT)))
+    await until_async(waiting)
+    programs = waiting()
     [fork_server] = [pid for pid in servers if descendants(pid) == programs]
     os.kill(fork_server, signal.SIGKILL)
     with pytest.raises(SandboxError):

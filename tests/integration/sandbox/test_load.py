@@ -5,36 +5,26 @@ import contextlib
 import math
 import os
 import random
-import signal
 import subprocess
 import sys
 import threading
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from pathlib import Path
 
 import pytest
 
 from agentflow.tools.sandbox import cold, memory
-from agentflow.tools.sandbox import execute as execution
 from agentflow.tools.sandbox.execute import execute
 from agentflow.tools.sandbox.fork_client import ForkServer
 from agentflow.tools.sandbox.limits import Limits, Outcome
-from agentflow.tools.sandbox.tiers import VARIABLE
 from agentflow.tools.sandbox.turns import SLOTS, turns
-from tests.sandboxes import NAMES, TIERS, close_all, descendants, is_alive, new_processes, run, server
+from tests.integration.sandbox.held import WAITS, await_waiting, let_go, waits
+from tests.sandboxes import NAMES, TIERS, close_all, executes_in, is_alive, new_processes, run, server
 from tests.waiting import LAST_RESORT, until, until_async
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the tiers with isolation are Linux's")
 
 LIMITS = Limits(seconds=LAST_RESORT)
-WAITS = """
-import signal
-signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGUSR1, signal.SIGUSR2])
-open('n', 'w').write('{n}')
-signal.sigwait([signal.SIGUSR1])
-print(open('n').read())
-"""
 FAILURES = {
     "closes what it has": "import os\nos.closerange(0, 4096)",
     "kills itself": "import os, signal\nos.kill(os.getpid(), signal.SIGKILL)",
@@ -67,42 +57,7 @@ def much_memory(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture(params=[*TIERS, "subprocess"])
 def tier(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     """The tier that `execute` uses, with a server of its own; skips where it does not work."""
-    name = str(request.param)
-    if name != "subprocess":
-        server(name)
-    close_all()
-    own = execution._Sandbox()
-    monkeypatch.setattr(execution, "_sandbox", own)
-    monkeypatch.setenv(VARIABLE, name)
-    yield name
-    own.close()
-
-
-def waiting() -> set[int]:
-    """Programs that have come to the point where they wait: they block the second signal, and get the first.
-
-    Linux does not show a signal as blocked while a program waits for it.
-    """
-    return {pid for pid in descendants(os.getpid()) if _blocks(pid, signal.SIGUSR2)}
-
-
-def _blocks(pid: int, number: int) -> bool:
-    with contextlib.suppress(OSError):
-        for line in Path(f"/proc/{pid}/status").read_text().splitlines():
-            if line.startswith("SigBlk:"):
-                return bool(int(line.split()[1], 16) >> number - 1 & 1)
-    return False
-
-
-def await_waiting(number: int, known: set[int] = frozenset()) -> set[int]:  # type: ignore[assignment]
-    """The next programs that wait, once there are so many."""
-    until(lambda: len(waiting() - known) >= number)
-    return waiting() - known
-
-
-def let_go(pids: set[int]) -> None:
-    for pid in pids:
-        os.kill(pid, signal.SIGUSR1)
+    yield from executes_in(str(request.param), monkeypatch)
 
 
 async def test_as_many_as_there_are_slots_run_at_once_and_the_others_after_them(tier: str) -> None:
@@ -119,7 +74,7 @@ async def test_as_many_as_there_are_slots_run_at_once_and_the_others_after_them(
 
 
 def _until_gone(pids: set[int]) -> None:
-    until(lambda: not any(is_alive(pid) and _blocks(pid, signal.SIGUSR2) for pid in pids))
+    until(lambda: not any(is_alive(pid) and waits(pid) for pid in pids))
 
 
 @pytest.mark.parametrize("name", TIERS)
