@@ -3,7 +3,8 @@
 `settings.json` says what was run; another evaluation is refused, except that more questions, more benchmarks and more
 epochs may be added. Another program (version, prompts) is not refused: the settings name each that added tries.
 `episodes.jsonl` grows by one line per item that ends. A line that a kill left torn is the last one and is dropped; a
-later line on the same item takes the place of the earlier one. One process at a time writes, which a lock sees to.
+later line on the same item takes the place of the earlier one. `rulings.jsonl` has what was decided on them later.
+One process at a time writes, which a lock sees to.
 `read` is for those who only look.
 """
 
@@ -11,17 +12,23 @@ import fcntl
 import gc
 import hashlib
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from datetime import UTC, datetime
 from pathlib import Path
+from typing import IO, TypeVar
 
-from pydantic import ValidationError
+from pydantic import BaseModel, ValidationError
 
 from agentflow.evals.episode import to_line
 from agentflow.evals.record import Dataset, Key, Record, Settings
+from agentflow.evals.rulings import Ruling
 from agentflow.tools.redaction import redacted_data
 
-SETTINGS, EPISODES = "settings.json", "episodes.jsonl"
+SETTINGS, EPISODES, RULINGS = "settings.json", "episodes.jsonl", "rulings.jsonl"
+
+
+Model = TypeVar("Model", bound=BaseModel)
 
 
 class JournalError(Exception):
@@ -62,11 +69,11 @@ class Journal(Records):
         except OSError as error:
             raise JournalError(f"cannot write to {folder} ({error.strerror}); choose another --out") from error
         try:
-            self._lock(folder)
+            _lock(self._file, folder)
             self._settings = settings.model_copy(update={"made": []})
             self._settings = self._settings if self._file.tell() == 0 else _grown(folder, self._settings)
             _write_settings(folder, self._settings)
-            self._drop_torn_line()
+            _drop_torn_line(self._file)
             self.by_key = _records(folder)
         except BaseException:
             self._file.close()
@@ -96,33 +103,46 @@ class Journal(Records):
             _write_settings(self._folder, self._settings)
         self._made = None
 
-    def _lock(self, folder: Path) -> None:
-        try:
-            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError as error:
-            raise JournalError(
-                f"another evaluation writes to {folder}; wait for it, or choose another --out"
-            ) from error
-
-    def _drop_torn_line(self) -> None:
-        self._file.seek(0)
-        content = self._file.read()
-        os.ftruncate(self._file.fileno(), content.rfind(b"\n") + 1)
-
 
 def read(folder: Path) -> tuple[Settings, list[Record]]:
     """What an evaluation has left in `folder` so far, also while it runs. Raises JournalError."""
     return _settings(folder), list(_records(folder).values())
 
 
-def digest(folder: Path) -> str:
-    """SHA-256 of `episodes.jsonl`, so that scores can be told to be of these lines. Raises JournalError."""
-    path = folder / EPISODES
+def rule(folder: Path, rulings: Sequence[Ruling]) -> None:
+    """Adds to the rulings of `folder`. Raises JournalError, and OSError if the disk is full."""
     try:
-        with path.open("rb") as file:
-            return hashlib.file_digest(file, "sha256").hexdigest()
+        with (folder / EPISODES).open("rb") as episodes, (folder / RULINGS).open("ab+") as file:
+            _lock(episodes, folder)
+            _drop_torn_line(file)
+            file.write("".join(to_line(ruling) + "\n" for ruling in rulings).encode())
+    except PermissionError as error:
+        raise JournalError(f"cannot write to {folder} ({error.strerror})") from error
+
+
+def digest(folder: Path) -> str:
+    """SHA-256 of `episodes.jsonl`, and of `rulings.jsonl` behind it if there is one: scores are of these lines.
+
+    Raises JournalError.
+    """
+    found = hashlib.sha256(_content(folder / EPISODES))
+    if (folder / RULINGS).exists():
+        found.update(_content(folder / RULINGS))
+    return found.hexdigest()
+
+
+def _content(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
     except OSError as error:
-        raise JournalError(f"{path} cannot be read ({error.strerror})") from error
+        raise JournalError(f"{path} cannot be read ({error.strerror}); name an evaluation's folder") from error
+
+
+def _lock(file: IO[bytes], folder: Path) -> None:
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError as error:
+        raise JournalError(f"another evaluation writes to {folder}; wait for it, or choose another --out") from error
 
 
 @contextmanager
@@ -139,20 +159,32 @@ def collection_paused() -> Iterator[None]:
 
 
 def _records(folder: Path) -> dict[Key, Record]:
-    path, records = folder / EPISODES, dict[Key, Record]()
-    try:
-        *lines, _torn = path.read_bytes().split(b"\n")
-    except OSError as error:
-        raise JournalError(f"{path} cannot be read ({error.strerror}); name an evaluation's folder") from error
     with collection_paused():
-        for number, line in enumerate(lines, start=1):
-            try:
-                record = Record.model_validate_json(line)
-            except ValidationError as error:
-                reason = f"{path}, line {number} is not an episode; mend it, or choose another folder"
-                raise JournalError(reason) from error
-            records[record.key] = record
-    return records
+        records = {record.key: record for record in _lines(folder / EPISODES, Record, "an episode")}
+    if not (folder / RULINGS).exists():
+        return records
+    later: dict[Key, list[Ruling]] = {}
+    for ruling in _lines(folder / RULINGS, Ruling, "a ruling"):
+        later.setdefault((ruling.benchmark, ruling.id, ruling.sample), []).append(ruling)
+    judge = _settings(folder).judge
+    ended = datetime.fromtimestamp((folder / EPISODES).stat().st_mtime, UTC)
+    return {key: record.ruled(later[key], judge, ended) if key in later else record for key, record in records.items()}
+
+
+def _drop_torn_line(file: IO[bytes]) -> None:
+    file.seek(0)
+    os.ftruncate(file.fileno(), file.read().rfind(b"\n") + 1)
+
+
+def _lines(path: Path, kind: type[Model], what: str) -> Iterator[Model]:
+    """The lines of a file but a torn last one. Raises JournalError."""
+    *lines, _torn = _content(path).split(b"\n")
+    for number, line in enumerate(lines, start=1):
+        try:
+            yield kind.model_validate_json(line)
+        except ValidationError as error:
+            reason = f"{path}, line {number} is not {what}; mend it, or choose another folder"
+            raise JournalError(reason) from error
 
 
 def _settings(folder: Path) -> Settings:

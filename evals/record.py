@@ -1,13 +1,18 @@
-"""What an evaluation leaves in its folder: `settings.json`, what was asked, and `episodes.jsonl`, what came of it.
+"""What an evaluation leaves in its folder: `settings.json`, what was asked, `episodes.jsonl`, what came of it, and
+`rulings.jsonl`, what was decided on that later.
 
 One line of episodes.jsonl is one try of one question; `key` tells them apart. The denominator is in the settings: a
 question that has no line yet counts as wrong, as one does whose run broke off.
 """
 
+from collections.abc import Sequence
+from datetime import datetime
+
 from pydantic import BaseModel, ConfigDict, Field
 
 from agentflow.evals.episode import Episode
 from agentflow.evals.passport.made import Made
+from agentflow.evals.rulings import JUDGE, Ruling, answer_hash, settled
 from agentflow.evals.scorers.score import Decision
 from agentflow.graph.context import Context
 
@@ -39,11 +44,31 @@ class Record(BaseModel):
     metrics: dict[str, float] = {}
     """What the benchmark's own script reports besides, each 0 to 1: "em", "f1", "judge"."""
     episode: Episode
+    rulings: Sequence[Ruling] = Field(default=(), exclude=True)
+    """All decisions on it, the first one too, in the order of time, where it was scored again; see `ruled`."""
 
     @property
     def key(self) -> Key:
         """Tells it from all other records of the folder."""
         return self.benchmark, self.id, self.sample
+
+    def history(self, judge: str, at: datetime) -> list[Ruling]:
+        """All decisions on it, this record's own first, as one of `at`; `judge` is whose that is, if a judge's."""
+        if self.rulings:
+            return list(self.rulings)
+        shared = ("benchmark", "id", "sample", "decision", "decided_by", "metrics")
+        by = judge if self.decided_by == JUDGE else ""
+        given = {name: getattr(self, name) for name in shared}
+        return [Ruling(**given, answer=answer_hash(self.episode.answer), by=by, at=at)]
+
+    def ruled(self, later: Sequence[Ruling], judge: str, at: datetime) -> "Record":
+        """This record as it counts after further rulings, of which those on another answer do not; see `history`."""
+        rulings = self.history(judge, at)
+        rulings += [ruling for ruling in later if ruling.answer == rulings[0].answer]
+        decision, decided_by = settled(rulings)
+        metrics = {name: value for ruling in rulings for name, value in ruling.metrics.items()}
+        changed = {"decision": decision, "decided_by": decided_by, "metrics": metrics, "rulings": rulings}
+        return self.model_copy(update=changed)
 
     @property
     def correct(self) -> bool:

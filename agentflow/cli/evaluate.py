@@ -138,12 +138,12 @@ def evaluate(
         agent=agent,
         context=context,
         timeout=timeout,
-        judge=_judge_name(judge),
+        judge=judge_name(judge) if judge else "",
         checkpoints=_checkpoints(context, judge),
         made=[_made(agent, context, ctx.meta[CALL])] if out else [],
     )
     with observing(tracing, log, content=tracing_content), closing(_records(out, settings)) as records:
-        plan = Evaluation(agent_of(context, agent), context, _judge(judge), timeout)
+        plan = Evaluation(agent_of(context, agent), context, judge_of(judge) if judge else None, timeout)
         _run(plan, asked.items, records, concurrency, retry=retry)
     ended = {name: [records.by_key[item.key] for item in items] for name, items in asked.by_benchmark.items()}
     _show(ended, prices, gated={item.benchmark.name for item in asked.items if item.benchmark.gated})
@@ -261,14 +261,12 @@ def _records(out: Path | None, settings: "Settings") -> "Records":
         fail(str(error), MISUSED)
 
 
-def _judge(spec: str | None) -> "Judge | None":
+def judge_of(spec: str) -> "Judge":
     """The judge, with a memory in the user's cache that all evaluations share."""
     import platformdirs
 
     from agentflow.evals.judge import Judge
 
-    if spec is None:
-        return None
     cache = Path(platformdirs.user_cache_dir("agentflow")) / "judged.jsonl"
     try:
         cache.parent.mkdir(parents=True, exist_ok=True)
@@ -288,10 +286,11 @@ def _made(agent: AgentName, context: "Context", call: str) -> "Made":
         fail(str(error), MISUSED)
 
 
-def _judge_name(spec: str | None) -> str:
+def judge_name(spec: str) -> str:
+    """A judge as folders name it."""
     from agentflow.evals.judge import CHOICE_PROMPT, PROMPT, prompt_hash
 
-    return f"{spec} (prompts {prompt_hash(PROMPT + CHOICE_PROMPT)})" if spec else ""
+    return f"{spec} (prompts {prompt_hash(PROMPT + CHOICE_PROMPT)})"
 
 
 def _checkpoints(context: "Context", judge: str | None) -> dict[str, str]:

@@ -51,6 +51,18 @@ class EvalProgress(_Bar):
         return f"accuracy {self._correct / self._ended:.2f}" if self._ended else "accuracy -"
 
 
+class CountProgress(_Bar):
+    """How many of a known number are done, and time left."""
+
+    def __init__(self, out: Console, total: int, says: str) -> None:
+        columns = (BarColumn(), MofNCompleteColumn(), TextColumn("{task.description}"), TimeRemainingColumn())
+        super().__init__(out, *columns, says=says, total=total)
+
+    def add(self) -> None:
+        """One more is done."""
+        self._bar.update(self._task, advance=1)
+
+
 class BuildView(_Bar):
     """A corpus being built: how much of the dump is read; without a terminal, a line at every tenth."""
 

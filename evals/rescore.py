@@ -1,0 +1,116 @@
+"""Scores what an evaluation kept, again, without generating: after a scorer was mended, or with judges.
+
+Every try that has an answer goes through today's rule, and where that cannot tell, to each judge. What differs from
+what was said before becomes a ruling.
+"""
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime
+from itertools import combinations
+
+import agentflow
+from agentflow.evals.benchmarks.benchmark import AnswerJudge, Benchmark, Judging
+from agentflow.evals.benchmarks.example import Example
+from agentflow.evals.calibration import kappa
+from agentflow.evals.record import JUDGE_FAILED, Record
+from agentflow.evals.rulings import JUDGE, Ruling, answer_hash, latest
+from agentflow.evals.scorers.score import Decision, Score
+from agentflow.graph.models.spec import ModelError
+
+CONCURRENCY = 32
+
+
+class Rescorer:
+    """Scores records again."""
+
+    def __init__(
+        self,
+        benchmarks: Mapping[str, Benchmark],
+        examples: Mapping[tuple[str, str], Example],
+        judges: Mapping[str, AnswerJudge],
+        first_judge: str,
+        at: datetime,
+    ) -> None:
+        """`examples` by benchmark and id, `judges` by the name under which their rulings are kept.
+
+        `first_judge` is the one that the evaluation had, `at` the time of all that is new.
+        """
+        self._benchmarks, self._examples, self._judges = benchmarks, examples, judges
+        self._first_judge, self._at = first_judge, at
+        self.failures: list[str] = []
+        """Why a judge said nothing, for each time."""
+
+    async def run(self, records: Sequence[Record], on_end: Callable[[], None]) -> list[Ruling]:
+        """What is new. `on_end` is called after each record. Raises ModelError if a judge's settings are wrong."""
+        waiting, found = enumerate(records), dict[int, list[Ruling]]()
+
+        async def worker() -> None:
+            for number, record in waiting:
+                found[number] = await self._rulings(record)
+                on_end()
+
+        try:
+            async with asyncio.TaskGroup() as group:
+                for _ in range(min(CONCURRENCY, len(records))):
+                    group.create_task(worker())
+        except BaseExceptionGroup as errors:
+            raise errors.exceptions[0] from None
+        return [ruling for number in sorted(found) for ruling in found[number]]
+
+    async def _rulings(self, record: Record) -> list[Ruling]:
+        if record.failed:
+            return []
+        benchmark, example = self._benchmarks[record.benchmark], self._examples[record.benchmark, record.id]
+        score = benchmark.score(example, record.episode.answer)
+        said = [self._ruling(record, score, f"agentflow {agentflow.__version__}")]
+        for name, judge in self._judges.items():
+            try:
+                judged = await benchmark.decide(example, record.episode.answer, judge)
+            except ModelError as error:
+                if error.configuration:
+                    raise
+                self.failures.append(f"{name}: {error}")
+                continue
+            if judged.decided_by == JUDGE:
+                said.append(self._ruling(record, judged, name))
+            elif benchmark.judging == Judging.SECOND_OPINION:  # a figure beside the rule's decision
+                said[0] = self._ruling(record, judged, said[0].by)
+        earlier = record.history(self._first_judge, self._at)
+        return [ruling for ruling in said if _is_new(ruling, earlier)]
+
+    def _ruling(self, record: Record, score: Score, by: str) -> Ruling:
+        return Ruling(
+            benchmark=record.benchmark,
+            id=record.id,
+            sample=record.sample,
+            answer=answer_hash(record.episode.answer),
+            decision=score.decision,
+            decided_by=score.decided_by,
+            by=by,
+            at=self._at,
+            metrics=dict(score.metrics),
+        )
+
+
+def _is_new(ruling: Ruling, earlier: Sequence[Ruling]) -> bool:
+    if ruling.decided_by == JUDGE:
+        return not any(one.by == ruling.by and one.is_same(ruling) for one in earlier)
+    before = latest(earlier, "")
+    if before is None or before.decided_by.startswith(JUDGE_FAILED):
+        return ruling.decision != Decision.UNDECIDED
+    return not before.is_same(ruling)
+
+
+def agreements(records: Sequence[Record]) -> dict[tuple[str, str], tuple[int, float]]:
+    """For each two judges, on how many tries both have ruled, and Cohen's kappa of what they said."""
+    said: dict[str, dict[object, Decision]] = {}
+    for record in records:
+        for ruling in record.rulings:
+            if ruling.decided_by == JUDGE:
+                said.setdefault(ruling.by, {})[record.key] = ruling.decision
+    found = {}
+    for one, other in combinations(sorted(said), 2):
+        if both := sorted(said[one].keys() & said[other].keys(), key=str):
+            found[one, other] = len(both), kappa([said[one][key] for key in both], [said[other][key] for key in both])
+    return found
