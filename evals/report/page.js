@@ -97,6 +97,8 @@ function showTable() {
   const number = (value) => el("td", { class: "n" }, value === undefined ? "–" : value.toFixed(1));
   const theirs = paper.methods.map((method) => el("tr", {}, el("td", { class: "name" }, method.name),
     ...columns.map((column) => number(typeof column === "string" ? method.accuracy[column] : method.averages[column.name]))));
+  const since = paper.since.map((other) => el("tr", {}, el("td", { class: "name" }, other.name),
+    ...columns.map((column) => number(other.accuracy[column]))));
   const ours = summary.runs.map((run) => {
     const cells = Object.fromEntries(summary.cells.filter((cell) => cell.run === run.name).map((cell) => [cell.benchmark, cell]));
     const value = (column) => {
@@ -114,10 +116,12 @@ function showTable() {
   const band = (name) => el("tr", { class: "section" }, el("th", { class: "name", scope: "rowgroup" }, name), el("td", { colspan: columns.length }));
   byId("table").append(el("table", {},
     el("thead", {}, el("tr", {}, el("th", { class: "name" }), ...top), el("tr", {}, el("th", { class: "name" }, "method"), ...names)),
-    el("tbody", {}, band("The paper"), ...theirs,
+    el("tbody", {}, band("The paper"), ...theirs, band("Since the paper, by other protocols"), ...since,
       band("This report"), ...ours)));
   byId("source").append(`Source of the paper's rows: ${paper.source} (${paper.url}). The judge, the tools and the questions of `
     + "ours may be others; only rows of this report are compared with one another.");
+  byId("source").after(...paper.since.map((other) => el("p", { class: "note" },
+    `${other.name} (${other.url}): ${other.protocol}. Not comparable: ${other.differs}.`)));
 }
 
 function showBudgets() {

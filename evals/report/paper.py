@@ -29,6 +29,18 @@ class Method(_Strict):
     """By benchmark, in percent."""
 
 
+class Since(_Strict):
+    """An agent of 7 or 8 billion parameters that was published after the paper."""
+
+    name: str
+    accuracy: dict[str, float]
+    """By benchmark, in percent, as its authors report it."""
+    url: str
+    protocol: str
+    differs: str
+    """What makes it incomparable with the paper's rows."""
+
+
 class Paper(_Strict):
     """What the paper reports."""
 
@@ -40,6 +52,7 @@ class Paper(_Strict):
     questions: dict[str, int]
     """How many were asked."""
     methods: tuple[Method, ...]
+    since: tuple[Since, ...]
     tools: dict[str, dict[str, tuple[float, float]]]
     """By benchmark and tool: percent of the calls before and after training (figure 3)."""
     fewer_errors: dict[str, float]

@@ -114,6 +114,8 @@ def test_it_shows_figures_differences_and_the_papers_table(seen: Seen) -> None:
     assert "trained is better than seed" in seen.page.locator("#differences").inner_text()
     table = seen.page.locator("#table")
     assert "69.6" in table.locator("tr", has_text="Flow-GRPO").inner_text()
+    assert "50.5" in table.locator("tr", has_text="SimpleTIR-7B").inner_text()
+    expect(seen.page.locator("p.note", has_text="Not comparable")).to_have_count(4)
     expect(table.locator("tr.ours")).to_have_count(3)
     expect(seen.page.locator("#budgets circle")).to_have_count(2)
     assert "empty_result" in seen.page.locator("#tools").inner_text()

@@ -92,3 +92,13 @@ def test_the_papers_table_is_whole_and_its_means_are_those_of_its_columns() -> N
             if group.average and not method.name.startswith("Best"):
                 mean = sum(method.accuracy[name] for name in group.benchmarks) / len(group.benchmarks)
                 assert method.averages[group.name] == pytest.approx(mean, abs=0.15)
+
+
+def test_what_came_since_the_paper_says_why_it_is_no_row_of_its_table() -> None:
+    benchmarks = {name for group in paper().groups for name in group.benchmarks}
+    assert len(paper().since) >= 4
+    for other in paper().since:
+        assert other.accuracy.keys() <= benchmarks
+        assert other.url.startswith("https://")
+        assert other.protocol
+        assert other.differs
