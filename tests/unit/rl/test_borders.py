@@ -8,6 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+pytest.importorskip("transformers")
+
 import agentflow.rl.micro
 from agentflow.rl.borders import borders_of, chat
 from agentflow.rl.template import load_tokenizer
