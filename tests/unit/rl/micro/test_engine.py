@@ -201,8 +201,11 @@ def test_cancelling_frees_the_slot(make: Callable[..., Engine], monkeypatch: pyt
     until(lambda: not engine._running)
 
 
-def test_a_waiting_request_that_is_cancelled_is_never_computed(make: Callable[..., Engine]) -> None:
+def test_a_waiting_request_that_is_cancelled_is_never_computed(
+    make: Callable[..., Engine], monkeypatch: pytest.MonkeyPatch
+) -> None:
     engine = make(slots=1)
+    slow(engine, monkeypatch)
     endless = engine.submit(_prompt(10, 5), temperature=1.0, seed=0)
     waiting = engine.submit(_prompt(11, 50))
     assert waiting.cancel()
