@@ -27,6 +27,9 @@ INNER = 256
 TALL = range(128, 145)
 """One of these heights has to do for a layout to be used."""
 
+COMPARED = 64
+"""Numbers that a trial compares, at least."""
+
 Shape = tuple[int, int]
 """Of a Hugging Face weight: out, in."""
 
@@ -66,7 +69,8 @@ class Layout:
         return tuple(self._column(part) for part in parts)
 
     def trials(self, shapes: frozenset[Shape]) -> list[tuple[Floats, Column]]:
-        """A row and a column of every size that weights of these shapes are cut into."""
+        """A row and a column of every size that weights of these shapes are cut into; several where a column is
+        narrow, since a few numbers may come out alike in another order of sums too."""
         chance = np.random.default_rng(0)
         sizes = {
             (width, inner)
@@ -77,6 +81,7 @@ class Layout:
         return [
             (chance.random(inner, np.float32), self._column(chance.random((width, inner), np.float32)))
             for width, inner in sorted(sizes)
+            for _ in range(_parts(COMPARED, width))
         ]
 
     def _column(self, weight: Floats) -> Column:

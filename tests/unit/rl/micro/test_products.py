@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from threadpoolctl import threadpool_info
 
@@ -77,6 +77,7 @@ def _weight(out: int, inner: int) -> Floats:
 
 
 @settings(max_examples=30)
+@example(out=1, inner=72, places=[(1, 0), (2, 0)])  # of one number each, two orders of sums were alike by chance
 @given(
     out=st.integers(1, 1700),
     inner=st.integers(1, 600),
