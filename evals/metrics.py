@@ -6,10 +6,9 @@
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from math import sqrt
-from statistics import fmean, stdev
 
 from agentflow.evals.episode import Tokens
+from agentflow.evals.intervals import accuracy_interval
 from agentflow.evals.record import Record
 from agentflow.evals.scorers.score import Decision
 from agentflow.tools.result import ErrorClass
@@ -18,31 +17,19 @@ UNREADABLE = (ErrorClass.BAD_PLAN, ErrorClass.UNKNOWN_TOOL)
 """Error classes of a planner's output that names no tool that can be run."""
 
 
-def wilson(successes: int, number: int, z: float = 1.96) -> tuple[float, float]:
-    """Wilson's score interval of a proportion, 95 % for z = 1.96; (0, 1) when nothing was tried.
+def interval(records: Sequence[Record], questions: int = 0, epochs: int = 1) -> tuple[float, float]:
+    """95 % interval of the accuracy of `questions` that are tried `epochs` times; at least those that have a record.
 
-    Source: E. B. Wilson, "Probable inference, the law of succession, and statistical inference", JASA 22, 1927.
+    A try without a record is a wrong one of its question, as it is in the accuracy, and no further question.
     """
-    if number == 0:
-        return 0.0, 1.0
-    share, square = successes / number, z * z / number
-    centre = (share + square / 2) / (1 + square)
-    half = z * sqrt(share * (1 - share) / number + square / (4 * number)) / (1 + square)
-    return max(0.0, centre - half), min(1.0, centre + half)
-
-
-def interval(records: Sequence[Record], number: int) -> tuple[float, float]:
-    """95 % interval of the accuracy: Wilson's; where questions were tried several times, from the spread between the
-    questions' own means (standard error of a cluster mean), since tries of one question are not independent."""
-    tries: dict[tuple[str, str], list[bool]] = defaultdict(list)
+    correct: dict[tuple[str, str], int] = defaultdict(int)
+    tried: Counter[tuple[str, str]] = Counter()
     for record in records:
-        tries[record.benchmark, record.id].append(record.correct)
-    missing = [0.0] * (number - len(records))
-    if all(len(tried) == 1 for tried in tries.values()):
-        return wilson(sum(record.correct for record in records), number)
-    means = [*(fmean(tried) for tried in tries.values()), *missing]
-    centre, half = fmean(means), 1.96 * stdev(means) / sqrt(len(means)) if len(means) > 1 else 1.0
-    return max(0.0, centre - half), min(1.0, centre + half)
+        tried[record.benchmark, record.id] += 1
+        correct[record.benchmark, record.id] += record.correct
+    tries = max(epochs, *tried.values(), 1)
+    missing = [0.0] * (questions - len(tried))
+    return accuracy_interval([*(number / tries for number in correct.values()), *missing], tries)
 
 
 @dataclass(frozen=True)

@@ -228,7 +228,7 @@ def _show(ended: "dict[str, list[Record]]", prices: "dict[str, Price]", gated: s
 
     print_summaries(
         console(),
-        {name: (summarise(records, len(records)), interval(records, len(records))) for name, records in ended.items()},
+        {name: (summarise(records, len(records)), interval(records)) for name, records in ended.items()},
         prices,
         gated=gated,
     )

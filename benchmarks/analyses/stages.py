@@ -102,7 +102,7 @@ class Measured:
     @property
     def interval(self) -> tuple[float, float]:
         """95 % interval of its accuracy."""
-        return interval(self.records, QUESTIONS * EPOCHS)
+        return interval(self.records, QUESTIONS, EPOCHS)
 
 
 def run(*arguments: str) -> None:

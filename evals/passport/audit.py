@@ -106,19 +106,23 @@ class Audit(BaseModel):
     items: list[Flagged]
 
 
-def audit(records: Sequence[Record], number: int, pages: Collection[str], models: Mapping[str, str]) -> Audit:
+def audit(
+    records: Sequence[Record], questions: int, epochs: int, pages: Collection[str], models: Mapping[str, str]
+) -> Audit:
     """The audit of one benchmark's records.
 
     Args:
         records: What has ended.
-        number: Tries of the dataset, the denominator.
+        questions: Of the dataset.
+        epochs: Tries of each; with the questions, the denominator.
         pages: The benchmark's own, as host/path.
         models: Of tools that have a language model of their own, its name.
     """
     found = {record.key: flags for record in records if (flags := flags_of(record, pages, models))}
     strict = [record.model_copy(update={"decision": Decision.INCORRECT}) if record.key in found else record
               for record in records]  # fmt: skip
-    low, high = interval(strict, number)
+    number = max(1, questions * epochs, len(records))
+    low, high = interval(strict, questions, epochs)
     items = [
         Flagged(id=record.id, sample=record.sample, correct=record.correct, flags=found[record.key])
         for record in records
@@ -126,10 +130,10 @@ def audit(records: Sequence[Record], number: int, pages: Collection[str], models
     ]
     return Audit(
         tries=len(items),
-        share=len(items) / max(1, number),
+        share=len(items) / number,
         correct=sum(item.correct for item in items),
         reasons=counted(item.flags for item in items),
-        accuracy=sum(record.correct for record in strict) / max(1, number),
+        accuracy=sum(record.correct for record in strict) / number,
         low=low,
         high=high,
         items=items,

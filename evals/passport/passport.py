@@ -139,7 +139,7 @@ def _score(run: Run, cell: Cell) -> Score:
     return Score(
         **{name: getattr(cell, name) for name in facts},
         digest=asked.digest if asked else "",
-        audit=audit(records, cell.number, own_pages(cell.benchmark), own_models(run.settings)),
+        audit=audit(records, cell.questions, cell.epochs, own_pages(cell.benchmark), own_models(run.settings)),
     )
 
 

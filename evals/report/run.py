@@ -52,9 +52,9 @@ class Run:
 
     def _cell(self, benchmark: str, records: Sequence[Record]) -> "Cell":
         epochs, asked = self.settings.epochs, self.settings.benchmarks.get(benchmark)
-        questions = asked.questions if asked else len({record.id for record in records})
+        questions = max(asked.questions if asked else 0, len({record.id for record in records}))
         number = max(questions * epochs, len(records))
-        low, high = interval(records, number)
+        low, high = interval(records, questions, epochs)
         turns = [turn for record in records for turn in record.episode.turns]
         return Cell(
             run=self.name,

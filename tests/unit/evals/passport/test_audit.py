@@ -222,7 +222,7 @@ def asked(number: int, *, flagged: bool, correct: bool, sample: int = 0) -> Reco
 
 def test_flagged_tries_can_be_taken_for_wrong() -> None:
     records = [asked(n, flagged=n < 3, correct=n in (0, 1, 5, 6)) for n in range(8)]
-    found = audit(records, 10, (), {})
+    found = audit(records, 10, 1, (), {})
     assert (found.tries, found.correct, found.share) == (3, 2, 0.3)
     assert found.reasons == {Reason.QUESTION: 3}
     assert found.accuracy == 0.2
@@ -233,13 +233,13 @@ def test_flagged_tries_can_be_taken_for_wrong() -> None:
 
 def test_each_try_is_looked_at_by_itself() -> None:
     tries = [asked(0, flagged=sample == 1, correct=True, sample=sample) for sample in range(2)]
-    found = audit(tries, 2, (), {})
+    found = audit(tries, 1, 2, (), {})
     assert [(item.sample, item.correct) for item in found.items] == [(1, True)]
     assert found.accuracy == 0.5
 
 
 def test_nothing_flagged_leaves_the_accuracy() -> None:
-    found = audit([asked(n, flagged=False, correct=n < 2) for n in range(4)], 4, (), {})
+    found = audit([asked(n, flagged=False, correct=n < 2) for n in range(4)], 4, 1, (), {})
     assert (found.tries, found.reasons, found.items, found.accuracy) == (0, {}, [], 0.5)
 
 
@@ -247,7 +247,7 @@ def test_nothing_flagged_leaves_the_accuracy() -> None:
 def test_the_accuracy_without_flagged_tries_is_never_higher(tries: list[tuple[bool, bool]], missing: int) -> None:
     records = [asked(n, flagged=flagged, correct=correct) for n, (flagged, correct) in enumerate(tries)]
     number = len(records) + missing
-    found = audit(records, number, (), {})
+    found = audit(records, number, 1, (), {})
     assert found.accuracy <= sum(one.correct for one in records) / max(1, number)
     assert found.tries == sum(flagged for flagged, _ in tries)
     assert found.correct <= found.tries

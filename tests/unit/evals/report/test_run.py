@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
+from agentflow.evals.intervals import accuracy_interval
 from agentflow.evals.journal import JournalError
-from agentflow.evals.metrics import wilson
 from agentflow.evals.report.paper import paper
 from agentflow.evals.report.run import NO_TOOL, UNKNOWN_TOOL, read_runs
 from agentflow.evals.scorers.score import Decision
@@ -18,7 +18,16 @@ def test_what_has_not_ended_counts_as_wrong(tmp_path: Path) -> None:
     [cell] = run.cells
     assert (cell.questions, cell.ended, cell.number) == (40, 30, 40)
     assert cell.accuracy == 0.75
-    assert (cell.low, cell.high) == pytest.approx(wilson(30, 40))
+    assert (cell.low, cell.high) == accuracy_interval([1.0] * 30 + [0.0] * 10)
+
+
+def test_the_accuracy_of_a_running_evaluation_is_in_its_interval(tmp_path: Path) -> None:
+    """What is left of the tries is wrong so far, and no further question."""
+    records = [record(n, sample=sample, correct=n % 10 > 0) for sample in range(3) for n in range(50)]
+    [run] = read_runs([write_run(tmp_path / "a", records[:137], questions=50, epochs=4)])
+    [cell] = run.cells
+    assert (cell.questions, cell.number) == (50, 200)
+    assert cell.low < cell.accuracy < cell.high
 
 
 def test_failed_and_undecided_are_counted(tmp_path: Path) -> None:
