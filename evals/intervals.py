@@ -62,7 +62,8 @@ def _effective(mean: Floats, square: Floats, questions: int, tries: int) -> Floa
     spread = (spread + _PRIOR * chance) / (questions - 1 + _PRIOR)
     shrink = (normal_quantile(1 - LEVEL / 2) / t_quantile(1 - LEVEL / 2, questions - 1)) ** 2
     np.divide(chance * questions * shrink, spread, out=number, where=spread > 0)
-    return np.minimum(np.maximum(number, questions), questions * tries)
+    bounded: Floats = np.clip(number, questions, questions * tries)
+    return bounded
 
 
 def _low(successes: Floats, number: Floats) -> Floats:

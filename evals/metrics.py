@@ -39,13 +39,22 @@ class Group:
     name: str
     number: int
     """Tries of the dataset, whether or not they ended."""
+    questions: int
+    """Those of which a try has ended."""
     correct: int
+    undecided: int
+    """Tries on whose answer neither rule nor judge decided. They count as wrong."""
     turns: int
 
     @property
     def accuracy(self) -> float:
         """Correct tries over tries of the dataset."""
         return self.correct / self.number if self.number else 0.0
+
+    @property
+    def most(self) -> float:
+        """The accuracy if every undecided answer were correct; it is at least `accuracy`."""
+        return (self.correct + self.undecided) / self.number if self.number else 0.0
 
     @property
     def mean_turns(self) -> float:
@@ -68,8 +77,6 @@ class Summary:
     """Results by what the search tools say they come from, a language model behind it included."""
     readable: int
     """Turns whose plan could be read and named a tool."""
-    undecided: int
-    """Answers on which neither rule nor judge decided. They count as wrong."""
     metrics: dict[str, float]
     """Means by name, over all tries: one that has none, since it broke off, counts 0."""
     failures: Counter[str]
@@ -109,7 +116,6 @@ def summarise(records: Sequence[Record], number: int) -> Summary:
         tools=Counter(turn.tool for turn in readable if turn.tool),
         sources=Counter(turn.result.provider for turn in turns if turn.result.provider),
         readable=len(readable),
-        undecided=sum(record.decision == Decision.UNDECIDED for record in records),
         metrics=_means(records, number),
         failures=Counter(_reason(record) for record in records if record.failed or record.judge_failed),
         modules=_modules(records),
@@ -131,7 +137,14 @@ def _modules(records: Iterable[Record]) -> dict[str, dict[str, Tokens]]:
 def _group(name: str, records: Iterable[Record], number: int) -> Group:
     ended = list(records)
     turns = sum(len(record.episode.turns) for record in ended)
-    return Group(name, number, sum(record.correct for record in ended), turns)
+    return Group(
+        name=name,
+        number=number,
+        questions=len({(record.benchmark, record.id) for record in ended}),
+        correct=sum(record.correct for record in ended),
+        undecided=sum(record.decision == Decision.UNDECIDED for record in ended),
+        turns=turns,
+    )
 
 
 def _means(records: Iterable[Record], number: int) -> dict[str, float]:

@@ -1,4 +1,4 @@
-"""What repeated and paired tries can tell. Pure functions of counts; intervals of one proportion are in `metrics`.
+"""What repeated and paired tries can tell. Pure functions of counts; intervals of one accuracy are in `intervals`.
 
 Two evaluations of the same questions are compared question by question, since questions differ far more than planners
 do. The test is exact: if neither planner is better, the sign of a question's difference is a coin's toss, and the
@@ -6,14 +6,13 @@ distribution of their sum is computed, not sampled. With one try per question th
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from math import comb, fsum, lcm, sqrt
 
 import numpy as np
 
-LEVEL = 0.05
-"""A p-value below it is called a difference; the intervals are 95 %."""
+from agentflow.evals.intervals import LEVEL, t_quantile
 
 _STEPS = 2_000_000
 """Finest grid on which the differences of all questions are added up."""
@@ -53,10 +52,15 @@ class Comparison:
     p_value: float
     """Two-sided; of a sum of differences at least as far from 0 if neither is better."""
 
+    corrected: float
+    """The p-value, as large as it is once all differences that are looked at together are taken into account."""
+    among: int = 1
+    """How many these are."""
+
     @property
     def shown(self) -> bool:
         """Whether the questions show a difference: by the test and by the interval, which is made in another way."""
-        return self.p_value < LEVEL and not self.low <= 0 <= self.high
+        return self.corrected < LEVEL and not self.low <= 0 <= self.high
 
     def verdict(self, first: str = "A", second: str = "B") -> str:
         """A sentence on what this allows to say."""
@@ -65,7 +69,22 @@ class Comparison:
             better, worse = (second, first) if self.difference > 0 else (first, second)
             return f"{better} is better than {worse}: {second} minus {first} is {span}"
         number = "1 question" if self.questions == 1 else f"{self.questions:,} questions"
-        return f"no difference that {number} can show: {second} minus {first} is {span}"
+        among = f" among {self.among} comparisons" if self.p_value < LEVEL <= self.corrected else ""
+        return f"no difference that {number} can show{among}: {second} minus {first} is {span}"
+
+
+def holm(comparisons: Sequence[Comparison]) -> list[Comparison]:
+    """The comparisons, their p-values corrected for being looked at together: one chance in 20 to be misled by any.
+
+    Source: S. Holm, "A simple sequentially rejective multiple test procedure", Scandinavian Journal of Statistics 6,
+    1979.
+    """
+    number, least = len(comparisons), 0.0
+    found = list(comparisons)
+    for rank, place in enumerate(sorted(range(number), key=lambda one: comparisons[one].p_value)):
+        least = min(1.0, max(least, (number - rank) * comparisons[place].p_value))
+        found[place] = replace(comparisons[place], corrected=least, among=number)
+    return found
 
 
 def compare(first: Mapping[str, Sequence[bool]], second: Mapping[str, Sequence[bool]]) -> Comparison:
@@ -83,14 +102,15 @@ def compare(first: Mapping[str, Sequence[bool]], second: Mapping[str, Sequence[b
     number = len(common)
     before, after = (float(sum(mean)) / number for mean in means)
     p_value = sign_flip(_on_grid(differences))
-    return Comparison(number, before, after, float(sum(differences)) / number, low, high, p_value)
+    return Comparison(number, before, after, float(sum(differences)) / number, low, high, p_value, p_value)
 
 
-def paired_interval(differences: Sequence[float], z: float = 1.96) -> tuple[float, float]:
+def paired_interval(differences: Sequence[float]) -> tuple[float, float]:
     """95 % interval of a mean of paired differences, each from -1 to 1.
 
     That of Agresti and Min for matched proportions, which adds half a pair to each of the four cells, so that it has a
-    width also where no question differs; their sums are written for differences of means, which are fractions.
+    width also where no question differs; their sums are written for differences of means, which are fractions, and with
+    Student's t.
 
     Source: A. Agresti, Y. Min, "Simple improved confidence intervals for comparing matched proportions", Statistics in
     Medicine 24, 2005.
@@ -98,7 +118,7 @@ def paired_interval(differences: Sequence[float], z: float = 1.96) -> tuple[floa
     number = len(differences) + 2
     mean = fsum(differences) / number
     spread = (fsum(difference**2 for difference in differences) + 1) / number - mean**2
-    half = z * sqrt(spread / number)
+    half = t_quantile(1 - LEVEL / 2, number - 1) * sqrt(spread / number)
     return max(-1.0, mean - half), min(1.0, mean + half)
 
 

@@ -54,6 +54,7 @@ def compare(
 ) -> None:
     """Tell whether two evaluations differ, question by question."""
     from agentflow.evals.statistics import compare as compared
+    from agentflow.evals.statistics import holm
 
     a, b = read_folders([first, second])
     names = [cell.benchmark for cell in a.cells if cell.benchmark in b.settings.benchmarks]
@@ -68,7 +69,8 @@ def compare(
         fail("the two have no question in common; compare evaluations of the same benchmark", MISUSED)
     if different := _other_settings(a, b):
         say(f"note: besides the planner, they differ in {', '.join(different)}")
-    print_comparison(console(), (a.name, b.name), found)
+    corrected = dict(zip(found, holm(list(found.values())), strict=True))
+    print_comparison(console(), (a.name, b.name), corrected)
 
 
 def read_folders(folders: list[Path]) -> "list[Run]":

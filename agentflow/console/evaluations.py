@@ -55,27 +55,40 @@ def _print_summary(
 
 def _table_of_all(by_benchmark: "Mapping[str, Figures]") -> Table:
     table = Table("benchmark", box=None, pad_edge=False)
-    for heading in ("n", "accuracy", "95 % interval", "turns", "tool-call errors"):
+    doubtful = any(summary.total.undecided for summary, _ in by_benchmark.values())
+    bounds = ("once decided",) if doubtful else ()
+    for heading in ("n", "accuracy", "95 % interval", *bounds, "turns", "tool-call errors"):
         table.add_column(heading, justify="right")
     for name, (summary, (low, high)) in by_benchmark.items():
         total = summary.total
-        cells = f"{total.accuracy:.3f}", f"{low:.3f} to {high:.3f}", f"{total.mean_turns:.2f}"
-        table.add_row(name, str(total.number), *cells, percent(summary.error_rate))
+        cells = [_questions(total), f"{total.accuracy:.3f}", f"{low:.3f} to {high:.3f}"]
+        cells += [f"{total.accuracy:.3f} to {total.most:.3f}"] if doubtful else []
+        table.add_row(name, *cells, f"{total.mean_turns:.2f}", percent(summary.error_rate))
     return table
 
 
 def _row(group: "Group", name: str) -> Iterable[str]:
-    return name, str(group.number), str(group.correct), f"{group.accuracy:.2f}", f"{group.mean_turns:.1f}"
+    return name, _questions(group), str(group.correct), f"{group.accuracy:.2f}", f"{group.mean_turns:.1f}"
+
+
+def _questions(group: "Group") -> str:
+    """How many, and how often each was tried where that is more than once."""
+    tries = group.number / max(1, group.questions)
+    return f"{group.questions}" if tries <= 1 else f"{group.questions} x {tries:.3g}"
 
 
 def _totals(summary: "Summary", interval: tuple[float, float]) -> Iterable[tuple[str, str]]:
     total = summary.total
     yield "", ""
-    yield "accuracy", f"{total.accuracy:.3f} (95 % interval {interval[0]:.3f} to {interval[1]:.3f}, n = {total.number})"
+    yield (
+        "accuracy",
+        f"{total.accuracy:.3f} (95 % interval {interval[0]:.3f} to {interval[1]:.3f}, n = {_questions(total)})",
+    )
     for name, mean in summary.metrics.items():
         yield name, f"{mean:.3f}"
-    if summary.undecided:
-        yield "undecided", f"{summary.undecided}, counted as wrong; a --judge may decide"
+    if total.undecided:
+        bounds = f"accuracy {total.accuracy:.3f} to {total.most:.3f} once decided"
+        yield "undecided", f"{total.undecided}, counted as wrong: {bounds}; a --judge may decide"
     yield "turns", f"{total.mean_turns:.2f} per question"
     errors = ", ".join(f"{name} {count}" for name, count in summary.errors.most_common())
     yield "tool-call errors", f"{percent(summary.error_rate)} of turns{f' ({errors})' if errors else ''}"
@@ -150,13 +163,14 @@ def _calibrated(name: str, found: "Calibration") -> Iterable[str]:
 def print_comparison(out: Console, names: tuple[str, str], found: Mapping[str, "Comparison"]) -> None:
     """Two evaluations by benchmark, in percent, and in a sentence each what that allows to say."""
     table = Table("benchmark", box=None, pad_edge=False)
-    for heading in ("questions", *names, "difference", "95 % interval", "p-value"):
+    several = ("corrected",) if len(found) > 1 else ()
+    for heading in ("questions", *names, "difference", "95 % interval", "p-value", *several):
         table.add_column(Text(one_line(heading)), justify="right")
     for name, one in found.items():
         span = f"{100 * one.low:+.1f} to {100 * one.high:+.1f}"
-        p_value = "< 0.0001" if one.p_value < 0.0001 else f"{one.p_value:.4f}"
+        p_values = (f"{p:.4f}" if p >= 0.0001 else "< 0.0001" for p in (one.p_value, one.corrected)[: 1 + len(several)])
         shares = (f"{100 * share:.1f}" for share in (one.first, one.second))
-        table.add_row(Text(name), f"{one.questions:,}", *shares, f"{100 * one.difference:+.1f}", span, p_value)
+        table.add_row(Text(name), f"{one.questions:,}", *shares, f"{100 * one.difference:+.1f}", span, *p_values)
     out.print(table)
     for name, one in found.items():
         out.print(Text(f"{name}: {one_line(one.verdict(*names))}"))

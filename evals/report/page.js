@@ -69,7 +69,8 @@ function showCells() {
         missing ? el("small", {}, `${missing.toLocaleString("en")} not run yet`) : null),
       el("td", { class: "n" }, ...(pass.length ? pass : ["–"])),
       el("td", { class: "n" }, String(cell.max_turns)), el("td", { class: "n" }, cell.turns.toFixed(2)),
-      el("td", { class: "n" }, `${percent(cell.error_rate)} %`), el("td", { class: "n" }, String(cell.undecided)),
+      el("td", { class: "n" }, `${percent(cell.error_rate)} %`), el("td", { class: "n" }, String(cell.undecided),
+        cell.undecided ? el("small", {}, `${percent(cell.accuracy)} – ${percent(cell.most)}, as they are decided`) : null),
       el("td", { class: "n" }, String(cell.failed)));
   })));
 }
@@ -77,11 +78,12 @@ function showCells() {
 function showDifferences() {
   byId("differences-section").hidden = summary.differences.length === 0;
   for (const one of summary.differences) {
-    const p = one.p_value < 0.0001 ? "< 0.0001" : `= ${one.p_value.toFixed(4)}`;
+    const said = (value) => value < 0.0001 ? "< 0.0001" : `= ${value.toFixed(4)}`;
+    const corrected = one.among > 1 ? `, ${said(one.corrected)} corrected for ${one.among} comparisons` : "";
     byId("differences").append(el("div", { class: `difference${one.shown ? " shown" : ""}` },
       el("p", {}, el("b", {}, `${title(one.benchmark)}: `), one.verdict),
       el("p", { class: "note" }, `${percent(one.accuracies[0])} % and ${percent(one.accuracies[1])} % on the `
-        + `${plural(one.questions, "question")} of both; p ${p} (exact paired test)`)));
+        + `${plural(one.questions, "question")} of both; p ${said(one.p_value)} (exact paired test)${corrected}`)));
   }
 }
 

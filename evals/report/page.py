@@ -28,7 +28,7 @@ from agentflow.evals.passport.passport import Passport, passport
 from agentflow.evals.record import Record
 from agentflow.evals.report.paper import paper
 from agentflow.evals.report.run import Run, tool_name
-from agentflow.evals.statistics import compare
+from agentflow.evals.statistics import Comparison, compare, holm
 
 PAGE_BYTES = 4_900_000
 """Most bytes of a page."""
@@ -97,7 +97,7 @@ def _in_turn(runs: Sequence[Run]) -> list[tuple[int, Record]]:
 
 def _summary(runs: Sequence[Run], passports: Sequence[Passport]) -> str:
     """What tables and charts show, as JSON."""
-    cells = [{**asdict(cell), "error_rate": cell.error_rate} for run in runs for cell in run.cells]
+    cells = [{**asdict(cell), "error_rate": cell.error_rate, "most": cell.most} for run in runs for cell in run.cells]
     settings = [
         {"name": run.name, "planner": run.planner, "agent": run.settings.agent, "subset": run.settings.subset}
         | {"judge": run.settings.judge, "max_turns": run.settings.context.max_turns}
@@ -116,23 +116,27 @@ def _summary(runs: Sequence[Run], passports: Sequence[Passport]) -> str:
 
 
 def _differences(runs: Sequence[Run]) -> Iterator[dict[str, Any]]:
-    """Every run against the first that has the benchmark, on the questions of both."""
+    """Every run against the first that has the benchmark, on the questions of both; corrected for their number."""
     first: dict[str, Run] = {}
+    pairs, compared = list[tuple[str, Run, Run]](), list[Comparison]()
     for run in runs:
         for cell in run.cells:
             base = first.setdefault(cell.benchmark, run)
             before, after = base.tries(cell.benchmark), run.tries(cell.benchmark)
-            if base is run or not before.keys() & after.keys():
-                continue
-            found = compare(before, after)
-            yield {
-                "benchmark": cell.benchmark,
-                "verdict": found.verdict(base.name, run.name),
-                "shown": found.shown,
-                "accuracies": [found.first, found.second],
-                "questions": found.questions,
-                "p_value": found.p_value,
-            }
+            if base is not run and before.keys() & after.keys():
+                pairs.append((cell.benchmark, base, run))
+                compared.append(compare(before, after))
+    for (benchmark, base, run), found in zip(pairs, holm(compared), strict=True):
+        yield {
+            "benchmark": benchmark,
+            "verdict": found.verdict(base.name, run.name),
+            "shown": found.shown,
+            "accuracies": [found.first, found.second],
+            "questions": found.questions,
+            "p_value": found.p_value,
+            "corrected": found.corrected,
+            "among": found.among,
+        }
 
 
 def _rows(passports: Sequence[Passport], episodes: Sequence[tuple[int, Record]], hidden: frozenset[str]) -> str:

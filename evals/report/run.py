@@ -136,6 +136,11 @@ class Cell:
     """By name, the most used first."""
 
     @property
+    def most(self) -> float:
+        """The accuracy if every undecided answer were correct; it is at least `accuracy`."""
+        return self.accuracy + self.undecided / max(1, self.number)
+
+    @property
     def error_rate(self) -> float:
         """Failed calls over calls."""
         return sum(tool.failed for tool in self.tools.values()) / max(1, self.calls)

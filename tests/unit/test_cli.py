@@ -425,7 +425,7 @@ def test_eval_prints_a_table_and_resumes(monkeypatch: pytest.MonkeyPatch, tmp_pa
     first = run(*arguments)
     assert first.exit_code == 0, first.output
     assert "arithmetic" in first.stdout
-    assert "accuracy          0.000 (95 % interval 0.000 to 0.658, n = 2)" in first.stdout
+    assert "accuracy          0.000 (95 % interval 0.000 to 0.842, n = 2)" in first.stdout
     scripted(monkeypatch, analyst=lambda _: pytest.fail("an item was repeated"))
     again = run(*arguments)
     assert again.stdout == first.stdout

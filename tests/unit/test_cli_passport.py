@@ -37,7 +37,7 @@ def test_an_evaluation_leaves_what_it_was_made_with(monkeypatch: pytest.MonkeyPa
     shown = run("passport", out)
     assert (shown.exit_code, shown.stderr) == (0, "")
     said = " ".join(shown.stdout.split())
-    assert "atlas 2 0.000 0.000 to 0.658 none" in said
+    assert "atlas 2 0.000 0.000 to 0.842 none" in said
     assert "the run's, see module tools" in said
     assert f"versions agentflow {made.versions['agentflow']}, code {made.versions['code']}, python 3." in said
     assert made.prompts["verifier"] in said

@@ -33,6 +33,20 @@ def test_compare_says_whether_there_is_a_difference(folders: tuple[Path, Path]) 
     assert "no difference that 60 questions can show" in same.stdout
 
 
+def test_compare_corrects_for_the_number_of_benchmarks(tmp_path: Path) -> None:
+    names = ("bamboogle", "aime24")
+    a, b = (
+        write_run(
+            tmp_path / folder, [record(n, benchmark=name, correct=n < right) for name in names for n in range(30)]
+        )
+        for folder, right in (("a", 10), ("b", 16))
+    )
+    done = run("compare", a, b)
+    rows = [line.split() for line in done.stdout.splitlines()]
+    assert "corrected" in rows[0]
+    assert [row[-2:] for row in rows[1:3]] == [["0.0313", "0.0625"]] * 2
+
+
 def test_compare_names_other_settings_that_differ(folders: tuple[Path, Path], tmp_path: Path) -> None:
     other = write_run(tmp_path / "short", [record(n) for n in range(60)], max_turns=2, planner="openai:q")
     assert "besides the planner, they differ in max_turns" in run("compare", folders[0], other).stderr

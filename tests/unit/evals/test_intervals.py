@@ -55,7 +55,7 @@ def test_two_questions_tell_next_to_nothing() -> None:
     assert accuracy_interval([]) == (0.0, 1.0)
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(st.lists(st.integers(0, 4), min_size=1, max_size=30))
 def test_the_accuracy_is_in_its_interval(correct: list[int]) -> None:
     means = [number / 4 for number in correct]

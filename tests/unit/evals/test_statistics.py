@@ -1,6 +1,7 @@
 """pass@k and the paired comparison, against every case counted out."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from itertools import combinations, product
 from math import comb
 
@@ -8,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agentflow.evals.statistics import compare, mean_pass_at_k, paired_interval, pass_at_k, sign_flip
+from agentflow.evals.statistics import compare, holm, mean_pass_at_k, paired_interval, pass_at_k, sign_flip
 
 TRIES = st.lists(st.booleans(), min_size=1, max_size=4)
 
@@ -119,3 +120,23 @@ def test_odd_numbers_of_tries_are_put_on_one_grid(tried: int) -> None:
     first = {str(n): [True] * (n % tried + 1) for n in range(100)}
     second = {str(n): [True] * (n % 7) + [False] * (n % tried + 1) for n in range(100)}
     assert compare(first, second).p_value < 1e-6
+
+
+def test_differences_that_are_looked_at_together_are_corrected() -> None:
+    """By Holm's own steps: the least p-value times their number, and none less than one before it."""
+    one = compare({"a": [True]}, {"a": [False]})
+    found = holm([replace(one, p_value=p) for p in (0.04, 0.01, 0.03, 0.8)])
+    assert [comparison.corrected for comparison in found] == pytest.approx([0.09, 0.04, 0.09, 0.8])
+    assert {comparison.among for comparison in found} == {4}
+    assert holm([one]) == [one]
+    assert holm([]) == []
+
+
+def test_a_difference_among_many_must_be_larger() -> None:
+    first = {str(n): [n < 30] for n in range(60)}
+    second = {str(n): [n < 38] for n in range(60)}
+    alone = compare(first, second)
+    assert alone.shown
+    among = holm([alone] * 10)[0]
+    assert (among.shown, among.p_value) == (False, alone.p_value)
+    assert "no difference that 60 questions can show among 10 comparisons" in among.verdict()

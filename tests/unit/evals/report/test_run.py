@@ -35,6 +35,7 @@ def test_failed_and_undecided_are_counted(tmp_path: Path) -> None:
     [run] = read_runs([write_run(tmp_path / "a", records)])
     assert (run.cells[0].failed, run.cells[0].undecided) == (1, 1)
     assert run.cells[0].accuracy == pytest.approx(1 / 3)
+    assert run.cells[0].most == pytest.approx(2 / 3)
 
 
 def test_a_benchmarks_own_metrics_have_the_same_denominator(tmp_path: Path) -> None:
