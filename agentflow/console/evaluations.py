@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from agentflow.evals.calibration import Calibration
     from agentflow.evals.cost import Price
     from agentflow.evals.metrics import Group, Summary
+    from agentflow.evals.power import Plan
     from agentflow.evals.statistics import Comparison
 
 _SHOWN_FAILURES = 8
@@ -174,3 +175,14 @@ def print_comparison(out: Console, names: tuple[str, str], found: Mapping[str, "
     out.print(table)
     for name, one in found.items():
         out.print(Text(f"{name}: {one_line(one.verdict(*names))}"))
+
+
+def print_plans(out: Console, plans: Mapping[str, "Plan"]) -> None:
+    """How many questions each difference needs."""
+    table = Table("benchmark", box=None, pad_edge=False)
+    for heading in ("accuracy", "to show", "tries", "between questions", "same questions", "different ones"):
+        table.add_column(heading, justify="right")
+    for name, plan in plans.items():
+        cells = f"{plan.first:.3f}", f"{plan.second - plan.first:+.3f}", str(plan.tries), percent(plan.between)
+        table.add_row(Text(one_line(name)), *cells, f"{plan.paired:,}", f"2 x {plan.unpaired:,}")
+    out.print(table)
