@@ -28,6 +28,10 @@ class Date(NamedTuple):
     month: int
     day: int
 
+    def may_be(self, other: "Date") -> bool:
+        """Whether one of the two may be a more exact form of the other."""
+        return self[:2] == other[:2] and not (self.day and other.day and self.day != other.day)
+
 
 def as_date(text: str) -> Date | None:
     """The date that `text` is, and not merely contains; None if it is none."""

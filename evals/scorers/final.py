@@ -23,7 +23,11 @@ _REFUSAL = re.compile(
     r"|unable to) (?:know|tell|say|answer|determine|find|identify|verify|have|be sure|no (?:answer|idea|information))"
     r"[^.,;:\d]{0,100}"
     r"|unknown|undetermined|(?:it )?(?:cannot|can't) be determined[^.,;:\d]{0,100}|not (?:known|available|found|sure)"
-    r"|none(?: of the (?:above|options|choices))?|none of (?:them|these)|no (?:answer|option)|n/?a|null|nothing",
+    r"|none(?: of the (?:above|options|choices|answers)(?: (?:is|are) (?:correct|right|true))?)?|none of (?:them"
+    r"|these)|no (?:answer|option)(?: was found)?|n/?a|null|nothing(?: (?:was )?found)?"
+    r"|no (?:information|idea|data|results?|evidence|mention|sources?|way to (?:know|tell|say)|one (?:knows"
+    r"|can (?:say|tell)))"
+    r"[^.,;:\d]{0,100}",
     re.IGNORECASE,
 )
 _NEGATIVE = re.compile(

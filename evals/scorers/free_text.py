@@ -2,9 +2,9 @@
 
 Exact match (EM) and F1 are those of SQuAD's script, which HotpotQA, 2WikiMultihopQA and MuSiQue took over; they are
 reported as they are. The decision is more careful. EM takes "-5" for "5", "1.5" for "15" and "hepatitis" for
-"hepatitis A", which is mended; dates and yes/no have rules of their own; and an answer that is none of the accepted
-ones is undecided, since EM rejects every seventh answer that is right (Istanbul, Constantinople). An F1 of 0 is no
-ground for rejecting one either.
+"hepatitis A", which is mended; dates, numbers and yes/no have rules of their own; and another answer that is none of
+the accepted ones is undecided, since EM rejects every seventh answer that is right (Istanbul, Constantinople). An F1
+of 0 is no ground for rejecting one either.
 
 Sources: Rajpurkar et al., "SQuAD", EMNLP 2016 (evaluate-v1.1.py); Yang et al., "HotpotQA", EMNLP 2018
 (hotpot_evaluate_v1.py: yes and no get no partial F1).
@@ -23,6 +23,7 @@ from agentflow.evals.scorers.final import final_answer, refuses
 from agentflow.evals.scorers.latex import plain
 from agentflow.evals.scorers.number import as_number
 from agentflow.evals.scorers.score import Decision, Score, decided, undecided
+from agentflow.evals.scorers.yes_no import yes_or_no
 
 _ARTICLES = re.compile(r"\b(?:a|an|the)\b")
 _MEANT = (
@@ -37,7 +38,6 @@ _MEANT = (
 """What is no punctuation and no article: 1.5 is not 15, and hepatitis A is not any hepatitis."""
 _BARE_NUMBER = re.compile(r"[-+$]{0,2}[\d,.]{1,60}")
 _NO_PARTIAL_F1 = {"yes", "no", "noanswer"}
-_TAKES_BACK = {"yes", "no", "not", "but", "however", "although"}
 _PREFERRED = (Decision.CORRECT, Decision.UNDECIDED, Decision.INCORRECT)
 """Of several accepted answers, what is right by one is right, and what is wrong is wrong by all."""
 
@@ -78,9 +78,16 @@ def f1(answer: str, gold: str) -> float:
 
 
 def same(answer: str, gold: str) -> bool:
-    """Whether both have the same normal form, but for what EM throws away and is meant: signs, decimal points, A."""
+    """Whether both have the same normal form, accents aside, but for what EM throws away and is meant: signs, decimal
+    points, A."""
     said, expected = (normalise(_spelt_out(text)) for text in (answer, gold))
-    return said == expected if said and expected else answer.strip() == gold.strip()
+    if not (said and expected):
+        return answer.strip() == gold.strip()
+    return said == expected or _without_accents(said) == _without_accents(expected)
+
+
+def _without_accents(text: str) -> str:
+    return "".join(one for one in unicodedata.normalize("NFKD", text) if not unicodedata.combining(one))
 
 
 def _spelt_out(text: str) -> str:
@@ -107,22 +114,18 @@ def _one(text: str, gold: str) -> Score:
         return decided(True, "exact match")
     if not normalise(text):
         return decided(False, "no answer")
-    if (date := as_date(text)) and date == as_date(gold):
-        return decided(True, "date")
-    if _bare_number(text) is not None and _bare_number(text) == _bare_number(gold):
-        return decided(True, "number")
+    date, expected = as_date(text), as_date(gold)
+    if date and expected and (date == expected or not date.may_be(expected)):
+        return decided(date == expected, "date")
+    if (number := _bare_number(text)) is not None and (wanted := _bare_number(gold)) is not None:
+        return decided(number == wanted, "number")
     if normalise(gold) in ("yes", "no"):
-        return _yes_or_no(text, normalise(gold))
+        said = yes_or_no(text)
+        if said is not None:
+            return decided(said == normalise(gold), "yes or no")
+        return decided(False, "no answer") if refuses(text) else undecided("no clear yes or no")
     return decided(False, "no answer") if refuses(text, [gold]) else undecided("not literally the gold answer")
 
 
 def _bare_number(text: str) -> Fraction | None:
     return as_number(text) if _BARE_NUMBER.fullmatch(text.strip()) else None
-
-
-def _yes_or_no(text: str, gold: str) -> Score:
-    """The first word decides, where the rest does not take it back."""
-    first, *rest = normalise(text).split()
-    if first not in ("yes", "no") or _TAKES_BACK & set(rest):
-        return decided(False, "no answer") if refuses(text) else undecided("no clear yes or no")
-    return decided(first == gold, "yes or no")

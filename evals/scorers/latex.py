@@ -2,10 +2,11 @@
 scorer sees that there is something it cannot read."""
 
 import re
+import unicodedata
 
 _SHORT_FRACTION = re.compile(r"\\[dtc]?frac[ \t]*(\d)[ \t]*(\d)")
 _INNERMOST = re.compile(
-    r"\\(?:text|mathrm|textbf|mathbf|textit|mbox|boldsymbol|operatorname)[ \t]*\{(?P<font>[^{}]*)\}"
+    r"\\(?:text|mathrm|textbf|mathbf|textit|mbox|fbox|underline|boldsymbol|operatorname)[ \t]*\{(?P<font>[^{}]*)\}"
     r"|\\[dtc]?frac[ \t]*\{(?P<above>[^{}]*)\}[ \t]*\{(?P<below>[^{}]*)\}"
 )
 _SPACING = re.compile(
@@ -25,6 +26,10 @@ _SIGNS = {
     "\u202f": " ",
     "\u2009": " ",
 }
+_GREEK = re.compile(
+    r"\\(alpha|beta|gamma|delta|epsilon|theta|lambda|mu|nu|pi|rho|sigma|tau|phi|psi|omega|Omega|Delta|Sigma|Phi|Psi)"
+    r"(?![a-zA-Z])"
+)
 _SIGN = re.compile(r"\\(?:times|cdot|div)(?![a-zA-Z])|\\%|[×÷−–\u2044\u00a0\u202f\u2009]")
 _DEEPEST = 8
 """Commands inside commands that are read."""
@@ -33,6 +38,7 @@ _DEEPEST = 8
 def plain(text: str) -> str:
     """`text` without LaTeX's spacing, font and dollar signs; fractions as (a/b), operators as * and /."""
     text = _SIGN.sub(lambda match: _SIGNS[match[0]], text.replace(r"\$", " "))
+    text = _GREEK.sub(_letter, text)
     text = _SPACING.sub(lambda match: "," if match[0] == "{,}" else " " if match[0].endswith(" ") else "", text)
     text = _SHORT_FRACTION.sub(r"(\1/\2)", text)
     for _ in range(_DEEPEST):
@@ -49,3 +55,8 @@ def _unwrapped(match: re.Match[str]) -> str:
         part if part.isdigit() else f"({part})" for part in (match["above"].strip(), match["below"].strip())
     )
     return f"({above}/{below})"
+
+
+def _letter(match: re.Match[str]) -> str:
+    size = "CAPITAL" if match[1][0].isupper() else "SMALL"
+    return unicodedata.lookup(f"GREEK {size} LETTER {match[1].upper().replace('LAMBDA', 'LAMDA')}")

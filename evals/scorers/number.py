@@ -1,67 +1,329 @@
 """Numbers, compared exactly: AIME, AMC.
 
-An answer that holds one number is that number, however it is written: 1,234, \\frac{3}{4}, 2.50, "42 miles". Percent
-signs and units are not converted: 50 % is 50. One that holds several, or hedges ("not 41 but 42"), or calculates, is
-undecided: to take the first or the last number there would accept and reject at random.
+A number may be written in many ways: 1,234, \\frac{3}{4}, 2 1/2, 2.5e3, 25 million, minus seven, 2^{10}. What states it
+must have a known shape: the number alone, "the answer is 42", "x = 42", "there are 42 ways, since ...", "..., so 42 in
+all". All else is undecided: to take the first or the last number of a text would accept and reject at random. 50 % is
+50, and one half.
 """
 
 import re
+import unicodedata
 from fractions import Fraction
 
+from agentflow.evals.scorers.arithmetic import evaluate
 from agentflow.evals.scorers.final import final_answer, refuses
 from agentflow.evals.scorers.latex import plain
 from agentflow.evals.scorers.score import Score, decided, undecided
 
 RULE = "number"
 
-_DIGITS = r"(?:\d{1,3}(?:,\d{3})+(?!\d)|\d+)"
+_DIGITS = r"(?:\d{1,3}(?:,\d{3})+(?!\d)|\d{1,3}(?: \d{3})+(?!\d|[.,/]\d)|\d+)"
+_SCALES = {"hundred": 100, "thousand": 10**3, "million": 10**6, "billion": 10**9, "trillion": 10**12, "dozen": 12}
 _NUMBER = re.compile(
-    rf"(?<![\w.])[+-]?(?:{_DIGITS}(?:\.\d+)?|\.\d+)(?:/\d+|e[+-]?\d{{1,2}}(?!\d))?(?![\d_])", re.IGNORECASE
+    rf"(?<![\w.,])(?<!\d[:/])(?P<sign>[+-]|\b(?:minus|negative) )?(?:(?P<whole>\d+) (?=\d+/))?"
+    rf"(?P<digits>{_DIGITS}(?:\.\d+)?|\.\d+)"
+    rf"(?:/(?P<below>\d+)|e(?P<exponent>[+-]?\d{{1,2}})(?!\d)| ?\* ?10\^[{{(]?(?P<ten>[+-]?\d{{1,2}})[}})]?"
+    rf"|(?: (?P<scale>{'|'.join(_SCALES)})\b))?(?![\d_]|:\d)(?!,\d)",
+    re.IGNORECASE,
 )
-_SIGNED_BRACKET = re.compile(r"([+-]?) ?\(([+-]?[\d.,/]{1,60})\)")
-_LAST_SIDE = re.compile(r"[^=]*=([^=\d]{0,3}[\d,./]{1,60})[^=\w]*")
-_CALCULATES = re.compile(r"[\\^√π<>{}]|# ?[-+*/]{1,2} ?#|#[a-z]\b", re.IGNORECASE)
-"""With # for each number: powers, roots, operations, and variables as in 2x."""
+_CLEANED = (
+    (re.compile(r"[`\"“”]|(?<![\d)])\*\*|\*\*(?![\d(])|^[*_ ]{1,9}(?=\S)|(?<=[^\s*_])[*_]{1,9}$", re.MULTILINE), ""),
+    (re.compile(r"[€£¥₹]|\b(?:US)?\$|\\(?:angle|triangle|quad|qquad|therefore|mathrm)(?![a-zA-Z])"), " "),
+    (re.compile(r"\([A-E]\)[.:]? ?(?=-?[\d.])"), ""),  # the option of a number
+    (re.compile(r"(?<=[a-z])_(?:\w|\{\w{1,3}\})", re.IGNORECASE), ""),
+    (re.compile(r"([+-]?) ?(?<![a-z])\(([+-]?[\d.,/]{1,60})\)", re.IGNORECASE), r" \1\2 "),
+)
+_VULGAR = re.compile("[¼½¾⅐-⅞]")
+
+_ONES = (
+    "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen seventeen"
+)
+_WORDS = {word: value for value, word in enumerate(f"{_ONES} eighteen nineteen".split())} | {
+    word: 10 * value for value, word in enumerate("twenty thirty forty fifty sixty seventy eighty ninety".split(), 2)
+}
+_WORD = rf"(?:{'|'.join([*_WORDS, 'hundred', 'thousand', 'million'])})"
+_IN_WORDS = re.compile(rf"\b{_WORD}(?:(?: and |-| ){_WORD}){{0,12}}\b", re.IGNORECASE)
+_TWICE = re.compile(rf"\b{_WORD}(?:(?: and |-| ){_WORD}){{0,12}} \((?=\d)", re.IGNORECASE)
+
+_SENTENCES = re.compile(r"(?<=[.!?;])\s(?![=+*/-])|\n|(?<=。)")
+_EXPLICIT = re.compile(
+    r"\b(?:answer|final (?:result|value)|(?:requested|required|desired|sought) [a-z]{1,20})\b[^#=.;]{0,60}?"
+    r"(?:\bis\b|\bwas\b|\bequals\b|\bbe\b|\bof\b|:|=|\bas\b)[: ]*(?=[^#=]{0,20}#)"
+)
+_CONCLUDES = re.compile(
+    r"(?:\b(?:so|therefore|thus|hence|finally|altogether|in total|in all|overall|consequently|giving|yielding|making"
+    r"|leaving|meaning|implies|implying|gives?|yields?|also|donc|daher)\b|\bwhich (?:gives|is|makes|equals|leaves"
+    r"|yields|means)\b"
+    r"|\bfor a total of\b|\b(?:we|you|i) (?:get|obtain|find|have|conclude|see)\b(?: that)?|[=-]>|[→⇒⟹]|\\implies"
+    r"|, (?=(?:the|it|this|there|its|his|her|their)\b))[ ,:]*"
+)
+_TOTAL = re.compile(r"\b(?:total|in all|altogether|overall|finally)\b")
+_CONNECTIVE = (
+    r"(?:is|are|was|were|be|equals?|equal to|gives?|gets?|got|yields?|obtains?|finds?|found|has|have|had|makes?"
+    r"|becomes?"
+    r"|to|as|only|exactly|precisely|just|answer|result|total|value|number|sum|takes?|costs?|leaves?|contains?|needs?"
+    r"|requires?|produces?|earns?|pays?|spends?|sold|sells?|scored?|won|weighs?|travels?|us|after|in|at|by|all|saves?"
+    r"|(?:total|value|minimum|maximum|answer|result|area|length|cost|price|distance|speed|average|mean|probability"
+    r"|sum) of"
+    r"|altogether|therefore|thus|hence|so|then|indeed|simply|says|counted|counts?|there|est|ist|es|sont|sind|son|vaut"
+    r"|lautet|beträgt|ergibt|ergebnis|réponse|respuesta|antwort"
+    r"|[a-z]{3,12} of|[a-z]{3,12}s|(?:arranged|done|chosen|seated|painted|colou?red|made|filled|selected) in)"
+)
+_VARIABLE = r"[a-z](?:'|\([a-z#, ]{0,20}\))?"
+_TAIL = (
+    r"(?:,? ?\(.*|,? (?:attained|achieved|reached|obtained|found|when|where|at|for|with|because|since|as|given|using"
+    r"|which"
+    r"|by|from|assuming|considering|counting|including|after|rather than|instead of|in the|not counting|no more|no less"
+    r"|that is|namely|directed|being|occurring|taken|so that|such that|via|modulo the|thanks)\b.*|,? i\.e\..*"
+    r"|,? (?:and )?not #.*"
+    r"| ?[-—–:] .*)"
+)
+_UNIT = r"(?:[a-hj-su-wµμω°]|[kmcµμn]?[a-zω]|mol|rad|ohm)(?:[²³]| ?\^#)?(?:/[a-z]{1,3}(?:[²³]| ?\^#)?)?"
+_PROSE = r"[^#=^*/+<>|\\]{0,400}"
+_STATED = re.compile(
+    rf"(?P<before>(?:(?:the|its|our|this|their) [^=^*/+<>|\\]{{0,400}}\b(?:is|equals)|{_PROSE}\b{_CONNECTIVE}"
+    rf"|(?:{_PROSE}[ (])?{_VARIABLE} ?=|{_PROSE}[:=]|{_PROSE}[是为為于有共得]|[^\w#\\|<>=+/^-]{{0,9}})[ :]{{0,4}})"
+    rf"#(?P<unit>(?: ?%| ?°[cf]?| [msghl]\b| [mk]?m/[sh]\b| ?(?:cm|mm|km|kg|mg|ms|min|hrs?|mph|ft|lbs?|ml|usd|eur)\b"
+    rf"|(?: {_UNIT}){{1,3}}(?![\w^])"
+    rf"|(?<=#){_UNIT}[²³](?!\w))?(?:[ -][a-z][a-z'’-]+(?:/[a-z]+)?){{0,9}}?)(?P<tail>{_TAIL})?[ .。}}]*"
+)
+_EQUATION = re.compile(
+    r"(?P<left>(?:[^=,]|,(?=[^()=]{0,40}\))){1,200}(?:=[^=,]{1,200}){0,6}?)= ?#"
+    r"(?P<unit>(?: ?%|°)?(?: [a-z]{3,}){0,4})(?:,? (?:since|because|as|where|when|for) .*)?[ .。]*"
+)
+_MIRRORED = re.compile(r"# ?= ?[a-z](?: ?[-+*] ?[a-z]){0,4}[ .]*")
+_FUNCTIONS = {
+    "sqrt",
+    "sin",
+    "cos",
+    "tan",
+    "log",
+    "gcd",
+    "lcm",
+    "max",
+    "min",
+    "det",
+    "mod",
+    "binom",
+    "cdot",
+    "sum",
+    "ln",
+    "pi",
+    "theta",
+    "alpha",
+    "beta",
+    "gamma",
+    "delta",
+    "lambda",
+    "omega",
+    "phi",
+    "angle",
+    "triangle",
+    "quad",
+    "text",
+}
 _HEDGES = re.compile(
-    r"\b(?:not|never|neither|nor|no|or|wrong|incorrect|except|unlike|rather|instead|between|about|approximately|around"
-    r"|roughly|nearly|almost|than|least|most|over|under|maybe|perhaps|possibly|either|if|unless|suppose|false|ignore|gold"
-    r"|judge)\b|n['’]t\b|[~≈±≠≤≥]|!="
+    r"\b(?:not|never|neither|nor|no|or|wrong|incorrect|except|unlike|rather|instead|maybe|perhaps|possibly|probably"
+    r"|likely"
+    r"|either|if|unless|suppose|false|ignore|gold|judge|guess|estimated?|bound|range|cannot|would|could|might|may"
+    r"|should"
+    r"|wait|mistake|but|however|actually|try|trying|timed|failed|failure|exception|crashed|attempts?|percentile)\b"
+    r"|\b(?:error|between|about|approximately|approx\.?|around|roughly|nearly|almost|than|at least|at most|over|under"
+    r"|below"
+    r"|above|beyond|mod|modulo|log|ln|root|cubed?|factorial|plus|minus|times|by|half|twice|double|triple|until|before"
+    r"|exceeds?|up to|close to|and|factor|divisor|digits?|percent|step|case|problem|question|example|option|choice|page"
+    r"|line|chapter|version|room|code|steps|cases|problems|questions|examples|options|pages|lines|chapters|rooms|codes"
+    r"|errors|precedes|exceeds|divides|lacks|misses|multiples|less|(?:square|root|cube|logarithm|multiple|power"
+    r"|factor|divisor|percent|product|quotient"
+    r"|remainder|half|third|quarter|double|reciprocal|inverse|negative|opposite|square root|out|instead|because|digits?"
+    r"|number) of) (?=#)|(?<=#) ?(?:or|and|to|squared|cubed|factorial|plus|minus"
+    r"|times|more|less|fewer|over|before|until|out|off|short|away|too|choose|mod|modulo|percentile|th|st|nd|rd)\b"
+    r"|n['’]t\b|[~≈±≠≤≥?!]|:="
 )
-"""In lower case, which is found faster than any case is."""
+_TAKES_BACK = re.compile(
+    r"\b(?:or|maybe|perhaps|possibly|if|unless|but|however|actually|wait|wrong|incorrect|mistaken?|unsure|alternatively"
+    r"|not (?:sure|certain|quite)|no,|hmm|instead the|correction|should be|recheck|on second thought|check again)\b"
+    r"|, # (?:when|for|if)\b"
+)
+_RETRACTS = re.compile(
+    r"\b(?:but|however|actually|wait|wrong|incorrect|mistaken?|unsure|alternatively|not (?:sure|certain|quite|right)"
+    r"|hmm"
+    r"|correction|should be|recheck|on second thought|check again)\b"
+)
+_DENIED = re.compile(
+    r"(?:[^#=]*\b(?:is|are|was|be|does|do)?(?: ?n['’]t| not|\bnot|cannot|can['’]t)(?: (?:be|equal|equal to|possibly))?"
+    r"|[^#=]*(?:≠|!=)) ?#(?:,? (?:because|since|as)\b[^#]*)?[ .;]*"
+)
+_CHANGED = re.compile(
+    r"(?:.*\b(?:twice|half(?: of)?|double|triple|(?:one|two|three) (?:more|less) than)|.*\\?\b(?:log|ln)) ?\(?#\)?[ .]*"
+    r"|# ?\*? ?(?:\\pi|π|pi|i)[ .]*"
+)
+"""What cannot be the number in it."""
+_AMBIGUOUS = re.compile(r"#[!#]|# ?- ?#")
+_OTHERWISE = re.compile(r"\b(?:but|twice|half|double|rather|instead|more|less|only|true|than)\b")
+_ASIDE = re.compile(
+    r"(?:to |let me |let us |let['’]s |we (?:can )?)?(?:check|verify|verification|explanation|reason(?:ing)?|proof)\b"
+    r"|(?:how|what|find|which|would you|do you|shall|can you|want|should i)\b.*\?"
+)
+_AGAINST = re.compile(r"\b(?:not|never|cannot|no|false|suppose|let|than)\b|n['’]t\b")
+_OPERATION = re.compile(r"[-+*/^!√\\]")
+_UNDONE = re.compile(
+    r"(?:\b(?:is|are|have|get|in|of|answer)|=|:) ([^a-z=:]{2,60}(?:\\?(?:sqrt"
+    r"|[dt]?binom)[^a-z=:]{2,40})?)(?: ?[a-z]+){0,4} ?\.?$"
+)
+_NUMBERLESS = re.compile(r"[a-z ,.'’\"!?;:()-]*")
+_NUMBERISH = re.compile(
+    r"\b(?:half|third|quarter|twice|double|triple|once|single|pair|couple|dozen|score|all|both|each|every|same|pi|unity"
+    r"|first|second|last)\b"
+)
+_ZERO = re.compile(r"\b(?:no|none|nothing|nil|never)\b")
+_ALONE = re.compile(r"[^\w#\\|<>=+/^-]*#[ .%]*")
 _LONGEST = 60
 """Digits of a number; no answer has as many."""
 
 
 def number(answer: str, gold: str) -> Score:
-    """Whether `answer` is the number `gold`."""
+    """Whether `answer` states the number `gold`."""
     text = plain(final_answer(answer))
     if not text or refuses(text):
         return decided(False, "no answer")
     expected = as_number(gold)
     if expected is None:
         return undecided("the gold answer is no number")
-    found = as_number(text)
+    around, values = _marked(text)
+    numberish = _NUMBERISH.search(around) or (expected == 0 and _ZERO.search(around))
+    if not values and _NUMBERLESS.fullmatch(around) and not numberish:
+        return decided(False, "no number")
+    if len(values) == 1 and _DENIED.fullmatch(around) and not _OTHERWISE.search(around):
+        return decided(False, "only what it is not")
+    if values == [expected] and expected and _CHANGED.fullmatch(around):
+        return decided(False, "changed")
+    found = _stated(around, values)
+    if found is None and not _AMBIGUOUS.fullmatch(around):
+        found = evaluate(text) or _undone(text, around)
     if found is None:
-        return undecided("no single number")
-    return decided(found == expected, RULE)
+        return undecided("no single number in a known shape")
+    if found == expected or ("%" in around and found == 100 * expected):
+        return decided(True, RULE)
+    return undecided("rounded") if found == _rounded_like(found, expected) else decided(False, RULE)
+
+
+def _undone(text: str, around: str) -> Fraction | None:
+    """The value of a calculation that a text ends with: "there are 6! ways"."""
+    found = _UNDONE.search(" ".join(text.split()).strip("*").lower()[-200:])
+    if (
+        not found
+        or _AGAINST.search(around)
+        or _TAKES_BACK.search(around)
+        or not _OPERATION.search(found[1].strip()[1:])
+    ):
+        return None
+    return evaluate(found[1])
 
 
 def as_number(text: str) -> Fraction | None:
     """The one number that `text` states; None where there is none, or it cannot be told which."""
-    text = _SIGNED_BRACKET.sub(r" \1\2 ", " ".join(plain(text).split()))
-    if _HEDGES.search(text.lower()):
-        return None
-    if side := _LAST_SIDE.fullmatch(text):
-        text = side[1]
-    around = _NUMBER.sub("#", text)
-    if _CALCULATES.search(around) or any(character.isdigit() for character in around):
-        return None
-    values = {_value(match[0]) for match in _NUMBER.finditer(text)}
-    return values.pop() if len(values) == 1 else None
+    return _stated(*_marked(plain(text)))
 
 
-def _value(token: str) -> Fraction | None:
-    above, _, below = token.replace(",", "").partition("/")
-    if len(token) > _LONGEST or (below and not int(below)):
+def _marked(text: str) -> tuple[str, list[Fraction | None]]:
+    """`text` in lower case with # for each number, and the numbers; None is one that is not read."""
+    text = _VULGAR.sub(lambda match: " " + unicodedata.normalize("NFKC", match[0]).replace("\u2044", "/"), text)
+    lines = text.replace("#", " ").replace("\u2010", "-").replace("\u2011", "-").splitlines()
+    text = "\n".join(" ".join(line.split()) for line in lines).strip("{} ")
+    text = _TWICE.sub("(", text)
+    for written, sign in _CLEANED:
+        text = written.sub(sign, text)
+    if not any(character.isdecimal() for character in text):
+        text = _IN_WORDS.sub(lambda match: str(_in_words(match[0])), text)
+    text = re.sub(r"[ \t]+", " ", text).strip()
+    values = [_value(match) for match in _NUMBER.finditer(text)]
+    return _NUMBER.sub("#", text).lower(), values
+
+
+def _stated(around: str, values: list[Fraction | None]) -> Fraction | None:
+    """The number that a text states, of its sentences together."""
+    answers: set[Fraction | None] = set()
+    others: set[Fraction | None] = set()
+    conclusion: tuple[Fraction | None] | None = None
+    rest, first = iter(values), True
+    lines = around.split("\n")
+    for sentence in filter(str.strip, _SENTENCES.split(around)):
+        here = [next(rest) for _ in range(sentence.count("#"))]
+        lead = _EXPLICIT.search(sentence)
+        start = lead.end() if lead else 0
+        takes_back = (answers or conclusion) and _RETRACTS.search(sentence[:start] or sentence)
+        if takes_back and not lead:
+            return None
+        if not lead and (_ASIDE.match(sentence) or _DENIED.fullmatch(sentence)):
+            continue
+        place, concludes = _place(sentence[start:])
+        found = None if place is None else here[place + sentence[:start].count("#")]
+        alone = _ALONE.fullmatch(sentence) and (sentence in (lines[0], lines[-1]) or (first and here != [1]))
+        first = False
+        if (lead and here) or alone:
+            hedged = (
+                lead
+                and _HEDGES.search(re.split(r", ", sentence[: lead.start()])[-1] + lead[0] + "#")
+                and not takes_back
+            )
+            answers = (set() if takes_back else answers) | {None if hedged else found}
+        elif here:
+            others.add(found)
+        if here and (concludes or (found is not None and _TOTAL.search(sentence))):
+            conclusion = (found,)
+    if answers:
+        return answers.pop() if len(answers) == 1 else None
+    if len(others) == 1 and not any(character.isdecimal() for character in around):
+        return others.pop()
+    return conclusion[0] if conclusion else None
+
+
+def _place(sentence: str) -> tuple[int | None, bool]:
+    """Which # of a sentence it states, from 0, or None where its shape is not known; and whether as a conclusion."""
+    starts = [0, *(match.end() for match in _CONCLUDES.finditer(sentence))]
+    for start in reversed(starts):
+        clause, skipped = sentence[start:].strip(), sentence[:start].count("#")
+        if "#" not in clause:
+            continue
+        if found := _STATED.fullmatch(clause):
+            around = found["before"].replace("#", "0") + "#" + found["unit"]
+            hedged = _HEDGES.search(around) or _TAKES_BACK.search(found["tail"] or "")
+            return (None if hedged else skipped + found["before"].count("#")), start > 0
+        if _MIRRORED.fullmatch(clause):
+            return skipped, start > 0
+        if found := _EQUATION.fullmatch(clause):
+            first, _, others = found["left"].partition("=")
+            words = re.findall(r"[a-z]+", first.partition("#")[2] + others)
+            known = all((len(word) < 3 and word not in ("or", "if")) or word in _FUNCTIONS for word in words)
+            if known and not _HEDGES.search(first.partition("#")[0]) and not _HEDGES.search("#" + found["unit"]):
+                return skipped + found["left"].count("#"), start > 0
+    return None, False
+
+
+def _value(match: re.Match[str]) -> Fraction | None:
+    if len(match[0]) > _LONGEST or (match["below"] and not int(match["below"])):
         return None
-    return Fraction(above) / int(below or 1)
+    value = Fraction(re.sub("[, ]", "", match["digits"])) / int(match["below"] or 1)
+    value = (value + int(match["whole"] or 0)) * Fraction(10) ** int(match["exponent"] or match["ten"] or 0)
+    value *= _SCALES.get((match["scale"] or "").lower(), 1)
+    return -value if (match["sign"] or "+")[0].lower() in "-mn" else value
+
+
+def _in_words(text: str) -> int:
+    """The number that words say, up to millions."""
+    total = group = 0
+    for word in re.findall(r"[a-z]+", text.lower()):
+        if word == "hundred":
+            group = 100 * (group or 1)
+        elif word in _SCALES:
+            total, group = total + _SCALES[word] * (group or 1), 0
+        elif word != "and":
+            group += _WORDS[word]
+    return total + group
+
+
+def _rounded_like(found: Fraction, expected: Fraction) -> Fraction | None:
+    """`expected` to as many decimals as `found` has; None where it has none."""
+    decimals = next((places for places in range(1, 12) if (found * 10**places).denominator == 1), None)
+    return None if found.denominator == 1 or decimals is None else round(expected, decimals)

@@ -1,55 +1,253 @@
 """Multiple choice: which option an answer chooses, by its letter or by its text. GPQA, MedQA.
 
-An answer chooses an option if it is its letter ("C", "(c)", "The answer is C."), its text and no other's, or both and
-they agree. There is no fallback: a refusal chooses nothing, and what cannot be told is for a judge to *extract*, who
-does not see which option is right.
+The text of an option in a reply is a mention of the option, as its letter is. A sentence chooses the one option that
+it mentions if it is that mention and a reason ("C, because ...") or says so ("it is C", "C is correct", "so C"); it
+rejects one with "not C" or "C is wrong". A reply must choose one option. A letter beside the text of another option is
+a contradiction. There is no fallback: a refusal chooses nothing, and what cannot be told is for a judge to *extract*,
+who does not see which option is right.
 """
 
 import re
-from collections.abc import Mapping
+import string
+import unicodedata
+from collections.abc import Mapping, Sequence
 
 from agentflow.evals.scorers.final import final_answer, refuses
 from agentflow.evals.scorers.free_text import normalise, same
 from agentflow.evals.scorers.latex import plain
 from agentflow.evals.scorers.score import Score, decided, undecided
 
-_LEAD = re.compile(
-    r"(?:(?:so|thus|therefore|hence),? )?(?:i (?:choose|pick|select) )?(?:the )?"
-    r"(?:(?:correct|best|right|final|most likely|most appropriate) ){0,3}"
-    r"(?:answer|option|choice)?(?: is| would be)?:? ?(?:option |choice )?",
+_FIRST, _LETTERS = 0xE000, 0x100
+_MENTIONS = r"[\ue000-\ue0ff]"
+"""Private characters that stand for the options, in their order; where they are named by letter, 0x100 higher."""
+_LABEL = re.compile(r"(?<![A-Za-z0-9_'’/.])(?<![A-Za-z0-9]-)([\[(]?)([A-Z])(?![A-Za-z0-9_'’/])(?!-\w)(?!\.\w)([)\]]?)")
+_BESIDE = re.compile(
+    r"(?P<letter>[\ue100-\ue1ff])[)\]]{0,2}[\s.:,;(\[=–—-]{0,4}(?:(?:the|an?) )?(?P<text>[\ue000-\ue0ff])"
+    r"|(?P<before>[\ue000-\ue0ff]),? ?[(\[](?:(?:option|choice|answer) )?(?P<after>[\ue100-\ue1ff])[)\]]",
     re.IGNORECASE,
 )
-_LETTER = re.compile(r"[(\[]?([A-Za-z])[)\].:,-]{0,2}(?:$|(?<=[)\].:,-]) ?(?P<rest>.+)| - (?P<after>.+))", re.DOTALL)
+_ITEM = re.compile(r"\W{0,9}[\ue100-\ue1ff][)\].:]{0,3} ?[)\].:,–—-]{1,3} ?[\ue000-\ue0ff]")
+_SMALL_LABEL = re.compile(
+    r"\b((?:answer|option|choice|letter)(?: is)?:? |^)([\[(]?)([a-z])([)\].:]|(?=\.?$))", re.IGNORECASE
+)
+_WORD_AFTER = re.compile(
+    r" (?!(?:is|was|and|or|because|since|as|but|not|would|seems|looks|it|for|with|due|over|by)\b)\w"
+)
+"""What makes a word of "A" and "I" before it."""
+_PUNCTUATED = re.compile(r"\W{0,9}[A-Z](?: ?[.):,\]]{1,3} ?| [–—-]{1,2} )(?P<rest>\S.*)", re.DOTALL)
+_SENTENCES = re.compile(r"(?<=[.!?;])\s|\n|(?<=。)")
+_CLAUSES = re.compile(
+    r"(?<=[.!?;])(?<![\ue100-\ue1ff]\.)(?<![\ue100-\ue1ff]\)\.)\s|\n|(?<=。)|,? (?=(?:but|however)\b)"
+    r"|, (?=(?:so|therefore|thus|hence)\b)|[，、]"
+)
+_SAME = re.compile(
+    rf"({_MENTIONS})(?:[\s.:,;)(\[\]=–—-]|\b(?:is|which is|i\.e\.|the|an?|namely|option|choice)\b){{0,9}}\1"
+)
+_REASON = (
+    r"(?:not|rather than|instead of|over|because|since|as|due to|given|which|from|for|based|where|while|whereas|in|on"
+    r"|by"
+    r"|with|this|it|the)\b.*"
+)
+_IS_MENTION = re.compile(
+    r"\W{0,9}(?:(?:so|therefore|thus|hence|and|but|option|choice|answer|letter|an?|the|it|i say|yes"
+    r"|probably)\b[,:]? ?){0,6}"
+    rf"\W?{_MENTIONS}(?:\W{{0,9}}|[\s)\]]{{0,3}}[,:;(–—-].*|[)\]]?\. .*|\W{{0,9}}{_REASON})",
+    re.IGNORECASE | re.DOTALL,
+)
+_CHOOSES = re.compile(
+    r"\b(?:answer|option|choice|choose|chose|pick|select|selected|go(?:ing)? with|opt for|conclu(?:de|sion)|diagnosis"
+    r"|vote"
+    r"|respond|correct|right|best|most (?:likely|appropriate|accurate|consistent|probable)|(?:consistent"
+    r"|compatible) with"
+    r"|points? to|suggests?|suggestive of|indicates?|therefore|thus|hence|so|likely|must be|i say|i think|i believe"
+    r"|leaves"
+    r"|fits|it is|it['’]s|this is|that is|is|respuesta|réponse|antwort|richtig|risposta|resposta|correcta|ответ)\b"
+    rf"|答案|选|選|正解|[=→⇒] ?[(\[]?{_MENTIONS}",
+    re.IGNORECASE,
+)
+_NOT_CHOOSING = re.compile(
+    rf"{_MENTIONS}[)\]]{{0,2}} (?:is|are|was|can|may|would|has|causes?|occurs?|presents?|affects?|works|acts)\b"
+    r"(?!.{0,24}\b(?:correct|right|best|answer|most likely|the one|my choice|most appropriate|it|true|diagnosis"
+    r"|preferred|choice)\b)",
+    re.IGNORECASE,
+)
+"""What describes an option, and does not choose it."""
+_LIST = rf"[\[(]?{_MENTIONS}(?:[)\]]{{0,2}}(?:,| or| and| nor){{1,2}} ?[\[(]?{_MENTIONS}){{0,9}}[)\]]{{0,2}}"
+_DENIED = (
+    re.compile(
+        r"(?:\b(?:not|nor|than|instead of|unlike|exclud(?:e|es|ed|ing)|eliminat(?:e|es|ed|ing)|rul(?:e|es|ed|ing) out"
+        r"|reject(?:s|ed|ing)?|except|neither|over|against)|n['’]t)(?: (?:the|an?|option|choice|be|is|out|by"
+        r"|answer)\b){0,3}"
+        rf" {_LIST}",
+        re.IGNORECASE,
+    ),
+    re.compile(
+        rf"{_LIST},?(?: (?:is|are|was|were|seems?|looks?|would|can|does|do|be|both|all|clearly|also|therefore"
+        rf"|too)){{0,4}}"
+        rf"(?: (?:wrong|incorrect|not(?! (?:(?:the|an?|option|choice|answer) ){{0,2}}[(\[]?{_MENTIONS})|false|unlikely"
+        r"|excluded|ruled out|eliminated|avoided|inappropriate|cannot|contraindicated|less likely|distractors?"
+        r"|implausible"
+        r"|irrelevant|out|falsch|falsa|falso|fausse|faux)\b|n['’]t\b| ?cannot\b)",
+        re.IGNORECASE,
+    ),
+)
+_DOUBTS = re.compile(
+    r"\b(?:or|either|both|maybe|perhaps|possibly|might|may be|could|unsure|not sure|uncertain|guess|tie|equally"
+    r"|possible"
+    r"|if|unless|wait|between|also (?:correct|right))\b|\?",
+    re.IGNORECASE,
+)
+_AS_WELL = re.compile(r"\b(?:possible|also|too(?=\W*$)|as well|could be|might be|may be|so is)\b", re.IGNORECASE)
+_NEGATIVE = re.compile(r"\b(?:not|never|neither|wrong|incorrect|unlikely|false|no)\b|n['’]t\b", re.IGNORECASE)
+_CONCLUDES = re.compile(r"\b(?:final|so|therefore|thus|hence|in conclusion|overall|answer)\b", re.IGNORECASE)
+_ANSWER = re.compile(
+    r"\b(?:answer|(?:correct|right|best|final|most appropriate|most likely) (?:answer|option|choice|diagnosis))\b"
+    rf"[^.;\n{_MENTIONS[1:-1]}]{{0,60}}?(?:\bis|\bbe|:|=)[ :]*(?:(?:the|an?|option|choice|letter|clearly|therefore"
+    rf"|thus) ){{0,3}}"
+    rf"[(\[]?({_MENTIONS})(?![)\]]{{0,2}}(?:,| or| and|,? or| ?/)+ ?[(\[]?{_MENTIONS})",
+    re.IGNORECASE,
+)
+_BARE = re.compile(rf"\W{{0,9}}{_MENTIONS}\W{{0,9}}")
+_RETRACTS = re.compile(r"\b(?:actually|wait|correction|correct that|on second thought|no,)", re.IGNORECASE)
+_HEAD_ENDS = re.compile(r"[(,;:.–—-]|\b(?:because|since|as|which|while|whereas)\b")
+_SHORT = 40
+"""Words."""
+_LONGEST = 4_000
+"""Characters that are read, the last ones."""
 
 
 def option(answer: str, options: Mapping[str, str], gold: str) -> Score:
     """Whether `answer` chooses the option with the letter `gold`; `options` are texts by capital letter."""
-    text = " ".join(plain(final_answer(answer)).replace("**", "").split()).strip("*_` ")
+    text = plain(final_answer(answer)).replace("**", "")[-_LONGEST:]
+    text = "\n".join(" ".join(line.split()) for line in text.splitlines() if line.strip()).strip("*_`\"' ")
     if not text:
         return decided(False, "no answer")
     by_text = {letter for letter, content in options.items() if same(text, content)}
-    by_letter = _by_letter(text, options)
-    if len(by_text | by_letter) == 1:
-        return decided(by_text | by_letter == {gold}, "option letter" if by_letter else "option text")
+    alone = text.strip("()[]{}.:, ").upper()
+    if len(alone) == 1 and alone in string.ascii_uppercase and not by_text - {alone}:
+        return decided(alone == gold, "option letter")
+    if len(by_text) == 1 and not _names_another(text, options):
+        return decided(by_text == {gold}, "option text")
     if not by_text and refuses(text, options.values()):
         return decided(False, "no answer")
-    return undecided("no single option")
+    marked = _marked(_written(text), options)
+    beside = [(one["letter"] or one["after"], one["text"] or one["before"]) for one in _BESIDE.finditer(marked)]
+    if _names_another(text, options) or any(ord(letter) - _LETTERS != ord(content) for letter, content in beside):
+        return undecided("a letter and the text of another option")
+    chosen, denied = _chosen(marked)
+    if chosen is None and {gold} == {list(options)[ord(one) - _FIRST] for one in denied}:
+        return decided(False, "denied")
+    if chosen is None:
+        return undecided("no single option")
+    return decided(list(options)[ord(chosen) - _FIRST] == gold, "option")
 
 
-def _by_letter(text: str, options: Mapping[str, str]) -> set[str]:
-    """The letter at the start of `text`, if nothing but that option's text follows."""
-    lead = _LEAD.match(text)
-    found = _LETTER.fullmatch(text, lead.end() if lead else 0) or _LETTER.fullmatch(text)
-    if not found or found[1].upper() not in options:
-        return set()
-    letter, rest = found[1].upper(), found["rest"] or found["after"] or ""
-    return {letter} if not rest or _is_text_of(letter, rest, options) else set()
+def _names_another(text: str, options: Mapping[str, str]) -> bool:
+    """Whether `text` begins with a letter and what is not that option's text, nor a sentence about it."""
+    found = _PUNCTUATED.match(text)
+    letter = text.lstrip("([*_ ")[:1]
+    if not found or letter not in options or re.match(_REASON, found["rest"], re.IGNORECASE):
+        return False
+    said, own = normalise(_SENTENCES.split(found["rest"])[0]), normalise(options[letter])
+    if len(said) > 2 and f" {said} " in f" {own} ":
+        return any(f" {said} " == f" {normalise(other)} " for key, other in options.items() if key != letter)
+    others = (normalise(content) for key, content in options.items() if key != letter)
+    if any(said.startswith(other) for other in others if other) and not said.startswith(own):
+        return True
+    return not said.startswith(own) and len(said.split()) <= 3 and said[:1] not in _MENTIONS
 
 
-def _is_text_of(letter: str, rest: str, options: Mapping[str, str]) -> bool:
-    """Whether `rest` is the option's text, a part of it, or the text and an explanation that names no other."""
-    said, own = f" {normalise(rest)} ", f" {normalise(options[letter])} "
-    others = [f" {normalise(content)} " for other, content in options.items() if other != letter]
-    if len(said) > 4 and said in own:
-        return said == own or said not in others
-    return said.startswith(own) and not any(other in said for other in others if other not in own)
+def _written(text: str) -> str:
+    """`text` with x², x_2 and x^{2} as x2."""
+    return re.sub(r"[\^{}]|_(?=\w)", "", unicodedata.normalize("NFKC", plain(text)))
+
+
+def _marked(text: str, options: Mapping[str, str]) -> str:
+    """`text` with one character for each mention of an option, be it by its letter or its text."""
+    places = {letter: chr(_FIRST + place) for place, letter in enumerate(options)}
+    for letter, content in sorted(options.items(), key=lambda item: -len(item[1])):
+        words = re.findall(r"\w+|[^\w\s]", _written(content).strip(" ."))
+        if words and len(content) < 400 and not (len(words) == 1 and len(words[0]) == 1):
+            pattern = r"\s*".join(map(re.escape, words))
+            text = re.sub(rf"(?<![\w-]){pattern}(?![\w-])", places[letter], text, flags=re.IGNORECASE)
+    labels = {letter: chr(ord(place) + _LETTERS) for letter, place in places.items()}
+
+    def label(match: re.Match[str]) -> str:
+        letter, bare = match[2], not match[1] and not match[3]
+        word = bare and letter in "AI" and _WORD_AFTER.match(match.string, match.end())
+        return match[0] if letter not in labels or word else f"{match[1]}{labels[letter]}{match[3]}"
+
+    def small(match: re.Match[str]) -> str:
+        return f"{match[1]}{match[2]}{labels.get(match[3].upper(), match[3])}{match[4]}"
+
+    return _LABEL.sub(label, _SMALL_LABEL.sub(small, text))
+
+
+def _chosen(marked: str) -> tuple[str | None, set[str]]:
+    """The one option that the clauses of a marked text choose, and those that they deny.
+
+    "The answer is C" and a line of its own count before what is merely said ("so it is C").
+    """
+    named = re.search(r"[\ue100-\ue1ff]", marked)
+    clauses = [(_merged(clause), _ITEM.match(clause)) for clause in _CLAUSES.split(marked)]
+    answers: list[tuple[str, bool]] = []
+    said: list[tuple[str, bool]] = []
+    rejected: set[str] = set()
+    unclear = False
+    for place, (clause, item) in enumerate(clauses):
+        denied = {one for pattern in _DENIED for match in pattern.finditer(clause) for one in _mentions(match[0])}
+        rejected |= denied
+        here = _mentions(clause) - denied
+        if not here:
+            continue
+        concludes, doubted = bool(_CONCLUDES.search(clause)), _DOUBTS.search(clause)
+        answer = _ANSWER.search(clause)
+        if answer and answer[1] in here and not doubted:
+            answers.append((answer[1], concludes))
+            continue
+        alone = (_IS_MENTION.fullmatch(clause) or item) and not _RETRACTS.search(clause)
+        if place in (0, len(clauses) - 1) and _BARE.fullmatch(clause) and not doubted:
+            answers.append((here.pop(), False))
+        elif _AS_WELL.search(clause):
+            unclear = True
+            if answers:
+                return None, set()
+        elif alone or (_CHOOSES.search(clause) and not _NOT_CHOOSING.search(clause)):
+            if len(here) > 1 and alone:
+                here = _mentions(_HEAD_ENDS.split(clause, maxsplit=1)[0]) or here
+            if len(here) > 1 or doubted:
+                unclear = True
+            elif alone or not _NEGATIVE.search(_without(clause, denied)):
+                said.append((here.pop(), concludes))
+    found = _last(answers) if answers else None if unclear else _last(said)
+    if not (answers or said or named or unclear) and len(clauses) == 1 and len(marked.split()) <= _SHORT:
+        here = _mentions(clauses[0][0])  # the one option that a short reply speaks of
+        found = here.pop() if len(here) == 1 and not _DOUBTS.search(marked) and not _NEGATIVE.search(marked) else None
+    return (None, set()) if found in rejected or (unclear and not found) else (found, rejected)
+
+
+def _last(chosen: Sequence[tuple[str, bool]]) -> str | None:
+    """The option that is chosen, or that the last conclusion chooses where none before it was one."""
+    options = {one for one, _ in chosen}
+    if len(options) > 1 and chosen[-1][1] and not any(final for one, final in chosen if one != chosen[-1][0]):
+        return chosen[-1][0]
+    return options.pop() if len(options) == 1 else None
+
+
+def _merged(clause: str) -> str:
+    """A clause without the difference of letters and texts, and what names an option twice in a row once."""
+    text = clause.translate({code + _LETTERS: code for code in range(_FIRST, _FIRST + 26)})
+    for _ in range(3):
+        text = _SAME.sub(r"\1", text)
+    return text
+
+
+def _mentions(text: str) -> set[str]:
+    return set(re.findall(_MENTIONS, text))
+
+
+def _without(sentence: str, denied: Sequence[str] | set[str]) -> str:
+    """A sentence without what denies other options."""
+    for pattern in _DENIED:
+        sentence = pattern.sub(lambda match: "" if _mentions(match[0]) <= set(denied) else match[0], sentence)
+    return sentence

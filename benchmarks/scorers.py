@@ -1,0 +1,184 @@
+"""How rules score replies: `python -m benchmarks.scorers` prints, for both halves of each table of replies, what is
+decided, falsely accepted and falsely rejected; then the same for the ways of writing an answer to all 1,362 puzzles of
+24, beside the rule of Tree of Thoughts' script. That takes a minute.
+
+`--others` scores the table of numbers with Math-Verify too (pip install math-verify).
+"""
+
+import re
+import sys
+from collections import Counter
+from collections.abc import Callable, Mapping
+from functools import cache
+from pathlib import Path
+from typing import Literal
+
+from pydantic import BaseModel, Field
+
+from agentflow.evals.benchmarks.catalogue import benchmark
+from agentflow.evals.benchmarks.example import Example
+from agentflow.evals.scorers.arithmetic import evaluate
+from agentflow.evals.scorers.expression import expression
+from agentflow.evals.scorers.free_text import free_text
+from agentflow.evals.scorers.number import number
+from agentflow.evals.scorers.option import option
+from agentflow.evals.scorers.score import Decision
+
+TABLES = ("game24", "numbers", "options", "yes_no")
+FOLDER = Path(__file__).parents[1] / "tests" / "unit" / "evals" / "scorers" / "replies"
+
+NATURAL = (
+    "{e}",
+    "{e} = 24",
+    "{e} = 24.",
+    "$ {latex} = 24 $",
+    r"\boxed{{{latex}}}",
+    "24 = {e}",
+    "{e} == 24",
+    "{e} = 24.0",
+    "{e} = 24 (each number used once)",
+    "Numbers: {blanks}\nAnswer: {e} = 24",
+    "Answer: {e} = 24 (check: 4*6 = 24)",
+    "The expression {signs} equals 24.",
+    "Using {commas}: {e} = 24",
+    "**{e} = 24**",
+    "1. {e}",
+    "{wide}",
+    "{e} = 4 * 6 = 24",
+    "<answer>{e}</answer>",
+    "{blanks} {e} = 24",
+)
+"""What language models write around an expression."""
+NEAR = (
+    "√({e}) = 24",
+    "sqrt({e})",
+    "log({e})",
+    "({e})! = 24",
+    "({e})^2 = 24",
+    "{e}^1",
+    "{e}%",
+    "{e} ≠ 24",
+    "{e} is not 24; no solution",
+    "1/2 of {e}",
+    "{e} + 1",
+    "{e} * 1 = 24",
+    "{e} = 25",
+    "{e} + {first}",
+    "2 * ({e}) / 2",
+    "half of ({e}) = 24",
+    "{e} squared",
+    "log(1) + {e}",
+    "{e} + log(1)",
+    "No solution: {e} is wrong",
+    "({e})**1",
+    "1 + {e} - 1",
+    "{e} mod 25",
+    "-({e})",
+    "{e} - 0",
+    "{e} = 24 is impossible",
+)
+"""What is no solution, though one stands in it."""
+
+
+class Reply(BaseModel):
+    """A row of a table: a reply, what it is scored against, and a careful person's verdict."""
+
+    half: Literal["first", "second"]
+    kind: str
+    reply: str
+    verdict: Literal["correct", "incorrect", "unclear"]
+    gold: str = ""
+    numbers: list[int] = Field(default_factory=list)
+    target: int = 24
+    options: dict[str, str] = Field(default_factory=dict)
+
+
+SCORERS: Mapping[str, Callable[[Reply], Decision]] = {
+    "game24": lambda row: expression(row.reply, row.numbers, row.target).decision,
+    "numbers": lambda row: number(row.reply, row.gold).decision,
+    "options": lambda row: option(row.reply, row.options, row.gold).decision,
+    "yes_no": lambda row: free_text(row.reply, [row.gold]).decision,
+}
+
+
+@cache
+def replies(table: str) -> tuple[Reply, ...]:
+    """The rows of a table."""
+    lines = (FOLDER / f"{table}.jsonl").read_text(encoding="utf-8").splitlines()
+    return tuple(Reply.model_validate_json(line) for line in lines)
+
+
+def decision(table: str, row: Reply) -> Decision:
+    """What the table's scorer says of a row."""
+    return SCORERS[table](row)
+
+
+def tree_of_thoughts(reply: str, numbers: list[int]) -> Decision:
+    """The rule of its script, with our arithmetic for sympy's: the last line up to "=" has the puzzle's digits, and its
+    value is 24."""
+    made = reply.strip().split("\n")[-1].lower().replace("answer: ", "").split("=")[0]
+    same = Counter(re.findall(r"\d+", made)) == Counter(map(str, numbers))
+    return Decision.CORRECT if same and evaluate(made) == 24 else Decision.INCORRECT
+
+
+def math_verify(row: Reply) -> Decision:
+    """What Math-Verify says of a number; it leaves nothing undecided."""
+    from math_verify import parse, verify  # type: ignore[import-not-found]
+
+    return Decision.CORRECT if verify(parse(f"${row.gold}$"), parse(row.reply)) else Decision.INCORRECT
+
+
+def line(name: str, rows: list[Reply], score: Callable[[Reply], Decision]) -> str:
+    """A row of the printed table."""
+    made = Counter((row.verdict, score(row)) for row in rows if row.verdict != "unclear")
+    right = sum(count for (verdict, _), count in made.items() if verdict == "correct")
+    undecided = sum(count for (_, found), count in made.items() if found == Decision.UNDECIDED)
+    accepted, rejected = made["incorrect", Decision.CORRECT], made["correct", Decision.INCORRECT]
+    share = 1 - undecided / max(1, made.total())
+    return (
+        f"{name:<34} {len(rows):>4} replies  {made.total():>4} clear  {share:6.1%} decided"
+        f"  {accepted:>3} falsely accepted  {rejected:>3} of {right} falsely rejected"
+    )
+
+
+def written(puzzle: Example, form: str) -> str:
+    """The solution of a puzzle, written in one of the forms."""
+    numbers, gold = puzzle.data["numbers"], puzzle.gold
+    return form.format(
+        e=gold,
+        latex=gold.replace("*", r" \times "),
+        signs=gold.translate(str.maketrans("*/-", "×÷−")),
+        wide=gold.translate(str.maketrans("()*", "（）×")),
+        blanks=" ".join(map(str, numbers)),
+        commas=", ".join(map(str, numbers)),
+        first=numbers[0],
+    )
+
+
+def puzzles() -> None:
+    """Prints how many of all puzzles are read in each way of writing, and how many near misses are accepted."""
+    found = benchmark("game24").examples()
+    print(f"\nGame of 24, all {len(found):,} puzzles")
+    for forms, name in ((NATURAL, "ways to write a solution"), (NEAR, "near misses")):
+        replies = [(written(puzzle, form), puzzle.data["numbers"]) for puzzle in found for form in forms]
+        ours = sum(expression(reply, numbers, 24).correct for reply, numbers in replies)
+        theirs = sum(tree_of_thoughts(reply, numbers) == Decision.CORRECT for reply, numbers in replies)
+        share = f"{ours / len(replies):.1%} by ours, {theirs / len(replies):.1%} by Tree of Thoughts' rule"
+        print(f"{len(forms)} {name}: accepted {share}")
+
+
+def main() -> None:
+    """Prints all tables."""
+    for table in TABLES:
+        for half in ("first", "second"):
+            rows = [row for row in replies(table) if row.half == half]
+            print(line(f"{table}, {half} half", rows, SCORERS[table]))
+            if table == "game24":
+                print(line("  by Tree of Thoughts' rule", rows, lambda row: tree_of_thoughts(row.reply, row.numbers)))
+            if table == "numbers" and "--others" in sys.argv:
+                print(line("  by Math-Verify", rows, math_verify))
+    puzzles()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,73 @@
+"""Whether an answer says yes or no.
+
+The word must stand as an answer does: "No, they are not", "The answer is yes", "..., so yes". "No" may be a word of
+another sentence ("no one knows", "no doubt"), and either may be taken back ("yes, but ..."): then nothing is said.
+"""
+
+import re
+
+_YES = (
+    r"yes|sí|sim|oui|ja|yeah|yep|yup|true|correct|indeed|affirmative"
+    r"|(?:certainly|definitely|absolutely|of course|surely)(?! not\b)"
+)
+_NO = (
+    r"no|non|não|nein|nope|nah|false|incorrect|negative|not true|not correct"
+    r"|(?:certainly|definitely|absolutely|of course) not"
+)
+_SUBJECT = r"(?:they|it|he|she|the|this|these|those|there|both|neither|only|as|because|since|we|all|each)\b"
+_LEAD = (
+    r"(?:so|therefore|thus|hence|well|in short|overall|in conclusion|(?:based on|according to|from) [^.,;:\n]{1,80}"
+    r"|i (?:think|believe|would say)(?: that)?|(?:it|that|this|the (?:statement|claim)) is)"
+)
+_FIRST = re.compile(
+    rf"\W*(?:(?:final )?answer\W*\n\W*)?(?:{_LEAD},? +){{0,3}}(?:(?P<yes>{_YES})|(?P<no>{_NO}))(?:\W*\Z"
+    rf"|[\"'”)*]*(?:[.,;:!\n?]| ?[–—(]| - )| (?={_SUBJECT}))",
+    re.IGNORECASE,
+)
+_STATED = re.compile(
+    r"(?:\banswer(?: to [^.,;:\n]{1,60}?)?(?: is| would be| must be|:)+:?|\b(?:so|therefore|thus|hence"
+    r"|conclusion)[,:]?|(?<=[.!])"
+    r"|\bis (?=true|correct|false|incorrect|not))[ \"'“(*]*(?:(?P<yes>yes|true|correct)|(?P<no>no|false|incorrect"
+    r"|not true|not correct))(?=[\"'”)*]*(?:[.!,;:–—\n(]|\s*\Z| - | (?:as|because|since)\b))",
+    re.IGNORECASE,
+)
+_NO_DOUBT = re.compile(r"\W*(?:no|without(?: a| any)?) (?:doubt|question)\b(?: about it)?[.,!;:\s]", re.IGNORECASE)
+_NO_OTHER = re.compile(r"\W*no,? (?:problem|wonder|idea)\b", re.IGNORECASE)
+_AT_ONCE = re.compile(
+    r"\W*(?:and no|or|and yes|but|however|although|though|except|unless|if|in (?:part|some)|only (?:in part|partly)"
+    r"|partly"
+    r"|partially|sort of|kind of|mostly|technically)\b|\?",
+    re.IGNORECASE,
+)
+_LATER = re.compile(
+    r"\b(?:maybe|perhaps|possibly|probably|depends|not sure|unsure|uncertain|unclear|actually|wait|on the other hand"
+    r"|sometimes|on second thought|i was wrong|correction)\b|\?",
+    re.IGNORECASE,
+)
+_OPPOSITE = {
+    "yes": re.compile(r"\b(?:no(?=\W*\Z|[.,;!](?! \d))|nope|false|incorrect|not true)\b", re.IGNORECASE),
+    "no": re.compile(r"\b(?:yes|yeah|(?<!not )true)\b", re.IGNORECASE),
+}
+_DENIES = re.compile(r"\b(?:not|neither|nor|never|different|differ)\b|n['’]t\b", re.IGNORECASE)
+_UNLESS = re.compile(
+    r"\b(?:if|unless|maybe|perhaps|possibly|probably|depends|assuming|whether|would|could|might)\b", re.IGNORECASE
+)
+_SENTENCES = re.compile(r"(?<=[.!?;])\s|\n")
+
+
+def yes_or_no(text: str) -> str | None:
+    """What an answer says, "yes" or "no"; None where it cannot be told."""
+    if _NO_DOUBT.match(text + " "):
+        return None if _DENIES.search(text) else "yes"
+    if first := _FIRST.match(text):
+        said = "yes" if first["yes"] else "no"
+        rest = text[first.end() :]
+        taken_back = (
+            _AT_ONCE.match(rest) or _LATER.search(rest) or _OPPOSITE[said].search(rest) or first[0].endswith("?")
+        )
+        denied = said == "yes" and _DENIES.search(_SENTENCES.split(rest)[0])
+        return None if taken_back or denied or _NO_OTHER.match(text) else said
+    stated = {"yes" if match["yes"] else "no" for match in _STATED.finditer(text)}
+    sentence = next((one for one in reversed(_SENTENCES.split(text)) if _STATED.search(one)), "")
+    before = sentence[: match.start()] if (match := _STATED.search(sentence)) else ""
+    return stated.pop() if len(stated) == 1 and not _UNLESS.search(before) and not _LATER.search(text) else None
