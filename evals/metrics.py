@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from agentflow.evals.episode import Tokens
 from agentflow.evals.intervals import accuracy_interval
 from agentflow.evals.record import Record
+from agentflow.evals.scorers.final import final_answer
+from agentflow.evals.scorers.free_text import normalise
 from agentflow.evals.scorers.score import Decision
 from agentflow.tools.result import ErrorClass
 
@@ -86,6 +88,8 @@ class Summary:
     calls: int
     seconds: float
     """Mean wall-clock time of a try."""
+    majority: float | None = None
+    """Accuracy of each question's most frequent answer; None where each was tried once."""
 
     @property
     def tokens(self) -> Tokens:
@@ -121,7 +125,30 @@ def summarise(records: Sequence[Record], number: int) -> Summary:
         modules=_modules(records),
         calls=sum(record.episode.usage.calls for record in records),
         seconds=sum(record.episode.seconds for record in records) / max(1, len(records)),
+        majority=majority(records),
     )
+
+
+def majority(records: Sequence[Record]) -> float | None:
+    """The accuracy of the most frequent answer to each question, of its ties the one that was given first; None where
+    each was tried once.
+
+    Answers count as one if they have the same normal form, so that it is no more than what a vote over texts can tell.
+
+    Source: X. Wang et al., "Self-consistency improves chain of thought reasoning in language models", ICLR 2023.
+    """
+    tries: dict[tuple[str, str], list[Record]] = defaultdict(list)
+    for record in records:
+        tries[record.benchmark, record.id].append(record)
+    if not tries or max(map(len, tries.values())) < 2:
+        return None
+    return sum(_voted(found).correct for found in tries.values()) / len(tries)
+
+
+def _voted(tries: Sequence[Record]) -> Record:
+    answers = [normalise(final_answer(record.episode.answer)) for record in tries]
+    votes = Counter(answer for answer, record in zip(answers, tries, strict=True) if not record.failed)
+    return tries[answers.index(votes.most_common(1)[0][0])] if votes else tries[0]
 
 
 def _modules(records: Iterable[Record]) -> dict[str, dict[str, Tokens]]:

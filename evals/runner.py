@@ -51,6 +51,8 @@ class Evaluation:
     judge: AnswerJudge | None = None
     seconds: float | None = None
     """Most seconds of one item, its judging left out."""
+    retries: int = 0
+    """How often an item that breaks off is run again."""
 
     async def run(
         self,
@@ -107,9 +109,15 @@ class Evaluation:
         )
 
     async def _episode(self, item: Item) -> Episode:
-        """The run of an item; it is run once more where it was the sandbox that failed."""
-        finished = await self._finished(item)
-        if isinstance(finished.failure, SandboxError):
+        """The run of an item; one that breaks off is run again, and once at least where it was the sandbox that failed.
+
+        The last run counts, with its own usage.
+        """
+        finished, again = await self._finished(item), 0
+        while finished.episode.status == "failed":
+            again += 1
+            if again > max(self.retries, int(isinstance(finished.failure, SandboxError))):
+                break
             finished = await self._finished(item)
         return finished.episode
 

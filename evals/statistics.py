@@ -38,6 +38,16 @@ def mean_pass_at_k(tries: Mapping[str, Sequence[bool]], k: int) -> float | None:
 
 
 @dataclass(frozen=True)
+class Flip:
+    """A question whose share of correct tries differs between two evaluations."""
+
+    id: str
+    question: str
+    before: float
+    after: float
+
+
+@dataclass(frozen=True)
 class Comparison:
     """Two evaluations on the questions that both have. Accuracies are means over questions of the mean over tries."""
 

@@ -35,6 +35,7 @@ from agentflow.console.progress import EvalProgress
 from agentflow.console.terminal import console
 
 if TYPE_CHECKING:
+    from agentflow.evals.benchmarks.selection import Selection
     from agentflow.evals.cost import Price
     from agentflow.evals.journal import Records
     from agentflow.evals.judge import Judge
@@ -96,6 +97,16 @@ def evaluate(
     model: Model = "embedded",
     limit: Annotated[int | None, typer.Option(min=1, help="How many questions of each; without it, all.")] = None,
     subset: Annotated[str, typer.Option(help="Such as official; a wrong one lists them.")] = "",
+    ids: Annotated[
+        list[str] | None, typer.Option("--id", metavar="ID", help="Only this question; may be repeated.")
+    ] = None,
+    span: Annotated[
+        str, typer.Option("--range", metavar="A:B", help="Only the questions from A, counted from 0, up to B.")
+    ] = "",
+    family: Annotated[list[str] | None, typer.Option(help="Only questions of this family; may be repeated.")] = None,
+    sample: Annotated[int | None, typer.Option(min=1, help="So many questions, drawn at random.")] = None,
+    per_family: Annotated[int | None, typer.Option(min=1, help="So many of each family, drawn at random.")] = None,
+    seed: Annotated[int, typer.Option(min=0, help="Of what is drawn.")] = 0,
     file: Annotated[Path | None, typer.Option(help="Questions in the benchmark's form, instead of its own.")] = None,
     epochs: Annotated[int, typer.Option(min=1, max=64, help="Tries of each question; accuracy is their mean.")] = 1,
     agent: Annotated[AgentName, typer.Option(help="What answers; all but agentflow are baselines.")] = "agentflow",
@@ -113,6 +124,12 @@ def evaluate(
         Path | None, typer.Option(help="Folder of the episodes; the same call goes on where it left.")
     ] = None,
     retry: Annotated[bool, typer.Option("--retry", help="Try again what broke off in an earlier call.")] = False,
+    retry_on_error: Annotated[
+        int, typer.Option(min=0, max=20, help="How often a try that breaks off is begun again.")
+    ] = 0,
+    fail_on_error: Annotated[
+        bool, typer.Option("--fail-on-error", help="End with exit code 1 at the first try that breaks off.")
+    ] = False,
     search_engine: SearchEngine = "auto",
     search_cache: SearchCache = "off",
     tracing: Tracing = None,
@@ -131,7 +148,8 @@ def evaluate(
         say(f"hint: the embedded model knows only AgentFlow's own prompts; for --agent {agent} name another --model")
     if judge and judge in {context.model_of(module) for module in MODULES}:
         say("hint: the judge is the model that answers; another one is less partial")
-    asked = _asked(names, subset, file, limit, epochs)
+    selection = _selection(ids, span, family, sample, per_family, seed)
+    asked = _asked(names, subset, file, selection, limit, epochs)
     settings = asked.settings(
         subset=subset,
         file=file.name if file else "",
@@ -143,8 +161,10 @@ def evaluate(
         made=[_made(agent, context, ctx.meta[CALL])] if out else [],
     )
     with observing(tracing, log, content=tracing_content), closing(_records(out, settings)) as records:
-        plan = Evaluation(agent_of(context, agent), context, judge_of(judge) if judge else None, timeout)
-        _run(plan, asked.items, records, concurrency, retry=retry)
+        plan = Evaluation(
+            agent_of(context, agent), context, judge_of(judge) if judge else None, timeout, retry_on_error
+        )
+        _run(plan, asked.items, records, concurrency, retry=retry, fail_on_error=fail_on_error)
     ended = {name: [records.by_key[item.key] for item in items] for name, items in asked.by_benchmark.items()}
     _show(ended, prices, gated={item.benchmark.name for item in asked.items if item.benchmark.gated})
     _warn_of_flags(ended, settings, out)
@@ -174,7 +194,21 @@ class Asked:
         return Settings(benchmarks=benchmarks, epochs=self.epochs, **others)
 
 
-def _asked(names: list[str], subset: str, file: Path | None, limit: int | None, epochs: int) -> Asked:
+def _selection(
+    ids: list[str] | None, span: str, family: list[str] | None, sample: int | None, per_family: int | None, seed: int
+) -> "Selection":
+    from agentflow.evals.benchmarks.selection import Selection, span_of
+
+    try:
+        positions = span_of(span) if span else (0, None)
+    except ValueError as error:
+        fail(str(error), MISUSED)
+    return Selection(tuple(ids or ()), tuple(family or ()), positions, sample, per_family, seed)
+
+
+def _asked(
+    names: list[str], subset: str, file: Path | None, selection: "Selection", limit: int | None, epochs: int
+) -> Asked:
     from agentflow.evals.benchmarks.catalogue import benchmark
     from agentflow.evals.benchmarks.example import BenchmarkError, identity
     from agentflow.evals.runner import items
@@ -188,6 +222,7 @@ def _asked(names: list[str], subset: str, file: Path | None, limit: int | None, 
             examples = found.examples(subset, file)
             if not examples:
                 fail(f"there are no questions of {name}" + (f" in {file}" if file else ""), MISUSED)
+            examples = selection.of(examples) if selection else examples
             if found.name in by_benchmark:
                 fail(f"{name} is called '{found.name}', as another of these is; give it another name", MISUSED)
             digests[found.name] = identity(*(one.id for one in examples))
@@ -197,7 +232,19 @@ def _asked(names: list[str], subset: str, file: Path | None, limit: int | None, 
     return Asked(by_benchmark, digests, epochs)
 
 
-def _run(plan: "Evaluation", items: "list[Item]", records: "Records", concurrency: int, *, retry: bool) -> None:
+class _BrokeOff(Exception):
+    """A try broke off, and that ends the evaluation."""
+
+
+def _run(
+    plan: "Evaluation",
+    items: "list[Item]",
+    records: "Records",
+    concurrency: int,
+    *,
+    retry: bool,
+    fail_on_error: bool,
+) -> None:
     """Runs what is left of `items`, with a bar. Ends the command when it cannot go on."""
     from agentflow.evals.runner import unfinished
     from agentflow.graph.models.spec import ModelError
@@ -213,11 +260,15 @@ def _run(plan: "Evaluation", items: "list[Item]", records: "Records", concurrenc
         def on_end(record: "Record") -> None:
             records.add(record)
             progress.add(correct=record.correct)
+            if fail_on_error and record.failed:
+                raise _BrokeOff(f"question {record.id} broke off: {record.episode.error}")
 
         try:
             asyncio.run(plan.run(left, concurrency=concurrency, on_end=on_end, answered=answered))
         except ModelError as error:
             fail(str(error), MISUSED)
+        except _BrokeOff as error:
+            fail(f"{error}; the same call with --out and --retry goes on", FAILED)
         except OSError as error:
             fail(f"the episodes could not be written ({error.strerror}); make room and run the same again", FAILED)
 

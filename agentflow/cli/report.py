@@ -6,11 +6,12 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from agentflow.cli.group import FAILED, MISUSED, fail, say
-from agentflow.console.evaluations import print_comparison
+from agentflow.console.evaluations import print_comparison, print_flips
 from agentflow.console.terminal import console
 
 if TYPE_CHECKING:
     from agentflow.evals.report.run import Run
+    from agentflow.evals.statistics import Flip
 
 app = typer.Typer()
 
@@ -51,8 +52,10 @@ def report(
 def compare(
     first: Annotated[Path, typer.Argument(metavar="A", help="Folder of an evaluation.")],
     second: Annotated[Path, typer.Argument(metavar="B", help="Folder of another one.")],
+    flips: Annotated[bool, typer.Option("--flips", help="List the questions that came out otherwise.")] = False,
 ) -> None:
     """Tell whether two evaluations differ, question by question."""
+    from agentflow.evals.benchmarks.catalogue import BENCHMARKS
     from agentflow.evals.statistics import compare as compared
     from agentflow.evals.statistics import holm
 
@@ -71,6 +74,20 @@ def compare(
         say(f"note: besides the planner, they differ in {', '.join(different)}")
     corrected = dict(zip(found, holm(list(found.values())), strict=True))
     print_comparison(console(), (a.name, b.name), corrected)
+    if flips:
+        gated = [name for name, one in BENCHMARKS.items() if one.gated]
+        print_flips(console(), {name: _flips(a, b, name) for name in found}, gated)
+
+
+def _flips(a: "Run", b: "Run", benchmark: str) -> "list[Flip]":
+    from statistics import fmean
+
+    from agentflow.evals.statistics import Flip
+
+    before, after, texts = a.tries(benchmark), b.tries(benchmark), a.questions(benchmark)
+    common = [name for name in before if name in after]
+    found = [Flip(name, texts[name], fmean(before[name]), fmean(after[name])) for name in common]
+    return [one for one in found if one.before != one.after]
 
 
 def read_folders(folders: list[Path]) -> "list[Run]":

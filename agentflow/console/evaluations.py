@@ -1,6 +1,6 @@
 """Evaluations as tables: what they found, what a judge is worth, and two of them compared."""
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from rich.console import Console
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from agentflow.evals.cost import Price
     from agentflow.evals.metrics import Group, Summary
     from agentflow.evals.power import Plan
-    from agentflow.evals.statistics import Comparison
+    from agentflow.evals.statistics import Comparison, Flip
 
 _SHOWN_FAILURES = 8
 
@@ -85,6 +85,8 @@ def _totals(summary: "Summary", interval: tuple[float, float]) -> Iterable[tuple
         "accuracy",
         f"{total.accuracy:.3f} (95 % interval {interval[0]:.3f} to {interval[1]:.3f}, n = {_questions(total)})",
     )
+    if summary.majority is not None:
+        yield "majority vote", f"{summary.majority:.3f}"
     for name, mean in summary.metrics.items():
         yield name, f"{mean:.3f}"
     if total.undecided:
@@ -175,6 +177,16 @@ def print_comparison(out: Console, names: tuple[str, str], found: Mapping[str, "
     out.print(table)
     for name, one in found.items():
         out.print(Text(f"{name}: {one_line(one.verdict(*names))}"))
+
+
+def print_flips(out: Console, flips: Mapping[str, Sequence["Flip"]], gated: Collection[str]) -> None:
+    """The questions that came out otherwise, those that were lost first; of `gated` benchmarks without texts."""
+    for name, found in flips.items():
+        lost = sum(one.after < one.before for one in found)
+        out.print(Text(f"{one_line(name)}: {lost:,} lost, {len(found) - lost:,} gained"))
+        for one in sorted(found, key=lambda one: one.after - one.before):
+            asked = "" if name in gated else cut(one_line(one.question), SHORT)
+            out.print(Text(f"  {one.before:.2f} -> {one.after:.2f}  {one.id}  {asked}".rstrip()))
 
 
 def print_plans(out: Console, plans: Mapping[str, "Plan"]) -> None:

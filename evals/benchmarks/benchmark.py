@@ -107,7 +107,8 @@ class Benchmark:
                 try:
                     found = self.read({"file": path.stem, **row})
                 except (ValueError, KeyError, TypeError, AttributeError) as error:
-                    why = f"has no {error}" if isinstance(error, KeyError) else str(error)
+                    columns = ", ".join(map(str, row))
+                    why = f"has no {error}; its columns are {columns}" if isinstance(error, KeyError) else str(error)
                     why = type(error).__name__ if self.gated and not isinstance(error, KeyError) else why
                     raise BenchmarkError(f"{path}, row {number}, is no question of {self.name}: {why}") from error
                 examples += [found] if found else []

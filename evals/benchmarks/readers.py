@@ -96,6 +96,9 @@ def _lettered(texts: list[str]) -> dict[str, str]:
 def _cell(row: Row, names: tuple[str, ...]) -> Any:
     """The first of the columns that has something. Raises KeyError with the usual name."""
     for name in names:
-        if row.get(name) not in (None, "", []):
-            return row[name]
+        value = row.get(name)
+        if isinstance(value, Mapping):
+            raise ValueError(f"the column {name!r} holds an object where a text or a number is expected")
+        if value not in (None, "", []):
+            return value
     raise KeyError(names[0])

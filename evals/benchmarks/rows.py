@@ -32,7 +32,14 @@ def _text(path: Path, text: str) -> list[Any]:
         return list(csv.DictReader(io.StringIO(text, newline="")))
     if text.lstrip().startswith("["):
         return list(json.loads(text))
-    return [json.loads(line) for line in text.split("\n") if line.strip()]
+    return [_row(line, number) for number, line in enumerate(text.split("\n"), start=1) if line.strip()]
+
+
+def _row(line: str, number: int) -> Any:
+    try:
+        return json.loads(line)
+    except json.JSONDecodeError as error:
+        raise ValueError(f"line {number}, column {error.colno}: {error.msg}") from error
 
 
 def _parquet(path: Path) -> list[Any]:

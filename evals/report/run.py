@@ -50,6 +50,10 @@ class Run:
                 found[record.id].append(record.correct)
         return found
 
+    def questions(self, benchmark: str) -> dict[str, str]:
+        """The texts of its questions that were tried, by id."""
+        return {record.id: record.question for record in self.records if record.benchmark == benchmark}
+
     def _cell(self, benchmark: str, records: Sequence[Record]) -> "Cell":
         epochs, asked = self.settings.epochs, self.settings.benchmarks.get(benchmark)
         questions = max(asked.questions if asked else 0, len({record.id for record in records}))

@@ -445,6 +445,29 @@ def test_an_evaluation_without_one_run_that_worked_fails(monkeypatch: pytest.Mon
     assert "0.00" in done.stdout
 
 
+def test_an_evaluation_ends_at_the_first_failure_if_it_is_asked_to(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    def down(_: object) -> str:
+        raise ModelError("connection refused; start the server")
+
+    scripted(monkeypatch, analyst=down)
+    out = tmp_path / "out"
+    done = run("eval", "atlas", "--limit", "9", "--concurrency", "1", "--fail-on-error", "--out", str(out))
+    assert done.exit_code == 1
+    assert "broke off" in done.stderr.splitlines()[-1]
+    assert len((out / "episodes.jsonl").read_text().splitlines()) == 1
+
+
+@pytest.mark.parametrize(
+    "options", [("--range", "5"), ("--family", "none"), ("--id", "zz"), ("--sample", "0"), ("--range", "9000:")]
+)
+def test_a_selection_of_nothing_is_one_line(options: tuple[str, ...]) -> None:
+    done = run("eval", "atlas", *options)
+    assert (done.exit_code, done.stdout) == (2, "")
+    assert only_line(done.stderr).startswith("error: ")
+
+
 def test_a_wrong_setting_ends_an_evaluation_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     calls = []
 

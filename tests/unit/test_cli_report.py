@@ -33,6 +33,16 @@ def test_compare_says_whether_there_is_a_difference(folders: tuple[Path, Path]) 
     assert "no difference that 60 questions can show" in same.stdout
 
 
+def test_compare_lists_what_came_out_otherwise(tmp_path: Path) -> None:
+    a = write_run(tmp_path / "a", [record(n, correct=n < 3) for n in range(6)])
+    b = write_run(tmp_path / "b", [record(n, correct=n in (1, 2, 3, 4)) for n in range(6)])
+    listed = run("compare", a, b, "--flips").stdout.splitlines()
+    assert any(line.endswith("1 lost, 2 gained") for line in listed)
+    changed = [line.split()[:3] for line in listed if " -> " in line]
+    assert changed == [["1.00", "->", "0.00"], ["0.00", "->", "1.00"], ["0.00", "->", "1.00"]]
+    assert " -> " not in run("compare", a, b).stdout
+
+
 def test_compare_corrects_for_the_number_of_benchmarks(tmp_path: Path) -> None:
     names = ("bamboogle", "aime24")
     a, b = (

@@ -12,7 +12,7 @@ from agentflow.evals.benchmarks.benchmark import AnswerJudge, Benchmark, Judging
 from agentflow.evals.benchmarks.example import Example, example
 from agentflow.evals.episode import Episode, EpisodeTurn
 from agentflow.evals.journal import Journal, JournalError, read
-from agentflow.evals.metrics import interval, summarise
+from agentflow.evals.metrics import interval, majority, summarise
 from agentflow.evals.record import CRASH, Dataset, Key, Record, Settings
 from agentflow.evals.runner import Evaluation, Item, items, unfinished
 from agentflow.evals.scorers.free_text import free_text
@@ -161,6 +161,36 @@ async def test_a_sandbox_that_fails_is_tried_again_and_then_a_crash(
     assert ended.failed == (failures == 2)
     assert ended.correct == (failures == 1)
     assert ended.decided_by == (CRASH if failures == 2 else "exact")
+
+
+def test_the_most_frequent_answer_counts() -> None:
+    """Two of three right; then one of three, the others alike but for their form."""
+    asked = dataset(2, epochs=3)
+    given = {("question 0", 0): "no", ("question 1", 0): "The No.", ("question 1", 2): "no"}
+    found = []
+    for item in asked:
+        answer = given.get((item.example.question, item.sample), "hello")
+        made = record(item, correct=answer == "hello")
+        found.append(made.model_copy(update={"episode": made.episode.model_copy(update={"answer": answer})}))
+    assert majority(found) == 0.5
+    assert majority(found[:2]) is None
+
+
+@pytest.mark.parametrize(("retries", "tries"), [(0, 1), (2, 3)])
+async def test_a_try_that_breaks_off_is_begun_again_as_often_as_asked(
+    monkeypatch: pytest.MonkeyPatch, retries: int, tries: int
+) -> None:
+    calls = 0
+
+    def down(_: Conversation) -> str:
+        nonlocal calls
+        calls += 1
+        raise ModelError("connection refused")
+
+    scripted = script(monkeypatch, analyst=down)
+    evaluation = Evaluation(build_graph(), Context(model=scripted.spec), retries=retries)
+    found = await evaluation.record(dataset(1)[0])
+    assert (found.failed, calls) == (True, tries)
 
 
 async def test_an_item_has_its_time_and_keeps_what_it_did(monkeypatch: pytest.MonkeyPatch) -> None:

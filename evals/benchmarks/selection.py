@@ -1,0 +1,77 @@
+"""Which questions of a benchmark are asked: by id, by position, by family, or drawn at random."""
+
+import random
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from agentflow.evals.benchmarks.example import BenchmarkError, Example
+
+
+@dataclass(frozen=True)
+class Selection:
+    """What is left of a benchmark's questions, in their order; each part narrows what the one before has left."""
+
+    ids: Sequence[str] = ()
+    """Ids, or as much of their beginnings as tells them apart."""
+    families: Sequence[str] = ()
+    span: tuple[int, int | None] = (0, None)
+    """First position, from 0, and the one after the last."""
+    sample: int | None = None
+    """So many, drawn at random."""
+    per_family: int | None = None
+    """So many of each family, drawn at random."""
+    seed: int = 0
+
+    def __bool__(self) -> bool:
+        return self != Selection(seed=self.seed)
+
+    def of(self, examples: Sequence[Example]) -> list[Example]:
+        """The selected ones of `examples`. Raises BenchmarkError where there is none, or no such id or family."""
+        found = self._named(examples)
+        if self.families:
+            known = {one.family for one in examples}
+            if missing := sorted(set(self.families) - known):
+                raise BenchmarkError(
+                    f"there is no family {missing[0]!r}; there are {', '.join(sorted(known)) or 'none'}"
+                )
+            found = [one for one in found if one.family in self.families]
+        found = found[slice(*self.span)]
+        if self.per_family:
+            by_family: dict[str, list[Example]] = defaultdict(list)
+            for one in found:
+                by_family[one.family].append(one)
+            found = [one for members in by_family.values() for one in self._drawn(members, self.per_family)]
+        if self.sample:
+            found = self._drawn(found, self.sample)
+        if not found:
+            raise BenchmarkError(f"of {len(examples):,} questions none is selected")
+        return found
+
+    def _named(self, examples: Sequence[Example]) -> list[Example]:
+        chosen = set()
+        for name in self.ids:
+            matching = {one.id for one in examples if one.id.startswith(name)}
+            if len(matching) != 1:
+                why = f"{len(matching)} questions have an id that begins with" if matching else "no question has the id"
+                raise BenchmarkError(f"{why} {name!r}")
+            chosen |= matching
+        return [one for one in examples if one.id in chosen] if self.ids else list(examples)
+
+    def _drawn(self, examples: Sequence[Example], number: int) -> list[Example]:
+        """Without replacement; the same ones for a seed whatever else is asked, and a larger sample keeps them."""
+        ranked = sorted(
+            range(len(examples)), key=lambda place: random.Random(f"{self.seed} {examples[place].id}").random()
+        )
+        return [examples[place] for place in sorted(ranked[:number])]
+
+
+def span_of(text: str) -> tuple[int, int | None]:
+    """The positions that "20:40", "20:" or ":40" names, from 0. Raises ValueError."""
+    first, colon, last = text.partition(":")
+    if not colon or not all(part.isdecimal() or not part for part in (first, last)):
+        raise ValueError(f"{text!r} is no range; write it as 20:40, the last one left out")
+    start, end = int(first or 0), int(last) if last else None
+    if end is not None and end <= start:
+        raise ValueError(f"{text!r} is an empty range")
+    return start, end
