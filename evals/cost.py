@@ -3,9 +3,9 @@ they change."""
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
-from agentflow.evals.episode import Tokens
+from agentflow.evals.episode import Tokens, Usage
 
 MILLION = 1_000_000
 
@@ -41,3 +41,28 @@ def cost(models: Mapping[str, Tokens], prices: Mapping[str, Price]) -> float | N
     costs = [prices[model].of(tokens) if model in prices else tokens.cost for model, tokens in models.items()]
     known = [each for each in costs if each is not None]
     return sum(known) if known and len(known) == len(costs) else None
+
+
+@dataclass(frozen=True)
+class Budget:
+    """What a run may take. It is looked at between modules, so that the call that passes it is still made."""
+
+    tokens: int | None = None
+    """Read and written, of all modules."""
+    dollars: float | None = None
+    """Of models whose price is given or reported; others cost nothing here."""
+    prices: Mapping[str, Price] = field(default_factory=dict)
+
+    def exceeded(self, usage: Usage) -> str:
+        """Why a run of that usage is to end; "" if it may go on."""
+        models = [(name, tokens) for found in usage.modules.values() for name, tokens in found.items()]
+        taken = sum(tokens.input_tokens + tokens.output_tokens for _, tokens in models)
+        if self.tokens is not None and taken > self.tokens:
+            return f"the run took {taken:,} tokens, more than {self.tokens:,}"
+        spent = sum(cost({name: tokens}, self.prices) or 0.0 for name, tokens in models)
+        if self.dollars is not None and spent > self.dollars:
+            return f"the run cost ${spent:.4f}, more than ${self.dollars:.4f}"
+        return ""
+
+
+UNLIMITED = Budget()

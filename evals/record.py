@@ -118,6 +118,10 @@ class Settings(BaseModel):
     """Models per module, tools, limits."""
     timeout: float | None = None
     """Most seconds of one try; None: only the context's own limits hold."""
+    max_tokens: int | None = None
+    """Most tokens of one try, read and written."""
+    max_cost: float | None = None
+    """Most US dollars of one try."""
     judge: str = ""
     """Model that decides what rules do not, and a hash of its prompts; "" if none."""
     checkpoints: dict[str, str] = {}

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 
 from agentflow.evals.benchmarks.benchmark import AnswerJudge, Benchmark
 from agentflow.evals.benchmarks.example import Example
+from agentflow.evals.cost import UNLIMITED, Budget
 from agentflow.evals.episode import Episode, EpisodeTurn
 from agentflow.evals.record import CRASH, JUDGE_FAILED, Key, Record
 from agentflow.evals.rollout import Finished, Meter, rollout
@@ -53,6 +54,8 @@ class Evaluation:
     """Most seconds of one item, its judging left out."""
     retries: int = 0
     """How often an item that breaks off is run again."""
+    budget: Budget = UNLIMITED
+    """What one run of an item may take."""
 
     async def run(
         self,
@@ -124,6 +127,7 @@ class Evaluation:
     async def _finished(self, item: Item) -> Finished:
         """One run; one that breaks off keeps the turns and the usage that it had."""
         question, turns, meter, start = item.example.question, list[EpisodeTurn](), Meter(), time.perf_counter()
+        reason = ""
         try:
             events = rollout(self.agent, question, self._context(item.benchmark), meter)
             async with asyncio.timeout(self.seconds) as limit, aclosing(events):
@@ -134,7 +138,9 @@ class Evaluation:
                         if event.failure and event.failure.configuration:
                             raise event.failure
                         return event
-            reason = "the run ended without its last event"
+                    if reason := self.budget.exceeded(meter.usage()):
+                        break
+            reason = reason or "the run ended without its last event"
         except ModelError:
             raise
         except Exception as error:  # the boundary of an item: whatever a graph or a tool raises is this item's

@@ -118,6 +118,12 @@ def evaluate(
         str | None, typer.Option(metavar="SPEC", help="Model that is asked where a benchmark's rule cannot tell.")
     ] = None,
     timeout: Annotated[float | None, typer.Option(min=0.001, help="Most seconds of a try; it is wrong then.")] = None,
+    max_tokens: Annotated[
+        int | None, typer.Option(min=1, help="Most tokens of a try, read and written; it is wrong then.")
+    ] = None,
+    max_cost: Annotated[
+        float | None, typer.Option(min=0, help="Most dollars of a try, at --price or as the server reports.")
+    ] = None,
     price: Prices = None,
     concurrency: Annotated[int, typer.Option(min=1, max=256, help="Questions at a time.")] = 8,
     out: Annotated[
@@ -137,6 +143,7 @@ def evaluate(
     log: Log = None,
 ) -> None:
     """Measure accuracy, turns and tool-call errors on benchmarks."""
+    from agentflow.evals.cost import Budget
     from agentflow.evals.runner import Evaluation
     from agentflow.graph.context import MODULES
 
@@ -156,13 +163,20 @@ def evaluate(
         agent=agent,
         context=context,
         timeout=timeout,
+        max_tokens=max_tokens,
+        max_cost=max_cost,
         judge=judge_name(judge) if judge else "",
         checkpoints=_checkpoints(context, judge),
         made=[_made(agent, context, ctx.meta[CALL])] if out else [],
     )
     with observing(tracing, log, content=tracing_content), closing(_records(out, settings)) as records:
         plan = Evaluation(
-            agent_of(context, agent), context, judge_of(judge) if judge else None, timeout, retry_on_error
+            agent_of(context, agent),
+            context,
+            judge_of(judge) if judge else None,
+            timeout,
+            retry_on_error,
+            Budget(max_tokens, max_cost, prices),
         )
         _run(plan, asked.items, records, concurrency, retry=retry, fail_on_error=fail_on_error)
     ended = {name: [records.by_key[item.key] for item in items] for name, items in asked.by_benchmark.items()}

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agentflow.evals.cost import Price, PriceError, cost
+from agentflow.evals.cost import UNLIMITED, Budget, Price, PriceError, cost
 from agentflow.evals.episode import Tokens, Usage
 
 MANY = Tokens(input_tokens=2_000_000, output_tokens=500_000, total_tokens=2_500_000)
@@ -49,3 +49,15 @@ def test_usage_by_model_is_derived_and_comes_back_from_json() -> None:
     again = Usage.model_validate_json(usage.model_dump_json())
     assert again == usage
     assert "cost" not in json.loads(usage.model_dump_json())["models"]["n"]
+
+
+def test_a_budget_is_of_all_models_and_modules() -> None:
+    tokens = Tokens(input_tokens=600, output_tokens=100, calls=1)
+    usage = Usage(calls=2, modules={"planner": {"a": tokens}, "verifier": {"b": tokens}})
+    prices = {"a": Price(1000, 0)}
+    assert UNLIMITED.exceeded(usage) == ""
+    assert Budget(tokens=1400).exceeded(usage) == ""
+    assert Budget(tokens=1399).exceeded(usage)
+    assert Budget(dollars=0.6, prices=prices).exceeded(usage) == ""
+    assert Budget(dollars=0.59, prices=prices).exceeded(usage)
+    assert Budget(dollars=0.0).exceeded(usage) == ""

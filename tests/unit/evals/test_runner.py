@@ -10,7 +10,8 @@ import pytest
 
 from agentflow.evals.benchmarks.benchmark import AnswerJudge, Benchmark, Judging
 from agentflow.evals.benchmarks.example import Example, example
-from agentflow.evals.episode import Episode, EpisodeTurn
+from agentflow.evals.cost import Budget
+from agentflow.evals.episode import Episode, EpisodeTurn, Usage
 from agentflow.evals.journal import Journal, JournalError, read
 from agentflow.evals.metrics import interval, majority, summarise
 from agentflow.evals.record import CRASH, Dataset, Key, Record, Settings
@@ -161,6 +162,18 @@ async def test_a_sandbox_that_fails_is_tried_again_and_then_a_crash(
     assert ended.failed == (failures == 2)
     assert ended.correct == (failures == 1)
     assert ended.decided_by == (CRASH if failures == 2 else "exact")
+
+
+async def test_a_run_that_takes_too_much_is_broken_off_with_what_it_took(monkeypatch: pytest.MonkeyPatch) -> None:
+    class ThreeCalls(Budget):
+        def exceeded(self, usage: Usage) -> str:
+            return "enough" if usage.calls >= 3 else ""
+
+    scripted = script(monkeypatch)
+    evaluation = Evaluation(build_graph(), Context(model=scripted.spec), budget=ThreeCalls())
+    found = await evaluation.record(dataset(1)[0])
+    assert (found.failed, found.decided_by, found.episode.error) == (True, CRASH, "enough")
+    assert 3 <= found.episode.usage.calls < 5
 
 
 def test_the_most_frequent_answer_counts() -> None:
