@@ -167,7 +167,7 @@ def evaluate(
         max_cost=max_cost,
         judge=judge_name(judge) if judge else "",
         checkpoints=_checkpoints(context, judge),
-        made=[_made(agent, context, ctx.meta[CALL])] if out else [],
+        made=[_made(agent, context, ctx.meta[CALL], file)] if out else [],
     )
     with observing(tracing, log, content=tracing_content), closing(_records(out, settings)) as records:
         plan = Evaluation(
@@ -340,13 +340,13 @@ def judge_of(spec: str) -> "Judge":
     return Judge(spec, cache=cache)
 
 
-def _made(agent: AgentName, context: "Context", call: str) -> "Made":
+def _made(agent: AgentName, context: "Context", call: str, questions: Path | None) -> "Made":
     """What the evaluation is made with, for its passport."""
     from agentflow.evals.passport.making import making
     from agentflow.graph.models.spec import ModelError
 
     try:
-        return asyncio.run(making(agent, context, call))
+        return asyncio.run(making(agent, context, call, questions))
     except ModelError as error:
         fail(str(error), MISUSED)
 

@@ -99,6 +99,8 @@ def _facts(passport: "Passport") -> Iterator[tuple[str, str]]:
     for made in passport.made:
         yield "made", f"{made.at}, after try {made.before:,}" if made.before else made.at
         yield "  versions", ", ".join(f"{name} {version}" for name, version in made.versions.items())
+        if made.inputs:
+            yield "  files", ", ".join(f"{name} {content}" for name, content in made.inputs.items())
         yield "  call", made.call
     yield "episodes.jsonl", f"SHA-256 {passport.episodes}"
     if not passport.doubts:

@@ -32,6 +32,8 @@ class Made(BaseModel):
     prompts: dict[str, str]
     """Hash of the system message of each module, before tools and the like are put in."""
     tools: dict[str, ToolMade]
+    inputs: dict[str, str] = {}
+    """Hash of each file of this machine that it reads, by what it is there for: "corpus", "questions"."""
 
     def differences(self, other: "Made") -> list[str]:
         """In what this is another program than `other`: "langgraph 1.2.2 (1.2.1 before)", "prompt of the planner"."""
@@ -40,7 +42,8 @@ class Made(BaseModel):
             for name in _differ(self.versions, other.versions)
         ]
         named += [f"prompt of the {module}" for module in _differ(self.prompts, other.prompts)]
-        return named + [f"tool {tool}" for tool in _differ(self.tools, other.tools)]
+        named += [f"tool {tool}" for tool in _differ(self.tools, other.tools)]
+        return named + [f"the file of the {name}" for name in _differ(self.inputs, other.inputs)]
 
 
 def _differ(ours: "dict[str, str] | dict[str, ToolMade]", theirs: "dict[str, str] | dict[str, ToolMade]") -> list[str]:

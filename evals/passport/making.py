@@ -19,6 +19,7 @@ from agentflow.graph.context import Context
 from agentflow.graph.toolbox import Toolbox
 from agentflow.tools import base_generator, web_search
 from agentflow.tools.behind import RUN, model_behind
+from agentflow.tools.encyclopedia.choice import is_local
 from agentflow.tools.foreign import is_foreign
 
 PACKAGES = (
@@ -34,8 +35,11 @@ CODE = ("graph", "nodes", "tools", "evals", "rl/micro")
 TOOL_PROMPTS = {"base_generator": base_generator.prompt(""), "web_search": web_search.PROMPT}
 
 
-async def making(agent: AgentName, context: Context, call: str) -> Made:
-    """What `agent` is made with, here and now. Raises ModelError where a tool cannot be had."""
+async def making(agent: AgentName, context: Context, call: str, questions: Path | None = None) -> Made:
+    """What `agent` is made with, here and now; `questions` is their file, if they are not a benchmark's own.
+
+    Raises ModelError where a tool cannot be had.
+    """
     own = context.prompts if agent == "agentflow" else {}
     prompts = {module: own.get(module, text) for module, text in agent_prompts(agent).items()}
     return Made(
@@ -44,7 +48,21 @@ async def making(agent: AgentName, context: Context, call: str) -> Made:
         versions=versions(),
         prompts={module: prompt_hash(text) for module, text in prompts.items()},
         tools={} if agent == "direct" else await _tools(context),
+        inputs={name: file_hash(path) for name, path in _inputs(context, questions).items()},
     )
+
+
+def _inputs(context: Context, questions: Path | None) -> dict[str, Path]:
+    """The files of this machine that an evaluation reads."""
+    corpus = Path(context.corpus_name)
+    named = {"questions": questions, "corpus": corpus if is_local(str(corpus)) else None}
+    return {name: path for name, path in named.items() if path and path.is_file()}
+
+
+def file_hash(path: Path) -> str:
+    """Of what a file holds: 12 hexadecimal digits."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()[:12]
 
 
 async def _tools(context: Context) -> dict[str, ToolMade]:

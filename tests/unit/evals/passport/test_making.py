@@ -49,6 +49,16 @@ async def test_a_runs_own_prompt_has_its_own_hash() -> None:
     assert found.differences(await made()) == ["prompt of the planner"]
 
 
+async def test_a_file_that_is_read_is_told_from_another_of_its_name(tmp_path: Path) -> None:
+    corpus = tmp_path / "index.sqlite"
+    corpus.write_bytes(b"one")
+    before = await made(corpus=str(corpus))
+    assert [*before.inputs] == ["corpus"]
+    corpus.write_bytes(b"two")
+    assert (await made(corpus=str(corpus))).differences(before) == ["the file of the corpus"]
+    assert (await made()).inputs == {}
+
+
 @pytest.mark.parametrize("agent", AGENTS)
 async def test_baselines_have_prompts_of_their_own_and_no_runs(
     agent: AgentName, monkeypatch: pytest.MonkeyPatch
