@@ -10,6 +10,7 @@ import typer
 from agentflow import __version__
 from agentflow.cli import (
     about,
+    again,
     corpus,
     data,
     evaluate,
@@ -32,7 +33,7 @@ from agentflow.cli.group import Group
 app = typer.Typer(cls=Group, add_completion=False, pretty_exceptions_enable=False, rich_markup_mode="rich")
 for commands in (solve, train, view, serve, mcp):
     app.add_typer(commands.app)
-for commands in (judging, rescore, report, passport, power, langsmith):
+for commands in (judging, rescore, report, passport, again, power, langsmith):
     evaluate.app.add_typer(commands.app)
 app.add_typer(evaluate.app, name="eval")
 app.add_typer(data.app, name="data")

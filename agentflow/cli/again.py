@@ -1,0 +1,48 @@
+"""`agentflow eval again`: the same evaluation once more, and what came out otherwise."""
+
+import shlex
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from agentflow.cli.group import MISUSED, fail, say
+from agentflow.cli.report import compare, read_folders
+
+app = typer.Typer()
+
+
+@app.command(epilog="Example: agentflow eval again runs/atlas --out runs/atlas-again")
+def again(
+    ctx: typer.Context,
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="Folder of an evaluation, with its passport.")],
+    out: Annotated[Path, typer.Option(help="Folder of the new one.")],
+) -> None:
+    """Run an evaluation again as its passport says, and compare the two question by question."""
+    [before] = read_folders([folder])
+    if not before.settings.made:
+        fail(f"{folder} does not say what it was called with: an earlier version made it", MISUSED)
+    if out.resolve() == folder.resolve():
+        fail("the new evaluation needs a folder of its own; choose another --out", MISUSED)
+    words = [*_without_out(shlex.split(before.settings.made[-1].call)[2:]), "--out", str(out)]
+    say(f"$ agentflow eval {shlex.join(words)}")
+    with ctx.find_root().command.make_context("agentflow", ["eval", *words]) as call:
+        call.command.invoke(call)
+    [after] = read_folders([out])
+    different = after.settings.made[-1].differences(before.settings.made[-1])
+    say(f"note: made with other parts: {', '.join(different)}" if different else "note: made with the same parts")
+    answers = {record.key: record.episode.answer for record in before.records}
+    common = [record for record in after.records if record.key in answers]
+    alike = sum(record.episode.answer == answers[record.key] for record in common)
+    typer.echo(f"{alike:,} of {len(common):,} tries have the same answer")
+    compare(folder, out, flips=True)
+
+
+def _without_out(words: list[str]) -> list[str]:
+    """A call without its --out, however that is written."""
+    kept, skip = [], False
+    for word in words:
+        if not skip and word != "--out" and not word.startswith("--out="):
+            kept.append(word)
+        skip = word == "--out" and not skip
+    return kept

@@ -1,0 +1,35 @@
+"""`agentflow eval again`: the same call in a folder of its own, compared with what it repeats."""
+
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from agentflow.cli import app
+from tests.runs import record, write_run
+
+
+def run(*arguments: object) -> Result:
+    return CliRunner().invoke(app, ["eval", *map(str, arguments)])
+
+
+@pytest.mark.parametrize("written", [["--out", "{}"], ["--out={}"]])
+def test_the_embedded_model_answers_alike(tmp_path: Path, written: list[str]) -> None:
+    first, second = tmp_path / "first", tmp_path / "second"
+    assert run("atlas", "--sample", 2, *(word.format(first) for word in written), "--seed", 4).exit_code == 0
+    done = run("again", first, "--out", second)
+    assert done.exit_code == 0, done.output
+    assert "2 of 2 tries have the same answer" in done.stdout
+    assert done.stderr.splitlines()[-1].startswith("note: ") or "same parts" in done.stderr
+    assert (second / "episodes.jsonl").read_text().count("\n") == 2
+
+
+def test_what_cannot_be_repeated_is_one_line_and_exit_2(tmp_path: Path) -> None:
+    old = write_run(tmp_path / "old", [record(0)])
+    for arguments in (
+        ("again", old, "--out", tmp_path / "new"),
+        ("again", tmp_path / "none", "--out", tmp_path / "new"),
+    ):
+        done = run(*arguments)
+        assert (done.exit_code, done.stdout) == (2, "")
+        assert done.stderr.splitlines()[-1].startswith("error: ")
