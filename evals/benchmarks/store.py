@@ -102,7 +102,8 @@ def get(name: str, source: Source, count: Callable[[list[Path]], int], hub: "HfA
         status = error.response.status_code if isinstance(error, HfHubHTTPError) and error.response is not None else 0
         if source.gated and status in (401, 403, 404):
             raise TokenNeeded(_terms(name, source, hub.endpoint)) from error
-        raise BenchmarkError(hugging_face.explain(error, f"{name} is downloaded once")) from error
+        beside = f"; {_terms(name, source, hub.endpoint)}" if source.gated else ""
+        raise BenchmarkError(hugging_face.explain(error, f"{name} is downloaded once") + beside) from error
 
 
 def _intact(name: str, lock: Lock) -> bool:

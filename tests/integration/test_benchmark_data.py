@@ -90,6 +90,16 @@ def test_a_file_that_the_repository_has_not(hub: Hub) -> None:
         get(hub, Source("made/places", ("test.jsonl",), 2))
 
 
+def test_a_gated_data_set_names_the_token_where_the_hub_is_out_of_reach(hub: Hub) -> None:
+    hub.refuse = True
+    with pytest.raises(BenchmarkError, match="HF_TOKEN") as raised:
+        get(hub, Source("made/places", ("dev.jsonl",), 2, gated=True))
+    assert "\n" not in str(raised.value)
+    with pytest.raises(BenchmarkError) as public:
+        get(hub)
+    assert "HF_TOKEN" not in str(public.value)
+
+
 def test_a_gated_data_set_takes_the_users_token(hub: Hub, monkeypatch: pytest.MonkeyPatch) -> None:
     hub.token = "hf_made_for_this_test"
     gated = Source("made/places", ("dev.jsonl",), 2, gated=True)
