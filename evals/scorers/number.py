@@ -178,13 +178,15 @@ _NUMBERISH = re.compile(
 )
 _ZERO = re.compile(r"\b(?:no|none|nothing|nil|never)\b")
 _ALONE = re.compile(r"[^\w#\\|<>=+/^-]*#[ .%]*")
+_READ = 4_000
+"""Characters of a final answer, the last ones."""
 _LONGEST = 60
 """Digits of a number; no answer has as many."""
 
 
 def number(answer: str, gold: str) -> Score:
     """Whether `answer` states the number `gold`."""
-    text = plain(final_answer(answer))
+    text = plain(final_answer(answer))[-_READ:]
     if not text or refuses(text):
         return decided(False, "no answer")
     expected = as_number(gold)
