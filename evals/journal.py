@@ -97,7 +97,8 @@ class Journal(Records):
 
     def _sign(self) -> None:
         """Writes down by what the tries from here on are made, before the first of them."""
-        if self._made and (self.differences or not self._settings.made):
+        last = self._settings.made[-1:]
+        if self._made and (self.differences or self._made.call not in [made.call for made in last]):
             made = self._made.model_copy(update={"before": len(self.by_key)})
             self._settings = self._settings.model_copy(update={"made": [*self._settings.made, made]})
             _write_settings(self._folder, self._settings)

@@ -16,6 +16,7 @@ from agentflow.cli import (
     evaluate,
     judging,
     langsmith,
+    matrix,
     mcp,
     passport,
     power,
@@ -33,7 +34,7 @@ from agentflow.cli.group import Group
 app = typer.Typer(cls=Group, add_completion=False, pretty_exceptions_enable=False, rich_markup_mode="rich")
 for commands in (solve, train, view, serve, mcp):
     app.add_typer(commands.app)
-for commands in (judging, rescore, report, passport, again, power, langsmith):
+for commands in (judging, rescore, report, passport, again, matrix, power, langsmith):
     evaluate.app.add_typer(commands.app)
 app.add_typer(evaluate.app, name="eval")
 app.add_typer(data.app, name="data")

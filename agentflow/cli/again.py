@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from agentflow.cli.group import MISUSED, fail, say
+from agentflow.cli.group import MISUSED, call, fail, say
 from agentflow.cli.report import compare, read_folders
 
 app = typer.Typer()
@@ -26,8 +26,7 @@ def again(
         fail("the new evaluation needs a folder of its own; choose another --out", MISUSED)
     words = [*_without_out(shlex.split(before.settings.made[-1].call)[2:]), "--out", str(out)]
     say(f"$ agentflow eval {shlex.join(words)}")
-    with ctx.find_root().command.make_context("agentflow", ["eval", *words]) as call:
-        call.command.invoke(call)
+    call(ctx, ["eval", *words])
     [after] = read_folders([out])
     different = after.settings.made[-1].differences(before.settings.made[-1])
     say(f"note: made with other parts: {', '.join(different)}" if different else "note: made with the same parts")

@@ -40,6 +40,12 @@ class Group(TyperGroup):
             raise typer.Exit(INTERRUPTED) from None
 
 
+def call(ctx: Any, words: list[str]) -> None:
+    """Makes another call of the program in this process. Raises typer.Exit where it ends with a status of its own."""
+    with ctx.find_root().command.make_context("agentflow", words) as inner:
+        inner.command.invoke(inner)
+
+
 def say(line: str) -> None:
     """Writes one line to stderr, without secrets."""
     typer.echo(redacted(one_line(line)), err=True)

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from agentflow.evals.cost import Price
     from agentflow.evals.metrics import Group, Summary
     from agentflow.evals.power import Plan
+    from agentflow.evals.report.run import Run
     from agentflow.evals.statistics import Comparison, Flip
 
 _SHOWN_FAILURES = 8
@@ -187,6 +188,21 @@ def print_flips(out: Console, flips: Mapping[str, Sequence["Flip"]], gated: Coll
         for one in sorted(found, key=lambda one: one.after - one.before):
             asked = "" if name in gated else cut(one_line(one.question), SHORT)
             out.print(Text(f"  {one.before:.2f} -> {one.after:.2f}  {one.id}  {asked}".rstrip()))
+
+
+def print_matrix(out: Console, runs: Sequence["Run"]) -> None:
+    """Accuracies in percent with their intervals, a row for each evaluation and a column for each benchmark."""
+    benchmarks = dict.fromkeys(cell.benchmark for run in runs for cell in run.cells)
+    table = Table("evaluation", box=None, pad_edge=False)
+    for name in benchmarks:
+        table.add_column(Text(one_line(name)), justify="right")
+    for run in runs:
+        cells = {one.benchmark: one for one in run.cells}
+        shown = [f"{100 * one.accuracy:.1f} ({100 * one.low:.1f} to {100 * one.high:.1f})" if (one := cells.get(name))
+                 else "-" for name in benchmarks]  # fmt: skip
+        table.add_row(Text(one_line(run.name)), *shown)
+    out.print()
+    out.print(table)
 
 
 def print_plans(out: Console, plans: Mapping[str, "Plan"]) -> None:

@@ -17,7 +17,7 @@ class ToolMade(BaseModel):
 
 
 class Made(BaseModel):
-    """The program that added tries to an evaluation. Another program that goes on with it adds another one of these."""
+    """The program and the call that added tries to an evaluation; another program or call adds another one of these."""
 
     model_config = ConfigDict(extra="forbid")
 

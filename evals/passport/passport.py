@@ -174,7 +174,8 @@ def _doubts(run: Run) -> Iterator[str]:
     elif settings.made[0].before:
         yield f"what made the first tries was not recorded: {settings.made[0].before:,}"
     for before, after in zip(settings.made, settings.made[1:], strict=False):
-        yield f"another program went on after try {after.before:,}: {', '.join(after.differences(before))}"
+        if different := after.differences(before):
+            yield f"another program went on after try {after.before:,}: {', '.join(different)}"
     judge = settings.judge.partition(" (prompts ")[0]
     for spec in dict.fromkeys([*(module.model for module in modules.values()), *([judge] if judge else [])]):
         if _is_served(spec):

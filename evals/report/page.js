@@ -33,13 +33,18 @@ function head(...names) {
   return el("tr", {}, ...names.map(([name, kind]) => el("th", { scope: "col", class: kind ?? "" }, name)));
 }
 
+// `rowsOf` gives rows of cells; a column in which all cells are empty is left out.
 function sections(columns, rowsOf) {
+  const rows = benchmarks.map((benchmark) => rowsOf(benchmark));
+  const full = columns.map((_, at) => rows.flat().some((cells) => cells[at].textContent !== "" || cells[at].firstElementChild));
+  const of = (cells) => cells.filter((_, at) => full[at]);
   const body = el("tbody", {});
-  for (const benchmark of benchmarks) {
-    const name = el("th", { scope: "colgroup", colspan: columns.length }, title(benchmark));
-    body.append(el("tr", { class: "section" }, name), ...rowsOf(benchmark));
-  }
-  return el("table", {}, el("thead", {}, head(...columns)), body);
+  benchmarks.forEach((benchmark, at) => {
+    if (rows[at].length === 0) return;
+    const name = el("th", { scope: "colgroup", colspan: of(columns).length }, title(benchmark));
+    body.append(el("tr", { class: "section" }, name), ...rows[at].map((cells) => el("tr", {}, ...of(cells))));
+  });
+  return el("table", {}, el("thead", {}, head(...of(columns))), body);
 }
 
 const cellsOf = (benchmark) => summary.cells.filter((cell) => cell.benchmark === benchmark);
@@ -61,45 +66,78 @@ function showCells() {
     const pass = Object.entries(cell.pass_at).map(([k, share]) => el("small", {}, `@${k} ${percent(share)}`));
     const others = Object.entries(cell.metrics).map(([name, share]) => el("small", {}, `${name} ${percent(share)}`));
     const missing = cell.number - cell.ended;
-    return el("tr", {}, cellName(cell),
+    return [cellName(cell),
       el("td", { class: "n" }, percent(cell.accuracy), cell.epochs > 1 ? el("small", {}, `avg@${cell.epochs}`) : null, ...others),
       el("td", { class: "n" }, `${percent(cell.low)} – ${percent(cell.high)}`),
       el("td", {}, intervalPlot(cell)),
       el("td", { class: "n" }, cell.questions.toLocaleString("en"), cell.epochs > 1 ? el("small", {}, `× ${cell.epochs} tries`) : null,
         missing ? el("small", {}, `${missing.toLocaleString("en")} not run yet`) : null),
-      el("td", { class: "n" }, ...(pass.length ? pass : ["–"])),
+      el("td", { class: "n" }, ...pass),
       el("td", { class: "n" }, String(cell.max_turns)), el("td", { class: "n" }, cell.turns.toFixed(2)),
-      el("td", { class: "n" }, `${percent(cell.error_rate)} %`), el("td", { class: "n" }, String(cell.undecided),
+      el("td", { class: "n" }, cell.calls ? `${percent(cell.error_rate)} %` : ""), el("td", { class: "n" }, cell.undecided || "",
         cell.undecided ? el("small", {}, `${percent(cell.accuracy)} – ${percent(cell.most)}, as they are decided`) : null),
-      el("td", { class: "n" }, String(cell.failed)));
+      el("td", { class: "n" }, cell.failed || "")];
   })));
+}
+
+function showFamilies() {
+  const columns = [["family", "name"], ["questions", "n"], ...summary.runs.map((run) => [run.name, "n"])];
+  const table = sections(columns, (benchmark) => {
+    const mine = summary.families.filter((one) => one.benchmark === benchmark);
+    const names = unique(mine.map((one) => one.family)).sort();
+    return names.length < 2 ? [] : names.map((family) => {
+      const of = summary.runs.map((run) => mine.find((one) => one.family === family && one.run === run.name));
+      return [el("td", { class: "name" }, family || "(none)"),
+        el("td", { class: "n" }, unique(of.filter(Boolean).map((one) => one.questions)).join(", ")),
+        ...of.map((one) => el("td", { class: "n" }, one ? percent(one.accuracy) : "",
+          one ? el("small", {}, `${percent(one.low)} – ${percent(one.high)}`) : null))];
+    });
+  });
+  byId("families-section").hidden = table.tBodies[0].rows.length === 0;
+  byId("families").append(table);
 }
 
 function showDifferences() {
   byId("differences-section").hidden = summary.differences.length === 0;
-  for (const one of summary.differences) {
+  summary.differences.forEach((one, at) => {
     const said = (value) => value < 0.0001 ? "< 0.0001" : `= ${value.toFixed(4)}`;
     const corrected = one.among > 1 ? `, ${said(one.corrected)} corrected for ${one.among} comparisons` : "";
+    const changed = CHANGES.map((change) => [change, [...flips[at].values()].filter((found) => found === change).length])
+      .filter(([, number]) => number).map(([change, number]) => flipButton(at, change, number));
     byId("differences").append(el("div", { class: `difference${one.shown ? " shown" : ""}` },
       el("p", {}, el("b", {}, `${title(one.benchmark)}: `), one.verdict),
       el("p", { class: "note" }, `${percent(one.accuracies[0])} % and ${percent(one.accuracies[1])} % on the `
-        + `${plural(one.questions, "question")} of both; p ${said(one.p_value)} (exact paired test)${corrected}`)));
-  }
+        + `${plural(one.questions, "question")} of both; p ${said(one.p_value)} (exact paired test)${corrected}`),
+      changed.length ? el("p", {}, ...changed) : null));
+  });
+}
+
+function flipButton(at, change, number) {
+  const button = el("button", { type: "button" }, `${plural(number, "question")} ${change}`);
+  button.addEventListener("click", () => {
+    byId("filters").reset();
+    byId("filters").elements.flip.value = `${change} ${at}`;
+    filter().then(() => byId("episodes").focus());
+  });
+  return button;
 }
 
 function showTable() {
-  const extra = benchmarks.filter((name) => !paper.groups.some((group) => group.benchmarks.includes(name)));
-  const others = extra.length ? [{ name: "Others", benchmarks: extra, average: false }] : [];
-  const groups = extra.length === benchmarks.length ? [...others, ...paper.groups] : [...paper.groups, ...others];
+  const known = paper.groups.map((group) => ({ name: group.name, benchmarks: group.benchmarks.filter((name) => benchmarks.includes(name)),
+    average: group.average && group.benchmarks.every((name) => benchmarks.includes(name)) }));
+  const extra = benchmarks.filter((name) => !known.some((group) => group.benchmarks.includes(name)));
+  const groups = [...known, { name: "Others", benchmarks: extra, average: false }].filter((group) => group.benchmarks.length);
   const columns = groups.flatMap((group) => [...group.benchmarks, ...(group.average ? [group] : [])]);
   const top = groups.map((group) => el("th", { scope: "colgroup", colspan: group.benchmarks.length + Number(group.average) }, group.name));
   const names = columns.map((column) => el("th", { scope: "col", class: "n" },
     typeof column === "string" ? title(column) : "mean",
     paper.questions[column] ? el("small", {}, `n = ${paper.questions[column]}`) : null));
   const number = (value) => el("td", { class: "n" }, value === undefined ? "–" : value.toFixed(1));
-  const theirs = paper.methods.map((method) => el("tr", {}, el("td", { class: "name" }, method.name),
+  const printed = (other) => columns.some((column) => other.accuracy[column] !== undefined);
+  const theirs = paper.methods.filter(printed).map((method) => el("tr", {}, el("td", { class: "name" }, method.name),
     ...columns.map((column) => number(typeof column === "string" ? method.accuracy[column] : method.averages[column.name]))));
-  const since = paper.since.map((other) => el("tr", {}, el("td", { class: "name" }, other.name),
+  const later = paper.since.filter(printed);
+  const since = later.map((other) => el("tr", {}, el("td", { class: "name" }, other.name),
     ...columns.map((column) => number(other.accuracy[column]))));
   const ours = summary.runs.map((run) => {
     const cells = Object.fromEntries(summary.cells.filter((cell) => cell.run === run.name).map((cell) => [cell.benchmark, cell]));
@@ -115,14 +153,15 @@ function showTable() {
     };
     return el("tr", { class: "ours" }, nameCell(run.planner, run.name), ...columns.map(value));
   });
-  const band = (name) => el("tr", { class: "section" }, el("th", { class: "name", scope: "rowgroup" }, name), el("td", { colspan: columns.length }));
+  const band = (name, found) => found.length ? [el("tr", { class: "section" },
+    el("th", { class: "name", scope: "rowgroup" }, name), el("td", { colspan: columns.length })), ...found] : [];
   byId("table").append(el("table", {},
     el("thead", {}, el("tr", {}, el("th", { class: "name" }), ...top), el("tr", {}, el("th", { class: "name" }, "method"), ...names)),
-    el("tbody", {}, band("The paper"), ...theirs, band("Since the paper, by other protocols"), ...since,
-      band("This report"), ...ours)));
-  byId("source").append(`Source of the paper's rows: ${paper.source} (${paper.url}). The judge, the tools and the questions of `
+    el("tbody", {}, ...band("The paper", theirs), ...band("Since the paper, by other protocols", since),
+      ...band(theirs.length ? "This report" : "", ours))));
+  if (theirs.length) byId("source").append(`Source of the paper's rows: ${paper.source} (${paper.url}). The judge, the tools and the questions of `
     + "ours may be others; only rows of this report are compared with one another.");
-  byId("source").after(...paper.since.map((other) => el("p", { class: "note" },
+  byId("source").after(...later.map((other) => el("p", { class: "note" },
     `${other.name} (${other.url}): ${other.protocol}. Not comparable: ${other.differs}.`)));
 }
 
@@ -259,10 +298,38 @@ const FILTERS = {
   outcome: { least: 2, all: () => ["correct", "incorrect", "undecided", "failed"].map((name) => [name, OUTCOMES[name]]), of: (row) => [named("outcome", row)] },
   tool: { least: 1, all: () => rows.names.tool.map((name) => [name, name]), of: (row) => rows.columns.tools[row].map((at) => rows.names.tool[at]) },
   flag: { least: 1, all: () => rows.names.flag.map((name) => [name, name]), of: (row) => rows.columns.flags[row].map((at) => rows.names.flag[at]) },
+  flip: { least: 1, all: () => flips.flatMap((found, at) => CHANGES.filter((change) => [...found.values()].includes(change)).map((change) => [`${change} ${at}`, flipName(change, at)])),
+    of: (row) => flips.flatMap((found, at) => inDifference(at, row) < 0 ? [] : `${found.get(rows.columns.question[row])} ${at}`) },
   error: { least: 1, all: () => rows.names.error.map((name) => [name, name]), of: (row) => rows.columns.errors[row].map((at) => rows.names.error[at]) },
 };
+const CHANGES = ["lost", "gained"];
 const OUTCOMES = { correct: "correct", incorrect: "wrong", undecided: "undecided", failed: "broke off" };
 const PAGE = 50;
+
+let flips; // of each difference the questions that came out otherwise in its second run: "lost" or "gained", by number
+
+const inDifference = (at, row) => {
+  const { benchmark, first, second } = summary.differences[at];
+  return named("benchmark", row) === benchmark ? [first, second].indexOf(runAt(row).name) : -1;
+};
+const flipName = (change, at) => {
+  const { benchmark, first, second } = summary.differences[at];
+  return `${change} in ${second}, against ${first}${benchmarks.length > 1 ? `, ${title(benchmark)}` : ""}`;
+};
+
+function flipped(at) {
+  const tries = new Map();
+  rows.columns.question.forEach((question, row) => {
+    const side = inDifference(at, row);
+    if (side < 0) return;
+    if (!tries.has(question)) tries.set(question, [[], []]);
+    tries.get(question)[side].push(named("outcome", row) === "correct");
+  });
+  const share = (found) => found.filter(Boolean).length / found.length;
+  const changes = [...tries].map(([question, [before, after]]) => [question, share(after) - share(before)]);
+  return new Map(changes.filter(([, change]) => change).map(([question, change]) => [question, change < 0 ? "lost" : "gained"]));
+}
+
 let matching = [];
 let shown = 0;
 let search = 0;
@@ -387,8 +454,9 @@ async function start() {
   const number = summary.cells.reduce((sum, cell) => sum + cell.ended, 0);
   byId("about").append(`${plural(summary.runs.length, "evaluation")} on ${benchmarks.map(title).join(", ")}: `
     + `${plural(number, "episode")}. AgentFlow ${summary.version}.`);
-  for (const show of [showCells, showDifferences, showTable, showBudgets, showTools, showPassports]) show();
   rows = JSON.parse(await unpacked(byId("rows").textContent));
+  flips = summary.differences.map((_, at) => flipped(at));
+  for (const show of [showCells, showFamilies, showDifferences, showTable, showBudgets, showTools, showPassports]) show();
   rows.columns.run ??= [];
   let rank = 0;
   partOf = rows.columns.run.map((_, row) => {

@@ -108,6 +108,7 @@ def _summary(runs: Sequence[Run], passports: Sequence[Passport]) -> str:
             "version": __version__,
             "runs": settings,
             "cells": cells,
+            "families": [asdict(family) for run in runs for family in run.families],
             "passports": [one.model_dump(mode="json", exclude=_LISTED) for one in passports],
             "differences": list(_differences(runs)),
             "paper": paper().model_dump(),
@@ -129,6 +130,8 @@ def _differences(runs: Sequence[Run]) -> Iterator[dict[str, Any]]:
     for (benchmark, base, run), found in zip(pairs, holm(compared), strict=True):
         yield {
             "benchmark": benchmark,
+            "first": base.name,
+            "second": run.name,
             "verdict": found.verdict(base.name, run.name),
             "shown": found.shown,
             "accuracies": [found.first, found.second],

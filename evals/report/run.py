@@ -16,6 +16,9 @@ from agentflow.tools.result import ErrorClass
 UNKNOWN_TOOL, NO_TOOL = "(no such tool)", "(unreadable plan)"
 """In the place of a tool's name: what a model made up is no column of a table."""
 
+FAMILIES = 40
+"""Most families of a benchmark that are listed."""
+
 
 @dataclass(frozen=True)
 class Run:
@@ -41,6 +44,19 @@ class Run:
         for record in self.records:
             by_benchmark.setdefault(record.benchmark, []).append(record)
         return [self._cell(name, records) for name, records in by_benchmark.items()]
+
+    @cached_property
+    def families(self) -> list["Family"]:
+        """What it comes to, by family of questions, of benchmarks that have no more than `FAMILIES`."""
+        found: dict[str, dict[str, list[Record]]] = defaultdict(lambda: defaultdict(list))
+        for record in self.records:
+            found[record.benchmark][record.family].append(record)
+        return [
+            self._family(benchmark, name, records)
+            for benchmark, families in found.items()
+            for name, records in sorted(families.items())
+            if len(families) <= FAMILIES
+        ]
 
     def tries(self, benchmark: str) -> dict[str, list[bool]]:
         """Whether each try of each question is correct, by the question's id."""
@@ -81,6 +97,13 @@ class Run:
             tools=_tools(records),
         )
 
+    def _family(self, benchmark: str, name: str, records: Sequence[Record]) -> "Family":
+        questions = len({record.id for record in records})
+        number = max(questions * self.settings.epochs, len(records))
+        low, high = interval(records, questions, self.settings.epochs)
+        accuracy = sum(record.correct for record in records) / number
+        return Family(self.name, benchmark, name, questions, accuracy, low, high)
+
     def _pass_at(self, benchmark: str, questions: int) -> dict[int, float]:
         """pass@k for the powers of two and the number of tries; a try that is missing is wrong."""
         epochs = self.settings.epochs
@@ -90,6 +113,20 @@ class Run:
         tries |= {f"missing {number}": [False] * epochs for number in range(questions - len(tries))}
         levels = {k for k in (2, 4, 8, 16, 32, 64) if k <= epochs} | {epochs}
         return {k: share for k in sorted(levels) if (share := mean_pass_at_k(tries, k)) is not None}
+
+
+@dataclass(frozen=True)
+class Family:
+    """One run on one family of a benchmark's questions, as a `Cell` has them; questions without a try are not in it."""
+
+    run: str
+    benchmark: str
+    family: str
+    questions: int
+    accuracy: float
+    low: float
+    high: float
+    """95 % interval of the accuracy."""
 
 
 @dataclass(frozen=True)

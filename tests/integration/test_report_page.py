@@ -115,10 +115,32 @@ def test_it_shows_figures_differences_and_the_papers_table(seen: Seen) -> None:
     table = seen.page.locator("#table")
     assert "69.6" in table.locator("tr", has_text="Flow-GRPO").inner_text()
     assert "50.5" in table.locator("tr", has_text="SimpleTIR-7B").inner_text()
-    expect(seen.page.locator("p.note", has_text="Not comparable")).to_have_count(4)
+    expect(seen.page.locator("p.note", has_text="Not comparable")).to_have_count(1)  # the others have none of these
     expect(table.locator("tr.ours")).to_have_count(3)
     expect(seen.page.locator("#budgets circle")).to_have_count(2)
     assert "empty_result" in seen.page.locator("#tools").inner_text()
+
+
+def test_tables_have_no_empty_columns(seen: Seen) -> None:
+    heads = seen.page.locator("#cells thead th").all_inner_texts()
+    assert "undecided" in heads
+    assert "pass@k" not in heads
+    assert seen.page.locator("#table thead tr").nth(1).locator("th").count() == 1 + 3  # what is here
+
+
+def test_families_have_a_row_each(seen: Seen) -> None:
+    """Of a benchmark with one family there is none."""
+    assert seen.page.locator("#families tr.section").all_inner_texts() == ["Bamboogle"]
+    rows = seen.page.locator("#families tbody tr:not(.section)").all_inner_texts()
+    assert len(rows) == 2
+    assert "40.0" in rows[0]
+
+
+def test_questions_that_came_out_otherwise_are_a_click_away(seen: Seen) -> None:
+    seen.page.get_by_role("button", name="40 questions gained").click()
+    seen.finds("80 episodes, 40 correct")
+    assert "flip=gained" in seen.page.url
+    assert seen.page.get_by_role("button", name="questions lost").count() == 0
 
 
 def test_filters_alone_and_together(seen: Seen) -> None:

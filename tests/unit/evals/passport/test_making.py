@@ -119,13 +119,15 @@ def go_on(folder: Path, by: Made | None, *numbers: int) -> list[str]:
     return said
 
 
-def test_each_program_that_added_tries_is_kept(tmp_path: Path) -> None:
+def test_each_program_and_call_that_added_tries_is_kept(tmp_path: Path) -> None:
     assert go_on(tmp_path, FIRST, 0, 1) == []
-    assert go_on(tmp_path, FIRST.model_copy(update={"at": "later", "call": "the same"}), 2) == []
+    larger = FIRST.model_copy(update={"at": "later", "call": f"{FIRST.call} --limit 3"})
+    assert go_on(tmp_path, FIRST.model_copy(update={"at": "later"})) == []
+    assert go_on(tmp_path, larger, 2) == []
     changes = ["agentflow absent (0.1.0 before)", "langgraph 1.2.2 (1.2.1 before)", "mcp 2.0 (absent before)"]
     assert go_on(tmp_path, SECOND, 3) == changes
     found, records = read(tmp_path)
-    assert found.made == [FIRST, SECOND.model_copy(update={"before": 3})]
+    assert found.made == [FIRST, larger.model_copy(update={"before": 2}), SECOND.model_copy(update={"before": 3})]
     assert len(records) == 4
 
 

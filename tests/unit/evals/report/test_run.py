@@ -7,7 +7,7 @@ import pytest
 from agentflow.evals.intervals import accuracy_interval
 from agentflow.evals.journal import JournalError
 from agentflow.evals.report.paper import paper
-from agentflow.evals.report.run import NO_TOOL, UNKNOWN_TOOL, read_runs
+from agentflow.evals.report.run import FAMILIES, NO_TOOL, UNKNOWN_TOOL, read_runs
 from agentflow.evals.scorers.score import Decision
 from agentflow.tools.result import ErrorClass
 from tests.runs import record, turn, write_run
@@ -28,6 +28,21 @@ def test_the_accuracy_of_a_running_evaluation_is_in_its_interval(tmp_path: Path)
     [cell] = run.cells
     assert (cell.questions, cell.number) == (50, 200)
     assert cell.low < cell.accuracy < cell.high
+
+
+def test_a_family_has_its_own_accuracy(tmp_path: Path) -> None:
+    """Its questions are those that were begun; a try that is missing is a wrong one."""
+    records = [record(n, sample=sample, family="abc"[n % 2], correct=n % 2 > 0) for n in range(10) for sample in (0, 1)]
+    [run] = read_runs([write_run(tmp_path / "a", records[:-1], epochs=2, questions=12)])
+    first, second = run.families
+    assert (first.family, first.questions, first.accuracy, first.low) == ("a", 5, 0, 0)
+    assert (second.family, second.questions, second.accuracy) == ("b", 5, 0.9)
+
+
+@pytest.mark.parametrize(("families", "listed"), [(FAMILIES, FAMILIES), (FAMILIES + 1, 0)])
+def test_very_many_families_are_not_listed(tmp_path: Path, families: int, listed: int) -> None:
+    [run] = read_runs([write_run(tmp_path / "a", [record(n, family=str(n % families)) for n in range(100)])])
+    assert len(run.families) == listed
 
 
 def test_failed_and_undecided_are_counted(tmp_path: Path) -> None:

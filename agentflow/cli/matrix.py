@@ -1,0 +1,69 @@
+"""`agentflow eval matrix`: models x agents x benchmarks, a folder for each model with an agent, and one page of all."""
+
+import re
+from itertools import product
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from agentflow.cli.group import FAILED, MISUSED, call, fail, say
+from agentflow.cli.options import context_of
+from agentflow.cli.report import read_folders
+from agentflow.console.evaluations import print_matrix
+from agentflow.console.terminal import console
+
+app = typer.Typer()
+
+STOP = "--fail-on-error"
+PAGE = "report.html"
+
+
+@app.command(
+    context_settings={"ignore_unknown_options": True, "allow_extra_args": True},
+    epilog="Example: agentflow eval matrix atlas game24 --planner embedded:seed --planner embedded --limit 40 "
+    "--out runs/matrix",
+)
+def matrix(
+    ctx: typer.Context,
+    out: Annotated[Path, typer.Option(help="Folder of the evaluations and their page; the same call goes on.")],
+    model: Annotated[list[str], typer.Option("--model", "-m", metavar="SPEC", help="May be repeated.")] = ["embedded"],  # noqa: B006  # typer copies it
+    planner: Annotated[list[str] | None, typer.Option(metavar="SPEC", help="May be repeated.")] = None,
+    agent: Annotated[list[str], typer.Option(metavar="NAME", help="agentflow or a baseline; may be repeated.")] = [
+        "agentflow"
+    ],  # noqa: B006
+) -> None:
+    """Evaluate every model with every agent on the benchmarks named, and make one page of it.
+
+    All else is as in agentflow eval: names of benchmarks and its other options.
+    """
+    combinations = list(dict.fromkeys(product(agent, model, planner or [""])))
+    folders = [out / _folder(*one) for one in combinations]
+    if len(set(folders)) < len(folders):
+        fail("two of the models would have the same folder; evaluate one of them in another matrix", MISUSED)
+    calls = [_words(*one, folder, ctx.args) for one, folder in zip(combinations, folders, strict=True)]
+    for _, answers, plans in combinations:
+        context_of(answers, plans or None, None)
+    failed = []
+    for number, (words, folder) in enumerate(zip(calls, folders, strict=True), start=1):
+        say(f"[{number}/{len(calls)}] {folder}")
+        try:
+            call(ctx, words)
+        except typer.Exit as ended:
+            if ended.exit_code != FAILED or STOP in ctx.args:
+                raise
+            failed.append(folder.name)
+    print_matrix(console(), read_folders(folders))
+    call(ctx, ["eval", "report", *map(str, folders), "--out", str(out / PAGE)])
+    if failed:
+        fail(f"nothing worked in {', '.join(failed)}; the same call with --retry tries it again", FAILED)
+
+
+def _folder(agent: str, model: str, planner: str) -> str:
+    """Its name, which is that of all evaluations of this kind, whatever else is in the matrix."""
+    return "_".join(re.sub(r"[^\w.-]+", "-", one).strip("-.") for one in (agent, model, planner) if one)
+
+
+def _words(agent: str, model: str, planner: str, folder: Path, others: list[str]) -> list[str]:
+    planned = ["--planner", planner] if planner else []
+    return ["eval", *others, "--agent", agent, "--model", model, *planned, "--out", str(folder)]

@@ -1,0 +1,68 @@
+"""`agentflow eval matrix`: each model with each agent in a folder of its own, and one page of all."""
+
+import json
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from agentflow.cli import app
+from agentflow.evals.journal import read
+
+FOLDERS = {
+    "agentflow_embedded_embedded-seed",
+    "agentflow_embedded_embedded-trained",
+    "direct_embedded_embedded-seed",
+    "direct_embedded_embedded-trained",
+}
+
+
+def run(*arguments: object) -> Result:
+    return CliRunner().invoke(app, ["eval", "matrix", *map(str, arguments)])
+
+
+def test_it_fills_and_goes_on_and_grows(tmp_path: Path) -> None:
+    call = ["--planner", "embedded:seed", "--planner", "embedded:trained", "--agent", "agentflow", "--agent", "direct"]
+    first = run("atlas", *call, "--limit", 1, "--out", tmp_path)
+    assert first.exit_code == 0, first.output
+    assert {path.name for path in tmp_path.iterdir()} == {*FOLDERS, "report.html"}
+    before = {name: (tmp_path / name / "episodes.jsonl").read_bytes() for name in FOLDERS}
+
+    more = run("atlas", "game24", *call, "--limit", 1, "--out", tmp_path)
+    assert more.exit_code == 0, more.output
+    for name in FOLDERS:
+        settings, records = read(tmp_path / name)
+        assert {record.benchmark for record in records} == set(settings.benchmarks) == {"atlas", "game24"}
+        assert (tmp_path / name / "episodes.jsonl").read_bytes().startswith(before[name])
+        assert settings.made[-1].call.startswith("agentflow eval atlas game24 --limit 1 --agent ")
+    rows = [line.split() for line in more.stdout.splitlines() if line.split()[:1] and line.split()[0] in FOLDERS]
+    assert {row[0] for row in rows} == FOLDERS
+
+
+def test_a_model_that_nothing_works_with_does_not_stop_the_others(tmp_path: Path) -> None:
+    """Nobody listens on port 9."""
+    dead = "openai-compatible:nobody@http://127.0.0.1:9/v1"
+    done = run("atlas", "--model", dead, "--model", "embedded", "--limit", 1, "--out", tmp_path)
+    assert done.exit_code == 1
+    assert (tmp_path / "report.html").exists()
+    assert read(tmp_path / "agentflow_embedded")[1][0].failed is False
+    [failed] = [path for path in tmp_path.iterdir() if "nobody" in path.name]
+    assert json.loads((failed / "episodes.jsonl").read_text())["episode"]["status"] == "failed"
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        ["atlas", "--agent", "nobody"],
+        ["atlas", "--no-such-option"],
+        ["nothing-of-the-kind"],
+        [],
+        ["atlas", "--planner", "embedded", "--planner", "nobody:x"],
+        ["atlas", "--model", "openai-compatible:a/b@http://x/v1", "--model", "openai-compatible:a-b@http://x/v1"],
+    ],
+)
+def test_a_wrong_call_is_one_line_and_exit_2(tmp_path: Path, wrong: list[str]) -> None:
+    done = run(*wrong, "--out", tmp_path)
+    assert (done.exit_code, done.stdout) == (2, "")
+    assert done.stderr.splitlines()[-1].startswith("error: ")
+    assert list(tmp_path.glob("*/episodes.jsonl")) == []
