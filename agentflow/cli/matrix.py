@@ -27,17 +27,19 @@ PAGE = "report.html"
 def matrix(
     ctx: typer.Context,
     out: Annotated[Path, typer.Option(help="Folder of the evaluations and their page; the same call goes on.")],
-    model: Annotated[list[str], typer.Option("--model", "-m", metavar="SPEC", help="May be repeated.")] = ["embedded"],  # noqa: B006  # typer copies it
+    model: Annotated[
+        list[str] | None, typer.Option("--model", "-m", metavar="SPEC", help="May be repeated; embedded by default.")
+    ] = None,
     planner: Annotated[list[str] | None, typer.Option(metavar="SPEC", help="May be repeated.")] = None,
-    agent: Annotated[list[str], typer.Option(metavar="NAME", help="agentflow or a baseline; may be repeated.")] = [
-        "agentflow"
-    ],  # noqa: B006
+    agent: Annotated[
+        list[str] | None, typer.Option(metavar="NAME", help="May be repeated; agentflow by default, or a baseline.")
+    ] = None,
 ) -> None:
     """Evaluate every model with every agent on the benchmarks named, and make one page of it.
 
     All else is as in agentflow eval: names of benchmarks and its other options.
     """
-    combinations = list(dict.fromkeys(product(agent, model, planner or [""])))
+    combinations = list(dict.fromkeys(product(agent or ["agentflow"], model or ["embedded"], planner or [""])))
     folders = [out / _folder(*one) for one in combinations]
     if len(set(folders)) < len(folders):
         fail("two of the models would have the same folder; evaluate one of them in another matrix", MISUSED)

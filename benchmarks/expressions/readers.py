@@ -5,7 +5,7 @@ from functools import cache
 
 from agentflow.evals.baselines.react import read_answer, read_call
 from agentflow.evals.judge import read_reply
-from agentflow.evals.passport.audit import nearness
+from agentflow.evals.passport.leaks import Asked, own_page
 from agentflow.evals.scorers.expression import expression
 from agentflow.evals.scorers.free_text import free_text
 from agentflow.evals.scorers.gaia import quasi_exact
@@ -26,6 +26,7 @@ from benchmarks.expressions.texts import Attack, ends
 
 CARDS = {tool.name: ToolCard.of(tool) for tool in (python_coder(), wikipedia_search())}
 OTHERS = ("{", "[", "(", '{"a":', "```\n", "```python\n", "<answer>", "\n", " ", "\\", "\\frac{", "Verdict: stop\n")
+_ASKED = Asked("Which organ pumps the blood through the body, and how often does it beat in a day?", "the heart")
 OPTIONS = {"A": "1.5", "B": "-1.5", "C": "+", "D": "the liver"}
 
 READERS: dict[str, Callable[[str], object]] = {
@@ -48,7 +49,10 @@ READERS: dict[str, Callable[[str], object]] = {
     "react's call": lambda text: read_call(text, CARDS),
     "judge": lambda text: read_reply(text, "verdict", {"correct", "incorrect"}, ""),
     "passages": split,
-    "audit": lambda text: nearness("Which organ pumps the blood through the body?", text),
+    "audit, query": lambda text: _ASKED.is_query(text),
+    "audit, copy": lambda text: _ASKED.is_copied(text, [text[:1000]]),
+    "audit, key": lambda text: _ASKED.is_listed(text),
+    "audit, page": lambda text: own_page(text, ["huggingface.co/datasets/anyone/anything"]),
     "number": lambda text: number(text, "42"),
     "expression": lambda text: expression(text, (1, 2, 3, 4), 24),
     "option": lambda text: option(text, OPTIONS, "B"),

@@ -15,7 +15,7 @@ from agentflow.evals.report.run import Cell, Run
 from agentflow.graph.context import MODULES, Module, Sampling
 from agentflow.graph.models.spec import PROVIDERS
 from agentflow.tools.behind import RUN, UNKNOWN
-from agentflow.tools.catalogue import STANDARD_TOOLS
+from agentflow.tools.catalogue import OFFLINE_TOOLS, STANDARD_TOOLS
 from agentflow.tools.encyclopedia.choice import is_local
 
 
@@ -219,8 +219,9 @@ def _searches(run: Run) -> Iterator[str]:
     live = Counter(
         turn.tool
         for turn in calls
-        if turn.tool in ("google_search", "web_search")
-        or (turn.tool == "wikipedia_search" and not is_local(turn.result.provider))
+        if turn.tool in STANDARD_TOOLS
+        and turn.tool not in OFFLINE_TOOLS
+        and not (turn.tool == "wikipedia_search" and is_local(turn.result.provider))
     )
     for tool, number in live.most_common():
         yield f"{tool} read the live web (results: {number:,})"

@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 from agentflow.evals.benchmarks.catalogue import BENCHMARKS, benchmark
 from agentflow.evals.benchmarks.readers import choice, without_options
 from agentflow.evals.episode import EpisodeTurn
-from agentflow.evals.passport.audit import COPY, GRAM, NEAR, Flag, Reason, audit, flags_of, nearness, own_page
+from agentflow.evals.passport.audit import Flag, Reason, audit, flags_of
+from agentflow.evals.passport.leaks import COPY, GRAM, NEAR, Asked, own_page, plain_words, spaced
 from agentflow.evals.record import Record
 from agentflow.tools.result import ErrorClass
 from tests.runs import record, turn
@@ -34,6 +35,10 @@ def reasons(*turns: EpisodeTurn, **more: str) -> list[Reason]:
 
 
 # ---------------------------------------------------------------- nearness
+
+
+def nearness(question: str, text: str) -> float:
+    return Asked(question, "").share(spaced(plain_words(text)))
 
 
 @given(
@@ -153,7 +158,6 @@ def test_own_pages_and_their_mirrors_are_known(url: str) -> None:
         "https://example.org/huggingface.co/datasetsgaia-benchmark/GAIA",
         "https://en.wikipedia.org/wiki/Gaia",
         "https://github.com/lupantech/AgentFlow2",
-        "https://[huggingface.co/datasets/gaia-benchmark/GAIA",
         "huggingface.co/datasets without an address",
     ],
 )

@@ -11,6 +11,7 @@ from agentflow.evals.passport.made import Made, ToolMade
 from agentflow.evals.passport.passport import Passport, passport
 from agentflow.evals.report.run import read_runs
 from agentflow.tools.behind import RUN, UNKNOWN
+from agentflow.tools.catalogue import STANDARD_TOOLS
 from agentflow.tools.result import ErrorClass
 from tests.runs import record, turn, write_run
 
@@ -73,6 +74,11 @@ def searched(tool: str, provider: str = "", error: ErrorClass | None = None) -> 
     one = turn(1, tool, error, arguments={"query": "Fupoz"})
     one.result.provider = provider
     return [record(0, turns=[one])]
+
+
+def test_a_new_tool_is_doubted_without_being_listed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("agentflow.evals.passport.passport.STANDARD_TOOLS", (*STANDARD_TOOLS, "new_search"))
+    assert any("new_search read the live web" in one for one in made(tmp_path, records=searched("new_search")).doubts)
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,229 @@
+"""How a text that a tool was given or gave may have a question of a benchmark, or its answer.
+
+All comparisons are of words: without tags, entities, invisible characters, accents, underscores, case and punctuation.
+
+- *A copy* has three quarters of the question's 3-grams, or half of its words in pieces of six or more, or 13 words in
+  a row: so are copies found that were cut.
+- *Another wording* has all of its names and numbers in a question of about its length, or nearly all of the other words
+  that mean something, as far as their first five letters tell. One with other words and no names is not found.
+- *An answer key* lists answers without questions: numbered letters or numbers in a row, a field of a data set, or what
+  follows "answer key".
+- *A page of the benchmark* is known by its address, also inside another one, as archives and proxies write it, by the
+  data set's name under another owner, and as search engines show it.
+"""
+
+import html
+import re
+import unicodedata
+from collections.abc import Collection, Iterator, Sequence
+from urllib.parse import unquote
+
+from agentflow.evals.benchmarks.subsets import words
+
+GRAM = 3
+"""Words of a gram; of a question that has fewer, all."""
+NEAR = 0.75
+"""Share of the question's grams from which on a text repeats it."""
+COPY = 8
+"""Fewest words of a question whose copy in a result is told: a shorter one may be the heading of any page."""
+PIECE, PIECES, LEAST = 6, 0.5, 9
+"""Words of a piece, which is longer than common phrases are; the share of the question's words in pieces, and their
+number, from which on a text is a copy that was cut."""
+RUN = 13
+"""Words in a row that are a copy of any question.
+
+Source: T. Brown et al., "Language models are few-shot learners", 2020, appendix C."""
+MEANING, SAME_MEANING = 7, 0.8
+"""Fewest words that mean something of a question whose rewording is told by them, and the share that is."""
+WINDOW = 12
+"""The same of a question whose rewording is looked for in passages of any form."""
+STEM = 5
+"""First letters by which words are compared."""
+
+_TAG = re.compile(r"<[^<>]{0,300}>")
+_BREAK = re.compile(r"-\n\s*")
+_WORD = re.compile(r"\w+")
+_SENTENCE = re.compile(r"(?<=[.!?\n])")
+_ASKS = frozenset("what which who whom whose when where how in is are was were did does do of at on name".split())
+_COMMON = frozenset(
+    "a an the of in on at by to for from with and or nor but not as is are was were be been being do does did has have "
+    "had which what who whom whose when where why how that this these those it its he she his her him they their them "
+    "there than then if so such same other one ones also both only any all each some most more many much very about "
+    "into over under between after before during while can could may might shall should will would you your i we our "
+    "me my name following find give answer".split()
+)
+
+_HOSTS = re.compile(
+    r"(?:www\.)?(?:hf\.co(?=/)|hf-mirror\.com|huggingface-co\.translate\.goog|raw\.githubusercontent\.com"
+    r"|github-com\.translate\.goog|cdn\.jsdelivr\.net/gh|raw\.githack\.com)"
+)
+_PORT = re.compile(r"(?<=[a-z]):\d{1,5}(?=/)")
+_DATASET = re.compile(r"(?:/datasets/|[?&]dataset=)([\w.-]{1,100})(?:/([\w.-]{1,100}))?")
+_KEY = re.compile(
+    r"answer[\s_-]{0,3}keys?\b|gold(?:en)?[\s_-]{0,3}(?:answer|label)s?\b|ground[\s_-]{0,3}truths?\b"
+    r"|reference[\s_-]{0,3}answers?\b|answer_idx\b|correct_(?:answer|option)\b"
+)
+_FIELD = re.compile(
+    r"[\"'](?:final[ _]|correct[ _]|gold(?:en)?[ _])?(?:answers?|solution|label|target|gold|answer_idx)[\"']"
+    r"\s{0,3}:\s{0,3}\[?\s{0,3}[\"']?([^\"'\[\]{},\n]{1,200})"
+)
+_ITEM = re.compile(r"(?<![\w.])(\d{1,3})[ \t]{0,3}[.):|=,;\t-][ \t]{0,3}\(?([A-Ja-j]|-?\d[\d.,/]{0,15})(?![\w/])")
+_ITEMS = 5
+"""Fewest numbered answers in a row that are an answer key."""
+_AFTER = 12
+"""Words after "answer key" and the like among which the gold answer is looked for."""
+
+
+def plain_words(text: str) -> list[str]:
+    """The words of a text in any dress."""
+    shown = html.unescape(_TAG.sub(" ", _BREAK.sub("", text))).replace("_", " ")
+    apart = unicodedata.normalize("NFKD", shown)
+    return words("".join(one for one in apart if unicodedata.category(one) not in ("Cf", "Mn")))
+
+
+def spaced(found: Sequence[str]) -> str:
+    """Words with a blank around each, so that those of one text can be looked for in another."""
+    return f" {' '.join(found)} "
+
+
+class Asked:
+    """A question and its gold answer, as texts are compared with them."""
+
+    def __init__(self, question: str, gold: str, letter: str = "") -> None:
+        """`letter` is that of the gold answer, of multiple choice."""
+        self.words = plain_words(question)
+        self.gold = spaced(found) if (found := plain_words(gold)) else ""
+        self._golds = [one for one in (self.gold, spaced(plain_words(letter)) if letter else "") if one]
+        self._grams = _grams(self.words, min(GRAM, len(self.words)))
+        self._pieces = [spaced(self.words[at : at + PIECE]) for at in range(len(self.words) - PIECE + 1)]
+        self._runs = _grams(self.words, RUN)
+        named = [word for word in _WORD.findall(question)[1:] if word != word.lower() or word[0].isdigit()]
+        self._names = set(plain_words(" ".join(named))) - _COMMON
+        self._stems = _stems(self.words)
+
+    def share(self, found: str) -> float:
+        """The share of the question's 3-grams that are in spaced words, 0 to 1; 0 if it has no words."""
+        return sum(gram in found for gram in self._grams) / len(self._grams) if self._grams else 0.0
+
+    def is_query(self, text: str) -> bool:
+        """Whether a tool that was given `text` was given the question, as it stands or in other words."""
+        found = plain_words(text)
+        if self.share(spaced(found)) >= NEAR:
+            return True
+        lengths = len(found) / max(1, len(self.words))
+        if self._asks(found, text) and 0.8 <= lengths <= 1.3 and self._names_all(found):
+            return True
+        return lengths <= 2 and self._means_the_same(found, MEANING)
+
+    def is_copied(self, text: str, given: Sequence[str]) -> bool:
+        """Whether `text` repeats the question, as it stands, in part or in other words; what it repeats of its call,
+        of which `given` are the texts, does not count."""
+        if len(self.words) < COPY:
+            return False
+        found = spaced(plain_words(text))
+        for one in given:
+            found = found.replace(spaced(plain_words(one)), "  ")
+        if self.share(found) >= NEAR or any(run in found for run in self._runs) or self._in_pieces(found):
+            return True
+        sentences = [(plain_words(one), one) for one in _SENTENCE.split(text) if one.rstrip().endswith("?")]
+        if any(self._reworded(words) for words, _ in sentences if spaced(words) in found):
+            return True
+        return self._in_passage(found.split())
+
+    def is_listed(self, text: str) -> bool:
+        """Whether `text` is an answer key that has the gold answer."""
+        fields = [spaced(plain_words(value)) for value in _FIELD.findall(text.casefold())]
+        return any(gold in fields or _after_key(gold, text) or _numbered(gold, text) for gold in self._golds)
+
+    def answered_in(self, text: str) -> bool:
+        """Whether the gold answer stands in `text`."""
+        return bool(self.gold) and self.gold in spaced(plain_words(text))
+
+    def _asks(self, found: Sequence[str], text: str) -> bool:
+        return text.rstrip().endswith("?") or (bool(found) and found[0] in _ASKS)
+
+    def _names_all(self, found: Sequence[str]) -> bool:
+        return len(self._names) >= 2 and self._names <= set(found) and len(self.words) >= COPY
+
+    def _means_the_same(self, found: Sequence[str], fewest: int) -> bool:
+        if len(self._stems) < fewest:
+            return False
+        return len(self._stems & _stems(found)) >= SAME_MEANING * len(self._stems)
+
+    def _reworded(self, sentence: Sequence[str]) -> bool:
+        lengths = len(sentence) / len(self.words)
+        return (0.6 <= lengths <= 1.6 and self._names_all(sentence)) or (
+            lengths <= 2 and self._means_the_same(sentence, MEANING)
+        )
+
+    def _in_pieces(self, found: str) -> bool:
+        covered = {at + step for at, piece in enumerate(self._pieces) if piece in found for step in range(PIECE)}
+        return len(covered) >= max(LEAST, PIECES * len(self.words))
+
+    def _in_passage(self, found: Sequence[str]) -> bool:
+        """Whether a passage of the question's length has nearly all that it means."""
+        if len(self._stems) < WINDOW:
+            return False
+        size = len(self.words) * 3 // 2
+        starts = range(0, max(1, len(found) - size // 2), max(1, size // 2))
+        return any(self._means_the_same(found[at : at + size], WINDOW) for at in starts)
+
+
+def own_page(text: str, pages: Collection[str]) -> str:
+    """The first of `pages`, each as host/path, that `text` has an address of, or of a mirror; "" if none."""
+    shown = _as_address(text) if pages else ""
+    datasets = {name for found in _DATASET.findall(shown) for name in found if name}
+    for page in pages:
+        known = page.casefold()
+        if _has_address(shown, known) or known.partition("/datasets/")[2].rpartition("/")[2] in datasets:
+            return page
+    return ""
+
+
+def _has_address(shown: str, page: str) -> bool:
+    """Whether `page` stands in `shown`, and not as a part of a longer name."""
+    around = (shown[max(0, at - 1) : at] + shown[at + len(page) :][:1] for at in _places(shown, page))
+    return any(not any(one.isalnum() or one in "-_" for one in beside) for beside in around)
+
+
+def _places(shown: str, page: str) -> Iterator[int]:
+    at = shown.find(page)
+    while at >= 0:
+        yield at
+        at = shown.find(page, at + 1)
+
+
+def _as_address(text: str) -> str:
+    shown = unquote(unquote(text)).casefold().replace(" › ", "/")
+    return _HOSTS.sub(_host, _PORT.sub("", shown))
+
+
+def _host(found: re.Match[str]) -> str:
+    return "huggingface.co" if found[0].removeprefix("www.").startswith(("hf", "hugging")) else "github.com"
+
+
+def _after_key(gold: str, text: str) -> bool:
+    within = _AFTER if len(gold) > 5 else 4  # a letter or a digit is soon there by chance
+    folded = text.casefold()
+    keys = (plain_words(folded[key.end() : key.end() + 300]) for key in _KEY.finditer(folded))
+    return any(gold in spaced(found[:within]) for found in keys)
+
+
+def _numbered(gold: str, text: str) -> bool:
+    """Whether the gold answer is in a list of numbered letters or numbers."""
+    run: list[tuple[int, str]] = []
+    for number, value in [*((int(n), value) for n, value in _ITEM.findall(text)), (0, "")]:
+        if run and number != run[-1][0] + 1:
+            if len(run) >= _ITEMS and any(spaced(plain_words(one)) == gold for _, one in run):
+                return True
+            run = []
+        run.append((number, value))
+    return False
+
+
+def _grams(found: Sequence[str], size: int) -> set[str]:
+    return {spaced(found[at : at + size]) for at in range(len(found) - size + 1)} if size else set()
+
+
+def _stems(found: Sequence[str]) -> set[str]:
+    return {word[:STEM] for word in found if word not in _COMMON}
