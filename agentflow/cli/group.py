@@ -3,6 +3,7 @@
 0 with an answer, 1 when a run failed, 2 when the call or the configuration is wrong, 130 when interrupted.
 """
 
+import errno
 import sys
 from typing import Any, NoReturn
 
@@ -13,6 +14,8 @@ from agentflow.console.terminal import one_line
 from agentflow.tools.redaction import redacted
 
 FAILED, MISUSED, INTERRUPTED = 1, 2, 130
+FULL = (errno.ENOSPC, errno.EDQUOT)
+"""Of an OSError, wherever it comes from: no room, or none for this user."""
 
 _WrongCall: type[Any] = typer.BadParameter.__bases__[0]
 """Typer's class of all errors in a call, which it does not export."""
@@ -29,6 +32,11 @@ class Group(TyperGroup):
             command = error.ctx.command_path if error.ctx else "agentflow"
             say(f"error: {error.format_message()} (see {command} --help)")
             code = MISUSED
+        except OSError as error:
+            if error.errno not in FULL:
+                raise
+            say(f"error: the disk is full{f' ({error.filename})' if error.filename else ''}; make room and try again")
+            code = FAILED
         sys.exit(code if isinstance(code, int) else 0)
 
     def invoke(self, ctx: Any) -> Any:

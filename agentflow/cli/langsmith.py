@@ -38,7 +38,7 @@ def langsmith(
     try:
         written = export.write(out, runs, [name for name in names if name not in gated], ended)
     except OSError as error:
-        fail(f"{error.filename} could not be written ({error.strerror}); choose another --out", FAILED)
+        fail(f"{error.filename or out} could not be written ({error.strerror}); choose another --out", FAILED)
     for folder in written:
         experiments = sorted(path.parent.name for path in folder.glob("*/experiment.json"))
         typer.echo(f"{folder}: dataset, examples, and an experiment for each of {', '.join(experiments)}")

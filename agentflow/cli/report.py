@@ -37,7 +37,10 @@ def report(
         out.write_text(made.html, encoding="utf-8")
         drawn = _draw(figures, runs) if figures else []
     except OSError as error:
-        fail(f"the report could not be written to {error.filename} ({error.strerror}); choose another path", FAILED)
+        fail(
+            f"the report could not be written to {error.filename or out} ({error.strerror}); choose another path",
+            FAILED,
+        )
     size = len(made.html) / 1e6
     typer.echo(f"{out}: {made.episodes:,} episodes of {len(runs)} evaluations, {size:.1f} MB")
     if made.gated:

@@ -1,5 +1,6 @@
 """The command line in process: exit statuses, one line per error, the JSON object, untrusted text."""
 
+import errno
 import json
 import re
 import subprocess
@@ -636,3 +637,13 @@ def test_a_run_that_was_recorded_is_repeated_without_the_server(
         httpserver.clear()  # whoever asks now is answered with 500
     assert results[0] == results[1]
     assert (results[0]["output"], results[0]["provider"]) == ("Hello: A greeting.", httpserver.url_for("/retrieve"))
+
+
+def test_a_full_disk_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr("agentflow.evals.journal._write_settings", full)
+    done = CliRunner().invoke(app, ["eval", "atlas", "--limit", "1", "--out", str(tmp_path / "a")])
+    assert (done.exit_code, done.stdout) == (1, "")
+    assert done.stderr.splitlines()[-1].startswith("error: the disk is full")
