@@ -1,9 +1,8 @@
-"""Whether turn-level credit and groups that fork teach more of the same tokens: `python -m benchmarks.credit`.
+"""Whether turn-level credit teaches more of the same tokens: `python -m benchmarks.credit`.
 
-Trains the micro model's planner on Atlas in four ways: Flow-GRPO as it is preset; the same with the baseline that the
-others have (leave-one-out, not divided by the deviation); with credit turn by turn, where a turn that led to an error
-earns `ERROR`; with three of four rollouts begun in the middle of the fourth. Each is validated every few steps on the
-same 96 held-out questions, four tries each, and trains until it has sampled about as many tokens as the others.
+Trains the micro model's planner on Atlas in three ways: Flow-GRPO as it is preset; RLOO, which has the baseline of
+credit by turn; and credit turn by turn, where a turn that led to an error earns `ERROR`. Each is validated every few
+steps on the same 96 held-out questions, four tries each.
 
 Needs the extra `train`. A run that is there already is not made again.
 """
@@ -28,8 +27,6 @@ from benchmarks.analyses.stages import Stages, run
 ERROR = -0.1
 """What a turn earns by itself that led to a format or tool error."""
 
-RLOO = ("flow.baseline=leave-one-out", "flow.scale=none")
-
 
 def judged_turns() -> Trainable:
     """Atlas, whose turns earn something by themselves."""
@@ -41,22 +38,12 @@ def judged_turns() -> Trainable:
     return replace(app, turn_rewards=turn_rewards)
 
 
-@dataclass(frozen=True)
-class Way:
-    """One way to credit."""
-
-    name: str
-    settings: tuple[str, ...]
-    longer: float = 1.0
-    """How many times as many steps it takes for as many tokens: a fork does not sample what it was told."""
-
-
-WAYS = (
-    Way("flow-grpo", ()),
-    Way("leave-one-out", (*RLOO, "flow.penalty=0.1")),
-    Way("turn", (*RLOO, "flow.credit=turn", "flow.penalty=0", "app=benchmarks.credit:judged_turns")),
-    Way("fork", (*RLOO, "flow.credit=fork", "flow.forks=3", "flow.penalty=0.1"), 1.3),
-)
+WAYS = {
+    "flow-grpo": (),
+    "rloo": ("algorithm=rloo", "flow.algorithm.penalty=0.1"),
+    "turn": ("algorithm=turn", "flow.algorithm.penalty=0", "app=benchmarks.credit:judged_turns"),
+}
+"""Settings of each way to credit."""
 
 
 @dataclass(frozen=True)
@@ -98,21 +85,19 @@ def at(curve: list[Point], tokens: float) -> float:
 
 def main(
     out: Annotated[Path, typer.Option(help="Folder of the runs.")] = Path("runs/credit"),
-    steps: Annotated[int, typer.Option(min=2, help="Of each run; those that fork take more.")] = 10,
+    steps: Annotated[int, typer.Option(min=2, help="Of each run.")] = 10,
     every: Annotated[int, typer.Option(min=1, help="Steps between validations.")] = 5,
     only: Annotated[list[str] | None, typer.Option(help="A way to train; again for more. Without it, all.")] = None,
 ) -> None:
     """Train what is missing, and print accuracy by tokens."""
-    ways = [way for way in WAYS if not only or way.name in only]
-    if set(only or ()) - {way.name for way in ways}:
-        raise typer.BadParameter(f"the ways are {', '.join(way.name for way in WAYS)}", param_hint="--only")
+    if unknown := set(only or ()) - WAYS.keys():
+        raise typer.BadParameter(f"{unknown.pop()}; the ways are {', '.join(WAYS)}", param_hint="--only")
     out.mkdir(parents=True, exist_ok=True)
     stages, curves = Stages(out), {}
-    for way in ways:
-        number = round(way.longer * steps)
-        settings = (f"steps={number}", f"validate_every={every}", *way.settings)
-        folder = stages.make(way.name, lambda folder, settings=settings: run("train", f"out={folder}", *settings))
-        curves[way.name] = points(folder)
+    for name in only or WAYS:
+        settings = (f"steps={steps}", f"validate_every={every}", *WAYS[name])
+        folder = stages.make(name, lambda folder, settings=settings: run("train", f"out={folder}", *settings))
+        curves[name] = points(folder)
     shown = Table("way", "step", "tokens, thousands", "accuracy", "+-")
     for name, curve in curves.items():
         for one in curve:

@@ -73,7 +73,7 @@ class Faulty:
     """A policy with which something goes wrong at one of the rollout's calls; some faults strike once."""
 
     def __init__(self, policy: Policy, fault: str, call: int, tape: Tape, folder: Path) -> None:
-        answered = sum(told.kind == "policy" for told in tape.before(call))  # these do not reach the policy any more
+        answered = min(tape.turns, call)  # these do not reach the policy any more
         self._policy, self._fault, self._call, self._folder = policy, fault, call - answered, folder
 
     async def __call__(self, messages: Sequence[tuple[str, str]], sampling: Sampling) -> TokenReply:

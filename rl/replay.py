@@ -12,13 +12,12 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from agentflow.graph.context import Sampling
-from agentflow.rl.batch import Facts, batch_digest, counts, facts_of, rows_of
+from agentflow.rl.batch import Facts, assign_credit, batch_digest, counts, facts_of, rows_of
 from agentflow.rl.policy import TokenReply
 from agentflow.rl.rollout import Fate, Trajectory, run_on_tape
 from agentflow.rl.settings import Settings
 from agentflow.rl.tape import Answer, Tape, Tapes
 from agentflow.rl.trainable import AppError, Split, load_app
-from agentflow.rl.trainer.credit import assign_credit
 from agentflow.rl.training_log import TrainingLog
 
 
@@ -84,7 +83,8 @@ class Replay:
                 differences.append(f"{name}: {different}")
             self._take(name, trajectory, rows, rewards)
             on_rollout()
-        batch = batch_digest(rows, assign_credit(rows, rewards, self.settings.flow)) if self.split == "train" else ""
+        credit = assign_credit(rows, rewards, self.settings.flow.algorithm)
+        batch = batch_digest(rows, credit) if self.split == "train" else ""
         return Replayed(len(self.rollouts), differences, batch, self._recorded())
 
     async def _again(self, tape: Tape) -> Trajectory:

@@ -64,27 +64,18 @@ class Trajectory:
     """Of each call, what it earned by itself."""
     episode: Episode
     seconds: float
-    trunk: str = ""
-    """The rollout that it was forked from (`agentflow.rl.forks`); itself or nothing if from none."""
-    given: int = 0
-    """How many of its first calls it was told, and are not its own."""
-
-    @property
-    def own_calls(self) -> list[Call]:
-        """The calls that are trained on."""
-        return self.calls[self.given :]
 
     @property
     def cut_off(self) -> bool:
         """Whether a reply of the policy ended at its length limit."""
-        return any(call.finish_reason == "length" for call in self.own_calls)
+        return any(call.finish_reason == "length" for call in self.calls)
 
 
 class RolloutRecord(BaseModel):
     """A rollout as a line of rollouts/*.jsonl."""
 
     id: str = ""
-    """As in the rows of tokens/*.jsonl.gz."""
+    """Task and number of the rollout, as in tapes/ and tokens/; unique in its step."""
     step: int
     split: Split
     task: str
@@ -98,6 +89,8 @@ class RolloutRecord(BaseModel):
     sampled_tokens: int
     turn_rewards: list[float] = []
     """What each of these calls earned by itself; none where they earned nothing."""
+    advantages: list[float] | None = None
+    """The advantage of each of these calls; None where the rollout is not trained on."""
     episode: Episode
 
     @classmethod
@@ -112,9 +105,9 @@ class RolloutRecord(BaseModel):
             gold=trajectory.task.gold,
             fate=trajectory.fate,
             reward=trajectory.reward,
-            calls=len(trajectory.own_calls),
-            prompt_tokens=sum(len(call.prompt_ids) for call in trajectory.own_calls),
-            sampled_tokens=sum(len(call.response_ids) for call in trajectory.own_calls),
+            calls=len(trajectory.calls),
+            prompt_tokens=sum(len(call.prompt_ids) for call in trajectory.calls),
+            sampled_tokens=sum(len(call.response_ids) for call in trajectory.calls),
             turn_rewards=trajectory.turn_rewards if any(trajectory.turn_rewards) else [],
             episode=trajectory.episode,
         )
@@ -185,8 +178,7 @@ async def run_on_tape(
             trajectory = await run(app, graph, task, taped(policy()), id=uuid4().hex, seconds=seconds)
         if trajectory.fate != Fate.ENDPOINT_FAILED or number == tries:
             break
-    trunk, given = tape.forked
-    return replace(trajectory, trunk=trunk, given=given)
+    return replace(trajectory, id=tape.rollout)
 
 
 async def _reward(app: Trainable, task: Task, state: Any, episode: Episode) -> float | None:

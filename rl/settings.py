@@ -16,7 +16,7 @@ from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from agentflow.rl.flow_grpo import Averaging, Baseline, Credit, Scale, Statistics
+from agentflow.rl.algorithms import NAMES, AnyAlgorithm
 
 PRESETS = Path(__file__).with_name("presets")
 
@@ -32,17 +32,9 @@ class FlowSettings(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
 
-    credit: Credit
-    statistics: Statistics
-    averaging: Averaging
-    baseline: Baseline
-    scale: Scale
-    penalty: float = Field(ge=0)
+    algorithm: AnyAlgorithm
     updates: int | None = Field(ge=1)
-    waves: list[int]
-    forks: int = Field(ge=0)
     skip_settled_groups: bool
-    refill_settled_groups: bool
     mask_cut_off: bool
     pack_turns: bool
     poll_seconds: float = Field(gt=0)
@@ -93,34 +85,8 @@ class Settings(BaseModel):
             raise SettingsError(f"{_first_line(error)}; give it as key=value") from error
         except ValidationError as error:
             first = error.errors()[0]
-            name = ".".join(map(str, first["loc"]))
+            name = ".".join(str(part) for part in first["loc"] if part not in NAMES)
             raise SettingsError(f"{name}={first['input']}: {first['msg'].lower()}") from error
-        flow = settings.flow
-        if flow.credit == "turn" and (flow.statistics, flow.baseline, flow.scale) != (
-            "trajectory",
-            "leave-one-out",
-            "none",
-        ):
-            raise SettingsError(
-                "flow.credit=turn has a baseline of its own; "
-                "add flow.statistics=trajectory flow.baseline=leave-one-out flow.scale=none"
-            )
-        if bool(flow.forks) != (flow.credit == "fork"):
-            raise SettingsError("flow.credit=fork and flow.forks go together; set flow.forks=3, or both or none")
-        if flow.forks and settings.rollouts % (1 + flow.forks):
-            raise SettingsError(
-                f"flow.forks={flow.forks}: rollouts={settings.rollouts} is no multiple of a trunk and its forks, "
-                f"{1 + flow.forks}"
-            )
-        if flow.forks and (flow.waves or flow.baseline != "leave-one-out" or flow.scale == "batch"):
-            raise SettingsError(
-                "flow.credit=fork has baselines of its own; add flow.baseline=leave-one-out, without flow.waves, and "
-                "with flow.scale=std or none"
-            )
-        if flow.waves != sorted({wave for wave in flow.waves if 2 <= wave < settings.rollouts}):
-            raise SettingsError(
-                f"flow.waves={flow.waves}: numbers that rise, from 2 to below rollouts={settings.rollouts}"
-            )
         if settings.train_tasks < settings.questions:
             raise SettingsError(f"train_tasks={settings.train_tasks} is less than questions={settings.questions}")
         return settings
@@ -138,8 +104,7 @@ def compose_settings(preset: str, overrides: Sequence[str]) -> DictConfig:
     for override in overrides:
         if "=" not in override:
             raise SettingsError(f"'{override}' is no setting; write key=value, as in steps=10")
-    # Which options there are, only the app knows.
-    overrides = [f"++{override}" if override.startswith("options.") else override for override in overrides]
+    overrides = [_as_hydra(override) for override in overrides]
     os.environ.setdefault("VERL_LOGGING_LEVEL", "WARNING")  # read when hydra imports verl to find its configuration
     with initialize_config_dir(str(PRESETS), version_base=None):
         try:
@@ -147,6 +112,13 @@ def compose_settings(preset: str, overrides: Sequence[str]) -> DictConfig:
         except HydraException as error:
             known = set(_keys(compose(preset, [VERL_CONFIG])))
             raise SettingsError(_explain(error, overrides, known)) from error
+
+
+def _as_hydra(override: str) -> str:
+    """An override as hydra takes it: which options there are, only the app and the algorithm know."""
+    if override.startswith("algorithm="):
+        return f"flow.algorithm.name={override.removeprefix('algorithm=')}"
+    return f"++{override}" if override.startswith(("options.", "flow.algorithm.")) else override
 
 
 def _explain(error: HydraException, overrides: Sequence[str], known: set[str]) -> str:

@@ -36,7 +36,7 @@ from agentflow.rl.policy import IDS, Generate, TokenReply
 from agentflow.tools.result import ToolResult
 from agentflow.tools.run import Run, interposed
 
-Kind = Literal["policy", "model", "tool", "reward", "fork", "end"]
+Kind = Literal["policy", "model", "tool", "reward", "end"]
 Answer = dict[str, Any]
 
 
@@ -64,36 +64,10 @@ class Tape:
         """The first request that had no answer, where nothing new may be asked."""
         self.rewind()
 
-    def fork(self, trunk: "Tape", turns: int) -> None:
-        """The rollout is told what `trunk` was told before its policy's call number `turns`, from 0.
-
-        It is kept here too, so that a tape is whole by itself. What is there of an earlier try stays as it is.
-        """
-        if self._told:
-            return
-        self.add("fork", "", {"trunk": trunk.rollout, "turns": turns})
-        for told in trunk.before(turns):
-            self._record(told.model_copy(update={"rollout": self.rollout}))
-
-    def before(self, turns: int) -> Iterator[Told]:
-        """What was told before the policy's call number `turns`."""
-        for told in self._told:
-            turns -= told.kind == "policy"
-            if turns < 0:
-                return
-            yield told
-
     @property
     def turns(self) -> int:
         """How often the policy answered."""
         return sum(told.kind == "policy" for told in self._told)
-
-    @property
-    def forked(self) -> tuple[str, int]:
-        """The trunk that this was forked from and how many turns it was told; itself and 0 if from none."""
-        if self._told and self._told[0].kind == "fork":
-            return str(self._told[0].answer["trunk"]), int(self._told[0].answer["turns"])
-        return self.rollout, 0
 
     def rewind(self) -> None:
         """The rollout begins again."""

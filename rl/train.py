@@ -160,8 +160,6 @@ def _agent_loop(settings: Settings, out: Path) -> dict[str, Any]:
         "keep_tapes": settings.tapes,
         "mask_cut_off": settings.flow.mask_cut_off,
         "pack_turns": settings.flow.pack_turns,
-        "waves": settings.flow.waves,
-        "forks": settings.flow.forks,
     }
 
 

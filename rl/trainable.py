@@ -74,7 +74,7 @@ class Trainable:
     faults: Callable[[Any], Sequence[bool]] = no_faults
     """Whether each trained call led to a format or tool error; what `penalty` applies to. Missing ones count as not."""
     turn_rewards: Callable[[Task, Any], Sequence[float]] = no_turn_rewards
-    """What each trained call earned by itself, beside `reward`; missing ones earned 0. With `flow.credit=turn` a call
+    """What each trained call earned by itself, beside `reward`; missing ones earned 0. With `algorithm=turn` a call
     is credited with what was earned from it on, else the trajectory with all of it."""
 
     def built(self) -> Graph:

@@ -18,6 +18,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from agentflow.evals.episode import to_line
 from agentflow.rl.rollout import RolloutRecord
 from agentflow.rl.tokens import TokenStep, packed, unpacked
 from agentflow.rl.trainable import Split
@@ -83,6 +84,14 @@ class TrainingLog:
     def validation(self, step: int, restarted: Sequence[str] = ()) -> None:
         """Adds the line of the validation whose rollouts were recorded after `step`."""
         self._add({"step": step, "split": "test", **summary(self.records(step, "test")), **_named(restarted)})
+
+    def credit(self, step: int, advantages: Mapping[str, list[float]]) -> None:
+        """Writes the advantages of a step's calls into its rollouts, which all have ended."""
+        credited = [
+            record.model_copy(update={"advantages": advantages.get(record.id)})
+            for record in self.records(step, "train")
+        ]
+        _replace(self.path_of(step, "train"), "".join(to_line(record) + "\n" for record in credited).encode())
 
     def records(self, step: int, split: Split) -> list[RolloutRecord]:
         """The rollouts of a step. Lines that cannot be read, such as one that a kill left torn, are passed over."""

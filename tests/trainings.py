@@ -6,6 +6,8 @@ from pathlib import Path
 from typing import Any
 
 from agentflow.evals.episode import Episode, EpisodeTurn, append
+from agentflow.rl.algorithms.algorithm import Rollout
+from agentflow.rl.algorithms.flow_grpo import FlowGRPO
 from agentflow.rl.packing import Break, Reason
 from agentflow.rl.rollout import Fate, RolloutRecord
 from agentflow.rl.tokens import Sampled, TokenRow, TokenStep
@@ -41,6 +43,14 @@ def rollout(
     return RolloutRecord(**known, fate=fate, reward=reward, episode=episode, **counts)
 
 
+def credited(rollouts: Sequence[RolloutRecord]) -> list[RolloutRecord]:
+    """The rollouts with the advantages of Flow-GRPO."""
+    trained = [one for one in rollouts if one.fate == Fate.OK]
+    known = [Rollout(one.task, one.reward, [1] * one.calls, [0.0] * one.calls, [False] * one.calls) for one in trained]
+    found = dict(zip(map(id, trained), FlowGRPO().advantages(known), strict=True))
+    return [one.model_copy(update={"advantages": found.get(id(one))}) for one in rollouts]
+
+
 def write_step(out: Path, step: int, rollouts: Sequence[RolloutRecord]) -> None:
     """A training step and its line."""
     log = TrainingLog(out)
@@ -65,7 +75,9 @@ def begin(out: Path, steps: int, **flow: Any) -> Path:
     """The folder of a training that is about to begin."""
     TrainingLog(out).rewind(0)
     settings = {"preset": "atlas-cpu", "steps": steps, "questions": 2, "rollouts": 4, "lr": 1e-4, "kl": 0.003}
-    (out / "settings.json").write_text(json.dumps({**settings, "options": {}, "flow": flow}))
+    (out / "settings.json").write_text(
+        json.dumps({**settings, "options": {}, "flow": flow or {"algorithm": {"name": "flow-grpo"}}})
+    )
     return out
 
 

@@ -49,8 +49,8 @@ class Row:
     """Of a rollout: the tokens that the policy wrote."""
     rollout: str = ""
     """Of a rollout: its id."""
-    earned: tuple[float, ...] = ()
-    """Of a rollout: what each of its calls earned by itself; empty where none did."""
+    advantages: tuple[float, ...] = ()
+    """Of a rollout: the advantage of each of its calls; empty where it is not trained on."""
 
 
 def of_record(line: bytes, place: Place) -> Row:
@@ -86,7 +86,7 @@ def of_rollout(line: bytes, place: Place) -> Row:
         fate=str(record.fate),
         sampled=record.sampled_tokens,
         rollout=record.id,
-        earned=tuple(record.turn_rewards),
+        advantages=tuple(record.advantages or ()),
     )
 
 

@@ -25,7 +25,7 @@ def main(
     out.mkdir(parents=True, exist_ok=True)
     stages = Stages(out)
     grpo = stages.trained("flow-grpo")
-    calls = stages.trained("per-call", "flow.statistics=call", "flow.averaging=token")
+    calls = stages.trained("per-call", "algorithm=grpo")
     offline = stages.make("offline", supervised) / "model"
     small = stages.make("small-seed", small_seed) / "model"
     small_grpo = stages.trained("small", f"start={small}")

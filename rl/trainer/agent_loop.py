@@ -7,13 +7,12 @@ Each row says in `extra_fields` what the trainer needs to weigh it: where its ca
 import random
 from array import array
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
-from weakref import WeakValueDictionary
 
 import numpy as np
 from verl.experimental.agent_loop.agent_loop import AgentLoopBase, AgentLoopMetrics, AgentLoopOutput
@@ -23,28 +22,19 @@ from agentflow.graph.context import Sampling
 from agentflow.graph.tracing.switch import tracing_from_environment
 from agentflow.rl.batch import counts, facts_of, rows_of
 from agentflow.rl.borders import chat
-from agentflow.rl.forks import Tree
 from agentflow.rl.packing import Row
-from agentflow.rl.policy import Generate, PromptTooLong, TokenReply
-from agentflow.rl.rollout import Fate, RolloutRecord, Trajectory, run_on_tape
+from agentflow.rl.policy import PromptTooLong, TokenReply
+from agentflow.rl.rollout import RolloutRecord, Trajectory, run_on_tape
 from agentflow.rl.tape import Tape, Tapes, digest, policy_request
 from agentflow.rl.trace import ids_array, logprobs_array
 from agentflow.rl.trainable import Graph, Split, Task, Trainable, load_app
 from agentflow.rl.training_log import TrainingLog
-from agentflow.rl.waves import Group
 
 _graphs: dict[str, tuple[Trainable, Graph]] = {}
 """Apps of this process by name: verl makes a new agent loop for every rollout."""
 
 _tapes: dict[Path, Tapes] = {}
 """Of the step under way, by their file."""
-
-_groups: WeakValueDictionary[str, Group] = WeakValueDictionary()
-"""Of the questions under way. All rollouts of one run in this process and begin in one pass of its event loop, before
-the first of them can end, so that each finds the same group; it goes with the last."""
-
-_trees: WeakValueDictionary[str, Tree] = WeakValueDictionary()
-"""The same for rollouts that fork."""
 
 
 class FlowOutput(AgentLoopOutput):  # type: ignore[misc]
@@ -70,8 +60,6 @@ class FlowAgentLoop(AgentLoopBase):  # type: ignore[misc]
         keep_tapes: bool,
         mask_cut_off: bool,
         pack_turns: bool,
-        waves: Sequence[int],
-        forks: int,
         **kwargs: Any,
     ) -> None:
         """
@@ -84,8 +72,6 @@ class FlowAgentLoop(AgentLoopBase):  # type: ignore[misc]
             keep_tapes: Whether what rollouts were told is kept in the run's folder.
             mask_cut_off: Whether rollouts with a reply that reached its length limit are left out of training.
             pack_turns: Whether turns that share their tokens become one row.
-            waves: Numbers of rollouts after which a question's group may be decided.
-            forks: How many rollouts begin in the middle of each of the others.
             *args: For the base class.
             **kwargs: For the base class.
         """
@@ -96,26 +82,11 @@ class FlowAgentLoop(AgentLoopBase):  # type: ignore[misc]
             _graphs[app] = loaded, loaded.built()
         self.app, self.graph = _graphs[app]
         self.log, self.seconds, self.tries, self.keep_tapes = TrainingLog(out), seconds, tries, keep_tapes
-        self.mask_cut_off, self.pack_turns, self.waves, self.forks = mask_cut_off, pack_turns, waves, forks
+        self.mask_cut_off, self.pack_turns = mask_cut_off, pack_turns
 
     async def run(self, sampling_params: dict[str, Any], **row: Any) -> list[AgentLoopOutput]:
-        """One rollout of the task in the dataset's `row`: its outputs, the last of which holds the reward.
-
-        There are none where the question's group was decided before it (`agentflow.rl.waves`).
-        """
-        split: Split = row["extra_info"]["split"]
-        if not self.waves or split == "test":
-            return self.outputs(await self._trajectory(sampling_params, row), row)
-        number, reward = int(row["session_id"]), None
-        group = _groups.setdefault(row["uid"], Group(self.waves, self.rollout_config.n))
-        try:
-            if not await group.begins(number):
-                return []
-            trajectory = await self._trajectory(sampling_params, row)
-            reward = trajectory.reward if trajectory.fate == Fate.OK else None
-        finally:
-            await group.ended(number, reward)
-        return self.outputs(trajectory, row)
+        """One rollout of the task in the dataset's `row`: its outputs, the last of which holds the reward."""
+        return self.outputs(await self._trajectory(sampling_params, row), row)
 
     async def _trajectory(self, sampling_params: dict[str, Any], row: dict[str, Any]) -> Trajectory:
         """Runs the task and records how it went; what a killed process was told before is not asked again."""
@@ -123,30 +94,11 @@ class FlowAgentLoop(AgentLoopBase):  # type: ignore[misc]
         step, split = int(row["global_steps"]), row["extra_info"]["split"]
         tape = self._tape(step, split, _name(row))
         policy = partial(VerlPolicy, self, sampling_params, f"{step} {tape.rollout}")
-        if self.forks and split == "train":
-            tree = _trees.setdefault(row["uid"], Tree(self.forks, f"{self.config.seed} {step} {task.id}"))
-            trajectory = await self._on_tree(tree, int(row["session_id"]), task, policy, tape)
-        else:
-            trajectory = await self._on_tape(task, policy, tape)
+        trajectory = await run_on_tape(self.app, self.graph, task, policy, tape, seconds=self.seconds, tries=self.tries)
         if tape.end is None:
             append(self.log.path_of(step, split), RolloutRecord.of(trajectory, step, split))
             tape.ended(trajectory.fate, trajectory.reward)
         return trajectory
-
-    async def _on_tree(
-        self, tree: Tree, number: int, task: Task, policy: Callable[[], Generate], tape: Tape
-    ) -> Trajectory:
-        turns = 0
-        try:
-            await tree.begins(number, tape)
-            trajectory = await self._on_tape(task, policy, tape)
-            turns = len(trajectory.calls) if trajectory.fate == Fate.OK else 0
-        finally:
-            await tree.ended(number, tape, turns)
-        return trajectory
-
-    async def _on_tape(self, task: Task, policy: Callable[[], Generate], tape: Tape) -> Trajectory:
-        return await run_on_tape(self.app, self.graph, task, policy, tape, seconds=self.seconds, tries=self.tries)
 
     def _tape(self, step: int, split: Split, name: str) -> Tape:
         path = self.log.tape_of(step, split)

@@ -26,9 +26,9 @@ from verl.utils.metric import reduce_metrics
 from verl.utils.py_functional import rename_dict
 from verl.workers.utils.padding import response_to_nested
 
-from agentflow.rl.batch import batch_digest
+from agentflow.rl.algorithms import algorithm_of
+from agentflow.rl.batch import Span, advantages_of, assign_credit, batch_digest, matters, session_of
 from agentflow.rl.rollout import Fate
-from agentflow.rl.trainer.credit import Credit, assign_credit, matters, session_of
 from agentflow.rl.trainer.loops import FlowLoops
 from agentflow.rl.trainer.loss import flow_grpo_loss
 from agentflow.rl.trainer.microscope import Microscope
@@ -50,7 +50,8 @@ class FlowTrainer(PPOTrainerSync):  # type: ignore[misc]
         """What is done whenever the trainer looks whether the rollouts have ended."""
         self.restarted: list[str] = []
         """Workers that were started again since the last line of metrics.jsonl."""
-        self._credit: dict[str, Credit] = {}
+        self._algorithm = algorithm_of(OmegaConf.to_container(config.flow.algorithm))  # type: ignore[arg-type]
+        self._credit: dict[str, list[Span]] = {}
         self._digest = ""
 
     def init(self) -> None:
@@ -96,10 +97,11 @@ class FlowTrainer(PPOTrainerSync):  # type: ignore[misc]
         rows = dict(zip(batch.keys, fields.pop("extra_fields").tolist(), strict=True))
         rewards = dict(zip(batch.keys, (float(scores.sum()) for scores in fields["rm_scores"]), strict=True))
         metrics.update(_rollout_metrics(rows, rewards))
-        self._credit = assign_credit(rows, rewards, self.config.flow)
+        self._credit = assign_credit(rows, rewards, self._algorithm)
         self._digest = batch_digest(rows, self._credit)
         if not self._credit:
             raise NothingToTrain(_why_nothing(rows))
+        self.log.credit(self.global_steps, advantages_of(rows, self._credit))
         self.microscope.choose(batch, rows, rewards, self._credit)
         kept = self._needed(batch.keys) if self.config.flow.skip_settled_groups else batch.keys
         # In an order of their own, not in that in which they ended: sums of floats depend on it.

@@ -1,7 +1,7 @@
 """The objective of Flow-GRPO as a loss for verl's training workers, and verl's own beside it.
 
-`token_weights` of each row come with the batch (see `agentflow.rl.flow_grpo`), so that the loss is a plain weighted
-sum: it is the same however a batch is cut into micro-batches, ranks and packed rows, and padding has weight 0.
+`token_weights` of each row come with the batch (see `agentflow.rl.algorithms.algorithm`), so that the loss is a plain
+weighted sum: it is the same however a batch is cut into micro-batches, ranks and packed rows, and padding has weight 0.
 """
 
 from typing import Any

@@ -16,9 +16,9 @@ from tensordict import TensorDict
 from transfer_queue import KVBatchMeta
 from verl.utils import tensordict_utils as tu
 
+from agentflow.rl.batch import Span, question_of, session_of
 from agentflow.rl.rollout import Fate
 from agentflow.rl.tokens import Sampled, TokenRow, TokenStep, kept
-from agentflow.rl.trainer.credit import Credit, question_of, session_of
 from agentflow.rl.training_log import TrainingLog
 
 FIELDS = ["prompts", "responses", "response_mask", "rollout_log_probs"]
@@ -41,7 +41,11 @@ class Microscope:
         self._trained: list[str] = []
 
     def choose(
-        self, batch: KVBatchMeta, rows: Mapping[str, Any], rewards: Mapping[str, float], credit: Mapping[str, Credit]
+        self,
+        batch: KVBatchMeta,
+        rows: Mapping[str, Any],
+        rewards: Mapping[str, float],
+        credit: Mapping[str, Sequence[Span]],
     ) -> None:
         """Takes the groups of a step that are looked at; none of their rows has been dropped yet."""
         keys = chosen(rows, credit, self.config.microscope)
@@ -118,12 +122,12 @@ class Microscope:
         return {key: [0.0, *row.tolist()[:-1]] for key, row in zip(self._trained, found, strict=False)}
 
 
-def chosen(rows: Mapping[str, Any], credit: Mapping[str, Credit], number: int) -> list[str]:
+def chosen(rows: Mapping[str, Any], credit: Mapping[str, Sequence[Span]], number: int) -> list[str]:
     """The rows of the `number` groups that weigh most in the update; of two that weigh the same, that of more rows."""
 
     def weight(keys: Sequence[str]) -> tuple[float, int]:
         calls = [call for key in keys for call in credit.get(key, ())]
-        return round(sum(length * each * abs(advantage) for _, length, advantage, each in calls), 9), len(keys)
+        return round(sum(call.length * call.weight * abs(call.advantage) for call in calls), 9), len(keys)
 
     groups: dict[str, list[str]] = {}
     for key in rows:
@@ -141,7 +145,7 @@ def _place(key: str) -> tuple[int, int]:
 def token_row(
     row: Mapping[str, Any],
     reward: float,
-    credit: Credit | None,
+    credit: Sequence[Span] | None,
     prompt: list[int],
     response: list[int],
     mask: list[int],

@@ -18,7 +18,7 @@ from agentflow.graph.state import Verdict
 from agentflow.rl.training_log import TrainingLog
 from agentflow.tools.result import ErrorClass
 from tests.runs import record, turn, write_run
-from tests.trainings import begin, rollout, token_step, write_step, write_validation
+from tests.trainings import begin, credited, rollout, token_step, write_step, write_validation
 from tests.waiting import LAST_RESORT
 
 sync_api = pytest.importorskip("playwright.sync_api")
@@ -60,14 +60,14 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     trained = [record(n, correct=n < 9, turns=both) for n in range(12)]
     hostile = record(500, question=HOSTILE, gold=HOSTILE, answer=HOSTILE, family=HOSTILE, turns=[hostile_turn()])
     write_run(folder / "trained", [*trained, hostile], planner="embedded:trained")
-    out = begin(folder / "training", 3, statistics="trajectory", baseline="mean", scale="std", penalty=0.3)
+    out = begin(folder / "training", 3, algorithm={"name": "flow-grpo", "penalty": 0.3})
     for step in (0, 2):
         tasks = [rollout(step, "test", f"t{n}", float(step > 0 or n == 0), turns=both) for n in range(4)]
         write_validation(out, step, tasks)
     for step in (1, 2):
         rewards = enumerate((1.0, 0.0, 0.0, 1.0))
         rollouts = [rollout(step, "train", "g", reward, turns=both, id=f"r{n}") for n, reward in rewards]
-        write_step(out, step, rollouts)
+        write_step(out, step, credited(rollouts))
         TrainingLog(out).tokens(token_step(step, "g", rollouts, hostile=HOSTILE))
     append(folder / "first.jsonl", record(0, turns=both).episode)
     return folder
@@ -134,7 +134,7 @@ def test_every_page_opens(seen: Seen) -> None:
     assert seen.page.locator("figure svg[role=img]").count() >= 5
     seen.shows(".matrix", "✓")
     seen.page.get_by_role("button", name="Show the trajectories").click()
-    seen.shows(".formula", "A = (r − mean(r)) / (std(r)")
+    seen.shows(".formula", "A = (R − mean(R)) / (std(R)")
     expect(seen.page.locator(".group tbody tr")).to_have_count(4)
     seen.shows(".advantage", "+0.87")
     seen.open("training")

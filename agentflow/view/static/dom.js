@@ -17,6 +17,7 @@ export const svg = (tag, attributes, ...children) => fill(document.createElement
 export const count = (number) => number.toLocaleString("en");
 export const plural = (number, noun) => `${count(number)} ${noun}${number === 1 ? "" : "s"}`;
 export const percent = (share) => (share === null || share === undefined ? "–" : `${(100 * share).toFixed(1)} %`);
+export const signed = (value, digits) => `${value < 0 ? "−" : "+"}${Math.abs(value).toFixed(digits)}`;
 export const seconds = (value) => (value < 60 ? `${value.toFixed(1)} s` : `${Math.floor(value / 60)} min ${Math.round(value % 60)} s`);
 
 export function ago(changed) {

@@ -1,6 +1,6 @@
 // The groups of a step: the trajectories of one question, with the rewards and the advantages that they were trained with.
 
-import { address, badge, count, el, get, plural, redraw, trail } from "./dom.js";
+import { address, badge, count, el, get, plural, redraw, signed, trail } from "./dom.js";
 import { toolMarks } from "./episodes.js";
 
 export async function groupsPage(holder, { source, step }) {
@@ -31,10 +31,11 @@ function draw(list, source, found) {
 }
 
 function explained(found, teaching, settled) {
+  if (!found.credited) return "The advantages of this step have not been computed: its rollouts are under way, or none can be trained on.";
   const said = [`${plural(teaching, "group")} of this step ${teaching === 1 ? "has" : "have"} trajectories that did better than others; in ${count(settled)} all did the same, and their advantage is 0.`,
-    "Each trajectory's advantage is that of all its turns."];
-  if (found.penalty) said.push(`Beside it, a call that led to a failure had another ${found.penalty} taken off; the last column says how many.`);
-  if (found.mask_cut_off) said.push("Rollouts whose reply was cut off were left out of training; the records do not say which.");
+    "Where the calls of a trajectory have different advantages, their mean is shown, and each below it."];
+  if (found.penalty) said.push(`A call that led to a failure has ${found.penalty} taken off.`);
+  if (found.mask_cut_off) said.push("Rollouts with a reply that was cut off are left out of training.");
   return said.join(" ");
 }
 
@@ -47,13 +48,18 @@ function card(source, step, group, most) {
     el("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": "Trajectories" }, el("table", { class: "list" },
       el("thead", {}, el("tr", {}, ["outcome", "reward", "advantage", "tools", "answer", "turns that failed"].map((name) => el("th", { scope: "col", class: name === "reward" || name.startsWith("turns") ? "n" : null }, name)))),
       el("tbody", {}, sorted.map((one) => el("tr", {}, el("td", {}, el("a", { class: "open", href: address("run", source, one.id) }, badge(one.outcome))), el("td", { class: "n" }, one.reward === null ? "–" : String(one.reward)),
-        el("td", { class: "advantage" }, diverging(one.advantage, most)), el("td", {}, toolMarks(one)), el("td", { class: "answer" }, one.answer || "–"),
+        el("td", { class: "advantage" }, diverging(one.advantage, most), perCall(one.advantages)), el("td", {}, toolMarks(one)), el("td", { class: "answer" }, one.answer || "–"),
         el("td", { class: "n" }, one.faults ? `${one.faults} of ${one.turns}` : "–")))))));
+}
+
+// The advantages of the calls, where they differ.
+function perCall(advantages) {
+  return new Set(advantages).size > 1 ? el("span", { class: "quiet" }, advantages.map((one) => signed(one, 2)).join(", ")) : null;
 }
 
 function diverging(value, most) {
   if (value === null) return el("span", { class: "quiet" }, "left out");
   const fill = el("span", { class: value < 0 ? "minus" : "plus" });
   fill.style.width = `${(50 * Math.abs(value)) / most}%`;
-  return el("span", { class: "diverging" }, el("span", { class: "number" }, `${value < 0 ? "−" : "+"}${Math.abs(value).toFixed(2)}`), el("span", { class: "rail", "aria-hidden": "true" }, fill));
+  return el("span", { class: "diverging" }, el("span", { class: "number" }, signed(value, 2)), el("span", { class: "rail", "aria-hidden": "true" }, fill));
 }

@@ -46,12 +46,10 @@ function evaluationFacts(run) {
 
 function trainingFacts(run) {
   const own = run.settings;
-  const flow = own.flow ?? {};
   return el("dl", { class: "facts" },
     fact("step", el("b", { class: "big" }, String(run.step)), ` of ${run.steps}`, bar(run.steps ? run.step / run.steps : 0, `step ${run.step} of ${run.steps}`)),
     fact("a step", `${own.questions ?? "?"} questions × ${own.rollouts ?? "?"} rollouts`), fact("learning rate", String(own.lr ?? "?")),
     fact("KL weight", String(own.kl ?? "?")), fact("clip", `${own.clip_low ?? "?"} / ${own.clip_high ?? "?"}`),
-    fact("statistics", flow.credit === "turn" ? "credit by turn"
-      : `over each ${flow.statistics ?? "trajectory"}, ${flow.baseline ?? "mean"}, ${flow.scale ?? "std"}`));
+    fact("algorithm", own.flow?.algorithm?.name ?? "?"));
 }
 

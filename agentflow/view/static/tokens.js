@@ -1,6 +1,6 @@
 // Every token of a group's trajectories: what it was sampled with, what it was credited, what the update made of it.
 
-import { address, badge, count, el, get, plural, trail } from "./dom.js";
+import { address, badge, count, el, get, plural, signed, trail } from "./dom.js";
 
 const COLOURS = ["advantage", "ratio", "drift", "mask"];
 const SHORT = 40; // tokens that were given to the model and are shown without being asked for
@@ -72,7 +72,6 @@ function along(event) {
   event.preventDefault();
 }
 
-const signed = (value, digits) => `${value < 0 ? "−" : "+"}${Math.abs(value).toFixed(digits)}`;
 const nats = (value) => (value === null ? "not computed" : `${signed(value, 4)} (${(100 * Math.exp(value)).toFixed(1)} %)`);
 
 function told({ part, row, token, position }) {

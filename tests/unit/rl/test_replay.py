@@ -12,13 +12,12 @@ pytest.importorskip("hydra")
 pytest.importorskip("verl")
 
 from agentflow.rl import planner
-from agentflow.rl.batch import batch_digest, counts, facts_of, rows_of
+from agentflow.rl.batch import assign_credit, batch_digest, counts, facts_of, rows_of
 from agentflow.rl.replay import Replay, ReplayError
 from agentflow.rl.rollout import run
 from agentflow.rl.settings import Settings, compose_settings
 from agentflow.rl.tape import Tapes, playing, taped
 from agentflow.rl.trainable import load_app
-from agentflow.rl.trainer.credit import assign_credit
 from agentflow.rl.training_log import TrainingLog
 from tests.unit.rl.test_planner import nonsense, oracle
 
@@ -63,7 +62,7 @@ async def record(out: Path) -> None:
 
     tasks = app.tasks("train", QUESTIONS)
     await asyncio.gather(*(rollout(session, task) for session in range(ROLLOUTS) for task in reversed(tasks)))
-    batch = batch_digest(rows, assign_credit(rows, rewards, settings.flow))
+    batch = batch_digest(rows, assign_credit(rows, rewards, settings.flow.algorithm))
     log.step(1, {"batch": batch, "reward": 0.5}, {"step": 1.0})
 
 
@@ -96,7 +95,7 @@ async def test_a_prompt_that_changed_is_told(out: Path, monkeypatch: pytest.Monk
 async def test_a_changed_estimator_is_told_though_no_rollout_differs(out: Path) -> None:
     path = out / "settings.json"
     settings = json.loads(path.read_text())
-    settings["flow"]["penalty"] = 0.5
+    settings["flow"]["algorithm"]["penalty"] = 0.5
     path.write_text(json.dumps(settings))
     found = await Replay(out, 1, "train").run()
     assert (found.same, found.differences) == (False, [])

@@ -3,6 +3,7 @@ import pytest
 pytest.importorskip("hydra")
 pytest.importorskip("verl")
 
+from agentflow.rl.algorithms import NAMES
 from agentflow.rl.settings import PRESETS, Settings, SettingsError, compose_settings, presets
 
 
@@ -27,6 +28,11 @@ def test_an_app_may_have_any_option() -> None:
     assert compose_settings("qwen2.5-7b", ["options.test=held_out.jsonl"]).options.test == "held_out.jsonl"
 
 
+@pytest.mark.parametrize("name", NAMES)
+def test_an_algorithm_is_one_setting(name: str) -> None:
+    assert Settings.of(compose_settings("atlas-cpu", [f"algorithm={name}"])).flow.algorithm.name == name
+
+
 def test_verls_own_keys_can_be_set() -> None:
     config = compose_settings("atlas-cpu", ["actor_rollout_ref.actor.entropy_coeff=0.01"])
     assert config.actor_rollout_ref.actor.entropy_coeff == 0.01
@@ -36,18 +42,16 @@ def test_verls_own_keys_can_be_set() -> None:
     ("overrides", "message"),
     [
         (["stepz=3"], "there is no setting 'stepz'; the nearest is 'steps'"),
-        (["flow.baselin=mean"], "there is no setting 'flow.baselin'; the nearest is 'flow.baseline'"),
+        (["flow.update=1"], "there is no setting 'flow.update'; the nearest is 'flow.updates'"),
+        (["algorithm=ppo"], "flow.algorithm={'name': 'ppo', 'penalty': 0.3}: input tag 'ppo'"),
+        (["flow.algorithm.clip=1"], "flow.algorithm.clip=1: extra inputs are not permitted"),
+        (["flow.algorithm.penalty=-1"], "flow.algorithm.penalty=-1: input should be greater than or equal to 0"),
         (["trainer.nnode=2"], "there is no setting 'trainer.nnode'; the nearest is 'trainer.nnodes'"),
         (["steps"], "'steps' is no setting; write key=value"),
         (["steps=0"], "steps=0: input should be greater than or equal to 1"),
         (["steps=many"], "steps=many: input should be a valid integer"),
-        (["flow.scale=mad"], "flow.scale=mad: input should be 'std', 'none' or 'batch'"),
         (["rollouts=1"], "rollouts=1: input should be greater than or equal to 2"),
         (["questions=9", "train_tasks=8"], "train_tasks=8 is less than questions=9"),
-        (["flow.forks=3"], "flow.credit=fork and flow.forks go together"),
-        (["flow.credit=fork"], "flow.credit=fork and flow.forks go together"),
-        (["flow.credit=fork", "flow.forks=2"], "flow.forks=2: rollouts=8 is no multiple of a trunk and its forks, 3"),
-        (["flow.credit=fork", "flow.forks=3"], "add flow.baseline=leave-one-out"),
         (["app=planner"], "app=planner: string should match"),
         (["start=???"], "Missing mandatory value: start; give it as key=value"),
     ],

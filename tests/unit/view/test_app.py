@@ -15,7 +15,7 @@ from agentflow.view.app import build_app
 from agentflow.view.guard import POLICY
 from agentflow.view.shelf import Root, Shelf
 from tests.runs import record, turn, write_run
-from tests.trainings import begin, rollout, token_step, write_step, write_validation
+from tests.trainings import begin, credited, rollout, token_step, write_step, write_validation
 
 
 class Client:
@@ -57,12 +57,12 @@ def client(tmp_path_factory: pytest.TempPathFactory) -> Client:
     write_run(folder / "seed", seed, planner="embedded:seed", max_turns=4)
     write_run(folder / "trained", [record(n, correct=n > 0, error="down" if n == 4 else "") for n in range(5)])
     append(folder / "first.jsonl", record(0).episode)
-    out = begin(folder / "training", 4, statistics="trajectory", baseline="mean", scale="std", penalty=0.3)
+    out = begin(folder / "training", 4, algorithm={"name": "flow-grpo", "penalty": 0.3})
     for step in (0, 2):
         write_validation(out, step, [rollout(step, "test", task, float(step > 0)) for task in ("a", "b")])
     rewards = enumerate((1.0, 0.0, 0.0, 1.0))
     rollouts = [rollout(1, "train", "c", reward, turns=both, id=f"r{number}") for number, reward in rewards]
-    write_step(out, 1, rollouts)
+    write_step(out, 1, credited(rollouts))
     TrainingLog(out).tokens(token_step(1, "c", rollouts[:2]))
     return Client(folder)
 

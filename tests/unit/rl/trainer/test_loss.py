@@ -12,10 +12,11 @@ pytest.importorskip("verl")
 from tensordict import TensorDict  # noqa: E402
 from verl.utils import tensordict_utils as tu  # noqa: E402
 
-from agentflow.rl.flow_grpo import advantages, token_weights  # noqa: E402
+from agentflow.rl.algorithms.flow_grpo import FlowGRPO  # noqa: E402
+from agentflow.rl.batch import Span, matters  # noqa: E402
 from agentflow.rl.settings import compose_settings  # noqa: E402
-from agentflow.rl.trainer.credit import matters  # noqa: E402
 from agentflow.rl.trainer.loss import flow_grpo_loss  # noqa: E402
+from tests.unit.rl.algorithms.rollouts import rollout  # noqa: E402
 
 LOW, HIGH, BETA = 0.2, 0.3, 0.04
 
@@ -114,10 +115,9 @@ def single(now: Any, weights: list[float], beta: float = BETA, **columns: list[f
 
 def loss_of(batch: list[Trajectory], rows: list[list[tuple[int, int]]], padding: int = 0) -> float:
     """Our loss of `batch`, its turns laid out as `rows` of (trajectory, turn); a gap of two tokens between turns."""
-    gains = advantages([t.reward for t in batch], [t.group for t in batch], [True] * len(batch))
-    turns = [(i, t) for row in rows for i, t in row]
-    each = token_weights([str(i) for i, _ in turns], [len(batch[i].turns[t].now) for i, t in turns])
-    weight_of = dict(zip(turns, each.tolist(), strict=True))
+    credit = FlowGRPO().credit(
+        [rollout(one.reward, group=one.group, lengths=[len(turn.now) for turn in one.turns]) for one in batch]
+    )
     columns: dict[str, list[list[float]]] = {
         name: [] for name in ("response_mask", "old_log_probs", "ref_log_prob", "advantages", "token_weights", "now")
     }
@@ -130,8 +130,8 @@ def loss_of(batch: list[Trajectory], rows: list[list[tuple[int, int]]], padding:
             columns["response_mask"][-1] += [0] * gap + [1] * size
             columns["old_log_probs"][-1] += [-9.0] * gap + turn.old
             columns["ref_log_prob"][-1] += [-9.0] * gap + turn.reference
-            columns["advantages"][-1] += [0.0] * gap + [float(gains[i])] * size
-            columns["token_weights"][-1] += [0.0] * gap + [weight_of[i, t]] * size
+            columns["advantages"][-1] += [0.0] * gap + [credit[i][t].advantage] * size
+            columns["token_weights"][-1] += [0.0] * gap + [credit[i][t].weight] * size
             columns["now"][-1] += [-7.0] * gap + turn.now
     for _ in range(padding):
         for name, column in columns.items():
@@ -198,7 +198,7 @@ def test_importance_weights_are_not_counted_as_clipped() -> None:
 @pytest.mark.parametrize(("beta", "left_out"), [(0.0, True), (BETA, False)])
 def test_rows_are_left_out_only_where_the_gradient_does_not_depend_on_them(beta: float, left_out: bool) -> None:
     """Three trajectories of a settled group beside three of one that has something to teach."""
-    credit = {f"q_{n}_0": [(0, 1, 0.0 if n < 3 else n - 4.0, 1 / 6)] for n in range(6)}
+    credit = {f"q_{n}_0": [Span(0, 1, 0.0 if n < 3 else n - 4.0, 1 / 6)] for n in range(6)}
     kept = [key for key in credit if matters(credit[key], regularised=beta > 0)]
     assert (len(kept) < len(credit)) is left_out
     parameters = torch.randn(6, generator=torch.Generator().manual_seed(1), dtype=torch.float64)

@@ -16,6 +16,7 @@ with warnings.catch_warnings():
     from tensordict import TensorDict
     from transfer_queue import KVBatchMeta
 
+    from agentflow.rl.batch import Span
     from agentflow.rl.packing import Reason
     from agentflow.rl.settings import compose_settings
     from agentflow.rl.trainer import microscope
@@ -31,7 +32,7 @@ ROW = {
     "names": [("planner", 0), ("planner", 2)],
     "broken": {"reason": "full", "position": 3, "length": 3, "expected": None, "found": None},
 }
-CREDIT = [(0, 2, 0.5, 0.1), (3, 1, -0.5, 0.2)]
+CREDIT = [Span(0, 2, 0.5, 0.1), Span(3, 1, -0.5, 0.2)]
 LOGPROBS = [-1.0, -2.0, 0.0, -3.0]
 
 
@@ -133,11 +134,11 @@ def test_without_it_nothing_is_asked_and_nothing_written(tmp_path: Path, monkeyp
 def test_the_groups_that_weigh_most_in_the_update_are_taken() -> None:
     rows = dict.fromkeys(("a_0_0", "b_1_0", "b_0_1", "b_0_0", "c_0_0", "d_0_0", "d_0_1"), ROW)
     credit = {
-        "b_0_0": [(0, 10, 0.9, 0.01)],
-        "b_1_0": [(0, 10, -0.9, 0.01)],
-        "a_0_0": [(0, 10, 0.0, 0.01)],
-        "c_0_0": [(0, 2, 1.0, 0.01)],
-        "d_0_0": [(0, 2, 1.0, 0.01)],
+        "b_0_0": [Span(0, 10, 0.9, 0.01)],
+        "b_1_0": [Span(0, 10, -0.9, 0.01)],
+        "a_0_0": [Span(0, 10, 0.0, 0.01)],
+        "c_0_0": [Span(0, 2, 1.0, 0.01)],
+        "d_0_0": [Span(0, 2, 1.0, 0.01)],
     }
     assert chosen(rows, credit, 1) == ["b_0_0", "b_0_1", "b_1_0"]
     assert chosen(rows, credit, 2)[3:] == ["d_0_0", "d_0_1"]

@@ -10,10 +10,11 @@ torch = pytest.importorskip("torch")
 transformers = pytest.importorskip("transformers")
 pytest.importorskip("verl")
 
-from agentflow.rl.flow_grpo import advantages, token_weights  # noqa: E402
+from agentflow.rl.algorithms.flow_grpo import FlowGRPO  # noqa: E402
 from agentflow.rl.packing import Row, pack  # noqa: E402
 from agentflow.rl.trace import Call, ids_array, logprobs_array  # noqa: E402
 from agentflow.rl.trainer.loss import surrogate  # noqa: E402
+from tests.unit.rl.algorithms.rollouts import rollout  # noqa: E402
 
 VOCABULARY = 40
 
@@ -50,17 +51,16 @@ def trajectory(rng: random.Random, name: str, turns: int, *, broken: int | None)
 
 def gradients(trajectories: Sequence[Sequence[Call]], *, limit: int) -> tuple[dict[str, "torch.Tensor"], int]:
     """Of each parameter, with rows of at most `limit` response tokens; and the tokens that were computed."""
-    found = advantages([1.0, 0.0, 1.0], ["q"] * 3, [True] * 3)
-    calls = [(number, call) for number, calls in enumerate(trajectories) for call in calls]
-    weights = token_weights([str(number) for number, _ in calls], [len(call.response_ids) for _, call in calls])
-    weight_of = {(number, call.turn): weight for (number, call), weight in zip(calls, weights, strict=True)}
+    lengths = [[len(call.response_ids) for call in calls] for calls in trajectories]
+    rollouts = [rollout(reward, lengths=each) for reward, each in zip([1.0, 0.0, 1.0], lengths, strict=True)]
+    credit = FlowGRPO().credit(rollouts)
     policy, computed = model(), 0
     for number, of in enumerate(trajectories):
         for row in pack(of, limit=limit):
             computed += len(row.prompt_ids) + len(row.response_ids)
             loss = -sum(
-                weight_of[number, call.turn] * gain.sum()
-                for call, gain in zip(row.calls, gains(policy, row, float(found[number])), strict=True)
+                credit[number][call.turn].weight * gain.sum()
+                for call, gain in zip(row.calls, gains(policy, row, credit[number][0].advantage), strict=True)
             )
             loss.backward()
     return {name: parameter.grad.clone() for name, parameter in policy.named_parameters()}, computed

@@ -12,10 +12,11 @@ from math import exp, prod
 import numpy as np
 import pytest
 from hypothesis import given
-from hypothesis import strategies as st
 
-from agentflow.rl.credit import turn_advantages
-from agentflow.rl.flow_grpo import Floats, advantages
+from agentflow.rl.algorithms import algorithm_of
+from agentflow.rl.algorithms.algorithm import Rollout
+from agentflow.rl.algorithms.estimators import Floats
+from tests.unit.rl.algorithms.rollouts import ROLLOUTS, rollout
 
 GROUP = 3
 LONGEST = 3
@@ -74,19 +75,17 @@ def groups() -> Iterator[tuple[float, tuple[Path, ...]]]:
 Estimator = Callable[[Sequence[Path]], list[Floats]]
 
 
+def credited(name: str, group: Sequence[Path]) -> list[Floats]:
+    rollouts = [rollout(path.reward, lengths=[1] * len(path.turns), turn_rewards=path.earned) for path in group]
+    return [np.array(found) for found in algorithm_of({"name": name}).advantages(rollouts)]
+
+
 def ours(group: Sequence[Path]) -> list[Floats]:
-    return turn_advantages([path.reward for path in group], [path.earned for path in group], ["q"] * len(group))
+    return credited("turn", group)
 
 
 def by_trajectory(group: Sequence[Path]) -> list[Floats]:
-    whole = advantages(
-        [path.reward + sum(path.earned) for path in group],
-        ["q"] * len(group),
-        [True] * len(group),
-        baseline="leave-one-out",
-        scale="none",
-    )
-    return [np.full(len(path.turns), value) for path, value in zip(group, whole, strict=True)]
+    return credited("rloo", group)
 
 
 def by_turn_index(group: Sequence[Path]) -> list[Floats]:
@@ -132,10 +131,8 @@ def test_it_varies_less_than_credit_by_trajectory() -> None:
     assert own_variance.sum() < 0.8 * variance.sum()
 
 
-@given(st.lists(st.tuples(st.sampled_from("abc"), st.floats(-1, 1), st.integers(1, 4)), min_size=1, max_size=12))
-def test_without_rewards_of_turns_it_is_leave_one_out(rollouts: list[tuple[str, float, int]]) -> None:
-    names, rewards, lengths = (list(column) for column in zip(*rollouts, strict=True))
-    found = turn_advantages(rewards, [[0.0] * length for length in lengths], names)
-    whole = advantages(rewards, names, [True] * len(names), baseline="leave-one-out", scale="none")
-    for turns, value in zip(found, whole, strict=True):
-        assert turns == pytest.approx(np.full(len(turns), value), abs=1e-9)
+@given(ROLLOUTS)
+def test_without_rewards_of_turns_it_is_leave_one_out(rollouts: list[Rollout]) -> None:
+    by_turn, whole = (algorithm_of({"name": name}).advantages(rollouts) for name in ("turn", "rloo"))
+    for turns, expected in zip(by_turn, whole, strict=True):
+        assert turns == pytest.approx(expected, abs=1e-9)

@@ -1,0 +1,27 @@
+"""The algorithms, one file each: how the rewards of a step's rollouts become the advantage of every sampled token."""
+
+from collections.abc import Mapping
+from typing import Annotated, Any
+
+from pydantic import Field, TypeAdapter
+
+from agentflow.rl.algorithms.dr_grpo import DrGRPO
+from agentflow.rl.algorithms.flow_grpo import FlowGRPO
+from agentflow.rl.algorithms.grpo import GRPO
+from agentflow.rl.algorithms.reinforce_plus_plus import ReinforcePlusPlus
+from agentflow.rl.algorithms.rloo import RLOO
+from agentflow.rl.algorithms.turn import Turn
+
+AnyAlgorithm = Annotated[
+    FlowGRPO | GRPO | DrGRPO | RLOO | ReinforcePlusPlus | Turn,
+    Field(discriminator="name"),
+]
+"""The setting `flow.algorithm`: a name, and the settings of the algorithm of that name."""
+
+NAMES = ("flow-grpo", "grpo", "dr-grpo", "rloo", "reinforce++", "turn")
+
+
+def algorithm_of(settings: Mapping[str, Any]) -> AnyAlgorithm:
+    """Build the algorithm that `settings` name. Raises pydantic.ValidationError."""
+    found: AnyAlgorithm = TypeAdapter(AnyAlgorithm).validate_python(settings)
+    return found

@@ -1,0 +1,61 @@
+"""Parts that algorithms share: comparing the rewards of a group, and averaging over tokens."""
+
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from agentflow.rl.algorithms.algorithm import Rollout
+
+Floats = npt.NDArray[np.float64]
+
+EPSILON = 1e-6
+"""Added to a standard deviation, as in verl."""
+
+
+def centred(rewards: Floats) -> Floats:
+    """Rewards minus their mean [n]; zeros where all are equal."""
+    return rewards - rewards.mean() if np.ptp(rewards) else np.zeros(len(rewards))
+
+
+def standardised(rewards: Floats) -> Floats:
+    """Rewards minus their mean, in standard deviations (n - 1) [n]; zeros where all are equal."""
+    return centred(rewards) / (rewards.std(ddof=1) + EPSILON) if np.ptp(rewards) else np.zeros(len(rewards))
+
+
+def leave_one_out(rewards: Floats) -> Floats:
+    """Each reward minus the mean of the others [n]; zero for a single one."""
+    return centred(rewards) * len(rewards) / max(1, len(rewards) - 1)
+
+
+def split_by_question(rollouts: Sequence[Rollout]) -> list[list[int]]:
+    """Positions of the rollouts of each question."""
+    groups: dict[str, list[int]] = defaultdict(list)
+    for position, rollout in enumerate(rollouts):
+        groups[rollout.group].append(position)
+    return list(groups.values())
+
+
+def by_question(rollouts: Sequence[Rollout], compare: Callable[[Floats], Floats]) -> list[float]:
+    """`compare` the total rewards of each question's rollouts. Returns a value for each rollout."""
+    found = np.zeros(len(rollouts))
+    for members in split_by_question(rollouts):
+        found[members] = compare(np.array([rollouts[member].total for member in members]))
+    return [float(value) for value in found]
+
+
+def every_call(rollouts: Sequence[Rollout], values: Sequence[float]) -> list[list[float]]:
+    """The value of each rollout, repeated for each of its calls."""
+    return [[value] * len(rollout.lengths) for rollout, value in zip(rollouts, values, strict=True)]
+
+
+def per_trajectory(rollouts: Sequence[Rollout]) -> list[list[float]]:
+    """Weights 1 / (G T |a|): every trajectory weighs the same, every call of it, and every token of a call."""
+    return [[1 / (len(rollouts) * len(rollout.lengths) * length) for length in rollout.lengths] for rollout in rollouts]
+
+
+def per_token(rollouts: Sequence[Rollout]) -> list[list[float]]:
+    """Every token of the step weighs the same: verl's token-mean."""
+    tokens = sum(sum(rollout.lengths) for rollout in rollouts)
+    return [[1 / tokens] * len(rollout.lengths) for rollout in rollouts]

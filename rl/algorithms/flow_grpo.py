@@ -1,0 +1,32 @@
+"""Flow-GRPO: one advantage for all calls of a trajectory, normalised over the trajectories of its question.
+
+    A_i = (R_i - mean_k R_k) / std_k R_k                       over the trajectories k of one question
+    J = 1/G sum_i 1/T_i sum_t 1/|a_i^t| sum_j min(rho A_i, clip(rho, 1 - low, 1 + high) A_i) - beta KL(pi || pi_ref)
+
+The mean and the deviation are over trajectories, not over calls: a trajectory of three calls counts as much as one of
+one call.
+
+Source: "In-the-Flow Agentic System Optimization for Effective Planning and Tool Use", 2025, section 3.
+"""
+
+from collections.abc import Sequence
+from typing import ClassVar, Literal
+
+from agentflow.rl.algorithms.algorithm import Algorithm, Rollout
+from agentflow.rl.algorithms.estimators import by_question, every_call, per_trajectory, standardised
+
+
+class FlowGRPO(Algorithm):
+    """Flow-GRPO, the default."""
+
+    formula: ClassVar[str] = "A = (R − mean(R)) / (std(R) + 1e-06) over the question's trajectories"
+
+    name: Literal["flow-grpo"] = "flow-grpo"
+
+    def advantages(self, rollouts: Sequence[Rollout]) -> list[list[float]]:
+        """One value for all calls of a rollout."""
+        return every_call(rollouts, by_question(rollouts, standardised))
+
+    def weights(self, rollouts: Sequence[Rollout]) -> list[list[float]]:
+        """1 / (G T |a|)."""
+        return per_trajectory(rollouts)

@@ -1,0 +1,39 @@
+"""GRPO over calls: every model call is a sample of its own, with its trajectory's reward.
+
+    A_i = (R_i - mean_c R_c) / std_c R_c           over the calls c of all trajectories of one question
+
+This is what a trainer computes that knows no trajectories. Long trajectories count more often, in the mean as in the
+loss, which averages over tokens. It is here to compare Flow-GRPO with.
+
+Source: Z. Shao et al., "DeepSeekMath", 2024 (arXiv:2402.03300), section 4.1.
+"""
+
+from collections.abc import Sequence
+from typing import ClassVar, Literal
+
+import numpy as np
+
+from agentflow.rl.algorithms.algorithm import Algorithm, Rollout
+from agentflow.rl.algorithms.estimators import every_call, per_token, split_by_question, standardised
+
+
+class GRPO(Algorithm):
+    """GRPO whose samples are calls."""
+
+    formula: ClassVar[str] = "A = (R − mean(R)) / (std(R) + 1e-06) over the calls of the question"
+
+    name: Literal["grpo"] = "grpo"
+
+    def advantages(self, rollouts: Sequence[Rollout]) -> list[list[float]]:
+        """One value for all calls of a rollout."""
+        found = [0.0] * len(rollouts)
+        for members in split_by_question(rollouts):
+            calls = [member for member in members for _ in rollouts[member].lengths]
+            compared = standardised(np.array([rollouts[member].total for member in calls]))
+            for member, value in zip(calls, compared, strict=True):
+                found[member] = float(value)
+        return every_call(rollouts, found)
+
+    def weights(self, rollouts: Sequence[Rollout]) -> list[list[float]]:
+        """The same for every token of the step."""
+        return per_token(rollouts)

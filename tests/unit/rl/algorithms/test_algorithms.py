@@ -1,0 +1,172 @@
+"""Every algorithm: what holds for all of them, and each by hand."""
+
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic import ValidationError
+
+from agentflow.rl.algorithms import NAMES, algorithm_of
+from agentflow.rl.algorithms.algorithm import Rollout
+from tests.unit.rl.algorithms.rollouts import ROLLOUTS, rollout
+
+REWARDS = [1.0, 0.0, 1.0, 0.0]
+CALLS = [2, 1, 3, 2]
+FOUR = [rollout(reward, lengths=[1] * calls) for reward, calls in zip(REWARDS, CALLS, strict=True)]
+
+PER_QUESTION = tuple(name for name in NAMES if name != "reinforce++")
+"""Algorithms that compare the rollouts of one question alone."""
+
+AVERAGE_OVER_TOKENS = ("dr-grpo", "rloo", "reinforce++")
+"""Algorithms to which it is bookkeeping where a turn ends."""
+
+
+def advantages(name: str, rollouts: Sequence[Rollout]) -> list[float]:
+    """Of each rollout's first call."""
+    return [credit[0].advantage for credit in algorithm_of({"name": name}).credit(rollouts)]
+
+
+def factors(name: str, rollouts: Sequence[Rollout]) -> list[list[float]]:
+    """Of each rollout, the factor of every token's score, call after call."""
+    found: list[list[float]] = []
+    for credit, of in zip(algorithm_of({"name": name}).credit(rollouts), rollouts, strict=True):
+        each = [[one.advantage * one.weight] * length for one, length in zip(credit, of.lengths, strict=True)]
+        found.append([factor for call in each for factor in call])
+    return found
+
+
+# ---------------------------------------------------------------- all of them
+
+
+def test_the_union_has_every_name() -> None:
+    assert [algorithm_of({"name": name}).name for name in NAMES] == list(NAMES)
+
+
+@pytest.mark.parametrize(
+    "wrong", [{}, {"name": "ppo"}, {"name": "rloo", "penalty": -1}, {"name": "rloo", "clip": 1}, {"name": ["rloo"]}]
+)
+def test_other_settings_are_refused(wrong: dict[str, Any]) -> None:
+    with pytest.raises(ValidationError):
+        algorithm_of(wrong)
+
+
+@pytest.mark.parametrize("name", NAMES)
+@given(ROLLOUTS)
+def test_every_call_has_credit_and_all_weights_sum_to_one(name: str, rollouts: list[Rollout]) -> None:
+    credit = algorithm_of({"name": name}).credit(rollouts)
+    assert [len(of) for of in credit] == [len(one.lengths) for one in rollouts]
+    total = sum(
+        length * one.weight
+        for of, each in zip(credit, rollouts, strict=True)
+        for one, length in zip(of, each.lengths, strict=True)
+    )
+    assert total == pytest.approx(1)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_nothing_has_no_credit(name: str) -> None:
+    assert algorithm_of({"name": name}).credit([]) == []
+
+
+@pytest.mark.parametrize("name", PER_QUESTION)
+@given(ROLLOUTS)
+def test_one_question_does_not_change_another(name: str, rollouts: list[Rollout]) -> None:
+    together = advantages(name, rollouts)
+    for group in {one.group for one in rollouts}:
+        alone = advantages(name, [one for one in rollouts if one.group == group])
+        assert alone == pytest.approx([a for a, one in zip(together, rollouts, strict=True) if one.group == group])
+
+
+@pytest.mark.parametrize("name", PER_QUESTION)
+@given(ROLLOUTS)
+def test_a_group_whose_rewards_are_the_same_has_no_advantage(name: str, rollouts: list[Rollout]) -> None:
+    rewards = {group: {one.total for one in rollouts if one.group == group} for group in "abc"}
+    for advantage, one in zip(advantages(name, rollouts), rollouts, strict=True):
+        assert advantage == 0 or len(rewards[one.group]) > 1
+
+
+@pytest.mark.parametrize("name", ["flow-grpo", "dr-grpo", "rloo", "turn"])
+@given(ROLLOUTS)
+def test_advantages_of_a_group_sum_to_zero(name: str, rollouts: list[Rollout]) -> None:
+    found = advantages(name, rollouts)
+    for group in {one.group for one in rollouts}:
+        own = [value for value, one in zip(found, rollouts, strict=True) if one.group == group]
+        assert sum(own) == pytest.approx(0, abs=1e-9)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_penalty_is_for_the_call_that_was_at_fault(name: str) -> None:
+    rollouts = [rollout(1.0, lengths=[2, 2], faults=[True, False]), rollout(0.0, lengths=[2])]
+    without, taken = (algorithm_of({"name": name, "penalty": penalty}).credit(rollouts)[0] for penalty in (0, 0.25))
+    assert [a.advantage - b.advantage for a, b in zip(without, taken, strict=True)] == pytest.approx([0.25, 0])
+
+
+@pytest.mark.parametrize("name", ["flow-grpo", "turn"])
+@given(ROLLOUTS)
+def test_every_trajectory_weighs_the_same(name: str, rollouts: list[Rollout]) -> None:
+    for credit, of in zip(algorithm_of({"name": name}).credit(rollouts), rollouts, strict=True):
+        own = sum(length * one.weight for one, length in zip(credit, of.lengths, strict=True))
+        assert own == pytest.approx(1 / len(rollouts))
+
+
+@pytest.mark.parametrize("name", AVERAGE_OVER_TOKENS)
+@given(ROLLOUTS, st.data())
+def test_turns_may_be_split_and_merged(name: str, rollouts: list[Rollout], data: st.DataObject) -> None:
+    recut = []
+    for one in rollouts:
+        total = sum(one.lengths)
+        cuts = sorted(data.draw(st.sets(st.integers(1, max(1, total - 1)), max_size=4))) if total > 1 else []
+        lengths = [after - before for before, after in pairwise([0, *cuts, total])]
+        recut.append(rollout(one.reward, group=one.group, lengths=lengths))
+    for was, now in zip(factors(name, rollouts), factors(name, recut), strict=True):
+        assert now == pytest.approx(was, abs=1e-9)
+
+
+@pytest.mark.parametrize("name", AVERAGE_OVER_TOKENS)
+@given(ROLLOUTS)
+def test_turns_may_be_there_twice(name: str, rollouts: list[Rollout]) -> None:
+    """Each token is then there twice and has half its factor."""
+    doubled = [rollout(one.reward, group=one.group, lengths=[*one.lengths, *one.lengths]) for one in rollouts]
+    for was, now in zip(factors(name, rollouts), factors(name, doubled), strict=True):
+        assert [2 * factor for factor in now[: len(was)]] == pytest.approx(was, abs=1e-9)
+
+
+# ---------------------------------------------------------------- by hand
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("flow-grpo", [0.866, -0.866, 0.866, -0.866]),  # half over the standard deviation 0.57735
+        ("grpo", [0.725, -1.208, 0.725, -1.208]),  # of 1 1, 0, 1 1 1, 0 0: mean 5/8, deviation 0.5175
+        ("dr-grpo", [0.5, -0.5, 0.5, -0.5]),
+        ("rloo", [2 / 3, -2 / 3, 2 / 3, -2 / 3]),
+        ("turn", [2 / 3, -2 / 3, 2 / 3, -2 / 3]),
+        ("reinforce++", [0.866, -0.866, 0.866, -0.866]),
+    ],
+)
+def test_four_trajectories_of_one_question(name: str, expected: list[float]) -> None:
+    """Rewards 1, 0, 1, 0 with 2, 1, 3 and 2 calls. The reference normalised Flow-GRPO over calls (its bug T3)."""
+    assert advantages(name, FOUR) == pytest.approx(expected, abs=1e-3)
+
+
+def test_reinforce_plus_plus_compares_over_the_step() -> None:
+    """Rewards 1, 0 and 1, 1: the mean is 3/4, the deviation 1/2; a settled question has something to tell too."""
+    found = advantages("reinforce++", [rollout(1.0), rollout(0.0), rollout(1.0, group="p"), rollout(1.0, group="p")])
+    assert found == pytest.approx([0.5, -1.5, 0.5, 0.5], abs=1e-4)
+
+
+def test_weights_by_hand() -> None:
+    """Calls of 2 and 3 tokens, and of 4: 1/(2*2*2), 1/(2*2*3) and 1/(2*1*4); or 1/9 for each token."""
+    rollouts = [rollout(1.0, lengths=[2, 3]), rollout(0.0, lengths=[4])]
+    flow, token = (algorithm_of({"name": name}).weights(rollouts) for name in ("flow-grpo", "rloo"))
+    assert flow == [[1 / 8, 1 / 12], [1 / 8]]
+    assert token == [[1 / 9, 1 / 9], [1 / 9]]
+
+
+def test_turn_rewards_are_part_of_the_trajectorys_reward() -> None:
+    found = advantages("flow-grpo", [rollout(0.0, lengths=[1, 1], turn_rewards=[0.5, 0.5]), rollout(1.0)])
+    assert found == [0, 0]

@@ -1,0 +1,30 @@
+"""Rows of a step for tests, as the agent loop describes them to the trainer."""
+
+from typing import Any
+
+
+def row(
+    lengths: list[int],
+    *,
+    counted: bool = True,
+    fate: str = "ok",
+    faults: list[bool] | None = None,
+    first: int = 0,
+    earned: list[float] | None = None,
+) -> dict[str, Any]:
+    """`first` is the place of its first call in the trajectory, `earned` of all the trajectory's calls."""
+    starts = [sum(lengths[:n]) for n in range(len(lengths))]
+    return {
+        "name": "q/0",
+        "counted": counted,
+        "fate": fate,
+        "forward_tokens": 10 + sum(lengths),
+        "unpacked_tokens": 10 * len(lengths) + sum(lengths),
+        "spans": list(zip(starts, lengths, strict=True)),
+        "places": list(range(first, first + len(lengths))),
+        "faults": faults or [False] * len(lengths),
+        "turn_rewards": earned or [0.0] * (first + len(lengths)),
+        "turns": len(lengths),
+        "tool_calls": len(lengths),
+        "tool_errors": sum(faults or []),
+    }
