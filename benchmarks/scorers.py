@@ -1,4 +1,4 @@
-"""How rules score replies: `python -m benchmarks.scorers` prints, for both halves of each table of replies, what is
+"""How rules score replies: `python -m benchmarks.scorers` prints, for each part of the tables of replies, what is
 decided, falsely accepted and falsely rejected; then the same for the ways of writing an answer to all 1,362 puzzles of
 24, beside the rule of Tree of Thoughts' script. That takes a minute.
 
@@ -83,7 +83,7 @@ NEAR = (
 class Reply(BaseModel):
     """A row of a table: a reply, what it is scored against, and a careful person's verdict."""
 
-    half: Literal["first", "second"]
+    part: Literal["first", "second", "third"]
     kind: str
     reply: str
     verdict: Literal["correct", "incorrect", "unclear"]
@@ -170,9 +170,10 @@ def puzzles() -> None:
 def main() -> None:
     """Prints all tables."""
     for table in TABLES:
-        for half in ("first", "second"):
-            rows = [row for row in replies(table) if row.half == half]
-            print(line(f"{table}, {half} half", rows, SCORERS[table]))
+        for part in ("first", "second", "third"):
+            if not (rows := [row for row in replies(table) if row.part == part]):
+                continue
+            print(line(f"{table}, {part} part", rows, SCORERS[table]))
             if table == "game24":
                 print(line("  by Tree of Thoughts' rule", rows, lambda row: tree_of_thoughts(row.reply, row.numbers)))
             if table == "numbers" and "--others" in sys.argv:

@@ -8,7 +8,7 @@ found. The last mark counts: a model that corrects itself does so at the end.
 import re
 from collections.abc import Iterable
 
-from agentflow.nodes.labels import spoken
+from agentflow.nodes.labels import data_objects, spoken
 from agentflow.tools.redaction import ending
 
 LONGEST = 10_000
@@ -16,12 +16,19 @@ LONGEST = 10_000
 
 _OPEN = re.compile(r"<answer>", re.IGNORECASE)
 _CLOSE = re.compile(r"</answer>", re.IGNORECASE)
-_LABEL = re.compile(r"^[ \t*_#>-]*(?:the )?(?:final )?answer(?: is)?[*_ \t]*:[*_ \t]*", re.IGNORECASE | re.MULTILINE)
+_LABEL = re.compile(
+    r"^[ \t*_#>-]*(?:the )?(?:final )?answer(?: is)?[*_ \t]*[:：][*_ \t]*"
+    r"|^#{1,6}[ \t*_]*(?:the )?(?:final answer|answer|conclusion)[*_ \t]*$\n\s*",
+    re.IGNORECASE | re.MULTILINE,
+)
+_FIELDS = ("answer", "final_answer", "final answer")
 _REFUSAL = re.compile(
     r"(?:(?:i am |i'm )?sorry,? )?(?:but )?(?:as an? [a-z ]{1,30},? )?"
     r"(?:(?:i|we) (?:do not|don't|cannot|can't|could not|couldn't|am unable to|was unable to|are unable to|have)"
     r"|unable to) (?:know|tell|say|answer|determine|find|identify|verify|have|be sure|no (?:answer|idea|information))"
     r"[^.,;:\d]{0,100}"
+    r"|i(?:'m| am) sorry, (?:but )?i (?:can't|cannot) (?:help|answer|assist)[^.,;:\d]{0,100}"
+    r"|(?:insufficient|not enough|no) (?:information|context|data|evidence)[^.,;:\d]{0,100}|i have no idea(?:, sorry)?"
     r"|unknown|undetermined|(?:it )?(?:cannot|can't) be determined[^.,;:\d]{0,100}|not (?:known|available|found|sure)"
     r"|none(?: of the (?:above|options|choices|answers)(?: (?:is|are) (?:correct|right|true))?)?|none of (?:them"
     r"|these)|no (?:answer|option)(?: was found)?|n/?a|null|nothing(?: (?:was )?found)?"
@@ -37,7 +44,7 @@ _NEGATIVE = re.compile(
 
 def final_answer(text: str) -> str:
     """The final answer of `text`, all of it where nothing is marked; at most `LONGEST` characters."""
-    return _labelled(_boxed(_tagged(spoken(ending(text, LONGEST))))).strip()
+    return _labelled(_boxed(_field(_tagged(spoken(ending(text, LONGEST)))))).strip()
 
 
 def refuses(answer: str, golds: Iterable[str] = ()) -> bool:
@@ -49,6 +56,15 @@ def refuses(answer: str, golds: Iterable[str] = ()) -> bool:
 def _tagged(text: str) -> str:
     parts = [_CLOSE.split(part, maxsplit=1)[0] for part in _OPEN.split(text)[1:]]
     return next((part for part in reversed(parts) if part.strip()), "" if parts else text)
+
+
+def _field(text: str) -> str:
+    """The field "answer" of a reply that is JSON data."""
+    inside = text.strip().removeprefix("```json").strip("`\n ")
+    if not (inside.startswith("{") and inside.endswith("}")):
+        return text
+    fields = {str(name).casefold(): value for name, value in next(data_objects(inside), {}).items()}
+    return next((str(fields[name]) for name in _FIELDS if isinstance(fields.get(name), str | int | float)), text)
 
 
 def _boxed(text: str) -> str:

@@ -108,7 +108,9 @@ _ANSWER = re.compile(
     re.IGNORECASE,
 )
 _BARE = re.compile(rf"\W{{0,9}}{_MENTIONS}\W{{0,9}}")
-_RETRACTS = re.compile(r"\b(?:actually|wait|correction|correct that|on second thought|no,)", re.IGNORECASE)
+_RETRACTS = re.compile(
+    r"\b(?:actually|wait|correction|correct that|on second thought|no,|sorry|i meant?\b)", re.IGNORECASE
+)
 _HEAD_ENDS = re.compile(r"[(,;:.–—-]|\b(?:because|since|as|which|while|whereas)\b")
 _SHORT = 40
 """Words."""
@@ -200,6 +202,8 @@ def _chosen(marked: str) -> tuple[str | None, set[str]]:
         here = _mentions(clause) - denied
         if not here:
             continue
+        if answers and _RETRACTS.search(clause) and here != {answers[-1][0]}:
+            return None, set()
         concludes, doubted = bool(_CONCLUDES.search(clause)), _DOUBTS.search(clause)
         answer = _ANSWER.search(clause)
         if answer and answer[1] in here and not doubted:

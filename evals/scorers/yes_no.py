@@ -17,7 +17,8 @@ _NO = (
 _SUBJECT = r"(?:they|it|he|she|the|this|these|those|there|both|neither|only|as|because|since|we|all|each)\b"
 _LEAD = (
     r"(?:so|therefore|thus|hence|well|in short|overall|in conclusion|(?:based on|according to|from) [^.,;:\n]{1,80}"
-    r"|i (?:think|believe|would say)(?: that)?|(?:it|that|this|the (?:statement|claim)) is)"
+    r"|i (?:think|believe|would say)(?: that)?|i['’]d (?:say|go with)|\(?[a-e]\)"
+    r"|(?:it|that|this|the (?:statement|claim)) is)"
 )
 _FIRST = re.compile(
     rf"\W*(?:(?:final )?answer\W*\n\W*)?(?:{_LEAD},? +){{0,3}}(?:(?P<yes>{_YES})|(?P<no>{_NO}))(?:\W*\Z"
@@ -44,6 +45,12 @@ _LATER = re.compile(
     r"|sometimes|on second thought|i was wrong|correction)\b|\?",
     re.IGNORECASE,
 )
+_CONCLUSION = re.compile(
+    r"\W*(?:(?:so|therefore|thus|hence)\b,? )?(?:the |my )?(?:(?:correct|final) )*answer(?: is| must be|:)"
+    r"[ \"'“(*:]*(?P<said>yes|no)\b(?! (?:one|longer|such))(?P<rest>[^?]*)",
+    re.IGNORECASE,
+)
+"""A last sentence that says what the answer is, whatever was said before."""
 _OPPOSITE = {
     "yes": re.compile(r"\b(?:no(?=\W*\Z|[.,;!](?! \d))|nope|false|incorrect|not true)\b", re.IGNORECASE),
     "no": re.compile(r"\b(?:yes|yeah|(?<!not )true)\b", re.IGNORECASE),
@@ -59,6 +66,9 @@ def yes_or_no(text: str) -> str | None:
     """What an answer says, "yes" or "no"; None where it cannot be told."""
     if _NO_DOUBT.match(text + " "):
         return None if _DENIES.search(text) else "yes"
+    concluded = _CONCLUSION.fullmatch(_SENTENCES.split(text.strip())[-1])
+    if concluded and not _UNLESS.search(concluded["rest"]) and not _LATER.search(concluded["rest"]):
+        return None if _OPPOSITE[concluded["said"].lower()].search(concluded["rest"]) else concluded["said"].lower()
     if first := _FIRST.match(text):
         said = "yes" if first["yes"] else "no"
         rest = text[first.end() :]
