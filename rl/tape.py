@@ -155,14 +155,13 @@ _playing: ContextVar[Tape | None] = ContextVar("agentflow tape", default=None)
 @contextmanager
 def playing(tape: Tape) -> Iterator[None]:
     """Within the block, and in all that a graph starts in it, models, tools and the reward answer through `tape`."""
-    if not isinstance(get_llm_cache(), _Models):
-        set_llm_cache(_Models())
-    token, calls = _playing.set(tape), interposed.set(tape.tool)
-    try:
-        yield
-    finally:
-        interposed.reset(calls)
-        _playing.reset(token)
+    with _models_on_tape():
+        token, calls = _playing.set(tape), interposed.set(tape.tool)
+        try:
+            yield
+        finally:
+            interposed.reset(calls)
+            _playing.reset(token)
 
 
 async def answered(kind: Kind, request: object, ask: Callable[[], Awaitable[Answer]]) -> Answer:
@@ -173,17 +172,28 @@ async def answered(kind: Kind, request: object, ask: Callable[[], Awaitable[Answ
 
 class _Models(BaseCache):
     """Puts the calls of every LangChain model through the tape that is playing: the place where LangChain looks for an
-    answer before it asks. Without a tape it knows nothing and keeps nothing."""
+    answer before it asks. Calls outside of a rollout go to the cache that the process had before."""
+
+    def __init__(self, before: BaseCache | None) -> None:
+        self.before = before
+        self.playing = 0
+        """Number of rollouts under way."""
 
     def lookup(self, prompt: str, llm_string: str) -> RETURN_VAL_TYPE | None:
         tape = _playing.get()
-        known = tape.known("model", [prompt, llm_string]) if tape else None
+        if tape is None:
+            return self.before.lookup(prompt, llm_string) if self.before else None
+        known = tape.known("model", [prompt, llm_string])
         return None if known is None else [ChatGeneration(message=AIMessage.model_validate(known))]
 
     def update(self, prompt: str, llm_string: str, return_val: RETURN_VAL_TYPE) -> None:
         tape = _playing.get()
+        if tape is None:
+            if self.before:
+                self.before.update(prompt, llm_string, return_val)
+            return
         message = return_val[0].message if isinstance(return_val[0], ChatGeneration) else None
-        if tape and isinstance(message, AIMessage):
+        if isinstance(message, AIMessage):
             said = message.model_dump(mode="json", exclude={"id"}, exclude_defaults=True)
             said["response_metadata"] = {
                 name: value for name, value in message.response_metadata.items() if name not in IDS
@@ -197,7 +207,25 @@ class _Models(BaseCache):
         self.update(prompt, llm_string, return_val)
 
     def clear(self, **kwargs: Any) -> None:
-        """Nothing is held here."""
+        """Clears the cache that the process had before; tapes are kept."""
+        if self.before:
+            self.before.clear(**kwargs)
+
+
+@contextmanager
+def _models_on_tape() -> Iterator[None]:
+    """LangChain's global cache is ours within the block, and what it was before after the last block that is open."""
+    cache = get_llm_cache()
+    if not isinstance(cache, _Models):
+        cache = _Models(cache)
+        set_llm_cache(cache)
+    cache.playing += 1
+    try:
+        yield
+    finally:
+        cache.playing -= 1
+        if cache.playing == 0 and get_llm_cache() is cache:
+            set_llm_cache(cache.before)
 
 
 def policy_request(messages: Sequence[tuple[str, str]], sampling: Sampling) -> object:

@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Sequence
+from contextvars import copy_context
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypedDict
@@ -9,10 +10,11 @@ from typing import Any, TypedDict
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from langchain_core.globals import set_llm_cache
+from langchain_core.caches import InMemoryCache
+from langchain_core.globals import get_llm_cache, set_llm_cache
 from langchain_core.language_models import GenericFakeChatModel
 from langchain_core.messages import AIMessage
-from langchain_core.outputs import ChatResult
+from langchain_core.outputs import ChatResult, Generation
 from langchain_core.tools import tool
 from langgraph.graph import END, START, StateGraph
 
@@ -194,3 +196,30 @@ def test_a_reply_keeps_its_ids_and_takes_few_bytes() -> None:
 def no_cache() -> Any:
     yield
     set_llm_cache(None)
+
+
+def test_a_cache_of_the_process_is_there_again_after_the_last_rollout() -> None:
+    own = InMemoryCache()
+    set_llm_cache(own)
+    try:
+        with playing(Tape("1/0")):
+            with playing(Tape("1/1")):
+                assert get_llm_cache() is not own
+            assert get_llm_cache() is not own
+        assert get_llm_cache() is own
+    finally:
+        set_llm_cache(None)
+
+
+def test_a_call_beside_a_rollout_goes_to_the_cache_of_the_process() -> None:
+    own = InMemoryCache()
+    set_llm_cache(own)
+    try:
+        outside = copy_context()
+        with playing(Tape("1/0")):
+            cache = get_llm_cache()
+            assert cache is not None
+            outside.run(cache.update, "prompt", "model", [Generation(text="kept")])
+        assert own.lookup("prompt", "model") == [Generation(text="kept")]
+    finally:
+        set_llm_cache(None)
