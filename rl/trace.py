@@ -1,6 +1,6 @@
 """What a rollout is trained on: each model call of a trainable node, as the exact ids that went in and came out.
 
-The chat models that can be trained (`embedded`, `policy`, `traced`) put prompt ids, sampled ids and their
+The chat models that can be trained (`embedded`, `policy`, `agentflow.rl.traced`) put prompt ids, sampled ids and their
 log-probabilities into the reply's metadata. A callback on the model call reads them there, keyed by LangChain's run id,
 so that nothing depends on the order in which concurrent calls end, and nothing is tokenised a second time.
 """
@@ -147,7 +147,7 @@ def _call(rollout: str, opened: _Open, response: LLMResult) -> Call:
     if not isinstance(message, AIMessage) or not message.response_metadata.keys() >= set(IDS):
         raise TraceError(
             f"the model of node '{opened.node}' returned no token ids; a trainable node must call a model that does: "
-            "policy, embedded or traced"
+            "policy, embedded, or one from agentflow.rl.traced"
         )
     found = message.response_metadata
     # Taken out: the message stays in the graph's state and in each of its checkpoints, at 40 bytes a token.
