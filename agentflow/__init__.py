@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from agentflow.graph.models.loading import load_model
     from agentflow.graph.models.spec import ModelError
     from agentflow.graph.state import State, Turn, Verdict
-    from agentflow.graph.tracing.switch import TracingError, tracing
+    from agentflow.graph.tracing.setup import TracingError, tracing
     from agentflow.rl.policy import Policy
     from agentflow.rl.trainable import Task, Trainable
     from agentflow.tools.card import ToolCard
@@ -35,8 +35,8 @@ _HOME = {
     "State": "agentflow.graph.state",
     "Turn": "agentflow.graph.state",
     "Verdict": "agentflow.graph.state",
-    "TracingError": "agentflow.graph.tracing.switch",
-    "tracing": "agentflow.graph.tracing.switch",
+    "TracingError": "agentflow.graph.tracing.setup",
+    "tracing": "agentflow.graph.tracing.setup",
     "Policy": "agentflow.rl.policy",
     "Task": "agentflow.rl.trainable",
     "Trainable": "agentflow.rl.trainable",

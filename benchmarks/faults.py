@@ -35,8 +35,8 @@ from agentflow.rl.batch import counts, facts_of, rows_of
 from agentflow.rl.micro.chat_model import checkpoint
 from agentflow.rl.planner import atlas
 from agentflow.rl.policy import TokenReply
-from agentflow.rl.rollout import run_on_tape
-from agentflow.rl.tape import Tape, Tapes, digest, policy_request
+from agentflow.rl.replay_log import ReplayLog, ReplayLogs, digest, policy_request
+from agentflow.rl.rollout import run_recorded
 from agentflow.rl.trainable import Task
 
 GROUP = 8
@@ -44,7 +44,7 @@ GROUP = 8
 AT_ONCE = 32
 SECONDS = 60.0
 """Time of a rollout; one that hangs costs that much."""
-MADE, ENDED, TAPE = "made", "ended.jsonl", "tape.jsonl"
+MADE, ENDED, TAPE = "made", "ended.jsonl", "replay log.jsonl"
 """A byte for each answer of the policy; a line for each rollout; what they were told."""
 FAULTS = ("fails once", "down", "hangs", "raises", "judge fails", "killed")
 
@@ -72,8 +72,8 @@ class Policy:
 class Faulty:
     """A policy with which something goes wrong at one of the rollout's calls; some faults strike once."""
 
-    def __init__(self, policy: Policy, fault: str, call: int, tape: Tape, folder: Path) -> None:
-        answered = min(tape.turns, call)  # these do not reach the policy any more
+    def __init__(self, policy: Policy, fault: str, call: int, replay_log: ReplayLog, folder: Path) -> None:
+        answered = min(replay_log.turns, call)  # these do not reach the policy any more
         self._policy, self._fault, self._call, self._folder = policy, fault, call - answered, folder
 
     async def __call__(self, messages: Sequence[tuple[str, str]], sampling: Sampling) -> TokenReply:
@@ -128,8 +128,8 @@ def work(folder: Path, rollouts: int, share: float, calm: Annotated[Path | None,
 
 async def _work(folder: Path, rollouts: int, share: float, calm: Mapping[str, Any]) -> None:
     ours = atlas()
-    graph, tapes, free = ours.built(), Tapes(folder / TAPE), asyncio.Semaphore(AT_ONCE)
-    ended = set(tapes.rollouts)
+    graph, replay_logs, free = ours.built(), ReplayLogs(folder / TAPE), asyncio.Semaphore(AT_ONCE)
+    ended = set(replay_logs.rollouts)
 
     async def rollout(task: Task, session: int) -> None:
         name = f"{task.id}/{session}"
@@ -137,21 +137,21 @@ async def _work(folder: Path, rollouts: int, share: float, calm: Mapping[str, An
             return
         fault, call = fault_of(name, share, calm[name]["calls"]) if calm else ("", 0)
         trainable = replace(ours, reward=judge_fails) if fault == "judge fails" else ours
-        tape = tapes.of(name)
+        replay_log = replay_logs.of(name)
 
         def faulty() -> Faulty:
-            return Faulty(Policy(name), fault, call, tape, folder)
+            return Faulty(Policy(name), fault, call, replay_log, folder)
 
         async with free:
-            trajectory = await run_on_tape(trainable, graph, task, faulty, tape, seconds=SECONDS, tries=2)
+            trajectory = await run_recorded(trainable, graph, task, faulty, replay_log, seconds=SECONDS, tries=2)
             counted = counts(trajectory, mask_cut_off=False)
             rows = rows_of(trajectory, pack_turns=True, limit=1600) if counted else []
             digests = [facts_of(row, trajectory, name, counted=counted)["digest"] for row in rows]
-            line = {"name": name, "fault": fault, "fate": trajectory.fate, "rows": digests}
+            line = {"name": name, "fault": fault, "status": trajectory.status, "rows": digests}
             line["calls"] = len(trajectory.calls)
             with (folder / ENDED).open("a", encoding="utf-8") as file:
                 file.write(json.dumps(line) + "\n")
-            tape.ended(trajectory.fate, trajectory.reward)
+            replay_log.ended(trajectory.status, trajectory.reward)
 
     tasks = ours.tasks("train", rollouts // GROUP)
     await asyncio.gather(*(rollout(task, session) for task in tasks for session in range(GROUP)))
@@ -194,8 +194,8 @@ def main(
         kept = sum(json.loads(line)["kind"] == "policy" for line in (folder / TAPE).read_bytes().splitlines())
     poisoned = [name for name, line in found.items() if line["rows"] and line["rows"] != calm[name]["rows"]]
     for fault in FAULTS:
-        fates = Counter(line["fate"] for line in found.values() if line["fault"] == fault)
-        typer.echo(f"{fault:<12} {', '.join(f'{number} {fate}' for fate, number in fates.most_common())}")
+        statuses = Counter(line["status"] for line in found.values() if line["fault"] == fault)
+        typer.echo(f"{fault:<12} {', '.join(f'{number} {status}' for status, number in statuses.most_common())}")
     typer.echo(f"{starts - 1} times the process was killed; answers of the policy {made}, kept {kept}")
     typer.echo(f"{len(found)} rollouts, {seconds / calm_seconds:.2f} times as long as without faults")
     typer.echo(f"goodput {goodput(found):.1%}, without faults {goodput(calm):.1%}")

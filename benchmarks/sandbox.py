@@ -17,7 +17,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 
-from agentflow.tools.sandbox import cold, tiers
+from agentflow.tools.sandbox import plain_subprocess, tiers
 from agentflow.tools.sandbox.fork_client import ForkServer
 from agentflow.tools.sandbox.limits import Limits, Outcome, SandboxError
 
@@ -129,7 +129,7 @@ def main() -> None:
     never = threading.Event()
     for name in arguments.tiers or tiers.DESCRIPTIONS:
         if name == tiers.SUBPROCESS:
-            alone = partial(cold.run, limits=_LIMITS, cancelled=never)
+            alone = partial(plain_subprocess.run, limits=_LIMITS, cancelled=never)
             report(name, alone, fork, arguments.repeats // 4)
             report_load(name, alone, arguments.rounds)
             continue

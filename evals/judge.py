@@ -21,7 +21,7 @@ from agentflow.evals.episode import append
 from agentflow.evals.scorers.score import Decision
 from agentflow.graph.context import DETERMINISTIC, Sampling
 from agentflow.graph.models.loading import aload_model, complete
-from agentflow.nodes.labels import bare, read_labels
+from agentflow.nodes.reply_parsing import bare, read_labels
 from agentflow.tools.redaction import ending
 
 PROMPT = """\

@@ -20,7 +20,7 @@ from langgraph.types import Command
 from pydantic import BaseModel
 
 from agentflow.evals.episode import Episode, EpisodeTurn, Tokens, Usage
-from agentflow.evals.kept import Kept, config_of
+from agentflow.evals.saved_run import SavedRun, config_of
 from agentflow.graph.agent import Agent
 from agentflow.graph.context import Context
 from agentflow.graph.models.loading import MODULE
@@ -133,7 +133,7 @@ async def rollout(
     meter: Meter | None = None,
     *,
     thread: str = "",
-    kept: Kept | None = None,
+    kept: SavedRun | None = None,
     decide: Decide | None = None,
 ) -> AsyncGenerator[Event, None]:
     """Runs `question`; the last event is `Finished`, also when a model or the sandbox fails. What is raised is a bug.

@@ -22,7 +22,7 @@ from agentflow.graph.clock import timed
 from agentflow.graph.context import Context
 from agentflow.graph.custom_node import CustomNode, checked_nodes
 from agentflow.graph.events import reported
-from agentflow.graph.own_limit import OwnLimit
+from agentflow.graph.recursion_limit import OwnRecursionLimit
 from agentflow.graph.state import InputState, State
 from agentflow.graph.toolbox import Toolbox
 from agentflow.nodes.analyst import Analyst
@@ -53,8 +53,8 @@ def build_graph(
     """The compiled agent.
 
     Args:
-        tools: LangChain tools of your own, or specs of foreign ones (`agentflow.tools.foreign`); the planner may choose
-            them beside those that `Context.tools` names.
+        tools: LangChain tools of your own, or specs of external ones (`agentflow.tools.external`); the planner may
+            choose them beside those that `Context.tools` names.
         context: Settings of runs that bring no `Context` of their own, as inside a graph that has another one. A run's
             own replaces them whole.
         nodes: Functions in place of our nodes, by name: analyst, planner, executor, verifier or generator. What each is
@@ -87,7 +87,7 @@ def build_graph(
     builder.add_edge("generator", END)
     compiled = builder.compile(checkpointer=checkpointer, store=store, name="AgentFlow")
     durable = DURABLE if isinstance(checkpointer, BaseCheckpointSaver) else {}
-    agent: Agent = OwnLimit.of(compiled)
+    agent: Agent = OwnRecursionLimit.of(compiled)
     return agent.with_config(recursion_limit=RECURSION_LIMIT, configurable=durable)
 
 

@@ -14,8 +14,8 @@ from pydantic import BaseModel, Field
 
 from agentflow.graph.agent import graph as agent
 from agentflow.graph.context import Context
-from agentflow.graph.form import Form
 from agentflow.graph.state import InputState
+from agentflow.graph.studio_config import StudioConfig
 
 
 class Question(BaseModel):
@@ -36,7 +36,7 @@ class Exchange(Question, Answer):
     messages: Annotated[list[AnyMessage], add_messages] = Field(default_factory=list)
 
 
-async def ask(state: Question, runtime: Runtime[Form]) -> dict[str, object]:
+async def ask(state: Question, runtime: Runtime[StudioConfig]) -> dict[str, object]:
     """Node: the agent's answer to the question."""
     asked = HumanMessage(state.question)
     found = await agent.ainvoke(InputState(messages=[asked]), context=Context.of(runtime))
@@ -44,7 +44,7 @@ async def ask(state: Question, runtime: Runtime[Form]) -> dict[str, object]:
 
 
 graph = (
-    StateGraph(Exchange, context_schema=Form, input_schema=Question, output_schema=Answer)
+    StateGraph(Exchange, context_schema=StudioConfig, input_schema=Question, output_schema=Answer)
     .add_node("ask", ask, input_schema=Question)
     .add_edge(START, "ask")
     .add_edge("ask", END)

@@ -19,8 +19,8 @@ from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 
 from agentflow.graph.state import Action, Plan, Turn, Verdict
-from agentflow.tools.containment import bounded_line
 from agentflow.tools.result import ErrorClass, ToolResult
+from agentflow.tools.untrusted_text import bounded_line
 
 if TYPE_CHECKING:
     from psycopg import AsyncConnection

@@ -19,11 +19,11 @@ from agentflow.graph.context import Context, Sampling
 from agentflow.graph.models.embeddings import load_embeddings
 from agentflow.graph.models.loading import aload_model, called_by, complete
 from agentflow.graph.models.spec import ModelError
-from agentflow.tools import foreign
+from agentflow.tools import external
 from agentflow.tools.base_generator import Ask
 from agentflow.tools.card import ToolCard
 from agentflow.tools.catalogue import STANDARD_TOOLS, availability, standard_tools
-from agentflow.tools.foreign import SpecError, Unavailable, is_foreign
+from agentflow.tools.external import SpecError, Unavailable, is_external
 from agentflow.tools.result import ErrorClass, ToolFailure
 from agentflow.tools.search_settings import SearchSettings
 
@@ -37,7 +37,7 @@ _log = logging.getLogger(__name__)
 
 
 @dataclass
-class Offer:
+class AvailableTools:
     """What a run may use."""
 
     tools: dict[str, BaseTool] = field(default_factory=dict)
@@ -81,10 +81,10 @@ class Toolbox:
         """
         self._added = {tool.name: tool for tool in added if isinstance(tool, BaseTool)}
         self._specs = tuple(spec for spec in added if isinstance(spec, str))
-        foreign.check_names((name, "build_graph") for name in self._added)
-        self._offers: dict[tuple[tuple[str, ...], str, Sampling, SearchSettings], Offer] = {}
+        external.check_names((name, "build_graph") for name in self._added)
+        self._offers: dict[tuple[tuple[str, ...], str, Sampling, SearchSettings], AvailableTools] = {}
 
-    async def offer(self, context: Context) -> Offer:
+    async def offer(self, context: Context) -> AvailableTools:
         """The tools of a run. Raises ModelError as `examine` does, and where none can be used."""
         found = await self.examine(context)
         found.warn()
@@ -93,7 +93,7 @@ class Toolbox:
             raise ModelError(f"no tool can be used: {reasons}", configuration=True)
         return found
 
-    async def examine(self, context: Context) -> Offer:
+    async def examine(self, context: Context) -> AvailableTools:
         """What can be used as things stand, and what cannot.
 
         Raises:
@@ -105,20 +105,20 @@ class Toolbox:
         if found is None or found.stale:
             if len(self._offers) > 64:
                 self._offers.clear()
-            found = self._offers[key] = await self._look(*key, before=found or Offer())
+            found = self._offers[key] = await self._look(*key, before=found or AvailableTools())
         return found
 
     async def _look(
-        self, specs: tuple[str, ...], model: str, sampling: Sampling, search: SearchSettings, *, before: Offer
-    ) -> Offer:
-        offer, ask = Offer(), _asks(model, sampling)
+        self, specs: tuple[str, ...], model: str, sampling: Sampling, search: SearchSettings, *, before: AvailableTools
+    ) -> AvailableTools:
+        offer, ask = AvailableTools(), _asks(model, sampling)
         added = [(name, "build_graph") for name in self._added]
         for spec in specs:
             if spec in self._added:
                 continue
             try:
                 for tool in before.of(spec) or await self._usable(spec, ask, search):
-                    foreign.check_names([*added, *offer.sources.items(), (tool.name, spec)])
+                    external.check_names([*added, *offer.sources.items(), (tool.name, spec)])
                     offer.add(tool, spec)
             except SpecError as error:
                 raise ModelError(str(error), configuration=True) from error
@@ -129,13 +129,13 @@ class Toolbox:
         return offer
 
     async def _usable(self, spec: str, ask: Ask, search: SearchSettings) -> list[BaseTool]:
-        if not is_foreign(spec):
+        if not is_external(spec):
             if spec in STANDARD_TOOLS and (problem := await asyncio.to_thread(availability, spec, search)):
                 raise Unavailable(problem)
             return list(_standard(spec, ask, search).values())
         if spec not in self._specs and spec not in granted_tools():
             raise SpecError(f"'{spec}' is not granted; name it in {GRANTED}, or give it to build_graph")
-        return await foreign.load(spec)
+        return await external.load(spec)
 
 
 def granted_tools() -> list[str]:

@@ -15,7 +15,7 @@ from agentflow.graph.prompts import fill
 from agentflow.graph.state import InputState
 from agentflow.graph.toolbox import Toolbox
 from agentflow.nodes.approval import require_checkpointer
-from agentflow.nodes.labels import read_labels, spoken, unfence
+from agentflow.nodes.reply_parsing import read_labels, spoken, unfence
 from agentflow.tools.redaction import cut
 
 PROMPT = """\

@@ -15,10 +15,10 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from agentflow.graph.context import Context
 from agentflow.graph.models.spec import ModelError
 from agentflow.graph.state import INTERRUPTED, State
-from agentflow.nodes.once import has_checkpointer
-from agentflow.tools.containment import bounded_line
+from agentflow.nodes.at_most_once import has_checkpointer
 from agentflow.tools.result import ErrorClass, ToolResult
 from agentflow.tools.run import argument_problem
+from agentflow.tools.untrusted_text import bounded_line
 
 
 class ActionRequest(TypedDict):

@@ -25,8 +25,8 @@ from agentflow.graph.prompts import fill
 from agentflow.graph.state import INTERRUPTED, Action, Plan, State
 from agentflow.graph.toolbox import Toolbox
 from agentflow.nodes import approval
-from agentflow.nodes.labels import as_data, data_objects, parsed, spoken
-from agentflow.nodes.once import Once, needs_mark, uncertain
+from agentflow.nodes.at_most_once import AtMostOnce, needs_mark, uncertain
+from agentflow.nodes.reply_parsing import as_data, data_objects, parsed, spoken
 from agentflow.tools.card import ToolCard
 from agentflow.tools.redaction import cut
 from agentflow.tools.result import ErrorClass, ToolResult
@@ -138,7 +138,7 @@ class Executor:
 
     def __init__(self, toolbox: Toolbox) -> None:
         self.toolbox = toolbox
-        self.once = Once()
+        self.once = AtMostOnce()
 
     async def __call__(self, state: State, runtime: Runtime[Context]) -> dict[str, Any]:
         """Returns the action, or the arguments of a call that waits for approval or has its mark."""

@@ -11,7 +11,7 @@ from agentflow.graph.context import Context
 from agentflow.graph.models.loading import ask
 from agentflow.graph.models.spec import ModelError
 from agentflow.graph.state import State, Turn
-from agentflow.nodes.labels import read_labels, spoken, unfence
+from agentflow.nodes.reply_parsing import read_labels, spoken, unfence
 from agentflow.nodes.verifier import describe_turn
 
 PROMPT = """\

@@ -18,7 +18,7 @@ from agentflow.graph.models.loading import ask
 from agentflow.graph.prompts import fill
 from agentflow.graph.state import Plan, State, Turn
 from agentflow.graph.toolbox import Toolbox
-from agentflow.nodes.labels import bare, read_labels
+from agentflow.nodes.reply_parsing import bare, read_labels
 from agentflow.tools.card import ToolCard
 from agentflow.tools.catalogue import STANDARD_TOOLS
 from agentflow.tools.redaction import cut

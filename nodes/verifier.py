@@ -13,7 +13,7 @@ from langgraph.runtime import Runtime
 from agentflow.graph.context import Context
 from agentflow.graph.models.loading import ask
 from agentflow.graph.state import Action, Plan, Signal, State, Status, Turn, Verdict
-from agentflow.nodes.labels import bare, read_labels, spoken, unfence
+from agentflow.nodes.reply_parsing import bare, read_labels, spoken, unfence
 from agentflow.tools.redaction import cut
 
 PROMPT = """\

@@ -15,8 +15,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from agentflow.rl.algorithms.algorithm import Algorithm, Rollout
-from agentflow.rl.packing import Row, pack
-from agentflow.rl.rollout import Fate, Trajectory
+from agentflow.rl.packing import TrainingSample, pack
+from agentflow.rl.rollout import RolloutStatus, Trajectory
 
 Facts = dict[str, Any]
 """What the trainer is told of a row, beside its tokens."""
@@ -39,15 +39,15 @@ DIGITS = 32
 def counts(trajectory: Trajectory, *, mask_cut_off: bool) -> bool:
     """Whether a trajectory is trained on."""
     cut_off = mask_cut_off and trajectory.cut_off
-    return trajectory.fate == Fate.OK and not cut_off and bool(trajectory.calls)
+    return trajectory.status == RolloutStatus.OK and not cut_off and bool(trajectory.calls)
 
 
-def rows_of(trajectory: Trajectory, *, pack_turns: bool, limit: int) -> list[Row]:
+def rows_of(trajectory: Trajectory, *, pack_turns: bool, limit: int) -> list[TrainingSample]:
     """The rows of a trajectory's calls; `limit` is most tokens of a packed row's response."""
     return pack(trajectory.calls, limit=limit if pack_turns else 0)
 
 
-def facts_of(row: Row, trajectory: Trajectory, name: str, *, counted: bool) -> Facts:
+def facts_of(row: TrainingSample, trajectory: Trajectory, name: str, *, counted: bool) -> Facts:
     """Where a row's calls are, and what they are credited by. `name` is the trajectory's, the same in every run."""
     position = {call.turn: position for position, call in enumerate(trajectory.calls)}
     places = [position[call.turn] for call in row.calls]
@@ -137,7 +137,7 @@ def batch_digest(rows: Mapping[str, Facts], credit: Mapping[str, Sequence[Span]]
     return hashlib.sha256("\n".join(lines).encode()).hexdigest()[:DIGITS]
 
 
-def _digest(row: Row, reward: float) -> str:
+def _digest(row: TrainingSample, reward: float) -> str:
     found = hashlib.sha256(struct.pack("<d", reward))
     for part in (row.prompt_ids, row.response_ids, row.mask, row.logprobs):
         found.update(len(part).to_bytes(8, "little"))

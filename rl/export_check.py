@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from agentflow.rl.tape import Tapes, as_reply
+from agentflow.rl.replay_log import ReplayLogs, as_reply
 from agentflow.rl.tokens import unpacked
 from agentflow.rl.training_log import TOKENS, TrainingLog, token_file
 
@@ -87,9 +87,9 @@ def _sources(
 ) -> Iterator[tuple[str, float, list[Recorded]]]:
     """What may have been recorded, from the most telling, with the temperature that it was sampled at."""
     yield f"tokens of step {step}", temperature, _of_tokens(log, step)
-    yield f"rollouts of step {step + 1}", temperature, _of_tape(log.tape_of(step + 1, "train"), step)
+    yield f"rollouts of step {step + 1}", temperature, _of_log(log.replay_log_of(step + 1, "train"), step)
     if validation:  # what servers report at temperature 0 differs
-        yield f"validation after step {step}", validation, _of_tape(log.tape_of(step, "test"), step)
+        yield f"validation after step {step}", validation, _of_log(log.replay_log_of(step, "test"), step)
 
 
 def _of_tokens(log: TrainingLog, step: int) -> list[Recorded]:
@@ -104,10 +104,10 @@ def _of_tokens(log: TrainingLog, step: int) -> list[Recorded]:
     return rows
 
 
-def _of_tape(path: Path, version: int) -> list[Recorded]:
+def _of_log(path: Path, version: int) -> list[Recorded]:
     """The calls of the policy that weights of `version` answered."""
     rows = []
-    for told in Tapes(path, live=False):
+    for told in ReplayLogs(path, live=False):
         if told.kind == "policy" and told.answer["weights_version"] == version:
             reply = as_reply(told.answer)
             rows.append(recorded := Recorded([*reply.prompt_ids, *reply.token_ids]))

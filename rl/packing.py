@@ -32,7 +32,7 @@ class Reason(StrEnum):
 
 
 @dataclass(frozen=True)
-class Break:
+class PrefixMismatch:
     """Where a call's prompt left the row that it shares most tokens with, and why."""
 
     reason: Reason
@@ -47,7 +47,7 @@ class Break:
 
 
 @dataclass
-class Row:
+class TrainingSample:
     """One sequence. Invariant: response_ids, mask and logprobs have the same length."""
 
     prompt_ids: "array[int]"
@@ -58,7 +58,7 @@ class Row:
     logprobs: "array[float]" = field(default_factory=lambda: array("f"))
     """Of sampled tokens; 0.0 elsewhere."""
     calls: list[Call] = field(default_factory=list)
-    broken: Break | None = None
+    mismatch: PrefixMismatch | None = None
     """Why it does not continue one of the rows before; None of a trajectory's first."""
 
     @property
@@ -68,16 +68,16 @@ class Row:
         return [(len(call.prompt_ids) - before, len(call.response_ids)) for call in self.calls]
 
 
-def pack(calls: Sequence[Call], *, limit: int) -> list[Row]:
+def pack(calls: Sequence[Call], *, limit: int) -> list[TrainingSample]:
     """The rows of one trajectory's `calls`; none has a response of more than `limit` tokens, unless one call has.
 
     With a limit of 0, every call is a row.
     """
-    rows: list[Row] = []
+    rows: list[TrainingSample] = []
     for call in calls:
         row = max((row for row in rows if _continues(call, row, limit)), key=_length, default=None)
         if row is None:
-            row = Row(call.prompt_ids, broken=_broken(rows, call, limit))
+            row = TrainingSample(call.prompt_ids, mismatch=_broken(rows, call, limit))
             rows.append(row)
         added = call.prompt_ids[_length(row) :]
         row.response_ids.extend(added + call.response_ids)
@@ -96,23 +96,23 @@ def first_difference(known: "array[int]", found: "array[int]") -> int | None:
     return int(differs.argmax()) if differs.any() else shorter
 
 
-def _length(row: Row) -> int:
+def _length(row: TrainingSample) -> int:
     return len(row.prompt_ids) + len(row.response_ids)
 
 
-def _continues(call: Call, row: Row, limit: int) -> bool:
+def _continues(call: Call, row: TrainingSample, limit: int) -> bool:
     """Whether a call's prompt repeats all of a row, which has room for what is new."""
     first, prompt = len(row.prompt_ids), call.prompt_ids
     fits = limit and len(prompt) - first + len(call.response_ids) <= limit
     return bool(fits) and prompt[:first] == row.prompt_ids and prompt[first : _length(row)] == row.response_ids
 
 
-def _broken(rows: Sequence[Row], call: Call, limit: int) -> Break | None:
+def _broken(rows: Sequence[TrainingSample], call: Call, limit: int) -> PrefixMismatch | None:
     """Why `call` continues none of `rows`; None if there are none."""
     if not rows:
         return None
     if limit == 0:
-        return Break(Reason.OFF, 0, _length(rows[-1]))
+        return PrefixMismatch(Reason.OFF, 0, _length(rows[-1]))
     prompt = call.prompt_ids
     nearest, known, position = rows[0], array("i"), -1
     for row in rows:
@@ -122,8 +122,8 @@ def _broken(rows: Sequence[Row], call: Call, limit: int) -> Break | None:
         if shared >= position:
             nearest, known, position = row, ids, shared
     if position == len(known):
-        return Break(Reason.FULL, position, position)
+        return PrefixMismatch(Reason.FULL, position, position)
     replies = ((len(before.prompt_ids), len(before.response_ids)) for before in nearest.calls)
     in_reply = any(start <= position < start + length for start, length in replies)
     differs = prompt[position] if position < len(prompt) else None
-    return Break(Reason.REPLY if in_reply else Reason.PROMPT, position, len(known), known[position], differs)
+    return PrefixMismatch(Reason.REPLY if in_reply else Reason.PROMPT, position, len(known), known[position], differs)

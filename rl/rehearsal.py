@@ -12,7 +12,7 @@ from typing import Any
 
 from agentflow.graph.context import Sampling
 from agentflow.rl.policy import TokenReply
-from agentflow.rl.rollout import Fate, Trajectory, run
+from agentflow.rl.rollout import RolloutStatus, Trajectory, run
 from agentflow.rl.trainable import AppError, Graph, Task, Trainable
 
 REPLY = "Yes."
@@ -42,7 +42,7 @@ async def rehearse(app: Trainable, graph: Graph, task: Task) -> str | None:
     ended = await run(replace(app, **named), graph, task, stand_in, id="rehearsal", seconds=SECONDS)
     if problem := _problem(app, ended, asked):
         raise AppError(f"{app.name} cannot be trained: task '{task.id}', tried once before the start, {problem}")
-    if ended.fate in (Fate.OK, Fate.UNDECIDED):
+    if ended.status in (RolloutStatus.OK, RolloutStatus.UNDECIDED):
         return None
     return f"a rehearsal with the reply '{REPLY}' for every call of the policy ended early: {ended.episode.error}"
 
@@ -50,14 +50,20 @@ async def rehearse(app: Trainable, graph: Graph, task: Task) -> str | None:
 def _problem(app: Trainable, ended: Trajectory, asked: int) -> str:
     """Why no reply of the policy can make this rollout one to train on; empty if one may."""
     nodes, error = ", ".join(f"'{node}'" for node in app.nodes), ended.episode.error
-    if ended.fate not in (Fate.OK, Fate.UNDECIDED, Fate.TOO_LONG, Fate.CRASHED, Fate.TIMED_OUT):
-        return f"ended as {ended.fate}: {error}"
-    if ended.fate == Fate.CRASHED and (not asked or error.startswith(_Failed.__name__)):
+    if ended.status not in (
+        RolloutStatus.OK,
+        RolloutStatus.UNDECIDED,
+        RolloutStatus.TOO_LONG,
+        RolloutStatus.CRASHED,
+        RolloutStatus.TIMED_OUT,
+    ):
+        return f"ended as {ended.status}: {error}"
+    if ended.status == RolloutStatus.CRASHED and (not asked or error.startswith(_Failed.__name__)):
         return f"raised: {error.removeprefix(f'{_Failed.__name__}: ')}"
     if not asked:
         took = f" ({error})" if error else ""
         return f"never asked the policy{took}; call agentflow.rl.Policy in {nodes}"
-    if not ended.calls and ended.fate != Fate.CRASHED:
+    if not ended.calls and ended.status != RolloutStatus.CRASHED:
         return f"asked the policy in other nodes than {nodes}, which are those that learn"
     return ""
 

@@ -1,8 +1,8 @@
-"""Runs a step of a training run again from its tapes: without a model, a tool, a network or verl.
+"""Runs a step of a training run again from its replay logs: without a model, a tool, a network or verl.
 
 What comes of it is compared with what was trained on. The same digest says that the code of today makes the same batch
 of the same answers, with its prompts, parsers, rewards and credit; where it does not, the rollouts that differ are
-named. Of a validation, which nothing is trained on, fates and rewards are compared.
+named. Of a validation, which nothing is trained on, statuses and rewards are compared.
 """
 
 from collections.abc import Callable, Sequence
@@ -14,9 +14,9 @@ from pydantic import ValidationError
 from agentflow.graph.context import Sampling
 from agentflow.rl.batch import Facts, assign_credit, batch_digest, counts, facts_of, rows_of
 from agentflow.rl.policy import TokenReply
-from agentflow.rl.rollout import Fate, Trajectory, run_on_tape
+from agentflow.rl.replay_log import Answer, ReplayLog, ReplayLogs
+from agentflow.rl.rollout import RolloutStatus, Trajectory, run_recorded
 from agentflow.rl.settings import Settings
-from agentflow.rl.tape import Answer, Tape, Tapes
 from agentflow.rl.trainable import AppError, Split, load_app
 from agentflow.rl.training_log import TrainingLog
 
@@ -49,12 +49,12 @@ class Replay:
     def __init__(self, out: Path, step: int | None, split: Split) -> None:
         """`step` None is the last one that is there. Raises ReplayError."""
         self.log = TrainingLog(out)
-        steps = [int(path.name.partition("-")[0]) for path in self.log.tapes.glob(f"*-{split}.jsonl")]
+        steps = [int(path.name.partition("-")[0]) for path in self.log.replay_logs.glob(f"*-{split}.jsonl")]
         if not steps:
-            raise ReplayError(f"{out} has no tapes of the {split} split; runs with tapes=true keep them")
+            raise ReplayError(f"{out} has no replay logs of the {split} split; runs with replay_logs=true keep them")
         self.step, self.split = max(steps) if step is None else step, split
         if self.step not in steps:
-            raise ReplayError(f"{out} has no tapes of step {step}; it has {min(steps)} to {max(steps)}")
+            raise ReplayError(f"{out} has no replay logs of step {step}; it has {min(steps)} to {max(steps)}")
         try:
             self.settings = Settings.model_validate_json((out / "settings.json").read_bytes())
             app = load_app(self.settings.app, **self.settings.options)
@@ -64,12 +64,12 @@ class Replay:
             raise ReplayError(f"{out} has no readable settings.json; name a training run's folder") from error
         except AppError as error:
             raise ReplayError(str(error)) from error
-        self._tapes = Tapes(self.log.tape_of(self.step, split), live=False)
+        self._replay_logs = ReplayLogs(self.log.replay_log_of(self.step, split), live=False)
 
     @property
     def rollouts(self) -> Sequence[str]:
         """Names of those that ended."""
-        return self._tapes.rollouts
+        return self._replay_logs.rollouts
 
     async def run(self, on_rollout: Callable[[], None] = lambda: None) -> Replayed:
         """Runs all of them again. Raises ReplayError."""
@@ -77,9 +77,9 @@ class Replay:
         rewards: dict[str, float] = {}
         differences = []
         for name in self.rollouts:
-            tape = self._tapes.of(name)
-            trajectory = await self._again(tape)
-            if different := _difference(tape, trajectory):
+            replay_log = self._replay_logs.of(name)
+            trajectory = await self._again(replay_log)
+            if different := _difference(replay_log, trajectory):
                 differences.append(f"{name}: {different}")
             self._take(name, trajectory, rows, rewards)
             on_rollout()
@@ -87,15 +87,15 @@ class Replay:
         batch = batch_digest(rows, credit) if self.split == "train" else ""
         return Replayed(len(self.rollouts), differences, batch, self._recorded())
 
-    async def _again(self, tape: Tape) -> Trajectory:
-        task = self._tasks.get(tape.rollout.rpartition("/")[0])
+    async def _again(self, replay_log: ReplayLog) -> Trajectory:
+        task = self._tasks.get(replay_log.rollout.rpartition("/")[0])
         if task is None:
-            raise ReplayError(f"the app has no task {tape.rollout.rpartition('/')[0]} any more")
+            raise ReplayError(f"the app has no task {replay_log.rollout.rpartition('/')[0]} any more")
         seconds = self.settings.rollout_seconds
-        again = await run_on_tape(self._app, self._graph, task, lambda: _nobody, tape, seconds=seconds, tries=1)
-        fate = Fate(tape.end["fate"]) if tape.end else again.fate
-        # What broke off then has no answer on the tape that it could break off at.
-        return again if fate == Fate.OK else replace(again, fate=fate, reward=0.0)
+        again = await run_recorded(self._app, self._graph, task, lambda: _nobody, replay_log, seconds=seconds, tries=1)
+        status = RolloutStatus(replay_log.end["status"]) if replay_log.end else again.status
+        # What broke off then has no answer on the replay log that it could break off at.
+        return again if status == RolloutStatus.OK else replace(again, status=status, reward=0.0)
 
     def _take(self, name: str, trajectory: Trajectory, rows: dict[str, Facts], rewards: dict[str, float]) -> None:
         flow = self.settings.flow
@@ -112,14 +112,16 @@ class Replay:
         return str(next((line.get("batch", "") for line in lines), ""))
 
 
-def _difference(tape: Tape, trajectory: Trajectory) -> str:
-    end: Answer = tape.end or {}
-    if trajectory.fate != end.get("fate") or (trajectory.fate == Fate.OK and tape.missing):
-        return tape.missing or f"ended {trajectory.fate}, {end.get('fate')} before ({trajectory.episode.error})"
+def _difference(replay_log: ReplayLog, trajectory: Trajectory) -> str:
+    end: Answer = replay_log.end or {}
+    if trajectory.status != end.get("status") or (trajectory.status == RolloutStatus.OK and replay_log.missing):
+        return (
+            replay_log.missing or f"ended {trajectory.status}, {end.get('status')} before ({trajectory.episode.error})"
+        )
     if trajectory.reward != end.get("reward"):
         return f"reward {trajectory.reward:g}, {end.get('reward'):g} before"
     return ""
 
 
 async def _nobody(messages: Sequence[tuple[str, str]], sampling: Sampling) -> TokenReply:
-    raise AssertionError("a tape that nothing can be added to raises before it asks")
+    raise AssertionError("a replay log that nothing can be added to raises before it asks")

@@ -11,7 +11,7 @@ from typing import Any
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
-from agentflow.rl.microscope import terms, trajectories
+from agentflow.rl.token_inspector import terms, trajectories
 from agentflow.rl.training_log import Line, TrainingLog
 
 CHARTS = (

@@ -1,6 +1,6 @@
 """One task through a trainable graph: what was sampled on the way, the reward, and how it ended.
 
-Whatever goes wrong is the rollout's fate, never a reward: an endpoint that is down, a judge that cannot tell, a tool
+Whatever goes wrong is the rollout's status, never a reward: an endpoint that is down, a judge that cannot tell, a tool
 that hangs or a fault in the graph must not be learnt from as if the policy had been wrong.
 """
 
@@ -21,13 +21,13 @@ from pydantic import BaseModel
 from agentflow.evals.episode import Episode
 from agentflow.graph.models.spec import ModelError
 from agentflow.rl.policy import Generate, PolicyMisused, PromptTooLong, serving
-from agentflow.rl.tape import Answer, Tape, answered, playing, taped
+from agentflow.rl.replay_log import Answer, ReplayLog, answered, recorded, replaying
 from agentflow.rl.trace import Call, TraceCollector
 from agentflow.rl.trainable import Graph, Split, Task, Trainable
 from agentflow.tools.sandbox.limits import SandboxError
 
 
-class Fate(StrEnum):
+class RolloutStatus(StrEnum):
     """How a rollout ended. Only OK has a reward."""
 
     OK = "ok"
@@ -54,9 +54,9 @@ class Trajectory:
 
     id: str
     task: Task
-    fate: Fate
+    status: RolloutStatus
     reward: float
-    """0.0 unless the fate is OK."""
+    """0.0 unless the status is OK."""
     calls: list[Call]
     faults: list[bool]
     """Of each call, whether it led to a format or tool error."""
@@ -75,13 +75,13 @@ class RolloutRecord(BaseModel):
     """A rollout as a line of rollouts/*.jsonl."""
 
     id: str = ""
-    """Task and number of the rollout, as in tapes/ and tokens/; unique in its step."""
+    """Task and number of the rollout, as in replay/ and tokens/; unique in its step."""
     step: int
     split: Split
     task: str
     family: str
     gold: str
-    fate: Fate
+    status: RolloutStatus
     reward: float
     calls: int
     """Model calls that are trained on."""
@@ -103,7 +103,7 @@ class RolloutRecord(BaseModel):
             task=trajectory.task.id,
             family=trajectory.task.family,
             gold=trajectory.task.gold,
-            fate=trajectory.fate,
+            status=trajectory.status,
             reward=trajectory.reward,
             calls=len(trajectory.calls),
             prompt_tokens=sum(len(call.prompt_ids) for call in trajectory.calls),
@@ -116,7 +116,7 @@ class RolloutRecord(BaseModel):
 async def run(app: Trainable, graph: Graph, task: Task, generate: Generate, *, id: str, seconds: float) -> Trajectory:
     """Runs `task`; `generate` answers the policy's calls, and `seconds` is all the time that graph and reward have."""
     collector, start = TraceCollector(id, app.nodes), time.perf_counter()
-    fate, reward, faults, earned = Fate.OK, 0.0, list[bool](), list[float]()
+    status, reward, faults, earned = RolloutStatus.OK, 0.0, list[bool](), list[float]()
     limit = asyncio.timeout(seconds)
     with serving(generate) as served:
         try:
@@ -133,56 +133,63 @@ async def run(app: Trainable, graph: Graph, task: Task, generate: Generate, *, i
                 decided = await _reward(app, task, state, episode)
             if served.misused:
                 raise served.misused
-            fate, reward = (Fate.UNDECIDED, 0.0) if decided is None else (Fate.OK, decided)
+            status, reward = (RolloutStatus.UNDECIDED, 0.0) if decided is None else (RolloutStatus.OK, decided)
         except Exception as error:
             # The boundary of a rollout: whatever a foreign graph or reward raises is this rollout's; training goes on.
             timed_out = limit.expired() and isinstance(error, TimeoutError)
-            fate, reason = _broken_by(served.misused or error, f"{seconds:g} s" if timed_out else "")
+            status, reason = _broken_by(served.misused or error, f"{seconds:g} s" if timed_out else "")
             episode = Episode(question=task.question, status="failed", error=reason)
     taken = round(time.perf_counter() - start, 3)
     calls = collector.calls
     faults = (faults + [False] * len(calls))[: len(calls)]
     earned = (earned + [0.0] * len(calls))[: len(calls)]
     ended = episode.model_copy(update={"seconds": taken})
-    return Trajectory(id, task, fate, reward, calls, faults, earned, ended, taken)
+    return Trajectory(id, task, status, reward, calls, faults, earned, ended, taken)
 
 
-def _broken_by(error: Exception, limit: str) -> tuple[Fate, str]:
-    """The fate of a rollout that raised, and the reason in one line; `limit` is how long it took, if that ended it."""
+def _broken_by(error: Exception, limit: str) -> tuple[RolloutStatus, str]:
+    """The status of a rollout that raised, and the reason in one line; `limit` is its duration, if that ended it."""
     match error:
         case PromptTooLong():
-            return Fate.TOO_LONG, str(error)
+            return RolloutStatus.TOO_LONG, str(error)
         case ModelError() | SandboxError():
-            return Fate.ENDPOINT_FAILED, str(error)
+            return RolloutStatus.ENDPOINT_FAILED, str(error)
         case RewardError():
-            return Fate.BAD_REWARD, str(error)
+            return RolloutStatus.BAD_REWARD, str(error)
         case PolicyMisused():
-            return Fate.CRASHED, str(error)
+            return RolloutStatus.CRASHED, str(error)
         case _ if limit:
-            return Fate.TIMED_OUT, f"the rollout took longer than {limit}"
+            return RolloutStatus.TIMED_OUT, f"the rollout took longer than {limit}"
         case _:
-            return Fate.CRASHED, " ".join(f"{type(error).__name__}: {error}".split())
+            return RolloutStatus.CRASHED, " ".join(f"{type(error).__name__}: {error}".split())
 
 
-async def run_on_tape(
-    app: Trainable, graph: Graph, task: Task, policy: Callable[[], Generate], tape: Tape, *, seconds: float, tries: int
+async def run_recorded(
+    app: Trainable,
+    graph: Graph,
+    task: Task,
+    policy: Callable[[], Generate],
+    log: ReplayLog,
+    *,
+    seconds: float,
+    tries: int,
 ) -> Trajectory:
-    """Runs `task` with the answers that `tape` has, and keeps those that come anew.
+    """Run `task` with the responses recorded in `log`, and record new ones.
 
-    A run whose model, judge or sandbox failed is tried again, `tries` times in all, each with a `policy()` of its own;
-    only what was not answered is asked again.
+    A rollout whose model, judge or sandbox failed is run again, up to `tries` times in all, each with a new `policy()`;
+    only requests without a recorded response are made again.
     """
     for number in range(1, tries + 1):
-        tape.rewind()
-        with playing(tape):
-            trajectory = await run(app, graph, task, taped(policy()), id=uuid4().hex, seconds=seconds)
-        if trajectory.fate != Fate.ENDPOINT_FAILED or number == tries:
+        log.rewind()
+        with replaying(log):
+            trajectory = await run(app, graph, task, recorded(policy()), id=uuid4().hex, seconds=seconds)
+        if trajectory.status != RolloutStatus.ENDPOINT_FAILED or number == tries:
             break
-    return replace(trajectory, id=tape.rollout)
+    return replace(trajectory, id=log.rollout)
 
 
 async def _reward(app: Trainable, task: Task, state: Any, episode: Episode) -> float | None:
-    """Of the final state. What has to be waited for asks somebody, whose answer belongs on the tape.
+    """Of the final state. What has to be waited for asks somebody, whose answer belongs on the replay log.
 
     Raises RewardError.
     """
@@ -197,7 +204,7 @@ async def _reward(app: Trainable, task: Task, state: Any, episode: Episode) -> f
         told = await answered("reward", [task.id, episode.answer], ask)
     finally:
         if inspect.iscoroutine(found):
-            found.close()  # where the tape knew
+            found.close()  # where the replay log knew
     return _checked(told["reward"], task)
 
 

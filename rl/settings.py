@@ -69,9 +69,9 @@ class Settings(BaseModel):
     rollout_seconds: float = Field(gt=0)
     rollout_tries: int = Field(ge=1)
     rehearsal: bool = True
-    tapes: bool
+    replay_logs: bool
     tracing: str = ""
-    microscope: int = Field(default=1, ge=0)
+    token_groups: int = Field(default=1, ge=0)
     flow: FlowSettings
     ray_address: str | Literal["auto"] | None
 

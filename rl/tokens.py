@@ -1,4 +1,4 @@
-"""The tokens of a step under the microscope: what a training run keeps of every token of a few groups.
+"""The tokens of a step under inspection: what a training run keeps of every token of a few groups.
 
 Of each sampled token there are three log-probabilities, all of the same token after the same tokens:
 
@@ -24,7 +24,7 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, ValidationError, model_validator
 
-from agentflow.rl.packing import Break
+from agentflow.rl.packing import PrefixMismatch
 
 LARGEST = 64 << 20
 """Most bytes that a file may unfold to."""
@@ -71,12 +71,12 @@ class TokenRow(BaseModel):
     task: str
     rollout: str
     """Id of the trajectory, as `agentflow.rl.rollout.RolloutRecord.id`."""
-    fate: str
+    status: str
     reward: float | None
     ids: list[int]
     calls: list[Sampled]
     """In the order of the ids; what is between them was given to the model."""
-    broken: Break | None = None
+    mismatch: PrefixMismatch | None = None
     """Why it is not part of the row before; None of a trajectory's first."""
 
     @model_validator(mode="after")

@@ -23,7 +23,7 @@ from typing import Any
 from omegaconf import DictConfig, OmegaConf, open_dict
 from pydantic import ValidationError
 
-from agentflow.graph.tracing.switch import TracingError, tracing
+from agentflow.graph.tracing.setup import TracingError, tracing
 from agentflow.rl.export import TOKENIZER
 from agentflow.rl.micro.chat_model import SEED
 from agentflow.rl.micro.tokenizer import MicroTokenizer
@@ -37,7 +37,7 @@ DISTRIBUTION = "agentflow-langgraph"
 
 CHANGEABLE = {
     *("steps", "validate_every", "save_every", "keep", "test_tasks"),
-    *("ray_address", "out", "tracing", "tapes", "rollout_tries", "microscope", "rehearsal"),
+    *("ray_address", "out", "tracing", "replay_logs", "rollout_tries", "token_groups", "rehearsal"),
 }
 """Settings that may differ when a run goes on."""
 
@@ -81,7 +81,7 @@ def prepare(config: DictConfig, on_remark: Callable[[str], None]) -> Settings:
     log = TrainingLog(out)
     try:
         (out / "tasks").mkdir(parents=True, exist_ok=True)
-        for folder in (log.rollouts, log.tapes):
+        for folder in (log.rollouts, log.replay_logs):
             folder.mkdir(exist_ok=True)
         for split, number in (("train", settings.train_tasks), ("test", settings.test_tasks)):
             _write_tasks(app, split, number, out / "tasks" / f"{split}.jsonl")  # type: ignore[arg-type]
@@ -157,7 +157,7 @@ def _agent_loop(settings: Settings, out: Path) -> dict[str, Any]:
         "out": str(out),
         "seconds": settings.rollout_seconds,
         "tries": settings.rollout_tries,
-        "keep_tapes": settings.tapes,
+        "keep_replay_logs": settings.replay_logs,
         "mask_cut_off": settings.flow.mask_cut_off,
         "pack_turns": settings.flow.pack_turns,
     }

@@ -1,8 +1,8 @@
-"""The folder of a training run, as far as it is for reading: metrics.jsonl, rollouts/, tapes/ and tokens/.
+"""The folder of a training run, as far as it is for reading: metrics.jsonl, rollouts/, replay/ and tokens/.
 
     metrics.jsonl            one line per step, and one per validation (split "test")
     rollouts/000012-train.jsonl   every rollout of step 12; -test: of the validation after it
-    tapes/000012-train.jsonl      what these rollouts were told (`agentflow.rl.tape`)
+    replay/000012-train.jsonl     the responses that these rollouts got (`agentflow.rl.replay_log`)
     tokens/000012.jsonl.gz        the tokens of a few groups of step 12 (`agentflow.rl.tokens`)
 
 A run that was killed goes on from its last checkpoint; what was written after that is taken back first, so that no
@@ -32,7 +32,7 @@ TIMES = {
     "old_log_prob": "old",
     "ref": "reference",
     "update_actor": "update",
-    "microscope": "microscope",
+    "token_inspector": "token_inspector",
     "step": "step",
 }
 """verl's names of a step's parts, and ours, in seconds."""
@@ -43,7 +43,7 @@ class TrainingLog:
 
     def __init__(self, out: str | Path) -> None:
         self.out = Path(out)
-        self.rollouts, self.tapes = self.out / "rollouts", self.out / "tapes"
+        self.rollouts, self.replay_logs = self.out / "rollouts", self.out / "replay"
         self._metrics = self.out / "metrics.jsonl"
         self._tokens = self.out / TOKENS
 
@@ -57,24 +57,24 @@ class TrainingLog:
     def rewind(self, step: int) -> None:
         """Takes back what was recorded after `step`."""
         kept = [line for line in self.lines() if line["step"] <= step]
-        for folder in (self.rollouts, self.tapes):
+        for folder in (self.rollouts, self.replay_logs):
             folder.mkdir(parents=True, exist_ok=True)
         _replace(self._metrics, "".join(json.dumps(line) + "\n" for line in kept).encode())
-        own = (self.rollouts, "*-*.jsonl"), (self.tapes, "*-*.jsonl"), (self._tokens, "*.jsonl.gz")
+        own = (self.rollouts, "*-*.jsonl"), (self.replay_logs, "*-*.jsonl"), (self._tokens, "*.jsonl.gz")
         for path in (path for folder, names in own for path in folder.glob(names)):
             if int(path.name.partition("-")[0].partition(".")[0]) > step:
                 path.unlink()
 
     def begin(self, step: int, split: Split) -> None:
         """Rollouts of `step` are about to be recorded; those of an earlier try are taken back."""
-        for path in (self.path_of(step, split), self.tape_of(step, split)):
+        for path in (self.path_of(step, split), self.replay_log_of(step, split)):
             path.unlink(missing_ok=True)
 
     def step(
         self, step: int, metrics: Mapping[str, Any], seconds: Mapping[str, float], restarted: Sequence[str] = ()
     ) -> None:
         """Adds a step's line. `metrics` and `seconds` are by verl's names; `restarted` names workers that died."""
-        own = {name: value for name, value in metrics.items() if "/" not in name or name.startswith("fate/")}
+        own = {name: value for name, value in metrics.items() if "/" not in name or name.startswith("status/")}
         named = {"kl": "actor/kl", "clip_fraction": "actor/clip_fraction", "gradient": "actor/grad_norm"}
         taken = {f"seconds/{ours}": round(seconds[name], 3) for name, ours in TIMES.items() if name in seconds}
         speed = {"tokens_per_second": own.get("sampled_tokens", 0) / seconds["step"]}
@@ -109,7 +109,7 @@ class TrainingLog:
         _replace(self._tokens / token_file(found.step), packed(found))
 
     def last_tokens(self) -> TokenStep | None:
-        """What is kept of the last step whose tokens are; None of a run without the microscope."""
+        """What is kept of the last step whose tokens are; None of a run with token_groups=0."""
         latest = sorted(self._tokens.glob("*.jsonl.gz"), reverse=True)
         return next(filter(None, (unpacked(path.read_bytes()) for path in latest)), None)
 
@@ -117,9 +117,9 @@ class TrainingLog:
         """The file of a step's rollouts."""
         return self.rollouts / f"{step:06d}-{split}.jsonl"
 
-    def tape_of(self, step: int, split: Split) -> Path:
-        """The file of what they were told."""
-        return self.tapes / f"{step:06d}-{split}.jsonl"
+    def replay_log_of(self, step: int, split: Split) -> Path:
+        """The file of their replay logs."""
+        return self.replay_logs / f"{step:06d}-{split}.jsonl"
 
     def _add(self, line: Line) -> None:
         self.out.mkdir(parents=True, exist_ok=True)
@@ -147,7 +147,7 @@ def summary(records: Sequence[RolloutRecord]) -> Line:
     families: dict[str, list[float]] = defaultdict(list)
     for record in records:
         families[record.family].append(record.reward)
-    fates = Counter(record.fate for record in records)
+    statuses = Counter(record.status for record in records)
     return {
         "rollouts": len(records),
         "accuracy": sum(record.reward for record in records) / number,
@@ -156,7 +156,7 @@ def summary(records: Sequence[RolloutRecord]) -> Line:
         "families": {name: sum(rewards) / len(rewards) for name, rewards in sorted(families.items())},
         "tools": dict(Counter(turn.tool for turn in turns if turn.result.error is None).most_common()),
         "errors": dict(Counter(str(turn.result.error) for turn in turns if turn.result.error).most_common()),
-        **{f"fate/{fate}": count for fate, count in fates.items()},
+        **{f"status/{status}": count for status, count in statuses.items()},
     }
 
 

@@ -8,8 +8,8 @@ from typing import Any
 from agentflow.evals.episode import Episode, EpisodeTurn, append
 from agentflow.rl.algorithms.algorithm import Rollout
 from agentflow.rl.algorithms.flow_grpo import FlowGRPO
-from agentflow.rl.packing import Break, Reason
-from agentflow.rl.rollout import Fate, RolloutRecord
+from agentflow.rl.packing import PrefixMismatch, Reason
+from agentflow.rl.rollout import RolloutRecord, RolloutStatus
 from agentflow.rl.tokens import Sampled, TokenRow, TokenStep
 from agentflow.rl.trainable import Split
 from agentflow.rl.training_log import TrainingLog
@@ -21,14 +21,14 @@ def rollout(
     task: str,
     reward: float,
     *,
-    fate: Fate = Fate.OK,
+    status: RolloutStatus = RolloutStatus.OK,
     question: str = "",
     answer: str = "the answer",
     turns: Sequence[EpisodeTurn] = (),
     id: str = "",
 ) -> RolloutRecord:
     """A rollout of `task`."""
-    error = {"error": "down"} if fate == Fate.ENDPOINT_FAILED else {}
+    error = {"error": "down"} if status == RolloutStatus.ENDPOINT_FAILED else {}
     episode = Episode(
         question=question or f"What is {task}?",
         analysis="the analysis",
@@ -40,12 +40,12 @@ def rollout(
     calls = max(1, len(turns))
     counts = {"calls": calls, "prompt_tokens": 30 * calls, "sampled_tokens": 10 * calls}
     known = {"id": id, "step": step, "split": split, "task": task, "family": "sums", "gold": "2"}
-    return RolloutRecord(**known, fate=fate, reward=reward, episode=episode, **counts)
+    return RolloutRecord(**known, status=status, reward=reward, episode=episode, **counts)
 
 
 def credited(rollouts: Sequence[RolloutRecord]) -> list[RolloutRecord]:
     """The rollouts with the advantages of Flow-GRPO."""
-    trained = [one for one in rollouts if one.fate == Fate.OK]
+    trained = [one for one in rollouts if one.status == RolloutStatus.OK]
     known = [Rollout(one.task, one.reward, [1] * one.calls, [0.0] * one.calls, [False] * one.calls) for one in trained]
     found = dict(zip(map(id, trained), FlowGRPO().advantages(known), strict=True))
     return [one.model_copy(update={"advantages": found.get(id(one))}) for one in rollouts]
@@ -87,7 +87,7 @@ def token_step(step: int, task: str, rollouts: Sequence[RolloutRecord], *, hosti
     prompt, rows = [1, 2] * 30, list[TokenRow]()
     for number, record in enumerate(rollouts):
         advantage = 0.866 if record.reward else -0.866
-        known = {"task": task, "rollout": record.id, "fate": record.fate, "reward": record.reward}
+        known = {"task": task, "rollout": record.id, "status": record.status, "reward": record.reward}
         first, second = (
             Sampled(
                 start=start,
@@ -102,8 +102,8 @@ def token_step(step: int, task: str, rollouts: Sequence[RolloutRecord], *, hosti
             )
             for turn, start in enumerate((60, 62))
         )
-        broken = Break(Reason.REPLY, 62, 64, expected=5, found=4)
+        mismatch = PrefixMismatch(Reason.REPLY, 62, 64, expected=5, found=4)
         rows.append(TokenRow(ids=[*prompt, 3, 4, 5, 6], calls=[first], **known))
         if number == 0:
-            rows.append(TokenRow(ids=[*prompt, 3, 4, 3, 4, 5, 6], calls=[second], broken=broken, **known))
+            rows.append(TokenRow(ids=[*prompt, 3, 4, 3, 4, 5, 6], calls=[second], mismatch=mismatch, **known))
     return TokenStep(step=step, old="rollout", clip=(0.2, 0.3), tasks=[task], pieces=pieces, rows=rows)

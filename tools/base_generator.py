@@ -5,8 +5,8 @@ from collections.abc import Awaitable, Callable
 from langchain_core.tools import BaseTool, StructuredTool
 from pydantic import BaseModel, Field
 
-from agentflow.tools.behind import RUN
 from agentflow.tools.result import ErrorClass, ToolFailure
+from agentflow.tools.tool_model import RUN
 
 Ask = Callable[[str], Awaitable[str]]
 """Prompt in, text out: the model behind the tools that need one. Raises ToolFailure(MODEL_ERROR) if it cannot."""

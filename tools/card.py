@@ -17,8 +17,8 @@ from langchain_core.tools import BaseTool
 from langchain_core.utils.function_calling import convert_to_openai_tool
 from pydantic import BaseModel, Field
 
-from agentflow.tools.containment import bounded_line
 from agentflow.tools.redaction import redacted
+from agentflow.tools.untrusted_text import bounded_line
 
 MAX_TOKENS = 600
 """Most tokens of all that prompts show of one tool: half of them in the planner's, half, the arguments, in the

@@ -5,7 +5,7 @@ import os
 import re
 import sys
 
-from agentflow.tools.containment import bounded_line
+from agentflow.tools.untrusted_text import bounded_line
 
 _NAME = re.compile(r"([A-Za-z_][\w.]*):([A-Za-z_][\w.]*)")
 

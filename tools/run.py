@@ -20,10 +20,10 @@ from langchain_core.utils.function_calling import convert_to_openai_tool
 from langgraph.errors import GraphBubbleUp
 from pydantic import BaseModel, ValidationError
 
-from agentflow.tools.containment import bounded_line, contained
 from agentflow.tools.redaction import without_known
 from agentflow.tools.result import PROVIDER, ErrorClass, ToolFailure, ToolResult
 from agentflow.tools.sandbox.limits import SandboxError
+from agentflow.tools.untrusted_text import bounded_line, contained
 
 MAX_MESSAGE = 500
 """Characters of an error message: it goes into every later prompt of the run."""

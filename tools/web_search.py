@@ -12,11 +12,11 @@ from langchain_core.tools import BaseTool, StructuredTool
 from pydantic import BaseModel, Field
 
 from agentflow.tools.base_generator import Ask
-from agentflow.tools.behind import RUN
-from agentflow.tools.containment import bounded_line, contained, disarmed
 from agentflow.tools.redaction import without_known
 from agentflow.tools.result import ErrorClass, ToolFailure
 from agentflow.tools.search_cache import SearchCache
+from agentflow.tools.tool_model import RUN
+from agentflow.tools.untrusted_text import bounded_line, contained, disarmed
 from agentflow.tools.web.extraction import decode, text_of_html, text_of_pdf
 from agentflow.tools.web.passages import rank, rank_by_embeddings, split
 from agentflow.tools.web.safe_http import PDF, Document, FetchPolicy, fetch

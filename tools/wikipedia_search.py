@@ -11,12 +11,12 @@ from dataclasses import asdict
 from langchain_core.tools import BaseTool, StructuredTool
 from pydantic import BaseModel, Field
 
-from agentflow.tools.behind import UNKNOWN
 from agentflow.tools.encyclopedia.choice import LIVE, encyclopedia_of, is_address, is_local
 from agentflow.tools.encyclopedia.encyclopedia import Encyclopedia, Found, Page
 from agentflow.tools.redaction import cut
 from agentflow.tools.result import PROVIDER, ErrorClass, ToolFailure
 from agentflow.tools.search_cache import SearchCache
+from agentflow.tools.tool_model import UNKNOWN
 
 CLOSEST = 3
 MAX_LINE = 240

@@ -9,7 +9,7 @@ from agentflow.checks.check import Check, Trial
 
 if TYPE_CHECKING:
     from agentflow.graph.context import Context
-    from agentflow.graph.toolbox import Offer
+    from agentflow.graph.toolbox import AvailableTools
     from agentflow.tools.card import ToolCard
 
 SECONDS = 60.0
@@ -24,12 +24,12 @@ _REMEDIES = {
 }
 
 
-async def examine(context: "Context") -> "Offer":
+async def examine(context: "Context") -> "AvailableTools":
     """All that the context's tools come to; naming foreign ones here is what grants them. Raises ModelError."""
     from agentflow.graph.toolbox import Toolbox
-    from agentflow.tools.foreign import is_foreign
+    from agentflow.tools.external import is_external
 
-    return await Toolbox([spec for spec in context.tools if is_foreign(spec)]).examine(context)
+    return await Toolbox([spec for spec in context.tools if is_external(spec)]).examine(context)
 
 
 async def listed(context: "Context") -> list[Check]:

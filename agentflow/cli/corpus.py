@@ -9,7 +9,7 @@ import typer
 from agentflow.cli.group import FAILED, MISUSED, Group, fail
 from agentflow.console.progress import BuildView
 from agentflow.console.terminal import console
-from agentflow.tools.containment import clean
+from agentflow.tools.untrusted_text import clean
 
 app = typer.Typer(cls=Group)
 

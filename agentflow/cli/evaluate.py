@@ -37,10 +37,10 @@ from agentflow.console.terminal import console
 if TYPE_CHECKING:
     from agentflow.evals.benchmarks.selection import Selection
     from agentflow.evals.cost import Price
-    from agentflow.evals.journal import Records
     from agentflow.evals.judge import Judge
     from agentflow.evals.passport.made import Made
     from agentflow.evals.record import Record, Settings
+    from agentflow.evals.results_store import Records
     from agentflow.evals.runner import Evaluation, Item
     from agentflow.graph.context import Context
 
@@ -318,11 +318,11 @@ def _warn_of_flags(ended: "dict[str, list[Record]]", settings: "Settings", out: 
 
 
 def _records(out: Path | None, settings: "Settings") -> "Records":
-    from agentflow.evals.journal import Journal, JournalError, Records
+    from agentflow.evals.results_store import Records, ResultsError, ResultsStore
 
     try:
-        return Journal(out, settings) if out else Records()
-    except JournalError as error:
+        return ResultsStore(out, settings) if out else Records()
+    except ResultsError as error:
         fail(str(error), MISUSED)
 
 

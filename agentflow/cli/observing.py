@@ -17,13 +17,13 @@ def observing(tracing: str | None, log: str | None, *, content: bool = False) ->
     if not targets:
         yield
         return
-    from agentflow.graph.tracing import switch
+    from agentflow.graph.tracing import setup
 
     with ExitStack() as stack:
         try:
             for target in targets:
-                stack.enter_context(switch.tracing(target, content=content or None))
-        except switch.TracingError as error:
+                stack.enter_context(setup.tracing(target, content=content or None))
+        except setup.TracingError as error:
             fail(f"{'--tracing' if target == tracing else '--log'}: {error}", MISUSED)
         yield
 

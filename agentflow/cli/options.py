@@ -71,7 +71,7 @@ def context_of(model: str, planner: str | None, tools: str | None, **limits: Any
 
     from agentflow.graph.context import DEFAULT_TOOLS, Context
     from agentflow.tools.catalogue import STANDARD_TOOLS, availability
-    from agentflow.tools.foreign import is_foreign
+    from agentflow.tools.external import is_external
 
     names = list(DEFAULT_TOOLS if tools is None else names_in(tools))
     models = {} if planner is None else {"planner": planner}
@@ -83,7 +83,7 @@ def context_of(model: str, planner: str | None, tools: str | None, **limits: Any
             f"--{str(first['loc'][0]).replace('_', '-')}: {first['msg'].removeprefix('Value error, ').lower()}", MISUSED
         )
     for name in names:
-        if not is_foreign(name) and (problem := availability(name, context.search)):
+        if not is_external(name) and (problem := availability(name, context.search)):
             fail(f"{name} cannot be used: {problem}" if name in STANDARD_TOOLS else problem, MISUSED)
     _load_models(context)
     _load_foreign(context)
@@ -95,18 +95,18 @@ def agent_of(
 ) -> "Agent":
     """The agent for the context: naming foreign tools on the command line is what grants them."""
     from agentflow.evals.agents import agent_graph
-    from agentflow.tools.foreign import is_foreign
+    from agentflow.tools.external import is_external
 
-    return agent_graph(name, [spec for spec in context.tools if is_foreign(spec)], checkpointer)
+    return agent_graph(name, [spec for spec in context.tools if is_external(spec)], checkpointer)
 
 
 def _load_foreign(context: "Context") -> None:
     """Imports them, and starts their servers, which stay for the run."""
     from agentflow.checks.tools import examine
     from agentflow.graph.models.spec import ModelError
-    from agentflow.tools.foreign import is_foreign
+    from agentflow.tools.external import is_external
 
-    if not any(map(is_foreign, context.tools)):
+    if not any(map(is_external, context.tools)):
         return
     try:
         with console(stderr=True).status("the tools are being loaded"):

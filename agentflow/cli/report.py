@@ -95,12 +95,12 @@ def _flips(a: "Run", b: "Run", benchmark: str) -> "list[Flip]":
 
 def read_folders(folders: list[Path]) -> "list[Run]":
     """The evaluations in `folders`; ends the command if one cannot be read or is empty."""
-    from agentflow.evals.journal import JournalError
     from agentflow.evals.report.run import read_runs
+    from agentflow.evals.results_store import ResultsError
 
     try:
         runs = read_runs(folders)
-    except JournalError as error:
+    except ResultsError as error:
         fail(str(error), MISUSED)
     if empty := [run.name for run in runs if not run.records]:
         fail(f"{empty[0]} has no episodes yet; run the evaluation first", MISUSED)

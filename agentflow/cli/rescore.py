@@ -45,7 +45,7 @@ def rescore(
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would change, and keep nothing.")] = False,
 ) -> None:
     """Score kept answers again, after a mended rule or with judges; every decision is kept."""
-    from agentflow.evals.journal import JournalError, rule
+    from agentflow.evals.results_store import ResultsError, rule
 
     [run] = read_folders([folder])
     words = {**dict.fromkeys(correct or (), True), **dict.fromkeys(incorrect or (), False)}
@@ -55,7 +55,7 @@ def rescore(
     if new and not dry_run:
         try:
             rule(folder, new)
-        except JournalError as error:
+        except ResultsError as error:
             fail(str(error), MISUSED)
         except OSError as error:
             fail(f"the rulings could not be written ({error.strerror}); make room and run the same again", FAILED)

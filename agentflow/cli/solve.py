@@ -33,9 +33,9 @@ from agentflow.console.terminal import console
 from agentflow.console.usage import print_usage
 
 if TYPE_CHECKING:
-    from agentflow.evals.kept import Kept
+    from agentflow.evals.live_status import LiveStatusFile
     from agentflow.evals.rollout import Finished
-    from agentflow.evals.running import RunningFile
+    from agentflow.evals.saved_run import SavedRun
     from agentflow.graph.context import Context
     from agentflow.nodes.approval import Decision, Proposal
 
@@ -151,8 +151,8 @@ async def _solve(
     context: "Context",
     view: RunView | None,
     run: KeptRun = NOWHERE,
-    kept: "Kept | None" = None,
-    running: "RunningFile | None" = None,
+    kept: "SavedRun | None" = None,
+    running: "LiveStatusFile | None" = None,
 ) -> "Finished":
     from agentflow.evals.rollout import Finished, rollout
     from agentflow.graph.checkpoints import open_checkpointer
@@ -176,11 +176,11 @@ async def _solve(
     return finished
 
 
-def _running(trace: Path, question: str, max_turns: int) -> "RunningFile":
+def _running(trace: Path, question: str, max_turns: int) -> "LiveStatusFile":
     """What `agentflow view` shows while the run goes on."""
-    from agentflow.evals.running import RunningFile
+    from agentflow.evals.live_status import LiveStatusFile
 
-    return RunningFile(trace, question, max_turns)
+    return LiveStatusFile(trace, question, max_turns)
 
 
 def _beyond_embedded(finished: "Finished", context: "Context") -> bool:

@@ -18,7 +18,7 @@ from agentflow.console.terminal import console, counted, shown_bytes
 from agentflow.console.threads import print_threads, thread_text
 
 if TYPE_CHECKING:
-    from agentflow.evals.kept import Kept
+    from agentflow.evals.saved_run import SavedRun
     from agentflow.graph.agent import Agent
     from agentflow.graph.context import Context
     from agentflow.graph.threads import Thread
@@ -64,16 +64,16 @@ def check_terminal(as_json: bool) -> None:
         fail("--approve asks at the terminal; run it in one, without --json", MISUSED)
 
 
-def found_run(run: KeptRun, context: "Context") -> "Kept":
+def found_run(run: KeptRun, context: "Context") -> "SavedRun":
     """The run of a thread that broke off. Ends the command if there is none, or it had other settings.
 
     They are not taken from the database: whoever can write there could name tools to run and servers to send keys to.
     """
-    from agentflow.evals.kept import kept_run
+    from agentflow.evals.saved_run import saved_run
 
-    async def look() -> "Kept | None":
+    async def look() -> "SavedRun | None":
         async with _opened(run.spec) as agent:
-            return await kept_run(agent, run.thread)
+            return await saved_run(agent, run.thread)
 
     kept = run_kept(look())
     if kept is None:
@@ -126,11 +126,11 @@ def show_thread(
     checkpoints: Checkpoints = None,
 ) -> None:
     """Show a thread's last run: its turns, its answer, or the call that waits for approval."""
-    from agentflow.evals.kept import kept_run
+    from agentflow.evals.saved_run import saved_run
 
-    async def look() -> "Kept | None":
+    async def look() -> "SavedRun | None":
         async with _opened(place(checkpoints)) as agent:
-            return await kept_run(agent, name)
+            return await saved_run(agent, name)
 
     kept = run_kept(look())
     if kept is None:

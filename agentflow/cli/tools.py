@@ -46,11 +46,11 @@ def list_tools(
 
 
 def _approve(tools: str | None) -> None:
-    from agentflow.tools import foreign
+    from agentflow.tools import external
 
     try:
-        approved = [foreign.approve(spec) for spec in names_in(tools or "")]
-    except foreign.SpecError as error:
+        approved = [external.approve(spec) for spec in names_in(tools or "")]
+    except external.SpecError as error:
         fail(str(error), MISUSED)
     except OSError as error:
         fail(f"what was pinned cannot be removed ({error.strerror}: {error.filename})", MISUSED)

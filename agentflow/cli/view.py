@@ -12,7 +12,7 @@ from agentflow.cli.group import MISUSED, fail
 from agentflow.cli.listening import listen, url_of
 
 if TYPE_CHECKING:
-    from agentflow.view.shelf import Root
+    from agentflow.view.run_index import Root
 
 app = typer.Typer()
 
@@ -39,9 +39,9 @@ def view(
     import uvicorn
 
     from agentflow.view.app import build_app
-    from agentflow.view.shelf import Shelf
+    from agentflow.view.run_index import RunIndex
 
-    shelf = Shelf(_roots(runs or []))
+    shelf = RunIndex(_roots(runs or []))
     listening = listen(host, port, "the page is for this machine alone; use an ssh tunnel to look from another one")
     url = url_of(host, listening)
     server = uvicorn.Server(
@@ -61,7 +61,7 @@ def view(
 
 
 def _roots(runs: list[Path]) -> "list[Root]":
-    from agentflow.view.shelf import Root
+    from agentflow.view.run_index import Root
 
     for path in runs:
         if not path.exists():

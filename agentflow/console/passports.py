@@ -8,7 +8,7 @@ from rich.table import Table
 from rich.text import Text
 
 from agentflow.console.terminal import one_line, percent
-from agentflow.tools.behind import RUN
+from agentflow.tools.tool_model import RUN
 
 if TYPE_CHECKING:
     from agentflow.evals.passport.made import Made

@@ -126,7 +126,7 @@ class ReplayView(_Bar):
 
 def train_text(line: "Line") -> str:
     """A training step's measures in one line."""
-    failed = line["rollouts"] - line["fate/ok"]
+    failed = line["rollouts"] - line["status/ok"]
     return (
         f"reward {line['reward']:.3f}  turns {line['turns']:.2f}  tool errors {percent(line['tool_error_rate'])}  "
         f"KL {line.get('kl', 0.0):.4f}  clipped {percent(line.get('clip_fraction', 0.0))}  "

@@ -16,8 +16,8 @@ from rich.table import Table
 from rich.text import Text
 
 from agentflow.console.terminal import counted, one_line, shortened
-from agentflow.tools.containment import clean
 from agentflow.tools.redaction import cut
+from agentflow.tools.untrusted_text import clean
 
 if TYPE_CHECKING:
     from agentflow.evals.episode import Episode, EpisodeTurn

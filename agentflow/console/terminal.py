@@ -8,8 +8,8 @@ import sys
 
 from rich.console import Console
 
-from agentflow.tools.containment import clean
 from agentflow.tools.redaction import cut
+from agentflow.tools.untrusted_text import clean
 
 SHORT = 160
 """Characters of text that has to fit into a line."""

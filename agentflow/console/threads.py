@@ -11,10 +11,10 @@ from rich.text import Text
 from agentflow.console.approval import proposal_text
 from agentflow.console.runs import turn_text
 from agentflow.console.terminal import counted, one_line, shortened, shown_bytes
-from agentflow.tools.containment import clean
+from agentflow.tools.untrusted_text import clean
 
 if TYPE_CHECKING:
-    from agentflow.evals.kept import Kept
+    from agentflow.evals.saved_run import SavedRun
     from agentflow.graph.threads import Thread
 
 
@@ -34,7 +34,7 @@ def print_threads(out: Console, threads: "Sequence[Thread]") -> None:
     out.print(f"{counted(len(threads), 'thread')}, {counted(checkpoints, 'checkpoint')}, {shown_bytes(size)}")
 
 
-def thread_text(name: str, kept: "Kept") -> Text:
+def thread_text(name: str, kept: "SavedRun") -> Text:
     """The question, the turns, and how it stands."""
     from agentflow.evals.episode import EpisodeTurn
 

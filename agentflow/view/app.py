@@ -27,7 +27,7 @@ from agentflow.view.guard import Guard
 from agentflow.view.pairs import at, matrix, pairs
 from agentflow.view.query import Query, cells, choices, select
 from agentflow.view.rows import Row
-from agentflow.view.shelf import Shelf
+from agentflow.view.run_index import RunIndex
 from agentflow.view.sources import Source, Training
 from agentflow.view.tokens import tokens
 
@@ -39,7 +39,7 @@ BEAT = 1.0
 _TYPES = {".js": "text/javascript", ".css": "text/css", ".html": "text/html", ".svg": "image/svg+xml"}
 
 
-def build_app(shelf: Shelf, stopping: Callable[[], bool] = lambda: False) -> Starlette:
+def build_app(shelf: RunIndex, stopping: Callable[[], bool] = lambda: False) -> Starlette:
     """The server of `shelf`; `stopping` tells that it is about to end, so that listening clients are let go."""
     view = _View(shelf, stopping)
     routes = [
@@ -68,7 +68,7 @@ class Json(JSONResponse):
 class _View:
     """The answers. Those that are no coroutines run in threads, and hold the shelf's lock while they read it."""
 
-    def __init__(self, shelf: Shelf, stopping: Callable[[], bool]) -> None:
+    def __init__(self, shelf: RunIndex, stopping: Callable[[], bool]) -> None:
         self.shelf, self.stopping = shelf, stopping
         own = (files("agentflow.view") / "static").iterdir()
         shared = files("agentflow.rl") / "tokens.css"

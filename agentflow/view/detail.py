@@ -14,9 +14,9 @@ from agentflow.evals.record import Record
 from agentflow.graph.state import Action, Plan, Turn
 from agentflow.nodes.planner import messages
 from agentflow.rl.rollout import RolloutRecord
+from agentflow.view.live_status import Running
 from agentflow.view.query import cells
 from agentflow.view.rows import Row
-from agentflow.view.running import Running
 from agentflow.view.sources import Evaluation, Source, Training
 
 
@@ -35,7 +35,7 @@ def detail(source: Source, name: str, row: Row) -> dict[str, Any]:
             episode, more = record.episode, {"decided_by": record.decided_by, "metrics": record.metrics}
         elif isinstance(source, Training):
             rollout = RolloutRecord.model_validate_json(row.place.read())
-            episode, more = rollout.episode, {"fate": str(rollout.fate), "split": rollout.split}
+            episode, more = rollout.episode, {"status": str(rollout.status), "split": rollout.split}
         else:
             episode = Episode.model_validate_json(row.place.read())
     except (OSError, ValidationError) as error:

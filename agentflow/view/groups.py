@@ -17,7 +17,7 @@ def groups(named: Sequence[Named], settings: Mapping[str, Any]) -> dict[str, Any
     for name, row in named:
         faults = sum(bool(error) for error in row.errors)
         advantage = fmean(row.advantages) if row.advantages else None
-        found = {**cells(name, row), "advantage": advantage, "advantages": row.advantages, "fate": row.fate}
+        found = {**cells(name, row), "advantage": advantage, "advantages": row.advantages, "status": row.status}
         members.setdefault(row.task, []).append({**found, "calls": row.calls, "faults": faults})
     listed = [_group(task, trajectories) for task, trajectories in members.items()]
     return {

@@ -8,7 +8,7 @@ from pydantic import ValidationError
 
 from agentflow.evals.episode import Episode
 from agentflow.evals.record import Record
-from agentflow.rl.rollout import Fate, RolloutRecord
+from agentflow.rl.rollout import RolloutRecord, RolloutStatus
 from agentflow.view.lines import Place
 
 SHORT = 240
@@ -44,7 +44,7 @@ class Row:
     """Of a rollout; None if it has none."""
     calls: int = 0
     """Of a rollout: the model calls that are trained on."""
-    fate: str = ""
+    status: str = ""
     sampled: int = 0
     """Of a rollout: the tokens that the policy wrote."""
     rollout: str = ""
@@ -69,8 +69,8 @@ def of_record(line: bytes, place: Place) -> Row:
 def of_rollout(line: bytes, place: Place) -> Row:
     """The row of a line of a training. Raises ValidationError."""
     record = RolloutRecord.model_validate_json(line)
-    told = record.fate == Fate.OK
-    outcome = ("correct" if record.reward > 0 else "incorrect") if told else _fate(record.fate)
+    told = record.status == RolloutStatus.OK
+    outcome = ("correct" if record.reward > 0 else "incorrect") if told else _fate(record.status)
     return Row(
         place,
         (),
@@ -83,7 +83,7 @@ def of_rollout(line: bytes, place: Place) -> Row:
         step=record.step,
         reward=record.reward if told else None,
         calls=record.calls,
-        fate=str(record.fate),
+        status=str(record.status),
         sampled=record.sampled_tokens,
         rollout=record.id,
         advantages=tuple(record.advantages or ()),
@@ -107,8 +107,8 @@ def read(reader: Reader, line: bytes, place: Place) -> Row | None:
         return None
 
 
-def _fate(fate: Fate) -> str:
-    return "undecided" if fate == Fate.UNDECIDED else "failed"
+def _fate(status: RolloutStatus) -> str:
+    return "undecided" if status == RolloutStatus.UNDECIDED else "failed"
 
 
 def _of(episode: Episode) -> dict[str, Any]:

@@ -13,8 +13,8 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from agentflow.evals.journal import EPISODES, SETTINGS
 from agentflow.evals.record import Settings
+from agentflow.evals.results_store import EPISODES, SETTINGS
 from agentflow.graph.context import Context
 from agentflow.rl.tokens import TokenStep, unpacked
 from agentflow.rl.training_log import TOKENS, token_file

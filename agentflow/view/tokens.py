@@ -4,13 +4,13 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
-from agentflow.rl.microscope import terms, trajectories
+from agentflow.rl.token_inspector import terms, trajectories
 from agentflow.rl.tokens import TokenStep
 from agentflow.view.query import Named, cells
 
 
 def tokens(step: TokenStep, task: str, named: Sequence[Named]) -> dict[str, Any]:
-    """What the microscope shows of the group of `task`; `named` are the step's rollouts."""
+    """What the token inspector shows of the group of `task`; `named` are the step's rollouts."""
     episodes = {row.rollout: cells(name, row) for name, row in named if row.rollout}
     question = next((row.question for _, row in named if row.task == task), task)
     shown = [{**asdict(one), "episode": episodes.get(one.rollout)} for one in trajectories(step, task)]

@@ -12,7 +12,7 @@ from typing import Any
 
 import typer
 
-from agentflow.evals import journal
+from agentflow.evals import results_store
 from agentflow.evals.metrics import Summary, interval, summarise
 from agentflow.evals.record import Record
 
@@ -92,7 +92,7 @@ class Measured:
     @cached_property
     def records(self) -> list[Record]:
         """What came of each try of each question."""
-        return journal.read(self.folder)[1]
+        return results_store.read(self.folder)[1]
 
     @cached_property
     def summary(self) -> Summary:

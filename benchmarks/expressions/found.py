@@ -16,7 +16,7 @@ HOME = Path(__file__).parents[2]
 MADE = {
     "agentflow.evals.atlas.oracle": "a policy of ours reads what it wrote itself",
     "agentflow.evals.scorers.option:_marked": "the words of an option, one after the other",
-    "agentflow.nodes.labels:_pattern": "read_labels",
+    "agentflow.nodes.reply_parsing:_pattern": "read_labels",
     "agentflow.nodes.planner:_named_tools": "chosen_tool",
     "agentflow.tools.borders:_own": "literals, and a look ahead of their length",
 }

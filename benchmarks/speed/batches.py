@@ -22,7 +22,7 @@ import typer
 
 from agentflow.evals.episode import Episode
 from agentflow.rl.packing import pack
-from agentflow.rl.rollout import Fate, Trajectory
+from agentflow.rl.rollout import RolloutStatus, Trajectory
 from agentflow.rl.trace import Call, ids_array, logprobs_array
 from agentflow.rl.trainable import Task
 from benchmarks.speed.traces import ROLLOUTS, Sampled, tokens, trajectories
@@ -52,7 +52,8 @@ def ours(traces: Traces) -> Callable[[], Batch]:
     task, episode = Task(id="t", question="q"), Episode(question="q", status="answered")
     row = {"extra_info": {"task": task.model_dump_json()}, "session_id": 0, "global_steps": 0}
     runs = [
-        Trajectory("r", task, Fate.OK, 1.0, calls, [False] * 5, [0.0] * 5, episode, 1.0) for calls in _calls(traces)
+        Trajectory("r", task, RolloutStatus.OK, 1.0, calls, [False] * 5, [0.0] * 5, episode, 1.0)
+        for calls in _calls(traces)
     ]
 
     def batch() -> Batch:

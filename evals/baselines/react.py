@@ -22,8 +22,8 @@ from agentflow.graph.context import Context
 from agentflow.graph.state import Action, InputState, Plan, State, Turn, Verdict
 from agentflow.graph.toolbox import Toolbox
 from agentflow.nodes import executor, generator
-from agentflow.nodes.labels import spoken
 from agentflow.nodes.planner import chosen_tool, describe_tools
+from agentflow.nodes.reply_parsing import spoken
 from agentflow.tools.card import ToolCard
 from agentflow.tools.result import ErrorClass, ToolResult
 from agentflow.tools.run import run_tool

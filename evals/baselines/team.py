@@ -21,8 +21,8 @@ from agentflow.graph.agent import RECURSION_LIMIT, Agent, NodeRunnable
 from agentflow.graph.context import Context
 from agentflow.graph.state import Action, InputState, Plan, State, Turn, Verdict
 from agentflow.graph.toolbox import Toolbox
-from agentflow.nodes.labels import spoken
 from agentflow.nodes.planner import describe_tools
+from agentflow.nodes.reply_parsing import spoken
 from agentflow.nodes.verifier import status_after
 from agentflow.tools.result import ToolResult
 

@@ -19,9 +19,9 @@ from agentflow.evals.passport.leaks import Asked, own_page
 from agentflow.evals.record import Record
 from agentflow.evals.scorers.score import Decision
 from agentflow.tools.catalogue import OFFLINE_TOOLS
-from agentflow.tools.containment import bounded_line
 from agentflow.tools.providers.provider import model_in
 from agentflow.tools.result import ErrorClass
+from agentflow.tools.untrusted_text import bounded_line
 
 UNSENT = (ErrorClass.BAD_PLAN, ErrorClass.UNKNOWN_TOOL, ErrorClass.BAD_ARGUMENTS, ErrorClass.REFUSED)
 """Error classes of a call that was not made."""

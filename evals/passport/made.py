@@ -9,7 +9,7 @@ class ToolMade(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
     model: str
-    """The language model behind it, as `agentflow.tools.behind` has it."""
+    """The language model behind it, as `agentflow.tools.tool_model` has it."""
     card: str
     """Hash of all that prompts say of it."""
     prompt: str = ""

@@ -18,9 +18,9 @@ from agentflow.evals.passport.made import Made, ToolMade
 from agentflow.graph.context import Context
 from agentflow.graph.toolbox import Toolbox
 from agentflow.tools import base_generator, web_search
-from agentflow.tools.behind import RUN, model_behind
 from agentflow.tools.encyclopedia.choice import is_local
-from agentflow.tools.foreign import is_foreign
+from agentflow.tools.external import is_external
+from agentflow.tools.tool_model import RUN, model_behind
 
 PACKAGES = (
     *("langgraph", "langchain-core", "langchain-openai", "langchain-community", "pydantic", "mcp"),
@@ -67,7 +67,7 @@ def file_hash(path: Path) -> str:
 
 async def _tools(context: Context) -> dict[str, ToolMade]:
     """Those that can be used; naming foreign ones is what grants them."""
-    offer = await Toolbox([spec for spec in context.tools if is_foreign(spec)]).examine(context)
+    offer = await Toolbox([spec for spec in context.tools if is_external(spec)]).examine(context)
     found = {}
     for name, tool in offer.tools.items():
         model = model_behind(tool)

@@ -14,9 +14,9 @@ from agentflow.evals.record import Settings
 from agentflow.evals.report.run import Cell, Run
 from agentflow.graph.context import MODULES, Module, Sampling
 from agentflow.graph.models.spec import PROVIDERS
-from agentflow.tools.behind import RUN, UNKNOWN
 from agentflow.tools.catalogue import OFFLINE_TOOLS, STANDARD_TOOLS
 from agentflow.tools.encyclopedia.choice import is_local
+from agentflow.tools.tool_model import RUN, UNKNOWN
 
 
 class Score(BaseModel):

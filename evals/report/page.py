@@ -22,12 +22,12 @@ from typing import Any
 from agentflow import __version__
 from agentflow.evals.benchmarks.catalogue import BENCHMARKS
 from agentflow.evals.episode import EpisodeTurn
-from agentflow.evals.journal import collection_paused
 from agentflow.evals.passport.audit import Flag
 from agentflow.evals.passport.passport import Passport, passport
 from agentflow.evals.record import Record
 from agentflow.evals.report.paper import paper
 from agentflow.evals.report.run import Run, tool_name
+from agentflow.evals.results_store import collection_paused
 from agentflow.evals.statistics import Comparison, compare, holm
 
 PAGE_BYTES = 4_900_000

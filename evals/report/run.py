@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
-from agentflow.evals.journal import JournalError, digest, read
 from agentflow.evals.metrics import interval, summarise
 from agentflow.evals.record import Record, Settings
+from agentflow.evals.results_store import ResultsError, digest, read
 from agentflow.evals.scorers.score import Decision
 from agentflow.evals.statistics import mean_pass_at_k
 from agentflow.tools.result import ErrorClass
@@ -208,10 +208,10 @@ def _tools(records: Iterable[Record]) -> dict[str, Tool]:
 
 
 def read_runs(folders: Sequence[Path]) -> list[Run]:
-    """The evaluations in `folders`. Raises JournalError, also if one is named twice."""
+    """The evaluations in `folders`. Raises ResultsError, also if one is named twice."""
     resolved = [folder.resolve() for folder in folders]
     if repeated := [folder for folder, number in Counter(resolved).items() if number > 1]:
-        raise JournalError(f"{repeated[0]} is named twice; name each folder once")
+        raise ResultsError(f"{repeated[0]} is named twice; name each folder once")
     return [Run(name, *read(folder), digest(folder)) for name, folder in zip(_names(resolved), folders, strict=True)]
 
 

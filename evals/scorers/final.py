@@ -8,7 +8,7 @@ found. The last mark counts: a model that corrects itself does so at the end.
 import re
 from collections.abc import Iterable
 
-from agentflow.nodes.labels import data_objects, spoken
+from agentflow.nodes.reply_parsing import data_objects, spoken
 from agentflow.tools.redaction import ending
 
 LONGEST = 10_000

@@ -1,1 +1,1 @@
-"""What a run does, as it does it: to OpenTelemetry, to LangSmith, to a log. `switch.tracing` is the way in."""
+"""What a run does, as it does it: to OpenTelemetry, to LangSmith, to a log. `setup.tracing` is the way in."""

@@ -9,7 +9,7 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from agentflow.graph.tracing.wrong import TracingError
+from agentflow.graph.tracing.errors import TracingError
 from agentflow.tools.redaction import redacted_data
 
 KEYS = ("LANGSMITH_API_KEY", "LANGCHAIN_API_KEY")

@@ -22,9 +22,9 @@ from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
 from opentelemetry.sdk.trace.export import BatchSpanProcessor, SpanExporter, SpanExportResult
 
 from agentflow import __version__
+from agentflow.graph.tracing.errors import TracingError
 from agentflow.graph.tracing.operation import Sink
 from agentflow.graph.tracing.spans import SpanSink
-from agentflow.graph.tracing.wrong import TracingError
 from agentflow.tools.redaction import redacted
 
 FLUSH_SECONDS = 1.5

@@ -28,7 +28,7 @@ from agentflow.rl.micro.chat_model import Checkpoint
 from agentflow.rl.micro.engine import Completion, Engine, PromptTooLong
 from agentflow.rl.micro.protocol import ChatRequest
 from agentflow.rl.micro.tokenizer import MicroTokenizer
-from agentflow.tools.containment import bounded_line
+from agentflow.tools.untrusted_text import bounded_line
 
 MOST_BYTES = 1 << 20
 """Of a request's body; a prompt that fills the model's 4,096 positions has less than a tenth."""

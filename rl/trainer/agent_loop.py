@@ -19,13 +19,13 @@ from verl.experimental.agent_loop.agent_loop import AgentLoopBase, AgentLoopMetr
 
 from agentflow.evals.episode import append
 from agentflow.graph.context import Sampling
-from agentflow.graph.tracing.switch import tracing_from_environment
+from agentflow.graph.tracing.setup import tracing_from_environment
 from agentflow.rl.batch import counts, facts_of, rows_of
 from agentflow.rl.borders import chat
-from agentflow.rl.packing import Row
+from agentflow.rl.packing import TrainingSample
 from agentflow.rl.policy import PromptTooLong, TokenReply
-from agentflow.rl.rollout import RolloutRecord, Trajectory, run_on_tape
-from agentflow.rl.tape import Tape, Tapes, digest, policy_request
+from agentflow.rl.replay_log import ReplayLog, ReplayLogs, digest, policy_request
+from agentflow.rl.rollout import RolloutRecord, Trajectory, run_recorded
 from agentflow.rl.trace import ids_array, logprobs_array
 from agentflow.rl.trainable import Graph, Split, Task, Trainable, load_app
 from agentflow.rl.training_log import TrainingLog
@@ -33,7 +33,7 @@ from agentflow.rl.training_log import TrainingLog
 _graphs: dict[str, tuple[Trainable, Graph]] = {}
 """Apps of this process by name: verl makes a new agent loop for every rollout."""
 
-_tapes: dict[Path, Tapes] = {}
+_replay_logs: dict[Path, ReplayLogs] = {}
 """Of the step under way, by their file."""
 
 
@@ -57,7 +57,7 @@ class FlowAgentLoop(AgentLoopBase):  # type: ignore[misc]
         out: str,
         seconds: float,
         tries: int,
-        keep_tapes: bool,
+        keep_replay_logs: bool,
         mask_cut_off: bool,
         pack_turns: bool,
         **kwargs: Any,
@@ -69,7 +69,7 @@ class FlowAgentLoop(AgentLoopBase):  # type: ignore[misc]
             out: Folder of the run.
             seconds: Time for one rollout.
             tries: How often a rollout may be run whose model or judge did not answer.
-            keep_tapes: Whether what rollouts were told is kept in the run's folder.
+            keep_replay_logs: Whether what rollouts were told is kept in the run's folder.
             mask_cut_off: Whether rollouts with a reply that reached its length limit are left out of training.
             pack_turns: Whether turns that share their tokens become one row.
             *args: For the base class.
@@ -81,7 +81,7 @@ class FlowAgentLoop(AgentLoopBase):  # type: ignore[misc]
             loaded = load_app(app, **options)
             _graphs[app] = loaded, loaded.built()
         self.app, self.graph = _graphs[app]
-        self.log, self.seconds, self.tries, self.keep_tapes = TrainingLog(out), seconds, tries, keep_tapes
+        self.log, self.seconds, self.tries, self.keep_replay_logs = TrainingLog(out), seconds, tries, keep_replay_logs
         self.mask_cut_off, self.pack_turns = mask_cut_off, pack_turns
 
     async def run(self, sampling_params: dict[str, Any], **row: Any) -> list[AgentLoopOutput]:
@@ -92,22 +92,24 @@ class FlowAgentLoop(AgentLoopBase):  # type: ignore[misc]
         """Runs the task and records how it went; what a killed process was told before is not asked again."""
         task = Task.model_validate_json(row["extra_info"]["task"])
         step, split = int(row["global_steps"]), row["extra_info"]["split"]
-        tape = self._tape(step, split, _name(row))
-        policy = partial(VerlPolicy, self, sampling_params, f"{step} {tape.rollout}")
-        trajectory = await run_on_tape(self.app, self.graph, task, policy, tape, seconds=self.seconds, tries=self.tries)
-        if tape.end is None:
+        replay_log = self._replay_log(step, split, _name(row))
+        policy = partial(VerlPolicy, self, sampling_params, f"{step} {replay_log.rollout}")
+        trajectory = await run_recorded(
+            self.app, self.graph, task, policy, replay_log, seconds=self.seconds, tries=self.tries
+        )
+        if replay_log.end is None:
             append(self.log.path_of(step, split), RolloutRecord.of(trajectory, step, split))
-            tape.ended(trajectory.fate, trajectory.reward)
+            replay_log.ended(trajectory.status, trajectory.reward)
         return trajectory
 
-    def _tape(self, step: int, split: Split, name: str) -> Tape:
-        path = self.log.tape_of(step, split)
-        if not self.keep_tapes:
-            return Tape(name, keep=lambda told: None)
-        if path not in _tapes:
-            _tapes.clear()
-            _tapes[path] = Tapes(path)
-        return _tapes[path].of(name)
+    def _replay_log(self, step: int, split: Split, name: str) -> ReplayLog:
+        path = self.log.replay_log_of(step, split)
+        if not self.keep_replay_logs:
+            return ReplayLog(name, keep=lambda told: None)
+        if path not in _replay_logs:
+            _replay_logs.clear()
+            _replay_logs[path] = ReplayLogs(path)
+        return _replay_logs[path].of(name)
 
     def outputs(self, trajectory: Trajectory, row: dict[str, Any]) -> list[AgentLoopOutput]:
         """The rows of a trajectory; one that sampled nothing still has a row, without a token to train on."""
@@ -117,11 +119,13 @@ class FlowAgentLoop(AgentLoopBase):  # type: ignore[misc]
         rows = rows_of(trajectory, pack_turns=self.pack_turns, limit=limit) or [self._empty()]
         return [self._output(row, trajectory, name, counted, step) for row in rows]
 
-    def _empty(self) -> Row:
+    def _empty(self) -> TrainingSample:
         end = ids_array([self.tokenizer.eos_token_id])
-        return Row(end, end, array("b", [0]), logprobs_array([0.0]))
+        return TrainingSample(end, end, array("b", [0]), logprobs_array([0.0]))
 
-    def _output(self, row: Row, trajectory: Trajectory, name: str, counted: bool, step: int) -> AgentLoopOutput:
+    def _output(
+        self, row: TrainingSample, trajectory: Trajectory, name: str, counted: bool, step: int
+    ) -> AgentLoopOutput:
         most = self.rollout_config.response_length
         versions = [call.weights_version for call in row.calls] or [step]
         turns = trajectory.episode.turns
@@ -137,11 +141,11 @@ class FlowAgentLoop(AgentLoopBase):  # type: ignore[misc]
                 "min_global_steps": min(versions),
                 "max_global_steps": max(versions),
                 **facts_of(row, trajectory, name, counted=counted),
-                "fate": str(trajectory.fate),
+                "status": str(trajectory.status),
                 "task": trajectory.task.id,
                 "rollout": trajectory.id,
                 "names": [(call.node, call.turn) for call in row.calls],
-                "broken": {**asdict(row.broken), "reason": str(row.broken.reason)} if row.broken else None,
+                "mismatch": {**asdict(row.mismatch), "reason": str(row.mismatch.reason)} if row.mismatch else None,
                 "forward_tokens": len(row.prompt_ids) + len(row.response_ids),
                 "unpacked_tokens": sum(len(call.prompt_ids) + len(call.response_ids) for call in row.calls),
                 "turns": len(turns) or len(trajectory.calls),

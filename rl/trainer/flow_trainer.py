@@ -28,10 +28,10 @@ from verl.workers.utils.padding import response_to_nested
 
 from agentflow.rl.algorithms import algorithm_of
 from agentflow.rl.batch import Span, advantages_of, assign_credit, batch_digest, matters, session_of
-from agentflow.rl.rollout import Fate
+from agentflow.rl.rollout import RolloutStatus
 from agentflow.rl.trainer.loops import FlowLoops
 from agentflow.rl.trainer.loss import flow_grpo_loss
-from agentflow.rl.trainer.microscope import Microscope
+from agentflow.rl.trainer.token_inspector import TokenInspector
 from agentflow.rl.trainer.watch import Watch
 from agentflow.rl.training_log import TrainingLog
 
@@ -46,8 +46,8 @@ class FlowTrainer(PPOTrainerSync):  # type: ignore[misc]
     def __init__(self, config: DictConfig) -> None:
         super().__init__(config)
         self.log = TrainingLog(config.out)
-        self.looks: Sequence[Callable[[], None]] = ()
-        """What is done whenever the trainer looks whether the rollouts have ended."""
+        self.health_checks: Sequence[Callable[[], None]] = ()
+        """Called between polls for finished rollouts; each raises if a worker or server is dead."""
         self.restarted: list[str] = []
         """Workers that were started again since the last line of metrics.jsonl."""
         self._algorithm = algorithm_of(OmegaConf.to_container(config.flow.algorithm))  # type: ignore[arg-type]
@@ -59,7 +59,7 @@ class FlowTrainer(PPOTrainerSync):  # type: ignore[misc]
         super().init()
         actor = omega_conf_to_dataclass(self.config.actor_rollout_ref.actor)
         self.actor_rollout_wg.set_loss_fn(partial(flow_grpo_loss, config=actor))
-        self.microscope = Microscope(self.config, self.tokenizer, self.actor_rollout_wg)
+        self.inspector = TokenInspector(self.config, self.tokenizer, self.actor_rollout_wg)
         self.log.rewind(self.global_steps)
 
     def on_step_begin(self) -> None:
@@ -69,8 +69,8 @@ class FlowTrainer(PPOTrainerSync):  # type: ignore[misc]
 
     def on_step_end(self) -> None:
         """Called after a step's update, before the rollout servers get its weights."""
-        with marked_timer("microscope", self.timing_raw):
-            self.microscope.after_update(self.log, self.global_steps)
+        with marked_timer("token_inspector", self.timing_raw):
+            self.inspector.after_update(self.log, self.global_steps)
         super().on_step_end()
 
     def _build_replay_buffer(self) -> ReplayBuffer:
@@ -79,8 +79,8 @@ class FlowTrainer(PPOTrainerSync):  # type: ignore[misc]
         wait = buffer._wait_for_next_poll
 
         def watchful(*arguments: Any) -> float:
-            for look in self.looks:
-                look()
+            for check in self.health_checks:
+                check()
             return float(wait(*arguments))
 
         buffer._wait_for_next_poll = watchful
@@ -102,7 +102,7 @@ class FlowTrainer(PPOTrainerSync):  # type: ignore[misc]
         if not self._credit:
             raise NothingToTrain(_why_nothing(rows))
         self.log.credit(self.global_steps, advantages_of(rows, self._credit))
-        self.microscope.choose(batch, rows, rewards, self._credit)
+        self.inspector.choose(batch, rows, rewards, self._credit)
         kept = self._needed(batch.keys) if self.config.flow.skip_settled_groups else batch.keys
         # In an order of their own, not in that in which they ended: sums of floats depend on it.
         batch = _selected(batch, sorted(kept, key=lambda key: (rows[key]["name"], key)))
@@ -142,8 +142,8 @@ class FlowTrainer(PPOTrainerSync):  # type: ignore[misc]
             columns["response_mask"] = data.batch["response_mask"]
             if "rollout_is_weights" in data.batch:
                 columns["rollout_is_weights"] = data.batch["rollout_is_weights"]
-        with marked_timer("microscope", self.timing_raw):
-            self.microscope.before_update(batch.keys, found["old_log_probs"], columns.get("response_mask", mask))
+        with marked_timer("token_inspector", self.timing_raw):
+            self.inspector.before_update(batch.keys, found["old_log_probs"], columns.get("response_mask", mask))
         nested = {name: response_to_nested(column, lengths) for name, column in columns.items()}
         fields = TensorDict(nested, batch_size=len(batch))
         return tq.kv_batch_put(keys=batch.keys, partition_id=batch.partition_id, fields=fields)
@@ -209,8 +209,8 @@ def _rollout_metrics(rows: dict[str, dict[str, Any]], rewards: dict[str, float])
     """Over the rollouts of a step, not over its rows; a reward only where there is one."""
     sessions = {session_of(key): (row, rewards[key]) for key, row in rows.items()}
     first = [row for row, _ in sessions.values()]
-    fates = Counter(row["fate"] for row in first)
-    told = [reward for row, reward in sessions.values() if row["fate"] == Fate.OK]
+    statuses = Counter(row["status"] for row in first)
+    told = [reward for row, reward in sessions.values() if row["status"] == RolloutStatus.OK]
     calls = sum(row["tool_calls"] for row in first)
     return {
         "rollouts": len(sessions),
@@ -222,7 +222,7 @@ def _rollout_metrics(rows: dict[str, dict[str, Any]], rewards: dict[str, float])
         "forward_tokens": sum(row["forward_tokens"] for row in rows.values()),
         "unpacked_tokens": sum(row["unpacked_tokens"] for row in rows.values()),
         "sampled_tokens": sum(length for row in rows.values() for _, length in row["spans"]),
-        **{f"fate/{fate}": fates[fate] for fate in Fate},
+        **{f"status/{status}": statuses[status] for status in RolloutStatus},
     }
 
 
@@ -233,8 +233,8 @@ def _why_nothing(rows: dict[str, dict[str, Any]]) -> str:
 
 
 def _why_left_out(row: dict[str, Any]) -> str:
-    if row["fate"] != Fate.OK:
-        return str(row["fate"])
+    if row["status"] != RolloutStatus.OK:
+        return str(row["status"])
     return "cut off at response_tokens (flow.mask_cut_off)" if row["spans"] else "without a call of a node that learns"
 
 
@@ -258,7 +258,7 @@ class FlowRunner:
                 reward_loop_worker_handles=trainer.get_reward_handles(),
             )
             servers = [server for replica in trainer.llm_server_manager.get_replicas() for server in replica.servers]
-            trainer.looks = loops.look, Watch(servers).look
+            trainer.health_checks = loops.check, Watch(servers).check
             trainer.restarted = loops.restarted
             trainer.fit(loops)
             trainer.logger.finish(exit_code=0)

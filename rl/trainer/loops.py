@@ -1,4 +1,4 @@
-"""The processes that rollouts run in: one that dies is started again, and its rollouts go on from their tapes.
+"""The processes that rollouts run in: one that dies is started again, and its rollouts go on from their replay logs.
 
 verl starts rollouts without waiting for them and then looks for their results. A worker that was killed, by the
 operating system for its memory or by anybody, brings none, and the trainer would look for ever. So between two looks
@@ -74,7 +74,7 @@ class FlowLoops(AgentLoopManagerTQ):  # type: ignore[misc]
         self._given.extend(given)
         ray.get([worker.generate_sequences.remote(chunk) for worker, chunk in given])
 
-    def look(self) -> None:
+    def check(self) -> None:
         """Gives a worker that was started again what is unfinished. Raises WorkerDied if one cannot be started."""
         for worker in self.agent_loop_workers:
             if worker not in self._asked:

@@ -16,7 +16,7 @@ class Watch:
     def __init__(self, actors: Sequence[Any] = ()) -> None:
         self._asked = {actor.__ray_ready__.remote(): actor for actor in actors}
 
-    def look(self) -> None:
+    def check(self) -> None:
         """Raises WorkerDied if an actor has died since the last look or was dead then."""
         if not self._asked:
             return

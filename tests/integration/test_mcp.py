@@ -18,7 +18,7 @@ pytest.importorskip("mcp")
 
 import agentflow
 from agentflow.tools.card import ToolCard
-from agentflow.tools.foreign import SpecError, Unavailable, load
+from agentflow.tools.external import SpecError, Unavailable, load
 from agentflow.tools.mcp import session
 from agentflow.tools.mcp.session import close_sessions
 from agentflow.tools.mcp.spec import servers
@@ -223,7 +223,7 @@ def test_no_secret_of_ours_is_reachable_from_a_server(monkeypatch: pytest.Monkey
     command = {"command": sys.executable, "args": [str(SERVER)], "env": {"GIVEN": "${ITS_OWN}"}}
     (tmp_path / "servers.json").write_text(json.dumps({"mcpServers": {"s": command}}))
     program = (
-        "import asyncio\nfrom agentflow.tools.foreign import load\nfrom agentflow.tools.run import run_tool\n"
+        "import asyncio\nfrom agentflow.tools.external import load\nfrom agentflow.tools.run import run_tool\n"
         "async def main():\n"
         "    tools = {tool.name: tool for tool in await load('mcp:servers.json')}\n"
         "    print((await run_tool(tools['reachable'], {}, 60)).output)\n"

@@ -23,7 +23,7 @@ from typer.testing import CliRunner
 
 import agentflow
 from agentflow.cli import app
-from agentflow.tools.foreign import load
+from agentflow.tools.external import load
 from agentflow.tools.mcp.session import close_sessions
 from agentflow.tools.run import run_tool
 from agentflow.tools.sandbox import execute

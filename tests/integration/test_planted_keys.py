@@ -20,7 +20,7 @@ from agentflow import Context, build_graph
 from agentflow.cli import app
 from agentflow.evals.episode import Episode, append
 from agentflow.graph.state import InputState
-from agentflow.rl.rollout import Fate, RolloutRecord
+from agentflow.rl.rollout import RolloutRecord, RolloutStatus
 from agentflow.tools import redaction
 from tests.fake_langsmith import FakeLangSmith
 from tests.fake_openai import FakeOpenAI, Reply
@@ -125,7 +125,7 @@ def _rollout() -> RolloutRecord:
         task="1",
         family="",
         gold="",
-        fate=Fate.CRASHED,
+        status=RolloutStatus.CRASHED,
         reward=0.0,
         calls=0,
         prompt_tokens=0,

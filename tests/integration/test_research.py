@@ -12,7 +12,7 @@ import pytest
 from agentflow.graph.context import Sampling
 from agentflow.rl.policy import TokenReply
 from agentflow.rl.research import research
-from agentflow.rl.rollout import Fate, run
+from agentflow.rl.rollout import RolloutStatus, run
 from agentflow.rl.trainable import AppError, Trainable
 from tests.fake_openai import FakeOpenAI
 
@@ -50,14 +50,21 @@ async def test_three_judge_calls_in_ten_fail_and_none_of_them_is_a_zero(tmp_path
         rollouts = [run(trainable, graph, task, plan, id=task.id, seconds=60) for task in trainable.tasks("train", 10)]
         trajectories = await asyncio.gather(*rollouts)
         asked = sum(body["messages"][0]["content"].startswith("You decide") for body in server.bodies)
-    assert Counter(found.fate for found in trajectories) == {
-        Fate.OK: 6,
-        Fate.ENDPOINT_FAILED: 3,
-        Fate.UNDECIDED: 1,
+    assert Counter(found.status for found in trajectories) == {
+        RolloutStatus.OK: 6,
+        RolloutStatus.ENDPOINT_FAILED: 3,
+        RolloutStatus.UNDECIDED: 1,
     }
-    assert [found.reward for found in trajectories if found.fate == Fate.OK] == [1.0, 1.0, 1.0, 0.0, 0.0, 1.0]
+    assert [found.reward for found in trajectories if found.status == RolloutStatus.OK] == [
+        1.0,
+        1.0,
+        1.0,
+        0.0,
+        0.0,
+        1.0,
+    ]
     assert asked == 9, "an answer that is literally one of the accepted ones needs no judge"
-    assert all("401" in found.episode.error for found in trajectories if found.fate == Fate.ENDPOINT_FAILED)
+    assert all("401" in found.episode.error for found in trajectories if found.status == RolloutStatus.ENDPOINT_FAILED)
 
 
 def test_a_parquet_file_is_read_too(tmp_path: Path) -> None:

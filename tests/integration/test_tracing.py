@@ -248,9 +248,9 @@ def test_a_missing_extra_is_named(script: Scripted, monkeypatch: pytest.MonkeyPa
 def test_the_served_graph_is_traced_as_the_environment_says(tmp_path: Path) -> None:
     program = (
         "from agentflow.graph.agent import build_graph\n"
-        "from agentflow.graph.tracing import switch\n"
-        "assert switch._for_process.cache_info().currsize == 0\n"
-        "import agentflow.graph.served as served\n"
+        "from agentflow.graph.tracing import setup\n"
+        "assert setup._for_process.cache_info().currsize == 0\n"
+        "import agentflow.graph.server as served\n"
         "from agentflow import Context\n"
         "served.graph.invoke({'messages': [('user', 'How many feet are 3 yards?')]},"
         " context=Context(model='atlas-oracle', corpus='atlas'))\n"

@@ -44,7 +44,7 @@ def test_it_keeps_every_token_of_the_group_that_weighs_most(run: Path, step: int
     assert found is not None
     [task] = found.tasks
     group = {record["id"]: record for record in rollouts(run, step, "train") if record["task"] == task}
-    assert {record["fate"] for record in group.values()} == {"ok"}
+    assert {record["status"] for record in group.values()} == {"ok"}
     rows = {id: [row for row in found.rows if row.rollout == id] for id in group}
     assert sum(map(len, rows.values())) == len(found.rows)
     by_trajectory = {}
@@ -65,7 +65,7 @@ def test_it_keeps_every_token_of_the_group_that_weighs_most(run: Path, step: int
     if any(by_trajectory.values()):
         assert any(call.updated != call.trainer for call in trained)
     line = next(line for line in lines(run, "train") if line["step"] == step)
-    assert line["seconds/microscope"] < line["seconds/step"] / 2
+    assert line["seconds/token_inspector"] < line["seconds/step"] / 2
 
 
 def test_it_goes_on_where_it_stopped(run: Path) -> None:
@@ -83,7 +83,7 @@ def test_the_same_seed_gives_the_same_batches_at_any_concurrency(run: Path, tmp_
     assert len(set(digests)) == 2
 
 
-def test_a_step_is_run_again_from_its_tapes(run: Path) -> None:
+def test_a_step_is_replayed(run: Path) -> None:
     command = [sys.executable, "-m", "agentflow", "replay", str(run), "--step", "2"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
     assert done.returncode == 0, done.stdout + done.stderr

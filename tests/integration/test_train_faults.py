@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.integration.training import SMALL, lines, rollouts, started, tape, train
+from tests.integration.training import SMALL, lines, replay_log, rollouts, started, train
 
 psutil = pytest.importorskip("psutil")
 pytest.importorskip("verl")
@@ -27,7 +27,7 @@ def killed(process: "subprocess.Popen[str]", name: str) -> list[int]:
 
 
 def test_rollouts_go_on_when_their_worker_is_killed_and_repeat_no_call(tmp_path: Path) -> None:
-    """Every call that was answered is a line of the tape, so that one which was made twice is there twice."""
+    """Every call that was answered is a line of the replay log, so that one which was made twice is there twice."""
     out = tmp_path / "worker"
     process = started(out, "steps=3", until="rollouts/000002-train.jsonl")
     [worker] = killed(process, "FlowLoopWorker")
@@ -38,7 +38,7 @@ def test_rollouts_go_on_when_their_worker_is_killed_and_repeat_no_call(tmp_path:
     assert str(worker) in restarted
     assert restarted in terminal
     for step in (1, 2, 3):
-        records, told = rollouts(out, step, "train"), tape(out, step)
+        records, told = rollouts(out, step, "train"), replay_log(out, step)
         assert len(records) == 16
         assert sum(line["kind"] == "policy" for line in told) == sum(record["calls"] for record in records)
         assert sum(line["kind"] == "end" for line in told) == 16

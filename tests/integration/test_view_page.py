@@ -12,8 +12,8 @@ import httpx
 import pytest
 
 from agentflow.evals.episode import EpisodeTurn, append
+from agentflow.evals.live_status import LiveStatusFile
 from agentflow.evals.rollout import Started
-from agentflow.evals.running import RunningFile
 from agentflow.graph.state import Verdict
 from agentflow.rl.training_log import TrainingLog
 from agentflow.tools.result import ErrorClass
@@ -255,7 +255,7 @@ def test_lines_that_come_are_seen(browser: "sync_api.Browser", tmp_path: Path) -
         seen.shows(".found", "5 episodes, 4 correct")
         seen.shows("tr.fresh", "The newest?")
         seen.go("#/")
-        with RunningFile(tmp_path / "first.jsonl", "How so?", 5) as running:
+        with LiveStatusFile(tmp_path / "first.jsonl", "How so?", 5) as running:
             running.show(Started("planner", 1))
             seen.shows("a.running", "planner at work")
             seen.page.locator("a.running").click()
@@ -382,7 +382,7 @@ def test_a_group_of_thirteen_thousand_tokens_is_there_in_a_second(browser: "sync
     small = token_step(1, "g", rollouts)
     rows = []
     for row in small.rows:
-        if not row.broken:
+        if not row.mismatch:
             [call] = row.calls
             lists = {name: 400 * getattr(call, name) for name in ("mask", "rollout", "trainer", "updated")}
             ids = [*row.ids[: call.start], *400 * row.ids[call.start :]]

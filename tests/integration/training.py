@@ -29,8 +29,8 @@ def rollouts(out: Path, step: int, split: str) -> list[dict[str, Any]]:
     return [json.loads(line) for line in (out / f"rollouts/{step:06d}-{split}.jsonl").read_text().splitlines()]
 
 
-def tape(out: Path, step: int) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in (out / f"tapes/{step:06d}-train.jsonl").read_text().splitlines()]
+def replay_log(out: Path, step: int) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in (out / f"replay/{step:06d}-train.jsonl").read_text().splitlines()]
 
 
 def started(out: Path, *settings: str, until: str) -> "subprocess.Popen[str]":

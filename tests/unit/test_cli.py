@@ -151,7 +151,7 @@ def test_a_wrong_call_is_one_line_and_exit_2(arguments: list[str], says: str, mo
     assert says in only_line(done.stderr)
 
 
-FOREIGN = "tests.unit.tools.test_foreign:search"
+FOREIGN = "tests.unit.tools.test_external:search"
 
 
 def test_tools_are_tried_for_real(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -643,7 +643,7 @@ def test_a_full_disk_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     def full(*_: object) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr("agentflow.evals.journal._write_settings", full)
+    monkeypatch.setattr("agentflow.evals.results_store._write_settings", full)
     done = CliRunner().invoke(app, ["eval", "atlas", "--limit", "1", "--out", str(tmp_path / "a")])
     assert (done.exit_code, done.stdout) == (1, "")
     assert done.stderr.splitlines()[-1].startswith("error: the disk is full")

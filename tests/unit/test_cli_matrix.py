@@ -7,7 +7,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from agentflow.cli import app
-from agentflow.evals.journal import read
+from agentflow.evals.results_store import read
 
 FOLDERS = {
     "agentflow_embedded_embedded-seed",

@@ -8,7 +8,7 @@ from typer.testing import CliRunner, Result
 
 from agentflow.cli import app
 from agentflow.evals.atlas.families import questions
-from agentflow.evals.journal import read
+from agentflow.evals.results_store import read
 from tests.runs import record, turn, write_run
 from tests.scripted import Scripted
 

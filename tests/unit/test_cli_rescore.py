@@ -10,7 +10,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from agentflow.cli import app
-from agentflow.evals import journal
+from agentflow.evals import results_store
 from agentflow.evals.record import Record
 from agentflow.evals.scorers.score import Decision
 from tests.fake_openai import FakeOpenAI, Request
@@ -60,7 +60,7 @@ def run(*arguments: object) -> Result:
 
 
 def by_question(folder: Path) -> dict[str, Record]:
-    return {one.question: one for one in journal.read(folder)[1]}
+    return {one.question: one for one in results_store.read(folder)[1]}
 
 
 def test_a_judge_decides_what_the_rule_left_and_nothing_is_generated(folder: Path, quiz: Path, served: Served) -> None:
@@ -79,9 +79,9 @@ def test_a_judge_decides_what_the_rule_left_and_nothing_is_generated(folder: Pat
 def test_the_same_call_again_adds_nothing(folder: Path, quiz: Path, served: Served) -> None:
     call = ("rescore", folder, "--benchmark", quiz, "--judge", f"vllm:kind@{served.url}")
     run(*call)
-    kept, asked = (folder / journal.RULINGS).read_bytes(), len(served.asked)
+    kept, asked = (folder / results_store.RULINGS).read_bytes(), len(served.asked)
     assert run(*call).exit_code == 0
-    assert ((folder / journal.RULINGS).read_bytes(), len(served.asked)) == (kept, asked)
+    assert ((folder / results_store.RULINGS).read_bytes(), len(served.asked)) == (kept, asked)
 
 
 def test_of_several_judges_the_majority_counts(folder: Path, quiz: Path, served: Served) -> None:
@@ -100,7 +100,7 @@ def test_a_mended_rule_is_told_from_the_one_before(folder: Path, quiz: Path, mon
 
     monkeypatch.setattr(own, "free_text", lambda answer, golds: decided(False, "a stricter rule"))
     assert run("rescore", folder, "--benchmark", quiz, "--dry-run").exit_code == 0
-    assert not (folder / journal.RULINGS).exists()
+    assert not (folder / results_store.RULINGS).exists()
     run("rescore", folder, "--benchmark", quiz)
     year = by_question(folder)["Which year?"]
     assert (year.decision, year.decided_by) == (Decision.INCORRECT, "a stricter rule")

@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING
 import platformdirs
 from pydantic import TypeAdapter
 
-from agentflow.tools.containment import bounded_line
 from agentflow.tools.mcp.spec import ServerSpec, Unavailable
+from agentflow.tools.untrusted_text import bounded_line
 
 if TYPE_CHECKING:
     from mcp.types import Tool

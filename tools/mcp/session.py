@@ -5,7 +5,7 @@ ended by the task that began it. A server that ends takes the calls under way wi
 it again. One that did not answer, or not as it should, is first asked for a sign of life, and is else started anew.
 
 A subprocess gets none of our environment but HOME, PATH and the like, and is started so that it cannot look into this
-process (`sandbox.apart`). It is not confined otherwise: it is the user's own program.
+process (`sandbox.isolate`). It is not confined otherwise: it is the user's own program.
 """
 
 import asyncio
@@ -19,10 +19,10 @@ from contextvars import Context
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from agentflow.tools.containment import bounded_line
 from agentflow.tools.mcp.spec import ServerSpec, Unavailable, filled
 from agentflow.tools.result import ErrorClass, ToolFailure
-from agentflow.tools.sandbox import apart
+from agentflow.tools.sandbox import isolate
+from agentflow.tools.untrusted_text import bounded_line
 
 if TYPE_CHECKING:
     from mcp import Client
@@ -192,7 +192,7 @@ async def _connected(spec: ServerSpec, last_words: "_LastWords") -> "AsyncIterat
     program = [filled(word, spec.name) for word in spec.command]
     if not shutil.which(program[0], path=environment.get("PATH")):
         raise Unavailable(f"the MCP server {spec.name} needs the command {program[0]}; install it")
-    command, *arguments = apart.command(program)
+    command, *arguments = isolate.command(program)
     server = StdioServerParameters(command=command, args=arguments, env=environment, cwd=spec.folder)
     async with Client(stdio_client(server, errlog=last_words.file), cache=None) as client:
         yield client

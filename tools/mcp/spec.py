@@ -20,7 +20,7 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, StringConstraints, ValidationError, model_validator
 
-from agentflow.tools.containment import bounded_line
+from agentflow.tools.untrusted_text import bounded_line
 
 
 class SpecError(ValueError):

@@ -5,11 +5,11 @@ from typing import TYPE_CHECKING, Any
 
 from langchain_core.tools import BaseTool, StructuredTool
 
-from agentflow.tools.containment import bounded_line
 from agentflow.tools.mcp import pins
 from agentflow.tools.mcp.session import McpServer, server
 from agentflow.tools.mcp.spec import ServerSpec, Unavailable
 from agentflow.tools.result import ErrorClass, ToolFailure
+from agentflow.tools.untrusted_text import bounded_line
 
 if TYPE_CHECKING:
     from mcp.types import CallToolResult, ContentBlock, Tool

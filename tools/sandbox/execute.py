@@ -12,7 +12,7 @@ import threading
 from concurrent.futures import ThreadPoolExecutor
 from functools import lru_cache
 
-from agentflow.tools.sandbox import cold, tiers
+from agentflow.tools.sandbox import plain_subprocess, tiers
 from agentflow.tools.sandbox.fork_client import ForkServer, NotStarted, ServerEnded
 from agentflow.tools.sandbox.limits import Limits, Outcome, SandboxError
 from agentflow.tools.sandbox.turns import SLOTS
@@ -48,7 +48,7 @@ def run(code: str, limits: Limits, cancelled: threading.Event) -> Outcome:
         cancelled.wait(attempt * _PAUSE)
         server = _sandbox.server()
         if server is None:
-            return cold.run(code, limits, cancelled)
+            return plain_subprocess.run(code, limits, cancelled)
         try:
             return server.run(code, limits, cancelled)
         except NotStarted as error:

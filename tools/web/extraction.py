@@ -12,7 +12,7 @@ import threading
 from base64 import b64encode
 
 from agentflow.tools.result import ErrorClass, ToolFailure
-from agentflow.tools.sandbox import cold
+from agentflow.tools.sandbox import plain_subprocess
 from agentflow.tools.sandbox.execute import execute, unavailable
 from agentflow.tools.sandbox.limits import Limits, Outcome
 
@@ -96,6 +96,6 @@ async def _run(code: str) -> Outcome:
         return await execute(code, LIMITS)
     cancelled = threading.Event()
     try:
-        return await asyncio.to_thread(cold.run, code, LIMITS, cancelled)
+        return await asyncio.to_thread(plain_subprocess.run, code, LIMITS, cancelled)
     finally:
         cancelled.set()

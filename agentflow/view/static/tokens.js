@@ -12,7 +12,7 @@ export async function tokensPage(holder, { source, step, group }) {
   const about = new WeakMap(); // of each token's element, what is told of it
   const facts = el("aside", { class: "token-facts card", "aria-live": "polite", "aria-label": "The token" }, el("p", { class: "quiet" }, "Point at a token, or go into a row with Tab and along it with ← and →."));
   const show = (one) => { if (about.has(one)) facts.replaceChildren(...told(about.get(one))); };
-  const box = el("div", { class: "microscope", onpointerover: (event) => show(event.target), onfocusin: (event) => show(event.target) },
+  const box = el("div", { class: "inspector", onpointerover: (event) => show(event.target), onfocusin: (event) => show(event.target) },
     el("fieldset", { class: "colouring" }, el("legend", {}, "Colour by"), COLOURS.map((name) => el("label", {}, el("input", { type: "radio", name: "colour", value: name, checked: name === COLOURS[0] }), name))),
     el("details", {}, el("summary", {}, "What the words mean"), el("dl", { class: "terms" }, found.terms.flatMap(([name, meaning]) => [el("dt", {}, name), el("dd", {}, meaning)]))),
     found.trajectories.map((one, at) => trajectory(source, one, `${at + 1} of ${found.trajectories.length}`, about)));

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from agentflow.tools.sandbox import cold
+from agentflow.tools.sandbox import plain_subprocess
 from agentflow.tools.sandbox.limits import Outcome
 from tests.integration.sandbox import judge
 from tests.integration.sandbox.abuse import PROGRAMS, program
@@ -121,7 +121,7 @@ def test_the_judge_sees_what_succeeds_without_a_sandbox(
     monkeypatch.setattr(judge, "_SLACK_SECONDS", 1.0)  # which the one that leaves a process is waited for
     code = program(name, world.names())
     started = new_processes()
-    found = judged(world, lambda: cold.run(code, replace(LIMITS, seconds=30.0), threading.Event()))
+    found = judged(world, lambda: plain_subprocess.run(code, replace(LIMITS, seconds=30.0), threading.Event()))
     for left in started():
         os.kill(left, signal.SIGKILL)
     for path in (Path(parent) / f"abuse-{world.mark}" for parent in ("/tmp", "/var/tmp", "/dev/shm", "/run")):

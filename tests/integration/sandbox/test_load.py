@@ -13,7 +13,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 
 import pytest
 
-from agentflow.tools.sandbox import cold, memory
+from agentflow.tools.sandbox import memory, plain_subprocess
 from agentflow.tools.sandbox.execute import execute
 from agentflow.tools.sandbox.fork_client import ForkServer
 from agentflow.tools.sandbox.limits import Limits, Outcome
@@ -191,7 +191,7 @@ async def test_a_soak_at_sixty_four_at_once(tier: str) -> None:
 def test_the_tier_without_isolation_takes_turns_too() -> None:
     with ThreadPoolExecutor(SLOTS + 8) as pool:
         never = threading.Event()
-        started = [pool.submit(cold.run, WAITS.format(n=n), LIMITS, never) for n in range(SLOTS + 8)]
+        started = [pool.submit(plain_subprocess.run, WAITS.format(n=n), LIMITS, never) for n in range(SLOTS + 8)]
         first = await_waiting(SLOTS)
         assert len(first) == SLOTS
         let_go(first)

@@ -18,7 +18,7 @@ import pytest
 
 from agentflow.evals.atlas.families import Question, questions
 from agentflow.graph.grants import ENDPOINTS, FILES
-from agentflow.graph.pages import ORIGINS
+from agentflow.graph.origin_guard import ORIGINS
 from tests.fake_openai import FakeOpenAI, Fault, Reply
 
 pytest.importorskip("langgraph_api", reason="the extra studio is not installed")

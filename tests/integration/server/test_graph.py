@@ -11,7 +11,7 @@ from langgraph.pregel.remote import RemoteGraph
 from langgraph_sdk.client import LangGraphClient
 
 from agentflow.evals.atlas.families import Question
-from agentflow.graph.form import Form
+from agentflow.graph.studio_config import StudioConfig
 from tests.integration.server.conftest import CONTEXT, LANGGRAPH, ROOT, Server, asked, environment
 from tests.waiting import LAST_RESORT
 
@@ -33,7 +33,7 @@ def test_the_configuration_is_valid(tmp_path: Path) -> None:
 
 async def test_studio_sees_the_form(client: LangGraphClient, assistant: str) -> None:
     schemas = await client.assistants.get_schemas(assistant)
-    assert schemas["context_schema"] == Form.model_json_schema()
+    assert schemas["context_schema"] == StudioConfig.model_json_schema()
     assert set(schemas["input_schema"]["properties"]) == {"messages"}
     prompt = schemas["context_schema"]["properties"]["planner_prompt"]
     assert (prompt["langgraph_type"], prompt["langgraph_nodes"]) == ("prompt", ["planner"])

@@ -9,7 +9,7 @@ pytest.importorskip("torch")
 from agentflow.graph.context import Sampling
 from agentflow.graph.models.spec import ModelError
 from agentflow.rl.policy import TokenReply
-from agentflow.rl.tape import Tape
+from agentflow.rl.replay_log import ReplayLog
 from benchmarks.faults import Faulty
 
 
@@ -21,12 +21,12 @@ class Answers:
 
 
 @pytest.mark.parametrize(("answered", "passing"), [(0, 2), (1, 1), (2, 0)])
-async def test_calls_that_the_tape_answers_count(tmp_path: Path, answered: int, passing: int) -> None:
+async def test_calls_that_the_log_answers_count(tmp_path: Path, answered: int, passing: int) -> None:
     """They did not, so that a server that was down at the second call was there again at the second try."""
-    tape = Tape("task/0", keep=lambda told: None)
+    replay_log = ReplayLog("task/0", keep=lambda told: None)
     for _ in range(answered):
-        tape.add("policy", "", {})
-    faulty = Faulty(Answers(), "down", 2, tape, tmp_path)
+        replay_log.add("policy", "", {})
+    faulty = Faulty(Answers(), "down", 2, replay_log, tmp_path)
     for _ in range(passing):
         assert (await faulty([], Sampling())).text == "yes"
     with pytest.raises(ModelError, match="cannot be reached"):

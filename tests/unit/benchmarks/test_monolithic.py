@@ -10,7 +10,7 @@ from agentflow.evals.baselines.react import read_answer, read_call
 from agentflow.graph.context import Sampling
 from agentflow.rl.micro.traces import FAULTLESS, Tracer
 from agentflow.rl.policy import TokenReply
-from agentflow.rl.rollout import Fate, run
+from agentflow.rl.rollout import RolloutStatus, run
 from agentflow.tools.catalogue import standard_cards
 from agentflow.tools.encyclopedia.corpus import Corpus
 from agentflow.tools.result import ErrorClass, ToolResult
@@ -51,6 +51,6 @@ async def test_a_policy_that_writes_a_faultless_trace_is_rewarded(number: int) -
 
     task = app.tasks("test", len(FAMILIES))[number]
     trajectory = await run(app, app.built(), task, generate, id="one", seconds=60)
-    assert (trajectory.fate, trajectory.reward) == (Fate.OK, 1.0), trajectory.episode
+    assert (trajectory.status, trajectory.reward) == (RolloutStatus.OK, 1.0), trajectory.episode
     assert len(trajectory.calls) == len(said)
     assert len(trajectory.episode.turns) == len(said) - 1

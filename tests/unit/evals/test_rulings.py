@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from agentflow.evals import journal
+from agentflow.evals import results_store
 from agentflow.evals.rescore import agreements
 from agentflow.evals.rulings import JUDGE, PERSON, Ruling, answer_hash, settled
 from agentflow.evals.scorers.score import Decision
@@ -50,30 +50,30 @@ def test_what_counts(said: list[tuple[Decision, str, str]], decision: Decision) 
 
 def test_both_decisions_are_read_again_and_the_first_is_kept(tmp_path: Path) -> None:
     folder = write_run(tmp_path / "run", [record(n, decision=OPEN) for n in range(3)])
-    before = journal.digest(folder)
-    journal.rule(folder, [ruling(YES, JUDGE, "a", 1)])
-    journal.rule(folder, [ruling(NO, PERSON, "me", 1), ruling(YES, JUDGE, "a", 2, answer="another answer")])
-    _, records = journal.read(folder)
+    before = results_store.digest(folder)
+    results_store.rule(folder, [ruling(YES, JUDGE, "a", 1)])
+    results_store.rule(folder, [ruling(NO, PERSON, "me", 1), ruling(YES, JUDGE, "a", 2, answer="another answer")])
+    _, records = results_store.read(folder)
     assert [one.decision for one in records] == [OPEN, NO, OPEN]
     assert [one.decision for one in records[1].rulings] == [OPEN, YES, NO]
-    assert journal.digest(folder) != before
+    assert results_store.digest(folder) != before
 
 
 def test_a_torn_ruling_is_dropped(tmp_path: Path) -> None:
     folder = write_run(tmp_path / "run", [record(0, decision=OPEN)])
-    journal.rule(folder, [ruling(YES, JUDGE, "a")])
-    with (folder / journal.RULINGS).open("a") as file:
+    results_store.rule(folder, [ruling(YES, JUDGE, "a")])
+    with (folder / results_store.RULINGS).open("a") as file:
         file.write('{"benchmark": "bam')
-    assert journal.read(folder)[1][0].decision == YES
-    journal.rule(folder, [ruling(NO, PERSON, "me")])
-    assert journal.read(folder)[1][0].decision == NO
+    assert results_store.read(folder)[1][0].decision == YES
+    results_store.rule(folder, [ruling(NO, PERSON, "me")])
+    assert results_store.read(folder)[1][0].decision == NO
 
 
 def test_a_ruling_that_is_none_is_named(tmp_path: Path) -> None:
     folder = write_run(tmp_path / "run", [record(0)])
-    (folder / journal.RULINGS).write_text("{}\n")
-    with pytest.raises(journal.JournalError, match="line 1 is not a ruling"):
-        journal.read(folder)
+    (folder / results_store.RULINGS).write_text("{}\n")
+    with pytest.raises(results_store.ResultsError, match="line 1 is not a ruling"):
+        results_store.read(folder)
 
 
 def test_judges_agree_as_far_as_kappa_says() -> None:

@@ -12,9 +12,9 @@ from agentflow.evals.benchmarks.benchmark import AnswerJudge, Benchmark, Judging
 from agentflow.evals.benchmarks.example import Example, example
 from agentflow.evals.cost import Budget
 from agentflow.evals.episode import Episode, EpisodeTurn, Usage
-from agentflow.evals.journal import Journal, JournalError, read
 from agentflow.evals.metrics import interval, majority, summarise
 from agentflow.evals.record import CRASH, Dataset, Key, Record, Settings
+from agentflow.evals.results_store import ResultsError, ResultsStore, read
 from agentflow.evals.runner import Evaluation, Item, items, unfinished
 from agentflow.evals.scorers.free_text import free_text
 from agentflow.evals.scorers.score import Decision, Score, decided
@@ -284,7 +284,7 @@ def test_nothing_to_count_is_no_division_by_zero() -> None:
 
 def test_a_journal_takes_up_where_a_kill_left_it(tmp_path: Path) -> None:
     asked = dataset(3)
-    journal = Journal(tmp_path, SETTINGS)
+    journal = ResultsStore(tmp_path, SETTINGS)
     journal.add(record(asked[0]))
     journal.add(record(asked[1]))
     journal.close()
@@ -294,7 +294,7 @@ def test_a_journal_takes_up_where_a_kill_left_it(tmp_path: Path) -> None:
     assert [one.key for one in read(tmp_path)[1]] == [asked[0].key]
     assert path.read_bytes() == torn
 
-    resumed = Journal(tmp_path, SETTINGS)
+    resumed = ResultsStore(tmp_path, SETTINGS)
     assert list(resumed.by_key) == [asked[0].key]
     assert unfinished(asked, resumed.by_key) == asked[1:]
     resumed.add(record(asked[2]))
@@ -308,13 +308,13 @@ def test_a_journal_takes_up_where_a_kill_left_it(tmp_path: Path) -> None:
 
 def test_a_run_that_broke_off_is_tried_again_if_asked_for_and_the_later_record_counts(tmp_path: Path) -> None:
     asked = dataset(1)
-    journal = Journal(tmp_path, SETTINGS)
+    journal = ResultsStore(tmp_path, SETTINGS)
     journal.add(record(asked[0], error="connection refused"))
     assert unfinished(asked, journal.by_key) == []
     assert unfinished(asked, journal.by_key, retry=True) == asked
     journal.add(record(asked[0]))
     journal.close()
-    resumed = Journal(tmp_path, SETTINGS)
+    resumed = ResultsStore(tmp_path, SETTINGS)
     resumed.close()
     assert resumed.by_key[asked[0].key].correct
     assert unfinished(asked, resumed.by_key, retry=True) == []
@@ -334,18 +334,18 @@ def settings(**changed: object) -> Settings:
     ],
 )
 def test_a_folder_of_other_settings_is_refused_by_name(other: Settings, name: str, tmp_path: Path) -> None:
-    journal = Journal(tmp_path, SETTINGS)
+    journal = ResultsStore(tmp_path, SETTINGS)
     journal.add(record(dataset(1)[0]))
     journal.close()
-    with pytest.raises(JournalError, match=rf"{name}.*--out"):
-        Journal(tmp_path, other)
+    with pytest.raises(ResultsError, match=rf"{name}.*--out"):
+        ResultsStore(tmp_path, other)
 
 
 def test_questions_benchmarks_and_epochs_may_be_added_to_a_folder(tmp_path: Path) -> None:
     first = settings(benchmarks={"a": Dataset(questions=3, digest="a")}, epochs=2)
     more = settings(benchmarks={"a": Dataset(questions=2, digest="a"), "b": Dataset(questions=5, digest="b")})
     for one in (first, more):
-        journal = Journal(tmp_path, one)
+        journal = ResultsStore(tmp_path, one)
         journal.add(record(dataset(1)[0]))
         journal.close()
     found, _ = read(tmp_path)
@@ -354,9 +354,9 @@ def test_questions_benchmarks_and_epochs_may_be_added_to_a_folder(tmp_path: Path
 
 
 def test_two_evaluations_do_not_share_a_folder(tmp_path: Path) -> None:
-    journal = Journal(tmp_path, SETTINGS)
-    with pytest.raises(JournalError, match="another evaluation"):
-        Journal(tmp_path, SETTINGS)
+    journal = ResultsStore(tmp_path, SETTINGS)
+    with pytest.raises(ResultsError, match="another evaluation"):
+        ResultsStore(tmp_path, SETTINGS)
     journal.close()
 
 
@@ -365,15 +365,15 @@ def test_episodes_without_settings_are_not_mixed_with_new_ones(tmp_path: Path, c
     (tmp_path / "episodes.jsonl").write_text("{}\n")
     if content is not None:
         (tmp_path / "settings.json").write_text(content)
-    with pytest.raises(JournalError, match="choose another folder"):
-        Journal(tmp_path, SETTINGS)
+    with pytest.raises(ResultsError, match="choose another folder"):
+        ResultsStore(tmp_path, SETTINGS)
 
 
 def test_a_line_that_is_no_episode_is_named(tmp_path: Path) -> None:
-    Journal(tmp_path, SETTINGS).close()
+    ResultsStore(tmp_path, SETTINGS).close()
     (tmp_path / "episodes.jsonl").write_text('{"a": 1}\n')
-    with pytest.raises(JournalError, match="line 1"):
-        Journal(tmp_path, SETTINGS)
+    with pytest.raises(ResultsError, match="line 1"):
+        ResultsStore(tmp_path, SETTINGS)
 
 
 def test_each_question_may_be_tried_several_times() -> None:

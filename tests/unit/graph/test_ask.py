@@ -6,8 +6,8 @@ import pytest
 from langgraph.checkpoint.memory import InMemorySaver
 
 from agentflow.graph import ask
-from agentflow.graph.form import Form
 from agentflow.graph.models.spec import ModelError
+from agentflow.graph.studio_config import StudioConfig
 from tests.scripted import Scripted
 
 
@@ -40,7 +40,7 @@ async def test_its_settings_are_a_clients(monkeypatch: pytest.MonkeyPatch) -> No
     far: Any = {"corpus": "/etc/passwd"}
     with pytest.raises(ModelError, match="AGENTFLOW_FILES"):
         await ask.graph.ainvoke({"question": "What?"}, context=far)
-    assert ask.graph.get_context_jsonschema() == Form.model_json_schema()
+    assert ask.graph.get_context_jsonschema() == StudioConfig.model_json_schema()
 
 
 def test_a_tool_that_is_made_of_it_has_one_argument() -> None:

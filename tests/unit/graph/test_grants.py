@@ -9,9 +9,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from agentflow.graph.form import Form
 from agentflow.graph.grants import CHECKPOINTS, ENDPOINTS, FILES
 from agentflow.graph.models.spec import PROVIDERS, ModelError, parse
+from agentflow.graph.studio_config import StudioConfig
 from agentflow.rl.micro.chat_model import SHIPPED
 
 GRANT = "http://good.example:8000/v1"
@@ -19,7 +19,7 @@ GRANT = "http://good.example:8000/v1"
 
 def refused(**context: Any) -> bool:
     try:
-        Form(**context)
+        StudioConfig(**context)
     except ModelError:
         return True
     return False
@@ -67,7 +67,7 @@ def test_what_has_a_name_of_its_own_is_free(context: dict[str, Any]) -> None:
 )
 def test_what_is_not_granted_is_refused_in_one_line_that_says_how(context: dict[str, Any], grant: str) -> None:
     with pytest.raises(ModelError, match=grant) as raised:
-        Form(**context)
+        StudioConfig(**context)
     assert raised.value.configuration
     assert "\n" not in str(raised.value)
 
@@ -211,7 +211,7 @@ PROVIDER = st.sampled_from([*PROVIDERS, "embedded", "policy", "other"])
 )
 def test_without_a_grant_a_model_is_one_by_name(provider: str, name: str, url: str) -> None:
     try:
-        spec = parse(Form(model=f"{provider}:{name}{url}").model)
+        spec = parse(StudioConfig(model=f"{provider}:{name}{url}").model)
     except ModelError:
         return
     assert spec.base_url is None or spec.base_url == PROVIDERS[spec.provider].base_url

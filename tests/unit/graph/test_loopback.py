@@ -10,7 +10,7 @@ from starlette.responses import PlainTextResponse
 from starlette.routing import Route
 
 from agentflow.graph.loopback import LoopbackOnly
-from agentflow.graph.pages import ORIGINS, OnlyKnownPages
+from agentflow.graph.origin_guard import ORIGINS, OriginGuard
 
 LOCAL = ["localhost", "LOCALHOST:2024", "127.0.0.1", "127.0.0.1:2024", "127.8.0.1:1", "[::1]", "[::1]:2024"]
 FOREIGN = [
@@ -44,7 +44,7 @@ async def status(
         return (await client.get("/ok", headers=headers)).status_code
 
 
-@pytest.mark.parametrize("middleware", [LoopbackOnly, OnlyKnownPages])
+@pytest.mark.parametrize("middleware", [LoopbackOnly, OriginGuard])
 @pytest.mark.parametrize(("host", "expected"), [*((name, 200) for name in LOCAL), *((name, 403) for name in FOREIGN)])
 async def test_a_name_that_could_resolve_here_is_refused(
     middleware: type[LoopbackOnly], host: str, expected: int
@@ -52,7 +52,7 @@ async def test_a_name_that_could_resolve_here_is_refused(
     assert await status(middleware, {"Host": host}) == expected
 
 
-@pytest.mark.parametrize("middleware", [LoopbackOnly, OnlyKnownPages])
+@pytest.mark.parametrize("middleware", [LoopbackOnly, OriginGuard])
 @pytest.mark.parametrize(
     ("origin", "expected"),
     [
@@ -72,15 +72,15 @@ async def test_another_sites_page_is_refused(middleware: type[LoopbackOnly], ori
 
 async def test_what_is_granted_is_answered_under_its_name_and_to_its_pages(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(ORIGINS, "https://agent.example, http://proxy.example:8000")
-    assert await status(OnlyKnownPages, {"Host": "agent.example"}) == 200
-    assert await status(OnlyKnownPages, {"Host": "proxy.example:8000", "Origin": "http://proxy.example:8000"}) == 200
-    assert await status(OnlyKnownPages, {"Host": "other.example"}) == 403
+    assert await status(OriginGuard, {"Host": "agent.example"}) == 200
+    assert await status(OriginGuard, {"Host": "proxy.example:8000", "Origin": "http://proxy.example:8000"}) == 200
+    assert await status(OriginGuard, {"Host": "other.example"}) == 403
     assert await status(LoopbackOnly, {"Host": "agent.example"}) == 403
 
 
 @pytest.mark.parametrize("arrived", [("172.17.0.2", 8000), ("fd00::7", 8000), ("api", None)])
 async def test_any_name_will_do_beyond_loopback(arrived: tuple[str, int | None]) -> None:
     """In a container, and for what the LangGraph server asks of itself."""
-    assert await status(OnlyKnownPages, {"Host": "api"}, arrived) == 200
-    assert await status(OnlyKnownPages, {"Host": "api", "Origin": "https://evil.example"}, arrived) == 403
-    assert await status(OnlyKnownPages, {"Host": "api"}) == 403
+    assert await status(OriginGuard, {"Host": "api"}, arrived) == 200
+    assert await status(OriginGuard, {"Host": "api", "Origin": "https://evil.example"}, arrived) == 403
+    assert await status(OriginGuard, {"Host": "api"}) == 403

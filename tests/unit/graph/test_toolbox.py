@@ -13,7 +13,7 @@ from agentflow.graph.context import Context
 from agentflow.graph.models.spec import ModelError
 from agentflow.graph.toolbox import Toolbox
 from agentflow.nodes import planner
-from agentflow.tools.foreign import SpecError
+from agentflow.tools.external import SpecError
 from tests.scripted import Scripted
 
 FOREIGN = f"{__name__}:weather"
@@ -99,9 +99,9 @@ async def test_a_tool_that_vanished_while_a_run_was_paused_is_a_failed_turn(monk
     script.install(monkeypatch)
     offered = Toolbox.offer
 
-    async def only_to_the_planner(self: Toolbox, context: Context) -> toolbox.Offer:
+    async def only_to_the_planner(self: Toolbox, context: Context) -> toolbox.AvailableTools:
         offer = await offered(self, context)
-        return toolbox.Offer() if script.asked("planner") else offer
+        return toolbox.AvailableTools() if script.asked("planner") else offer
 
     monkeypatch.setattr(Toolbox, "offer", only_to_the_planner)
     state = await build_graph([weather]).ainvoke({"messages": [("user", "q")]}, context=Context(model=script.spec))

@@ -7,7 +7,7 @@ def row(
     lengths: list[int],
     *,
     counted: bool = True,
-    fate: str = "ok",
+    status: str = "ok",
     faults: list[bool] | None = None,
     first: int = 0,
     earned: list[float] | None = None,
@@ -17,7 +17,7 @@ def row(
     return {
         "name": "q/0",
         "counted": counted,
-        "fate": fate,
+        "status": status,
         "forward_tokens": 10 + sum(lengths),
         "unpacked_tokens": 10 * len(lengths) + sum(lengths),
         "spans": list(zip(starts, lengths, strict=True)),

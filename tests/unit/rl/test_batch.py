@@ -36,7 +36,7 @@ def test_every_call_of_a_trajectory_has_its_advantage_wherever_its_row_is() -> N
 
 
 def test_rollouts_that_are_left_out_are_absent_and_change_nothing() -> None:
-    rows = {"q_0_0": row([2]), "q_1_0": row([2]), "q_2_0": row([2], counted=False, fate="endpoint_failed")}
+    rows = {"q_0_0": row([2]), "q_1_0": row([2]), "q_2_0": row([2], counted=False, status="endpoint_failed")}
     found = credit(rows, {"q_0_0": 1.0, "q_1_0": 0.0, "q_2_0": 0.0})
     assert set(found) == {"q_0_0", "q_1_0"}
     assert [calls[0][2] for calls in found.values()] == pytest.approx([0.707, -0.707], abs=1e-3)

@@ -14,7 +14,7 @@ from agentflow.rl.export import LATEST, TOKENIZER, ExportError, export  # noqa: 
 from agentflow.rl.export_check import Checked  # noqa: E402
 from agentflow.rl.micro.chat_model import load  # noqa: E402
 from agentflow.rl.policy import TokenReply  # noqa: E402
-from agentflow.rl.tape import Told, as_answer  # noqa: E402
+from agentflow.rl.replay_log import Entry, as_answer  # noqa: E402
 from agentflow.rl.tokens import Sampled, TokenRow, TokenStep  # noqa: E402
 from agentflow.rl.training_log import TrainingLog  # noqa: E402
 from tests.unit.rl.micro import checkpoint  # noqa: E402
@@ -103,10 +103,10 @@ def test_what_nothing_was_recorded_of_is_exported_unchecked(run: Path, tmp_path:
 def test_it_is_checked_by_rollouts_of_its_weights(
     name: str, run: Path, replies: dict[int, TokenReply], tmp_path: Path
 ) -> None:
-    (run / "tapes").mkdir()
+    (run / "replay").mkdir()
     for step in (4, 3):
-        told = Told(rollout="x/0", kind="policy", request="", answer=as_answer(replies[step]))
-        append(run / "tapes" / f"{name}.jsonl", told)
+        told = Entry(rollout="x/0", kind="policy", request="", answer=as_answer(replies[step]))
+        append(run / "replay" / f"{name}.jsonl", told)
     checked = exported(run, tmp_path / "planner")
     assert checked is not None
     assert (checked.tokens, checked.before) == (12, None)
@@ -127,7 +127,7 @@ def token_step(reply: TokenReply, updated: list[float], trainer: list[float]) ->
         updated=list(updated),
     )
     ids = [*reply.prompt_ids, *reply.token_ids]
-    row = TokenRow(task="x", rollout="x", fate="ok", reward=1.0, ids=ids, calls=[call])
+    row = TokenRow(task="x", rollout="x", status="ok", reward=1.0, ids=ids, calls=[call])
     return TokenStep(step=3, old="rollout", clip=(0.2, 0.3), tasks=["x"], pieces={}, rows=[row])
 
 
@@ -146,9 +146,9 @@ def test_the_update_of_the_last_step_must_be_in_it(run: Path, replies: dict[int,
 
 
 def test_other_weights_are_refused(run: Path, replies: dict[int, TokenReply], tmp_path: Path) -> None:
-    (run / "tapes").mkdir()
+    (run / "replay").mkdir()
     wrong = replace(replies[4], weights_version=3)
-    append(run / "tapes/000004-train.jsonl", Told(rollout="x/0", kind="policy", request="", answer=as_answer(wrong)))
+    append(run / "replay/000004-train.jsonl", Entry(rollout="x/0", kind="policy", request="", answer=as_answer(wrong)))
     with pytest.raises(ExportError, match="is not the policy of step 3"):
         export(run, tmp_path / "planner")
     assert {path.name for path in tmp_path.iterdir()} == {"run", "model3", "model4"}

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agentflow.rl.packing import Break, Reason, Row, pack
+from agentflow.rl.packing import PrefixMismatch, Reason, TrainingSample, pack
 from agentflow.rl.trace import Call, ids_array, logprobs_array
 
 
@@ -29,24 +29,24 @@ def test_a_prompt_that_does_not_begins_a_row() -> None:
 def test_a_row_that_would_be_too_long_begins_another() -> None:
     rows = pack([call(0, [1], [2]), call(1, [1, 2, 3], [4]), call(2, [1, 2, 3, 4, 5], [6])], limit=3)
     assert [row.response_ids.tolist() for row in rows] == [[2, 3, 4], [6]]
-    assert [row.broken for row in rows] == [None, Break(Reason.FULL, 4, 4)]
+    assert [row.mismatch for row in rows] == [None, PrefixMismatch(Reason.FULL, 4, 4)]
 
 
 @pytest.mark.parametrize(
     ("prompt", "limit", "expected"),
     [
-        ([1, 2, 3, 7], 100, Break(Reason.REPLY, 3, 4, expected=4, found=7)),
-        ([1, 9, 3, 4, 5], 100, Break(Reason.PROMPT, 1, 4, expected=2, found=9)),
-        ([1, 2, 3], 100, Break(Reason.REPLY, 3, 4, expected=4)),
-        ([1], 100, Break(Reason.PROMPT, 1, 4, expected=2)),
-        ([9], 3, Break(Reason.PROMPT, 0, 4, expected=1, found=9)),
-        ([1, 2, 3, 4], 2, Break(Reason.FULL, 4, 4)),
-        ([1, 2, 3, 4], 0, Break(Reason.OFF, 0, 4)),
+        ([1, 2, 3, 7], 100, PrefixMismatch(Reason.REPLY, 3, 4, expected=4, found=7)),
+        ([1, 9, 3, 4, 5], 100, PrefixMismatch(Reason.PROMPT, 1, 4, expected=2, found=9)),
+        ([1, 2, 3], 100, PrefixMismatch(Reason.REPLY, 3, 4, expected=4)),
+        ([1], 100, PrefixMismatch(Reason.PROMPT, 1, 4, expected=2)),
+        ([9], 3, PrefixMismatch(Reason.PROMPT, 0, 4, expected=1, found=9)),
+        ([1, 2, 3, 4], 2, PrefixMismatch(Reason.FULL, 4, 4)),
+        ([1, 2, 3, 4], 0, PrefixMismatch(Reason.OFF, 0, 4)),
     ],
 )
-def test_a_new_row_says_why(prompt: list[int], limit: int, expected: Break) -> None:
+def test_a_new_row_says_why(prompt: list[int], limit: int, expected: PrefixMismatch) -> None:
     first, second = pack([call(0, [1, 2], [3, 4]), call(1, prompt, [5])], limit=limit)
-    assert (first.broken, second.broken) == (None, expected)
+    assert (first.mismatch, second.mismatch) == (None, expected)
 
 
 ids = st.lists(st.integers(0, 3), min_size=1, max_size=4)
@@ -63,7 +63,7 @@ def trajectories(draw: st.DrawFn) -> list[Call]:
     return calls
 
 
-def tokens(row: Row) -> list[int]:
+def tokens(row: TrainingSample) -> list[int]:
     return [*row.prompt_ids, *row.response_ids]
 
 
@@ -76,27 +76,27 @@ def test_every_break_has_the_reason_that_holds(calls: list[Call], limit: int) ->
     for row in pack(calls, limit=limit):
         begun = row.calls[0]
         before = pack([one for one in calls if one.turn < begun.turn], limit=limit)
-        assert (row.broken is None) == (not before)
-        if row.broken is None:
+        assert (row.mismatch is None) == (not before)
+        if row.mismatch is None:
             continue
-        broken, prompt = row.broken, begun.prompt_ids.tolist()
-        if broken.reason == Reason.OFF:
+        mismatch, prompt = row.mismatch, begun.prompt_ids.tolist()
+        if mismatch.reason == Reason.OFF:
             assert limit == 0
             continue
         most = max(shared(tokens(one), prompt) for one in before)
-        nearest = [one for one in before if shared(tokens(one), prompt) == broken.position == most]
-        nearest = [one for one in nearest if len(tokens(one)) == broken.length]
+        nearest = [one for one in before if shared(tokens(one), prompt) == mismatch.position == most]
+        nearest = [one for one in nearest if len(tokens(one)) == mismatch.length]
         assert nearest
-        if broken.reason == Reason.FULL:
-            assert broken.position == broken.length
+        if mismatch.reason == Reason.FULL:
+            assert mismatch.position == mismatch.length
             wholes = [len(prompt) - len(one.prompt_ids) + len(begun.response_ids) for one in nearest]
             assert any(whole > limit for whole in wholes)
             continue
-        at, found = broken.position, prompt[broken.position : broken.position + 1] or [None]
-        assert [broken.found] == found
-        assert broken.expected in {tokens(one)[at] for one in nearest}
+        at, found = mismatch.position, prompt[mismatch.position : mismatch.position + 1] or [None]
+        assert [mismatch.found] == found
+        assert mismatch.expected in {tokens(one)[at] for one in nearest}
         sampled = {at >= len(one.prompt_ids) and one.mask[at - len(one.prompt_ids)] == 1 for one in nearest}
-        assert (broken.reason == Reason.REPLY) in sampled
+        assert (mismatch.reason == Reason.REPLY) in sampled
 
 
 def grown(first: list[int], turns: list[tuple[list[int], list[int]]]) -> list[tuple[list[int], list[int]]]:

@@ -9,7 +9,7 @@ from agentflow.evals.atlas.oracle import Oracle
 from agentflow.graph.context import Sampling
 from agentflow.rl.planner import atlas
 from agentflow.rl.policy import TokenReply
-from agentflow.rl.rollout import Fate, run
+from agentflow.rl.rollout import RolloutStatus, run
 from agentflow.rl.trainable import AppError
 
 TYPES = {"system": SystemMessage, "user": HumanMessage, "assistant": AIMessage}
@@ -30,7 +30,7 @@ async def test_right_plans_are_rewarded_and_every_turn_is_traced() -> None:
     app = atlas(frozen="atlas-oracle")
     for task in app.tasks("train", 12):
         trajectory = await run(app, app.built(), task, oracle, id=task.id, seconds=60)
-        assert (trajectory.fate, trajectory.reward) == (Fate.OK, 1.0)
+        assert (trajectory.status, trajectory.reward) == (RolloutStatus.OK, 1.0)
         assert len(trajectory.calls) == len(trajectory.episode.turns) == len(trajectory.faults)
         assert {call.node for call in trajectory.calls} == {"planner"}
         assert not any(trajectory.faults)
@@ -39,7 +39,7 @@ async def test_right_plans_are_rewarded_and_every_turn_is_traced() -> None:
 async def test_a_plan_without_a_tool_is_a_fault() -> None:
     app = atlas(frozen="atlas-oracle", max_turns=2)
     trajectory = await run(app, app.built(), app.tasks("train", 1)[0], nonsense, id="1", seconds=60)
-    assert (trajectory.fate, trajectory.reward) == (Fate.OK, 0.0)
+    assert (trajectory.status, trajectory.reward) == (RolloutStatus.OK, 0.0)
     assert trajectory.faults == [True, True]
 
 
@@ -65,7 +65,7 @@ async def test_the_monolithic_policy_is_trained_as_the_planner_is() -> None:
         return TokenReply(said, [1], [2], [-0.1], "stop")
 
     trajectory = await run(app, app.built(), task, answers, id="1", seconds=60)
-    assert (trajectory.fate, trajectory.reward) == (Fate.OK, 1.0)
+    assert (trajectory.status, trajectory.reward) == (RolloutStatus.OK, 1.0)
     assert [call.node for call in trajectory.calls] == ["planner", "planner"]
     assert trajectory.faults == [True, False]
 

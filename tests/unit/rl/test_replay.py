@@ -1,4 +1,4 @@
-"""A step that was trained on, run again from its tapes."""
+"""A step that was trained on, run again from its replay logs."""
 
 import asyncio
 import json
@@ -14,9 +14,9 @@ pytest.importorskip("verl")
 from agentflow.rl import planner
 from agentflow.rl.batch import assign_credit, batch_digest, counts, facts_of, rows_of
 from agentflow.rl.replay import Replay, ReplayError
+from agentflow.rl.replay_log import ReplayLogs, recorded, replaying
 from agentflow.rl.rollout import run
 from agentflow.rl.settings import Settings, compose_settings
-from agentflow.rl.tape import Tapes, playing, taped
 from agentflow.rl.trainable import load_app
 from agentflow.rl.training_log import TrainingLog
 from tests.unit.rl.test_planner import nonsense, oracle
@@ -44,20 +44,20 @@ async def record(out: Path) -> None:
     log = TrainingLog(out)
     log.rewind(0)
     app = load_app(settings.app, **settings.options)
-    graph, tapes = app.built(), Tapes(log.tape_of(1, "train"))
+    graph, replay_logs = app.built(), ReplayLogs(log.replay_log_of(1, "train"))
     rows: dict[str, Any] = {}
     rewards: dict[str, float] = {}
 
     async def rollout(session: int, task: Any) -> None:
-        tape = tapes.of(f"{task.id}/{session}")
-        with playing(tape):
-            generate = taped(nonsense if session % 2 else oracle)
+        replay_log = replay_logs.of(f"{task.id}/{session}")
+        with replaying(replay_log):
+            generate = recorded(nonsense if session % 2 else oracle)
             trajectory = await run(app, graph, task, generate, id="r", seconds=60)
-        tape.ended(trajectory.fate, trajectory.reward)
+        replay_log.ended(trajectory.status, trajectory.reward)
         counted = counts(trajectory, mask_cut_off=False)
         for number, row in enumerate(rows_of(trajectory, pack_turns=True, limit=settings.response_tokens)):
             key = f"{hash(task.id)}_{session}_{number}"
-            rows[key] = facts_of(row, trajectory, tape.rollout, counted=counted)
+            rows[key] = facts_of(row, trajectory, replay_log.rollout, counted=counted)
             rewards[key] = trajectory.reward
 
     tasks = app.tasks("train", QUESTIONS)
@@ -102,20 +102,20 @@ async def test_a_changed_estimator_is_told_though_no_rollout_differs(out: Path) 
 
 
 async def test_a_rollout_that_broke_off_breaks_off_again(out: Path) -> None:
-    tape = TrainingLog(out).tape_of(1, "train")
-    lines = [json.loads(line) for line in tape.read_text().splitlines()]
+    replay_log = TrainingLog(out).replay_log_of(1, "train")
+    lines = [json.loads(line) for line in replay_log.read_text().splitlines()]
     ours = [line for line in lines if line["rollout"] == "train-0/0"]
-    ours[-1]["answer"] = {"fate": "timed_out", "reward": 0.0}
+    ours[-1]["answer"] = {"status": "timed_out", "reward": 0.0}
     lines.remove(next(line for line in ours if line["kind"] == "model"))
-    tape.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    replay_log.write_text("".join(json.dumps(line) + "\n" for line in lines))
     assert (await Replay(out, 1, "train").run()).differences == []
 
 
 @pytest.mark.parametrize(
     ("step", "split", "problem"),
     [
-        (7, "train", "has no tapes of step 7; it has 1 to 1"),
-        (None, "test", "has no tapes of the test split; runs with tapes=true keep them"),
+        (7, "train", "has no replay logs of step 7; it has 1 to 1"),
+        (None, "test", "has no replay logs of the test split; runs with replay_logs=true keep them"),
     ],
 )
 def test_what_is_not_there_is_said(out: Path, step: int | None, split: Any, problem: str) -> None:

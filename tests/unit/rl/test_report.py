@@ -8,7 +8,7 @@ pytest.importorskip("jinja2")
 
 from agentflow.evals.episode import Episode, append
 from agentflow.rl.report import write_report
-from agentflow.rl.rollout import Fate, RolloutRecord
+from agentflow.rl.rollout import RolloutRecord, RolloutStatus
 from agentflow.rl.training_log import TrainingLog
 from tests.trainings import begin, rollout, token_step, write_step
 
@@ -52,7 +52,7 @@ def run(out: Path, validations: int) -> None:
                 task=f"test-{number}",
                 family="sums",
                 gold="2",
-                fate=Fate.OK,
+                status=RolloutStatus.OK,
                 reward=float(step > 0),
                 calls=1,
                 prompt_tokens=1,

@@ -16,8 +16,8 @@ from langgraph.graph import END, START, StateGraph
 from agentflow.graph.context import Sampling
 from agentflow.graph.models.spec import ModelError
 from agentflow.rl.policy import Policy, TokenReply
-from agentflow.rl.rollout import Fate, RolloutRecord, Trajectory, run, run_on_tape
-from agentflow.rl.tape import Tape, Told
+from agentflow.rl.replay_log import Entry, ReplayLog
+from agentflow.rl.rollout import RolloutRecord, RolloutStatus, Trajectory, run, run_recorded
 from agentflow.rl.trainable import AppError, Task, Trainable, load_app
 from agentflow.tools import python_coder as tool_module
 from agentflow.tools.python_coder import python_coder
@@ -71,7 +71,7 @@ async def rollout(trainable: Trainable, generate: Any = two, seconds: float = 5)
 
 async def test_a_rollout_that_ends_has_a_reward_and_its_calls() -> None:
     trajectory = await rollout(app())
-    assert (trajectory.fate, trajectory.reward) == (Fate.OK, 1.0)
+    assert (trajectory.status, trajectory.reward) == (RolloutStatus.OK, 1.0)
     assert [call.response_ids.tolist() for call in trajectory.calls] == [[2, 3]]
     record = RolloutRecord.of(trajectory, 4, "train")
     assert (record.step, record.calls, record.prompt_tokens, record.sampled_tokens) == (4, 1, 1, 2)
@@ -83,7 +83,7 @@ async def test_a_graph_that_is_a_node_is_trained_by_its_name_or_its_nodes(nodes:
     builder.add_node("outer", build())
     builder.add_edge(START, "outer")
     trajectory = await rollout(app(graph=builder.compile(), nodes=nodes))
-    assert (trajectory.fate, trajectory.reward) == (Fate.OK, 1.0)
+    assert (trajectory.status, trajectory.reward) == (RolloutStatus.OK, 1.0)
     assert [call.node for call in trajectory.calls] == ["outer/answer"]
 
 
@@ -106,7 +106,7 @@ async def test_a_tool_that_hangs_ends_its_rollout() -> None:
         trajectory = await rollout(app(graph=with_tool), seconds=0.3)
     finally:
         released.set()
-    assert (trajectory.fate, trajectory.reward) == (Fate.TIMED_OUT, 0.0)
+    assert (trajectory.status, trajectory.reward) == (RolloutStatus.TIMED_OUT, 0.0)
     assert trajectory.episode.error == "the rollout took longer than 0.3 s"
 
 
@@ -126,18 +126,18 @@ def _raises(error: Exception) -> Any:
 
 
 @pytest.mark.parametrize(
-    ("reward", "fate", "reason"),
+    ("reward", "status", "reason"),
     [
-        (lambda task, state: None, Fate.UNDECIDED, ""),
-        (_raises(ModelError("the judge is down")), Fate.ENDPOINT_FAILED, "the judge is down"),
-        (_raises(SandboxError("the fork server ended")), Fate.ENDPOINT_FAILED, "the fork server ended"),
-        (_raises(KeyError("x")), Fate.CRASHED, "KeyError: 'x'"),
+        (lambda task, state: None, RolloutStatus.UNDECIDED, ""),
+        (_raises(ModelError("the judge is down")), RolloutStatus.ENDPOINT_FAILED, "the judge is down"),
+        (_raises(SandboxError("the fork server ended")), RolloutStatus.ENDPOINT_FAILED, "the fork server ended"),
+        (_raises(KeyError("x")), RolloutStatus.CRASHED, "KeyError: 'x'"),
     ],
 )
-async def test_a_reward_that_cannot_be_told_is_a_fate_and_not_a_zero(reward: Any, fate: Fate, reason: str) -> None:
+async def test_an_undecided_reward_is_a_status_and_not_a_zero(reward: Any, status: RolloutStatus, reason: str) -> None:
     """The reference trained on a judge's failure as if the answer had been wrong (its bug T8)."""
     trajectory = await rollout(app(reward=reward))
-    assert (trajectory.fate, trajectory.episode.error) == (fate, reason)
+    assert (trajectory.status, trajectory.episode.error) == (status, reason)
     assert len(trajectory.calls) == 1
 
 
@@ -165,11 +165,11 @@ async def test_a_sandbox_that_fails_is_tried_again_and_never_the_policys_fault(m
     monkeypatch.setattr(tool_module, "execute", fails_once)
     trainable = app(graph=computes)
     masked = await rollout(trainable)
-    assert (masked.fate, masked.reward, masked.faults) == (Fate.ENDPOINT_FAILED, 0.0, [False])
-    tries, kept = 0, list[Told]()
-    tape = Tape("r", keep=kept.append)
-    again = await run_on_tape(trainable, trainable.built(), TASK, lambda: two, tape, seconds=5, tries=2)
-    assert (again.fate, again.reward, tries) == (Fate.OK, 1.0, 2)
+    assert (masked.status, masked.reward, masked.faults) == (RolloutStatus.ENDPOINT_FAILED, 0.0, [False])
+    tries, kept = 0, list[Entry]()
+    replay_log = ReplayLog("r", keep=kept.append)
+    again = await run_recorded(trainable, trainable.built(), TASK, lambda: two, replay_log, seconds=5, tries=2)
+    assert (again.status, again.reward, tries) == (RolloutStatus.OK, 1.0, 2)
     assert [told.kind for told in kept] == ["policy", "tool"]
 
 
@@ -184,20 +184,20 @@ async def test_a_reward_that_is_no_number_from_0_to_1_is_refused_with_its_task(b
         return bad
 
     trajectory = await rollout(app(reward=later if awaited else lambda task, state: bad))
-    assert (trajectory.fate, trajectory.reward) == (Fate.BAD_REWARD, 0.0)
+    assert (trajectory.status, trajectory.reward) == (RolloutStatus.BAD_REWARD, 0.0)
     assert f"task '{TASK.id}'" in trajectory.episode.error
 
 
 @pytest.mark.parametrize("good", [0, 1, 0.25, True, np.float32(0.5), np.int64(1), Decimal("0.5"), -0.0])
 async def test_a_number_of_any_library_is_a_reward(good: Any) -> None:
     trajectory = await rollout(app(reward=lambda task, state: good))
-    assert (trajectory.fate, trajectory.reward) == (Fate.OK, float(good))
+    assert (trajectory.status, trajectory.reward) == (RolloutStatus.OK, float(good))
 
 
 @pytest.mark.parametrize("earned", [[math.nan], ["1"], [2.0], [-1.5], [0.5, 0.5]])
 async def test_what_turns_earn_is_checked_too(earned: list[Any]) -> None:
     trajectory = await rollout(app(turn_rewards=lambda task, state: earned))
-    assert trajectory.fate == Fate.BAD_REWARD
+    assert trajectory.status == RolloutStatus.BAD_REWARD
     assert f"'{TASK.id}'" in trajectory.episode.error
 
 
@@ -208,7 +208,7 @@ async def test_a_graph_with_a_checkpointer_has_a_thread_for_each_rollout() -> No
     saver = InMemorySaver()
     graph, trainable = builder.compile(checkpointer=saver), app()
     ended = await asyncio.gather(*(run(trainable, graph, TASK, two, id=id, seconds=LAST_RESORT) for id in ("a", "b")))
-    assert [(one.fate, len(one.calls)) for one in ended] == [(Fate.OK, 1)] * 2
+    assert [(one.status, len(one.calls)) for one in ended] == [(RolloutStatus.OK, 1)] * 2
     assert {saved.config["configurable"]["thread_id"] for saved in saver.list(None)} == {"a", "b"}
 
 
@@ -284,7 +284,7 @@ async def test_calls_from_threads_of_a_node_belong_to_its_rollout(node: Any) -> 
     graph, names = trainable.built(), [f"r{n}" for n in range(8)]
     runs = (run(trainable, graph, TASK, named(name), id=name, seconds=LAST_RESORT) for name in names)
     for name, ended in zip(names, await asyncio.gather(*runs), strict=True):
-        assert ended.fate == Fate.OK, ended.episode.error
+        assert ended.status == RolloutStatus.OK, ended.episode.error
         assert f"'answer': '{name}'" in ended.episode.answer
 
 
@@ -295,7 +295,7 @@ async def test_an_async_node_that_invokes_is_an_error_at_once() -> None:
         return {**state, "answer": invoked(state)}
 
     trajectory = await rollout(calling(answer), seconds=LAST_RESORT)
-    assert trajectory.fate == Fate.CRASHED
+    assert trajectory.status == RolloutStatus.CRASHED
     assert "ainvoke" in trajectory.episode.error
 
 
@@ -307,7 +307,7 @@ async def test_an_async_node_that_waits_for_its_threads_is_an_error(monkeypatch:
         return _by_thread(state)
 
     trajectory = await rollout(calling(answer), seconds=LAST_RESORT)
-    assert trajectory.fate == Fate.CRASHED
+    assert trajectory.status == RolloutStatus.CRASHED
     assert "to_thread" in trajectory.episode.error
 
 
@@ -320,7 +320,7 @@ async def test_a_call_that_belongs_to_no_rollout_is_refused_and_never_paid_for()
         return {**state, "answer": "2"}
 
     trajectory = await rollout(calling(answer))
-    assert trajectory.fate == Fate.CRASHED
+    assert trajectory.status == RolloutStatus.CRASHED
     assert "thread" in trajectory.episode.error
 
 
@@ -330,7 +330,7 @@ async def test_a_rollout_that_never_ends_is_timed_out() -> None:
         raise AssertionError
 
     trajectory = await rollout(app(), hangs, seconds=0.05)
-    assert trajectory.fate == Fate.TIMED_OUT
+    assert trajectory.status == RolloutStatus.TIMED_OUT
     assert "longer than 0.05 s" in trajectory.episode.error
     assert trajectory.calls == []
 

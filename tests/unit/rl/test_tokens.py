@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from agentflow.rl.packing import Break, Reason
+from agentflow.rl.packing import PrefixMismatch, Reason
 from agentflow.rl.tokens import Sampled, TokenRow, TokenStep, kept, packed, unpacked
 from tests.trainings import rollout, token_step
 
@@ -44,7 +44,7 @@ def test_what_is_something_else_is_passed_over() -> None:
 )
 def test_what_does_not_fit_is_refused(wrong: dict[str, Any]) -> None:
     call = {"start": 2, "node": "n", "turn": 0, "mask": [1, 1], "advantage": 0, "weight": 0, "rollout": [-1.0, -1.0]}
-    row = {"task": "t", "rollout": "r", "fate": "ok", "reward": 1, "ids": [1, 2, 3, 4]}
+    row = {"task": "t", "rollout": "r", "status": "ok", "reward": 1, "ids": [1, 2, 3, 4]}
     assert TokenRow.model_validate_json(json.dumps({**row, "calls": [call]})).calls[0].start == 2
     with pytest.raises(ValidationError):
         TokenRow.model_validate_json(json.dumps({**row, "calls": [{**call, **wrong}]}))
@@ -55,7 +55,7 @@ def test_what_does_not_fit_is_refused(wrong: dict[str, Any]) -> None:
 def test_a_log_probability_that_is_no_number_is_kept_as_none() -> None:
     assert kept([-0.12345678, math.nan, -math.inf]) == [-0.123457, None, None]
     call = Sampled(start=0, node="n", turn=0, mask=[1], advantage=None, weight=None, rollout=kept([math.nan]))
-    broken = Break(Reason.FULL, 4, 4)
-    row = TokenRow(task="t", rollout="r", fate="timed_out", reward=None, ids=[1], calls=[call], broken=broken)
+    mismatch = PrefixMismatch(Reason.FULL, 4, 4)
+    row = TokenRow(task="t", rollout="r", status="timed_out", reward=None, ids=[1], calls=[call], mismatch=mismatch)
     step = TokenStep(step=1, old="trainer", clip=(0.2, 0.3), tasks=["t"], pieces={1: "\x00\ud7ff"}, rows=[row])
     assert unpacked(packed(step)) == step

@@ -4,19 +4,21 @@ from pathlib import Path
 import pytest
 
 from agentflow.evals.episode import Episode, append
-from agentflow.rl.rollout import Fate, RolloutRecord
+from agentflow.rl.rollout import RolloutRecord, RolloutStatus
 from agentflow.rl.training_log import TrainingLog
 from tests.trainings import token_step
 
 
-def record(step: int, reward: float = 1.0, fate: Fate = Fate.OK, family: str = "a") -> RolloutRecord:
+def record(
+    step: int, reward: float = 1.0, status: RolloutStatus = RolloutStatus.OK, family: str = "a"
+) -> RolloutRecord:
     return RolloutRecord(
         step=step,
         split="test",
         task="t",
         family=family,
         gold="g",
-        fate=fate,
+        status=status,
         reward=reward,
         calls=1,
         prompt_tokens=3,
@@ -82,7 +84,12 @@ def test_a_step_that_is_tried_again_counts_once(log: TrainingLog) -> None:
 def test_a_validation_counts_every_rollout(log: TrainingLog) -> None:
     """One that broke off is wrong, as in `agentflow eval`; a line that a kill left torn is none."""
     path = log.rollouts / "000003-test.jsonl"
-    for found in (record(3), record(3, 0.0, Fate.TIMED_OUT, "b"), record(3, 0.0, family="b"), record(3, family="b")):
+    for found in (
+        record(3),
+        record(3, 0.0, RolloutStatus.TIMED_OUT, "b"),
+        record(3, 0.0, family="b"),
+        record(3, family="b"),
+    ):
         append(path, found)
     with path.open("a") as file:
         file.write('{"step": 3, "fam')
@@ -90,7 +97,7 @@ def test_a_validation_counts_every_rollout(log: TrainingLog) -> None:
     line = log.lines()[-1]
     assert (line["step"], line["split"], line["rollouts"], line["accuracy"]) == (3, "test", 4, 0.5)
     assert line["families"] == {"a": 1.0, "b": pytest.approx(1 / 3)}
-    assert line["fate/timed_out"] == 1
+    assert line["status/timed_out"] == 1
 
 
 def test_workers_that_died_are_named_in_the_line_of_their_step(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from langchain_core.tools import BaseTool, StructuredTool, tool
 from agentflow.graph.state import Plan
 from agentflow.nodes import executor, planner
 from agentflow.tools.card import MAX_TOKENS, ToolCard
-from agentflow.tools.containment import contained
+from agentflow.tools.untrusted_text import contained
 
 
 def foreign(description: str, schema: dict[str, Any], own: dict[str, Any] | None = None) -> BaseTool:

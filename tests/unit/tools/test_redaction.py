@@ -18,11 +18,11 @@ from agentflow.nodes import analyst, executor, verifier
 from agentflow.nodes.planner import chosen_tool
 from agentflow.tools import redaction
 from agentflow.tools.card import ToolCard
-from agentflow.tools.containment import bounded_line
 from agentflow.tools.google_search import _describe
 from agentflow.tools.providers.provider import Hit
 from agentflow.tools.redaction import MARK, cut, ending, redacted, redacted_data, remember, without_known
 from agentflow.tools.result import ToolResult
+from agentflow.tools.untrusted_text import bounded_line
 
 KEYS = {
     "OpenAI": "sk-proj-T3BlbkFJabcdef0123456789",

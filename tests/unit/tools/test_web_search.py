@@ -7,9 +7,9 @@ from hypothesis import strategies as st
 from langchain_core.embeddings import DeterministicFakeEmbedding
 from pytest_httpserver import HTTPServer
 
-from agentflow.tools.containment import MARK
 from agentflow.tools.result import ErrorClass, ToolFailure, ToolResult
 from agentflow.tools.run import run_tool
+from agentflow.tools.untrusted_text import MARK
 from agentflow.tools.web.passages import CHUNK, rank, split
 from agentflow.tools.web.safe_http import FetchPolicy, Refused, fetch, is_public
 from agentflow.tools.web_search import web_search

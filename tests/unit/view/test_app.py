@@ -13,7 +13,7 @@ from agentflow.graph.state import Verdict
 from agentflow.rl.training_log import TrainingLog
 from agentflow.view.app import build_app
 from agentflow.view.guard import POLICY
-from agentflow.view.shelf import Root, Shelf
+from agentflow.view.run_index import Root, RunIndex
 from tests.runs import record, turn, write_run
 from tests.trainings import begin, credited, rollout, token_step, write_step, write_validation
 
@@ -22,7 +22,7 @@ class Client:
     """Asks the application without a socket."""
 
     def __init__(self, *roots: Path) -> None:
-        self.shelf = Shelf([Root(root) for root in roots])
+        self.shelf = RunIndex([Root(root) for root in roots])
         while self.shelf.refresh():
             pass
         self.app = build_app(self.shelf)

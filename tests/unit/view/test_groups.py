@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from agentflow.rl.rollout import Fate
+from agentflow.rl.rollout import RolloutStatus
 from agentflow.view.groups import groups
-from agentflow.view.shelf import Root, Shelf
+from agentflow.view.run_index import Root, RunIndex
 from agentflow.view.sources import Training
 from tests.runs import turn
 from tests.trainings import begin, rollout, write_step
@@ -21,13 +21,13 @@ def found(tmp_path: Path, *advantages: list[float] | None, **flow: Any) -> dict[
     rollouts = [
         rollout(1, "train", "a", 1.0, turns=[turn(), turn(2)]),
         rollout(1, "train", "a", 0.0),
-        rollout(1, "train", "a", 0.0, fate=Fate.ENDPOINT_FAILED),
+        rollout(1, "train", "a", 0.0, status=RolloutStatus.ENDPOINT_FAILED),
         rollout(1, "train", "b", 1.0),
         rollout(1, "train", "b", 1.0),
     ]
     told = [*advantages, *[None] * len(rollouts)]
     write_step(out, 1, [one.model_copy(update={"advantages": told[n]}) for n, one in enumerate(rollouts)])
-    shelf = Shelf([Root(tmp_path)])
+    shelf = RunIndex([Root(tmp_path)])
     shelf.refresh()
     [training] = shelf.sources.values()
     assert isinstance(training, Training)

@@ -6,14 +6,14 @@ import pytest
 from langchain_core.tools import tool
 
 from agentflow.evals.agents import AGENTS, AgentName
-from agentflow.evals.journal import Journal, digest, read
 from agentflow.evals.judge import prompt_hash
 from agentflow.evals.passport import making
 from agentflow.evals.passport.made import Made, ToolMade
 from agentflow.evals.record import Dataset, Settings
+from agentflow.evals.results_store import ResultsStore, digest, read
 from agentflow.graph.context import Context
 from agentflow.nodes import analyst, planner
-from agentflow.tools.behind import RUN, UNKNOWN
+from agentflow.tools.tool_model import RUN, UNKNOWN
 from tests.runs import record
 from tests.scripted import Scripted
 
@@ -111,7 +111,7 @@ def settings(*by: Made) -> Settings:
 
 def go_on(folder: Path, by: Made | None, *numbers: int) -> list[str]:
     """Adds tries, and returns the differences that the folder found before."""
-    journal = Journal(folder, settings(*([by] if by else [])))
+    journal = ResultsStore(folder, settings(*([by] if by else [])))
     said = journal.differences
     for number in numbers:
         journal.add(record(number))

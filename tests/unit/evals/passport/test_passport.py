@@ -10,9 +10,9 @@ from agentflow.evals.episode import Tokens
 from agentflow.evals.passport.made import Made, ToolMade
 from agentflow.evals.passport.passport import Passport, passport
 from agentflow.evals.report.run import read_runs
-from agentflow.tools.behind import RUN, UNKNOWN
 from agentflow.tools.catalogue import STANDARD_TOOLS
 from agentflow.tools.result import ErrorClass
+from agentflow.tools.tool_model import RUN, UNKNOWN
 from tests.runs import record, turn, write_run
 
 MADE = Made(

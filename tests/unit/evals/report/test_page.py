@@ -12,9 +12,9 @@ from typing import Any
 
 import pytest
 
-from agentflow.evals.journal import JournalError
 from agentflow.evals.report.page import PAGE_BYTES, page
 from agentflow.evals.report.run import read_runs
+from agentflow.evals.results_store import ResultsError
 from agentflow.tools.result import ErrorClass
 from benchmarks.report import evaluation
 from tests.runs import record, turn, write_run
@@ -173,7 +173,7 @@ def test_reading_and_making_leave_the_collector_as_it_was(tmp_path: Path, enable
         page(read_runs([folder]))
         assert gc.isenabled() is enabled
         (folder / "episodes.jsonl").write_text("no episode\n")
-        with pytest.raises(JournalError):
+        with pytest.raises(ResultsError):
             read_runs([folder])
         assert gc.isenabled() is enabled
     finally:

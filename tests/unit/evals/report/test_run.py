@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 
 from agentflow.evals.intervals import accuracy_interval
-from agentflow.evals.journal import JournalError
 from agentflow.evals.report.paper import paper
 from agentflow.evals.report.run import FAMILIES, NO_TOOL, UNKNOWN_TOOL, read_runs
+from agentflow.evals.results_store import ResultsError
 from agentflow.evals.scorers.score import Decision
 from agentflow.tools.result import ErrorClass
 from tests.runs import record, turn, write_run
@@ -98,7 +98,7 @@ def test_names_tell_folders_apart(tmp_path: Path) -> None:
     folders = [write_run(tmp_path / end, [record(0)]) for end in ("x/seed", "y/seed")]
     assert [run.name for run in read_runs(folders)] == ["x/seed", "y/seed"]
     assert [run.name for run in read_runs(folders[:1])] == ["seed"]
-    with pytest.raises(JournalError, match="named twice"):
+    with pytest.raises(ResultsError, match="named twice"):
         read_runs([folders[0], folders[0] / ".." / "seed"])
 
 

@@ -13,7 +13,7 @@ from agentflow.graph.agent import build_graph
 from agentflow.graph.context import Context
 from agentflow.graph.models.spec import ModelError
 from agentflow.graph.state import InputState
-from agentflow.graph.tracing import switch
+from agentflow.graph.tracing import setup
 from agentflow.graph.tracing.operation import Operation
 from agentflow.tools.result import ErrorClass, ToolFailure
 from tests.clock import HOUR, Clock
@@ -55,7 +55,7 @@ async def observed(script: Scripted, tool: BaseTool = echo, question: str = "q",
     script.replies.setdefault("planner", plan)
     script.replies["planner"] = plan
     context = Context(model=script.spec, tools=["base_generator"], **settings)
-    with switch._observed_by(kept):
+    with setup._observed_by(kept):
         await build_graph([tool]).ainvoke(
             InputState(messages=[HumanMessage(question)]), {"metadata": {"thread_id": question}}, context=context
         )
@@ -97,7 +97,7 @@ async def test_runs_at_the_same_time_do_not_mix(script: Scripted) -> None:
         config: Any = {"metadata": {"thread_id": str(number)}}
         await graph.ainvoke(InputState(messages=[HumanMessage(f"{number}?")]), config, context=context)
 
-    with switch._observed_by(kept):
+    with setup._observed_by(kept):
         await asyncio.gather(*map(ask, range(32)))
     assert sorted(int(run.thread) for run in kept.of("run")) == list(range(32))
     for run in kept.of("run"):
@@ -128,7 +128,7 @@ async def test_a_tool_that_runs_out_of_time_ends_with_its_module(
     kept = await observed(script, slow, max_seconds=HOUR)
     [call] = kept.of("tool_call")
     assert call.error == "timeout"
-    assert switch._observer()._around == {}
+    assert setup._observer()._around == {}
 
 
 async def test_a_run_whose_model_fails_has_failed(script: Scripted) -> None:
@@ -138,12 +138,12 @@ async def test_a_run_whose_model_fails_has_failed(script: Scripted) -> None:
     script.replies["executor"] = fail
     with pytest.raises(ModelError):
         await observed(script)
-    assert switch._observer()._around == {}
+    assert setup._observer()._around == {}
 
 
 def test_without_asyncio_the_same_is_seen(script: Scripted) -> None:
     kept = Kept()
-    with switch._observed_by(kept):
+    with setup._observed_by(kept):
         build_graph([echo]).invoke(InputState(messages=[HumanMessage("q")]), context=Context(model=script.spec))
     assert [one.kind for one in kept.ended if one.parent is None] == ["run"]
     assert len(kept.of("module")) == 5
@@ -152,7 +152,7 @@ def test_without_asyncio_the_same_is_seen(script: Scripted) -> None:
 def test_chains_of_others_are_runs_too() -> None:
     kept = Kept()
     chain = RunnableLambda(lambda text: [HumanMessage(text)]) | FakeListChatModel(responses=["a"])
-    with switch._observed_by(kept):
+    with setup._observed_by(kept):
         chain.invoke("q")
     [run] = kept.of("run")
     assert [(one.kind, one.parent) for one in kept.ended if one is not run] == [("model_call", run)]
@@ -160,8 +160,8 @@ def test_chains_of_others_are_runs_too() -> None:
 
 def test_where_nothing_is_switched_on_nothing_is_seen(script: Scripted) -> None:
     kept = Kept()
-    with switch._observed_by(kept):
+    with setup._observed_by(kept):
         pass
     RunnableLambda(str).invoke(1)
     assert kept.ended == []
-    assert switch._observer().ignore_chain
+    assert setup._observer().ignore_chain

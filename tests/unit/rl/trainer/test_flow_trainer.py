@@ -19,10 +19,10 @@ def test_metrics_are_over_rollouts_and_a_reward_only_where_there_is_one() -> Non
         "q_0_0": row([2, 2]),
         "q_0_1": row([2, 2]),
         "q_1_0": row([2, 2], faults=[True, False]),
-        "q_2_0": row([2], counted=False, fate="timed_out"),
+        "q_2_0": row([2], counted=False, status="timed_out"),
     }
     found = _rollout_metrics(rows, {"q_0_0": 1.0, "q_0_1": 1.0, "q_1_0": 0.0, "q_2_0": 0.0})
-    assert (found["rollouts"], found["reward"], found["fate/ok"], found["fate/timed_out"]) == (3, 0.5, 2, 1)
+    assert (found["rollouts"], found["reward"], found["status/ok"], found["status/timed_out"]) == (3, 0.5, 2, 1)
     assert found["tool_error_rate"] == pytest.approx(1 / 5)
     assert (found["rows"], found["prefix_breaks"]) == (4, 1)
     assert (found["forward_tokens"], found["unpacked_tokens"]) == (54, 84)
@@ -37,7 +37,7 @@ def test_why_a_step_has_nothing_to_train_on_is_counted_over_rollouts() -> None:
         "q_1_0": row([], counted=False),
         "q_2_0": row([2], counted=False),
         "q_2_1": row([2], counted=False, first=1),
-        "q_3_0": row([2], counted=False, fate="timed_out"),
+        "q_3_0": row([2], counted=False, status="timed_out"),
     }
     said = _why_nothing(rows)
     assert "2 without a call of a node that learns" in said

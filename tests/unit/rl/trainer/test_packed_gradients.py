@@ -11,7 +11,7 @@ transformers = pytest.importorskip("transformers")
 pytest.importorskip("verl")
 
 from agentflow.rl.algorithms.flow_grpo import FlowGRPO  # noqa: E402
-from agentflow.rl.packing import Row, pack  # noqa: E402
+from agentflow.rl.packing import TrainingSample, pack  # noqa: E402
 from agentflow.rl.trace import Call, ids_array, logprobs_array  # noqa: E402
 from agentflow.rl.trainer.loss import surrogate  # noqa: E402
 from tests.unit.rl.algorithms.rollouts import rollout  # noqa: E402
@@ -33,15 +33,15 @@ def model() -> "transformers.Qwen2ForCausalLM":
     return transformers.Qwen2ForCausalLM(config).double()
 
 
-def trajectory(rng: random.Random, name: str, turns: int, *, broken: int | None) -> list[Call]:
-    """Calls whose prompts grow; that of turn `broken` begins anew."""
+def trajectory(rng: random.Random, name: str, turns: int, *, mismatch: int | None) -> list[Call]:
+    """Calls whose prompts grow; that of turn `mismatch` begins anew."""
 
     def ids(number: int) -> list[int]:
         return [rng.randrange(VOCABULARY) for _ in range(number)]
 
     calls: list[Call] = []
     for turn in range(turns):
-        before = [*calls[-1].prompt_ids, *calls[-1].response_ids] if calls and turn != broken else []
+        before = [*calls[-1].prompt_ids, *calls[-1].response_ids] if calls and turn != mismatch else []
         response = ids(rng.randint(1, 5))
         logprobs = [-3.0 - rng.random() for _ in response]
         tokens = ids_array([*before, *ids(4)]), ids_array(response), logprobs_array(logprobs)
@@ -66,7 +66,7 @@ def gradients(trajectories: Sequence[Sequence[Call]], *, limit: int) -> tuple[di
     return {name: parameter.grad.clone() for name, parameter in policy.named_parameters()}, computed
 
 
-def gains(policy: "transformers.Qwen2ForCausalLM", row: Row, advantage: float) -> list["torch.Tensor"]:
+def gains(policy: "transformers.Qwen2ForCausalLM", row: TrainingSample, advantage: float) -> list["torch.Tensor"]:
     """Of each call in the row, the surrogate of each of its tokens."""
     tokens = torch.tensor([[*row.prompt_ids, *row.response_ids]])
     scores = policy(tokens).logits[0, :-1].log_softmax(-1)
@@ -82,19 +82,19 @@ def in_turns(first: Sequence[Call], second: Sequence[Call]) -> list[Call]:
     return [replace(call, turn=turn) for turn, call in enumerate(calls)]
 
 
-def alone(rng: random.Random, name: str, turns: int, broken: int | None) -> list[Call]:
-    return trajectory(rng, name, turns, broken=broken)
+def alone(rng: random.Random, name: str, turns: int, mismatch: int | None) -> list[Call]:
+    return trajectory(rng, name, turns, mismatch=mismatch)
 
 
-def interleaved(rng: random.Random, name: str, turns: int, broken: int | None) -> list[Call]:
-    return in_turns(alone(rng, name, turns, broken), alone(rng, name, turns, None))
+def interleaved(rng: random.Random, name: str, turns: int, mismatch: int | None) -> list[Call]:
+    return in_turns(alone(rng, name, turns, mismatch), alone(rng, name, turns, None))
 
 
 @pytest.mark.parametrize("calls_of", [alone, interleaved])
-@pytest.mark.parametrize("broken", [None, 1, 2])
-def test_packing_changes_no_gradient(broken: int | None, calls_of: Callable[..., list[Call]]) -> None:
+@pytest.mark.parametrize("mismatch", [None, 1, 2])
+def test_packing_changes_no_gradient(mismatch: int | None, calls_of: Callable[..., list[Call]]) -> None:
     rng = random.Random(7)
-    trajectories = [calls_of(rng, str(number), turns, broken) for number, turns in enumerate((4, 1, 3))]
+    trajectories = [calls_of(rng, str(number), turns, mismatch) for number, turns in enumerate((4, 1, 3))]
     packed, fewer = gradients(trajectories, limit=1000)
     unpacked, all_of_them = gradients(trajectories, limit=0)
     assert fewer < all_of_them

@@ -10,8 +10,8 @@ pytest.importorskip("mcp")
 
 from mcp.types import Tool
 
-from agentflow.tools import foreign
-from agentflow.tools.foreign import Unavailable, load
+from agentflow.tools import external
+from agentflow.tools.external import Unavailable, load
 from agentflow.tools.mcp.session import McpServer
 from agentflow.tools.mcp.tools import MAX_BYTES, MAX_TOOLS
 
@@ -70,7 +70,7 @@ async def test_a_change_waits_for_approval(changed: Tool, offers: Offers) -> Non
     for _ in range(2):  # a refusal does not pin
         with pytest.raises(Unavailable, match=rf"\({changed.name}\).*--approve"):
             await load(SPEC)
-    foreign.approve(f"far={SPEC}")
+    external.approve(f"far={SPEC}")
     assert await names() == [changed.name, "sub"]
     with pytest.raises(Unavailable):
         await load(OTHER)

@@ -44,7 +44,7 @@ def _run(code: str, limits: Limits, cancelled: threading.Event) -> Outcome:
         source = Path(folder) / "program.py"
         source.write_text(code, encoding="utf-8", errors="replace")
         with subprocess.Popen(  # noqa: S603 - untrusted input is what it is for; no shell reads the arguments
-            interpreter.command("cold_child", str(interpreter.home()), *map(str, numbers)),
+            interpreter.command("plain_child", str(interpreter.home()), *map(str, numbers)),
             cwd=folder,
             env=interpreter.ENVIRONMENT,
             stdin=subprocess.DEVNULL,

@@ -7,9 +7,9 @@ import pytest
 from pydantic import ValidationError
 
 from agentflow.graph.context import MODULES, Context
-from agentflow.graph.form import Form
 from agentflow.graph.prompts import PLACEHOLDERS
-from agentflow.graph.served import graph, served
+from agentflow.graph.server import graph, served
+from agentflow.graph.studio_config import StudioConfig
 from agentflow.nodes import planner, verifier
 from tests.scripted import Scripted
 
@@ -41,7 +41,7 @@ def test_ranges_and_choices() -> None:
 
 def test_a_granted_tool_is_a_choice(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AGENTFLOW_TOOLS", "my_package.tools:stock, ")
-    properties = Form.model_json_schema()["properties"]
+    properties = StudioConfig.model_json_schema()["properties"]
     assert properties["tools"]["items"]["enum"][-1] == "my_package.tools:stock"
     assert properties["approve_tools"]["items"]["enum"][-1] == "my_package.tools:stock"
 
@@ -56,13 +56,12 @@ def test_a_prompt_belongs_to_its_node_and_stands_there_as_it_is(module: str) -> 
 
 def test_the_form_as_it_stands_sets_nothing() -> None:
     filled = {name: field["default"] for name, field in FIELDS.items()}
-    assert (
-        Form(**json.loads(json.dumps(filled))).model_dump(include=set(Context.model_fields)) == Context().model_dump()
-    )
+    found = StudioConfig(**json.loads(json.dumps(filled)))
+    assert found.model_dump(include=set(Context.model_fields)) == Context().model_dump()
 
 
 def test_what_is_filled_in_is_where_the_modules_look() -> None:
-    form = Form(
+    form = StudioConfig(
         planner_model="embedded:seed",
         models={"verifier": "atlas-oracle", "planner": "openai:overridden"},
         verifier_prompt="Judge it.",
@@ -71,8 +70,8 @@ def test_what_is_filled_in_is_where_the_modules_look() -> None:
     assert form.models == {"verifier": "atlas-oracle", "planner": "embedded:seed"}
     assert form.prompts == {"verifier": "Judge it.", "generator": "Answer it."}
     assert form.model_of("planner") == "embedded:seed"
-    assert Form(verifier_prompt="").prompts == {}
-    assert Form(verifier_prompt=verifier.PROMPT).prompts == {}
+    assert StudioConfig(verifier_prompt="").prompts == {}
+    assert StudioConfig(verifier_prompt=verifier.PROMPT).prompts == {}
 
 
 @pytest.mark.parametrize(
@@ -88,12 +87,12 @@ def test_what_is_filled_in_is_where_the_modules_look() -> None:
 )
 def test_what_cannot_be_is_refused(filled: dict[str, Any], problem: str) -> None:
     with pytest.raises(ValidationError, match=problem):
-        Form(**filled)
+        StudioConfig(**filled)
 
 
 def test_what_the_server_adds_is_passed_over() -> None:
     own = {"thread_id": "1", "langgraph_request_id": "2", "__pregel_node_finished": 3, "x-header": "4"}
-    assert Form(**own, max_turns=2).max_turns == 2
+    assert StudioConfig(**own, max_turns=2).max_turns == 2
 
 
 async def test_the_served_graph_reads_the_form_and_takes_a_context_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:

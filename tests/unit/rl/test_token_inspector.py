@@ -4,8 +4,8 @@ import math
 
 import pytest
 
-from agentflow.rl.microscope import Given, Written, terms, trajectories, why
-from agentflow.rl.packing import Break, Reason
+from agentflow.rl.packing import PrefixMismatch, Reason
+from agentflow.rl.token_inspector import Given, Written, terms, trajectories, why
 from tests.trainings import rollout, token_step
 
 RECORDS = [rollout(1, "train", "a", reward, id=f"r{reward}") for reward in (1.0, 0.0)]
@@ -72,20 +72,23 @@ def test_what_was_not_computed_is_not_shown_as_a_number() -> None:
 
 
 @pytest.mark.parametrize(
-    ("broken", "said"),
+    ("mismatch", "said"),
     [
         (None, ""),
-        (Break(Reason.OFF, 0, 9), "Turns are not packed (flow.pack_turns=false), so that every call is a row."),
-        (Break(Reason.FULL, 1020, 1020), "The row is full after 1,020 tokens: with this call it would exceed"),
         (
-            Break(Reason.PROMPT, 811, 1020, expected=2, found=99),
+            PrefixMismatch(Reason.OFF, 0, 9),
+            "Turns are not packed (flow.pack_turns=false), so that every call is a row.",
+        ),
+        (PrefixMismatch(Reason.FULL, 1020, 1020), "The row is full after 1,020 tokens: with this call it would exceed"),
+        (
+            PrefixMismatch(Reason.PROMPT, 811, 1020, expected=2, found=99),
             "The prompt was rendered anew from here: token 812 of 1,020, expected 'user\\n' (2), found '' (99).",
         ),
-        (Break(Reason.REPLY, 3, 4, expected=3), "token 4 of 4, expected 'Sub' (3), the prompt ends there."),
+        (PrefixMismatch(Reason.REPLY, 3, 4, expected=3), "token 4 of 4, expected 'Sub' (3), the prompt ends there."),
     ],
 )
-def test_why_a_prefix_broke_is_a_sentence(broken: Break | None, said: str) -> None:
-    assert said in why(broken, STEP)
+def test_why_a_prefix_broke_is_a_sentence(mismatch: PrefixMismatch | None, said: str) -> None:
+    assert said in why(mismatch, STEP)
 
 
 def test_what_is_so_by_construction_is_said() -> None:

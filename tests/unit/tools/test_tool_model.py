@@ -5,12 +5,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from langchain_core.tools import BaseTool, tool
 
-from agentflow.tools.behind import RUN, UNKNOWN, model_behind
 from agentflow.tools.catalogue import OFFLINE_TOOLS, STANDARD_TOOLS, standard_tools
 from agentflow.tools.google_search import google_search
 from agentflow.tools.providers.provider import SearchResult, model_in
 from agentflow.tools.providers.serper import Serper
 from agentflow.tools.search_settings import SearchSettings
+from agentflow.tools.tool_model import RUN, UNKNOWN, model_behind
 
 
 @tool

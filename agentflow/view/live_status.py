@@ -7,7 +7,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from agentflow.evals.episode import Episode, EpisodeTurn
-from agentflow.evals.running import SUFFIX, Begun, Opening
+from agentflow.evals.live_status import SUFFIX, Begun, Opening
 from agentflow.view.lines import Place, Tail
 from agentflow.view.rows import Row
 from agentflow.view.sources import Source

@@ -12,9 +12,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from agentflow.evals.journal import EPISODES, SETTINGS
+from agentflow.evals.results_store import EPISODES, SETTINGS
 from agentflow.view.lines import open_file
-from agentflow.view.running import SUFFIX, Running
+from agentflow.view.live_status import SUFFIX, Running
 from agentflow.view.sources import METRICS, ROLLOUTS, EpisodeFile, Evaluation, Source, Training
 
 DEEPEST, MOST = 6, 2000
@@ -32,7 +32,7 @@ class Root:
     """Levels of folders below it."""
 
 
-class Shelf:
+class RunIndex:
     """The sources below `roots`. One thread refreshes it; readers hold `lock` meanwhile."""
 
     def __init__(self, roots: Sequence[Root]) -> None:

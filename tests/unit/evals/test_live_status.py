@@ -8,9 +8,9 @@ import pytest
 from typer.testing import CliRunner
 
 from agentflow.cli import app
-from agentflow.evals import running
+from agentflow.evals import live_status
 from agentflow.evals.episode import Episode
-from agentflow.evals.running import SUFFIX, RunningFile
+from agentflow.evals.live_status import SUFFIX, LiveStatusFile
 from tests.scripted import Scripted
 
 
@@ -20,13 +20,13 @@ def test_solve_shows_each_module_and_turn_until_the_trace_has_the_episode(
     plan = "Sub-Goal: Say it\nTool: base_generator\nContext: hello"
     Scripted(planner=plan, executor='{"query": "hello"}').install(monkeypatch)
     trace, written = tmp_path / "first.jsonl", list[str]()
-    show = RunningFile.show
+    show = LiveStatusFile.show
 
-    def spied(self: RunningFile, event: Any) -> None:
+    def spied(self: LiveStatusFile, event: Any) -> None:
         show(self, event)
         written[:] = (tmp_path / f"first.jsonl{SUFFIX}").read_text().splitlines()
 
-    monkeypatch.setattr(running.RunningFile, "show", spied)
+    monkeypatch.setattr(live_status.LiveStatusFile, "show", spied)
     done = CliRunner().invoke(app, ["solve", "How so?", "--trace", str(trace), "--max-turns", "3"])
     assert done.exit_code == 0, done.output
     opening, *rest = map(json.loads, written)
@@ -40,12 +40,12 @@ def test_solve_shows_each_module_and_turn_until_the_trace_has_the_episode(
 
 
 def test_what_cannot_be_written_stops_no_run(tmp_path: Path) -> None:
-    with RunningFile(tmp_path / "no folder" / "first.jsonl", "How so?", 3):
+    with LiveStatusFile(tmp_path / "no folder" / "first.jsonl", "How so?", 3):
         assert list(tmp_path.iterdir()) == []
 
 
 def test_what_a_killed_run_left_is_begun_anew(tmp_path: Path) -> None:
     left = tmp_path / f"first.jsonl{SUFFIX}"
     left.write_text("old\n")
-    with RunningFile(tmp_path / "first.jsonl", "How so?", 3):
+    with LiveStatusFile(tmp_path / "first.jsonl", "How so?", 3):
         assert json.loads(left.read_text())["question"] == "How so?"

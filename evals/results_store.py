@@ -31,7 +31,7 @@ SETTINGS, EPISODES, RULINGS = "settings.json", "episodes.jsonl", "rulings.jsonl"
 Model = TypeVar("Model", bound=BaseModel)
 
 
-class JournalError(Exception):
+class ResultsError(Exception):
     """The folder cannot be used; the message is one line that says what to do."""
 
 
@@ -55,11 +55,11 @@ class Records:
         return []
 
 
-class Journal(Records):
+class ResultsStore(Records):
     """The records of an evaluation, kept in a folder."""
 
     def __init__(self, folder: Path, settings: Settings) -> None:
-        """Opens or makes `folder`. Raises JournalError if it holds something else than this evaluation's records."""
+        """Opens or makes `folder`. Raises ResultsError if it holds something else than this evaluation's records."""
         super().__init__()
         settings = Settings.model_validate(redacted_data(settings.model_dump()))
         self._folder, self._made = folder, settings.made[-1] if settings.made else None
@@ -67,7 +67,7 @@ class Journal(Records):
             folder.mkdir(parents=True, exist_ok=True)
             self._file = (folder / EPISODES).open("ab+")
         except OSError as error:
-            raise JournalError(f"cannot write to {folder} ({error.strerror}); choose another --out") from error
+            raise ResultsError(f"cannot write to {folder} ({error.strerror}); choose another --out") from error
         try:
             _lock(self._file, folder)
             self._settings = settings.model_copy(update={"made": []})
@@ -106,25 +106,25 @@ class Journal(Records):
 
 
 def read(folder: Path) -> tuple[Settings, list[Record]]:
-    """What an evaluation has left in `folder` so far, also while it runs. Raises JournalError."""
+    """What an evaluation has left in `folder` so far, also while it runs. Raises ResultsError."""
     return _settings(folder), list(_records(folder).values())
 
 
 def rule(folder: Path, rulings: Sequence[Ruling]) -> None:
-    """Adds to the rulings of `folder`. Raises JournalError, and OSError if the disk is full."""
+    """Adds to the rulings of `folder`. Raises ResultsError, and OSError if the disk is full."""
     try:
         with (folder / EPISODES).open("rb") as episodes, (folder / RULINGS).open("ab+") as file:
             _lock(episodes, folder)
             _drop_torn_line(file)
             file.write("".join(to_line(ruling) + "\n" for ruling in rulings).encode())
     except PermissionError as error:
-        raise JournalError(f"cannot write to {folder} ({error.strerror})") from error
+        raise ResultsError(f"cannot write to {folder} ({error.strerror})") from error
 
 
 def digest(folder: Path) -> str:
     """SHA-256 of `episodes.jsonl`, and of `rulings.jsonl` behind it if there is one: scores are of these lines.
 
-    Raises JournalError.
+    Raises ResultsError.
     """
     found = hashlib.sha256(_content(folder / EPISODES))
     if (folder / RULINGS).exists():
@@ -136,14 +136,14 @@ def _content(path: Path) -> bytes:
     try:
         return path.read_bytes()
     except OSError as error:
-        raise JournalError(f"{path} cannot be read ({error.strerror}); name an evaluation's folder") from error
+        raise ResultsError(f"{path} cannot be read ({error.strerror}); name an evaluation's folder") from error
 
 
 def _lock(file: IO[bytes], folder: Path) -> None:
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError as error:
-        raise JournalError(f"another evaluation writes to {folder}; wait for it, or choose another --out") from error
+        raise ResultsError(f"another evaluation writes to {folder}; wait for it, or choose another --out") from error
 
 
 @contextmanager
@@ -178,25 +178,25 @@ def _drop_torn_line(file: IO[bytes]) -> None:
 
 
 def _lines(path: Path, kind: type[Model], what: str) -> Iterator[Model]:
-    """The lines of a file but a torn last one. Raises JournalError."""
+    """The lines of a file but a torn last one. Raises ResultsError."""
     *lines, _torn = _content(path).split(b"\n")
     for number, line in enumerate(lines, start=1):
         try:
             yield kind.model_validate_json(line)
         except ValidationError as error:
             reason = f"{path}, line {number} is not {what}; mend it, or choose another folder"
-            raise JournalError(reason) from error
+            raise ResultsError(reason) from error
 
 
 def _settings(folder: Path) -> Settings:
     try:
         return Settings.model_validate_json((folder / SETTINGS).read_bytes())
     except (OSError, ValidationError) as error:
-        raise JournalError(f"{folder} has no readable {SETTINGS}; choose another folder") from error
+        raise ResultsError(f"{folder} has no readable {SETTINGS}; choose another folder") from error
 
 
 def _grown(folder: Path, settings: Settings) -> Settings:
-    """The settings of `folder` with what is asked for beyond them. Raises JournalError where the two do not agree."""
+    """The settings of `folder` with what is asked for beyond them. Raises ResultsError where the two do not agree."""
     old, fixed = _settings(folder), {"benchmarks", "epochs", "made"}
     before, now = (
         {**one.model_dump(exclude={*fixed, "context"}), **one.context.model_dump()} for one in (old, settings)
@@ -204,7 +204,7 @@ def _grown(folder: Path, settings: Settings) -> Settings:
     different = [name for name in now if before[name] != now[name]]
     different += [name for name, ours in settings.benchmarks.items() if _differ(old.benchmarks.get(name), ours)]
     if different:
-        raise JournalError(
+        raise ResultsError(
             f"{folder} was made with other settings ({', '.join(sorted(different))}); use the same, or choose another "
             "--out"
         )

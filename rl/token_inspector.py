@@ -1,4 +1,4 @@
-"""What the credit microscope shows: the tokens of a group, with all that is told of each.
+"""What the token inspector shows: the tokens of a group, with all that is told of each.
 
 The viewer and the training report draw the same `Trajectory`; what a colour means is decided here alone.
 """
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import NamedTuple
 
-from agentflow.rl.packing import Break, Reason
+from agentflow.rl.packing import PrefixMismatch, Reason
 from agentflow.rl.tokens import Sampled, TokenRow, TokenStep
 
 DRIFTS = (0.001, 0.01, 0.1)
@@ -75,7 +75,7 @@ class Trajectory:
     """A rollout."""
 
     rollout: str
-    fate: str
+    status: str
     reward: float | None
     rows: list[Row]
 
@@ -85,7 +85,7 @@ def trajectories(step: TokenStep, task: str) -> list[Trajectory]:
     own = [row for row in step.rows if row.task == task]
     most = max((abs(call.advantage or 0.0) for row in own for call in row.calls), default=0.0)
     return [
-        Trajectory(rollout, rows[0].fate, rows[0].reward, [_row(step, row, most) for row in rows])
+        Trajectory(rollout, rows[0].status, rows[0].reward, [_row(step, row, most) for row in rows])
         for rollout, rows in ((name, list(found)) for name, found in groupby(own, lambda row: row.rollout))
     ]
 
@@ -103,7 +103,7 @@ def _row(step: TokenStep, row: TokenRow, most: float) -> Row:
         end = call.start + len(call.mask)
         parts.append(_written(step, row.ids[call.start : end], call, most))
     given(len(row.ids))
-    return Row(why(row.broken, step), len(row.ids), parts)
+    return Row(why(row.mismatch, step), len(row.ids), parts)
 
 
 def _written(step: TokenStep, ids: list[int], call: Sampled, most: float) -> Written:
@@ -188,22 +188,22 @@ def terms(step: TokenStep) -> list[tuple[str, str]]:
     ]
 
 
-def why(broken: Break | None, step: TokenStep) -> str:
+def why(mismatch: PrefixMismatch | None, step: TokenStep) -> str:
     """Why a row is not part of the row before it, as a sentence; "" of a trajectory's first."""
-    if broken is None:
+    if mismatch is None:
         return ""
-    if broken.reason == Reason.OFF:
+    if mismatch.reason == Reason.OFF:
         return "Turns are not packed (flow.pack_turns=false), so that every call is a row."
-    if broken.reason == Reason.FULL:
-        return f"The row is full after {broken.length:,} tokens: with this call it would exceed response_tokens."
+    if mismatch.reason == Reason.FULL:
+        return f"The row is full after {mismatch.length:,} tokens: with this call it would exceed response_tokens."
     what = (
         "A reply tokenises differently in the next prompt from how it was sampled"
-        if broken.reason == Reason.REPLY
+        if mismatch.reason == Reason.REPLY
         else "The prompt was rendered anew from here"
     )
-    expected = _named(step, broken.expected)
-    found = "the prompt ends there" if broken.found is None else f"found {_named(step, broken.found)}"
-    return f"{what}: token {broken.position + 1:,} of {broken.length:,}, expected {expected}, {found}."
+    expected = _named(step, mismatch.expected)
+    found = "the prompt ends there" if mismatch.found is None else f"found {_named(step, mismatch.found)}"
+    return f"{what}: token {mismatch.position + 1:,} of {mismatch.length:,}, expected {expected}, {found}."
 
 
 def _named(step: TokenStep, id: int | None) -> str:

@@ -6,7 +6,7 @@ tools and other people's, it is UNKNOWN.
 
 from typing import TYPE_CHECKING
 
-from agentflow.tools.containment import bounded_line
+from agentflow.tools.untrusted_text import bounded_line
 
 if TYPE_CHECKING:
     from langchain_core.tools import BaseTool

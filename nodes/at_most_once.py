@@ -18,7 +18,7 @@ from agentflow.tools.card import ToolCard
 from agentflow.tools.result import ErrorClass, ToolResult
 
 
-class Once:
+class AtMostOnce:
     """The marks that this process has written and not used."""
 
     def __init__(self) -> None:

@@ -18,7 +18,7 @@ def command(program: list[str]) -> list[str]:
     """The command that starts `program` apart; `program` itself where the system has no Landlock."""
     if sys.platform != "linux" or not landlock.abi():
         return program
-    return interpreter.command("apart", str(interpreter.home()), *program)
+    return interpreter.command("isolate", str(interpreter.home()), *program)
 
 
 def main() -> None:

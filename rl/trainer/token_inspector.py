@@ -17,14 +17,14 @@ from transfer_queue import KVBatchMeta
 from verl.utils import tensordict_utils as tu
 
 from agentflow.rl.batch import Span, question_of, session_of
-from agentflow.rl.rollout import Fate
+from agentflow.rl.rollout import RolloutStatus
 from agentflow.rl.tokens import Sampled, TokenRow, TokenStep, kept
 from agentflow.rl.training_log import TrainingLog
 
 FIELDS = ["prompts", "responses", "response_mask", "rollout_log_probs"]
 
 
-class Microscope:
+class TokenInspector:
     """What is kept of the step under way."""
 
     def __init__(self, config: DictConfig, tokenizer: Any, workers: Any) -> None:
@@ -48,7 +48,7 @@ class Microscope:
         credit: Mapping[str, Sequence[Span]],
     ) -> None:
         """Takes the groups of a step that are looked at; none of their rows has been dropped yet."""
-        keys = chosen(rows, credit, self.config.microscope)
+        keys = chosen(rows, credit, self.config.token_groups)
         self.rows, self._trained = {}, []
         if not keys:
             return
@@ -86,7 +86,9 @@ class Microscope:
                 call.updated = kept(values[call.start : call.start + len(call.mask)])
         actor, rows = self.config.actor_rollout_ref.actor, list(self.rows.values())
         names = {id for row in rows for id in row.ids}
-        names |= {id for row in rows if row.broken for id in (row.broken.expected, row.broken.found) if id is not None}
+        names |= {
+            id for row in rows if row.mismatch for id in (row.mismatch.expected, row.mismatch.found) if id is not None
+        }
         found = TokenStep(
             step=step,
             old="rollout" if self.bypass else "trainer",
@@ -180,11 +182,11 @@ def token_row(
     return TokenRow(
         task=row["task"],
         rollout=row["rollout"],
-        fate=row["fate"],
-        reward=kept([reward])[0] if row["fate"] == Fate.OK else None,
+        status=row["status"],
+        reward=kept([reward])[0] if row["status"] == RolloutStatus.OK else None,
         ids=[*prompt, *response],
         calls=calls,
-        broken=row["broken"],
+        mismatch=row["mismatch"],
     )
 
 

@@ -6,24 +6,24 @@ from pathlib import Path
 from typing import Any
 
 from agentflow.evals.episode import append
+from agentflow.evals.live_status import LiveStatusFile
 from agentflow.evals.rollout import Started
-from agentflow.evals.running import RunningFile
 from agentflow.rl.training_log import TrainingLog
-from agentflow.view.running import Running
-from agentflow.view.shelf import Root, Shelf
+from agentflow.view.live_status import Running
+from agentflow.view.run_index import Root, RunIndex
 from agentflow.view.sources import LIVE_SECONDS, Source, Training
 from tests.runs import record, turn, write_run
 from tests.trainings import begin, rollout, write_step, write_validation
 
 
-def shelf(*roots: Path, **options: Any) -> Shelf:
-    made = Shelf([Root(root, **options) for root in roots])
+def shelf(*roots: Path, **options: Any) -> RunIndex:
+    made = RunIndex([Root(root, **options) for root in roots])
     while made.refresh():
         pass
     return made
 
 
-def only(shelf: Shelf) -> Source:
+def only(shelf: RunIndex) -> Source:
     [source] = shelf.sources.values()
     return source
 
@@ -131,7 +131,7 @@ def test_numbers_that_json_does_not_know_are_none(tmp_path: Path) -> None:
 
 
 def test_a_question_is_seen_while_it_is_answered(tmp_path: Path) -> None:
-    with RunningFile(tmp_path / "first.jsonl", "How so?", 7) as file:
+    with LiveStatusFile(tmp_path / "first.jsonl", "How so?", 7) as file:
         file.show(Started("planner", 1))
         file.show(turn())
         file.show(Started("executor", 2, "python_coder"))

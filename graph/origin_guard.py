@@ -21,7 +21,7 @@ _TUNNEL = re.compile(r"[a-z0-9-]+\.trycloudflare\.com", re.ASCII)
 """Hosts of `langgraph dev --tunnel`: their names resolve to Cloudflare, whoever owns them."""
 
 
-class OnlyKnownPages(LoopbackOnly):
+class OriginGuard(LoopbackOnly):
     """ASGI middleware: 403 to requests from other pages."""
 
     host_refusal = f"the server is not known by this name; its operator grants https://NAME in {ORIGINS}\n"
@@ -52,5 +52,5 @@ def _reached_otherwise(scope: Scope) -> bool:
         return False
 
 
-app = Starlette(middleware=[Middleware(OnlyKnownPages)])
+app = Starlette(middleware=[Middleware(OriginGuard)])
 """What `langgraph.json` adds to the server: no route, only this check before all of them."""

@@ -39,8 +39,8 @@ class Begun(BaseModel):
     tool: str = ""
 
 
-class RunningFile:
-    """The file of one run: `with RunningFile(trace, question, max_turns) as running: running.show(event)`.
+class LiveStatusFile:
+    """The file of one run: `with LiveStatusFile(trace, question, max_turns) as running: running.show(event)`.
 
     Where it cannot be written, the run goes on and nobody watches.
     """
@@ -49,7 +49,7 @@ class RunningFile:
         self._path = trace.with_name(trace.name + SUFFIX)
         self._opening = Opening(question=question, max_turns=max_turns)
 
-    def __enter__(self) -> "RunningFile":
+    def __enter__(self) -> "LiveStatusFile":
         with suppress(OSError):
             self._path.unlink(missing_ok=True)  # of a run that was killed
         self._add(self._opening)

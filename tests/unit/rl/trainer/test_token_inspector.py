@@ -1,4 +1,4 @@
-"""Which rows the microscope takes, and what it makes of what verl says of them."""
+"""Which rows the token inspector takes, and what it makes of what verl says of them."""
 
 import math
 import warnings
@@ -19,18 +19,18 @@ with warnings.catch_warnings():
     from agentflow.rl.batch import Span
     from agentflow.rl.packing import Reason
     from agentflow.rl.settings import compose_settings
-    from agentflow.rl.trainer import microscope
-    from agentflow.rl.trainer.microscope import Microscope, chosen, piece, token_row
+    from agentflow.rl.trainer import token_inspector
+    from agentflow.rl.trainer.token_inspector import TokenInspector, chosen, piece, token_row
     from agentflow.rl.training_log import TrainingLog
 
 PROMPT, RESPONSE = [7, 8, 9], [1, 2, 3, 4]
 ROW = {
     "task": "t",
     "rollout": "r",
-    "fate": "ok",
+    "status": "ok",
     "spans": [(0, 2), (3, 1)],
     "names": [("planner", 0), ("planner", 2)],
-    "broken": {"reason": "full", "position": 3, "length": 3, "expected": None, "found": None},
+    "mismatch": {"reason": "full", "position": 3, "length": 3, "expected": None, "found": None},
 }
 CREDIT = [Span(0, 2, 0.5, 0.1), Span(3, 1, -0.5, 0.2)]
 LOGPROBS = [-1.0, -2.0, 0.0, -3.0]
@@ -63,12 +63,12 @@ class Tokenizer:
         return "âĢ"
 
 
-def looking(tmp_path: Path, *settings: str) -> tuple[Microscope, Workers, TrainingLog]:
+def looking(tmp_path: Path, *settings: str) -> tuple[TokenInspector, Workers, TrainingLog]:
     config, workers = compose_settings("atlas-cpu", [f"out={tmp_path}", *settings]), Workers()
-    return Microscope(config, Tokenizer(), workers), workers, TrainingLog(tmp_path)
+    return TokenInspector(config, Tokenizer(), workers), workers, TrainingLog(tmp_path)
 
 
-def chose(found: Microscope, monkeypatch: pytest.MonkeyPatch) -> None:
+def chose(found: TokenInspector, monkeypatch: pytest.MonkeyPatch) -> None:
     """Takes a group of two rollouts, the second of which is left out."""
     fields = {
         "prompts": nested(PROMPT, PROMPT),
@@ -76,8 +76,8 @@ def chose(found: Microscope, monkeypatch: pytest.MonkeyPatch) -> None:
         "response_mask": nested([1, 1, 0, 1], [0, 0, 0, 0]),
         "rollout_log_probs": nested(LOGPROBS, LOGPROBS),
     }
-    monkeypatch.setattr(microscope, "tq", SimpleNamespace(kv_batch_get=lambda **asked: fields))
-    rows = {"q_0_0": ROW, "q_1_0": {**ROW, "fate": "timed_out", "broken": None}}
+    monkeypatch.setattr(token_inspector, "tq", SimpleNamespace(kv_batch_get=lambda **asked: fields))
+    rows = {"q_0_0": ROW, "q_1_0": {**ROW, "status": "timed_out", "mismatch": None}}
     batch = KVBatchMeta(keys=list(rows), tags=[{}, {}], partition_id="train")
     found.choose(batch, rows, {"q_0_0": 1.0, "q_1_0": 0.0}, {"q_0_0": CREDIT})
 
@@ -97,8 +97,8 @@ def test_in_bypass_mode_the_trainer_is_asked_before_and_after(tmp_path: Path, mo
     assert (first.trainer, first.updated) == (pytest.approx([-0.1, -0.2]), pytest.approx([-0.6, -0.7]))
     assert (second.start, second.turn, second.trainer, second.updated) == (6, 2, [-0.4], [-0.9])
     assert (second.advantage, second.weight) == (-0.5, 0.2)
-    assert trained.broken is not None
-    assert trained.broken.reason == Reason.FULL
+    assert trained.mismatch is not None
+    assert trained.mismatch.reason == Reason.FULL
     assert (left.reward, left.calls[0].mask, left.calls[0].trainer, left.calls[0].advantage) == (
         None,
         [0, 0],
@@ -124,7 +124,7 @@ def test_where_the_old_log_probabilities_are_the_trainers_they_are_taken(
 
 
 def test_without_it_nothing_is_asked_and_nothing_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    found, workers, log = looking(tmp_path, "microscope=0")
+    found, workers, log = looking(tmp_path, "token_groups=0")
     chose(found, monkeypatch)
     found.before_update(["q_0_0"], nested(LOGPROBS), torch.ones(1, 4))
     found.after_update(log, 1)

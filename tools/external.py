@@ -16,20 +16,20 @@ from typing import Any
 
 from langchain_core.tools import BaseTool
 
-from agentflow.tools.containment import bounded_line
 from agentflow.tools.mcp import pins
 from agentflow.tools.mcp.spec import SpecError, Unavailable
 from agentflow.tools.mcp.spec import servers as mcp_servers
 from agentflow.tools.mcp.tools import tools_of
 from agentflow.tools.named_object import NamedObjectError, is_object_name, named_object, said
+from agentflow.tools.untrusted_text import bounded_line
 
-__all__ = ["SpecError", "Unavailable", "approve", "check_names", "is_foreign", "load"]
+__all__ = ["SpecError", "Unavailable", "approve", "check_names", "is_external", "load"]
 
 _PREFIXED = re.compile(r"([A-Za-z]\w*)=(.+)", re.ASCII | re.DOTALL)
 _WRITABLE = re.compile(r"[A-Za-z0-9](?:[\w ./-]{0,62}[A-Za-z0-9])?", re.ASCII)
 
 
-def is_foreign(spec: str) -> bool:
+def is_external(spec: str) -> bool:
     """Whether `spec` is not the name of a standard tool."""
     return ":" in spec
 

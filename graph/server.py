@@ -6,13 +6,13 @@ is served in the same way: `graph = served(build_graph([my_tool]))`. Runs are tr
 """
 
 from agentflow.graph.agent import Agent, build_graph
-from agentflow.graph.form import Form
-from agentflow.graph.tracing.switch import tracing_from_environment
+from agentflow.graph.studio_config import StudioConfig
+from agentflow.graph.tracing.setup import tracing_from_environment
 
 
 def served(agent: Agent) -> Agent:
     """The same agent for contexts that come over a network, as mappings; a `Context` object is somebody's own."""
-    return agent.copy({"context_schema": Form})
+    return agent.copy({"context_schema": StudioConfig})
 
 
 tracing_from_environment()

@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agentflow.evals.atlas.world import pages
-from agentflow.tools.containment import MARK, bounded_line, clean, contained
 from agentflow.tools.result import ToolResult
+from agentflow.tools.untrusted_text import MARK, bounded_line, clean, contained
 from tests.unit.nodes.test_prompts import PROMPTS
 
 LABELS = ["Question", "Analysis", "Turns left", "Result", "Verifier", "Verdict", "Sub-Goal", "Tool", "Context"]

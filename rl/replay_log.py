@@ -1,14 +1,14 @@
-"""What a rollout asked, and what it was told: kept, so that nothing has to be asked twice.
+"""Every external response of a rollout, recorded so that no request is made twice.
 
-    {"rollout": "train-7/3", "kind": "tool", "request": "9f3c...", "answer": {...}}    in tapes/000012-train.jsonl
+    {"rollout": "train-7/3", "kind": "tool", "request": "9f3c...", "answer": {...}}    in replay/000012-train.jsonl
 
-A rollout is a function of its task and of the answers that it gets: from the policy, other models, tools, a judge. They
-are kept as they come. A rollout whose process was killed is run again from its beginning and is told what it was told
-before, until it asks something new (event sourcing, as engines of durable workflows do it); and a step of long ago can
-be run again without a model, a tool or a network.
+A rollout is a function of its task and of the responses of the policy, other models, tools and a judge. Each response
+is appended as it arrives. A rollout whose process was killed runs again from its beginning with the recorded responses
+until it makes a new request (event sourcing, as engines of durable workflows do it); and any recorded step can be
+replayed without a model, a tool or a network.
 
-Requests are told apart by what they ask and not by their order, so that nodes may run side by side. What is asked twice
-has two answers, which are told in the order in which they came.
+Requests are identified by their content, not by their order, so that nodes may run side by side. Repeated requests get
+the recorded responses in order.
 """
 
 import hashlib
@@ -40,69 +40,75 @@ Kind = Literal["policy", "model", "tool", "reward", "end"]
 Answer = dict[str, Any]
 
 
-class Told(BaseModel):
-    """One answer, a line of the file."""
+class Entry(BaseModel):
+    """One response, a line of the file."""
 
     rollout: str
     kind: Kind
     request: str
+    """Digest of the request."""
     answer: Answer
 
 
-class TapeEnded(RuntimeError):
-    """A rollout that is played back asks what it did not ask when it was recorded."""
+class ReplayMismatch(RuntimeError):
+    """A replayed rollout makes a request that was not recorded."""
 
 
-class Tape:
-    """The answers that one rollout has got."""
+class ReplayLog:
+    """The responses of one rollout."""
 
-    def __init__(self, rollout: str, told: Iterable[Told] = (), keep: Callable[[Told], None] | None = None) -> None:
-        """`told` is what is known already; `keep` takes what comes anew, None: nothing new may be asked."""
+    def __init__(
+        self, rollout: str, entries: Iterable[Entry] = (), keep: Callable[[Entry], None] | None = None
+    ) -> None:
+        """
+        Args:
+            rollout: Name of the rollout, the same whenever it is run.
+            entries: Responses recorded so far.
+            keep: Stores a new entry. None: read-only, new requests raise ReplayMismatch.
+        """
         self.rollout = rollout
-        self._told, self._keep = list(told), keep
+        self._entries, self._keep = list(entries), keep
         self.missing = ""
-        """The first request that had no answer, where nothing new may be asked."""
+        """The first request without a recorded response, of a read-only log."""
         self.rewind()
 
     @property
     def turns(self) -> int:
-        """How often the policy answered."""
-        return sum(told.kind == "policy" for told in self._told)
+        """Number of the policy's responses."""
+        return sum(entry.kind == "policy" for entry in self._entries)
 
     def rewind(self) -> None:
-        """The rollout begins again."""
+        """Start the rollout again from its beginning."""
         self._waiting: dict[tuple[Kind, str], deque[Answer]] = defaultdict(deque)
-        for one in self._told:
-            self._waiting[one.kind, one.request].append(one.answer)
+        for entry in self._entries:
+            self._waiting[entry.kind, entry.request].append(entry.answer)
 
-    def ended(self, fate: str, reward: float) -> None:
-        """Keeps how the rollout ended."""
-        self.add("end", "", {"fate": fate, "reward": reward})
+    def ended(self, status: str, reward: float) -> None:
+        """Record how the rollout ended."""
+        self.add("end", "", {"status": status, "reward": reward})
 
     @property
     def end(self) -> Answer | None:
-        """How the rollout ended, if it did."""
-        return next((one.answer for one in self._told if one.kind == "end"), None)
+        """Status and reward; None while the rollout is unfinished."""
+        return next((entry.answer for entry in self._entries if entry.kind == "end"), None)
 
     def known(self, kind: Kind, request: object) -> Answer | None:
-        """The next answer to a request, if there is one. Raises TapeEnded where there has to be one."""
+        """The next recorded response to a request, None for a new request. Raises ReplayMismatch if read-only."""
         waiting = self._waiting[kind, digest(request)]
         if not waiting and self._keep is None:
             self.missing = self.missing or f"a request to the {kind} that was not made before"
-            raise TapeEnded(self.missing)
+            raise ReplayMismatch(self.missing)
         return waiting.popleft() if waiting else None
 
     def add(self, kind: Kind, request: object, answer: Answer) -> None:
-        """Keeps a new answer."""
-        self._record(Told(rollout=self.rollout, kind=kind, request=digest(request), answer=answer))
-
-    def _record(self, told: Told) -> None:
-        self._told.append(told)
+        """Record a new response."""
+        entry = Entry(rollout=self.rollout, kind=kind, request=digest(request), answer=answer)
+        self._entries.append(entry)
         if self._keep:
-            self._keep(told)
+            self._keep(entry)
 
     async def answer(self, kind: Kind, request: object, ask: Callable[[], Awaitable[Answer]]) -> Answer:
-        """What was told, or what `ask` tells now. Raises TapeEnded as `known` does, and what `ask` raises."""
+        """The recorded response, else that of `ask`, which is then recorded. Raises ReplayMismatch."""
         known = self.known(kind, request)
         if known is None:
             known = await ask()
@@ -110,7 +116,7 @@ class Tape:
         return known
 
     async def tool(self, name: str, arguments: dict[str, Any], call: Run) -> ToolResult:
-        """Of a tool's call (`agentflow.tools.run.Interposed`)."""
+        """The result of a tool call (an `agentflow.tools.run.Interposed`)."""
 
         async def ask() -> Answer:
             return (await call()).model_dump(mode="json")
@@ -118,87 +124,89 @@ class Tape:
         return ToolResult.model_validate(await self.answer("tool", [name, arguments], ask))
 
 
-class Tapes:
-    """The tapes of one step, in a file that several processes may add to."""
+class ReplayLogs:
+    """The replay logs of one step, in a file that several processes append to."""
 
     def __init__(self, path: Path, *, live: bool = True) -> None:
-        """Reads what is there; `live`: what is not there may be asked, and is added."""
+        """Read the file. `live`: new responses are appended; else the logs are read-only."""
         self._path, self._live = path, live
-        self._told: dict[str, list[Told]] = defaultdict(list)
+        self._entries: dict[str, list[Entry]] = defaultdict(list)
         for line in path.read_bytes().split(b"\n") if path.exists() else ():
             try:
-                told = Told.model_validate_json(line)
+                entry = Entry.model_validate_json(line)
             except ValidationError:
-                continue  # torn by a kill; it is asked again
-            self._told[told.rollout].append(told)
+                continue  # torn by a kill; the request is made again
+            self._entries[entry.rollout].append(entry)
 
-    def __iter__(self) -> Iterator[Told]:
-        """Every answer, rollout by rollout."""
-        return chain.from_iterable(self._told.values())
+    def __iter__(self) -> Iterator[Entry]:
+        """Every entry, rollout by rollout."""
+        return chain.from_iterable(self._entries.values())
 
     @property
     def rollouts(self) -> list[str]:
         """Names of the rollouts that ended."""
-        return sorted(name for name, told in self._told.items() if told[-1].kind == "end")
+        return sorted(name for name, entries in self._entries.items() if entries[-1].kind == "end")
 
-    def of(self, rollout: str) -> Tape:
-        """The tape of a rollout."""
-        return Tape(rollout, self._told[rollout], self._keep if self._live else None)
+    def of(self, rollout: str) -> ReplayLog:
+        """The replay log of a rollout."""
+        return ReplayLog(rollout, self._entries[rollout], self._keep if self._live else None)
 
-    def _keep(self, told: Told) -> None:
-        append(self._path, told)
+    def _keep(self, entry: Entry) -> None:
+        append(self._path, entry)
 
 
-_playing: ContextVar[Tape | None] = ContextVar("agentflow tape", default=None)
+_replaying: ContextVar[ReplayLog | None] = ContextVar("agentflow replay log", default=None)
 
 
 @contextmanager
-def playing(tape: Tape) -> Iterator[None]:
-    """Within the block, and in all that a graph starts in it, models, tools and the reward answer through `tape`."""
-    with _models_on_tape():
-        token, calls = _playing.set(tape), interposed.set(tape.tool)
+def replaying(log: ReplayLog) -> Iterator[None]:
+    """Route every model, tool and reward call of the block, and of all tasks started in it, through `log`."""
+    with _global_cache():
+        token, calls = _replaying.set(log), interposed.set(log.tool)
         try:
             yield
         finally:
             interposed.reset(calls)
-            _playing.reset(token)
+            _replaying.reset(token)
 
 
 async def answered(kind: Kind, request: object, ask: Callable[[], Awaitable[Answer]]) -> Answer:
-    """What the tape that is playing tells, or else `ask`."""
-    tape = _playing.get()
-    return await ask() if tape is None else await tape.answer(kind, request, ask)
+    """The response of the current rollout's log; outside of a rollout, that of `ask`."""
+    log = _replaying.get()
+    return await ask() if log is None else await log.answer(kind, request, ask)
 
 
 class _Models(BaseCache):
-    """Puts the calls of every LangChain model through the tape that is playing: the place where LangChain looks for an
-    answer before it asks. Calls outside of a rollout go to the cache that the process had before."""
+    """Routes the calls of every LangChain model through the current rollout's log, as LangChain's global cache.
+
+    Calls outside of a rollout use the cache that the process had before.
+    """
 
     def __init__(self, before: BaseCache | None) -> None:
         self.before = before
-        self.playing = 0
+        self.open = 0
         """Number of rollouts under way."""
 
     def lookup(self, prompt: str, llm_string: str) -> RETURN_VAL_TYPE | None:
-        tape = _playing.get()
-        if tape is None:
+        log = _replaying.get()
+        if log is None:
             return self.before.lookup(prompt, llm_string) if self.before else None
-        known = tape.known("model", [prompt, llm_string])
+        known = log.known("model", [prompt, llm_string])
         return None if known is None else [ChatGeneration(message=AIMessage.model_validate(known))]
 
     def update(self, prompt: str, llm_string: str, return_val: RETURN_VAL_TYPE) -> None:
-        tape = _playing.get()
-        if tape is None:
+        log = _replaying.get()
+        if log is None:
             if self.before:
                 self.before.update(prompt, llm_string, return_val)
             return
         message = return_val[0].message if isinstance(return_val[0], ChatGeneration) else None
         if isinstance(message, AIMessage):
-            said = message.model_dump(mode="json", exclude={"id"}, exclude_defaults=True)
-            said["response_metadata"] = {
+            fields = message.model_dump(mode="json", exclude={"id"}, exclude_defaults=True)
+            fields["response_metadata"] = {
                 name: value for name, value in message.response_metadata.items() if name not in IDS
             }
-            tape.add("model", [prompt, llm_string], {"content": "", **said})
+            log.add("model", [prompt, llm_string], {"content": "", **fields})
 
     async def alookup(self, prompt: str, llm_string: str) -> RETURN_VAL_TYPE | None:
         return self.lookup(prompt, llm_string)
@@ -207,46 +215,46 @@ class _Models(BaseCache):
         self.update(prompt, llm_string, return_val)
 
     def clear(self, **kwargs: Any) -> None:
-        """Clears the cache that the process had before; tapes are kept."""
+        """Clear the cache that the process had before; logs are kept."""
         if self.before:
             self.before.clear(**kwargs)
 
 
 @contextmanager
-def _models_on_tape() -> Iterator[None]:
-    """LangChain's global cache is ours within the block, and what it was before after the last block that is open."""
+def _global_cache() -> Iterator[None]:
+    """Install `_Models` as LangChain's global cache, and restore the one before when the last open block ends."""
     cache = get_llm_cache()
     if not isinstance(cache, _Models):
         cache = _Models(cache)
         set_llm_cache(cache)
-    cache.playing += 1
+    cache.open += 1
     try:
         yield
     finally:
-        cache.playing -= 1
-        if cache.playing == 0 and get_llm_cache() is cache:
+        cache.open -= 1
+        if cache.open == 0 and get_llm_cache() is cache:
             set_llm_cache(cache.before)
 
 
 def policy_request(messages: Sequence[tuple[str, str]], sampling: Sampling) -> object:
-    """What the policy is asked, as far as it is the caller's."""
+    """The part of a policy call that identifies it: messages, and the sampling parameters that the caller sets."""
     return [list(messages), sampling.max_tokens, sampling.stop]
 
 
-def taped(generate: Generate) -> Generate:
-    """The policy, through the tape that is playing."""
+def recorded(generate: Generate) -> Generate:
+    """`generate`, answered by the current rollout's log where it can be."""
 
-    async def tell(messages: Sequence[tuple[str, str]], sampling: Sampling) -> TokenReply:
+    async def through_log(messages: Sequence[tuple[str, str]], sampling: Sampling) -> TokenReply:
         async def ask() -> Answer:
             return as_answer(await generate(messages, sampling))
 
         return as_reply(await answered("policy", policy_request(messages, sampling), ask))
 
-    return tell
+    return through_log
 
 
 def as_answer(reply: TokenReply) -> Answer:
-    """The policy's reply as a tape keeps it: about 3 bytes a token of the prompt, 10 a token of the reply."""
+    """A policy reply as JSON data: about 3 bytes per prompt token, 10 per sampled token."""
     return {
         "text": reply.text,
         "prompt_ids": _packed(reply.prompt_ids, np.uint32),
@@ -258,13 +266,13 @@ def as_answer(reply: TokenReply) -> Answer:
 
 
 def as_reply(answer: Answer) -> TokenReply:
-    """The policy's reply that a tape has kept, its log-probabilities to float32, as they are trained with."""
+    """The policy reply that `as_answer` recorded, its log-probabilities in float32, as training uses them."""
     ids = {name: _unpacked(answer[name], np.uint32) for name in ("prompt_ids", "token_ids")}
     return TokenReply(**{**answer, **ids, "logprobs": _unpacked(answer["logprobs"], np.float32)})
 
 
 def digest(request: object) -> str:
-    """Names a request: 24 hexadecimal digits."""
+    """Identify a request: 24 hexadecimal digits."""
     text = json.dumps(request, sort_keys=True, default=str)
     return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=12).hexdigest()
 

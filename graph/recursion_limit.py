@@ -18,7 +18,7 @@ _Input = TypeVar("_Input")
 _Output = TypeVar("_Output")
 
 
-class OwnLimit(CompiledStateGraph[_State, _Context, _Input, _Output]):  # type: ignore[type-var]
+class OwnRecursionLimit(CompiledStateGraph[_State, _Context, _Input, _Output]):  # type: ignore[type-var]
     """Its limit is that of `with_config`, unless a run gives another."""
 
     @classmethod

@@ -12,7 +12,7 @@ from langchain_core.tools import BaseTool, BaseToolkit, tool
 
 from agentflow.nodes import planner
 from agentflow.tools.catalogue import STANDARD_TOOLS
-from agentflow.tools.foreign import SpecError, Unavailable, check_names, is_foreign, load
+from agentflow.tools.external import SpecError, Unavailable, check_names, is_external, load
 
 HERE = __name__
 
@@ -89,7 +89,7 @@ async def test_what_names_none_says_why_on_one_line(spec: str, problem: str) -> 
 
 
 async def test_a_module_beside_the_user_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "their_tools.py").write_text("from tests.unit.tools.test_foreign import search\n")
+    (tmp_path / "their_tools.py").write_text("from tests.unit.tools.test_external import search\n")
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("sys.path", [path for path in sys.path if path])
     assert [found.name for found in await load("their_tools:search")] == ["search"]
@@ -110,7 +110,7 @@ async def test_without_the_package_it_says_what_to_install(monkeypatch: pytest.M
 
 
 def test_standard_tools_are_not_foreign() -> None:
-    assert not any(map(is_foreign, STANDARD_TOOLS))
+    assert not any(map(is_external, STANDARD_TOOLS))
 
 
 @pytest.mark.parametrize("name", ["web-search", "Web_Search", "websearch", "web_search_tool", "web search"])

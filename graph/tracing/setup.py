@@ -15,10 +15,10 @@ from functools import lru_cache
 from langchain_core.callbacks import BaseCallbackHandler
 from langchain_core.tracers.context import register_configure_hook
 
+from agentflow.graph.tracing.errors import TracingError
 from agentflow.graph.tracing.log import LogSink, written_to
 from agentflow.graph.tracing.observer import Observer
 from agentflow.graph.tracing.operation import Sink
-from agentflow.graph.tracing.wrong import TracingError
 from agentflow.tools.redaction import cut
 
 __all__ = ["TracingError", "tracing", "tracing_from_environment"]

@@ -72,7 +72,7 @@ def _for_studio(schema: dict[str, Any]) -> None:
     fields["approve_tools"]["items"]["enum"] = ["*", *choices]
 
 
-class Form(Context):
+class StudioConfig(Context):
     """`Context` for a graph that is served."""
 
     model_config = ConfigDict(title="Settings", json_schema_extra=_for_studio)

@@ -23,7 +23,7 @@ CONTEXT = "agentflow_context"
 
 
 @dataclass(frozen=True)
-class Kept:
+class SavedRun:
     """The last run of a thread."""
 
     state: ThreadState
@@ -42,7 +42,7 @@ def config_of(thread: str, context: Context) -> RunnableConfig:
     return {**threads.config_of(thread), "metadata": {CONTEXT: settings}}
 
 
-async def kept_run(agent: Agent, thread: str) -> Kept | None:
+async def saved_run(agent: Agent, thread: str) -> SavedRun | None:
     """The last run of a thread, None if there is none. Raises CheckpointError if it is not one of ours."""
     snapshot = await agent.aget_state(threads.config_of(thread))
     if not snapshot.values:
@@ -57,7 +57,7 @@ async def kept_run(agent: Agent, thread: str) -> Kept | None:
         ) from error
     if "analyst" in snapshot.next:  # it broke off before it began, and what is there is of the run before
         state = State(messages=state.messages, question=state.messages[-1].text if state.messages else "")
-    return Kept(
+    return SavedRun(
         state=threads.state_of(snapshot),
         question=state.question,
         analysis=state.analysis,

@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 
 from agentflow.tools.sandbox import tiers
-from agentflow.tools.sandbox.cold import follow, run
 from agentflow.tools.sandbox.execute import execute, sandbox_level
 from agentflow.tools.sandbox.limits import Limits, Outcome
+from agentflow.tools.sandbox.plain_subprocess import follow, run
 from tests.waiting import LAST_RESORT, until, until_async
 
 

@@ -21,8 +21,8 @@ from langgraph.graph import END, START, StateGraph
 from agentflow.graph.context import Sampling
 from agentflow.graph.models.spec import ModelError
 from agentflow.rl.policy import Policy, TokenReply
-from agentflow.rl.rollout import Fate, Trajectory, run, run_on_tape
-from agentflow.rl.tape import Tape, TapeEnded, Tapes, Told, as_answer, as_reply, playing
+from agentflow.rl.replay_log import Entry, ReplayLog, ReplayLogs, ReplayMismatch, as_answer, as_reply, replaying
+from agentflow.rl.rollout import RolloutStatus, Trajectory, run, run_recorded
 from agentflow.rl.trainable import Task, Trainable
 from agentflow.tools.run import run_tool
 
@@ -99,22 +99,22 @@ TASK = Task(id="1", question="?")
 CALLS = {"policy": TURNS, "model": TURNS, "tool": TURNS, "judge": 1}
 
 
-async def rollout(world: World, tape: Tape, tries: int = 1) -> Trajectory:
+async def rollout(world: World, replay_log: ReplayLog, tries: int = 1) -> Trajectory:
     app = world.app()
-    return await run_on_tape(app, app.built(), TASK, lambda: world.policy, tape, seconds=10, tries=tries)
+    return await run_recorded(app, app.built(), TASK, lambda: world.policy, replay_log, seconds=10, tries=tries)
 
 
 def outcome(trajectory: Trajectory) -> object:
     calls = [replace(call, rollout="") for call in trajectory.calls]
-    return trajectory.fate, trajectory.reward, calls, trajectory.episode.answer
+    return trajectory.status, trajectory.reward, calls, trajectory.episode.answer
 
 
-async def test_what_is_on_the_tape_is_not_asked_again(tmp_path: Path) -> None:
+async def test_what_is_recorded_is_not_asked_again(tmp_path: Path) -> None:
     world = World()
-    first = await rollout(world, Tapes(tmp_path / "tape").of("1/0"))
-    assert first.fate == Fate.OK
+    first = await rollout(world, ReplayLogs(tmp_path / "replay log").of("1/0"))
+    assert first.status == RolloutStatus.OK
     assert world.asked == CALLS
-    again = await rollout(world, Tapes(tmp_path / "tape").of("1/0"))
+    again = await rollout(world, ReplayLogs(tmp_path / "replay log").of("1/0"))
     assert world.asked == CALLS
     assert outcome(again) == outcome(first)
 
@@ -125,37 +125,39 @@ async def test_a_rollout_that_was_killed_anywhere_goes_on_there(
     tmp_path_factory: pytest.TempPathFactory, kept: int, torn: int
 ) -> None:
     """The last line may be written in part: its call was made, and has to be made again."""
-    path = tmp_path_factory.mktemp("tapes") / "tape"
-    whole = await rollout(World(), Tapes(path).of("1/0"))
+    path = tmp_path_factory.mktemp("replay_logs") / "replay log"
+    whole = await rollout(World(), ReplayLogs(path).of("1/0"))
     lines = path.read_bytes().splitlines(keepends=True)
     path.write_bytes(b"".join(lines[:kept]) + b"".join(lines[kept : kept + 1])[:torn])
-    told = Counter(str(line.kind).replace("reward", "judge") for line in map(Told.model_validate_json, lines[:kept]))
+    told = Counter(str(line.kind).replace("reward", "judge") for line in map(Entry.model_validate_json, lines[:kept]))
     world = World()
     world.asked += told  # the world goes on counting where it was
-    again = await rollout(world, Tapes(path).of("1/0"))
+    again = await rollout(world, ReplayLogs(path).of("1/0"))
     assert outcome(again) == outcome(whole)
     assert world.asked == CALLS
-    third = await rollout(world, Tapes(path, live=False).of("1/0"))
+    third = await rollout(world, ReplayLogs(path, live=False).of("1/0"))
     assert outcome(third) == outcome(whole)
 
 
 async def test_rollouts_share_a_file_and_no_answers(tmp_path: Path) -> None:
-    tapes, worlds = Tapes(tmp_path / "tape"), [World(), World()]
+    replay_logs, worlds = ReplayLogs(tmp_path / "replay log"), [World(), World()]
     worlds[1].asked.update({"policy": 10})
-    first = [await rollout(world, tapes.of(f"1/{number}")) for number, world in enumerate(worlds)]
-    again = [await rollout(World(), Tapes(tmp_path / "tape", live=False).of(f"1/{number}")) for number in range(2)]
+    first = [await rollout(world, replay_logs.of(f"1/{number}")) for number, world in enumerate(worlds)]
+    again = [
+        await rollout(World(), ReplayLogs(tmp_path / "replay log", live=False).of(f"1/{number}")) for number in range(2)
+    ]
     assert list(map(outcome, again)) == list(map(outcome, first))
     assert outcome(first[0]) != outcome(first[1])
 
 
 async def test_what_was_not_asked_before_ends_a_playback() -> None:
-    tape = Tape("1/0")
-    trajectory = await rollout(World(), tape)
-    assert trajectory.fate == Fate.CRASHED
-    assert "TapeEnded: a request to the policy that was not made before" in trajectory.episode.error
-    assert tape.missing == "a request to the policy that was not made before"
-    with pytest.raises(TapeEnded):
-        tape.known("tool", "x")
+    replay_log = ReplayLog("1/0")
+    trajectory = await rollout(World(), replay_log)
+    assert trajectory.status == RolloutStatus.CRASHED
+    assert "ReplayMismatch: a request to the policy that was not made before" in trajectory.episode.error
+    assert replay_log.missing == "a request to the policy that was not made before"
+    with pytest.raises(ReplayMismatch):
+        replay_log.known("tool", "x")
 
 
 async def test_a_model_that_did_not_answer_is_all_that_a_second_try_asks() -> None:
@@ -168,16 +170,16 @@ async def test_a_model_that_did_not_answer_is_all_that_a_second_try_asks() -> No
         return await works(messages, sampling)
 
     world.policy = breaks_at_the_third  # type: ignore[method-assign]
-    tape = Tape("1/0", keep=lambda told: None)
-    assert (await rollout(world, tape)).fate == Fate.ENDPOINT_FAILED
+    replay_log = ReplayLog("1/0", keep=lambda told: None)
+    assert (await rollout(world, replay_log)).status == RolloutStatus.ENDPOINT_FAILED
     assert world.asked == {"policy": 2, "model": 2, "tool": 2}
-    assert (await rollout(world, tape, tries=2)).fate == Fate.OK
+    assert (await rollout(world, replay_log, tries=2)).status == RolloutStatus.OK
     assert world.asked == CALLS
 
 
-async def test_without_a_tape_models_are_asked_each_time() -> None:
+async def test_without_a_log_models_are_asked_each_time() -> None:
     world = World()
-    with playing(Tape("1/0", keep=lambda told: None)):
+    with replaying(ReplayLog("1/0", keep=lambda told: None)):
         pass
     for _ in range(2):
         await run(world.app(), world.graph(), TASK, world.policy, id="r", seconds=10)
@@ -202,8 +204,8 @@ def test_a_cache_of_the_process_is_there_again_after_the_last_rollout() -> None:
     own = InMemoryCache()
     set_llm_cache(own)
     try:
-        with playing(Tape("1/0")):
-            with playing(Tape("1/1")):
+        with replaying(ReplayLog("1/0")):
+            with replaying(ReplayLog("1/1")):
                 assert get_llm_cache() is not own
             assert get_llm_cache() is not own
         assert get_llm_cache() is own
@@ -216,7 +218,7 @@ def test_a_call_beside_a_rollout_goes_to_the_cache_of_the_process() -> None:
     set_llm_cache(own)
     try:
         outside = copy_context()
-        with playing(Tape("1/0")):
+        with replaying(ReplayLog("1/0")):
             cache = get_llm_cache()
             assert cache is not None
             outside.run(cache.update, "prompt", "model", [Generation(text="kept")])
