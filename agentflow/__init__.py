@@ -8,6 +8,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from agentflow.evals.evaluate import Results, aevaluate, evaluate
     from agentflow.graph.agent import build_graph
     from agentflow.graph.as_tool import build_tool
     from agentflow.graph.checkpoints import CheckpointError, open_checkpointer
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from agentflow.graph.state import State, Turn, Verdict
     from agentflow.graph.tracing.setup import TracingError, tracing
     from agentflow.rl.policy import Policy
+    from agentflow.rl.train import train
     from agentflow.rl.trainable import Task, Trainable
     from agentflow.tools.card import ToolCard
     from agentflow.tools.result import ErrorClass, ToolResult
@@ -24,6 +26,9 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 _HOME = {
+    "aevaluate": "agentflow.evals.evaluate",
+    "evaluate": "agentflow.evals.evaluate",
+    "Results": "agentflow.evals.evaluate",
     "build_graph": "agentflow.graph.agent",
     "build_tool": "agentflow.graph.as_tool",
     "CheckpointError": "agentflow.graph.checkpoints",
@@ -38,6 +43,7 @@ _HOME = {
     "TracingError": "agentflow.graph.tracing.setup",
     "tracing": "agentflow.graph.tracing.setup",
     "Policy": "agentflow.rl.policy",
+    "train": "agentflow.rl.train",
     "Task": "agentflow.rl.trainable",
     "Trainable": "agentflow.rl.trainable",
     "ToolCard": "agentflow.tools.card",
@@ -51,6 +57,7 @@ __all__ = [
     "ErrorClass",
     "ModelError",
     "Policy",
+    "Results",
     "Sampling",
     "State",
     "Task",
@@ -60,11 +67,14 @@ __all__ = [
     "Trainable",
     "Turn",
     "Verdict",
+    "aevaluate",
     "build_graph",
     "build_tool",
+    "evaluate",
     "load_model",
     "open_checkpointer",
     "tracing",
+    "train",
 ]
 
 

@@ -14,6 +14,7 @@ import json
 from collections.abc import Mapping
 from pathlib import Path
 
+import platformdirs
 from langchain_core.messages import HumanMessage, SystemMessage
 from pydantic import BaseModel, ValidationError
 
@@ -21,6 +22,7 @@ from agentflow.evals.episode import append
 from agentflow.evals.scorers.score import Decision
 from agentflow.graph.context import DETERMINISTIC, Sampling
 from agentflow.graph.models.loading import aload_model, complete
+from agentflow.graph.models.spec import ModelError
 from agentflow.nodes.reply_parsing import bare, read_labels
 from agentflow.tools.redaction import ending
 
@@ -53,6 +55,24 @@ CALLS = 16
 def prompt_hash(prompt: str) -> str:
     """Names a version of a prompt, for logs and reports: 12 hexadecimal digits."""
     return hashlib.sha256(prompt.encode()).hexdigest()[:12]
+
+
+def judge_name(spec: str) -> str:
+    """A judge as run folders name it: its spec, and a hash of its prompts."""
+    return f"{spec} (prompts {prompt_hash(PROMPT + CHOICE_PROMPT)})"
+
+
+def cached_judge(spec: str) -> "Judge":
+    """A judge whose replies are kept in the user's cache, for all evaluations. Raises ModelError."""
+    cache = Path(platformdirs.user_cache_dir("agentflow")) / "judged.jsonl"
+    try:
+        cache.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise ModelError(
+            f"the judge's replies cannot be kept in {cache.parent} ({error.strerror}); set XDG_CACHE_HOME",
+            configuration=True,
+        ) from error
+    return Judge(spec, cache=cache)
 
 
 class _Kept(BaseModel):

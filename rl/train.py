@@ -28,8 +28,10 @@ from agentflow.rl.export import TOKENIZER
 from agentflow.rl.micro.chat_model import SEED
 from agentflow.rl.micro.tokenizer import MicroTokenizer
 from agentflow.rl.rehearsal import rehearse
+from agentflow.rl.report import write_report
 from agentflow.rl.room import check_masks, check_room, places, ray_options
-from agentflow.rl.settings import Settings, SettingsError
+from agentflow.rl.run_lock import run_lock
+from agentflow.rl.settings import Settings, SettingsError, compose_settings
 from agentflow.rl.trainable import AppError, Graph, Split, Trainable, load_app
 from agentflow.rl.training_log import Line, TrainingLog
 
@@ -163,8 +165,41 @@ def _agent_loop(settings: Settings, out: Path) -> dict[str, Any]:
     }
 
 
-def train(config: DictConfig, on_line: Callable[[Line], None]) -> None:
-    """Runs a prepared configuration to its last step; `on_line` gets each new line of metrics.jsonl.
+def train(
+    preset: str = "atlas-cpu",
+    *overrides: str,
+    on_start: Callable[[Settings], None] = lambda settings: None,
+    on_line: Callable[[Line], None] = lambda line: None,
+    on_remark: Callable[[str], None] = lambda remark: None,
+) -> Path:
+    """Train the nodes of a LangGraph graph to the last step, and write the report. A stopped run resumes.
+
+    Args:
+        preset: Name of a preset.
+        overrides: Settings to change, as in "steps=10".
+        on_start: Called with the settings before the workers start.
+        on_line: Called with each new line of metrics.jsonl.
+        on_remark: Called with a line on what the rehearsal could not try.
+
+    Returns:
+        The folder of the run.
+
+    Raises:
+        SettingsError: A setting is wrong, or the folder holds another run.
+        TrainingFailed: The run broke off.
+    """
+    config = compose_settings(preset, overrides)
+    out = Path(Settings.of(config).out).absolute()
+    with run_lock(out):
+        settings = prepare(config, on_remark)
+        on_start(settings)
+        launch(config, on_line)
+    write_report(out, settings.model_dump())
+    return out
+
+
+def launch(config: DictConfig, on_line: Callable[[Line], None]) -> None:
+    """Run a prepared configuration to its last step; `on_line` gets each new line of metrics.jsonl.
 
     Raises:
         SettingsError: verl refuses the configuration.

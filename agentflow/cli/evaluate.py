@@ -6,8 +6,6 @@ It is a group whose usual command needs no name: what is none of its commands is
 
 import asyncio
 import shlex
-from contextlib import closing
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -27,7 +25,6 @@ from agentflow.cli.options import (
     Tools,
     Tracing,
     TracingContent,
-    agent_of,
     context_of,
 )
 from agentflow.console.evaluations import print_summaries
@@ -37,12 +34,8 @@ from agentflow.console.terminal import console
 if TYPE_CHECKING:
     from agentflow.evals.benchmarks.selection import Selection
     from agentflow.evals.cost import Price
-    from agentflow.evals.judge import Judge
-    from agentflow.evals.passport.made import Made
+    from agentflow.evals.evaluate import EvaluationRun, Request, Results
     from agentflow.evals.record import Record, Settings
-    from agentflow.evals.results_store import Records
-    from agentflow.evals.runner import Evaluation, Item
-    from agentflow.graph.context import Context
 
 RUN = "run"
 CALL = "agentflow.call"
@@ -144,7 +137,7 @@ def evaluate(
 ) -> None:
     """Measure accuracy, turns and tool-call errors on benchmarks."""
     from agentflow.evals.cost import Budget
-    from agentflow.evals.runner import Evaluation
+    from agentflow.evals.evaluate import Request
     from agentflow.graph.context import MODULES
 
     prices = prices_of(price)
@@ -155,57 +148,25 @@ def evaluate(
         say(f"hint: the embedded model knows only AgentFlow's own prompts; for --agent {agent} name another --model")
     if judge and judge in {context.model_of(module) for module in MODULES}:
         say("hint: the judge is the model that answers; another one is less partial")
-    selection = _selection(ids, span, family, sample, per_family, seed)
-    asked = _asked(names, subset, file, selection, limit, epochs)
-    settings = asked.settings(
-        subset=subset,
-        file=file.name if file else "",
-        agent=agent,
-        context=context,
-        timeout=timeout,
-        max_tokens=max_tokens,
-        max_cost=max_cost,
-        judge=judge_name(judge) if judge else "",
-        checkpoints=_checkpoints(context, judge),
-        made=[_made(agent, context, ctx.meta[CALL], file)] if out else [],
+    request = Request(
+        names,
+        context,
+        agent,
+        subset,
+        file,
+        _selection(ids, span, family, sample, per_family, seed),
+        limit,
+        epochs,
+        judge or "",
+        timeout,
+        retry_on_error,
+        Budget(max_tokens, max_cost, prices),
+        ctx.meta[CALL],
     )
-    with observing(tracing, log, content=tracing_content), closing(_records(out, settings)) as records:
-        plan = Evaluation(
-            agent_of(context, agent),
-            context,
-            judge_of(judge) if judge else None,
-            timeout,
-            retry_on_error,
-            Budget(max_tokens, max_cost, prices),
-        )
-        _run(plan, asked.items, records, concurrency, retry=retry, fail_on_error=fail_on_error)
-    ended = {name: [records.by_key[item.key] for item in items] for name, items in asked.by_benchmark.items()}
-    _show(ended, prices, gated={item.benchmark.name for item in asked.items if item.benchmark.gated})
-    _warn_of_flags(ended, settings, out)
-
-
-@dataclass(frozen=True)
-class Asked:
-    """The questions of a call."""
-
-    by_benchmark: "dict[str, list[Item]]"
-    digests: dict[str, str]
-    epochs: int
-
-    @property
-    def items(self) -> "list[Item]":
-        """All of them, one benchmark after the other."""
-        return [item for items in self.by_benchmark.values() for item in items]
-
-    def settings(self, **others: Any) -> "Settings":
-        """As they stand in settings.json."""
-        from agentflow.evals.record import Dataset, Settings
-
-        benchmarks = {
-            name: Dataset(questions=len(items) // self.epochs, digest=self.digests[name])
-            for name, items in self.by_benchmark.items()
-        }
-        return Settings(benchmarks=benchmarks, epochs=self.epochs, **others)
+    with observing(tracing, log, content=tracing_content), _opened(request, out) as run:
+        _run(run, concurrency, retry=retry, fail_on_error=fail_on_error)
+    _show(run.results, prices, gated={item.benchmark.name for item in run.items if item.benchmark.gated})
+    _warn_of_flags(run.results.records, run.settings, out)
 
 
 def _selection(
@@ -220,65 +181,42 @@ def _selection(
     return Selection(tuple(ids or ()), tuple(family or ()), positions, sample, per_family, seed)
 
 
-def _asked(
-    names: list[str], subset: str, file: Path | None, selection: "Selection", limit: int | None, epochs: int
-) -> Asked:
-    from agentflow.evals.benchmarks.catalogue import benchmark
-    from agentflow.evals.benchmarks.example import BenchmarkError, identity
-    from agentflow.evals.runner import items
+def _opened(request: "Request", out: Path | None) -> "EvaluationRun":
+    from agentflow.evals.benchmarks.example import BenchmarkError
+    from agentflow.evals.evaluate import EvaluationRun
+    from agentflow.evals.results_store import ResultsError
+    from agentflow.graph.models.spec import ModelError
 
-    if file and len(set(names)) > 1:
-        fail("--file holds the questions of one benchmark; name one", MISUSED)
-    by_benchmark, digests = {}, {}
     try:
-        for name in dict.fromkeys(names):
-            found = benchmark(name)
-            examples = found.examples(subset, file)
-            if not examples:
-                fail(f"there are no questions of {name}" + (f" in {file}" if file else ""), MISUSED)
-            examples = selection.of(examples) if selection else examples
-            if found.name in by_benchmark:
-                fail(f"{name} is called '{found.name}', as another of these is; give it another name", MISUSED)
-            digests[found.name] = identity(*(one.id for one in examples))
-            by_benchmark[found.name] = items(found, examples[:limit], epochs)
-    except BenchmarkError as error:
+        return asyncio.run(EvaluationRun.open(request, out))
+    except (BenchmarkError, ModelError, ResultsError) as error:
         fail(str(error), MISUSED)
-    return Asked(by_benchmark, digests, epochs)
 
 
 class _BrokeOff(Exception):
     """A try broke off, and that ends the evaluation."""
 
 
-def _run(
-    plan: "Evaluation",
-    items: "list[Item]",
-    records: "Records",
-    concurrency: int,
-    *,
-    retry: bool,
-    fail_on_error: bool,
-) -> None:
-    """Runs what is left of `items`, with a bar. Ends the command when it cannot go on."""
+def _run(run: "EvaluationRun", concurrency: int, *, retry: bool, fail_on_error: bool) -> None:
+    """Runs what is left, with a bar. Ends the command when it cannot go on."""
     from agentflow.evals.runner import unfinished
     from agentflow.graph.models.spec import ModelError
 
-    left = unfinished(items, records.by_key, retry=retry)
+    records = run.records
+    left = unfinished(run.items, records.by_key, retry=retry)
     if left and (other := records.differences):
         say(f"note: another program began this evaluation; both will be in its passport: {', '.join(other)}")
-    answered = {item.key: found for item in left if (found := records.by_key.get(item.key)) and not found.failed}
     keys = {item.key for item in left}
-    correct = sum(records.by_key[item.key].correct for item in items if item.key not in keys)
-    with EvalProgress(console(stderr=True), len(items), len(items) - len(left), correct) as progress:
+    correct = sum(records.by_key[item.key].correct for item in run.items if item.key not in keys)
+    with EvalProgress(console(stderr=True), len(run.items), len(run.items) - len(left), correct) as progress:
 
-        def on_end(record: "Record") -> None:
-            records.add(record)
+        def on_record(record: "Record") -> None:
             progress.add(correct=record.correct)
             if fail_on_error and record.failed:
                 raise _BrokeOff(f"question {record.id} broke off: {record.episode.error}")
 
         try:
-            asyncio.run(plan.run(left, concurrency=concurrency, on_end=on_end, answered=answered))
+            asyncio.run(run.run(left, concurrency=concurrency, on_record=on_record))
         except ModelError as error:
             fail(str(error), MISUSED)
         except _BrokeOff as error:
@@ -287,17 +225,15 @@ def _run(
             fail(f"the episodes could not be written ({error.strerror}); make room and run the same again", FAILED)
 
 
-def _show(ended: "dict[str, list[Record]]", prices: "dict[str, Price]", gated: set[str]) -> None:
+def _show(results: "Results", prices: "dict[str, Price]", gated: set[str]) -> None:
     """The figures of each benchmark. Fails if not one run worked."""
-    from agentflow.evals.metrics import interval, summarise
-
     print_summaries(
         console(),
-        {name: (summarise(records, len(records)), interval(records)) for name, records in ended.items()},
+        {name: (results.summary(name), results.interval(name)) for name in results.records},
         prices,
         gated=gated,
     )
-    everything = [record for records in ended.values() for record in records]
+    everything = [record for records in results.records.values() for record in records]
     if any(record.failed or record.judge_failed for record in everything):
         say("hint: some runs broke off; the same call with --out and --retry tries those again")
     if all(record.failed for record in everything):
@@ -315,58 +251,3 @@ def _warn_of_flags(ended: "dict[str, list[Record]]", settings: "Settings", out: 
         why = ", ".join(f"{reason} {number:,}" for reason, number in reasons.items())
         where = f"agentflow eval passport {out}" if out else "agentflow eval passport, with --out,"
         say(f"note: {sum(map(bool, found)):,} of {len(found):,} tries are flagged ({why}); {where} lists them")
-
-
-def _records(out: Path | None, settings: "Settings") -> "Records":
-    from agentflow.evals.results_store import Records, ResultsError, ResultsStore
-
-    try:
-        return ResultsStore(out, settings) if out else Records()
-    except ResultsError as error:
-        fail(str(error), MISUSED)
-
-
-def judge_of(spec: str) -> "Judge":
-    """The judge, with a memory in the user's cache that all evaluations share."""
-    import platformdirs
-
-    from agentflow.evals.judge import Judge
-
-    cache = Path(platformdirs.user_cache_dir("agentflow")) / "judged.jsonl"
-    try:
-        cache.parent.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        fail(f"the judge's memory cannot be kept in {cache.parent} ({error.strerror}); set XDG_CACHE_HOME", MISUSED)
-    return Judge(spec, cache=cache)
-
-
-def _made(agent: AgentName, context: "Context", call: str, questions: Path | None) -> "Made":
-    """What the evaluation is made with, for its passport."""
-    from agentflow.evals.passport.making import making
-    from agentflow.graph.models.spec import ModelError
-
-    try:
-        return asyncio.run(making(agent, context, call, questions))
-    except ModelError as error:
-        fail(str(error), MISUSED)
-
-
-def judge_name(spec: str) -> str:
-    """A judge as folders name it."""
-    from agentflow.evals.judge import CHOICE_PROMPT, PROMPT, prompt_hash
-
-    return f"{spec} (prompts {prompt_hash(PROMPT + CHOICE_PROMPT)})"
-
-
-def _checkpoints(context: "Context", judge: str | None) -> dict[str, str]:
-    """The hash of each embedded model, so that one that was trained anew is told apart."""
-    from agentflow.graph.context import DETERMINISTIC, MODULES
-    from agentflow.graph.models.loading import Fingerprinted, load_model
-    from agentflow.graph.models.spec import ModelError
-
-    try:
-        models = {context.model_of(module): load_model(context.model_of(module), DETERMINISTIC) for module in MODULES}
-        models |= {judge: load_model(judge, DETERMINISTIC)} if judge else {}
-    except ModelError as error:
-        fail(str(error), MISUSED)
-    return {spec: model.fingerprint for spec, model in models.items() if isinstance(model, Fingerprinted)}

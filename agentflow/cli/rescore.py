@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from agentflow.cli.evaluate import judge_name, judge_of
 from agentflow.cli.group import FAILED, MISUSED, fail, say
 from agentflow.cli.report import read_folders
 from agentflow.console.progress import CountProgress
@@ -68,11 +67,15 @@ def _gated(run: "Run") -> set[str]:
 
 
 def _rescored(run: "Run", judges: list[str], names: list[str] | None, file: Path | None) -> "list[Ruling]":
+    from agentflow.evals.judge import cached_judge, judge_name
     from agentflow.evals.rescore import Rescorer
     from agentflow.graph.models.spec import ModelError
 
     benchmarks, examples = _questions(run, names or [], file)
-    asked = {judge_name(spec): judge_of(spec) for spec in judges}
+    try:
+        asked = {judge_name(spec): cached_judge(spec) for spec in judges}
+    except ModelError as error:
+        fail(str(error), MISUSED)
     rescorer = Rescorer(benchmarks, examples, asked, run.settings.judge, datetime.now(UTC))
     with CountProgress(console(stderr=True), len(run.records), "scored again") as progress:
         try:

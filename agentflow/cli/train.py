@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from agentflow.cli.group import FAILED, MISUSED, fail
+from agentflow.cli.group import FAILED, MISUSED, fail, say
 from agentflow.console.progress import ReplayView, TrainView
 from agentflow.console.terminal import console
 
@@ -28,26 +28,22 @@ def train(
     if works != "ok":
         fail(f"training {says}", MISUSED)
     from agentflow.rl import train as training
-    from agentflow.rl.report import write_report
-    from agentflow.rl.run_lock import run_lock
-    from agentflow.rl.settings import Settings, SettingsError, compose_settings
+    from agentflow.rl.settings import SettingsError, compose_settings
 
+    chosen = overrides or []
     try:
-        config = compose_settings(preset, overrides or [])
         if show:
+            config = compose_settings(preset, chosen)
             training.check(config)
             typer.echo(training.as_yaml(config))
             return
-        with run_lock(Path(Settings.of(config).out).absolute()):
-            settings = training.prepare(config, lambda remark: typer.echo(remark, err=True))
-            with TrainView(console(), settings.steps) as view:
-                training.train(config, view.show)
+        with TrainView(console()) as view:
+            out = training.train(preset, *chosen, on_start=view.begin, on_line=view.show, on_remark=say)
     except SettingsError as error:
         fail(str(error), MISUSED)
     except training.TrainingFailed as error:
         fail(str(error), FAILED)
-    report = write_report(Path(config.out), settings.model_dump())
-    typer.echo(f"report: {report}\nnext: agentflow export {config.out} planner")
+    typer.echo(f"report: {out / 'report.html'}\nnext: agentflow export {out} planner")
 
 
 @app.command(

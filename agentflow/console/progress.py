@@ -9,6 +9,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, ProgressColum
 from agentflow.console.terminal import percent
 
 if TYPE_CHECKING:
+    from agentflow.rl.settings import Settings
     from agentflow.rl.training_log import Line
     from agentflow.tools.encyclopedia.corpus_build import Progress as BuildProgress
 
@@ -88,14 +89,18 @@ class BuildView(_Bar):
 class TrainView(_Bar):
     """A training run: a line for each validation above, the last step's measures and the time left below."""
 
-    def __init__(self, out: Console, steps: int) -> None:
+    def __init__(self, out: Console) -> None:
         columns = (
             BarColumn(bar_width=20),
             MofNCompleteColumn(),
             TextColumn("{task.description}"),
             TimeRemainingColumn(),
         )
-        super().__init__(out, *columns, says="starting workers, then the first validation", total=steps)
+        super().__init__(out, *columns, says="checking the settings and the app", total=None)
+
+    def begin(self, settings: "Settings") -> None:
+        """The workers are about to start."""
+        self._bar.update(self._task, total=settings.steps, description="starting workers, then the first validation")
 
     def show(self, line: "Line") -> None:
         """A line of metrics.jsonl."""

@@ -62,5 +62,10 @@ def test_the_reference_has_every_setting_and_its_help(site: Path) -> None:
 
 def test_the_reference_has_the_docstrings(site: Path) -> None:
     page = (site / "reference/python/index.html").read_text()
-    for text in ("The compiled agent.", "needed for approval of tools", "The credit of each call of each rollout", "memory"):
+    for text in (
+        "The compiled agent.",
+        "needed for approval of tools",
+        "The credit of each call of each rollout",
+        "memory",
+    ):
         assert text in page

@@ -1,0 +1,241 @@
+"""Evaluation as a function: select questions, run and score them, keep the records.
+
+    results = agentflow.evaluate("atlas", limit=50, out="runs/atlas")
+    results.accuracy("atlas")
+
+The same call with the same folder resumes. `agentflow eval` is this with a progress bar.
+"""
+
+import asyncio
+from collections.abc import Callable, Coroutine, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property, wraps
+from pathlib import Path
+from typing import Any, ParamSpec
+
+from agentflow.evals.agents import AgentName, agent_graph
+from agentflow.evals.benchmarks.benchmark import Benchmark
+from agentflow.evals.benchmarks.catalogue import benchmark
+from agentflow.evals.benchmarks.example import BenchmarkError, Example, identity
+from agentflow.evals.benchmarks.selection import Selection
+from agentflow.evals.cost import UNLIMITED, Budget
+from agentflow.evals.judge import cached_judge, judge_name
+from agentflow.evals.metrics import Summary, interval, summarise
+from agentflow.evals.passport.making import making
+from agentflow.evals.record import Dataset, Record, Settings
+from agentflow.evals.results_store import Records, ResultsStore
+from agentflow.evals.runner import Evaluation, Item, items, unfinished
+from agentflow.graph.context import DETERMINISTIC, MODULES, Context
+from agentflow.graph.models.loading import Fingerprinted, load_model
+from agentflow.tools.external import is_external
+
+P = ParamSpec("P")
+
+
+@dataclass(frozen=True)
+class Request:
+    """What to evaluate, and how."""
+
+    benchmarks: Sequence[str]
+    """Names of benchmarks, files of questions, or `module:attribute`."""
+    context: Context = field(default_factory=Context)
+    agent: AgentName = "agentflow"
+    subset: str = ""
+    file: Path | None = None
+    """Questions in the form of the one benchmark that is named, instead of its own."""
+    selection: Selection = field(default_factory=Selection)
+    limit: int | None = None
+    """Most questions of each benchmark, after `selection`."""
+    epochs: int = 1
+    """Tries of each question."""
+    judge: str = ""
+    """Spec of the model that decides where a rule cannot; "" for none."""
+    timeout: float | None = None
+    """Most seconds of a try."""
+    retries: int = 0
+    """How often a try that breaks off is begun again."""
+    budget: Budget = UNLIMITED
+    """Most tokens and dollars of a try."""
+    call: str = ""
+    """Command line of the call, for the passport."""
+
+
+@dataclass(frozen=True)
+class Results:
+    """Records by benchmark."""
+
+    records: dict[str, list[Record]]
+
+    def summary(self, benchmark: str) -> Summary:
+        """All figures of a benchmark."""
+        return summarise(self.records[benchmark], len(self.records[benchmark]))
+
+    def accuracy(self, benchmark: str) -> float:
+        """Share of correct tries, 0 to 1; a try that broke off or is undecided counts as wrong."""
+        return self.summary(benchmark).total.accuracy
+
+    def interval(self, benchmark: str) -> tuple[float, float]:
+        """95 % interval of the accuracy."""
+        return interval(self.records[benchmark])
+
+
+class EvaluationRun:
+    """A request whose questions are loaded and whose folder is open. Use as a context manager."""
+
+    def __init__(self, request: Request, items: dict[str, list[Item]], settings: Settings, records: Records) -> None:
+        self.request, self.settings, self.records = request, settings, records
+        self._items = items
+
+    @classmethod
+    async def open(cls, request: Request, out: Path | None = None) -> "EvaluationRun":
+        """Load the questions and open the folder `out`, in which an earlier call may have left records.
+
+        Raises:
+            BenchmarkError: A benchmark, file or selection is wrong.
+            ModelError: A model or tool cannot be had.
+            ResultsError: The folder holds another evaluation.
+        """
+        loaded, datasets = _load(request)
+        made = [await making(request.agent, request.context, request.call, request.file)] if out else []
+        settings = Settings(
+            benchmarks=datasets,
+            epochs=request.epochs,
+            subset=request.subset,
+            file=request.file.name if request.file else "",
+            agent=request.agent,
+            context=request.context,
+            timeout=request.timeout,
+            max_tokens=request.budget.tokens,
+            max_cost=request.budget.dollars,
+            judge=judge_name(request.judge) if request.judge else "",
+            checkpoints=_checkpoints(request.context, request.judge),
+            made=made,
+        )
+        return cls(request, loaded, settings, ResultsStore(out, settings) if out else Records())
+
+    def __enter__(self) -> "EvaluationRun":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.records.close()
+
+    @cached_property
+    def items(self) -> list[Item]:
+        """Every try of every question, one benchmark after the other."""
+        return [item for found in self._items.values() for item in found]
+
+    async def run(self, left: Sequence[Item], *, concurrency: int, on_record: Callable[[Record], None]) -> None:
+        """Run and score the items in `left`; `on_record` gets each record after it is kept.
+
+        Raises:
+            ModelError: The settings are wrong.
+            OSError: A record cannot be written.
+        """
+        request = self.request
+        plan = Evaluation(
+            agent_graph(request.agent, [spec for spec in request.context.tools if is_external(spec)]),
+            request.context,
+            cached_judge(request.judge) if request.judge else None,
+            request.timeout,
+            request.retries,
+            request.budget,
+        )
+        known = self.records.by_key
+        answered = {item.key: known[item.key] for item in left if item.key in known and not known[item.key].failed}
+
+        def on_end(record: Record) -> None:
+            self.records.add(record)
+            on_record(record)
+
+        await plan.run(left, concurrency=concurrency, on_end=on_end, answered=answered)
+
+    @property
+    def results(self) -> Results:
+        """The records that there are."""
+        known = self.records.by_key
+        return Results(
+            {name: [known[item.key] for item in found if item.key in known] for name, found in self._items.items()}
+        )
+
+
+async def aevaluate(
+    *benchmarks: str,
+    context: Context | None = None,
+    agent: AgentName = "agentflow",
+    limit: int | None = None,
+    epochs: int = 1,
+    judge: str = "",
+    out: str | Path | None = None,
+    retry: bool = False,
+    concurrency: int = 8,
+    on_record: Callable[[Record], None] = lambda record: None,
+) -> Results:
+    """Evaluate an agent on benchmarks.
+
+    Args:
+        benchmarks: Names (`agentflow data list`), files of questions, or `module:attribute`.
+        context: Models, tools and limits; the embedded model without it.
+        agent: "agentflow", or a baseline.
+        limit: Most questions of each benchmark.
+        epochs: Tries of each question.
+        judge: Model that decides where a rule cannot.
+        out: Folder of the records. The same call resumes there.
+        retry: Run again what broke off in an earlier call.
+        concurrency: Questions at a time.
+        on_record: Called with each record as a try ends.
+
+    Raises:
+        BenchmarkError, ModelError, ResultsError: As `EvaluationRun.open`.
+    """
+    request = Request(benchmarks, context or Context(), agent, limit=limit, epochs=epochs, judge=judge)
+    with await EvaluationRun.open(request, Path(out) if out else None) as run:
+        left = unfinished(run.items, run.records.by_key, retry=retry)
+        await run.run(left, concurrency=concurrency, on_record=on_record)
+        return run.results
+
+
+def _blocking(function: Callable[P, Coroutine[Any, Any, Results]]) -> Callable[P, Results]:
+    @wraps(function)
+    def call(*args: P.args, **options: P.kwargs) -> Results:
+        return asyncio.run(function(*args, **options))
+
+    return call
+
+
+evaluate = _blocking(aevaluate)
+"""`aevaluate` as a plain function, where no event loop runs."""
+
+
+def _load(request: Request) -> tuple[dict[str, list[Item]], dict[str, Dataset]]:
+    """The items of each benchmark, and what settings say of it. Raises BenchmarkError."""
+    if request.file and len(set(request.benchmarks)) > 1:
+        raise BenchmarkError("--file holds the questions of one benchmark; name one")
+    loaded: dict[str, list[Item]] = {}
+    datasets: dict[str, Dataset] = {}
+    for name in dict.fromkeys(request.benchmarks):
+        found = benchmark(name)
+        if found.name in loaded:
+            raise BenchmarkError(f"{name} is called '{found.name}', as another of these is; give it another name")
+        chosen, digest = _questions(found, request)
+        loaded[found.name] = items(found, chosen, request.epochs)
+        datasets[found.name] = Dataset(questions=len(chosen), digest=digest)
+    return loaded, datasets
+
+
+def _questions(found: Benchmark, request: Request) -> tuple[list[Example], str]:
+    """The selected questions, and the digest of all. Raises BenchmarkError."""
+    examples = found.examples(request.subset, request.file)
+    if not examples:
+        raise BenchmarkError(
+            f"there are no questions of {found.name}" + (f" in {request.file}" if request.file else "")
+        )
+    selected = request.selection.of(examples) if request.selection else examples
+    digest = identity(*(one.id for one in selected))
+    return selected[: request.limit], digest
+
+
+def _checkpoints(context: Context, judge: str) -> dict[str, str]:
+    """The hash of each embedded model's weights. Raises ModelError."""
+    models = {context.model_of(module): load_model(context.model_of(module), DETERMINISTIC) for module in MODULES}
+    models |= {judge: load_model(judge, DETERMINISTIC)} if judge else {}
+    return {spec: model.fingerprint for spec, model in models.items() if isinstance(model, Fingerprinted)}
