@@ -44,7 +44,7 @@ GROUP = 8
 AT_ONCE = 32
 SECONDS = 60.0
 """Time of a rollout; one that hangs costs that much."""
-MADE, ENDED, TAPE = "made", "ended.jsonl", "replay log.jsonl"
+MADE, ENDED, LOG = "made", "ended.jsonl", "replay.jsonl"
 """A byte for each answer of the policy; a line for each rollout; what they were told."""
 FAULTS = ("fails once", "down", "hangs", "raises", "judge fails", "killed")
 
@@ -128,7 +128,7 @@ def work(folder: Path, rollouts: int, share: float, calm: Annotated[Path | None,
 
 async def _work(folder: Path, rollouts: int, share: float, calm: Mapping[str, Any]) -> None:
     ours = atlas()
-    graph, replay_logs, free = ours.built(), ReplayLogs(folder / TAPE), asyncio.Semaphore(AT_ONCE)
+    graph, replay_logs, free = ours.built(), ReplayLogs(folder / LOG), asyncio.Semaphore(AT_ONCE)
     ended = set(replay_logs.rollouts)
 
     async def rollout(task: Task, session: int) -> None:
@@ -191,7 +191,7 @@ def main(
         calm, _, calm_seconds = run_all(before, rollouts, 0.0)
         found, starts, seconds = run_all(folder, rollouts, share, before)
         made = (folder / MADE).stat().st_size
-        kept = sum(json.loads(line)["kind"] == "policy" for line in (folder / TAPE).read_bytes().splitlines())
+        kept = sum(json.loads(line)["kind"] == "policy" for line in (folder / LOG).read_bytes().splitlines())
     poisoned = [name for name, line in found.items() if line["rows"] and line["rows"] != calm[name]["rows"]]
     for fault in FAULTS:
         statuses = Counter(line["status"] for line in found.values() if line["fault"] == fault)

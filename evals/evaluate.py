@@ -21,7 +21,7 @@ from agentflow.evals.benchmarks.selection import Selection
 from agentflow.evals.cost import UNLIMITED, Budget
 from agentflow.evals.judge import cached_judge, judge_name
 from agentflow.evals.metrics import Summary, interval, summarise
-from agentflow.evals.passport.making import making
+from agentflow.evals.passport.collect import provenance_of
 from agentflow.evals.record import Dataset, Record, Settings
 from agentflow.evals.results_store import Records, ResultsStore
 from agentflow.evals.runner import Evaluation, Item, items, unfinished
@@ -96,7 +96,7 @@ class EvaluationRun:
             ResultsError: The folder holds another evaluation.
         """
         loaded, datasets = _load(request)
-        made = [await making(request.agent, request.context, request.call, request.file)] if out else []
+        provenance = [await provenance_of(request.agent, request.context, request.call, request.file)] if out else []
         settings = Settings(
             benchmarks=datasets,
             epochs=request.epochs,
@@ -109,7 +109,7 @@ class EvaluationRun:
             max_cost=request.budget.dollars,
             judge=judge_name(request.judge) if request.judge else "",
             checkpoints=_checkpoints(request.context, request.judge),
-            made=made,
+            provenance=provenance,
         )
         return cls(request, loaded, settings, ResultsStore(out, settings) if out else Records())
 

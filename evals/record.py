@@ -11,7 +11,7 @@ from datetime import datetime
 from pydantic import BaseModel, ConfigDict, Field
 
 from agentflow.evals.episode import Episode
-from agentflow.evals.passport.made import Made
+from agentflow.evals.passport.provenance import Provenance
 from agentflow.evals.rulings import JUDGE, Ruling, answer_hash, settled
 from agentflow.evals.scorers.score import Decision
 from agentflow.graph.context import Context
@@ -126,7 +126,7 @@ class Settings(BaseModel):
     """Model that decides what rules do not, and a hash of its prompts; "" if none."""
     checkpoints: dict[str, str] = {}
     """Hash of the weights of every embedded model, by its spec."""
-    made: list[Made] = []
+    provenance: list[Provenance] = []
     """By what, in the order of the tries; none in folders of earlier versions, or before the first try."""
 
     @property

@@ -62,7 +62,7 @@ class ResultsStore(Records):
         """Opens or makes `folder`. Raises ResultsError if it holds something else than this evaluation's records."""
         super().__init__()
         settings = Settings.model_validate(redacted_data(settings.model_dump()))
-        self._folder, self._made = folder, settings.made[-1] if settings.made else None
+        self._folder, self._provenance = folder, settings.provenance[-1] if settings.provenance else None
         try:
             folder.mkdir(parents=True, exist_ok=True)
             self._file = (folder / EPISODES).open("ab+")
@@ -70,7 +70,7 @@ class ResultsStore(Records):
             raise ResultsError(f"cannot write to {folder} ({error.strerror}); choose another --out") from error
         try:
             _lock(self._file, folder)
-            self._settings = settings.model_copy(update={"made": []})
+            self._settings = settings.model_copy(update={"provenance": []})
             self._settings = self._settings if self._file.tell() == 0 else _grown(folder, self._settings)
             _write_settings(folder, self._settings)
             _drop_torn_line(self._file)
@@ -93,16 +93,20 @@ class ResultsStore(Records):
     @property
     def differences(self) -> list[str]:
         """As above."""
-        return self._made.differences(self._settings.made[-1]) if self._made and self._settings.made else []
+        return (
+            self._provenance.differences(self._settings.provenance[-1])
+            if self._provenance and self._settings.provenance
+            else []
+        )
 
     def _sign(self) -> None:
         """Writes down by what the tries from here on are made, before the first of them."""
-        last = self._settings.made[-1:]
-        if self._made and (self.differences or self._made.call not in [made.call for made in last]):
-            made = self._made.model_copy(update={"before": len(self.by_key)})
-            self._settings = self._settings.model_copy(update={"made": [*self._settings.made, made]})
+        last = self._settings.provenance[-1:]
+        if self._provenance and (self.differences or self._provenance.call not in [made.call for made in last]):
+            made = self._provenance.model_copy(update={"before": len(self.by_key)})
+            self._settings = self._settings.model_copy(update={"provenance": [*self._settings.provenance, made]})
             _write_settings(self._folder, self._settings)
-        self._made = None
+        self._provenance = None
 
 
 def read(folder: Path) -> tuple[Settings, list[Record]]:
@@ -197,7 +201,7 @@ def _settings(folder: Path) -> Settings:
 
 def _grown(folder: Path, settings: Settings) -> Settings:
     """The settings of `folder` with what is asked for beyond them. Raises ResultsError where the two do not agree."""
-    old, fixed = _settings(folder), {"benchmarks", "epochs", "made"}
+    old, fixed = _settings(folder), {"benchmarks", "epochs", "provenance"}
     before, now = (
         {**one.model_dump(exclude={*fixed, "context"}), **one.context.model_dump()} for one in (old, settings)
     )
@@ -215,7 +219,7 @@ def _grown(folder: Path, settings: Settings) -> Settings:
     grown = {
         "benchmarks": {**old.benchmarks, **larger},
         "epochs": max(old.epochs, settings.epochs),
-        "made": old.made,
+        "provenance": old.provenance,
     }
     return settings.model_copy(update=grown)
 

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from agentflow.evals.episode import Episode, EpisodeTurn, Tokens, Usage, append
-from agentflow.evals.passport.made import Made
+from agentflow.evals.passport.provenance import Provenance
 from agentflow.evals.record import CRASH, Dataset, Record, Settings
 from agentflow.evals.scorers.score import Decision
 from agentflow.graph.context import Context
@@ -72,7 +72,7 @@ def write_run(
     questions: int = 0,
     epochs: int = 1,
     planner: str = "",
-    made: Iterable[Made] = (),
+    provenance: Iterable[Provenance] = (),
     **context: Any,
 ) -> Path:
     """The folder of an evaluation that has left `records`; of `questions` questions, or of those that are there."""
@@ -84,7 +84,7 @@ def write_run(
     settings = Settings(
         benchmarks={name: Dataset(questions=questions or len(found), digest="d") for name, found in ids.items()},
         epochs=epochs,
-        made=list(made),
+        provenance=list(provenance),
         context=Context(models={"planner": planner} if planner else {}, **context),
     )
     (folder / "settings.json").write_text(settings.model_dump_json())

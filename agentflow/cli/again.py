@@ -20,15 +20,15 @@ def again(
 ) -> None:
     """Run an evaluation again as its passport says, and compare the two question by question."""
     [before] = read_folders([folder])
-    if not before.settings.made:
+    if not before.settings.provenance:
         fail(f"{folder} does not say what it was called with: an earlier version made it", MISUSED)
     if out.resolve() == folder.resolve():
         fail("the new evaluation needs a folder of its own; choose another --out", MISUSED)
-    words = [*_without_out(shlex.split(before.settings.made[-1].call)[2:]), "--out", str(out)]
+    words = [*_without_out(shlex.split(before.settings.provenance[-1].call)[2:]), "--out", str(out)]
     say(f"$ agentflow eval {shlex.join(words)}")
     call(ctx, ["eval", *words])
     [after] = read_folders([out])
-    different = after.settings.made[-1].differences(before.settings.made[-1])
+    different = after.settings.provenance[-1].differences(before.settings.provenance[-1])
     say(f"note: made with other parts: {', '.join(different)}" if different else "note: made with the same parts")
     answers = {record.key: record.episode.answer for record in before.records}
     common = [record for record in after.records if record.key in answers]

@@ -115,13 +115,20 @@ def _draw(folder: Path, runs: "list[Run]") -> list[Path]:
     return write_figures(folder, runs)
 
 
+_NO_SETTINGS = {"context", "benchmarks", "epochs", "checkpoints", "provenance"}
+"""Fields of settings that say what was asked and by which program, or that `_limits` compares."""
+
+
 def _other_settings(a: "Run", b: "Run") -> list[str]:
     """Names of settings that differ, besides who plans and how many were asked; and whether the program is another."""
     ours, theirs = (
-        {**run.settings.model_dump(exclude={"context", "benchmarks", "epochs", "checkpoints", "made"}), **_limits(run)}
+        {
+            **run.settings.model_dump(exclude=_NO_SETTINGS),
+            **_limits(run),
+        }
         for run in (a, b)
     )
-    programs = [run.settings.made[-1] for run in (a, b) if run.settings.made]
+    programs = [run.settings.provenance[-1] for run in (a, b) if run.settings.provenance]
     other = len(programs) == 2 and programs[0].differences(programs[1])
     return [name for name in ours if ours[name] != theirs[name]] + (["the program"] if other else [])
 

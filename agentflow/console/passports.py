@@ -11,8 +11,8 @@ from agentflow.console.terminal import one_line, percent
 from agentflow.tools.tool_model import RUN
 
 if TYPE_CHECKING:
-    from agentflow.evals.passport.made import Made
     from agentflow.evals.passport.passport import Passport, Score
+    from agentflow.evals.passport.provenance import Provenance
 
 _SHOWN = 20
 """Flagged tries of a benchmark that are shown; --json has them all."""
@@ -25,8 +25,8 @@ def print_passport(out: Console, passport: "Passport") -> None:
     out.print()
     out.print(_modules(passport))
     out.print()
-    if passport.made and passport.made[-1].tools:
-        out.print(_tools(passport.made[-1]))
+    if passport.provenance and passport.provenance[-1].tools:
+        out.print(_tools(passport.provenance[-1]))
         out.print()
     for name, value in _facts(passport):
         out.print(Text(f"{name:<18}{one_line(value)}"))
@@ -65,7 +65,7 @@ def _modules(passport: "Passport") -> Table:
     return _table(("module", "model", "temperature", "seed", "prompt", "weights", "served as"), rows)
 
 
-def _tools(made: "Made") -> Table:
+def _tools(made: "Provenance") -> Table:
     said = {"": "none", RUN: "the run's, see module tools"}
     rows = [
         [name, said.get(tool.model, tool.model), tool.card, tool.prompt or NONE] for name, tool in made.tools.items()
@@ -96,7 +96,7 @@ def _facts(passport: "Passport") -> Iterator[tuple[str, str]]:
         yield "searched", ", ".join(f"{name} {number:,}" for name, number in passport.answered.items())
     if passport.sandboxes:
         yield "sandbox", ", ".join(f"{name} {number:,}" for name, number in passport.sandboxes.items())
-    for made in passport.made:
+    for made in passport.provenance:
         yield "made", f"{made.at}, after try {made.before:,}" if made.before else made.at
         yield "  versions", ", ".join(f"{name} {version}" for name, version in made.versions.items())
         if made.inputs:

@@ -9,7 +9,7 @@ from pydantic import BaseModel
 
 from agentflow.evals.benchmarks.catalogue import BENCHMARKS
 from agentflow.evals.passport.audit import Audit, audit
-from agentflow.evals.passport.made import Made
+from agentflow.evals.passport.provenance import Provenance
 from agentflow.evals.record import Settings
 from agentflow.evals.report.run import Cell, Run
 from agentflow.graph.context import MODULES, Module, Sampling
@@ -77,7 +77,7 @@ class Passport(BaseModel):
     """Results by what search tools say they come from, a language model behind it included."""
     sandboxes: dict[str, int]
     """Results of python_coder by the sandbox's tier."""
-    made: list[Made]
+    provenance: list[Provenance]
     doubts: list[str]
     """What stands against repeating it, a line each."""
     episodes: str
@@ -110,7 +110,7 @@ def passport(run: Run) -> Passport:
         embeddings=context.embeddings,
         answered=dict(Counter(result.provider for result in results if result.provider).most_common()),
         sandboxes=dict(Counter(result.sandbox for result in results if result.sandbox).most_common()),
-        made=settings.made,
+        provenance=settings.provenance,
         doubts=[*_doubts(run)],
         episodes=run.episodes,
     )
@@ -123,7 +123,7 @@ def scores(run: Run) -> list[Score]:
 
 def own_models(settings: Settings) -> dict[str, str]:
     """The tools that have a language model of their own, as far as they say so, with its name."""
-    tools = {name: tool.model for made in settings.made for name, tool in made.tools.items()}
+    tools = {name: tool.model for made in settings.provenance for name, tool in made.tools.items()}
     return {name: model for name, model in tools.items() if model not in ("", RUN, UNKNOWN)}
 
 
@@ -145,7 +145,7 @@ def _score(run: Run, cell: Cell) -> Score:
 
 def _modules(run: Run) -> dict[Module, ModuleModel]:
     """Those that the agent has; all, where that was not recorded."""
-    settings, made = run.settings, run.settings.made
+    settings, made = run.settings, run.settings.provenance
     own = settings.context.prompts if settings.agent == "agentflow" else {}
     asks = {tool.model for one in made for tool in one.tools.values()}
     has = {name for one in made for name in one.prompts} | ({"tools"} if RUN in asks else set()) or {*MODULES}
@@ -169,11 +169,11 @@ def _modules(run: Run) -> dict[Module, ModuleModel]:
 
 def _doubts(run: Run) -> Iterator[str]:
     settings, modules = run.settings, _modules(run)
-    if not settings.made:
+    if not settings.provenance:
         yield "versions, prompts and tools were not recorded: an earlier version made it"
-    elif settings.made[0].before:
-        yield f"what made the first tries was not recorded: {settings.made[0].before:,}"
-    for before, after in zip(settings.made, settings.made[1:], strict=False):
+    elif settings.provenance[0].before:
+        yield f"what made the first tries was not recorded: {settings.provenance[0].before:,}"
+    for before, after in zip(settings.provenance, settings.provenance[1:], strict=False):
         if different := after.differences(before):
             yield f"another program went on after try {after.before:,}: {', '.join(different)}"
     judge = settings.judge.partition(" (prompts ")[0]

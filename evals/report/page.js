@@ -255,10 +255,10 @@ function made(one) {
   const program = ({ at, before, call, versions }) => [`${at}${before ? `, after try ${before}` : ""}`, call,
     Object.entries(versions).map((pair) => pair.join(" ")).join(", ")];
   return [["Modules", lines(Object.entries(one.modules).map(module))],
-    ["Tools", lines(Object.entries(one.made.at(-1)?.tools ?? {}).map(tool))],
+    ["Tools", lines(Object.entries(one.provenance.at(-1)?.tools ?? {}).map(tool))],
     ["Judge", one.judge || "none"],
     ["Searched", Object.entries(one.answered).map((pair) => pair.join(" ")).join(", ")],
-    ["Made", lines(one.made.flatMap(program))],
+    ["Made", lines(one.provenance.flatMap(program))],
     ["Episodes", `SHA-256 ${one.episodes}`],
     ["To repeat it", lines(one.doubts) || "nothing is known that stands against it"]];
 }

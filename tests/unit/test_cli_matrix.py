@@ -34,7 +34,7 @@ def test_it_fills_and_goes_on_and_grows(tmp_path: Path) -> None:
         settings, records = read(tmp_path / name)
         assert {record.benchmark for record in records} == set(settings.benchmarks) == {"atlas", "game24"}
         assert (tmp_path / name / "episodes.jsonl").read_bytes().startswith(before[name])
-        assert settings.made[-1].call.startswith("agentflow eval atlas game24 --limit 1 --agent ")
+        assert settings.provenance[-1].call.startswith("agentflow eval atlas game24 --limit 1 --agent ")
     rows = [line.split() for line in more.stdout.splitlines() if line.split()[:1] and line.split()[0] in FOLDERS]
     assert {row[0] for row in rows} == FOLDERS
 

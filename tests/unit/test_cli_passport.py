@@ -31,7 +31,7 @@ def test_an_evaluation_leaves_what_it_was_made_with(monkeypatch: pytest.MonkeyPa
     done = run("atlas", "--limit", 2, "--out", out)
     assert done.exit_code == 0, done.output
     assert "flagged" not in done.output
-    [made] = read(out)[0].made
+    [made] = read(out)[0].provenance
     assert made.call == f"agentflow eval atlas --limit 2 --out '{out}'"
     assert made.before == 0
     shown = run("passport", out)
@@ -73,7 +73,7 @@ def test_another_program_that_goes_on_is_said_and_kept(monkeypatch: pytest.Monke
     done = run(*call, 2)
     assert done.exit_code == 0, done.output
     assert "note: another program began this evaluation; both will be in its passport: langgraph " in done.stderr
-    made = read(tmp_path)[0].made
+    made = read(tmp_path)[0].provenance
     assert [one.before for one in made] == [0, 1]
     assert "another program went on after try 1: langgraph " in " ".join(run("passport", tmp_path).stdout.split())
 

@@ -7,7 +7,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from agentflow.cli import app
-from agentflow.evals.passport.made import Made
+from agentflow.evals.passport.provenance import Provenance
 from tests.runs import record, write_run
 
 
@@ -63,11 +63,11 @@ def test_compare_names_other_settings_that_differ(folders: tuple[Path, Path], tm
 
 
 def test_compare_says_whether_another_program_made_one_of_them(tmp_path: Path) -> None:
-    first = Made(at="one day", call="", versions={"langgraph": "1.2.1"}, prompts={}, tools={})
+    first = Provenance(at="one day", call="", versions={"langgraph": "1.2.1"}, prompts={}, tools={})
     others = {"same": {"at": "another day"}, "newer": {"versions": {"langgraph": "1.2.2"}}}
-    base = write_run(tmp_path / "base", [record(0)], made=[first])
+    base = write_run(tmp_path / "base", [record(0)], provenance=[first])
     for name, changed in others.items():
-        write_run(tmp_path / name, [record(0)], made=[first.model_copy(update=changed)])
+        write_run(tmp_path / name, [record(0)], provenance=[first.model_copy(update=changed)])
     assert run("compare", base, tmp_path / "same").stderr == ""
     said = run("compare", base, tmp_path / "newer").stderr
     assert said.strip() == "note: besides the planner, they differ in the program"

@@ -19,7 +19,7 @@ async def test_it_returns_every_record_and_keeps_them(tmp_path: Path) -> None:
     assert low <= results.accuracy("atlas") <= high
     settings, kept = read(tmp_path / "a")
     assert {one.key for one in kept} == {one.key for one in seen}
-    assert settings.made[0].call == ""
+    assert settings.provenance[0].call == ""
 
 
 async def test_the_same_call_runs_what_is_left(tmp_path: Path) -> None:

@@ -7,20 +7,23 @@ from typing import Any
 import pytest
 
 from agentflow.evals.episode import Tokens
-from agentflow.evals.passport.made import Made, ToolMade
 from agentflow.evals.passport.passport import Passport, passport
+from agentflow.evals.passport.provenance import Provenance, ToolProvenance
 from agentflow.evals.report.run import read_runs
 from agentflow.tools.catalogue import STANDARD_TOOLS
 from agentflow.tools.result import ErrorClass
 from agentflow.tools.tool_model import RUN, UNKNOWN
 from tests.runs import record, turn, write_run
 
-MADE = Made(
+MADE = Provenance(
     at="2026-01-01T00:00:00+00:00",
     call="agentflow eval bamboogle --out runs/a",
     versions={"agentflow": "0.1.0", "langgraph": "1.2.1"},
     prompts={"planner": "aaa", "generator": "bbb"},
-    tools={"base_generator": ToolMade(model=RUN, card="ccc", prompt="ddd"), "stock": ToolMade(model=UNKNOWN, card="e")},
+    tools={
+        "base_generator": ToolProvenance(model=RUN, card="ccc", prompt="ddd"),
+        "stock": ToolProvenance(model=UNKNOWN, card="e"),
+    },
 )
 QUESTION = "Which city is the birthplace of the founder of the firm that published Song of Fupoz?"
 
@@ -49,7 +52,7 @@ def test_models_per_module_and_what_their_servers_call_them(tmp_path: Path) -> N
         planner="openai:p",
         sampling={"planner": {"temperature": 0.7, "seed": 3}},
         prompts={"planner": "Plan.\n{tools}"},
-        made=[MADE],
+        provenance=[MADE],
     )
     assert [*found.modules] == ["planner", "generator", "tools"]
     planner = found.modules["planner"]
@@ -67,7 +70,7 @@ def test_the_episodes_belong_to_it(tmp_path: Path) -> None:
 def test_nothing_stands_against_what_was_all_local_and_greedy(tmp_path: Path) -> None:
     turns = [turn(1, "wikipedia_search", arguments={"query": "Fupoz"}), turn(2, "python_coder")]
     turns[0].result.provider = "atlas"
-    assert made(tmp_path, [record(0, turns=turns)], made=[MADE]).doubts == []
+    assert made(tmp_path, [record(0, turns=turns)], provenance=[MADE]).doubts == []
 
 
 def searched(tool: str, provider: str = "", error: ErrorClass | None = None) -> Any:
@@ -84,9 +87,9 @@ def test_a_new_tool_is_doubted_without_being_listed(tmp_path: Path, monkeypatch:
 @pytest.mark.parametrize(
     ("more", "doubt"),
     [
-        ({"made": []}, "versions, prompts and tools were not recorded"),
-        ({"made": [MADE.model_copy(update={"before": 2})]}, "what made the first tries was not recorded: 2"),
-        ({"made": [MADE, MADE.model_copy(update={"before": 1, "versions": {}})]}, "program went on after try 1: "),
+        ({"provenance": []}, "versions, prompts and tools were not recorded"),
+        ({"provenance": [MADE.model_copy(update={"before": 2})]}, "what made the first tries was not recorded: 2"),
+        ({"provenance": [MADE, MADE.model_copy(update={"before": 1, "versions": {}})]}, "program went on after try 1"),
         ({"planner": "vllm:p@http://127.0.0.1:8000/v1"}, "vllm:p@http://127.0.0.1:8000/v1 is a server's"),
         ({"planner": "openai-compatible@http://127.0.0.1:8000/v1"}, "is a server's"),
         ({"sampling": {"planner": {"temperature": 0.7}}}, "the planner draws its tokens (temperature 0.7), without"),
@@ -102,7 +105,7 @@ def test_a_new_tool_is_doubted_without_being_listed(tmp_path: Path, monkeypatch:
     ],
 )  # fmt: skip
 def test_what_stands_against_repeating_it_is_said(more: dict[str, Any], doubt: str, tmp_path: Path) -> None:
-    assert doubt in "\n".join(made(tmp_path, **{"made": [MADE], **more}).doubts)
+    assert doubt in "\n".join(made(tmp_path, **{"provenance": [MADE], **more}).doubts)
 
 
 @pytest.mark.parametrize(
@@ -115,12 +118,12 @@ def test_what_stands_against_repeating_it_is_said(more: dict[str, Any], doubt: s
     ],
 )
 def test_what_repeats_is_no_doubt(more: dict[str, Any], tmp_path: Path) -> None:
-    assert made(tmp_path, **{"made": [MADE], **more}).doubts == []
+    assert made(tmp_path, **{"provenance": [MADE], **more}).doubts == []
 
 
 def test_a_declared_model_of_a_foreign_tool_is_flagged(tmp_path: Path) -> None:
-    oracle = MADE.model_copy(update={"tools": {"oracle": ToolMade(model="openai:gpt-4o", card="c")}})
-    found = made(tmp_path, searched("oracle"), made=[oracle])
+    oracle = MADE.model_copy(update={"tools": {"oracle": ToolProvenance(model="openai:gpt-4o", card="c")}})
+    found = made(tmp_path, searched("oracle"), provenance=[oracle])
     [item] = found.scores[0].audit.items
     assert (item.flags[0].reason, item.flags[0].detail) == ("model behind a tool", "openai:gpt-4o")
     assert found.flagged == 1

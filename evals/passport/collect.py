@@ -14,7 +14,7 @@ from pathlib import Path
 import agentflow
 from agentflow.evals.agents import AgentName, agent_prompts
 from agentflow.evals.judge import prompt_hash
-from agentflow.evals.passport.made import Made, ToolMade
+from agentflow.evals.passport.provenance import Provenance, ToolProvenance
 from agentflow.graph.context import Context
 from agentflow.graph.toolbox import Toolbox
 from agentflow.tools import base_generator, web_search
@@ -35,14 +35,14 @@ CODE = ("graph", "nodes", "tools", "evals", "rl/micro")
 TOOL_PROMPTS = {"base_generator": base_generator.prompt(""), "web_search": web_search.PROMPT}
 
 
-async def making(agent: AgentName, context: Context, call: str, questions: Path | None = None) -> Made:
+async def provenance_of(agent: AgentName, context: Context, call: str, questions: Path | None = None) -> Provenance:
     """What `agent` is made with, here and now; `questions` is their file, if they are not a benchmark's own.
 
     Raises ModelError where a tool cannot be had.
     """
     own = context.prompts if agent == "agentflow" else {}
     prompts = {module: own.get(module, text) for module, text in agent_prompts(agent).items()}
-    return Made(
+    return Provenance(
         at=datetime.now(UTC).isoformat(timespec="seconds"),
         call=call,
         versions=versions(),
@@ -65,7 +65,7 @@ def file_hash(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()[:12]
 
 
-async def _tools(context: Context) -> dict[str, ToolMade]:
+async def _tools(context: Context) -> dict[str, ToolProvenance]:
     """Those that can be used; naming foreign ones is what grants them."""
     offer = await Toolbox([spec for spec in context.tools if is_external(spec)]).examine(context)
     found = {}
@@ -73,7 +73,7 @@ async def _tools(context: Context) -> dict[str, ToolMade]:
         model = model_behind(tool)
         asks = TOOL_PROMPTS.get(name, "") if model == RUN else ""
         card = prompt_hash(offer.cards[name].model_dump_json())
-        found[name] = ToolMade(model=model, card=card, prompt=prompt_hash(asks) if asks else "")
+        found[name] = ToolProvenance(model=model, card=card, prompt=prompt_hash(asks) if asks else "")
     return found
 
 

@@ -7,8 +7,8 @@ from langchain_core.tools import tool
 
 from agentflow.evals.agents import AGENTS, AgentName
 from agentflow.evals.judge import prompt_hash
-from agentflow.evals.passport import making
-from agentflow.evals.passport.made import Made, ToolMade
+from agentflow.evals.passport import collect
+from agentflow.evals.passport.provenance import Provenance, ToolProvenance
 from agentflow.evals.record import Dataset, Settings
 from agentflow.evals.results_store import ResultsStore, digest, read
 from agentflow.graph.context import Context
@@ -24,8 +24,8 @@ def stock(article: str) -> str:
     return article
 
 
-async def made(agent: AgentName = "agentflow", **context: object) -> Made:
-    return await making.making(agent, Context.model_validate(context), "agentflow eval atlas")
+async def made(agent: AgentName = "agentflow", **context: object) -> Provenance:
+    return await collect.provenance_of(agent, Context.model_validate(context), "agentflow eval atlas")
 
 
 async def test_versions_prompts_and_tools_are_written_down() -> None:
@@ -67,49 +67,49 @@ async def test_baselines_have_prompts_of_their_own_and_no_runs(
     script = Scripted(planner="Answer: hello", executor="Answer: hello", verifier="APPROVE")
     script.install(monkeypatch)
     found = await made(agent, prompts={"generator": "Write."}, tools=["base_generator"])
-    assert found.prompts["planner"] == prompt_hash(making.agent_prompts(agent)["planner"])
+    assert found.prompts["planner"] == prompt_hash(collect.agent_prompts(agent)["planner"])
     assert ("generator" in found.prompts) == (agent == "agentflow")
     assert bool(found.tools) == (agent != "direct")
 
 
 def test_the_code_has_a_hash_that_any_change_changes(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    making.code_hash.cache_clear()
-    before = making.code_hash()
+    collect.code_hash.cache_clear()
+    before = collect.code_hash()
     assert len(before) == 12
-    for folder in making.CODE:
+    for folder in collect.CODE:
         (tmp_path / folder).mkdir(parents=True)
     (tmp_path / "__init__.py").touch()
-    monkeypatch.setattr(making.agentflow, "__file__", str(tmp_path / "__init__.py"))
+    monkeypatch.setattr(collect.agentflow, "__file__", str(tmp_path / "__init__.py"))
     seen = {before}
     for path, text in (("graph/a.py", "1"), ("graph/a.py", "2"), ("tools/a.py", "2"), ("rl/micro/b.py", "")):
         (tmp_path / path).write_text(text)
-        making.code_hash.cache_clear()
-        seen.add(making.code_hash())
+        collect.code_hash.cache_clear()
+        seen.add(collect.code_hash())
     assert len(seen) == 5
     (tmp_path / "graph" / "notes.txt").write_text("not a program")
-    making.code_hash.cache_clear()
-    assert making.code_hash() in seen
-    making.code_hash.cache_clear()
+    collect.code_hash.cache_clear()
+    assert collect.code_hash() in seen
+    collect.code_hash.cache_clear()
 
 
 # ---------------------------------------------------------------- in the folder
 
 
-FIRST = Made(
+FIRST = Provenance(
     at="2026-01-01T00:00:00+00:00",
     call="agentflow eval bamboogle --out runs/a",
     versions={"agentflow": "0.1.0", "langgraph": "1.2.1"},
     prompts={"planner": "aaa"},
-    tools={"stock": ToolMade(model=UNKNOWN, card="ccc")},
+    tools={"stock": ToolProvenance(model=UNKNOWN, card="ccc")},
 )
 SECOND = FIRST.model_copy(update={"at": "2026-02-01T00:00:00+00:00", "versions": {"langgraph": "1.2.2", "mcp": "2.0"}})
 
 
-def settings(*by: Made) -> Settings:
-    return Settings(benchmarks={"bamboogle": Dataset(questions=9, digest="d")}, context=Context(), made=list(by))
+def settings(*by: Provenance) -> Settings:
+    return Settings(benchmarks={"bamboogle": Dataset(questions=9, digest="d")}, context=Context(), provenance=list(by))
 
 
-def go_on(folder: Path, by: Made | None, *numbers: int) -> list[str]:
+def go_on(folder: Path, by: Provenance | None, *numbers: int) -> list[str]:
     """Adds tries, and returns the differences that the folder found before."""
     journal = ResultsStore(folder, settings(*([by] if by else [])))
     said = journal.differences
@@ -127,7 +127,7 @@ def test_each_program_and_call_that_added_tries_is_kept(tmp_path: Path) -> None:
     changes = ["agentflow absent (0.1.0 before)", "langgraph 1.2.2 (1.2.1 before)", "mcp 2.0 (absent before)"]
     assert go_on(tmp_path, SECOND, 3) == changes
     found, records = read(tmp_path)
-    assert found.made == [FIRST, larger.model_copy(update={"before": 2}), SECOND.model_copy(update={"before": 3})]
+    assert found.provenance == [FIRST, larger.model_copy(update={"before": 2}), SECOND.model_copy(update={"before": 3})]
     assert len(records) == 4
 
 
@@ -141,11 +141,11 @@ def test_a_program_that_adds_nothing_leaves_no_mark(tmp_path: Path) -> None:
 def test_a_folder_of_an_earlier_version_is_read_and_gone_on_with(tmp_path: Path) -> None:
     go_on(tmp_path, None, 0, 1)
     path = tmp_path / "settings.json"
-    path.write_text(path.read_text().replace(',\n  "made": []', ""))
-    assert "made" not in path.read_text()
-    assert read(tmp_path)[0].made == []
+    path.write_text(path.read_text().replace(',\n  "provenance": []', ""))
+    assert "provenance" not in path.read_text()
+    assert read(tmp_path)[0].provenance == []
     assert go_on(tmp_path, FIRST, 2) == []
-    assert read(tmp_path)[0].made == [FIRST.model_copy(update={"before": 2})]
+    assert read(tmp_path)[0].provenance == [FIRST.model_copy(update={"before": 2})]
 
 
 def test_no_secret_is_written_down(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

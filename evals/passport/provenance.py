@@ -3,7 +3,7 @@
 from pydantic import BaseModel, ConfigDict, Field
 
 
-class ToolMade(BaseModel):
+class ToolProvenance(BaseModel):
     """A tool that was there to be chosen."""
 
     model_config = ConfigDict(extra="forbid")
@@ -16,7 +16,7 @@ class ToolMade(BaseModel):
     """Hash of what it asks the run's model with; "" if it asks none."""
 
 
-class Made(BaseModel):
+class Provenance(BaseModel):
     """The program and the call that added tries to an evaluation; another program or call adds another one of these."""
 
     model_config = ConfigDict(extra="forbid")
@@ -31,11 +31,11 @@ class Made(BaseModel):
     """Of packages, Python and platform by name; "code" is a hash of AgentFlow's own programs."""
     prompts: dict[str, str]
     """Hash of the system message of each module, before tools and the like are put in."""
-    tools: dict[str, ToolMade]
+    tools: dict[str, ToolProvenance]
     inputs: dict[str, str] = {}
     """Hash of each file of this machine that it reads, by what it is there for: "corpus", "questions"."""
 
-    def differences(self, other: "Made") -> list[str]:
+    def differences(self, other: "Provenance") -> list[str]:
         """In what this is another program than `other`: "langgraph 1.2.2 (1.2.1 before)", "prompt of the planner"."""
         named = [
             f"{name} {self.versions.get(name, 'absent')} ({other.versions.get(name, 'absent')} before)"
@@ -46,5 +46,7 @@ class Made(BaseModel):
         return named + [f"the file of the {name}" for name in _differ(self.inputs, other.inputs)]
 
 
-def _differ(ours: "dict[str, str] | dict[str, ToolMade]", theirs: "dict[str, str] | dict[str, ToolMade]") -> list[str]:
+def _differ(
+    ours: "dict[str, str] | dict[str, ToolProvenance]", theirs: "dict[str, str] | dict[str, ToolProvenance]"
+) -> list[str]:
     return [name for name in {**theirs, **ours} if ours.get(name) != theirs.get(name)]
