@@ -15,7 +15,7 @@ from agentflow.evals.episode import Episode, EpisodeTurn
 from agentflow.evals.scorers.exact import correct
 from agentflow.graph.context import DEFAULT_TOOLS, Context
 from agentflow.graph.state import InputState
-from agentflow.rl.trainable import AppError, Split, Task, Trainable
+from agentflow.rl.trainable import AppError, Split, Task, Trainable, no_faults
 
 
 def atlas(
@@ -70,7 +70,7 @@ def trainable(
         reward=reward,
         context=lambda: context,
         episode=episode,
-        faults=faults,
+        faults=FAULTS.get(agent, no_faults) if tuple(nodes) == ("planner",) else no_faults,
     )
 
 
@@ -106,5 +106,19 @@ def episode(task: Task, state: dict[str, Any]) -> Episode:
 
 
 def faults(state: dict[str, Any]) -> list[bool]:
-    """Whether each turn's plan could not be read, named no tool, or led to a call that failed."""
+    """Whether each plan could not be read, named no tool, or led to a call that failed.
+
+    Empty where time ran out, since the last plan may then have no turn in memory.
+    """
+    if state["status"] == "out_of_time":
+        return []
     return [turn.action.result.error is not None for turn in state["memory"]]
+
+
+def react_faults(state: dict[str, Any]) -> list[bool]:
+    """The same of the monolithic policy, whose last call is the answer, or one call too many."""
+    return [*faults(state), False] if state["status"] != "out_of_time" else []
+
+
+FAULTS = {"agentflow": faults, "react": react_faults}
+"""By agent, for rollouts in which the planner alone learns: calls of other modules are not told apart by turn."""

@@ -9,7 +9,7 @@ import inspect
 import math
 import reprlib
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any, SupportsFloat
@@ -128,7 +128,7 @@ async def run(app: Trainable, graph: Graph, task: Task, generate: Generate, *, i
                 }
                 state = await graph.ainvoke(app.inputs(task), config, context=app.context())
                 episode = app.episode(task, state)
-                faults = list(app.faults(state))
+                faults = _per_call("faults", app.faults(state), task, len(collector.calls))
                 earned = _turn_rewards(app, task, state, len(collector.calls))
                 decided = await _reward(app, task, state, episode)
             if served.misused:
@@ -141,8 +141,7 @@ async def run(app: Trainable, graph: Graph, task: Task, generate: Generate, *, i
             episode = Episode(question=task.question, status="failed", error=reason)
     taken = round(time.perf_counter() - start, 3)
     calls = collector.calls
-    faults = (faults + [False] * len(calls))[: len(calls)]
-    earned = (earned + [0.0] * len(calls))[: len(calls)]
+    faults, earned = faults or [False] * len(calls), earned or [0.0] * len(calls)
     ended = episode.model_copy(update={"seconds": taken})
     return Trajectory(id, task, status, reward, calls, faults, earned, ended, taken)
 
@@ -218,16 +217,21 @@ def _checked(reward: Any, task: Task) -> float | None:
 
 
 def _turn_rewards(app: Trainable, task: Task, state: Any, calls: int) -> list[float]:
-    """What each call earned by itself. Raises RewardError; a turn may cost something, but not more than 1."""
-    given = list(app.turn_rewards(task, state))
-    earned = [_number(reward) for reward in given]
-    for turn, found in enumerate(earned):
+    """The reward of each call, or none. Raises RewardError; a turn may cost something, but not more than 1."""
+    given = _per_call("turn_rewards", app.turn_rewards(task, state), task, calls)
+    rewards = [_number(reward) for reward in given]
+    for turn, found in enumerate(rewards):
         if not -1 <= found <= 1:
-            told = f"the reward of turn {turn} of task '{task.id}' is {reprlib.repr(given[turn])}"
-            raise RewardError(f"{told}, which is no number from -1 to 1")
-    if len(earned) > calls:
-        raise RewardError(f"task '{task.id}' has {len(earned)} turn rewards for {calls} calls that are trained on")
-    return earned
+            wrong = f"the reward of turn {turn} of task '{task.id}' is {reprlib.repr(given[turn])}"
+            raise RewardError(f"{wrong}, which is no number from -1 to 1")
+    return rewards
+
+
+def _per_call(name: str, values: Sequence[Any], task: Task, calls: int) -> list[Any]:
+    """`values`, one for each call that is trained on, or none at all. Raises RewardError."""
+    if len(values) not in (0, calls):
+        raise RewardError(f"{name} of task '{task.id}' has {len(values)} entries for {calls} calls that are trained on")
+    return list(values)
 
 
 def _number(value: Any) -> float:

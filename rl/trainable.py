@@ -5,7 +5,7 @@ An app is named to the trainer as `module:attribute`, as in `app=agentflow.rl.pl
 """
 
 from collections.abc import Awaitable, Callable, Collection, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from langgraph.graph.state import CompiledStateGraph
@@ -72,10 +72,14 @@ class Trainable:
     episode: Callable[[Task, Any], Episode] = episode_of
     """The record of a rollout, from its final state."""
     faults: Callable[[Any], Sequence[bool]] = no_faults
-    """Whether each trained call led to a format or tool error; what `penalty` applies to. Missing ones count as not."""
+    """Whether each trained call led to a format or tool error, to which `penalty` applies; empty for none of them."""
     turn_rewards: Callable[[Task, Any], Sequence[float]] = no_turn_rewards
-    """What each trained call earned by itself, beside `reward`; missing ones earned 0. With `algorithm=turn` a call
-    is credited with what was earned from it on, else the trajectory with all of it."""
+    """The reward of each trained call by itself, beside `reward`; empty for none. `algorithm=turn` credits a call with
+    the rewards from it on, the others credit the trajectory with their sum."""
+
+    def with_reward(self, reward: Callable[[Task, Any], float | Awaitable[float | None] | None]) -> "Trainable":
+        """The same app with another reward."""
+        return replace(self, reward=reward)
 
     def built(self) -> Graph:
         """The compiled graph. Raises AppError when a name in `nodes` is none of its nodes or of its subgraphs'."""

@@ -35,4 +35,7 @@ def test_accuracy_is_read_between_validations() -> None:
 def test_a_turn_with_an_error_earns_less() -> None:
     errors = (None, ErrorClass.TOOL_ERROR)
     memory = [SimpleNamespace(action=SimpleNamespace(result=SimpleNamespace(error=error))) for error in errors]
-    assert list(judged_turns().turn_rewards(Task(id="t", question="q"), {"memory": memory})) == [0, ERROR]
+    assert list(judged_turns().turn_rewards(Task(id="t", question="q"), {"memory": memory, "status": "answered"})) == [
+        0,
+        ERROR,
+    ]

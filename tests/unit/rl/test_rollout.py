@@ -194,6 +194,13 @@ async def test_a_number_of_any_library_is_a_reward(good: Any) -> None:
     assert (trajectory.status, trajectory.reward) == (RolloutStatus.OK, float(good))
 
 
+@pytest.mark.parametrize("faults", [[True, False], [True] * 5])
+async def test_faults_have_one_entry_per_call_or_none(faults: list[bool]) -> None:
+    trajectory = await rollout(app(faults=lambda state: faults))
+    assert trajectory.status == RolloutStatus.BAD_REWARD
+    assert f"'{TASK.id}'" in trajectory.episode.error
+
+
 @pytest.mark.parametrize("earned", [[math.nan], ["1"], [2.0], [-1.5], [0.5, 0.5]])
 async def test_what_turns_earn_is_checked_too(earned: list[Any]) -> None:
     trajectory = await rollout(app(turn_rewards=lambda task, state: earned))
