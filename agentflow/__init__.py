@@ -7,6 +7,8 @@ pulls in neither LangGraph's runtime nor a model library.
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from agentflow.version import __version__ as __version__
+
 if TYPE_CHECKING:
     from agentflow.evals.evaluate import Results, aevaluate, evaluate
     from agentflow.graph.agent import build_graph
@@ -22,8 +24,6 @@ if TYPE_CHECKING:
     from agentflow.rl.trainable import Task, Trainable
     from agentflow.tools.card import ToolCard
     from agentflow.tools.result import ErrorClass, ToolResult
-
-__version__ = "0.1.0"
 
 _HOME = {
     "aevaluate": "agentflow.evals.evaluate",

@@ -19,13 +19,13 @@ from starlette.datastructures import Headers
 from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from agentflow import __version__
 from agentflow.evals.episode import EpisodeTurn
 from agentflow.evals.rollout import Finished, rollout
 from agentflow.graph.agent import Agent
 from agentflow.graph.as_tool import DESCRIPTION, answer_text
 from agentflow.graph.context import Context
 from agentflow.tools.untrusted_text import bounded_line
+from agentflow.version import __version__
 
 LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
 """Names under which a client on this machine may address the server. A web page that has another name point here sends

@@ -16,8 +16,8 @@ from pathlib import Path
 from agentflow.evals.episode import Episode, EpisodeTurn, Tokens, Usage
 from agentflow.evals.record import Dataset, Record, Settings
 from agentflow.evals.report.page import PAGE_BYTES, page
-from agentflow.evals.report.run import read_runs
 from agentflow.evals.results_store import EPISODES, SETTINGS
+from agentflow.evals.runs import read_runs
 from agentflow.evals.scorers.score import Decision
 from agentflow.graph.context import Context
 from agentflow.graph.state import Verdict

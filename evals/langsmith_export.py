@@ -17,7 +17,7 @@ from uuid import NAMESPACE_URL, UUID, uuid5
 
 from agentflow.evals.episode import EpisodeTurn
 from agentflow.evals.record import Record
-from agentflow.evals.report.run import Run
+from agentflow.evals.runs import Run
 from agentflow.evals.scorers.score import Decision
 from agentflow.tools.redaction import cut
 

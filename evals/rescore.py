@@ -9,7 +9,6 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from itertools import combinations
 
-import agentflow
 from agentflow.evals.benchmarks.benchmark import AnswerJudge, Benchmark, Judging
 from agentflow.evals.benchmarks.example import Example
 from agentflow.evals.calibration import kappa
@@ -17,6 +16,7 @@ from agentflow.evals.record import JUDGE_FAILED, Record
 from agentflow.evals.rulings import JUDGE, Ruling, answer_hash, latest
 from agentflow.evals.scorers.score import Decision, Score
 from agentflow.graph.models.spec import ModelError
+from agentflow.version import __version__
 
 CONCURRENCY = 32
 
@@ -63,7 +63,7 @@ class Rescorer:
             return []
         benchmark, example = self._benchmarks[record.benchmark], self._examples[record.benchmark, record.id]
         score = benchmark.score(example, record.episode.answer)
-        said = [self._ruling(record, score, f"agentflow {agentflow.__version__}")]
+        said = [self._ruling(record, score, f"agentflow {__version__}")]
         for name, judge in self._judges.items():
             try:
                 judged = await benchmark.decide(example, record.episode.answer, judge)

@@ -16,10 +16,11 @@ import re
 from pathlib import Path
 
 from agentflow.graph.context import Context
-from agentflow.graph.models.spec import PROVIDERS, ModelError, one_line, parse
+from agentflow.graph.models.spec import PROVIDERS, ModelError, parse
 from agentflow.tools.encyclopedia.choice import LIVE, PACKAGE
 from agentflow.tools.encyclopedia.encyclopedia import provider
 from agentflow.tools.search_cache import parse_mode
+from agentflow.tools.untrusted_text import one_line
 
 ENDPOINTS = "AGENTFLOW_ENDPOINTS"
 FILES = "AGENTFLOW_FILES"
@@ -76,7 +77,7 @@ def _check_file(name: str) -> None:
 
 
 def _refused(what: str, instead: str) -> ModelError:
-    return ModelError(f"a client's settings may not name {one_line(what)}; {instead}", configuration=True)
+    return ModelError(f"a client's settings may not name {one_line(what, 200)}; {instead}", configuration=True)
 
 
 def granted(variable: str) -> list[str]:

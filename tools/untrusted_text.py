@@ -31,6 +31,12 @@ def clean(text: str) -> str:
     return _UNSEEN.sub("", _ESCAPE_SEQUENCE.sub("", text.replace("\r\n", "\n")))
 
 
+def one_line(text: object, most: int | None = None) -> str:
+    """`clean` text on one line, cut to `most` characters with "..." at its end: fit for a message."""
+    line = " ".join("".join(one if one.isprintable() else " " for one in clean(str(text))).split())
+    return line if most is None else cut(line, most, "...")
+
+
 def disarmed(text: str) -> str:
     """A text from outside as a model may read it in parts: clean, and without borders of messages."""
     return unbordered(clean(text))

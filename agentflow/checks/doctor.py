@@ -11,9 +11,9 @@ from importlib.metadata import version
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
-from agentflow import __version__
 from agentflow.checks.check import Check
-from agentflow.console.terminal import one_line
+from agentflow.tools.untrusted_text import one_line
+from agentflow.version import __version__
 
 if TYPE_CHECKING:
     from agentflow.tools.search_settings import SearchSettings

@@ -7,7 +7,6 @@ from typing import Annotated
 
 import typer
 
-from agentflow import __version__
 from agentflow.cli import (
     about,
     again,
@@ -30,6 +29,7 @@ from agentflow.cli import (
     view,
 )
 from agentflow.cli.group import Group
+from agentflow.version import __version__
 
 app = typer.Typer(cls=Group, add_completion=False, pretty_exceptions_enable=False, rich_markup_mode="rich")
 for commands in (solve, train, view, serve, mcp):

@@ -10,8 +10,8 @@ from typing import Any, NoReturn
 import typer
 from typer.core import TyperGroup
 
-from agentflow.console.terminal import one_line
 from agentflow.tools.redaction import redacted
+from agentflow.tools.untrusted_text import one_line
 
 FAILED, MISUSED, INTERRUPTED = 1, 2, 130
 FULL = (errno.ENOSPC, errno.EDQUOT)

@@ -12,7 +12,7 @@ from agentflow.console.evaluations import print_plans
 from agentflow.console.terminal import console
 
 if TYPE_CHECKING:
-    from agentflow.evals.report.run import Run
+    from agentflow.evals.runs import Run
 
 app = typer.Typer()
 

@@ -10,7 +10,7 @@ from agentflow.console.evaluations import print_comparison, print_flips
 from agentflow.console.terminal import console
 
 if TYPE_CHECKING:
-    from agentflow.evals.report.run import Run
+    from agentflow.evals.runs import Run
     from agentflow.evals.statistics import Flip
 
 app = typer.Typer()
@@ -95,8 +95,8 @@ def _flips(a: "Run", b: "Run", benchmark: str) -> "list[Flip]":
 
 def read_folders(folders: list[Path]) -> "list[Run]":
     """The evaluations in `folders`; ends the command if one cannot be read or is empty."""
-    from agentflow.evals.report.run import read_runs
     from agentflow.evals.results_store import ResultsError
+    from agentflow.evals.runs import read_runs
 
     try:
         runs = read_runs(folders)

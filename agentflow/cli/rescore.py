@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from agentflow.evals.benchmarks.benchmark import Benchmark
     from agentflow.evals.benchmarks.example import Example
     from agentflow.evals.record import Key, Record
-    from agentflow.evals.report.run import Run
     from agentflow.evals.rulings import Ruling
+    from agentflow.evals.runs import Run
 
 app = typer.Typer()
 

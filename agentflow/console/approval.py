@@ -7,7 +7,7 @@ from rich.console import Console
 from rich.text import Text
 
 from agentflow.console.runs import call_text
-from agentflow.console.terminal import one_line
+from agentflow.tools.untrusted_text import one_line
 
 if TYPE_CHECKING:
     from agentflow.nodes.approval import Decision, Proposal

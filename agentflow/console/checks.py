@@ -7,7 +7,8 @@ from rich.table import Table
 from rich.text import Text
 
 from agentflow.checks.check import Check, Trial
-from agentflow.console.terminal import one_line, shortened
+from agentflow.console.terminal import shortened
+from agentflow.tools.untrusted_text import one_line
 
 
 def print_checks(out: Console, checks: Iterable[Check]) -> None:

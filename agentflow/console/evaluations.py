@@ -7,15 +7,16 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from agentflow.console.terminal import SHORT, counted, one_line, percent
+from agentflow.console.terminal import SHORT, counted, percent
 from agentflow.tools.redaction import cut
+from agentflow.tools.untrusted_text import one_line
 
 if TYPE_CHECKING:
     from agentflow.evals.calibration import Calibration
     from agentflow.evals.cost import Price
     from agentflow.evals.metrics import Group, Summary
     from agentflow.evals.power import Plan
-    from agentflow.evals.report.run import Run
+    from agentflow.evals.runs import Run
     from agentflow.evals.statistics import Comparison, Flip
 
 _SHOWN_FAILURES = 8

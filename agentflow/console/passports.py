@@ -7,8 +7,9 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from agentflow.console.terminal import one_line, percent
+from agentflow.console.terminal import percent
 from agentflow.tools.tool_model import RUN
+from agentflow.tools.untrusted_text import one_line
 
 if TYPE_CHECKING:
     from agentflow.evals.passport.passport import Passport, Score

@@ -7,8 +7,9 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from agentflow.console.terminal import SHORT, counted, one_line
+from agentflow.console.terminal import SHORT, counted
 from agentflow.tools.redaction import cut
+from agentflow.tools.untrusted_text import one_line
 
 if TYPE_CHECKING:
     from agentflow.evals.record import Record

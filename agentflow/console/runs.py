@@ -15,9 +15,9 @@ from rich.spinner import Spinner
 from rich.table import Table
 from rich.text import Text
 
-from agentflow.console.terminal import counted, one_line, shortened
+from agentflow.console.terminal import counted, shortened
 from agentflow.tools.redaction import cut
-from agentflow.tools.untrusted_text import clean
+from agentflow.tools.untrusted_text import clean, one_line
 
 if TYPE_CHECKING:
     from agentflow.evals.episode import Episode, EpisodeTurn

@@ -1,7 +1,7 @@
 """The terminal, and text as it may be shown there.
 
 Whatever comes from a model, a tool or a server is untrusted: it is shown as plain text, never as markup, and without
-the control characters by which it could rewrite or recolour the terminal (`clean`).
+the control characters by which it could rewrite or recolour the terminal (`one_line`).
 """
 
 import sys
@@ -9,15 +9,10 @@ import sys
 from rich.console import Console
 
 from agentflow.tools.redaction import cut
-from agentflow.tools.untrusted_text import clean
+from agentflow.tools.untrusted_text import one_line
 
 SHORT = 160
 """Characters of text that has to fit into a line."""
-
-
-def one_line(text: str) -> str:
-    """`clean` text on a single line."""
-    return " ".join(clean(text).split())
 
 
 def console(*, stderr: bool = False) -> Console:

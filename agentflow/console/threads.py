@@ -10,8 +10,8 @@ from rich.text import Text
 
 from agentflow.console.approval import proposal_text
 from agentflow.console.runs import turn_text
-from agentflow.console.terminal import counted, one_line, shortened, shown_bytes
-from agentflow.tools.untrusted_text import clean
+from agentflow.console.terminal import counted, shortened, shown_bytes
+from agentflow.tools.untrusted_text import clean, one_line
 
 if TYPE_CHECKING:
     from agentflow.evals.saved_run import SavedRun

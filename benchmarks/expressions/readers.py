@@ -11,14 +11,13 @@ from agentflow.evals.scorers.free_text import free_text
 from agentflow.evals.scorers.gaia import quasi_exact
 from agentflow.evals.scorers.number import number
 from agentflow.evals.scorers.option import option
-from agentflow.graph.models.spec import one_line
 from agentflow.nodes import analyst, executor, generator, planner, verifier
 from agentflow.nodes.reply_parsing import data_objects, read_labels
 from agentflow.tools.card import ToolCard
 from agentflow.tools.python_coder import python_coder
 from agentflow.tools.redaction import redacted
 from agentflow.tools.result import ToolResult
-from agentflow.tools.untrusted_text import bounded_line, contained, disarmed
+from agentflow.tools.untrusted_text import bounded_line, contained, disarmed, one_line
 from agentflow.tools.web.passages import split
 from agentflow.tools.wikipedia_search import wikipedia_search
 from benchmarks.expressions.found import expressions

@@ -21,6 +21,7 @@ from agentflow.tools import base_generator, web_search
 from agentflow.tools.encyclopedia.choice import is_local
 from agentflow.tools.external import is_external
 from agentflow.tools.tool_model import RUN, model_behind
+from agentflow.version import __version__
 
 PACKAGES = (
     *("langgraph", "langchain-core", "langchain-openai", "langchain-community", "pydantic", "mcp"),
@@ -80,7 +81,7 @@ async def _tools(context: Context) -> dict[str, ToolProvenance]:
 def versions() -> dict[str, str]:
     """What is installed, of what decides an outcome."""
     found = {
-        "agentflow": agentflow.__version__,
+        "agentflow": __version__,
         "code": code_hash(),
         "python": platform.python_version(),
         "platform": f"{platform.system()} {platform.machine()}",

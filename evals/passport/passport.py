@@ -11,7 +11,7 @@ from agentflow.evals.benchmarks.catalogue import BENCHMARKS
 from agentflow.evals.passport.audit import Audit, audit
 from agentflow.evals.passport.provenance import Provenance
 from agentflow.evals.record import Settings
-from agentflow.evals.report.run import Cell, Run
+from agentflow.evals.runs import Cell, Run
 from agentflow.graph.context import MODULES, Module, Sampling
 from agentflow.graph.models.spec import PROVIDERS
 from agentflow.tools.catalogue import OFFLINE_TOOLS, STANDARD_TOOLS

@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import PercentFormatter
 
 from agentflow.evals.report.paper import paper
-from agentflow.evals.report.run import Cell, Run
+from agentflow.evals.runs import Cell, Run
 
 STYLE = {
     "axes.spines.right": False,

@@ -19,16 +19,16 @@ from importlib.resources import files
 from string import Template
 from typing import Any
 
-from agentflow import __version__
 from agentflow.evals.benchmarks.catalogue import BENCHMARKS
 from agentflow.evals.episode import EpisodeTurn
 from agentflow.evals.passport.audit import Flag
 from agentflow.evals.passport.passport import Passport, passport
 from agentflow.evals.record import Record
 from agentflow.evals.report.paper import paper
-from agentflow.evals.report.run import Run, tool_name
 from agentflow.evals.results_store import collection_paused
+from agentflow.evals.runs import Run, tool_name
 from agentflow.evals.statistics import Comparison, compare, holm
+from agentflow.version import __version__
 
 PAGE_BYTES = 4_900_000
 """Most bytes of a page."""

@@ -10,7 +10,8 @@ import openai
 from langchain_core.exceptions import ContextOverflowError
 
 from agentflow.graph.models.listing import listed, models_offered
-from agentflow.graph.models.spec import Endpoint, ModelError, one_line
+from agentflow.graph.models.spec import Endpoint, ModelError
+from agentflow.tools.untrusted_text import one_line
 
 _SETTINGS = frozenset({"model", "temperature", "top_p", "max_tokens", "max_completion_tokens", "stop", "seed"})
 """Request fields that come from the user's settings."""
@@ -37,7 +38,7 @@ def _explain(endpoint: Endpoint, error: Exception) -> tuple[str, bool]:
         case openai.APIConnectionError() | StreamCutError():
             return f"the connection broke off ({_reason(error)}); try again, or look at the server's log", False
         case openai.APIError():
-            said = one_line(endpoint.without_key(error.message))
+            said = one_line(endpoint.without_key(error.message), 200)
             return f"the server failed while replying: {said}; try again", False
         case _:
             reason = f"{type(error).__name__}: {one_line(endpoint.without_key(str(error)), 120)}"
@@ -87,7 +88,7 @@ def _said(endpoint: Endpoint, error: openai.APIStatusError) -> str:
     """The server's own words, stripped of the key before they are shortened."""
     body = error.body
     message = body.get("message") if isinstance(body, dict) else None
-    return one_line(endpoint.without_key(str(message or error.response.text))) or "no reason given"
+    return one_line(endpoint.without_key(str(message or error.response.text)), 200) or "no reason given"
 
 
 def _reason(error: BaseException) -> str:

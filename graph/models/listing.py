@@ -6,7 +6,8 @@ from functools import lru_cache
 import httpx
 from pydantic import BaseModel
 
-from agentflow.graph.models.spec import PROVIDERS, Endpoint, ModelError, one_line
+from agentflow.graph.models.spec import PROVIDERS, Endpoint, ModelError
+from agentflow.tools.untrusted_text import one_line
 
 _TIMEOUT = 3.0
 """Seconds to wait for the list."""

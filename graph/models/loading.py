@@ -18,7 +18,8 @@ from langchain_core.runnables import RunnableConfig, ensure_config
 
 from agentflow.graph.context import Context, Module, Sampling
 from agentflow.graph.models.listing import with_sole_model
-from agentflow.graph.models.spec import PROVIDERS, Endpoint, ModelError, ModelSpec, endpoint_of, one_line, parse
+from agentflow.graph.models.spec import PROVIDERS, Endpoint, ModelError, ModelSpec, endpoint_of, parse
+from agentflow.tools.untrusted_text import one_line
 
 MODULE = "agentflow_module"
 """Key of a model call's metadata: the module on whose behalf it is."""
@@ -96,7 +97,9 @@ async def complete(model: BaseChatModel, messages: list[BaseMessage], config: Ru
         # A provider is foreign code that reads a foreign reply: there is no end to what it may raise.
         if isinstance(model, Explains):
             raise await model.explain(error) from error
-        raise ModelError(f"the model failed ({type(error).__name__}: {one_line(error)}); try another one") from error
+        raise ModelError(
+            f"the model failed ({type(error).__name__}: {one_line(error, 200)}); try another one"
+        ) from error
 
 
 async def ask(context: Context, module: Module, messages: list[BaseMessage]) -> str:
@@ -141,9 +144,10 @@ def _from_entry_point(spec: ModelSpec, sampling: Sampling) -> BaseChatModel:
     except Exception as error:
         # The provider is somebody else's package and reads files of the user's.
         what = f"{spec.provider}:{spec.model}" if spec.model else spec.provider
+        reason = f"{type(error).__name__}: {one_line(error, 200)}"
         raise ModelError(
-            f"{one_line(what)} cannot be loaded ({type(error).__name__}: {one_line(error)}); check its name or "
-            "directory, and that what it needs is installed",
+            f"{one_line(what, 200)} cannot be loaded ({reason}); check its name or directory, and that what it needs "
+            "is installed",
             configuration=True,
         ) from error
     return model

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 import httpx
 
-from agentflow.tools.redaction import cut, remember
+from agentflow.tools.redaction import remember
 
 
 class ModelError(RuntimeError):
@@ -27,12 +27,6 @@ class ModelError(RuntimeError):
     def __init__(self, message: str, *, configuration: bool = False) -> None:
         super().__init__(" ".join(message.split()))
         self.configuration = configuration
-
-
-def one_line(text: object, limit: int = 200) -> str:
-    """`text` without line breaks, control characters or more than `limit` characters: fit for a message."""
-    line = " ".join("".join(c if c.isprintable() else " " for c in str(text)).split())
-    return cut(line, limit, "...")
 
 
 @dataclass(frozen=True)

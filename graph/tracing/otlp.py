@@ -21,11 +21,11 @@ from opentelemetry.sdk.resources import Resource
 from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
 from opentelemetry.sdk.trace.export import BatchSpanProcessor, SpanExporter, SpanExportResult
 
-from agentflow import __version__
 from agentflow.graph.tracing.errors import TracingError
 from agentflow.graph.tracing.operation import Sink
 from agentflow.graph.tracing.spans import SpanSink
 from agentflow.tools.redaction import redacted
+from agentflow.version import __version__
 
 FLUSH_SECONDS = 1.5
 """Longest wait for the collector when tracing ends."""

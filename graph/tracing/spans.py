@@ -28,10 +28,10 @@ from opentelemetry.trace import (
 )
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
-from agentflow import __version__
 from agentflow.graph.tracing.observer import AGENT
 from agentflow.graph.tracing.operation import Operation
 from agentflow.tools.redaction import redacted, redacted_data
+from agentflow.version import __version__
 
 SCOPE = "agentflow"
 _OPERATIONS = {"model_call": "chat", "tool_call": "execute_tool"}

@@ -10,8 +10,8 @@ import pytest
 
 from agentflow.evals.episode import Episode, EpisodeTurn
 from agentflow.evals.report.page import page
-from agentflow.evals.report.run import read_runs
 from agentflow.evals.rollout import Finished, rollout
+from agentflow.evals.runs import read_runs
 from agentflow.evals.scorers.score import Decision
 from agentflow.graph.agent import build_graph
 from agentflow.graph.context import Context

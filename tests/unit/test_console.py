@@ -6,8 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agentflow.console.terminal import one_line
-from agentflow.tools.untrusted_text import clean
+from agentflow.tools.untrusted_text import clean, one_line
 
 CONTROLS = st.text(st.sampled_from("\x1b[]0;m?1hHJ\x07\\\x9b\x9dPX^_ \n\r\t\x00\x7f\x08\u202eab"), max_size=40)
 

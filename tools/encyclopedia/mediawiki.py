@@ -10,9 +10,9 @@ from typing import Any
 
 import httpx
 
-from agentflow import __version__
 from agentflow.tools.encyclopedia.encyclopedia import Found, Page
 from agentflow.tools.web.json_api import JsonApi
+from agentflow.version import __version__
 
 WIKIPEDIA = "https://en.wikipedia.org/w/api.php"
 USER_AGENT = f"agentflow-langgraph/{__version__} (wikipedia_search) httpx/{httpx.__version__}"

@@ -16,10 +16,10 @@ from dataclasses import dataclass
 
 import httpx
 
-from agentflow import __version__
 from agentflow.tools.result import ErrorClass, ToolFailure
 from agentflow.tools.web import robots
 from agentflow.tools.web.hosts import ATTEMPTS, BUSY, MAX_WAIT, seconds_to_wait, tls, turn_at
+from agentflow.version import __version__
 
 USER_AGENT = f"agentflow-langgraph/{__version__} (web_search) httpx/{httpx.__version__}"
 MAX_REDIRECTS = 5

@@ -13,7 +13,6 @@ from langchain_core.tools import StructuredTool
 
 from agentflow.console.runs import call_text
 from agentflow.console.terminal import shortened
-from agentflow.graph.models import spec
 from agentflow.nodes import analyst, executor, verifier
 from agentflow.nodes.planner import chosen_tool
 from agentflow.tools import redaction
@@ -22,7 +21,7 @@ from agentflow.tools.google_search import _describe
 from agentflow.tools.providers.provider import Hit
 from agentflow.tools.redaction import MARK, cut, ending, redacted, redacted_data, remember, without_known
 from agentflow.tools.result import ToolResult
-from agentflow.tools.untrusted_text import bounded_line
+from agentflow.tools.untrusted_text import bounded_line, one_line
 
 KEYS = {
     "OpenAI": "sk-proj-T3BlbkFJabcdef0123456789",
@@ -152,7 +151,7 @@ CUTTERS: dict[str, Callable[[str], str]] = {
     "cut": lambda text: cut(text, 160),
     "ending": lambda text: ending(text, 160),
     "bounded_line": lambda text: bounded_line(text, 160),
-    "one_line of a model's error": lambda text: spec.one_line(text, 160),
+    "one_line of a model's error": lambda text: one_line(text, 160),
     "shortened result": lambda text: ToolResult(status="ok", output=text).shortened(40).output,
     "executor": lambda text: executor._one_line(text),
     "planner": lambda text: chosen_tool(text, ["search"])[1],

@@ -15,7 +15,7 @@ from agentflow.evals.benchmarks.catalogue import benchmark
 from agentflow.evals.benchmarks.example import BenchmarkError, Example
 from agentflow.evals.benchmarks.own import benchmark_of
 from agentflow.evals.benchmarks.store import Source
-from agentflow.evals.report.run import read_runs
+from agentflow.evals.runs import read_runs
 from agentflow.evals.scorers.score import Decision, decided
 from agentflow.rl import benchmark as training
 from tests.scripted import Scripted

@@ -7,7 +7,7 @@ import pytest
 pytest.importorskip("matplotlib")
 
 from agentflow.evals.report.figures import write_figures
-from agentflow.evals.report.run import read_runs
+from agentflow.evals.runs import read_runs
 from agentflow.tools.result import ErrorClass
 from tests.runs import record, turn, write_run
 

@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 
 from agentflow.evals.report.page import PAGE_BYTES, page
-from agentflow.evals.report.run import read_runs
 from agentflow.evals.results_store import ResultsError
+from agentflow.evals.runs import read_runs
 from agentflow.tools.result import ErrorClass
 from benchmarks.report import evaluation
 from tests.runs import record, turn, write_run

@@ -16,7 +16,8 @@ from langchain_core.messages import HumanMessage
 from agentflow.graph.context import Sampling
 from agentflow.graph.models import loading
 from agentflow.graph.models.loading import aload_model, complete, load_model
-from agentflow.graph.models.spec import PROVIDERS, ModelError, ModelSpec, endpoint_of, one_line, parse
+from agentflow.graph.models.spec import PROVIDERS, ModelError, ModelSpec, endpoint_of, parse
+from agentflow.tools.untrusted_text import one_line
 
 SECRET = "sk-0123456789"
 

@@ -6,8 +6,8 @@ import pytest
 
 from agentflow.evals.intervals import accuracy_interval
 from agentflow.evals.report.paper import paper
-from agentflow.evals.report.run import FAMILIES, NO_TOOL, UNKNOWN_TOOL, read_runs
 from agentflow.evals.results_store import ResultsError
+from agentflow.evals.runs import FAMILIES, NO_TOOL, UNKNOWN_TOOL, read_runs
 from agentflow.evals.scorers.score import Decision
 from agentflow.tools.result import ErrorClass
 from tests.runs import record, turn, write_run
