@@ -1,4 +1,4 @@
-"""The episode: one question from start to end, as `agentflow solve` and `agentflow eval` write it (DESIGN decision 10).
+"""The episode: one question from start to end, as `agentflow solve` and `agentflow eval` write it.
 
 One JSON object per line; reports, viewers and resuming read the same model. Secrets never enter a line, wherever a
 server or a tool may have repeated them (`agentflow.tools.redaction`).

@@ -39,7 +39,7 @@ effects), so that turns and time are what stops a run."""
 
 DURABLE = {"__pregel_durability": "sync"}
 """LangGraph's `durability="sync"` as a default of the graph's own, which callers override: each checkpoint is on disk
-before the next step begins. Marks of calls with side effects rest on it (`nodes.once`)."""
+before the next step begins. Marks of calls with side effects rest on it (`nodes.at_most_once`)."""
 
 
 def build_graph(
@@ -141,4 +141,4 @@ def _background_loop() -> asyncio.AbstractEventLoop:
 
 
 graph = build_graph()
-"""The agent with our tools, for programs. What `langgraph.json` serves is `graph.served`, which trusts clients less."""
+"""The agent with our tools, for programs. What `langgraph.json` serves is `graph.server`, which trusts clients less."""

@@ -2,7 +2,7 @@
 
 A model spec names a URL to which the operator's key is sent; a corpus, a search cache and a checkpoint are files that
 are read or written. In Python and on the command line they are the user's own. Where a context comes over a network
-(`graph.served`), one that is not granted is refused:
+(`graph.server`), one that is not granted is refused:
 
 AGENTFLOW_ENDPOINTS   base URLs, with commas; what lies below one is granted with it
 AGENTFLOW_FILES       files and folders, with commas

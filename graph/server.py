@@ -1,7 +1,7 @@
 """The agent as `langgraph.json` serves it: its settings come from clients.
 
-They are read by `graph.form`, which shows them in LangGraph Studio and refuses what is not granted. A graph of your own
-is served in the same way: `graph = served(build_graph([my_tool]))`. Runs are traced as the server's environment asks
+`graph.studio_config` reads them, shows them in LangGraph Studio and refuses what is not granted. A graph of your own is
+served in the same way: `graph = served(build_graph([my_tool]))`. Runs are traced as the server's environment asks
 (AGENTFLOW_TRACING).
 """
 

@@ -87,7 +87,7 @@ class State(InputState):
     proposed_for: Plan | None = None
     """The plan that they were written for: one that a person has edited since, in a fork, makes them void."""
     mark: str = ""
-    """Set while a call with side effects is about to be made, is under way, or was interrupted (`nodes.once`)."""
+    """Set while a call with side effects is about to be made, under way, or interrupted (`nodes.at_most_once`)."""
     action: Action | None = None
     """The call of the turn under way."""
     verdict: Verdict | None = None

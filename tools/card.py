@@ -1,4 +1,4 @@
-"""The planner-facing card of a tool: what it is good for, its limits, examples (DESIGN decision 5).
+"""The planner-facing card of a tool: what it is good for, its limits, examples.
 
 A tool carries its card in `tool.metadata["agentflow"]`: `description`, `limits`, `examples`, `side_effects`, each
 optional. What is not there is read off the tool's own description - its purpose, and lines "Limits: ..." and

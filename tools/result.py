@@ -1,4 +1,4 @@
-"""What a tool call comes back as: data, whether it worked or not (DESIGN decision 7: failure is data)."""
+"""The result of a tool call, as data whether it worked or failed."""
 
 from enum import StrEnum
 from typing import Literal

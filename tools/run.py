@@ -1,9 +1,9 @@
-"""Runs one tool call and says how it went, as data (DESIGN decision 7).
+"""Runs one tool call and says how it went, as data.
 
 Whatever a tool does - ours, a LangChain integration's, an MCP server's - comes back as one `ToolResult`. No part of its
-text passes for a prompt (`containment`), nor shows a key of ours, which memory would hand on (`redaction`). Arguments
-are checked here and not only inside the tool, so that what the model got wrong (BAD_ARGUMENTS) is told apart from a
-tool that broke (TOOL_ERROR), even where both are a pydantic ValidationError.
+text passes for a prompt (`untrusted_text`), nor shows a key of ours, which memory would hand on (`redaction`).
+Arguments are checked here and not only inside the tool, so that what the model got wrong (BAD_ARGUMENTS) is told apart
+from a tool that broke (TOOL_ERROR), even where both are a pydantic ValidationError.
 """
 
 import asyncio

@@ -22,7 +22,7 @@ def surrogate(ratio: torch.Tensor, advantages: torch.Tensor, low: float, high: f
 def flow_grpo_loss(
     config: ActorConfig, model_output: dict[str, Any], data: TensorDict, dp_group: Any = None
 ) -> tuple[torch.Tensor, dict[str, Any]]:
-    """The negative objective of DESIGN section 1, and its metrics. Takes the place of verl's `ppo_loss`.
+    """The negative objective of Flow-GRPO, and its metrics. Takes the place of verl's `ppo_loss`.
 
     Every field of `data` is a nested tensor [rows, response]. torch.distributed averages gradients over ranks, which
     the factor `dp_size` undoes.

@@ -53,7 +53,7 @@ def trajectories(seed: int) -> list[Trajectory]:
 
 
 def reference_loss(batch: list[Trajectory]) -> float:
-    """The objective of DESIGN section 1, written out in loops, with nothing of the project in it."""
+    """The objective of Flow-GRPO, written out in loops, with nothing of the project in it."""
     total = 0.0
     for trajectory in batch:
         rewards = [other.reward for other in batch if other.group == trajectory.group]
