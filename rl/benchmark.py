@@ -1,13 +1,12 @@
-"""AgentFlow's planner on a benchmark, with the scorer that evaluates it as the reward.
+"""AgentFlow's planner on a benchmark or a file of questions, rewarded by the scorer that evaluates it.
 
-A benchmark is made for testing: what is trained on part of it says nothing about all of it. Game of 24, or a file of
-one's own in a benchmark's form, is what this is for. The questions are split by the hash of their content, one in five
-to the test split.
+A benchmark is made for testing: a planner that was trained on part of it cannot be measured on all of it. Train on Game
+of 24, or on a file of your own. Without a benchmark of held-out questions, one question in five is held out, by the
+hash of its content.
 """
 
 from collections.abc import Sequence
 from functools import cache
-from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +24,7 @@ TEST_SHARE = 5
 def benchmark(
     name: str,
     frozen: str,
+    test: str = "",
     judge: str = "",
     subset: str = "",
     file: str = "",
@@ -40,8 +40,10 @@ def benchmark(
     """An agent on a benchmark.
 
     Args:
-        name: As in `agentflow data list`.
+        name: As in `agentflow data list`; a file with the columns question and answer, or question and result; or
+            `module:attribute`.
         frozen: Model of the modules that do not learn.
+        test: The held-out questions, named likewise; without it, one in five of `name`.
         judge: Model that is asked where the benchmark's rule is undecided; none: those rollouts are left out.
         subset: Of the benchmark.
         file: Questions in the benchmark's form, instead of its own.
@@ -57,23 +59,33 @@ def benchmark(
     """
     try:
         found = catalogue.benchmark(name)
+        held_out = catalogue.benchmark(test) if test else None
     except BenchmarkError as error:
         raise AppError(str(error)) from error
     decides = Judge(judge) if judge else None
 
     @cache
-    def examples() -> list[Example]:
+    def examples(split: Split) -> list[Example]:
         try:
-            return found.examples(subset, Path(file) if file else None)
+            if held_out and split == "test":
+                return held_out.examples()
+            every = found.examples(subset, Path(file) if file else None)
         except BenchmarkError as error:
             raise AppError(str(error)) from error
+        if held_out:
+            return every
+        return [one for one in every if (int(one.id, 16) % TEST_SHARE == 0) == (split == "test")]
+
+    @cache
+    def held_out_ids() -> set[str]:
+        return {one.id for one in examples("test")}
 
     def tasks(split: Split, number: int) -> list[Task]:
-        ours = (one for one in examples() if (int(one.id, 16) % TEST_SHARE == 0) == (split == "test"))
-        return [Task(**one.model_dump()) for one in islice(ours, number)]
+        return [Task(**one.model_dump()) for one in examples(split)[:number]]
 
     async def reward(task: Task, state: Any) -> float | None:
-        return await found.reward(Example(**task.model_dump()), str(state["answer"]), decides)
+        scorer = held_out if held_out and task.id in held_out_ids() else found
+        return await scorer.reward(Example(**task.model_dump()), str(state["answer"]), decides)
 
     search = {"search_engine": search_engine, "search_cache": search_cache}
     search["corpus"] = found.corpus if corpus == "auto" else corpus

@@ -302,7 +302,7 @@ class Training(Source):
 
 
 TRAINED_TURNS = 6
-"""The most turns that agentflow.rl.planner:atlas and agentflow.rl.research give a rollout unless told otherwise."""
+"""The most turns that agentflow.rl.planner:atlas and agentflow.rl.benchmark give a rollout unless told otherwise."""
 
 
 class Watched:

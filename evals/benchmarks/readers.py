@@ -24,9 +24,11 @@ _LETTERED = re.compile(r"([A-J])[.)] +")
 def text(row: Row) -> Example:
     """A question with a short answer, and others that are accepted too."""
     answers = _cell(row, _ANSWER)
+    if answers is row.get("result"):  # of training sets, which join the accepted answers
+        answers = str(answers).split("; ")
     gold, *aliases = [str(one) for one in (answers if isinstance(answers, list) else [answers])]
     aliases += [str(one) for name in _ALIASES for one in row.get(name) or []]
-    return example(str(_cell(row, _QUESTION)), gold, str(row.get("type") or ""), aliases=aliases)
+    return example(str(_cell(row, _QUESTION)), gold, str(row.get("type") or row.get("source") or ""), aliases=aliases)
 
 
 def number(row: Row) -> Example:

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from agentflow.graph.context import Sampling
+from agentflow.rl.benchmark import benchmark
 from agentflow.rl.policy import TokenReply
-from agentflow.rl.research import research
 from agentflow.rl.rollout import RolloutStatus, run
 from agentflow.rl.trainable import AppError, Trainable
 from tests.fake_openai import FakeOpenAI
@@ -40,7 +40,7 @@ def app(folder: Path, url: str) -> Trainable:
     ]
     path.write_text("".join(json.dumps(row) + "\n" for row in rows))
     models = {"judge": f"vllm:judge@{url}", "frozen": f"vllm:modules@{url}"}
-    return research(str(path), str(path), **models, tools=["base_generator"])
+    return benchmark(str(path), test=str(path), **models, tools=["base_generator"])
 
 
 async def test_three_judge_calls_in_ten_fail_and_none_of_them_is_a_zero(tmp_path: Path) -> None:
@@ -74,7 +74,7 @@ def test_a_parquet_file_is_read_too(tmp_path: Path) -> None:
     rows = [{"question": "q", "result": "a", "source": "nq"}, {"question": "p", "result": "b", "source": "mathhard"}]
     parquet.write_table(pyarrow.Table.from_pylist(rows), tmp_path / "train.parquet")
     path = str(tmp_path / "train.parquet")
-    found = research(path, path, judge="atlas-oracle", frozen="atlas-oracle").tasks("train", 1)
+    found = benchmark(path, test=path, judge="atlas-oracle", frozen="atlas-oracle").tasks("train", 1)
     assert [(task.question, task.gold, task.family) for task in found] == [("q", "a", "nq")]
 
 
@@ -83,6 +83,5 @@ def test_a_file_that_cannot_be_used(content: str | None, tmp_path: Path) -> None
     path = tmp_path / "train.jsonl"
     if content is not None:
         path.write_text(content)
-    trainable = research(str(path), str(path), judge="atlas-oracle", frozen="atlas-oracle")
-    with pytest.raises(AppError, match=r"cannot be read|has no column 'result'"):
-        trainable.tasks("train", 3)
+    with pytest.raises(AppError):
+        benchmark(str(path), test=str(path), judge="atlas-oracle", frozen="atlas-oracle")
