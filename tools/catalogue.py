@@ -1,40 +1,102 @@
-"""The standard tools by name: what a run can enable, and what each needs on this machine."""
+"""The standard tools: one `ToolSpec` each, which is all that the rest of the program asks of a tool.
 
-from collections.abc import Iterable
+A new tool is a file and an entry of `TOOLS`. Where it searches, its calls are audited and its scores are doubted
+without further ado, since that is the default.
+"""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from typing import NoReturn
 
 from langchain_core.embeddings import Embeddings
 from langchain_core.tools import BaseTool
 
-from agentflow.tools.base_generator import Ask, base_generator
+from agentflow.tools import web_search as web
+from agentflow.tools.base_generator import Ask, base_generator, prompt
 from agentflow.tools.card import ToolCard
 from agentflow.tools.encyclopedia.choice import missing
 from agentflow.tools.google_search import google_search
 from agentflow.tools.providers.choice import state
 from agentflow.tools.python_coder import python_coder
 from agentflow.tools.sandbox.execute import unavailable
-from agentflow.tools.search_cache import search_cache, unusable
+from agentflow.tools.search_cache import SearchCache, search_cache, unusable
 from agentflow.tools.search_settings import SearchSettings
 from agentflow.tools.web_search import web_search
 from agentflow.tools.wikipedia_search import wikipedia_search
 
-STANDARD_TOOLS: tuple[str, ...] = (
-    "base_generator",
-    "python_coder",
-    "wikipedia_search",
-    "google_search",
-    "web_search",
-)
 
-OFFLINE_TOOLS: tuple[str, ...] = ("base_generator", "python_coder")
-"""Those that look nothing up."""
+@dataclass(frozen=True)
+class Parts:
+    """What a tool may be built from."""
+
+    ask: Ask
+    """The run's model for tools."""
+    search: SearchSettings
+    embeddings: Embeddings | None
+    """Ranks passages."""
+
+    @property
+    def cache(self) -> SearchCache | None:
+        """Keeps what search tools find."""
+        return search_cache(self.search.cache)
+
+
+@dataclass(frozen=True)
+class ToolSpec:
+    """A standard tool."""
+
+    build: Callable[[Parts], BaseTool]
+    problem: Callable[[SearchSettings], str | None] = lambda search: unusable(search.cache)
+    """Why it cannot be used on this machine, in one line; None if it can."""
+    searches: bool = True
+    """Whether it looks things up that may read otherwise another day, or hold a benchmark's answers."""
+    prompt: str = ""
+    """The prompt that it asks the run's model with, for passports."""
+
+
+def _google_problem(search: SearchSettings) -> str | None:
+    usable, why = state(search.engine)
+    replays = search.cache.partition(":")[0] == "replay"
+    return unusable(search.cache) or (None if usable or replays else why)
+
+
+TOOLS: dict[str, ToolSpec] = {
+    "base_generator": ToolSpec(
+        build=lambda parts: base_generator(parts.ask),
+        problem=lambda search: None,
+        searches=False,
+        prompt=prompt(""),
+    ),
+    "python_coder": ToolSpec(
+        build=lambda parts: python_coder(),
+        problem=lambda search: unavailable(),
+        searches=False,
+    ),
+    "wikipedia_search": ToolSpec(
+        build=lambda parts: wikipedia_search(parts.search.corpus, parts.cache),
+        problem=lambda search: missing(search.corpus) or unusable(search.cache),
+    ),
+    "google_search": ToolSpec(
+        build=lambda parts: google_search(parts.search.engine, parts.cache),
+        problem=_google_problem,
+    ),
+    "web_search": ToolSpec(
+        build=lambda parts: web_search(
+            parts.ask, returns=parts.search.pages, embeddings=parts.embeddings, cache=parts.cache
+        ),
+        prompt=web.PROMPT,
+    ),
+}
+
+STANDARD_TOOLS: tuple[str, ...] = tuple(TOOLS)
+OFFLINE_TOOLS: tuple[str, ...] = tuple(name for name, spec in TOOLS.items() if not spec.searches)
 
 
 def standard_tools(
     names: Iterable[str], ask: Ask, search: SearchSettings, embeddings: Embeddings | None = None
 ) -> dict[str, BaseTool]:
-    """The named tools. `ask` is the model behind them, `embeddings` ranks passages. Raises ValueError."""
-    return {name: _build(name, ask, search, embeddings) for name in names}
+    """The named tools. Raises ValueError."""
+    return {name: _spec(name).build(Parts(ask, search, embeddings)) for name in names}
 
 
 def standard_cards(names: Iterable[str]) -> dict[str, ToolCard]:
@@ -44,36 +106,13 @@ def standard_cards(names: Iterable[str]) -> dict[str, ToolCard]:
 
 def availability(name: str, search: SearchSettings) -> str | None:
     """None if the tool can be used as things stand, else one line on what to do. Looks at this machine only."""
-    replays = search.cache.partition(":")[0] == "replay"
-    match name:
-        case "base_generator":
-            return None
-        case "python_coder":
-            return unavailable()
-        case "wikipedia_search":
-            return missing(search.corpus) or unusable(search.cache)
-        case "google_search":
-            usable, says = state(search.engine)
-            return unusable(search.cache) or (None if usable or replays else says)
-        case "web_search":
-            return unusable(search.cache)
-    return _unknown(name)
+    return TOOLS[name].problem(search) if name in TOOLS else _unknown(name)
 
 
-def _build(name: str, ask: Ask, search: SearchSettings, embeddings: Embeddings | None) -> BaseTool:
-    cache = search_cache(search.cache)
-    match name:
-        case "base_generator":
-            return base_generator(ask)
-        case "python_coder":
-            return python_coder()
-        case "wikipedia_search":
-            return wikipedia_search(search.corpus, cache)
-        case "google_search":
-            return google_search(search.engine, cache)
-        case "web_search":
-            return web_search(ask, returns=search.pages, embeddings=embeddings, cache=cache)
-    raise ValueError(_unknown(name))
+def _spec(name: str) -> ToolSpec:
+    if name not in TOOLS:
+        raise ValueError(_unknown(name))
+    return TOOLS[name]
 
 
 def _unknown(name: str) -> str:

@@ -7,10 +7,11 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from agentflow.tools.untrusted_text import one_line
+
 if TYPE_CHECKING:
     from agentflow.evals.cost import Price
     from agentflow.evals.episode import Tokens, Usage
-    from agentflow.tools.untrusted_text import one_line
 
 
 def print_usage(out: Console, usage: "Usage", prices: "Mapping[str, Price]") -> None:

@@ -1,4 +1,4 @@
-"""Looks up what an evaluation that is about to run is made with (`made.Made`).
+"""Looks up what an evaluation that is about to run is made with (`provenance.Provenance`).
 
 AgentFlow's version alone says little of a checkout, and a commit nothing of what was changed since: the hash of its own
 programs tells both, and is the same for a checkout and a wheel.
@@ -17,7 +17,7 @@ from agentflow.evals.judge import prompt_hash
 from agentflow.evals.passport.provenance import Provenance, ToolProvenance
 from agentflow.graph.context import Context
 from agentflow.graph.toolbox import Toolbox
-from agentflow.tools import base_generator, web_search
+from agentflow.tools.catalogue import TOOLS
 from agentflow.tools.encyclopedia.choice import is_local
 from agentflow.tools.external import is_external
 from agentflow.tools.tool_model import RUN, model_behind
@@ -32,8 +32,6 @@ PACKAGES = (
 
 CODE = ("graph", "nodes", "tools", "evals", "rl/micro")
 """Folders of the programs that make a score."""
-
-TOOL_PROMPTS = {"base_generator": base_generator.prompt(""), "web_search": web_search.PROMPT}
 
 
 async def provenance_of(agent: AgentName, context: Context, call: str, questions: Path | None = None) -> Provenance:
@@ -72,7 +70,7 @@ async def _tools(context: Context) -> dict[str, ToolProvenance]:
     found = {}
     for name, tool in offer.tools.items():
         model = model_behind(tool)
-        asks = TOOL_PROMPTS.get(name, "") if model == RUN else ""
+        asks = TOOLS[name].prompt if name in TOOLS and model == RUN else ""
         card = prompt_hash(offer.cards[name].model_dump_json())
         found[name] = ToolProvenance(model=model, card=card, prompt=prompt_hash(asks) if asks else "")
     return found
