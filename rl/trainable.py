@@ -91,7 +91,7 @@ class Trainable:
         return graph
 
 
-def load_app(name: str, **options: Any) -> Trainable:
+def load_app(name: str, /, **options: Any) -> Trainable:
     """The app that `module:attribute` names, or that a function of that name returns for `options`.
 
     The module may lie in the current folder. Raises AppError.

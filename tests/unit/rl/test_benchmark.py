@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from agentflow.rl.benchmark import benchmark
-from agentflow.rl.trainable import AppError
+from agentflow.rl.trainable import AppError, load_app
 from agentflow.tools.search_settings import SearchSettings
 
 
@@ -48,3 +48,9 @@ def test_what_cannot_be_had_is_one_line(tmp_path: Path) -> None:
         benchmark("mmlu", frozen="atlas-oracle")
     with pytest.raises(AppError, match="cannot be read"):
         benchmark("bamboogle", frozen="atlas-oracle", file=str(tmp_path / "none.jsonl")).tasks("train", 1)
+
+
+def test_its_options_can_be_given_by_name() -> None:
+    """`load_app` has a parameter `name` of its own, which took the option's place."""
+    app = load_app("agentflow.rl.benchmark:benchmark", name="game24", frozen="atlas-oracle")
+    assert app.name == "game24"
