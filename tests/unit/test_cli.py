@@ -538,7 +538,7 @@ def test_a_preset_for_another_machine(preset: str, says: str, tmp_path: Path, mo
     if torch.cuda.is_available():
         pytest.skip("there is a GPU here")
     (tmp_path / "data.jsonl").write_text('{"question": "q", "result": "a"}\n' * 40)
-    files = [f"options.{split}={tmp_path / 'data.jsonl'}" for split in ("train", "test")] if "qwen" in preset else []
+    files = [f"options.{option}={tmp_path / 'data.jsonl'}" for option in ("name", "test")] if "qwen" in preset else []
     monkeypatch.chdir(tmp_path)
     done = run("train", "--preset", preset, f"out={tmp_path / 'run'}", *files)
     assert done.exit_code == 2
