@@ -12,13 +12,17 @@ from typing import Any
 
 from agentflow.evals.agents import AgentName
 from agentflow.evals.benchmarks import catalogue
+from agentflow.evals.benchmarks.benchmark import Benchmark
 from agentflow.evals.benchmarks.example import BenchmarkError, Example
+from agentflow.evals.benchmarks.own import benchmark_of, is_file
 from agentflow.evals.judge import Judge
 from agentflow.rl.planner import trainable
 from agentflow.rl.trainable import AppError, Split, Task, Trainable
 
 TEST_SHARE = 5
 """One question in so many is a test question."""
+_SPLIT = "agentflow_split"
+"""Key of a task's data: the split that it is of."""
 
 
 def benchmark(
@@ -57,37 +61,41 @@ def benchmark(
         search_engine: What google_search asks.
         search_cache: Whether search tools keep what they find, and where.
     """
-    try:
-        found = catalogue.benchmark(name)
-        held_out = catalogue.benchmark(test) if test else None
-    except BenchmarkError as error:
-        raise AppError(str(error)) from error
+    named, load = {"train": name, "test": test or name}, cache(_load)
+    for spec in {name, test} - {""}:
+        if not is_file(spec):
+            load(spec)
     decides = Judge(judge) if judge else None
 
     @cache
     def examples(split: Split) -> list[Example]:
+        own = named[split] == name
         try:
-            if held_out and split == "test":
-                return held_out.examples()
-            every = found.examples(subset, Path(file) if file else None)
+            every = load(named[split]).examples(subset if own else "", Path(file) if file and own else None)
         except BenchmarkError as error:
             raise AppError(str(error)) from error
-        if held_out:
+        if test:
             return every
         return [one for one in every if (int(one.id, 16) % TEST_SHARE == 0) == (split == "test")]
 
-    @cache
-    def held_out_ids() -> set[str]:
-        return {one.id for one in examples("test")}
-
     def tasks(split: Split, number: int) -> list[Task]:
-        return [Task(**one.model_dump()) for one in examples(split)[:number]]
+        return [Task(**{**one.model_dump(), "data": {**one.data, _SPLIT: split}}) for one in examples(split)[:number]]
 
     async def reward(task: Task, state: Any) -> float | None:
-        scorer = held_out if held_out and task.id in held_out_ids() else found
+        spec = named[task.data[_SPLIT]]
+        # Of a file, the task has all that its scorer needs, so that workers need not read the file.
+        scorer = benchmark_of(spec, [task.data]) if is_file(spec) else load(spec)
         return await scorer.reward(Example(**task.model_dump()), str(state["answer"]), decides)
 
     search = {"search_engine": search_engine, "search_cache": search_cache}
-    search["corpus"] = found.corpus if corpus == "auto" else corpus
+    search["corpus"] = load(name).corpus if corpus == "auto" and not is_file(name) else corpus
     settings = {"model": frozen, "max_turns": max_turns, "tools": list(tools), **search}
     return trainable(name, agent, tasks, reward, nodes=nodes, max_tokens=max_tokens, settings=settings)
+
+
+def _load(spec: str) -> Benchmark:
+    """The benchmark of a name, a file or an object. Raises AppError."""
+    try:
+        return catalogue.benchmark(spec)
+    except BenchmarkError as error:
+        raise AppError(str(error)) from error

@@ -27,9 +27,14 @@ Rule = Callable[[Example, str], Score]
 _FILES = (".jsonl", ".json", ".csv", ".parquet")
 
 
+def is_file(spec: str) -> bool:
+    """Whether `spec` is a file of questions, by its form."""
+    return not is_object_name(spec) and Path(spec).suffix in _FILES
+
+
 def is_own(spec: str) -> bool:
     """Whether `spec` is a file of questions or the name of a Python object, by its form."""
-    return is_object_name(spec) or Path(spec).suffix in _FILES
+    return is_object_name(spec) or is_file(spec)
 
 
 def load(spec: str) -> Benchmark:

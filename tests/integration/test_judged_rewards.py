@@ -83,5 +83,6 @@ def test_a_file_that_cannot_be_used(content: str | None, tmp_path: Path) -> None
     path = tmp_path / "train.jsonl"
     if content is not None:
         path.write_text(content)
+    trainable = benchmark(str(path), test=str(path), judge="atlas-oracle", frozen="atlas-oracle")
     with pytest.raises(AppError):
-        benchmark(str(path), test=str(path), judge="atlas-oracle", frozen="atlas-oracle")
+        trainable.tasks("train", 3)

@@ -54,3 +54,14 @@ def test_its_options_can_be_given_by_name() -> None:
     """`load_app` has a parameter `name` of its own, which took the option's place."""
     app = load_app("agentflow.rl.benchmark:benchmark", name="game24", frozen="atlas-oracle")
     assert app.name == "game24"
+
+
+async def test_a_file_is_read_for_tasks_and_not_for_rewards(tmp_path: Path) -> None:
+    """A worker rewards rollouts without reading a training set of 182,190 questions."""
+    path = tmp_path / "train.jsonl"
+    app = benchmark(str(path), frozen="atlas-oracle", test=str(path))
+    path.write_text(json.dumps({"question": "Where?", "result": "Istanbul; Stamboul", "source": "nq"}) + "\n")
+    [task] = app.tasks("train", 5)
+    assert (task.family, task.gold) == ("nq", "Istanbul")
+    path.unlink()
+    assert await app.reward(task, {"answer": "Stamboul"}) == 1.0
