@@ -18,7 +18,7 @@ import pyarrow
 from huggingface_hub import constants
 from pyarrow import parquet
 
-from agentflow.rl.research import research
+from agentflow.rl.benchmark import benchmark
 from agentflow.rl.training_set import DEEPMATH, NQ, Source, TrainingSetError, build
 from tests.fake_hub import REVISION, Hub
 
@@ -64,8 +64,8 @@ def test_the_mixture_has_the_papers_columns_and_can_be_trained_on(small: Hub, tm
     assert one["result"] == "n 1; N1"
     assert one["extra_info"] == {"ground_truth": "n 1; N1", "idx": 1}
     path = str(tmp_path / "data" / "train.parquet")
-    app = research(path, path, judge="embedded", frozen="embedded")
-    assert [task.gold for task in app.tasks("train", 7)] == [row["result"] for row in rows]
+    tasks = benchmark(path, test=path, judge="embedded", frozen="embedded").tasks("train", 7)
+    assert ["; ".join([task.gold, *task.data["aliases"]]) for task in tasks] == [row["result"] for row in rows]
 
 
 def test_a_second_build_takes_the_same_revisions_and_downloads_nothing(small: Hub, tmp_path: Path) -> None:
