@@ -7,8 +7,6 @@ pulls in neither LangGraph's runtime nor a model library.
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from agentflow.version import __version__ as __version__
-
 if TYPE_CHECKING:
     from agentflow.evals.evaluate import Results, aevaluate, evaluate
     from agentflow.graph.agent import build_graph
@@ -24,6 +22,7 @@ if TYPE_CHECKING:
     from agentflow.rl.trainable import Task, Trainable
     from agentflow.tools.card import ToolCard
     from agentflow.tools.result import ErrorClass, ToolResult
+    from agentflow.version import __version__ as __version__
 
 _HOME = {
     "aevaluate": "agentflow.evals.evaluate",
@@ -49,6 +48,7 @@ _HOME = {
     "ToolCard": "agentflow.tools.card",
     "ErrorClass": "agentflow.tools.result",
     "ToolResult": "agentflow.tools.result",
+    "__version__": "agentflow.version",
 }
 
 __all__ = [

@@ -190,3 +190,11 @@ def test_importing_is_cheap(statement: str, absent: set[str]) -> None:
     run = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
     assert run.returncode == 0, run.stderr
     assert not set(run.stdout.split()) & absent
+
+
+def test_the_package_itself_imports_nothing_of_ours() -> None:
+    """In bubblewrap a program's helper finds `agentflow/__init__.py` and the sandbox's files, and nothing else: an
+    import of `agentflow.version` here left the tier unusable."""
+    tree = ast.parse((HOME / "__init__.py").read_text())
+    found = [node for node in tree.body if isinstance(node, ast.Import | ast.ImportFrom)]
+    assert [ast.unparse(node) for node in found if "agentflow" in ast.unparse(node)] == []
