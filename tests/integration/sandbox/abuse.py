@@ -160,7 +160,8 @@ NETWORK = {
 PROCESSES = {
     "fork": "if os.fork() == 0: time.sleep(30)\nprint('ESCAPED')",
     "fork twice, away from the session": (
-        "if os.fork() == 0:\n    os.setsid()\n    if os.fork() == 0: time.sleep(30)\n    os._exit(0)"
+        "if os.fork() == 0:\n    os.setsid()\n    if os.fork() == 0: time.sleep(30)\n    os._exit(0)\n"
+        "os.wait()"  # or its group may be killed before it has left it
     ),
     "vfork": "print('ESCAPED' if call(58) > 0 else '')",
     "clone, with a raw system call": (
