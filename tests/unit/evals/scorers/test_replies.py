@@ -1,7 +1,8 @@
-"""Tables of replies with the verdict of a careful person; `python -m benchmarks.scorers` prints what they come to.
+"""Tables of replies with the verdict of a careful reader; `python -m benchmarks.scorers` prints what they come to.
 
-The first part was at hand while the scorers were written. The others were written by people who did not see them, and
-were scored for the first time when they were done. What all of them ask now is that nothing wrong is accepted.
+The first part was at hand while the scorers were written. The others were written by language models that did not see
+them, and were scored for the first time when they were done. What all of them ask now is that nothing wrong is
+accepted.
 """
 
 import pytest
