@@ -81,7 +81,13 @@ __all__ = [
 def __getattr__(name: str) -> Any:
     if name not in _HOME:
         raise AttributeError(f"module 'agentflow' has no attribute {name!r}")
-    return getattr(import_module(_HOME[name]), name)
+    try:
+        return getattr(import_module(_HOME[name]), name)
+    except ModuleNotFoundError as error:
+        if name != "train":
+            raise
+        install = "pip install 'agentflow-langgraph[train]'"
+        raise ImportError(f"agentflow.train needs {error.name}; install it with: {install}") from error
 
 
 def __dir__() -> list[str]:

@@ -48,7 +48,7 @@ NATURAL = (
     "<answer>{e}</answer>",
     "{blanks} {e} = 24",
 )
-"""What language models write around an expression."""
+"""Templates of correct replies: what language models write around an expression."""
 NEAR = (
     "√({e}) = 24",
     "sqrt({e})",
@@ -77,7 +77,7 @@ NEAR = (
     "{e} - 0",
     "{e} = 24 is impossible",
 )
-"""What is no solution, though one stands in it."""
+"""Templates of wrong replies that contain a solution."""
 
 
 class Reply(BaseModel):
@@ -109,7 +109,7 @@ def replies(table: str) -> tuple[Reply, ...]:
 
 
 def decision(table: str, row: Reply) -> Decision:
-    """What the table's scorer says of a row."""
+    """Score a row with the table's scorer."""
     return SCORERS[table](row)
 
 
@@ -122,7 +122,7 @@ def tree_of_thoughts(reply: str, numbers: list[int]) -> Decision:
 
 
 def math_verify(row: Reply) -> Decision:
-    """What Math-Verify says of a number; it leaves nothing undecided."""
+    """Score a number with Math-Verify, which leaves nothing undecided."""
     from math_verify import parse, verify  # type: ignore[import-not-found]
 
     return Decision.CORRECT if verify(parse(f"${row.gold}$"), parse(row.reply)) else Decision.INCORRECT

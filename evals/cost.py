@@ -45,16 +45,16 @@ def cost(models: Mapping[str, Tokens], prices: Mapping[str, Price]) -> float | N
 
 @dataclass(frozen=True)
 class Budget:
-    """What a run may take. It is looked at between modules, so that the call that passes it is still made."""
+    """Limits of one run. They are checked between modules, so that the call that exceeds one is still made."""
 
     tokens: int | None = None
-    """Read and written, of all modules."""
+    """Most input and output tokens of all modules together."""
     dollars: float | None = None
-    """Of models whose price is given or reported; others cost nothing here."""
+    """Most dollars of all models whose price is known; other models count as free."""
     prices: Mapping[str, Price] = field(default_factory=dict)
 
     def exceeded(self, usage: Usage) -> str:
-        """Why a run of that usage is to end; "" if it may go on."""
+        """The limit that `usage` exceeds, as a sentence; "" if none."""
         models = [(name, tokens) for found in usage.modules.values() for name, tokens in found.items()]
         taken = sum(tokens.input_tokens + tokens.output_tokens for _, tokens in models)
         if self.tokens is not None and taken > self.tokens:

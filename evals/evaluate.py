@@ -34,7 +34,7 @@ P = ParamSpec("P")
 
 @dataclass(frozen=True)
 class Request:
-    """What to evaluate, and how."""
+    """The settings of one evaluation."""
 
     benchmarks: Sequence[str]
     """Names of benchmarks, files of questions, or `module:attribute`."""
@@ -53,7 +53,7 @@ class Request:
     timeout: float | None = None
     """Most seconds of a try."""
     retries: int = 0
-    """How often a try that breaks off is begun again."""
+    """Most repetitions of a try that breaks off."""
     budget: Budget = UNLIMITED
     """Most tokens and dollars of a try."""
     call: str = ""
@@ -124,6 +124,10 @@ class EvaluationRun:
         """Every try of every question, one benchmark after the other."""
         return [item for found in self._items.values() for item in found]
 
+    def unfinished(self, *, retry: bool = False) -> list[Item]:
+        """The items without a record; with `retry` also those that broke off or whose judge failed."""
+        return unfinished(self.items, self.records.by_key, retry=retry)
+
     async def run(self, left: Sequence[Item], *, concurrency: int, on_record: Callable[[Record], None]) -> None:
         """Run and score the items in `left`; `on_record` gets each record after it is kept.
 
@@ -189,8 +193,7 @@ async def aevaluate(
     """
     request = Request(benchmarks, context or Context(), agent, limit=limit, epochs=epochs, judge=judge)
     with await EvaluationRun.open(request, Path(out) if out else None) as run:
-        left = unfinished(run.items, run.records.by_key, retry=retry)
-        await run.run(left, concurrency=concurrency, on_record=on_record)
+        await run.run(run.unfinished(retry=retry), concurrency=concurrency, on_record=on_record)
         return run.results
 
 
@@ -199,6 +202,7 @@ def _blocking(function: Callable[P, Coroutine[Any, Any, Results]]) -> Callable[P
     def call(*args: P.args, **options: P.kwargs) -> Results:
         return asyncio.run(function(*args, **options))
 
+    call.__name__ = call.__qualname__ = function.__name__.removeprefix("a")
     return call
 
 
@@ -209,7 +213,7 @@ evaluate = _blocking(aevaluate)
 def _load(request: Request) -> tuple[dict[str, list[Item]], dict[str, Dataset]]:
     """The items of each benchmark, and what settings say of it. Raises BenchmarkError."""
     if request.file and len(set(request.benchmarks)) > 1:
-        raise BenchmarkError("--file holds the questions of one benchmark; name one")
+        raise BenchmarkError("a file holds the questions of one benchmark; name one")
     loaded: dict[str, list[Item]] = {}
     datasets: dict[str, Dataset] = {}
     for name in dict.fromkeys(request.benchmarks):

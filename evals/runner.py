@@ -53,9 +53,9 @@ class Evaluation:
     seconds: float | None = None
     """Most seconds of one item, its judging left out."""
     retries: int = 0
-    """How often an item that breaks off is run again."""
+    """Most repetitions of an item that breaks off."""
     budget: Budget = UNLIMITED
-    """What one run of an item may take."""
+    """Most tokens and dollars of one run of an item."""
 
     async def run(
         self,

@@ -47,7 +47,7 @@ class Run:
 
     @cached_property
     def families(self) -> list["Family"]:
-        """What it comes to, by family of questions, of benchmarks that have no more than `FAMILIES`."""
+        """Accuracy by family of questions, for benchmarks with at most `FAMILIES` families."""
         found: dict[str, dict[str, list[Record]]] = defaultdict(lambda: defaultdict(list))
         for record in self.records:
             found[record.benchmark][record.family].append(record)

@@ -1,4 +1,4 @@
-"""What a step trains on, short of verl: the rows of its trajectories, the credit of their calls, and a digest of both.
+"""The training batch of a step, without verl: rows of trajectories, credit of their calls, and a digest of both.
 
 A trajectory's calls may lie in several rows; verl names a row {question}_{session}_{row}, where a session is one
 trajectory.
@@ -29,7 +29,7 @@ class Span(NamedTuple):
     length: int
     advantage: float
     weight: float
-    """Of each token."""
+    """Weight of each token in the objective."""
 
 
 DIGITS = 32

@@ -121,4 +121,4 @@ def react_faults(state: dict[str, Any]) -> list[bool]:
 
 
 FAULTS = {"agentflow": faults, "react": react_faults}
-"""By agent, for rollouts in which the planner alone learns: calls of other modules are not told apart by turn."""
+"""Faults of an agent's rollouts in which only the planner learns; calls of other modules have no turn number."""

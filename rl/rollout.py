@@ -188,7 +188,7 @@ async def run_recorded(
 
 
 async def _reward(app: Trainable, task: Task, state: Any, episode: Episode) -> float | None:
-    """Of the final state. What has to be waited for asks somebody, whose answer belongs on the replay log.
+    """The reward of the final state. The response of an asynchronous reward, such as a judge's, is recorded.
 
     Raises RewardError.
     """

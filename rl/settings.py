@@ -85,6 +85,9 @@ class Settings(BaseModel):
             raise SettingsError(f"{_first_line(error)}; give it as key=value") from error
         except ValidationError as error:
             first = error.errors()[0]
+            if first["type"] == "union_tag_invalid":
+                known = ", ".join(NAMES)
+                raise SettingsError(f"there is no algorithm '{first['ctx']['tag']}'; there are {known}") from error
             name = ".".join(str(part) for part in first["loc"] if part not in NAMES)
             raise SettingsError(f"{name}={first['input']}: {first['msg'].lower()}") from error
         if settings.train_tasks < settings.questions:

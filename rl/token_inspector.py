@@ -1,4 +1,4 @@
-"""What the token inspector shows: the tokens of a group, with all that is told of each.
+"""The token inspector's data: the tokens of a group with log-probabilities, advantages and weights.
 
 The viewer and the training report draw the same `Trajectory`; what a colour means is decided here alone.
 """

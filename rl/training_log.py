@@ -109,7 +109,7 @@ class TrainingLog:
         _replace(self._tokens / token_file(found.step), packed(found))
 
     def last_tokens(self) -> TokenStep | None:
-        """What is kept of the last step whose tokens are; None of a run with token_groups=0."""
+        """Tokens of the last step that recorded any; None in a run with token_groups=0."""
         latest = sorted(self._tokens.glob("*.jsonl.gz"), reverse=True)
         return next(filter(None, (unpacked(path.read_bytes()) for path in latest)), None)
 

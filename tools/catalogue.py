@@ -11,7 +11,6 @@ from typing import NoReturn
 from langchain_core.embeddings import Embeddings
 from langchain_core.tools import BaseTool
 
-from agentflow.tools import web_search as web
 from agentflow.tools.base_generator import Ask, base_generator, prompt
 from agentflow.tools.card import ToolCard
 from agentflow.tools.encyclopedia.choice import missing
@@ -21,13 +20,13 @@ from agentflow.tools.python_coder import python_coder
 from agentflow.tools.sandbox.execute import unavailable
 from agentflow.tools.search_cache import SearchCache, search_cache, unusable
 from agentflow.tools.search_settings import SearchSettings
-from agentflow.tools.web_search import web_search
+from agentflow.tools.web_search import PROMPT, web_search
 from agentflow.tools.wikipedia_search import wikipedia_search
 
 
 @dataclass(frozen=True)
 class Parts:
-    """What a tool may be built from."""
+    """The parts that a tool is built from."""
 
     ask: Ask
     """The run's model for tools."""
@@ -47,7 +46,7 @@ class ToolSpec:
 
     build: Callable[[Parts], BaseTool]
     problem: Callable[[SearchSettings], str | None] = lambda search: unusable(search.cache)
-    """Why it cannot be used on this machine, in one line; None if it can."""
+    """One line on why this machine cannot use it; None if it can."""
     searches: bool = True
     """Whether it looks things up that may read otherwise another day, or hold a benchmark's answers."""
     prompt: str = ""
@@ -84,7 +83,7 @@ TOOLS: dict[str, ToolSpec] = {
         build=lambda parts: web_search(
             parts.ask, returns=parts.search.pages, embeddings=parts.embeddings, cache=parts.cache
         ),
-        prompt=web.PROMPT,
+        prompt=PROMPT,
     ),
 }
 

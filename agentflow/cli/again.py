@@ -22,6 +22,8 @@ def again(
     [before] = read_folders([folder])
     if not before.settings.provenance:
         fail(f"{folder} does not say what it was called with: an earlier version made it", MISUSED)
+    if not before.settings.provenance[-1].call:
+        fail(f"{folder} was made by agentflow.evaluate in Python; run that program again with another out", MISUSED)
     if out.resolve() == folder.resolve():
         fail("the new evaluation needs a folder of its own; choose another --out", MISUSED)
     words = [*_without_out(shlex.split(before.settings.provenance[-1].call)[2:]), "--out", str(out)]

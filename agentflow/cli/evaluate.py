@@ -199,11 +199,10 @@ class _BrokeOff(Exception):
 
 def _run(run: "EvaluationRun", concurrency: int, *, retry: bool, fail_on_error: bool) -> None:
     """Runs what is left, with a bar. Ends the command when it cannot go on."""
-    from agentflow.evals.runner import unfinished
     from agentflow.graph.models.spec import ModelError
 
     records = run.records
-    left = unfinished(run.items, records.by_key, retry=retry)
+    left = run.unfinished(retry=retry)
     if left and (other := records.differences):
         say(f"note: another program began this evaluation; both will be in its passport: {', '.join(other)}")
     keys = {item.key for item in left}

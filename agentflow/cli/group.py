@@ -15,7 +15,7 @@ from agentflow.tools.untrusted_text import one_line
 
 FAILED, MISUSED, INTERRUPTED = 1, 2, 130
 FULL = (errno.ENOSPC, errno.EDQUOT)
-"""Of an OSError, wherever it comes from: no room, or none for this user."""
+"""errno of an OSError: the disk is full, or the user's quota is used up."""
 
 _WrongCall: type[Any] = typer.BadParameter.__bases__[0]
 """Typer's class of all errors in a call, which it does not export."""

@@ -8,7 +8,6 @@ from typing import Annotated
 import typer
 
 from agentflow.cli.group import FAILED, MISUSED, call, fail, say
-from agentflow.cli.options import context_of
 from agentflow.cli.report import read_folders
 from agentflow.console.evaluations import print_matrix
 from agentflow.console.terminal import console
@@ -44,8 +43,7 @@ def matrix(
     if len(set(folders)) < len(folders):
         fail("two of the models would have the same folder; evaluate one of them in another matrix", MISUSED)
     calls = [_words(*one, folder, ctx.args) for one, folder in zip(combinations, folders, strict=True)]
-    for _, answers, plans in combinations:
-        context_of(answers, plans or None, None)
+    _check_models({spec for _, *specs in combinations for spec in specs if spec})
     failed = []
     for number, (words, folder) in enumerate(zip(calls, folders, strict=True), start=1):
         say(f"[{number}/{len(calls)}] {folder}")
@@ -61,8 +59,21 @@ def matrix(
         fail(f"nothing worked in {', '.join(failed)}; the same call with --retry tries it again", FAILED)
 
 
+def _check_models(specs: set[str]) -> None:
+    """End the command if a model cannot be had, before hours are spent on the others."""
+    from agentflow.graph.context import DETERMINISTIC
+    from agentflow.graph.models.loading import load_model
+    from agentflow.graph.models.spec import ModelError
+
+    for spec in sorted(specs):
+        try:
+            load_model(spec, DETERMINISTIC)
+        except ModelError as error:
+            fail(str(error), MISUSED)
+
+
 def _folder(agent: str, model: str, planner: str) -> str:
-    """Its name, which is that of all evaluations of this kind, whatever else is in the matrix."""
+    """The name of an evaluation's folder, which does not depend on what else is in the matrix."""
     return "_".join(re.sub(r"[^\w.-]+", "-", one).strip("-.") for one in (agent, model, planner) if one)
 
 

@@ -50,7 +50,7 @@ class Row:
     rollout: str = ""
     """Of a rollout: its id."""
     advantages: tuple[float, ...] = ()
-    """Of a rollout: the advantage of each of its calls; empty where it is not trained on."""
+    """The advantage of each call of a rollout; empty if the rollout is masked."""
 
 
 def of_record(line: bytes, place: Place) -> Row:

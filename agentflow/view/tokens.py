@@ -10,7 +10,7 @@ from agentflow.view.query import Named, cells
 
 
 def tokens(step: TokenStep, task: str, named: Sequence[Named]) -> dict[str, Any]:
-    """What the token inspector shows of the group of `task`; `named` are the step's rollouts."""
+    """The page data of one group's tokens. `named` are the rollouts of the step."""
     episodes = {row.rollout: cells(name, row) for name, row in named if row.rollout}
     question = next((row.question for _, row in named if row.task == task), task)
     shown = [{**asdict(one), "episode": episodes.get(one.rollout)} for one in trajectories(step, task)]

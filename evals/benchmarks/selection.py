@@ -10,7 +10,7 @@ from agentflow.evals.benchmarks.example import BenchmarkError, Example
 
 @dataclass(frozen=True)
 class Selection:
-    """What is left of a benchmark's questions, in their order; each part narrows what the one before has left."""
+    """Filters that are applied to a benchmark's questions one after the other; the order of questions is kept."""
 
     ids: Sequence[str] = ()
     """Ids, or as much of their beginnings as tells them apart."""
@@ -18,9 +18,9 @@ class Selection:
     span: tuple[int, int | None] = (0, None)
     """First position, from 0, and the one after the last."""
     sample: int | None = None
-    """So many, drawn at random."""
+    """Size of a random sample."""
     per_family: int | None = None
-    """So many of each family, drawn at random."""
+    """Size of a random sample of each family."""
     seed: int = 0
 
     def __bool__(self) -> bool:

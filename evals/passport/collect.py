@@ -59,7 +59,7 @@ def _inputs(context: Context, questions: Path | None) -> dict[str, Path]:
 
 
 def file_hash(path: Path) -> str:
-    """Of what a file holds: 12 hexadecimal digits."""
+    """Hash of a file's content: 12 hexadecimal digits."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()[:12]
 

@@ -1,7 +1,7 @@
 """The algorithms, one file each: how the rewards of a step's rollouts become the advantage of every sampled token."""
 
 from collections.abc import Mapping
-from typing import Annotated, Any
+from typing import Annotated, Any, get_args
 
 from pydantic import Field, TypeAdapter
 
@@ -18,7 +18,7 @@ AnyAlgorithm = Annotated[
 ]
 """The setting `flow.algorithm`: a name, and the settings of the algorithm of that name."""
 
-NAMES = ("flow-grpo", "grpo", "dr-grpo", "rloo", "reinforce++", "turn")
+NAMES: tuple[str, ...] = tuple(one.model_fields["name"].default for one in get_args(get_args(AnyAlgorithm)[0]))
 
 
 def algorithm_of(settings: Mapping[str, Any]) -> AnyAlgorithm:

@@ -42,6 +42,7 @@ def factors(name: str, rollouts: Sequence[Rollout]) -> list[list[float]]:
 
 
 def test_the_union_has_every_name() -> None:
+    assert NAMES == ("flow-grpo", "grpo", "dr-grpo", "rloo", "reinforce++", "turn")
     assert [algorithm_of({"name": name}).name for name in NAMES] == list(NAMES)
 
 
