@@ -5,7 +5,7 @@ from functools import cache
 
 from agentflow.evals.baselines.react import read_answer, read_call
 from agentflow.evals.judge import read_reply
-from agentflow.evals.passport.leaks import Asked, own_page
+from agentflow.evals.passport.leaks import QuestionMatcher, own_page
 from agentflow.evals.scorers.expression import expression
 from agentflow.evals.scorers.free_text import free_text
 from agentflow.evals.scorers.gaia import quasi_exact
@@ -25,7 +25,9 @@ from benchmarks.expressions.texts import Attack, ends
 
 CARDS = {tool.name: ToolCard.of(tool) for tool in (python_coder(), wikipedia_search())}
 OTHERS = ("{", "[", "(", '{"a":', "```\n", "```python\n", "<answer>", "\n", " ", "\\", "\\frac{", "Verdict: stop\n")
-_ASKED = Asked("Which organ pumps the blood through the body, and how often does it beat in a day?", "the heart")
+_ASKED = QuestionMatcher(
+    "Which organ pumps the blood through the body, and how often does it beat in a day?", "the heart"
+)
 OPTIONS = {"A": "1.5", "B": "-1.5", "C": "+", "D": "the liver"}
 
 READERS: dict[str, Callable[[str], object]] = {

@@ -15,7 +15,7 @@ from pydantic import BaseModel
 from agentflow.evals.benchmarks.readers import without_options
 from agentflow.evals.episode import EpisodeTurn
 from agentflow.evals.metrics import interval
-from agentflow.evals.passport.leaks import Asked, own_page
+from agentflow.evals.passport.leaks import QuestionMatcher, own_page
 from agentflow.evals.record import Record
 from agentflow.evals.scorers.score import Decision
 from agentflow.tools.catalogue import OFFLINE_TOOLS
@@ -130,7 +130,7 @@ def counted(tries: Iterable[Iterable[Flag]]) -> dict[Reason, int]:
 def flags_of(record: Record, pages: Collection[str], models: Mapping[str, str]) -> list[Flag]:
     """What is to be looked at in one try, turn by turn; arguments as `audit` has them."""
     question, gold = without_options(record.question, record.gold)
-    asked = Asked(question, gold, record.gold.partition(". ")[0] if gold != record.gold else "")
+    asked = QuestionMatcher(question, gold, record.gold.partition(". ")[0] if gold != record.gold else "")
     calls = [turn for turn in record.episode.turns if _may_search(turn)]
     return [flag for turn in calls for flag in _flags(turn, asked, pages, models)]
 
@@ -140,7 +140,9 @@ def _may_search(turn: EpisodeTurn) -> bool:
     return turn.tool not in ("", *OFFLINE_TOOLS) and turn.result.error not in UNSENT
 
 
-def _flags(turn: EpisodeTurn, asked: Asked, pages: Collection[str], models: Mapping[str, str]) -> Iterator[Flag]:
+def _flags(
+    turn: EpisodeTurn, asked: QuestionMatcher, pages: Collection[str], models: Mapping[str, str]
+) -> Iterator[Flag]:
     def flag(reason: Reason, detail: str = "") -> Flag:
         return Flag(turn=turn.turn, tool=turn.tool, reason=reason, detail=detail)
 

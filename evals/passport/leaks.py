@@ -1,4 +1,4 @@
-"""How a text that a tool was given or gave may have a question of a benchmark, or its answer.
+"""Detection of leaks: a benchmark's question or answer in the arguments or the result of a tool call.
 
 All comparisons are of words: without tags, entities, invisible characters, accents, underscores, case and punctuation.
 
@@ -27,18 +27,18 @@ NEAR = 0.75
 COPY = 8
 """Fewest words of a question whose copy in a result is told: a shorter one may be the heading of any page."""
 PIECE, PIECES, LEAST = 6, 0.5, 9
-"""Words of a piece, which is longer than common phrases are; the share of the question's words in pieces, and their
-number, from which on a text is a copy that was cut."""
+"""A text is a cut copy if pieces of PIECE consecutive words cover this share of the question, and LEAST words. A piece
+is longer than common phrases."""
 RUN = 13
-"""Words in a row that are a copy of any question.
+"""Consecutive words that make a text a copy of any question.
 
 Source: T. Brown et al., "Language models are few-shot learners", 2020, appendix C."""
 MEANING, SAME_MEANING = 7, 0.8
-"""Fewest words that mean something of a question whose rewording is told by them, and the share that is."""
+"""Content words that a question must have to be recognised in other words, and the share that must recur."""
 WINDOW = 12
-"""The same of a question whose rewording is looked for in passages of any form."""
+"""Content words that a question must have to be looked for in passages that ask nothing."""
 STEM = 5
-"""First letters by which words are compared."""
+"""First letters of a word that are compared, so that inflections match."""
 
 _TAG = re.compile(r"<[^<>]{0,300}>")
 _BREAK = re.compile(r"-\n\s*")
@@ -86,8 +86,8 @@ def spaced(found: Sequence[str]) -> str:
     return f" {' '.join(found)} "
 
 
-class Asked:
-    """A question and its gold answer, as texts are compared with them."""
+class QuestionMatcher:
+    """Compares texts with one question and its gold answer."""
 
     def __init__(self, question: str, gold: str, letter: str = "") -> None:
         """`letter` is that of the gold answer, of multiple choice."""

@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from agentflow.rl.algorithms.algorithm import Rollout
+from agentflow.rl.algorithms.grpo import GRPO
 from agentflow.rl.export import export
 from agentflow.rl.export_check import Checked, check
 from agentflow.rl.tokens import unpacked
@@ -145,6 +147,14 @@ def test_every_option_reaches_the_trainer(tmp_path: Path) -> None:
     records = rollouts(out, 1, "train")
     assert line["rows"] == sum(record["calls"] for record in records)
     assert line["gradient"] > 0
-    for record in records:
-        assert record["advantages"] is None or len(record["advantages"]) == record["calls"]
-    assert any(any(record["advantages"] or ()) for record in records)
+    trained = [record for record in records if record["advantages"] is not None]
+    faults = [[turn["result"]["error"] is not None for turn in record["episode"]["turns"]] for record in trained]
+    expected = GRPO(penalty=0.3).credit(
+        [
+            Rollout(record["task"], record["reward"], [1] * record["calls"], [0.0] * record["calls"], of)
+            for record, of in zip(trained, faults, strict=True)
+        ]
+    )
+    for record, credit in zip(trained, expected, strict=True):
+        assert record["advantages"] == pytest.approx([one.advantage for one in credit], abs=1e-9)
+    assert any(any(record["advantages"]) for record in trained)

@@ -1,10 +1,12 @@
 """`agentflow eval again`: the same call in a folder of its own, compared with what it repeats."""
 
+from asyncio import to_thread
 from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner, Result
 
+from agentflow import aevaluate
 from agentflow.cli import app
 from tests.runs import record, write_run
 
@@ -33,3 +35,11 @@ def test_what_cannot_be_repeated_is_one_line_and_exit_2(tmp_path: Path) -> None:
         done = run(*arguments)
         assert (done.exit_code, done.stdout) == (2, "")
         assert done.stderr.splitlines()[-1].startswith("error: ")
+
+
+async def test_what_python_evaluated_is_repeated_in_python(tmp_path: Path) -> None:
+    """Its provenance has no call, of which an evaluation without a benchmark was made."""
+    await aevaluate("atlas", limit=1, out=tmp_path / "a")
+    done = await to_thread(run, "again", tmp_path / "a", "--out", tmp_path / "new")
+    assert (done.exit_code, done.stdout) == (2, "")
+    assert "agentflow.evaluate" in done.stderr

@@ -66,3 +66,9 @@ def test_a_wrong_call_is_one_line_and_exit_2(tmp_path: Path, wrong: list[str]) -
     assert (done.exit_code, done.stdout) == (2, "")
     assert done.stderr.splitlines()[-1].startswith("error: ")
     assert list(tmp_path.glob("*/episodes.jsonl")) == []
+
+
+def test_tools_that_are_not_asked_for_need_not_work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AGENTFLOW_SANDBOX", "no-such-tier")
+    done = run("atlas", "--tools", "base_generator", "--limit", 1, "--out", tmp_path)
+    assert done.exit_code == 0, done.output

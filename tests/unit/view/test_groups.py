@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from agentflow.rl.rollout import RolloutStatus
+from agentflow.rl.training_log import TrainingLog
 from agentflow.view.groups import groups
 from agentflow.view.run_index import Root, RunIndex
 from agentflow.view.sources import Training
@@ -52,3 +53,17 @@ def test_before_the_step_is_credited_there_are_none(tmp_path: Path) -> None:
 
 def test_a_run_of_another_version_has_no_formula(tmp_path: Path) -> None:
     assert found(tmp_path, credit="trajectory", baseline="mean")["formula"] == ""
+
+
+def test_a_step_that_is_credited_while_it_is_watched_is_read_again(tmp_path: Path) -> None:
+    """The trainer rewrites the file of the step's rollouts."""
+    out, index = begin(tmp_path / "t", 1, **FLOW), RunIndex([Root(tmp_path)])
+    rollouts = [rollout(1, "train", "a", reward, id=f"a/{number}") for number, reward in enumerate((1.0, 0.0))]
+    write_step(out, 1, rollouts)
+    index.refresh()
+    TrainingLog(out).credit(1, {"a/0": [1.0], "a/1": [-1.0]})
+    index.refresh()
+    [training] = index.sources.values()
+    assert isinstance(training, Training)
+    [group] = groups(training.of_step(1, "train"), training.settings)["groups"]
+    assert [one["advantage"] for one in group["trajectories"]] == [1.0, -1.0]

@@ -10,7 +10,7 @@ from agentflow.evals.benchmarks.catalogue import BENCHMARKS, benchmark
 from agentflow.evals.benchmarks.readers import choice, without_options
 from agentflow.evals.episode import EpisodeTurn
 from agentflow.evals.passport.audit import Flag, Reason, audit, flags_of
-from agentflow.evals.passport.leaks import COPY, GRAM, NEAR, Asked, own_page, plain_words, spaced
+from agentflow.evals.passport.leaks import COPY, GRAM, NEAR, QuestionMatcher, own_page, plain_words, spaced
 from agentflow.evals.record import Record
 from agentflow.tools.result import ErrorClass
 from tests.runs import record, turn
@@ -38,7 +38,7 @@ def reasons(*turns: EpisodeTurn, **more: str) -> list[Reason]:
 
 
 def nearness(question: str, text: str) -> float:
-    return Asked(question, "").share(spaced(plain_words(text)))
+    return QuestionMatcher(question, "").share(spaced(plain_words(text)))
 
 
 @given(

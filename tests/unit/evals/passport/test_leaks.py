@@ -6,17 +6,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agentflow.evals.passport.leaks import RUN, Asked, own_page
+from agentflow.evals.passport.leaks import RUN, QuestionMatcher, own_page
 
-HOPS = Asked("Which city is the birthplace of the founder of the firm that published Song of Fupoz?", "Bukazo")
-MOVIE = Asked(
+HOPS = QuestionMatcher(
+    "Which city is the birthplace of the founder of the firm that published Song of Fupoz?", "Bukazo"
+)
+MOVIE = QuestionMatcher(
     "What was the opening weekend, in dollars, of the 1994 film in which the director of Zelo Nights played a barber?",
     "4,100,000",
 )
-AIME = Asked(
+AIME = QuestionMatcher(
     "Find the number of ordered pairs (x, y) of positive integers not exceeding 2024 with x + 2y divisible by 7.", "113"
 )
-VIGNETTE = Asked(
+VIGNETTE = QuestionMatcher(
     "A 34-year-old woman comes to the emergency department because of chest pain and shortness of breath since this "
     "morning. She returned from a long flight yesterday. Her pulse is 118/min and her left calf is swollen. Which of "
     "the following is the most likely diagnosis?",
@@ -49,7 +51,7 @@ PAGES = ("huggingface.co/datasets/gaia-benchmark/GAIA", "github.com/lupantech/Ag
         ),
     ],
 )
-def test_the_question_as_query_in_another_dress(asked: Asked, query: str) -> None:
+def test_the_question_as_query_in_another_dress(asked: QuestionMatcher, query: str) -> None:
     assert asked.is_query(query)
 
 
@@ -67,11 +69,14 @@ def test_the_question_as_query_in_another_dress(asked: Asked, query: str) -> Non
         (MOVIE, "The Last Shave (1994) box office opening weekend"),
         (AIME, "number of solutions of x + 2y = 0 mod 7"),
         (VIGNETTE, "swollen calf and tachycardia after a long flight"),
-        (Asked("Were Scott Derrickson and Ed Wood of the same nationality?", "yes"), "Scott Derrickson nationality"),
-        (Asked("Who wrote Song of Fupoz?", "Rulo Tazi"), "author of Song of Fupoz"),
+        (
+            QuestionMatcher("Were Scott Derrickson and Ed Wood of the same nationality?", "yes"),
+            "Scott Derrickson nationality",
+        ),
+        (QuestionMatcher("Who wrote Song of Fupoz?", "Rulo Tazi"), "author of Song of Fupoz"),
     ],
 )
-def test_steps_on_the_way_are_not_the_question(asked: Asked, query: str) -> None:
+def test_steps_on_the_way_are_not_the_question(asked: QuestionMatcher, query: str) -> None:
     assert not asked.is_query(query)
 
 
@@ -101,7 +106,7 @@ def test_steps_on_the_way_are_not_the_question(asked: Asked, query: str) -> None
         ),
     ],
 )
-def test_copies_that_were_dressed_cut_or_reworded(asked: Asked, page: str) -> None:
+def test_copies_that_were_dressed_cut_or_reworded(asked: QuestionMatcher, page: str) -> None:
     assert asked.is_copied(page, [])
 
 
@@ -122,7 +127,7 @@ def test_copies_that_were_dressed_cut_or_reworded(asked: Asked, page: str) -> No
         ),
     ],
 )
-def test_pages_on_the_matter_are_no_copies(asked: Asked, page: str) -> None:
+def test_pages_on_the_matter_are_no_copies(asked: QuestionMatcher, page: str) -> None:
     assert not asked.is_copied(page, [])
 
 
@@ -143,7 +148,7 @@ def test_pages_on_the_matter_are_no_copies(asked: Asked, page: str) -> None:
         (VIGNETTE, "Reference answer: pulmonary embolism"),
     ],
 )
-def test_answer_keys_without_questions(asked: Asked, page: str) -> None:
+def test_answer_keys_without_questions(asked: QuestionMatcher, page: str) -> None:
     assert asked.is_listed(page)
 
 
@@ -163,7 +168,7 @@ def test_answer_keys_without_questions(asked: Asked, page: str) -> None:
         (VIGNETTE, "Answer keys are sold separately. Section B begins on page 7."),
     ],
 )
-def test_lists_and_data_of_other_kinds_are_no_answer_keys(asked: Asked, page: str) -> None:
+def test_lists_and_data_of_other_kinds_are_no_answer_keys(asked: QuestionMatcher, page: str) -> None:
     assert not asked.is_listed(page)
 
 
@@ -217,4 +222,4 @@ def test_what_a_tool_repeats_of_its_call_is_no_copy_in_any_form() -> None:
 def test_a_cut_that_leaves_thirteen_words_is_found(words: Sequence[str], data: st.DataObject) -> None:
     start = data.draw(st.integers(0, len(words) - RUN))
     end = data.draw(st.integers(start + RUN, len(words)))
-    assert Asked(" ".join(words), "").is_copied(f"before {' '.join(words[start:end])} after", [])
+    assert QuestionMatcher(" ".join(words), "").is_copied(f"before {' '.join(words[start:end])} after", [])
