@@ -118,7 +118,7 @@ def test_no_command_is_a_request_for_help() -> None:
         (["eval", "atlas", "--concurrency", "0"], "--concurrency"),
         (["eval", "atlas", "--subset", "dev"], "atlas has no subset 'dev'; it has test, train"),
         (["eval", "--limit", "1", "--frobnicate", "atlas"], "eval --help)"),
-        (["eval", "atlas", "game24", "--file", "rows.jsonl"], "--file holds the questions of one benchmark"),
+        (["eval", "atlas", "game24", "--file", "rows.jsonl"], "the questions of one benchmark"),
         (["eval", "bamboogle"], "bamboogle is not downloaded; run: agentflow data get bamboogle"),
         (["eval", "bamboogle", "--file", "/no/such/file"], "/no/such/file cannot be read"),
         (["eval", "atlas", "--price", "my-model"], "'my-model' is no price; write MODEL=READ/WRITTEN"),
