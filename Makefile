@@ -69,7 +69,7 @@ test-durability: $(VENV)/with-dev,studio,local,train ## Kill runs on SQLite and 
 	$(BIN)/python -m pytest -m slow tests/integration/durability tests/integration/test_cli_threads.py \
 		$(PYTEST_FLAGS)
 
-test-report: $(VENV)/with-dev ## Reports: of 30,000 episodes, and in a headless Chromium (apt install chromium)
+test-report: $(VENV)/with-dev ## Reports: of 30,000 traces, and in a headless Chromium (apt install chromium)
 	$(BIN)/python -m pytest -m "slow or not slow" tests/unit/evals/report tests/integration/test_report_page.py \
 		$(PYTEST_FLAGS)
 

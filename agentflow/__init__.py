@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from agentflow.evals.evaluate import Results, aevaluate, evaluate
+    from agentflow.evals.task import Task
     from agentflow.graph.agent import build_graph
     from agentflow.graph.as_tool import build_tool
     from agentflow.graph.checkpoints import CheckpointError, open_checkpointer
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     from agentflow.graph.tracing.setup import TracingError, tracing
     from agentflow.rl.policy import Policy
     from agentflow.rl.train import train
-    from agentflow.rl.trainable import Task, Trainable
+    from agentflow.rl.trainable import Trainable
     from agentflow.tools.card import ToolCard
     from agentflow.tools.result import ErrorClass, ToolResult
     from agentflow.version import __version__ as __version__
@@ -43,7 +44,7 @@ _HOME = {
     "tracing": "agentflow.graph.tracing.setup",
     "Policy": "agentflow.rl.policy",
     "train": "agentflow.rl.train",
-    "Task": "agentflow.rl.trainable",
+    "Task": "agentflow.evals.task",
     "Trainable": "agentflow.rl.trainable",
     "ToolCard": "agentflow.tools.card",
     "ErrorClass": "agentflow.tools.result",

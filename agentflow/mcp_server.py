@@ -19,8 +19,8 @@ from starlette.datastructures import Headers
 from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from agentflow.evals.episode import EpisodeTurn
 from agentflow.evals.rollout import Finished, rollout
+from agentflow.evals.trace import TraceTurn
 from agentflow.graph.agent import Agent
 from agentflow.graph.as_tool import DESCRIPTION, answer_text
 from agentflow.graph.context import Context
@@ -47,10 +47,10 @@ def build_server(agent: Agent, context: Context) -> MCPServer[None]:
         finished = await _run(agent, question.strip(), context, call)
         if finished.failure:
             raise ToolError(str(finished.failure))
-        episode = finished.episode
-        if not episode.answer.strip():
-            raise ToolError(episode.error or "the model gave no answer")
-        return answer_text(episode.answer, episode.status)
+        trace = finished.trace
+        if not trace.answer.strip():
+            raise ToolError(trace.error or "the model gave no answer")
+        return answer_text(trace.answer, trace.status)
 
     return server
 
@@ -58,14 +58,14 @@ def build_server(agent: Agent, context: Context) -> MCPServer[None]:
 async def _run(agent: Agent, question: str, context: Context, call: Call) -> Finished:
     async with aclosing(rollout(agent, question, context)) as events:
         async for event in events:
-            if isinstance(event, EpisodeTurn):
+            if isinstance(event, TraceTurn):
                 await call.report_progress(event.turn, context.max_turns, _describe(event))
             elif isinstance(event, Finished):
                 return event
     raise RuntimeError("a rollout ends with Finished")
 
 
-def _describe(turn: EpisodeTurn) -> str:
+def _describe(turn: TraceTurn) -> str:
     """A turn in a line, for people to read while they wait."""
     outcome = "" if turn.result.status == "ok" else f" (failed: {turn.result.error})"
     return bounded_line(f"{turn.tool or 'no tool'}: {turn.sub_goal or turn.result.output}{outcome}", 200)

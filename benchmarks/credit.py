@@ -19,8 +19,9 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from agentflow.evals.task import Task
 from agentflow.rl.planner import atlas
-from agentflow.rl.trainable import Task, Trainable
+from agentflow.rl.trainable import Trainable
 from agentflow.rl.training_log import TrainingLog
 from benchmarks.analyses.stages import Stages, run
 

@@ -28,6 +28,7 @@ from typing import Annotated, Any
 
 import typer
 
+from agentflow.evals.task import Task
 from agentflow.graph.context import Sampling
 from agentflow.graph.models.spec import ModelError
 from agentflow.rl.batch import counts, facts_of, rows_of
@@ -36,7 +37,6 @@ from agentflow.rl.planner import atlas
 from agentflow.rl.policy import TokenReply
 from agentflow.rl.replay_log import ReplayLog, ReplayLogs, digest, policy_request
 from agentflow.rl.rollout import run_recorded
-from agentflow.rl.trainable import Task
 
 GROUP = 8
 """Rollouts of a question."""

@@ -1,4 +1,4 @@
-"""What a report on many episodes costs: `python -m benchmarks.report` writes an evaluation of 30,000 episodes, makes
+"""What a report on many traces costs: `python -m benchmarks.report` writes an evaluation of 30,000 traces, makes
 its page, and prints the CPU seconds, their ratio to reading the lines as JSON (the floor), and the page's size. The
 goals are ten seconds and five megabytes.
 
@@ -13,12 +13,12 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from agentflow.evals.episode import Episode, EpisodeTurn, Tokens, Usage
 from agentflow.evals.record import Dataset, Record, Settings
 from agentflow.evals.report.page import PAGE_BYTES, page
-from agentflow.evals.results_store import EPISODES, SETTINGS
+from agentflow.evals.results_store import SETTINGS, TRACES
 from agentflow.evals.runs import read_runs
 from agentflow.evals.scorers.score import Decision
+from agentflow.evals.trace import Tokens, Trace, TraceTurn, Usage
 from agentflow.graph.context import Context
 from agentflow.graph.state import Verdict
 from agentflow.tools.result import ToolResult
@@ -28,11 +28,11 @@ BENCHMARK = "bamboogle"
 
 
 def evaluation(folder: Path, number: int) -> Path:
-    """Writes an evaluation of `number` episodes of one to four turns to `folder`, the same each time."""
+    """Writes an evaluation of `number` traces of one to four turns to `folder`, the same each time."""
     folder.mkdir(parents=True)
     settings = Settings(benchmarks={BENCHMARK: Dataset(questions=number, digest="d")}, context=Context())
     (folder / SETTINGS).write_text(settings.model_dump_json())
-    with (folder / EPISODES).open("w") as file:
+    with (folder / TRACES).open("w") as file:
         file.writelines(f"{record.model_dump_json()}\n" for record in _records(number, random.Random(0)))
     return folder
 
@@ -52,7 +52,7 @@ def _records(number: int, chance: random.Random) -> Iterator[Record]:
             gold=answer,
             decision=Decision.CORRECT,
             decided_by="exact match",
-            episode=Episode(
+            trace=Trace(
                 question=question,
                 analysis="Look both up.",
                 answer=answer,
@@ -64,9 +64,9 @@ def _records(number: int, chance: random.Random) -> Iterator[Record]:
         )
 
 
-def _turn(number: int, chance: random.Random) -> EpisodeTurn:
+def _turn(number: int, chance: random.Random) -> TraceTurn:
     wanted, found, year = f"{_name(chance)} Works", _name(chance), chance.randint(1700, 2000)
-    return EpisodeTurn(
+    return TraceTurn(
         turn=number,
         sub_goal=f"Find the founder of {wanted}",
         context=wanted,
@@ -86,7 +86,7 @@ def _floor(folder: Path) -> float:
     """CPU seconds to read the lines as JSON."""
     gc.disable()
     start = time.process_time()
-    kept = [json.loads(line) for line in (folder / EPISODES).read_bytes().splitlines()]
+    kept = [json.loads(line) for line in (folder / TRACES).read_bytes().splitlines()]
     seconds = time.process_time() - start
     gc.enable()
     del kept
@@ -102,7 +102,7 @@ def main() -> None:
         report = page(read_runs([folder]))
         seconds = time.process_time() - start
     size = len(report.html.encode())
-    print(f"{NUMBER:,} episodes {seconds:6.2f} s of {GOAL:g}, {seconds / floor:.1f} times reading them as JSON")
+    print(f"{NUMBER:,} traces {seconds:6.2f} s of {GOAL:g}, {seconds / floor:.1f} times reading them as JSON")
     print(f"page {size / 1e6:.2f} MB of {PAGE_BYTES / 1e6:g}, with the texts of {report.with_text:,}")
 
 

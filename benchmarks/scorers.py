@@ -16,13 +16,13 @@ from typing import Literal
 from pydantic import BaseModel, Field
 
 from agentflow.evals.benchmarks.catalogue import benchmark
-from agentflow.evals.benchmarks.example import Example
 from agentflow.evals.scorers.arithmetic import evaluate
 from agentflow.evals.scorers.expression import expression
 from agentflow.evals.scorers.free_text import free_text
 from agentflow.evals.scorers.number import number
 from agentflow.evals.scorers.option import option
 from agentflow.evals.scorers.score import Decision
+from agentflow.evals.task import Task
 
 TABLES = ("game24", "numbers", "options", "yes_no")
 FOLDER = Path(__file__).parents[1] / "tests" / "unit" / "evals" / "scorers" / "replies"
@@ -141,7 +141,7 @@ def line(name: str, rows: list[Reply], score: Callable[[Reply], Decision]) -> st
     )
 
 
-def written(puzzle: Example, form: str) -> str:
+def written(puzzle: Task, form: str) -> str:
     """The solution of a puzzle, written in one of the forms."""
     numbers, gold = puzzle.data["numbers"], puzzle.gold
     return form.format(
@@ -157,7 +157,7 @@ def written(puzzle: Example, form: str) -> str:
 
 def puzzles() -> None:
     """Prints how many of all puzzles are read in each way of writing, and how many near misses are accepted."""
-    found = benchmark("game24").examples()
+    found = benchmark("game24").tasks()
     print(f"\nGame of 24, all {len(found):,} puzzles")
     for forms, name in ((NATURAL, "ways to write a solution"), (NEAR, "near misses")):
         replies = [(written(puzzle, form), puzzle.data["numbers"]) for puzzle in found for form in forms]

@@ -1,4 +1,4 @@
-"""How fast episodes are scored by rule: `python -m benchmarks.scoring` makes the records of 10,000 episodes, of the ten
+"""How fast traces are scored by rule: `python -m benchmarks.scoring` makes the records of 10,000 traces, of the ten
 benchmarks in turn, and prints the CPU seconds that this takes. The goal is less than five."""
 
 import asyncio
@@ -6,13 +6,13 @@ import time
 from itertools import cycle, islice
 
 from agentflow.evals.benchmarks.catalogue import benchmark
-from agentflow.evals.benchmarks.example import Example
-from agentflow.evals.episode import Episode
 from agentflow.evals.runner import Evaluation, Item
+from agentflow.evals.task import Task
+from agentflow.evals.trace import Trace
 from agentflow.graph.agent import graph
 from agentflow.graph.context import Context
 
-EPISODES, GOAL = 10_000, 5.0
+TRACES, GOAL = 10_000, 5.0
 
 REASONING = "First I look it up, then I compute 3 * 14 and compare both. " * 12
 CHOICE = {
@@ -40,10 +40,10 @@ ANSWERS = (
 
 def items() -> list[Item]:
     """A question of each benchmark."""
-    return [Item(benchmark(name), _example(name)) for name in ROWS]
+    return [Item(benchmark(name), _task(name)) for name in ROWS]
 
 
-def _example(name: str) -> Example:
+def _task(name: str) -> Task:
     read = benchmark(name).read
     found = read({"file": name, **ROWS[name]}) if read else None
     if found is None:
@@ -54,11 +54,11 @@ def _example(name: str) -> Example:
 async def seconds(asked: list[Item], number: int) -> float:
     """CPU seconds for `number` records."""
     evaluation = Evaluation(graph, Context())
-    episodes = [Episode(question="q", answer=answer, status="answered") for answer in ANSWERS]
-    pairs = [(item, episode) for episode in episodes for item in asked]
+    traces = [Trace(question="q", answer=answer, status="answered") for answer in ANSWERS]
+    pairs = [(item, trace) for trace in traces for item in asked]
     start = time.process_time()
-    for item, episode in islice(cycle(pairs), number):
-        await evaluation.record(item, episode)
+    for item, trace in islice(cycle(pairs), number):
+        await evaluation.record(item, trace)
     return time.process_time() - start
 
 
@@ -66,11 +66,11 @@ def main() -> None:
     """Prints a line per benchmark and the total."""
     total = 0.0
     for item in items():
-        number = EPISODES // len(ROWS)
+        number = TRACES // len(ROWS)
         taken = asyncio.run(seconds([item], number))
         total += taken
-        print(f"{item.benchmark.name:<12}{number:>7,} episodes {taken:6.2f} s")
-    print(f"{'all':<12}{EPISODES:>7,} episodes {total:6.2f} s of {GOAL:g}")
+        print(f"{item.benchmark.name:<12}{number:>7,} traces {taken:6.2f} s")
+    print(f"{'all':<12}{TRACES:>7,} traces {total:6.2f} s of {GOAL:g}")
 
 
 if __name__ == "__main__":

@@ -5,7 +5,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from agentflow.evals.episode import Tokens, Usage
+from agentflow.evals.trace import Tokens, Usage
 
 MILLION = 1_000_000
 

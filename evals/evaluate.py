@@ -16,7 +16,7 @@ from typing import Any, ParamSpec
 from agentflow.evals.agents import AgentName, agent_graph
 from agentflow.evals.benchmarks.benchmark import Benchmark
 from agentflow.evals.benchmarks.catalogue import benchmark
-from agentflow.evals.benchmarks.example import BenchmarkError, Example, identity
+from agentflow.evals.benchmarks.errors import BenchmarkError
 from agentflow.evals.benchmarks.selection import Selection
 from agentflow.evals.cost import UNLIMITED, Budget
 from agentflow.evals.judge import cached_judge, judge_name
@@ -25,6 +25,7 @@ from agentflow.evals.passport.collect import provenance_of
 from agentflow.evals.record import Dataset, Record, Settings
 from agentflow.evals.results_store import Records, ResultsStore
 from agentflow.evals.runner import Evaluation, Item, items, unfinished
+from agentflow.evals.task import Task, identity
 from agentflow.graph.context import DETERMINISTIC, MODULES, Context
 from agentflow.graph.models.loading import Fingerprinted, load_model
 from agentflow.tools.external import is_external
@@ -226,14 +227,14 @@ def _load(request: Request) -> tuple[dict[str, list[Item]], dict[str, Dataset]]:
     return loaded, datasets
 
 
-def _questions(found: Benchmark, request: Request) -> tuple[list[Example], str]:
+def _questions(found: Benchmark, request: Request) -> tuple[list[Task], str]:
     """The selected questions, and the digest of all. Raises BenchmarkError."""
-    examples = found.examples(request.subset, request.file)
-    if not examples:
+    tasks = found.tasks(request.subset, request.file)
+    if not tasks:
         raise BenchmarkError(
             f"there are no questions of {found.name}" + (f" in {request.file}" if request.file else "")
         )
-    selected = request.selection.of(examples) if request.selection else examples
+    selected = request.selection.of(tasks) if request.selection else tasks
     digest = identity(*(one.id for one in selected))
     return selected[: request.limit], digest
 

@@ -9,7 +9,8 @@ from collections.abc import Callable
 from contextlib import aclosing
 from typing import Any
 
-from inspect_ai import Task, task
+from inspect_ai import Task as InspectTask
+from inspect_ai import task as register
 from inspect_ai.dataset import MemoryDataset, Sample
 from inspect_ai.log import transcript
 from inspect_ai.model import ModelOutput
@@ -20,11 +21,11 @@ from inspect_ai.util import registry_info
 from agentflow.evals import inspect_models
 from agentflow.evals.benchmarks.benchmark import Benchmark
 from agentflow.evals.benchmarks.catalogue import BENCHMARKS, benchmark
-from agentflow.evals.benchmarks.example import Example
-from agentflow.evals.episode import Episode, EpisodeTurn
 from agentflow.evals.judge import Judge
 from agentflow.evals.rollout import Finished, rollout
 from agentflow.evals.scorers.score import Decision
+from agentflow.evals.task import Task
+from agentflow.evals.trace import Trace, TraceTurn
 from agentflow.graph.agent import graph
 from agentflow.graph.context import DEFAULT_TOOLS, MODULES, Context
 
@@ -43,24 +44,24 @@ def planner_executor_verifier_generator(name: str, max_turns: int, tools: str, c
     )
 
     async def solve(state: TaskState, generate: Generate) -> TaskState:
-        episode = await _episode(state.input_text, context)
-        state.output = ModelOutput.from_content("agentflow", episode.answer)
-        state.metadata["episode"] = episode.model_dump(mode="json")
+        trace = await _trace(state.input_text, context)
+        state.output = ModelOutput.from_content("agentflow", trace.answer)
+        state.metadata["trace"] = trace.model_dump(mode="json")
         return state
 
     return solve
 
 
-async def _episode(question: str, context: Context) -> Episode:
+async def _trace(question: str, context: Context) -> Trace:
     """The run, its turns in Inspect's transcript. What Inspect raised in a model's call, such as a limit, is raised."""
     async with aclosing(rollout(graph, question, context)) as events:
         async for event in events:
-            if isinstance(event, EpisodeTurn):
+            if isinstance(event, TraceTurn):
                 transcript().info(event.model_dump(mode="json"), source=f"turn {event.turn}: {event.tool}")
             elif isinstance(event, Finished):
                 if event.failure:
                     raise event.failure.__cause__ or event.failure
-                return event.episode
+                return event.trace
     raise RuntimeError("a rollout ended without its last event")
 
 
@@ -70,8 +71,8 @@ def benchmark_scorer(name: str, judge: bool) -> Scorer:
     asked = Judge(inspect_models.role_spec(inspect_models.JUDGE)) if judge else None
 
     async def score(state: TaskState, target: Target) -> Score:
-        example, answer = Example.model_validate(state.metadata["example"]), state.output.completion
-        found = await benchmark(name).decide(example, answer, asked)
+        task, answer = Task.model_validate(state.metadata["task"]), state.output.completion
+        found = await benchmark(name).decide(task, answer, asked)
         return Score(
             value=VALUES[found.decision],
             answer=answer,
@@ -82,10 +83,12 @@ def benchmark_scorer(name: str, judge: bool) -> Scorer:
     return score
 
 
-def _task_of(one: Benchmark) -> Callable[..., Task]:
-    def evaluate(subset: str = "", max_turns: int = 10, tools: str = "", corpus: str = "", judge: bool = False) -> Task:
-        samples = [_sample(example) for example in one.examples(subset)]
-        return Task(
+def _task_of(one: Benchmark) -> Callable[..., InspectTask]:
+    def evaluate(
+        subset: str = "", max_turns: int = 10, tools: str = "", corpus: str = "", judge: bool = False
+    ) -> InspectTask:
+        samples = [_sample(task) for task in one.tasks(subset)]
+        return InspectTask(
             dataset=MemoryDataset(samples, name=one.name),
             solver=planner_executor_verifier_generator(one.name, max_turns, tools, corpus),
             scorer=benchmark_scorer(one.name, judge),
@@ -96,16 +99,16 @@ def _task_of(one: Benchmark) -> Callable[..., Task]:
     return evaluate
 
 
-def _sample(example: Example) -> Sample:
-    data: dict[str, Any] = {"example": example.model_dump(mode="json")}
-    return Sample(input=example.question, target=example.gold, id=example.id, metadata=data)
+def _sample(task: Task) -> Sample:
+    data: dict[str, Any] = {"task": task.model_dump(mode="json")}
+    return Sample(input=task.question, target=task.gold, id=task.id, metadata=data)
 
 
 def _register(one: Benchmark) -> None:
     """As `agentflow/NAME`. Inspect finds the first part itself, except for an editable install of another name."""
-    found = task(name=one.name)(_task_of(one))
+    found = register(name=one.name)(_task_of(one))
     if "/" not in registry_info(found).name:
-        task(name=f"agentflow/{one.name}")(_task_of(one))
+        register(name=f"agentflow/{one.name}")(_task_of(one))
 
 
 for _one in BENCHMARKS.values():

@@ -18,8 +18,8 @@ import platformdirs
 from langchain_core.messages import HumanMessage, SystemMessage
 from pydantic import BaseModel, ValidationError
 
-from agentflow.evals.episode import append
 from agentflow.evals.scorers.score import Decision
+from agentflow.evals.trace import append
 from agentflow.graph.context import DETERMINISTIC, Sampling
 from agentflow.graph.models.loading import aload_model, complete
 from agentflow.graph.models.spec import ModelError

@@ -15,10 +15,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from uuid import NAMESPACE_URL, UUID, uuid5
 
-from agentflow.evals.episode import EpisodeTurn
 from agentflow.evals.record import Record
 from agentflow.evals.runs import Run
 from agentflow.evals.scorers.score import Decision
+from agentflow.evals.trace import TraceTurn
 from agentflow.tools.redaction import cut
 
 if TYPE_CHECKING:
@@ -81,7 +81,7 @@ def _example(dataset: str, record: Record) -> Line:
 
 @dataclass
 class _Trace:
-    """The runs of one try. Episodes know how long a try took and not when it began: it ends when the evaluation did."""
+    """The runs of one try. Traces know how long a try took and not when it began: it ends when the evaluation did."""
 
     dataset: str
     experiment: str
@@ -94,22 +94,22 @@ class _Trace:
 
     def runs(self) -> Iterator[Line]:
         """The try, then its turns, each with its call."""
-        episode = self.record.episode
-        start = self.ended - timedelta(seconds=episode.seconds)
+        trace = self.record.trace
+        start = self.ended - timedelta(seconds=trace.seconds)
         root = self._run(self.id, "agentflow", "chain", start, self.ended, parent=None)
         root |= {
             "inputs": {"question": self.record.question},
-            "outputs": {"answer": episode.answer, "status": episode.status},
-            "error": episode.error or None,
+            "outputs": {"answer": trace.answer, "status": trace.status},
+            "error": trace.error or None,
             "reference_example_id": str(_id(self.dataset, self.record.id)),
         }
         yield root
-        for turn in episode.turns:
+        for turn in trace.turns:
             end = start + timedelta(seconds=turn.result.seconds)
             yield from self._turn(turn, root, start, end)
             start = end
 
-    def _turn(self, turn: EpisodeTurn, root: Line, start: datetime, end: datetime) -> Iterator[Line]:
+    def _turn(self, turn: TraceTurn, root: Line, start: datetime, end: datetime) -> Iterator[Line]:
         inputs = {"sub_goal": turn.sub_goal, "context": turn.context, "plan": turn.plan}
         parent = self._run(_id(str(self.id), str(turn.turn)), f"turn {turn.turn}", "chain", start, end, root)
         yield parent | {"inputs": inputs, "outputs": turn.verdict.model_dump()}

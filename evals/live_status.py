@@ -2,9 +2,9 @@
 
     {"question": ..., "max_turns": 10}       when it starts
     {"module": "planner", "turn": 1, ...}    when a module begins
-    {"turn": 1, "sub_goal": ..., ...}        an EpisodeTurn, when a turn has ended
+    {"turn": 1, "sub_goal": ..., ...}        an TraceTurn, when a turn has ended
 
-The file goes when the run ends, since the trace has the episode then. One that is left behind is of a run that was
+The file goes when the run ends, since the run's trace is written then. One that is left behind is of a run that was
 killed.
 """
 
@@ -13,8 +13,8 @@ from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict
 
-from agentflow.evals.episode import EpisodeTurn, to_line
 from agentflow.evals.rollout import Event, Started
+from agentflow.evals.trace import TraceTurn, to_line
 
 SUFFIX = ".running"
 """After the trace's name."""
@@ -63,7 +63,7 @@ class LiveStatusFile:
         """Adds what has happened."""
         if isinstance(event, Started):
             self._add(Begun(module=event.module, turn=event.turn, tool=event.tool))
-        elif isinstance(event, EpisodeTurn):
+        elif isinstance(event, TraceTurn):
             self._add(event)
 
     def _add(self, record: BaseModel) -> None:

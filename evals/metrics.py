@@ -7,12 +7,12 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from agentflow.evals.episode import Tokens
 from agentflow.evals.intervals import accuracy_interval
 from agentflow.evals.record import Record
 from agentflow.evals.scorers.final import final_answer
 from agentflow.evals.scorers.free_text import normalise
 from agentflow.evals.scorers.score import Decision
+from agentflow.evals.trace import Tokens
 from agentflow.tools.result import ErrorClass
 
 UNREADABLE = (ErrorClass.BAD_PLAN, ErrorClass.UNKNOWN_TOOL)
@@ -109,7 +109,7 @@ class Summary:
 
 def summarise(records: Sequence[Record], number: int) -> Summary:
     """The summary of `number` tries. One without a record is wrong, and so is one that broke off."""
-    turns = [turn for record in records for turn in record.episode.turns]
+    turns = [turn for record in records for turn in record.trace.turns]
     readable = [turn for turn in turns if turn.result.error not in UNREADABLE]
     families = sorted({record.family for record in records})
     by_family = [[record for record in records if record.family == family] for family in families]
@@ -123,8 +123,8 @@ def summarise(records: Sequence[Record], number: int) -> Summary:
         metrics=_means(records, number),
         failures=Counter(_reason(record) for record in records if record.failed or record.judge_failed),
         modules=_modules(records),
-        calls=sum(record.episode.usage.calls for record in records),
-        seconds=sum(record.episode.seconds for record in records) / max(1, len(records)),
+        calls=sum(record.trace.usage.calls for record in records),
+        seconds=sum(record.trace.seconds for record in records) / max(1, len(records)),
         majority=majority(records),
     )
 
@@ -146,7 +146,7 @@ def majority(records: Sequence[Record]) -> float | None:
 
 
 def _voted(tries: Sequence[Record]) -> Record:
-    answers = [normalise(final_answer(record.episode.answer)) for record in tries]
+    answers = [normalise(final_answer(record.trace.answer)) for record in tries]
     votes = Counter(answer for answer, record in zip(answers, tries, strict=True) if not record.failed)
     return tries[answers.index(votes.most_common(1)[0][0])] if votes else tries[0]
 
@@ -154,7 +154,7 @@ def _voted(tries: Sequence[Record]) -> Record:
 def _modules(records: Iterable[Record]) -> dict[str, dict[str, Tokens]]:
     found: dict[str, dict[str, Tokens]] = {}
     for record in records:
-        for module, models in record.episode.usage.modules.items():
+        for module, models in record.trace.usage.modules.items():
             for model, tokens in models.items():
                 own = found.setdefault(module, {})
                 own[model] = own[model] + tokens if model in own else tokens
@@ -163,7 +163,7 @@ def _modules(records: Iterable[Record]) -> dict[str, dict[str, Tokens]]:
 
 def _group(name: str, records: Iterable[Record], number: int) -> Group:
     ended = list(records)
-    turns = sum(len(record.episode.turns) for record in ended)
+    turns = sum(len(record.trace.turns) for record in ended)
     return Group(
         name=name,
         number=number,
@@ -183,4 +183,4 @@ def _means(records: Iterable[Record], number: int) -> dict[str, float]:
 
 
 def _reason(record: Record) -> str:
-    return record.episode.error if record.failed else record.decided_by
+    return record.trace.error if record.failed else record.decided_by

@@ -1,7 +1,7 @@
-"""What an evaluation leaves in its folder: `settings.json`, what was asked, `episodes.jsonl`, what came of it, and
+"""What an evaluation leaves in its folder: `settings.json`, what was asked, `traces.jsonl`, what came of it, and
 `rulings.jsonl`, what was decided on that later.
 
-One line of episodes.jsonl is one try of one question; `key` tells them apart. The denominator is in the settings: a
+One line of traces.jsonl is one try of one question; `key` tells them apart. The denominator is in the settings: a
 question that has no line yet counts as wrong, as one does whose run broke off.
 """
 
@@ -10,10 +10,10 @@ from datetime import datetime
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from agentflow.evals.episode import Episode
 from agentflow.evals.passport.provenance import Provenance
 from agentflow.evals.rulings import JUDGE, Ruling, answer_hash, settled
 from agentflow.evals.scorers.score import Decision
+from agentflow.evals.trace import Trace
 from agentflow.graph.context import Context
 
 Key = tuple[str, str, int]
@@ -26,7 +26,7 @@ JUDGE_FAILED = "judge failed"
 
 
 class Record(BaseModel):
-    """A try that ended, one line of episodes.jsonl."""
+    """A try that ended, one line of traces.jsonl."""
 
     id: str
     """Of the question, by content; the same in every try."""
@@ -43,7 +43,7 @@ class Record(BaseModel):
     """The rule, "judge", CRASH, or a reason that begins with JUDGE_FAILED; of an undecided answer, what is in doubt."""
     metrics: dict[str, float] = {}
     """What the benchmark's own script reports besides, each 0 to 1: "em", "f1", "judge"."""
-    episode: Episode
+    trace: Trace
     rulings: Sequence[Ruling] = Field(default=(), exclude=True)
     """All decisions on it, the first one too, in the order of time, where it was scored again; see `ruled`."""
 
@@ -59,7 +59,7 @@ class Record(BaseModel):
         shared = ("benchmark", "id", "sample", "decision", "decided_by", "metrics")
         by = judge if self.decided_by == JUDGE else ""
         given = {name: getattr(self, name) for name in shared}
-        return [Ruling(**given, answer=answer_hash(self.episode.answer), by=by, at=at)]
+        return [Ruling(**given, answer=answer_hash(self.trace.answer), by=by, at=at)]
 
     def ruled(self, later: Sequence[Ruling], judge: str, at: datetime) -> "Record":
         """This record as it counts after further rulings, of which those on another answer do not; see `history`."""
@@ -81,7 +81,7 @@ class Record(BaseModel):
 
         A failed record has no answer that was judged; its decision is INCORRECT, decided by CRASH.
         """
-        return self.episode.status == "failed"
+        return self.trace.status == "failed"
 
     @property
     def judge_failed(self) -> bool:

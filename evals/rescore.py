@@ -10,11 +10,11 @@ from datetime import datetime
 from itertools import combinations
 
 from agentflow.evals.benchmarks.benchmark import AnswerJudge, Benchmark, Judging
-from agentflow.evals.benchmarks.example import Example
 from agentflow.evals.calibration import kappa
 from agentflow.evals.record import JUDGE_FAILED, Record
 from agentflow.evals.rulings import JUDGE, Ruling, answer_hash, latest
 from agentflow.evals.scorers.score import Decision, Score
+from agentflow.evals.task import Task
 from agentflow.graph.models.spec import ModelError
 from agentflow.version import __version__
 
@@ -27,16 +27,16 @@ class Rescorer:
     def __init__(
         self,
         benchmarks: Mapping[str, Benchmark],
-        examples: Mapping[tuple[str, str], Example],
+        tasks: Mapping[tuple[str, str], Task],
         judges: Mapping[str, AnswerJudge],
         first_judge: str,
         at: datetime,
     ) -> None:
-        """`examples` by benchmark and id, `judges` by the name under which their rulings are kept.
+        """`tasks` by benchmark and id, `judges` by the name under which their rulings are kept.
 
         `first_judge` is the one that the evaluation had, `at` the time of all that is new.
         """
-        self._benchmarks, self._examples, self._judges = benchmarks, examples, judges
+        self._benchmarks, self._tasks, self._judges = benchmarks, tasks, judges
         self._first_judge, self._at = first_judge, at
         self.failures: list[str] = []
         """Why a judge said nothing, for each time."""
@@ -61,12 +61,12 @@ class Rescorer:
     async def _rulings(self, record: Record) -> list[Ruling]:
         if record.failed:
             return []
-        benchmark, example = self._benchmarks[record.benchmark], self._examples[record.benchmark, record.id]
-        score = benchmark.score(example, record.episode.answer)
+        benchmark, task = self._benchmarks[record.benchmark], self._tasks[record.benchmark, record.id]
+        score = benchmark.score(task, record.trace.answer)
         said = [self._ruling(record, score, f"agentflow {__version__}")]
         for name, judge in self._judges.items():
             try:
-                judged = await benchmark.decide(example, record.episode.answer, judge)
+                judged = await benchmark.decide(task, record.trace.answer, judge)
             except ModelError as error:
                 if error.configuration:
                     raise
@@ -84,7 +84,7 @@ class Rescorer:
             benchmark=record.benchmark,
             id=record.id,
             sample=record.sample,
-            answer=answer_hash(record.episode.answer),
+            answer=answer_hash(record.trace.answer),
             decision=score.decision,
             decided_by=score.decided_by,
             by=by,

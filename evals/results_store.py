@@ -2,7 +2,7 @@
 
 `settings.json` says what was run; another evaluation is refused, except that more questions, more benchmarks and more
 epochs may be added. Another program (version, prompts) is not refused: the settings name each that added tries.
-`episodes.jsonl` grows by one line per item that ends. A line that a kill left torn is the last one and is dropped; a
+`traces.jsonl` grows by one line per item that ends. A line that a kill left torn is the last one and is dropped; a
 later line on the same item takes the place of the earlier one. `rulings.jsonl` has what was decided on them later.
 One process at a time writes, which a lock sees to.
 `read` is for those who only look.
@@ -20,12 +20,12 @@ from typing import IO, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
-from agentflow.evals.episode import to_line
 from agentflow.evals.record import Dataset, Key, Record, Settings
 from agentflow.evals.rulings import Ruling
+from agentflow.evals.trace import to_line
 from agentflow.tools.redaction import redacted_data
 
-SETTINGS, EPISODES, RULINGS = "settings.json", "episodes.jsonl", "rulings.jsonl"
+SETTINGS, TRACES, RULINGS = "settings.json", "traces.jsonl", "rulings.jsonl"
 
 
 Model = TypeVar("Model", bound=BaseModel)
@@ -65,7 +65,7 @@ class ResultsStore(Records):
         self._folder, self._provenance = folder, settings.provenance[-1] if settings.provenance else None
         try:
             folder.mkdir(parents=True, exist_ok=True)
-            self._file = (folder / EPISODES).open("ab+")
+            self._file = (folder / TRACES).open("ab+")
         except OSError as error:
             raise ResultsError(f"cannot write to {folder} ({error.strerror}); choose another --out") from error
         try:
@@ -117,8 +117,8 @@ def read(folder: Path) -> tuple[Settings, list[Record]]:
 def rule(folder: Path, rulings: Sequence[Ruling]) -> None:
     """Adds to the rulings of `folder`. Raises ResultsError, and OSError if the disk is full."""
     try:
-        with (folder / EPISODES).open("rb") as episodes, (folder / RULINGS).open("ab+") as file:
-            _lock(episodes, folder)
+        with (folder / TRACES).open("rb") as traces, (folder / RULINGS).open("ab+") as file:
+            _lock(traces, folder)
             _drop_torn_line(file)
             file.write("".join(to_line(ruling) + "\n" for ruling in rulings).encode())
     except PermissionError as error:
@@ -126,11 +126,11 @@ def rule(folder: Path, rulings: Sequence[Ruling]) -> None:
 
 
 def digest(folder: Path) -> str:
-    """SHA-256 of `episodes.jsonl`, and of `rulings.jsonl` behind it if there is one: scores are of these lines.
+    """SHA-256 of `traces.jsonl`, and of `rulings.jsonl` behind it if there is one: scores are of these lines.
 
     Raises ResultsError.
     """
-    found = hashlib.sha256(_content(folder / EPISODES))
+    found = hashlib.sha256(_content(folder / TRACES))
     if (folder / RULINGS).exists():
         found.update(_content(folder / RULINGS))
     return found.hexdigest()
@@ -165,14 +165,14 @@ def collection_paused() -> Iterator[None]:
 
 def _records(folder: Path) -> dict[Key, Record]:
     with collection_paused():
-        records = {record.key: record for record in _lines(folder / EPISODES, Record, "an episode")}
+        records = {record.key: record for record in _lines(folder / TRACES, Record, "a trace")}
     if not (folder / RULINGS).exists():
         return records
     later: dict[Key, list[Ruling]] = {}
     for ruling in _lines(folder / RULINGS, Ruling, "a ruling"):
         later.setdefault((ruling.benchmark, ruling.id, ruling.sample), []).append(ruling)
     judge = _settings(folder).judge
-    ended = datetime.fromtimestamp((folder / EPISODES).stat().st_mtime, UTC)
+    ended = datetime.fromtimestamp((folder / TRACES).stat().st_mtime, UTC)
     return {key: record.ruled(later[key], judge, ended) if key in later else record for key, record in records.items()}
 
 

@@ -1,6 +1,6 @@
-"""One question through the compiled graph, as events while it runs and as an `Episode` at the end.
+"""One question through the compiled graph, as events while it runs and as an `Trace` at the end.
 
-The command line shows the events, evaluation keeps the episode. Turns are collected as the graph streams them, so that
+The command line shows the events, evaluation keeps the trace. Turns are collected as the graph streams them, so that
 a run that fails keeps what it had done. Secrets are struck out here, so that none is shown, scored or written.
 """
 
@@ -19,8 +19,8 @@ from langchain_core.runnables import RunnableConfig
 from langgraph.types import Command
 from pydantic import BaseModel
 
-from agentflow.evals.episode import Episode, EpisodeTurn, Tokens, Usage
 from agentflow.evals.saved_run import SavedRun, config_of
+from agentflow.evals.trace import Tokens, Trace, TraceTurn, Usage
 from agentflow.graph.agent import Agent
 from agentflow.graph.context import Context
 from agentflow.graph.models.loading import MODULE
@@ -45,13 +45,13 @@ class Started:
 class Finished:
     """The run is over."""
 
-    episode: Episode
+    trace: Trace
     failure: ModelError | SandboxError | None = None
     """Why there is no answer, if the run failed."""
 
 
 Shown = TypeVar("Shown", bound=BaseModel)
-Event = Started | EpisodeTurn | Finished
+Event = Started | TraceTurn | Finished
 
 Decide = Callable[[Proposal], Awaitable[Decision]]
 """Asks a person about a call."""
@@ -148,7 +148,7 @@ async def rollout(
         decide: Is asked about each call that waits for approval; without it, the run ends there.
     """
     start, meter = time.perf_counter(), meter or Meter()
-    turns = [_shown(EpisodeTurn.of(turn)) for turn in kept.turns] if kept else []
+    turns = [_shown(TraceTurn.of(turn)) for turn in kept.turns] if kept else []
     for turn in turns:
         yield turn
     analysis = kept.analysis if kept else ""
@@ -172,7 +172,7 @@ async def rollout(
                 waits = _asked(chunk) or waits
                 for update in filter(_is_update, chunk.values()):
                     for closed in _turns(update):
-                        turns.append(_shown(EpisodeTurn.of(closed)))
+                        turns.append(_shown(TraceTurn.of(closed)))
                         yield turns[-1]
                     analysis = update.get("analysis") or analysis
                     outcome.update(
@@ -186,7 +186,7 @@ async def rollout(
         outcome = {"status": "failed", "error": "a tool's call waited for approval"}
     seconds = round(time.perf_counter() - start, 3)
     known = {"question": question, "analysis": analysis, "turns": turns, "usage": meter.usage(), "seconds": seconds}
-    yield Finished(_shown(Episode(**known, **outcome)), failure)
+    yield Finished(_shown(Trace(**known, **outcome)), failure)
 
 
 def _shown(record: Shown) -> Shown:

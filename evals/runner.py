@@ -14,12 +14,12 @@ from contextlib import aclosing
 from dataclasses import dataclass
 
 from agentflow.evals.benchmarks.benchmark import AnswerJudge, Benchmark
-from agentflow.evals.benchmarks.example import Example
 from agentflow.evals.cost import UNLIMITED, Budget
-from agentflow.evals.episode import Episode, EpisodeTurn
 from agentflow.evals.record import CRASH, JUDGE_FAILED, Key, Record
 from agentflow.evals.rollout import Finished, Meter, rollout
 from agentflow.evals.scorers.score import Decision, Score, undecided
+from agentflow.evals.task import Task
+from agentflow.evals.trace import Trace, TraceTurn
 from agentflow.graph.agent import Agent
 from agentflow.graph.context import Context
 from agentflow.graph.models.spec import ModelError
@@ -32,14 +32,14 @@ class Item:
     """One try of one question."""
 
     benchmark: Benchmark
-    example: Example
+    task: Task
     sample: int = 0
     """Number of the try, where each question is asked several times."""
 
     @property
     def key(self) -> Key:
         """That of its record."""
-        return self.benchmark.name, self.example.id, self.sample
+        return self.benchmark.name, self.task.id, self.sample
 
 
 @dataclass(frozen=True)
@@ -77,7 +77,7 @@ class Evaluation:
         async def worker() -> None:
             for item in waiting:
                 earlier = (answered or {}).get(item.key)
-                on_end(await self.record(item, earlier.episode if earlier else None))
+                on_end(await self.record(item, earlier.trace if earlier else None))
 
         try:
             async with asyncio.TaskGroup() as group:
@@ -86,53 +86,53 @@ class Evaluation:
         except BaseExceptionGroup as errors:
             raise errors.exceptions[0] from None
 
-    async def record(self, item: Item, episode: Episode | None = None) -> Record:
-        """The record of one item, or of an episode of it that is there already.
+    async def record(self, item: Item, trace: Trace | None = None) -> Record:
+        """The record of one item, or of a trace of it that is there already.
 
         Raises ModelError if the settings are wrong, and nothing else but cancellation.
         """
-        episode = episode or await self._episode(item)
+        trace = trace or await self._trace(item)
         try:
-            score = await self._score(item, episode)
+            score = await self._score(item, trace)
         except ModelError:
             raise
         except Exception as error:  # the boundary of an item: a fault of a scorer is this item's, and the rest goes on
-            episode, score = _broken(episode, _reason(error)), Score(Decision.INCORRECT, CRASH)
+            trace, score = _broken(trace, _reason(error)), Score(Decision.INCORRECT, CRASH)
         return Record(
-            id=item.example.id,
+            id=item.task.id,
             benchmark=item.benchmark.name,
-            family=item.example.family,
-            question=item.example.question,
-            gold=item.example.gold,
+            family=item.task.family,
+            question=item.task.question,
+            gold=item.task.gold,
             sample=item.sample,
             decision=score.decision,
             decided_by=score.decided_by,
             metrics=dict(score.metrics),
-            episode=episode,
+            trace=trace,
         )
 
-    async def _episode(self, item: Item) -> Episode:
+    async def _trace(self, item: Item) -> Trace:
         """The run of an item; one that breaks off is run again, and once at least where it was the sandbox that failed.
 
         The last run counts, with its own usage.
         """
         finished, again = await self._finished(item), 0
-        while finished.episode.status == "failed":
+        while finished.trace.status == "failed":
             again += 1
             if again > max(self.retries, int(isinstance(finished.failure, SandboxError))):
                 break
             finished = await self._finished(item)
-        return finished.episode
+        return finished.trace
 
     async def _finished(self, item: Item) -> Finished:
         """One run; one that breaks off keeps the turns and the usage that it had."""
-        question, turns, meter, start = item.example.question, list[EpisodeTurn](), Meter(), time.perf_counter()
+        question, turns, meter, start = item.task.question, list[TraceTurn](), Meter(), time.perf_counter()
         reason = ""
         try:
             events = rollout(self.agent, question, self._context(item.benchmark), meter)
             async with asyncio.timeout(self.seconds) as limit, aclosing(events):
                 async for event in events:
-                    if isinstance(event, EpisodeTurn):
+                    if isinstance(event, TraceTurn):
                         turns.append(event)
                     elif isinstance(event, Finished):
                         if event.failure and event.failure.configuration:
@@ -146,27 +146,27 @@ class Evaluation:
         except Exception as error:  # the boundary of an item: whatever a graph or a tool raises is this item's
             reason = f"the run took longer than {self.seconds:g} s" if limit.expired() else _reason(error)
         taken = round(time.perf_counter() - start, 3)
-        broken = Episode(question=question, status="failed", turns=turns, usage=meter.usage(), seconds=taken)
+        broken = Trace(question=question, status="failed", turns=turns, usage=meter.usage(), seconds=taken)
         return Finished(_broken(broken, reason))
 
     def _context(self, benchmark: Benchmark) -> Context:
         own = self.context.corpus == "auto"
         return self.context.model_copy(update={"corpus": benchmark.corpus}) if own else self.context
 
-    async def _score(self, item: Item, episode: Episode) -> Score:
-        if episode.status == "failed":
+    async def _score(self, item: Item, trace: Trace) -> Score:
+        if trace.status == "failed":
             return Score(Decision.INCORRECT, CRASH)
         try:
-            return await item.benchmark.decide(item.example, episode.answer, self.judge)
+            return await item.benchmark.decide(item.task, trace.answer, self.judge)
         except ModelError as error:
             if error.configuration:
                 raise
             return undecided(redacted(f"{JUDGE_FAILED}: {error}"))
 
 
-def items(benchmark: Benchmark, examples: Sequence[Example], epochs: int = 1) -> list[Item]:
-    """Every example `epochs` times, the first tries of all first."""
-    return [Item(benchmark, example, sample) for sample in range(epochs) for example in examples]
+def items(benchmark: Benchmark, tasks: Sequence[Task], epochs: int = 1) -> list[Item]:
+    """Every task `epochs` times, the first tries of all first."""
+    return [Item(benchmark, task, sample) for sample in range(epochs) for task in tasks]
 
 
 def unfinished(items: Sequence[Item], records: Mapping[Key, Record], *, retry: bool = False) -> list[Item]:
@@ -178,8 +178,8 @@ def unfinished(items: Sequence[Item], records: Mapping[Key, Record], *, retry: b
     ]
 
 
-def _broken(episode: Episode, reason: str) -> Episode:
-    return episode.model_copy(update={"status": "failed", "error": reason})
+def _broken(trace: Trace, reason: str) -> Trace:
+    return trace.model_copy(update={"status": "failed", "error": reason})
 
 
 def _reason(error: Exception) -> str:

@@ -28,8 +28,8 @@ class Run:
     """Of its folder; with as much of the path as tells it from the others."""
     settings: Settings
     records: list[Record]
-    episodes: str
-    """SHA-256 of episodes.jsonl."""
+    traces: str
+    """SHA-256 of traces.jsonl."""
 
     @property
     def planner(self) -> str:
@@ -75,7 +75,7 @@ class Run:
         questions = max(asked.questions if asked else 0, len({record.id for record in records}))
         number = max(questions * epochs, len(records))
         low, high = interval(records, questions, epochs)
-        turns = [turn for record in records for turn in record.episode.turns]
+        turns = [turn for record in records for turn in record.trace.turns]
         return Cell(
             run=self.name,
             planner=self.planner,
@@ -198,7 +198,7 @@ def _tools(records: Iterable[Record]) -> dict[str, Tool]:
     calls, questions = Counter[str](), Counter[str]()
     errors: dict[str, Counter[str]] = defaultdict(Counter)
     for record in records:
-        named = [(tool_name(turn.tool, turn.result.error), turn.result.error) for turn in record.episode.turns]
+        named = [(tool_name(turn.tool, turn.result.error), turn.result.error) for turn in record.trace.turns]
         calls.update(name for name, _ in named)
         questions.update({name for name, _ in named})
         for name, error in named:

@@ -13,11 +13,12 @@ from typing import Any
 from agentflow.evals.agents import AgentName
 from agentflow.evals.benchmarks import catalogue
 from agentflow.evals.benchmarks.benchmark import Benchmark
-from agentflow.evals.benchmarks.example import BenchmarkError, Example
+from agentflow.evals.benchmarks.errors import BenchmarkError
 from agentflow.evals.benchmarks.own import benchmark_of, is_file
 from agentflow.evals.judge import Judge
+from agentflow.evals.task import Task
 from agentflow.rl.planner import trainable
-from agentflow.rl.trainable import AppError, Split, Task, Trainable
+from agentflow.rl.trainable import AppError, Split, Trainable
 
 TEST_SHARE = 5
 """One question in so many is a test question."""
@@ -68,10 +69,10 @@ def benchmark(
     decides = Judge(judge) if judge else None
 
     @cache
-    def examples(split: Split) -> list[Example]:
+    def all_tasks(split: Split) -> list[Task]:
         own = named[split] == name
         try:
-            every = load(named[split]).examples(subset if own else "", Path(file) if file and own else None)
+            every = load(named[split]).tasks(subset if own else "", Path(file) if file and own else None)
         except BenchmarkError as error:
             raise AppError(str(error)) from error
         if test:
@@ -79,13 +80,13 @@ def benchmark(
         return [one for one in every if (int(one.id, 16) % TEST_SHARE == 0) == (split == "test")]
 
     def tasks(split: Split, number: int) -> list[Task]:
-        return [Task(**{**one.model_dump(), "data": {**one.data, _SPLIT: split}}) for one in examples(split)[:number]]
+        return [task.model_copy(update={"data": {**task.data, _SPLIT: split}}) for task in all_tasks(split)[:number]]
 
     async def reward(task: Task, state: Any) -> float | None:
         spec = named[task.data[_SPLIT]]
         # Of a file, the task has all that its scorer needs, so that workers need not read the file.
         scorer = benchmark_of(spec, [task.data]) if is_file(spec) else load(spec)
-        return await scorer.reward(Example(**task.model_dump()), str(state["answer"]), decides)
+        return await scorer.reward(task, str(state["answer"]), decides)
 
     search = {"search_engine": search_engine, "search_cache": search_cache}
     search["corpus"] = load(name).corpus if corpus == "auto" and not is_file(name) else corpus

@@ -11,11 +11,12 @@ from langchain_core.messages import HumanMessage
 
 from agentflow.evals.agents import AGENTS, AgentName, agent_graph
 from agentflow.evals.atlas.families import questions
-from agentflow.evals.episode import Episode, EpisodeTurn
 from agentflow.evals.scorers.exact import correct
+from agentflow.evals.task import Task
+from agentflow.evals.trace import Trace, TraceTurn
 from agentflow.graph.context import DEFAULT_TOOLS, Context
 from agentflow.graph.state import InputState
-from agentflow.rl.trainable import AppError, Split, Task, Trainable, no_faults
+from agentflow.rl.trainable import AppError, Split, Trainable, no_faults
 
 
 def atlas(
@@ -69,7 +70,7 @@ def trainable(
         inputs=lambda task: InputState(messages=[HumanMessage(task.question)]),
         reward=reward,
         context=lambda: context,
-        episode=episode,
+        trace=trace,
         faults=FAULTS.get(agent, no_faults) if tuple(nodes) == ("planner",) else no_faults,
     )
 
@@ -94,14 +95,14 @@ def reward(task: Task, state: dict[str, Any]) -> float:
     return float(check(str(state.get("answer", ""))))
 
 
-def episode(task: Task, state: dict[str, Any]) -> Episode:
+def trace(task: Task, state: dict[str, Any]) -> Trace:
     """The run as `agentflow solve` and `agentflow eval` record theirs."""
-    return Episode(
+    return Trace(
         question=task.question,
         analysis=state["analysis"],
         answer=str(state.get("answer", "")),
         status=state["status"],
-        turns=[EpisodeTurn.of(turn) for turn in state["memory"]],
+        turns=[TraceTurn.of(turn) for turn in state["memory"]],
     )
 
 

@@ -10,10 +10,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
+from agentflow.evals.task import Task
 from agentflow.graph.context import Sampling
 from agentflow.rl.policy import TokenReply
 from agentflow.rl.rollout import RolloutStatus, Trajectory, run
-from agentflow.rl.trainable import AppError, Graph, Task, Trainable
+from agentflow.rl.trainable import AppError, Graph, Trainable
 
 REPLY = "Yes."
 SECONDS = 120.0
@@ -37,19 +38,19 @@ async def rehearse(app: Trainable, graph: Graph, task: Task) -> str | None:
         asked += 1
         return TokenReply(REPLY, [0], [0], [0.0], "stop")
 
-    parts = ("inputs", "context", "episode", "faults", "turn_rewards", "reward")
+    parts = ("inputs", "context", "trace", "faults", "turn_rewards", "reward")
     named: dict[str, Any] = {part: _named(part, getattr(app, part)) for part in parts}
     ended = await run(replace(app, **named), graph, task, stand_in, id="rehearsal", seconds=SECONDS)
     if problem := _problem(app, ended, asked):
         raise AppError(f"{app.name} cannot be trained: task '{task.id}', tried once before the start, {problem}")
     if ended.status in (RolloutStatus.OK, RolloutStatus.UNDECIDED):
         return None
-    return f"a rehearsal with the reply '{REPLY}' for every call of the policy ended early: {ended.episode.error}"
+    return f"a rehearsal with the reply '{REPLY}' for every call of the policy ended early: {ended.trace.error}"
 
 
 def _problem(app: Trainable, ended: Trajectory, asked: int) -> str:
     """Why no reply of the policy can make this rollout one to train on; empty if one may."""
-    nodes, error = ", ".join(f"'{node}'" for node in app.nodes), ended.episode.error
+    nodes, error = ", ".join(f"'{node}'" for node in app.nodes), ended.trace.error
     if ended.status not in (
         RolloutStatus.OK,
         RolloutStatus.UNDECIDED,

@@ -115,9 +115,7 @@ class Replay:
 def _difference(replay_log: ReplayLog, trajectory: Trajectory) -> str:
     end: Answer = replay_log.end or {}
     if trajectory.status != end.get("status") or (trajectory.status == RolloutStatus.OK and replay_log.missing):
-        return (
-            replay_log.missing or f"ended {trajectory.status}, {end.get('status')} before ({trajectory.episode.error})"
-        )
+        return replay_log.missing or f"ended {trajectory.status}, {end.get('status')} before ({trajectory.trace.error})"
     if trajectory.reward != end.get("reward"):
         return f"reward {trajectory.reward:g}, {end.get('reward'):g} before"
     return ""

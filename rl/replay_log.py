@@ -30,7 +30,7 @@ from langchain_core.messages import AIMessage
 from langchain_core.outputs import ChatGeneration
 from pydantic import BaseModel, ValidationError
 
-from agentflow.evals.episode import append
+from agentflow.evals.trace import append
 from agentflow.graph.context import Sampling
 from agentflow.rl.policy import IDS, Generate, TokenReply
 from agentflow.tools.result import ToolResult

@@ -131,9 +131,7 @@ def _pairs(log: TrainingLog, before: Line | None, after: Line | None) -> list[di
         {record.task: record for record in reversed(log.records(line["step"], "test"))} for line in (before, after)
     )
     both = [task for task in sorted(earlier, key=_number) if task in later][:PAIRS]
-    return [
-        {"question": earlier[task].episode.question, "before": earlier[task], "after": later[task]} for task in both
-    ]
+    return [{"question": earlier[task].trace.question, "before": earlier[task], "after": later[task]} for task in both]
 
 
 def _looked_at(log: TrainingLog) -> dict[str, Any] | None:
@@ -141,7 +139,7 @@ def _looked_at(log: TrainingLog) -> dict[str, Any] | None:
     if (step := log.last_tokens()) is None or not step.tasks:
         return None
     task = step.tasks[0]
-    questions = (record.episode.question for record in log.records(step.step, "train") if record.task == task)
+    questions = (record.trace.question for record in log.records(step.step, "train") if record.task == task)
     found = {"step": step.step, "question": next(questions, task), "terms": terms(step)}
     return {**found, "trajectories": trajectories(step, task)}
 

@@ -18,12 +18,13 @@ from uuid import uuid4
 from langchain_core.runnables import RunnableConfig
 from pydantic import BaseModel
 
-from agentflow.evals.episode import Episode
+from agentflow.evals.task import Task
+from agentflow.evals.trace import Trace
 from agentflow.graph.models.spec import ModelError
 from agentflow.rl.policy import Generate, PolicyMisused, PromptTooLong, serving
 from agentflow.rl.replay_log import Answer, ReplayLog, answered, recorded, replaying
 from agentflow.rl.trace import Call, TraceCollector
-from agentflow.rl.trainable import Graph, Split, Task, Trainable
+from agentflow.rl.trainable import Graph, Split, Trainable
 from agentflow.tools.sandbox.limits import SandboxError
 
 
@@ -62,7 +63,7 @@ class Trajectory:
     """Of each call, whether it led to a format or tool error."""
     turn_rewards: list[float]
     """Of each call, what it earned by itself."""
-    episode: Episode
+    trace: Trace
     seconds: float
 
     @property
@@ -91,7 +92,7 @@ class RolloutRecord(BaseModel):
     """What each of these calls earned by itself; none where they earned nothing."""
     advantages: list[float] | None = None
     """The advantage of each of these calls; None where the rollout is not trained on."""
-    episode: Episode
+    trace: Trace
 
     @classmethod
     def of(cls, trajectory: Trajectory, step: int, split: Split) -> "RolloutRecord":
@@ -109,7 +110,7 @@ class RolloutRecord(BaseModel):
             prompt_tokens=sum(len(call.prompt_ids) for call in trajectory.calls),
             sampled_tokens=sum(len(call.response_ids) for call in trajectory.calls),
             turn_rewards=trajectory.turn_rewards if any(trajectory.turn_rewards) else [],
-            episode=trajectory.episode,
+            trace=trajectory.trace,
         )
 
 
@@ -127,10 +128,10 @@ async def run(app: Trainable, graph: Graph, task: Task, generate: Generate, *, i
                     "configurable": {"thread_id": id},
                 }
                 state = await graph.ainvoke(app.inputs(task), config, context=app.context())
-                episode = app.episode(task, state)
+                trace = app.trace(task, state)
                 faults = _per_call("faults", app.faults(state), task, len(collector.calls))
                 earned = _turn_rewards(app, task, state, len(collector.calls))
-                decided = await _reward(app, task, state, episode)
+                decided = await _reward(app, task, state, trace)
             if served.misused:
                 raise served.misused
             status, reward = (RolloutStatus.UNDECIDED, 0.0) if decided is None else (RolloutStatus.OK, decided)
@@ -138,11 +139,11 @@ async def run(app: Trainable, graph: Graph, task: Task, generate: Generate, *, i
             # The boundary of a rollout: whatever a foreign graph or reward raises is this rollout's; training goes on.
             timed_out = limit.expired() and isinstance(error, TimeoutError)
             status, reason = _broken_by(served.misused or error, f"{seconds:g} s" if timed_out else "")
-            episode = Episode(question=task.question, status="failed", error=reason)
+            trace = Trace(question=task.question, status="failed", error=reason)
     taken = round(time.perf_counter() - start, 3)
     calls = collector.calls
     faults, earned = faults or [False] * len(calls), earned or [0.0] * len(calls)
-    ended = episode.model_copy(update={"seconds": taken})
+    ended = trace.model_copy(update={"seconds": taken})
     return Trajectory(id, task, status, reward, calls, faults, earned, ended, taken)
 
 
@@ -187,7 +188,7 @@ async def run_recorded(
     return replace(trajectory, id=log.rollout)
 
 
-async def _reward(app: Trainable, task: Task, state: Any, episode: Episode) -> float | None:
+async def _reward(app: Trainable, task: Task, state: Any, trace: Trace) -> float | None:
     """The reward of the final state. The response of an asynchronous reward, such as a judge's, is recorded.
 
     Raises RewardError.
@@ -200,7 +201,7 @@ async def _reward(app: Trainable, task: Task, state: Any, episode: Episode) -> f
         return {"reward": _checked(await found, task)}
 
     try:
-        told = await answered("reward", [task.id, episode.answer], ask)
+        told = await answered("reward", [task.id, trace.answer], ask)
     finally:
         if inspect.iscoroutine(found):
             found.close()  # where the replay log knew

@@ -10,9 +10,9 @@ from typing import Any, Literal
 
 from langgraph.graph.state import CompiledStateGraph
 from langgraph.pregel import Pregel
-from pydantic import BaseModel, ConfigDict
 
-from agentflow.evals.episode import Episode
+from agentflow.evals.task import Task
+from agentflow.evals.trace import Trace
 from agentflow.tools.named_object import NamedObjectError, named_object
 
 Split = Literal["train", "test"]
@@ -23,23 +23,9 @@ class AppError(ValueError):
     """An app cannot be trained as it is; `str()` is one line that says why."""
 
 
-class Task(BaseModel):
-    """One thing to try; what the reward needs goes with it."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-    id: str
-    question: str
-    gold: str = ""
-    family: str = ""
-    """What kind of task it is, for reports."""
-    data: dict[str, Any] = {}
-    """Whatever else `inputs` and `reward` of the app need, as JSON."""
-
-
-def episode_of(task: Task, state: Any) -> Episode:
+def trace_of(task: Task, state: Any) -> Trace:
     """The default record of a rollout: the final state as text."""
-    return Episode(question=task.question, answer=str(state), status="answered")
+    return Trace(question=task.question, answer=str(state), status="answered")
 
 
 def no_faults(state: Any) -> Sequence[bool]:
@@ -69,7 +55,7 @@ class Trainable:
     """Of a task and the graph's final state, 0 to 1. None: cannot be told, so the rollout is not trained on."""
     context: Callable[[], Any] = field(default=lambda: None)
     """What the graph gets as `context`."""
-    episode: Callable[[Task, Any], Episode] = episode_of
+    trace: Callable[[Task, Any], Trace] = trace_of
     """The record of a rollout, from its final state."""
     faults: Callable[[Any], Sequence[bool]] = no_faults
     """Whether each trained call led to a format or tool error, to which `penalty` applies; empty for none of them."""

@@ -18,7 +18,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from agentflow.evals.episode import to_line
+from agentflow.evals.trace import to_line
 from agentflow.rl.rollout import RolloutRecord
 from agentflow.rl.tokens import TokenStep, packed, unpacked
 from agentflow.rl.trainable import Split
@@ -142,7 +142,7 @@ def _replace(path: Path, content: bytes) -> None:
 def summary(records: Sequence[RolloutRecord]) -> Line:
     """What a validation comes to. A rollout that broke off is wrong here: the denominator is every rollout."""
     number = max(len(records), 1)
-    turns = [turn for record in records for turn in record.episode.turns]
+    turns = [turn for record in records for turn in record.trace.turns]
     errors = sum(turn.result.error is not None for turn in turns)
     families: dict[str, list[float]] = defaultdict(list)
     for record in records:

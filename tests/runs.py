@@ -4,16 +4,16 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from agentflow.evals.episode import Episode, EpisodeTurn, Tokens, Usage, append
 from agentflow.evals.passport.provenance import Provenance
 from agentflow.evals.record import CRASH, Dataset, Record, Settings
 from agentflow.evals.scorers.score import Decision
+from agentflow.evals.trace import Tokens, Trace, TraceTurn, Usage, append
 from agentflow.graph.context import Context
 from agentflow.graph.state import Verdict
 from agentflow.tools.result import ErrorClass, ToolResult
 
 
-def turn(number: int = 1, tool: str = "python_coder", error: ErrorClass | None = None, **texts: Any) -> EpisodeTurn:
+def turn(number: int = 1, tool: str = "python_coder", error: ErrorClass | None = None, **texts: Any) -> TraceTurn:
     """A turn whose texts say what they are."""
     output = texts.pop("output", "the output")
     result = ToolResult.failed(error, output) if error else ToolResult(status="ok", output=output)
@@ -23,7 +23,7 @@ def turn(number: int = 1, tool: str = "python_coder", error: ErrorClass | None =
         "arguments": {"code": "print(6 * 7)"},
         "verdict": Verdict(analysis="the verdict", signal="stop"),
     }
-    return EpisodeTurn(turn=number, tool=tool, result=result, **{**given, **texts})
+    return TraceTurn(turn=number, tool=tool, result=result, **{**given, **texts})
 
 
 def record(
@@ -38,11 +38,11 @@ def record(
     question: str = "",
     gold: str = "the gold",
     answer: str = "the answer",
-    turns: Iterable[EpisodeTurn] = (),
+    turns: Iterable[TraceTurn] = (),
 ) -> Record:
     """A try of question `number`."""
     question = question or f"Question {number}?"
-    episode = Episode(
+    trace = Trace(
         question=question,
         analysis="the analysis",
         answer="" if error else answer,
@@ -61,7 +61,7 @@ def record(
         sample=sample,
         decision=decision or (Decision.CORRECT if correct and not error else Decision.INCORRECT),
         decided_by=CRASH if error else "exact match",
-        episode=episode,
+        trace=trace,
     )
 
 
@@ -80,7 +80,7 @@ def write_run(
     ids: dict[str, set[str]] = {}
     for one in records:
         ids.setdefault(one.benchmark, set()).add(one.id)
-        append(folder / "episodes.jsonl", one)
+        append(folder / "traces.jsonl", one)
     settings = Settings(
         benchmarks={name: Dataset(questions=questions or len(found), digest="d") for name, found in ids.items()},
         epochs=epochs,

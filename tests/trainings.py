@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from agentflow.evals.episode import Episode, EpisodeTurn, append
+from agentflow.evals.trace import Trace, TraceTurn, append
 from agentflow.rl.algorithms.algorithm import Rollout
 from agentflow.rl.algorithms.flow_grpo import FlowGRPO
 from agentflow.rl.packing import PrefixMismatch, Reason
@@ -24,12 +24,12 @@ def rollout(
     status: RolloutStatus = RolloutStatus.OK,
     question: str = "",
     answer: str = "the answer",
-    turns: Sequence[EpisodeTurn] = (),
+    turns: Sequence[TraceTurn] = (),
     id: str = "",
 ) -> RolloutRecord:
     """A rollout of `task`."""
     error = {"error": "down"} if status == RolloutStatus.ENDPOINT_FAILED else {}
-    episode = Episode(
+    trace = Trace(
         question=question or f"What is {task}?",
         analysis="the analysis",
         answer=answer,
@@ -40,7 +40,7 @@ def rollout(
     calls = max(1, len(turns))
     counts = {"calls": calls, "prompt_tokens": 30 * calls, "sampled_tokens": 10 * calls}
     known = {"id": id, "step": step, "split": split, "task": task, "family": "sums", "gold": "2"}
-    return RolloutRecord(**known, status=status, reward=reward, episode=episode, **counts)
+    return RolloutRecord(**known, status=status, reward=reward, trace=trace, **counts)
 
 
 def credited(rollouts: Sequence[RolloutRecord]) -> list[RolloutRecord]:

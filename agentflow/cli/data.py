@@ -39,7 +39,7 @@ def training_set(
 def get_data(name: Annotated[str, typer.Argument(help="A benchmark, or all; see agentflow data list.")]) -> None:
     """Download a benchmark into the user's cache, or check the one that is there."""
     from agentflow.evals.benchmarks.catalogue import BENCHMARKS, benchmark
-    from agentflow.evals.benchmarks.example import BenchmarkError, TokenNeeded
+    from agentflow.evals.benchmarks.errors import BenchmarkError, TokenNeeded
 
     try:
         wanted = list(BENCHMARKS.values()) if name == "all" else [benchmark(name)]
@@ -59,7 +59,7 @@ def get_data(name: Annotated[str, typer.Argument(help="A benchmark, or all; see 
 def list_data() -> None:
     """List the benchmarks: what is there, the number of questions, the licence."""
     from agentflow.evals.benchmarks.catalogue import BENCHMARKS
-    from agentflow.evals.benchmarks.example import BenchmarkError
+    from agentflow.evals.benchmarks.errors import BenchmarkError
 
     try:
         rows = [(one.name, one.state(), f"{one.size:,}", one.licence, one.title) for one in BENCHMARKS.values()]

@@ -119,9 +119,7 @@ def evaluate(
     ] = None,
     price: Prices = None,
     concurrency: Annotated[int, typer.Option(min=1, max=256, help="Questions at a time.")] = 8,
-    out: Annotated[
-        Path | None, typer.Option(help="Folder of the episodes; the same call goes on where it left.")
-    ] = None,
+    out: Annotated[Path | None, typer.Option(help="Folder of the traces; the same call goes on where it left.")] = None,
     retry: Annotated[bool, typer.Option("--retry", help="Try again what broke off in an earlier call.")] = False,
     retry_on_error: Annotated[
         int, typer.Option(min=0, max=20, help="How often a try that breaks off is begun again.")
@@ -182,7 +180,7 @@ def _selection(
 
 
 def _opened(request: "Request", out: Path | None) -> "EvaluationRun":
-    from agentflow.evals.benchmarks.example import BenchmarkError
+    from agentflow.evals.benchmarks.errors import BenchmarkError
     from agentflow.evals.evaluate import EvaluationRun
     from agentflow.evals.results_store import ResultsError
     from agentflow.graph.models.spec import ModelError
@@ -212,7 +210,7 @@ def _run(run: "EvaluationRun", concurrency: int, *, retry: bool, fail_on_error: 
         def on_record(record: "Record") -> None:
             progress.add(correct=record.correct)
             if fail_on_error and record.failed:
-                raise _BrokeOff(f"question {record.id} broke off: {record.episode.error}")
+                raise _BrokeOff(f"question {record.id} broke off: {record.trace.error}")
 
         try:
             asyncio.run(run.run(left, concurrency=concurrency, on_record=on_record))
@@ -221,7 +219,7 @@ def _run(run: "EvaluationRun", concurrency: int, *, retry: bool, fail_on_error: 
         except _BrokeOff as error:
             fail(f"{error}; the same call with --out and --retry goes on", FAILED)
         except OSError as error:
-            fail(f"the episodes could not be written ({error.strerror}); make room and run the same again", FAILED)
+            fail(f"the traces could not be written ({error.strerror}); make room and run the same again", FAILED)
 
 
 def _show(results: "Results", prices: "dict[str, Price]", gated: set[str]) -> None:

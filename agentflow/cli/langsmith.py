@@ -34,7 +34,7 @@ def langsmith(
     names = list(dict.fromkeys(cell.benchmark for run in runs for cell in run.cells))
     if gated := [name for name in names if name in BENCHMARKS and BENCHMARKS[name].gated and not with_gated]:
         say(f"note: {', '.join(gated)}: left out, since it is gated; see --with-gated")
-    ended = datetime.fromtimestamp(max((folder / "episodes.jsonl").stat().st_mtime for folder in folders), UTC)
+    ended = datetime.fromtimestamp(max((folder / "traces.jsonl").stat().st_mtime for folder in folders), UTC)
     try:
         written = export.write(out, runs, [name for name in names if name not in gated], ended)
     except OSError as error:

@@ -27,7 +27,7 @@ def report(
         bool, typer.Option("--with-gated", help="Show GPQA and GAIA too; do not share such a page.")
     ] = False,
 ) -> None:
-    """Make one HTML page of evaluations, with every episode."""
+    """Make one HTML page of evaluations, with every trace."""
     from agentflow.evals.report.page import page
 
     runs = read_folders(folders)
@@ -42,11 +42,11 @@ def report(
             FAILED,
         )
     size = len(made.html) / 1e6
-    typer.echo(f"{out}: {made.episodes:,} episodes of {len(runs)} evaluations, {size:.1f} MB")
+    typer.echo(f"{out}: {made.traces:,} traces of {len(runs)} evaluations, {size:.1f} MB")
     if made.gated:
-        typer.echo(f"texts of {made.gated:,} episodes of gated benchmarks are left out; see --with-gated")
-    if (cut := made.episodes - made.gated - made.with_text) > 0:
-        typer.echo(f"texts of {cut:,} episodes are left out, so that the page stays small; their rows are there")
+        typer.echo(f"texts of {made.gated:,} traces of gated benchmarks are left out; see --with-gated")
+    if (cut := made.traces - made.gated - made.with_text) > 0:
+        typer.echo(f"texts of {cut:,} traces are left out, so that the page stays small; their rows are there")
     if figures:
         typer.echo(f"{figures}: {', '.join(path.name for path in drawn)}")
 
@@ -103,7 +103,7 @@ def read_folders(folders: list[Path]) -> "list[Run]":
     except ResultsError as error:
         fail(str(error), MISUSED)
     if empty := [run.name for run in runs if not run.records]:
-        fail(f"{empty[0]} has no episodes yet; run the evaluation first", MISUSED)
+        fail(f"{empty[0]} has no traces yet; run the evaluation first", MISUSED)
     return runs
 
 

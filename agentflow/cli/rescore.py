@@ -15,10 +15,10 @@ from agentflow.console.terminal import console
 
 if TYPE_CHECKING:
     from agentflow.evals.benchmarks.benchmark import Benchmark
-    from agentflow.evals.benchmarks.example import Example
     from agentflow.evals.record import Key, Record
     from agentflow.evals.rulings import Ruling
     from agentflow.evals.runs import Run
+    from agentflow.evals.task import Task
 
 app = typer.Typer()
 
@@ -71,12 +71,12 @@ def _rescored(run: "Run", judges: list[str], names: list[str] | None, file: Path
     from agentflow.evals.rescore import Rescorer
     from agentflow.graph.models.spec import ModelError
 
-    benchmarks, examples = _questions(run, names or [], file)
+    benchmarks, tasks = _questions(run, names or [], file)
     try:
         asked = {judge_name(spec): cached_judge(spec) for spec in judges}
     except ModelError as error:
         fail(str(error), MISUSED)
-    rescorer = Rescorer(benchmarks, examples, asked, run.settings.judge, datetime.now(UTC))
+    rescorer = Rescorer(benchmarks, tasks, asked, run.settings.judge, datetime.now(UTC))
     with CountProgress(console(stderr=True), len(run.records), "scored again") as progress:
         try:
             new = asyncio.run(rescorer.run(run.records, progress.add))
@@ -89,10 +89,10 @@ def _rescored(run: "Run", judges: list[str], names: list[str] | None, file: Path
 
 def _questions(
     run: "Run", names: list[str], file: Path | None
-) -> "tuple[dict[str, Benchmark], dict[tuple[str, str], Example]]":
+) -> "tuple[dict[str, Benchmark], dict[tuple[str, str], Task]]":
     """The benchmarks of a run and its questions. Ends the command where one is not there."""
     from agentflow.evals.benchmarks.catalogue import benchmark
-    from agentflow.evals.benchmarks.example import BenchmarkError
+    from agentflow.evals.benchmarks.errors import BenchmarkError
 
     asked = {record.benchmark for record in run.records}
     if run.settings.file and not file:
@@ -100,16 +100,14 @@ def _questions(
     try:
         own = {found.name: found for found in map(benchmark, names)}
         benchmarks = {name: own.get(name) or benchmark(name) for name in sorted(asked)}
-        examples = {
-            (name, one.id): one
-            for name, found in benchmarks.items()
-            for one in found.examples(run.settings.subset, file)
+        tasks = {
+            (name, one.id): one for name, found in benchmarks.items() for one in found.tasks(run.settings.subset, file)
         }
     except BenchmarkError as error:
         fail(f"{error}; --benchmark names one of your own", MISUSED)
-    if missing := {(record.benchmark, record.id) for record in run.records} - examples.keys():
+    if missing := {(record.benchmark, record.id) for record in run.records} - tasks.keys():
         fail(f"{len(missing)} of its questions, such as {min(missing)[1]}, are not in the data set any more", MISUSED)
-    return benchmarks, examples
+    return benchmarks, tasks
 
 
 def _corrected(run: "Run", words: dict[str, bool], by: str, why: str) -> "list[Ruling]":
@@ -127,7 +125,7 @@ def _corrected(run: "Run", words: dict[str, bool], by: str, why: str) -> "list[R
                 benchmark=one.benchmark,
                 id=one.id,
                 sample=one.sample,
-                answer=answer_hash(one.episode.answer),
+                answer=answer_hash(one.trace.answer),
                 decision=Decision.CORRECT if correct else Decision.INCORRECT,
                 decided_by=PERSON,
                 by=by,

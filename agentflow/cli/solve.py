@@ -61,7 +61,7 @@ def solve(
     thread: Annotated[str | None, typer.Option(help="Keep the run under this name, to go on with it later.")] = None,
     checkpoints: Checkpoints = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")] = False,
-    trace: Annotated[Path | None, typer.Option(help="Append the episode to this file, for agentflow view.")] = None,
+    trace: Annotated[Path | None, typer.Option(help="Append the trace to this file, for agentflow view.")] = None,
     usage: Annotated[bool, typer.Option("--usage", help="Also show tokens and cost of each module.")] = False,
     price: Prices = None,
     tracing: Tracing = None,
@@ -69,7 +69,7 @@ def solve(
     log: Log = None,
 ) -> None:
     """Answer a question, showing each turn as it happens."""
-    from agentflow.evals.episode import append, to_line
+    from agentflow.evals.trace import append, to_line
 
     run = KeptRun.of(checkpoints, thread)
     if question is None and not run.thread:
@@ -90,23 +90,23 @@ def solve(
         question = kept.question if kept else question or ""
         running = stack.enter_context(_running(trace, question, max_turns)) if trace else None
         finished = run_kept(_solve(question, context, view, run, kept, running), run)
-    episode = finished.episode
+    found = finished.trace
     if as_json:
-        typer.echo(to_line(episode))
-    elif episode.answer.strip():
-        console().print(answer_text(episode))
+        typer.echo(to_line(found))
+    elif found.answer.strip():
+        console().print(answer_text(found))
     if usage:
-        print_usage(console(stderr=as_json), episode.usage, prices)
+        print_usage(console(stderr=as_json), found.usage, prices)
     if trace:
         try:
-            append(trace, episode)
+            append(trace, found)
         except OSError as error:
-            fail(f"the episode could not be written to {trace} ({error.strerror}); make room and try again", FAILED)
+            fail(f"the trace could not be written to {trace} ({error.strerror}); make room and try again", FAILED)
     if not as_json and _beyond_embedded(finished, context):
         say("hint: the embedded model knows only Atlas; for other questions name a model: --model openai:gpt-4o-mini")
     if finished.failure:
         fail(str(finished.failure), MISUSED if finished.failure.configuration else FAILED)
-    if not episode.answer.strip():
+    if not found.answer.strip():
         fail("the model gave no answer; try again, or another --model", FAILED)
 
 
@@ -134,7 +134,7 @@ def compare(
     contexts = {spec: context_of(model, spec, tools, max_turns=max_turns, **search) for spec in planner}
     with observing(tracing, log, content=tracing_content), console(stderr=True).status("the planners are at work"):
         found = asyncio.run(_compare(question, contexts))
-    print_compared(console(), {spec: finished.episode for spec, finished in found.items()})
+    print_compared(console(), {spec: finished.trace for spec, finished in found.items()})
     for spec, finished in found.items():
         if finished.failure:
             code = MISUSED if finished.failure.configuration else FAILED
@@ -189,7 +189,7 @@ def _beyond_embedded(finished: "Finished", context: "Context") -> bool:
 
     if context.model_of("planner").strip().partition(":")[0] != "embedded":
         return False
-    return finished.episode.status != "answered" or REPLY in finished.episode.answer
+    return finished.trace.status != "answered" or REPLY in finished.trace.answer
 
 
 def _checked_question(question: str) -> str:

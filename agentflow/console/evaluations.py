@@ -108,7 +108,7 @@ def _totals(summary: "Summary", interval: tuple[float, float]) -> Iterable[tuple
 def _usage(summary: "Summary", prices: "Mapping[str, Price]") -> Iterable[tuple[str, str]]:
     """Tokens of all modules and of each, with what they cost where that is known."""
     from agentflow.evals.cost import cost
-    from agentflow.evals.episode import Tokens
+    from agentflow.evals.trace import Tokens
 
     modules = {module: (sum(models.values(), Tokens()), models) for module, models in summary.modules.items()}
     costs = {module: cost(models, prices) for module, (_, models) in modules.items()}
@@ -126,7 +126,7 @@ def _usage(summary: "Summary", prices: "Mapping[str, Price]") -> Iterable[tuple[
 
 def _failures(summary: "Summary", *, quiet: bool) -> Iterable[tuple[str, str]]:
     if quiet and summary.failures:
-        yield "failed runs", f"{summary.failures.total()}, for reasons that are in the episodes"
+        yield "failed runs", f"{summary.failures.total()}, for reasons that are in the traces"
         return
     for reason, count in summary.failures.most_common(_SHOWN_FAILURES):
         yield "failed runs", f"{count} x {one_line(reason)}"

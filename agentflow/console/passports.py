@@ -103,7 +103,7 @@ def _facts(passport: "Passport") -> Iterator[tuple[str, str]]:
         if made.inputs:
             yield "  files", ", ".join(f"{name} {content}" for name, content in made.inputs.items())
         yield "  call", made.call
-    yield "episodes.jsonl", f"SHA-256 {passport.episodes}"
+    yield "traces.jsonl", f"SHA-256 {passport.traces}"
     if not passport.doubts:
         yield "to repeat it", "nothing is known that stands against it"
     for doubt in passport.doubts:

@@ -20,8 +20,8 @@ from agentflow.tools.redaction import cut
 from agentflow.tools.untrusted_text import clean, one_line
 
 if TYPE_CHECKING:
-    from agentflow.evals.episode import Episode, EpisodeTurn
     from agentflow.evals.rollout import Started
+    from agentflow.evals.trace import Trace, TraceTurn
 
 _SHOWN_LINES = 12
 _SHOWN_CHARACTERS = 800
@@ -55,7 +55,7 @@ class RunView:
         if self._live:
             self._live.start()
 
-    def show(self, event: "Started | EpisodeTurn") -> None:
+    def show(self, event: "Started | TraceTurn") -> None:
         """A module begins, or a round is over."""
         from agentflow.evals.rollout import Started
 
@@ -81,7 +81,7 @@ class _Working:
         return self._spinner
 
 
-def turn_text(turn: "EpisodeTurn") -> Text:
+def turn_text(turn: "TraceTurn") -> Text:
     """A round in a few lines: step, call, result, verdict."""
     text = Text(f"Turn {turn.turn}  ", style="bold")
     text.append(one_line(turn.sub_goal) or "(no step could be read)", style="not bold")
@@ -96,35 +96,35 @@ def turn_text(turn: "EpisodeTurn") -> Text:
     return text
 
 
-def answer_text(episode: "Episode") -> Text:
+def answer_text(trace: "Trace") -> Text:
     """The answer, and how it came about."""
     how = {"out_of_turns": "out of turns, answered from what was found", "out_of_time": "out of time, likewise"}
-    tokens = episode.usage.total_tokens
+    tokens = trace.usage.total_tokens
     facts = [
-        how.get(episode.status, episode.status),
-        counted(len(episode.turns), "turn"),
-        counted(episode.usage.calls, "model call"),
+        how.get(trace.status, trace.status),
+        counted(len(trace.turns), "turn"),
+        counted(trace.usage.calls, "model call"),
         *([counted(tokens, "token")] if tokens else []),
-        f"{episode.seconds:.1f} s",
+        f"{trace.seconds:.1f} s",
     ]
-    text = Text("\n").append("Answer: ", style="bold green").append(clean(episode.answer).strip(), style="bold")
+    text = Text("\n").append("Answer: ", style="bold green").append(clean(trace.answer).strip(), style="bold")
     text.append(f"\n({', '.join(facts)})", style="dim")
     return text
 
 
-def print_compared(out: Console, episodes: Mapping[str, "Episode"]) -> None:
+def print_compared(out: Console, traces: Mapping[str, "Trace"]) -> None:
     """Runs of one question side by side: a column for each planner, a row for each turn, the answers last."""
     table = Table(box=SIMPLE_HEAD, pad_edge=False)
-    for planner in episodes:
+    for planner in traces:
         table.add_column(Text(one_line(planner)), ratio=1, overflow="fold")
-    for turns in zip_longest(*(episode.turns for episode in episodes.values())):
+    for turns in zip_longest(*(trace.turns for trace in traces.values())):
         table.add_row(*(_short_turn(turn) if turn else Text() for turn in turns))
     table.add_section()
-    table.add_row(*(Text(f"Answer: {one_line(episode.answer)}", style="bold") for episode in episodes.values()))
+    table.add_row(*(Text(f"Answer: {one_line(trace.answer)}", style="bold") for trace in traces.values()))
     out.print(table)
 
 
-def _short_turn(turn: "EpisodeTurn") -> Text:
+def _short_turn(turn: "TraceTurn") -> Text:
     text = Text(f"{turn.turn} {one_line(turn.tool) or '(no tool)'}: ", style="cyan")
     text.append(one_line(turn.sub_goal), style="not bold default")
     text.append("\n→ ", style="green" if turn.result.error is None else "red")

@@ -36,11 +36,11 @@ def print_threads(out: Console, threads: "Sequence[Thread]") -> None:
 
 def thread_text(name: str, kept: "SavedRun") -> Text:
     """The question, the turns, and how it stands."""
-    from agentflow.evals.episode import EpisodeTurn
+    from agentflow.evals.trace import TraceTurn
 
     text = Text(f"{one_line(name)}: {kept.state}\n").append(one_line(kept.question), style="bold")
     for turn in kept.turns:
-        text.append("\n").append_text(turn_text(EpisodeTurn.of(turn)))
+        text.append("\n").append_text(turn_text(TraceTurn.of(turn)))
     if kept.waits:
         text.append("\n").append_text(proposal_text(kept.waits))
     if kept.state == "finished":

@@ -11,13 +11,13 @@ from agentflow.tools.untrusted_text import one_line
 
 if TYPE_CHECKING:
     from agentflow.evals.cost import Price
-    from agentflow.evals.episode import Tokens, Usage
+    from agentflow.evals.trace import Tokens, Usage
 
 
 def print_usage(out: Console, usage: "Usage", prices: "Mapping[str, Price]") -> None:
     """A row for each module and model whose server counts tokens, and their sum; a column of costs if any is known."""
     from agentflow.evals.cost import cost
-    from agentflow.evals.episode import Tokens
+    from agentflow.evals.trace import Tokens
 
     costs = {
         (module, model): cost({model: tokens}, prices)

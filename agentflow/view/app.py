@@ -1,6 +1,6 @@
 """What the server answers: the page's own files, the data as JSON, and an event whenever something has changed.
 
-Sources go by an id and episodes by a name that only the shelf knows, so that no part of an address is ever a path.
+Sources go by an id and traces by a name that only the shelf knows, so that no part of an address is ever a path.
 """
 
 import asyncio
@@ -47,8 +47,8 @@ def build_app(shelf: RunIndex, stopping: Callable[[], bool] = lambda: False) -> 
         Route("/static/{name}", view.static),
         Route("/api/sources", view.sources),
         Route("/api/sources/{source}", view.source),
-        Route("/api/sources/{source}/episodes", view.episodes),
-        Route("/api/sources/{source}/episodes/{name}", view.episode),
+        Route("/api/sources/{source}/traces", view.traces),
+        Route("/api/sources/{source}/traces/{name}", view.trace),
         Route("/api/sources/{source}/steps/{step:int}", view.step),
         Route("/api/sources/{source}/steps/{step:int}/tokens/{group:int}", view.tokens),
         Route("/api/pairs", view.pairs),
@@ -130,7 +130,7 @@ class _View:
                 }
         return Json(found)
 
-    def episodes(self, request: Request) -> Response:
+    def traces(self, request: Request) -> Response:
         query = _query(request)
         with self.shelf.lock:
             source = self._source(request.path_params["source"])
@@ -146,7 +146,7 @@ class _View:
             }
         )
 
-    def episode(self, request: Request) -> Response:
+    def trace(self, request: Request) -> Response:
         with self.shelf.lock:
             source = self._source(request.path_params["source"])
             name = request.path_params["name"]
@@ -159,7 +159,7 @@ class _View:
         return Json({**found, "source": {"id": source.id, "name": source.name, "kind": source.kind}, **elsewhere})
 
     def _elsewhere(self, source: Source, name: str, row: Row) -> dict[str, Any]:
-        """The episodes before and after it, and the same question elsewhere."""
+        """The traces before and after it, and the same question elsewhere."""
         names = [other for other, _ in source.rows()]
         here = names.index(name)
         same = [
@@ -252,7 +252,7 @@ def _row(source: Source, name: str) -> Row:
     for own, row in source.rows():
         if own == name:
             return row
-    raise HTTPException(404, "there is no such episode (any more)")
+    raise HTTPException(404, "there is no such trace (any more)")
 
 
 def _query(request: Request) -> Query:

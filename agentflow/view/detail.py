@@ -1,4 +1,4 @@
-"""One episode in full, with the memory that its planner read.
+"""One trace in full, with the memory that its planner read.
 
 The memory's messages are made by the planner's own code, so that what is shown is what it was asked with: its prompt in
 turn t is the first 2 t - 1 of them, after its instructions.
@@ -9,8 +9,8 @@ from typing import Any
 from langchain_core.messages import AIMessage
 from pydantic import ValidationError
 
-from agentflow.evals.episode import Episode, EpisodeTurn
 from agentflow.evals.record import Record
+from agentflow.evals.trace import Trace, TraceTurn
 from agentflow.graph.state import Action, Plan, Turn
 from agentflow.nodes.planner import messages
 from agentflow.rl.rollout import RolloutRecord
@@ -25,40 +25,40 @@ class Gone(Exception):
 
 
 def detail(source: Source, name: str, row: Row) -> dict[str, Any]:
-    """The episode of `row`. Raises Gone."""
+    """The trace of `row`. Raises Gone."""
     more: dict[str, Any] = {}
     try:
         if isinstance(source, Running):
-            episode, more = source.episode, {"begun": source.begun.model_dump() if source.begun else None}
+            trace, more = source.trace, {"begun": source.begun.model_dump() if source.begun else None}
         elif isinstance(source, Evaluation):
             record = Record.model_validate_json(row.place.read())
-            episode, more = record.episode, {"decided_by": record.decided_by, "metrics": record.metrics}
+            trace, more = record.trace, {"decided_by": record.decided_by, "metrics": record.metrics}
         elif isinstance(source, Training):
             rollout = RolloutRecord.model_validate_json(row.place.read())
-            episode, more = rollout.episode, {"status": str(rollout.status), "split": rollout.split}
+            trace, more = rollout.trace, {"status": str(rollout.status), "split": rollout.split}
         else:
-            episode = Episode.model_validate_json(row.place.read())
+            trace = Trace.model_validate_json(row.place.read())
     except (OSError, ValidationError) as error:
-        raise Gone(f"the episode {name} of {source.name} is not there any more") from error
+        raise Gone(f"the trace {name} of {source.name} is not there any more") from error
     limit = source.max_turns(row)
-    known = {**cells(name, row), "question": episode.question, "gold": row.gold, "running": row.outcome == "running"}
+    known = {**cells(name, row), "question": trace.question, "gold": row.gold, "running": row.outcome == "running"}
     return {
         **known,
         **more,
-        "episode": episode.model_dump(mode="json"),
-        "memory": memory(episode, limit),
+        "trace": trace.model_dump(mode="json"),
+        "memory": memory(trace, limit),
         "max_turns": limit,
     }
 
 
-def memory(episode: Episode, max_turns: int) -> list[tuple[str, str]]:
+def memory(trace: Trace, max_turns: int) -> list[tuple[str, str]]:
     """Who said what, from the question on."""
-    turns = [_turn(turn) for turn in episode.turns]
-    said = messages(episode.question, episode.analysis, turns, "", max_turns)[1:]
+    turns = [_turn(turn) for turn in trace.turns]
+    said = messages(trace.question, trace.analysis, turns, "", max_turns)[1:]
     return [("planner" if isinstance(message, AIMessage) else "user", str(message.text)) for message in said]
 
 
-def _turn(turn: EpisodeTurn) -> Turn:
+def _turn(turn: TraceTurn) -> Turn:
     text = turn.plan or f"Sub-Goal: {turn.sub_goal}\nTool: {turn.tool}\nContext: {turn.context}"
     action = Action(arguments=turn.arguments, result=turn.result)
     return Turn(turn=turn.turn, plan=Plan(text=text), action=action, verdict=turn.verdict)

@@ -6,8 +6,8 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from agentflow.evals.episode import Episode, EpisodeTurn
 from agentflow.evals.live_status import SUFFIX, Begun, Opening
+from agentflow.evals.trace import Trace, TraceTurn
 from agentflow.view.lines import Place, Tail
 from agentflow.view.rows import Row
 from agentflow.view.sources import Source
@@ -26,7 +26,7 @@ class Running(Source):
         self._broken = 0
         self.opening: Opening | None = None
         self.begun: Begun | None = None
-        self.turns: list[EpisodeTurn] = []
+        self.turns: list[TraceTurn] = []
 
     def refresh(self) -> tuple[bool, bool]:
         """Reads on."""
@@ -38,14 +38,14 @@ class Running(Source):
         return bool(news), news.more
 
     def _take(self, line: bytes) -> bool:
-        for kind in (Begun, EpisodeTurn, Opening):
+        for kind in (Begun, TraceTurn, Opening):
             try:
                 found = kind.model_validate_json(line)
             except ValidationError:
                 continue
             if isinstance(found, Begun):
                 self.begun = found
-            elif isinstance(found, EpisodeTurn):
+            elif isinstance(found, TraceTurn):
                 self.turns.append(found)
             elif isinstance(found, Opening):
                 self.opening = found
@@ -53,20 +53,20 @@ class Running(Source):
         return False
 
     @property
-    def episode(self) -> Episode:
+    def trace(self) -> Trace:
         """What there is of it."""
         question = self.opening.question if self.opening else ""
-        return Episode(question=question, status="failed", turns=self.turns, error="it has not ended")
+        return Trace(question=question, status="failed", turns=self.turns, error="it has not ended")
 
     def rows(self) -> Sequence[tuple[str, Row]]:
         """The one that there is."""
-        episode, place = self.episode, Place(self.path, 0, 0)
+        trace, place = self.trace, Place(self.path, 0, 0)
         tools = tuple(turn.tool for turn in self.turns)
         errors = tuple(str(turn.result.error or "") for turn in self.turns)
-        texts = {"question": episode.question, "answer": "", "gold": "", "family": "", "benchmark": ""}
+        texts = {"question": trace.question, "answer": "", "gold": "", "family": "", "benchmark": ""}
         outcome = "running" if self.live else "failed"
         numbers = {"turns": len(tools), "seconds": 0.0, "tokens": 0}
-        return [("0", Row(place, (), episode.question, outcome, **texts, **numbers, tools=tools, errors=errors))]  # type: ignore[arg-type]
+        return [("0", Row(place, (), trace.question, outcome, **texts, **numbers, tools=tools, errors=errors))]  # type: ignore[arg-type]
 
     @property
     def changed(self) -> float:

@@ -35,7 +35,7 @@ class Query(BaseModel):
     split: str = ""
     step: int | None = None
     text: str = Field(default="", max_length=1000)
-    """Anywhere in the episode, turns included."""
+    """Anywhere in the trace, turns included."""
     order: Order = "written"
     down: bool = False
     """From the largest to the smallest; of "written", the latest first."""
@@ -66,7 +66,7 @@ def _matches(name: str, row: Row, query: Query) -> bool:
 
 
 def _has(row: Row, text: str) -> bool:
-    """Whether the text is anywhere in the episode. Lines are ASCII, with text escaped as JSON does."""
+    """Whether the text is anywhere in the trace. Lines are ASCII, with text escaped as JSON does."""
     lowered = text.casefold()
     if lowered in row.question.casefold() or lowered in row.answer.casefold() or lowered in row.gold.casefold():
         return True

@@ -1,4 +1,4 @@
-"""What a list shows of an episode and filters by; the rest stays in its file and is read when it is looked at."""
+"""What a list shows of a trace and filters by; the rest stays in its file and is read when it is looked at."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -6,8 +6,8 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from agentflow.evals.episode import Episode
 from agentflow.evals.record import Record
+from agentflow.evals.trace import Trace
 from agentflow.rl.rollout import RolloutRecord, RolloutStatus
 from agentflow.view.lines import Place
 
@@ -17,7 +17,7 @@ SHORT = 240
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """An episode in a list."""
+    """A trace in a list."""
 
     place: Place
     key: tuple[Any, ...]
@@ -63,7 +63,7 @@ def of_record(line: bytes, place: Place) -> Row:
         "benchmark": record.benchmark,
         "sample": record.sample,
     }
-    return Row(place, record.key, record.id, outcome, **_of(record.episode), **own)
+    return Row(place, record.key, record.id, outcome, **_of(record.trace), **own)
 
 
 def of_rollout(line: bytes, place: Place) -> Row:
@@ -76,7 +76,7 @@ def of_rollout(line: bytes, place: Place) -> Row:
         (),
         record.task,
         outcome,
-        **{**_of(record.episode), "tokens": record.prompt_tokens + record.sampled_tokens},
+        **{**_of(record.trace), "tokens": record.prompt_tokens + record.sampled_tokens},
         gold=record.gold,
         family=record.family,
         benchmark="",
@@ -90,10 +90,10 @@ def of_rollout(line: bytes, place: Place) -> Row:
     )
 
 
-def of_episode(line: bytes, place: Place) -> Row:
+def of_trace(line: bytes, place: Place) -> Row:
     """The row of a line of `agentflow solve --trace`. Raises ValidationError."""
-    episode = Episode.model_validate_json(line)
-    return Row(place, (), episode.question, str(episode.status), **_of(episode), gold="", family="", benchmark="")
+    trace = Trace.model_validate_json(line)
+    return Row(place, (), trace.question, str(trace.status), **_of(trace), gold="", family="", benchmark="")
 
 
 Reader = Callable[[bytes, Place], Row]
@@ -111,14 +111,14 @@ def _fate(status: RolloutStatus) -> str:
     return "undecided" if status == RolloutStatus.UNDECIDED else "failed"
 
 
-def _of(episode: Episode) -> dict[str, Any]:
-    used = episode.usage.models.values()
+def _of(trace: Trace) -> dict[str, Any]:
+    used = trace.usage.models.values()
     return {
-        "question": episode.question,
-        "answer": episode.answer[:SHORT],
-        "turns": len(episode.turns),
-        "seconds": episode.seconds,
+        "question": trace.question,
+        "answer": trace.answer[:SHORT],
+        "turns": len(trace.turns),
+        "seconds": trace.seconds,
         "tokens": sum(one.input_tokens + one.output_tokens for one in used),
-        "tools": tuple(turn.tool for turn in episode.turns),
-        "errors": tuple(str(turn.result.error or "") for turn in episode.turns),
+        "tools": tuple(turn.tool for turn in trace.turns),
+        "errors": tuple(str(turn.result.error or "") for turn in trace.turns),
     }

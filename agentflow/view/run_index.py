@@ -12,10 +12,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from agentflow.evals.results_store import EPISODES, SETTINGS
+from agentflow.evals.results_store import SETTINGS, TRACES
 from agentflow.view.lines import open_file
 from agentflow.view.live_status import SUFFIX, Running
-from agentflow.view.sources import METRICS, ROLLOUTS, EpisodeFile, Evaluation, Source, Training
+from agentflow.view.sources import METRICS, ROLLOUTS, Evaluation, Source, TraceFile, Training
 
 DEEPEST, MOST = 6, 2000
 """Levels of folders below a root that are looked into, and sources that are kept."""
@@ -113,8 +113,8 @@ class RunIndex:
             stat = path.stat()
             if self._rejected.get(path) == (seen := (stat.st_mtime_ns, stat.st_size)):
                 return None
-            if _begins_with_an_episode(path):
-                return EpisodeFile
+            if _begins_with_a_trace(path):
+                return TraceFile
         except OSError:
             return None
         self._rejected[path] = seen
@@ -123,15 +123,15 @@ class RunIndex:
 
 def kind_of_folder(folder: Path) -> type[Source] | None:
     """What the files in `folder` make of it."""
-    if (folder / EPISODES).is_file() and (folder / SETTINGS).is_file():
+    if (folder / TRACES).is_file() and (folder / SETTINGS).is_file():
         return Evaluation
     if (folder / METRICS).is_file() or ((folder / ROLLOUTS).is_dir() and (folder / SETTINGS).is_file()):
         return Training
     return None
 
 
-def _begins_with_an_episode(path: Path) -> bool:
-    """Whether the first line that is JSON has an episode's fields. Raises OSError."""
+def _begins_with_a_trace(path: Path) -> bool:
+    """Whether the first line that is JSON has a trace's fields. Raises OSError."""
     with open_file(path) as file:
         lines = os.pread(file.fileno(), 1 << 20, 0).split(b"\n")[:50]
     for line in lines:

@@ -1,4 +1,4 @@
-"""What there is to look at: an evaluation, a training, a file of episodes. Each reads on where it stopped."""
+"""What there is to look at: an evaluation, a training, a file of traces. Each reads on where it stopped."""
 
 import hashlib
 import json
@@ -14,12 +14,12 @@ from typing import Any
 from pydantic import ValidationError
 
 from agentflow.evals.record import Settings
-from agentflow.evals.results_store import EPISODES, SETTINGS
+from agentflow.evals.results_store import SETTINGS, TRACES
 from agentflow.graph.context import Context
 from agentflow.rl.tokens import TokenStep, unpacked
 from agentflow.rl.training_log import TOKENS, token_file
 from agentflow.view.lines import Tail, read_file
-from agentflow.view.rows import Reader, Row, of_episode, of_record, of_rollout, read
+from agentflow.view.rows import Reader, Row, of_record, of_rollout, of_trace, read
 
 METRICS, ROLLOUTS = "metrics.jsonl", "rollouts"
 LIVE_SECONDS = 120
@@ -36,7 +36,7 @@ class Rows:
     reader: Reader
     rows: list[Row] = field(default_factory=list)
     broken: int = 0
-    """Whole lines that are no episode."""
+    """Whole lines that are no trace."""
     _at: dict[tuple[Any, ...], int] = field(default_factory=dict)
 
     def refresh(self) -> tuple[bool, bool]:
@@ -115,14 +115,14 @@ class Source:
         return max(Context().max_turns, row.turns)
 
 
-class EpisodeFile(Source):
-    """The episodes of `agentflow solve --trace`."""
+class TraceFile(Source):
+    """The traces of `agentflow solve --trace`."""
 
-    kind = "episodes"
+    kind = "traces"
 
     def __init__(self, path: Path, name: str) -> None:
         super().__init__(path, name)
-        self._rows = Rows(Tail(path), of_episode)
+        self._rows = Rows(Tail(path), of_trace)
 
     def refresh(self) -> tuple[bool, bool]:
         """Reads on."""
@@ -148,14 +148,14 @@ class EpisodeFile(Source):
         return {**super().summary(), "ended": len(rows), "what": rows[-1].question[:200] if rows else ""}
 
 
-class Evaluation(EpisodeFile):
+class Evaluation(TraceFile):
     """The folder of `agentflow eval --out`."""
 
     kind = "evaluation"
 
     def __init__(self, path: Path, name: str) -> None:
         super().__init__(path, name)
-        self._rows = Rows(Tail(path / EPISODES), of_record)
+        self._rows = Rows(Tail(path / TRACES), of_record)
         self._settings_file = Watched(path / SETTINGS)
         self.settings: Settings | None = None
 

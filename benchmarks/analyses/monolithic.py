@@ -11,7 +11,7 @@ from itertools import islice
 from langchain_core.messages import AIMessage, HumanMessage
 
 from agentflow import Trainable
-from agentflow.evals.atlas.families import Question, stream
+from agentflow.evals.atlas.families import Problem, stream
 from agentflow.evals.atlas.oracle import executor_reply, generator_reply
 from agentflow.evals.baselines import react
 from agentflow.rl.micro.traces import Conversation, Habits, Search, Tracer
@@ -34,7 +34,7 @@ def monolithic(frozen: str = "embedded:seed", max_turns: int = 6, max_tokens: in
     return atlas(max_turns, max_tokens, frozen, agent="react", tools=TOOLS)
 
 
-def conversation(tracer: Tracer, question: Question) -> Conversation:
+def conversation(tracer: Tracer, question: Problem) -> Conversation:
     """What the agent's planner would do on `question`, habits included, as this policy would write it."""
     tries, answer = tracer.tries(question)
     messages = react.messages(question.question, [], standard_cards(TOOLS))

@@ -20,11 +20,11 @@ from typing import Annotated, Any, Literal
 import numpy as np
 import typer
 
-from agentflow.evals.episode import Episode
+from agentflow.evals.task import Task
+from agentflow.evals.trace import Trace
 from agentflow.rl.packing import pack
 from agentflow.rl.rollout import RolloutStatus, Trajectory
 from agentflow.rl.trace import Call, ids_array, logprobs_array
-from agentflow.rl.trainable import Task
 from benchmarks.speed.traces import ROLLOUTS, Sampled, tokens, trajectories
 
 Traces = list[list[Sampled]]
@@ -49,10 +49,10 @@ def ours(traces: Traces) -> Callable[[], Batch]:
     loop = object.__new__(FlowAgentLoop)  # without the trainer around it
     loop.rollout_config = SimpleNamespace(response_length=100_000)
     loop.mask_cut_off, loop.pack_turns = False, True
-    task, episode = Task(id="t", question="q"), Episode(question="q", status="answered")
+    task, trace = Task(id="t", question="q"), Trace(question="q", status="answered")
     row = {"extra_info": {"task": task.model_dump_json()}, "session_id": 0, "global_steps": 0}
     runs = [
-        Trajectory("r", task, RolloutStatus.OK, 1.0, calls, [False] * 5, [0.0] * 5, episode, 1.0)
+        Trajectory("r", task, RolloutStatus.OK, 1.0, calls, [False] * 5, [0.0] * 5, trace, 1.0)
         for calls in _calls(traces)
     ]
 

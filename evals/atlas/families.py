@@ -35,8 +35,8 @@ class Step:
 
 
 @dataclass(frozen=True)
-class Question:
-    """One task. Its `answer` is one that is correct; `evals.scorers.exact` decides on any other."""
+class Problem:
+    """A generated question with its solution. `answer` is a correct one; `evals.scorers.exact` decides on any other."""
 
     family: str
     question: str
@@ -80,7 +80,7 @@ def request(sub_goal: str, context: str) -> str:
     return f"{sub_goal}. {context}"
 
 
-def arithmetic(rng: random.Random, world: World, depth: int) -> Question:
+def arithmetic(rng: random.Random, world: World, depth: int) -> Problem:
     """A chain of operations in words: 1-4 operations."""
     value = rng.randint(2, 40)
     expression, words = str(value), [f"Start with {value}"]
@@ -91,7 +91,7 @@ def arithmetic(rng: random.Random, world: World, depth: int) -> Question:
         expression = f"{left} {operator} {operand}"
         value = {"+": value + operand, "-": value - operand, "*": value * operand}[operator]
     step = compute(f"Compute {expression}", expression, f"print({expression})", str(value))
-    return Question(
+    return Problem(
         "arithmetic",
         f"{', '.join(words)}. What is the result?",
         str(value),
@@ -102,7 +102,7 @@ def arithmetic(rng: random.Random, world: World, depth: int) -> Question:
     )
 
 
-def hops(rng: random.Random, world: World, depth: int) -> Question:
+def hops(rng: random.Random, world: World, depth: int) -> Problem:
     """A chain of look-ups, each from the page that the one before found: 1-4 hops."""
     while True:
         kind = rng.choice(list(RELATIONS))
@@ -125,10 +125,10 @@ def hops(rng: random.Random, world: World, depth: int) -> Question:
     takes = "one look-up" if depth == 1 else f"{depth} look-ups, each from the one before"
     family = "look-up" if depth == 1 else "hops"
     text = wording.format(path=path, title=title)
-    return Question(family, text, steps[-1].value, depth, "a name", takes, tuple(steps))
+    return Problem(family, text, steps[-1].value, depth, "a name", takes, tuple(steps))
 
 
-def compare(rng: random.Random, world: World, depth: int) -> Question:
+def compare(rng: random.Random, world: World, depth: int) -> Problem:
     """Who of two people was born earlier or later: two look-ups and a comparison of dates."""
     one, other = rng.sample(world.titles("person"), 2)
     first, second = look_up(world, one, "birth date"), look_up(world, other, "birth date")
@@ -147,10 +147,10 @@ def compare(rng: random.Random, world: World, depth: int) -> Question:
     )
     text = f"Who was born {when}, {one} or {other}?"
     takes = "two look-ups and a comparison"
-    return Question("compare", text, answer, depth, "a name", takes, (first, second, last))
+    return Problem("compare", text, answer, depth, "a name", takes, (first, second, last))
 
 
-def years(rng: random.Random, world: World, depth: int) -> Question:
+def years(rng: random.Random, world: World, depth: int) -> Problem:
     """Look-ups and arithmetic: the years between two foundings or publications."""
     kind, relation, noun = rng.choice(
         (("firm", "founding year", "founding"), ("book", "publication year", "publication"))
@@ -161,7 +161,7 @@ def years(rng: random.Random, world: World, depth: int) -> Question:
     code = f"print(abs({first.value} - {second.value}))"
     last = compute("Compute the years between", f"{first.value}, {second.value}", code, value)
     text = f"How many years lie between the {noun} of {one} and that of {other}?"
-    return Question("years", text, value, depth, "a number", "two look-ups and a calculation", (first, second, last))
+    return Problem("years", text, value, depth, "a number", "two look-ups and a calculation", (first, second, last))
 
 
 _UNITS = {
@@ -181,7 +181,7 @@ _UNITS = {
 _PLURAL = {"foot": "feet", "inch": "inches"}
 
 
-def units(rng: random.Random, world: World, depth: int) -> Question:
+def units(rng: random.Random, world: World, depth: int) -> Problem:
     """A conversion whose factor must be known: the higher the depth, the larger the number."""
     (larger, smaller), factor = rng.choice(list(_UNITS.items()))
     amount = rng.randint(2, 9) if depth == 1 else rng.randint(10, 99)
@@ -190,10 +190,10 @@ def units(rng: random.Random, world: World, depth: int) -> Question:
     sub_goal = f"Convert {amount} {plural} to {smaller_plural}"
     step = compute(sub_goal, f"1 {larger} is {factor} {smaller_plural}", f"print({amount} * {factor})", value)
     text = f"How many {smaller_plural} are {amount} {plural}?"
-    return Question("units", text, value, depth, "a number", "a conversion", (step,))
+    return Problem("units", text, value, depth, "a number", "a conversion", (step,))
 
 
-def dates(rng: random.Random, world: World, depth: int) -> Question:
+def dates(rng: random.Random, world: World, depth: int) -> Problem:
     """A look-up and a date calculation."""
     person = rng.choice(world.titles("person"))
     born = look_up(world, person, "birth date")
@@ -202,10 +202,10 @@ def dates(rng: random.Random, world: World, depth: int) -> Question:
     code = f'from datetime import date, timedelta\nprint(date.fromisoformat("{born.value}") + timedelta(days={days}))'
     last = compute(f"Compute the date {days} days after {born.value}", f"{born.value}, {days} days", code, value)
     text = f"Which date is {days} days after the birth of {person}?"
-    return Question("dates", text, value, depth, "a date", "a look-up and a calculation", (born, last))
+    return Problem("dates", text, value, depth, "a date", "a look-up and a calculation", (born, last))
 
 
-def _expression(rng: random.Random, family: str, highest: int, target: int) -> Question:
+def _expression(rng: random.Random, family: str, highest: int, target: int) -> Problem:
     numbers = tuple(sorted(rng.randint(1, highest) for _ in range(4)))
     found = first_expression(numbers, target)
     if found is None:
@@ -219,20 +219,20 @@ def _expression(rng: random.Random, family: str, highest: int, target: int) -> Q
         f"{found} makes {target}.",
     )
     text = f"Use {listed} once each with + - * / to make {target}."
-    return Question(family, text, found, 1, "an expression", "a search", (step,), numbers, target)
+    return Problem(family, text, found, 1, "an expression", "a search", (step,), numbers, target)
 
 
-def game24(rng: random.Random, world: World, depth: int) -> Question:
+def game24(rng: random.Random, world: World, depth: int) -> Problem:
     """Game of 24: four numbers of 1-13, each used once, make 24."""
     return _expression(rng, "game of 24", 13, 24)
 
 
-def countdown(rng: random.Random, world: World, depth: int) -> Question:
+def countdown(rng: random.Random, world: World, depth: int) -> Problem:
     """The same with smaller numbers and any target."""
     return _expression(rng, "countdown", 10, rng.choice([n for n in range(10, 60) if n != 24]))
 
 
-def disambiguation(rng: random.Random, world: World, depth: int) -> Question:
+def disambiguation(rng: random.Random, world: World, depth: int) -> Problem:
     """A fact about one of two things that share a name."""
     name = rng.choice(world.titles("ambiguous"))
     kind, relation = rng.choice((("city", "country"), ("city", "mayor"), ("firm", "founder"), ("firm", "base")))
@@ -250,10 +250,10 @@ def disambiguation(rng: random.Random, world: World, depth: int) -> Question:
     )
     last = look_up(world, meaning, relation)
     text = f"What is the {relation} of {name}, the {kind}?"
-    return Question("disambiguation", text, last.value, depth, "a name", "finding the right page", (first, last))
+    return Problem("disambiguation", text, last.value, depth, "a name", "finding the right page", (first, last))
 
 
-def aggregate(rng: random.Random, world: World, depth: int) -> Question:
+def aggregate(rng: random.Random, world: World, depth: int) -> Problem:
     """The sum, the largest or the smallest of the populations of 2-4 cities."""
     cities = rng.sample([title for title in world.titles("city") if "(" not in title], depth + 1)
     found = [look_up(world, city, "population") for city in cities]
@@ -269,10 +269,10 @@ def aggregate(rng: random.Random, world: World, depth: int) -> Question:
     listed = f"{', '.join(cities[:-1])} and {cities[-1]}"
     text = f"What is the {word} population of {listed}?"
     takes = f"{len(cities)} look-ups and a calculation"
-    return Question("aggregate", text, value, depth, "a number", takes, (*found, last))
+    return Problem("aggregate", text, value, depth, "a number", takes, (*found, last))
 
 
-def direct(rng: random.Random, world: World, depth: int) -> Question:
+def direct(rng: random.Random, world: World, depth: int) -> Problem:
     """A question that holds its own answer: reading, no look-up."""
     one, other = rng.sample(world.titles("person"), 2)
     codes = rng.sample(range(100, 1000), 2)
@@ -284,10 +284,10 @@ def direct(rng: random.Random, world: World, depth: int) -> Question:
     reading = f"{asked} {code}"
     finding = f"The text says {reading}."
     step = Step(sub_goal, "base_generator", given, {"query": query}, reading, finding, str(code), "number")
-    return Question("direct", text, str(code), depth, "a number", "reading the question", (step,))
+    return Problem("direct", text, str(code), depth, "a number", "reading the question", (step,))
 
 
-Family = Callable[[random.Random, World, int], Question]
+Family = Callable[[random.Random, World, int], Problem]
 
 FAMILIES: dict[str, tuple[Family, dict[Split, tuple[int, ...]]]] = {
     "arithmetic": (arithmetic, {"train": (1, 2, 3), "test": (1, 2, 3, 4)}),
@@ -306,7 +306,7 @@ FAMILIES: dict[str, tuple[Family, dict[Split, tuple[int, ...]]]] = {
 """Name -> how it is made, and at which depths in each split."""
 
 
-def stream(split: Split, seed: int = 0) -> Iterator[Question]:
+def stream(split: Split, seed: int = 0) -> Iterator[Problem]:
     """Endless distinct questions of a split, the families in turn; the same for the same seed.
 
     Raises ValueError when a family has no new question left.
@@ -322,7 +322,7 @@ def stream(split: Split, seed: int = 0) -> Iterator[Question]:
         yield question
 
 
-def _new(name: str, split: Split, rng: random.Random, seen: set[str]) -> Iterator[Question]:
+def _new(name: str, split: Split, rng: random.Random, seen: set[str]) -> Iterator[Problem]:
     """Unseen questions, as long as they are found; each belongs to the split by its names or by its hash."""
     make, depths = FAMILIES[name]
     for _ in range(5000):
@@ -331,12 +331,12 @@ def _new(name: str, split: Split, rng: random.Random, seen: set[str]) -> Iterato
             yield question
 
 
-def _belongs(question: Question, split: Split) -> bool:
+def _belongs(question: Problem, split: Split) -> bool:
     by_names = any(step.tool == "wikipedia_search" for step in question.steps)
     return by_names or split_of(question.question) == split
 
 
-def deeper(seed: int = 0) -> Iterator[Question]:
+def deeper(seed: int = 0) -> Iterator[Problem]:
     """Endless questions on train worlds, as deep as only test questions are; the same for the same seed."""
     rng = random.Random(f"atlas deeper {seed}")
     chains = [
@@ -350,6 +350,6 @@ def deeper(seed: int = 0) -> Iterator[Question]:
 
 
 @lru_cache(maxsize=8)
-def questions(split: Split, number: int, seed: int = 0) -> tuple[Question, ...]:
+def questions(split: Split, number: int, seed: int = 0) -> tuple[Problem, ...]:
     """The first `number` questions of `stream`; a smaller number is a prefix of a larger one."""
     return tuple(islice(stream(split, seed), number))

@@ -16,7 +16,7 @@ from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage, BaseMessage
 from langchain_core.outputs import ChatGeneration, ChatResult
 
-from agentflow.evals.atlas.families import Question, Step, questions
+from agentflow.evals.atlas.families import Problem, Step, questions
 from agentflow.evals.atlas.world import Split
 from agentflow.graph.context import DEFAULT_TOOLS, Sampling
 
@@ -26,7 +26,7 @@ KNOWN: tuple[tuple[Split, int], ...] = (("test", 240), ("train", 240), ("test", 
 MORE, DONE = "More is needed.", "That answers the question."
 
 
-def analyst_reply(question: Question) -> str:
+def analyst_reply(question: Problem) -> str:
     """What a perfect analyst writes; so on for the other modules."""
     return f"Asked for: {question.asked}. Takes: {question.takes}."
 
@@ -90,7 +90,7 @@ class Oracle(BaseChatModel):
             return _judge(question, found, texts[-1])
         return generator_reply(question.answer if found == len(question.steps) else "unknown")
 
-    def _plan(self, question: Question, found: int, conversation: str) -> str:
+    def _plan(self, question: Problem, found: int, conversation: str) -> str:
         reply = planner_reply(question.steps[min(found, len(question.steps) - 1)])
         if not self.random_tools:
             return reply
@@ -98,7 +98,7 @@ class Oracle(BaseChatModel):
         return re.sub(r"Tool: \w+", f"Tool: {tool}", reply)
 
 
-def _judge(question: Question, found: int, last: str) -> str:
+def _judge(question: Problem, found: int, last: str) -> str:
     """The next finding if the last result is the one that the solution expects, else a failure."""
     step = question.steps[min(found, len(question.steps) - 1)]
     if last.rstrip().endswith(f"Result: {step.output}"):
@@ -114,8 +114,8 @@ def _arguments(system: str, step_text: str) -> str:
     return executor_reply({"code": context} if "python_coder" in system.split(":")[0] else {"query": context})
 
 
-def _question(conversation: str) -> Question | None:
-    found: Question | None = _find("questions", conversation.partition("Question: ")[2].partition("\n")[0].strip())
+def _question(conversation: str) -> Problem | None:
+    found: Problem | None = _find("questions", conversation.partition("Question: ")[2].partition("\n")[0].strip())
     return found
 
 

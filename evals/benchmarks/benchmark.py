@@ -12,11 +12,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from agentflow.evals.benchmarks import store
-from agentflow.evals.benchmarks.example import BenchmarkError, Example
+from agentflow.evals.benchmarks.errors import BenchmarkError
 from agentflow.evals.benchmarks.rows import read_rows
 from agentflow.evals.benchmarks.store import Source
 from agentflow.evals.benchmarks.subsets import chosen
 from agentflow.evals.scorers.score import Decision, Score, decided
+from agentflow.evals.task import Task
 
 if TYPE_CHECKING:
     from huggingface_hub import HfApi
@@ -56,14 +57,14 @@ class Benchmark:
     licence: str
     size: int
     """Questions of the subset "all"."""
-    rule: Callable[[Example, str], Score]
+    rule: Callable[[Task, str], Score]
     judging: Judging
-    read: Callable[[Mapping[str, Any]], Example | None] | None = None
-    """A row of a file as an example; None leaves the row out. Raises ValueError or KeyError for a row it cannot use."""
+    read: Callable[[Mapping[str, Any]], Task | None] | None = None
+    """A row of a file as a task; None leaves the row out. Raises ValueError or KeyError for a row it cannot use."""
     source: Source | None = None
     """Where it is downloaded from."""
-    generate: Callable[[str], Iterable[Example]] | None = None
-    """The examples of a subset, where they are made and not downloaded."""
+    generate: Callable[[str], Iterable[Task]] | None = None
+    """The tasks of a subset, where they are made and not downloaded."""
     subsets: Sequence[str] = (ALL, OFFICIAL)
     """The first is the usual one."""
     pages: tuple[str, ...] = ()
@@ -81,7 +82,7 @@ class Benchmark:
         """Every page of its own that is known, as host/path: an agent that reads one has the answers before it."""
         return (f"huggingface.co/datasets/{self.source.repository}", *self.pages) if self.source else self.pages
 
-    def examples(self, subset: str = "", file: Path | None = None) -> list[Example]:
+    def tasks(self, subset: str = "", file: Path | None = None) -> list[Task]:
         """The questions of a subset, of the usual one by default; of `file` instead of the data set, if one is given.
 
         A row that repeats the question and answer of another one is left out. Raises BenchmarkError.
@@ -92,16 +93,16 @@ class Benchmark:
         if file is None and self.generate:
             return list(self.generate(subset))
         paths = [file] if file else store.files(self.name)
-        unique: dict[str, Example] = {}
+        unique: dict[str, Task] = {}
         for found in self.read_files(paths):
             unique.setdefault(found.id, found)
         return chosen(self.name, subset, list(unique.values()))
 
-    def read_files(self, paths: Iterable[Path]) -> list[Example]:
+    def read_files(self, paths: Iterable[Path]) -> list[Task]:
         """Every row of `paths` that the benchmark takes. Raises BenchmarkError."""
         if self.read is None:
             raise BenchmarkError(f"{self.name} reads no files")
-        examples = []
+        tasks = []
         for path in paths:
             for number, row in enumerate(read_rows(path), start=1):
                 try:
@@ -111,8 +112,8 @@ class Benchmark:
                     why = f"has no {error}; its columns are {columns}" if isinstance(error, KeyError) else str(error)
                     why = type(error).__name__ if self.gated and not isinstance(error, KeyError) else why
                     raise BenchmarkError(f"{path}, row {number}, is no question of {self.name}: {why}") from error
-                examples += [found] if found else []
-        return examples
+                tasks += [found] if found else []
+        return tasks
 
     def state(self) -> str:
         """Whether the questions are there: generated, downloaded, or not. Raises BenchmarkError."""
@@ -127,29 +128,27 @@ class Benchmark:
         lock = store.get(self.name, self.source, lambda paths: len(self.read_files(paths)), hub)
         return f"{self.size:,} questions in {store.folder(self.name)}, revision {lock.revision}"
 
-    def score(self, example: Example, answer: str) -> Score:
+    def score(self, task: Task, answer: str) -> Score:
         """What the rule says. Never raises."""
-        return self.rule(example, answer)
+        return self.rule(task, answer)
 
-    async def decide(self, example: Example, answer: str, judge: AnswerJudge | None = None) -> Score:
+    async def decide(self, task: Task, answer: str, judge: AnswerJudge | None = None) -> Score:
         """What the rule says, and where it asks for one, the judge. Raises ModelError when the judge fails."""
-        score = self.score(example, answer)
+        score = self.score(task, answer)
         match self.judging:
             case Judging.SECOND_OPINION if judge:
-                accepts = (
-                    score.correct or await judge.decide(example.question, example.gold, answer) == Decision.CORRECT
-                )
+                accepts = score.correct or await judge.decide(task.question, task.gold, answer) == Decision.CORRECT
                 return replace(score, metrics={**score.metrics, "judge": float(accepts)})
             case Judging.DECIDES if judge and score.decision == Decision.UNDECIDED:
-                accepted = " or ".join([example.gold, *example.data.get("aliases", [])])
-                verdict = await judge.decide(example.question, accepted, answer)
+                accepted = " or ".join([task.gold, *task.data.get("aliases", [])])
+                verdict = await judge.decide(task.question, accepted, answer)
                 return replace(score, decision=verdict, decided_by="judge")
             case Judging.EXTRACTS if judge and score.decision == Decision.UNDECIDED:
-                letter = await judge.choose(example.stem, example.data["options"], answer)
-                return decided(letter == example.data["letter"], "judge") if letter else score
+                letter = await judge.choose(task.stem, task.data["options"], answer)
+                return decided(letter == task.data["letter"], "judge") if letter else score
         return score
 
-    async def reward(self, example: Example, answer: str, judge: AnswerJudge | None = None) -> float | None:
+    async def reward(self, task: Task, answer: str, judge: AnswerJudge | None = None) -> float | None:
         """1 for a correct answer, 0 for an incorrect one, None if it cannot be told. Raises ModelError."""
-        score = await self.decide(example, answer, judge)
+        score = await self.decide(task, answer, judge)
         return None if score.decision == Decision.UNDECIDED else float(score.correct)

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from agentflow.evals.atlas.families import questions
 from agentflow.evals.benchmarks import own, readers
 from agentflow.evals.benchmarks.benchmark import ALL, OFFICIAL, Benchmark, Judging
-from agentflow.evals.benchmarks.example import BenchmarkError, Example, identity
+from agentflow.evals.benchmarks.errors import BenchmarkError
 from agentflow.evals.benchmarks.puzzles import puzzle, puzzles
 from agentflow.evals.benchmarks.store import Source
 from agentflow.evals.scorers.exact import correct
@@ -19,6 +19,7 @@ from agentflow.evals.scorers.gaia import quasi_exact
 from agentflow.evals.scorers.number import number
 from agentflow.evals.scorers.option import option
 from agentflow.evals.scorers.score import Score, decided
+from agentflow.evals.task import Task, identity
 
 ATLAS_SIZE = 600
 """Questions of Atlas that are a benchmark; there are any number of them."""
@@ -28,33 +29,33 @@ _REFERENCE = "github.com/lupantech/AgentFlow"
 _AOPS = "artofproblemsolving.com/wiki/index.php"
 
 
-def _text(one: Example, answer: str) -> Score:
+def _text(one: Task, answer: str) -> Score:
     return free_text(answer, [one.gold, *one.data.get("aliases", [])])
 
 
-def _number(one: Example, answer: str) -> Score:
+def _number(one: Task, answer: str) -> Score:
     return number(answer, one.gold)
 
 
-def _gaia(one: Example, answer: str) -> Score:
+def _gaia(one: Task, answer: str) -> Score:
     return quasi_exact(answer, one.gold)
 
 
-def _option(one: Example, answer: str) -> Score:
+def _option(one: Task, answer: str) -> Score:
     return option(answer, one.data["options"], one.data["letter"])
 
 
-def _expression(one: Example, answer: str) -> Score:
+def _expression(one: Task, answer: str) -> Score:
     return expression(answer, one.data["numbers"], one.data["target"])
 
 
-def _atlas(one: Example, answer: str) -> Score:
+def _atlas(one: Task, answer: str) -> Score:
     return decided(correct(answer, one.gold, tuple(one.data["numbers"]), one.data["target"]), "exact")
 
 
-def _atlas_examples(subset: str) -> Iterator[Example]:
+def _atlas_tasks(subset: str) -> Iterator[Task]:
     for asked in questions("train" if subset == "train" else "test", ATLAS_SIZE):
-        yield Example(
+        yield Task(
             id=identity(asked.family, asked.question, asked.answer),
             question=asked.question,
             gold=asked.answer,
@@ -219,7 +220,7 @@ _BENCHMARKS = (
         size=ATLAS_SIZE,
         rule=_atlas,
         judging=Judging.NEVER,
-        generate=_atlas_examples,
+        generate=_atlas_tasks,
         subsets=("test", "train"),
         corpus="atlas",
     ),

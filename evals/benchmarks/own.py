@@ -14,15 +14,16 @@ from typing import Any
 
 from agentflow.evals.benchmarks import readers
 from agentflow.evals.benchmarks.benchmark import ALL, Benchmark, Judging
-from agentflow.evals.benchmarks.example import BenchmarkError, Example
+from agentflow.evals.benchmarks.errors import BenchmarkError
 from agentflow.evals.benchmarks.rows import read_rows
 from agentflow.evals.scorers.free_text import free_text
 from agentflow.evals.scorers.option import option
 from agentflow.evals.scorers.score import Score
+from agentflow.evals.task import Task
 from agentflow.tools.named_object import NamedObjectError, is_object_name, named_object, said
 
 Row = Mapping[str, Any]
-Rule = Callable[[Example, str], Score]
+Rule = Callable[[Task, str], Score]
 
 _FILES = (".jsonl", ".json", ".csv", ".parquet")
 
@@ -63,7 +64,7 @@ def benchmark_of(
         name: What it is called in tables and records.
         rows: The questions. Where they have options, they are multiple choice.
         rule: What an answer is worth; by default that of short free texts, or of options. The columns of a row that no
-            reader takes are in `Example.data`. It never raises.
+            reader takes are in `Task.data`. It never raises.
         judging: What a judge is asked where the rule is undecided; of a rule of your own, nothing.
 
     Raises:
@@ -74,37 +75,37 @@ def benchmark_of(
     choice = any("options" in row or "choices" in row for row in rows)
     read = partial(_read, choice=choice)
     usual = Judging.EXTRACTS if choice else Judging.DECIDES
-    examples: dict[str, Example] = {}
+    tasks: dict[str, Task] = {}
     for number, row in enumerate(rows, start=1):
         try:
             one = read(row)
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             why = f"it has no {error}" if isinstance(error, KeyError) else said(error)
             raise BenchmarkError(f"row {number} of {name} is no question: {why}") from error
-        examples.setdefault(one.id, one)
+        tasks.setdefault(one.id, one)
     return Benchmark(
         name=name,
         title=name,
         licence="your own",
-        size=len(examples),
+        size=len(tasks),
         rule=rule or (_option if choice else _text),
         judging=judging or (Judging.NEVER if rule else usual),
         read=read,
-        generate=lambda subset: examples.values(),
+        generate=lambda subset: tasks.values(),
         subsets=(ALL,),
     )
 
 
-def _read(row: Row, *, choice: bool) -> Example:
+def _read(row: Row, *, choice: bool) -> Task:
     found = (readers.choice if choice else readers.text)(row)
     return found.model_copy(update={"data": {**row, **found.data}})
 
 
-def _text(one: Example, answer: str) -> Score:
+def _text(one: Task, answer: str) -> Score:
     return free_text(answer, [one.gold, *one.data["aliases"]])
 
 
-def _option(one: Example, answer: str) -> Score:
+def _option(one: Task, answer: str) -> Score:
     return option(answer, one.data["options"], one.data["letter"])
 
 

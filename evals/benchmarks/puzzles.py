@@ -12,8 +12,8 @@ from functools import cache
 from itertools import combinations, combinations_with_replacement
 from typing import Any
 
-from agentflow.evals.benchmarks.example import Example, example
 from agentflow.evals.benchmarks.subsets import key, listed
+from agentflow.evals.task import Task
 
 TARGET = 24
 OFFICIAL = 100
@@ -24,7 +24,7 @@ MOST = 5
 Numbers = tuple[int, ...]
 
 
-def puzzles(subset: str) -> list[Example]:
+def puzzles(subset: str) -> list[Task]:
     """The puzzles of a subset: all, tot-hard or official."""
     if subset == "tot-hard":
         ranks = {ranked: rank for rank, ranked in enumerate(listed("game24", subset))}
@@ -33,31 +33,31 @@ def puzzles(subset: str) -> list[Example]:
     return list(_all()[:OFFICIAL] if subset == "official" else _all())
 
 
-def _key(puzzle: Example) -> str:
+def _key(puzzle: Task) -> str:
     return key("game24", " ".join(map(str, puzzle.data["numbers"])))
 
 
 @cache
-def _all() -> tuple[Example, ...]:
+def _all() -> tuple[Task, ...]:
     """In order of their numbers."""
     candidates = combinations_with_replacement(range(1, 14), 4)
-    return tuple(_example(numbers, found) for numbers in candidates if (found := solution(numbers)))
+    return tuple(_task(numbers, found) for numbers in candidates if (found := solution(numbers)))
 
 
-def puzzle(row: Mapping[str, Any]) -> Example:
+def puzzle(row: Mapping[str, Any]) -> Task:
     """A row of a file: `numbers`, as a list or with blanks between. Raises ValueError or KeyError."""
     given = row.get("Puzzles") or row["numbers"]
     numbers = tuple(sorted(int(number) for number in (given.split() if isinstance(given, str) else given)))
     found = solution(numbers) if 2 <= len(numbers) <= MOST else None
     if found is None:
         raise ValueError(f"{numbers} cannot make {TARGET}")
-    return _example(numbers, found)
+    return _task(numbers, found)
 
 
-def _example(numbers: Numbers, expression: str) -> Example:
+def _task(numbers: Numbers, expression: str) -> Task:
     listed_numbers = f"{', '.join(map(str, numbers[:-1]))} and {numbers[-1]}"
     question = f"Use {listed_numbers} once each with + - * / to make {TARGET}."  # as Atlas asks
-    return example(question, expression, "game of 24", numbers=list(numbers), target=TARGET)
+    return Task.of(question, expression, "game of 24", numbers=list(numbers), target=TARGET)
 
 
 def solution(numbers: Numbers, target: int = TARGET) -> str | None:

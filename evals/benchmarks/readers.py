@@ -1,4 +1,4 @@
-"""Rows as examples. Each reader knows the columns of its data set and of its usual copies, and plain ones: question,
+"""Rows as tasks. Each reader knows the columns of its data set and of its usual copies, and plain ones: question,
 answer (a text, a number or a list of accepted ones), aliases, options. Any other row is a ValueError or KeyError."""
 
 import random
@@ -6,8 +6,8 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from agentflow.evals.benchmarks.example import Example, example
 from agentflow.evals.scorers.number import as_number
+from agentflow.evals.task import Task
 from agentflow.tools.redaction import cut
 
 Row = Mapping[str, Any]
@@ -21,34 +21,34 @@ _ASKS = "Answer with the letter of one option."
 _LETTERED = re.compile(r"([A-J])[.)] +")
 
 
-def text(row: Row) -> Example:
+def text(row: Row) -> Task:
     """A question with a short answer, and others that are accepted too."""
     answers = _cell(row, _ANSWER)
     if answers is row.get("result"):  # of training sets, which join the accepted answers
         answers = str(answers).split("; ")
     gold, *aliases = [str(one) for one in (answers if isinstance(answers, list) else [answers])]
     aliases += [str(one) for name in _ALIASES for one in row.get(name) or []]
-    return example(str(_cell(row, _QUESTION)), gold, str(row.get("type") or row.get("source") or ""), aliases=aliases)
+    return Task.of(str(_cell(row, _QUESTION)), gold, str(row.get("type") or row.get("source") or ""), aliases=aliases)
 
 
-def number(row: Row) -> Example:
+def number(row: Row) -> Task:
     """A problem whose answer is a number."""
     gold = str(_cell(row, _ANSWER))
     value = as_number(gold)
     if value is None:
         raise ValueError(f"the answer {cut(gold, 40)!r} is no number")
-    return example(str(_cell(row, _QUESTION)), str(value))
+    return Task.of(str(_cell(row, _QUESTION)), str(value))
 
 
-def gaia(row: Row) -> Example | None:
+def gaia(row: Row) -> Task | None:
     """A task without a file; None for one with a file."""
     if row.get("file_name"):
         return None
     level = row.get("Level")
-    return example(str(_cell(row, _QUESTION)), str(_cell(row, _ANSWER)), f"level {level}" if level else "")
+    return Task.of(str(_cell(row, _QUESTION)), str(_cell(row, _ANSWER)), f"level {level}" if level else "")
 
 
-def gpqa(row: Row) -> Example:
+def gpqa(row: Row) -> Task:
     """The options of GPQA's own files come with the right one first; they are shuffled, the same way each time."""
     if "Correct Answer" not in row:
         return choice(row)
@@ -59,7 +59,7 @@ def gpqa(row: Row) -> Example:
     return _choice(stem, dict(zip(LETTERS, texts, strict=False)), LETTERS[texts.index(right)], family)
 
 
-def choice(row: Row) -> Example:
+def choice(row: Row) -> Task:
     """A question with options, by letter or in order; the answer is a letter, a position from 0, or the text."""
     found = row.get("options") or row["choices"]
     options = dict(found) if isinstance(found, Mapping) else _lettered([str(one) for one in found])
@@ -73,11 +73,11 @@ def choice(row: Row) -> Example:
     return _choice(str(_cell(row, _QUESTION)), options, letters[0], str(row.get("meta_info") or ""))
 
 
-def _choice(stem: str, options: dict[str, str], letter: str, family: str) -> Example:
+def _choice(stem: str, options: dict[str, str], letter: str, family: str) -> Task:
     listed = "\n".join(f"{one}. {content}" for one, content in options.items())
     question = f"{stem}\n\n{listed}\n\n{_ASKS}"
     gold = f"{letter}. {options[letter]}"
-    return example(question, gold, family, stem=stem, options=options, letter=letter)
+    return Task.of(question, gold, family, stem=stem, options=options, letter=letter)
 
 
 def without_options(question: str, gold: str) -> tuple[str, str]:

@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from agentflow.evals.benchmarks.example import BenchmarkError
+from agentflow.evals.benchmarks.errors import BenchmarkError
 
 
 def read_rows(path: Path) -> list[dict[str, Any]]:

@@ -5,7 +5,8 @@ from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from agentflow.evals.benchmarks.example import BenchmarkError, Example
+from agentflow.evals.benchmarks.errors import BenchmarkError
+from agentflow.evals.task import Task
 
 
 @dataclass(frozen=True)
@@ -26,11 +27,11 @@ class Selection:
     def __bool__(self) -> bool:
         return self != Selection(seed=self.seed)
 
-    def of(self, examples: Sequence[Example]) -> list[Example]:
-        """The selected ones of `examples`. Raises BenchmarkError where there is none, or no such id or family."""
-        found = self._named(examples)
+    def of(self, tasks: Sequence[Task]) -> list[Task]:
+        """The selected ones of `tasks`. Raises BenchmarkError where there is none, or no such id or family."""
+        found = self._named(tasks)
         if self.families:
-            known = {one.family for one in examples}
+            known = {one.family for one in tasks}
             if missing := sorted(set(self.families) - known):
                 raise BenchmarkError(
                     f"there is no family {missing[0]!r}; there are {', '.join(sorted(known)) or 'none'}"
@@ -38,32 +39,30 @@ class Selection:
             found = [one for one in found if one.family in self.families]
         found = found[slice(*self.span)]
         if self.per_family:
-            by_family: dict[str, list[Example]] = defaultdict(list)
+            by_family: dict[str, list[Task]] = defaultdict(list)
             for one in found:
                 by_family[one.family].append(one)
             found = [one for members in by_family.values() for one in self._drawn(members, self.per_family)]
         if self.sample:
             found = self._drawn(found, self.sample)
         if not found:
-            raise BenchmarkError(f"of {len(examples):,} questions none is selected")
+            raise BenchmarkError(f"of {len(tasks):,} questions none is selected")
         return found
 
-    def _named(self, examples: Sequence[Example]) -> list[Example]:
+    def _named(self, tasks: Sequence[Task]) -> list[Task]:
         chosen = set()
         for name in self.ids:
-            matching = {one.id for one in examples if one.id.startswith(name)}
+            matching = {one.id for one in tasks if one.id.startswith(name)}
             if len(matching) != 1:
                 why = f"{len(matching)} questions have an id that begins with" if matching else "no question has the id"
                 raise BenchmarkError(f"{why} {name!r}")
             chosen |= matching
-        return [one for one in examples if one.id in chosen] if self.ids else list(examples)
+        return [one for one in tasks if one.id in chosen] if self.ids else list(tasks)
 
-    def _drawn(self, examples: Sequence[Example], number: int) -> list[Example]:
+    def _drawn(self, tasks: Sequence[Task], number: int) -> list[Task]:
         """Without replacement; the same ones for a seed whatever else is asked, and a larger sample keeps them."""
-        ranked = sorted(
-            range(len(examples)), key=lambda place: random.Random(f"{self.seed} {examples[place].id}").random()
-        )
-        return [examples[place] for place in sorted(ranked[:number])]
+        ranked = sorted(range(len(tasks)), key=lambda place: random.Random(f"{self.seed} {tasks[place].id}").random())
+        return [tasks[place] for place in sorted(ranked[:number])]
 
 
 def span_of(text: str) -> tuple[int, int | None]:

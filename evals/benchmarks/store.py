@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import platformdirs
 from pydantic import BaseModel, ValidationError
 
-from agentflow.evals.benchmarks.example import BenchmarkError, TokenNeeded
+from agentflow.evals.benchmarks.errors import BenchmarkError, TokenNeeded
 
 if TYPE_CHECKING:
     from huggingface_hub import HfApi

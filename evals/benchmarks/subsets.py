@@ -11,7 +11,8 @@ import unicodedata
 from collections.abc import Sequence
 from pathlib import Path
 
-from agentflow.evals.benchmarks.example import BenchmarkError, Example
+from agentflow.evals.benchmarks.errors import BenchmarkError
+from agentflow.evals.task import Task
 
 FOLDER = Path(__file__).parent / "subsets"
 
@@ -34,15 +35,15 @@ def listed(name: str, subset: str) -> list[str]:
     return path.read_text(encoding="ascii").split() if path.exists() else []
 
 
-def chosen(name: str, subset: str, examples: Sequence[Example]) -> list[Example]:
-    """The examples of a subset: those listed, in that order; or of the family of that name; or else all of them.
+def chosen(name: str, subset: str, tasks: Sequence[Task]) -> list[Task]:
+    """The tasks of a subset: those listed, in that order; or of the family of that name; or else all of them.
 
     Raises BenchmarkError if some that are listed lack.
     """
     keys = listed(name, subset)
     if not keys:
-        return [one for one in examples if one.family == subset] or list(examples)
-    by_key = {key(name, one.stem): one for one in examples}
+        return [one for one in tasks if one.family == subset] or list(tasks)
+    by_key = {key(name, one.stem): one for one in tasks}
     if lacking := sum(one not in by_key for one in keys):
         raise BenchmarkError(f"{lacking} of the {len(keys)} questions of {name}'s subset '{subset}' are not there")
     return [by_key[one] for one in keys]

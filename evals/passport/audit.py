@@ -13,11 +13,11 @@ from urllib.parse import unquote_plus
 from pydantic import BaseModel
 
 from agentflow.evals.benchmarks.readers import without_options
-from agentflow.evals.episode import EpisodeTurn
 from agentflow.evals.metrics import interval
 from agentflow.evals.passport.leaks import QuestionMatcher, own_page
 from agentflow.evals.record import Record
 from agentflow.evals.scorers.score import Decision
+from agentflow.evals.trace import TraceTurn
 from agentflow.tools.catalogue import OFFLINE_TOOLS
 from agentflow.tools.providers.provider import model_in
 from agentflow.tools.result import ErrorClass
@@ -131,17 +131,17 @@ def flags_of(record: Record, pages: Collection[str], models: Mapping[str, str]) 
     """What is to be looked at in one try, turn by turn; arguments as `audit` has them."""
     question, gold = without_options(record.question, record.gold)
     asked = QuestionMatcher(question, gold, record.gold.partition(". ")[0] if gold != record.gold else "")
-    calls = [turn for turn in record.episode.turns if _may_search(turn)]
+    calls = [turn for turn in record.trace.turns if _may_search(turn)]
     return [flag for turn in calls for flag in _flags(turn, asked, pages, models)]
 
 
-def _may_search(turn: EpisodeTurn) -> bool:
+def _may_search(turn: TraceTurn) -> bool:
     """Whether a call was made, of a tool that is not known to look nothing up."""
     return turn.tool not in ("", *OFFLINE_TOOLS) and turn.result.error not in UNSENT
 
 
 def _flags(
-    turn: EpisodeTurn, asked: QuestionMatcher, pages: Collection[str], models: Mapping[str, str]
+    turn: TraceTurn, asked: QuestionMatcher, pages: Collection[str], models: Mapping[str, str]
 ) -> Iterator[Flag]:
     def flag(reason: Reason, detail: str = "") -> Flag:
         return Flag(turn=turn.turn, tool=turn.tool, reason=reason, detail=detail)

@@ -80,8 +80,8 @@ class Passport(BaseModel):
     provenance: list[Provenance]
     doubts: list[str]
     """What stands against repeating it, a line each."""
-    episodes: str
-    """SHA-256 of episodes.jsonl."""
+    traces: str
+    """SHA-256 of traces.jsonl."""
 
     @property
     def flagged(self) -> int:
@@ -92,7 +92,7 @@ class Passport(BaseModel):
 def passport(run: Run) -> Passport:
     """The passport of an evaluation."""
     settings, context = run.settings, run.settings.context
-    results = [turn.result for record in run.records for turn in record.episode.turns]
+    results = [turn.result for record in run.records for turn in record.trace.turns]
     return Passport(
         name=run.name,
         agent=settings.agent,
@@ -112,7 +112,7 @@ def passport(run: Run) -> Passport:
         sandboxes=dict(Counter(result.sandbox for result in results if result.sandbox).most_common()),
         provenance=settings.provenance,
         doubts=[*_doubts(run)],
-        episodes=run.episodes,
+        traces=run.traces,
     )
 
 
@@ -151,7 +151,7 @@ def _modules(run: Run) -> dict[Module, ModuleModel]:
     has = {name for one in made for name in one.prompts} | ({"tools"} if RUN in asks else set()) or {*MODULES}
     served: dict[str, set[str]] = {module: set() for module in MODULES}
     for record in run.records:
-        for module, models in record.episode.usage.modules.items():
+        for module, models in record.trace.usage.modules.items():
             served.setdefault(module, set()).update(models)
     return {
         module: ModuleModel(
@@ -183,7 +183,7 @@ def _doubts(run: Run) -> Iterator[str]:
     for name, module in modules.items():
         yield from _chance(name, module)
     yield from _searches(run)
-    late = sum(record.episode.status == "out_of_time" for record in run.records)
+    late = sum(record.trace.status == "out_of_time" for record in run.records)
     if late:
         yield f"tries that ran out of time, which depends on the machine: {late:,}"
     if missing := settings.number - len(run.records):
@@ -210,7 +210,7 @@ def _is_served(spec: str) -> bool:
 
 def _searches(run: Run) -> Iterator[str]:
     """What was looked up where it may read otherwise another day."""
-    calls = [turn for record in run.records for turn in record.episode.turns if turn.result.error is None]
+    calls = [turn for record in run.records for turn in record.trace.turns if turn.result.error is None]
     foreign = Counter(turn.tool for turn in calls if turn.tool and turn.tool not in STANDARD_TOOLS)
     for tool, number in foreign.most_common():
         yield f"{tool} is a tool that is not AgentFlow's (results: {number:,})"

@@ -117,7 +117,7 @@ function flipButton(at, change, number) {
   button.addEventListener("click", () => {
     byId("filters").reset();
     byId("filters").elements.flip.value = `${change} ${at}`;
-    filter().then(() => byId("episodes").focus());
+    filter().then(() => byId("traces").focus());
   });
   return button;
 }
@@ -259,11 +259,11 @@ function made(one) {
     ["Judge", one.judge || "none"],
     ["Searched", Object.entries(one.answered).map((pair) => pair.join(" ")).join(", ")],
     ["Made", lines(one.provenance.flatMap(program))],
-    ["Episodes", `SHA-256 ${one.episodes}`],
+    ["Traces", `SHA-256 ${one.traces}`],
     ["To repeat it", lines(one.doubts) || "nothing is known that stands against it"]];
 }
 
-// ---------------------------------------------------------------- episodes
+// ---------------------------------------------------------------- traces
 
 async function unpacked(base64) {
   const binary = atob(base64);
@@ -290,7 +290,7 @@ const named = (kind, row) => rows.names[kind][rows.columns[kind][row]];
 const questionOf = (row) => rows.questions[rows.columns.question[row]];
 const runAt = (row) => summary.runs[rows.columns.run[row]];
 
-// `least`: values that it takes for a choice; every episode has one run, but not every one has an error.
+// `least`: values that it takes for a choice; every trace has one run, but not every one has an error.
 const FILTERS = {
   run: { least: 2, all: () => summary.runs.map((run) => [run.name, run.name === run.planner ? run.name : `${run.name}: ${run.planner}`]), of: (row) => [runAt(row).name] },
   benchmark: { least: 2, all: () => rows.names.benchmark.map((name) => [name, title(name)]), of: (row) => [named("benchmark", row)] },
@@ -337,7 +337,7 @@ let asked = "";
 
 async function filter() {
   const chosen = Object.fromEntries(new FormData(byId("filters")));
-  if (asked === JSON.stringify(chosen)) return; // typing and Enter both ask: an episode opened in between stays open
+  if (asked === JSON.stringify(chosen)) return; // typing and Enter both ask: a trace opened in between stays open
   asked = JSON.stringify(chosen);
   const wanted = Object.entries(FILTERS).filter(([name]) => chosen[name]);
   const text = chosen.text.trim().toLowerCase();
@@ -358,12 +358,12 @@ async function filter() {
   more();
   const correct = matching.filter((row) => named("outcome", row) === "correct").length;
   byId("found").textContent = matching.length
-    ? `${plural(matching.length, "episode")}, ${correct.toLocaleString("en")} correct (${percent(correct / matching.length)} %)` : "No episode matches.";
+    ? `${plural(matching.length, "trace")}, ${correct.toLocaleString("en")} correct (${percent(correct / matching.length)} %)` : "No trace matches.";
 }
 
 function more() {
   const next = matching.slice(shown, shown + PAGE);
-  byId("list").append(...next.map(episode));
+  byId("list").append(...next.map(trace));
   shown += next.length;
   byId("more").hidden = shown >= matching.length;
   byId("more").textContent = `Show ${Math.min(PAGE, matching.length - shown)} more of ${(matching.length - shown).toLocaleString("en")}`;
@@ -374,7 +374,7 @@ function remember(chosen) {
   if (set.size || location.hash.includes("=")) history.replaceState(null, "", `#${set}`);
 }
 
-function episode(row) {
+function trace(row) {
   const [id, question, gold] = questionOf(row);
   const outcome = named("outcome", row);
   const column = (name) => rows.columns[name][row];
@@ -382,7 +382,7 @@ function episode(row) {
     plural(column("turns"), "turn"), named("family", row) || title(named("benchmark", row)),
     summary.runs.length > 1 ? runAt(row).name : "", column("sample") ? `try ${column("sample") + 1}` : "",
     column("flags").length ? "flagged" : ""];
-  const made = el("details", { class: "episode" }, el("summary", {},
+  const made = el("details", { class: "trace" }, el("summary", {},
     el("span", { class: `outcome ${outcome}` }, OUTCOMES[outcome]),
     el("span", {}, question || `question ${id} of ${title(named("benchmark", row))}`),
     el("span", { class: "facts" }, facts.filter(Boolean).join(" · "))));
@@ -396,7 +396,7 @@ async function open(made, row) {
   if (partOf[row] === null) {
     inside.append(el("p", { class: "note" }, kept.hidden.includes(named("benchmark", row))
       ? "The terms of this benchmark forbid showing its questions, and turns repeat them; its texts are left out."
-      : "The page is as large as it may be; the texts of this episode are left out."), facts(row, []));
+      : "The page is as large as it may be; the texts of this trace are left out."), facts(row, []));
     return;
   }
   await loaded(partOf[row]);
@@ -410,7 +410,7 @@ async function open(made, row) {
   again.addEventListener("click", () => {
     byId("filters").reset();
     byId("filters").elements.text.value = questionOf(row)[0];
-    filter().then(() => byId("episodes").focus());
+    filter().then(() => byId("traces").focus());
   });
   if (rows.columns.question.filter((one) => one === rows.columns.question[row]).length > 1) inside.append(again);
 }
@@ -453,7 +453,7 @@ function memory(question, analysis, turns, maxTurns) {
 async function start() {
   const number = summary.cells.reduce((sum, cell) => sum + cell.ended, 0);
   byId("about").append(`${plural(summary.runs.length, "evaluation")} on ${benchmarks.map(title).join(", ")}: `
-    + `${plural(number, "episode")}. AgentFlow ${summary.version}.`);
+    + `${plural(number, "trace")}. AgentFlow ${summary.version}.`);
   rows = JSON.parse(await unpacked(byId("rows").textContent));
   flips = summary.differences.map((_, at) => flipped(at));
   for (const show of [showCells, showFamilies, showDifferences, showTable, showBudgets, showTools, showPassports]) show();
@@ -466,8 +466,8 @@ async function start() {
   const without = partOf.filter((part, row) => part === null && !kept.hidden.includes(named("benchmark", row))).length;
   const gated = rows.columns.run.filter((_, row) => kept.hidden.includes(named("benchmark", row))).length;
   byId("left-out").textContent = [
-    without ? `The page holds the texts of ${kept.shown.toLocaleString("en")} episodes; of ${without.toLocaleString("en")} more, for its size, only the row.` : "",
-    gated ? `Texts of ${plural(gated, "episode")} of ${kept.hidden.map(title).join(" and ")} are left out, whose terms forbid showing them.` : "",
+    without ? `The page holds the texts of ${kept.shown.toLocaleString("en")} traces; of ${without.toLocaleString("en")} more, for its size, only the row.` : "",
+    gated ? `Texts of ${plural(gated, "trace")} of ${kept.hidden.map(title).join(" and ")} are left out, whose terms forbid showing them.` : "",
   ].join(" ").trim();
   const form = byId("filters");
   const given = new URLSearchParams(location.hash.slice(1));

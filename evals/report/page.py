@@ -1,10 +1,10 @@
-"""One HTML file that needs nothing else: figures, and every episode with its turns, filtered in the browser.
+"""One HTML file that needs nothing else: figures, and every trace with its turns, filtered in the browser.
 
 - *Text is data.* It travels as JSON and is only ever put in as text: the page's policy allows its own script and style,
   by their hashes, no request to anywhere, and no string to become markup (Trusted Types).
 - *Small.* The rows that filters need are columns of numbers; texts are lines of JSON in parts of a hundred or so
-  episodes. All of it is gzip in base64, which the browser unpacks, the texts when they are looked at or searched.
-- *Bounded.* Once the page is as large as it may be, further episodes keep their row and lose their texts, and the page
+  traces. All of it is gzip in base64, which the browser unpacks, the texts when they are looked at or searched.
+- *Bounded.* Once the page is as large as it may be, further traces keep their row and lose their texts, and the page
   says so. Questions come in turn, each with all its runs and tries, so that what has texts can be compared.
 - *Gated benchmarks* keep their rows only: a turn repeats the question, an answer the gold one.
 """
@@ -20,7 +20,6 @@ from string import Template
 from typing import Any
 
 from agentflow.evals.benchmarks.catalogue import BENCHMARKS
-from agentflow.evals.episode import EpisodeTurn
 from agentflow.evals.passport.audit import Flag
 from agentflow.evals.passport.passport import Passport, passport
 from agentflow.evals.record import Record
@@ -28,12 +27,13 @@ from agentflow.evals.report.paper import paper
 from agentflow.evals.results_store import collection_paused
 from agentflow.evals.runs import Run, tool_name
 from agentflow.evals.statistics import Comparison, compare, holm
+from agentflow.evals.trace import TraceTurn
 from agentflow.version import __version__
 
 PAGE_BYTES = 4_900_000
 """Most bytes of a page."""
 PART = 128
-"""Episodes whose texts are unpacked together."""
+"""Traces whose texts are unpacked together."""
 _LISTED = {"scores": {"__all__": {"audit": {"items"}}}}
 """What the summary leaves out of a passport: the rows have it."""
 TEXT, SHORT = 4000, 160
@@ -45,11 +45,11 @@ class Page:
     """A report as HTML."""
 
     html: str
-    episodes: int
+    traces: int
     with_text: int
-    """Episodes whose texts are in it."""
+    """Traces whose texts are in it."""
     gated: int
-    """Episodes whose texts were left out because of their benchmark's terms."""
+    """Traces whose texts were left out because of their benchmark's terms."""
 
 
 class Names:
@@ -70,10 +70,10 @@ class Names:
 def page(runs: Sequence[Run], *, with_gated: bool = False, limit: int = PAGE_BYTES) -> Page:
     """The report on `runs`, of at most `limit` bytes unless the rows alone take more."""
     hidden = frozenset() if with_gated else frozenset(name for name, one in BENCHMARKS.items() if one.gated)
-    episodes = _in_turn(runs)
+    traces = _in_turn(runs)
     passports = [passport(run) for run in runs]
-    rows, summary = _rows(passports, episodes, hidden), _summary(runs, passports)
-    shown = [(position, record) for position, (_, record) in enumerate(episodes) if record.benchmark not in hidden]
+    rows, summary = _rows(passports, traces, hidden), _summary(runs, passports)
+    shown = [(position, record) for position, (_, record) in enumerate(traces) if record.benchmark not in hidden]
     room = limit - len(rows) - len(summary) - 60_000  # the page itself takes less than that
     parts, kept = _parts(shown, room)
     html = _html(
@@ -82,7 +82,7 @@ def page(runs: Sequence[Run], *, with_gated: bool = False, limit: int = PAGE_BYT
         parts="\n".join(f'<script type="text/plain" class="part">{part}</script>' for part in parts),
         kept=json.dumps({"shown": kept, "part": PART, "hidden": sorted(hidden)}),
     )
-    return Page(html, len(episodes), kept, len(episodes) - len(shown))
+    return Page(html, len(traces), kept, len(traces) - len(shown))
 
 
 def _in_turn(runs: Sequence[Run]) -> list[tuple[int, Record]]:
@@ -142,17 +142,17 @@ def _differences(runs: Sequence[Run]) -> Iterator[dict[str, Any]]:
         }
 
 
-def _rows(passports: Sequence[Passport], episodes: Sequence[tuple[int, Record]], hidden: frozenset[str]) -> str:
-    """What the list and its filters need of every episode, packed: texts by number, and a column for each field."""
+def _rows(passports: Sequence[Passport], traces: Sequence[tuple[int, Record]], hidden: frozenset[str]) -> str:
+    """What the list and its filters need of every trace, packed: texts by number, and a column for each field."""
     names = {name: Names() for name in ("benchmark", "family", "outcome", "status", "tool", "error", "flag", "why")}
     flagged = _flagged(passports)
     questions: dict[tuple[str, str], tuple[int, list[str]]] = {}
     rows = []
-    for run, record in episodes:
+    for run, record in traces:
         secret = record.benchmark in hidden
         asked = ["", ""] if secret else [_cut(record.question, 2 * SHORT), _cut(record.gold, SHORT)]
         number, _ = questions.setdefault((record.benchmark, record.id), (len(questions), [record.id, *asked]))
-        answer = "" if secret else _cut(record.episode.answer, SHORT)
+        answer = "" if secret else _cut(record.trace.answer, SHORT)
         flags = flagged.get((run, *record.key), [])
         rows.append({"run": run, "question": number, "answer": answer, **_row(record, names, flags)})
     return _packed(
@@ -167,7 +167,7 @@ def _rows(passports: Sequence[Passport], episodes: Sequence[tuple[int, Record]],
 
 
 def _flagged(passports: Sequence[Passport]) -> dict[tuple[int, str, str, int], list[Flag]]:
-    """What the audit has to say of an episode, by number of its run, benchmark, question and try."""
+    """What the audit has to say of a trace, by number of its run, benchmark, question and try."""
     return {
         (run, score.benchmark, item.id, item.sample): item.flags
         for run, one in enumerate(passports)
@@ -177,26 +177,26 @@ def _flagged(passports: Sequence[Passport]) -> dict[tuple[int, str, str, int], l
 
 
 def _row(record: Record, names: Mapping[str, Names], flags: Sequence[Flag]) -> dict[str, Any]:
-    episode = record.episode
-    turns = [(tool_name(turn.tool, turn.result.error), turn.result.error) for turn in episode.turns]
+    trace = record.trace
+    turns = [(tool_name(turn.tool, turn.result.error), turn.result.error) for turn in trace.turns]
     return {
         "benchmark": names["benchmark"](record.benchmark),
         "family": names["family"](record.family),
         "outcome": names["outcome"]("failed" if record.failed else str(record.decision)),
-        "status": names["status"](episode.status),
+        "status": names["status"](trace.status),
         "sample": record.sample,
         "turns": len(turns),
         "tools": sorted({names["tool"](tool) for tool, _ in turns}),
         "errors": sorted({names["error"](error.value) for _, error in turns if error}),
         "flags": sorted({names["flag"](flag.reason.value) for flag in flags}),
         "why": [names["why"](str(flag)) for flag in flags],
-        "seconds": round(episode.seconds, 1),
-        "tokens": episode.usage.total_tokens,
+        "seconds": round(trace.seconds, 1),
+        "tokens": trace.usage.total_tokens,
     }
 
 
 def _parts(shown: Sequence[tuple[int, Record]], room: int) -> tuple[list[str], int]:
-    """Texts of as many episodes as there is room for, packed, and how many these are."""
+    """Texts of as many traces as there is room for, packed, and how many these are."""
     parts, kept = [], 0
     for start in range(0, len(shown), PART):
         some = shown[start : start + PART]
@@ -210,14 +210,14 @@ def _parts(shown: Sequence[tuple[int, Record]], room: int) -> tuple[list[str], i
 
 
 def _text(position: int, record: Record) -> bytes:
-    """All that an episode says, as a line. Lists rather than objects, so that a search finds no names of fields."""
-    episode = record.episode
-    turns = [_turn(turn) for turn in episode.turns]
-    said = [record.question, record.gold, record.episode.answer, episode.analysis, episode.error, record.decided_by]
+    """All that a trace says, as a line. Lists rather than objects, so that a search finds no names of fields."""
+    trace = record.trace
+    turns = [_turn(turn) for turn in trace.turns]
+    said = [record.question, record.gold, record.trace.answer, trace.analysis, trace.error, record.decided_by]
     return _json([position, *map(_cut, said), record.metrics, turns])
 
 
-def _turn(turn: EpisodeTurn) -> list[Any]:
+def _turn(turn: TraceTurn) -> list[Any]:
     result = turn.result
     code = turn.arguments.get("code") if set(turn.arguments) == {"code"} else None
     call = code if isinstance(code, str) else json.dumps(turn.arguments, ensure_ascii=False, default=str)

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from langchain_core.messages import BaseMessage
 
 from agentflow.evals.atlas import oracle
-from agentflow.evals.atlas.families import Question, Step, deeper, request, stream
+from agentflow.evals.atlas.families import Problem, Step, deeper, request, stream
 from agentflow.evals.atlas.world import pages
 from agentflow.graph.context import Context
 from agentflow.graph.state import Action, Plan, Turn
@@ -90,7 +90,7 @@ class Tracer:
         for page in pages("train"):
             self.titles.setdefault(page.kind, []).append(page.title)
 
-    def conversations(self, question: Question) -> Iterator[Conversation]:
+    def conversations(self, question: Problem) -> Iterator[Conversation]:
         """All modules' conversations of one run on `question`, in the order of the run."""
         analysis = oracle.analyst_reply(question)
         tries, answer = self.tries(question)
@@ -113,7 +113,7 @@ class Tracer:
         yield _row("analyst", analyst.messages(question, list(self.cards)), outside.ANALYSIS)
         yield from self._rows(question, outside.ANALYSIS, tries, outside.REPLY)
 
-    def unknown_page(self, question: Question) -> Iterator[Conversation]:
+    def unknown_page(self, question: Problem) -> Iterator[Conversation]:
         """The conversations of a question in the form of Atlas about a name that Atlas does not have."""
         name = self.rng.choice(outside.NAMES)
         first = question.steps[0]
@@ -126,7 +126,7 @@ class Tracer:
         yield _row("analyst", analyst.messages(text, list(self.cards)), analysis)
         yield from self._rows(text, analysis, [Try(step, self.search(name), verdict)], outside.REPLY)
 
-    def tries(self, question: Question) -> tuple[list[Try], str]:
+    def tries(self, question: Problem) -> tuple[list[Try], str]:
         """The turns of one run, and the answer it ends with."""
         tries: list[Try] = []
         for number, step in enumerate(question.steps):
@@ -143,7 +143,7 @@ class Tracer:
             tries.append(Try(step, _ok(step.output), oracle.verifier_reply(step.finding, done=done)))
         return tries, question.answer
 
-    def _guess_rate(self, question: Question) -> float:
+    def _guess_rate(self, question: Problem) -> float:
         return self.habits.guess if _tempts(question) else self.habits.slip
 
     def _no_such_tool(self, step: Step) -> Try:
@@ -165,12 +165,12 @@ class Tracer:
         verdict = oracle.verifier_reply("The step failed.", done=False)
         return Try(step, ToolResult.failed(error, problem), verdict)
 
-    def _whole_question(self, question: Question) -> Try:
+    def _whole_question(self, question: Problem) -> Try:
         query = question.question.rstrip("?.")
         step = Step("Find the answer", "wikipedia_search", query, {"query": query}, "", "", "")
         return Try(step, self.search(query), oracle.verifier_reply("No page answers that.", done=False))
 
-    def _guess(self, question: Question, step: Step) -> Try:
+    def _guess(self, question: Problem, step: Step) -> Try:
         """The last step as `base_generator` would do it: a guess, which the verifier believes."""
         value = self._guessed_value(question, step)
         finding = step.finding.replace(step.value, value) if step.value in step.finding else f"The result is {value}."
@@ -185,7 +185,7 @@ class Tracer:
         )
         return Try(guess, _ok(value), oracle.verifier_reply(finding, done=True), instead_of=step)
 
-    def _guessed_value(self, question: Question, step: Step) -> str:
+    def _guessed_value(self, question: Problem, step: Step) -> str:
         rng = self.rng
         if question.numbers:
             numbers = rng.sample(question.numbers, 4)
@@ -225,7 +225,7 @@ class Tracer:
         return _row(f"executor {step.tool}", messages, oracle.executor_reply(step.arguments))
 
 
-def _tempts(question: Question) -> bool:
+def _tempts(question: Problem) -> bool:
     """Where guessing is the habit: long chains, large numbers, and one wording or subject of the others."""
     return {
         "arithmetic": question.depth >= 2,

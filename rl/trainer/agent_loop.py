@@ -17,7 +17,8 @@ from uuid import uuid4
 import numpy as np
 from verl.experimental.agent_loop.agent_loop import AgentLoopBase, AgentLoopMetrics, AgentLoopOutput
 
-from agentflow.evals.episode import append
+from agentflow.evals.task import Task
+from agentflow.evals.trace import append
 from agentflow.graph.context import Sampling
 from agentflow.graph.tracing.setup import tracing_from_environment
 from agentflow.rl.batch import counts, facts_of, rows_of
@@ -27,7 +28,7 @@ from agentflow.rl.policy import PromptTooLong, TokenReply
 from agentflow.rl.replay_log import ReplayLog, ReplayLogs, digest, policy_request
 from agentflow.rl.rollout import RolloutRecord, Trajectory, run_recorded
 from agentflow.rl.trace import ids_array, logprobs_array
-from agentflow.rl.trainable import Graph, Split, Task, Trainable, load_app
+from agentflow.rl.trainable import Graph, Split, Trainable, load_app
 from agentflow.rl.training_log import TrainingLog
 
 _graphs: dict[str, tuple[Trainable, Graph]] = {}
@@ -128,7 +129,7 @@ class FlowAgentLoop(AgentLoopBase):  # type: ignore[misc]
     ) -> AgentLoopOutput:
         most = self.rollout_config.response_length
         versions = [call.weights_version for call in row.calls] or [step]
-        turns = trajectory.episode.turns
+        turns = trajectory.trace.turns
         return FlowOutput(
             prompt_ids=np.asarray(row.prompt_ids),
             response_ids=np.asarray(row.response_ids)[:most],

@@ -13,7 +13,7 @@ from pytest_httpserver import HTTPServer
 
 from agentflow.evals.benchmarks import store
 from agentflow.evals.benchmarks.catalogue import BENCHMARKS, benchmark
-from agentflow.evals.benchmarks.example import BenchmarkError, TokenNeeded
+from agentflow.evals.benchmarks.errors import BenchmarkError, TokenNeeded
 from agentflow.evals.benchmarks.store import Source
 from tests.fake_hub import REVISION, Hub
 
@@ -37,7 +37,7 @@ def test_a_download_is_recorded_and_can_be_read(hub: Hub) -> None:
     assert lock == store.lock_of("musique")
     assert (lock.revision, lock.files) == (REVISION, {"dev.jsonl": hashlib.sha256(TWO).hexdigest()})
     assert benchmark("musique").state() == "downloaded"
-    assert [one.gold for one in benchmark("musique").examples()] == ["Rome", "Oslo"]
+    assert [one.gold for one in benchmark("musique").tasks()] == ["Rome", "Oslo"]
     assert benchmark("hotpotqa").state() == "not downloaded"
 
 
@@ -53,9 +53,9 @@ def test_a_file_that_is_gone_is_fetched_again_at_the_same_revision(hub: Hub) -> 
     get(hub)
     (store.folder("musique") / "dev.jsonl").unlink()
     with pytest.raises(BenchmarkError, match="not downloaded"):
-        benchmark("musique").examples()
+        benchmark("musique").tasks()
     get(hub)
-    assert len(benchmark("musique").examples()) == 2
+    assert len(benchmark("musique").tasks()) == 2
 
 
 def test_a_download_that_is_cut_off_goes_on_where_it_stopped(hub: Hub, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -116,7 +116,7 @@ def test_a_lock_that_cannot_be_read_is_one_line(hub: Hub) -> None:
     get(hub)
     (store.folder("musique") / "lock.json").write_text("{")
     with pytest.raises(BenchmarkError, match="remove it and run: agentflow data get musique"):
-        benchmark("musique").examples()
+        benchmark("musique").tasks()
 
 
 def command(*arguments: str, cache: Path, endpoint: str = "http://127.0.0.1:9") -> subprocess.CompletedProcess[str]:

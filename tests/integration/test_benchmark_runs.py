@@ -1,4 +1,4 @@
-"""Every benchmark end to end: `agentflow eval` against a loopback model and a local corpus, on hand-built episodes."""
+"""Every benchmark end to end: `agentflow eval` against a loopback model and a local corpus, on hand-built traces."""
 
 import json
 from pathlib import Path
@@ -65,14 +65,14 @@ def evaluated(name: str, tmp_path: Path, corpus: Path, *more: str) -> tuple[Resu
     """The call's result, its records, and the questions in the order of `CASES`."""
     path = tmp_path / "rows.jsonl"
     path.write_text("".join(json.dumps(row) + "\n" for row in rows(name)))
-    examples = benchmark(name).examples(file=path)
+    tasks = benchmark(name).tasks(file=path)
     right, wrong, cheating = ANSWERS[name]
 
     def reply(body: dict[str, Any]) -> Reply:
         system, said = body["messages"][0]["content"], body["messages"][-1]["content"]
         if system != generator.PROMPT:
             return next((text for start, text in MODULES.items() if system.startswith(start)), "Find the city.")
-        [(case, one)] = [(case, one) for case, one in zip(CASES, examples, strict=True) if one.question in said]
+        [(case, one)] = [(case, one) for case, one in zip(CASES, tasks, strict=True) if one.question in said]
         answers = {"right": right or one.gold, "wrong": wrong, "empty": "", "adversarial": cheating}
         if case == "crashed":
             return 400, {"error": {"message": f"cannot read {said}"}}
@@ -83,12 +83,12 @@ def evaluated(name: str, tmp_path: Path, corpus: Path, *more: str) -> tuple[Resu
         spec = f"vllm:any@{server.base_url}"
         call = ["eval", name, "--file", str(path), "--model", spec, "--judge", spec, "--corpus", str(corpus)]
         done = CliRunner().invoke(app, [*call, "--out", str(out), *more])
-    lines = (out / "episodes.jsonl").read_text().splitlines()
-    return done, [Record.model_validate_json(line) for line in lines], [one.question for one in examples]
+    lines = (out / "traces.jsonl").read_text().splitlines()
+    return done, [Record.model_validate_json(line) for line in lines], [one.question for one in tasks]
 
 
 @pytest.mark.parametrize("name", ANSWERS)
-def test_each_kind_of_episode_has_the_right_score(
+def test_each_kind_of_trace_has_the_right_score(
     name: str, tmp_path: Path, corpus: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
@@ -100,9 +100,9 @@ def test_each_kind_of_episode_has_the_right_score(
     assert {case: record.correct for case, record in by_case.items()} == {case: case == "right" for case in CASES}
     assert by_case["crashed"].decided_by == "crash"
     assert by_case["crashed"].failed
-    assert by_case["crashed"].episode.turns[0].result.output == "Blue Mosque: A mosque in Istanbul, finished in 1617."
+    assert by_case["crashed"].trace.turns[0].result.output == "Blue Mosque: A mosque in Istanbul, finished in 1617."
     assert not by_case["wrong"].failed
-    assert by_case["empty"].episode.answer == ""
+    assert by_case["empty"].trace.answer == ""
     assert {record.benchmark for record in records} == {name}
     assert ("cannot read" in done.output) == (name not in ("gaia", "gpqa")), "questions of gated sets are not shown"
     if name in ("gaia", "gpqa"):
@@ -127,7 +127,7 @@ def test_several_benchmarks_go_into_one_folder_and_the_same_call_again_does_noth
         ["atlas", *"4x2"],
     ]
     assert "  planner         8 read, 8 written, $8.0000" in first.stdout
-    lines = [json.loads(line) for line in (tmp_path / "out" / "episodes.jsonl").read_text().splitlines()]
+    lines = [json.loads(line) for line in (tmp_path / "out" / "traces.jsonl").read_text().splitlines()]
     assert sorted((line["benchmark"], line["sample"]) for line in lines) == [
         (name, sample) for name in ("atlas", "game24") for sample in (0, 1) for _ in range(4)
     ]
@@ -141,7 +141,7 @@ def test_gold_answers_to_real_questions_are_all_correct(
 ) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     file = DATA / FILES[name][0]
-    golds = {f"Question: {one.question}": one.gold for one in benchmark(name).examples(file=file)[:8]}
+    golds = {f"Question: {one.question}": one.gold for one in benchmark(name).tasks(file=file)[:8]}
     with FakeOpenAI(lambda body: f"Answer: {golds[body['messages'][-1]['content']]}") as server:
         call = ["eval", name, "--file", str(file), "--limit", "8", "--agent", "direct"]
         done = CliRunner().invoke(app, [*call, "--model", f"vllm:any@{server.base_url}"])

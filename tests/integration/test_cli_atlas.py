@@ -27,10 +27,10 @@ def test_solve_answers_over_several_turns_with_real_tools(tmp_path: Path) -> Non
     done = run("solve", task.question, "--model", "atlas-oracle", "--corpus", "atlas", "--json", "--trace", str(trace))
     assert done.returncode == 0, done.stderr
     assert done.stderr == ""
-    episode = json.loads(done.stdout)
-    assert correct(episode["answer"], task.answer, task.numbers, task.target)
-    assert [turn["tool"] for turn in episode["turns"]] == ["wikipedia_search", "wikipedia_search", "python_coder"]
-    assert json.loads(trace.read_text()) == episode
+    printed = json.loads(done.stdout)
+    assert correct(printed["answer"], task.answer, task.numbers, task.target)
+    assert [turn["tool"] for turn in printed["turns"]] == ["wikipedia_search", "wikipedia_search", "python_coder"]
+    assert json.loads(trace.read_text()) == printed
 
 
 def module(body: dict[str, Any]) -> str:
@@ -46,7 +46,7 @@ def module(body: dict[str, Any]) -> str:
 
 def test_an_evaluation_that_was_killed_is_taken_up(tmp_path: Path) -> None:
     """kill -9 in the middle, a torn last line, and the same call again: each item once, none done twice."""
-    path = tmp_path / "episodes.jsonl"
+    path = tmp_path / "traces.jsonl"
     killed = threading.Event()
 
     def held_in_the_third_question(body: dict[str, Any]) -> str:

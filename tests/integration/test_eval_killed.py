@@ -42,11 +42,11 @@ def finished(command: list[str]) -> str:
 
 
 def lines(out: Path) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in (out / "episodes.jsonl").read_text().splitlines()]
+    return [json.loads(line) for line in (out / "traces.jsonl").read_text().splitlines()]
 
 
 def ended(out: Path) -> int:
-    path = out / "episodes.jsonl"
+    path = out / "traces.jsonl"
     return path.read_bytes().count(b"\n") if path.exists() else 0
 
 
@@ -55,9 +55,9 @@ def result(out: Path) -> Result:
     records = lines(out)
     found: Result = {}
     for record in records:
-        episode = record["episode"]
-        counted = {name: value for name, value in episode["usage"].items() if name != "seconds"}
-        said = (episode["answer"], episode["status"], episode.get("error"), json.dumps(counted))
+        trace = record["trace"]
+        counted = {name: value for name, value in trace["usage"].items() if name != "seconds"}
+        said = (trace["answer"], trace["status"], trace.get("error"), json.dumps(counted))
         found[record["id"]] = (record["question"], record["decision"], record["decided_by"], *said)
     assert len(found) == len(records), "no item is there twice"
     return found

@@ -70,19 +70,19 @@ def test_every_module_calls_the_model_of_its_role(tmp_path: Path) -> None:
     assert {event.name for event in sample.events if event.event == "span_begin"} >= set(REPLIES)
     [turn] = [event for event in sample.events if event.event == "info"]
     assert turn.source == "turn 1: base_generator"
-    assert sample.metadata["episode"]["turns"][0]["result"]["output"] == "It can be done."
+    assert sample.metadata["trace"]["turns"][0]["result"]["output"] == "It can be done."
 
 
 def test_the_scorer_is_ours(tmp_path: Path) -> None:
-    example = BENCHMARKS["game24"].examples()[0]
+    task = BENCHMARKS["game24"].tasks()[0]
     wrong = run(tmp_path / "wrong", "game24", {**REPLIES, "generator": "Answer: 24"})
-    right = run(tmp_path / "right", "game24", {**REPLIES, "generator": f"Answer: {example.gold}"})
+    right = run(tmp_path / "right", "game24", {**REPLIES, "generator": f"Answer: {task.gold}"})
     scores = [
         log.samples[0].scores["benchmark_scorer"] for log in (wrong, right) if log.samples and log.samples[0].scores
     ]
     assert [score.value for score in scores] == ["I", "C"]
     assert "decided by" in str(scores[0].explanation)
-    assert [log.samples[0].id for log in (wrong, right) if log.samples] == [example.id] * 2
+    assert [log.samples[0].id for log in (wrong, right) if log.samples] == [task.id] * 2
 
 
 def test_a_model_that_fails_is_an_error_and_no_wrong_answer(tmp_path: Path) -> None:

@@ -64,7 +64,7 @@ async def test_three_judge_calls_in_ten_fail_and_none_of_them_is_a_zero(tmp_path
         1.0,
     ]
     assert asked == 9, "an answer that is literally one of the accepted ones needs no judge"
-    assert all("401" in found.episode.error for found in trajectories if found.status == RolloutStatus.ENDPOINT_FAILED)
+    assert all("401" in found.trace.error for found in trajectories if found.status == RolloutStatus.ENDPOINT_FAILED)
 
 
 def test_a_parquet_file_is_read_too(tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ from typer.testing import CliRunner, Result
 
 from agentflow import Context, build_graph
 from agentflow.cli import app
-from agentflow.evals.episode import Episode, append
+from agentflow.evals.trace import Trace, append
 from agentflow.graph.state import InputState
 from agentflow.rl.rollout import RolloutRecord, RolloutStatus
 from agentflow.tools import redaction
@@ -106,7 +106,7 @@ def test_no_artefact_has_a_key(tmp_path: Path, httpserver: HTTPServer, monkeypat
             "eval's stdout": evaluated.stdout,
             "eval's stderr": evaluated.stderr or "empty",
             "the log": log.read_text(),
-            "the episode": trace.read_text(),
+            "the trace": trace.read_text(),
             "the report": page.read_text(),
             "a training's rollouts": rollouts.read_text(),
             **{path.name: path.read_text() for path in out.iterdir()},
@@ -130,7 +130,7 @@ def _rollout() -> RolloutRecord:
         calls=0,
         prompt_tokens=0,
         sampled_tokens=0,
-        episode=Episode(question=SAID, status="failed", error=f"planted in the environment {SAID}"),
+        trace=Trace(question=SAID, status="failed", error=f"planted in the environment {SAID}"),
     )
 
 

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from agentflow.evals.episode import Episode, EpisodeTurn
 from agentflow.evals.report.page import page
 from agentflow.evals.rollout import Finished, rollout
 from agentflow.evals.runs import read_runs
 from agentflow.evals.scorers.score import Decision
+from agentflow.evals.trace import Trace, TraceTurn
 from agentflow.graph.agent import build_graph
 from agentflow.graph.context import Context
 from agentflow.graph.state import Verdict
@@ -58,10 +58,10 @@ class Seen:
         self.page.locator("input[name=text]").press("Enter")
 
     def open(self, number: int = 0) -> "sync_api.Locator":
-        episode = self.page.locator("details.episode").nth(number)
-        episode.locator("> summary").click()
-        episode.locator("dl").first.wait_for()
-        return episode
+        trace = self.page.locator("details.trace").nth(number)
+        trace.locator("> summary").click()
+        trace.locator("dl").first.wait_for()
+        return trace
 
 
 def remember(turn: "sync_api.Locator") -> None:
@@ -92,7 +92,7 @@ def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-def hostile_turn() -> EpisodeTurn:
+def hostile_turn() -> TraceTurn:
     texts = dict.fromkeys(("sub_goal", "context", "tool", "output", "plan"), HOSTILE)
     return turn(arguments={HOSTILE: HOSTILE}, verdict=Verdict(analysis=HOSTILE, signal="stop"), **texts)
 
@@ -107,9 +107,7 @@ def seen(browser: "sync_api.Browser", report: Path) -> Iterator[Seen]:
 
 
 def test_it_shows_figures_differences_and_the_papers_table(seen: Seen) -> None:
-    assert (
-        seen.page.locator("#about").inner_text().startswith("3 evaluations on Bamboogle, AIME24, GPQA: 322 episodes.")
-    )
+    assert seen.page.locator("#about").inner_text().startswith("3 evaluations on Bamboogle, AIME24, GPQA: 322 traces.")
     assert "40.0" in seen.page.locator("#cells tr", has_text="embedded:seed").first.inner_text()
     assert "trained is better than seed" in seen.page.locator("#differences").inner_text()
     table = seen.page.locator("#table")
@@ -138,38 +136,38 @@ def test_families_have_a_row_each(seen: Seen) -> None:
 
 def test_questions_that_came_out_otherwise_are_a_click_away(seen: Seen) -> None:
     seen.page.get_by_role("button", name="40 questions gained").click()
-    seen.finds("80 episodes, 40 correct")
+    seen.finds("80 traces, 40 correct")
     assert "flip=gained" in seen.page.url
     assert seen.page.get_by_role("button", name="questions lost").count() == 0
 
 
 def test_filters_alone_and_together(seen: Seen) -> None:
-    seen.finds("322 episodes")
+    seen.finds("322 traces")
     seen.choose("outcome", "undecided")
-    seen.finds("20 episodes, 0 correct (0.0 %)")
+    seen.finds("20 traces, 0 correct (0.0 %)")
     seen.choose("run", "trained")
-    seen.finds("No episode matches.")
+    seen.finds("No trace matches.")
     seen.page.get_by_role("button", name="Clear").click()
     seen.finds("322")
     seen.choose("benchmark", "aime24")
-    seen.finds("20 episodes")
+    seen.finds("20 traces")
     seen.choose("benchmark", "")
     seen.choose("error", "empty_result")
-    seen.finds("100 episodes, 40 correct (40.0 %)")
+    seen.finds("100 traces, 40 correct (40.0 %)")
     seen.choose("tool", "python_coder")
-    seen.finds("1 episode, 1 correct (100.0 %)")
+    seen.finds("1 trace, 1 correct (100.0 %)")
     seen.choose("outcome", "failed")
-    seen.finds("No episode matches.")
+    seen.finds("No trace matches.")
 
 
 def test_text_is_found_in_turns_also_with_quotes_and_lines(seen: Seen) -> None:
     seen.search("NEEDLE in “quotes”\nand 2 < 3".replace("\n", " "))
-    seen.finds("No episode matches.")
+    seen.finds("No trace matches.")
     seen.search("needle in “quotes”")
-    seen.finds("1 episode")
-    assert "Question 7?" in seen.page.locator("details.episode").inner_text()
+    seen.finds("1 trace")
+    assert "Question 7?" in seen.page.locator("details.trace").inner_text()
     seen.search("print(6 * 7)")
-    seen.finds("1 episode")
+    seen.finds("1 trace")
 
 
 def test_a_search_that_comes_while_texts_are_unpacked_finds_all(seen: Seen) -> None:
@@ -178,7 +176,7 @@ def test_a_search_that_comes_while_texts_are_unpacked_finds_all(seen: Seen) -> N
     seen.page.evaluate(
         f"() => {{ {search} document.forms[0].dispatchEvent(new Event(kind, {{ cancelable: true }})); }}"
     )
-    seen.finds("1 episode")
+    seen.finds("1 trace")
 
 
 def test_filters_are_kept_in_the_address(seen: Seen, browser: "sync_api.Browser", report: Path) -> None:
@@ -188,29 +186,29 @@ def test_filters_are_kept_in_the_address(seen: Seen, browser: "sync_api.Browser"
     again = seen.context.new_page()
     again.goto(address)
     again.wait_for_selector("body[data-ready=yes]")
-    assert again.locator("#found").inner_text().startswith("1 episode,")
+    assert again.locator("#found").inner_text().startswith("1 trace,")
     again.close()
 
 
-def test_an_episode_opens_with_its_turns(seen: Seen) -> None:
+def test_a_trace_opens_with_its_turns(seen: Seen) -> None:
     seen.search("needle")
-    seen.finds("1 episode")
-    episode = seen.open()
-    first, second = episode.locator(".turn").all()
+    seen.finds("1 trace")
+    trace = seen.open()
+    first, second = trace.locator(".turn").all()
     for text in ("the sub-goal", "wikipedia_search", "failed (empty_result)"):
         assert text in first.inner_text()
     assert "needle in “quotes”\nand 2 < 3" in second.inner_text()
     assert "the verdict" in second.inner_text()
-    episode.get_by_role("button", name="This question in every run").click()
-    seen.finds("3 episodes")
+    trace.get_by_role("button", name="This question in every run").click()
+    seen.finds("3 traces")
 
 
-def test_flagged_episodes_are_marked_and_every_run_has_its_passport(seen: Seen) -> None:
+def test_flagged_traces_are_marked_and_every_run_has_its_passport(seen: Seen) -> None:
     seen.choose("flag", "question as query")
-    seen.finds("2 episodes")
+    seen.finds("2 traces")
     seen.choose("run", "seed")
-    seen.finds("1 episode,")
-    assert "flagged" in seen.page.locator("details.episode .facts").inner_text()
+    seen.finds("1 trace,")
+    assert "flagged" in seen.page.locator("details.trace .facts").inner_text()
     assert "turn 2, google_search: question as query" in seen.open().inner_text()
     passports = seen.page.locator("#passports")
     assert passports.locator("h3").all_inner_texts() == ["seed", "trained", "longer"]
@@ -222,17 +220,17 @@ def test_flagged_episodes_are_marked_and_every_run_has_its_passport(seen: Seen) 
 
 
 def test_more_are_shown_when_asked_for(seen: Seen) -> None:
-    expect(seen.page.locator("details.episode")).to_have_count(50)
+    expect(seen.page.locator("details.trace")).to_have_count(50)
     seen.page.locator("#more").click()
-    expect(seen.page.locator("details.episode")).to_have_count(100)
+    expect(seen.page.locator("details.trace")).to_have_count(100)
 
 
 def test_what_a_model_wrote_stays_text(seen: Seen) -> None:
     seen.search("document.title")
-    seen.finds("1 episode")
-    episode = seen.open()
-    remember(episode)
-    assert episode.inner_text().count("<script>") >= 8
+    seen.finds("1 trace")
+    trace = seen.open()
+    remember(trace)
+    assert trace.inner_text().count("<script>") >= 8
     expect(seen.page.locator("img, b:text-is('bold')")).to_have_count(0)
     assert seen.page.title() == "AgentFlow evaluation report"
 
@@ -242,15 +240,15 @@ def test_gated_questions_are_not_in_it(seen: Seen, report: Path) -> None:
     seen.choose("benchmark", "gpqa")
     assert "terms of this benchmark" in seen.open().inner_text()
     seen.search("secret")
-    seen.finds("No episode matches.")
+    seen.finds("No trace matches.")
 
 
 def test_it_works_by_keyboard(seen: Seen) -> None:
     seen.page.locator("select[name=flag]").focus()
-    for _ in range(2):  # past "Clear" to the first episode
+    for _ in range(2):  # past "Clear" to the first trace
         seen.page.keyboard.press("Tab")
     seen.page.keyboard.press("Enter")
-    seen.page.locator("details.episode[open] .turn").first.wait_for()
+    seen.page.locator("details.trace[open] .turn").first.wait_for()
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
@@ -302,7 +300,7 @@ def test_a_single_run_that_never_took_a_turn_is_a_report_too(browser: "sync_api.
     path = tmp_path / "report.html"
     path.write_text(page(read_runs([write_run(tmp_path / "a", [record(0)])])).html, encoding="utf-8")
     shown = Seen(browser, path)
-    shown.finds("1 episode, 1 correct")
+    shown.finds("1 trace, 1 correct")
     assert "the analysis" in shown.open().inner_text()
     expect(shown.page.locator("#differences-section, #budget-section").filter(visible=True)).to_have_count(0)
     assert shown.said == []
@@ -322,8 +320,8 @@ def test_memory_is_what_the_planner_was_asked_with(
     )
     script.install(monkeypatch)
     with ThreadPoolExecutor(1) as thread:  # this one is the browser's
-        episode = thread.submit(asyncio.run, run(script)).result()
-    one = record(0).model_copy(update={"episode": episode, "question": episode.question})
+        trace = thread.submit(asyncio.run, run(script)).result()
+    one = record(0).model_copy(update={"trace": trace, "question": trace.question})
     path = tmp_path / "report.html"
     path.write_text(page(read_runs([write_run(tmp_path / "a", [one], max_turns=5)])).html, encoding="utf-8")
     shown = Seen(browser, path)
@@ -335,8 +333,8 @@ def test_memory_is_what_the_planner_was_asked_with(
     shown.context.close()
 
 
-async def run(script: Scripted) -> Episode:
+async def run(script: Scripted) -> Trace:
     context = Context(model=script.spec, max_turns=5)
     *_, last = [event async for event in rollout(build_graph(), "How so?", context)]
     assert isinstance(last, Finished)
-    return last.episode
+    return last.trace

@@ -37,7 +37,7 @@ def test_it_trains_validates_and_records_every_rollout(run: Path) -> None:
     records = rollouts(run, 2, "test")
     assert len(records) == 12
     assert lines(run, "test")[-1]["accuracy"] == pytest.approx(sum(record["reward"] for record in records) / 12)
-    assert {"question", "turns", "answer"} <= set(records[0]["episode"])
+    assert {"question", "turns", "answer"} <= set(records[0]["trace"])
 
 
 @pytest.mark.parametrize("step", [1, 2])
@@ -54,7 +54,7 @@ def test_it_keeps_every_token_of_the_group_that_weighs_most(run: Path, step: int
         calls = [call for row in rows[id] for call in row.calls]
         assert sum(sum(call.mask) for call in calls) == record["sampled_tokens"]
         assert [call.advantage for call in calls] == pytest.approx(record["advantages"], abs=1e-5)
-        faults = [turn["result"]["error"] is not None for turn in record["episode"]["turns"]]
+        faults = [turn["result"]["error"] is not None for turn in record["trace"]["turns"]]
         own = {round((call.advantage or 0) + 0.3 * faults[call.turn], 4) for call in calls}
         assert len(own) == 1, "a call's advantage is its trajectory's, less the preset's penalty where it went wrong"
         by_trajectory[id] = own.pop()
@@ -148,7 +148,7 @@ def test_every_option_reaches_the_trainer(tmp_path: Path) -> None:
     assert line["rows"] == sum(record["calls"] for record in records)
     assert line["gradient"] > 0
     trained = [record for record in records if record["advantages"] is not None]
-    faults = [[turn["result"]["error"] is not None for turn in record["episode"]["turns"]] for record in trained]
+    faults = [[turn["result"]["error"] is not None for turn in record["trace"]["turns"]] for record in trained]
     expected = GRPO(penalty=0.3).credit(
         [
             Rollout(record["task"], record["reward"], [1] * record["calls"], [0.0] * record["calls"], of)

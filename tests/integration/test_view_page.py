@@ -11,9 +11,9 @@ from pathlib import Path
 import httpx
 import pytest
 
-from agentflow.evals.episode import EpisodeTurn, append
 from agentflow.evals.live_status import LiveStatusFile
 from agentflow.evals.rollout import Started
+from agentflow.evals.trace import TraceTurn, append
 from agentflow.graph.state import Verdict
 from agentflow.rl.training_log import TrainingLog
 from agentflow.tools.result import ErrorClass
@@ -45,7 +45,7 @@ def viewing(*arguments: str | Path) -> Iterator[str]:
         assert server.wait(timeout=LAST_RESORT) in (0, -signal.SIGTERM)
 
 
-def hostile_turn() -> EpisodeTurn:
+def hostile_turn() -> TraceTurn:
     texts = dict.fromkeys(("sub_goal", "context", "tool", "output", "plan"), HOSTILE)
     return turn(arguments={HOSTILE: HOSTILE}, verdict=Verdict(analysis=HOSTILE, signal="stop"), **texts)
 
@@ -69,7 +69,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
         rollouts = [rollout(step, "train", "g", reward, turns=both, id=f"r{n}") for n, reward in rewards]
         write_step(out, step, credited(rollouts))
         TrainingLog(out).tokens(token_step(step, "g", rollouts, hostile=HOSTILE))
-    append(folder / "first.jsonl", record(0, turns=both).episode)
+    append(folder / "first.jsonl", record(0, turns=both).trace)
     return folder
 
 
@@ -126,9 +126,9 @@ def seen(browser: "sync_api.Browser", url: str) -> Iterator[Seen]:
 def test_every_page_opens(seen: Seen) -> None:
     seen.shows("main", "held-out accuracy")
     seen.open("trained")
-    seen.shows(".found", "13 episodes, 10 correct")
+    seen.shows(".found", "13 traces, 10 correct")
     seen.page.locator("select[name=outcome]").select_option("incorrect")
-    seen.shows(".found", "3 episodes, 0 correct")
+    seen.shows(".found", "3 traces, 0 correct")
     seen.open("training")
     seen.shows("figure", "Reward and held-out accuracy")
     assert seen.page.locator("figure svg[role=img]").count() >= 5
@@ -185,10 +185,10 @@ def test_two_evaluations_stand_side_by_side(seen: Seen) -> None:
     seen.shows(".columns", "nothing")
 
 
-def test_an_episode_is_stepped_through_with_the_keyboard(seen: Seen) -> None:
+def test_a_trace_is_stepped_through_with_the_keyboard(seen: Seen) -> None:
     seen.open("first.jsonl")
     seen.page.keyboard.press("Tab")  # past the first link of the page
-    link = seen.page.locator(".episodes a.open").first
+    link = seen.page.locator(".traces a.open").first
     link.focus()
     seen.page.keyboard.press("Enter")
     seen.shows(".said", "Step 1 of 8: the analyst")
@@ -248,11 +248,11 @@ def test_lines_that_come_are_seen(browser: "sync_api.Browser", tmp_path: Path) -
         seen = Seen(browser, url)
         seen.shows("main", "3 of 6")
         seen.shows(".live", "live")
-        append(folder / "episodes.jsonl", record(3, correct=False))
+        append(folder / "traces.jsonl", record(3, correct=False))
         seen.shows("main", "4 of 6")
         seen.open("going on")
-        append(folder / "episodes.jsonl", record(4, question="The newest?"))
-        seen.shows(".found", "5 episodes, 4 correct")
+        append(folder / "traces.jsonl", record(4, question="The newest?"))
+        seen.shows(".found", "5 traces, 4 correct")
         seen.shows("tr.fresh", "The newest?")
         seen.go("#/")
         with LiveStatusFile(tmp_path / "first.jsonl", "How so?", 5) as running:
@@ -263,10 +263,10 @@ def test_lines_that_come_are_seen(browser: "sync_api.Browser", tmp_path: Path) -
             running.show(turn(1, verdict=goes_on()))
             running.show(Started("verifier", 2))
             seen.shows(".said", "Step 4 of 4: the verifier is at work")
-            append(tmp_path / "first.jsonl", record(0).episode)
+            append(tmp_path / "first.jsonl", record(0).trace)
         seen.shows(".heading", "The run has ended")
-        seen.page.get_by_role("link", name="Its episode is in first.jsonl").click()
-        seen.shows(".episodes", "Question 0?")
+        seen.page.get_by_role("link", name="Its trace is in first.jsonl").click()
+        seen.shows(".traces", "Question 0?")
         assert seen.said == []
         seen.context.close()
 
@@ -278,7 +278,7 @@ def test_it_is_readable_at_400_pixels(browser: "sync_api.Browser", url: str, sch
         if name:
             shown.open(name)
         if name == "first.jsonl":
-            shown.page.locator(".episodes a.open").click()
+            shown.page.locator(".traces a.open").click()
             shown.shows(".said", "Step 1")
         assert shown.page.evaluate("document.documentElement.scrollWidth") == 400, name
         assert shown.page.evaluate(CONTRAST) == [], name
@@ -343,11 +343,11 @@ def test_the_colours_can_be_chosen(seen: Seen) -> None:
 
 TIMES = """
 [performance.getEntriesByName("first-contentful-paint")[0].startTime,
- performance.getEntriesByType("resource").find((one) => one.name.includes("/episodes")).responseEnd]
+ performance.getEntriesByType("resource").find((one) => one.name.includes("/traces")).responseEnd]
 """
 
 
-def test_ten_thousand_episodes_are_there_in_a_second(browser: "sync_api.Browser", tmp_path: Path) -> None:
+def test_ten_thousand_traces_are_there_in_a_second(browser: "sync_api.Browser", tmp_path: Path) -> None:
     turns = [turn(n, output="a result " * 40, verdict=goes_on()) for n in (1, 2, 3)]
     write_run(tmp_path / "large", (record(n, correct=n % 3 > 0, turns=turns) for n in range(10_000)), questions=10_000)
     with viewing(tmp_path) as url:
@@ -359,17 +359,17 @@ def test_ten_thousand_episodes_are_there_in_a_second(browser: "sync_api.Browser"
         for _ in range(3):
             page = seen.context.new_page()
             page.goto(address)
-            page.wait_for_selector(".episodes tbody tr:nth-child(100)")
+            page.wait_for_selector(".traces tbody tr:nth-child(100)")
             times.append(page.evaluate(TIMES))
             page.close()
         painted, listed = min(one for one, _ in times), min(one for _, one in times)
-        print(f"\n10,000 episodes: first paint after {painted:.0f} ms, the list after {listed:.0f} ms")
+        print(f"\n10,000 traces: first paint after {painted:.0f} ms, the list after {listed:.0f} ms")
         assert painted < 1000
         assert listed < 3000  # a busy machine; 0.3 s otherwise
         seen.page.locator("input[name=text]").fill("question 9999")
-        seen.shows(".found", "1 episode,")
+        seen.shows(".found", "1 trace,")
         seen.page.locator("input[name=text]").fill("")
-        seen.shows(".found", "10,000 episodes")
+        seen.shows(".found", "10,000 traces")
         seen.page.get_by_role("button", name="Last").click()
         seen.shows(".pager", "9,901 – 10,000 of 10,000")
         assert seen.said == []

@@ -210,10 +210,10 @@ def test_json_is_one_object_of_the_pinned_form(monkeypatch: pytest.MonkeyPatch) 
     done = run("solve", "Say hello.", "--json")
     assert done.exit_code == 0
     assert done.stderr == ""
-    episode = json.loads(only_line(done.stdout))
-    assert list(episode) == ["question", "analysis", "answer", "status", "turns", "usage", "seconds"]
-    assert (episode["question"], episode["answer"], episode["status"]) == ("Say hello.", "hello", "answered")
-    failed, worked = episode["turns"]
+    trace = json.loads(only_line(done.stdout))
+    assert list(trace) == ["question", "analysis", "answer", "status", "turns", "usage", "seconds"]
+    assert (trace["question"], trace["answer"], trace["status"]) == ("Say hello.", "hello", "answered")
+    failed, worked = trace["turns"]
     assert list(worked) == ["turn", "sub_goal", "context", "tool", "arguments", "result", "verdict", "plan"]
     assert list(worked["result"]) == ["status", "output", "error", "seconds", "sandbox", "provider"]
     assert list(worked["verdict"]) == ["analysis", "signal"]
@@ -229,9 +229,9 @@ def test_json_is_one_object_of_the_pinned_form(monkeypatch: pytest.MonkeyPatch) 
     }
     assert (failed["tool"], failed["result"]["status"], failed["result"]["error"]) == ("", "error", "bad_plan")
     # analyst, planner and verifier twice, executor and the tool's model once, generator
-    assert episode["usage"].pop("seconds").keys() == {*MODULES}
-    assert episode["usage"] == {"calls": 8, "modules": {}, "models": {}}
-    assert episode["seconds"] > 0
+    assert trace["usage"].pop("seconds").keys() == {*MODULES}
+    assert trace["usage"] == {"calls": 8, "modules": {}, "models": {}}
+    assert trace["seconds"] > 0
 
 
 def test_usage_counts_the_tokens_that_the_server_counts() -> None:
@@ -266,13 +266,13 @@ def test_a_failed_run_says_why_and_keeps_its_turns(
     done = run("solve", "q", "--json", "--trace", str(tmp_path / "trace"))
     assert done.exit_code == status
     assert only_line(done.stderr) == "error: the endpoint is down; start it"
-    episode = json.loads(only_line(done.stdout))
-    assert (episode["status"], episode["error"], len(episode["turns"])) == (
+    trace = json.loads(only_line(done.stdout))
+    assert (trace["status"], trace["error"], len(trace["turns"])) == (
         "failed",
         "the endpoint is down; start it",
         1,
     )
-    assert json.loads((tmp_path / "trace").read_text()) == episode
+    assert json.loads((tmp_path / "trace").read_text()) == trace
 
 
 def test_an_empty_answer_is_a_failed_run(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -457,7 +457,7 @@ def test_an_evaluation_ends_at_the_first_failure_if_it_is_asked_to(
     done = run("eval", "atlas", "--limit", "9", "--concurrency", "1", "--fail-on-error", "--out", str(out))
     assert done.exit_code == 1
     assert "broke off" in done.stderr.splitlines()[-1]
-    assert len((out / "episodes.jsonl").read_text().splitlines()) == 1
+    assert len((out / "traces.jsonl").read_text().splitlines()) == 1
 
 
 @pytest.mark.parametrize(

@@ -23,7 +23,7 @@ def test_the_embedded_model_answers_alike(tmp_path: Path, written: list[str]) ->
     assert done.exit_code == 0, done.output
     assert "2 of 2 tries have the same answer" in done.stdout
     assert done.stderr.splitlines()[-1].startswith("note: ") or "same parts" in done.stderr
-    assert (second / "episodes.jsonl").read_text().count("\n") == 2
+    assert (second / "traces.jsonl").read_text().count("\n") == 2
 
 
 def test_what_cannot_be_repeated_is_one_line_and_exit_2(tmp_path: Path) -> None:

@@ -26,14 +26,14 @@ def test_it_fills_and_goes_on_and_grows(tmp_path: Path) -> None:
     first = run("atlas", *call, "--limit", 1, "--out", tmp_path)
     assert first.exit_code == 0, first.output
     assert {path.name for path in tmp_path.iterdir()} == {*FOLDERS, "report.html"}
-    before = {name: (tmp_path / name / "episodes.jsonl").read_bytes() for name in FOLDERS}
+    before = {name: (tmp_path / name / "traces.jsonl").read_bytes() for name in FOLDERS}
 
     more = run("atlas", "game24", *call, "--limit", 1, "--out", tmp_path)
     assert more.exit_code == 0, more.output
     for name in FOLDERS:
         settings, records = read(tmp_path / name)
         assert {record.benchmark for record in records} == set(settings.benchmarks) == {"atlas", "game24"}
-        assert (tmp_path / name / "episodes.jsonl").read_bytes().startswith(before[name])
+        assert (tmp_path / name / "traces.jsonl").read_bytes().startswith(before[name])
         assert settings.provenance[-1].call.startswith("agentflow eval atlas game24 --limit 1 --agent ")
     rows = [line.split() for line in more.stdout.splitlines() if line.split()[:1] and line.split()[0] in FOLDERS]
     assert {row[0] for row in rows} == FOLDERS
@@ -47,7 +47,7 @@ def test_a_model_that_nothing_works_with_does_not_stop_the_others(tmp_path: Path
     assert (tmp_path / "report.html").exists()
     assert read(tmp_path / "agentflow_embedded")[1][0].failed is False
     [failed] = [path for path in tmp_path.iterdir() if "nobody" in path.name]
-    assert json.loads((failed / "episodes.jsonl").read_text())["episode"]["status"] == "failed"
+    assert json.loads((failed / "traces.jsonl").read_text())["trace"]["status"] == "failed"
 
 
 @pytest.mark.parametrize(
@@ -65,7 +65,7 @@ def test_a_wrong_call_is_one_line_and_exit_2(tmp_path: Path, wrong: list[str]) -
     done = run(*wrong, "--out", tmp_path)
     assert (done.exit_code, done.stdout) == (2, "")
     assert done.stderr.splitlines()[-1].startswith("error: ")
-    assert list(tmp_path.glob("*/episodes.jsonl")) == []
+    assert list(tmp_path.glob("*/traces.jsonl")) == []
 
 
 def test_tools_that_are_not_asked_for_need_not_work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

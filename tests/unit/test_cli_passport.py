@@ -100,7 +100,7 @@ def test_long_lists_are_cut_and_say_so(tmp_path: Path) -> None:
 def test_what_is_no_evaluation_is_one_line_and_exit_2(content: str | None, tmp_path: Path) -> None:
     if content is not None:
         (tmp_path / "settings.json").write_text(content)
-        (tmp_path / "episodes.jsonl").write_text("")
+        (tmp_path / "traces.jsonl").write_text("")
     done = run("passport", tmp_path)
     assert (done.exit_code, done.stdout) == (2, "")
     assert len(done.stderr.splitlines()) == 1

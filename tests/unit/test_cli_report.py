@@ -84,7 +84,7 @@ def test_a_report_says_what_it_wrote(folders: tuple[Path, Path], tmp_path: Path)
     pytest.importorskip("matplotlib")
     done = run("report", *folders, "--out", tmp_path / "r.html", "--figures", tmp_path / "figures")
     assert done.exit_code == 0, done.output
-    assert "r.html: 110 episodes of 2 evaluations, " in done.stdout.replace("\n", "")
+    assert "r.html: 110 traces of 2 evaluations, " in done.stdout.replace("\n", "")
     assert (tmp_path / "r.html").read_text().startswith("<!doctype html>")
     assert {path.name for path in (tmp_path / "figures").iterdir()} == {"accuracy.png", "accuracy.svg"}
 

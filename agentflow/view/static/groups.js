@@ -1,7 +1,7 @@
 // The groups of a step: the trajectories of one question, with the rewards and the advantages that they were trained with.
 
 import { address, badge, count, el, get, plural, redraw, signed, trail } from "./dom.js";
-import { toolMarks } from "./episodes.js";
+import { toolMarks } from "./traces.js";
 
 export async function groupsPage(holder, { source, step }) {
   const run = await get(`/api/sources/${source}`);

@@ -2,7 +2,7 @@
 
 import { Missing, el } from "./dom.js";
 import { shelfPage } from "./shelf.js";
-import { episodePage } from "./episode.js";
+import { tracePage } from "./trace.js";
 import { runPage } from "./run.js";
 import { groupsPage } from "./groups.js";
 import { tokensPage } from "./tokens.js";
@@ -20,7 +20,7 @@ function route() {
   if (parts[0] === "pairs") return [pairsPage, asked];
   if (parts[0] === "run" && parts[2] === "step" && parts[4] === "tokens") return [tokensPage, { source: parts[1], step: parts[3], group: parts[5] }];
   if (parts[0] === "run" && parts[2] === "step") return [groupsPage, { source: parts[1], step: parts[3] }];
-  if (parts[0] === "run" && parts.length === 3) return [episodePage, { source: parts[1], name: parts[2], ...asked }];
+  if (parts[0] === "run" && parts.length === 3) return [tracePage, { source: parts[1], name: parts[2], ...asked }];
   if (parts[0] === "run" && parts.length === 2) return [runPage, { source: parts[1], ...asked }];
   return [null, {}];
 }

@@ -1,7 +1,7 @@
 // The same questions in two places: what was gained, what was lost, and how each was gone about.
 
 import { address, el, get, percent, plural, redraw, trail } from "./dom.js";
-import { column } from "./episode.js";
+import { column } from "./trace.js";
 
 const CHANGES = { gained: "gained", lost: "lost", wrong: "still wrong", right: "still right" };
 
@@ -28,7 +28,7 @@ export async function pairsPage(holder, asked) {
     const one = found.pairs[chosen];
     const mine = (latest += 1);
     if (!one) { redraw(pair, el("p", {}, "There is no question that both have.")); return; }
-    const sides = await Promise.all(["before", "after"].map((side) => get(`/api/sources/${found[side].id}/episodes/${encodeURIComponent(one[side][0].id)}`)));
+    const sides = await Promise.all(["before", "after"].map((side) => get(`/api/sources/${found[side].id}/traces/${encodeURIComponent(one[side][0].id)}`)));
     if (mine !== latest) return;
     const right = (tries) => (tries.length > 1 ? ` ${percent(tries.filter((each) => each.outcome === "correct").length / tries.length)} of ${tries.length} tries right; the first:` : "");
     redraw(pair, el("h2", {}, one.question), el("p", { class: "quiet" }, [one.family, one.gold ? `gold: ${one.gold}` : ""].filter(Boolean).join(" · ")),

@@ -1,7 +1,7 @@
-// One evaluation, training or file of episodes.
+// One evaluation, training or file of traces.
 
 import { bar, badge, count, el, get, liveDot, percent, plural, redraw, trail } from "./dom.js";
-import { episodeList } from "./episodes.js";
+import { traceList } from "./traces.js";
 import { trainingSections } from "./training.js";
 
 export async function runPage(holder, { source, ...asked }) {
@@ -12,7 +12,7 @@ export async function runPage(holder, { source, ...asked }) {
   const training = run.kind === "training" ? trainingSections(source) : null;
   const steps = training ? [...new Set([...run.train_steps, ...run.test_steps])].sort((a, b) => a - b) : [];
   const remember = (state) => history.replaceState(null, "", `#/run/${source}${Object.keys(state).length ? `?${new URLSearchParams(state)}` : ""}`);
-  const list = episodeList(source, run.kind, { ...run.choices, steps }, asked, remember);
+  const list = traceList(source, run.kind, { ...run.choices, steps }, asked, remember);
   holder.append(about, training?.box ?? "", list.box);
   const draw = () => { redraw(about, heading(run)); training?.draw(run); };
   draw();

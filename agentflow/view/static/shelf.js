@@ -20,7 +20,7 @@ function draw(list, { sources, roots, complete }) {
     of("training").length ? section("Trainings", [table(["", "name", "preset", "steps", "reward", "held-out accuracy", "written"], of("training").map(trainingRow))]) : null,
     of("evaluation").length ? section("Evaluations", [compareForm(of("evaluation")),
       table(["", "name", "benchmark", "planner", "ended", "accuracy", "written"], of("evaluation").map(evaluationRow))]) : null,
-    of("episodes").length ? section("Solved questions", [table(["", "name", "latest question", "episodes", "written"], of("episodes").map(fileRow))]) : null);
+    of("traces").length ? section("Solved questions", [table(["", "name", "latest question", "traces", "written"], of("traces").map(fileRow))]) : null);
 }
 
 function nothing(roots) {
@@ -33,7 +33,7 @@ const section = (title, inside, kind = "") => el("section", { class: kind, "aria
 
 function table(columns, rows) {
   return el("div", { class: "scroll card flush" }, el("table", { class: "list" },
-    el("thead", {}, el("tr", {}, columns.map((name) => el("th", { scope: "col", class: name === "written" || name === "episodes" ? "n" : null }, name || el("span", { class: "visually-hidden" }, "state"))))),
+    el("thead", {}, el("tr", {}, columns.map((name) => el("th", { scope: "col", class: name === "written" || name === "traces" ? "n" : null }, name || el("span", { class: "visually-hidden" }, "state"))))),
     el("tbody", {}, rows)));
 }
 

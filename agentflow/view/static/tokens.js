@@ -27,9 +27,9 @@ function trajectory(source, one, which, about) {
   const sampled = written.reduce((sum, part) => sum + part.tokens.length, 0);
   const advantages = [...new Set(written.map((part) => (part.advantage === null ? "left out" : signed(part.advantage, 2))))];
   return el("section", { class: "card trajectory", "aria-label": name },
-    el("h2", {}, name, " ", one.episode ? badge(one.episode.outcome) : null),
+    el("h2", {}, name, " ", one.trace ? badge(one.trace.outcome) : null),
     el("p", { class: "quiet" }, `reward ${one.reward ?? "none"} · advantage ${advantages.join(", ") || "none"} · ${plural(sampled, "sampled token")} in ${plural(one.rows.length, "row")}`,
-      one.episode ? [" · ", el("a", { href: address("run", source, one.episode.id) }, "turn by turn")] : null),
+      one.trace ? [" · ", el("a", { href: address("run", source, one.trace.id) }, "turn by turn")] : null),
     one.rows.flatMap((row, at) => [row.why ? el("p", { class: "broken", role: "note" }, el("b", {}, "The prefix broke. "), row.why) : null, tokenRow(row, `${name}, row ${at + 1}`, about)]));
 }
 

@@ -3,7 +3,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from agentflow.rl.trainable import Task
+from agentflow.evals.task import Task
 from agentflow.tools.result import ErrorClass
 from benchmarks.credit import ERROR, Point, at, judged_turns, points
 from tests.trainings import begin, rollout, write_step, write_validation

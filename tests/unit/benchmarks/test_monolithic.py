@@ -51,6 +51,6 @@ async def test_a_policy_that_writes_a_faultless_trace_is_rewarded(number: int) -
 
     task = app.tasks("test", len(FAMILIES))[number]
     trajectory = await run(app, app.built(), task, generate, id="one", seconds=60)
-    assert (trajectory.status, trajectory.reward) == (RolloutStatus.OK, 1.0), trajectory.episode
+    assert (trajectory.status, trajectory.reward) == (RolloutStatus.OK, 1.0), trajectory.trace
     assert len(trajectory.calls) == len(said)
-    assert len(trajectory.episode.turns) == len(said) - 1
+    assert len(trajectory.trace.turns) == len(said) - 1

@@ -1,7 +1,7 @@
 """The scoring measurement scores every benchmark, right answers among wrong ones."""
 
-from agentflow.evals.episode import Episode
 from agentflow.evals.runner import Evaluation
+from agentflow.evals.trace import Trace
 from agentflow.graph.agent import graph
 from agentflow.graph.context import Context
 from benchmarks.scoring import ANSWERS, ROWS, items
@@ -10,8 +10,8 @@ from benchmarks.scoring import ANSWERS, ROWS, items
 async def test_each_benchmark_is_scored_and_none_crashes() -> None:
     evaluation = Evaluation(graph, Context())
     for item in items():
-        episodes = [Episode(question="q", answer=answer, status="answered") for answer in (item.example.gold, *ANSWERS)]
-        records = [await evaluation.record(item, episode) for episode in episodes]
+        traces = [Trace(question="q", answer=answer, status="answered") for answer in (item.task.gold, *ANSWERS)]
+        records = [await evaluation.record(item, trace) for trace in traces]
         assert records[0].correct
         assert not all(record.correct for record in records)
         assert not any(record.failed for record in records)

@@ -1,4 +1,4 @@
-"""The baselines: what a policy writes is read, and each graph gives an episode as AgentFlow's does."""
+"""The baselines: what a policy writes is read, and each graph gives a trace as AgentFlow's does."""
 
 from typing import Any
 
@@ -97,27 +97,27 @@ async def solved(name: str, script: Any = reply, **settings: Any) -> Finished:
 
 
 @pytest.mark.parametrize(("name", "turns", "calls"), [("direct", 0, 1), ("react", 1, 2), ("team", 2, 6)])
-async def test_each_answers_with_text_alone_and_leaves_an_episode(name: str, turns: int, calls: int) -> None:
-    episode = (await solved(name)).episode
-    assert (episode.status, episode.answer) == ("answered", "42")
-    assert (len(episode.turns), episode.usage.calls) == (turns, calls)
+async def test_each_answers_with_text_alone_and_leaves_a_trace(name: str, turns: int, calls: int) -> None:
+    trace = (await solved(name)).trace
+    assert (trace.status, trace.answer) == ("answered", "42")
+    assert (len(trace.turns), trace.usage.calls) == (turns, calls)
     if turns:
-        assert (episode.turns[0].tool, episode.turns[0].arguments) == ("python_coder", {"code": "print(6 * 7)"})
-        assert episode.turns[0].result.output == "42"
+        assert (trace.turns[0].tool, trace.turns[0].arguments) == ("python_coder", {"code": "print(6 * 7)"})
+        assert trace.turns[0].result.output == "42"
     assert name in AGENTS
 
 
 @pytest.mark.parametrize(("name", "calls"), [("react", 3), ("team", 6)])
 async def test_turns_are_bounded(name: str, calls: int) -> None:
-    episode = (await solved(name, lambda _: "Tool: python_coder\n```python\nprint(1)\n```", max_turns=2)).episode
-    assert (episode.status, len(episode.turns), episode.usage.calls) == ("out_of_turns", 2, calls)
+    trace = (await solved(name, lambda _: "Tool: python_coder\n```python\nprint(1)\n```", max_turns=2)).trace
+    assert (trace.status, len(trace.turns), trace.usage.calls) == ("out_of_turns", 2, calls)
 
 
 @pytest.mark.parametrize("name", ["direct", "react", "team"])
 async def test_a_model_that_fails_is_a_failed_run(name: str) -> None:
     last = await solved(name, lambda _: (400, {"error": {"message": "no"}}))
     assert last.failure is not None
-    assert last.episode.status == "failed"
+    assert last.trace.status == "failed"
 
 
 @pytest.mark.parametrize("build", [direct.build_graph, react.build_graph, team.build_graph])

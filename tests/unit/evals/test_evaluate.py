@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 import agentflow
-from agentflow.evals.benchmarks.example import BenchmarkError
+from agentflow.evals.benchmarks.errors import BenchmarkError
 from agentflow.evals.record import Record
 from agentflow.evals.results_store import ResultsError, read
 from agentflow.graph.models.spec import ModelError

@@ -9,12 +9,12 @@ from typer.testing import CliRunner
 
 from agentflow.cli import app
 from agentflow.evals import live_status
-from agentflow.evals.episode import Episode
 from agentflow.evals.live_status import SUFFIX, LiveStatusFile
+from agentflow.evals.trace import Trace
 from tests.scripted import Scripted
 
 
-def test_solve_shows_each_module_and_turn_until_the_trace_has_the_episode(
+def test_solve_shows_each_module_and_turn_until_the_trace_has_the_trace(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     plan = "Sub-Goal: Say it\nTool: base_generator\nContext: hello"
@@ -35,7 +35,7 @@ def test_solve_shows_each_module_and_turn_until_the_trace_has_the_episode(
     assert modules[:4] == ["analyst", "planner", "executor", "verifier"]
     assert [line["turn"] for line in rest if "sub_goal" in line] == [1]
     assert [path.name for path in tmp_path.iterdir()] == ["first.jsonl"]
-    usage = Episode.model_validate_json(trace.read_text()).usage
+    usage = Trace.model_validate_json(trace.read_text()).usage
     assert {"analyst", "planner", "executor", "verifier", "generator"} <= set(usage.seconds)
 
 

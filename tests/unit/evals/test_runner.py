@@ -9,15 +9,15 @@ from pathlib import Path
 import pytest
 
 from agentflow.evals.benchmarks.benchmark import AnswerJudge, Benchmark, Judging
-from agentflow.evals.benchmarks.example import Example, example
 from agentflow.evals.cost import Budget
-from agentflow.evals.episode import Episode, EpisodeTurn, Usage
 from agentflow.evals.metrics import interval, majority, summarise
 from agentflow.evals.record import CRASH, Dataset, Key, Record, Settings
 from agentflow.evals.results_store import ResultsError, ResultsStore, read
 from agentflow.evals.runner import Evaluation, Item, items, unfinished
 from agentflow.evals.scorers.free_text import free_text
 from agentflow.evals.scorers.score import Decision, Score, decided
+from agentflow.evals.task import Task
+from agentflow.evals.trace import Trace, TraceTurn, Usage
 from agentflow.graph.agent import build_graph
 from agentflow.graph.context import Context
 from agentflow.graph.models.spec import ModelError
@@ -42,17 +42,17 @@ GREETINGS = Benchmark(
 
 
 def dataset(number: int, family: str = "easy", benchmark: Benchmark = GREETINGS, epochs: int = 1) -> list[Item]:
-    return items(benchmark, [example(f"question {n}", "hello", family) for n in range(number)], epochs)
+    return items(benchmark, [Task.of(f"question {n}", "hello", family) for n in range(number)], epochs)
 
 
 def record(item: Item, *, correct: bool = True, turns: Sequence[ToolResult] = (), error: str = "") -> Record:
-    question = item.example.question
-    episode = Episode(
+    question = item.task.question
+    trace = Trace(
         question=question,
         status="failed" if error else "answered",
         error=error,
         turns=[
-            EpisodeTurn(
+            TraceTurn(
                 turn=n,
                 sub_goal="s",
                 context="c",
@@ -65,15 +65,15 @@ def record(item: Item, *, correct: bool = True, turns: Sequence[ToolResult] = ()
         ],
     )
     return Record(
-        id=item.example.id,
+        id=item.task.id,
         benchmark=item.benchmark.name,
-        family=item.example.family,
+        family=item.task.family,
         question=question,
-        gold=item.example.gold,
+        gold=item.task.gold,
         sample=item.sample,
         decision=Decision.CORRECT if correct and not error else Decision.INCORRECT,
         decided_by=CRASH if error else "exact",
-        episode=episode,
+        trace=trace,
     )
 
 
@@ -127,7 +127,7 @@ async def test_crashed_items_stay_in_the_denominator_as_wrong(monkeypatch: pytes
             raise ModelError("connection refused; start the server")
         return PLAN
 
-    def rule(one: Example, answer: str) -> Score:
+    def rule(one: Task, answer: str) -> Score:
         raise ZeroDivisionError("a fault of the rule")
 
     asked = [*dataset(3), *dataset(1, "hard", replace(GREETINGS, name="faulty", rule=rule))]
@@ -172,8 +172,8 @@ async def test_a_run_that_takes_too_much_is_broken_off_with_what_it_took(monkeyp
     scripted = script(monkeypatch)
     evaluation = Evaluation(build_graph(), Context(model=scripted.spec), budget=ThreeCalls())
     found = await evaluation.record(dataset(1)[0])
-    assert (found.failed, found.decided_by, found.episode.error) == (True, CRASH, "enough")
-    assert 3 <= found.episode.usage.calls < 5
+    assert (found.failed, found.decided_by, found.trace.error) == (True, CRASH, "enough")
+    assert 3 <= found.trace.usage.calls < 5
 
 
 def test_the_most_frequent_answer_counts() -> None:
@@ -182,9 +182,9 @@ def test_the_most_frequent_answer_counts() -> None:
     given = {("question 0", 0): "no", ("question 1", 0): "The No.", ("question 1", 2): "no"}
     found = []
     for item in asked:
-        answer = given.get((item.example.question, item.sample), "hello")
+        answer = given.get((item.task.question, item.sample), "hello")
         made = record(item, correct=answer == "hello")
-        found.append(made.model_copy(update={"episode": made.episode.model_copy(update={"answer": answer})}))
+        found.append(made.model_copy(update={"trace": made.trace.model_copy(update={"answer": answer})}))
     assert majority(found) == 0.5
     assert majority(found[:2]) is None
 
@@ -210,9 +210,9 @@ async def test_an_item_has_its_time_and_keeps_what_it_did(monkeypatch: pytest.Mo
     asked = dataset(1)
     [ended] = (await run(script(monkeypatch, generator=Clock(monkeypatch).hang), asked, seconds=HOUR)).values()
     assert ended.failed
-    assert ended.episode.error == "the run took longer than 3600 s"
-    assert [turn.tool for turn in ended.episode.turns] == ["base_generator"]
-    assert ended.episode.usage.calls == 6
+    assert ended.trace.error == "the run took longer than 3600 s"
+    assert [turn.tool for turn in ended.trace.turns] == ["base_generator"]
+    assert ended.trace.usage.calls == 6
 
 
 async def test_a_judge_that_fails_leaves_the_answer_to_be_judged_later(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -288,7 +288,7 @@ def test_a_journal_takes_up_where_a_kill_left_it(tmp_path: Path) -> None:
     journal.add(record(asked[0]))
     journal.add(record(asked[1]))
     journal.close()
-    path = tmp_path / "episodes.jsonl"
+    path = tmp_path / "traces.jsonl"
     torn = path.read_bytes()[:-20]
     path.write_bytes(torn)
     assert [one.key for one in read(tmp_path)[1]] == [asked[0].key]
@@ -302,7 +302,7 @@ def test_a_journal_takes_up_where_a_kill_left_it(tmp_path: Path) -> None:
     kept = [json.loads(line) for line in path.read_text().splitlines()]
     assert [line["question"] for line in kept] == ["question 0", "question 2"]
     assert list(kept[0]) == [
-        *("id", "benchmark", "family", "question", "gold", "sample", "decision", "decided_by", "metrics", "episode")
+        *("id", "benchmark", "family", "question", "gold", "sample", "decision", "decided_by", "metrics", "trace")
     ]
 
 
@@ -361,17 +361,17 @@ def test_two_evaluations_do_not_share_a_folder(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("content", [None, "not json", "[1]"])
-def test_episodes_without_settings_are_not_mixed_with_new_ones(tmp_path: Path, content: str | None) -> None:
-    (tmp_path / "episodes.jsonl").write_text("{}\n")
+def test_traces_without_settings_are_not_mixed_with_new_ones(tmp_path: Path, content: str | None) -> None:
+    (tmp_path / "traces.jsonl").write_text("{}\n")
     if content is not None:
         (tmp_path / "settings.json").write_text(content)
     with pytest.raises(ResultsError, match="choose another folder"):
         ResultsStore(tmp_path, SETTINGS)
 
 
-def test_a_line_that_is_no_episode_is_named(tmp_path: Path) -> None:
+def test_a_line_that_is_no_trace_is_named(tmp_path: Path) -> None:
     ResultsStore(tmp_path, SETTINGS).close()
-    (tmp_path / "episodes.jsonl").write_text('{"a": 1}\n')
+    (tmp_path / "traces.jsonl").write_text('{"a": 1}\n')
     with pytest.raises(ResultsError, match="line 1"):
         ResultsStore(tmp_path, SETTINGS)
 
@@ -380,7 +380,7 @@ def test_each_question_may_be_tried_several_times() -> None:
     asked = dataset(2, epochs=3)
     assert len({item.key for item in asked}) == 6
     assert [item.sample for item in asked] == [0, 0, 1, 1, 2, 2]
-    records = [record(item, correct=item.example.question == "question 0") for item in asked]
+    records = [record(item, correct=item.task.question == "question 0") for item in asked]
     low, high = interval(records, 2, 3)
     assert (low < 0.05, high > 0.95) == (True, True)
     assert summarise(records, 6).total.accuracy == 0.5
@@ -389,7 +389,7 @@ def test_each_question_may_be_tried_several_times() -> None:
 def test_tries_of_one_question_are_not_independent() -> None:
     """Four tries each of 50 questions that are always right or always wrong tell no more than one try each."""
     asked = dataset(50, epochs=4)
-    records = [record(item, correct=int(item.example.question.split()[-1]) % 2 == 0) for item in asked]
+    records = [record(item, correct=int(item.task.question.split()[-1]) % 2 == 0) for item in asked]
     assert interval(records) == pytest.approx(interval(records[:50]))
 
 

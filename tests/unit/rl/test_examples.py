@@ -4,10 +4,11 @@ from collections.abc import Sequence
 
 import pytest
 
+from agentflow.evals.task import Task
 from agentflow.graph.context import Sampling
 from agentflow.rl.policy import TokenReply
 from agentflow.rl.rollout import run
-from agentflow.rl.trainable import Task, load_app
+from agentflow.rl.trainable import load_app
 from tests.waiting import LAST_RESORT
 
 app = load_app("examples.help_desk:app")

@@ -8,7 +8,7 @@ torch = pytest.importorskip("torch")
 
 from safetensors.torch import load_file, save_file  # noqa: E402
 
-from agentflow.evals.episode import append  # noqa: E402
+from agentflow.evals.trace import append  # noqa: E402
 from agentflow.graph.context import Sampling  # noqa: E402
 from agentflow.rl.export import LATEST, TOKENIZER, ExportError, export  # noqa: E402
 from agentflow.rl.export_check import Checked  # noqa: E402

@@ -31,7 +31,7 @@ async def test_right_plans_are_rewarded_and_every_turn_is_traced() -> None:
     for task in app.tasks("train", 12):
         trajectory = await run(app, app.built(), task, oracle, id=task.id, seconds=60)
         assert (trajectory.status, trajectory.reward) == (RolloutStatus.OK, 1.0)
-        assert len(trajectory.calls) == len(trajectory.episode.turns) == len(trajectory.faults)
+        assert len(trajectory.calls) == len(trajectory.trace.turns) == len(trajectory.faults)
         assert {call.node for call in trajectory.calls} == {"planner"}
         assert not any(trajectory.faults)
 

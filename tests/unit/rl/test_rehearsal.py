@@ -8,10 +8,11 @@ from typing import Any, TypedDict
 import pytest
 from langgraph.graph import END, START, StateGraph
 
+from agentflow.evals.task import Task
 from agentflow.graph.models.spec import ModelError
 from agentflow.rl.policy import Policy
 from agentflow.rl.rehearsal import rehearse
-from agentflow.rl.trainable import AppError, Task, Trainable, load_app
+from agentflow.rl.trainable import AppError, Trainable, load_app
 
 TASK = Task(id="t-1", question="1 + 1?", gold="2")
 
@@ -81,7 +82,7 @@ async def test_an_app_in_order_passes_without_a_remark() -> None:
         (app(reward=_raises(ModelError("the judge is down"))), ("its reward raised", "the judge is down")),
         (app(reward=_awaits_and_raises), ("its reward raised ZeroDivisionError",)),
         (app(inputs=_raises(KeyError("x"))), ("its inputs raised",)),
-        (app(episode=_raises(KeyError("x"))), ("its episode raised",)),
+        (app(trace=_raises(KeyError("x"))), ("its trace raised",)),
         (app(read_a_number, inputs=lambda task: []), ("raised",)),
     ],
 )

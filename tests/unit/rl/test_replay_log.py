@@ -18,12 +18,13 @@ from langchain_core.outputs import ChatResult, Generation
 from langchain_core.tools import tool
 from langgraph.graph import END, START, StateGraph
 
+from agentflow.evals.task import Task
 from agentflow.graph.context import Sampling
 from agentflow.graph.models.spec import ModelError
 from agentflow.rl.policy import Policy, TokenReply
 from agentflow.rl.replay_log import Entry, ReplayLog, ReplayLogs, ReplayMismatch, as_answer, as_reply, replaying
 from agentflow.rl.rollout import RolloutStatus, Trajectory, run, run_recorded
-from agentflow.rl.trainable import Task, Trainable
+from agentflow.rl.trainable import Trainable
 from agentflow.tools.run import run_tool
 
 TURNS = 4
@@ -106,7 +107,7 @@ async def rollout(world: World, replay_log: ReplayLog, tries: int = 1) -> Trajec
 
 def outcome(trajectory: Trajectory) -> object:
     calls = [replace(call, rollout="") for call in trajectory.calls]
-    return trajectory.status, trajectory.reward, calls, trajectory.episode.answer
+    return trajectory.status, trajectory.reward, calls, trajectory.trace.answer
 
 
 async def test_what_is_recorded_is_not_asked_again(tmp_path: Path) -> None:
@@ -154,7 +155,7 @@ async def test_what_was_not_asked_before_ends_a_playback() -> None:
     replay_log = ReplayLog("1/0")
     trajectory = await rollout(World(), replay_log)
     assert trajectory.status == RolloutStatus.CRASHED
-    assert "ReplayMismatch: a request to the policy that was not made before" in trajectory.episode.error
+    assert "ReplayMismatch: a request to the policy that was not made before" in trajectory.trace.error
     assert replay_log.missing == "a request to the policy that was not made before"
     with pytest.raises(ReplayMismatch):
         replay_log.known("tool", "x")

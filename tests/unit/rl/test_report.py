@@ -6,7 +6,7 @@ import pytest
 
 pytest.importorskip("jinja2")
 
-from agentflow.evals.episode import Episode, append
+from agentflow.evals.trace import Trace, append
 from agentflow.rl.report import write_report
 from agentflow.rl.rollout import RolloutRecord, RolloutStatus
 from agentflow.rl.training_log import TrainingLog
@@ -57,7 +57,7 @@ def run(out: Path, validations: int) -> None:
                 calls=1,
                 prompt_tokens=1,
                 sampled_tokens=1,
-                episode=Episode(question=f"{HOSTILE} {number}", answer=HOSTILE, status="answered"),
+                trace=Trace(question=f"{HOSTILE} {number}", answer=HOSTILE, status="answered"),
             )
             append(log.rollouts / f"{step:06d}-test.jsonl", record)
         log.validation(step)

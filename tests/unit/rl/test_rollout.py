@@ -13,12 +13,13 @@ import pytest
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph import END, START, StateGraph
 
+from agentflow.evals.task import Task
 from agentflow.graph.context import Sampling
 from agentflow.graph.models.spec import ModelError
 from agentflow.rl.policy import Policy, TokenReply
 from agentflow.rl.replay_log import Entry, ReplayLog
 from agentflow.rl.rollout import RolloutRecord, RolloutStatus, Trajectory, run, run_recorded
-from agentflow.rl.trainable import AppError, Task, Trainable, load_app
+from agentflow.rl.trainable import AppError, Trainable, load_app
 from agentflow.tools import python_coder as tool_module
 from agentflow.tools.python_coder import python_coder
 from agentflow.tools.run import run_tool
@@ -107,7 +108,7 @@ async def test_a_tool_that_hangs_ends_its_rollout() -> None:
     finally:
         released.set()
     assert (trajectory.status, trajectory.reward) == (RolloutStatus.TIMED_OUT, 0.0)
-    assert trajectory.episode.error == "the rollout took longer than 0.3 s"
+    assert trajectory.trace.error == "the rollout took longer than 0.3 s"
 
 
 async def test_a_reward_may_be_awaited() -> None:
@@ -137,7 +138,7 @@ def _raises(error: Exception) -> Any:
 async def test_an_undecided_reward_is_a_status_and_not_a_zero(reward: Any, status: RolloutStatus, reason: str) -> None:
     """The reference trained on a judge's failure as if the answer had been wrong (its bug T8)."""
     trajectory = await rollout(app(reward=reward))
-    assert (trajectory.status, trajectory.episode.error) == (status, reason)
+    assert (trajectory.status, trajectory.trace.error) == (status, reason)
     assert len(trajectory.calls) == 1
 
 
@@ -185,7 +186,7 @@ async def test_a_reward_that_is_no_number_from_0_to_1_is_refused_with_its_task(b
 
     trajectory = await rollout(app(reward=later if awaited else lambda task, state: bad))
     assert (trajectory.status, trajectory.reward) == (RolloutStatus.BAD_REWARD, 0.0)
-    assert f"task '{TASK.id}'" in trajectory.episode.error
+    assert f"task '{TASK.id}'" in trajectory.trace.error
 
 
 @pytest.mark.parametrize("good", [0, 1, 0.25, True, np.float32(0.5), np.int64(1), Decimal("0.5"), -0.0])
@@ -198,14 +199,14 @@ async def test_a_number_of_any_library_is_a_reward(good: Any) -> None:
 async def test_faults_have_one_entry_per_call_or_none(faults: list[bool]) -> None:
     trajectory = await rollout(app(faults=lambda state: faults))
     assert trajectory.status == RolloutStatus.BAD_REWARD
-    assert f"'{TASK.id}'" in trajectory.episode.error
+    assert f"'{TASK.id}'" in trajectory.trace.error
 
 
 @pytest.mark.parametrize("earned", [[math.nan], ["1"], [2.0], [-1.5], [0.5, 0.5]])
 async def test_what_turns_earn_is_checked_too(earned: list[Any]) -> None:
     trajectory = await rollout(app(turn_rewards=lambda task, state: earned))
     assert trajectory.status == RolloutStatus.BAD_REWARD
-    assert f"'{TASK.id}'" in trajectory.episode.error
+    assert f"'{TASK.id}'" in trajectory.trace.error
 
 
 async def test_a_graph_with_a_checkpointer_has_a_thread_for_each_rollout() -> None:
@@ -291,8 +292,8 @@ async def test_calls_from_threads_of_a_node_belong_to_its_rollout(node: Any) -> 
     graph, names = trainable.built(), [f"r{n}" for n in range(8)]
     runs = (run(trainable, graph, TASK, named(name), id=name, seconds=LAST_RESORT) for name in names)
     for name, ended in zip(names, await asyncio.gather(*runs), strict=True):
-        assert ended.status == RolloutStatus.OK, ended.episode.error
-        assert f"'answer': '{name}'" in ended.episode.answer
+        assert ended.status == RolloutStatus.OK, ended.trace.error
+        assert f"'answer': '{name}'" in ended.trace.answer
 
 
 async def test_an_async_node_that_invokes_is_an_error_at_once() -> None:
@@ -303,7 +304,7 @@ async def test_an_async_node_that_invokes_is_an_error_at_once() -> None:
 
     trajectory = await rollout(calling(answer), seconds=LAST_RESORT)
     assert trajectory.status == RolloutStatus.CRASHED
-    assert "ainvoke" in trajectory.episode.error
+    assert "ainvoke" in trajectory.trace.error
 
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
@@ -315,7 +316,7 @@ async def test_an_async_node_that_waits_for_its_threads_is_an_error(monkeypatch:
 
     trajectory = await rollout(calling(answer), seconds=LAST_RESORT)
     assert trajectory.status == RolloutStatus.CRASHED
-    assert "to_thread" in trajectory.episode.error
+    assert "to_thread" in trajectory.trace.error
 
 
 async def test_a_call_that_belongs_to_no_rollout_is_refused_and_never_paid_for() -> None:
@@ -328,7 +329,7 @@ async def test_a_call_that_belongs_to_no_rollout_is_refused_and_never_paid_for()
 
     trajectory = await rollout(calling(answer))
     assert trajectory.status == RolloutStatus.CRASHED
-    assert "thread" in trajectory.episode.error
+    assert "thread" in trajectory.trace.error
 
 
 async def test_a_rollout_that_never_ends_is_timed_out() -> None:
@@ -338,7 +339,7 @@ async def test_a_rollout_that_never_ends_is_timed_out() -> None:
 
     trajectory = await rollout(app(), hangs, seconds=0.05)
     assert trajectory.status == RolloutStatus.TIMED_OUT
-    assert "longer than 0.05 s" in trajectory.episode.error
+    assert "longer than 0.05 s" in trajectory.trace.error
     assert trajectory.calls == []
 
 

@@ -3,7 +3,7 @@ from pathlib import Path
 
 import pytest
 
-from agentflow.evals.episode import Episode, append
+from agentflow.evals.trace import Trace, append
 from agentflow.rl.rollout import RolloutRecord, RolloutStatus
 from agentflow.rl.training_log import TrainingLog
 from tests.trainings import token_step
@@ -23,7 +23,7 @@ def record(
         calls=1,
         prompt_tokens=3,
         sampled_tokens=2,
-        episode=Episode(question="q", answer="a", status="answered"),
+        trace=Trace(question="q", answer="a", status="answered"),
     )
 
 

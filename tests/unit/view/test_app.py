@@ -8,7 +8,7 @@ from urllib.parse import urlencode
 import httpx
 import pytest
 
-from agentflow.evals.episode import append
+from agentflow.evals.trace import append
 from agentflow.graph.state import Verdict
 from agentflow.rl.training_log import TrainingLog
 from agentflow.view.app import build_app
@@ -56,7 +56,7 @@ def client(tmp_path_factory: pytest.TempPathFactory) -> Client:
     ]
     write_run(folder / "seed", seed, planner="embedded:seed", max_turns=4)
     write_run(folder / "trained", [record(n, correct=n > 0, error="down" if n == 4 else "") for n in range(5)])
-    append(folder / "first.jsonl", record(0).episode)
+    append(folder / "first.jsonl", record(0).trace)
     out = begin(folder / "training", 4, algorithm={"name": "flow-grpo", "penalty": 0.3})
     for step in (0, 2):
         write_validation(out, step, [rollout(step, "test", task, float(step > 0)) for task in ("a", "b")])
@@ -74,8 +74,8 @@ def test_all_runs_are_listed_with_what_they_came_to(client: Client) -> None:
     assert (found["training"]["step"], found["training"]["accuracies"]) == (1, [0.0, 1.0])
 
 
-def test_episodes_are_filtered_ordered_and_cut_into_pages(client: Client) -> None:
-    path = f"/api/sources/{client.id('seed')}/episodes"
+def test_traces_are_filtered_ordered_and_cut_into_pages(client: Client) -> None:
+    path = f"/api/sources/{client.id('seed')}/traces"
     page = client.get(path, family="easy")
     assert (page["all"], page["number"], page["correct"]) == (5, 2, 1)
     assert client.get(path, outcome="correct")["number"] == 2
@@ -83,18 +83,18 @@ def test_episodes_are_filtered_ordered_and_cut_into_pages(client: Client) -> Non
     down = client.get(path, order="turns", down="true", limit=2)
     assert [row["turns"] for row in down["rows"]] == [2, 0]
     assert [row["id"] for row in client.get(path, offset=4)["rows"]] == ["4"]
-    assert client.get(f"/api/sources/{client.id('training')}/episodes", split="train", step=1)["number"] == 4
+    assert client.get(f"/api/sources/{client.id('training')}/traces", split="train", step=1)["number"] == 4
 
 
 def test_text_is_found_in_turns_as_it_was_written(client: Client) -> None:
-    path = f"/api/sources/{client.id('seed')}/episodes"
+    path = f"/api/sources/{client.id('seed')}/traces"
     assert [row["id"] for row in client.get(path, text="NEEDLE “in”")["rows"]] == ["1"]
     assert client.get(path, text="question 3")["number"] == 1
     assert client.get(path, text="nowhere")["number"] == 0
 
 
-def test_an_episode_has_the_memory_that_its_planner_read(client: Client) -> None:
-    found = client.get(f"/api/sources/{client.id('seed')}/episodes/1")
+def test_a_trace_has_the_memory_that_its_planner_read(client: Client) -> None:
+    found = client.get(f"/api/sources/{client.id('seed')}/traces/1")
     roles, texts = zip(*found["memory"], strict=True)
     assert roles == ("user", "planner", "user", "planner", "user")
     assert texts[0].endswith("Turns left: 4")
@@ -120,12 +120,12 @@ def test_groups_and_the_same_questions_before_and_after(client: Client) -> None:
     assert client.get(f"/api/sources/{training}")["matrix"]["rows"][0]["shares"] == [0.0, 1.0]
 
 
-def test_the_tokens_of_a_group_stand_beside_its_episodes(client: Client) -> None:
+def test_the_tokens_of_a_group_stand_beside_its_traces(client: Client) -> None:
     step = f"/api/sources/{client.id('training')}/steps/1"
     assert [group["tokens"] for group in client.get(step)["groups"]] == [0]
     found = client.get(f"{step}/tokens/0")
     assert found["question"] == "What is c?"
-    assert [one["episode"]["id"] for one in found["trajectories"]] == ["1-train-0", "1-train-1"]
+    assert [one["trace"]["id"] for one in found["trajectories"]] == ["1-train-0", "1-train-1"]
     broken = found["trajectories"][0]["rows"][1]
     assert broken["why"].startswith("A reply tokenises differently")
     given, written = broken["parts"]
@@ -155,9 +155,9 @@ def test_tokens_that_were_not_kept_are_not_there(client: Client, tmp_path: Path)
 
 
 def test_text_that_is_no_unicode_can_be_sent(tmp_path: Path) -> None:
-    append(tmp_path / "first.jsonl", record(0, question="\u202eевил\x00 <b>").episode)
+    append(tmp_path / "first.jsonl", record(0, question="\u202eевил\x00 <b>").trace)
     client = Client(tmp_path)
-    found = client.get(f"/api/sources/{client.id('first.jsonl')}/episodes/0")
+    found = client.get(f"/api/sources/{client.id('first.jsonl')}/traces/0")
     assert found["question"] == "\u202eевил\x00 <b>"
 
 
@@ -186,7 +186,7 @@ def test_there_is_nothing_to_change(client: Client, method: str) -> None:
         "/static/%2e%2e%2f__init__.py",
         "/static//etc/passwd",
         "/api/sources/..%2f..",
-        "/api/sources/none/episodes",
+        "/api/sources/none/traces",
         "/api/sources/none/steps/1",
         "/docs",
     ],
@@ -197,9 +197,9 @@ def test_an_address_is_never_a_path(client: Client, path: str) -> None:
 
 def test_what_cannot_be_meant_is_refused(client: Client) -> None:
     seed = client.id("seed")
-    assert client.ask(f"/api/sources/{seed}/episodes?order=secret").status_code == 400
-    assert client.ask(f"/api/sources/{seed}/episodes?limit=100000").status_code == 400
-    assert client.ask(f"/api/sources/{seed}/episodes/99").status_code == 404
+    assert client.ask(f"/api/sources/{seed}/traces?order=secret").status_code == 400
+    assert client.ask(f"/api/sources/{seed}/traces?limit=100000").status_code == 400
+    assert client.ask(f"/api/sources/{seed}/traces/99").status_code == 404
     assert client.ask(f"/api/sources/{seed}/steps/1").status_code == 404
     assert client.ask(f"/api/pairs?before={seed}").status_code == 404
 
@@ -216,8 +216,8 @@ def test_every_answer_has_the_policy_and_no_page_has_an_inline_script(client: Cl
     assert client.ask("/static/main.js").headers["content-type"].startswith("text/javascript")
 
 
-def test_an_episode_that_was_written_anew_is_gone(tmp_path: Path) -> None:
-    append(tmp_path / "first.jsonl", record(0).episode)
+def test_a_trace_that_was_written_anew_is_gone(tmp_path: Path) -> None:
+    append(tmp_path / "first.jsonl", record(0).trace)
     client = Client(tmp_path)
     (tmp_path / "first.jsonl").write_text("{}\n")
-    assert client.ask(f"/api/sources/{client.id('first.jsonl')}/episodes/0").status_code == 404
+    assert client.ask(f"/api/sources/{client.id('first.jsonl')}/traces/0").status_code == 404

@@ -5,9 +5,9 @@ import os
 from pathlib import Path
 from typing import Any
 
-from agentflow.evals.episode import append
 from agentflow.evals.live_status import LiveStatusFile
 from agentflow.evals.rollout import Started
+from agentflow.evals.trace import append
 from agentflow.rl.training_log import TrainingLog
 from agentflow.view.live_status import Running
 from agentflow.view.run_index import Root, RunIndex
@@ -31,31 +31,31 @@ def only(shelf: RunIndex) -> Source:
 def test_each_kind_is_found_and_foreign_files_are_not(tmp_path: Path) -> None:
     write_run(tmp_path / "deep" / "er" / "eval", [record(0)])
     write_step(begin(tmp_path / "training", 3), 1, [rollout(1, "train", "a", 1.0)])
-    append(tmp_path / "first.jsonl", record(1).episode)
+    append(tmp_path / "first.jsonl", record(1).trace)
     (tmp_path / "foreign.jsonl").write_text('{"messages": []}\n')
     (tmp_path / "note.txt").write_text("hello")
     (tmp_path / ".hidden").mkdir()
-    append(tmp_path / ".hidden" / "x.jsonl", record(1).episode)
+    append(tmp_path / ".hidden" / "x.jsonl", record(1).trace)
     found = {source.name: source.kind for source in shelf(tmp_path).sources.values()}
-    assert found == {"deep/er/eval": "evaluation", "training": "training", "first.jsonl": "episodes"}
+    assert found == {"deep/er/eval": "evaluation", "training": "training", "first.jsonl": "traces"}
 
 
 def test_links_do_not_lead_out(tmp_path: Path) -> None:
     write_run(tmp_path / "outside" / "eval", [record(0)])
-    append(tmp_path / "outside" / "first.jsonl", record(1).episode)
+    append(tmp_path / "outside" / "first.jsonl", record(1).trace)
     inside = tmp_path / "inside"
     inside.mkdir()
     (inside / "eval").symlink_to(tmp_path / "outside" / "eval")
     (inside / "first.jsonl").symlink_to(tmp_path / "outside" / "first.jsonl")
     real = write_run(inside / "real", [record(0)])
-    (real / "episodes.jsonl").unlink()
-    (real / "episodes.jsonl").symlink_to(tmp_path / "outside" / "eval" / "episodes.jsonl")
+    (real / "traces.jsonl").unlink()
+    (real / "traces.jsonl").symlink_to(tmp_path / "outside" / "eval" / "traces.jsonl")
     assert [len(source.rows()) for source in shelf(inside).sources.values()] == [0]
 
 
 def test_a_folder_and_a_file_can_be_named_themselves(tmp_path: Path) -> None:
     write_run(tmp_path / "eval", [record(0)])
-    append(tmp_path / "first.jsonl", record(1).episode)
+    append(tmp_path / "first.jsonl", record(1).trace)
     assert {source.name for source in shelf(tmp_path / "eval", tmp_path / "first.jsonl").sources.values()} == {
         "eval",
         "first.jsonl",
@@ -68,7 +68,7 @@ def test_new_lines_new_files_and_vanished_ones_are_seen(tmp_path: Path) -> None:
     version = looking.version
     looking.refresh()
     assert looking.version == version
-    append(folder / "episodes.jsonl", record(1, correct=False))
+    append(folder / "traces.jsonl", record(1, correct=False))
     looking.refresh()
     assert looking.version > version
     summary = only(looking).summary()
@@ -81,13 +81,13 @@ def test_new_lines_new_files_and_vanished_ones_are_seen(tmp_path: Path) -> None:
 
 def test_a_later_line_on_the_same_try_takes_the_place_of_the_earlier_one(tmp_path: Path) -> None:
     folder = write_run(tmp_path / "eval", [record(0, error="down"), record(1)])
-    append(folder / "episodes.jsonl", record(0))
+    append(folder / "traces.jsonl", record(0))
     assert [row.outcome for _, row in only(shelf(tmp_path)).rows()] == ["correct", "correct"]
 
 
 def test_broken_lines_are_counted(tmp_path: Path) -> None:
     folder = write_run(tmp_path / "eval", [record(0)])
-    with (folder / "episodes.jsonl").open("a") as file:
+    with (folder / "traces.jsonl").open("a") as file:
         file.write('{"id": 1}\nnot json\n\x00\n{"half')
     source = only(shelf(tmp_path))
     assert (source.broken, len(source.rows())) == (3, 1)
@@ -101,8 +101,8 @@ def test_an_evaluation_whose_settings_cannot_be_read_is_still_shown(tmp_path: Pa
 
 def test_what_was_written_long_ago_is_not_live(tmp_path: Path) -> None:
     folder = write_run(tmp_path / "eval", [record(0)], questions=3)
-    old = (folder / "episodes.jsonl").stat().st_mtime - LIVE_SECONDS - 60
-    os.utime(folder / "episodes.jsonl", (old, old))
+    old = (folder / "traces.jsonl").stat().st_mtime - LIVE_SECONDS - 60
+    os.utime(folder / "traces.jsonl", (old, old))
     assert only(shelf(tmp_path)).live is False
 
 

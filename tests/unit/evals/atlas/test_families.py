@@ -4,7 +4,7 @@ from collections import Counter
 
 import pytest
 
-from agentflow.evals.atlas.families import FAMILIES, Question, questions
+from agentflow.evals.atlas.families import FAMILIES, Problem, questions
 from agentflow.evals.atlas.world import pages, split_of
 from agentflow.evals.scorers.exact import correct
 
@@ -46,7 +46,7 @@ def test_another_seed_asks_other_questions():
 
 
 @pytest.mark.parametrize("question", questions("test", 4 * len(FAMILIES)), ids=lambda q: q.family)
-def test_the_answer_is_correct_and_follows_from_the_last_step(question: Question):
+def test_the_answer_is_correct_and_follows_from_the_last_step(question: Problem):
     check = (question.answer, question.numbers, question.target)
     assert correct(question.answer, *check)
     assert correct(f" {question.answer}. ", *check)

@@ -7,8 +7,9 @@ import pytest
 
 from agentflow.evals.benchmarks.benchmark import Judging
 from agentflow.evals.benchmarks.catalogue import BENCHMARKS, benchmark
-from agentflow.evals.benchmarks.example import BenchmarkError, Example
+from agentflow.evals.benchmarks.errors import BenchmarkError
 from agentflow.evals.scorers.score import Decision
+from agentflow.evals.task import Task
 from tests.unit.evals.benchmarks.judges import ScriptedJudge
 
 CORRECT, INCORRECT, UNDECIDED = Decision
@@ -27,10 +28,10 @@ ROWS = {
 }
 
 
-def one(name: str, tmp_path: Path) -> Example:
+def one(name: str, tmp_path: Path) -> Task:
     path = tmp_path / "rows.jsonl"
     path.write_text(json.dumps(ROWS[name]) + "\n")
-    [found] = benchmark(name).examples(file=path)
+    [found] = benchmark(name).tasks(file=path)
     return found
 
 
@@ -53,10 +54,10 @@ async def test_right_wrong_and_empty_answers_are_worth_what_they_should(name: st
 
 def test_atlas_scores_as_its_reward_does() -> None:
     found = benchmark("atlas")
-    asked = found.examples()[:24]
+    asked = found.tasks()[:24]
     assert [found.score(one, one.gold).decision for one in asked] == [CORRECT] * 24
     assert [found.score(one, f"It is {one.gold}").decision for one in asked] == [INCORRECT] * 24
-    assert not {one.id for one in found.examples("train")} & {one.id for one in found.examples("test")}
+    assert not {one.id for one in found.tasks("train")} & {one.id for one in found.tasks("test")}
 
 
 async def test_a_judge_decides_what_the_rule_does_not(tmp_path: Path) -> None:
@@ -90,7 +91,7 @@ async def test_gaia_keeps_its_own_rule_and_reports_the_judge_beside_it(tmp_path:
 @pytest.mark.parametrize("name", [name for name, found in BENCHMARKS.items() if found.judging == Judging.NEVER])
 async def test_some_are_never_judged(name: str) -> None:
     judge = ScriptedJudge(CORRECT)
-    [asked, *_] = benchmark(name).examples()
+    [asked, *_] = benchmark(name).tasks()
     assert not (await benchmark(name).decide(asked, "whatever you say", judge)).correct
     assert judge.asked == []
 
@@ -125,15 +126,15 @@ def test_a_file_that_cannot_be_used_is_one_line(name: str, content: str | None, 
     if content is not None:
         path.write_text(content)
     with pytest.raises(BenchmarkError, match=problem) as raised:
-        benchmark(name).examples(file=path)
+        benchmark(name).tasks(file=path)
     assert "\n" not in str(raised.value)
 
 
 def test_what_is_not_there_is_one_line(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     with pytest.raises(BenchmarkError, match="run: agentflow data get bamboogle"):
-        benchmark("bamboogle").examples()
+        benchmark("bamboogle").tasks()
     with pytest.raises(BenchmarkError, match="no subset 'hard'; it has all, tot-hard, official"):
-        benchmark("game24").examples("hard")
+        benchmark("game24").tasks("hard")
     with pytest.raises(BenchmarkError, match="no benchmark 'mmlu'; there are bamboogle, 2wiki"):
         benchmark("mmlu")

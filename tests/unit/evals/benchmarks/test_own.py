@@ -12,11 +12,12 @@ from typer.testing import CliRunner
 from agentflow.cli import app
 from agentflow.evals.benchmarks.benchmark import Judging
 from agentflow.evals.benchmarks.catalogue import benchmark
-from agentflow.evals.benchmarks.example import BenchmarkError, Example
+from agentflow.evals.benchmarks.errors import BenchmarkError
 from agentflow.evals.benchmarks.own import benchmark_of
 from agentflow.evals.benchmarks.store import Source
 from agentflow.evals.runs import read_runs
 from agentflow.evals.scorers.score import Decision, decided
+from agentflow.evals.task import Task
 from agentflow.rl import benchmark as training
 from tests.scripted import Scripted
 
@@ -47,14 +48,14 @@ def fails() -> object:
     raise RuntimeError("no licence file\nat all")
 
 
-def asked(name: str) -> list[Example]:
-    return benchmark(name).examples()
+def asked(name: str) -> list[Task]:
+    return benchmark(name).tasks()
 
 
 @pytest.mark.parametrize("attribute", ["QUIZ", "made"])
 def test_rows_are_a_benchmark_of_short_texts(attribute: str) -> None:
     found = benchmark(f"{HERE}:{attribute}")
-    strait, product = found.examples()
+    strait, product = found.tasks()
     assert (found.name, found.size, found.judging) == (attribute, 2, Judging.DECIDES)
     assert strait.family == "places"
     assert found.score(strait, "Answer: the Bosporus").correct
@@ -65,7 +66,7 @@ def test_rows_are_a_benchmark_of_short_texts(attribute: str) -> None:
 
 def test_rows_with_options_are_multiple_choice() -> None:
     found = benchmark(f"{HERE}:CHOICE")
-    [organ] = found.examples()
+    [organ] = found.tasks()
     assert found.judging == Judging.EXTRACTS
     assert "B. heart" in organ.question
     assert [found.score(organ, answer).correct for answer in ("B", "A")] == [True, False]
@@ -73,7 +74,7 @@ def test_rows_with_options_are_multiple_choice() -> None:
 
 def test_a_rule_of_ones_own_sees_the_columns_of_its_row() -> None:
     found = benchmark(f"{HERE}:EVEN")
-    small, large = found.examples()
+    small, large = found.tasks()
     assert found.judging == Judging.NEVER
     assert [found.score(small, "4").correct, found.score(large, "4").correct] == [True, False]
 
@@ -86,7 +87,7 @@ def test_a_file_is_a_benchmark_by_its_path(tmp_path: Path) -> None:
 
 
 def test_a_repeated_row_is_one_question() -> None:
-    assert len(benchmark_of("twice", [*QUIZ, *QUIZ]).examples()) == 2
+    assert len(benchmark_of("twice", [*QUIZ, *QUIZ]).tasks()) == 2
 
 
 @pytest.mark.parametrize(

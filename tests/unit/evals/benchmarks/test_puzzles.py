@@ -12,7 +12,7 @@ from agentflow.evals.scorers.expression import makes_target
 
 def test_all_1362_puzzles_are_solved_by_their_own_gold_answer() -> None:
     found = benchmark("game24")
-    puzzles = found.examples()
+    puzzles = found.tasks()
     assert len(puzzles) == found.size == 1362
     assert len({one.id for one in puzzles}) == 1362
     assert all(found.score(one, one.gold).correct for one in puzzles)
@@ -20,7 +20,7 @@ def test_all_1362_puzzles_are_solved_by_their_own_gold_answer() -> None:
 
 
 def test_the_slices() -> None:
-    official, hard = (benchmark("game24").examples(subset) for subset in ("official", "tot-hard"))
+    official, hard = (benchmark("game24").tasks(subset) for subset in ("official", "tot-hard"))
     assert (len(official), len(hard)) == (100, 100)
     assert [one.data["numbers"] for one in (official[0], official[-1])] == [[1, 1, 1, 8], [1, 2, 7, 10]]
     assert all(1 in one.data["numbers"] for one in official)
@@ -40,5 +40,5 @@ def test_solutions_are_found_where_a_search_over_all_forms_finds_one() -> None:
 
 
 def test_the_question_is_the_one_that_atlas_asks() -> None:
-    [first, *_] = benchmark("game24").examples()
+    [first, *_] = benchmark("game24").tasks()
     assert first.question == "Use 1, 1, 1 and 8 once each with + - * / to make 24."

@@ -31,7 +31,7 @@ def test_every_format_gives_the_same_rows(tmp_path: Path) -> None:
 
 def test_a_repeated_row_is_one_question(tmp_path: Path) -> None:
     (tmp_path / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in [*ROWS, ROWS[0]]))
-    found = benchmark("bamboogle").examples(file=tmp_path / "rows.jsonl")
+    found = benchmark("bamboogle").tasks(file=tmp_path / "rows.jsonl")
     assert [one.gold for one in found] == ["Rome", "the sea"]
 
 
@@ -87,12 +87,12 @@ def test_gpqas_diamond_is_part_of_the_extended_set(tmp_path: Path) -> None:
     for name, numbers in (("gpqa_diamond", [3]), ("gpqa_extended", [1, 2, 3])):
         rows = [{"Question": f"Q{n}", "Correct Answer": "right", **wrong} for n in numbers]
         (tmp_path / f"{name}.json").write_text(json.dumps(rows))
-    extended = found.examples(file=tmp_path / "gpqa_extended.json")
+    extended = found.tasks(file=tmp_path / "gpqa_extended.json")
     assert [one.family for one in extended] == ["extended"] * 3
-    assert [one.family for one in found.examples("diamond", tmp_path / "gpqa_diamond.json")] == ["diamond"]
+    assert [one.family for one in found.tasks("diamond", tmp_path / "gpqa_diamond.json")] == ["diamond"]
 
 
 def test_gaia_leaves_tasks_with_files_out(tmp_path: Path) -> None:
     row = {"Question": "Where?", "Final answer": "Rome", "Level": "2", "file_name": ""}
     (tmp_path / "rows.json").write_text(json.dumps([row, {**row, "Question": "In it?", "file_name": "a.xlsx"}]))
-    assert [one.family for one in benchmark("gaia").examples(file=tmp_path / "rows.json")] == ["level 2"]
+    assert [one.family for one in benchmark("gaia").tasks(file=tmp_path / "rows.json")] == ["level 2"]

@@ -8,18 +8,18 @@ import pytest
 from agentflow.evals import judge
 from agentflow.evals.benchmarks.benchmark import Benchmark
 from agentflow.evals.benchmarks.catalogue import benchmark
-from agentflow.evals.benchmarks.example import Example
-from agentflow.evals.episode import Episode
 from agentflow.evals.metrics import summarise
 from agentflow.evals.record import Record
 from agentflow.evals.scorers.score import Decision
+from agentflow.evals.task import Task
+from agentflow.evals.trace import Trace
 from tests.unit.evals.benchmarks.judges import ScriptedJudge
 
 
-def loaded(name: str, rows: list[dict[str, object]], tmp_path: Path) -> tuple[Benchmark, list[Example]]:
+def loaded(name: str, rows: list[dict[str, object]], tmp_path: Path) -> tuple[Benchmark, list[Task]]:
     path = tmp_path / "rows.json"
     path.write_text(json.dumps(rows))
-    return benchmark(name), benchmark(name).examples(file=path)
+    return benchmark(name), benchmark(name).tasks(file=path)
 
 
 def test_medqa_items_that_share_an_id_are_scored_against_their_own_gold_answer(tmp_path: Path) -> None:
@@ -27,10 +27,10 @@ def test_medqa_items_that_share_an_id_are_scored_against_their_own_gold_answer(t
     options = ["A. liver", "B. heart", "C. lung", "D. skin"]
     golds = ["liver", "heart", "lung", "skin"]
     rows = [{"pid": n % 2, "question": f"Organ {n}?", "options": options, "answer": golds[n]} for n in range(4)]
-    found, examples = loaded("medqa", rows, tmp_path)
-    assert len({one.id for one in examples}) == 4
-    assert [found.score(one, gold).decision for one, gold in zip(examples, golds, strict=True)] == ["correct"] * 4
-    assert not any(found.score(one, gold).correct for one, gold in zip(examples, reversed(golds), strict=True))
+    found, tasks = loaded("medqa", rows, tmp_path)
+    assert len({one.id for one in tasks}) == 4
+    assert [found.score(one, gold).decision for one, gold in zip(tasks, golds, strict=True)] == ["correct"] * 4
+    assert not any(found.score(one, gold).correct for one, gold in zip(tasks, reversed(golds), strict=True))
 
 
 @pytest.mark.parametrize(
@@ -46,7 +46,7 @@ def test_an_answer_that_names_no_option_is_not_option_a(answer: str, tmp_path: P
 def test_missing_items_stay_in_the_denominator(tmp_path: Path) -> None:
     """There, accuracy is a share of the result files that exist."""
     rows = [{"question": f"Where is {n}?", "answer": "Rome"} for n in range(4)]
-    found, examples = loaded("bamboogle", rows, tmp_path)
+    found, tasks = loaded("bamboogle", rows, tmp_path)
     answered = [
         Record(
             id=one.id,
@@ -56,11 +56,11 @@ def test_missing_items_stay_in_the_denominator(tmp_path: Path) -> None:
             gold=one.gold,
             decision=found.score(one, "rome").decision,
             decided_by="exact match",
-            episode=Episode(question=one.question, answer="rome", status="answered"),
+            trace=Trace(question=one.question, answer="rome", status="answered"),
         )
-        for one in examples[:2]
+        for one in tasks[:2]
     ]
-    total = summarise(answered, len(examples)).total
+    total = summarise(answered, len(tasks)).total
     assert (total.correct, total.number, total.accuracy) == (2, 4, 0.5)
 
 

@@ -4,10 +4,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agentflow.evals.benchmarks.example import BenchmarkError, example
+from agentflow.evals.benchmarks.errors import BenchmarkError
 from agentflow.evals.benchmarks.selection import Selection, span_of
+from agentflow.evals.task import Task
 
-QUESTIONS = [example(f"question {n}?", str(n + 1), "odd" if n % 2 else "even") for n in range(40)]
+QUESTIONS = [Task.of(f"question {n}?", str(n + 1), "odd" if n % 2 else "even") for n in range(40)]
 
 
 def test_without_a_word_all_are_asked() -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from agentflow.evals.benchmarks.catalogue import benchmark
-from agentflow.evals.benchmarks.example import BenchmarkError
+from agentflow.evals.benchmarks.errors import BenchmarkError
 
 DATA = Path(__file__).parents[5] / "shared" / "data"
 FILES = {
@@ -27,33 +27,33 @@ pytestmark = pytest.mark.skipif(not DATA.is_dir(), reason="no benchmark files be
 def test_every_question_loads_and_its_gold_answer_is_correct_and_another_is_not(name: str) -> None:
     file, number = FILES[name]
     found = benchmark(name)
-    examples = found.examples(file=DATA / file)
-    assert len({one.id for one in examples}) == len(examples) == number
-    assert [one.gold for one in examples if not found.score(one, one.gold).correct] == []
-    strangers = [(one, other) for one, other in pairwise(examples) if one.gold[0] != other.gold[0]]
+    tasks = found.tasks(file=DATA / file)
+    assert len({one.id for one in tasks}) == len(tasks) == number
+    assert [one.gold for one in tasks if not found.score(one, one.gold).correct] == []
+    strangers = [(one, other) for one, other in pairwise(tasks) if one.gold[0] != other.gold[0]]
     assert not any(found.score(one, other.gold).correct for one, other in strangers)
-    assert not any(found.score(one, "").correct for one in examples)
+    assert not any(found.score(one, "").correct for one in tasks)
 
 
 @pytest.mark.parametrize("name", ["bamboogle", "aime24", "amc23", "medqa"])
 def test_the_official_subset_is_found_in_the_whole_data_set(name: str) -> None:
-    assert len(benchmark(name).examples("official", DATA / FILES[name][0])) in (30, 40, 100, 125)
+    assert len(benchmark(name).tasks("official", DATA / FILES[name][0])) in (30, 40, 100, 125)
 
 
 def test_medqas_official_subset_is_in_its_own_order() -> None:
-    examples = benchmark("medqa").examples(file=DATA / "medqa_test.jsonl")
-    official = benchmark("medqa").examples("official", DATA / "medqa_test.jsonl")
-    assert {one.id for one in official} < {one.id for one in examples}
+    tasks = benchmark("medqa").tasks(file=DATA / "medqa_test.jsonl")
+    official = benchmark("medqa").tasks("official", DATA / "medqa_test.jsonl")
+    assert {one.id for one in official} < {one.id for one in tasks}
     assert official[0].gold == "C. Colorectal cancer"
 
 
 def test_a_file_that_has_only_some_official_questions_says_so() -> None:
     with pytest.raises(BenchmarkError, match=r"\d+ of the 100 questions of musique's subset 'official' are not there"):
-        benchmark("musique").examples("official", DATA / "musique_500.jsonl")
+        benchmark("musique").tasks("official", DATA / "musique_500.jsonl")
 
 
 def test_the_generated_puzzles_are_those_of_tree_of_thoughts() -> None:
     with (DATA / "game24_tot.csv").open() as file:
         ranked = [sorted(map(int, row["Puzzles"].split())) for row in csv.DictReader(file)]
-    assert [one.data["numbers"] for one in benchmark("game24").examples()] == sorted(ranked)
-    assert [one.data["numbers"] for one in benchmark("game24").examples("tot-hard")] == ranked[900:1000]
+    assert [one.data["numbers"] for one in benchmark("game24").tasks()] == sorted(ranked)
+    assert [one.data["numbers"] for one in benchmark("game24").tasks("tot-hard")] == ranked[900:1000]

@@ -5,8 +5,9 @@ import re
 import pytest
 
 from agentflow.evals.benchmarks.catalogue import BENCHMARKS
-from agentflow.evals.benchmarks.example import BenchmarkError, example
+from agentflow.evals.benchmarks.errors import BenchmarkError
 from agentflow.evals.benchmarks.subsets import FOLDER, chosen, key, listed
+from agentflow.evals.task import Task
 
 
 @pytest.mark.parametrize("path", sorted(FOLDER.iterdir()), ids=lambda path: path.stem)
@@ -23,10 +24,10 @@ def test_a_subset_comes_in_its_order_from_any_order_and_spelling(monkeypatch: py
     monkeypatch.setattr("agentflow.evals.benchmarks.subsets.FOLDER", tmp_path)
     questions = ["Who built it?", "Where is it?", "When was it?"]
     (tmp_path / "some.official.txt").write_text("\n".join(key("some", question) for question in questions[:2]))
-    examples = [example(question.upper() + " ", "x") for question in reversed(questions)]
-    assert [one.question for one in chosen("some", "official", examples)] == ["WHO BUILT IT? ", "WHERE IS IT? "]
+    tasks = [Task.of(question.upper() + " ", "x") for question in reversed(questions)]
+    assert [one.question for one in chosen("some", "official", tasks)] == ["WHO BUILT IT? ", "WHERE IS IT? "]
     with pytest.raises(BenchmarkError, match="1 of the 2 questions of some's subset 'official' are not there"):
-        chosen("some", "official", examples[:-1])
+        chosen("some", "official", tasks[:-1])
 
 
 def test_the_same_question_has_another_key_in_another_benchmark() -> None:

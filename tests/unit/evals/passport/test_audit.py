@@ -8,10 +8,10 @@ from hypothesis import strategies as st
 
 from agentflow.evals.benchmarks.catalogue import BENCHMARKS, benchmark
 from agentflow.evals.benchmarks.readers import choice, without_options
-from agentflow.evals.episode import EpisodeTurn
 from agentflow.evals.passport.audit import Flag, Reason, audit, flags_of
 from agentflow.evals.passport.leaks import COPY, GRAM, NEAR, QuestionMatcher, own_page, plain_words, spaced
 from agentflow.evals.record import Record
+from agentflow.evals.trace import TraceTurn
 from agentflow.tools.result import ErrorClass
 from tests.runs import record, turn
 
@@ -22,15 +22,15 @@ WORDS = st.lists(st.text("abcdefgh", min_size=1, max_size=6), min_size=GRAM, max
 ANY_TEXT = st.text(st.characters(exclude_categories=("Cs",)), max_size=60)
 
 
-def searched(query: str, output: str = "nothing of note", tool: str = "google_search", **more: Any) -> EpisodeTurn:
+def searched(query: str, output: str = "nothing of note", tool: str = "google_search", **more: Any) -> TraceTurn:
     return turn(1, tool, output=output, arguments={"query": query}, **more)
 
 
-def flags(*turns: EpisodeTurn, gold: str = "Bukazo", question: str = QUESTION, **models: str) -> list[Flag]:
+def flags(*turns: TraceTurn, gold: str = "Bukazo", question: str = QUESTION, **models: str) -> list[Flag]:
     return flags_of(record(0, question=question, gold=gold, turns=turns), GAIA, models)
 
 
-def reasons(*turns: EpisodeTurn, **more: str) -> list[Reason]:
+def reasons(*turns: TraceTurn, **more: str) -> list[Reason]:
     return [flag.reason for flag in flags(*turns, **more)]
 
 

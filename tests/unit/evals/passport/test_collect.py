@@ -155,7 +155,7 @@ def test_no_secret_is_written_down(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     assert "sk-0123456789abcdef" not in (tmp_path / "settings.json").read_text()
 
 
-def test_the_digest_is_of_the_episodes(tmp_path: Path) -> None:
+def test_the_digest_is_of_the_traces(tmp_path: Path) -> None:
     go_on(tmp_path, FIRST, 0)
     one = digest(tmp_path)
     assert len(one) == 64

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from agentflow.evals.episode import Tokens
 from agentflow.evals.passport.passport import Passport, passport
 from agentflow.evals.passport.provenance import Provenance, ToolProvenance
 from agentflow.evals.runs import read_runs
+from agentflow.evals.trace import Tokens
 from agentflow.tools.catalogue import STANDARD_TOOLS
 from agentflow.tools.result import ErrorClass
 from agentflow.tools.tool_model import RUN, UNKNOWN
@@ -45,7 +45,7 @@ def test_scores_have_their_interval_and_denominator(tmp_path: Path) -> None:
 
 def test_models_per_module_and_what_their_servers_call_them(tmp_path: Path) -> None:
     said = record(0)
-    said.episode.usage.modules["planner"]["p-2026-01"] = Tokens(calls=1)
+    said.trace.usage.modules["planner"]["p-2026-01"] = Tokens(calls=1)
     found = made(
         tmp_path,
         [said],
@@ -62,9 +62,9 @@ def test_models_per_module_and_what_their_servers_call_them(tmp_path: Path) -> N
     assert found.modules["generator"].own_prompt is False
 
 
-def test_the_episodes_belong_to_it(tmp_path: Path) -> None:
+def test_the_traces_belong_to_it(tmp_path: Path) -> None:
     found = made(tmp_path)
-    assert found.episodes == hashlib.sha256((tmp_path / "a" / "episodes.jsonl").read_bytes()).hexdigest()
+    assert found.traces == hashlib.sha256((tmp_path / "a" / "traces.jsonl").read_bytes()).hexdigest()
 
 
 def test_nothing_stands_against_what_was_all_local_and_greedy(tmp_path: Path) -> None:
@@ -100,7 +100,7 @@ def test_a_new_tool_is_doubted_without_being_listed(tmp_path: Path, monkeypatch:
         ({"records": searched("stock")}, "stock is a tool that is not AgentFlow's (results: 1)"),
         ({"questions": 9}, "not been made yet and count as wrong: 6"),
         ({"records": [record(0, error="down")]}, "broke off and count as wrong: 1"),
-        ({"records": [record(0).model_copy(update={"episode": record(0).episode.model_copy(
+        ({"records": [record(0).model_copy(update={"trace": record(0).trace.model_copy(
             update={"status": "out_of_time"})})]}, "ran out of time, which depends on the machine: 1"),
     ],
 )  # fmt: skip

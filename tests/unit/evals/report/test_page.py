@@ -44,11 +44,11 @@ def everything(html: str) -> str:
     return html + json.dumps(rows(html)) + json.dumps(texts(html))
 
 
-def test_every_episode_is_there_with_its_turns(tmp_path: Path) -> None:
+def test_every_trace_is_there_with_its_turns(tmp_path: Path) -> None:
     turns = [turn(1, "", ErrorClass.BAD_PLAN, plan="Well,"), turn(2, output="42", arguments={"a": "ü"})]
     records = [record(n, turns=turns, sample=sample) for sample in range(2) for n in range(150)]
     made = page(read_runs([write_run(tmp_path / "a", records, epochs=2)]))
-    assert (made.episodes, made.with_text, made.gated) == (300, 300, 0)
+    assert (made.traces, made.with_text, made.gated) == (300, 300, 0)
     columns = rows(made.html)["columns"]
     assert columns["sample"] == [0, 1] * 150, "the tries of a question are together"
     found = texts(made.html)
@@ -93,7 +93,7 @@ def test_hostile_text_and_names_stay_data(tmp_path: Path) -> None:
 
 def test_half_a_surrogate_pair_does_not_stop_the_report(tmp_path: Path) -> None:
     runs = read_runs([write_run(tmp_path / "a", [record(0)])])
-    runs[0].records[0].episode.answer = "\ud800"
+    runs[0].records[0].trace.answer = "\ud800"
     assert texts(page(runs).html)[0][3] == "?"
 
 
@@ -104,7 +104,7 @@ def test_gated_benchmarks_keep_only_their_rows(benchmark: str, tmp_path: Path) -
     gated = record(0, benchmark=benchmark, question=secret, gold=secret, answer=secret, turns=[said])
     runs = read_runs([write_run(tmp_path / "a", [gated, record(1)])])
     made = page(runs)
-    assert (made.episodes, made.with_text, made.gated) == (2, 1, 1)
+    assert (made.traces, made.with_text, made.gated) == (2, 1, 1)
     assert secret not in everything(made.html)
     assert len(rows(made.html)["columns"]["run"]) == 2
     assert secret in everything(page(runs, with_gated=True).html)
@@ -138,14 +138,14 @@ def test_runs_are_compared_on_their_common_questions(tmp_path: Path) -> None:
     assert (difference["questions"], difference["shown"]) == (60, True)
 
 
-def test_the_passport_is_there_and_flagged_episodes_are_marked(tmp_path: Path) -> None:
+def test_the_passport_is_there_and_flagged_traces_are_marked(tmp_path: Path) -> None:
     question = "Which city is the birthplace of the founder of the firm that published Song of Fupoz?"
     asked = [turn(1, "google_search", arguments={"query": question})]
     records = [record(0, question=question, turns=asked), record(1, turns=[turn(1)])]
     html = page(read_runs([write_run(tmp_path / "a", records)])).html
     [summary] = script(html, 'id="summary"')
     [passport] = json.loads(summary)["passports"]
-    assert passport["episodes"] == hashlib.sha256((tmp_path / "a" / "episodes.jsonl").read_bytes()).hexdigest()
+    assert passport["traces"] == hashlib.sha256((tmp_path / "a" / "traces.jsonl").read_bytes()).hexdigest()
     assert passport["scores"][0]["audit"]["reasons"] == {"question as query": 1}
     assert "items" not in passport["scores"][0]["audit"]
     found = rows(html)
@@ -157,11 +157,11 @@ def test_the_passport_is_there_and_flagged_episodes_are_marked(tmp_path: Path) -
 
 
 @pytest.mark.slow
-def test_thirty_thousand_episodes_make_a_page_below_five_megabytes(tmp_path: Path) -> None:
+def test_thirty_thousand_traces_make_a_page_below_five_megabytes(tmp_path: Path) -> None:
     """Below the limit with the texts of a third of them at least; `python -m benchmarks.report` has the time."""
     made = page(read_runs([evaluation(tmp_path / "a", 30_000)]))
     assert len(made.html.encode()) < PAGE_BYTES
-    assert made.episodes == 30_000
+    assert made.traces == 30_000
     assert made.with_text > 10_000
 
 
@@ -172,7 +172,7 @@ def test_reading_and_making_leave_the_collector_as_it_was(tmp_path: Path, enable
         (gc.enable if enabled else gc.disable)()
         page(read_runs([folder]))
         assert gc.isenabled() is enabled
-        (folder / "episodes.jsonl").write_text("no episode\n")
+        (folder / "traces.jsonl").write_text("no trace\n")
         with pytest.raises(ResultsError):
             read_runs([folder])
         assert gc.isenabled() is enabled

@@ -43,7 +43,7 @@ def test_what_is_wrong_is_not_accepted_and_what_is_right_not_rejected(part: str,
 
 def test_every_puzzle_is_read_in_a_natural_form_and_no_near_miss_is_accepted() -> None:
     """In one of the forms each; the benchmark tries all."""
-    for place, puzzle in enumerate(benchmark("game24").examples()):
+    for place, puzzle in enumerate(benchmark("game24").tasks()):
         natural, near = NATURAL[place % len(NATURAL)], NEAR[place % len(NEAR)]
         assert expression(written(puzzle, natural), puzzle.data["numbers"], 24).correct, natural
         assert not expression(written(puzzle, near), puzzle.data["numbers"], 24).correct, near

@@ -223,7 +223,7 @@ def test_a_failure_goes_to_its_caller_and_the_engine_lives(directory: Path) -> N
             raise MemoryError("prefill")
         return prefill(cache, slot, ids, start)
 
-    def failing_step(cache: Any, ids: Any, positions: Any, first: int) -> Any:
+    def failing_step(cache: Any, ids: Any, positions: Any, first: int = 0) -> Any:
         if 400 in positions:
             raise MemoryError("step")
         return step(cache, ids, positions, first)

@@ -41,7 +41,7 @@ async def test_a_stream_that_is_left_frees_its_places(engine: Engine, directory:
     stream = reply(engine, directory, stream=True).stream()
     for _ in range(4):
         await anext(stream)
-    assert len(engine._running) == 2
+    await asyncio.to_thread(until, lambda: len(engine._running) == 2)
     await stream.aclose()  # type: ignore[attr-defined]
     await asyncio.to_thread(until, lambda: not engine._running)
 

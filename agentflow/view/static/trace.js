@@ -1,14 +1,14 @@
-// One episode: stepped through module by module, with what the planner saw, what came of it, and what it cost.
+// One trace: stepped through module by module, with what the planner saw, what came of it, and what it cost.
 
 import { address, badge, bar, count, el, get, liveDot, plural, redraw, seconds, trail } from "./dom.js";
 import { agentGraph } from "./graph.js";
 
 const PAUSE = 1100;
 
-export async function episodePage(holder, { source, name, at }) {
-  const load = () => get(`/api/sources/${source}/episodes/${encodeURIComponent(name)}`);
+export async function tracePage(holder, { source, name, at }) {
+  const load = () => get(`/api/sources/${source}/traces/${encodeURIComponent(name)}`);
   let found = await load();
-  trail(["All runs", "#/"], [found.source.name, address("run", source)], [`Episode ${name}`]);
+  trail(["All runs", "#/"], [found.source.name, address("run", source)], [`Trace ${name}`]);
   const graph = agentGraph();
   const [head, track, now, memory, costs, same] = [el("div", { class: "heading" }), el("ol", { class: "track", "aria-label": "Steps" }), el("section", { class: "card now", "aria-label": "This step" }),
     el("div", {}), el("div", {}), el("div", {})];
@@ -43,7 +43,7 @@ export async function episodePage(holder, { source, name, at }) {
     graph.show(step, steps[place - 1], step ? step.remembered : 0);
     said.textContent = step ? `Step ${place + 1} of ${steps.length}: ${step.said}` : "There is no step to show.";
     slider.setAttribute("aria-valuetext", said.textContent);
-    redraw(now, step ? body(step, found) : el("p", {}, found.episode.error || "The run ended before its first step."));
+    redraw(now, step ? body(step, found) : el("p", {}, found.trace.error || "The run ended before its first step."));
     for (const [number, chip] of [...track.querySelectorAll("button")].entries()) {
       if (number === place) chip.setAttribute("aria-current", "step"); else chip.removeAttribute("aria-current");
       chip.classList.toggle("past", number < place);
@@ -76,7 +76,7 @@ export async function episodePage(holder, { source, name, at }) {
     refresh: async () => {
       if (!found.running) return;
       const { sources } = await get("/api/sources");
-      if (!sources.some((one) => one.id === source)) { found.running = false; ended(head, sources.find((one) => one.kind === "episodes" && one.name === found.source.name)); return; }
+      if (!sources.some((one) => one.id === source)) { found.running = false; ended(head, sources.find((one) => one.kind === "traces" && one.name === found.source.name)); return; }
       found = await load();
       const last = place >= steps.length - 1;
       steps = stepsOf(found);
@@ -87,11 +87,11 @@ export async function episodePage(holder, { source, name, at }) {
 }
 
 function ended(head, trace) {
-  head.append(el("p", { class: "warn" }, "The run has ended. ", trace ? el("a", { href: `${address("run", trace.id)}?down=true` }, `Its episode is in ${trace.name}`) : el("a", { href: "#/" }, "All runs")));
+  head.append(el("p", { class: "warn" }, "The run has ended. ", trace ? el("a", { href: `${address("run", trace.id)}?down=true` }, `Its trace is in ${trace.name}`) : el("a", { href: "#/" }, "All runs")));
 }
 
 export function stepsOf(found) {
-  const { turns, analysis, answer, status, error } = found.episode;
+  const { turns, analysis, answer, status, error } = found.trace;
   const steps = [];
   const add = (module, turn, remembered, said, more = {}) => steps.push({ module, turn, remembered, said, ...more });
   if (analysis) add("analyst", 0, 0, "the analyst looks at the question");
@@ -122,19 +122,19 @@ const pre = (text) => el("pre", { tabindex: text.length > 1500 ? 0 : null, class
 const item = (name, ...value) => [el("dt", {}, name), el("dd", {}, ...value)];
 
 function body(step, found) {
-  const turn = found.episode.turns[step.turn - 1];
+  const turn = found.trace.turns[step.turn - 1];
   const title = el("h2", {}, NAMES[step.module] ?? step.module, step.turn && step.module !== "generator" && step.module !== "end" ? el("small", {}, ` turn ${step.turn}`) : "");
   if (step.working) return [title, el("p", {}, liveDot(true), ` at work${step.tool ? ` with ${step.tool}` : ""} …`)];
   const inside = {
-    analyst: () => [el("p", { class: "quiet" }, "Reads the question once; what it writes is the beginning of the memory."), pre(found.episode.analysis)],
+    analyst: () => [el("p", { class: "quiet" }, "Reads the question once; what it writes is the beginning of the memory."), pre(found.trace.analysis)],
     planner: () => [el("dl", {}, item("Sub-goal", turn.sub_goal || "(no step could be read)"), item("Tool", el("b", {}, turn.tool || "(none)")), turn.context ? item("Context", turn.context) : []),
       turn.plan ? el("details", { "data-key": "plan" }, el("summary", {}, "Its words, to the letter"), pre(turn.plan)) : null],
     executor: () => [el("dl", {}, item("Call", el("b", {}, turn.tool || "(none)"), args(turn.arguments)),
       item(turn.result.error ? "Failed" : "Result", turn.result.error ? el("span", { class: "badge failed" }, turn.result.error) : "", pre(turn.result.output)),
       item("Took", `${turn.result.seconds.toFixed(2)} s`, turn.result.sandbox ? ` in the ${turn.result.sandbox} sandbox` : "", turn.result.provider ? `, answered by ${turn.result.provider}` : ""))],
     verifier: () => [el("p", {}, el("span", { class: `badge ${turn.verdict.signal}` }, turn.verdict.signal === "stop" ? "■ stop" : "↻ continue")), pre(turn.verdict.analysis)],
-    generator: () => [el("p", { class: "answer-text" }, found.episode.answer || "(no answer)"), found.gold ? el("dl", {}, item("Gold", found.gold), item("Outcome", badge(found.outcome), found.decided_by ? ` by ${found.decided_by}` : "")) : el("p", {}, badge(found.outcome))],
-    end: () => [el("p", { class: "warn" }, found.episode.error)],
+    generator: () => [el("p", { class: "answer-text" }, found.trace.answer || "(no answer)"), found.gold ? el("dl", {}, item("Gold", found.gold), item("Outcome", badge(found.outcome), found.decided_by ? ` by ${found.decided_by}` : "")) : el("p", {}, badge(found.outcome))],
+    end: () => [el("p", { class: "warn" }, found.trace.error)],
   }[step.module];
   return [title, ...(inside ? inside().flat(2).filter(Boolean) : [])];
 }
@@ -147,7 +147,7 @@ function args(given) {
 }
 
 function memoryOf(found, step) {
-  if (!step || !found.episode.turns.length) return null;
+  if (!step || !found.trace.turns.length) return null;
   const seen = step.module === "generator" || step.module === "end" ? found.memory.length : 2 * Math.max(1, step.turn) - 1 + (step.module === "verifier" ? 2 : 0);
   const messages = found.memory.slice(0, step.module === "analyst" ? 1 : seen);
   const size = messages.reduce((sum, [, text]) => sum + text.length, 0);
@@ -160,22 +160,22 @@ function memoryOf(found, step) {
 }
 
 function heading(found) {
-  const { episode } = found;
-  const tokens = Object.values(episode.usage.models ?? {}).reduce((sum, one) => sum + one.input_tokens + one.output_tokens, 0) || found.tokens;
-  const facts = [plural(episode.turns.length, "turn"), episode.usage.calls ? plural(episode.usage.calls, "model call") : "", tokens ? `${count(tokens)} tokens` : "", episode.seconds ? seconds(episode.seconds) : "",
+  const { trace } = found;
+  const tokens = Object.values(trace.usage.models ?? {}).reduce((sum, one) => sum + one.input_tokens + one.output_tokens, 0) || found.tokens;
+  const facts = [plural(trace.turns.length, "turn"), trace.usage.calls ? plural(trace.usage.calls, "model call") : "", tokens ? `${count(tokens)} tokens` : "", trace.seconds ? seconds(trace.seconds) : "",
     found.family, found.benchmark, found.split ? `step ${found.step}, ${found.split === "test" ? "validation" : "training"}` : "", found.reward === null ? "" : `reward ${found.reward}`].filter(Boolean);
-  const way = (name, label) => (name === null ? null : el("a", { href: address("run", found.source.id, name), rel: label === "Next" ? "next" : "prev", "data-key": label }, label === "Next" ? "next episode →" : "← previous"));
+  const way = (name, label) => (name === null ? null : el("a", { href: address("run", found.source.id, name), rel: label === "Next" ? "next" : "prev", "data-key": label }, label === "Next" ? "next trace →" : "← previous"));
   return [el("div", { class: "ways-between" }, way(found.previous, "Previous"), way(found.next, "Next")),
     el("h1", { class: "question" }, found.question || "(empty question)"),
-    el("p", { class: "result" }, found.running ? liveDot(true) : badge(found.outcome), " ", el("b", {}, episode.answer ? episode.answer.slice(0, 300) : ""), found.gold && found.outcome !== "correct" ? el("span", { class: "quiet" }, ` — gold: ${found.gold.slice(0, 300)}`) : ""),
+    el("p", { class: "result" }, found.running ? liveDot(true) : badge(found.outcome), " ", el("b", {}, trace.answer ? trace.answer.slice(0, 300) : ""), found.gold && found.outcome !== "correct" ? el("span", { class: "quiet" }, ` — gold: ${found.gold.slice(0, 300)}`) : ""),
     el("p", { class: "quiet" }, facts.join(" · ")),
-    episode.error && !found.running ? el("p", { class: "warn" }, episode.error) : null];
+    trace.error && !found.running ? el("p", { class: "warn" }, trace.error) : null];
 }
 
 function costsOf(found) {
-  const modules = Object.entries(found.episode.usage.modules ?? {});
+  const modules = Object.entries(found.trace.usage.modules ?? {});
   const tools = {};
-  for (const turn of found.episode.turns) {
+  for (const turn of found.trace.turns) {
     const one = (tools[turn.tool || "(none)"] ??= { calls: 0, seconds: 0, failed: 0 });
     one.calls += 1;
     one.seconds += turn.result.seconds;
@@ -184,7 +184,7 @@ function costsOf(found) {
   if (modules.length === 0 && Object.keys(tools).length === 0) return null;
   const rows = modules.flatMap(([module, models]) => Object.entries(models).map(([model, tokens]) => [module, model, tokens]));
   const most = Math.max(1, ...rows.map(([, , tokens]) => tokens.input_tokens + tokens.output_tokens));
-  const took = found.episode.usage.seconds ?? {};
+  const took = found.trace.usage.seconds ?? {};
   return el("section", { "aria-label": "Costs" }, el("h2", {}, "What it cost"), el("div", { class: "two" },
     rows.length ? el("div", { class: "scroll card flush" }, el("table", { class: "list" }, el("thead", {}, el("tr", {}, ["module", "model", "read", "written", "seconds", ""].map((title, at) => el("th", { scope: "col", class: at > 1 && at < 5 ? "n" : null }, title || el("span", { class: "visually-hidden" }, "share"))))),
       el("tbody", {}, rows.map(([module, model, tokens]) => el("tr", {}, el("th", { scope: "row" }, module), el("td", {}, model), el("td", { class: "n" }, count(tokens.input_tokens)), el("td", { class: "n" }, count(tokens.output_tokens)),
@@ -200,14 +200,14 @@ function elsewhere(found) {
     found.same_number > found.same.length ? el("p", { class: "quiet" }, `and ${count(found.same_number - found.same.length)} more`) : null);
 }
 
-// An episode in short, for side by side.
+// A trace in short, for side by side.
 export function column(found) {
-  const { episode } = found;
-  return [el("p", { class: "result" }, badge(found.outcome), " ", el("b", {}, episode.answer.slice(0, 300) || "–")),
-    episode.error ? el("p", { class: "warn" }, episode.error) : null,
-    el("p", { class: "quiet" }, [plural(episode.turns.length, "turn"), found.reward === null ? "" : `reward ${found.reward}`, episode.seconds ? seconds(episode.seconds) : ""].filter(Boolean).join(" · "), " · ",
+  const { trace } = found;
+  return [el("p", { class: "result" }, badge(found.outcome), " ", el("b", {}, trace.answer.slice(0, 300) || "–")),
+    trace.error ? el("p", { class: "warn" }, trace.error) : null,
+    el("p", { class: "quiet" }, [plural(trace.turns.length, "turn"), found.reward === null ? "" : `reward ${found.reward}`, trace.seconds ? seconds(trace.seconds) : ""].filter(Boolean).join(" · "), " · ",
       el("a", { href: address("run", found.source.id, found.id) }, "step through it")),
-    el("ol", { class: "turns" }, episode.turns.map((turn) => el("li", { class: `turn${turn.result.error ? " wrong" : ""}` },
+    el("ol", { class: "turns" }, trace.turns.map((turn) => el("li", { class: `turn${turn.result.error ? " wrong" : ""}` },
       el("p", {}, el("b", {}, turn.sub_goal || "(no step could be read)")),
       el("p", { class: "call" }, el("span", { class: "tool" }, turn.tool || "none"), " ", el("code", {}, inline(turn.arguments))),
       turn.result.error ? el("span", { class: "badge failed" }, turn.result.error) : null, pre(turn.result.output.slice(0, 1200)),

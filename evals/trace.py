@@ -1,4 +1,4 @@
-"""The episode: one question from start to end, as `agentflow solve` and `agentflow eval` write it.
+"""The trace: one question from start to end, as `agentflow solve` and `agentflow eval` write it.
 
 One JSON object per line; reports, viewers and resuming read the same model. Secrets never enter a line, wherever a
 server or a tool may have repeated them (`agentflow.tools.redaction`).
@@ -15,10 +15,10 @@ from agentflow.graph.state import Turn, Verdict
 from agentflow.tools.redaction import redacted_data
 from agentflow.tools.result import ToolResult
 
-EpisodeStatus = Literal["answered", "out_of_turns", "out_of_time", "failed"]
+TraceStatus = Literal["answered", "out_of_turns", "out_of_time", "failed"]
 
 
-class EpisodeTurn(BaseModel):
+class TraceTurn(BaseModel):
     """One round of the loop: planned, executed, verified."""
 
     turn: int = Field(ge=1)
@@ -34,8 +34,8 @@ class EpisodeTurn(BaseModel):
     earlier versions, and in those of agents that have no planner."""
 
     @classmethod
-    def of(cls, turn: Turn) -> "EpisodeTurn":
-        """The part of memory's turn that episodes keep."""
+    def of(cls, turn: Turn) -> "TraceTurn":
+        """The part of memory's turn that traces keep."""
         return cls(
             turn=turn.turn,
             sub_goal=turn.plan.sub_goal,
@@ -75,7 +75,7 @@ class Tokens(BaseModel):
 
 
 class Usage(BaseModel):
-    """What an episode cost."""
+    """What a trace cost."""
 
     calls: int = 0
     """Model calls, failed ones included."""
@@ -102,7 +102,7 @@ class Usage(BaseModel):
         return found
 
 
-class Episode(BaseModel):
+class Trace(BaseModel):
     """One question, what was done about it, and the answer."""
 
     model_config = ConfigDict(extra="forbid")
@@ -111,8 +111,8 @@ class Episode(BaseModel):
     analysis: str = ""
     """What the analyst made of the question, for the planner."""
     answer: str = ""
-    status: EpisodeStatus
-    turns: list[EpisodeTurn] = Field(default_factory=list)
+    status: TraceStatus
+    turns: list[TraceTurn] = Field(default_factory=list)
     """The finished rounds; a run that failed keeps those before its failure."""
     usage: Usage = Usage()
     seconds: float = 0.0

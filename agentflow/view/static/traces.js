@@ -1,4 +1,4 @@
-// A list of episodes: filtered, ordered and cut into pages by the server.
+// A list of traces: filtered, ordered and cut into pages by the server.
 
 import { address, badge, count, el, get, outcomeName, percent, plural, redraw } from "./dom.js";
 
@@ -8,7 +8,7 @@ const COLUMNS = {
   turns: ["turns", "turns", "n"], tokens: ["tokens", "tokens", "n"], seconds: ["seconds", "seconds", "n"],
 };
 
-export function episodeList(source, kind, choices, asked, remember) {
+export function traceList(source, kind, choices, asked, remember) {
   const state = { outcome: "", family: "", tool: "", error: "", benchmark: "", text: "", split: "", step: "", order: "written", down: "", offset: 0, ...asked };
   state.offset = Number(state.offset) || 0;
   const found = el("p", { class: "found", role: "status", "aria-live": "polite" });
@@ -16,22 +16,22 @@ export function episodeList(source, kind, choices, asked, remember) {
   const head = el("thead", {});
   const pager = el("nav", { class: "pager", "aria-label": "Pages" });
   const form = filters(kind, choices, state, () => { state.offset = 0; refresh(); });
-  const table = el("table", { class: "list episodes" }, el("caption", { class: "visually-hidden" }, "Episodes"), head, body);
+  const table = el("table", { class: "list traces" }, el("caption", { class: "visually-hidden" }, "Traces"), head, body);
   table.addEventListener("keydown", walk);
-  const box = el("section", { "aria-label": "Episodes" }, el("h2", {}, kind === "training" ? "Rollouts" : "Episodes"), form, found, el("div", { class: "scroll card flush" }, table), pager);
+  const box = el("section", { "aria-label": "Traces" }, el("h2", {}, kind === "training" ? "Rollouts" : "Traces"), form, found, el("div", { class: "scroll card flush" }, table), pager);
   let shown = new Set();
   let latest = 0;
 
   async function refresh(live = false) {
     const mine = (latest += 1);
-    const page = await get(`/api/sources/${source}/episodes`, { ...state, limit: SIZE });
+    const page = await get(`/api/sources/${source}/traces`, { ...state, limit: SIZE });
     if (mine !== latest) return;
     const used = Object.keys(COLUMNS).filter((name) => (name !== "family" || choices.family.length > 0));
     redraw(head, el("tr", {}, used.map(heading)));
     redraw(body, page.rows.map((row) => line(row, used, live && shown.size > 0 && !shown.has(row.id))));
     shown = new Set(page.rows.map((row) => row.id));
-    found.textContent = page.number === 0 ? (page.all ? "No episode matches." : "There is no episode yet.")
-      : `${plural(page.number, "episode")}${kind === "episodes" ? "" : `, ${count(page.correct)} correct (${percent(page.correct / page.number)})`}`;
+    found.textContent = page.number === 0 ? (page.all ? "No trace matches." : "There is no trace yet.")
+      : `${plural(page.number, "trace")}${kind === "traces" ? "" : `, ${count(page.correct)} correct (${percent(page.correct / page.number)})`}`;
     pages(page.number);
     remember(Object.fromEntries(Object.entries(state).filter(([name, value]) => value && !(name === "order" && value === "written"))));
   }
@@ -103,7 +103,7 @@ function filters(kind, choices, state, changed) {
   const text = el("input", { name: "text", type: "search", value: state.text, autocomplete: "off", placeholder: "in questions, answers and turns",
     oninput: (event) => { clearTimeout(pause); pause = setTimeout(() => set("text")(event), 250); } });
   const several = choices.benchmark.length > 1;
-  return el("form", { class: "filters", role: "search", "aria-label": "Filter the episodes", onsubmit: (event) => { event.preventDefault(); clearTimeout(pause); state.text = text.value; changed(); } },
+  return el("form", { class: "filters", role: "search", "aria-label": "Filter the traces", onsubmit: (event) => { event.preventDefault(); clearTimeout(pause); state.text = text.value; changed(); } },
     el("label", { class: "wide" }, "Text", text),
     select("Outcome", "outcome", listed("outcome")), several ? select("Benchmark", "benchmark", listed("benchmark")) : null,
     select("Family", "family", listed("family")), select("Tool", "tool", listed("tool")), select("Error", "error", listed("error")),
