@@ -20,6 +20,7 @@ from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from agentflow.evals.rollout import Finished, rollout
+from agentflow.evals.task import Task
 from agentflow.evals.trace import TraceTurn
 from agentflow.graph.agent import Agent
 from agentflow.graph.as_tool import DESCRIPTION, answer_text
@@ -56,7 +57,7 @@ def build_server(agent: Agent, context: Context) -> MCPServer[None]:
 
 
 async def _run(agent: Agent, question: str, context: Context, call: Call) -> Finished:
-    async with aclosing(rollout(agent, question, context)) as events:
+    async with aclosing(rollout(agent, Task.from_question(question), context)) as events:
         async for event in events:
             if isinstance(event, TraceTurn):
                 await call.report_progress(event.turn, context.max_turns, _describe(event))

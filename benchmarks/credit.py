@@ -67,7 +67,7 @@ def points(folder: Path) -> list[Point]:
         trained = [line for line in lines if line["split"] == "train" and line["step"] <= step]
         tries: dict[str, list[float]] = defaultdict(list)
         for record in log.records(step, "test"):
-            tries[record.task].append(record.reward)
+            tries[record.task.id].append(record.reward)
         questions = [mean(rewards) for rewards in tries.values()]
         margin = 1.96 * stdev(questions) / sqrt(len(questions))
         tokens = sum(int(line["sampled_tokens"]) for line in trained)

@@ -13,12 +13,14 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from agentflow.evals.record import Dataset, Record, Settings
+from agentflow.evals.record import Dataset, EvaluationSettings, Record
 from agentflow.evals.report.page import PAGE_BYTES, page
-from agentflow.evals.results_store import SETTINGS, TRACES
+from agentflow.evals.results_store import TRACES
+from agentflow.evals.run_folder import SETTINGS
 from agentflow.evals.runs import read_runs
 from agentflow.evals.scorers.score import Decision
-from agentflow.evals.trace import Tokens, Trace, TraceTurn, Usage
+from agentflow.evals.task import Task
+from agentflow.evals.trace import Tokens, TraceTurn, Usage
 from agentflow.graph.context import Context
 from agentflow.graph.state import Verdict
 from agentflow.tools.result import ToolResult
@@ -30,7 +32,7 @@ BENCHMARK = "bamboogle"
 def evaluation(folder: Path, number: int) -> Path:
     """Writes an evaluation of `number` traces of one to four turns to `folder`, the same each time."""
     folder.mkdir(parents=True)
-    settings = Settings(benchmarks={BENCHMARK: Dataset(questions=number, digest="d")}, context=Context())
+    settings = EvaluationSettings(benchmarks={BENCHMARK: Dataset(questions=number, digest="d")}, context=Context())
     (folder / SETTINGS).write_text(settings.model_dump_json())
     with (folder / TRACES).open("w") as file:
         file.writelines(f"{record.model_dump_json()}\n" for record in _records(number, random.Random(0)))
@@ -45,22 +47,16 @@ def _records(number: int, chance: random.Random) -> Iterator[Record]:
         tokens = Tokens(input_tokens=20, output_tokens=3, total_tokens=23)
         usage = Usage(calls=3, modules={"planner": {"m": tokens}})
         yield Record(
-            id=f"{chance.getrandbits(64):016x}",
+            task=Task(id=f"{chance.getrandbits(64):016x}", question=question, gold=answer),
+            analysis="Look both up.",
+            answer=answer,
+            status="answered",
+            turns=turns,
+            usage=usage,
+            seconds=1.25,
             benchmark=BENCHMARK,
-            family="",
-            question=question,
-            gold=answer,
             decision=Decision.CORRECT,
             decided_by="exact match",
-            trace=Trace(
-                question=question,
-                analysis="Look both up.",
-                answer=answer,
-                status="answered",
-                turns=turns,
-                usage=usage,
-                seconds=1.25,
-            ),
         )
 
 

@@ -22,7 +22,7 @@ from agentflow.evals.cost import UNLIMITED, Budget
 from agentflow.evals.judge import cached_judge, judge_name
 from agentflow.evals.metrics import Summary, interval, summarise
 from agentflow.evals.passport.collect import provenance_of
-from agentflow.evals.record import Dataset, Record, Settings
+from agentflow.evals.record import Dataset, EvaluationSettings, Record
 from agentflow.evals.results_store import Records, ResultsStore
 from agentflow.evals.runner import Evaluation, Item, items, unfinished
 from agentflow.evals.task import Task, identity
@@ -83,7 +83,9 @@ class Results:
 class EvaluationRun:
     """A request whose questions are loaded and whose folder is open. Use as a context manager."""
 
-    def __init__(self, request: Request, items: dict[str, list[Item]], settings: Settings, records: Records) -> None:
+    def __init__(
+        self, request: Request, items: dict[str, list[Item]], settings: EvaluationSettings, records: Records
+    ) -> None:
         self.request, self.settings, self.records = request, settings, records
         self._items = items
 
@@ -98,7 +100,7 @@ class EvaluationRun:
         """
         loaded, datasets = _load(request)
         provenance = [await provenance_of(request.agent, request.context, request.call, request.file)] if out else []
-        settings = Settings(
+        settings = EvaluationSettings(
             benchmarks=datasets,
             epochs=request.epochs,
             subset=request.subset,

@@ -54,7 +54,7 @@ def planner_executor_verifier_generator(name: str, max_turns: int, tools: str, c
 
 async def _trace(question: str, context: Context) -> Trace:
     """The run, its turns in Inspect's transcript. What Inspect raised in a model's call, such as a limit, is raised."""
-    async with aclosing(rollout(graph, question, context)) as events:
+    async with aclosing(rollout(graph, Task.from_question(question), context)) as events:
         async for event in events:
             if isinstance(event, TraceTurn):
                 transcript().info(event.model_dump(mode="json"), source=f"turn {event.turn}: {event.tool}")

@@ -48,7 +48,7 @@ def write(out: Path, runs: Sequence[Run], benchmarks: Sequence[str], ended: date
         folder.mkdir(parents=True, exist_ok=True)
         description = f"Questions of {benchmark} that AgentFlow was evaluated on"
         _write(folder / "dataset.json", [{"name": dataset, "description": description}])
-        examples = {record.id: _example(dataset, record) for record in records}
+        examples = {record.task.id: _example(dataset, record) for record in records}
         _write(folder / "examples.jsonl", examples.values())
         for run in taking_part:
             _experiment(folder / _file_name(run.name), dataset, run, benchmark, ended)
@@ -72,10 +72,10 @@ def _experiment(folder: Path, dataset: str, run: Run, benchmark: str, ended: dat
 
 def _example(dataset: str, record: Record) -> Line:
     return {
-        "id": str(_id(dataset, record.id)),
-        "inputs": {"question": record.question},
-        "reference_outputs": {"answer": record.gold},
-        "metadata": {"benchmark": record.benchmark, "family": record.family, "question_id": record.id},
+        "id": str(_id(dataset, record.task.id)),
+        "inputs": {"question": record.task.question},
+        "reference_outputs": {"answer": record.task.gold},
+        "metadata": {"benchmark": record.benchmark, "family": record.task.family, "question_id": record.task.id},
     }
 
 
@@ -90,18 +90,18 @@ class _Trace:
 
     @property
     def id(self) -> UUID:
-        return _id(self.experiment, self.record.id, str(self.record.sample))
+        return _id(self.experiment, self.record.task.id, str(self.record.sample))
 
     def runs(self) -> Iterator[Line]:
         """The try, then its turns, each with its call."""
-        trace = self.record.trace
+        trace = self.record
         start = self.ended - timedelta(seconds=trace.seconds)
         root = self._run(self.id, "agentflow", "chain", start, self.ended, parent=None)
         root |= {
-            "inputs": {"question": self.record.question},
+            "inputs": {"question": self.record.task.question},
             "outputs": {"answer": trace.answer, "status": trace.status},
             "error": trace.error or None,
-            "reference_example_id": str(_id(self.dataset, self.record.id)),
+            "reference_example_id": str(_id(self.dataset, self.record.task.id)),
         }
         yield root
         for turn in trace.turns:

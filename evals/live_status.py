@@ -1,10 +1,10 @@
-"""What a run is doing now, in a file beside its trace: `agentflow view` shows it turn by turn.
+"""The progress of a run, in a file next to its trace, for `agentflow view`.
 
-    {"question": ..., "max_turns": 10}       when it starts
-    {"module": "planner", "turn": 1, ...}    when a module begins
-    {"turn": 1, "sub_goal": ..., ...}        an TraceTurn, when a turn has ended
+    {"question": ..., "max_turns": 10}       when the run starts
+    {"module": "planner", "turn": 1, ...}    `Started`, when a module starts
+    {"turn": 1, "sub_goal": ..., ...}        `TraceTurn`, when a turn has ended
 
-The file goes when the run ends, since the run's trace is written then. One that is left behind is of a run that was
+The file is deleted when the run ends, since its trace is written then. A file that is left behind is of a run that was
 killed.
 """
 
@@ -17,10 +17,10 @@ from agentflow.evals.rollout import Event, Started
 from agentflow.evals.trace import TraceTurn, to_line
 
 SUFFIX = ".running"
-"""After the trace's name."""
+"""Added to the trace's file name."""
 
 
-class Opening(BaseModel):
+class RunStart(BaseModel):
     """The first line."""
 
     model_config = ConfigDict(extra="forbid")
@@ -29,30 +29,20 @@ class Opening(BaseModel):
     max_turns: int
 
 
-class Begun(BaseModel):
-    """A module begins its work."""
-
-    model_config = ConfigDict(extra="forbid")
-
-    module: str
-    turn: int
-    tool: str = ""
-
-
 class LiveStatusFile:
     """The file of one run: `with LiveStatusFile(trace, question, max_turns) as running: running.show(event)`.
 
-    Where it cannot be written, the run goes on and nobody watches.
+    If it cannot be written, the run continues without it.
     """
 
     def __init__(self, trace: Path, question: str, max_turns: int) -> None:
         self._path = trace.with_name(trace.name + SUFFIX)
-        self._opening = Opening(question=question, max_turns=max_turns)
+        self._start = RunStart(question=question, max_turns=max_turns)
 
     def __enter__(self) -> "LiveStatusFile":
         with suppress(OSError):
             self._path.unlink(missing_ok=True)  # of a run that was killed
-        self._add(self._opening)
+        self._add(self._start)
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -60,10 +50,8 @@ class LiveStatusFile:
             self._path.unlink(missing_ok=True)
 
     def show(self, event: Event) -> None:
-        """Adds what has happened."""
-        if isinstance(event, Started):
-            self._add(Begun(module=event.module, turn=event.turn, tool=event.tool))
-        elif isinstance(event, TraceTurn):
+        """Append an event."""
+        if isinstance(event, Started | TraceTurn):
             self._add(event)
 
     def _add(self, record: BaseModel) -> None:

@@ -27,8 +27,8 @@ def interval(records: Sequence[Record], questions: int = 0, epochs: int = 1) -> 
     correct: dict[tuple[str, str], int] = defaultdict(int)
     tried: Counter[tuple[str, str]] = Counter()
     for record in records:
-        tried[record.benchmark, record.id] += 1
-        correct[record.benchmark, record.id] += record.correct
+        tried[record.benchmark, record.task.id] += 1
+        correct[record.benchmark, record.task.id] += record.correct
     tries = max(epochs, *tried.values(), 1)
     missing = [0.0] * (questions - len(tried))
     return accuracy_interval([*(number / tries for number in correct.values()), *missing], tries)
@@ -109,10 +109,10 @@ class Summary:
 
 def summarise(records: Sequence[Record], number: int) -> Summary:
     """The summary of `number` tries. One without a record is wrong, and so is one that broke off."""
-    turns = [turn for record in records for turn in record.trace.turns]
+    turns = [turn for record in records for turn in record.turns]
     readable = [turn for turn in turns if turn.result.error not in UNREADABLE]
-    families = sorted({record.family for record in records})
-    by_family = [[record for record in records if record.family == family] for family in families]
+    families = sorted({record.task.family for record in records})
+    by_family = [[record for record in records if record.task.family == family] for family in families]
     return Summary(
         families=[_group(family, of, len(of)) for family, of in zip(families, by_family, strict=True)],
         total=_group("", records, number),
@@ -123,8 +123,8 @@ def summarise(records: Sequence[Record], number: int) -> Summary:
         metrics=_means(records, number),
         failures=Counter(_reason(record) for record in records if record.failed or record.judge_failed),
         modules=_modules(records),
-        calls=sum(record.trace.usage.calls for record in records),
-        seconds=sum(record.trace.seconds for record in records) / max(1, len(records)),
+        calls=sum(record.usage.calls for record in records),
+        seconds=sum(record.seconds for record in records) / max(1, len(records)),
         majority=majority(records),
     )
 
@@ -139,14 +139,14 @@ def majority(records: Sequence[Record]) -> float | None:
     """
     tries: dict[tuple[str, str], list[Record]] = defaultdict(list)
     for record in records:
-        tries[record.benchmark, record.id].append(record)
+        tries[record.benchmark, record.task.id].append(record)
     if not tries or max(map(len, tries.values())) < 2:
         return None
     return sum(_voted(found).correct for found in tries.values()) / len(tries)
 
 
 def _voted(tries: Sequence[Record]) -> Record:
-    answers = [normalise(final_answer(record.trace.answer)) for record in tries]
+    answers = [normalise(final_answer(record.answer)) for record in tries]
     votes = Counter(answer for answer, record in zip(answers, tries, strict=True) if not record.failed)
     return tries[answers.index(votes.most_common(1)[0][0])] if votes else tries[0]
 
@@ -154,7 +154,7 @@ def _voted(tries: Sequence[Record]) -> Record:
 def _modules(records: Iterable[Record]) -> dict[str, dict[str, Tokens]]:
     found: dict[str, dict[str, Tokens]] = {}
     for record in records:
-        for module, models in record.trace.usage.modules.items():
+        for module, models in record.usage.modules.items():
             for model, tokens in models.items():
                 own = found.setdefault(module, {})
                 own[model] = own[model] + tokens if model in own else tokens
@@ -163,11 +163,11 @@ def _modules(records: Iterable[Record]) -> dict[str, dict[str, Tokens]]:
 
 def _group(name: str, records: Iterable[Record], number: int) -> Group:
     ended = list(records)
-    turns = sum(len(record.trace.turns) for record in ended)
+    turns = sum(len(record.turns) for record in ended)
     return Group(
         name=name,
         number=number,
-        questions=len({(record.benchmark, record.id) for record in ended}),
+        questions=len({(record.benchmark, record.task.id) for record in ended}),
         correct=sum(record.correct for record in ended),
         undecided=sum(record.decision == Decision.UNDECIDED for record in ended),
         turns=turns,
@@ -183,4 +183,4 @@ def _means(records: Iterable[Record], number: int) -> dict[str, float]:
 
 
 def _reason(record: Record) -> str:
-    return record.trace.error if record.failed else record.decided_by
+    return record.error if record.failed else record.decided_by

@@ -1,68 +1,67 @@
-"""What an evaluation leaves in its folder: `settings.json`, what was asked, `traces.jsonl`, what came of it, and
-`rulings.jsonl`, what was decided on that later.
+"""The folder of an evaluation: settings.json, a record per sample in traces.jsonl, later decisions in rulings.jsonl.
 
-One line of traces.jsonl is one try of one question; `key` tells them apart. The denominator is in the settings: a
-question that has no line yet counts as wrong, as one does whose run broke off.
+The denominator is in the settings: a task without a record counts as wrong, like one whose run failed.
 """
 
 from collections.abc import Sequence
 from datetime import datetime
+from typing import Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field
 
 from agentflow.evals.passport.provenance import Provenance
 from agentflow.evals.rulings import JUDGE, Ruling, answer_hash, settled
-from agentflow.evals.scorers.score import Decision
+from agentflow.evals.run_folder import RunSettings
+from agentflow.evals.scorers.score import Decision, Score
 from agentflow.evals.trace import Trace
 from agentflow.graph.context import Context
 
 Key = tuple[str, str, int]
-"""Benchmark, id of the question, number of the try."""
+"""Benchmark, id of the task, number of the sample."""
 
 CRASH = "crash"
-"""`Record.decided_by` where the run broke off."""
+"""`Record.decided_by` of a run that failed."""
 JUDGE_FAILED = "judge failed"
-"""What `Record.decided_by` begins with where an answer is there and the judge could not be asked about it."""
+"""Prefix of `Record.decided_by` for an answer whose judge failed."""
 
 
-class Record(BaseModel):
-    """A try that ended, one line of traces.jsonl."""
+class Record(Trace):
+    """A scored trace: one sample of one task, a line of traces.jsonl."""
 
-    id: str
-    """Of the question, by content; the same in every try."""
     benchmark: str
-    family: str
-    """What kind of question of the benchmark; "" where it has none."""
-    question: str
-    gold: str
     sample: int = Field(default=0, ge=0)
-    """Number of the try, where each question is asked in several epochs."""
+    """Number of the sample, where a task is run in several epochs."""
     decision: Decision
-    """Only what is correct counts as correct; a run that broke off is incorrect."""
+    """Only "correct" counts as correct; a run that failed is incorrect."""
     decided_by: str
-    """The rule, "judge", CRASH, or a reason that begins with JUDGE_FAILED; of an undecided answer, what is in doubt."""
-    metrics: dict[str, float] = {}
-    """What the benchmark's own script reports besides, each 0 to 1: "em", "f1", "judge"."""
-    trace: Trace
+    """The rule, "judge", CRASH, or a reason that begins with JUDGE_FAILED; for an undecided answer, the doubt."""
+    metrics: dict[str, float] = Field(default_factory=dict)
+    """Further metrics of the benchmark's own script, each 0 to 1: "em", "f1", "judge"."""
     rulings: Sequence[Ruling] = Field(default=(), exclude=True)
-    """All decisions on it, the first one too, in the order of time, where it was scored again; see `ruled`."""
+    """All decisions on a record that was rescored, the first one included, in order of time; see `ruled`."""
+
+    @classmethod
+    def of(cls, trace: Trace, benchmark: str, sample: int, score: Score) -> Self:
+        """The record of a trace and its score."""
+        scored = {"decision": score.decision, "decided_by": score.decided_by, "metrics": dict(score.metrics)}
+        return cls(**trace.own_fields, benchmark=benchmark, sample=sample, **scored)
 
     @property
     def key(self) -> Key:
-        """Tells it from all other records of the folder."""
-        return self.benchmark, self.id, self.sample
+        """Unique in the folder."""
+        return self.benchmark, self.task.id, self.sample
 
     def history(self, judge: str, at: datetime) -> list[Ruling]:
-        """All decisions on it, this record's own first, as one of `at`; `judge` is whose that is, if a judge's."""
+        """Return all decisions by time. The record's own is dated `at`, and is by `judge` if a judge decided."""
         if self.rulings:
             return list(self.rulings)
-        shared = ("benchmark", "id", "sample", "decision", "decided_by", "metrics")
+        shared = ("benchmark", "sample", "decision", "decided_by", "metrics")
         by = judge if self.decided_by == JUDGE else ""
         given = {name: getattr(self, name) for name in shared}
-        return [Ruling(**given, answer=answer_hash(self.trace.answer), by=by, at=at)]
+        return [Ruling(**given, id=self.task.id, answer=answer_hash(self.answer), by=by, at=at)]
 
-    def ruled(self, later: Sequence[Ruling], judge: str, at: datetime) -> "Record":
-        """This record as it counts after further rulings, of which those on another answer do not; see `history`."""
+    def ruled(self, later: Sequence[Ruling], judge: str, at: datetime) -> Self:
+        """Return this record as it counts after further rulings; those on another answer are ignored. See `history`."""
         rulings = self.history(judge, at)
         rulings += [ruling for ruling in later if ruling.answer == rulings[0].answer]
         decision, decided_by = settled(rulings)
@@ -72,64 +71,64 @@ class Record(BaseModel):
 
     @property
     def correct(self) -> bool:
-        """Whether it counts as correct."""
+        """True if the record counts as correct."""
         return self.decision == Decision.CORRECT
 
     @property
     def failed(self) -> bool:
-        """Whether the run broke off: an endpoint was down, time ran out, or a program has a fault. Not a wrong answer.
+        """True if the run failed: a model did not answer, time ran out, or a graph or tool raised.
 
-        A failed record has no answer that was judged; its decision is INCORRECT, decided by CRASH.
+        A failed record has no scored answer: its decision is INCORRECT, decided by CRASH.
         """
-        return self.trace.status == "failed"
+        return self.status == "failed"
 
     @property
     def judge_failed(self) -> bool:
-        """Whether there is an answer and no decision, since the judge did not answer."""
+        """True if the answer is undecided because the judge failed."""
         return self.decided_by.startswith(JUDGE_FAILED)
 
 
 class Dataset(BaseModel):
-    """The questions of one benchmark that were asked."""
+    """The tasks of one benchmark that an evaluation runs."""
 
     model_config = ConfigDict(extra="forbid")
 
     questions: int = Field(ge=0)
-    """How many: the denominator of one epoch."""
+    """Number of tasks: the denominator of one epoch."""
     digest: str
-    """Of the ids of all questions that there are to be asked, so that another file or revision is told apart."""
+    """Hash of the ids of all tasks before `limit`; detects another file or revision."""
 
 
-class Settings(BaseModel):
-    """What was asked, settings.json. `benchmarks`, `epochs` and `made` may grow; all else holds for every record."""
+class EvaluationSettings(RunSettings):
+    """Settings of an evaluation. `benchmarks`, `epochs` and `provenance` may grow; the rest holds for all records."""
 
-    model_config = ConfigDict(extra="forbid")
+    kind: Literal["evaluation"] = "evaluation"
 
     benchmarks: dict[str, Dataset]
     epochs: int = Field(default=1, ge=1)
-    """Tries of each question."""
+    """Samples of each task."""
     subset: str = ""
-    """Of the benchmarks; "" is each one's usual one."""
+    """Subset of the benchmarks; "" for the default of each."""
     file: str = ""
-    """Name of the file of questions, if they are not the benchmark's own."""
+    """Name of the file of tasks, if they are not the benchmark's own."""
     agent: str = "agentflow"
-    """agentflow, direct, react or team."""
+    """"agentflow", or a baseline: direct, react or team."""
     context: Context
     """Models per module, tools, limits."""
     timeout: float | None = None
-    """Most seconds of one try; None: only the context's own limits hold."""
+    """Most seconds of one sample; None: only the context's own limits hold."""
     max_tokens: int | None = None
-    """Most tokens of one try, read and written."""
+    """Most tokens of one sample, input and output."""
     max_cost: float | None = None
-    """Most US dollars of one try."""
+    """Most US dollars of one sample."""
     judge: str = ""
-    """Model that decides what rules do not, and a hash of its prompts; "" if none."""
-    checkpoints: dict[str, str] = {}
+    """Model that decides where rules cannot, and a hash of its prompts; "" for none."""
+    checkpoints: dict[str, str] = Field(default_factory=dict)
     """Hash of the weights of every embedded model, by its spec."""
-    provenance: list[Provenance] = []
-    """By what, in the order of the tries; none in folders of earlier versions, or before the first try."""
+    provenance: list[Provenance] = Field(default_factory=list)
+    """Code and inputs of the samples, in order; empty before the first."""
 
     @property
     def number(self) -> int:
-        """Tries of all questions: the denominator."""
+        """Number of samples of all tasks: the denominator."""
         return self.epochs * sum(dataset.questions for dataset in self.benchmarks.values())

@@ -14,7 +14,6 @@ from agentflow.evals.calibration import kappa
 from agentflow.evals.record import JUDGE_FAILED, Record
 from agentflow.evals.rulings import JUDGE, Ruling, answer_hash, latest
 from agentflow.evals.scorers.score import Decision, Score
-from agentflow.evals.task import Task
 from agentflow.graph.models.spec import ModelError
 from agentflow.version import __version__
 
@@ -27,16 +26,18 @@ class Rescorer:
     def __init__(
         self,
         benchmarks: Mapping[str, Benchmark],
-        tasks: Mapping[tuple[str, str], Task],
         judges: Mapping[str, AnswerJudge],
         first_judge: str,
         at: datetime,
     ) -> None:
-        """`tasks` by benchmark and id, `judges` by the name under which their rulings are kept.
-
-        `first_judge` is the one that the evaluation had, `at` the time of all that is new.
         """
-        self._benchmarks, self._tasks, self._judges = benchmarks, tasks, judges
+        Args:
+            benchmarks: Benchmarks of the records, by name.
+            judges: Judges by the name that their rulings carry.
+            first_judge: Name of the evaluation's own judge.
+            at: Time of the new rulings.
+        """
+        self._benchmarks, self._judges = benchmarks, judges
         self._first_judge, self._at = first_judge, at
         self.failures: list[str] = []
         """Why a judge said nothing, for each time."""
@@ -61,12 +62,12 @@ class Rescorer:
     async def _rulings(self, record: Record) -> list[Ruling]:
         if record.failed:
             return []
-        benchmark, task = self._benchmarks[record.benchmark], self._tasks[record.benchmark, record.id]
-        score = benchmark.score(task, record.trace.answer)
+        benchmark = self._benchmarks[record.benchmark]
+        score = benchmark.score(record.task, record.answer)
         said = [self._ruling(record, score, f"agentflow {__version__}")]
         for name, judge in self._judges.items():
             try:
-                judged = await benchmark.decide(task, record.trace.answer, judge)
+                judged = await benchmark.decide(record.task, record.answer, judge)
             except ModelError as error:
                 if error.configuration:
                     raise
@@ -82,9 +83,9 @@ class Rescorer:
     def _ruling(self, record: Record, score: Score, by: str) -> Ruling:
         return Ruling(
             benchmark=record.benchmark,
-            id=record.id,
+            id=record.task.id,
             sample=record.sample,
-            answer=answer_hash(record.trace.answer),
+            answer=answer_hash(record.answer),
             decision=score.decision,
             decided_by=score.decided_by,
             by=by,

@@ -20,12 +20,13 @@ from typing import IO, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
-from agentflow.evals.record import Dataset, Key, Record, Settings
+from agentflow.evals.record import Dataset, EvaluationSettings, Key, Record
 from agentflow.evals.rulings import Ruling
+from agentflow.evals.run_folder import SETTINGS, RunFolderError, read_settings, write_settings
 from agentflow.evals.trace import to_line
 from agentflow.tools.redaction import redacted_data
 
-SETTINGS, TRACES, RULINGS = "settings.json", "traces.jsonl", "rulings.jsonl"
+TRACES, RULINGS = "traces.jsonl", "rulings.jsonl"
 
 
 Model = TypeVar("Model", bound=BaseModel)
@@ -58,10 +59,10 @@ class Records:
 class ResultsStore(Records):
     """The records of an evaluation, kept in a folder."""
 
-    def __init__(self, folder: Path, settings: Settings) -> None:
+    def __init__(self, folder: Path, settings: EvaluationSettings) -> None:
         """Opens or makes `folder`. Raises ResultsError if it holds something else than this evaluation's records."""
         super().__init__()
-        settings = Settings.model_validate(redacted_data(settings.model_dump()))
+        settings = EvaluationSettings.model_validate(redacted_data(settings.model_dump()))
         self._folder, self._provenance = folder, settings.provenance[-1] if settings.provenance else None
         try:
             folder.mkdir(parents=True, exist_ok=True)
@@ -71,8 +72,11 @@ class ResultsStore(Records):
         try:
             _lock(self._file, folder)
             self._settings = settings.model_copy(update={"provenance": []})
-            self._settings = self._settings if self._file.tell() == 0 else _grown(folder, self._settings)
-            _write_settings(folder, self._settings)
+            if self._file.tell():
+                self._settings = _grown(folder, self._settings)
+            elif (folder / SETTINGS).exists():
+                _settings(folder)  # refuses the folder of another kind or version
+            write_settings(folder, self._settings)
             _drop_torn_line(self._file)
             self.by_key = _records(folder)
         except BaseException:
@@ -105,11 +109,11 @@ class ResultsStore(Records):
         if self._provenance and (self.differences or self._provenance.call not in [made.call for made in last]):
             made = self._provenance.model_copy(update={"before": len(self.by_key)})
             self._settings = self._settings.model_copy(update={"provenance": [*self._settings.provenance, made]})
-            _write_settings(self._folder, self._settings)
+            write_settings(self._folder, self._settings)
         self._provenance = None
 
 
-def read(folder: Path) -> tuple[Settings, list[Record]]:
+def read(folder: Path) -> tuple[EvaluationSettings, list[Record]]:
     """What an evaluation has left in `folder` so far, also while it runs. Raises ResultsError."""
     return _settings(folder), list(_records(folder).values())
 
@@ -192,14 +196,14 @@ def _lines(path: Path, kind: type[Model], what: str) -> Iterator[Model]:
             raise ResultsError(reason) from error
 
 
-def _settings(folder: Path) -> Settings:
+def _settings(folder: Path) -> EvaluationSettings:
     try:
-        return Settings.model_validate_json((folder / SETTINGS).read_bytes())
-    except (OSError, ValidationError) as error:
-        raise ResultsError(f"{folder} has no readable {SETTINGS}; choose another folder") from error
+        return read_settings(folder, EvaluationSettings)
+    except RunFolderError as error:
+        raise ResultsError(str(error)) from error
 
 
-def _grown(folder: Path, settings: Settings) -> Settings:
+def _grown(folder: Path, settings: EvaluationSettings) -> EvaluationSettings:
     """The settings of `folder` with what is asked for beyond them. Raises ResultsError where the two do not agree."""
     old, fixed = _settings(folder), {"benchmarks", "epochs", "provenance"}
     before, now = (
@@ -226,11 +230,3 @@ def _grown(folder: Path, settings: Settings) -> Settings:
 
 def _differ(old: Dataset | None, new: Dataset) -> bool:
     return old is not None and old.digest != new.digest
-
-
-def _write_settings(folder: Path, settings: Settings) -> None:
-    """All of it or nothing, whenever the process is killed."""
-    path = folder / SETTINGS
-    new = path.with_suffix(".new")
-    new.write_text(settings.model_dump_json(indent=2) + "\n", encoding="utf-8")
-    new.replace(path)

@@ -17,9 +17,10 @@ from langchain_core.messages import AIMessage, BaseMessage, HumanMessage
 from langchain_core.outputs import ChatGeneration, LLMResult
 from langchain_core.runnables import RunnableConfig
 from langgraph.types import Command
-from pydantic import BaseModel
+from pydantic import BaseModel, ConfigDict
 
 from agentflow.evals.saved_run import SavedRun, config_of
+from agentflow.evals.task import Task
 from agentflow.evals.trace import Tokens, Trace, TraceTurn, Usage
 from agentflow.graph.agent import Agent
 from agentflow.graph.context import Context
@@ -31,14 +32,16 @@ from agentflow.tools.redaction import redacted_data
 from agentflow.tools.sandbox.limits import SandboxError
 
 
-@dataclass(frozen=True)
-class Started:
-    """A module begins its work."""
+class Started(BaseModel):
+    """A module starts."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
 
     module: str
     turn: int
+    """Number of the turn, from 1."""
     tool: str = ""
-    """What the executor is about to call."""
+    """The tool that the executor is about to call."""
 
 
 @dataclass(frozen=True)
@@ -128,7 +131,7 @@ def _tokens(message: AIMessage) -> Tokens:
 
 async def rollout(
     agent: Agent,
-    question: str,
+    task: Task,
     context: Context,
     meter: Meter | None = None,
     *,
@@ -136,15 +139,15 @@ async def rollout(
     kept: SavedRun | None = None,
     decide: Decide | None = None,
 ) -> AsyncGenerator[Event, None]:
-    """Runs `question`; the last event is `Finished`, also when a model or the sandbox fails. What is raised is a bug.
+    """Runs `task`; the last event is `Finished`, also when a model or the sandbox fails. What is raised is a bug.
 
     Args:
         agent: The compiled graph; with a checkpointer for the arguments after `meter`.
-        question: What is asked.
+        task: What is asked.
         context: The run's settings.
         meter: Counts the model calls, for a caller that wants to know of them also when the run is cut short.
         thread: Where the run is kept.
-        kept: A run of that thread which broke off, to be gone on with; `question` and `context` are its own then.
+        kept: A run of that thread which broke off, to be gone on with; `task` and `context` are its own then.
         decide: Is asked about each call that waits for approval; without it, the run ends there.
     """
     start, meter = time.perf_counter(), meter or Meter()
@@ -156,7 +159,9 @@ async def rollout(
     failure: ModelError | SandboxError | None = None
     config = config_of(thread, context) if thread else RunnableConfig()
     waits: Proposal | None = kept.waits if kept else None
-    given: Any = InputState(messages=[HumanMessage(question)]) if kept is None else None  # None: from where it stands
+    given: Any = (
+        InputState(messages=[HumanMessage(task.question)]) if kept is None else None
+    )  # None: from where it stands
     try:
         while True:
             if waits and decide:
@@ -185,7 +190,7 @@ async def rollout(
     if waits or outcome["status"] == "running":  # a call waits for a person, and nobody is there
         outcome = {"status": "failed", "error": "a tool's call waited for approval"}
     seconds = round(time.perf_counter() - start, 3)
-    known = {"question": question, "analysis": analysis, "turns": turns, "usage": meter.usage(), "seconds": seconds}
+    known = {"task": task, "analysis": analysis, "turns": turns, "usage": meter.usage(), "seconds": seconds}
     yield Finished(_shown(Trace(**known, **outcome)), failure)
 
 
@@ -207,7 +212,7 @@ def _asked(chunk: dict[str, Any]) -> Proposal | None:
 def _started(task: dict[str, Any], turn: int) -> Started:
     state = task["input"]
     plan = state.plan if task["name"] == "executor" else None
-    return Started(task["name"], turn, plan.tool if plan and not plan.error else "")
+    return Started(module=task["name"], turn=turn, tool=plan.tool if plan and not plan.error else "")
 
 
 def _is_update(value: object) -> bool:

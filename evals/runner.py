@@ -77,7 +77,7 @@ class Evaluation:
         async def worker() -> None:
             for item in waiting:
                 earlier = (answered or {}).get(item.key)
-                on_end(await self.record(item, earlier.trace if earlier else None))
+                on_end(await self.record(item, earlier))
 
         try:
             async with asyncio.TaskGroup() as group:
@@ -97,19 +97,8 @@ class Evaluation:
         except ModelError:
             raise
         except Exception as error:  # the boundary of an item: a fault of a scorer is this item's, and the rest goes on
-            trace, score = _broken(trace, _reason(error)), Score(Decision.INCORRECT, CRASH)
-        return Record(
-            id=item.task.id,
-            benchmark=item.benchmark.name,
-            family=item.task.family,
-            question=item.task.question,
-            gold=item.task.gold,
-            sample=item.sample,
-            decision=score.decision,
-            decided_by=score.decided_by,
-            metrics=dict(score.metrics),
-            trace=trace,
-        )
+            trace, score = trace.failed_with(_reason(error)), Score(Decision.INCORRECT, CRASH)
+        return Record.of(trace, item.benchmark.name, item.sample, score)
 
     async def _trace(self, item: Item) -> Trace:
         """The run of an item; one that breaks off is run again, and once at least where it was the sandbox that failed.
@@ -126,10 +115,9 @@ class Evaluation:
 
     async def _finished(self, item: Item) -> Finished:
         """One run; one that breaks off keeps the turns and the usage that it had."""
-        question, turns, meter, start = item.task.question, list[TraceTurn](), Meter(), time.perf_counter()
-        reason = ""
+        turns, meter, start, reason = list[TraceTurn](), Meter(), time.perf_counter(), ""
         try:
-            events = rollout(self.agent, question, self._context(item.benchmark), meter)
+            events = rollout(self.agent, item.task, self._context(item.benchmark), meter)
             async with asyncio.timeout(self.seconds) as limit, aclosing(events):
                 async for event in events:
                     if isinstance(event, TraceTurn):
@@ -146,8 +134,8 @@ class Evaluation:
         except Exception as error:  # the boundary of an item: whatever a graph or a tool raises is this item's
             reason = f"the run took longer than {self.seconds:g} s" if limit.expired() else _reason(error)
         taken = round(time.perf_counter() - start, 3)
-        broken = Trace(question=question, status="failed", turns=turns, usage=meter.usage(), seconds=taken)
-        return Finished(_broken(broken, reason))
+        failed = {"status": "failed", "error": reason}
+        return Finished(Trace(task=item.task, turns=turns, usage=meter.usage(), seconds=taken, **failed))
 
     def _context(self, benchmark: Benchmark) -> Context:
         own = self.context.corpus == "auto"
@@ -176,10 +164,6 @@ def unfinished(items: Sequence[Item], records: Mapping[Key, Record], *, retry: b
         for item in items
         if (record := records.get(item.key)) is None or (retry and (record.failed or record.judge_failed))
     ]
-
-
-def _broken(trace: Trace, reason: str) -> Trace:
-    return trace.model_copy(update={"status": "failed", "error": reason})
 
 
 def _reason(error: Exception) -> str:

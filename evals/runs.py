@@ -7,7 +7,7 @@ from functools import cached_property
 from pathlib import Path
 
 from agentflow.evals.metrics import interval, summarise
-from agentflow.evals.record import Record, Settings
+from agentflow.evals.record import EvaluationSettings, Record
 from agentflow.evals.results_store import ResultsError, digest, read
 from agentflow.evals.scorers.score import Decision
 from agentflow.evals.statistics import mean_pass_at_k
@@ -26,7 +26,7 @@ class Run:
 
     name: str
     """Of its folder; with as much of the path as tells it from the others."""
-    settings: Settings
+    settings: EvaluationSettings
     records: list[Record]
     traces: str
     """SHA-256 of traces.jsonl."""
@@ -50,7 +50,7 @@ class Run:
         """Accuracy by family of questions, for benchmarks with at most `FAMILIES` families."""
         found: dict[str, dict[str, list[Record]]] = defaultdict(lambda: defaultdict(list))
         for record in self.records:
-            found[record.benchmark][record.family].append(record)
+            found[record.benchmark][record.task.family].append(record)
         return [
             self._family(benchmark, name, records)
             for benchmark, families in found.items()
@@ -63,19 +63,19 @@ class Run:
         found: dict[str, list[bool]] = defaultdict(list)
         for record in self.records:
             if record.benchmark == benchmark:
-                found[record.id].append(record.correct)
+                found[record.task.id].append(record.correct)
         return found
 
     def questions(self, benchmark: str) -> dict[str, str]:
         """The texts of its questions that were tried, by id."""
-        return {record.id: record.question for record in self.records if record.benchmark == benchmark}
+        return {record.task.id: record.task.question for record in self.records if record.benchmark == benchmark}
 
     def _cell(self, benchmark: str, records: Sequence[Record]) -> "Cell":
         epochs, asked = self.settings.epochs, self.settings.benchmarks.get(benchmark)
-        questions = max(asked.questions if asked else 0, len({record.id for record in records}))
+        questions = max(asked.questions if asked else 0, len({record.task.id for record in records}))
         number = max(questions * epochs, len(records))
         low, high = interval(records, questions, epochs)
-        turns = [turn for record in records for turn in record.trace.turns]
+        turns = [turn for record in records for turn in record.turns]
         return Cell(
             run=self.name,
             planner=self.planner,
@@ -98,7 +98,7 @@ class Run:
         )
 
     def _family(self, benchmark: str, name: str, records: Sequence[Record]) -> "Family":
-        questions = len({record.id for record in records})
+        questions = len({record.task.id for record in records})
         number = max(questions * self.settings.epochs, len(records))
         low, high = interval(records, questions, self.settings.epochs)
         accuracy = sum(record.correct for record in records) / number
@@ -198,7 +198,7 @@ def _tools(records: Iterable[Record]) -> dict[str, Tool]:
     calls, questions = Counter[str](), Counter[str]()
     errors: dict[str, Counter[str]] = defaultdict(Counter)
     for record in records:
-        named = [(tool_name(turn.tool, turn.result.error), turn.result.error) for turn in record.trace.turns]
+        named = [(tool_name(turn.tool, turn.result.error), turn.result.error) for turn in record.turns]
         calls.update(name for name, _ in named)
         questions.update({name for name, _ in named})
         for name, error in named:

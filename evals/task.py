@@ -30,6 +30,11 @@ class Task(BaseModel):
             raise ValueError("the question or its answer is empty")
         return cls(id=identity(question, gold), question=question, gold=gold, family=family, data=data)
 
+    @classmethod
+    def from_question(cls, question: str) -> Self:
+        """A task that has nothing but a question."""
+        return cls(id=identity(question), question=question)
+
     @property
     def stem(self) -> str:
         """The question without its options, by which subsets find it."""

@@ -1,16 +1,17 @@
-"""The trace: one question from start to end, as `agentflow solve` and `agentflow eval` write it.
+"""The trace of a task: one line of JSON, written by `agentflow solve`, `eval` and `train` alike.
 
-One JSON object per line; reports, viewers and resuming read the same model. Secrets never enter a line, wherever a
-server or a tool may have repeated them (`agentflow.tools.redaction`).
+Reports, the viewer and resuming read the same model. Secrets that a server or a tool repeats are removed before a line
+is written (`agentflow.tools.redaction`).
 """
 
 import json
 import os
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, SerializerFunctionWrapHandler, computed_field, model_serializer
 
+from agentflow.evals.task import Task
 from agentflow.graph.state import Turn, Verdict
 from agentflow.tools.redaction import redacted_data
 from agentflow.tools.result import ToolResult
@@ -19,23 +20,22 @@ TraceStatus = Literal["answered", "out_of_turns", "out_of_time", "failed"]
 
 
 class TraceTurn(BaseModel):
-    """One round of the loop: planned, executed, verified."""
+    """A turn: planned, executed, verified."""
 
     turn: int = Field(ge=1)
     sub_goal: str
     context: str
     tool: str
-    """Empty when the plan could not be read; as the planner wrote it when there is no such tool."""
+    """Empty if the plan could not be parsed; as the planner wrote it if there is no such tool."""
     arguments: dict[str, Any]
     result: ToolResult
     verdict: Verdict
     plan: str = ""
-    """The planner's output, to the letter: with results and verdicts, what it saw in later turns. Empty in files of
-    earlier versions, and in those of agents that have no planner."""
+    """The planner's output, verbatim. Empty for agents without a planner."""
 
     @classmethod
     def of(cls, turn: Turn) -> "TraceTurn":
-        """The part of memory's turn that traces keep."""
+        """A turn of the memory as traces hold it."""
         return cls(
             turn=turn.turn,
             sub_goal=turn.plan.sub_goal,
@@ -49,15 +49,15 @@ class TraceTurn(BaseModel):
 
 
 class Tokens(BaseModel):
-    """Tokens that one model read and wrote, as its server counts them."""
+    """Tokens of one model, as its server counts them."""
 
     input_tokens: int = 0
     output_tokens: int = 0
     total_tokens: int = 0
     calls: int = 0
-    """Replies that were counted; 0 in files of earlier versions."""
+    """Replies that were counted."""
     cost: float | None = None
-    """US dollars, if the server says what its replies cost; None if it does not."""
+    """US dollars, where the server reports them."""
 
     def __add__(self, other: "Tokens") -> "Tokens":
         costs = [cost for cost in (self.cost, other.cost) if cost is not None]
@@ -75,26 +75,25 @@ class Tokens(BaseModel):
 
 
 class Usage(BaseModel):
-    """What a trace cost."""
+    """Model calls, tokens and time of a run."""
 
     calls: int = 0
     """Model calls, failed ones included."""
     modules: dict[str, dict[str, Tokens]] = Field(default_factory=dict)
-    """By module ("tools" is the model behind tools) and the name that the server gives its model; a server that counts
-    no tokens is absent."""
+    """Tokens by module ("tools" is the model behind tools) and by the server's name for its model; servers that report
+    no tokens are absent."""
     seconds: dict[str, float] = Field(default_factory=dict)
-    """By module, of its model calls, failed ones included; calls at the same time count each. Empty in files of earlier
-    versions."""
+    """Seconds of model calls by module, failed calls included; concurrent calls add up."""
 
     @property
     def total_tokens(self) -> int:
-        """Read and written, of all models."""
+        """Input and output tokens of all models."""
         return sum(tokens.total_tokens for models in self.modules.values() for tokens in models.values())
 
     @computed_field  # type: ignore[prop-decorator]
     @property
     def models(self) -> dict[str, Tokens]:
-        """The same by model."""
+        """Tokens by model."""
         found: dict[str, Tokens] = {}
         for models in self.modules.values():
             for model, tokens in models.items():
@@ -103,22 +102,31 @@ class Usage(BaseModel):
 
 
 class Trace(BaseModel):
-    """One question, what was done about it, and the answer."""
+    """The run of a task: its turns and its answer. `Record` adds a score to it, `RolloutRecord` a reward."""
 
     model_config = ConfigDict(extra="forbid")
 
-    question: str
+    task: Task
     analysis: str = ""
-    """What the analyst made of the question, for the planner."""
+    """The analyst's reading of the question, for the planner."""
     answer: str = ""
     status: TraceStatus
     turns: list[TraceTurn] = Field(default_factory=list)
-    """The finished rounds; a run that failed keeps those before its failure."""
+    """The finished turns; a run that failed has those before its failure."""
     usage: Usage = Usage()
     seconds: float = 0.0
     """Wall-clock time of the run."""
     error: str = ""
-    """One line on why the run failed; written only if it did."""
+    """Why the run failed, in one line; written only if it did."""
+
+    @property
+    def own_fields(self) -> dict[str, Any]:
+        """The fields of `Trace` alone, without those that a subclass adds."""
+        return {name: getattr(self, name) for name in Trace.model_fields}
+
+    def failed_with(self, error: str) -> Self:
+        """This trace as a failure."""
+        return self.model_copy(update={"status": "failed", "error": error})
 
     @model_serializer(mode="wrap")
     def _without_empty_error(self, serialize: SerializerFunctionWrapHandler) -> dict[str, Any]:
@@ -129,12 +137,12 @@ class Trace(BaseModel):
 
 
 def to_line(record: BaseModel) -> str:
-    """`record` as one line of JSON in ASCII, secrets struck out; no line break at the end."""
+    """Serialise `record` as one line of ASCII JSON without secrets; no line break at the end."""
     return json.dumps(redacted_data(record.model_dump(mode="json")))
 
 
 def append(path: Path, record: BaseModel) -> None:
-    """Adds `record` as a line of its own, also where another writer left the last line unfinished. Raises OSError."""
+    """Append `record` as a line, also where a crash left the last line unfinished. Raises OSError."""
     with path.open("ab+") as file:
         unfinished = file.tell() and os.pread(file.fileno(), 1, file.tell() - 1) != b"\n"
         file.write((b"\n" if unfinished else b"") + to_line(record).encode() + b"\n")

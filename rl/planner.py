@@ -98,7 +98,7 @@ def reward(task: Task, state: dict[str, Any]) -> float:
 def trace(task: Task, state: dict[str, Any]) -> Trace:
     """The run as `agentflow solve` and `agentflow eval` record theirs."""
     return Trace(
-        question=task.question,
+        task=task,
         analysis=state["analysis"],
         answer=str(state.get("answer", "")),
         status=state["status"],

@@ -9,14 +9,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from pydantic import ValidationError
-
+from agentflow.evals.run_folder import RunFolderError, read_settings
 from agentflow.graph.context import Sampling
 from agentflow.rl.batch import Facts, assign_credit, batch_digest, counts, facts_of, rows_of
 from agentflow.rl.policy import TokenReply
 from agentflow.rl.replay_log import Answer, ReplayLog, ReplayLogs
 from agentflow.rl.rollout import RolloutStatus, Trajectory, run_recorded
-from agentflow.rl.settings import Settings
+from agentflow.rl.settings import TrainingSettings
 from agentflow.rl.trainable import AppError, Split, load_app
 from agentflow.rl.training_log import TrainingLog
 
@@ -56,13 +55,11 @@ class Replay:
         if self.step not in steps:
             raise ReplayError(f"{out} has no replay logs of step {step}; it has {min(steps)} to {max(steps)}")
         try:
-            self.settings = Settings.model_validate_json((out / "settings.json").read_bytes())
+            self.settings = read_settings(out, TrainingSettings)
             app = load_app(self.settings.app, **self.settings.options)
             self._app, self._graph = app, app.built()
             self._tasks = {task.id: task for task in app.tasks(split, getattr(self.settings, f"{split}_tasks"))}
-        except (OSError, ValidationError) as error:
-            raise ReplayError(f"{out} has no readable settings.json; name a training run's folder") from error
-        except AppError as error:
+        except (RunFolderError, AppError) as error:
             raise ReplayError(str(error)) from error
         self._replay_logs = ReplayLogs(self.log.replay_log_of(self.step, split), live=False)
 

@@ -128,10 +128,10 @@ def _pairs(log: TrainingLog, before: Line | None, after: Line | None) -> list[di
     if before is None or after is None:
         return []
     earlier, later = (
-        {record.task: record for record in reversed(log.records(line["step"], "test"))} for line in (before, after)
+        {record.task.id: record for record in reversed(log.records(line["step"], "test"))} for line in (before, after)
     )
     both = [task for task in sorted(earlier, key=_number) if task in later][:PAIRS]
-    return [{"question": earlier[task].trace.question, "before": earlier[task], "after": later[task]} for task in both]
+    return [{"question": earlier[task].task.question, "before": earlier[task], "after": later[task]} for task in both]
 
 
 def _looked_at(log: TrainingLog) -> dict[str, Any] | None:
@@ -139,7 +139,7 @@ def _looked_at(log: TrainingLog) -> dict[str, Any] | None:
     if (step := log.last_tokens()) is None or not step.tasks:
         return None
     task = step.tasks[0]
-    questions = (record.trace.question for record in log.records(step.step, "train") if record.task == task)
+    questions = (record.task.question for record in log.records(step.step, "train") if record.task.id == task)
     found = {"step": step.step, "question": next(questions, task), "terms": terms(step)}
     return {**found, "trajectories": trajectories(step, task)}
 

@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from typing import Any, SupportsFloat
+from typing import Any, Self, SupportsFloat
 from uuid import uuid4
 
 from langchain_core.runnables import RunnableConfig
@@ -51,67 +51,81 @@ class RewardError(ValueError):
 
 @dataclass(frozen=True)
 class Trajectory:
-    """A rollout that ended."""
+    """A finished rollout with its tokens. Invariant: `calls`, `faults` and `turn_rewards` have the same length."""
 
     id: str
-    task: Task
     status: RolloutStatus
     reward: float
-    """0.0 unless the status is OK."""
+    """0 to 1; 0.0 unless the status is OK."""
     calls: list[Call]
+    """Model calls to train on, with their tokens."""
     faults: list[bool]
-    """Of each call, whether it led to a format or tool error."""
+    """Whether each call led to a format or tool error."""
     turn_rewards: list[float]
-    """Of each call, what it earned by itself."""
+    """Reward of each call by itself."""
     trace: Trace
-    seconds: float
 
     @property
     def cut_off(self) -> bool:
-        """Whether a reply of the policy ended at its length limit."""
+        """True if a reply of the policy reached its length limit."""
         return any(call.finish_reason == "length" for call in self.calls)
 
 
-class RolloutRecord(BaseModel):
-    """A rollout as a line of rollouts/*.jsonl."""
+class CallRecord(BaseModel):
+    """A model call of a rollout without its tokens, which tokens/ holds for a few groups."""
 
-    id: str = ""
+    node: str
+    """Path of the graph node that called."""
+    prompt_tokens: int
+    sampled_tokens: int
+    finish_reason: str
+    """"stop", or "length" for a reply that reached its limit."""
+    reward: float
+    """Reward of this call by itself."""
+    fault: bool
+    """True if the call led to a format or tool error."""
+    advantage: float | None = None
+    """None until the step is credited, and for a rollout that is not trained on."""
+
+
+class RolloutRecord(Trace):
+    """A rollout: a trace with a reward, and the model calls that are trained on; a line of rollouts/*.jsonl."""
+
+    id: str
     """Task and number of the rollout, as in replay/ and tokens/; unique in its step."""
     step: int
     split: Split
-    task: str
-    family: str
-    gold: str
-    status: RolloutStatus
+    outcome: RolloutStatus
     reward: float
-    calls: int
-    """Model calls that are trained on."""
-    prompt_tokens: int
-    sampled_tokens: int
-    turn_rewards: list[float] = []
-    """What each of these calls earned by itself; none where they earned nothing."""
-    advantages: list[float] | None = None
-    """The advantage of each of these calls; None where the rollout is not trained on."""
-    trace: Trace
+    """0 to 1; 0.0 unless the outcome is OK."""
+    calls: list[CallRecord]
 
     @classmethod
-    def of(cls, trajectory: Trajectory, step: int, split: Split) -> "RolloutRecord":
+    def of(cls, trajectory: Trajectory, step: int, split: Split) -> Self:
         """The record of a trajectory."""
-        return cls(
-            id=trajectory.id,
-            step=step,
-            split=split,
-            task=trajectory.task.id,
-            family=trajectory.task.family,
-            gold=trajectory.task.gold,
-            status=trajectory.status,
-            reward=trajectory.reward,
-            calls=len(trajectory.calls),
-            prompt_tokens=sum(len(call.prompt_ids) for call in trajectory.calls),
-            sampled_tokens=sum(len(call.response_ids) for call in trajectory.calls),
-            turn_rewards=trajectory.turn_rewards if any(trajectory.turn_rewards) else [],
-            trace=trajectory.trace,
-        )
+        calls = [
+            CallRecord(
+                node=call.node,
+                prompt_tokens=len(call.prompt_ids),
+                sampled_tokens=len(call.response_ids),
+                finish_reason=call.finish_reason,
+                reward=reward,
+                fault=fault,
+            )
+            for call, reward, fault in zip(trajectory.calls, trajectory.turn_rewards, trajectory.faults, strict=True)
+        ]
+        known = {"id": trajectory.id, "step": step, "split": split, "outcome": trajectory.status}
+        return cls(**trajectory.trace.own_fields, **known, reward=trajectory.reward, calls=calls)
+
+    def credited(self, advantages: Sequence[float] | None) -> Self:
+        """This record with the advantages of its calls; None for a rollout that is not trained on."""
+        if advantages is None:
+            return self
+        calls = [
+            call.model_copy(update={"advantage": advantage})
+            for call, advantage in zip(self.calls, advantages, strict=True)
+        ]
+        return self.model_copy(update={"calls": calls})
 
 
 async def run(app: Trainable, graph: Graph, task: Task, generate: Generate, *, id: str, seconds: float) -> Trajectory:
@@ -139,12 +153,11 @@ async def run(app: Trainable, graph: Graph, task: Task, generate: Generate, *, i
             # The boundary of a rollout: whatever a foreign graph or reward raises is this rollout's; training goes on.
             timed_out = limit.expired() and isinstance(error, TimeoutError)
             status, reason = _broken_by(served.misused or error, f"{seconds:g} s" if timed_out else "")
-            trace = Trace(question=task.question, status="failed", error=reason)
-    taken = round(time.perf_counter() - start, 3)
+            trace = Trace(task=task, status="failed", error=reason)
     calls = collector.calls
     faults, earned = faults or [False] * len(calls), earned or [0.0] * len(calls)
-    ended = trace.model_copy(update={"seconds": taken})
-    return Trajectory(id, task, status, reward, calls, faults, earned, ended, taken)
+    trace = trace.model_copy(update={"seconds": round(time.perf_counter() - start, 3)})
+    return Trajectory(id, status, reward, calls, faults, earned, trace)
 
 
 def _broken_by(error: Exception, limit: str) -> tuple[RolloutStatus, str]:

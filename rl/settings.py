@@ -16,6 +16,7 @@ from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from agentflow.evals.run_folder import RunSettings
 from agentflow.rl.algorithms import NAMES, AnyAlgorithm
 
 PRESETS = Path(__file__).with_name("presets")
@@ -40,9 +41,12 @@ class FlowSettings(BaseModel):
     poll_seconds: float = Field(gt=0)
 
 
-class Settings(BaseModel):
+class TrainingSettings(RunSettings):
     """The top level, verl's groups aside."""
 
+    model_config = ConfigDict(extra="ignore")
+
+    kind: Literal["training"] = "training"
     app: str = Field(pattern=r"^[\w.]+:\w+$")
     options: dict[str, Any]
     start: str = Field(min_length=1)
@@ -76,10 +80,10 @@ class Settings(BaseModel):
     ray_address: str | Literal["auto"] | None
 
     @classmethod
-    def of(cls, config: DictConfig) -> "Settings":
+    def of(cls, config: DictConfig) -> "TrainingSettings":
         """Checks a composed configuration. Raises SettingsError."""
         try:
-            own = OmegaConf.masked_copy(config, list(cls.model_fields))
+            own = OmegaConf.masked_copy(config, [name for name in cls.model_fields if name != "kind"])
             settings = cls.model_validate(OmegaConf.to_container(own, resolve=True, throw_on_missing=True))
         except OmegaConfBaseException as error:
             raise SettingsError(f"{_first_line(error)}; give it as key=value") from error

@@ -21,8 +21,8 @@ from pathlib import Path
 from typing import Any
 
 from omegaconf import DictConfig, OmegaConf, open_dict
-from pydantic import ValidationError
 
+from agentflow.evals.run_folder import SETTINGS, RunFolderError, read_settings, write_settings
 from agentflow.graph.tracing.setup import TracingError, tracing
 from agentflow.rl.export import TOKENIZER
 from agentflow.rl.micro.chat_model import SEED
@@ -31,7 +31,7 @@ from agentflow.rl.rehearsal import rehearse
 from agentflow.rl.report import write_report
 from agentflow.rl.room import check_masks, check_room, places, ray_options
 from agentflow.rl.run_lock import run_lock
-from agentflow.rl.settings import Settings, SettingsError, compose_settings
+from agentflow.rl.settings import SettingsError, TrainingSettings, compose_settings
 from agentflow.rl.trainable import AppError, Graph, Split, Trainable, load_app
 from agentflow.rl.training_log import Line, TrainingLog
 
@@ -48,9 +48,9 @@ class TrainingFailed(RuntimeError):
     """The run broke off; `str()` is one line that says why and what to do."""
 
 
-def check(config: DictConfig) -> tuple[Settings, Trainable, Graph]:
+def check(config: DictConfig) -> tuple[TrainingSettings, Trainable, Graph]:
     """The settings of a composed configuration, and the app that they name, built. Raises SettingsError."""
-    settings = Settings.of(config)
+    settings = TrainingSettings.of(config)
     try:
         app = load_app(settings.app, **settings.options)
         graph = app.built()
@@ -65,7 +65,7 @@ def check(config: DictConfig) -> tuple[Settings, Trainable, Graph]:
     return settings, app, graph
 
 
-def prepare(config: DictConfig, on_remark: Callable[[str], None]) -> Settings:
+def prepare(config: DictConfig, on_remark: Callable[[str], None]) -> TrainingSettings:
     """Check a composed configuration, rehearse its app, fix its paths, and write the run's folder.
 
     `on_remark` gets a line on what could not be rehearsed. Raises SettingsError.
@@ -78,7 +78,7 @@ def prepare(config: DictConfig, on_remark: Callable[[str], None]) -> Settings:
         config.start = str(start.absolute()) if start.exists() else settings.start
     _same_run(out, settings)
     _check_devices(config)
-    if settings.rehearsal and not (out / "settings.json").exists():
+    if settings.rehearsal and not (out / SETTINGS).exists():
         _rehearse(app, graph, on_remark)
     log = TrainingLog(out)
     try:
@@ -92,7 +92,7 @@ def prepare(config: DictConfig, on_remark: Callable[[str], None]) -> Settings:
             with open_dict(config):
                 config.actor_rollout_ref.model.tokenizer_path = str(out / TOKENIZER)
         OmegaConf.save([_agent_loop(settings, out)], out / "agent_loop.yaml")
-        (out / "settings.json").write_text(settings.model_dump_json(indent=2) + "\n", encoding="utf-8")
+        write_settings(out, settings)
     except AppError as error:
         raise SettingsError(str(error)) from error
     except OSError as error:
@@ -117,15 +117,14 @@ def as_yaml(config: DictConfig) -> str:
     return OmegaConf.to_yaml(config).rstrip()
 
 
-def _same_run(out: Path, settings: Settings) -> None:
+def _same_run(out: Path, settings: TrainingSettings) -> None:
     """A folder that holds another run is refused: its checkpoints and metrics would be mixed up."""
-    path = out / "settings.json"
-    if not path.exists():
+    if not (out / SETTINGS).exists():
         return
     try:
-        old = Settings.model_validate_json(path.read_bytes()).model_dump(exclude=CHANGEABLE)
-    except (OSError, ValidationError) as error:
-        raise SettingsError(f"{path} cannot be read as a run's settings; choose another out=") from error
+        old = read_settings(out, TrainingSettings).model_dump(exclude=CHANGEABLE)
+    except RunFolderError as error:
+        raise SettingsError(str(error)) from error
     new = settings.model_dump(exclude=CHANGEABLE)
     if different := sorted(name for name in new if new[name] != old[name]):
         raise SettingsError(
@@ -150,7 +149,7 @@ def _write_tasks(app: Trainable, split: Split, number: int, path: Path) -> None:
     path.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
 
 
-def _agent_loop(settings: Settings, out: Path) -> dict[str, Any]:
+def _agent_loop(settings: TrainingSettings, out: Path) -> dict[str, Any]:
     return {
         "name": "agentflow",
         "_target_": "agentflow.rl.trainer.agent_loop.FlowAgentLoop",
@@ -168,7 +167,7 @@ def _agent_loop(settings: Settings, out: Path) -> dict[str, Any]:
 def train(
     preset: str = "atlas-cpu",
     *overrides: str,
-    on_start: Callable[[Settings], None] = lambda settings: None,
+    on_start: Callable[[TrainingSettings], None] = lambda settings: None,
     on_line: Callable[[Line], None] = lambda line: None,
     on_remark: Callable[[str], None] = lambda remark: None,
 ) -> Path:
@@ -189,7 +188,7 @@ def train(
         TrainingFailed: The run broke off.
     """
     config = compose_settings(preset, overrides)
-    out = Path(Settings.of(config).out).absolute()
+    out = Path(TrainingSettings.of(config).out).absolute()
     with run_lock(out):
         settings = prepare(config, on_remark)
         on_start(settings)

@@ -25,7 +25,7 @@ class AppError(ValueError):
 
 def trace_of(task: Task, state: Any) -> Trace:
     """The default record of a rollout: the final state as text."""
-    return Trace(question=task.question, answer=str(state), status="answered")
+    return Trace(task=task, answer=str(state), status="answered")
 
 
 def no_faults(state: Any) -> Sequence[bool]:

@@ -87,10 +87,7 @@ class TrainingLog:
 
     def credit(self, step: int, advantages: Mapping[str, list[float]]) -> None:
         """Writes the advantages of a step's calls into its rollouts, which all have ended."""
-        credited = [
-            record.model_copy(update={"advantages": advantages.get(record.id)})
-            for record in self.records(step, "train")
-        ]
+        credited = [record.credited(advantages.get(record.id)) for record in self.records(step, "train")]
         _replace(self.path_of(step, "train"), "".join(to_line(record) + "\n" for record in credited).encode())
 
     def records(self, step: int, split: Split) -> list[RolloutRecord]:
@@ -142,12 +139,12 @@ def _replace(path: Path, content: bytes) -> None:
 def summary(records: Sequence[RolloutRecord]) -> Line:
     """What a validation comes to. A rollout that broke off is wrong here: the denominator is every rollout."""
     number = max(len(records), 1)
-    turns = [turn for record in records for turn in record.trace.turns]
+    turns = [turn for record in records for turn in record.turns]
     errors = sum(turn.result.error is not None for turn in turns)
     families: dict[str, list[float]] = defaultdict(list)
     for record in records:
-        families[record.family].append(record.reward)
-    statuses = Counter(record.status for record in records)
+        families[record.task.family].append(record.reward)
+    statuses = Counter(record.outcome for record in records)
     return {
         "rollouts": len(records),
         "accuracy": sum(record.reward for record in records) / number,

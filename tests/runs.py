@@ -5,8 +5,9 @@ from pathlib import Path
 from typing import Any
 
 from agentflow.evals.passport.provenance import Provenance
-from agentflow.evals.record import CRASH, Dataset, Record, Settings
-from agentflow.evals.scorers.score import Decision
+from agentflow.evals.record import CRASH, Dataset, EvaluationSettings, Record
+from agentflow.evals.scorers.score import Decision, Score
+from agentflow.evals.task import Task
 from agentflow.evals.trace import Tokens, Trace, TraceTurn, Usage, append
 from agentflow.graph.context import Context
 from agentflow.graph.state import Verdict
@@ -43,7 +44,7 @@ def record(
     """A try of question `number`."""
     question = question or f"Question {number}?"
     trace = Trace(
-        question=question,
+        task=Task(id=f"{number:016x}", question=question, gold=gold, family=family),
         analysis="the analysis",
         answer="" if error else answer,
         status="failed" if error else "answered",
@@ -52,17 +53,8 @@ def record(
         usage=Usage(calls=3, modules={"planner": {"m": Tokens(input_tokens=20, output_tokens=3, total_tokens=23)}}),
         seconds=1.25,
     )
-    return Record(
-        id=f"{number:016x}",
-        benchmark=benchmark,
-        family=family,
-        question=question,
-        gold=gold,
-        sample=sample,
-        decision=decision or (Decision.CORRECT if correct and not error else Decision.INCORRECT),
-        decided_by=CRASH if error else "exact match",
-        trace=trace,
-    )
+    decision = decision or (Decision.CORRECT if correct and not error else Decision.INCORRECT)
+    return Record.of(trace, benchmark, sample, Score(decision, CRASH if error else "exact match"))
 
 
 def write_run(
@@ -79,9 +71,9 @@ def write_run(
     folder.mkdir(parents=True)
     ids: dict[str, set[str]] = {}
     for one in records:
-        ids.setdefault(one.benchmark, set()).add(one.id)
+        ids.setdefault(one.benchmark, set()).add(one.task.id)
         append(folder / "traces.jsonl", one)
-    settings = Settings(
+    settings = EvaluationSettings(
         benchmarks={name: Dataset(questions=questions or len(found), digest="d") for name, found in ids.items()},
         epochs=epochs,
         provenance=list(provenance),

@@ -5,11 +5,12 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from agentflow.evals.task import Task
 from agentflow.evals.trace import Trace, TraceTurn, append
 from agentflow.rl.algorithms.algorithm import Rollout
 from agentflow.rl.algorithms.flow_grpo import FlowGRPO
 from agentflow.rl.packing import PrefixMismatch, Reason
-from agentflow.rl.rollout import RolloutRecord, RolloutStatus
+from agentflow.rl.rollout import CallRecord, RolloutRecord, RolloutStatus
 from agentflow.rl.tokens import Sampled, TokenRow, TokenStep
 from agentflow.rl.trainable import Split
 from agentflow.rl.training_log import TrainingLog
@@ -30,25 +31,29 @@ def rollout(
     """A rollout of `task`."""
     error = {"error": "down"} if status == RolloutStatus.ENDPOINT_FAILED else {}
     trace = Trace(
-        question=question or f"What is {task}?",
+        task=Task(id=task, question=question or f"What is {task}?", gold="2", family="sums"),
         analysis="the analysis",
         answer=answer,
         status="failed" if error else "answered",
         turns=list(turns),
         **error,
     )
-    calls = max(1, len(turns))
-    counts = {"calls": calls, "prompt_tokens": 30 * calls, "sampled_tokens": 10 * calls}
-    known = {"id": id, "step": step, "split": split, "task": task, "family": "sums", "gold": "2"}
-    return RolloutRecord(**known, status=status, reward=reward, trace=trace, **counts)
+    call = CallRecord(
+        node="planner", prompt_tokens=30, sampled_tokens=10, finish_reason="stop", reward=0.0, fault=False
+    )
+    known = {"id": id, "step": step, "split": split, "outcome": status, "reward": reward}
+    return RolloutRecord(**trace.own_fields, **known, calls=[call] * max(1, len(turns)))
 
 
 def credited(rollouts: Sequence[RolloutRecord]) -> list[RolloutRecord]:
     """The rollouts with the advantages of Flow-GRPO."""
-    trained = [one for one in rollouts if one.status == RolloutStatus.OK]
-    known = [Rollout(one.task, one.reward, [1] * one.calls, [0.0] * one.calls, [False] * one.calls) for one in trained]
+    trained = [one for one in rollouts if one.outcome == RolloutStatus.OK]
+    known = [
+        Rollout(one.task.id, one.reward, [1] * len(one.calls), [0.0] * len(one.calls), [False] * len(one.calls))
+        for one in trained
+    ]
     found = dict(zip(map(id, trained), FlowGRPO().advantages(known), strict=True))
-    return [one.model_copy(update={"advantages": found.get(id(one))}) for one in rollouts]
+    return [one.credited(found.get(id(one))) for one in rollouts]
 
 
 def write_step(out: Path, step: int, rollouts: Sequence[RolloutRecord]) -> None:
@@ -74,7 +79,15 @@ def write_validation(out: Path, step: int, rollouts: Sequence[RolloutRecord]) ->
 def begin(out: Path, steps: int, **flow: Any) -> Path:
     """The folder of a training that is about to begin."""
     TrainingLog(out).rewind(0)
-    settings = {"preset": "atlas-cpu", "steps": steps, "questions": 2, "rollouts": 4, "lr": 1e-4, "kl": 0.003}
+    settings = {
+        "kind": "training",
+        "preset": "atlas-cpu",
+        "steps": steps,
+        "questions": 2,
+        "rollouts": 4,
+        "lr": 1e-4,
+        "kl": 0.003,
+    }
     (out / "settings.json").write_text(
         json.dumps({**settings, "options": {}, "flow": flow or {"algorithm": {"name": "flow-grpo"}}})
     )
@@ -87,7 +100,7 @@ def token_step(step: int, task: str, rollouts: Sequence[RolloutRecord], *, hosti
     prompt, rows = [1, 2] * 30, list[TokenRow]()
     for number, record in enumerate(rollouts):
         advantage = 0.866 if record.reward else -0.866
-        known = {"task": task, "rollout": record.id, "status": record.status, "reward": record.reward}
+        known = {"task": task, "rollout": record.id, "status": record.outcome, "reward": record.reward}
         first, second = (
             Sampled(
                 start=start,

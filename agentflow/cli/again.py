@@ -32,9 +32,9 @@ def again(
     [after] = read_folders([out])
     different = after.settings.provenance[-1].differences(before.settings.provenance[-1])
     say(f"note: made with other parts: {', '.join(different)}" if different else "note: made with the same parts")
-    answers = {record.key: record.trace.answer for record in before.records}
+    answers = {record.key: record.answer for record in before.records}
     common = [record for record in after.records if record.key in answers]
-    alike = sum(record.trace.answer == answers[record.key] for record in common)
+    alike = sum(record.answer == answers[record.key] for record in common)
     typer.echo(f"{alike:,} of {len(common):,} tries have the same answer")
     compare(folder, out, flips=True)
 

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from agentflow.evals.benchmarks.selection import Selection
     from agentflow.evals.cost import Price
     from agentflow.evals.evaluate import EvaluationRun, Request, Results
-    from agentflow.evals.record import Record, Settings
+    from agentflow.evals.record import EvaluationSettings, Record
 
 RUN = "run"
 CALL = "agentflow.call"
@@ -210,7 +210,7 @@ def _run(run: "EvaluationRun", concurrency: int, *, retry: bool, fail_on_error: 
         def on_record(record: "Record") -> None:
             progress.add(correct=record.correct)
             if fail_on_error and record.failed:
-                raise _BrokeOff(f"question {record.id} broke off: {record.trace.error}")
+                raise _BrokeOff(f"question {record.task.id} broke off: {record.error}")
 
         try:
             asyncio.run(run.run(left, concurrency=concurrency, on_record=on_record))
@@ -237,7 +237,7 @@ def _show(results: "Results", prices: "dict[str, Price]", gated: set[str]) -> No
         fail("every run failed, for the reasons above", FAILED)
 
 
-def _warn_of_flags(ended: "dict[str, list[Record]]", settings: "Settings", out: Path | None) -> None:
+def _warn_of_flags(ended: "dict[str, list[Record]]", settings: "EvaluationSettings", out: Path | None) -> None:
     """Says it where an audit of the tries has something to look at."""
     from agentflow.evals.passport.audit import counted, flags_of
     from agentflow.evals.passport.passport import own_models, own_pages

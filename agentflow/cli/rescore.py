@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from agentflow.evals.record import Key, Record
     from agentflow.evals.rulings import Ruling
     from agentflow.evals.runs import Run
-    from agentflow.evals.task import Task
 
 app = typer.Typer()
 
@@ -34,7 +33,6 @@ def rescore(
         list[str] | None,
         typer.Option(metavar="NAME", help="Your own benchmark, as it was named to eval: a file or module:attribute."),
     ] = None,
-    file: Annotated[Path | None, typer.Option(help="Where eval had --file: the same file.")] = None,
     correct: Annotated[
         list[str] | None, typer.Option(metavar="ID", help="Your word: correct. ID, or ID/TRY with several epochs.")
     ] = None,
@@ -48,7 +46,7 @@ def rescore(
 
     [run] = read_folders([folder])
     words = {**dict.fromkeys(correct or (), True), **dict.fromkeys(incorrect or (), False)}
-    new = _corrected(run, words, by.strip(), why.strip()) if words else _rescored(run, judge or [], benchmark, file)
+    new = _corrected(run, words, by.strip(), why.strip()) if words else _rescored(run, judge or [], benchmark or [])
     after = _ruled(run, new)
     print_rescored(console(), run.records, after, gated=_gated(run))
     if new and not dry_run:
@@ -66,17 +64,17 @@ def _gated(run: "Run") -> set[str]:
     return {name for name in run.settings.benchmarks if name in BENCHMARKS and BENCHMARKS[name].gated}
 
 
-def _rescored(run: "Run", judges: list[str], names: list[str] | None, file: Path | None) -> "list[Ruling]":
+def _rescored(run: "Run", judges: list[str], names: list[str]) -> "list[Ruling]":
     from agentflow.evals.judge import cached_judge, judge_name
     from agentflow.evals.rescore import Rescorer
     from agentflow.graph.models.spec import ModelError
 
-    benchmarks, tasks = _questions(run, names or [], file)
+    benchmarks = _benchmarks(run, names)
     try:
         asked = {judge_name(spec): cached_judge(spec) for spec in judges}
     except ModelError as error:
         fail(str(error), MISUSED)
-    rescorer = Rescorer(benchmarks, tasks, asked, run.settings.judge, datetime.now(UTC))
+    rescorer = Rescorer(benchmarks, asked, run.settings.judge, datetime.now(UTC))
     with CountProgress(console(stderr=True), len(run.records), "scored again") as progress:
         try:
             new = asyncio.run(rescorer.run(run.records, progress.add))
@@ -87,27 +85,16 @@ def _rescored(run: "Run", judges: list[str], names: list[str] | None, file: Path
     return new
 
 
-def _questions(
-    run: "Run", names: list[str], file: Path | None
-) -> "tuple[dict[str, Benchmark], dict[tuple[str, str], Task]]":
-    """The benchmarks of a run and its questions. Ends the command where one is not there."""
+def _benchmarks(run: "Run", names: list[str]) -> "dict[str, Benchmark]":
+    """The benchmarks of a run by name. Ends the command where one cannot be loaded."""
     from agentflow.evals.benchmarks.catalogue import benchmark
     from agentflow.evals.benchmarks.errors import BenchmarkError
 
-    asked = {record.benchmark for record in run.records}
-    if run.settings.file and not file:
-        fail(f"these are questions of a file; name it: --file {run.settings.file}", MISUSED)
     try:
         own = {found.name: found for found in map(benchmark, names)}
-        benchmarks = {name: own.get(name) or benchmark(name) for name in sorted(asked)}
-        tasks = {
-            (name, one.id): one for name, found in benchmarks.items() for one in found.tasks(run.settings.subset, file)
-        }
+        return {name: own.get(name) or benchmark(name) for name in sorted({one.benchmark for one in run.records})}
     except BenchmarkError as error:
         fail(f"{error}; --benchmark names one of your own", MISUSED)
-    if missing := {(record.benchmark, record.id) for record in run.records} - tasks.keys():
-        fail(f"{len(missing)} of its questions, such as {min(missing)[1]}, are not in the data set any more", MISUSED)
-    return benchmarks, tasks
 
 
 def _corrected(run: "Run", words: dict[str, bool], by: str, why: str) -> "list[Ruling]":
@@ -123,9 +110,9 @@ def _corrected(run: "Run", words: dict[str, bool], by: str, why: str) -> "list[R
         new.append(
             Ruling(
                 benchmark=one.benchmark,
-                id=one.id,
+                id=one.task.id,
                 sample=one.sample,
-                answer=answer_hash(one.trace.answer),
+                answer=answer_hash(one.answer),
                 decision=Decision.CORRECT if correct else Decision.INCORRECT,
                 decided_by=PERSON,
                 by=by,
@@ -138,7 +125,7 @@ def _corrected(run: "Run", words: dict[str, bool], by: str, why: str) -> "list[R
 
 def _named(run: "Run", name: str) -> "Record":
     question, _, sample = name.partition("/")
-    found = [one for one in run.records if one.id.startswith(question) and sample in ("", str(one.sample))]
+    found = [one for one in run.records if one.task.id.startswith(question) and sample in ("", str(one.sample))]
     if len(found) == 1 and question:
         return found[0]
     fail(f"{name} names {len(found)} tries, not one; write ID, or ID/TRY", MISUSED)

@@ -155,6 +155,7 @@ async def _solve(
     running: "LiveStatusFile | None" = None,
 ) -> "Finished":
     from agentflow.evals.rollout import Finished, rollout
+    from agentflow.evals.task import Task
     from agentflow.graph.checkpoints import open_checkpointer
 
     async def decide(proposal: "Proposal") -> "Decision":
@@ -166,7 +167,8 @@ async def _solve(
             agent, thread = agent_of(context, checkpointer=saver), run.thread or "this"
         else:
             agent, thread = agent_of(context), ""
-        async for event in rollout(agent, question, context, thread=thread, kept=kept, decide=decide):
+        task = Task.from_question(question)
+        async for event in rollout(agent, task, context, thread=thread, kept=kept, decide=decide):
             if running:
                 running.show(event)
             if isinstance(event, Finished):

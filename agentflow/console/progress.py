@@ -9,7 +9,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, ProgressColum
 from agentflow.console.terminal import percent
 
 if TYPE_CHECKING:
-    from agentflow.rl.settings import Settings
+    from agentflow.rl.settings import TrainingSettings
     from agentflow.rl.training_log import Line
     from agentflow.tools.encyclopedia.corpus_build import Progress as BuildProgress
 
@@ -98,7 +98,7 @@ class TrainView(_Bar):
         )
         super().__init__(out, *columns, says="checking the settings and the app", total=None)
 
-    def begin(self, settings: "Settings") -> None:
+    def begin(self, settings: "TrainingSettings") -> None:
         """The workers are about to start."""
         self._bar.update(self._task, total=settings.steps, description="starting workers, then the first validation")
 

@@ -50,6 +50,6 @@ def _count(pairs: "Sequence[tuple[Record, Record]]", side: int, decision: str) -
 
 
 def _change(one: "Record", other: "Record", *, quiet: bool) -> str:
-    line = f"{one.id}/{one.sample}  {one.decision} ({one.decided_by}) -> {other.decision} ({other.decided_by})"
-    texts = "" if quiet else f"  {cut(one_line(one.gold), SHORT)} | {cut(one_line(one.trace.answer[-SHORT:]), SHORT)}"
+    line = f"{one.task.id}/{one.sample}  {one.decision} ({one.decided_by}) -> {other.decision} ({other.decided_by})"
+    texts = "" if quiet else f"  {cut(one_line(one.task.gold), SHORT)} | {cut(one_line(one.answer[-SHORT:]), SHORT)}"
     return one_line(line + texts)

@@ -29,19 +29,19 @@ def detail(source: Source, name: str, row: Row) -> dict[str, Any]:
     more: dict[str, Any] = {}
     try:
         if isinstance(source, Running):
-            trace, more = source.trace, {"begun": source.begun.model_dump() if source.begun else None}
+            trace, more = source.trace, {"started": source.started.model_dump() if source.started else None}
         elif isinstance(source, Evaluation):
             record = Record.model_validate_json(row.place.read())
-            trace, more = record.trace, {"decided_by": record.decided_by, "metrics": record.metrics}
+            trace, more = record, {"decided_by": record.decided_by, "metrics": record.metrics}
         elif isinstance(source, Training):
             rollout = RolloutRecord.model_validate_json(row.place.read())
-            trace, more = rollout.trace, {"status": str(rollout.status), "split": rollout.split}
+            trace, more = rollout, {"status": str(rollout.outcome), "split": rollout.split}
         else:
             trace = Trace.model_validate_json(row.place.read())
     except (OSError, ValidationError) as error:
         raise Gone(f"the trace {name} of {source.name} is not there any more") from error
     limit = source.max_turns(row)
-    known = {**cells(name, row), "question": trace.question, "gold": row.gold, "running": row.outcome == "running"}
+    known = {**cells(name, row), "question": trace.task.question, "gold": row.gold, "running": row.outcome == "running"}
     return {
         **known,
         **more,
@@ -54,7 +54,7 @@ def detail(source: Source, name: str, row: Row) -> dict[str, Any]:
 def memory(trace: Trace, max_turns: int) -> list[tuple[str, str]]:
     """Who said what, from the question on."""
     turns = [_turn(turn) for turn in trace.turns]
-    said = messages(trace.question, trace.analysis, turns, "", max_turns)[1:]
+    said = messages(trace.task.question, trace.analysis, turns, "", max_turns)[1:]
     return [("planner" if isinstance(message, AIMessage) else "user", str(message.text)) for message in said]
 
 

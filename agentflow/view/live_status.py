@@ -6,10 +6,12 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from agentflow.evals.live_status import SUFFIX, Begun, Opening
+from agentflow.evals.live_status import SUFFIX, RunStart
+from agentflow.evals.rollout import Started
+from agentflow.evals.task import Task
 from agentflow.evals.trace import Trace, TraceTurn
 from agentflow.view.lines import Place, Tail
-from agentflow.view.rows import Row
+from agentflow.view.rows import Row, trace_cells
 from agentflow.view.sources import Source
 
 __all__ = ["SUFFIX", "Running"]
@@ -24,49 +26,44 @@ class Running(Source):
         super().__init__(path, name.removesuffix(SUFFIX))
         self._tail = Tail(path)
         self._broken = 0
-        self.opening: Opening | None = None
-        self.begun: Begun | None = None
+        self.start: RunStart | None = None
+        self.started: Started | None = None
         self.turns: list[TraceTurn] = []
 
     def refresh(self) -> tuple[bool, bool]:
         """Reads on."""
         news = self._tail.look()
         if news.again:
-            self.opening, self.begun, self.turns, self._broken = None, None, [], 0
+            self.start, self.started, self.turns, self._broken = None, None, [], 0
         for _, line in news.lines or ():
             self._broken += not self._take(line)
         return bool(news), news.more
 
     def _take(self, line: bytes) -> bool:
-        for kind in (Begun, TraceTurn, Opening):
+        for kind in (Started, TraceTurn, RunStart):
             try:
                 found = kind.model_validate_json(line)
             except ValidationError:
                 continue
-            if isinstance(found, Begun):
-                self.begun = found
+            if isinstance(found, Started):
+                self.started = found
             elif isinstance(found, TraceTurn):
                 self.turns.append(found)
-            elif isinstance(found, Opening):
-                self.opening = found
+            elif isinstance(found, RunStart):
+                self.start = found
             return True
         return False
 
     @property
     def trace(self) -> Trace:
         """What there is of it."""
-        question = self.opening.question if self.opening else ""
-        return Trace(question=question, status="failed", turns=self.turns, error="it has not ended")
+        task = Task.from_question(self.start.question if self.start else "")
+        return Trace(task=task, status="failed", turns=self.turns, error="it has not ended")
 
     def rows(self) -> Sequence[tuple[str, Row]]:
         """The one that there is."""
-        trace, place = self.trace, Place(self.path, 0, 0)
-        tools = tuple(turn.tool for turn in self.turns)
-        errors = tuple(str(turn.result.error or "") for turn in self.turns)
-        texts = {"question": trace.question, "answer": "", "gold": "", "family": "", "benchmark": ""}
-        outcome = "running" if self.live else "failed"
-        numbers = {"turns": len(tools), "seconds": 0.0, "tokens": 0}
-        return [("0", Row(place, (), trace.question, outcome, **texts, **numbers, tools=tools, errors=errors))]  # type: ignore[arg-type]
+        trace, outcome = self.trace, "running" if self.live else "failed"
+        return [("0", Row(Place(self.path, 0, 0), (), trace.task.question, outcome, **trace_cells(trace)))]
 
     @property
     def changed(self) -> float:
@@ -85,9 +82,10 @@ class Running(Source):
 
     def summary(self) -> dict[str, Any]:
         """With the question and the module at work."""
-        question = self.opening.question[:200] if self.opening else ""
-        return {**super().summary(), "what": question, "ended": 0, "module": self.begun.module if self.begun else ""}
+        question = self.start.question[:200] if self.start else ""
+        module = self.started.module if self.started else ""
+        return {**super().summary(), "what": question, "ended": 0, "module": module}
 
     def max_turns(self, row: Row) -> int:
         """As the run was told."""
-        return self.opening.max_turns if self.opening else super().max_turns(row)
+        return self.start.max_turns if self.start else super().max_turns(row)

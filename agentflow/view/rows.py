@@ -30,7 +30,6 @@ class Row:
     answer: str
     gold: str
     family: str
-    benchmark: str
     turns: int
     seconds: float
     tokens: int
@@ -38,6 +37,7 @@ class Row:
     """Of each turn."""
     errors: tuple[str, ...]
     """Of each turn, "" where it went well."""
+    benchmark: str = ""
     sample: int = 0
     step: int = 0
     reward: float | None = None
@@ -54,46 +54,39 @@ class Row:
 
 
 def of_record(line: bytes, place: Place) -> Row:
-    """The row of a line of an evaluation. Raises ValidationError."""
+    """Return the row of a line of an evaluation. Raises ValidationError."""
     record = Record.model_validate_json(line)
     outcome = "failed" if record.failed else str(record.decision)
-    own: dict[str, Any] = {
-        "gold": record.gold,
-        "family": record.family,
-        "benchmark": record.benchmark,
-        "sample": record.sample,
-    }
-    return Row(place, record.key, record.id, outcome, **_of(record.trace), **own)
+    own: dict[str, Any] = {"benchmark": record.benchmark, "sample": record.sample}
+    return Row(place, record.key, record.task.id, outcome, **trace_cells(record), **own)
 
 
 def of_rollout(line: bytes, place: Place) -> Row:
-    """The row of a line of a training. Raises ValidationError."""
+    """Return the row of a line of a training. Raises ValidationError."""
     record = RolloutRecord.model_validate_json(line)
-    told = record.status == RolloutStatus.OK
-    outcome = ("correct" if record.reward > 0 else "incorrect") if told else _fate(record.status)
+    rewarded = record.outcome == RolloutStatus.OK
+    sampled = sum(call.sampled_tokens for call in record.calls)
+    advantages = tuple(call.advantage for call in record.calls if call.advantage is not None)
     return Row(
         place,
         (),
-        record.task,
-        outcome,
-        **{**_of(record.trace), "tokens": record.prompt_tokens + record.sampled_tokens},
-        gold=record.gold,
-        family=record.family,
-        benchmark="",
+        record.task.id,
+        ("correct" if record.reward > 0 else "incorrect") if rewarded else _unrewarded(record.outcome),
+        **{**trace_cells(record), "tokens": sampled + sum(call.prompt_tokens for call in record.calls)},
         step=record.step,
-        reward=record.reward if told else None,
-        calls=record.calls,
-        status=str(record.status),
-        sampled=record.sampled_tokens,
+        reward=record.reward if rewarded else None,
+        calls=len(record.calls),
+        status=str(record.outcome),
+        sampled=sampled,
         rollout=record.id,
-        advantages=tuple(record.advantages or ()),
+        advantages=advantages,
     )
 
 
 def of_trace(line: bytes, place: Place) -> Row:
-    """The row of a line of `agentflow solve --trace`. Raises ValidationError."""
+    """Return the row of a line of `agentflow solve --trace`. Raises ValidationError."""
     trace = Trace.model_validate_json(line)
-    return Row(place, (), trace.question, str(trace.status), **_of(trace), gold="", family="", benchmark="")
+    return Row(place, (), trace.task.question, str(trace.status), **trace_cells(trace))
 
 
 Reader = Callable[[bytes, Place], Row]
@@ -107,15 +100,18 @@ def read(reader: Reader, line: bytes, place: Place) -> Row | None:
         return None
 
 
-def _fate(status: RolloutStatus) -> str:
+def _unrewarded(status: RolloutStatus) -> str:
     return "undecided" if status == RolloutStatus.UNDECIDED else "failed"
 
 
-def _of(trace: Trace) -> dict[str, Any]:
+def trace_cells(trace: Trace) -> dict[str, Any]:
+    """Return the cells that every trace has."""
     used = trace.usage.models.values()
     return {
-        "question": trace.question,
+        "question": trace.task.question,
         "answer": trace.answer[:SHORT],
+        "gold": trace.task.gold,
+        "family": trace.task.family,
         "turns": len(trace.turns),
         "seconds": trace.seconds,
         "tokens": sum(one.input_tokens + one.output_tokens for one in used),

@@ -12,15 +12,18 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from agentflow.evals.results_store import SETTINGS, TRACES
-from agentflow.view.lines import open_file
+from agentflow.evals.run_folder import SETTINGS, kind_of
+from agentflow.view.lines import open_file, read_file
 from agentflow.view.live_status import SUFFIX, Running
-from agentflow.view.sources import METRICS, ROLLOUTS, Evaluation, Source, TraceFile, Training
+from agentflow.view.sources import LARGEST_SETTINGS, Evaluation, Source, TraceFile, Training
 
 DEEPEST, MOST = 6, 2000
 """Levels of folders below a root that are looked into, and sources that are kept."""
 
 _SKIPPED = {"checkpoints", "tensorboard", "logs", "tasks", "node_modules", "__pycache__", "site-packages"}
+
+
+_KINDS: dict[str, type[Source]] = {"evaluation": Evaluation, "training": Training}
 
 
 @dataclass(frozen=True)
@@ -44,6 +47,7 @@ class RunIndex:
         self.complete = False
         """Whether everything has been read once."""
         self._rejected: dict[Path, tuple[int, int]] = {}
+        self._kinds: dict[Path, tuple[tuple[int, int], type[Source] | None]] = {}
         self._live: set[str] = set()
 
     def refresh(self) -> bool:
@@ -81,7 +85,7 @@ class RunIndex:
             if kind := self._kind_of_file(root.path):
                 yield root.path, kind
             return
-        if kind := kind_of_folder(root.path):
+        if kind := self._kind_of_folder(root.path):
             yield root.path, kind
             return
         yield from self._inside(root.path, root.depth)
@@ -98,10 +102,21 @@ class RunIndex:
                 continue
             if entry.is_file() and (kind := self._kind_of_file(path)):
                 yield path, kind
-            elif entry.is_dir() and (found := kind_of_folder(path)):
+            elif entry.is_dir() and (found := self._kind_of_folder(path)):
                 yield path, found
             elif entry.is_dir() and depth > 0:
                 yield from self._inside(path, depth - 1)
+
+    def _kind_of_folder(self, folder: Path) -> type[Source] | None:
+        """The kind that settings.json names, which is read again only when it changes."""
+        path = folder / SETTINGS
+        try:
+            stat = path.lstat()
+            if self._kinds.get(folder, (None, None))[0] != (seen := (stat.st_mtime_ns, stat.st_size)):
+                self._kinds[folder] = seen, _KINDS.get(kind_of(read_file(path, LARGEST_SETTINGS)))
+        except OSError:
+            return None
+        return self._kinds[folder][1]
 
     def _kind_of_file(self, path: Path) -> type[Source] | None:
         """What a file holds, by its first line; a file that holds something else is not opened again until it grows."""
@@ -121,15 +136,6 @@ class RunIndex:
         return None
 
 
-def kind_of_folder(folder: Path) -> type[Source] | None:
-    """What the files in `folder` make of it."""
-    if (folder / TRACES).is_file() and (folder / SETTINGS).is_file():
-        return Evaluation
-    if (folder / METRICS).is_file() or ((folder / ROLLOUTS).is_dir() and (folder / SETTINGS).is_file()):
-        return Training
-    return None
-
-
 def _begins_with_a_trace(path: Path) -> bool:
     """Whether the first line that is JSON has a trace's fields. Raises OSError."""
     with open_file(path) as file:
@@ -139,7 +145,7 @@ def _begins_with_a_trace(path: Path) -> bool:
             found = json.loads(line)
         except ValueError:
             continue
-        return isinstance(found, dict) and {"question", "status", "turns"} <= found.keys()
+        return isinstance(found, dict) and {"task", "status", "turns"} <= found.keys()
     return False
 
 

@@ -13,8 +13,9 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from agentflow.evals.record import Settings
-from agentflow.evals.results_store import SETTINGS, TRACES
+from agentflow.evals.record import EvaluationSettings
+from agentflow.evals.results_store import TRACES
+from agentflow.evals.run_folder import SETTINGS
 from agentflow.graph.context import Context
 from agentflow.rl.tokens import TokenStep, unpacked
 from agentflow.rl.training_log import TOKENS, token_file
@@ -157,7 +158,7 @@ class Evaluation(TraceFile):
         super().__init__(path, name)
         self._rows = Rows(Tail(path / TRACES), of_record)
         self._settings_file = Watched(path / SETTINGS)
-        self.settings: Settings | None = None
+        self.settings: EvaluationSettings | None = None
 
     def refresh(self) -> tuple[bool, bool]:
         """Reads on."""
@@ -319,20 +320,20 @@ class Watched:
             stat = self._path.lstat()
             if (seen := (stat.st_mtime_ns, stat.st_ino)) == self._seen:
                 return False
-            self.content = read_file(self._path, _LARGEST_SETTINGS)
+            self.content = read_file(self._path, LARGEST_SETTINGS)
         except OSError:
             return False
         self._seen = seen
         return True
 
 
-_LARGEST_SETTINGS = 1 << 20
+LARGEST_SETTINGS = 1 << 20
 _LARGEST_TOKENS = 32 << 20
 
 
-def _evaluation_settings(content: bytes) -> Settings | None:
+def _evaluation_settings(content: bytes) -> EvaluationSettings | None:
     try:
-        return Settings.model_validate_json(content)
+        return EvaluationSettings.model_validate_json(content)
     except ValidationError:
         return None
 

@@ -49,12 +49,10 @@ def ours(traces: Traces) -> Callable[[], Batch]:
     loop = object.__new__(FlowAgentLoop)  # without the trainer around it
     loop.rollout_config = SimpleNamespace(response_length=100_000)
     loop.mask_cut_off, loop.pack_turns = False, True
-    task, trace = Task(id="t", question="q"), Trace(question="q", status="answered")
+    task = Task(id="t", question="q")
+    trace = Trace(task=task, status="answered", seconds=1.0)
     row = {"extra_info": {"task": task.model_dump_json()}, "session_id": 0, "global_steps": 0}
-    runs = [
-        Trajectory("r", task, RolloutStatus.OK, 1.0, calls, [False] * 5, [0.0] * 5, trace, 1.0)
-        for calls in _calls(traces)
-    ]
+    runs = [Trajectory("r", RolloutStatus.OK, 1.0, calls, [False] * 5, [0.0] * 5, trace) for calls in _calls(traces)]
 
     def batch() -> Batch:
         rows = [output.as_dict() for run in runs for output in loop.outputs(run, row)]

@@ -105,7 +105,7 @@ def audit(
     number = max(1, questions * epochs, len(records))
     low, high = interval(strict, questions, epochs)
     items = [
-        Flagged(id=record.id, sample=record.sample, correct=record.correct, flags=found[record.key])
+        Flagged(id=record.task.id, sample=record.sample, correct=record.correct, flags=found[record.key])
         for record in records
         if record.key in found
     ]
@@ -129,9 +129,9 @@ def counted(tries: Iterable[Iterable[Flag]]) -> dict[Reason, int]:
 
 def flags_of(record: Record, pages: Collection[str], models: Mapping[str, str]) -> list[Flag]:
     """What is to be looked at in one try, turn by turn; arguments as `audit` has them."""
-    question, gold = without_options(record.question, record.gold)
-    asked = QuestionMatcher(question, gold, record.gold.partition(". ")[0] if gold != record.gold else "")
-    calls = [turn for turn in record.trace.turns if _may_search(turn)]
+    question, gold = without_options(record.task.question, record.task.gold)
+    asked = QuestionMatcher(question, gold, record.task.gold.partition(". ")[0] if gold != record.task.gold else "")
+    calls = [turn for turn in record.turns if _may_search(turn)]
     return [flag for turn in calls for flag in _flags(turn, asked, pages, models)]
 
 

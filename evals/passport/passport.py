@@ -10,7 +10,7 @@ from pydantic import BaseModel
 from agentflow.evals.benchmarks.catalogue import BENCHMARKS
 from agentflow.evals.passport.audit import Audit, audit
 from agentflow.evals.passport.provenance import Provenance
-from agentflow.evals.record import Settings
+from agentflow.evals.record import EvaluationSettings
 from agentflow.evals.runs import Cell, Run
 from agentflow.graph.context import MODULES, Module, Sampling
 from agentflow.graph.models.spec import PROVIDERS
@@ -92,7 +92,7 @@ class Passport(BaseModel):
 def passport(run: Run) -> Passport:
     """The passport of an evaluation."""
     settings, context = run.settings, run.settings.context
-    results = [turn.result for record in run.records for turn in record.trace.turns]
+    results = [turn.result for record in run.records for turn in record.turns]
     return Passport(
         name=run.name,
         agent=settings.agent,
@@ -121,7 +121,7 @@ def scores(run: Run) -> list[Score]:
     return [_score(run, cell) for cell in run.cells]
 
 
-def own_models(settings: Settings) -> dict[str, str]:
+def own_models(settings: EvaluationSettings) -> dict[str, str]:
     """The tools that have a language model of their own, as far as they say so, with its name."""
     tools = {name: tool.model for made in settings.provenance for name, tool in made.tools.items()}
     return {name: model for name, model in tools.items() if model not in ("", RUN, UNKNOWN)}
@@ -151,7 +151,7 @@ def _modules(run: Run) -> dict[Module, ModuleModel]:
     has = {name for one in made for name in one.prompts} | ({"tools"} if RUN in asks else set()) or {*MODULES}
     served: dict[str, set[str]] = {module: set() for module in MODULES}
     for record in run.records:
-        for module, models in record.trace.usage.modules.items():
+        for module, models in record.usage.modules.items():
             served.setdefault(module, set()).update(models)
     return {
         module: ModuleModel(
@@ -183,7 +183,7 @@ def _doubts(run: Run) -> Iterator[str]:
     for name, module in modules.items():
         yield from _chance(name, module)
     yield from _searches(run)
-    late = sum(record.trace.status == "out_of_time" for record in run.records)
+    late = sum(record.status == "out_of_time" for record in run.records)
     if late:
         yield f"tries that ran out of time, which depends on the machine: {late:,}"
     if missing := settings.number - len(run.records):
@@ -210,7 +210,7 @@ def _is_served(spec: str) -> bool:
 
 def _searches(run: Run) -> Iterator[str]:
     """What was looked up where it may read otherwise another day."""
-    calls = [turn for record in run.records for turn in record.trace.turns if turn.result.error is None]
+    calls = [turn for record in run.records for turn in record.turns if turn.result.error is None]
     foreign = Counter(turn.tool for turn in calls if turn.tool and turn.tool not in STANDARD_TOOLS)
     for tool, number in foreign.most_common():
         yield f"{tool} is a tool that is not AgentFlow's (results: {number:,})"

@@ -90,9 +90,9 @@ def _in_turn(runs: Sequence[Run]) -> list[tuple[int, Record]]:
     order = Names()
     for run in runs:
         for record in run.records:
-            order(f"{record.benchmark} {record.id}")
+            order(f"{record.benchmark} {record.task.id}")
     found = [(number, record) for number, run in enumerate(runs) for record in run.records]
-    return sorted(found, key=lambda one: (order(f"{one[1].benchmark} {one[1].id}"), one[0], one[1].sample))
+    return sorted(found, key=lambda one: (order(f"{one[1].benchmark} {one[1].task.id}"), one[0], one[1].sample))
 
 
 def _summary(runs: Sequence[Run], passports: Sequence[Passport]) -> str:
@@ -150,9 +150,9 @@ def _rows(passports: Sequence[Passport], traces: Sequence[tuple[int, Record]], h
     rows = []
     for run, record in traces:
         secret = record.benchmark in hidden
-        asked = ["", ""] if secret else [_cut(record.question, 2 * SHORT), _cut(record.gold, SHORT)]
-        number, _ = questions.setdefault((record.benchmark, record.id), (len(questions), [record.id, *asked]))
-        answer = "" if secret else _cut(record.trace.answer, SHORT)
+        asked = ["", ""] if secret else [_cut(record.task.question, 2 * SHORT), _cut(record.task.gold, SHORT)]
+        number, _ = questions.setdefault((record.benchmark, record.task.id), (len(questions), [record.task.id, *asked]))
+        answer = "" if secret else _cut(record.answer, SHORT)
         flags = flagged.get((run, *record.key), [])
         rows.append({"run": run, "question": number, "answer": answer, **_row(record, names, flags)})
     return _packed(
@@ -177,21 +177,20 @@ def _flagged(passports: Sequence[Passport]) -> dict[tuple[int, str, str, int], l
 
 
 def _row(record: Record, names: Mapping[str, Names], flags: Sequence[Flag]) -> dict[str, Any]:
-    trace = record.trace
-    turns = [(tool_name(turn.tool, turn.result.error), turn.result.error) for turn in trace.turns]
+    turns = [(tool_name(turn.tool, turn.result.error), turn.result.error) for turn in record.turns]
     return {
         "benchmark": names["benchmark"](record.benchmark),
-        "family": names["family"](record.family),
+        "family": names["family"](record.task.family),
         "outcome": names["outcome"]("failed" if record.failed else str(record.decision)),
-        "status": names["status"](trace.status),
+        "status": names["status"](record.status),
         "sample": record.sample,
         "turns": len(turns),
         "tools": sorted({names["tool"](tool) for tool, _ in turns}),
         "errors": sorted({names["error"](error.value) for _, error in turns if error}),
         "flags": sorted({names["flag"](flag.reason.value) for flag in flags}),
         "why": [names["why"](str(flag)) for flag in flags],
-        "seconds": round(trace.seconds, 1),
-        "tokens": trace.usage.total_tokens,
+        "seconds": round(record.seconds, 1),
+        "tokens": record.usage.total_tokens,
     }
 
 
@@ -211,10 +210,10 @@ def _parts(shown: Sequence[tuple[int, Record]], room: int) -> tuple[list[str], i
 
 def _text(position: int, record: Record) -> bytes:
     """All that a trace says, as a line. Lists rather than objects, so that a search finds no names of fields."""
-    trace = record.trace
-    turns = [_turn(turn) for turn in trace.turns]
-    said = [record.question, record.gold, record.trace.answer, trace.analysis, trace.error, record.decided_by]
-    return _json([position, *map(_cut, said), record.metrics, turns])
+    turns = [_turn(turn) for turn in record.turns]
+    task = record.task
+    texts = [task.question, task.gold, record.answer, record.analysis, record.error, record.decided_by]
+    return _json([position, *map(_cut, texts), record.metrics, turns])
 
 
 def _turn(turn: TraceTurn) -> list[Any]:

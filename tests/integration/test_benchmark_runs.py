@@ -96,13 +96,13 @@ def test_each_kind_of_trace_has_the_right_score(
     assert done.exit_code == 0, done.output
     assert "accuracy          0.200 (95 % interval" in done.stdout
     assert "n = 5)" in done.stdout
-    by_case = {CASES[questions.index(record.question)]: record for record in records}
+    by_case = {CASES[questions.index(record.task.question)]: record for record in records}
     assert {case: record.correct for case, record in by_case.items()} == {case: case == "right" for case in CASES}
     assert by_case["crashed"].decided_by == "crash"
     assert by_case["crashed"].failed
-    assert by_case["crashed"].trace.turns[0].result.output == "Blue Mosque: A mosque in Istanbul, finished in 1617."
+    assert by_case["crashed"].turns[0].result.output == "Blue Mosque: A mosque in Istanbul, finished in 1617."
     assert not by_case["wrong"].failed
-    assert by_case["empty"].trace.answer == ""
+    assert by_case["empty"].answer == ""
     assert {record.benchmark for record in records} == {name}
     assert ("cannot read" in done.output) == (name not in ("gaia", "gpqa")), "questions of gated sets are not shown"
     if name in ("gaia", "gpqa"):

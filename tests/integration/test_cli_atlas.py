@@ -72,7 +72,7 @@ def test_an_evaluation_that_was_killed_is_taken_up(tmp_path: Path) -> None:
     assert len(server.requests) == 6 * (8 - len(before))
     records = path.read_text().splitlines()
     assert records[: len(before)] == before
-    assert sorted(json.loads(record)["question"] for record in records) == sorted(
+    assert sorted(json.loads(record)["task"]["question"] for record in records) == sorted(
         task.question for task in questions("test", 8)
     )
 

@@ -55,10 +55,9 @@ def result(out: Path) -> Result:
     records = lines(out)
     found: Result = {}
     for record in records:
-        trace = record["trace"]
-        counted = {name: value for name, value in trace["usage"].items() if name != "seconds"}
-        said = (trace["answer"], trace["status"], trace.get("error"), json.dumps(counted))
-        found[record["id"]] = (record["question"], record["decision"], record["decided_by"], *said)
+        counted = {name: value for name, value in record["usage"].items() if name != "seconds"}
+        same = [record.get(name) for name in ("answer", "status", "error", "decision", "decided_by")]
+        found[record["task"]["id"]] = (record["task"], *same, json.dumps(counted))
     assert len(found) == len(records), "no item is there twice"
     return found
 

@@ -18,7 +18,8 @@ from typer.testing import CliRunner, Result
 
 from agentflow import Context, build_graph
 from agentflow.cli import app
-from agentflow.evals.trace import Trace, append
+from agentflow.evals.task import Task
+from agentflow.evals.trace import append
 from agentflow.graph.state import InputState
 from agentflow.rl.rollout import RolloutRecord, RolloutStatus
 from agentflow.tools import redaction
@@ -120,17 +121,15 @@ def test_no_artefact_has_a_key(tmp_path: Path, httpserver: HTTPServer, monkeypat
 
 def _rollout() -> RolloutRecord:
     return RolloutRecord(
+        id="1/0",
         step=1,
         split="train",
-        task="1",
-        family="",
-        gold="",
-        status=RolloutStatus.CRASHED,
+        task=Task.from_question(SAID),
+        outcome=RolloutStatus.CRASHED,
         reward=0.0,
-        calls=0,
-        prompt_tokens=0,
-        sampled_tokens=0,
-        trace=Trace(question=SAID, status="failed", error=f"planted in the environment {SAID}"),
+        calls=[],
+        status="failed",
+        error=f"planted in the environment {SAID}",
     )
 
 

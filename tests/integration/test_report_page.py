@@ -12,6 +12,7 @@ from agentflow.evals.report.page import page
 from agentflow.evals.rollout import Finished, rollout
 from agentflow.evals.runs import read_runs
 from agentflow.evals.scorers.score import Decision
+from agentflow.evals.task import Task
 from agentflow.evals.trace import Trace, TraceTurn
 from agentflow.graph.agent import build_graph
 from agentflow.graph.context import Context
@@ -321,7 +322,7 @@ def test_memory_is_what_the_planner_was_asked_with(
     script.install(monkeypatch)
     with ThreadPoolExecutor(1) as thread:  # this one is the browser's
         trace = thread.submit(asyncio.run, run(script)).result()
-    one = record(0).model_copy(update={"trace": trace, "question": trace.question})
+    one = record(0).model_copy(update=trace.own_fields)
     path = tmp_path / "report.html"
     path.write_text(page(read_runs([write_run(tmp_path / "a", [one], max_turns=5)])).html, encoding="utf-8")
     shown = Seen(browser, path)
@@ -335,6 +336,6 @@ def test_memory_is_what_the_planner_was_asked_with(
 
 async def run(script: Scripted) -> Trace:
     context = Context(model=script.spec, max_turns=5)
-    *_, last = [event async for event in rollout(build_graph(), "How so?", context)]
+    *_, last = [event async for event in rollout(build_graph(), Task.from_question("How so?"), context)]
     assert isinstance(last, Finished)
     return last.trace

@@ -11,6 +11,7 @@ from agentflow.rl.algorithms.algorithm import Rollout
 from agentflow.rl.algorithms.grpo import GRPO
 from agentflow.rl.export import export
 from agentflow.rl.export_check import Checked, check
+from agentflow.rl.rollout import RolloutStatus
 from agentflow.rl.tokens import unpacked
 from tests.integration.training import lines, rollouts, train
 
@@ -36,8 +37,8 @@ def test_it_trains_validates_and_records_every_rollout(run: Path) -> None:
         assert line["kl"] < 0.1
     records = rollouts(run, 2, "test")
     assert len(records) == 12
-    assert lines(run, "test")[-1]["accuracy"] == pytest.approx(sum(record["reward"] for record in records) / 12)
-    assert {"question", "turns", "answer"} <= set(records[0]["trace"])
+    assert lines(run, "test")[-1]["accuracy"] == pytest.approx(sum(record.reward for record in records) / 12)
+    assert any(record.turns and record.answer for record in records)
 
 
 @pytest.mark.parametrize("step", [1, 2])
@@ -45,16 +46,16 @@ def test_it_keeps_every_token_of_the_group_that_weighs_most(run: Path, step: int
     found = unpacked((run / "tokens" / f"{step:06d}.jsonl.gz").read_bytes())
     assert found is not None
     [task] = found.tasks
-    group = {record["id"]: record for record in rollouts(run, step, "train") if record["task"] == task}
-    assert {record["status"] for record in group.values()} == {"ok"}
+    group = {record.id: record for record in rollouts(run, step, "train") if record.task.id == task}
+    assert {record.outcome for record in group.values()} == {RolloutStatus.OK}
     rows = {id: [row for row in found.rows if row.rollout == id] for id in group}
     assert sum(map(len, rows.values())) == len(found.rows)
     by_trajectory = {}
     for id, record in group.items():
         calls = [call for row in rows[id] for call in row.calls]
-        assert sum(sum(call.mask) for call in calls) == record["sampled_tokens"]
-        assert [call.advantage for call in calls] == pytest.approx(record["advantages"], abs=1e-5)
-        faults = [turn["result"]["error"] is not None for turn in record["trace"]["turns"]]
+        assert sum(sum(call.mask) for call in calls) == sum(call.sampled_tokens for call in record.calls)
+        assert [call.advantage for call in calls] == pytest.approx([call.advantage for call in record.calls], abs=1e-5)
+        faults = [turn.result.error is not None for turn in record.turns]
         own = {round((call.advantage or 0) + 0.3 * faults[call.turn], 4) for call in calls}
         assert len(own) == 1, "a call's advantage is its trajectory's, less the preset's penalty where it went wrong"
         by_trajectory[id] = own.pop()
@@ -145,16 +146,17 @@ def test_every_option_reaches_the_trainer(tmp_path: Path) -> None:
     train(out, *options)
     (line,) = lines(out, "train")
     records = rollouts(out, 1, "train")
-    assert line["rows"] == sum(record["calls"] for record in records)
+    assert line["rows"] == sum(len(record.calls) for record in records)
     assert line["gradient"] > 0
-    trained = [record for record in records if record["advantages"] is not None]
-    faults = [[turn["result"]["error"] is not None for turn in record["trace"]["turns"]] for record in trained]
+    trained = [record for record in records if all(call.advantage is not None for call in record.calls)]
+    faults = [[turn.result.error is not None for turn in record.turns] for record in trained]
     expected = GRPO(penalty=0.3).credit(
         [
-            Rollout(record["task"], record["reward"], [1] * record["calls"], [0.0] * record["calls"], of)
+            Rollout(record.task.id, record.reward, [1] * len(record.calls), [0.0] * len(record.calls), of)
             for record, of in zip(trained, faults, strict=True)
         ]
     )
     for record, credit in zip(trained, expected, strict=True):
-        assert record["advantages"] == pytest.approx([one.advantage for one in credit], abs=1e-9)
-    assert any(any(record["advantages"]) for record in trained)
+        found = [call.advantage for call in record.calls]
+        assert found == pytest.approx([one.advantage for one in credit], abs=1e-9)
+    assert any(call.advantage for record in trained for call in record.calls)

@@ -40,7 +40,7 @@ def test_rollouts_go_on_when_their_worker_is_killed_and_repeat_no_call(tmp_path:
     for step in (1, 2, 3):
         records, told = rollouts(out, step, "train"), replay_log(out, step)
         assert len(records) == 16
-        assert sum(line["kind"] == "policy" for line in told) == sum(record["calls"] for record in records)
+        assert sum(line["kind"] == "policy" for line in told) == sum(len(record.calls) for record in records)
         assert sum(line["kind"] == "end" for line in told) == 16
 
 

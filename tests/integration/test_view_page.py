@@ -13,7 +13,7 @@ import pytest
 
 from agentflow.evals.live_status import LiveStatusFile
 from agentflow.evals.rollout import Started
-from agentflow.evals.trace import TraceTurn, append
+from agentflow.evals.trace import Trace, TraceTurn, append
 from agentflow.graph.state import Verdict
 from agentflow.rl.training_log import TrainingLog
 from agentflow.tools.result import ErrorClass
@@ -69,7 +69,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
         rollouts = [rollout(step, "train", "g", reward, turns=both, id=f"r{n}") for n, reward in rewards]
         write_step(out, step, credited(rollouts))
         TrainingLog(out).tokens(token_step(step, "g", rollouts, hostile=HOSTILE))
-    append(folder / "first.jsonl", record(0, turns=both).trace)
+    append(folder / "first.jsonl", Trace(**record(0, turns=both).own_fields))
     return folder
 
 
@@ -256,14 +256,14 @@ def test_lines_that_come_are_seen(browser: "sync_api.Browser", tmp_path: Path) -
         seen.shows("tr.fresh", "The newest?")
         seen.go("#/")
         with LiveStatusFile(tmp_path / "first.jsonl", "How so?", 5) as running:
-            running.show(Started("planner", 1))
+            running.show(Started(module="planner", turn=1))
             seen.shows("a.running", "planner at work")
             seen.page.locator("a.running").click()
             seen.shows(".said", "the planner is at work")
             running.show(turn(1, verdict=goes_on()))
-            running.show(Started("verifier", 2))
+            running.show(Started(module="verifier", turn=2))
             seen.shows(".said", "Step 4 of 4: the verifier is at work")
-            append(tmp_path / "first.jsonl", record(0).trace)
+            append(tmp_path / "first.jsonl", Trace(**record(0).own_fields))
         seen.shows(".heading", "The run has ended")
         seen.page.get_by_role("link", name="Its trace is in first.jsonl").click()
         seen.shows(".traces", "Question 0?")

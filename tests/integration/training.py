@@ -7,6 +7,10 @@ import time
 from pathlib import Path
 from typing import Any
 
+from agentflow.rl.rollout import RolloutRecord
+from agentflow.rl.trainable import Split
+from agentflow.rl.training_log import TrainingLog
+
 SMALL = [
     *("questions=4", "rollouts=4", "train_tasks=48", "test_tasks=12", "seed=3"),
     *("validate_every=2", "validation_rollouts=1", "save_every=1"),
@@ -25,8 +29,8 @@ def lines(out: Path, split: str) -> list[dict[str, Any]]:
     return [line for line in found if line["split"] == split]
 
 
-def rollouts(out: Path, step: int, split: str) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in (out / f"rollouts/{step:06d}-{split}.jsonl").read_text().splitlines()]
+def rollouts(out: Path, step: int, split: Split) -> list[RolloutRecord]:
+    return TrainingLog(out).records(step, split)
 
 
 def replay_log(out: Path, step: int) -> list[dict[str, Any]]:

@@ -211,8 +211,8 @@ def test_json_is_one_object_of_the_pinned_form(monkeypatch: pytest.MonkeyPatch) 
     assert done.exit_code == 0
     assert done.stderr == ""
     trace = json.loads(only_line(done.stdout))
-    assert list(trace) == ["question", "analysis", "answer", "status", "turns", "usage", "seconds"]
-    assert (trace["question"], trace["answer"], trace["status"]) == ("Say hello.", "hello", "answered")
+    assert list(trace) == ["task", "analysis", "answer", "status", "turns", "usage", "seconds"]
+    assert (trace["task"]["question"], trace["answer"], trace["status"]) == ("Say hello.", "hello", "answered")
     failed, worked = trace["turns"]
     assert list(worked) == ["turn", "sub_goal", "context", "tool", "arguments", "result", "verdict", "plan"]
     assert list(worked["result"]) == ["status", "output", "error", "seconds", "sandbox", "provider"]
@@ -327,7 +327,7 @@ def test_traces_grow_by_a_line_and_hold_no_secret(monkeypatch: pytest.MonkeyPatc
     lines = trace.read_text().splitlines()
     assert len(lines) == 2
     assert SECRET not in trace.read_text()
-    assert json.loads(lines[1])["question"] == "Is *** my key?"
+    assert json.loads(lines[1])["task"]["question"] == "Is *** my key?"
 
 
 @pytest.mark.parametrize(
@@ -510,7 +510,7 @@ def test_a_folder_whose_settings_cannot_be_read(tmp_path: Path) -> None:
     (tmp_path / "settings.json").write_text('{"steps": ')
     done = run("train", f"out={tmp_path}")
     assert done.exit_code == 2
-    assert "cannot be read as a run's settings; choose another out=" in only_line(done.stderr)
+    assert "choose another folder" in only_line(done.stderr)
 
 
 def test_training_without_its_extra(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -643,7 +643,7 @@ def test_a_full_disk_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     def full(*_: object) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr("agentflow.evals.results_store._write_settings", full)
+    monkeypatch.setattr("agentflow.evals.results_store.write_settings", full)
     done = CliRunner().invoke(app, ["eval", "atlas", "--limit", "1", "--out", str(tmp_path / "a")])
     assert (done.exit_code, done.stdout) == (1, "")
     assert done.stderr.splitlines()[-1].startswith("error: the disk is full")

@@ -47,7 +47,7 @@ def test_a_model_that_nothing_works_with_does_not_stop_the_others(tmp_path: Path
     assert (tmp_path / "report.html").exists()
     assert read(tmp_path / "agentflow_embedded")[1][0].failed is False
     [failed] = [path for path in tmp_path.iterdir() if "nobody" in path.name]
-    assert json.loads((failed / "traces.jsonl").read_text())["trace"]["status"] == "failed"
+    assert json.loads((failed / "traces.jsonl").read_text())["status"] == "failed"
 
 
 @pytest.mark.parametrize(

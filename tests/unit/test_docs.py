@@ -159,7 +159,7 @@ def test_commands_run(page: Path, command: str, endpoint: str, tmp_path: Path, m
 @pytest.mark.filterwarnings("ignore")
 def test_settings_of_training_are_those_that_there_are() -> None:
     pytest.importorskip("verl")
-    from agentflow.rl.settings import Settings, compose_settings
+    from agentflow.rl.settings import TrainingSettings, compose_settings
 
     overrides: dict[str, set[str]] = defaultdict(set)
     for line in (line for page in PAGES for line in commands(page) if line.startswith("agentflow train ")):
@@ -168,7 +168,7 @@ def test_settings_of_training_are_those_that_there_are() -> None:
         overrides[preset] |= {word for word in words[2:] if not word.startswith("--") and word != preset}
     assert len(overrides) >= 2
     for preset, changed in overrides.items():  # all of a preset's at once: each composition takes seconds
-        assert Settings.of(compose_settings(preset, sorted(changed))).preset == preset
+        assert TrainingSettings.of(compose_settings(preset, sorted(changed))).preset == preset
 
 
 def _parse(words: list[str]) -> None:

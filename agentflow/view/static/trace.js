@@ -100,7 +100,7 @@ export function stepsOf(found) {
     add("executor", turn.turn, at, `turn ${turn.turn}, the executor calls ${turn.tool || "nothing"}${turn.result.error ? ` (${turn.result.error})` : ""}`, { tool: turn.tool, wrong: turn.result.error });
     add("verifier", turn.turn, at + 1, `turn ${turn.turn}, the verifier says ${turn.verdict.signal}`, { signal: turn.verdict.signal });
   });
-  if (found.running && found.begun) add(found.begun.module, found.begun.turn, turns.length, `the ${found.begun.module} is at work`, { tool: found.begun.tool, working: true });
+  if (found.running && found.started) add(found.started.module, found.started.turn, turns.length, `the ${found.started.module} is at work`, { tool: found.started.tool, working: true });
   else if (answer || status !== "failed") add("generator", turns.length, turns.length, "the generator writes the answer");
   if (status === "failed" && !found.running && error) add("end", turns.length, turns.length, "the run broke off", { wrong: true });
   return steps;

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import httpx
 import pytest
 
-from agentflow.evals.atlas.families import Question, questions
+from agentflow.evals.atlas.families import Problem, questions
 from agentflow.graph.grants import ENDPOINTS, FILES
 from agentflow.graph.origin_guard import ORIGINS
 from tests.fake_openai import FakeOpenAI, Fault, Reply
@@ -132,7 +132,7 @@ async def assistant(client: LangGraphClient) -> str:
 
 
 @pytest.fixture(scope="session")
-def question() -> Question:
+def question() -> Problem:
     """One that takes several turns and two tools."""
     return next(found for found in questions("test", 12) if len({step.tool for step in found.steps}) > 1)
 
@@ -141,5 +141,5 @@ CONTEXT: dict[str, Any] = {"model": "atlas-oracle", "corpus": "atlas"}
 """A model that is there without training or key, and the encyclopedia that it knows."""
 
 
-def asked(question: Question) -> dict[str, Any]:
+def asked(question: Problem) -> dict[str, Any]:
     return {"messages": [{"role": "user", "content": question.question}]}

@@ -10,7 +10,7 @@ import pytest
 from langgraph.pregel.remote import RemoteGraph
 from langgraph_sdk.client import LangGraphClient
 
-from agentflow.evals.atlas.families import Question
+from agentflow.evals.atlas.families import Problem
 from agentflow.graph.studio_config import StudioConfig
 from tests.integration.server.conftest import CONTEXT, LANGGRAPH, ROOT, Server, asked, environment
 from tests.waiting import LAST_RESORT
@@ -47,7 +47,7 @@ async def test_studio_sees_the_graph(client: LangGraphClient, assistant: str) ->
     assert ("__start__", "analyst") in edges
 
 
-async def test_a_question_streams_the_updates_of_its_nodes(client: LangGraphClient, question: Question) -> None:
+async def test_a_question_streams_the_updates_of_its_nodes(client: LangGraphClient, question: Problem) -> None:
     thread = await client.threads.create()
     updates: list[tuple[str, dict[str, Any]]] = []
     async for part in client.runs.stream(
@@ -70,14 +70,14 @@ async def test_a_question_streams_the_updates_of_its_nodes(client: LangGraphClie
     assert state["values"]["messages"][-1]["content"].endswith(question.answer)
 
 
-async def test_it_is_a_remote_graph(client: LangGraphClient, question: Question) -> None:
+async def test_it_is_a_remote_graph(client: LangGraphClient, question: Problem) -> None:
     state = await RemoteGraph("agentflow", client=client).ainvoke(asked(question), context=CONTEXT)
     assert isinstance(state, dict)
     assert state["status"] == "answered"
     assert state["answer"] == question.answer
 
 
-async def test_a_setting_out_of_range_fails_the_run_and_says_which(client: LangGraphClient, question: Question) -> None:
+async def test_a_setting_out_of_range_fails_the_run_and_says_which(client: LangGraphClient, question: Problem) -> None:
     with pytest.raises(Exception, match="max_turns"):
         await RemoteGraph("agentflow", client=client).ainvoke(asked(question), context={**CONTEXT, "max_turns": 0})
 

@@ -7,7 +7,7 @@ import httpx
 import pytest
 from langgraph_sdk.client import LangGraphClient
 
-from agentflow.evals.atlas.families import Question
+from agentflow.evals.atlas.families import Problem
 from tests.integration.server.conftest import CONTEXT, Server
 from tests.waiting import LAST_RESORT
 
@@ -40,7 +40,7 @@ async def test_mcp_offers_ask(server: Server, knows_atlas: str) -> None:
     assert tools[knows_atlas].description == "Answers about Atlas."
 
 
-async def test_mcp_answers(server: Server, knows_atlas: str, question: Question) -> None:
+async def test_mcp_answers(server: Server, knows_atlas: str, question: Problem) -> None:
     async with mcp(server) as client:
         result = await client.call_tool(knows_atlas, {"question": question.question})
     assert not result.is_error
@@ -75,12 +75,12 @@ def said(reply: dict[str, Any]) -> str:
     return "".join(part["text"] for artifact in task["artifacts"] for part in artifact["parts"])
 
 
-async def test_a2a_has_a_conversation_with_the_agent(server: Server, assistant: str, question: Question) -> None:
+async def test_a2a_has_a_conversation_with_the_agent(server: Server, assistant: str, question: Problem) -> None:
     reply = await send(server, assistant, {"kind": "text", "text": question.question})
     assert said(reply).endswith(question.answer)
 
 
-async def test_a2a_asks_a_question(server: Server, client: LangGraphClient, question: Question) -> None:
+async def test_a2a_asks_a_question(server: Server, client: LangGraphClient, question: Problem) -> None:
     [ask] = await client.assistants.search(graph_id="ask", limit=1)
     reply = await send(server, ask["assistant_id"], {"kind": "data", "data": {"question": question.question}})
     assert said(reply) == question.answer

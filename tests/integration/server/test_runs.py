@@ -8,7 +8,7 @@ import pytest
 from langgraph.pregel.remote import RemoteGraph
 from langgraph_sdk.client import LangGraphClient
 
-from agentflow.evals.atlas.families import Question
+from agentflow.evals.atlas.families import Problem
 from agentflow.graph.events import Event
 from agentflow.nodes import planner
 from tests.integration.server.conftest import CONTEXT, KEY, Server, asked
@@ -28,7 +28,7 @@ async def new_thread(client: LangGraphClient) -> str:
     return str((await client.threads.create())["thread_id"])
 
 
-async def test_a_client_sees_the_progress(client: LangGraphClient, question: Question) -> None:
+async def test_a_client_sees_the_progress(client: LangGraphClient, question: Problem) -> None:
     found = await custom(client, None, asked(question), context=CONTEXT)
     turns = len(question.steps)
     planned = [event for event in found if event["type"] == "planned"]
@@ -37,14 +37,14 @@ async def test_a_client_sees_the_progress(client: LangGraphClient, question: Que
     assert found[-1] == {"type": "answer", "turn": turns, "answer": question.answer, "status": "answered"}
 
 
-async def test_so_does_a_remote_graph(client: LangGraphClient, question: Question) -> None:
+async def test_so_does_a_remote_graph(client: LangGraphClient, question: Problem) -> None:
     remote = RemoteGraph("agentflow", client=client)
     kinds = [event["type"] async for event in remote.astream(asked(question), context=CONTEXT, stream_mode="custom")]
     assert kinds.count("verdict") == len(question.steps)
     assert kinds[-1] == "answer"
 
 
-async def test_a_conversation(client: LangGraphClient, question: Question) -> None:
+async def test_a_conversation(client: LangGraphClient, question: Problem) -> None:
     """Chat mode: a person's message in, the agent's message out, and a second question starts afresh."""
     thread = await new_thread(client)
     first: Any = await client.runs.wait(thread, "agentflow", input=asked(question), context=CONTEXT)
@@ -99,7 +99,7 @@ async def test_a_call_waits_for_a_person(decision: str, client: LangGraphClient,
     assert result["error"] == ("refused" if decision == "refuse" else None)
 
 
-async def test_a_fork_carries_out_the_edited_plan(client: LangGraphClient, question: Question) -> None:
+async def test_a_fork_carries_out_the_edited_plan(client: LangGraphClient, question: Problem) -> None:
     thread = await new_thread(client)
     first: Any = await client.runs.wait(thread, "agentflow", input=asked(question), context=CONTEXT)
     history = await client.threads.get_history(thread, limit=50)

@@ -10,7 +10,7 @@ from benchmarks.scoring import ANSWERS, ROWS, items
 async def test_each_benchmark_is_scored_and_none_crashes() -> None:
     evaluation = Evaluation(graph, Context())
     for item in items():
-        traces = [Trace(question="q", answer=answer, status="answered") for answer in (item.task.gold, *ANSWERS)]
+        traces = [Trace(task=item.task, answer=answer, status="answered") for answer in (item.task.gold, *ANSWERS)]
         records = [await evaluation.record(item, trace) for trace in traces]
         assert records[0].correct
         assert not all(record.correct for record in records)

@@ -10,6 +10,7 @@ from agentflow.evals.agents import AGENTS, agent_graph
 from agentflow.evals.baselines import direct, react, team
 from agentflow.evals.baselines.react import read_answer, read_call
 from agentflow.evals.rollout import Finished, rollout
+from agentflow.evals.task import Task
 from agentflow.graph.context import Context
 from agentflow.graph.state import Plan
 from agentflow.tools.card import ToolCard
@@ -88,10 +89,13 @@ def reply(body: dict[str, Any]) -> str:
     return PROGRAM if "Result: 42" not in conversation else "Answer: 42"
 
 
+TASK = Task.from_question("What is 6 times 7?")
+
+
 async def solved(name: str, script: Any = reply, **settings: Any) -> Finished:
     with FakeOpenAI(script) as server:
         context = Context(model=f"vllm:any@{server.base_url}", tools=["python_coder"], **settings)
-        *_, last = [event async for event in rollout(agent_graph(name), "What is 6 times 7?", context)]  # type: ignore[arg-type]
+        *_, last = [event async for event in rollout(agent_graph(name), TASK, context)]  # type: ignore[arg-type]
     assert isinstance(last, Finished)
     return last
 

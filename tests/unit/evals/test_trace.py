@@ -4,36 +4,37 @@ from pathlib import Path
 
 import pytest
 
+from agentflow.evals.task import Task
 from agentflow.evals.trace import Trace, append, to_line
 
 
 def test_a_line_reads_back_as_the_trace() -> None:
-    trace = Trace(question="q\nü \x1b", answer="a", status="answered", seconds=1.5)
+    trace = Trace(task=Task.from_question("q\nü \x1b"), answer="a", status="answered", seconds=1.5)
     assert "\n" not in to_line(trace)
     assert Trace.model_validate_json(to_line(trace)) == trace
     assert "error" not in trace.model_dump()
 
 
 def test_a_failed_trace_says_why() -> None:
-    assert Trace(question="q", status="failed", error="down").model_dump()["error"] == "down"
+    assert Trace(task=Task.from_question("q"), status="failed", error="down").model_dump()["error"] == "down"
 
 
 @pytest.mark.parametrize("name", ["OPENAI_API_KEY", "HF_TOKEN", "DB_PASSWORD", "MY_SECRET"])
 def test_secrets_of_the_environment_are_struck_out(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(name, 'top"secret-value')
-    line = to_line(Trace(question="q", answer='it is top"secret-value.', status="answered"))
+    line = to_line(Trace(task=Task.from_question("q"), answer='it is top"secret-value.', status="answered"))
     assert Trace.model_validate_json(line).answer == "it is ***."
 
 
 def test_short_values_are_no_secrets(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("VLLM_API_KEY", "EMPTY")
-    assert "EMPTY" in to_line(Trace(question="EMPTY", status="failed"))
+    assert "EMPTY" in to_line(Trace(task=Task.from_question("EMPTY"), status="failed"))
 
 
 def test_appending_after_a_torn_line_starts_a_new_one(tmp_path: Path) -> None:
     path = tmp_path / "trace"
     path.write_text('{"torn')
-    trace = Trace(question="q", status="answered")
+    trace = Trace(task=Task.from_question("q"), status="answered")
     append(path, trace)
     append(path, trace)
     assert path.read_text() == '{"torn\n' + f"{to_line(trace)}\n" * 2

@@ -16,7 +16,7 @@ from agentflow.rl.batch import assign_credit, batch_digest, counts, facts_of, ro
 from agentflow.rl.replay import Replay, ReplayError
 from agentflow.rl.replay_log import ReplayLogs, recorded, replaying
 from agentflow.rl.rollout import run
-from agentflow.rl.settings import Settings, compose_settings
+from agentflow.rl.settings import TrainingSettings, compose_settings
 from agentflow.rl.trainable import load_app
 from agentflow.rl.training_log import TrainingLog
 from tests.unit.rl.test_planner import nonsense, oracle
@@ -39,7 +39,7 @@ def out(tmp_path: Path) -> Path:
 async def record(out: Path) -> None:
     """A run of one step, in which every other rollout plans nonsense."""
     overrides = ["options.frozen=atlas-oracle", f"out={out}", f"train_tasks={QUESTIONS}", f"questions={QUESTIONS}"]
-    settings = Settings.of(compose_settings("atlas-cpu", overrides))
+    settings = TrainingSettings.of(compose_settings("atlas-cpu", overrides))
     (out / "settings.json").write_text(settings.model_dump_json())
     log = TrainingLog(out)
     log.rewind(0)

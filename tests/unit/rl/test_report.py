@@ -6,7 +6,8 @@ import pytest
 
 pytest.importorskip("jinja2")
 
-from agentflow.evals.trace import Trace, append
+from agentflow.evals.task import Task
+from agentflow.evals.trace import append
 from agentflow.rl.report import write_report
 from agentflow.rl.rollout import RolloutRecord, RolloutStatus
 from agentflow.rl.training_log import TrainingLog
@@ -47,17 +48,15 @@ def run(out: Path, validations: int) -> None:
     for step in range(validations):
         for number in range(3):
             record = RolloutRecord(
+                id=f"test-{number}/0",
                 step=step,
                 split="test",
-                task=f"test-{number}",
-                family="sums",
-                gold="2",
-                status=RolloutStatus.OK,
+                task=Task(id=f"test-{number}", question=f"{HOSTILE} {number}", gold="2", family="sums"),
+                outcome=RolloutStatus.OK,
                 reward=float(step > 0),
-                calls=1,
-                prompt_tokens=1,
-                sampled_tokens=1,
-                trace=Trace(question=f"{HOSTILE} {number}", answer=HOSTILE, status="answered"),
+                calls=[],
+                answer=HOSTILE,
+                status="answered",
             )
             append(log.rollouts / f"{step:06d}-test.jsonl", record)
         log.validation(step)

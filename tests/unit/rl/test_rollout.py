@@ -75,7 +75,8 @@ async def test_a_rollout_that_ends_has_a_reward_and_its_calls() -> None:
     assert (trajectory.status, trajectory.reward) == (RolloutStatus.OK, 1.0)
     assert [call.response_ids.tolist() for call in trajectory.calls] == [[2, 3]]
     record = RolloutRecord.of(trajectory, 4, "train")
-    assert (record.step, record.calls, record.prompt_tokens, record.sampled_tokens) == (4, 1, 1, 2)
+    [call] = record.calls
+    assert (record.step, call.node, call.prompt_tokens, call.sampled_tokens) == (4, "answer", 1, 2)
 
 
 @pytest.mark.parametrize("nodes", [("outer",), ("answer",), ("outer", "answer")])

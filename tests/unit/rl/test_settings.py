@@ -4,12 +4,12 @@ pytest.importorskip("hydra")
 pytest.importorskip("verl")
 
 from agentflow.rl.algorithms import NAMES
-from agentflow.rl.settings import PRESETS, Settings, SettingsError, compose_settings, presets
+from agentflow.rl.settings import PRESETS, SettingsError, TrainingSettings, compose_settings, presets
 
 
 @pytest.mark.parametrize("preset", presets())
 def test_every_preset_is_complete_and_says_how_to_start_it(preset: str) -> None:
-    settings = Settings.of(compose_settings(preset, []))
+    settings = TrainingSettings.of(compose_settings(preset, []))
     assert settings.preset == preset
     assert f"agentflow train --preset {preset}" in (PRESETS / f"{preset}.yaml").read_text()
 
@@ -30,7 +30,7 @@ def test_an_app_may_have_any_option() -> None:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_an_algorithm_is_one_setting(name: str) -> None:
-    assert Settings.of(compose_settings("atlas-cpu", [f"algorithm={name}"])).flow.algorithm.name == name
+    assert TrainingSettings.of(compose_settings("atlas-cpu", [f"algorithm={name}"])).flow.algorithm.name == name
 
 
 def test_verls_own_keys_can_be_set() -> None:
@@ -58,7 +58,7 @@ def test_verls_own_keys_can_be_set() -> None:
 )
 def test_wrong_settings_are_one_clear_line(overrides: list[str], message: str) -> None:
     with pytest.raises(SettingsError) as caught:
-        Settings.of(compose_settings("atlas-cpu", overrides))
+        TrainingSettings.of(compose_settings("atlas-cpu", overrides))
     assert message in str(caught.value)
     assert "\n" not in str(caught.value)
 

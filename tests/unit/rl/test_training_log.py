@@ -3,7 +3,8 @@ from pathlib import Path
 
 import pytest
 
-from agentflow.evals.trace import Trace, append
+from agentflow.evals.task import Task
+from agentflow.evals.trace import append
 from agentflow.rl.rollout import RolloutRecord, RolloutStatus
 from agentflow.rl.training_log import TrainingLog
 from tests.trainings import token_step
@@ -13,17 +14,15 @@ def record(
     step: int, reward: float = 1.0, status: RolloutStatus = RolloutStatus.OK, family: str = "a"
 ) -> RolloutRecord:
     return RolloutRecord(
+        id="t/0",
         step=step,
         split="test",
-        task="t",
-        family=family,
-        gold="g",
-        status=status,
+        task=Task(id="t", question="q", gold="g", family=family),
+        outcome=status,
         reward=reward,
-        calls=1,
-        prompt_tokens=3,
-        sampled_tokens=2,
-        trace=Trace(question="q", answer="a", status="answered"),
+        calls=[],
+        answer="a",
+        status="answered",
     )
 
 

@@ -8,7 +8,7 @@ from urllib.parse import urlencode
 import httpx
 import pytest
 
-from agentflow.evals.trace import append
+from agentflow.evals.trace import Trace, append
 from agentflow.graph.state import Verdict
 from agentflow.rl.training_log import TrainingLog
 from agentflow.view.app import build_app
@@ -56,7 +56,7 @@ def client(tmp_path_factory: pytest.TempPathFactory) -> Client:
     ]
     write_run(folder / "seed", seed, planner="embedded:seed", max_turns=4)
     write_run(folder / "trained", [record(n, correct=n > 0, error="down" if n == 4 else "") for n in range(5)])
-    append(folder / "first.jsonl", record(0).trace)
+    append(folder / "first.jsonl", Trace(**record(0).own_fields))
     out = begin(folder / "training", 4, algorithm={"name": "flow-grpo", "penalty": 0.3})
     for step in (0, 2):
         write_validation(out, step, [rollout(step, "test", task, float(step > 0)) for task in ("a", "b")])
@@ -155,7 +155,7 @@ def test_tokens_that_were_not_kept_are_not_there(client: Client, tmp_path: Path)
 
 
 def test_text_that_is_no_unicode_can_be_sent(tmp_path: Path) -> None:
-    append(tmp_path / "first.jsonl", record(0, question="\u202eевил\x00 <b>").trace)
+    append(tmp_path / "first.jsonl", Trace(**record(0, question="\u202eевил\x00 <b>").own_fields))
     client = Client(tmp_path)
     found = client.get(f"/api/sources/{client.id('first.jsonl')}/traces/0")
     assert found["question"] == "\u202eевил\x00 <b>"
@@ -217,7 +217,7 @@ def test_every_answer_has_the_policy_and_no_page_has_an_inline_script(client: Cl
 
 
 def test_a_trace_that_was_written_anew_is_gone(tmp_path: Path) -> None:
-    append(tmp_path / "first.jsonl", record(0).trace)
+    append(tmp_path / "first.jsonl", Trace(**record(0).own_fields))
     client = Client(tmp_path)
     (tmp_path / "first.jsonl").write_text("{}\n")
     assert client.ask(f"/api/sources/{client.id('first.jsonl')}/traces/0").status_code == 404

@@ -27,7 +27,7 @@ def found(tmp_path: Path, *advantages: list[float] | None, **flow: Any) -> dict[
         rollout(1, "train", "b", 1.0),
     ]
     told = [*advantages, *[None] * len(rollouts)]
-    write_step(out, 1, [one.model_copy(update={"advantages": told[n]}) for n, one in enumerate(rollouts)])
+    write_step(out, 1, [one.credited(told[n]) for n, one in enumerate(rollouts)])
     shelf = RunIndex([Root(tmp_path)])
     shelf.refresh()
     [training] = shelf.sources.values()

@@ -7,7 +7,7 @@ from typing import Any
 
 from agentflow.evals.live_status import LiveStatusFile
 from agentflow.evals.rollout import Started
-from agentflow.evals.trace import append
+from agentflow.evals.trace import Trace, append
 from agentflow.rl.training_log import TrainingLog
 from agentflow.view.live_status import Running
 from agentflow.view.run_index import Root, RunIndex
@@ -31,18 +31,18 @@ def only(shelf: RunIndex) -> Source:
 def test_each_kind_is_found_and_foreign_files_are_not(tmp_path: Path) -> None:
     write_run(tmp_path / "deep" / "er" / "eval", [record(0)])
     write_step(begin(tmp_path / "training", 3), 1, [rollout(1, "train", "a", 1.0)])
-    append(tmp_path / "first.jsonl", record(1).trace)
+    append(tmp_path / "first.jsonl", Trace(**record(1).own_fields))
     (tmp_path / "foreign.jsonl").write_text('{"messages": []}\n')
     (tmp_path / "note.txt").write_text("hello")
     (tmp_path / ".hidden").mkdir()
-    append(tmp_path / ".hidden" / "x.jsonl", record(1).trace)
+    append(tmp_path / ".hidden" / "x.jsonl", Trace(**record(1).own_fields))
     found = {source.name: source.kind for source in shelf(tmp_path).sources.values()}
     assert found == {"deep/er/eval": "evaluation", "training": "training", "first.jsonl": "traces"}
 
 
 def test_links_do_not_lead_out(tmp_path: Path) -> None:
     write_run(tmp_path / "outside" / "eval", [record(0)])
-    append(tmp_path / "outside" / "first.jsonl", record(1).trace)
+    append(tmp_path / "outside" / "first.jsonl", Trace(**record(1).own_fields))
     inside = tmp_path / "inside"
     inside.mkdir()
     (inside / "eval").symlink_to(tmp_path / "outside" / "eval")
@@ -55,7 +55,7 @@ def test_links_do_not_lead_out(tmp_path: Path) -> None:
 
 def test_a_folder_and_a_file_can_be_named_themselves(tmp_path: Path) -> None:
     write_run(tmp_path / "eval", [record(0)])
-    append(tmp_path / "first.jsonl", record(1).trace)
+    append(tmp_path / "first.jsonl", Trace(**record(1).own_fields))
     assert {source.name for source in shelf(tmp_path / "eval", tmp_path / "first.jsonl").sources.values()} == {
         "eval",
         "first.jsonl",
@@ -93,9 +93,9 @@ def test_broken_lines_are_counted(tmp_path: Path) -> None:
     assert (source.broken, len(source.rows())) == (3, 1)
 
 
-def test_an_evaluation_whose_settings_cannot_be_read_is_still_shown(tmp_path: Path) -> None:
+def test_an_evaluation_with_unknown_settings_is_still_shown(tmp_path: Path) -> None:
     folder = write_run(tmp_path / "eval", [record(0)])
-    (folder / "settings.json").write_text("{")
+    (folder / "settings.json").write_text('{"kind": "evaluation", "later": 1}')
     assert only(shelf(tmp_path)).summary()["ended"] == 1
 
 
@@ -132,13 +132,13 @@ def test_numbers_that_json_does_not_know_are_none(tmp_path: Path) -> None:
 
 def test_a_question_is_seen_while_it_is_answered(tmp_path: Path) -> None:
     with LiveStatusFile(tmp_path / "first.jsonl", "How so?", 7) as file:
-        file.show(Started("planner", 1))
+        file.show(Started(module="planner", turn=1))
         file.show(turn())
-        file.show(Started("executor", 2, "python_coder"))
+        file.show(Started(module="executor", turn=2, tool="python_coder"))
         looking = shelf(tmp_path)
         running = only(looking)
         assert isinstance(running, Running)
         assert (running.name, running.live, running.summary()["module"]) == ("first.jsonl", True, "executor")
-        assert (running.opening and running.opening.max_turns, len(running.turns), running.broken) == (7, 1, 0)
+        assert (running.start and running.start.max_turns, len(running.turns), running.broken) == (7, 1, 0)
     looking.refresh()
     assert looking.sources == {}

@@ -48,16 +48,7 @@ def test_missing_items_stay_in_the_denominator(tmp_path: Path) -> None:
     rows = [{"question": f"Where is {n}?", "answer": "Rome"} for n in range(4)]
     found, tasks = loaded("bamboogle", rows, tmp_path)
     answered = [
-        Record(
-            id=one.id,
-            benchmark="bamboogle",
-            family=one.family,
-            question=one.question,
-            gold=one.gold,
-            decision=found.score(one, "rome").decision,
-            decided_by="exact match",
-            trace=Trace(question=one.question, answer="rome", status="answered"),
-        )
+        Record.of(Trace(task=one, answer="rome", status="answered"), "bamboogle", 0, found.score(one, "rome"))
         for one in tasks[:2]
     ]
     total = summarise(answered, len(tasks)).total

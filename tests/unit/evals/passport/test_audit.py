@@ -231,7 +231,7 @@ def test_flagged_tries_can_be_taken_for_wrong() -> None:
     assert found.reasons == {Reason.QUESTION: 3}
     assert found.accuracy == 0.2
     assert found.low < 0.2 < found.high
-    assert [item.id for item in found.items] == [one.id for one in records[:3]]
+    assert [item.id for item in found.items] == [one.task.id for one in records[:3]]
     assert QUESTION not in found.model_dump_json()
 
 

@@ -9,7 +9,7 @@ from agentflow.evals.agents import AGENTS, AgentName
 from agentflow.evals.judge import prompt_hash
 from agentflow.evals.passport import collect
 from agentflow.evals.passport.provenance import Provenance, ToolProvenance
-from agentflow.evals.record import Dataset, Settings
+from agentflow.evals.record import Dataset, EvaluationSettings
 from agentflow.evals.results_store import ResultsStore, digest, read
 from agentflow.graph.context import Context
 from agentflow.nodes import analyst, planner
@@ -105,8 +105,10 @@ FIRST = Provenance(
 SECOND = FIRST.model_copy(update={"at": "2026-02-01T00:00:00+00:00", "versions": {"langgraph": "1.2.2", "mcp": "2.0"}})
 
 
-def settings(*by: Provenance) -> Settings:
-    return Settings(benchmarks={"bamboogle": Dataset(questions=9, digest="d")}, context=Context(), provenance=list(by))
+def settings(*by: Provenance) -> EvaluationSettings:
+    return EvaluationSettings(
+        benchmarks={"bamboogle": Dataset(questions=9, digest="d")}, context=Context(), provenance=list(by)
+    )
 
 
 def go_on(folder: Path, by: Provenance | None, *numbers: int) -> list[str]:

@@ -45,7 +45,7 @@ def test_scores_have_their_interval_and_denominator(tmp_path: Path) -> None:
 
 def test_models_per_module_and_what_their_servers_call_them(tmp_path: Path) -> None:
     said = record(0)
-    said.trace.usage.modules["planner"]["p-2026-01"] = Tokens(calls=1)
+    said.usage.modules["planner"]["p-2026-01"] = Tokens(calls=1)
     found = made(
         tmp_path,
         [said],
@@ -100,8 +100,7 @@ def test_a_new_tool_is_doubted_without_being_listed(tmp_path: Path, monkeypatch:
         ({"records": searched("stock")}, "stock is a tool that is not AgentFlow's (results: 1)"),
         ({"questions": 9}, "not been made yet and count as wrong: 6"),
         ({"records": [record(0, error="down")]}, "broke off and count as wrong: 1"),
-        ({"records": [record(0).model_copy(update={"trace": record(0).trace.model_copy(
-            update={"status": "out_of_time"})})]}, "ran out of time, which depends on the machine: 1"),
+        ({"records": [record(0).model_copy(update={"status": "out_of_time"})]}, "ran out of time, which depends on"),
     ],
 )  # fmt: skip
 def test_what_stands_against_repeating_it_is_said(more: dict[str, Any], doubt: str, tmp_path: Path) -> None:

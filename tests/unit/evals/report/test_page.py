@@ -93,7 +93,7 @@ def test_hostile_text_and_names_stay_data(tmp_path: Path) -> None:
 
 def test_half_a_surrogate_pair_does_not_stop_the_report(tmp_path: Path) -> None:
     runs = read_runs([write_run(tmp_path / "a", [record(0)])])
-    runs[0].records[0].trace.answer = "\ud800"
+    runs[0].records[0].answer = "\ud800"
     assert texts(page(runs).html)[0][3] == "?"
 
 

@@ -1,0 +1,67 @@
+"""The folder of an evaluation or a training. Its first file, settings.json, says which of the two it holds."""
+
+import json
+from pathlib import Path
+from typing import Literal, TypeVar
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+SETTINGS = "settings.json"
+
+Kind = Literal["evaluation", "training"]
+
+
+class RunFolderError(ValueError):
+    """A folder does not hold the run that is asked for; `str()` is one line that says why and what to do."""
+
+
+class RunSettings(BaseModel):
+    """What every settings.json holds."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    kind: Kind
+    """The first field of the file."""
+
+
+Settings = TypeVar("Settings", bound=RunSettings)
+
+
+def kind_of(content: bytes) -> str:
+    """Return the kind that a settings.json names; empty if it names none, as in files of earlier versions."""
+    try:
+        found = json.loads(content)
+    except ValueError:
+        return ""
+    return str(found.get("kind", "")) if isinstance(found, dict) else ""
+
+
+def read_settings(folder: Path, model: type[Settings]) -> Settings:
+    """Load the settings of a run. Raises RunFolderError."""
+    wanted = model.model_fields["kind"].default
+    try:
+        content = (folder / SETTINGS).read_bytes()
+    except OSError as error:
+        raise RunFolderError(f"{folder} holds no {wanted}: {SETTINGS} cannot be read ({error.strerror})") from error
+    kind = kind_of(content)
+    if kind and kind != wanted:
+        raise RunFolderError(f"{folder} holds a run of kind {kind}, not {wanted}; choose another folder")
+    try:
+        if kind:
+            return model.model_validate_json(content)
+    except ValidationError:
+        pass
+    raise RunFolderError(other_version(folder))
+
+
+def other_version(folder: Path) -> str:
+    """The line on a folder of another version."""
+    return f"{folder} was written by another version of AgentFlow, which this one does not read; choose another folder"
+
+
+def write_settings(folder: Path, settings: RunSettings) -> None:
+    """Write settings.json whole or not at all, also if the process is killed. Raises OSError."""
+    path = folder / SETTINGS
+    new = path.with_suffix(".new")
+    new.write_text(settings.model_dump_json(indent=2) + "\n", encoding="utf-8")
+    new.replace(path)
