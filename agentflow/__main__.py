@@ -1,4 +1,4 @@
-"""`python -m agentflow`."""
+"""Entry point of `python -m agentflow`."""
 
 from agentflow.cli import main
 

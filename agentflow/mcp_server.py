@@ -1,7 +1,7 @@
-"""The agent as an MCP server: one tool, `ask(question) -> answer`, that other assistants can use.
+"""MCP server that offers the agent to other assistants as one tool, `ask(question) -> answer`.
 
-A client that asks for progress is told of every turn when it is done. One that gives a call up, or goes away, ends the
-run. A run that fails is a tool's error, in a line; nothing is remembered between calls.
+A client that requests progress gets a notification after every turn. Cancelling a call or disconnecting ends the run.
+A failed run is reported as a one-line tool error. Calls are independent: no state is shared between them.
 """
 
 import hmac
@@ -29,12 +29,14 @@ from agentflow.tools.untrusted_text import bounded_line
 from agentflow.version import __version__
 
 LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
-"""Names under which a client on this machine may address the server. A web page that has another name point here sends
-that name, and is refused."""
+"""Host names that clients on this machine may use to address the server.
+
+Requests with any other Host header are refused, which blocks DNS rebinding by web pages.
+"""
 
 
 def build_server(agent: Agent, context: Context) -> MCPServer[None]:
-    """The server; every run has the same settings."""
+    """Return the server; every run uses the settings of `context`."""
     server: MCPServer[None] = MCPServer("agentflow", version=__version__, log_level="WARNING")
 
     @server.tool(
@@ -67,14 +69,17 @@ async def _run(agent: Agent, question: str, context: Context, call: Call) -> Fin
 
 
 def _describe(turn: TraceTurn) -> str:
-    """A turn in a line, for people to read while they wait."""
+    """Summarize a turn in one line, for a progress notification."""
     outcome = "" if turn.result.status == "ok" else f" (failed: {turn.result.error})"
     return bounded_line(f"{turn.tool or 'no tool'}: {turn.sub_goal or turn.result.output}{outcome}", 200)
 
 
 def http_app(server: MCPServer[None], key: str = "") -> ASGIApp:
-    """The server at /mcp. With a `key`, clients send it as their bearer token, whatever they call this machine; without
-    one, only those that address it by a name of loopback are served."""
+    """Return the ASGI app that serves MCP at /mcp.
+
+    With a `key`, clients must send it as their bearer token and may use any host name. Without one, only requests
+    addressed to a loopback name are served.
+    """
     names = [f"{name}{port}" for name in LOOPBACK for port in ("", ":*")]
     security = TransportSecuritySettings(
         enable_dns_rebinding_protection=not key,

@@ -1,1 +1,1 @@
-"""What is there and whether it works: the machine, models and tools, each by trying it."""
+"""Health checks of the machine, the models and the tools; each check uses the part that it checks."""

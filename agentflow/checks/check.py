@@ -1,23 +1,23 @@
-"""What a check finds: a line of a report, or what came of trying a tool."""
+"""Result types of the checks: a line of a report, and the trial of a tool."""
 
 from dataclasses import dataclass
 from typing import Literal
 
 Check = tuple[str, Literal["ok", "no", "-"], str]
-"""A line of a report: what, whether it works ("-": nobody asked), and what there is to say or to do."""
+"""A line of a report: name, status ("-" if not required), and details or a remedy."""
 
 
 @dataclass(frozen=True)
 class Trial:
-    """What came of trying a tool."""
+    """Result of a trial call of a tool."""
 
     name: str
     works: Literal["ok", "no", "-"]
-    """"-": it was not called."""
+    """Status; "-" if the tool was not called."""
     says: str
-    """The beginning of the result, or what to do."""
+    """Output of the call, or a remedy."""
     call: str = ""
-    """The arguments, as JSON."""
+    """Arguments of the call, as JSON; empty if the tool was not called."""
     seconds: float | None = None
     tier: str = ""
-    """The sandbox's, of a tool that runs code."""
+    """Sandbox tier, for a tool that runs code."""

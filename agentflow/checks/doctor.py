@@ -1,6 +1,7 @@
-"""The checks behind `agentflow doctor` and `agentflow tools`: what works on this machine, and else what to do.
+"""Checks behind `agentflow doctor` and `agentflow tools`: what works on this machine, and remedies for the rest.
 
-What can be tried is tried, rather than looked at: the embedded model answers, the index is searched, a program runs.
+Checks exercise a part instead of inspecting it where possible: the embedded model answers a prompt, the index is
+searched, a program runs in the sandbox.
 """
 
 import os
@@ -21,11 +22,11 @@ if TYPE_CHECKING:
 DISTRIBUTION = "agentflow-langgraph"
 
 TRAINING = ("hydra", "jinja2", "ray", "torch", "transfer_queue", "transformers", "verl")
-"""Packages of the extra `train` as they are imported."""
+"""Import names of the packages of the extra `train`."""
 
 
 def versions() -> list[Check]:
-    """What is installed."""
+    """Return the versions of AgentFlow, Python and the main packages."""
     python = f"{platform.python_version()} on {platform.system()} {platform.machine()}"
     packages = ("langgraph", "langchain-core", "langchain-openai")
     return [
@@ -36,7 +37,7 @@ def versions() -> list[Check]:
 
 
 async def embedded() -> list[Check]:
-    """The embedded path: model, encyclopedia and sandbox, each by using it."""
+    """Check the embedded model, the Atlas index and the sandbox by using each."""
     from langchain_core.messages import HumanMessage
 
     from agentflow.graph.context import TRAINED_PLANNER, Sampling
@@ -75,7 +76,10 @@ async def embedded() -> list[Check]:
 
 
 def model(spec: str) -> Check:
-    """Whether the server of `spec` answers, and offers its model; another provider's model is loaded."""
+    """Check that the server of `spec` answers and offers its model.
+
+    A model of any other provider is only loaded.
+    """
     import httpx
 
     from agentflow.graph.models.listing import listed, models_offered
@@ -103,7 +107,7 @@ def model(spec: str) -> Check:
 
 
 def tools(names: Sequence[str], search: "SearchSettings") -> list[Check]:
-    """What each tool is good for and asks, or what it needs before it can be used."""
+    """Return each tool's description and search source, or what it needs before it can be used."""
     from agentflow.tools.catalogue import availability, standard_cards
     from agentflow.tools.providers.choice import state
 
@@ -117,7 +121,10 @@ def tools(names: Sequence[str], search: "SearchSettings") -> list[Check]:
 
 
 def engines() -> list[Check]:
-    """Which search engines google_search could ask: names of variables only, never their values."""
+    """List the search engines and whether google_search can use them.
+
+    Names of environment variables are shown, never their values.
+    """
     from agentflow.tools.providers.choice import AUTO, WITH_KEY, state
 
     checks: list[Check] = []
@@ -128,7 +135,7 @@ def engines() -> list[Check]:
 
 
 def training() -> Check:
-    """Whether what `agentflow train` needs is installed; it is an extra."""
+    """Check that the packages of the extra `train` are installed."""
     missing = [name for name in TRAINING if find_spec(name) is None]
     if missing:
         return "training", "-", f"needs {', '.join(missing)}; install it with: pip install '{DISTRIBUTION}[train]'"
@@ -136,7 +143,7 @@ def training() -> Check:
 
 
 def keys() -> list[Check]:
-    """Which providers have a key: names of variables only, never their values."""
+    """List the providers' key variables and whether they are set, never their values."""
     from agentflow.graph.models.spec import PROVIDERS
 
     checks: list[Check] = []

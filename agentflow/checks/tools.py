@@ -1,4 +1,4 @@
-"""The checks behind `agentflow tools` and `agentflow tools test`: what each tool is, and whether a call of it works."""
+"""Checks behind `agentflow tools` and `agentflow tools test`: descriptions and trial calls of the tools."""
 
 import json
 from collections.abc import AsyncIterator, Iterable, Mapping
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from agentflow.tools.card import ToolCard
 
 SECONDS = 60.0
-"""Time for each tool."""
+"""Timeout of a trial call, in seconds."""
 
 _REMEDIES = {
     "bad_arguments": "name arguments that fit it with --call",
@@ -25,7 +25,7 @@ _REMEDIES = {
 
 
 async def examine(context: "Context") -> "AvailableTools":
-    """All that the context's tools come to; naming foreign ones here is what grants them. Raises ModelError."""
+    """Load all tools of the context; foreign tools are granted because the context names them. Raises ModelError."""
     from agentflow.graph.toolbox import Toolbox
     from agentflow.tools.external import is_external
 
@@ -33,7 +33,7 @@ async def examine(context: "Context") -> "AvailableTools":
 
 
 async def listed(context: "Context") -> list[Check]:
-    """What each tool is good for, or what it needs before it can be used. Raises ModelError."""
+    """Return each tool's description, or what it needs before it can be used. Raises ModelError."""
     from agentflow.tools.catalogue import STANDARD_TOOLS
 
     standard = [name for name in context.tools if name in STANDARD_TOOLS]
@@ -47,9 +47,9 @@ async def listed(context: "Context") -> list[Check]:
 
 
 async def tried(context: "Context", calls: Mapping[str, dict[str, Any]]) -> AsyncIterator[Trial]:
-    """A trial of each of the context's tools, as it ends: with its arguments in `calls`, else with its own example.
+    """Yield a trial of each of the context's tools as it ends, with arguments from `calls` or the tool's own example.
 
-    A call that was made up is not made: nobody knows what it would do. Raises ModelError.
+    Generated examples are never called, because their effects are unknown. Raises ModelError.
     """
     from agentflow.tools.result import ErrorClass, ToolResult
     from agentflow.tools.run import run_tool
@@ -73,7 +73,7 @@ async def tried(context: "Context", calls: Mapping[str, dict[str, Any]]) -> Asyn
 
 
 def left_out(names: Iterable[str]) -> list[Trial]:
-    """Standard tools that are not enabled, and how to try them."""
+    """Return a trial with status "-" for each standard tool that is not enabled, with how to try it."""
     from agentflow.tools.catalogue import availability
     from agentflow.tools.search_settings import SearchSettings
 
@@ -89,5 +89,5 @@ def left_out(names: Iterable[str]) -> list[Trial]:
 
 def _example(card: "ToolCard", corpus: str) -> dict[str, Any] | None:
     if card.name == "wikipedia_search" and corpus != "live":
-        return {"query": "capital"}  # an article that any encyclopedia comes near to
+        return {"query": "capital"}  # matches an article of any encyclopedia
     return None if card.made_up else card.examples[0]

@@ -1,6 +1,6 @@
-"""The command line: solve a question, evaluate, train, and see what is configured. A file for each family of commands.
+"""Command line of AgentFlow: one module for each family of commands.
 
-Heavy parts (the graph, models, evaluation) are imported inside the commands, so that help comes at once.
+Heavy parts (the graph, models, evaluation) are imported inside the commands, so that --help is fast.
 """
 
 from typing import Annotated

@@ -1,4 +1,4 @@
-"""`agentflow graph` and `doctor`: how it is built, and what works."""
+"""`agentflow graph` and `agentflow doctor`: print the agent's graph, and check the installation."""
 
 import asyncio
 from pathlib import Path
@@ -49,7 +49,7 @@ def check(
 def template(
     folder: Annotated[Path, typer.Argument(metavar="MODEL_DIR", help="A model's folder; its tokenizer is enough.")],
 ) -> None:
-    """Say what training would lose to a model's chat template; exits with 1 if a prompt rewrites earlier turns."""
+    """Check what a model's chat template costs in training; exits with 1 if a prompt rewrites earlier turns."""
     from agentflow.rl.template import TemplateError, certify, load_tokenizer
 
     try:

@@ -1,4 +1,4 @@
-"""`agentflow eval again`: the same evaluation once more, and what came out otherwise."""
+"""`agentflow eval again`: repeat an evaluation and compare the two."""
 
 import shlex
 from pathlib import Path
@@ -18,7 +18,7 @@ def again(
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="Folder of an evaluation, with its passport.")],
     out: Annotated[Path, typer.Option(help="Folder of the new one.")],
 ) -> None:
-    """Run an evaluation again as its passport says, and compare the two question by question."""
+    """Run an evaluation again with the call in its passport, and compare the two question by question."""
     [before] = read_folders([folder])
     if not before.settings.provenance:
         fail(f"{folder} does not say what it was called with: an earlier version made it", MISUSED)
@@ -40,7 +40,7 @@ def again(
 
 
 def _without_out(words: list[str]) -> list[str]:
-    """A call without its --out, however that is written."""
+    """Remove --out from a call, in either form: `--out PATH` or `--out=PATH`."""
     kept, skip = [], False
     for word in words:
         if not skip and word != "--out" and not word.startswith("--out="):

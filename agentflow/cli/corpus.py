@@ -1,4 +1,4 @@
-"""`agentflow corpus`: encyclopedias of one's own for wikipedia_search."""
+"""`agentflow corpus`: build and query local encyclopedias for wikipedia_search."""
 
 import time
 from pathlib import Path
@@ -16,7 +16,7 @@ app = typer.Typer(cls=Group)
 
 @app.callback(invoke_without_command=True)
 def corpora(ctx: typer.Context) -> None:
-    """Build a local encyclopedia for wikipedia_search, and look something up in it."""
+    """Build a local encyclopedia for wikipedia_search, and query it."""
     if ctx.invoked_subcommand is None:
         typer.echo(ctx.get_help())
 
@@ -28,7 +28,7 @@ def build(
     ],
     out: Annotated[Path | None, typer.Option(help="The index; by default beside the dump, ending in .sqlite.")] = None,
 ) -> None:
-    """Build a full-text index of a dump. A build that was stopped goes on where it was."""
+    """Build a full-text index of a dump. An interrupted build resumes where it stopped."""
     from agentflow.tools.encyclopedia.corpus import CorpusError
     from agentflow.tools.encyclopedia.corpus_build import build_from_dump
     from agentflow.tools.encyclopedia.dumps import open_dump

@@ -1,4 +1,4 @@
-"""`agentflow data`: the benchmarks' questions, and the training set."""
+"""`agentflow data`: download benchmarks, and build the training set."""
 
 from pathlib import Path
 from typing import Annotated
@@ -14,7 +14,7 @@ app = typer.Typer(cls=Group)
 
 @app.callback(invoke_without_command=True)
 def data_sets(ctx: typer.Context) -> None:
-    """Get the benchmarks, and build the training set."""
+    """Download the benchmarks, and build the training set."""
     if ctx.invoked_subcommand is None:
         typer.echo(ctx.get_help())
 
@@ -37,7 +37,7 @@ def training_set(
 
 @app.command("get", epilog="Example: agentflow data get bamboogle")
 def get_data(name: Annotated[str, typer.Argument(help="A benchmark, or all; see agentflow data list.")]) -> None:
-    """Download a benchmark into the user's cache, or check the one that is there."""
+    """Download a benchmark into the user's cache, or check the cached copy."""
     from agentflow.evals.benchmarks.catalogue import BENCHMARKS, benchmark
     from agentflow.evals.benchmarks.errors import BenchmarkError, TokenNeeded
 
@@ -57,7 +57,7 @@ def get_data(name: Annotated[str, typer.Argument(help="A benchmark, or all; see 
 
 @app.command("list", epilog="Example: agentflow data list")
 def list_data() -> None:
-    """List the benchmarks: what is there, the number of questions, the licence."""
+    """List the benchmarks with their state, number of questions and licence."""
     from agentflow.evals.benchmarks.catalogue import BENCHMARKS
     from agentflow.evals.benchmarks.errors import BenchmarkError
 

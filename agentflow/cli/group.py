@@ -1,6 +1,6 @@
-"""How every command ends: what a user can get wrong is one line on stderr and an exit status.
+"""Error handling of every command: a user error is one line on stderr and an exit status.
 
-0 with an answer, 1 when a run failed, 2 when the call or the configuration is wrong, 130 when interrupted.
+Exit status: 0 on success, 1 if a run failed, 2 for a wrong call or configuration, 130 if interrupted.
 """
 
 import errno
@@ -15,17 +15,17 @@ from agentflow.tools.untrusted_text import one_line
 
 FAILED, MISUSED, INTERRUPTED = 1, 2, 130
 FULL = (errno.ENOSPC, errno.EDQUOT)
-"""errno of an OSError: the disk is full, or the user's quota is used up."""
+"""Values of errno for a full disk or an exhausted quota."""
 
 _WrongCall: type[Any] = typer.BadParameter.__bases__[0]
-"""Typer's class of all errors in a call, which it does not export."""
+"""Typer's base class of all usage errors, which it does not export."""
 
 
 class Group(TyperGroup):
-    """Typer's group, with errors on one line."""
+    """Typer group that prints errors on one line."""
 
     def main(self, *args: Any, **options: Any) -> NoReturn:
-        """Runs the command and ends the process."""
+        """Run the command and exit the process."""
         try:
             code = super().main(*args, **{**options, "standalone_mode": False})
         except _WrongCall as error:
@@ -40,7 +40,7 @@ class Group(TyperGroup):
         sys.exit(code if isinstance(code, int) else 0)
 
     def invoke(self, ctx: Any) -> Any:
-        """Runs the command; an interruption is one line."""
+        """Run the command; an interrupt is reported in one line."""
         try:
             return super().invoke(ctx)
         except KeyboardInterrupt:
@@ -49,17 +49,17 @@ class Group(TyperGroup):
 
 
 def call(ctx: Any, words: list[str]) -> None:
-    """Makes another call of the program in this process. Raises typer.Exit where it ends with a status of its own."""
+    """Run another command of the program in this process. Raises typer.Exit if that command exits with a status."""
     with ctx.find_root().command.make_context("agentflow", words) as inner:
         inner.command.invoke(inner)
 
 
 def say(line: str) -> None:
-    """Writes one line to stderr, without secrets."""
+    """Write one line to stderr, with secrets redacted."""
     typer.echo(redacted(one_line(line)), err=True)
 
 
 def fail(problem: str, code: int) -> NoReturn:
-    """Ends the command with one line on stderr."""
+    """End the command with one line on stderr and the exit status `code`."""
     say(f"error: {problem}")
     raise typer.Exit(code)

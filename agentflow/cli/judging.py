@@ -1,4 +1,4 @@
-"""`agentflow eval judge`: how far a judge can be trusted."""
+"""`agentflow eval judge`: measure the accuracy of a judge."""
 
 import asyncio
 from pathlib import Path
@@ -21,7 +21,7 @@ def judge(
     ] = None,
     limit: Annotated[int | None, typer.Option(min=1, help="How many answers; without it, all.")] = None,
 ) -> None:
-    """Measure a judge on answers of which it is known whether they are correct."""
+    """Measure a judge on answers whose correctness is known."""
     from pydantic import ValidationError
 
     from agentflow.evals.calibration import ROWS, calibrate, read_calibration

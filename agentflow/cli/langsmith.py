@@ -1,4 +1,4 @@
-"""`agentflow eval langsmith`: evaluations as LangSmith's datasets and experiments."""
+"""`agentflow eval langsmith`: export evaluations as LangSmith datasets and experiments."""
 
 import os
 from datetime import UTC, datetime
@@ -24,7 +24,7 @@ def langsmith(
         bool, typer.Option("--with-gated", help="Also GPQA and GAIA, whose terms forbid passing them on.")
     ] = False,
 ) -> None:
-    """Write datasets and experiments for LangSmith; upload only if asked to."""
+    """Write datasets and experiments for LangSmith; --upload also sends them."""
     from agentflow.evals import langsmith_export as export
     from agentflow.evals.benchmarks.catalogue import BENCHMARKS
 

@@ -1,4 +1,4 @@
-"""The socket that a command listens on: loopback unless the command says otherwise, and taken before it says so."""
+"""Listening sockets of the commands that serve; bound before the command prints its URL."""
 
 import ipaddress
 import socket
@@ -7,7 +7,10 @@ from agentflow.cli.group import MISUSED, fail
 
 
 def listen(host: str, port: int, elsewhere: str = "") -> socket.socket:
-    """The socket, bound. Ends the command where that cannot be. `elsewhere` is why others must not reach it, if so."""
+    """Bind a listening socket; ends the command if that fails.
+
+    A non-empty `elsewhere` refuses addresses that other machines reach, and is the reason shown.
+    """
     try:
         family, *_, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
     except (OSError, UnicodeError):
@@ -21,5 +24,5 @@ def listen(host: str, port: int, elsewhere: str = "") -> socket.socket:
 
 
 def url_of(host: str, listening: socket.socket) -> str:
-    """Where a browser finds it."""
+    """Return the URL of a listening socket."""
     return f"http://{host if ':' not in host else f'[{host}]'}:{listening.getsockname()[1]}"

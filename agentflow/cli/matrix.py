@@ -1,4 +1,7 @@
-"""`agentflow eval matrix`: models x agents x benchmarks, a folder for each model with an agent, and one page of all."""
+"""`agentflow eval matrix`: evaluate models x agents x benchmarks.
+
+Each combination of agent, model and planner has a folder; one page reports all of them.
+"""
 
 import re
 from itertools import product
@@ -34,9 +37,9 @@ def matrix(
         list[str] | None, typer.Option(metavar="NAME", help="May be repeated; agentflow by default, or a baseline.")
     ] = None,
 ) -> None:
-    """Evaluate every model with every agent on the benchmarks named, and make one page of it.
+    """Evaluate every model with every agent on the named benchmarks, and write one report of all.
 
-    All else is as in agentflow eval: names of benchmarks and its other options.
+    Benchmarks and other options are those of agentflow eval.
     """
     combinations = list(dict.fromkeys(product(agent or ["agentflow"], model or ["embedded"], planner or [""])))
     folders = [out / _folder(*one) for one in combinations]
@@ -60,7 +63,7 @@ def matrix(
 
 
 def _check_models(specs: set[str]) -> None:
-    """End the command if a model cannot be had, before hours are spent on the others."""
+    """End the command if a model cannot be loaded, before hours are spent on the others."""
     from agentflow.graph.context import DETERMINISTIC
     from agentflow.graph.models.loading import load_model
     from agentflow.graph.models.spec import ModelError
@@ -73,7 +76,7 @@ def _check_models(specs: set[str]) -> None:
 
 
 def _folder(agent: str, model: str, planner: str) -> str:
-    """The name of an evaluation's folder, which does not depend on what else is in the matrix."""
+    """Return the name of an evaluation's folder; independent of the other combinations of the matrix."""
     return "_".join(re.sub(r"[^\w.-]+", "-", one).strip("-.") for one in (agent, model, planner) if one)
 
 

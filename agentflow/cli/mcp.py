@@ -1,4 +1,4 @@
-"""`agentflow mcp`: the agent as a tool of other assistants, by the Model Context Protocol."""
+"""`agentflow mcp`: serve the agent as a tool of other assistants over the Model Context Protocol."""
 
 import asyncio
 import logging
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from mcp.server.mcpserver import MCPServer
 
 KEY = "AGENTFLOW_MCP_KEY"
-"""Environment variable of the key that clients must send over HTTP, where there is one."""
+"""Environment variable of the key that HTTP clients must send; unset for no key."""
 
 app = typer.Typer()
 
@@ -54,7 +54,7 @@ def mcp(
     ] = "127.0.0.1",
     port: Annotated[int, typer.Option(min=0, max=65535, help="Port for --http; 0 takes a free one.")] = 8765,
 ) -> None:
-    """Serve the agent to other assistants, as an MCP server with the tool ask(question)."""
+    """Serve the agent to other assistants as an MCP server with the tool ask(question)."""
     _check_installed()
     search = {"corpus": corpus, "search_engine": search_engine, "search_cache": search_cache}
     with _stdout_aside():
@@ -79,7 +79,7 @@ def _check_installed() -> None:
 
 @contextmanager
 def _stdout_aside() -> Iterator[None]:
-    """What tools print while they are loaded goes to stderr: a client reads stdout as protocol from the first byte."""
+    """Redirect stdout to stderr while tools load, since a client parses stdout as protocol from the first byte."""
     sys.stdout.flush()
     kept = os.dup(1)
     os.dup2(2, 1)
@@ -92,8 +92,11 @@ def _stdout_aside() -> Iterator[None]:
 
 
 def _serve_stdio(server: "MCPServer[None]") -> None:
-    """Until stdin ends, or Ctrl-C. The library keeps both streams to itself meanwhile: handlers and the processes that
-    they start find stdin empty, and what they print goes to stderr."""
+    """Serve until stdin ends or Ctrl-C.
+
+    The MCP library owns stdin and stdout meanwhile: handlers and their child processes see an empty stdin, and their
+    output goes to stderr.
+    """
     if sys.stdin.isatty():
         say("an MCP client is expected on stdin; --http serves over HTTP instead (Ctrl-C ends this)")
     ended: Future[None] = Future()
@@ -101,12 +104,12 @@ def _serve_stdio(server: "MCPServer[None]") -> None:
     def serve() -> None:
         try:
             asyncio.run(server.run_stdio_async())
-        except Exception as error:  # whatever it is, it is raised where it is waited for
+        except Exception as error:  # raised again by ended.result()
             ended.set_exception(error)
         else:
             ended.set_result(None)
 
-    # Not in this thread: its loop could not be ended while the library waits for a line.
+    # In a thread of its own: Ctrl-C cannot end an event loop while the library blocks on reading a line.
     Thread(target=serve, name="mcp", daemon=True).start()
     ended.result()
 

@@ -1,4 +1,4 @@
-"""What a command is watched by while it runs: traces and a log, as its options ask."""
+"""Tracing, logging and prices of a command, from its options."""
 
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 @contextmanager
 def observing(tracing: str | None, log: str | None, *, content: bool = False) -> Iterator[None]:
-    """Traces and logs whatever runs meanwhile. Ends the command where they cannot be had."""
+    """Trace and log what runs inside the block. Ends the command if a target cannot be set up."""
     targets = [*([tracing] if tracing else []), *([f"log:{log}"] if log else [])]
     if not targets:
         yield
@@ -29,7 +29,7 @@ def observing(tracing: str | None, log: str | None, *, content: bool = False) ->
 
 
 def prices_of(texts: list[str] | None) -> "dict[str, Price]":
-    """The prices of --price. Ends the command where one cannot be read."""
+    """Parse the values of --price. Ends the command if one is invalid."""
     from agentflow.evals.cost import Price, PriceError
 
     try:

@@ -1,4 +1,4 @@
-"""Options that several commands share, and what is checked of them before a run starts."""
+"""Options that several commands share, and their validation before a run starts."""
 
 import asyncio
 from typing import TYPE_CHECKING, Annotated, Any
@@ -66,7 +66,7 @@ Prices = Annotated[
 
 
 def context_of(model: str, planner: str | None, tools: str | None, **limits: Any) -> "Context":
-    """The run's settings, checked as far as they can be before it starts: names, keys, checkpoints."""
+    """Return the run's settings; ends the command if a tool, a key or a model is missing."""
     from pydantic import ValidationError
 
     from agentflow.graph.context import DEFAULT_TOOLS, Context
@@ -93,7 +93,7 @@ def context_of(model: str, planner: str | None, tools: str | None, **limits: Any
 def agent_of(
     context: "Context", name: "AgentName" = "agentflow", checkpointer: "BaseCheckpointSaver[Any] | None" = None
 ) -> "Agent":
-    """The agent for the context: naming foreign tools on the command line is what grants them."""
+    """Build the agent for the context. Foreign tools named on the command line are thereby granted."""
     from agentflow.evals.agents import agent_graph
     from agentflow.tools.external import is_external
 
@@ -101,7 +101,7 @@ def agent_of(
 
 
 def _load_foreign(context: "Context") -> None:
-    """Imports them, and starts their servers, which stay for the run."""
+    """Import foreign tools and start their servers, which stay up for the run; ends the command if one fails."""
     from agentflow.checks.tools import examine
     from agentflow.graph.models.spec import ModelError
     from agentflow.tools.external import is_external
@@ -133,7 +133,7 @@ def _load_models(context: "Context") -> None:
 
 
 def names_in(tools: str, option: str = "--tools") -> tuple[str, ...]:
-    """The names in a list with commas, each once."""
+    """Split a comma-separated list into unique names; ends the command if there are none."""
     if names := tuple(dict.fromkeys(name.strip() for name in tools.split(",") if name.strip())):
         return names
     fail(f"{option} names no tool; see agentflow tools", MISUSED)

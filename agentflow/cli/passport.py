@@ -1,4 +1,4 @@
-"""`agentflow eval passport`: what a score was made with, what stands against repeating it, and its audit."""
+"""`agentflow eval passport`: show what produced a score, what prevents repeating it, and its audit."""
 
 from pathlib import Path
 from typing import Annotated
@@ -19,7 +19,7 @@ def passport(
     as_json: Annotated[bool, typer.Option("--json", help="Print it as JSON.")] = False,
     strict: Annotated[bool, typer.Option("--strict", help="Exit with 1 if a try is flagged.")] = False,
 ) -> None:
-    """Say what a score was made with, and flag tries that may have found the benchmark's answers."""
+    """Show what produced a score, and flag tries that may have found the benchmark's answers."""
     from agentflow.evals.passport.passport import passport as passport_of
 
     [run] = read_folders([folder])

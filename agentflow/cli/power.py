@@ -1,4 +1,4 @@
-"""`agentflow eval power`: how many questions a difference needs."""
+"""`agentflow eval power`: compute the number of questions needed to show a difference."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -42,7 +42,7 @@ def power(
         float, typer.Option(min=0.0001, max=0.5, help="Chance that one is shown where there is none.")
     ] = 0.05,
 ) -> None:
-    """Tell how many questions it takes to show a difference, on the same questions and on different ones."""
+    """Compute how many questions are needed to show a difference, on the same questions and on different ones."""
     from agentflow.evals.power import BETWEEN, Plan
 
     if (folder is None) == (accuracy is None):
@@ -63,7 +63,7 @@ def power(
 
 
 def _baselines(run: "Run") -> "Iterator[tuple[str, float, int, float | None]]":
-    """Of each benchmark with tries: its name, the accuracy of what has ended, its epochs, and how questions differ."""
+    """Yield name, accuracy of finished tries, epochs and between-question share of variance of each benchmark."""
     from statistics import fmean
 
     from agentflow.evals.power import between

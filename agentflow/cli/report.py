@@ -1,4 +1,4 @@
-"""`agentflow eval report` and `agentflow eval compare`: what evaluations come to, and whether two of them differ."""
+"""`agentflow eval report` and `agentflow eval compare`: an HTML report, and a test of two evaluations' difference."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -27,7 +27,7 @@ def report(
         bool, typer.Option("--with-gated", help="Show GPQA and GAIA too; do not share such a page.")
     ] = False,
 ) -> None:
-    """Make one HTML page of evaluations, with every trace."""
+    """Write one HTML page of evaluations, with every trace."""
     from agentflow.evals.report.page import page
 
     runs = read_folders(folders)
@@ -57,7 +57,7 @@ def compare(
     second: Annotated[Path, typer.Argument(metavar="B", help="Folder of another one.")],
     flips: Annotated[bool, typer.Option("--flips", help="List the questions that came out otherwise.")] = False,
 ) -> None:
-    """Tell whether two evaluations differ, question by question."""
+    """Test whether two evaluations differ, question by question."""
     from agentflow.evals.benchmarks.catalogue import BENCHMARKS
     from agentflow.evals.statistics import compare as compared
     from agentflow.evals.statistics import holm
@@ -94,7 +94,7 @@ def _flips(a: "Run", b: "Run", benchmark: str) -> "list[Flip]":
 
 
 def read_folders(folders: list[Path]) -> "list[Run]":
-    """The evaluations in `folders`; ends the command if one cannot be read or is empty."""
+    """Read the evaluations in `folders`; ends the command if one cannot be read or is empty."""
     from agentflow.evals.results_store import ResultsError
     from agentflow.evals.runs import read_runs
 
@@ -116,11 +116,11 @@ def _draw(folder: Path, runs: "list[Run]") -> list[Path]:
 
 
 _NO_SETTINGS = {"context", "benchmarks", "epochs", "checkpoints", "provenance"}
-"""Fields of settings that say what was asked and by which program, or that `_limits` compares."""
+"""Fields of settings that describe the questions or the program, or that `_limits` compares."""
 
 
 def _other_settings(a: "Run", b: "Run") -> list[str]:
-    """Names of settings that differ, besides who plans and how many were asked; and whether the program is another."""
+    """Return the names of settings that differ, without the planner and the questions; "the program" if it differs."""
     ours, theirs = (
         {
             **run.settings.model_dump(exclude=_NO_SETTINGS),

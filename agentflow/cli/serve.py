@@ -1,4 +1,4 @@
-"""`agentflow serve`: the embedded models behind an OpenAI-compatible endpoint."""
+"""`agentflow serve`: serve the embedded models at an OpenAI-compatible endpoint."""
 
 import os
 from typing import TYPE_CHECKING, Annotated
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from agentflow.rl.micro.chat_model import Checkpoint
 
 KEY = "AGENTFLOW_SERVE_KEY"
-"""Environment variable of the key that clients must send, where there is one."""
+"""Environment variable of the key that clients must send; unset for no key."""
 
 app = typer.Typer()
 
@@ -26,7 +26,7 @@ def serve(
     host: Annotated[str, typer.Option(help=f"Address; one that others reach needs a key in {KEY}.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(min=0, max=65535, help="Port; 0 takes a free one.")] = 8000,
 ) -> None:
-    """Serve the embedded model, or a trained one, to whatever speaks OpenAI's chat completions."""
+    """Serve the embedded model, or a trained one, over the OpenAI chat completions API."""
     import uvicorn
 
     from agentflow.rl.micro.server import build_app

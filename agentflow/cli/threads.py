@@ -1,4 +1,4 @@
-"""`agentflow threads`, and what `agentflow solve --thread` needs: runs that are kept."""
+"""`agentflow threads`, and the saved runs of `agentflow solve --thread`."""
 
 import asyncio
 import re
@@ -31,14 +31,14 @@ app = typer.Typer(cls=Group)
 
 @dataclass(frozen=True)
 class KeptRun:
-    """Where a run is kept."""
+    """Location of a saved run: the spec of its checkpoint store, and its thread."""
 
     spec: str
     thread: str
 
     @classmethod
     def of(cls, checkpoints: str | None, thread: str | None) -> "KeptRun":
-        """What the options --checkpoints and --thread mean together."""
+        """Build it from the options --checkpoints and --thread; ends the command if they do not fit together."""
         if thread is None and checkpoints is not None:
             fail("--checkpoints keeps a run under a name; give one with --thread", MISUSED)
         if thread is not None and not thread.strip():
@@ -50,7 +50,7 @@ NOWHERE = KeptRun("memory", "")
 
 
 def place(checkpoints: str | None) -> str:
-    """Where threads are kept: what --checkpoints says, else a file of the user's."""
+    """Return where threads are stored: --checkpoints, or by default a file in the user's data folder."""
     import platformdirs
 
     if checkpoints == "memory":
@@ -59,15 +59,16 @@ def place(checkpoints: str | None) -> str:
 
 
 def check_terminal(as_json: bool) -> None:
-    """Ends the command where nobody could be asked."""
+    """End the command if there is no terminal to ask for approval at."""
     if as_json or not sys.stdin.isatty() or not sys.stdout.isatty():
         fail("--approve asks at the terminal; run it in one, without --json", MISUSED)
 
 
 def found_run(run: KeptRun, context: "Context") -> "SavedRun":
-    """The run of a thread that broke off. Ends the command if there is none, or it had other settings.
+    """Return the interrupted run of a thread. Ends the command if there is none or its settings differ from `context`.
 
-    They are not taken from the database: whoever can write there could name tools to run and servers to send keys to.
+    Settings are never taken from the database, since anyone who can write there could name tools to run and servers to
+    send keys to.
     """
     from agentflow.evals.saved_run import saved_run
 
@@ -90,7 +91,7 @@ def found_run(run: KeptRun, context: "Context") -> "SavedRun":
 
 
 def run_kept(work: Coroutine[Any, Any, _Found], run: KeptRun = NOWHERE) -> _Found:
-    """Runs `work`; a database that fails is one line, and so is how to go on after an interruption."""
+    """Run `work`; a database error ends the command in one line, and an interrupt prints how to resume."""
     from agentflow.graph.checkpoints import CheckpointError
 
     try:
@@ -105,14 +106,14 @@ def run_kept(work: Coroutine[Any, Any, _Found], run: KeptRun = NOWHERE) -> _Foun
 
 @app.callback(invoke_without_command=True)
 def kept_threads(ctx: typer.Context) -> None:
-    """List, show and prune the runs that solve --thread keeps."""
+    """List, show and prune the runs saved by solve --thread."""
     if ctx.invoked_subcommand is None:
         typer.echo(ctx.get_help())
 
 
 @app.command("list", epilog="Example: agentflow threads list")
 def list_threads(checkpoints: Checkpoints = None) -> None:
-    """List the threads: the state of their last run, and the space they take."""
+    """List the threads with the state of their last run and their size."""
     found = run_kept(_threads(place(checkpoints)))
     if found:
         print_threads(console(), found)
@@ -146,7 +147,7 @@ def prune_threads(
     yes: Annotated[bool, typer.Option("--yes", help="Delete without asking.")] = False,
     checkpoints: Checkpoints = None,
 ) -> None:
-    """Keep only the last checkpoint of finished threads, or delete old threads. Says what that saves."""
+    """Keep only the last checkpoint of finished threads, or delete old threads; prints the space saved."""
     from agentflow.graph import threads
 
     before = None if older_than is None else datetime.now(UTC) - _age(older_than)
@@ -196,7 +197,7 @@ async def _threads(spec: str) -> "list[Thread]":
 
 @asynccontextmanager
 async def _opened(spec: str) -> "AsyncIterator[Agent]":
-    """The agent over the threads that `spec` keeps, to look at them."""
+    """Open the checkpoint store of `spec` and yield an agent to read its threads."""
     from agentflow.graph.agent import build_graph
     from agentflow.graph.checkpoints import open_checkpointer
 

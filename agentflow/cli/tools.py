@@ -1,4 +1,4 @@
-"""`agentflow tools` and `agentflow tools test`: what there is, and what works."""
+"""`agentflow tools` and `agentflow tools test`: list the tools, and try them."""
 
 import asyncio
 import json
@@ -28,7 +28,7 @@ def list_tools(
         bool, typer.Option("--approve", help="Take the new and changed tools of the MCP servers that --tools names.")
     ] = False,
 ) -> None:
-    """List the tools: what each is good for, or what it needs before it can be used."""
+    """List the tools with a description, or with what each needs before it can be used."""
     if ctx.invoked_subcommand is not None:
         return
     from agentflow.checks.tools import listed
@@ -68,9 +68,9 @@ def try_tools(
         list[str] | None, typer.Option(metavar="NAME=JSON", help="Arguments to try a tool with, if not its example.")
     ] = None,
 ) -> None:
-    """Call every enabled tool once: what works, how fast, in which sandbox, and what to do about the rest.
+    """Call every enabled tool once, and print whether it works, its time, its sandbox and a remedy.
 
-    Exits with 0 if all work. A tool without an example is called only if --call says how.
+    Exits with 0 if all work. A tool without an example is called only if --call names its arguments.
     """
     from agentflow.checks.tools import left_out
     from agentflow.graph.context import DEFAULT_TOOLS

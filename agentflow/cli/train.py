@@ -1,4 +1,4 @@
-"""`agentflow train`, `export` and `replay`: from a preset to a policy that a server can load, and a step once more."""
+"""`agentflow train`, `agentflow export` and `agentflow replay`: train a policy, export it, and replay a step."""
 
 import asyncio
 from pathlib import Path
@@ -21,7 +21,7 @@ def train(
     preset: Annotated[str, typer.Option(metavar="NAME", help="The preset; a wrong name lists them.")] = "atlas-cpu",
     show: Annotated[bool, typer.Option("--show", help="Check the whole configuration, print it and exit.")] = False,
 ) -> None:
-    """Train the nodes of a LangGraph graph in the flow. A run that was stopped goes on from its last checkpoint."""
+    """Train the nodes of a LangGraph graph in the flow. An interrupted run resumes from its last checkpoint."""
     from agentflow.checks import doctor
 
     _, works, says = doctor.training()
@@ -58,7 +58,8 @@ def export(
 ) -> None:
     """Write a trained policy as a Hugging Face folder, for vLLM and for --planner embedded:DIRECTORY.
 
-    An adapter is merged. The model must give recorded tokens the log-probabilities that the trainer gave them.
+    An adapter is merged. The export is checked: the model must reproduce the trainer's log-probabilities of recorded
+    tokens.
     """
     from agentflow.rl.export import ExportError
     from agentflow.rl.export import export as write
@@ -74,7 +75,7 @@ def export(
 
 
 MOST_NAMED = 10
-"""Rollouts that went another way which are named."""
+"""Largest number of differing rollouts that are listed."""
 
 
 @app.command(epilog="Example: agentflow replay runs/atlas-cpu --step 12")
@@ -85,9 +86,9 @@ def replay(
         "train"
     ),
 ) -> None:
-    """Run a training step again from what its rollouts were told, and compare: no model, tool or network is used.
+    """Replay a training step from its recorded responses and compare; uses no model, tool or network.
 
-    Exits with 1 if the code of today makes something else of the same answers.
+    Exits with 1 if the current code produces a different result from the same responses.
     """
     from agentflow.checks import doctor
 

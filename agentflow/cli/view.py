@@ -1,4 +1,4 @@
-"""`agentflow view`: runs, evaluations and trainings as a page that shows them while they happen."""
+"""`agentflow view`: serve a live page of runs, evaluations and trainings."""
 
 import os
 import sys
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 app = typer.Typer()
 
 USUAL = Path("runs")
-"""Where trainings, and by custom evaluations and traces, are written."""
+"""Default folder of trainings and, by convention, of evaluations and traces."""
 
 
 @app.command(epilog="Example: agentflow view runs")
@@ -35,7 +35,7 @@ def view(
         bool | None, typer.Option("--browser/--no-browser", help="Open the page; by default where there is a display.")
     ] = None,
 ) -> None:
-    """Watch it think: turns, memory, training curves and groups on a local page, while they happen."""
+    """Show turns, memory, training curves and groups on a local page, live."""
     import uvicorn
 
     from agentflow.view.app import build_app
@@ -75,7 +75,7 @@ def _roots(runs: list[Path]) -> "list[Root]":
 
 
 def _has_display() -> bool:
-    """Whether a person sits at this terminal with something to open a page on."""
+    """Return whether stdout is a terminal and a browser can be opened on this machine."""
     if not sys.stdout.isatty():
         return False
     return sys.platform == "darwin" or bool(os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY"))

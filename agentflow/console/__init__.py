@@ -1,1 +1,1 @@
-"""What the command line shows: the terminal itself, runs, evaluations, checks, and progress of what takes long."""
+"""Terminal output of the command line: runs, evaluations, checks and progress."""

@@ -1,4 +1,4 @@
-"""A call that waits for approval, asked about at the terminal."""
+"""Approval of a tool call at the terminal."""
 
 import json
 from typing import TYPE_CHECKING
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def proposal_text(proposal: "Proposal") -> Text:
-    """The call and what it is for, in a few lines; all of it, since it is to be judged."""
+    """Format the call and its sub-goal, without truncation, since a person has to judge it."""
     text = Text(f"Turn {proposal['turn']}  ", style="bold").append(one_line(proposal["sub_goal"]), style="not bold")
     text.append(f"\n  {one_line(proposal['tool'])} ", style="not bold cyan")
     text.append(call_text(proposal["arguments"], whole=True).replace("\n", "\n    "), style="not bold")
@@ -24,7 +24,7 @@ def proposal_text(proposal: "Proposal") -> Text:
 
 
 def ask_for_approval(out: Console, proposal: "Proposal") -> "Decision":
-    """What the person at the terminal decides. The end of the input refuses."""
+    """Ask the person at the terminal for a decision. The end of the input refuses the call."""
     from agentflow.nodes.approval import Decision
 
     out.print(proposal_text(proposal))
@@ -42,7 +42,7 @@ def ask_for_approval(out: Console, proposal: "Proposal") -> "Decision":
 
 
 def _edited(out: Console) -> object:
-    """Arguments as the person types them; None where they are none."""
+    """Read arguments from the terminal; None if the input is not JSON."""
     text = _line(out, "arguments, as JSON on one line: ")
     try:
         return json.loads(text or "")

@@ -1,4 +1,4 @@
-"""Lists of what there is and whether it works: checks, tools that were tried, benchmarks."""
+"""Tables of checks, tool trials and benchmarks."""
 
 from collections.abc import Iterable
 
@@ -12,7 +12,7 @@ from agentflow.tools.untrusted_text import one_line
 
 
 def print_checks(out: Console, checks: Iterable[Check]) -> None:
-    """Checks as a table of three columns."""
+    """Print checks as a table of three columns: name, status, details."""
     colours = {"ok": "green", "no": "red", "-": "dim"}
     table = Table(box=None, pad_edge=False, show_header=False)
     for what, works, says in checks:
@@ -21,7 +21,7 @@ def print_checks(out: Console, checks: Iterable[Check]) -> None:
 
 
 def print_trials(out: Console, trials: Iterable[Trial]) -> None:
-    """Tools that were tried: a line of whether each works, its seconds and tier; the call and the result below it."""
+    """Print a line for each trial with its status, seconds and sandbox tier; the call and the result below it."""
     colours = {"ok": "green", "no": "red", "-": "dim"}
     for trial in trials:
         text = Text(f"{one_line(trial.name):<20} ").append(f"{trial.works:<3}", style=colours[trial.works])
@@ -31,7 +31,7 @@ def print_trials(out: Console, trials: Iterable[Trial]) -> None:
 
 
 def print_benchmarks(out: Console, rows: Iterable[tuple[str, str, str, str, str]]) -> None:
-    """Benchmarks as a table: name, state, number of questions, licence, title."""
+    """Print benchmarks as a table: name, state, number of questions, licence, title."""
     table = Table("name", "state", box=None, pad_edge=False)
     table.add_column("questions", justify="right")
     for heading in ("licence", "data set"):

@@ -1,4 +1,4 @@
-"""Evaluations as tables: what they found, what a judge is worth, and two of them compared."""
+"""Tables of evaluations: summaries, a judge's calibration, comparisons and sample sizes."""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
@@ -22,15 +22,15 @@ if TYPE_CHECKING:
 _SHOWN_FAILURES = 8
 
 Figures = tuple["Summary", tuple[float, float]]
-"""The summary of an evaluation and the interval of its accuracy."""
+"""Summary of an evaluation and the 95 % interval of its accuracy."""
 
 
 def print_summaries(
     out: Console, by_benchmark: "Mapping[str, Figures]", prices: "Mapping[str, Price]", gated: Collection[str] = ()
 ) -> None:
-    """Each benchmark's table by family and its totals; of several also a table of all.
+    """Print each benchmark's table by family and its totals; for several benchmarks also one table of all.
 
-    Errors are not repeated for those in `gated`, since they may have the question in them.
+    Errors of benchmarks in `gated` are not shown, since they may contain the question.
     """
     for name, (summary, interval) in by_benchmark.items():
         if len(by_benchmark) > 1:
@@ -75,7 +75,7 @@ def _row(group: "Group", name: str) -> Iterable[str]:
 
 
 def _questions(group: "Group") -> str:
-    """How many, and how often each was tried where that is more than once."""
+    """Format the number of questions, with the tries of each if more than one."""
     tries = group.number / max(1, group.questions)
     return f"{group.questions}" if tries <= 1 else f"{group.questions} x {tries:.3g}"
 
@@ -106,7 +106,7 @@ def _totals(summary: "Summary", interval: tuple[float, float]) -> Iterable[tuple
 
 
 def _usage(summary: "Summary", prices: "Mapping[str, Price]") -> Iterable[tuple[str, str]]:
-    """Tokens of all modules and of each, with what they cost where that is known."""
+    """Yield the tokens of all modules and of each, with their cost in USD if known."""
     from agentflow.evals.cost import cost
     from agentflow.evals.trace import Tokens
 
@@ -135,7 +135,7 @@ def _failures(summary: "Summary", *, quiet: bool) -> Iterable[tuple[str, str]]:
 
 
 def print_calibration(out: Console, found: "Calibration", prompt: str) -> None:
-    """A judge's decisions on answers that are known: by kind, and what it got wrong. `prompt` names its version."""
+    """Print a judge's decisions by kind of answer, and its errors. `prompt` is the hash of the judge's prompt."""
     table = Table("answers", box=None, pad_edge=False)
     for heading in ("n", "false accepts", "false rejects", "undecided"):
         table.add_column(heading, justify="right")
@@ -166,7 +166,7 @@ def _calibrated(name: str, found: "Calibration") -> Iterable[str]:
 
 
 def print_comparison(out: Console, names: tuple[str, str], found: Mapping[str, "Comparison"]) -> None:
-    """Two evaluations by benchmark, in percent, and in a sentence each what that allows to say."""
+    """Print the difference of two evaluations by benchmark, in percent, and a one-sentence verdict for each."""
     table = Table("benchmark", box=None, pad_edge=False)
     several = ("corrected",) if len(found) > 1 else ()
     for heading in ("questions", *names, "difference", "95 % interval", "p-value", *several):
@@ -182,7 +182,7 @@ def print_comparison(out: Console, names: tuple[str, str], found: Mapping[str, "
 
 
 def print_flips(out: Console, flips: Mapping[str, Sequence["Flip"]], gated: Collection[str]) -> None:
-    """The questions that came out otherwise, those that were lost first; of `gated` benchmarks without texts."""
+    """Print the questions whose score changed, losses first; without texts for benchmarks in `gated`."""
     for name, found in flips.items():
         lost = sum(one.after < one.before for one in found)
         out.print(Text(f"{one_line(name)}: {lost:,} lost, {len(found) - lost:,} gained"))
@@ -192,7 +192,7 @@ def print_flips(out: Console, flips: Mapping[str, Sequence["Flip"]], gated: Coll
 
 
 def print_matrix(out: Console, runs: Sequence["Run"]) -> None:
-    """Accuracies in percent with their intervals, a row for each evaluation and a column for each benchmark."""
+    """Print accuracies in percent with intervals: a row for each evaluation, a column for each benchmark."""
     benchmarks = dict.fromkeys(cell.benchmark for run in runs for cell in run.cells)
     table = Table("evaluation", box=None, pad_edge=False)
     for name in benchmarks:
@@ -207,7 +207,7 @@ def print_matrix(out: Console, runs: Sequence["Run"]) -> None:
 
 
 def print_plans(out: Console, plans: Mapping[str, "Plan"]) -> None:
-    """How many questions each difference needs."""
+    """Print the number of questions that each plan needs."""
     table = Table("benchmark", box=None, pad_edge=False)
     for heading in ("accuracy", "to show", "tries", "between questions", "same questions", "different ones"):
         table.add_column(heading, justify="right")

@@ -1,4 +1,4 @@
-"""The passport of an evaluation as tables: its scores, what they were made with, and what the audit has flagged."""
+"""Tables of an evaluation's passport: scores, models, tools, provenance and the tries that the audit flagged."""
 
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
@@ -16,12 +16,12 @@ if TYPE_CHECKING:
     from agentflow.evals.passport.provenance import Provenance
 
 _SHOWN = 20
-"""Flagged tries of a benchmark that are shown; --json has them all."""
+"""Largest number of flagged tries shown for a benchmark; --json lists all."""
 NONE = "-"
 
 
 def print_passport(out: Console, passport: "Passport") -> None:
-    """All of it, the scores first."""
+    """Print the whole passport, scores first."""
     out.print(_scores(passport))
     out.print()
     out.print(_modules(passport))
@@ -75,7 +75,7 @@ def _tools(made: "Provenance") -> Table:
 
 
 def _table(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> Table:
-    """A table without the columns that say nothing. What is too wide is folded: half a hash is of no use."""
+    """Build a table without its empty columns. Wide cells are folded, since a truncated hash is useless."""
     shown = [at for at in range(len(headings)) if any(row[at] != NONE for row in rows)]
     table = Table(box=None, pad_edge=False)
     for at in shown:

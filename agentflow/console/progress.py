@@ -1,4 +1,4 @@
-"""Progress of what takes long: a bar on a terminal, lines where there is none."""
+"""Progress of long-running work: a bar on a terminal, lines elsewhere."""
 
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class _Bar:
-    """A bar for as long as the block lasts; nothing is drawn without a terminal."""
+    """A progress bar shown while the `with` block runs; disabled if the output is not a terminal."""
 
     def __init__(self, out: Console, *columns: ProgressColumn, says: str, total: int | None, done: int = 0) -> None:
         self._out = out
@@ -33,7 +33,7 @@ class _Bar:
 
 
 class EvalProgress(_Bar):
-    """Items that ended, accuracy so far and time left; without a terminal, a line at every tenth."""
+    """Finished items, accuracy so far and time left; without a terminal, a line every 10 %."""
 
     def __init__(self, out: Console, total: int, ended: int, correct: int) -> None:
         self._total, self._ended, self._correct = total, ended, correct
@@ -41,7 +41,7 @@ class EvalProgress(_Bar):
         super().__init__(out, *columns, says=self._accuracy(), total=total, done=ended)
 
     def add(self, *, correct: bool) -> None:
-        """One more item ended."""
+        """Count one finished item."""
         tenths = self._ended * 10 // self._total
         self._ended, self._correct = self._ended + 1, self._correct + correct
         self._bar.update(self._task, advance=1, description=self._accuracy())
@@ -53,19 +53,19 @@ class EvalProgress(_Bar):
 
 
 class CountProgress(_Bar):
-    """How many of a known number are done, and time left."""
+    """Finished items of a known total, and time left."""
 
     def __init__(self, out: Console, total: int, says: str) -> None:
         columns = (BarColumn(), MofNCompleteColumn(), TextColumn("{task.description}"), TimeRemainingColumn())
         super().__init__(out, *columns, says=says, total=total)
 
     def add(self) -> None:
-        """One more is done."""
+        """Count one finished item."""
         self._bar.update(self._task, advance=1)
 
 
 class BuildView(_Bar):
-    """A corpus being built: how much of the dump is read; without a terminal, a line at every tenth."""
+    """Progress of a corpus build: share of the dump read; without a terminal, a line every 10 %."""
 
     def __init__(self, out: Console) -> None:
         self._tenths = 0
@@ -73,10 +73,10 @@ class BuildView(_Bar):
         super().__init__(out, *columns, says="starting", total=None)
 
     def show(self, progress: "BuildProgress") -> None:
-        """A batch was written, or reading has ended."""
+        """Update after a batch was written or reading has ended."""
         reading = progress.phase == "reading"
         says = f"{progress.passages:,} passages{'' if reading else ', merging the index'}"
-        # Merging tells nothing of how far it is.
+        # Merging reports no progress, so the total is unknown.
         self._bar.update(
             self._task, completed=progress.done, total=progress.total if reading else None, description=says
         )
@@ -87,7 +87,7 @@ class BuildView(_Bar):
 
 
 class TrainView(_Bar):
-    """A training run: a line for each validation above, the last step's measures and the time left below."""
+    """Progress of a training run: a line for each validation, then the last step's metrics and time left."""
 
     def __init__(self, out: Console) -> None:
         columns = (
@@ -99,11 +99,11 @@ class TrainView(_Bar):
         super().__init__(out, *columns, says="checking the settings and the app", total=None)
 
     def begin(self, settings: "TrainingSettings") -> None:
-        """The workers are about to start."""
+        """Set the total number of steps before the workers start."""
         self._bar.update(self._task, total=settings.steps, description="starting workers, then the first validation")
 
     def show(self, line: "Line") -> None:
-        """A line of metrics.jsonl."""
+        """Show a line of metrics.jsonl."""
         for worker in line.get("restarted", ()):
             self._out.print(f"step {line['step']:>4}  {worker}")
         if line["split"] == "test":
@@ -119,18 +119,18 @@ class TrainView(_Bar):
 
 
 class ReplayView(_Bar):
-    """Rollouts that have been run again."""
+    """Progress of replayed rollouts."""
 
     def __init__(self, out: Console, total: int) -> None:
         super().__init__(out, BarColumn(), MofNCompleteColumn(), TimeRemainingColumn(), says="", total=total)
 
     def add(self) -> None:
-        """One more."""
+        """Count one replayed rollout."""
         self._bar.update(self._task, advance=1)
 
 
 def train_text(line: "Line") -> str:
-    """A training step's measures in one line."""
+    """Format a training step's metrics in one line."""
     failed = line["rollouts"] - line["status/ok"]
     return (
         f"reward {line['reward']:.3f}  turns {line['turns']:.2f}  tool errors {percent(line['tool_error_rate'])}  "

@@ -1,4 +1,4 @@
-"""What scoring again changed, as tables."""
+"""Tables of the changes made by rescoring."""
 
 from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING
@@ -20,7 +20,7 @@ _SHOWN = 20
 def print_rescored(
     out: Console, before: "Sequence[Record]", after: "Sequence[Record]", gated: Collection[str] = ()
 ) -> None:
-    """Accuracy of the tries that ended, before and after, each try whose decision changed, and how far judges agree.
+    """Print counts of decisions before and after, the tries whose decision changed, and the judges' agreement.
 
     Answers are not shown for benchmarks in `gated`.
     """

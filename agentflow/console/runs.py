@@ -1,4 +1,4 @@
-"""One run: its turns as they happen, its answer, and runs of one question side by side."""
+"""Output of a run: live turns, the answer, and runs of one question side by side."""
 
 import json
 import time
@@ -28,7 +28,7 @@ _SHOWN_CHARACTERS = 800
 
 
 class RunView:
-    """One run, live: finished turns above, a spinner below that says who is at work. Plain lines without a terminal."""
+    """Live view of a run: finished turns, and a spinner naming the active module; plain lines without a terminal."""
 
     def __init__(self, out: Console) -> None:
         self._out = out
@@ -48,7 +48,7 @@ class RunView:
 
     @contextmanager
     def paused(self) -> Iterator[None]:
-        """The terminal is somebody else's for a while."""
+        """Stop drawing inside the block, so that other code can use the terminal."""
         if self._live:
             self._live.stop()
         yield
@@ -56,7 +56,7 @@ class RunView:
             self._live.start()
 
     def show(self, event: "Started | TraceTurn") -> None:
-        """A module begins, or a round is over."""
+        """Show that a module starts, or a finished turn."""
         from agentflow.evals.rollout import Started
 
         if isinstance(event, Started):
@@ -82,7 +82,7 @@ class _Working:
 
 
 def turn_text(turn: "TraceTurn") -> Text:
-    """A round in a few lines: step, call, result, verdict."""
+    """Format a turn in a few lines: sub-goal, call, result, verdict."""
     text = Text(f"Turn {turn.turn}  ", style="bold")
     text.append(one_line(turn.sub_goal) or "(no step could be read)", style="not bold")
     if turn.tool:
@@ -97,7 +97,7 @@ def turn_text(turn: "TraceTurn") -> Text:
 
 
 def answer_text(trace: "Trace") -> Text:
-    """The answer, and how it came about."""
+    """Format the answer, the run's status and its counts of turns, calls, tokens and seconds."""
     how = {"out_of_turns": "out of turns, answered from what was found", "out_of_time": "out of time, likewise"}
     tokens = trace.usage.total_tokens
     facts = [
@@ -113,7 +113,7 @@ def answer_text(trace: "Trace") -> Text:
 
 
 def print_compared(out: Console, traces: Mapping[str, "Trace"]) -> None:
-    """Runs of one question side by side: a column for each planner, a row for each turn, the answers last."""
+    """Print runs of one question side by side: a column for each planner, a row for each turn, the answers last."""
     table = Table(box=SIMPLE_HEAD, pad_edge=False)
     for planner in traces:
         table.add_column(Text(one_line(planner)), ratio=1, overflow="fold")
@@ -133,7 +133,7 @@ def _short_turn(turn: "TraceTurn") -> Text:
 
 
 def call_text(arguments: dict[str, Any], *, whole: bool = False) -> str:
-    """Arguments as a person reads them: a program as lines, all else as JSON. What is long is cut, unless `whole`."""
+    """Format arguments for reading: code as lines, everything else as JSON. Long text is cut unless `whole`."""
     shown = clean if whole else _clipped
     if set(arguments) == {"code"} and isinstance(arguments["code"], str):
         return shown("\n" + arguments["code"] if "\n" in arguments["code"] else arguments["code"])

@@ -1,4 +1,4 @@
-"""Threads: a line for each, and one with its turns."""
+"""Tables of threads, and one thread with its turns."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def print_threads(out: Console, threads: "Sequence[Thread]") -> None:
-    """A table, and what all of them take."""
+    """Print a table of threads and their total size."""
     table = Table(box=SIMPLE_HEAD, pad_edge=False)
     for heading, justify in (("thread", "left"), ("state", "left"), ("turns", "right"), ("last used", "left")):
         table.add_column(heading, justify="right" if justify == "right" else "left", no_wrap=heading != "thread")
@@ -35,7 +35,7 @@ def print_threads(out: Console, threads: "Sequence[Thread]") -> None:
 
 
 def thread_text(name: str, kept: "SavedRun") -> Text:
-    """The question, the turns, and how it stands."""
+    """Format a thread's question, its turns, and the answer or how to resume."""
     from agentflow.evals.trace import TraceTurn
 
     text = Text(f"{one_line(name)}: {kept.state}\n").append(one_line(kept.question), style="bold")

@@ -1,4 +1,4 @@
-"""What a run took: calls, tokens and dollars of each module and model."""
+"""Table of a run's usage: calls, tokens and cost in USD of each module and model."""
 
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def print_usage(out: Console, usage: "Usage", prices: "Mapping[str, Price]") -> None:
-    """A row for each module and model whose server counts tokens, and their sum; a column of costs if any is known."""
+    """Print a row for each module and model whose server counts tokens, and their sum; costs if any is known."""
     from agentflow.evals.cost import cost
     from agentflow.evals.trace import Tokens
 
