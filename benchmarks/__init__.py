@@ -1,1 +1,1 @@
-"""Measurements that take minutes or hours: each is a command."""
+"""Benchmarks that take minutes or hours; each is a command."""

@@ -1,10 +1,10 @@
-"""What keeping runs costs: bytes per turn, as run and pruned, and time per checkpoint.
+"""Measure the cost of saved runs: bytes per turn, before and after pruning, and time per checkpoint.
 
     python -m benchmarks.checkpoints --threads 1000
 
-Runs of five turns with a model that answers at once and a tool that returns 400 characters, so that what is measured
-is the graph and the database. Each turn takes four checkpoints (three nodes, and the mark of a tool with side effects).
-PostgreSQL is Debian's server, started in a temporary folder where it is installed.
+Runs have five turns, a model that answers immediately and a tool that returns 400 characters, so that only the graph
+and the database are measured. Each turn takes four checkpoints (three nodes, and the mark of a tool with side effects).
+If Debian's PostgreSQL server is installed, it is started in a temporary folder and measured too.
 """
 
 import argparse
@@ -40,12 +40,12 @@ async def look_up(text: str) -> str:
 
 
 def agent(saver: Any) -> Agent:
-    """The graph with its one tool."""
+    """Build the graph with its one tool."""
     return build_graph([StructuredTool.from_function(coroutine=look_up, name="echo")], checkpointer=saver)
 
 
 def instant_model() -> Context:
-    """Settings of a model that answers at once, and never stops before the last turn."""
+    """Return settings with a model that answers immediately and never stops before the last turn."""
     found = scripted.Scripted(verifier="Analysis: The library is found, its founder is missing.\nVerdict: continue")
     entry = EntryPoint("scripted", "tests.scripted:load", "agentflow.models")
     loading._installed = lambda: {"scripted": entry}  # type: ignore[assignment]
@@ -54,7 +54,7 @@ def instant_model() -> Context:
 
 
 async def run(graph: Agent, context: Context, number: int, says: str, **options: Any) -> float:
-    """Seconds of processor and disk per run, of so many runs."""
+    """Return the mean wall-clock seconds per run over `number` runs, AT_ONCE of them at a time."""
     limit = asyncio.Semaphore(AT_ONCE)
 
     async def one(name: str) -> None:
@@ -69,7 +69,7 @@ async def run(graph: Agent, context: Context, number: int, says: str, **options:
 
 
 async def measure(name: str, spec: str, context: Context, number: int, bare: float) -> None:
-    """Prints what one database takes; `bare` are the seconds of a run without one."""
+    """Print the measurements of one database; `bare` is the seconds of a run without a checkpointer."""
     async with open_checkpointer(spec) as saver:
         graph, few = agent(saver), max(8, number // 10)
         others = {mode: await run(graph, context, few, mode, durability=mode) for mode in ("async", "exit")}
@@ -95,7 +95,7 @@ async def measure(name: str, spec: str, context: Context, number: int, bare: flo
 
 
 async def main(number: int) -> None:
-    """Measures and prints."""
+    """Run all measurements and print them."""
     context = instant_model()
     await run(agent(None), context, 8, "warming up")
     bare = await run(agent(None), context, max(50, number // 5), "no checkpointer")
@@ -114,5 +114,5 @@ async def main(number: int) -> None:
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--threads", type=int, default=1000, help="runs per database")
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that the database does not outlive a kill
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # stops the database server when killed
     asyncio.run(main(parser.parse_args().threads))

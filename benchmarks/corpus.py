@@ -1,9 +1,9 @@
-"""How a local encyclopedia does at size: `python -m benchmarks.corpus [--passages 1000000] [--queries 2000]`.
+"""Measure a large local encyclopedia: `python -m benchmarks.corpus [--passages 1000000] [--queries 2000]`.
 
-Passages are made by rule, with words as unequally frequent as those of a language (Zipf), so that some are in nearly
-every passage. The index is built by `agentflow corpus build` in a process of its own, whose peak memory is told, and
-asked as wikipedia_search asks it: by title, by words of one passage, and by the most common words alone. The goals are
-those of an idle machine with two cores.
+Passages are generated, with word frequencies by Zipf's law as in a natural language, so that some words are in nearly
+every passage. `agentflow corpus build` builds the index in a process of its own, whose peak memory is measured. Queries
+are those of wikipedia_search: by title, by words of one passage, and by the most common words alone. Goals apply to an
+idle machine with two cores.
 """
 
 import argparse
@@ -22,18 +22,18 @@ from pathlib import Path
 from agentflow.tools.encyclopedia.corpus import Corpus
 
 WORDS = 200_000
-"""Of the made language."""
+"""Vocabulary size of the generated language."""
 LENGTH = 100
-"""Words of a passage."""
+"""Words per passage."""
 HITS = 3
 GOAL_MS = 20.0
-"""p99 of a query."""
+"""Goal for the p99 latency of a query, in milliseconds."""
 GOAL_MIB = 512
-"""Peak memory of a build."""
+"""Goal for the peak memory of a build, in MiB."""
 
 
 class Language:
-    """Words by Zipf's law, drawn by a seeded generator."""
+    """Words with Zipf frequencies, drawn by a seeded generator."""
 
     def __init__(self, seed: int) -> None:
         self._random = random.Random(seed)
@@ -50,16 +50,16 @@ class Language:
         return word
 
     def text(self, words: int) -> str:
-        """So many words."""
+        """Return a text of `words` random words."""
         return " ".join(self._random.choices(self._words, cum_weights=self._weights, k=words))
 
     def common(self, words: int) -> str:
-        """So many of the hundred most common ones."""
+        """Return a text of `words` of the 100 most common words."""
         return " ".join(self._random.choices(self._words[:100], k=words))
 
 
 def write_dump(path: Path, passages: int) -> None:
-    """A file of JSON lines."""
+    """Write a dump of generated passages as JSON lines."""
     language = Language(0)
     with path.open("w", encoding="utf-8") as file:
         for number in range(passages):
@@ -68,7 +68,7 @@ def write_dump(path: Path, passages: int) -> None:
 
 
 def build(dump: Path, index: Path) -> tuple[float, float]:
-    """Seconds that `agentflow corpus build` takes, and its peak memory in MiB."""
+    """Run `agentflow corpus build`; return its seconds and its peak memory in MiB."""
     command = [sys.executable, "-m", "agentflow", "corpus", "build", str(dump), "--out", str(index)]
     start = time.perf_counter()
     with subprocess.Popen(command) as process:  # noqa: S603 - ours
@@ -80,10 +80,10 @@ def build(dump: Path, index: Path) -> tuple[float, float]:
 
 
 def questions(corpus: Corpus, passages: int, number: int) -> Iterator[tuple[str, Callable[[], object]]]:
-    """Look-ups of three kinds, mixed."""
+    """Yield look-ups of three kinds, interleaved, each with the name of its kind."""
     language, chosen = Language(1), random.Random(2)
     for _ in range(number):
-        row = corpus.search(str(chosen.randrange(passages)), 1)  # a title ends in its number
+        row = corpus.search(str(chosen.randrange(passages)), 1)  # a title ends in the number of its passage
         title = row[0].title if row else ""
         yield "by title", lambda title=title: corpus.page(title)  # type: ignore[misc]
         words = f"{title} {language.text(4)}"
@@ -93,7 +93,7 @@ def questions(corpus: Corpus, passages: int, number: int) -> Iterator[tuple[str,
 
 
 def report(corpus: Corpus, passages: int, number: int) -> None:
-    """Prints p50 and p99 of each kind, in milliseconds."""
+    """Print p50 and p99 of each kind of query, in milliseconds."""
     times: dict[str, list[float]] = {}
     for kind, ask in questions(corpus, passages, number // 3):
         start = time.perf_counter()
@@ -105,7 +105,7 @@ def report(corpus: Corpus, passages: int, number: int) -> None:
 
 
 def main() -> None:
-    """Prints the measurements."""
+    """Build the index, query it and print the measurements."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--passages", type=int, default=1_000_000)
     parser.add_argument("--queries", type=int, default=2000)

@@ -1,10 +1,10 @@
-"""Whether turn-level credit teaches more of the same tokens: `python -m benchmarks.credit`.
+"""Compare turn-level credit with trajectory-level credit at equal tokens: `python -m benchmarks.credit`.
 
-Trains the micro model's planner on Atlas in three ways: Flow-GRPO as it is preset; RLOO, which has the baseline of
-credit by turn; and credit turn by turn, where a turn that led to an error earns `ERROR`. Each is validated every few
-steps on the same 96 held-out questions, four tries each.
+Trains the micro model's planner on Atlas in three ways: Flow-GRPO with the preset's settings; RLOO, which has the
+baseline of turn-level credit; and turn-level credit, where a turn that led to an error earns `ERROR`. Each is validated
+every few steps on the same 96 held-out questions, four tries each.
 
-Needs the extra `train`. A run that is there already is not made again.
+Needs the extra `train`. Finished runs are not repeated.
 """
 
 from collections import defaultdict
@@ -26,11 +26,11 @@ from agentflow.rl.training_log import TrainingLog
 from benchmarks.analyses.stages import Stages, run
 
 ERROR = -0.1
-"""What a turn earns by itself that led to a format or tool error."""
+"""Turn-level reward of a turn that led to a format or tool error."""
 
 
 def judged_turns() -> Trainable:
-    """Atlas, whose turns earn something by themselves."""
+    """Return the Atlas app with turn-level rewards."""
     app = atlas()
 
     def turn_rewards(task: Task, state: Any) -> list[float]:
@@ -44,26 +44,26 @@ WAYS = {
     "rloo": ("algorithm=rloo", "flow.algorithm.penalty=0.1"),
     "turn": ("algorithm=turn", "flow.algorithm.penalty=0", "app=benchmarks.credit:judged_turns"),
 }
-"""Settings of each way to credit."""
+"""Training settings by way of assigning credit."""
 
 
 @dataclass(frozen=True)
 class Point:
-    """A validation: after how many sampled tokens, and what it found."""
+    """Accuracy of a validation, and the tokens sampled in training up to it."""
 
     step: int
     tokens: int
     accuracy: float
     margin: float
-    """Half of the 95 % interval, from the spread between questions."""
+    """Half-width of the 95 % interval, from the spread between questions."""
 
 
 def points(folder: Path) -> list[Point]:
-    """The validations of a training."""
+    """Return the validations of a training run."""
     log, found = TrainingLog(folder), []
     lines = log.lines()
     for step in [line["step"] for line in lines if line["split"] == "test"]:
-        # A step's validation comes after its update, and stands before it in the log.
+        # A step's validation runs after its update, but is logged before it.
         trained = [line for line in lines if line["split"] == "train" and line["step"] <= step]
         tries: dict[str, list[float]] = defaultdict(list)
         for record in log.records(step, "test"):
@@ -76,7 +76,7 @@ def points(folder: Path) -> list[Point]:
 
 
 def at(curve: list[Point], tokens: float) -> float:
-    """Accuracy after so many tokens, on the line between validations."""
+    """Return the accuracy after `tokens`, interpolated linearly. Raises ValueError outside of the validations."""
     for before, after in pairwise(curve):
         if before.tokens <= tokens <= after.tokens:
             share = (tokens - before.tokens) / (after.tokens - before.tokens)
@@ -90,7 +90,7 @@ def main(
     every: Annotated[int, typer.Option(min=1, help="Steps between validations.")] = 5,
     only: Annotated[list[str] | None, typer.Option(help="A way to train; again for more. Without it, all.")] = None,
 ) -> None:
-    """Train what is missing, and print accuracy by tokens."""
+    """Train the missing runs, and print accuracy by tokens."""
     if unknown := set(only or ()) - WAYS.keys():
         raise typer.BadParameter(f"{unknown.pop()}; the ways are {', '.join(WAYS)}", param_hint="--only")
     out.mkdir(parents=True, exist_ok=True)

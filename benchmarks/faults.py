@@ -1,15 +1,16 @@
-"""What faults cost, and whether any of what they leave behind is trained on.
+"""Measure the cost of faults in rollouts, and check that no corrupted rows are trained on.
 
-    python -m benchmarks.faults                      2,000 rollouts of Atlas, with a fault in one of ten
-    python -m benchmarks.faults --rollouts 200       a tenth of it
+    python -m benchmarks.faults                      2,000 rollouts of Atlas, with faults in 10 %
+    python -m benchmarks.faults --rollouts 200       200 rollouts
 
-Rollouts run in a process that is started again whenever it dies, as the trainer's workers are. A fault strikes at a
-call of the policy: the endpoint fails once, or is down; the call hangs until the rollout's time is up; the node raises;
-the judge fails; or the process is killed by SIGKILL, with all rollouts that are under way in it.
+Rollouts run in a process that is restarted whenever it dies, like the trainer's workers. A fault is injected at a call
+of the policy: the endpoint fails once, or is down; the call hangs until the rollout times out; the node raises; the
+judge fails; or the process is killed by SIGKILL together with all its running rollouts.
 
-The same rollouts run without faults first, which also tells how many calls a rollout has to be struck at. A row is
-poisoned if it would be trained on and is not one of that run's, to the bit. Goodput is the share of rollouts that are
-trained on. A tool that fails is none of these faults: its error is what the planner sees and learns from.
+The same rollouts first run without faults, which also gives the number of calls at which a fault can be injected. A row
+is poisoned if it would be trained on and is not bit-identical to one of the fault-free run. Goodput is the share of
+rollouts that are trained on. Tool failures are not among these faults: the planner sees their errors and learns from
+them.
 """
 
 import asyncio
@@ -39,12 +40,12 @@ from agentflow.rl.replay_log import ReplayLog, ReplayLogs, digest, policy_reques
 from agentflow.rl.rollout import run_recorded
 
 GROUP = 8
-"""Rollouts of a question."""
+"""Rollouts per question."""
 AT_ONCE = 32
 SECONDS = 60.0
-"""Time of a rollout; one that hangs costs that much."""
+"""Timeout of a rollout in seconds, which a hanging one always uses up."""
 MADE, ENDED, LOG = "made", "ended.jsonl", "replay.jsonl"
-"""A byte for each answer of the policy; a line for each rollout; what they were told."""
+"""File names: a byte for each reply of the policy; a line for each finished rollout; the recorded responses."""
 FAULTS = ("fails once", "down", "hangs", "raises", "judge fails", "killed")
 
 app = typer.Typer(add_completion=False)
@@ -58,7 +59,7 @@ class Policy:
         self._checkpoint = checkpoint("seed")
 
     async def __call__(self, messages: Sequence[tuple[str, str]], sampling: Sampling) -> TokenReply:
-        """As `agentflow.rl.policy.Generate`."""
+        """Sample a reply, as `agentflow.rl.policy.Generate`."""
         key = digest(policy_request(messages, sampling))
         self._asked[key] += 1
         seed = random.Random(f"{self.name} {key} {self._asked[key]}").getrandbits(31)
@@ -69,14 +70,14 @@ class Policy:
 
 
 class Faulty:
-    """A policy with which something goes wrong at one of the rollout's calls; some faults strike once."""
+    """A policy that fails at one call of the rollout; some faults occur only once."""
 
     def __init__(self, policy: Policy, fault: str, call: int, replay_log: ReplayLog, folder: Path) -> None:
-        answered = min(replay_log.turns, call)  # these do not reach the policy any more
+        answered = min(replay_log.turns, call)  # replayed calls do not reach the policy
         self._policy, self._fault, self._call, self._folder = policy, fault, call - answered, folder
 
     async def __call__(self, messages: Sequence[tuple[str, str]], sampling: Sampling) -> TokenReply:
-        """As `agentflow.rl.policy.Generate`."""
+        """Sample a reply, or inject the fault at its call."""
         self._call -= 1
         if self._call == -1:
             await self._strike()
@@ -103,25 +104,25 @@ class Faulty:
 
 
 def fault_of(name: str, share: float, calls: int) -> tuple[str, int]:
-    """What goes wrong in a rollout of so many calls of the policy, if anything does, and at which of them."""
+    """Return the fault of a rollout ("" for none) and the index of the policy call, of `calls`, at which it occurs."""
     rng = random.Random(f"fault {name}")
     return (rng.choice(FAULTS), rng.randrange(calls)) if rng.random() < share else ("", 0)
 
 
 async def judge_fails(task: Task, state: Any) -> float:
-    """A reward that cannot be had."""
+    """Raise ModelError, as a reward whose judge cannot be reached."""
     raise ModelError("the judge cannot be reached")
 
 
 def ended_in(folder: Path) -> dict[str, Any]:
-    """Each rollout's line, by its name."""
+    """Read the lines of the finished rollouts, by rollout name."""
     lines = map(json.loads, (folder / ENDED).read_text(encoding="utf-8").splitlines())
     return {line["name"]: line for line in lines}
 
 
 @app.command(hidden=True)
 def work(folder: Path, rollouts: int, share: float, calm: Annotated[Path | None, typer.Argument()] = None) -> None:
-    """The process that rollouts run in: those that have not ended yet. Faults strike those that `calm` has."""
+    """Run the unfinished rollouts in this process. With `calm`, the folder of the fault-free run, faults are injected."""
     asyncio.run(_work(folder, rollouts, share, ended_in(calm) if calm else {}))
 
 
@@ -157,7 +158,7 @@ async def _work(folder: Path, rollouts: int, share: float, calm: Mapping[str, An
 
 
 def run_all(folder: Path, rollouts: int, share: float, *calm: Path) -> tuple[dict[str, Any], int, float]:
-    """Every rollout's line by its name, how often the process had to be started, and the seconds of it all."""
+    """Run all rollouts; return their lines by name, the number of process starts and the total seconds."""
     folder.mkdir(parents=True)
     command = [sys.executable, "-m", "benchmarks.faults", "work", *map(str, (folder, rollouts, share, *calm))]
     begun, starts = time.monotonic(), 0
@@ -172,7 +173,7 @@ def run_all(folder: Path, rollouts: int, share: float, *calm: Path) -> tuple[dic
 
 
 def goodput(lines: Mapping[str, Any]) -> float:
-    """Share of the rollouts that are trained on."""
+    """Return the share of rollouts that are trained on, 0 to 1."""
     return sum(bool(line["rows"]) for line in lines.values()) / len(lines)
 
 
@@ -182,7 +183,7 @@ def main(
     rollouts: Annotated[int, typer.Option(min=GROUP, help="How many, in groups of eight.")] = 2000,
     share: Annotated[float, typer.Option(min=0, max=1, help="Of them, how many meet a fault.")] = 0.1,
 ) -> None:
-    """Run rollouts without faults and with them, and compare what would be trained on."""
+    """Run rollouts without and with faults, and compare the rows that would be trained on."""
     if context.invoked_subcommand:
         return
     with tempfile.TemporaryDirectory() as work_folder:

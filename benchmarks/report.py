@@ -1,8 +1,9 @@
-"""What a report on many traces costs: `python -m benchmarks.report` writes an evaluation of 30,000 traces, makes
-its page, and prints the CPU seconds, their ratio to reading the lines as JSON (the floor), and the page's size. The
-goals are ten seconds and five megabytes.
+"""Measure the report page of many traces: `python -m benchmarks.report`.
 
-Every name and number is new, as a benchmark's are: a page of repeated texts would pack too well.
+Writes an evaluation of 30,000 traces, builds its page, and prints the CPU seconds, their ratio to reading the lines as
+JSON (the floor), and the page's size. Goals: 10 seconds and 5 megabytes.
+
+Names and numbers are all random, as in a benchmark: repeated texts would compress too well.
 """
 
 import gc
@@ -30,7 +31,7 @@ BENCHMARK = "bamboogle"
 
 
 def evaluation(folder: Path, number: int) -> Path:
-    """Writes an evaluation of `number` traces of one to four turns to `folder`, the same each time."""
+    """Write a deterministic evaluation of `number` traces with one to four turns to `folder`."""
     folder.mkdir(parents=True)
     settings = EvaluationSettings(benchmarks={BENCHMARK: Dataset(questions=number, digest="d")}, context=Context())
     (folder / SETTINGS).write_text(settings.model_dump_json())
@@ -79,7 +80,7 @@ def _name(chance: random.Random) -> str:
 
 
 def _floor(folder: Path) -> float:
-    """CPU seconds to read the lines as JSON."""
+    """Return the CPU seconds to read the lines as JSON."""
     gc.disable()
     start = time.process_time()
     kept = [json.loads(line) for line in (folder / TRACES).read_bytes().splitlines()]
@@ -90,7 +91,7 @@ def _floor(folder: Path) -> float:
 
 
 def main() -> None:
-    """Prints a line for the time and one for the size."""
+    """Print one line for the time and one for the size."""
     with tempfile.TemporaryDirectory() as made:
         folder = evaluation(Path(made) / "run", NUMBER)
         floor = _floor(folder)

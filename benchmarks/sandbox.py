@@ -1,10 +1,10 @@
-"""How fast python_coder's sandbox is, alone and under load: `python -m benchmarks.sandbox [TIER ...]`.
+"""Measure python_coder's sandbox, alone and under load: `python -m benchmarks.sandbox [TIER ...]`.
 
-By default every tier that works.
+By default, every tier that works is measured.
 
-A machine's speed, and what else it does, cancel out of the ratios to a bare fork (fork, exit, wait, of a process as
-small as the fork server). The absolute figures mean something on an idle machine alone. A process pins itself to two
-cores first, as the goals are for two.
+Ratios to a bare fork (fork, exit and wait of a process as small as the fork server) do not depend on the machine's
+speed or load. Absolute figures are only meaningful on an idle machine. The process first pins itself to two cores,
+for which the goals are set.
 """
 
 import argparse
@@ -31,10 +31,10 @@ OVERLAPPING = {
     "0.3 s": "import time\nopen('n', 'w').write('{n}')\ntime.sleep(.3)\nprint(open('n').read())",
     "numpy": "import numpy\nprint(int(numpy.full(3, {n}).sum()) // 3)",
 }
-"""Programs of which each prints its own number."""
+"""Programs that each print their own number."""
 AT_ONCE = (1, 24, 32, 64, 128, 256)
 GOALS_MS = {"print": 12.0, "numpy": 15.0}
-"""p50 after warm-up, on an idle machine."""
+"""Goals for p50 after warm-up on an idle machine, in milliseconds."""
 GOAL_PER_SECOND = 150.0
 CORES = 2
 BATCHES = 5
@@ -44,7 +44,7 @@ Run = Callable[[str], Outcome]
 
 
 def milliseconds(what: Callable[[], object], repeats: int) -> tuple[float, float]:
-    """p50 and the best of the time that `what` takes."""
+    """Return the p50 and the minimum time of `what`, in milliseconds."""
     times = []
     for _ in range(repeats):
         start = time.perf_counter()
@@ -54,7 +54,7 @@ def milliseconds(what: Callable[[], object], repeats: int) -> tuple[float, float
 
 
 def bare_fork() -> None:
-    """The least that a program in a process of its own can cost."""
+    """Fork and wait for a process that exits at once: the minimum cost of running a program in its own process."""
     pid = os.fork()
     if pid == 0:
         os._exit(0)
@@ -62,7 +62,7 @@ def bare_fork() -> None:
 
 
 def per_second(run: Run, count: int, at_a_time: int = 4) -> float:
-    """Executions of `print` a second, several at a time."""
+    """Return executions of `print` per second, with `at_a_time` concurrent ones."""
 
     async def all_of_them() -> None:
         slots = asyncio.Semaphore(at_a_time)
@@ -79,9 +79,9 @@ def per_second(run: Run, count: int, at_a_time: int = 4) -> float:
 
 
 def report(name: str, run: Run, fork: tuple[float, float], repeats: int) -> None:
-    """Prints one line per measurement."""
+    """Print one line per measurement of a tier."""
     for what, code in PROGRAMS.items():
-        outcome = run(code)  # the first one imports
+        outcome = run(code)  # warm-up: the first run imports
         if outcome.status:
             print(f"{name:20} {what:8} {outcome.stderr}")
             continue
@@ -94,7 +94,7 @@ def report(name: str, run: Run, fork: tuple[float, float], repeats: int) -> None
 
 
 def report_load(name: str, run: Run, rounds: int) -> None:
-    """Prints a line per kind of program and number at once: how many failed, and how many ended in a second."""
+    """Print the failures and the rate per second, a line per kind of program and level of concurrency."""
     for what, code in OVERLAPPING.items():
         for number in AT_ONCE:
             wrong, start = 0, time.perf_counter()
@@ -114,7 +114,7 @@ def _printed(run: Run, code: str) -> str:
 
 
 def main() -> None:
-    """Prints the measurements."""
+    """Measure the requested tiers and print the results."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("tiers", nargs="*", metavar="TIER", help=", ".join(tiers.DESCRIPTIONS))
     parser.add_argument("--repeats", type=int, default=200)

@@ -1,8 +1,9 @@
-"""How rules score replies: `python -m benchmarks.scorers` prints, for each part of the tables of replies, what is
-decided, falsely accepted and falsely rejected; then the same for the ways of writing an answer to all 1,362 puzzles of
-24, beside the rule of Tree of Thoughts' script. That takes a minute.
+"""Measure the rule-based scorers: `python -m benchmarks.scorers`.
 
-`--others` scores the table of numbers with Math-Verify too (pip install math-verify).
+Prints the replies decided, falsely accepted and falsely rejected, for each part of the tables of replies. Then scores
+ways of writing an answer to all 1,362 puzzles of 24, next to the rule of Tree of Thoughts' script. Takes a minute.
+
+`--others` also scores the table of numbers with Math-Verify (pip install math-verify).
 """
 
 import re
@@ -48,7 +49,7 @@ NATURAL = (
     "<answer>{e}</answer>",
     "{blanks} {e} = 24",
 )
-"""Templates of correct replies: what language models write around an expression."""
+"""Templates of correct replies: text that language models write around an expression."""
 NEAR = (
     "√({e}) = 24",
     "sqrt({e})",
@@ -81,7 +82,7 @@ NEAR = (
 
 
 class Reply(BaseModel):
-    """A row of a table: a reply, what it is scored against, and a careful person's verdict."""
+    """A row of a table: a reply, its reference answer, and a careful person's verdict."""
 
     part: Literal["first", "second", "third"]
     kind: str
@@ -103,7 +104,7 @@ SCORERS: Mapping[str, Callable[[Reply], Decision]] = {
 
 @cache
 def replies(table: str) -> tuple[Reply, ...]:
-    """The rows of a table."""
+    """Return the rows of a table."""
     lines = (FOLDER / f"{table}.jsonl").read_text(encoding="utf-8").splitlines()
     return tuple(Reply.model_validate_json(line) for line in lines)
 
@@ -114,22 +115,24 @@ def decision(table: str, row: Reply) -> Decision:
 
 
 def tree_of_thoughts(reply: str, numbers: list[int]) -> Decision:
-    """The rule of its script, with our arithmetic for sympy's: the last line up to "=" has the puzzle's digits, and its
-    value is 24."""
+    """Score a reply by the rule of Tree of Thoughts' script, with our arithmetic instead of sympy's.
+
+    The last line up to "=" must have exactly the puzzle's numbers and the value 24.
+    """
     made = reply.strip().split("\n")[-1].lower().replace("answer: ", "").split("=")[0]
     same = Counter(re.findall(r"\d+", made)) == Counter(map(str, numbers))
     return Decision.CORRECT if same and evaluate(made) == 24 else Decision.INCORRECT
 
 
 def math_verify(row: Reply) -> Decision:
-    """Score a number with Math-Verify, which leaves nothing undecided."""
+    """Score a number with Math-Verify, which never returns undecided."""
     from math_verify import parse, verify  # type: ignore[import-not-found]
 
     return Decision.CORRECT if verify(parse(f"${row.gold}$"), parse(row.reply)) else Decision.INCORRECT
 
 
 def line(name: str, rows: list[Reply], score: Callable[[Reply], Decision]) -> str:
-    """A row of the printed table."""
+    """Format a row of the printed table."""
     made = Counter((row.verdict, score(row)) for row in rows if row.verdict != "unclear")
     right = sum(count for (verdict, _), count in made.items() if verdict == "correct")
     undecided = sum(count for (_, found), count in made.items() if found == Decision.UNDECIDED)
@@ -142,7 +145,7 @@ def line(name: str, rows: list[Reply], score: Callable[[Reply], Decision]) -> st
 
 
 def written(puzzle: Task, form: str) -> str:
-    """The solution of a puzzle, written in one of the forms."""
+    """Return the solution of a puzzle, written in the template `form`."""
     numbers, gold = puzzle.data["numbers"], puzzle.gold
     return form.format(
         e=gold,
@@ -156,7 +159,7 @@ def written(puzzle: Task, form: str) -> str:
 
 
 def puzzles() -> None:
-    """Prints how many of all puzzles are read in each way of writing, and how many near misses are accepted."""
+    """Print the shares of written solutions and of near misses that are accepted, over all puzzles."""
     found = benchmark("game24").tasks()
     print(f"\nGame of 24, all {len(found):,} puzzles")
     for forms, name in ((NATURAL, "ways to write a solution"), (NEAR, "near misses")):
@@ -168,7 +171,7 @@ def puzzles() -> None:
 
 
 def main() -> None:
-    """Prints all tables."""
+    """Print all tables."""
     for table in TABLES:
         for part in ("first", "second", "third"):
             if not (rows := [row for row in replies(table) if row.part == part]):

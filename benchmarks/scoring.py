@@ -1,5 +1,7 @@
-"""How fast traces are scored by rule: `python -m benchmarks.scoring` makes the records of 10,000 traces, of the ten
-benchmarks in turn, and prints the CPU seconds that this takes. The goal is less than five."""
+"""Measure rule-based scoring: `python -m benchmarks.scoring`.
+
+Builds the records of 10,000 traces, spread over the ten benchmarks, and prints the CPU seconds. Goal: less than 5.
+"""
 
 import asyncio
 import time
@@ -39,7 +41,7 @@ ANSWERS = (
 
 
 def items() -> list[Item]:
-    """A question of each benchmark."""
+    """Return one question of each benchmark."""
     return [Item(benchmark(name), _task(name)) for name in ROWS]
 
 
@@ -52,7 +54,7 @@ def _task(name: str) -> Task:
 
 
 async def seconds(asked: list[Item], number: int) -> float:
-    """CPU seconds for `number` records."""
+    """Return the CPU seconds to build `number` records."""
     evaluation = Evaluation(graph, Context())
     pairs = [(item, Trace(task=item.task, answer=answer, status="answered")) for answer in ANSWERS for item in asked]
     start = time.process_time()
@@ -62,7 +64,7 @@ async def seconds(asked: list[Item], number: int) -> float:
 
 
 def main() -> None:
-    """Prints a line per benchmark and the total."""
+    """Print a line per benchmark and the total."""
     total = 0.0
     for item in items():
         number = TRACES // len(ROWS)

@@ -1,7 +1,7 @@
-"""Makes all that is missing, then docs/analyses.md and its figures.
+"""Run all missing stages of the analyses, then write docs/analyses.md and its figures.
 
-Each stage leaves a folder behind, and what is there already is not made again: the whole, about three hours on two
-cores, can be stopped and taken up at any time. Needs the extras `train` and `benchmarks`.
+Each stage writes a folder and finished stages are not repeated, so the whole, about three hours on two cores, can be
+interrupted and resumed at any time. Needs the extras `train` and `benchmarks`.
 """
 
 from pathlib import Path
@@ -21,7 +21,7 @@ def main(
     out: Annotated[Path, typer.Option(help="Folder of all runs; what it has already is kept.")] = Path("runs/analyses"),
     docs: Annotated[Path, typer.Option(help="Folder of analyses.md and figures.")] = Path("docs"),
 ) -> None:
-    """Make all runs and measurements that are missing, then the tables and figures."""
+    """Run all missing trainings and measurements, then write the tables and figures."""
     out.mkdir(parents=True, exist_ok=True)
     stages = Stages(out)
     grpo = stages.trained("flow-grpo")

@@ -1,8 +1,8 @@
-"""The monolithic policy, `--agent react`, on Atlas, to compare the agent with. What `base_generator` is to the agent,
-an answer without a tool is to it.
+"""The monolithic policy, `--agent react`, on Atlas: a baseline for the agent.
 
-Its seed is supervised on the same questions with the same bad habits as the agent's planner, and it is trained by the
-same command: agentflow train app=benchmarks.analyses.monolithic:monolithic start=DIRECTORY.
+An answer without a tool corresponds to the agent's `base_generator`. Its seed is supervised on the same questions with
+the same bad habits as the agent's planner, and it is trained by the same command:
+agentflow train app=benchmarks.analyses.monolithic:monolithic start=DIRECTORY.
 """
 
 from collections.abc import Iterator
@@ -21,21 +21,21 @@ from agentflow.tools.catalogue import standard_cards
 
 TOOLS = ("wikipedia_search", "python_coder")
 MODULE = "monolithic"
-"""Name of its rows among the conversations that a micro model learns from."""
+"""Module name of its conversations in the micro model's training data."""
 
 
 def call_text(tool: str, arguments: dict[str, object]) -> str:
-    """A call as the policy writes it."""
+    """Format a tool call as the policy writes it."""
     return f"Tool: {tool}\n{executor_reply(arguments)}"
 
 
 def monolithic(frozen: str = "embedded:seed", max_turns: int = 6, max_tokens: int = 400) -> Trainable:
-    """The policy as something to train."""
+    """Return the policy as a trainable app."""
     return atlas(max_turns, max_tokens, frozen, agent="react", tools=TOOLS)
 
 
 def conversation(tracer: Tracer, question: Problem) -> Conversation:
-    """What the agent's planner would do on `question`, habits included, as this policy would write it."""
+    """Convert the planner's tries on `question`, bad habits included, to a conversation of this policy."""
     tries, answer = tracer.tries(question)
     messages = react.messages(question.question, [], standard_cards(TOOLS))
     for attempt in tries:
@@ -50,6 +50,6 @@ def conversation(tracer: Tracer, question: Problem) -> Conversation:
 
 
 def conversations(search: Search, number: int, seed: int = 0) -> Iterator[Conversation]:
-    """The rows of the first `number` train questions."""
+    """Return the conversations of the first `number` train questions."""
     tracer = Tracer(search, seed, Habits())
     return (conversation(tracer, question) for question in islice(stream("train", seed), number))

@@ -1,4 +1,4 @@
-"""docs/analyses.md and its figures, from the folders that the stages have made."""
+"""Write docs/analyses.md and its figures from the folders of the stages."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -12,7 +12,7 @@ from benchmarks.analyses.stages import BUDGETS, EPOCHS, QUESTIONS, STEPS, TURNS,
 BEFORE, AFTER = "seed", "flow-grpo"
 
 READING = Path(__file__).with_name("reading.md")
-"""What is to be made of the run that the documentation shows; written by hand."""
+"""Interpretation of the published run, written by hand."""
 
 PAGE = """\
 # Analyses
@@ -66,10 +66,10 @@ def write(
     measured: Mapping[str, Measured],
     budgets: Mapping[str, Sequence[Measured]],
 ) -> Path:
-    """Writes the page and its figures; returns the page's path."""
+    """Write the page and its figures; return the page's path."""
     figures = docs / "figures"
     figures.mkdir(parents=True, exist_ok=True)
-    mpl.rcParams["svg.hashsalt"] = "agentflow"  # the same figure is the same file
+    mpl.rcParams["svg.hashsalt"] = "agentflow"  # the same figure gives an identical file
     _rewards(stages, figures / "rewards.svg")
     _budgets(budgets, figures / "budgets.svg")
     before, after = measured[BEFORE].summary, measured[AFTER].summary
@@ -94,7 +94,7 @@ def write(
 
 
 def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """A Markdown table."""
+    """Format a Markdown table."""
     lines = [list(head), ["---"] * len(head), *map(list, rows)]
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
@@ -158,7 +158,7 @@ def _budgets(budgets: Mapping[str, Sequence[Measured]], path: Path) -> None:
 
 
 def save(figure: pyplot.Figure, axes: pyplot.Axes, path: Path) -> None:
-    """Writes a figure and closes it."""
+    """Write a figure and close it."""
     axes.legend(frameon=False)
     axes.spines[["top", "right"]].set_visible(False)
     figure.tight_layout()

@@ -1,4 +1,4 @@
-"""The checkpoints that the analyses start from or compare with, made as the seed was."""
+"""Train the checkpoints that the analyses start from or compare with, in the same way as the seed."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -12,28 +12,31 @@ from agentflow.rl.micro.traces import FAULTLESS, Conversation, traces
 from benchmarks.analyses.monolithic import conversations
 
 OFFLINE_STEPS = 2000
-"""Steps of the supervised planner: about as many minutes as a training run takes."""
+"""Training steps of the supervised planner, which take about as long as a training run."""
 
 
 def supervised(folder: Path) -> None:
-    """A planner that learns faultless plans from the seed on, offline."""
+    """Train a planner offline on faultless plans, starting from the seed."""
     shape = Shape(questions=6000, steps=OFFLINE_STEPS, muon_rate=2e-3, adam_rate=3e-4)
     plans = _first(traces(atlas_search(), shape.seed, FAULTLESS), "planner", shape.questions)
     _learn(Trainer(shape, folder, plans, start=SEED))
 
 
 def small_seed(folder: Path) -> None:
-    """A seed planner of half the size, from scratch, on the plans that the seed learnt, with a third of its steps."""
+    """Train a seed planner of half the size from scratch, on the seed's plans and with a third of its steps."""
     shape = Shape(hidden=128, heads=4, feed_forward=384, steps=Shape.steps // 3)
     plans = _first(traces(atlas_search(), shape.seed), "planner", shape.questions)
     _learn(Trainer(shape, folder, plans))
 
 
 def monolithic_seed(folder: Path) -> None:
-    """A seed for the monolithic policy, from scratch, on as many tokens as the seed: a third of the steps, each of
-    three times as many, since a batch of the seed is one for each of three kinds of conversations."""
+    """Train a seed for the monolithic policy from scratch, on as many tokens as the seed.
+
+    It takes a third of the steps with three times the tokens each, since the seed's step has a batch for each of three
+    kinds of conversations.
+    """
     shape = replace(Shape(), tokens=3 * Shape.tokens, steps=Shape.steps // 3)
-    # One conversation a question, where the agent's planner has two turns and more.
+    # One conversation per question, where the agent's planner has two or more turns.
     _learn(Trainer(shape, folder, list(conversations(atlas_search(), shape.questions // 2))))
 
 
@@ -47,7 +50,7 @@ def _first(rows: Iterator[Conversation], module: str, number: int) -> list[Conve
 
 
 def _learn(trainer: Trainer) -> None:
-    """Trains to the end, going on where an earlier call stopped."""
+    """Train to the end, resuming from an earlier call's state, and export the model."""
     trainer.out.mkdir(parents=True, exist_ok=True)
     if (trainer.out / "state.pt").exists():
         trainer.resume()

@@ -1,1 +1,1 @@
-"""Every regular expression of the product and every reader of foreign text, attacked with texts made from them."""
+"""Worst-case timing of the product's regular expressions and parsers of untrusted text."""

@@ -1,8 +1,8 @@
-"""`python -m benchmarks.expressions` attacks every regular expression of the product, and every reader of foreign text.
+"""Attack every regular expression of the product and every parser of untrusted text: `python -m benchmarks.expressions`.
 
-The texts repeat an expression's beginnings and fall short of its ends. It prints the CPU seconds that the worst of them
-takes at a million characters, of which less than 0.2 is the goal; what takes LIMIT is interrupted. Ends with 1 where
-the goal is missed.
+Attack texts repeat an expression's prefixes and never complete a match. Prints the CPU seconds of the worst text of a
+million characters for each; the goal is less than 0.2 s. A run is interrupted after LIMIT seconds. Exits with 1 if a
+goal is missed.
 """
 
 import sys
@@ -14,7 +14,7 @@ from benchmarks.expressions.texts import attacks
 
 
 def main() -> int:
-    """Prints a line per expression and per reader, the slowest first."""
+    """Print a line per expression and per parser, slowest first; return the exit status."""
     rows = [(*worst(found.run, attacks(found.pattern)), found.where) for found in expressions()]
     rows += [(*worst(read, common()), f"{name}()") for name, read in READERS.items()]
     for taken, text, name in sorted(rows, reverse=True):

@@ -1,4 +1,4 @@
-"""How long a reader takes at worst, in CPU seconds."""
+"""Worst-case CPU seconds of a function over a set of attack texts."""
 
 import signal
 import time
@@ -11,7 +11,7 @@ from benchmarks.expressions.texts import Attack
 
 SIZE, SMALL, GOAL, LIMIT = 1_000_000, 4_000, 0.2, 20.0
 WORST = 3
-"""Attacks, of those that take longest at SMALL, that are tried at SIZE."""
+"""Number of slowest attacks at SMALL characters that are run again at full size."""
 
 
 class _TooLong(Exception):
@@ -19,7 +19,7 @@ class _TooLong(Exception):
 
 
 def seconds(run: Callable[[str], object], text: str, limit: float = LIMIT) -> float:
-    """CPU seconds of `run(text)`; interrupted after `limit`, which `re` allows in the main thread."""
+    """Return the CPU seconds of `run(text)`, interrupted after `limit`; `re` can be interrupted in the main thread only."""
 
     def interrupt(number: int, frame: FrameType | None) -> None:
         raise _TooLong
@@ -39,6 +39,9 @@ def seconds(run: Callable[[str], object], text: str, limit: float = LIMIT) -> fl
 def worst(
     run: Callable[[str], object], attacks: Iterable[Attack], size: int = SIZE, limit: float = LIMIT
 ) -> tuple[float, str]:
-    """The most CPU seconds that an attack takes at `size`, and how its text begins; the slowest at SMALL are tried."""
+    """Return the CPU seconds and the first 40 characters of the worst attack of `size` characters.
+
+    Only the attacks that are slowest at SMALL characters run at full size.
+    """
     slowest = nlargest(WORST, attacks, key=lambda attack: seconds(run, attack.text(SMALL), limit))
     return max((seconds(run, text, limit), text[:40]) for text in (attack.text(size) for attack in slowest))

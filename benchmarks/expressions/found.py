@@ -1,4 +1,4 @@
-"""The regular expressions of the product, found in its source."""
+"""Find the regular expressions in the product's source."""
 
 import ast
 import importlib
@@ -20,19 +20,22 @@ MADE = {
     "agentflow.nodes.planner:_named_tools": "chosen_tool",
     "agentflow.tools.borders:_own": "literals, and a look ahead of their length",
 }
-"""Functions that make an expression when they run: the reader that attacks them, or why none need."""
+"""Functions that build an expression at run time, with the parser that covers them or why none is needed."""
 
 
 @dataclass(frozen=True)
 class Expression:
-    """A pattern, where it stands, and whether it is only ever matched from a text's beginning."""
+    """A regular expression of the product, with its location.
+
+    `whole` is true if the pattern is only used with `match` and `fullmatch`.
+    """
 
     where: str
     pattern: re.Pattern[str]
     whole: bool
 
     def run(self, text: str) -> None:
-        """Looks through all of `text`, as the product does."""
+        """Apply the pattern to all of `text`, as the product does."""
         if self.whole:
             self.pattern.match(text)
             self.pattern.fullmatch(text)
@@ -41,7 +44,10 @@ class Expression:
 
 
 def expressions() -> Iterator[Expression]:
-    """All of the product. Raises LookupError for one that cannot be found out and that MADE does not name."""
+    """Yield all expressions of the product.
+
+    Raises LookupError for one that is built at run time and not listed in MADE.
+    """
     for path in sorted(path for package in PACKAGES for path in _sources(package)):
         name = f"agentflow.{'.'.join(path.with_suffix('').parts)}".removesuffix(".__init__")
         tree = ast.parse((HOME / "agentflow" / path).read_text())
@@ -50,7 +56,7 @@ def expressions() -> Iterator[Expression]:
 
 
 def _sources(package: str) -> Iterator[Path]:
-    folder = (HOME / "agentflow" / package).resolve()  # some are links, which a search for files does not follow
+    folder = (HOME / "agentflow" / package).resolve()  # some are symlinks, which rglob does not follow
     for path in folder.rglob("*.py") if package else folder.glob("*.py"):
         yield package / path.relative_to(folder)
 
@@ -82,7 +88,7 @@ def _patterns(value: object) -> Iterator[re.Pattern[str]]:
 
 
 def _inline(module: ModuleType, function: ast.FunctionDef | ast.AsyncFunctionDef) -> Iterator[Expression]:
-    """Those that a function writes in its call of `re`."""
+    """Yield the expressions in a function's calls of `re`."""
     for call in (node for node in ast.walk(function) if isinstance(node, ast.Call)):
         match call.func:
             case ast.Attribute(value=ast.Name(id="re"), attr=method) if method not in ("escape", "purge"):

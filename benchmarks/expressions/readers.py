@@ -1,4 +1,4 @@
-"""The product's readers of foreign text: of replies, results, pages and answers."""
+"""The product's parsers of untrusted text: replies, results, pages and answers."""
 
 from collections.abc import Callable
 from functools import cache
@@ -64,7 +64,7 @@ READERS: dict[str, Callable[[str], object]] = {
 
 @cache
 def common() -> tuple[Attack, ...]:
-    """What every reader is attacked with: the beginnings and the pieces of all expressions."""
+    """Return the attacks used on every parser, built from the prefixes and repeated pieces of all expressions."""
     found = [ends(expression.pattern) for expression in expressions()]
     units = [unit for beginnings, pieces in found for unit in [*beginnings[-6:], *pieces[:2]]]
     return tuple(Attack((unit,), after=after) for unit in dict.fromkeys([*OTHERS, *units]) for after in ("", "\x00"))

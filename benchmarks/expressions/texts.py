@@ -1,4 +1,4 @@
-"""Texts that an expression may take long for, made from its own characters."""
+"""Attack texts for a regular expression, built from its own characters."""
 
 import re
 from collections.abc import Iterable, Iterator
@@ -15,20 +15,20 @@ _PROBES = "a0 -_.A<>\n\t,:/=+*#(){}[]|\"'`\\!?@%&$~^;é一\u00a0\x1b\x00Z"
 
 @dataclass(frozen=True)
 class Attack:
-    """A text of any size: each unit over and over, one after the other."""
+    """A text of any size: each unit repeated, one unit after another."""
 
     units: tuple[str, ...]
     before: str = ""
     after: str = ""
 
     def text(self, size: int) -> str:
-        """So many characters, about."""
+        """Return a text of about `size` characters."""
         each = size // len(self.units)
         return self.before + "".join((unit * (each // len(unit) + 1))[:each] for unit in self.units) + self.after
 
 
 def attacks(pattern: re.Pattern[str]) -> Iterator[Attack]:
-    """What an expression may take long for: its beginnings, and all that it repeats, over and over."""
+    """Yield attacks on an expression that repeat its prefixes and the pieces it repeats."""
     beginnings, pieces = ends(pattern)
     for unit in dict.fromkeys([*beginnings, *pieces]):
         yield from (Attack((unit,)), Attack((unit,), after="\x00"), Attack((f"{unit}\n",)))
@@ -39,7 +39,7 @@ def attacks(pattern: re.Pattern[str]) -> Iterator[Attack]:
 
 
 def ends(pattern: re.Pattern[str]) -> tuple[list[str], list[str]]:
-    """What a match may begin with, and what may be repeated in it."""
+    """Return prefixes of a match, and pieces that may repeat in it."""
     tree = parser.parse(pattern.pattern, pattern.flags & ~re.DEBUG)
     beginnings = [text for text in dict.fromkeys(_beginnings(tree)) if text]
     pieces = [text for text in dict.fromkeys(_pieces(tree)) if text]
@@ -47,7 +47,7 @@ def ends(pattern: re.Pattern[str]) -> tuple[list[str], list[str]]:
 
 
 def _beginnings(items: Iterable[Any]) -> Iterator[str]:
-    """Examples of the first item, of the first two, and so on, with those inside of groups."""
+    """Yield examples of the first item, the first two items, and so on, also inside groups."""
     so_far = [""]
     for operation, argument in items:
         for inner in _inside(operation, argument):
@@ -58,7 +58,7 @@ def _beginnings(items: Iterable[Any]) -> Iterator[str]:
 
 
 def _pieces(items: Iterable[Any]) -> Iterator[str]:
-    """Single characters of classes, and examples of what is repeated."""
+    """Yield single characters of classes, and examples of repeated items."""
     for operation, argument in items:
         if operation in (codes.IN, codes.ANY, codes.NOT_LITERAL, codes.LITERAL):
             yield from islice(_examples(operation, argument), 4)
@@ -83,7 +83,7 @@ def _inside(operation: Any, argument: Any) -> list[Any]:
 
 
 def _examples(operation: Any, argument: Any) -> Iterator[str]:
-    """A few texts that the item matches."""
+    """Yield a few texts that the item matches."""
     match operation:
         case codes.LITERAL:
             yield chr(argument)
@@ -107,7 +107,7 @@ def _sequence(items: Iterable[Any]) -> Iterator[str]:
 
 @cache
 def _members(operation: str, argument: str) -> tuple[str, ...]:
-    """Probes that a class holds, and its own characters."""
+    """Return the characters that a class matches, from its own members and the probes."""
     item = eval(argument, vars(codes)) if operation != "ANY" else None  # noqa: S307 - what repr made of the parser's own
     own = [chr(value if kind is codes.LITERAL else value[0]) for kind, value in _listed(item) if kind in _CHARACTERS]
     return tuple(probe for probe in dict.fromkeys([*own[:2], *_PROBES]) if _holds(operation, item, ord(probe)))
