@@ -122,7 +122,7 @@ def ended_in(folder: Path) -> dict[str, Any]:
 
 @app.command(hidden=True)
 def work(folder: Path, rollouts: int, share: float, calm: Annotated[Path | None, typer.Argument()] = None) -> None:
-    """Run the unfinished rollouts in this process. With `calm`, the folder of the fault-free run, faults are injected."""
+    """Run the unfinished rollouts in this process; with `calm`, the folder of the fault-free run, inject faults."""
     asyncio.run(_work(folder, rollouts, share, ended_in(calm) if calm else {}))
 
 

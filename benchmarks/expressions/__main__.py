@@ -1,4 +1,6 @@
-"""Attack every regular expression of the product and every parser of untrusted text: `python -m benchmarks.expressions`.
+"""Attack every regular expression of the product and every parser of untrusted text.
+
+Command: `python -m benchmarks.expressions`.
 
 Attack texts repeat an expression's prefixes and never complete a match. Prints the CPU seconds of the worst text of a
 million characters for each; the goal is less than 0.2 s. A run is interrupted after LIMIT seconds. Exits with 1 if a

@@ -19,7 +19,7 @@ class _TooLong(Exception):
 
 
 def seconds(run: Callable[[str], object], text: str, limit: float = LIMIT) -> float:
-    """Return the CPU seconds of `run(text)`, interrupted after `limit`; `re` can be interrupted in the main thread only."""
+    """Return the CPU seconds of `run(text)`, stopped after `limit`; `re` can be stopped in the main thread only."""
 
     def interrupt(number: int, frame: FrameType | None) -> None:
         raise _TooLong
