@@ -4,29 +4,25 @@ The command line shows the events, evaluation keeps the trace. Turns are collect
 a run that fails keeps what it had done. Secrets are struck out here, so that none is shown, scored or written.
 """
 
-import threading
 import time
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass
-from math import inf
 from typing import Any, TypeVar
-from uuid import UUID
 
-from langchain_core.callbacks import BaseCallbackHandler
-from langchain_core.messages import AIMessage, BaseMessage, HumanMessage
-from langchain_core.outputs import ChatGeneration, LLMResult
+from langchain_core.messages import HumanMessage
 from langchain_core.runnables import RunnableConfig
 from langgraph.types import Command
 from pydantic import BaseModel, ConfigDict
 
+from agentflow.evals.meter import Meter
 from agentflow.evals.saved_run import SavedRun, config_of
 from agentflow.evals.task import Task
-from agentflow.evals.trace import Tokens, Trace, TraceTurn, Usage
+from agentflow.evals.trace import Trace, TraceTurn
 from agentflow.graph.agent import Agent
 from agentflow.graph.context import Context
-from agentflow.graph.models.loading import MODULE
 from agentflow.graph.models.spec import ModelError
 from agentflow.graph.state import InputState, Turn
+from agentflow.graph.tracing.observer import Observer
 from agentflow.nodes.approval import Decision, Proposal
 from agentflow.tools.redaction import redacted_data
 from agentflow.tools.sandbox.limits import SandboxError
@@ -58,75 +54,6 @@ Event = Started | TraceTurn | Finished
 
 Decide = Callable[[Proposal], Awaitable[Decision]]
 """Asks a person about a call."""
-
-
-class Meter(BaseCallbackHandler):
-    """Counts model calls, and the tokens of each module and model."""
-
-    run_inline = True  # no thread per call: there is nothing to wait for
-
-    def __init__(self) -> None:
-        self._calls = 0
-        self._lock = threading.Lock()  # a tool may call a model from a thread of its own
-        self._modules: dict[UUID, str] = {}
-        self._tokens: dict[str, dict[str, Tokens]] = {}
-        self._begun: dict[UUID, float] = {}
-        self._seconds: dict[str, float] = {}
-
-    def on_chat_model_start(
-        self,
-        serialized: dict[str, Any],
-        messages: list[list[BaseMessage]],
-        *,
-        run_id: UUID,
-        metadata: dict[str, Any] | None = None,
-        **kwargs: Any,
-    ) -> None:
-        """Called by LangChain at the start of every call, also of the tools' model."""
-        known = metadata or {}
-        with self._lock:
-            self._modules[run_id] = str(known.get(MODULE) or known.get("langgraph_node") or "")
-            self._calls += 1
-            self._begun[run_id] = time.perf_counter()
-
-    def on_llm_end(self, response: LLMResult, *, run_id: UUID, **kwargs: Any) -> None:
-        """Called at the end of every call that did not fail."""
-        replies = [
-            one.message for several in response.generations for one in several if isinstance(one, ChatGeneration)
-        ]
-        with self._lock:
-            models = self._tokens.setdefault(self._ended(run_id), {})
-            for reply in replies:
-                if isinstance(reply, AIMessage) and reply.usage_metadata:
-                    name = str(reply.response_metadata.get("model_name", ""))
-                    models[name] = models.get(name, Tokens()) + _tokens(reply)
-
-    def on_llm_error(self, error: BaseException, *, run_id: UUID, **kwargs: Any) -> None:
-        """Called at the end of one that did."""
-        with self._lock:
-            self._ended(run_id)
-
-    def usage(self) -> Usage:
-        """What was counted so far."""
-        with self._lock:
-            modules = {module: dict(models) for module, models in self._tokens.items() if models}
-            seconds = {module: round(taken, 3) for module, taken in self._seconds.items()}
-            return Usage(calls=self._calls, modules=modules, seconds=seconds)
-
-    def _ended(self, run_id: UUID) -> str:
-        """The module of a call that has ended, whose time it adds."""
-        module = self._modules.pop(run_id, "")
-        if run_id in self._begun:
-            self._seconds[module] = self._seconds.get(module, 0.0) + time.perf_counter() - self._begun.pop(run_id)
-        return module
-
-
-def _tokens(message: AIMessage) -> Tokens:
-    """What a reply took; its cost where the server reports one beside the tokens, as routers between providers do."""
-    reported = message.response_metadata.get("token_usage")
-    cost = reported.get("cost") if isinstance(reported, dict) else None
-    known = cost if isinstance(cost, int | float) and not isinstance(cost, bool) and 0 <= cost < inf else None
-    return Tokens.model_validate({**dict(message.usage_metadata or {}), "calls": 1, "cost": known})
 
 
 async def rollout(
@@ -168,7 +95,7 @@ async def rollout(
                 given = Command(resume=(await decide(waits)).model_dump())
             elif waits:
                 break
-            waits, stream = None, _stream(agent, given, {**config, "callbacks": [meter]}, context)
+            waits, stream = None, _stream(agent, given, {**config, "callbacks": [Observer(meter)]}, context)
             async for mode, chunk in stream:
                 if mode == "tasks":
                     if "input" in chunk:

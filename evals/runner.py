@@ -15,8 +15,9 @@ from dataclasses import dataclass
 
 from agentflow.evals.benchmarks.benchmark import AnswerJudge, Benchmark
 from agentflow.evals.cost import UNLIMITED, Budget
+from agentflow.evals.meter import Meter
 from agentflow.evals.record import CRASH, JUDGE_FAILED, Key, Record
-from agentflow.evals.rollout import Finished, Meter, rollout
+from agentflow.evals.rollout import Finished, rollout
 from agentflow.evals.scorers.score import Decision, Score, undecided
 from agentflow.evals.task import Task
 from agentflow.evals.trace import Trace, TraceTurn

@@ -15,7 +15,7 @@ from enum import StrEnum
 
 import numpy as np
 
-from agentflow.rl.trace import Call
+from agentflow.rl.calls import Call
 
 
 class Reason(StrEnum):

@@ -217,7 +217,7 @@ _BLOCKED = (
 
 
 def as_chat_result(reply: TokenReply, model_name: str) -> ChatResult:
-    """A reply as LangChain hands it on, with its ids where `TraceCollector` reads them."""
+    """A reply as LangChain hands it on, with its ids where `TokenCollector` reads them."""
     message = AIMessage(
         content=reply.text,
         usage_metadata=UsageMetadata(

@@ -21,9 +21,10 @@ from pydantic import BaseModel
 from agentflow.evals.task import Task
 from agentflow.evals.trace import Trace
 from agentflow.graph.models.spec import ModelError
+from agentflow.graph.tracing.observer import Observer
+from agentflow.rl.calls import Call, TokenCollector
 from agentflow.rl.policy import Generate, PolicyMisused, PromptTooLong, serving
 from agentflow.rl.replay_log import Answer, ReplayLog, answered, recorded, replaying
-from agentflow.rl.trace import Call, TraceCollector
 from agentflow.rl.trainable import Graph, Split, Trainable
 from agentflow.tools.sandbox.limits import SandboxError
 
@@ -130,14 +131,14 @@ class RolloutRecord(Trace):
 
 async def run(app: Trainable, graph: Graph, task: Task, generate: Generate, *, id: str, seconds: float) -> Trajectory:
     """Runs `task`; `generate` answers the policy's calls, and `seconds` is all the time that graph and reward have."""
-    collector, start = TraceCollector(id, app.nodes), time.perf_counter()
+    collector, start = TokenCollector(id, app.nodes), time.perf_counter()
     status, reward, faults, earned = RolloutStatus.OK, 0.0, list[bool](), list[float]()
     limit = asyncio.timeout(seconds)
     with serving(generate) as served:
         try:
             async with limit:
                 config: RunnableConfig = {
-                    "callbacks": [collector],
+                    "callbacks": [Observer(collector, raise_error=True)],
                     "metadata": {"rollout": id},
                     "configurable": {"thread_id": id},
                 }

@@ -15,9 +15,9 @@ from typing import Any, Protocol, cast
 
 from agentflow.graph.state import Action, Plan, Turn, Verdict
 from agentflow.nodes.planner import describe_tools, messages
+from agentflow.rl.calls import Call, ids_array, logprobs_array
 from agentflow.rl.packing import first_difference, pack
 from agentflow.rl.policy import ROLES
-from agentflow.rl.trace import Call, ids_array, logprobs_array
 from agentflow.tools.card import ToolCard
 from agentflow.tools.redaction import cut
 from agentflow.tools.result import ToolResult

@@ -42,7 +42,7 @@ class Sampled(BaseModel):
     """Where they begin in the row's ids."""
     node: str
     turn: int
-    """As `agentflow.rl.trace.Call.turn`."""
+    """As `agentflow.rl.calls.Call.turn`."""
     mask: list[Literal[0, 1]]
     """1 where a token is trained on. A rollout that is left out has none."""
     advantage: float | None

@@ -1,7 +1,7 @@
 """A model behind an OpenAI-compatible server whose replies can be trained on.
 
 vLLM returns the ids of prompt and reply when a request says `return_token_ids`, and log-probabilities as every server
-does. They are put where `TraceCollector` reads them; a server that returns no ids is refused there.
+does. They are put where `TokenCollector` reads them; a server that returns no ids is refused there.
 """
 
 from typing import Any

@@ -22,9 +22,9 @@ import typer
 
 from agentflow.evals.task import Task
 from agentflow.evals.trace import Trace
+from agentflow.rl.calls import Call, ids_array, logprobs_array
 from agentflow.rl.packing import pack
 from agentflow.rl.rollout import RolloutStatus, Trajectory
-from agentflow.rl.trace import Call, ids_array, logprobs_array
 from benchmarks.speed.traces import ROLLOUTS, Sampled, tokens, trajectories
 
 Traces = list[list[Sampled]]

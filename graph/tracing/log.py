@@ -53,7 +53,7 @@ def _fields(operation: Operation) -> dict[str, Any]:
         "thread": operation.thread,
         "module": operation.module,
         "turn": operation.turn,
-        "seconds": round(operation.ended - operation.started, 3),
+        "seconds": round(operation.seconds, 3),
         **{short: operation.facts.get(name) for name, short in _FACTS.items()},
         "error": operation.error,
         "message": " ".join(operation.message.split()),

@@ -1,11 +1,11 @@
-"""From LangChain's callbacks to operations.
+"""The observer: LangChain's callbacks as operations for sinks.
 
-Any graph or chain is understood. A run is whatever has no parent, and every `AgentFlow` graph inside another one; a
-module is a node of a graph; the steps inside a node are nobody's business. Everything is keyed by LangChain's run ids,
-never by order, so that runs at the same time do not mix.
+It understands any graph or chain. A run is whatever has no parent, and every `AgentFlow` graph inside another one; a
+module is a node of a graph; any other LangChain run inside a node is a step, which sinks do not see. Operations are
+keyed by LangChain's run ids, never by order, so that concurrent runs do not mix.
 
-The module of a call is known from its metadata, the turn from the memory that the node was given. What a node returns
-says how its part ended: a tool call that failed is a result there, not an exception.
+The module of a model call comes from its metadata, the turn from the memory that the node received. The output of a
+node tells how its part ended: a failed tool call is a result there, not an exception.
 """
 
 import threading
@@ -22,25 +22,29 @@ from langgraph.errors import GraphBubbleUp
 from agentflow.graph.models.loading import MODULE
 from agentflow.graph.state import Turn
 from agentflow.graph.tracing.facts import input_messages, output_messages, reply_facts, request_facts
-from agentflow.graph.tracing.operation import Operation, Sink
+from agentflow.graph.tracing.operation import Kind, Operation, Sink
 from agentflow.tools.result import ToolFailure
 
 AGENT = "agentflow"
-"""The name of the agent's graph, in small letters."""
+"""Name of the agent's graph in lower case."""
+
+NODE, RETRY = "graph:step:", "retry:attempt:"
+"""Tags of LangGraph's nodes and of LangChain's repeated attempts, without their numbers."""
 
 CUT_OFF = "cancelled"
-"""Error class of an operation that its parent did not wait for."""
+"""Error class of an operation that had not ended when its caller did."""
 
 
 class Observer(BaseCallbackHandler):
-    """Tells its sinks of every operation."""
+    """Callback handler that passes every operation to its sinks: `config={"callbacks": [Observer(sink)]}`."""
 
     run_inline = True  # in order, in the caller's own context, and without a thread per call
 
-    def __init__(self) -> None:
-        self.sinks: tuple[Sink, ...] = ()
-        self._around: dict[UUID, Operation] = {}
-        """By the id of a LangChain run under way: the operation that it is, or that it is part of."""
+    def __init__(self, *sinks: Sink, raise_error: bool = False) -> None:
+        """Observe for `sinks`; with `raise_error`, an exception of a sink ends the run instead of being logged."""
+        self.sinks = sinks
+        self.raise_error = raise_error
+        self._open: dict[UUID, Operation] = {}
         self._lock = threading.Lock()
 
     @property
@@ -60,25 +64,22 @@ class Observer(BaseCallbackHandler):
         metadata: dict[str, Any] | None = None,
         **kwargs: Any,
     ) -> None:
-        """A graph, a node, or a step of one."""
-        known, name = metadata or {}, str(kwargs.get("name") or "chain")
-        parent = self._parent(parent_run_id)
-        if any(tag.startswith("graph:step:") for tag in tags or ()):
-            operation = self._new("module", name, run_id, parent, known)
+        """Begin a run, a module or a step."""
+        name, caller = str(kwargs.get("name") or "chain"), self._caller(parent_run_id)
+        kind: Kind = "step"
+        if _has_tag(tags, NODE):
+            kind = "module"
+        elif caller is None or name.lower() == AGENT:
+            kind = "run"
+        operation = self._new(kind, name, run_id, caller, tags, metadata)
+        if kind == "module":
             operation.module, operation.turn = name, _turn_of(name, inputs)
             if name == "planner":
-                operation.run.turn_began = operation.started
-        elif parent is None or name.lower() == AGENT:
-            operation = self._new("run", name, run_id, parent, known)
-        else:
-            with self._lock:
-                self._around[run_id] = parent
-                parent.steps.add(run_id)
-            return
+                operation.run.opening = operation
         self._begin(operation)
 
     def on_chain_end(self, outputs: Any, *, run_id: UUID, **kwargs: Any) -> None:
-        """It returned."""
+        """End it."""
         if (operation := self._close(run_id)) is None:
             return
         given = outputs if operation.kind == "module" and isinstance(outputs, Mapping) else {}
@@ -92,7 +93,7 @@ class Observer(BaseCallbackHandler):
             self._end_turn(operation, turn)
 
     def on_chain_error(self, error: BaseException, *, run_id: UUID, **kwargs: Any) -> None:
-        """It raised."""
+        """End it with an error."""
         self._fail(run_id, error)
 
     def on_chat_model_start(
@@ -102,30 +103,31 @@ class Observer(BaseCallbackHandler):
         *,
         run_id: UUID,
         parent_run_id: UUID | None = None,
+        tags: list[str] | None = None,
         metadata: dict[str, Any] | None = None,
         **kwargs: Any,
     ) -> None:
-        """A model is asked."""
+        """Begin a model call."""
         known = metadata or {}
         facts = request_facts(known, kwargs.get("invocation_params") or {})
         name = str(facts.get("gen_ai.request.model", ""))
-        operation = self._new("model_call", name, run_id, self._parent(parent_run_id), known)
-        operation.module = str(known.get(MODULE) or operation.module)
+        operation = self._new("model_call", name, run_id, self._caller(parent_run_id), tags, known)
+        operation.module = str(known.get(MODULE) or operation.module or known.get("langgraph_node") or "")
         operation.facts = facts
         operation.content["gen_ai.input.messages"] = lambda: input_messages(messages)
         self._begin(operation)
 
     def on_llm_end(self, response: LLMResult, *, run_id: UUID, **kwargs: Any) -> None:
-        """It replied."""
+        """End it with its replies."""
         if operation := self._close(run_id):
-            replies = [one.message for many in response.generations for one in many if isinstance(one, ChatGeneration)]
-            told = [reply for reply in replies if isinstance(reply, AIMessage)]
-            operation.facts |= reply_facts(told)
-            operation.content["gen_ai.output.messages"] = lambda: output_messages(told)
+            found = [one.message for many in response.generations for one in many if isinstance(one, ChatGeneration)]
+            operation.replies = replies = [reply for reply in found if isinstance(reply, AIMessage)]
+            operation.facts |= reply_facts(replies)
+            operation.content["gen_ai.output.messages"] = lambda: output_messages(replies)
             self._end(operation)
 
     def on_llm_error(self, error: BaseException, *, run_id: UUID, **kwargs: Any) -> None:
-        """It did not."""
+        """End it with an error."""
         self._fail(run_id, error)
 
     def on_tool_start(
@@ -135,13 +137,14 @@ class Observer(BaseCallbackHandler):
         *,
         run_id: UUID,
         parent_run_id: UUID | None = None,
+        tags: list[str] | None = None,
         metadata: dict[str, Any] | None = None,
         inputs: dict[str, Any] | None = None,
         **kwargs: Any,
     ) -> None:
-        """A tool is called."""
+        """Begin a tool call."""
         name = str(kwargs.get("name") or (serialized or {}).get("name") or "tool")
-        operation = self._new("tool_call", name, run_id, self._parent(parent_run_id), metadata or {})
+        operation = self._new("tool_call", name, run_id, self._caller(parent_run_id), tags, metadata)
         operation.facts["gen_ai.tool.name"] = name
         if call := kwargs.get("tool_call_id"):
             operation.facts["gen_ai.tool.call.id"] = str(call)
@@ -149,7 +152,7 @@ class Observer(BaseCallbackHandler):
         self._begin(operation)
 
     def on_tool_end(self, output: Any, *, run_id: UUID, **kwargs: Any) -> None:
-        """It returned."""
+        """End it with its result."""
         if operation := self._close(run_id):
             operation.content["gen_ai.tool.call.result"] = lambda: getattr(output, "content", str(output))
             if getattr(output, "status", "") == "error":
@@ -157,40 +160,53 @@ class Observer(BaseCallbackHandler):
             self._end(operation)
 
     def on_tool_error(self, error: BaseException, *, run_id: UUID, **kwargs: Any) -> None:
-        """It raised."""
+        """End it with an error."""
         self._fail(run_id, error)
 
-    def _new(self, kind: Any, name: str, id: UUID, parent: Operation | None, metadata: Mapping[str, Any]) -> Operation:
-        operation = Operation(kind, name, id, time.time(), parent)
-        operation.thread = str(metadata.get("thread_id") or (parent.thread if parent else ""))
-        operation.traceparent = str(metadata.get("traceparent", "")) if parent is None else ""
-        if parent and kind != "run":
-            operation.module, operation.turn = parent.module, parent.turn
+    def _new(
+        self,
+        kind: Kind,
+        name: str,
+        id: UUID,
+        caller: Operation | None,
+        tags: Sequence[str] | None,
+        metadata: Mapping[str, Any] | None,
+    ) -> Operation:
+        known = metadata or {}
+        operation = Operation(kind, name, id, caller, path=_path(known))
+        operation.thread = str(known.get("thread_id") or (caller.thread if caller else ""))
+        if caller is None:
+            operation.traceparent = str(known.get("traceparent", ""))
+            return operation
+        if kind != "run":
+            operation.module, operation.turn = caller.module, caller.turn
+        # The attempts at a node share the id of its task, which LangGraph's namespace ends in.
+        operation.task = str(known.get("langgraph_checkpoint_ns")) if _has_tag(tags, NODE) else ""
+        with self._lock:
+            began_before = operation.task in caller.attempts if operation.task else _has_tag(tags, RETRY)
+            caller.attempts[operation.task] = caller.attempts.get(operation.task, 0) + began_before
+            operation.attempt = caller.attempts[operation.task]
         return operation
 
-    def _parent(self, id: UUID | None) -> Operation | None:
+    def _caller(self, id: UUID | None) -> Operation | None:
         with self._lock:
-            return self._around.get(id) if id else None
+            return self._open.get(id) if id else None
 
     def _begin(self, operation: Operation) -> None:
         with self._lock:
-            self._around[operation.id] = operation
-            if operation.parent:
-                operation.parent.parts[operation.id] = operation
-        for sink in self.sinks:
-            sink.begin(operation)
+            self._open[operation.id] = operation
+            if operation.caller:
+                operation.caller.parts[operation.id] = operation
+        if operation.kind != "step":
+            for sink in self.sinks:
+                sink.begin(operation)
 
     def _close(self, id: UUID) -> Operation | None:
-        """The operation of that id, which is no longer under way; None if it is a step that is none."""
+        """Return the open operation of that id and forget it."""
         with self._lock:
-            operation = self._around.pop(id, None)
-            if operation is None:
-                return None
-            if operation.id != id:
-                operation.steps.discard(id)
-                return None
-            if operation.parent:
-                operation.parent.parts.pop(id, None)
+            operation = self._open.pop(id, None)
+            if operation and operation.caller:
+                operation.caller.parts.pop(id, None)
             return operation
 
     def _fail(self, id: UUID, error: BaseException) -> None:
@@ -202,35 +218,41 @@ class Observer(BaseCallbackHandler):
             self._end(operation)
 
     def _end(self, operation: Operation) -> None:
-        """Ends it, and first whatever it has left behind: a tool that ran out of time says nothing."""
+        """End an operation after its parts; LangChain reports no end for a tool call that ran out of time."""
         for part in list(operation.parts.values()):
             part.error = operation.error or CUT_OFF
             if self._close(part.id):
                 self._end(part)
-        with self._lock:
-            for step in operation.steps:
-                self._around.pop(step, None)
-        self._tell_end(operation)
-
-    def _tell_end(self, operation: Operation) -> None:
-        operation.ended = time.time()
-        for sink in self.sinks:
-            sink.end(operation)
+        operation.seconds = time.perf_counter() - operation.clock
+        if operation.kind != "step":
+            for sink in self.sinks:
+                sink.end(operation)
 
     def _end_turn(self, closed_by: Operation, turn: object) -> None:
         if not isinstance(turn, Turn):
             return
         run = closed_by.run
-        result = turn.action.result
-        began = run.turn_began or run.started
-        operation = Operation("turn", "", uuid4(), began, run, thread=run.thread, turn=turn.turn)
-        operation.error = str(result.error or "")
+        first = run.opening or run
+        operation = Operation("turn", "", uuid4(), run, first.started, first.clock, thread=run.thread, turn=turn.turn)
+        operation.error = str(turn.action.result.error or "")
         operation.facts = {"gen_ai.tool.name": turn.plan.tool, "agentflow.signal": turn.verdict.signal}
-        self._tell_end(operation)
+        self._end(operation)
+
+
+def _has_tag(tags: Sequence[str] | None, prefix: str) -> bool:
+    return any(tag.startswith(prefix) for tag in tags or ())
+
+
+def _path(metadata: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return the node names in LangGraph's namespace: research and planner for `research:ID|planner:ID`."""
+    namespace = str(metadata.get("langgraph_checkpoint_ns", ""))
+    # A part without an id only numbers the graphs that one node called.
+    names = tuple(part.partition(":")[0] for part in namespace.split("|") if ":" in part)
+    return names or tuple(filter(None, [str(metadata.get("langgraph_node") or "")]))
 
 
 def _turn_of(module: str, inputs: object) -> int | None:
-    """The number of the turn that a node with this input is part of."""
+    """Return the number of the turn that a node with these inputs belongs to."""
     memory = getattr(inputs, "memory", None)
     if module in ("analyst", "generator") or not isinstance(memory, Sequence):
         return None

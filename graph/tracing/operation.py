@@ -1,66 +1,108 @@
-"""What is observed of a run: operations that begin and end, and contain one another."""
+"""Operations of a run: what begins and ends in it, and what contains what. All sinks read these."""
 
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
 from uuid import UUID
 
-Kind = Literal["run", "module", "turn", "model_call", "tool_call"]
+from langchain_core.messages import AIMessage
+
+Kind = Literal["run", "module", "turn", "model_call", "tool_call", "step"]
 
 
 @dataclass(eq=False)
 class Operation:
-    """A run of a graph, a module's part of a turn, a call of a model or of a tool."""
+    """A run of a graph, a node of it, a turn, a call of a model or a tool, or a step: any other LangChain run."""
 
     kind: Kind
     name: str
-    """Of the graph, the module, the model, the tool; "" for a turn."""
+    """Name of the graph, node, model or tool; "" for a turn."""
     id: UUID
-    """LangChain's; a turn has that of the module that closed it."""
-    started: float
+    """LangChain's run id; a new one for a turn."""
+    caller: "Operation | None" = None
+    """The operation that contains this one, one level up."""
+    started: float = field(default_factory=time.time)
     """Seconds since the epoch."""
-    parent: "Operation | None" = None
-    ended: float = 0.0
+    clock: float = field(default_factory=time.perf_counter)
+    """Monotonic time of the start in seconds."""
+    seconds: float = 0.0
+    """Duration; 0 until the operation ends."""
     thread: str = ""
+    """LangGraph's thread id."""
     module: str = ""
+    """Module that the operation belongs to: the tag of a model call, else the name of the innermost node."""
+    path: tuple[str, ...] = ()
+    """Names of the nodes that contain the operation, the outermost first."""
     turn: int | None = None
-    """From 1; None outside turns."""
+    """Number of the turn from 1; None outside turns."""
     error: str = ""
-    """Class of what went wrong: an `ErrorClass`, or the name of an exception; "" if nothing did."""
+    """Class of the failure: an `ErrorClass` or the name of an exception; "" without one."""
     message: str = ""
-    """What the exception said. It may hold secrets."""
+    """Text of the exception. It may hold secrets."""
     traceparent: str = ""
-    """W3C trace context that a caller has put into the run's metadata."""
+    """W3C trace context from the run's metadata."""
     facts: dict[str, Any] = field(default_factory=dict)
-    """By the names of OpenTelemetry's GenAI conventions: what was asked for, what was counted."""
+    """Requests and counts, by the names of OpenTelemetry's GenAI conventions."""
     content: dict[str, Callable[[], Any]] = field(default_factory=dict)
-    """Likewise: prompts, replies, arguments, results, made only for those who were told to keep them."""
+    """Prompts, replies, arguments and results by the same names; made only for the sinks that record content."""
+    replies: Sequence[AIMessage] = ()
+    """Replies of a model call that ended."""
 
-    turn_began: float = 0.0
-    """Of a run: when its present turn began."""
+    task: str = ""
+    """Name that the attempts at one piece of work share, among what the caller contains."""
+    attempt: int = 0
+    """Number of the attempt at `task`, from 0."""
+    attempts: dict[str, int] = field(default_factory=dict)
+    """Number of the latest attempt at each task in this operation."""
     parts: dict[UUID, "Operation"] = field(default_factory=dict)
-    """What is under way inside it, one level down."""
-    steps: set[UUID] = field(default_factory=set)
-    """LangChain runs under way inside it that are no operations."""
+    """Operations under way inside this one, one level down."""
+    opening: "Operation | None" = None
+    """The module that began the present turn of a run."""
+
+    @property
+    def ended(self) -> float:
+        """End in seconds since the epoch."""
+        return self.started + self.seconds
+
+    @property
+    def parent(self) -> "Operation | None":
+        """The innermost operation around this one that is no step."""
+        found = self.caller
+        while found is not None and found.kind == "step":
+            found = found.caller
+        return found
 
     @property
     def root(self) -> "Operation":
-        """The outermost operation that this one is part of."""
+        """The outermost operation around this one."""
         return self if self.parent is None else self.parent.root
 
     @property
     def run(self) -> "Operation":
-        """The innermost run that this one is part of; the outermost operation if it is part of none."""
+        """The innermost run around this operation, or the outermost operation if there is none."""
         return self if self.kind == "run" or self.parent is None else self.parent.run
+
+    @property
+    def given_up(self) -> bool:
+        """True if the operation belongs to an attempt that was started again.
+
+        A node with a `RetryPolicy` that fails starts again, as does a runnable made by `with_retry`. An error alone
+        gives nothing up: where a node catches an exception, or `with_fallbacks` tries something else, what the failed
+        part did led to the outcome.
+        """
+        if self.caller is None:
+            return False
+        return self.attempt < self.caller.attempts.get(self.task, 0) or self.caller.given_up
 
 
 class Sink(Protocol):
-    """Where operations go. Both methods are called on any thread, return at once, and raise nothing."""
+    """Receiver of operations, steps left out. Both methods are called on any thread and return at once."""
 
     def begin(self, operation: Operation) -> None:
-        """The operation has begun; not called for turns."""
+        """Receive an operation that begins. Not called for turns."""
         ...
 
     def end(self, operation: Operation) -> None:
-        """It is over, and so are all its parts."""
+        """Receive an operation that has ended, after all its parts."""
         ...

@@ -97,7 +97,7 @@ class SpanSink:
         common |= {"agentflow.module": operation.module} if operation.module else {}
         common = redacted_data(common)
         failed = {"error.type": operation.error} if operation.error else {}
-        self._seconds.record(operation.ended - operation.started, {**common, **failed})
+        self._seconds.record(operation.seconds, {**common, **failed})
         for kind in ("input", "output"):
             if (tokens := facts.get(f"gen_ai.usage.{kind}_tokens")) is not None:
                 self._tokens.record(tokens, {**common, "gen_ai.token.type": kind})

@@ -23,11 +23,11 @@ from agentflow.graph.context import Sampling
 from agentflow.graph.tracing.setup import tracing_from_environment
 from agentflow.rl.batch import counts, facts_of, rows_of
 from agentflow.rl.borders import chat
+from agentflow.rl.calls import ids_array, logprobs_array
 from agentflow.rl.packing import TrainingSample
 from agentflow.rl.policy import PromptTooLong, TokenReply
 from agentflow.rl.replay_log import ReplayLog, ReplayLogs, digest, policy_request
 from agentflow.rl.rollout import RolloutRecord, Trajectory, run_recorded
-from agentflow.rl.trace import ids_array, logprobs_array
 from agentflow.rl.trainable import Graph, Split, Trainable, load_app
 from agentflow.rl.training_log import TrainingLog
 

@@ -6,7 +6,8 @@ import pytest
 from langgraph.graph import END, START, StateGraph
 
 from agentflow.graph.context import Sampling
-from agentflow.rl.trace import TraceCollector, TraceError
+from agentflow.graph.tracing.observer import Observer
+from agentflow.rl.calls import TokenCollector, TokenError
 from agentflow.rl.traced import traced_model
 from tests.fake_openai import FakeOpenAI
 
@@ -40,7 +41,7 @@ def no_ids(body: dict[str, Any]) -> tuple[int, dict[str, Any]]:
     return vllm_reply({key: value for key, value in body.items() if key != "return_token_ids"})
 
 
-async def run(server: FakeOpenAI) -> TraceCollector:
+async def run(server: FakeOpenAI) -> TokenCollector:
     model = traced_model(f"vllm:fake-model@{server.base_url}", Sampling(temperature=1.0, max_tokens=7))
 
     async def plan(state: Talk) -> Talk:
@@ -50,8 +51,8 @@ async def run(server: FakeOpenAI) -> TraceCollector:
     builder.add_node("plan", plan)
     builder.add_edge(START, "plan")
     builder.add_edge("plan", END)
-    collector = TraceCollector("r", {"plan"})
-    state = await builder.compile().ainvoke({"text": "q"}, {"callbacks": [collector]})
+    collector = TokenCollector("r", {"plan"})
+    state = await builder.compile().ainvoke({"text": "q"}, {"callbacks": [Observer(collector, raise_error=True)]})
     assert state["text"] == "a b c"
     return collector
 
@@ -70,5 +71,5 @@ async def test_the_servers_ids_are_what_is_trained_on() -> None:
 
 
 async def test_a_server_without_ids_is_refused() -> None:
-    with FakeOpenAI(no_ids) as server, pytest.raises(TraceError, match="no token ids"):
+    with FakeOpenAI(no_ids) as server, pytest.raises(TokenError, match="no token ids"):
         await run(server)

@@ -13,8 +13,9 @@ from langchain_core.tools import StructuredTool
 from agentflow.graph.agent import build_graph
 from agentflow.graph.context import MODULES, Context
 from agentflow.graph.state import InputState
+from agentflow.graph.tracing.observer import Observer
+from agentflow.rl.calls import TokenCollector
 from agentflow.rl.policy import serving
-from agentflow.rl.trace import TraceCollector
 from benchmarks.speed.contenders.served import served
 from benchmarks.speed.work import QUESTION, Rollout, Work
 
@@ -48,9 +49,9 @@ def agent(work: Work, context: Context, captured: Collection[str]) -> Rollout:
     context = context.model_copy(update=settings)
 
     async def rollout() -> str:
-        collector = TraceCollector("rollout", captured)
+        collector = TokenCollector("rollout", captured)
         question = InputState(messages=[HumanMessage(QUESTION)])
-        state = await graph.ainvoke(question, {"callbacks": [collector]}, context=context)
+        state = await graph.ainvoke(question, {"callbacks": [Observer(collector, raise_error=True)]}, context=context)
         assert [turn.action.result.error for turn in state["memory"]] == [None] * turns
         assert len(collector.calls) == (3 * turns + 2 if captured else 0)
         return str(state["answer"])

@@ -3,8 +3,8 @@
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
+from agentflow.rl.calls import Call
 from agentflow.rl.policy import Policy, serving
-from agentflow.rl.trace import Call
 from benchmarks.speed.contenders.agentflow_policy import captured, plain_graph
 from benchmarks.speed.contenders.served import served
 from benchmarks.speed.work import Rollout, Work

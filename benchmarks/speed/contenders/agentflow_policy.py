@@ -8,8 +8,9 @@ from typing import Annotated, Any, Literal, TypedDict
 from langchain_core.messages import AnyMessage, HumanMessage
 from langgraph.graph import START, StateGraph
 
+from agentflow.graph.tracing.observer import Observer
+from agentflow.rl.calls import Call, TokenCollector
 from agentflow.rl.policy import Policy, serving
-from agentflow.rl.trace import Call, TraceCollector
 from benchmarks.speed.contenders.served import served
 from benchmarks.speed.work import ANSWER, QUESTION, Rollout, Work
 
@@ -61,8 +62,8 @@ def plain_graph(model: Any, work: Work) -> Any:
 
 async def captured(graph: Any, work: Work) -> tuple[str, list[Call]]:
     """The answer of a rollout, and its calls."""
-    collector = TraceCollector("rollout", {"policy"})
-    config = {"callbacks": [collector], "recursion_limit": LIMIT}
+    collector = TokenCollector("rollout", {"policy"})
+    config = {"callbacks": [Observer(collector, raise_error=True)], "recursion_limit": LIMIT}
     state = await graph.ainvoke({"messages": [HumanMessage(QUESTION)]}, config)
     assert len(collector.calls) == work.calls
     return str(state["messages"][-1].text), collector.calls

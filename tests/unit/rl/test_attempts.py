@@ -9,8 +9,9 @@ from langgraph.graph import END, START, StateGraph
 from langgraph.types import RetryPolicy, Send
 
 from agentflow.graph.context import Sampling
+from agentflow.graph.tracing.observer import Observer
+from agentflow.rl.calls import TokenCollector
 from agentflow.rl.policy import Policy, TokenReply, serving
-from agentflow.rl.trace import TraceCollector
 
 AGAIN = RetryPolicy(initial_interval=0.001, jitter=False, max_attempts=3, retry_on=OSError)
 
@@ -53,9 +54,9 @@ def graph(node: Any, **options: Any) -> Any:
 
 async def trained(app: Any, nodes: Sequence[str] = ("node",)) -> list[int]:
     """The number of each call that is trained on."""
-    collector = TraceCollector("r", nodes)
+    collector = TokenCollector("r", nodes)
     with serving(count):
-        await app.ainvoke({"said": []}, {"callbacks": [collector]})
+        await app.ainvoke({"said": []}, {"callbacks": [Observer(collector, raise_error=True)]})
     return [call.response_ids[0] for call in collector.calls]
 
 

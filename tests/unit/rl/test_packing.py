@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from agentflow.rl.calls import Call, ids_array, logprobs_array
 from agentflow.rl.packing import PrefixMismatch, Reason, TrainingSample, pack
-from agentflow.rl.trace import Call, ids_array, logprobs_array
 
 
 def call(turn: int, prompt: list[int], response: list[int]) -> Call:

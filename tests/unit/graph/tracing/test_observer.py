@@ -128,7 +128,7 @@ async def test_a_tool_that_runs_out_of_time_ends_with_its_module(
     kept = await observed(script, slow, max_seconds=HOUR)
     [call] = kept.of("tool_call")
     assert call.error == "timeout"
-    assert setup._observer()._around == {}
+    assert setup._observer()._open == {}
 
 
 async def test_a_run_whose_model_fails_has_failed(script: Scripted) -> None:
@@ -138,7 +138,7 @@ async def test_a_run_whose_model_fails_has_failed(script: Scripted) -> None:
     script.replies["executor"] = fail
     with pytest.raises(ModelError):
         await observed(script)
-    assert setup._observer()._around == {}
+    assert setup._observer()._open == {}
 
 
 def test_without_asyncio_the_same_is_seen(script: Scripted) -> None:

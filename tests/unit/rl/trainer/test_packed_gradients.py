@@ -11,8 +11,8 @@ transformers = pytest.importorskip("transformers")
 pytest.importorskip("verl")
 
 from agentflow.rl.algorithms.flow_grpo import FlowGRPO  # noqa: E402
+from agentflow.rl.calls import Call, ids_array, logprobs_array  # noqa: E402
 from agentflow.rl.packing import TrainingSample, pack  # noqa: E402
-from agentflow.rl.trace import Call, ids_array, logprobs_array  # noqa: E402
 from agentflow.rl.trainer.loss import surrogate  # noqa: E402
 from tests.unit.rl.algorithms.rollouts import rollout  # noqa: E402
 

@@ -12,14 +12,16 @@ from langchain_core.language_models import FakeListChatModel
 from langchain_core.language_models.chat_models import BaseChatModel
 from langchain_core.messages import AIMessage, HumanMessage
 from langchain_core.outputs import ChatGeneration, LLMResult
+from langchain_core.runnables import RunnableConfig
 from langgraph.graph import END, START, StateGraph
 from langgraph.types import RetryPolicy
 
 from agentflow.graph.context import Sampling
+from agentflow.graph.tracing.observer import Observer
+from agentflow.rl.calls import TokenCollector, TokenError
 from agentflow.rl.micro.chat_model import load
 from agentflow.rl.micro.tokenizer import MicroTokenizer
 from agentflow.rl.policy import Policy, TokenReply, serving
-from agentflow.rl.trace import TraceCollector, TraceError
 
 
 class Talk(TypedDict):
@@ -46,6 +48,10 @@ def graph(model: BaseChatModel, turns: int = 3) -> Any:
     return builder.compile()
 
 
+def collecting(collector: TokenCollector) -> RunnableConfig:
+    return {"callbacks": [Observer(collector, raise_error=True)]}
+
+
 class Server:
     """Gives every rollout ids of its own, after a random while, and a text that has nothing to do with them."""
 
@@ -67,9 +73,9 @@ async def test_256_rollouts_at_once_are_not_mixed_up() -> None:
     app = graph(Policy())
 
     async def rollout(number: int) -> None:
-        server, collector = Server(number), TraceCollector(str(number), {"plan"})
+        server, collector = Server(number), TokenCollector(str(number), {"plan"})
         with serving(server):
-            state = await app.ainvoke({"text": f"q{number}", "said": []}, {"callbacks": [collector]})
+            state = await app.ainvoke({"text": f"q{number}", "said": []}, collecting(collector))
         assert state["said"] == [f"text {number}"] * 3
         assert [call.turn for call in collector.calls] == [0, 1, 2]
         assert {(call.rollout, call.node, call.weights_version) for call in collector.calls} == {
@@ -90,9 +96,9 @@ async def test_the_embedded_model_is_traced_without_encoding_its_replies(monkeyp
         return encode(self, text)
 
     monkeypatch.setattr(MicroTokenizer, "encode", spy)
-    collector = TraceCollector("r", {"plan"})
+    collector = TokenCollector("r", {"plan"})
     model = load("", Sampling(temperature=1.0, max_tokens=12, seed=5))
-    state = await graph(model, turns=1).ainvoke({"text": "hello", "said": []}, {"callbacks": [collector]})
+    state = await graph(model, turns=1).ainvoke({"text": "hello", "said": []}, collecting(collector))
     (call,) = collector.calls
     assert 1 <= len(call.response_ids) == len(call.logprobs) <= 12
     assert state["said"][0] not in encoded
@@ -110,10 +116,10 @@ def test_ids_pass_unchanged_whatever_the_text(prompt_ids: list[int], token_ids: 
     async def generate(messages: Sequence[tuple[str, str]], sampling: Sampling) -> TokenReply:
         return TokenReply(text, prompt_ids, token_ids, [-0.25] * len(token_ids), "stop")
 
-    async def run() -> TraceCollector:
-        collector = TraceCollector("r", {"plan"})
+    async def run() -> TokenCollector:
+        collector = TokenCollector("r", {"plan"})
         with serving(generate):
-            await graph(Policy(), turns=1).ainvoke({"text": "q", "said": []}, {"callbacks": [collector]})
+            await graph(Policy(), turns=1).ainvoke({"text": "q", "said": []}, collecting(collector))
         return collector
 
     (call,) = asyncio.run(run()).calls
@@ -129,16 +135,16 @@ async def test_a_call_that_failed_leaves_no_trace_and_its_retry_one() -> None:
             raise failures.pop()
         return await server(messages, sampling)
 
-    collector = TraceCollector("r", {"plan"})
+    collector = TokenCollector("r", {"plan"})
     with serving(generate):
-        await graph(Policy(), turns=2).ainvoke({"text": "q", "said": []}, {"callbacks": [collector]})
+        await graph(Policy(), turns=2).ainvoke({"text": "q", "said": []}, collecting(collector))
     assert len(collector.calls) == len(server.given) == 2
 
 
 async def test_a_node_whose_model_gives_no_ids_cannot_be_trained() -> None:
     app = graph(FakeListChatModel(responses=["a"]))
-    with pytest.raises(TraceError, match="node 'plan' returned no token ids"):
-        await app.ainvoke({"text": "q", "said": []}, {"callbacks": [TraceCollector("r", {"plan"})]})
+    with pytest.raises(TokenError, match="node 'plan' returned no token ids"):
+        await app.ainvoke({"text": "q", "said": []}, collecting(TokenCollector("r", {"plan"})))
 
 
 @pytest.mark.parametrize(
@@ -148,23 +154,23 @@ async def test_a_node_whose_model_gives_no_ids_cannot_be_trained() -> None:
 def test_what_does_not_fit_together_is_refused(
     prompt: list[int], ids: list[int], logprobs: list[float], usage: tuple[int, int]
 ) -> None:
-    collector, run = TraceCollector("r", {"plan"}), uuid4()
-    collector.on_chat_model_start({}, [[HumanMessage("q")]], run_id=run, metadata={"langgraph_node": "plan"})
+    observer, run = Observer(TokenCollector("r", {"plan"}), raise_error=True), uuid4()
+    observer.on_chat_model_start({}, [[HumanMessage("q")]], run_id=run, metadata={"langgraph_node": "plan"})
     message = AIMessage(
         "text",
         usage_metadata={"input_tokens": usage[0], "output_tokens": usage[1], "total_tokens": sum(usage)},
         response_metadata={"prompt_token_ids": prompt, "token_ids": ids, "logprobs": logprobs},
     )
-    with pytest.raises(TraceError, match="do not fit"):
-        collector.on_llm_end(LLMResult(generations=[[ChatGeneration(message=message)]]), run_id=run)
+    with pytest.raises(TokenError, match="do not fit"):
+        observer.on_llm_end(LLMResult(generations=[[ChatGeneration(message=message)]]), run_id=run)
 
 
 @pytest.mark.parametrize(
     ("ids", "logprobs"), [([2**40], [-1.0]), (["2"], [-1.0]), ([2], [None]), ([2.5], [-1.0]), ([2], ["-1"])]
 )
 def test_what_are_no_tokens_is_refused(ids: list[Any], logprobs: list[Any]) -> None:
-    collector, run = TraceCollector("r", {"plan"}), uuid4()
-    collector.on_chat_model_start({}, [[HumanMessage("q")]], run_id=run, metadata={"langgraph_node": "plan"})
+    observer, run = Observer(TokenCollector("r", {"plan"}), raise_error=True), uuid4()
+    observer.on_chat_model_start({}, [[HumanMessage("q")]], run_id=run, metadata={"langgraph_node": "plan"})
     message = AIMessage("text", response_metadata={"prompt_token_ids": [1], "token_ids": ids, "logprobs": logprobs})
-    with pytest.raises(TraceError, match="are no numbers"):
-        collector.on_llm_end(LLMResult(generations=[[ChatGeneration(message=message)]]), run_id=run)
+    with pytest.raises(TokenError, match="are no numbers"):
+        observer.on_llm_end(LLMResult(generations=[[ChatGeneration(message=message)]]), run_id=run)

@@ -1,0 +1,52 @@
+"""Usage of a run: model calls, tokens and seconds by module and model."""
+
+import threading
+from math import inf
+
+from langchain_core.messages import AIMessage
+
+from agentflow.evals.trace import Tokens, Usage
+from agentflow.graph.tracing.operation import Operation
+
+
+class Meter:
+    """Sink that counts the model calls of a run, those of tools included."""
+
+    def __init__(self) -> None:
+        self._calls = 0
+        self._tokens: dict[str, dict[str, Tokens]] = {}
+        self._seconds: dict[str, float] = {}
+        self._lock = threading.Lock()  # a tool may call a model from a thread of its own
+
+    def begin(self, operation: Operation) -> None:
+        """Count a call."""
+        if operation.kind == "model_call":
+            with self._lock:
+                self._calls += 1
+
+    def end(self, operation: Operation) -> None:
+        """Add the tokens and the time of a call."""
+        if operation.kind != "model_call":
+            return
+        with self._lock:
+            self._seconds[operation.module] = self._seconds.get(operation.module, 0.0) + operation.seconds
+            for reply in operation.replies:
+                if reply.usage_metadata:
+                    models = self._tokens.setdefault(operation.module, {})
+                    name = str(reply.response_metadata.get("model_name", ""))
+                    models[name] = models.get(name, Tokens()) + _tokens(reply)
+
+    def usage(self) -> Usage:
+        """Return the counts so far."""
+        with self._lock:
+            modules = {module: dict(models) for module, models in self._tokens.items()}
+            seconds = {module: round(taken, 3) for module, taken in self._seconds.items()}
+            return Usage(calls=self._calls, modules=modules, seconds=seconds)
+
+
+def _tokens(message: AIMessage) -> Tokens:
+    """Return the tokens of a reply, and its cost where the server reports one, as routers between providers do."""
+    reported = message.response_metadata.get("token_usage")
+    cost = reported.get("cost") if isinstance(reported, dict) else None
+    known = cost if isinstance(cost, int | float) and not isinstance(cost, bool) and 0 <= cost < inf else None
+    return Tokens.model_validate({**dict(message.usage_metadata or {}), "calls": 1, "cost": known})

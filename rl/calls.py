@@ -1,0 +1,110 @@
+"""Model calls of a rollout with the exact token ids of prompt and reply, which training uses.
+
+The chat models that can be trained (`embedded`, `policy`, `agentflow.rl.traced`) put prompt ids, sampled ids and their
+log-probabilities into the reply's metadata. `TokenCollector` reads them there when a call ends, so that the order in
+which concurrent calls end does not matter, and nothing is tokenised a second time.
+"""
+
+from array import array
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass
+from uuid import UUID
+
+from langchain_core.messages import AIMessage
+
+from agentflow.graph.tracing.operation import Operation
+from agentflow.rl.policy import IDS
+
+
+class TokenError(RuntimeError):
+    """A reply cannot be trained on: its ids are missing or do not fit together."""
+
+
+@dataclass(frozen=True)
+class Call:
+    """One model call of a trainable node. Invariant: response_ids and logprobs have the same length, at least 1.
+
+    They are arrays, of 4 bytes a value: a list takes 8 and an object for each, and the trainer would copy them one by
+    one.
+    """
+
+    rollout: str
+    node: str
+    """The node that called; where graphs are nodes of graphs, its path, as in `research/planner`."""
+    turn: int
+    """Number of the call among the rollout's calls, from 0, in the order in which they began."""
+    prompt_ids: "array[int]"
+    response_ids: "array[int]"
+    """As sampled, the end token included."""
+    logprobs: "array[float]"
+    """Log-probability of each sampled token under the distribution that it was drawn from, top_p aside."""
+    finish_reason: str
+    """stop, or length if the reply was cut off."""
+    weights_version: int
+    """Training step of the weights that wrote it; 0 where weights do not change."""
+
+
+def ids_array(ids: Iterable[int]) -> "array[int]":
+    """Token ids as calls and rows hold them. Raises TypeError, OverflowError."""
+    return array("i", ids)
+
+
+def logprobs_array(logprobs: Iterable[float]) -> "array[float]":
+    """Log-probabilities as calls and rows hold them, to float32, which is what is trained with. Raises TypeError."""
+    return array("f", logprobs)
+
+
+class TokenCollector:
+    """Sink that collects the model calls of one rollout: `Observer(collector, raise_error=True)` as a callback.
+
+    With `raise_error`, a reply that cannot be trained on ends the rollout instead of vanishing in a log. Calls of an
+    attempt that was given up are left out: what the last attempt called led to the outcome.
+    """
+
+    def __init__(self, rollout: str, nodes: Collection[str]) -> None:
+        """Collect the calls of `nodes`, by name; of a node that is a subgraph, all calls in it."""
+        self.rollout = rollout
+        self.nodes = nodes
+        self._begun: dict[UUID, int] = {}
+        self._ended: list[tuple[Operation, Call]] = []
+
+    @property
+    def calls(self) -> list[Call]:
+        """The calls that ended and count, by turn."""
+        return sorted((call for made, call in self._ended if not made.given_up), key=lambda call: call.turn)
+
+    def begin(self, operation: Operation) -> None:
+        """Number a call."""
+        if operation.kind == "model_call" and any(node in self.nodes for node in operation.path):
+            self._begun[operation.id] = len(self._begun)
+
+    def end(self, operation: Operation) -> None:
+        """Take the tokens of a call that did not fail. Raises TokenError."""
+        if operation.id in self._begun and not operation.error:
+            call = _call(self.rollout, "/".join(operation.path), self._begun[operation.id], operation.replies)
+            self._ended.append((operation, call))
+
+
+def _call(rollout: str, node: str, turn: int, replies: Sequence[AIMessage]) -> Call:
+    message = replies[0] if replies else None
+    if message is None or not message.response_metadata.keys() >= set(IDS):
+        raise TokenError(
+            f"the model of node '{node}' returned no token ids; a trainable node must call a model that does: "
+            "policy, embedded, or one from agentflow.rl.traced"
+        )
+    found = message.response_metadata
+    # Taken out: the message stays in the graph's state and in each of its checkpoints, at 40 bytes a token.
+    prompt_ids, response_ids, logprobs = (found.pop(name) for name in IDS)
+    usage = message.usage_metadata
+    counted = (usage["input_tokens"], usage["output_tokens"]) if usage else (len(prompt_ids), len(response_ids))
+    if not len(response_ids) == len(logprobs) == counted[1] > 0 or len(prompt_ids) != counted[0] or not prompt_ids:
+        raise TokenError(
+            f"node '{node}': {len(prompt_ids)} prompt ids, {len(response_ids)} sampled ids and {len(logprobs)} "
+            f"log-probabilities do not fit the {counted[0]} and {counted[1]} tokens that the server counted"
+        )
+    try:
+        tokens = ids_array(prompt_ids), ids_array(response_ids), logprobs_array(logprobs)
+    except (TypeError, OverflowError) as error:
+        raise TokenError(f"node '{node}': the server's ids or log-probabilities are no numbers") from error
+    finish_reason, weights_version = found.get("finish_reason") or "", int(found.get("weights_version") or 0)
+    return Call(rollout, node, turn, *tokens, finish_reason, weights_version)
