@@ -40,7 +40,9 @@ WINDOW = 12
 STEM = 5
 """First letters of a word that are compared, so that inflections match."""
 
-_TAG = re.compile(r"<[^<>]{0,300}>")
+_VALUE = r"""(?:"[^"<>]*"|'[^'<>]*'|[^\s<>"']+)"""
+_TAG = re.compile(rf"</?[a-z][a-z0-9]*(?:\s+[\w:-]+\s*=\s*{_VALUE})*\s*/?>", re.IGNORECASE)
+"""A tag of HTML. Attributes need a value, so that prose between angle brackets is none."""
 _BREAK = re.compile(r"-\n\s*")
 _WORD = re.compile(r"\w+")
 _SENTENCE = re.compile(r"(?<=[.!?\n])")

@@ -3,7 +3,7 @@
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from agentflow.evals.benchmarks.catalogue import BENCHMARKS, benchmark
@@ -41,6 +41,8 @@ def nearness(question: str, text: str) -> float:
     return QuestionMatcher(question, "").share(spaced(plain_words(text)))
 
 
+@example(["a", "b", "aa"], "<", ">", "upper", " ")
+@example(["a", "b", "aa"], "<b", ">", "upper", " ")
 @given(
     WORDS, ANY_TEXT, ANY_TEXT, st.sampled_from(["upper", "title", "lower"]), st.sampled_from([" ", "  ", ", ", "\n"])
 )
