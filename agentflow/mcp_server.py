@@ -5,7 +5,6 @@ A failed run is reported as a one-line tool error. Calls are independent: no sta
 """
 
 import hmac
-from contextlib import aclosing
 from typing import Annotated
 
 from mcp.server.mcpserver import Context as Call
@@ -19,7 +18,7 @@ from starlette.datastructures import Headers
 from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from agentflow.evals.rollout import Finished, rollout
+from agentflow.evals.rollout import Event, rollout
 from agentflow.evals.task import Task
 from agentflow.evals.trace import TraceTurn
 from agentflow.graph.agent import Agent
@@ -47,25 +46,17 @@ def build_server(agent: Agent, context: Context) -> MCPServer[None]:
     async def ask(question: Annotated[str, Field(description="The question, complete in itself.")], call: Call) -> str:
         if not question.strip():
             raise ToolError("the question is empty")
-        finished = await _run(agent, question.strip(), context, call)
-        if finished.failure:
-            raise ToolError(str(finished.failure))
-        trace = finished.trace
+
+        async def report(event: Event) -> None:
+            if isinstance(event, TraceTurn):
+                await call.report_progress(event.turn, context.max_turns, _describe(event))
+
+        trace = (await rollout(agent, Task.from_question(question.strip()), context, on_event=report)).trace
         if not trace.answer.strip():
             raise ToolError(trace.error or "the model gave no answer")
         return answer_text(trace.answer, trace.status)
 
     return server
-
-
-async def _run(agent: Agent, question: str, context: Context, call: Call) -> Finished:
-    async with aclosing(rollout(agent, Task.from_question(question), context)) as events:
-        async for event in events:
-            if isinstance(event, TraceTurn):
-                await call.report_progress(event.turn, context.max_turns, _describe(event))
-            elif isinstance(event, Finished):
-                return event
-    raise RuntimeError("a rollout ends with Finished")
 
 
 def _describe(turn: TraceTurn) -> str:

@@ -6,7 +6,6 @@ the runner of `agentflow eval` does not need it.
 """
 
 from collections.abc import Callable
-from contextlib import aclosing
 from typing import Any
 
 from inspect_ai import Task as InspectTask
@@ -22,7 +21,7 @@ from agentflow.evals import inspect_models
 from agentflow.evals.benchmarks.benchmark import Benchmark
 from agentflow.evals.benchmarks.catalogue import BENCHMARKS, benchmark
 from agentflow.evals.judge import Judge
-from agentflow.evals.rollout import Finished, rollout
+from agentflow.evals.rollout import Event, rollout
 from agentflow.evals.scorers.score import Decision
 from agentflow.evals.task import Task
 from agentflow.evals.trace import Trace, TraceTurn
@@ -53,16 +52,16 @@ def planner_executor_verifier_generator(name: str, max_turns: int, tools: str, c
 
 
 async def _trace(question: str, context: Context) -> Trace:
-    """The run, its turns in Inspect's transcript. What Inspect raised in a model's call, such as a limit, is raised."""
-    async with aclosing(rollout(graph, Task.from_question(question), context)) as events:
-        async for event in events:
-            if isinstance(event, TraceTurn):
-                transcript().info(event.model_dump(mode="json"), source=f"turn {event.turn}: {event.tool}")
-            elif isinstance(event, Finished):
-                if event.failure:
-                    raise event.failure.__cause__ or event.failure
-                return event.trace
-    raise RuntimeError("a rollout ended without its last event")
+    """Run the agent and log its turns in Inspect's transcript. Raises what Inspect raised, such as a limit."""
+
+    async def record(event: Event) -> None:
+        if isinstance(event, TraceTurn):
+            transcript().info(event.model_dump(mode="json"), source=f"turn {event.turn}: {event.tool}")
+
+    finished = await rollout(graph, Task.from_question(question), context, on_event=record)
+    if finished.failure:
+        raise finished.failure.__cause__ or finished.failure
+    return finished.trace
 
 
 @scorer(metrics=[accuracy(), stderr()])

@@ -13,8 +13,8 @@ from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict
 
-from agentflow.evals.rollout import Event, Started
-from agentflow.evals.trace import TraceTurn, to_line
+from agentflow.evals.rollout import Event
+from agentflow.evals.trace import to_line
 
 SUFFIX = ".running"
 """Added to the trace's file name."""
@@ -51,8 +51,7 @@ class LiveStatusFile:
 
     def show(self, event: Event) -> None:
         """Append an event."""
-        if isinstance(event, Started | TraceTurn):
-            self._add(event)
+        self._add(event)
 
     def _add(self, record: BaseModel) -> None:
         with suppress(OSError), self._path.open("ab") as file:

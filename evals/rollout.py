@@ -1,11 +1,14 @@
-"""One question through the compiled graph, as events while it runs and as an `Trace` at the end.
+"""The runner: one task through a compiled graph of ours, as events while it runs and as a `Trace` at the end.
 
-The command line shows the events, evaluation keeps the trace. Turns are collected as the graph streams them, so that
-a run that fails keeps what it had done. Secrets are struck out here, so that none is shown, scored or written.
+`agentflow solve` shows the events, an evaluation keeps the trace. Turns are collected as the graph streams them, so
+that a failed run keeps the turns before its failure. Secrets are removed here, so that none is shown, scored or
+written.
 """
 
+import asyncio
 import time
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import aclosing
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -14,6 +17,7 @@ from langchain_core.runnables import RunnableConfig
 from langgraph.types import Command
 from pydantic import BaseModel, ConfigDict
 
+from agentflow.evals.cost import UNLIMITED, Budget
 from agentflow.evals.meter import Meter
 from agentflow.evals.saved_run import SavedRun, config_of
 from agentflow.evals.task import Task
@@ -24,12 +28,12 @@ from agentflow.graph.models.spec import ModelError
 from agentflow.graph.state import InputState, Turn
 from agentflow.graph.tracing.observer import Observer
 from agentflow.nodes.approval import Decision, Proposal
-from agentflow.tools.redaction import redacted_data
+from agentflow.tools.redaction import redacted, redacted_data
 from agentflow.tools.sandbox.limits import SandboxError
 
 
 class Started(BaseModel):
-    """A module starts."""
+    """Event: a module starts."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -37,101 +41,150 @@ class Started(BaseModel):
     turn: int
     """Number of the turn, from 1."""
     tool: str = ""
-    """The tool that the executor is about to call."""
+    """Name of the tool that the executor is about to call."""
 
 
 @dataclass(frozen=True)
 class Finished:
-    """The run is over."""
+    """The result of a run."""
 
     trace: Trace
-    failure: ModelError | SandboxError | None = None
-    """Why there is no answer, if the run failed."""
+    failure: Exception | None = None
+    """The exception that ended the run; None for a limit, and for a run that ended by itself."""
+
+
+class LimitExceeded(Exception):
+    """A run exceeded its time or its budget; `str()` tells which."""
 
 
 Shown = TypeVar("Shown", bound=BaseModel)
-Event = Started | TraceTurn | Finished
+Event = Started | TraceTurn
+OnEvent = Callable[[Event], Awaitable[None]]
 
 Decide = Callable[[Proposal], Awaitable[Decision]]
-"""Asks a person about a call."""
+"""Asks a person about a tool call."""
+
+
+async def ignored(event: Event) -> None:
+    """Do nothing with an event."""
 
 
 async def rollout(
     agent: Agent,
     task: Task,
     context: Context,
-    meter: Meter | None = None,
     *,
+    on_event: OnEvent = ignored,
+    seconds: float | None = None,
+    budget: Budget = UNLIMITED,
     thread: str = "",
-    kept: SavedRun | None = None,
+    saved: SavedRun | None = None,
     decide: Decide | None = None,
-) -> AsyncGenerator[Event, None]:
-    """Runs `task`; the last event is `Finished`, also when a model or the sandbox fails. What is raised is a bug.
+) -> Finished:
+    """Run `task` and return its trace. Whatever the graph raises becomes a failed trace; only cancellation is raised.
 
     Args:
-        agent: The compiled graph; with a checkpointer for the arguments after `meter`.
-        task: What is asked.
-        context: The run's settings.
-        meter: Counts the model calls, for a caller that wants to know of them also when the run is cut short.
-        thread: Where the run is kept.
-        kept: A run of that thread which broke off, to be gone on with; `task` and `context` are its own then.
-        decide: Is asked about each call that waits for approval; without it, the run ends there.
+        agent: The compiled graph; with a checkpointer if there is a `thread`.
+        task: The task whose question is asked.
+        context: The settings of the run.
+        on_event: Is awaited for each event, the turns of `saved` included.
+        seconds: Longest duration of the run.
+        budget: Limits of tokens and dollars, checked at each event.
+        thread: Name of the thread that checkpoints the run.
+        saved: An interrupted run of that thread to continue; `task` and `context` must be its own.
+        decide: Decides on each call that waits for approval; without it, the run ends there.
     """
-    start, meter = time.perf_counter(), meter or Meter()
-    turns = [_shown(TraceTurn.of(turn)) for turn in kept.turns] if kept else []
-    for turn in turns:
-        yield turn
-    analysis = kept.analysis if kept else ""
-    outcome: dict[str, Any] = {"status": "running" if kept else "failed"}
-    failure: ModelError | SandboxError | None = None
-    config = config_of(thread, context) if thread else RunnableConfig()
-    waits: Proposal | None = kept.waits if kept else None
-    given: Any = (
-        InputState(messages=[HumanMessage(task.question)]) if kept is None else None
-    )  # None: from where it stands
+    start, meter, run = time.perf_counter(), Meter(), _Run(task, saved)
+    limit, failure = asyncio.timeout(seconds), None
+
+    async def emit(event: Event) -> None:
+        await on_event(event)
+        if reason := budget.exceeded(meter.usage()):
+            raise LimitExceeded(reason)
+
     try:
+        async with limit:
+            for turn in run.turns:
+                await emit(turn)
+            config = config_of(thread, context) if thread else RunnableConfig()
+            await run.stream(agent, context, {**config, "callbacks": [Observer(meter)]}, emit, decide)
+    except LimitExceeded as error:
+        run.fail(str(error))
+    except Exception as error:  # the boundary of a run: whatever a graph or a tool raises is the failure of this run
+        if limit.expired():
+            run.fail(f"the run took longer than {seconds:g} s")
+        else:
+            failure = error
+            run.fail(reason(error))
+    taken = round(time.perf_counter() - start, 3)
+    known = {"task": task, "analysis": run.analysis, "turns": run.turns, "usage": meter.usage(), "seconds": taken}
+    return Finished(_shown(Trace(**known, **run.outcome)), failure)
+
+
+class _Run:
+    """Turns, analysis and outcome of a run under way."""
+
+    def __init__(self, task: Task, saved: SavedRun | None) -> None:
+        self.turns = [_shown(TraceTurn.of(turn)) for turn in saved.turns] if saved else []
+        self.analysis = saved.analysis if saved else ""
+        self.outcome: dict[str, Any] = {"status": "running" if saved else "failed"}
+        self._waits: Proposal | None = saved.waits if saved else None
+        self._input: Any = None if saved else InputState(messages=[HumanMessage(task.question)])
+
+    def fail(self, reason: str) -> None:
+        self.outcome = {"status": "failed", "error": reason}
+
+    async def stream(
+        self, agent: Agent, context: Context, config: RunnableConfig, emit: OnEvent, decide: Decide | None
+    ) -> None:
+        """Run the graph to its end, or to a call that waits for approval while there is no `decide`."""
         while True:
-            if waits and decide:
-                given = Command(resume=(await decide(waits)).model_dump())
-            elif waits:
+            if self._waits and decide:
+                self._input = Command(resume=(await decide(self._waits)).model_dump())
+            elif self._waits:
                 break
-            waits, stream = None, _stream(agent, given, {**config, "callbacks": [Observer(meter)]}, context)
-            async for mode, chunk in stream:
-                if mode == "tasks":
-                    if "input" in chunk:
-                        yield _started(chunk, len(turns) + 1)
-                    continue
-                waits = _asked(chunk) or waits
-                for update in filter(_is_update, chunk.values()):
-                    for closed in _turns(update):
-                        turns.append(_shown(TraceTurn.of(closed)))
-                        yield turns[-1]
-                    analysis = update.get("analysis") or analysis
-                    outcome.update(
-                        {key: update[key] for key in ("status", "answer") if update.get(key, "running") != "running"}
-                    )
-            if not waits:
+            self._waits = None
+            async with aclosing(_stream(agent, self._input, config, context)) as stream:
+                async for mode, chunk in stream:
+                    if mode == "updates":
+                        await self._update(chunk, emit)
+                    elif "input" in chunk:
+                        await emit(_started(chunk, len(self.turns) + 1))
+            if not self._waits:
                 break
-    except (ModelError, SandboxError) as error:
-        failure, outcome = error, {"status": "failed", "error": str(error)}
-    if waits or outcome["status"] == "running":  # a call waits for a person, and nobody is there
-        outcome = {"status": "failed", "error": "a tool's call waited for approval"}
-    seconds = round(time.perf_counter() - start, 3)
-    known = {"task": task, "analysis": analysis, "turns": turns, "usage": meter.usage(), "seconds": seconds}
-    yield Finished(_shown(Trace(**known, **outcome)), failure)
+        if self._waits or self.outcome["status"] == "running":
+            self.fail("a tool's call waited for approval")
+
+    async def _update(self, chunk: dict[str, Any], emit: OnEvent) -> None:
+        self._waits = _asked(chunk) or self._waits
+        for update in filter(_is_update, chunk.values()):
+            for closed in _turns(update):
+                self.turns.append(_shown(TraceTurn.of(closed)))
+                await emit(self.turns[-1])
+            self.analysis = update.get("analysis") or self.analysis
+            self.outcome |= {
+                key: update[key] for key in ("status", "answer") if update.get(key, "running") != "running"
+            }
+
+
+def reason(error: Exception) -> str:
+    """Return a failure in one line: a ModelError or SandboxError is written for users, others are named."""
+    text = str(error) if isinstance(error, ModelError | SandboxError) else f"{type(error).__name__}: {error}"
+    return redacted(" ".join(text.split()))
 
 
 def _shown(record: Shown) -> Shown:
-    """`record` as it may be shown and written."""
+    """Return `record` without secrets."""
     return type(record).model_validate(redacted_data(record.model_dump()))
 
 
-def _stream(agent: Agent, given: Any, config: RunnableConfig, context: Context) -> AsyncIterator[Any]:
-    return agent.astream(given, config, context=context, stream_mode=["tasks", "updates"])
+def _stream(agent: Agent, given: Any, config: RunnableConfig, context: Context) -> AsyncGenerator[Any]:
+    stream: Any = agent.astream(given, config, context=context, stream_mode=["tasks", "updates"])
+    return stream  # type: ignore[no-any-return]  # an async generator, though it is typed as an iterator
 
 
 def _asked(chunk: dict[str, Any]) -> Proposal | None:
-    """The call that waits for a person, where a chunk of updates says so."""
+    """Return the call that waits for approval, if a chunk of updates has one."""
     waiting = chunk.get("__interrupt__") or ()
     return waiting[0].value if waiting else None
 
@@ -143,11 +196,11 @@ def _started(task: dict[str, Any], turn: int) -> Started:
 
 
 def _is_update(value: object) -> bool:
-    """Whether it is what a node returned, rather than an interrupt."""
+    """Return whether a value is the update of a node rather than an interrupt."""
     return isinstance(value, dict)
 
 
 def _turns(update: dict[str, Any]) -> list[Turn]:
-    """The rounds that a node has closed; a run begins by emptying the memory, which is none."""
+    """Return the turns that a node has added. The first node overwrites the memory with an empty one."""
     memory = update.get("memory")
     return memory if isinstance(memory, list) else []

@@ -8,19 +8,16 @@
 """
 
 import asyncio
-import time
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import aclosing
 from dataclasses import dataclass
 
 from agentflow.evals.benchmarks.benchmark import AnswerJudge, Benchmark
 from agentflow.evals.cost import UNLIMITED, Budget
-from agentflow.evals.meter import Meter
 from agentflow.evals.record import CRASH, JUDGE_FAILED, Key, Record
-from agentflow.evals.rollout import Finished, rollout
+from agentflow.evals.rollout import Finished, reason, rollout
 from agentflow.evals.scorers.score import Decision, Score, undecided
 from agentflow.evals.task import Task
-from agentflow.evals.trace import Trace, TraceTurn
+from agentflow.evals.trace import Trace
 from agentflow.graph.agent import Agent
 from agentflow.graph.context import Context
 from agentflow.graph.models.spec import ModelError
@@ -98,7 +95,7 @@ class Evaluation:
         except ModelError:
             raise
         except Exception as error:  # the boundary of an item: a fault of a scorer is this item's, and the rest goes on
-            trace, score = trace.failed_with(_reason(error)), Score(Decision.INCORRECT, CRASH)
+            trace, score = trace.failed_with(reason(error)), Score(Decision.INCORRECT, CRASH)
         return Record.of(trace, item.benchmark.name, item.sample, score)
 
     async def _trace(self, item: Item) -> Trace:
@@ -106,37 +103,21 @@ class Evaluation:
 
         The last run counts, with its own usage.
         """
-        finished, again = await self._finished(item), 0
+        finished, again = await self._run(item), 0
         while finished.trace.status == "failed":
             again += 1
             if again > max(self.retries, int(isinstance(finished.failure, SandboxError))):
                 break
-            finished = await self._finished(item)
+            finished = await self._run(item)
         return finished.trace
 
-    async def _finished(self, item: Item) -> Finished:
-        """One run; one that breaks off keeps the turns and the usage that it had."""
-        turns, meter, start, reason = list[TraceTurn](), Meter(), time.perf_counter(), ""
-        try:
-            events = rollout(self.agent, item.task, self._context(item.benchmark), meter)
-            async with asyncio.timeout(self.seconds) as limit, aclosing(events):
-                async for event in events:
-                    if isinstance(event, TraceTurn):
-                        turns.append(event)
-                    elif isinstance(event, Finished):
-                        if event.failure and event.failure.configuration:
-                            raise event.failure
-                        return event
-                    if reason := self.budget.exceeded(meter.usage()):
-                        break
-            reason = reason or "the run ended without its last event"
-        except ModelError:
-            raise
-        except Exception as error:  # the boundary of an item: whatever a graph or a tool raises is this item's
-            reason = f"the run took longer than {self.seconds:g} s" if limit.expired() else _reason(error)
-        taken = round(time.perf_counter() - start, 3)
-        failed = {"status": "failed", "error": reason}
-        return Finished(Trace(task=item.task, turns=turns, usage=meter.usage(), seconds=taken, **failed))
+    async def _run(self, item: Item) -> Finished:
+        """Run an item once. Raises ModelError if the settings are wrong."""
+        context = self._context(item.benchmark)
+        finished = await rollout(self.agent, item.task, context, seconds=self.seconds, budget=self.budget)
+        if isinstance(finished.failure, ModelError) and finished.failure.configuration:
+            raise finished.failure
+        return finished
 
     def _context(self, benchmark: Benchmark) -> Context:
         own = self.context.corpus == "auto"
@@ -165,7 +146,3 @@ def unfinished(items: Sequence[Item], records: Mapping[Key, Record], *, retry: b
         for item in items
         if (record := records.get(item.key)) is None or (retry and (record.failed or record.judge_failed))
     ]
-
-
-def _reason(error: Exception) -> str:
-    return redacted(" ".join(f"{type(error).__name__}: {error}".split()))

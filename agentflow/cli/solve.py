@@ -34,7 +34,7 @@ from agentflow.console.usage import print_usage
 
 if TYPE_CHECKING:
     from agentflow.evals.live_status import LiveStatusFile
-    from agentflow.evals.rollout import Finished
+    from agentflow.evals.rollout import Event, Finished
     from agentflow.evals.saved_run import SavedRun
     from agentflow.graph.context import Context
     from agentflow.nodes.approval import Decision, Proposal
@@ -83,13 +83,13 @@ def solve(
     prices = prices_of(price)
     if approved:
         check_terminal(as_json)
-    kept = found_run(run, context) if question is None else None
+    saved = found_run(run, context) if question is None else None
     with ExitStack() as stack:
         stack.enter_context(observing(tracing, log, content=tracing_content))
         view = None if as_json else stack.enter_context(RunView(console()))
-        question = kept.question if kept else question or ""
+        question = saved.question if saved else question or ""
         running = stack.enter_context(_running(trace, question, max_turns)) if trace else None
-        finished = run_kept(_solve(question, context, view, run, kept, running), run)
+        finished = run_kept(_solve(question, context, view, run, saved, running), run)
     found = finished.trace
     if as_json:
         typer.echo(to_line(found))
@@ -105,7 +105,7 @@ def solve(
     if not as_json and _beyond_embedded(finished, context):
         say("hint: the embedded model knows only Atlas; for other questions name a model: --model openai:gpt-4o-mini")
     if finished.failure:
-        fail(str(finished.failure), MISUSED if finished.failure.configuration else FAILED)
+        fail(str(finished.failure), _exit_code(finished.failure))
     if not found.answer.strip():
         fail("the model gave no answer; try again, or another --model", FAILED)
 
@@ -137,8 +137,7 @@ def compare(
     print_compared(console(), {spec: finished.trace for spec, finished in found.items()})
     for spec, finished in found.items():
         if finished.failure:
-            code = MISUSED if finished.failure.configuration else FAILED
-            fail(f"{spec}: {finished.failure}", code)
+            fail(f"{spec}: {finished.failure}", _exit_code(finished.failure))
 
 
 async def _compare(question: str, contexts: "dict[str, Context]") -> "dict[str, Finished]":
@@ -151,16 +150,24 @@ async def _solve(
     context: "Context",
     view: RunView | None,
     run: KeptRun = NOWHERE,
-    kept: "SavedRun | None" = None,
+    saved: "SavedRun | None" = None,
     running: "LiveStatusFile | None" = None,
 ) -> "Finished":
-    from agentflow.evals.rollout import Finished, rollout
+    from agentflow.evals.rollout import rollout
     from agentflow.evals.task import Task
     from agentflow.graph.checkpoints import open_checkpointer
+    from agentflow.graph.models.spec import ModelError
+    from agentflow.tools.sandbox.limits import SandboxError
 
     async def decide(proposal: "Proposal") -> "Decision":
         with view.paused() if view else nullcontext():
             return ask_for_approval(console(), proposal)
+
+    async def show(event: "Event") -> None:
+        if running:
+            running.show(event)
+        if view:
+            view.show(event)
 
     async with open_checkpointer(run.spec) as saver:
         if run.thread or context.approve_tools:
@@ -168,14 +175,14 @@ async def _solve(
         else:
             agent, thread = agent_of(context), ""
         task = Task.from_question(question)
-        async for event in rollout(agent, task, context, thread=thread, kept=kept, decide=decide):
-            if running:
-                running.show(event)
-            if isinstance(event, Finished):
-                finished = event
-            elif view:
-                view.show(event)
+        finished = await rollout(agent, task, context, on_event=show, thread=thread, saved=saved, decide=decide)
+    if finished.failure and not isinstance(finished.failure, ModelError | SandboxError):
+        raise finished.failure
     return finished
+
+
+def _exit_code(failure: Exception) -> int:
+    return MISUSED if getattr(failure, "configuration", False) else FAILED
 
 
 def _running(trace: Path, question: str, max_turns: int) -> "LiveStatusFile":

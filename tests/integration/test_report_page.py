@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from agentflow.evals.report.page import page
-from agentflow.evals.rollout import Finished, rollout
+from agentflow.evals.rollout import rollout
 from agentflow.evals.runs import read_runs
 from agentflow.evals.scorers.score import Decision
 from agentflow.evals.task import Task
@@ -336,6 +336,4 @@ def test_memory_is_what_the_planner_was_asked_with(
 
 async def run(script: Scripted) -> Trace:
     context = Context(model=script.spec, max_turns=5)
-    *_, last = [event async for event in rollout(build_graph(), Task.from_question("How so?"), context)]
-    assert isinstance(last, Finished)
-    return last.trace
+    return (await rollout(build_graph(), Task.from_question("How so?"), context)).trace

@@ -95,9 +95,7 @@ TASK = Task.from_question("What is 6 times 7?")
 async def solved(name: str, script: Any = reply, **settings: Any) -> Finished:
     with FakeOpenAI(script) as server:
         context = Context(model=f"vllm:any@{server.base_url}", tools=["python_coder"], **settings)
-        *_, last = [event async for event in rollout(agent_graph(name), TASK, context)]  # type: ignore[arg-type]
-    assert isinstance(last, Finished)
-    return last
+        return await rollout(agent_graph(name), TASK, context)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(("name", "turns", "calls"), [("direct", 0, 1), ("react", 1, 2), ("team", 2, 6)])
