@@ -1,4 +1,4 @@
-"""The agents that can be evaluated, by name: AgentFlow, and what it is compared with."""
+"""The agents that can be evaluated, by name: AgentFlow and its baselines."""
 
 from collections.abc import Sequence
 from typing import Any, Literal, get_args
@@ -13,12 +13,13 @@ from agentflow.graph.prompts import Prompted
 from agentflow.nodes import analyst, executor, generator, planner, verifier
 
 AgentName = Literal["direct", "react", "team", "agentflow"]
-"""One call without tools; one policy in a loop with tools; planner, assistant and critic in turn, untrained; ours."""
+"""direct: one call without tools. react: one policy in a loop with tools. team: planner, assistant and critic in turn,
+untrained. agentflow: AgentFlow's graph."""
 AGENTS: tuple[AgentName, ...] = get_args(AgentName)
 
 
 def agent_prompts(name: AgentName) -> dict[Prompted, str]:
-    """The system message of each module, before anything is put in. Those of ours may be replaced by a run's own."""
+    """Return the default system message of each module, with placeholders. A run can replace those of "agentflow"."""
     match name:
         case "direct":
             return {"planner": direct.PROMPT}
@@ -39,9 +40,9 @@ def agent_prompts(name: AgentName) -> dict[Prompted, str]:
 def agent_graph(
     name: AgentName, tools: Sequence[BaseTool | str] = (), checkpointer: BaseCheckpointSaver[Any] | None = None
 ) -> Agent:
-    """The compiled graph; `tools` are there beside those of the context, as in `agent.build_graph`.
+    """Return the compiled graph; `tools` are available in addition to the context's, as in `agent.build_graph`.
 
-    `checkpointer` keeps the runs of ours; those of the others are not kept.
+    `checkpointer` stores the runs of "agentflow"; the baselines ignore it.
     """
     match name:
         case "direct":

@@ -1,9 +1,9 @@
-"""How far a judge can be trusted: it decides on answers of which it is known whether they are correct.
+"""Calibration of a judge: its agreement with labels on answers that are known to be correct or incorrect.
 
-`calibration.jsonl` has questions about an invented country, so that nothing but question and gold answer can help, and
+`calibration.jsonl` has questions about an invented country, so that only the question and the gold answer can help, and
 answers of the kinds that judges get wrong: aliases, dates, numbers, negation, refusals, several answers at once, and
-text that speaks to the judge. They were written for this by hand. Agreement is Cohen's kappa, since a judge that says
-"incorrect" to everything agrees with more than half of the rows.
+text that addresses the judge. All were written by hand. Agreement is measured by Cohen's kappa, because a judge that
+always decides "incorrect" agrees with more than half of the rows.
 
 Source: J. Cohen, "A coefficient of agreement for nominal scales", Educational and Psychological Measurement 20, 1960.
 """
@@ -23,12 +23,12 @@ ROWS = Path(__file__).parent / "calibration.jsonl"
 
 
 class CalibrationRow(BaseModel):
-    """An answer and whether it is correct."""
+    """A labelled answer."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     kind: str
-    """What makes it hard: alias, date, negation, ..."""
+    """The difficulty: alias, date, negation, ..."""
     question: str
     gold: str
     answer: str
@@ -36,40 +36,40 @@ class CalibrationRow(BaseModel):
 
     @property
     def decision(self) -> Decision:
-        """What a judge ought to say."""
+        """Return the label as a decision."""
         return Decision.CORRECT if self.correct else Decision.INCORRECT
 
 
 @dataclass(frozen=True)
 class Calibration:
-    """What a judge said to a list of rows."""
+    """Decisions of a judge on labelled rows."""
 
     rows: Sequence[CalibrationRow]
     decisions: Sequence[Decision]
 
     @property
     def kappa(self) -> float:
-        """Cohen's kappa of labels and decisions; "undecided" agrees with nothing."""
+        """Return Cohen's kappa of labels and decisions; "undecided" agrees with no label."""
         return kappa([row.decision for row in self.rows], self.decisions)
 
     @property
     def false_accepts(self) -> list[CalibrationRow]:
-        """Incorrect answers that were called correct."""
+        """Return the incorrect answers that the judge accepted."""
         return [row for row in self._said(Decision.CORRECT) if not row.correct]
 
     @property
     def false_rejects(self) -> list[CalibrationRow]:
-        """Correct answers that were called incorrect."""
+        """Return the correct answers that the judge rejected."""
         return [row for row in self._said(Decision.INCORRECT) if row.correct]
 
     @property
     def undecided(self) -> list[CalibrationRow]:
-        """Answers on which the judge said nothing clear."""
+        """Return the answers on which the judge did not decide."""
         return self._said(Decision.UNDECIDED)
 
     @property
     def by_kind(self) -> dict[str, "Calibration"]:
-        """The same for each kind of row."""
+        """Return the calibration of each kind of row."""
         pairs = list(zip(self.rows, self.decisions, strict=True))
         return {
             kind: Calibration(*zip(*(pair for pair in pairs if pair[0].kind == kind), strict=True))
@@ -81,20 +81,20 @@ class Calibration:
 
 
 def read_calibration(path: Path = ROWS) -> list[CalibrationRow]:
-    """The rows of a file. Raises OSError; ValidationError for a line that is no row."""
+    """Read the rows of a file. Raises OSError, and ValidationError for an invalid line."""
     return [CalibrationRow.model_validate_json(line) for line in path.read_text(encoding="utf-8").split("\n") if line]
 
 
 async def calibrate(judge: AnswerJudge, rows: Sequence[CalibrationRow]) -> Calibration:
-    """Asks the judge about every row; it bounds its own calls. Raises ModelError when its model fails."""
+    """Ask the judge about every row; it limits its own concurrency. Raises ModelError if its model fails."""
     decisions = await asyncio.gather(*(judge.decide(row.question, row.gold, row.answer) for row in rows))
     return Calibration(rows, decisions)
 
 
 def kappa(labels: Sequence[Decision], decisions: Sequence[Decision]) -> float:
-    """Cohen's kappa, 1 for full agreement and 0 for chance; 1 too where both say always the same one thing.
+    """Return Cohen's kappa: 1 for full agreement, 0 for agreement by chance, 1 if both always have the same decision.
 
-    Raises ValueError if there is nothing to compare.
+    Raises ValueError for empty lists.
     """
     number = len(labels)
     if not number:

@@ -1,5 +1,4 @@
-"""What an evaluation cost, at prices that the user gives, or as the server reports it. No prices are kept here:
-they change."""
+"""Cost of model calls, at the user's prices or as reported by the server. No prices are included, since they change."""
 
 import re
 from collections.abc import Mapping
@@ -11,19 +10,19 @@ MILLION = 1_000_000
 
 
 class PriceError(ValueError):
-    """A price cannot be read; `str()` is one line that says how to write it."""
+    """A price cannot be parsed; `str()` is one line with the expected format."""
 
 
 @dataclass(frozen=True)
 class Price:
-    """US dollars for a million tokens."""
+    """US dollars per million tokens: `read` for input, `written` for output."""
 
     read: float
     written: float
 
     @classmethod
     def parse(cls, text: str) -> tuple[str, "Price"]:
-        """The model and the price in `MODEL=READ/WRITTEN`. Raises PriceError."""
+        """Parse `MODEL=READ/WRITTEN` and return the model and its price. Raises PriceError."""
         model, _, price = text.rpartition("=")
         match = re.fullmatch(r"(\d+(?:\.\d+)?)/(\d+(?:\.\d+)?)", price.strip())
         if not model.strip() or match is None:
@@ -32,12 +31,15 @@ class Price:
         return model.strip(), cls(float(match[1]), float(match[2]))
 
     def of(self, tokens: Tokens) -> float:
-        """What `tokens` cost."""
+        """Return the cost of `tokens` in US dollars."""
         return (self.read * tokens.input_tokens + self.written * tokens.output_tokens) / MILLION
 
 
 def cost(models: Mapping[str, Tokens], prices: Mapping[str, Price]) -> float | None:
-    """US dollars for the tokens of `models`: at the user's price, else as the server says. None if one has neither."""
+    """Return the cost of `models` in US dollars: at the user's price, else as reported by the server.
+
+    Return None if the cost of one of them is unknown.
+    """
     costs = [prices[model].of(tokens) if model in prices else tokens.cost for model, tokens in models.items()]
     known = [each for each in costs if each is not None]
     return sum(known) if known and len(known) == len(costs) else None
@@ -45,7 +47,7 @@ def cost(models: Mapping[str, Tokens], prices: Mapping[str, Price]) -> float | N
 
 @dataclass(frozen=True)
 class Budget:
-    """Limits of one run. They are checked between modules, so that the call that exceeds one is still made."""
+    """Limits of one run. They are checked between modules, so that the call that exceeds a limit is still made."""
 
     tokens: int | None = None
     """Most input and output tokens of all modules together."""
@@ -54,7 +56,7 @@ class Budget:
     prices: Mapping[str, Price] = field(default_factory=dict)
 
     def exceeded(self, usage: Usage) -> str:
-        """The limit that `usage` exceeds, as a sentence; "" if none."""
+        """Return a sentence on the limit that `usage` exceeds; "" if none."""
         models = [(name, tokens) for found in usage.modules.values() for name, tokens in found.items()]
         taken = sum(tokens.input_tokens + tokens.output_tokens for _, tokens in models)
         if self.tokens is not None and taken > self.tokens:

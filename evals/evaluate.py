@@ -1,9 +1,9 @@
-"""Evaluation as a function: select questions, run and score them, keep the records.
+"""Evaluation as a function: select tasks, run an agent on them, score the answers and store the records.
 
     results = agentflow.evaluate("atlas", limit=50, out="runs/atlas")
     results.accuracy("atlas")
 
-The same call with the same folder resumes. `agentflow eval` is this with a progress bar.
+The same call with the same folder resumes. `agentflow eval` is the same with a progress bar.
 """
 
 import asyncio
@@ -38,50 +38,50 @@ class Request:
     """The settings of one evaluation."""
 
     benchmarks: Sequence[str]
-    """Names of benchmarks, files of questions, or `module:attribute`."""
+    """Names of benchmarks, files of tasks, or `module:attribute`."""
     context: Context = field(default_factory=Context)
     agent: AgentName = "agentflow"
     subset: str = ""
     file: Path | None = None
-    """Questions in the form of the one benchmark that is named, instead of its own."""
+    """File of tasks in the format of the one named benchmark, used instead of the benchmark's own."""
     selection: Selection = field(default_factory=Selection)
     limit: int | None = None
-    """Most questions of each benchmark, after `selection`."""
+    """Most tasks of each benchmark, after `selection`."""
     epochs: int = 1
-    """Tries of each question."""
+    """Samples of each task."""
     judge: str = ""
-    """Spec of the model that decides where a rule cannot; "" for none."""
+    """Spec of the model that decides undecided answers; "" for none."""
     timeout: float | None = None
-    """Most seconds of a try."""
+    """Most seconds of a sample."""
     retries: int = 0
-    """Most repetitions of a try that breaks off."""
+    """Most repetitions of a sample that fails."""
     budget: Budget = UNLIMITED
-    """Most tokens and dollars of a try."""
+    """Most tokens and dollars of a sample."""
     call: str = ""
-    """Command line of the call, for the passport."""
+    """Command line, for the passport."""
 
 
 @dataclass(frozen=True)
 class Results:
-    """Records by benchmark."""
+    """Records of an evaluation by benchmark."""
 
     records: dict[str, list[Record]]
 
     def summary(self, benchmark: str) -> Summary:
-        """All figures of a benchmark."""
+        """Return all metrics of a benchmark."""
         return summarise(self.records[benchmark], len(self.records[benchmark]))
 
     def accuracy(self, benchmark: str) -> float:
-        """Share of correct tries, 0 to 1; a try that broke off or is undecided counts as wrong."""
+        """Return the share of correct samples, 0 to 1; failed and undecided samples count as wrong."""
         return self.summary(benchmark).total.accuracy
 
     def interval(self, benchmark: str) -> tuple[float, float]:
-        """95 % interval of the accuracy."""
+        """Return the 95 % interval of the accuracy."""
         return interval(self.records[benchmark])
 
 
 class EvaluationRun:
-    """A request whose questions are loaded and whose folder is open. Use as a context manager."""
+    """A request whose tasks are loaded and whose folder is open. Use as a context manager."""
 
     def __init__(
         self, request: Request, items: dict[str, list[Item]], settings: EvaluationSettings, records: Records
@@ -91,11 +91,11 @@ class EvaluationRun:
 
     @classmethod
     async def open(cls, request: Request, out: Path | None = None) -> "EvaluationRun":
-        """Load the questions and open the folder `out`, in which an earlier call may have left records.
+        """Load the tasks and open the folder `out`, which may have records of an earlier call.
 
         Raises:
             BenchmarkError: A benchmark, file or selection is wrong.
-            ModelError: A model or tool cannot be had.
+            ModelError: A model or tool cannot be loaded.
             ResultsError: The folder holds another evaluation.
         """
         loaded, datasets = _load(request)
@@ -124,15 +124,15 @@ class EvaluationRun:
 
     @cached_property
     def items(self) -> list[Item]:
-        """Every try of every question, one benchmark after the other."""
+        """Return every sample of every task, grouped by benchmark."""
         return [item for found in self._items.values() for item in found]
 
     def unfinished(self, *, retry: bool = False) -> list[Item]:
-        """The items without a record; with `retry` also those that broke off or whose judge failed."""
+        """Return the items without a record; with `retry` also those that failed or whose judge failed."""
         return unfinished(self.items, self.records.by_key, retry=retry)
 
     async def run(self, left: Sequence[Item], *, concurrency: int, on_record: Callable[[Record], None]) -> None:
-        """Run and score the items in `left`; `on_record` gets each record after it is kept.
+        """Run and score the items in `left`; `on_record` is called with each record after it is stored.
 
         Raises:
             ModelError: The settings are wrong.
@@ -158,7 +158,7 @@ class EvaluationRun:
 
     @property
     def results(self) -> Results:
-        """The records that there are."""
+        """Return the records so far."""
         known = self.records.by_key
         return Results(
             {name: [known[item.key] for item in found if item.key in known] for name, found in self._items.items()}
@@ -180,19 +180,19 @@ async def aevaluate(
     """Evaluate an agent on benchmarks.
 
     Args:
-        benchmarks: Names (`agentflow data list`), files of questions, or `module:attribute`.
-        context: Models, tools and limits; the embedded model without it.
+        benchmarks: Names (`agentflow data list`), files of tasks, or `module:attribute`.
+        context: Models, tools and limits; by default the embedded model.
         agent: "agentflow", or a baseline.
-        limit: Most questions of each benchmark.
-        epochs: Tries of each question.
-        judge: Model that decides where a rule cannot.
+        limit: Most tasks of each benchmark.
+        epochs: Samples of each task.
+        judge: Model that decides undecided answers.
         out: Folder of the records. The same call resumes there.
-        retry: Run again what broke off in an earlier call.
-        concurrency: Questions at a time.
-        on_record: Called with each record as a try ends.
+        retry: Repeat the samples that failed in an earlier call.
+        concurrency: Samples that run at the same time.
+        on_record: Called with each record when a sample ends.
 
     Raises:
-        BenchmarkError, ModelError, ResultsError: As `EvaluationRun.open`.
+        BenchmarkError, ModelError, ResultsError: See `EvaluationRun.open`.
     """
     request = Request(benchmarks, context or Context(), agent, limit=limit, epochs=epochs, judge=judge)
     with await EvaluationRun.open(request, Path(out) if out else None) as run:
@@ -210,11 +210,11 @@ def _blocking(function: Callable[P, Coroutine[Any, Any, Results]]) -> Callable[P
 
 
 evaluate = _blocking(aevaluate)
-"""`aevaluate` as a plain function, where no event loop runs."""
+"""`aevaluate` as a blocking function, for code without a running event loop."""
 
 
 def _load(request: Request) -> tuple[dict[str, list[Item]], dict[str, Dataset]]:
-    """The items of each benchmark, and what settings say of it. Raises BenchmarkError."""
+    """Return the items of each benchmark and its `Dataset` for the settings. Raises BenchmarkError."""
     if request.file and len(set(request.benchmarks)) > 1:
         raise BenchmarkError("a file holds the questions of one benchmark; name one")
     loaded: dict[str, list[Item]] = {}
@@ -230,7 +230,7 @@ def _load(request: Request) -> tuple[dict[str, list[Item]], dict[str, Dataset]]:
 
 
 def _questions(found: Benchmark, request: Request) -> tuple[list[Task], str]:
-    """The selected questions, and the digest of all. Raises BenchmarkError."""
+    """Return the selected tasks up to the limit, and the digest of all selected ones. Raises BenchmarkError."""
     tasks = found.tasks(request.subset, request.file)
     if not tasks:
         raise BenchmarkError(
@@ -242,7 +242,7 @@ def _questions(found: Benchmark, request: Request) -> tuple[list[Task], str]:
 
 
 def _checkpoints(context: Context, judge: str) -> dict[str, str]:
-    """The hash of each embedded model's weights. Raises ModelError."""
+    """Return the hash of the weights of each embedded model, by spec. Raises ModelError."""
     models = {context.model_of(module): load_model(context.model_of(module), DETERMINISTIC) for module in MODULES}
     models |= {judge: load_model(judge, DETERMINISTIC)} if judge else {}
     return {spec: model.fingerprint for spec, model in models.items() if isinstance(model, Fingerprinted)}

@@ -1,8 +1,8 @@
-"""Files of the Hugging Face hub at a fixed revision, checked against checksums that are written down.
+"""Downloads from the Hugging Face hub at a fixed revision, verified against recorded checksums.
 
-Who pins a data set gets the same bytes ever after, or an error. Revision and checksums come from whoever recorded them;
-where nobody did, from the hub at the first download. Downloads go through the hub's own client: it shows progress,
-knows the user's token, and takes up again what was cut off.
+A pinned data set always has the same bytes, or raises an error. Revision and checksums come from the source's record if
+there is one, else from the hub at the first download. Downloads use the hub's own client, which shows progress, knows
+the user's token and resumes interrupted downloads.
 """
 
 import hashlib
@@ -17,11 +17,11 @@ from pydantic import BaseModel
 
 
 class HubError(RuntimeError):
-    """Files cannot be had; `str()` is one line that says why and what to do."""
+    """Files cannot be downloaded; `str()` is one line with the reason and a remedy."""
 
 
 class Pin(BaseModel):
-    """Which files, exactly."""
+    """Files of a repository at a revision, with their checksums."""
 
     repository: str
     revision: str
@@ -30,11 +30,11 @@ class Pin(BaseModel):
 
 
 TROUBLE = (httpx.HTTPError, OSError, HFValidationError)
-"""What the functions here raise besides HubError; `explain` has a line for each."""
+"""Exceptions besides HubError that these functions raise; `explain` describes each."""
 
 
 def find(hub: HfApi, repository: str, pattern: str, revision: str | None = None) -> Pin:
-    """The files of `repository` that `pattern` matches, at `revision` or the newest one. Raises HubError, TROUBLE."""
+    """Pin the files of `repository` that match `pattern`, at `revision` or the newest one. Raises HubError, TROUBLE."""
     info = hub.dataset_info(repository, revision=revision, files_metadata=True)
     files = {
         file.rfilename: file.lfs.sha256 if file.lfs else ""
@@ -47,7 +47,9 @@ def find(hub: HfApi, repository: str, pattern: str, revision: str | None = None)
 
 
 def download(hub: HfApi, pin: Pin, folder: Path | None = None) -> Iterator[Path]:
-    """The files of a pin, checked, in `folder` or the hub's cache; unknown checksums are filled in.
+    """Download the files of a pin to `folder` or the hub's cache, verify them and yield their paths.
+
+    Unknown checksums are filled in.
 
     Raises HubError, TROUBLE.
     """
@@ -65,13 +67,13 @@ def download(hub: HfApi, pin: Pin, folder: Path | None = None) -> Iterator[Path]
 
 
 def sha256(path: Path) -> str:
-    """Of a file's content, hexadecimal. Raises OSError."""
+    """Return the SHA-256 of a file's content, hexadecimal. Raises OSError."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def explain(error: Exception, what: str) -> str:
-    """One line on a TROUBLE; `what` says what is to be downloaded."""
+    """Return one line on an exception of TROUBLE; `what` describes the download."""
     if isinstance(error, HFValidationError):
         return f"there is no such repository or revision ({' '.join(str(error).split())})"
     if isinstance(error, HfHubHTTPError) and error.response is not None:

@@ -1,8 +1,8 @@
-"""The benchmarks as tasks of Inspect: `inspect eval agentflow/game24 --model-role planner=openai/gpt-4o`.
+"""The benchmarks as Inspect tasks: `inspect eval agentflow/game24 --model-role planner=openai/gpt-4o`.
 
-Questions and scorers are those of `agentflow eval`, and the graph is the same; every call of a module goes through
-Inspect's model of that role, so that its viewer shows them one by one. In the extra `inspect`, which is 80 packages:
-the runner of `agentflow eval` does not need it.
+Questions, scorers and graph are the same as in `agentflow eval`. Every model call of a module uses Inspect's model of
+that role, so that its viewer shows each call. Inspect is in the extra `inspect`, since it installs 80 packages;
+`agentflow eval` does not need it.
 """
 
 from collections.abc import Callable
@@ -29,12 +29,12 @@ from agentflow.graph.agent import graph
 from agentflow.graph.context import DEFAULT_TOOLS, MODULES, Context
 
 VALUES = {Decision.CORRECT: CORRECT, Decision.INCORRECT: INCORRECT, Decision.UNDECIDED: NOANSWER}
-"""Inspect counts "no answer" as 0, as we count what is undecided."""
+"""Inspect's value of each decision. Inspect counts "no answer" as 0, as AgentFlow counts undecided answers."""
 
 
 @solver
 def planner_executor_verifier_generator(name: str, max_turns: int, tools: str, corpus: str) -> Solver:
-    """The agent on a question of the benchmark `name`, with Inspect's models."""
+    """Return a solver that runs the agent on a question of the benchmark `name`, with Inspect's models."""
     context = Context(
         models={module: inspect_models.role_spec(module) for module in MODULES},
         max_turns=max_turns,
@@ -66,7 +66,10 @@ async def _trace(question: str, context: Context) -> Trace:
 
 @scorer(metrics=[accuracy(), stderr()])
 def benchmark_scorer(name: str, judge: bool) -> Scorer:
-    """The rule of the benchmark `name`, and where that cannot tell and it is wanted, the model of the role `judge`."""
+    """Return a scorer with the rule of the benchmark `name`.
+
+    If `judge` is set, the model of the role `judge` decides undecided answers.
+    """
     asked = Judge(inspect_models.role_spec(inspect_models.JUDGE)) if judge else None
 
     async def score(state: TaskState, target: Target) -> Score:
@@ -104,7 +107,10 @@ def _sample(task: Task) -> Sample:
 
 
 def _register(one: Benchmark) -> None:
-    """As `agentflow/NAME`. Inspect finds the first part itself, except for an editable install of another name."""
+    """Register the benchmark as `agentflow/NAME`.
+
+    Inspect adds the prefix `agentflow/` itself, except in an editable install with another name.
+    """
     found = register(name=one.name)(_task_of(one))
     if "/" not in registry_info(found).name:
         register(name=f"agentflow/{one.name}")(_task_of(one))

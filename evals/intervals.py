@@ -1,11 +1,12 @@
-"""The interval of an accuracy whose questions were tried once or several times.
+"""Confidence intervals of an accuracy over tasks with one or several samples each.
 
-Tries of one question are not independent: what is sampled is questions. The interval is that of an effective number of
-questions n, which is never below the number of questions, since a mean over tries varies less than one try does, and
-exceeds it only as far as the questions' own means, with Student's t for their number, show it (Korn and Graubard). For
-n the limits are the mid-P ones of a binomial proportion, which hold the accuracy in 95 of 100 evaluations on average
-over accuracies where the exact ones of Clopper and Pearson hold it in 97 or more. No interval ends nearer to 0 or 1
-than the exact one does for questions that are all wrong or all right, however often each was tried.
+Samples of the same task are not independent, so the sampling units are tasks. The interval is computed for an effective
+number n of tasks (Korn and Graubard). n is never below the number of tasks, because a mean over samples varies less
+than a single sample. n exceeds it only as far as the variance of the tasks' means shows, with Student's t for the
+number of tasks. For n, the limits are the mid-P limits of a binomial proportion. On average over accuracies, they
+contain the accuracy in 95 of 100 evaluations; the exact limits of Clopper and Pearson contain it in 97 or more. For any
+number of samples, the lower limit is never above the exact one for tasks that are all right, and the upper limit is
+never below the exact one for tasks that are all wrong.
 
 Sources: E. L. Korn, B. I. Graubard, "Confidence intervals for proportions with small expected number of positive
 counts estimated from survey data", Survey Methodology 24, 1998. A. Agresti, A. Gottard, "Nonconservative exact
@@ -23,18 +24,20 @@ import numpy.typing as npt
 Floats = npt.NDArray[np.float64]
 
 LEVEL = 0.05
-"""What intervals leave out, and the p-value below which a difference is called one."""
+"""Significance level: intervals have confidence 1 - LEVEL, and a smaller p-value shows a difference."""
 
 _PRIOR = 1.0
-"""Questions added to the spread of the means as if their tries never differed: the worst there can be."""
+"""Pseudo-tasks added to the variance of the means, with samples that never differ, which is the worst case."""
 _TERMS = 400
 """Most terms of a continued fraction; for 10,000 questions it takes 150."""
 
 
 def accuracy_interval(means: Sequence[float], tries: int = 1) -> tuple[float, float]:
-    """95 % interval of the accuracy, from each question's share of correct tries; (0, 1) where there is no question.
+    """Return the 95 % interval of the accuracy; (0, 1) without tasks. It always contains the mean of `means`.
 
-    The mean of `means` is always in it. `tries` is how often each question was tried.
+    Args:
+        means: Share of correct samples of each task, 0 to 1.
+        tries: Number of samples of each task.
     """
     if not means:
         return 0.0, 1.0
@@ -44,7 +47,14 @@ def accuracy_interval(means: Sequence[float], tries: int = 1) -> tuple[float, fl
 
 
 def intervals(mean: Floats, square: Floats, questions: int, tries: int) -> tuple[Floats, Floats]:
-    """The intervals of many evaluations at once, from the mean and the mean square of their questions' shares."""
+    """Return the intervals of many evaluations at once.
+
+    Args:
+        mean: Mean of the tasks' shares of correct samples, one per evaluation.
+        square: Mean square of these shares, one per evaluation.
+        questions: Number of tasks.
+        tries: Number of samples of each task.
+    """
     number = _effective(mean, square, questions, tries)
     least = (LEVEL / 2) ** (1 / questions)
     low = np.minimum(_low(mean * number, number), np.minimum(mean, least))
@@ -53,7 +63,7 @@ def intervals(mean: Floats, square: Floats, questions: int, tries: int) -> tuple
 
 
 def _effective(mean: Floats, square: Floats, questions: int, tries: int) -> Floats:
-    """How many questions, tried once, tell as much: from `questions` to as many as there are tries."""
+    """Return the effective number of tasks with one sample each, from `questions` to `questions * tries`."""
     chance = mean * (1 - mean)
     number = np.full(len(mean), float(questions))
     if tries == 1 or questions == 1:
@@ -67,7 +77,7 @@ def _effective(mean: Floats, square: Floats, questions: int, tries: int) -> Floa
 
 
 def _low(successes: Floats, number: Floats) -> Floats:
-    """The lower mid-P limit: where at least as many successes, those that tie counted half, have a chance of 2.5 %."""
+    """Return the lower mid-P limit, at which P(more successes) + P(as many successes) / 2 = 2.5 %."""
     some = successes > 0
     x, n = successes[some], number[some]
     ways = _log_gamma(n + 1) - _log_gamma(x + 1) - _log_gamma(n - x + 1)
@@ -82,7 +92,7 @@ def _low(successes: Floats, number: Floats) -> Floats:
 
 
 def incomplete_beta(share: Floats, a: Floats, b: Floats) -> Floats:
-    """The regularized incomplete beta function, elementwise; `share` is above 0 and below 1, b = 0 gives 0.
+    """Return the regularized incomplete beta function, elementwise; 0 < `share` < 1, and b = 0 gives 0.
 
     Source: NIST Digital Library of Mathematical Functions, 8.17.22, evaluated by Lentz's method.
     """
@@ -96,7 +106,7 @@ def incomplete_beta(share: Floats, a: Floats, b: Floats) -> Floats:
 
 
 def _fraction(x: Floats, p: Floats, q: Floats) -> Floats:
-    """The continued fraction of the incomplete beta function."""
+    """Return the continued fraction of the incomplete beta function."""
     value = upper = np.ones(len(x))
     lower = np.zeros(len(x))
     for term in range(1, _TERMS):
@@ -113,7 +123,7 @@ def _fraction(x: Floats, p: Floats, q: Floats) -> Floats:
 
 
 def _solved(rising: Callable[[Floats], Floats], wanted: Floats) -> Floats:
-    """Where a function that rises on 0 to 1 has the values `wanted`, by bisection."""
+    """Return the arguments in 0 to 1 at which an increasing function has the values `wanted`, by bisection."""
     low, high = np.zeros(len(wanted)), np.ones(len(wanted))
     for _ in range(40):
         middle = (low + high) / 2
@@ -128,12 +138,12 @@ def _log_gamma(values: Floats) -> Floats:
 
 @cache
 def t_quantile(share: float, freedom: float) -> float:
-    """Student's t below which `share`, above a half, of its distribution lies."""
+    """Return the quantile `share`, above 0.5, of Student's t distribution with `freedom` degrees of freedom."""
     a, b = np.array([freedom / 2]), np.array([0.5])
     beta = float(_solved(lambda x: incomplete_beta(x, a, b), np.array([2 * (1 - share)]))[0])
     return sqrt(freedom * (1 - beta) / beta)
 
 
 def normal_quantile(share: float) -> float:
-    """That of the standard normal distribution."""
+    """Return the quantile `share` of the standard normal distribution."""
     return NormalDist().inv_cdf(share)

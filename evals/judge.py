@@ -1,11 +1,11 @@
-"""A model as judge of free-text answers: correct, incorrect, or undecided; and as reader of multiple-choice answers.
+"""A model as judge: it decides on free-text answers, and extracts the choice from multiple-choice answers.
 
-A judge that fails is not an answer that is wrong. A reply that cannot be read is UNDECIDED; a model that does not
-answer raises, and the caller leaves the item out (training) or says so (evaluation). Replies are kept, by model,
+A failure of the judge does not make an answer wrong. An unreadable reply is UNDECIDED. If the model fails, an error is
+raised, and the caller leaves the sample out (training) or reports it (evaluation). Verdicts are cached by model,
 prompt, question, gold answer and answer, so that judging again costs nothing.
 
-Of a multiple-choice answer a judge is only asked which option it chooses, and not told which is right: it cannot be
-talked into a verdict, and there is no option to fall back on.
+For a multiple-choice answer, the judge only extracts the chosen option and does not see which one is right. An answer
+therefore cannot persuade it to accept, and there is no default option.
 """
 
 import asyncio
@@ -43,27 +43,27 @@ Choice: the letter of the option, or none"""
 LABELS = {"verdict": ("verdict", "decision", "judgement"), "choice": ("choice", "option", "chosen option")}
 
 NO_CHOICE = "none"
-"""What `Judge.choose` returns for an answer that chooses no option."""
+"""Result of `Judge.choose` for an answer that chooses no option."""
 
 LONGEST = 4000
-"""Characters of an answer that are judged, from its end, where it says what it comes to."""
+"""Characters of an answer that are judged, counted from its end, where the conclusion is."""
 
 CALLS = 16
-"""Calls at a time."""
+"""Most concurrent calls of a judge."""
 
 
 def prompt_hash(prompt: str) -> str:
-    """Names a version of a prompt, for logs and reports: 12 hexadecimal digits."""
+    """Return the hash of a prompt, 12 hexadecimal digits, which identifies its version in logs and reports."""
     return hashlib.sha256(prompt.encode()).hexdigest()[:12]
 
 
 def judge_name(spec: str) -> str:
-    """A judge as run folders name it: its spec, and a hash of its prompts."""
+    """Return the name of a judge in run folders: its spec, and a hash of its prompts."""
     return f"{spec} (prompts {prompt_hash(PROMPT + CHOICE_PROMPT)})"
 
 
 def cached_judge(spec: str) -> "Judge":
-    """A judge whose replies are kept in the user's cache, for all evaluations. Raises ModelError."""
+    """Return a judge whose verdicts are stored in the user's cache for all evaluations. Raises ModelError."""
     cache = Path(platformdirs.user_cache_dir("agentflow")) / "judged.jsonl"
     try:
         cache.parent.mkdir(parents=True, exist_ok=True)
@@ -81,10 +81,10 @@ class _Kept(BaseModel):
 
 
 class Judge:
-    """A judge with its memory."""
+    """A judge with a cache of its verdicts."""
 
     def __init__(self, model: str, *, sampling: Sampling = DETERMINISTIC, cache: Path | None = None) -> None:
-        """`model` is a spec as for any module; `cache` a file that keeps what it said between runs."""
+        """Load the cache. `model` is a model spec as for any module; `cache` is a file that stores verdicts."""
         self.model, self.sampling, self._cache = model, sampling, cache
         self._replies: dict[str, str] = {}
         self._asking: dict[str, asyncio.Lock] = {}
@@ -93,20 +93,20 @@ class Judge:
             try:
                 kept = _Kept.model_validate_json(line)
             except ValidationError:
-                continue  # torn by a kill; it is asked again
+                continue  # incomplete because the process was killed; the judge is asked again
             self._replies[kept.key] = kept.reply
 
     async def decide(self, question: str, gold: str, answer: str) -> Decision:
-        """The decision; an empty answer is INCORRECT without asking. Raises ModelError when the model fails."""
+        """Return the decision; an empty answer is INCORRECT without a call. Raises ModelError if the model fails."""
         if not answer.strip():
             return Decision.INCORRECT
         asked = {"question": question, "gold answer": gold, "answer": ending(answer, LONGEST)}
         return Decision(await self._ask(PROMPT, asked, "verdict", set(Decision), Decision.UNDECIDED))
 
     async def choose(self, question: str, options: Mapping[str, str], answer: str) -> str:
-        """The letter of the option that `answer` chooses, NO_CHOICE, or "" if the reply says nothing clear.
+        """Return the letter of the option that `answer` chooses, NO_CHOICE, or "" if the judge's reply is unreadable.
 
-        Raises ModelError when the model fails.
+        Raises ModelError if the model fails.
         """
         if not answer.strip():
             return NO_CHOICE
@@ -116,7 +116,7 @@ class Judge:
         return letters.get(said, said)
 
     async def _ask(self, prompt: str, asked: Mapping[str, object], label: str, words: set[str], other: str) -> str:
-        """What the model says under `label`, as one of `words`; `other` if it is none of them."""
+        """Return the model's verdict under `label`, one of `words`; `other` if it is none of them."""
         content = json.dumps(asked, ensure_ascii=False)
         key = _key(self.model, self.sampling, prompt_hash(prompt), content)
         async with self._asking.setdefault(key, asyncio.Lock()):
@@ -131,7 +131,7 @@ class Judge:
 
 
 def read_reply(reply: str, label: str, words: set[str], other: str) -> str:
-    """The one of `words`, which are lower case, that a judge's reply has under `label`; `other` if none."""
+    """Return the one of `words`, which are lower case, that a judge's reply has under `label`; `other` if none."""
     word = bare(read_labels(reply, LABELS).get(label, "")).casefold()
     return word if word in words else other
 

@@ -1,9 +1,9 @@
-"""Evaluations for LangSmith: a dataset for each benchmark, an experiment for each run on it, as files or uploaded.
+"""Export of evaluations to LangSmith: a dataset per benchmark and an experiment per run on it, as files or uploaded.
 
-Files come first and need neither an account nor the network. They hold what LangSmith's client sends: `dataset.json`
-and `examples.jsonl` of each benchmark, and below them, for each run, `experiment.json`, `runs.jsonl` and
-`feedback.jsonl`. A try is a run with one child per turn, which has the tool's call as its own child. Ids follow from
-the content, so that examples that are there already are not uploaded twice.
+Writing files needs neither an account nor the network. The files contain what LangSmith's client sends: `dataset.json`
+and `examples.jsonl` for each benchmark, and in a subfolder for each run `experiment.json`, `runs.jsonl` and
+`feedback.jsonl`. A sample is a LangSmith run with one child run per turn, whose child is the tool call. Ids are derived
+from the content, so that existing examples are not uploaded twice.
 """
 
 import json
@@ -27,17 +27,20 @@ if TYPE_CHECKING:
 NAMESPACE = uuid5(NAMESPACE_URL, "https://smith.langchain.com/agentflow")
 
 BATCH = 100
-"""Lines that are sent together."""
+"""Lines per request."""
 
 Line = dict[str, Any]
 
 
 class ExportError(Exception):
-    """LangSmith refused something; the message is one line."""
+    """An upload to LangSmith failed; the message is one line."""
 
 
 def write(out: Path, runs: Sequence[Run], benchmarks: Sequence[str], ended: datetime) -> list[Path]:
-    """Writes the folder of each of `benchmarks` into `out`; returns them. Runs end at `ended`. Raises OSError."""
+    """Write a folder for each of `benchmarks` into `out` and return the folders. Raises OSError.
+
+    `ended` is the end time of the evaluation, which all LangSmith runs get.
+    """
     written = []
     for benchmark in benchmarks:
         taking_part = [run for run in runs if any(record.benchmark == benchmark for record in run.records)]
@@ -81,7 +84,10 @@ def _example(dataset: str, record: Record) -> Line:
 
 @dataclass
 class _Trace:
-    """The runs of one try. Traces know how long a try took and not when it began: it ends when the evaluation did."""
+    """The LangSmith runs of one sample.
+
+    A trace has the duration of a sample but no start time; every sample is exported as ending at `ended`.
+    """
 
     dataset: str
     experiment: str
@@ -93,7 +99,7 @@ class _Trace:
         return _id(self.experiment, self.record.task.id, str(self.record.sample))
 
     def runs(self) -> Iterator[Line]:
-        """The try, then its turns, each with its call."""
+        """Yield the run of the sample, then those of its turns, each with its tool call."""
         trace = self.record
         start = self.ended - timedelta(seconds=trace.seconds)
         root = self._run(self.id, "agentflow", "chain", start, self.ended, parent=None)
@@ -133,7 +139,7 @@ class _Trace:
         }
 
     def feedback(self) -> Iterator[Line]:
-        """What the scorer said. An undecided answer has no score, so that no mean counts it as 0."""
+        """Yield the scores as feedback. An undecided answer has no score, so that means do not count it as 0."""
         score = None if self.record.decision == Decision.UNDECIDED else float(self.record.correct)
         said = {"correct": (score, self.record.decided_by), **{k: (v, "") for k, v in self.record.metrics.items()}}
         for key, (value, comment) in said.items():
@@ -146,7 +152,7 @@ def _id(*content: str) -> UUID:
 
 
 def _file_name(name: str) -> str:
-    """`name`, which may come from anybody's file, as one part of a path."""
+    """Return `name`, which is untrusted, as a single safe component of a path."""
     return re.sub(r"[^\w.-]+", "-", name).lstrip(".") or "-"
 
 
@@ -160,7 +166,10 @@ def _lines(path: Path) -> list[Line]:
 
 
 def upload(folder: Path, client: "Client", on_sent: Callable[[str], None]) -> None:
-    """Sends the dataset in `folder` and its experiments; `on_sent` gets a line on each. Raises ExportError."""
+    """Upload the dataset in `folder` and its experiments. Raises ExportError.
+
+    `on_sent` is called with a line for each upload.
+    """
     from langsmith.utils import LangSmithError
     from requests import RequestException
 
@@ -173,7 +182,7 @@ def upload(folder: Path, client: "Client", on_sent: Callable[[str], None]) -> No
 
 
 def _dataset(folder: Path, client: "Client", on_sent: Callable[[str], None]) -> UUID:
-    """The id of the dataset, which holds all examples afterwards."""
+    """Create the dataset if needed, upload missing examples and return its id."""
     [wanted] = _lines(folder / "dataset.json")
     name = wanted["name"]
     if client.has_dataset(dataset_name=name):
@@ -198,7 +207,7 @@ def _send_experiment(folder: Path, dataset: UUID, client: "Client", on_sent: Cal
     )
     runs, feedback = _lines(folder / "runs.jsonl"), _lines(folder / "feedback.jsonl")
     for some in _batches(runs):
-        # The client's own batches are sent in the background, and one that is refused is only logged.
+        # The client's own batching sends in the background and only logs rejected batches.
         client.request_with_retries("POST", "/runs/batch", request_kwargs={"json": {"post": some}})
     for line in feedback:
         client.create_feedback(feedback_id=line.pop("id"), session_id=project.id, **line)

@@ -4,8 +4,7 @@
     {"module": "planner", "turn": 1, ...}    `Started`, when a module starts
     {"turn": 1, "sub_goal": ..., ...}        `TraceTurn`, when a turn has ended
 
-The file is deleted when the run ends, since its trace is written then. A file that is left behind is of a run that was
-killed.
+The file is deleted when the run ends, because its trace is written then. A file that remains is from a killed run.
 """
 
 from contextlib import suppress
@@ -17,11 +16,11 @@ from agentflow.evals.rollout import Event
 from agentflow.evals.trace import to_line
 
 SUFFIX = ".running"
-"""Added to the trace's file name."""
+"""Suffix that is appended to the trace's file name."""
 
 
 class RunStart(BaseModel):
-    """The first line."""
+    """The first line of the file."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -41,7 +40,7 @@ class LiveStatusFile:
 
     def __enter__(self) -> "LiveStatusFile":
         with suppress(OSError):
-            self._path.unlink(missing_ok=True)  # of a run that was killed
+            self._path.unlink(missing_ok=True)  # left by a killed run
         self._add(self._start)
         return self
 

@@ -1,12 +1,12 @@
-"""How many questions it takes to show a difference between two evaluations. Pure functions.
+"""Power analysis: the number of tasks that are needed to show a difference between two evaluations.
 
-A try of a question is right with the question's own chance, and these chances vary. `between` is the share of the
-variance of single tries that lies between questions: 0 if all are equally hard, 1 if each is always right or always
-wrong. More tries reduce only the rest. Where both evaluations have the same questions, what is hard for one is taken
-to be as hard for the other, so that it drops out of their difference.
+Each task has its own probability that a sample is right. `between` is the share of the variance of single samples that
+lies between tasks: 0 if all tasks are equally hard, 1 if each task is always right or always wrong. More samples per
+task reduce only the rest of the variance. If both evaluations have the same tasks, a task is assumed to be equally hard
+for both, so that the variance between tasks cancels in the difference. All functions are pure.
 
 Source: R. J. Connor, "Sample size for testing differences in proportions for the paired-sample design", Biometrics 43,
-1987, whose discordant pairs are here the mean square of the differences of the questions' means.
+1987. The share of discordant pairs is replaced by the mean square of the differences of the tasks' means.
 """
 
 from collections.abc import Mapping, Sequence
@@ -18,24 +18,24 @@ from agentflow.evals.intervals import LEVEL, normal_quantile
 
 POWER = 0.8
 BETWEEN = 0.5
-"""Where nothing is known of it."""
+"""Default of `Plan.between`, if no estimate is known."""
 
 
 @dataclass(frozen=True)
 class Plan:
-    """Two evaluations that are to be compared."""
+    """A planned comparison of two evaluations."""
 
     first: float
-    """Accuracy of the one."""
+    """Expected accuracy of the first, 0 to 1."""
     second: float
-    """Accuracy of the other."""
+    """Expected accuracy of the second, 0 to 1."""
     tries: int = 1
-    """Of each question, in both."""
+    """Samples of each task, in both."""
     between: float = BETWEEN
     power: float = POWER
-    """Chance to show the difference if there is one."""
+    """Probability to detect the difference if there is one."""
     level: float = LEVEL
-    """Chance to show one if there is none."""
+    """Probability to report a difference if there is none."""
 
     def __post_init__(self) -> None:
         if not (0 <= self.first <= 1 and 0 <= self.second <= 1):
@@ -45,33 +45,38 @@ class Plan:
 
     @property
     def paired(self) -> int:
-        """Questions, if both evaluations have the same ones and are compared question by question."""
+        """Return the number of tasks if both evaluations have the same ones and are compared task by task."""
         one, other = self._single
         spread = self._spread(one) + self._spread(other) - 2 * self.between * sqrt(one * other)
         distance = abs(self.second - self.first)
-        square = max(spread + distance**2, distance / self.tries)  # no differences of multiples of 1/tries have less
+        # Differences are multiples of 1 / tries, so that their mean square is at least distance / tries.
+        square = max(spread + distance**2, distance / self.tries)
         return max(self._needed(square, square - distance**2, 1 / self.tries), self._fewest)
 
     @property
     def unpaired(self) -> int:
-        """Questions of each evaluation, if their questions are different ones."""
+        """Return the number of tasks of each evaluation if their tasks are different."""
         mean = (self.first + self.second) / 2
         null = 2 * self._spread(mean * (1 - mean))
         return max(self._needed(null, sum(map(self._spread, self._single))), self._fewest)
 
     @property
     def _single(self) -> tuple[float, float]:
-        """The variances of one try of any question."""
+        """Return the variances of a single sample, for both evaluations."""
         return self.first * (1 - self.first), self.second * (1 - self.second)
 
     def _spread(self, single: float) -> float:
-        """The variance of the mean of a question's tries."""
+        """Return the variance of a task's mean over its samples, from the variance of a single sample."""
         return single * (self.between + (1 - self.between) / self.tries)
 
     def _needed(self, null: float, spread: float, step: float = 0.0) -> int:
-        """From the variances of a question's difference, without and with a difference of the accuracies.
+        """Return the number of tasks.
 
-        `step` is what the sum of the differences must exceed them by, since an exact test has only so many p-values.
+        Args:
+            null: Variance of a task's difference if the accuracies are equal.
+            spread: Variance of a task's difference if they differ as planned.
+            step: Margin by which the sum of the differences must exceed the critical value, because the p-values of an
+                exact test are discrete.
         """
         width = normal_quantile(1 - self.level / 2) * sqrt(null) + normal_quantile(self.power) * sqrt(max(0.0, spread))
         distance = abs(self.second - self.first)
@@ -79,14 +84,14 @@ class Plan:
 
     @property
     def _fewest(self) -> int:
-        """What an exact test of signs takes, even if all differ in the same way."""
+        """Return the fewest tasks with which an exact sign test can reach `level`, if all differ in one direction."""
         return floor(1 - log2(self.level)) + 1
 
 
 def between(tries: Mapping[str, Sequence[bool]]) -> float | None:
-    """The share of the variance that lies between questions, from those that were tried most often; 0 to 1.
+    """Estimate the share of the variance that lies between tasks, 0 to 1, from the tasks with the most samples.
 
-    None if it cannot be told: from single tries, one question, or answers that are all right or all wrong.
+    Return None if it cannot be estimated: with single samples, with one task, or if all answers are right or all wrong.
     """
     most = max(map(len, tries.values()), default=0)
     means = [fmean(tried) for tried in tries.values() if len(tried) == most]

@@ -1,7 +1,7 @@
-"""Scores what an evaluation kept, again, without generating: after a scorer was mended, or with judges.
+"""Rescoring of the answers of an evaluation without running the agent: after a scorer was corrected, or with judges.
 
-Every try that has an answer goes through today's rule, and where that cannot tell, to each judge. What differs from
-what was said before becomes a ruling.
+Every answer is scored by the current rule and, if that is undecided, by each judge. A decision that differs from the
+earlier one is recorded as a ruling.
 """
 
 import asyncio
@@ -21,7 +21,7 @@ CONCURRENCY = 32
 
 
 class Rescorer:
-    """Scores records again."""
+    """Scores records again and collects the new rulings."""
 
     def __init__(
         self,
@@ -33,17 +33,20 @@ class Rescorer:
         """
         Args:
             benchmarks: Benchmarks of the records, by name.
-            judges: Judges by the name that their rulings carry.
+            judges: Judges by the name in their rulings.
             first_judge: Name of the evaluation's own judge.
             at: Time of the new rulings.
         """
         self._benchmarks, self._judges = benchmarks, judges
         self._first_judge, self._at = first_judge, at
         self.failures: list[str] = []
-        """Why a judge said nothing, for each time."""
+        """Error messages of failed judge calls."""
 
     async def run(self, records: Sequence[Record], on_end: Callable[[], None]) -> list[Ruling]:
-        """What is new. `on_end` is called after each record. Raises ModelError if a judge's settings are wrong."""
+        """Return the new rulings. `on_end` is called after each record.
+
+        Raises ModelError if a judge's settings are wrong.
+        """
         waiting, found = enumerate(records), dict[int, list[Ruling]]()
 
         async def worker() -> None:
@@ -75,7 +78,7 @@ class Rescorer:
                 continue
             if judged.decided_by == JUDGE:
                 said.append(self._ruling(record, judged, name))
-            elif benchmark.judging == Judging.SECOND_OPINION:  # a figure beside the rule's decision
+            elif benchmark.judging == Judging.SECOND_OPINION:  # a metric in addition to the rule's decision
                 said[0] = self._ruling(record, judged, said[0].by)
         earlier = record.history(self._first_judge, self._at)
         return [ruling for ruling in said if _is_new(ruling, earlier)]
@@ -104,7 +107,7 @@ def _is_new(ruling: Ruling, earlier: Sequence[Ruling]) -> bool:
 
 
 def agreements(records: Sequence[Record]) -> dict[tuple[str, str], tuple[int, float]]:
-    """For each two judges, on how many tries both have ruled, and Cohen's kappa of what they said."""
+    """Return, for each pair of judges, the number of samples on which both ruled, and Cohen's kappa."""
     said: dict[str, dict[object, Decision]] = {}
     for record in records:
         for ruling in record.rulings:

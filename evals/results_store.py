@@ -1,11 +1,13 @@
-"""The folder of an evaluation: its settings and one record per line, so that it can be killed and taken up again.
+"""Storage of an evaluation in its run folder, so that it can be interrupted and resumed.
 
-`settings.json` says what was run; another evaluation is refused, except that more questions, more benchmarks and more
-epochs may be added. Another program (version, prompts) is not refused: the settings name each that added tries.
-`traces.jsonl` grows by one line per item that ends. A line that a kill left torn is the last one and is dropped; a
-later line on the same item takes the place of the earlier one. `rulings.jsonl` has what was decided on them later.
-One process at a time writes, which a lock sees to.
-`read` is for those who only look.
+- `settings.json` has the settings. Opening the folder with other settings is an error, except for more tasks,
+  benchmarks or epochs. Another version or other prompts are allowed, because the settings list the provenance of all
+  samples.
+- `traces.jsonl` has one line per sample that ended. An incomplete last line, which a killed process left, is dropped.
+  A later line replaces an earlier one on the same sample.
+- `rulings.jsonl` has later decisions on these samples.
+
+A lock ensures that only one process writes at a time. `read` opens a folder for reading only.
 """
 
 import fcntl
@@ -33,34 +35,34 @@ Model = TypeVar("Model", bound=BaseModel)
 
 
 class ResultsError(Exception):
-    """The folder cannot be used; the message is one line that says what to do."""
+    """A run folder cannot be used; `str()` is one line with the reason and a remedy."""
 
 
 class Records:
-    """The records of an evaluation, in memory only."""
+    """Records of an evaluation, in memory only."""
 
     def __init__(self) -> None:
         self.by_key: dict[Key, Record] = {}
-        """What has ended."""
+        """Records of the samples that ended."""
 
     def add(self, record: Record) -> None:
-        """Keeps `record`, in place of an earlier one on the same item."""
+        """Add `record`, replacing an earlier one of the same sample."""
         self.by_key[record.key] = record
 
     def close(self) -> None:
-        """Nothing is added any more."""
+        """Release resources; no record may be added afterwards."""
 
     @property
     def differences(self) -> list[str]:
-        """In what the program that adds to them is another one than that which made them so far."""
+        """Return the differences of the current program from the one that made the last records."""
         return []
 
 
 class ResultsStore(Records):
-    """The records of an evaluation, kept in a folder."""
+    """Records of an evaluation, stored in a run folder."""
 
     def __init__(self, folder: Path, settings: EvaluationSettings) -> None:
-        """Opens or makes `folder`. Raises ResultsError if it holds something else than this evaluation's records."""
+        """Open or create `folder`. Raises ResultsError if it holds another run or cannot be written."""
         super().__init__()
         settings = EvaluationSettings.model_validate(redacted_data(settings.model_dump()))
         self._folder, self._provenance = folder, settings.provenance[-1] if settings.provenance else None
@@ -75,7 +77,7 @@ class ResultsStore(Records):
             if self._file.tell():
                 self._settings = _grown(folder, self._settings)
             elif (folder / SETTINGS).exists():
-                _settings(folder)  # refuses the folder of another kind or version
+                _settings(folder)  # raises for a run of another kind or version
             write_settings(folder, self._settings)
             _drop_torn_line(self._file)
             self.by_key = _records(folder)
@@ -84,19 +86,19 @@ class ResultsStore(Records):
             raise
 
     def add(self, record: Record) -> None:
-        """Keeps `record`, on disk as far as the operating system goes. Raises OSError."""
+        """Add `record` and write it to the file, flushed but without fsync. Raises OSError."""
         self._sign()
         self._file.write(to_line(record).encode() + b"\n")
         self._file.flush()
         super().add(record)
 
     def close(self) -> None:
-        """Gives the folder free for another process."""
+        """Close the file and release the lock on the folder."""
         self._file.close()
 
     @property
     def differences(self) -> list[str]:
-        """As above."""
+        """Return the differences of the current program from the one that made the last records."""
         return (
             self._provenance.differences(self._settings.provenance[-1])
             if self._provenance and self._settings.provenance
@@ -104,7 +106,7 @@ class ResultsStore(Records):
         )
 
     def _sign(self) -> None:
-        """Writes down by what the tries from here on are made, before the first of them."""
+        """Add the provenance of the following samples to the settings, once, if program or command are new."""
         last = self._settings.provenance[-1:]
         if self._provenance and (self.differences or self._provenance.call not in [made.call for made in last]):
             made = self._provenance.model_copy(update={"before": len(self.by_key)})
@@ -114,12 +116,12 @@ class ResultsStore(Records):
 
 
 def read(folder: Path) -> tuple[EvaluationSettings, list[Record]]:
-    """What an evaluation has left in `folder` so far, also while it runs. Raises ResultsError."""
+    """Read the settings and records in `folder`, also while the evaluation runs. Raises ResultsError."""
     return _settings(folder), list(_records(folder).values())
 
 
 def rule(folder: Path, rulings: Sequence[Ruling]) -> None:
-    """Adds to the rulings of `folder`. Raises ResultsError, and OSError if the disk is full."""
+    """Append to the rulings of `folder`. Raises ResultsError, and OSError if the disk is full."""
     try:
         with (folder / TRACES).open("rb") as traces, (folder / RULINGS).open("ab+") as file:
             _lock(traces, folder)
@@ -130,7 +132,7 @@ def rule(folder: Path, rulings: Sequence[Ruling]) -> None:
 
 
 def digest(folder: Path) -> str:
-    """SHA-256 of `traces.jsonl`, and of `rulings.jsonl` behind it if there is one: scores are of these lines.
+    """Return the SHA-256 of `traces.jsonl` followed by `rulings.jsonl`, if any: the files that determine the scores.
 
     Raises ResultsError.
     """
@@ -156,8 +158,11 @@ def _lock(file: IO[bytes], folder: Path) -> None:
 
 @contextmanager
 def collection_paused() -> Iterator[None]:
-    """No search for garbage meanwhile. Records hold no cycles and all of them stay, so that it would find none, and
-    with tens of thousands of them it takes most of the time to read them."""
+    """Disable the cyclic garbage collector in the context.
+
+    Records contain no cycles, so that the collector finds nothing; with tens of thousands of records it takes most of
+    the time of reading them.
+    """
     was_enabled = gc.isenabled()
     gc.disable()
     try:
@@ -186,7 +191,7 @@ def _drop_torn_line(file: IO[bytes]) -> None:
 
 
 def _lines(path: Path, kind: type[Model], what: str) -> Iterator[Model]:
-    """The lines of a file but a torn last one. Raises ResultsError."""
+    """Yield the lines of a file, without an incomplete last one. Raises ResultsError."""
     *lines, _torn = _content(path).split(b"\n")
     for number, line in enumerate(lines, start=1):
         try:
@@ -204,7 +209,10 @@ def _settings(folder: Path) -> EvaluationSettings:
 
 
 def _grown(folder: Path, settings: EvaluationSettings) -> EvaluationSettings:
-    """The settings of `folder` with what is asked for beyond them. Raises ResultsError where the two do not agree."""
+    """Return `settings` merged with those of `folder`: all benchmarks, most tasks and most epochs of both.
+
+    Raises ResultsError if other settings differ.
+    """
     old, fixed = _settings(folder), {"benchmarks", "epochs", "provenance"}
     before, now = (
         {**one.model_dump(exclude={*fixed, "context"}), **one.context.model_dump()} for one in (old, settings)

@@ -1,7 +1,7 @@
-"""Later decisions on tries that ended, rulings.jsonl: by a mended rule, by judges, by a person. None is ever lost.
+"""Later decisions on samples that ended, in rulings.jsonl: by a corrected rule, by judges or by a person.
 
-What counts is settled anew whenever the folder is read: a person's word before the rule's, the rule's before the
-judges', and of several judges the majority.
+All rulings are kept. The effective decision is derived whenever the folder is read: a person overrides the rule, the
+rule overrides the judges, and of several judges the majority decides.
 """
 
 import hashlib
@@ -13,20 +13,20 @@ from pydantic import AwareDatetime, BaseModel, ConfigDict, Field
 from agentflow.evals.scorers.score import Decision
 
 JUDGE, PERSON = "judge", "person"
-"""`Ruling.decided_by`, where it is no rule."""
+"""Values of `Ruling.decided_by` other than the name of a rule."""
 
 
 class Ruling(BaseModel):
-    """A decision on one try, and whose it is."""
+    """A decision on one sample, with its author."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     benchmark: str
     id: str
-    """Of the question."""
+    """Id of the task."""
     sample: int = Field(ge=0)
     answer: str
-    """Hash of the answer that it is about: another one, of a try that was run again, has no ruling yet."""
+    """Hash of the answer that was judged. If the sample is run again, the ruling does not apply to the new answer."""
     decision: Decision
     decided_by: str
     """The rule, JUDGE or PERSON."""
@@ -38,17 +38,17 @@ class Ruling(BaseModel):
     metrics: dict[str, float] = {}
 
     def is_same(self, other: Self) -> bool:
-        """Whether it says what `other` said, whenever that was."""
+        """Return whether `other` has the same decision and metrics."""
         return (self.decision, self.metrics) == (other.decision, other.metrics)
 
 
 def answer_hash(answer: str) -> str:
-    """16 hexadecimal digits."""
+    """Return the hash of an answer: 16 hexadecimal digits."""
     return hashlib.sha256(answer.encode("utf-8", "surrogatepass")).hexdigest()[:16]
 
 
 def settled(rulings: Sequence[Ruling]) -> tuple[Decision, str]:
-    """What counts, and by whom it was decided; `rulings` are all on one try, in the order of time."""
+    """Return the effective decision and its author. `rulings` are all rulings on one sample, oldest first."""
     if said := latest(rulings, PERSON):
         return said.decision, f"{PERSON}: {said.by}"
     rule = latest(rulings, "")
@@ -63,6 +63,6 @@ def settled(rulings: Sequence[Ruling]) -> tuple[Decision, str]:
 
 
 def latest(rulings: Iterable[Ruling], kind: str) -> Ruling | None:
-    """The last ruling of a kind: PERSON, JUDGE, or "" for the rules."""
+    """Return the last ruling of a kind: PERSON, JUDGE, or "" for a rule. None if there is none."""
     found = [one for one in rulings if (one.decided_by if one.decided_by in (JUDGE, PERSON) else "") == kind]
     return found[-1] if found else None

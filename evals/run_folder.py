@@ -1,4 +1,4 @@
-"""The folder of an evaluation or a training. Its first file, settings.json, says which of the two it holds."""
+"""The run folder of an evaluation or a training. Its settings.json has the kind of the run."""
 
 import json
 from pathlib import Path
@@ -12,11 +12,11 @@ Kind = Literal["evaluation", "training"]
 
 
 class RunFolderError(ValueError):
-    """A folder does not hold the run that is asked for; `str()` is one line that says why and what to do."""
+    """A folder does not hold the requested run; `str()` is one line with the reason and a remedy."""
 
 
 class RunSettings(BaseModel):
-    """What every settings.json holds."""
+    """Settings that every settings.json has."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -55,12 +55,12 @@ def read_settings(folder: Path, model: type[Settings]) -> Settings:
 
 
 def other_version(folder: Path) -> str:
-    """The line on a folder of another version."""
+    """Return the error message for a folder of another version."""
     return f"{folder} was written by another version of AgentFlow, which this one does not read; choose another folder"
 
 
 def write_settings(folder: Path, settings: RunSettings) -> None:
-    """Write settings.json whole or not at all, also if the process is killed. Raises OSError."""
+    """Write settings.json atomically. Raises OSError."""
     path = folder / SETTINGS
     new = path.with_suffix(".new")
     new.write_text(settings.model_dump_json(indent=2) + "\n", encoding="utf-8")

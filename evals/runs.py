@@ -1,4 +1,4 @@
-"""The folders of evaluations as a report reads them, and what each comes to, benchmark by benchmark."""
+"""Evaluations read from their run folders for reports, with the results per benchmark."""
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
@@ -14,7 +14,7 @@ from agentflow.evals.statistics import mean_pass_at_k
 from agentflow.tools.result import ErrorClass
 
 UNKNOWN_TOOL, NO_TOOL = "(no such tool)", "(unreadable plan)"
-"""In the place of a tool's name: what a model made up is no column of a table."""
+"""Substitutes for the tool's name, so that invented names do not become columns of a table."""
 
 FAMILIES = 40
 """Most families of a benchmark that are listed."""
@@ -22,24 +22,24 @@ FAMILIES = 40
 
 @dataclass(frozen=True)
 class Run:
-    """An evaluation."""
+    """One evaluation: its settings and records."""
 
     name: str
-    """Of its folder; with as much of the path as tells it from the others."""
+    """Name of its folder, with as many parent folders as are needed to make it unique."""
     settings: EvaluationSettings
     records: list[Record]
     traces: str
-    """SHA-256 of traces.jsonl."""
+    """SHA-256 of traces.jsonl, and of rulings.jsonl if there is one."""
 
     @property
     def planner(self) -> str:
-        """What plans, as tables name it."""
+        """Return the planner's model for tables, after the name of the agent if it is a baseline."""
         spec = self.settings.context.model_of("planner")
         return spec if self.settings.agent == "agentflow" else f"{self.settings.agent}: {spec}"
 
     @cached_property
     def cells(self) -> list["Cell"]:
-        """What it comes to, by benchmark."""
+        """Return the results, one cell per benchmark."""
         by_benchmark: dict[str, list[Record]] = {name: [] for name in self.settings.benchmarks}
         for record in self.records:
             by_benchmark.setdefault(record.benchmark, []).append(record)
@@ -47,7 +47,7 @@ class Run:
 
     @cached_property
     def families(self) -> list["Family"]:
-        """Accuracy by family of questions, for benchmarks with at most `FAMILIES` families."""
+        """Return the results by family of tasks, for benchmarks with at most `FAMILIES` families."""
         found: dict[str, dict[str, list[Record]]] = defaultdict(lambda: defaultdict(list))
         for record in self.records:
             found[record.benchmark][record.task.family].append(record)
@@ -59,7 +59,7 @@ class Run:
         ]
 
     def tries(self, benchmark: str) -> dict[str, list[bool]]:
-        """Whether each try of each question is correct, by the question's id."""
+        """Return whether each sample of each task is correct, by id of the task."""
         found: dict[str, list[bool]] = defaultdict(list)
         for record in self.records:
             if record.benchmark == benchmark:
@@ -67,7 +67,7 @@ class Run:
         return found
 
     def questions(self, benchmark: str) -> dict[str, str]:
-        """The texts of its questions that were tried, by id."""
+        """Return the texts of the questions that have a record, by id of the task."""
         return {record.task.id: record.task.question for record in self.records if record.benchmark == benchmark}
 
     def _cell(self, benchmark: str, records: Sequence[Record]) -> "Cell":
@@ -105,7 +105,7 @@ class Run:
         return Family(self.name, benchmark, name, questions, accuracy, low, high)
 
     def _pass_at(self, benchmark: str, questions: int) -> dict[int, float]:
-        """pass@k for the powers of two and the number of tries; a try that is missing is wrong."""
+        """Return pass@k for the powers of two and the number of epochs; a missing sample counts as wrong."""
         epochs = self.settings.epochs
         if epochs == 1 or not questions:
             return {}
@@ -117,7 +117,7 @@ class Run:
 
 @dataclass(frozen=True)
 class Family:
-    """One run on one family of a benchmark's questions, as a `Cell` has them; questions without a try are not in it."""
+    """Results of one run on one family of a benchmark's tasks; tasks without a record are left out."""
 
     run: str
     benchmark: str
@@ -131,23 +131,23 @@ class Family:
 
 @dataclass(frozen=True)
 class Tool:
-    """How one tool was used."""
+    """Use of one tool."""
 
     calls: int
     questions: int
-    """Tries in which it was chosen once at least."""
+    """Samples in which it was chosen at least once."""
     errors: dict[str, int]
     """Failed calls by error class."""
 
     @property
     def failed(self) -> int:
-        """Failed calls."""
+        """Return the number of failed calls."""
         return sum(self.errors.values())
 
 
 @dataclass(frozen=True)
 class Cell:
-    """One run on one benchmark. Shares are from 0 to 1, over all tries of the dataset, whether or not they ended."""
+    """Results of one run on one benchmark. Shares are 0 to 1, over all samples of the dataset, finished or not."""
 
     run: str
     planner: str
@@ -156,39 +156,39 @@ class Cell:
     questions: int
     epochs: int
     ended: int
-    """Tries that have a record."""
+    """Samples that have a record."""
     number: int
-    """Tries of the dataset: the denominator."""
+    """Samples of the dataset: the denominator."""
     accuracy: float
-    """With several tries of each question it is avg@n."""
+    """Share of correct samples; with several epochs, avg@n."""
     low: float
     high: float
     """95 % interval of the accuracy."""
     pass_at: dict[int, float]
     metrics: dict[str, float]
-    """What the benchmark's own script reports besides, by name."""
+    """Further metrics of the benchmark's own script, by name."""
     turns: float
-    """Per try."""
+    """Turns per sample."""
     calls: int
-    """Turns of all tries, each of which is a call or was to be one."""
+    """Turns of all samples. Each is a tool call or a failed attempt at one."""
     undecided: int
     failed: int
     tools: dict[str, Tool]
-    """By name, the most used first."""
+    """Use of each tool by name, most calls first."""
 
     @property
     def most(self) -> float:
-        """The accuracy if every undecided answer were correct; it is at least `accuracy`."""
+        """Return the accuracy if every undecided answer were correct: an upper bound of `accuracy`."""
         return self.accuracy + self.undecided / max(1, self.number)
 
     @property
     def error_rate(self) -> float:
-        """Failed calls over calls."""
+        """Return the share of calls that failed, 0 to 1."""
         return sum(tool.failed for tool in self.tools.values()) / max(1, self.calls)
 
 
 def tool_name(tool: str, error: ErrorClass | None) -> str:
-    """The tool of a turn as tables have it."""
+    """Return the tool of a turn as named in tables."""
     if error == ErrorClass.UNKNOWN_TOOL:
         return UNKNOWN_TOOL
     return tool or NO_TOOL
@@ -208,7 +208,7 @@ def _tools(records: Iterable[Record]) -> dict[str, Tool]:
 
 
 def read_runs(folders: Sequence[Path]) -> list[Run]:
-    """The evaluations in `folders`. Raises ResultsError, also if one is named twice."""
+    """Read the evaluations in `folders`. Raises ResultsError, also if a folder is named twice."""
     resolved = [folder.resolve() for folder in folders]
     if repeated := [folder for folder, number in Counter(resolved).items() if number > 1]:
         raise ResultsError(f"{repeated[0]} is named twice; name each folder once")
@@ -216,7 +216,7 @@ def read_runs(folders: Sequence[Path]) -> list[Run]:
 
 
 def _names(folders: Sequence[Path]) -> list[str]:
-    """The shortest ends of the paths that differ."""
+    """Return the shortest suffixes of the paths that are all different."""
     for length in range(1, max(len(folder.parts) for folder in folders) + 1):
         names = ["/".join(folder.parts[-length:]) for folder in folders]
         if len(set(names)) == len(names):

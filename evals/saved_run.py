@@ -1,7 +1,7 @@
-"""A run that a thread keeps: what it takes to go on with it as it began.
+"""The last run of a thread, with the settings that are needed to resume it.
 
-The settings of a run are no part of its state. They go into the metadata of its checkpoints, so that a run which is
-gone on with tomorrow has the models and tools that it began with.
+The settings of a run are not part of the graph's state. They are stored in the metadata of its checkpoints, so that a
+resumed run has the same models and tools.
 """
 
 from dataclasses import dataclass
@@ -19,7 +19,7 @@ from agentflow.graph.threads import ThreadState
 from agentflow.nodes.approval import Proposal
 
 CONTEXT = "agentflow_context"
-"""Key of a checkpoint's metadata: the settings of its run, as JSON, without those that are defaults."""
+"""Key in a checkpoint's metadata for the settings of its run, as JSON without defaults."""
 
 
 @dataclass(frozen=True)
@@ -33,17 +33,20 @@ class SavedRun:
     turns: list[Turn]
     context: Context
     waits: Proposal | None
-    """The call that waits for a person."""
+    """The tool call that waits for approval by a person."""
 
 
 def config_of(thread: str, context: Context) -> RunnableConfig:
-    """What a kept run is called with."""
+    """Return the config with which a checkpointed run is invoked."""
     settings = context.model_dump_json(exclude_defaults=True)
     return {**threads.config_of(thread), "metadata": {CONTEXT: settings}}
 
 
 async def saved_run(agent: Agent, thread: str) -> SavedRun | None:
-    """The last run of a thread, None if there is none. Raises CheckpointError if it is not one of ours."""
+    """Return the last run of a thread, None if there is none.
+
+    Raises CheckpointError if another version or another graph wrote it.
+    """
     snapshot = await agent.aget_state(threads.config_of(thread))
     if not snapshot.values:
         return None
@@ -55,7 +58,7 @@ async def saved_run(agent: Agent, thread: str) -> SavedRun | None:
             f"thread {thread} cannot be gone on with: another version or another graph wrote it "
             f"({error.errors()[0]['loc']}: {error.errors()[0]['msg']})"
         ) from error
-    if "analyst" in snapshot.next:  # it broke off before it began, and what is there is of the run before
+    if "analyst" in snapshot.next:  # interrupted before its first node: the values are those of the previous run
         state = State(messages=state.messages, question=state.messages[-1].text if state.messages else "")
     return SavedRun(
         state=threads.state_of(snapshot),

@@ -1,8 +1,9 @@
-"""What repeated and paired tries can tell. Pure functions of counts; intervals of one accuracy are in `intervals`.
+"""Statistics of repeated and paired samples: pass@k, and the comparison of two evaluations.
 
-Two evaluations of the same questions are compared question by question, since questions differ far more than planners
-do. The test is exact: if neither planner is better, the sign of a question's difference is a coin's toss, and the
-distribution of their sum is computed, not sampled. With one try per question that is McNemar's exact test.
+All functions are pure. Intervals of a single accuracy are in `intervals`. Two evaluations of the same tasks are
+compared task by task, because tasks differ far more than planners do. The test is an exact sign-flip test: if neither
+planner is better, the sign of each task's difference is random, and the distribution of their sum is computed, not
+sampled. With one sample per task it is McNemar's exact test.
 """
 
 from collections.abc import Mapping, Sequence
@@ -15,13 +16,13 @@ import numpy as np
 from agentflow.evals.intervals import LEVEL, t_quantile
 
 _STEPS = 2_000_000
-"""Finest grid on which the differences of all questions are added up."""
+"""Most grid steps for the sum of the differences of all tasks."""
 
 
 def pass_at_k(correct: int, tried: int, k: int) -> float:
-    """Chance that one of k tries at least is correct: unbiased, from `correct` of `tried` tries, k <= tried.
+    """Return the unbiased estimate of the probability that at least one of k samples is correct.
 
-    Raises ValueError for counts that cannot be.
+    `correct` of `tried` samples are correct; k <= tried. Raises ValueError for invalid counts.
 
     Source: M. Chen et al., "Evaluating large language models trained on code", 2021, equation 1.
     """
@@ -31,7 +32,7 @@ def pass_at_k(correct: int, tried: int, k: int) -> float:
 
 
 def mean_pass_at_k(tries: Mapping[str, Sequence[bool]], k: int) -> float | None:
-    """pass@k over questions; with k = 1 it is avg@n, the mean of the tries. None unless all were tried k times."""
+    """Return the mean pass@k over tasks; with k = 1 it is avg@n. None unless every task has at least k samples."""
     if not tries or any(len(tried) < k for tried in tries.values()):
         return None
     return fsum(pass_at_k(sum(tried), len(tried), k) for tried in tries.values()) / len(tries)
@@ -39,7 +40,7 @@ def mean_pass_at_k(tries: Mapping[str, Sequence[bool]], k: int) -> float | None:
 
 @dataclass(frozen=True)
 class Flip:
-    """A question whose share of correct tries differs between two evaluations."""
+    """A task whose share of correct samples differs between two evaluations."""
 
     id: str
     question: str
@@ -49,7 +50,7 @@ class Flip:
 
 @dataclass(frozen=True)
 class Comparison:
-    """Two evaluations on the questions that both have. Accuracies are means over questions of the mean over tries."""
+    """Comparison of two evaluations on the tasks of both. Accuracies are means over tasks of the mean over samples."""
 
     questions: int
     first: float
@@ -60,20 +61,20 @@ class Comparison:
     high: float
     """95 % interval of the difference."""
     p_value: float
-    """Two-sided; of a sum of differences at least as far from 0 if neither is better."""
+    """Two-sided: the probability of a sum of differences at least as far from 0 if neither is better."""
 
     corrected: float
-    """The p-value, as large as it is once all differences that are looked at together are taken into account."""
+    """The p-value, corrected for multiple comparisons (`holm`)."""
     among: int = 1
-    """How many these are."""
+    """Number of comparisons that the correction covers."""
 
     @property
     def shown(self) -> bool:
-        """Whether the questions show a difference: by the test and by the interval, which is made in another way."""
+        """Return whether there is a difference both by the test and by the interval, which use different methods."""
         return self.corrected < LEVEL and not self.low <= 0 <= self.high
 
     def verdict(self, first: str = "A", second: str = "B") -> str:
-        """A sentence on what this allows to say."""
+        """Return the conclusion as a sentence."""
         span = f"{100 * self.low:+.1f} to {100 * self.high:+.1f} points (95 %)"
         if self.shown:
             better, worse = (second, first) if self.difference > 0 else (first, second)
@@ -84,7 +85,7 @@ class Comparison:
 
 
 def holm(comparisons: Sequence[Comparison]) -> list[Comparison]:
-    """The comparisons, their p-values corrected for being looked at together: one chance in 20 to be misled by any.
+    """Return the comparisons with Holm's correction: the family-wise error rate of all of them is at most 5 %.
 
     Source: S. Holm, "A simple sequentially rejective multiple test procedure", Scandinavian Journal of Statistics 6,
     1979.
@@ -98,10 +99,10 @@ def holm(comparisons: Sequence[Comparison]) -> list[Comparison]:
 
 
 def compare(first: Mapping[str, Sequence[bool]], second: Mapping[str, Sequence[bool]]) -> Comparison:
-    """Compares the tries of each question in both; a question in only one of them is left out.
+    """Compare the samples of each task in both evaluations; a task in only one of them is left out.
 
     Raises:
-        ValueError: They have no question in common.
+        ValueError: They have no task in common.
     """
     common = [question for question in first if question in second and first[question] and second[question]]
     if not common:
@@ -116,11 +117,11 @@ def compare(first: Mapping[str, Sequence[bool]], second: Mapping[str, Sequence[b
 
 
 def paired_interval(differences: Sequence[float]) -> tuple[float, float]:
-    """95 % interval of a mean of paired differences, each from -1 to 1.
+    """Return the 95 % interval of the mean of paired differences, each from -1 to 1.
 
-    That of Agresti and Min for matched proportions, which adds half a pair to each of the four cells, so that it has a
-    width also where no question differs; their sums are written for differences of means, which are fractions, and with
-    Student's t.
+    It is the interval of Agresti and Min for matched proportions, which adds half a pair to each of the four cells, so
+    that its width is above 0 also if no task differs. It is extended to differences of means, which are fractions, and
+    uses Student's t.
 
     Source: A. Agresti, Y. Min, "Simple improved confidence intervals for comparing matched proportions", Statistics in
     Medicine 24, 2005.
@@ -133,17 +134,17 @@ def paired_interval(differences: Sequence[float]) -> tuple[float, float]:
 
 
 def _on_grid(differences: Sequence[Fraction]) -> list[int]:
-    """The differences in a common unit; rounded where the tries are so many that none is large enough to add up."""
+    """Return the differences as multiples of a common unit, rounded if the exact unit needs more than `_STEPS`."""
     exact = lcm(*(difference.denominator for difference in differences))
     unit = min(exact, max(1, _STEPS // len(differences)))
     return [round(difference * unit) for difference in differences]
 
 
 def sign_flip(differences: Sequence[int]) -> float:
-    """Exact two-sided p-value of the sum of `differences` if the sign of each were a coin's toss.
+    """Return the exact two-sided p-value of the sum of `differences` if the sign of each is random.
 
-    A sum of independent signs times m has the characteristic function cos(m t); one inverse Fourier transform of their
-    product gives the distribution.
+    A random sign times m has the characteristic function cos(m t). The inverse Fourier transform of the product of
+    these functions is the distribution of the sum.
     """
     sizes, counts = np.unique(np.abs([one for one in differences if one]), return_counts=True)
     farthest = int(sizes @ counts)

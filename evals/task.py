@@ -1,4 +1,4 @@
-"""A task: a question, and what its scorer or reward needs. Benchmarks, training and their files share this model."""
+"""A task: a question with the data for its scorer or reward. Benchmarks, training and their files share this model."""
 
 import hashlib
 from typing import Any, Self
@@ -25,22 +25,22 @@ class Task(BaseModel):
 
     @classmethod
     def of(cls, question: str, gold: str, family: str = "", **data: Any) -> Self:
-        """A task whose id is a hash of its content. Raises ValueError without a question or a gold answer."""
+        """Create a task whose id is a hash of its content. Raises ValueError without a question or a gold answer."""
         if not question.strip() or not gold.strip():
             raise ValueError("the question or its answer is empty")
         return cls(id=identity(question, gold), question=question, gold=gold, family=family, data=data)
 
     @classmethod
     def from_question(cls, question: str) -> Self:
-        """A task that has nothing but a question."""
+        """Create a task that has only a question."""
         return cls(id=identity(question), question=question)
 
     @property
     def stem(self) -> str:
-        """The question without its options, by which subsets find it."""
+        """Return the question without its options, by which subsets identify the task."""
         return str(self.data.get("stem", self.question))
 
 
 def identity(*content: str) -> str:
-    """16 hexadecimal digits of the SHA-256 of these texts."""
+    """Return 16 hexadecimal digits of the SHA-256 of these texts."""
     return hashlib.sha256("\n".join(content).encode("utf-8", "replace")).hexdigest()[:16]

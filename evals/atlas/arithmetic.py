@@ -1,4 +1,4 @@
-"""Game of 24 and its relatives: finding expressions, by a function and by a program for python_coder."""
+"""Search for expressions in Game of 24 and similar puzzles: a function, and a program for python_coder."""
 
 from collections.abc import Callable, Sequence
 from functools import lru_cache
@@ -37,7 +37,7 @@ _VALUES: tuple[Callable[..., _Number], ...] = (
 
 @lru_cache(maxsize=4096)
 def first_expression(numbers: tuple[int, ...], target: int) -> str | None:
-    """The first expression of four numbers that makes `target`, in the order in which `search_program` looks."""
+    """Return the first expression of four numbers that makes `target`, in the search order of `search_program`."""
     for a, b, c, d in permutations(numbers):
         for x, y, z in product("+-*/", repeat=3):
             for shape, value_of in zip(SHAPES, _VALUES, strict=True):
@@ -48,7 +48,7 @@ def first_expression(numbers: tuple[int, ...], target: int) -> str | None:
 
 
 def search_program(numbers: Sequence[int], target: int) -> str:
-    """A Python program that prints `first_expression(numbers, target)`."""
+    """Return a Python program that prints `first_expression(numbers, target)`."""
     shapes = ", ".join(f'"{shape}"' for shape in SHAPES)
     return (
         "from itertools import permutations, product\n"

@@ -1,4 +1,4 @@
-"""The Atlas encyclopedia as a local index for `wikipedia_search`: built on first use into the user's cache."""
+"""The Atlas encyclopedia as a local index for `wikipedia_search`, built in the user's cache on first use."""
 
 import hashlib
 from functools import lru_cache
@@ -13,7 +13,10 @@ from agentflow.tools.encyclopedia.corpus_build import build
 
 @lru_cache(maxsize=1)
 def index_path() -> Path:
-    """The index of both splits, which share no name. Built in a second; its name holds a hash of its content."""
+    """Return the index of both splits, which share no name. Build it if missing, which takes a second.
+
+    The file name contains a hash of the content.
+    """
     splits: tuple[Split, ...] = ("test", "train")
     passages = [Passage(title=page.title, text=page.text) for split in splits for page in pages(split)]
     digest = hashlib.sha256("\n".join(f"{p.title}\t{p.text}" for p in passages).encode()).hexdigest()[:12]

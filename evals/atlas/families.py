@@ -1,7 +1,8 @@
-"""The question families of Atlas: each makes a question, its solution step by step, and what makes an answer correct.
+"""The question families of Atlas. Each generates a question, its solution step by step, and the data for scoring.
 
-A family is a function of a random generator, a world and a depth; `questions` deals them out in turn. Train questions
-go one level less deep than test questions, so that the test asks for longer chains than were ever practised.
+A family is a function of a random generator, a world and a depth; `questions` takes the families in turn. In the
+families of variable length, the highest train depth is one below the highest test depth, so that the test needs longer
+chains than training.
 """
 
 import random
@@ -25,36 +26,36 @@ class Step:
     context: str
     arguments: dict[str, Any]
     output: str
-    """What the tool returns for `arguments`."""
+    """Output of the tool for `arguments`."""
     finding: str
-    """What that establishes, as the verifier says it."""
+    """Conclusion from the output, in the verifier's words."""
     value: str
     """The fact or number itself."""
     kind: str = ""
-    """For a look-up, the kind of thing that is found: a page kind, "number" or "date"."""
+    """Kind of the value of a look-up: the kind of a page, "number" or "date"."""
 
 
 @dataclass(frozen=True)
 class Problem:
-    """A generated question with its solution. `answer` is a correct one; `evals.scorers.exact` decides on any other."""
+    """A generated question with its solution. `answer` is one correct answer; `evals.scorers.exact` scores answers."""
 
     family: str
     question: str
     answer: str
     depth: int
-    """How much of the same it takes: operations of a chain, hops, cities to add up."""
+    """Length or difficulty: for example the operations of a chain or the number of hops."""
     asked: str
-    """What kind of answer is asked for."""
+    """Kind of answer, as in the analyst's reply."""
     takes: str
-    """What it takes, as the analysis says it."""
+    """Operations that are needed, as in the analyst's reply."""
     steps: tuple[Step, ...]
     numbers: tuple[int, ...] = ()
-    """Of Game of 24 and countdown: the numbers to use; then any expression that makes `target` is correct."""
+    """Numbers to use in Game of 24 and countdown, where any expression of them that makes `target` is correct."""
     target: int = 0
 
 
 def look_up(world: World, title: str, relation: str) -> Step:
-    """The step that reads one fact off one page."""
+    """Return the step that looks up one fact on one page."""
     page = world.pages[title]
     value = page.facts[relation]
     kinds = {"birth date": "date", "population": "number", "founding year": "number", "publication year": "number"}
@@ -71,17 +72,17 @@ def look_up(world: World, title: str, relation: str) -> Step:
 
 
 def compute(sub_goal: str, context: str, code: str, value: str, finding: str = "") -> Step:
-    """The step that runs a program which prints `value`."""
+    """Return the step that runs a program which prints `value`."""
     return Step(sub_goal, "python_coder", context, {"code": code}, value, finding or f"The result is {value}.", value)
 
 
 def request(sub_goal: str, context: str) -> str:
-    """What base_generator is asked for a step."""
+    """Return the query of a base_generator step."""
     return f"{sub_goal}. {context}"
 
 
 def arithmetic(rng: random.Random, world: World, depth: int) -> Problem:
-    """A chain of operations in words: 1-4 operations."""
+    """Generate a chain of 1-4 operations in words."""
     value = rng.randint(2, 40)
     expression, words = str(value), [f"Start with {value}"]
     for number in range(depth):
@@ -103,7 +104,7 @@ def arithmetic(rng: random.Random, world: World, depth: int) -> Problem:
 
 
 def hops(rng: random.Random, world: World, depth: int) -> Problem:
-    """A chain of look-ups, each from the page that the one before found: 1-4 hops."""
+    """Generate a chain of 1-4 look-ups, each on the page that the previous one found."""
     while True:
         kind = rng.choice(list(RELATIONS))
         title = rng.choice([title for title in world.titles(kind) if "(" not in title])
@@ -129,7 +130,7 @@ def hops(rng: random.Random, world: World, depth: int) -> Problem:
 
 
 def compare(rng: random.Random, world: World, depth: int) -> Problem:
-    """Who of two people was born earlier or later: two look-ups and a comparison of dates."""
+    """Generate the question which of two people was born earlier or later: two look-ups and a comparison of dates."""
     one, other = rng.sample(world.titles("person"), 2)
     first, second = look_up(world, one, "birth date"), look_up(world, other, "birth date")
     if first.value == second.value:
@@ -151,7 +152,7 @@ def compare(rng: random.Random, world: World, depth: int) -> Problem:
 
 
 def years(rng: random.Random, world: World, depth: int) -> Problem:
-    """Look-ups and arithmetic: the years between two foundings or publications."""
+    """Generate a question for the years between two foundings or publications: two look-ups and a calculation."""
     kind, relation, noun = rng.choice(
         (("firm", "founding year", "founding"), ("book", "publication year", "publication"))
     )
@@ -182,7 +183,7 @@ _PLURAL = {"foot": "feet", "inch": "inches"}
 
 
 def units(rng: random.Random, world: World, depth: int) -> Problem:
-    """A conversion whose factor must be known: the higher the depth, the larger the number."""
+    """Generate a unit conversion whose factor must be known. A greater depth has a larger amount."""
     (larger, smaller), factor = rng.choice(list(_UNITS.items()))
     amount = rng.randint(2, 9) if depth == 1 else rng.randint(10, 99)
     plural, smaller_plural = (_PLURAL.get(unit, f"{unit}s") for unit in (larger, smaller))
@@ -194,7 +195,7 @@ def units(rng: random.Random, world: World, depth: int) -> Problem:
 
 
 def dates(rng: random.Random, world: World, depth: int) -> Problem:
-    """A look-up and a date calculation."""
+    """Generate a look-up and a date calculation."""
     person = rng.choice(world.titles("person"))
     born = look_up(world, person, "birth date")
     days = rng.randint(5, 99) if depth == 1 else rng.randint(100, 400)
@@ -223,17 +224,17 @@ def _expression(rng: random.Random, family: str, highest: int, target: int) -> P
 
 
 def game24(rng: random.Random, world: World, depth: int) -> Problem:
-    """Game of 24: four numbers of 1-13, each used once, make 24."""
+    """Generate a Game of 24: make 24 from four numbers of 1-13, each used once."""
     return _expression(rng, "game of 24", 13, 24)
 
 
 def countdown(rng: random.Random, world: World, depth: int) -> Problem:
-    """The same with smaller numbers and any target."""
+    """Generate a puzzle like Game of 24, with numbers of 1-10 and a target of 10-59 other than 24."""
     return _expression(rng, "countdown", 10, rng.choice([n for n in range(10, 60) if n != 24]))
 
 
 def disambiguation(rng: random.Random, world: World, depth: int) -> Problem:
-    """A fact about one of two things that share a name."""
+    """Generate a question on one of two pages with the same name, a city and a firm."""
     name = rng.choice(world.titles("ambiguous"))
     kind, relation = rng.choice((("city", "country"), ("city", "mayor"), ("firm", "founder"), ("firm", "base")))
     page = world.pages[name]
@@ -254,7 +255,7 @@ def disambiguation(rng: random.Random, world: World, depth: int) -> Problem:
 
 
 def aggregate(rng: random.Random, world: World, depth: int) -> Problem:
-    """The sum, the largest or the smallest of the populations of 2-4 cities."""
+    """Generate a question for the sum, maximum or minimum of the populations of 2-4 cities."""
     cities = rng.sample([title for title in world.titles("city") if "(" not in title], depth + 1)
     found = [look_up(world, city, "population") for city in cities]
     word, function, of = rng.choice((("total", "sum", sum), ("largest", "max", max), ("smallest", "min", min)))
@@ -273,7 +274,7 @@ def aggregate(rng: random.Random, world: World, depth: int) -> Problem:
 
 
 def direct(rng: random.Random, world: World, depth: int) -> Problem:
-    """A question that holds its own answer: reading, no look-up."""
+    """Generate a question whose text contains the answer, so that no look-up is needed."""
     one, other = rng.sample(world.titles("person"), 2)
     codes = rng.sample(range(100, 1000), 2)
     asked, code = rng.choice(((one, codes[0]), (other, codes[1])))
@@ -303,13 +304,13 @@ FAMILIES: dict[str, tuple[Family, dict[Split, tuple[int, ...]]]] = {
     "aggregate": (aggregate, {"train": (1, 2), "test": (1, 2, 3)}),
     "direct": (direct, {"train": (1,), "test": (1,)}),
 }
-"""Name -> how it is made, and at which depths in each split."""
+"""Name -> function that generates a problem, and its depths in each split."""
 
 
 def stream(split: Split, seed: int = 0) -> Iterator[Problem]:
-    """Endless distinct questions of a split, the families in turn; the same for the same seed.
+    """Yield distinct questions of a split without end, taking the families in turn; deterministic for a seed.
 
-    Raises ValueError when a family has no new question left.
+    Raises ValueError if a family has no new question left.
     """
     rng = random.Random(f"atlas questions {split} {seed}")
     seen: set[str] = set()
@@ -323,7 +324,7 @@ def stream(split: Split, seed: int = 0) -> Iterator[Problem]:
 
 
 def _new(name: str, split: Split, rng: random.Random, seen: set[str]) -> Iterator[Problem]:
-    """Unseen questions, as long as they are found; each belongs to the split by its names or by its hash."""
+    """Yield unseen questions of a family that belong to the split by their names or their hash; at most 5,000 draws."""
     make, depths = FAMILIES[name]
     for _ in range(5000):
         question = make(rng, rng.choice(worlds(split)), rng.choice(depths[split]))
@@ -337,7 +338,7 @@ def _belongs(question: Problem, split: Split) -> bool:
 
 
 def deeper(seed: int = 0) -> Iterator[Problem]:
-    """Endless questions on train worlds, as deep as only test questions are; the same for the same seed."""
+    """Yield questions on train worlds without end, at depths that only the test split has; deterministic for a seed."""
     rng = random.Random(f"atlas deeper {seed}")
     chains = [
         (make, depth) for make, depths in FAMILIES.values() for depth in set(depths["test"]) - set(depths["train"])
@@ -351,5 +352,5 @@ def deeper(seed: int = 0) -> Iterator[Problem]:
 
 @lru_cache(maxsize=8)
 def questions(split: Split, number: int, seed: int = 0) -> tuple[Problem, ...]:
-    """The first `number` questions of `stream`; a smaller number is a prefix of a larger one."""
+    """Return the first `number` questions of `stream`; a smaller number is a prefix of a larger one."""
     return tuple(islice(stream(split, seed), number))

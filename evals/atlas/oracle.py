@@ -1,8 +1,7 @@
-"""Two yardsticks that play the agent's modules on Atlas, as chat models: the oracle, which knows every solution, and
-a planner that picks tools at random. Both go through the real graph, prompts, parsers and tools.
+"""Reference chat models for the agent's modules on Atlas: an oracle, and a planner that chooses tools at random.
 
-`agentflow eval atlas --model atlas-oracle` is the ceiling; `--planner atlas-random` with it shows what tool choice is
-worth.
+The oracle knows every solution. Both run in the real graph, with its prompts, parsers and tools. `agentflow eval atlas
+--model atlas-oracle` measures the upper bound; adding `--planner atlas-random` measures the effect of tool choice.
 """
 
 import json
@@ -21,40 +20,41 @@ from agentflow.evals.atlas.world import Split
 from agentflow.graph.context import DEFAULT_TOOLS, Sampling
 
 KNOWN: tuple[tuple[Split, int], ...] = (("test", 240), ("train", 240), ("test", 1200), ("train", 1200))
-"""The questions that the oracle knows, searched in this order: making them takes time, and most need few."""
+"""Sets of questions that the oracle knows, as split and number, in search order. Small sets come first, because
+generating questions takes time and most runs need few."""
 
 MORE, DONE = "More is needed.", "That answers the question."
 
 
 def analyst_reply(question: Problem) -> str:
-    """What a perfect analyst writes; so on for the other modules."""
+    """Return the reply of a perfect analyst."""
     return f"Asked for: {question.asked}. Takes: {question.takes}."
 
 
 def planner_reply(step: Step) -> str:
-    """A step in the form that the planner's prompt asks for."""
+    """Return a step in the format of the planner's prompt."""
     return f"Sub-Goal: {step.sub_goal}\nTool: {step.tool}\nContext: {step.context}"
 
 
 def executor_reply(arguments: dict[str, Any]) -> str:
-    """Arguments as JSON, a program as a block."""
+    """Return the arguments as JSON, or a program as a Python code block."""
     if set(arguments) == {"code"}:
         return f"```python\n{arguments['code']}\n```"
     return json.dumps(arguments, ensure_ascii=False)
 
 
 def verifier_reply(finding: str, *, done: bool) -> str:
-    """A finding and the signal that goes with it."""
+    """Return a finding and the stop or continue signal in the format of the verifier's prompt."""
     return f"Analysis: {finding} {DONE if done else MORE}\nVerdict: {'stop' if done else 'continue'}"
 
 
 def generator_reply(answer: str) -> str:
-    """The answer in the form that the generator's prompt asks for."""
+    """Return the answer in the format of the generator's prompt."""
     return f"Answer: {answer}"
 
 
 class Oracle(BaseChatModel):
-    """Answers each module's prompt from the known solution of the question in it."""
+    """Chat model that answers each module's prompt from the known solution of the question in it."""
 
     random_tools: bool = False
 
@@ -99,7 +99,7 @@ class Oracle(BaseChatModel):
 
 
 def _judge(question: Problem, found: int, last: str) -> str:
-    """The next finding if the last result is the one that the solution expects, else a failure."""
+    """Return a verdict with the next finding if the last result is the expected one, else with a failure."""
     step = question.steps[min(found, len(question.steps) - 1)]
     if last.rstrip().endswith(f"Result: {step.output}"):
         return verifier_reply(step.finding, done=found == len(question.steps) - 1)
@@ -125,7 +125,7 @@ def _find(kind: str, key: str) -> Any:
 
 @lru_cache(maxsize=len(KNOWN))
 def _index(known: tuple[Split, int]) -> dict[str, dict[str, Any]]:
-    """Questions by their text, steps by what the executor reads, base_generator's answers by what it is asked."""
+    """Return questions by text, steps by their text in the executor's prompt, base_generator's outputs by query."""
     asked = questions(*known)
     steps = [step for question in asked for step in question.steps]
     return {
@@ -136,10 +136,10 @@ def _index(known: tuple[Split, int]) -> dict[str, dict[str, Any]]:
 
 
 def load_oracle(model: str, sampling: Sampling) -> Oracle:
-    """Entry point `atlas-oracle`."""
+    """Load the oracle: entry point `atlas-oracle`."""
     return Oracle()
 
 
 def load_random(model: str, sampling: Sampling) -> Oracle:
-    """Entry point `atlas-random`."""
+    """Load the oracle with random tools: entry point `atlas-random`."""
     return Oracle(random_tools=True)

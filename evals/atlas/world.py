@@ -1,6 +1,6 @@
-"""The invented encyclopedia: countries, cities, people, firms and books, one page each, and pages of ambiguous names.
+"""The invented encyclopedia: countries, cities, people, firms and books with a page each, and disambiguation pages.
 
-Worlds of the train and the test split share no name: which split a name belongs to is decided by its hash.
+Worlds of the train and the test split share no name, because the hash of a name decides its split.
 """
 
 import hashlib
@@ -28,7 +28,7 @@ _CONSONANTS, _VOWELS = "bdfgklmnprstvz", "aeiou"
 
 
 def split_of(text: str) -> Split:
-    """The split that a name or a question belongs to, by content: one in five is test."""
+    """Return the split of a name or a question, by its hash: one in five is test."""
     return "test" if int(hashlib.sha256(text.encode()).hexdigest(), 16) % 5 == 0 else "train"
 
 
@@ -42,7 +42,7 @@ class Page:
 
     @property
     def text(self) -> str:
-        """The article, without its title."""
+        """Return the text of the article, without its title."""
         if self.kind == "ambiguous":
             return f"May mean {' or '.join(self.facts.values())}."
         facts = ", ".join(f"{relation} {value}" for relation, value in self.facts.items())
@@ -56,19 +56,19 @@ class World:
     pages: dict[str, Page] = field(default_factory=dict)
 
     def titles(self, kind: str) -> list[str]:
-        """The titles of all pages of a kind."""
+        """Return the titles of all pages of a kind."""
         return [page.title for page in self.pages.values() if page.kind == kind]
 
 
 @lru_cache(maxsize=2)
 def worlds(split: Split) -> tuple[World, ...]:
-    """All worlds of a split, the same on every machine."""
+    """Return all worlds of a split. They are deterministic."""
     used: set[str] = set()
     return tuple(_world(random.Random(f"atlas {split} {number}"), split, used) for number in range(WORLDS[split]))
 
 
 def pages(split: Split) -> Iterator[Page]:
-    """The encyclopedia of a split: the pages of all its worlds."""
+    """Yield the encyclopedia of a split: the pages of all its worlds."""
     for world in worlds(split):
         yield from world.pages.values()
 

@@ -18,19 +18,19 @@ Answer: the answer alone, in the form that the question asks for"""
 
 
 def messages(question: str) -> list[BaseMessage]:
-    """The whole conversation."""
+    """Return the messages of the one call."""
     return [SystemMessage(PROMPT), HumanMessage(f"Question: {question}")]
 
 
 async def planner(state: State, runtime: Runtime[Context]) -> dict[str, Any]:
-    """Node: answers."""
+    """Node: answer the question."""
     reply = await ask_in_time(Context.of(runtime), "planner", messages(state.question), state.seconds_left())
     status = "out_of_time" if reply is None else "answered"
     return {"answer": generator.parse(reply or ""), "status": status, "messages": [AIMessage(reply or "")]}
 
 
 def build_graph() -> Agent:
-    """The compiled graph."""
+    """Return the compiled graph."""
     builder = StateGraph(State, context_schema=Context, input_schema=InputState)
     builder.add_node("start", NodeRunnable(start), input_schema=InputState)
     builder.add_node("planner", NodeRunnable(planner))

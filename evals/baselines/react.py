@@ -1,8 +1,8 @@
-"""One policy that does everything, in a loop (ReAct; trained, Search-R1 and ToRL): it reads the question and what its
-tools returned, and writes the next call, arguments included, or the answer.
+"""A single policy in a tool-calling loop: ReAct, or Search-R1 and ToRL if it is trained.
 
-The policy is the planner's model, in the node `planner`, so that it is named and trained as AgentFlow's planner is. The
-conversation only grows, and is derived from the memory.
+In each turn, the policy reads the question and all tool results, and writes the next tool call with its arguments, or
+the answer. It is the planner's model in the node `planner`, so that it is configured and trained like AgentFlow's
+planner. The conversation is append-only and derived from the memory.
 
 Source: S. Yao et al., "ReAct: Synergizing Reasoning and Acting in Language Models", ICLR 2023.
 """
@@ -43,7 +43,7 @@ _INVENTED = re.compile(r"^[ \t>*_#-]*(?:result|observation)[*_]*[ \t]*:", re.IGN
 
 
 def messages(question: str, memory: Sequence[Turn], cards: Mapping[str, ToolCard]) -> list[BaseMessage]:
-    """The policy's conversation so far."""
+    """Return the policy's conversation so far."""
     conversation: list[BaseMessage] = [
         SystemMessage(PROMPT.format(tools=describe_tools(cards.values()))),
         HumanMessage(f"Question: {question}"),
@@ -54,16 +54,16 @@ def messages(question: str, memory: Sequence[Turn], cards: Mapping[str, ToolCard
 
 
 def read_answer(text: str) -> str | None:
-    """The answer that a reply gives; None if it makes a call first, or does neither. Never raises."""
+    """Return the answer in a reply; None if a tool call precedes it or if there is none. Never raises."""
     said = spoken(text)
     answer, call = _ANSWER.search(said), _CALL.search(said)
     return generator.parse(said) if answer and (call is None or answer.start() < call.start()) else None
 
 
 def read_call(text: str, cards: Mapping[str, ToolCard]) -> tuple[Plan, dict[str, Any] | None]:
-    """The first call of a reply: its tool, as a plan, and its arguments, None if they cannot be read. Never raises.
+    """Return the first tool call of a reply: a plan with its tool, and its arguments, None if they cannot be parsed.
 
-    What follows an invented result is not read.
+    Text after a tool result that the model invented is ignored. Never raises.
     """
     thought, call, rest = _partition(_CALL, spoken(text))
     if not call:
@@ -77,7 +77,7 @@ def read_call(text: str, cards: Mapping[str, ToolCard]) -> tuple[Plan, dict[str,
 
 
 async def act(text: str, toolbox: Toolbox, context: Context, seconds: float) -> tuple[Plan, Action]:
-    """Reads the call in a reply and makes it, within `seconds`; whatever is wrong is its result."""
+    """Parse the tool call in a reply and make it within `seconds`. An error is returned as the call's result."""
     offer = await toolbox.offer(context)
     plan, arguments = read_call(text, offer.cards)
     if plan.error:
@@ -91,13 +91,13 @@ async def act(text: str, toolbox: Toolbox, context: Context, seconds: float) -> 
 
 
 class Policy:
-    """Node: writes the next call, or the answer."""
+    """Node of the policy, which writes the next tool call or the answer."""
 
     def __init__(self, toolbox: Toolbox) -> None:
         self.toolbox = toolbox
 
     async def __call__(self, state: State, runtime: Runtime[Context]) -> dict[str, Any]:
-        """Returns the reply as a plan; or the answer; or that there is none, since turns or time have run out."""
+        """Return the reply as a plan, the answer, or a status if turns or time have run out."""
         context = Context.of(runtime)
         offer = await self.toolbox.offer(context)
         conversation = messages(state.question, state.memory, offer.cards)
@@ -110,13 +110,13 @@ class Policy:
 
 
 class Act:
-    """Node: makes the call."""
+    """Node that makes the tool call."""
 
     def __init__(self, toolbox: Toolbox) -> None:
         self.toolbox = toolbox
 
     async def __call__(self, state: State, runtime: Runtime[Context]) -> dict[str, Any]:
-        """Returns the finished turn."""
+        """Return the finished turn."""
         text = state.plan.text if state.plan else ""
         plan, action = await act(text, self.toolbox, Context.of(runtime), state.seconds_left())
         verdict = Verdict(analysis="", signal="continue")
@@ -124,12 +124,12 @@ class Act:
 
 
 def after_policy(state: State) -> Literal["executor", "__end__"]:
-    """The call while there is one."""
+    """Return the next node: the tool call, unless the run has ended."""
     return "executor" if state.status == "running" else "__end__"
 
 
 def build_graph(tools: Sequence[BaseTool | str] = ()) -> Agent:
-    """The compiled graph; `tools` are there beside those of the context."""
+    """Return the compiled graph; `tools` are available in addition to the context's."""
     toolbox = Toolbox(tools)
     builder = StateGraph(State, context_schema=Context, input_schema=InputState)
     builder.add_node("start", NodeRunnable(start), input_schema=InputState)
@@ -144,6 +144,6 @@ def build_graph(tools: Sequence[BaseTool | str] = ()) -> Agent:
 
 
 def _partition(pattern: re.Pattern[str], text: str) -> tuple[str, str, str]:
-    """`str.partition` at the first match."""
+    """Split `text` at the first match, like `str.partition`."""
     match = pattern.search(text)
     return (text[: match.start()], match.group(), text[match.end() :]) if match else (text, "", "")

@@ -1,4 +1,4 @@
-"""The beginning of a run, and asking a model within the run's time: what all baselines share."""
+"""Code that all baselines share: the start of a run, and a model call within the run's time limit."""
 
 import asyncio
 from typing import Any
@@ -13,12 +13,12 @@ from agentflow.nodes.analyst import begin
 
 
 async def start(state: InputState, runtime: Runtime[Context]) -> dict[str, Any]:
-    """Node: takes the question and empties the memory. Raises ModelError if there is no question."""
+    """Node: read the question and clear the memory. Raises ModelError if there is no question."""
     return begin(state, Context.of(runtime))
 
 
 async def ask_in_time(context: Context, module: Module, messages: list[BaseMessage], seconds: float) -> str | None:
-    """The reply of the module's model, None if it takes longer. Raises ModelError."""
+    """Return the reply of the module's model, None if it takes longer than `seconds`. Raises ModelError."""
     try:
         async with asyncio.timeout(seconds):
             return await ask(context, module, messages)

@@ -1,8 +1,7 @@
-"""A static team, as AutoGen's round-robin chats are: a planner, an assistant with the tools and a critic speak in turn
-in one conversation, which all of them read, until the critic approves of an answer.
+"""A static team like AutoGen's round-robin chats: a planner, an assistant with tools and a critic.
 
-Nobody is trained, no one decides who speaks next, and all that is known is in what was said. The three use the models
-of the planner, the executor and the verifier.
+They write in turn in one shared conversation until the critic approves an answer. None of them is trained, the order is
+fixed, and the conversation is the only state. They use the models of the planner, the executor and the verifier.
 
 Source: Q. Wu et al., "AutoGen: Enabling Next-Gen LLM Applications via Multi-Agent Conversation", 2023.
 """
@@ -52,7 +51,7 @@ APPROVED = "APPROVE"
 
 
 def messages(prompt: str, state: State) -> list[BaseMessage]:
-    """What a member of the team reads: its part, the question, and all that was said."""
+    """Return the messages for a member of the team: its system prompt, the question and the conversation so far."""
     said = [f"Question: {state.question}"]
     for turn in state.memory:
         said += [*_spoken(turn.plan, turn.action), f"Critic: {turn.verdict.analysis}"]
@@ -67,13 +66,13 @@ def _spoken(plan: Plan, action: Action | None) -> list[str]:
 
 
 class Planner:
-    """Node: says what to do next."""
+    """Node of the planner, which states the next step."""
 
     def __init__(self, toolbox: Toolbox) -> None:
         self.toolbox = toolbox
 
     async def __call__(self, state: State, runtime: Runtime[Context]) -> dict[str, Any]:
-        """Returns the step; its text is the assistant's to write."""
+        """Return the plan with the step as its sub-goal. The assistant adds the plan's text."""
         context = Context.of(runtime)
         finished = state.model_copy(update={"plan": None})
         offer = await self.toolbox.offer(context)
@@ -83,13 +82,13 @@ class Planner:
 
 
 class Assistant:
-    """Node: makes a call, or answers."""
+    """Node of the assistant, which makes a tool call or answers."""
 
     def __init__(self, toolbox: Toolbox) -> None:
         self.toolbox = toolbox
 
     async def __call__(self, state: State, runtime: Runtime[Context]) -> dict[str, Any]:
-        """Returns the call and its result, or the answer, which stands until there is another."""
+        """Return the tool call and its result, or an answer, which a later one replaces."""
         context, step = Context.of(runtime), state.plan.sub_goal if state.plan else ""
         offer = await self.toolbox.offer(context)
         prompt = ASSISTANT.format(tools=describe_tools(offer.cards.values()))
@@ -104,7 +103,7 @@ class Assistant:
 
 
 async def critic(state: State, runtime: Runtime[Context]) -> dict[str, Any]:
-    """Node: ends the conversation, or says what is missing."""
+    """Node: approve the answer and end the conversation, or state what is missing."""
     context = Context.of(runtime)
     if state.plan is None or state.action is None:
         raise RuntimeError("the critic speaks after the assistant")
@@ -116,12 +115,12 @@ async def critic(state: State, runtime: Runtime[Context]) -> dict[str, Any]:
 
 
 def after_critic(state: State) -> Literal["planner", "__end__"]:
-    """Another round until the answer is approved, or turns or time have run out."""
+    """Return the next node: the planner, unless the answer is approved or turns or time have run out."""
     return "planner" if state.status == "running" else "__end__"
 
 
 def build_graph(tools: Sequence[BaseTool | str] = ()) -> Agent:
-    """The compiled graph; `tools` are there beside those of the context."""
+    """Return the compiled graph; `tools` are available in addition to the context's."""
     toolbox = Toolbox(tools)
     builder = StateGraph(State, context_schema=Context, input_schema=InputState)
     builder.add_node("start", NodeRunnable(start), input_schema=InputState)

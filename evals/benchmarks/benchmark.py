@@ -1,8 +1,8 @@
-"""A benchmark: its questions, and what an answer to one of them is worth.
+"""A benchmark: its tasks, and the scoring of an answer.
 
-The rule of its scorer comes first. What the rule leaves undecided, a judge may decide, in the way that suits the
-benchmark: it compares with the gold answer, or only reads which option was chosen, or is never asked. Evaluation counts
-what stays undecided as wrong and says so; training leaves it out, since a reward of 0 would be a guess.
+The benchmark's rule scores first. If it is undecided, a judge may decide; `Judging` defines whether it compares with
+the gold answer, only extracts the chosen option or is never asked. Evaluation counts undecided answers as wrong and
+reports them. Training leaves them out, because a reward of 0 would be a guess.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -26,26 +26,27 @@ ALL, OFFICIAL = "all", "official"
 
 
 class Judging(StrEnum):
-    """What a judge is asked."""
+    """The task of a judge in a benchmark."""
 
     NEVER = "never"
-    """The rule always decides."""
+    """No judge: the rule always decides."""
     DECIDES = "decides"
-    """Whether an undecided answer means the same as the gold one."""
+    """Decide whether an undecided answer means the same as the gold answer."""
     EXTRACTS = "extracts"
-    """Which option an undecided answer chooses."""
+    """Extract which option an undecided answer chooses."""
     SECOND_OPINION = "second opinion"
-    """Whether an answer that the rule rejects means the same; the metric "judge" beside the rule, which stands."""
+    """Decide whether an answer that the rule rejects means the same as the gold answer. The result is only the metric
+    "judge"; the decision is the rule's."""
 
 
 class AnswerJudge(Protocol):
-    """What `evals.judge.Judge` does. Both raise ModelError when its model fails."""
+    """Interface of `evals.judge.Judge`. Both methods raise ModelError if its model fails."""
 
     async def decide(self, question: str, gold: str, answer: str) -> Decision:
-        """Whether `answer` means `gold`."""
+        """Decide whether `answer` means the same as `gold`."""
 
     async def choose(self, question: str, options: Mapping[str, str], answer: str) -> str:
-        """The letter of the option that `answer` chooses, "none", or "" if it cannot be told."""
+        """Return the letter of the option that `answer` chooses, "none", or "" if it is unclear."""
 
 
 @dataclass(frozen=True)
@@ -56,36 +57,36 @@ class Benchmark:
     title: str
     licence: str
     size: int
-    """Questions of the subset "all"."""
+    """Number of tasks of the subset "all"."""
     rule: Callable[[Task, str], Score]
     judging: Judging
     read: Callable[[Mapping[str, Any]], Task | None] | None = None
-    """A row of a file as a task; None leaves the row out. Raises ValueError or KeyError for a row it cannot use."""
+    """Convert a row of a file to a task; None skips the row. Raises ValueError or KeyError for an invalid row."""
     source: Source | None = None
-    """Where it is downloaded from."""
+    """The download, if the tasks are not generated."""
     generate: Callable[[str], Iterable[Task]] | None = None
-    """The tasks of a subset, where they are made and not downloaded."""
+    """Generate the tasks of a subset, if they are not downloaded."""
     subsets: Sequence[str] = (ALL, OFFICIAL)
-    """The first is the usual one."""
+    """Names of the subsets; the first is the default."""
     pages: tuple[str, ...] = ()
-    """Where its questions stand in the open besides `source`, as host/path."""
+    """Public pages besides `source` that contain its questions, as host/path."""
     corpus: str = "auto"
-    """What `wikipedia_search` reads for it, unless the user says otherwise; as `Context.corpus`."""
+    """Default corpus of `wikipedia_search` for this benchmark; see `Context.corpus`."""
 
     @property
     def gated(self) -> bool:
-        """Whether its questions and answers must not be shown in plain text: on a screen, in a log, in a report."""
+        """Return whether its terms forbid plain text of questions and answers on screens, in logs and in reports."""
         return self.source is not None and self.source.gated
 
     @property
     def own_pages(self) -> tuple[str, ...]:
-        """Every page of its own that is known, as host/path: an agent that reads one has the answers before it."""
+        """Return all known pages of the benchmark, as host/path. An agent that reads one can see the answers."""
         return (f"huggingface.co/datasets/{self.source.repository}", *self.pages) if self.source else self.pages
 
     def tasks(self, subset: str = "", file: Path | None = None) -> list[Task]:
-        """The questions of a subset, of the usual one by default; of `file` instead of the data set, if one is given.
+        """Return the tasks of a subset, by default the first of `subsets`; from `file`, if given, not the data set.
 
-        A row that repeats the question and answer of another one is left out. Raises BenchmarkError.
+        Rows with the same question and answer as an earlier row are left out. Raises BenchmarkError.
         """
         subset = subset or (ALL if file else self.subsets[0])
         if subset not in (ALL, *self.subsets):
@@ -99,7 +100,7 @@ class Benchmark:
         return chosen(self.name, subset, list(unique.values()))
 
     def read_files(self, paths: Iterable[Path]) -> list[Task]:
-        """Every row of `paths` that the benchmark takes. Raises BenchmarkError."""
+        """Return a task for every row of `paths` that `read` does not skip. Raises BenchmarkError."""
         if self.read is None:
             raise BenchmarkError(f"{self.name} reads no files")
         tasks = []
@@ -116,24 +117,24 @@ class Benchmark:
         return tasks
 
     def state(self) -> str:
-        """Whether the questions are there: generated, downloaded, or not. Raises BenchmarkError."""
+        """Return "generated", "downloaded" or "not downloaded". Raises BenchmarkError."""
         if not self.source:
             return "generated"
         return "downloaded" if store.lock_of(self.name) else "not downloaded"
 
     def get(self, hub: "HfApi | None" = None) -> str:
-        """Downloads what is missing and checks what is there; returns a line on it. Raises BenchmarkError."""
+        """Download missing files, verify existing ones and return a line on the result. Raises BenchmarkError."""
         if not self.source:
             return f"{self.size:,} questions, generated"
         lock = store.get(self.name, self.source, lambda paths: len(self.read_files(paths)), hub)
         return f"{self.size:,} questions in {store.folder(self.name)}, revision {lock.revision}"
 
     def score(self, task: Task, answer: str) -> Score:
-        """What the rule says. Never raises."""
+        """Score by the rule. Never raises."""
         return self.rule(task, answer)
 
     async def decide(self, task: Task, answer: str, judge: AnswerJudge | None = None) -> Score:
-        """What the rule says, and where it asks for one, the judge. Raises ModelError when the judge fails."""
+        """Score by the rule and, as defined by `judging`, by the judge. Raises ModelError if the judge fails."""
         score = self.score(task, answer)
         match self.judging:
             case Judging.SECOND_OPINION if judge:
@@ -149,6 +150,6 @@ class Benchmark:
         return score
 
     async def reward(self, task: Task, answer: str, judge: AnswerJudge | None = None) -> float | None:
-        """1 for a correct answer, 0 for an incorrect one, None if it cannot be told. Raises ModelError."""
+        """Return 1 for a correct answer, 0 for an incorrect one, None for an undecided one. Raises ModelError."""
         score = await self.decide(task, answer, judge)
         return None if score.decision == Decision.UNDECIDED else float(score.correct)

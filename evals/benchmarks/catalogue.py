@@ -1,7 +1,7 @@
 """The eleven benchmarks.
 
-Revisions are those that others recorded publicly (as are the two checksums); they could not be tried here, without the
-network. Where there is none, and for every other checksum, the first download decides: see `store`.
+Revisions and the two checksums were recorded publicly by others and have not been verified by a download. A missing
+revision or checksum is fixed by the first download: see `store`.
 """
 
 from collections.abc import Iterator
@@ -22,10 +22,10 @@ from agentflow.evals.scorers.score import Score, decided
 from agentflow.evals.task import Task, identity
 
 ATLAS_SIZE = 600
-"""Questions of Atlas that are a benchmark; there are any number of them."""
+"""Number of Atlas questions in the benchmark; any number can be generated."""
 
 _REFERENCE = "github.com/lupantech/AgentFlow"
-"""The reference implementation, whose folder test/ has the questions of all ten with their answers."""
+"""The reference implementation, whose folder test/ has the questions and answers of all ten data sets."""
 _AOPS = "artofproblemsolving.com/wiki/index.php"
 
 
@@ -227,11 +227,11 @@ _BENCHMARKS = (
 )
 
 BENCHMARKS = {one.name: one for one in _BENCHMARKS}
-"""By name."""
+"""The benchmarks by name."""
 
 
 def benchmark(name: str) -> Benchmark:
-    """The benchmark of that name, or the user's own that the name leads to (`own`). Raises BenchmarkError."""
+    """Return the built-in benchmark `name`, or load the user's own (`own`). Raises BenchmarkError."""
     if name in BENCHMARKS:
         return BENCHMARKS[name]
     if not own.is_own(name):

@@ -1,4 +1,4 @@
-"""Errors of benchmarks; `str()` is one line that says why and what to do."""
+"""Errors of benchmarks; `str()` is one line with the reason and a remedy."""
 
 
 class BenchmarkError(ValueError):
@@ -6,4 +6,4 @@ class BenchmarkError(ValueError):
 
 
 class TokenNeeded(BenchmarkError):
-    """A data set is gated, and the user's token is missing or does not open it."""
+    """A data set is gated, and the user's token is missing or has no access."""

@@ -1,10 +1,11 @@
-"""Benchmarks that are not ours, by a spec that a command line can hold.
+"""The user's own benchmarks, named by a spec that can be written on a command line.
 
-    quiz.jsonl            a file of questions: JSON lines, JSON, CSV or parquet
-    my_pkg.bench:QUIZ     rows, a `Benchmark`, or a function without arguments that makes one of them
+    quiz.jsonl            a file of tasks: JSON lines, JSON, CSV or parquet
+    my_pkg.bench:QUIZ     rows, a `Benchmark`, or a function without arguments that returns one of them
 
-A row is what the readers of our own benchmarks take: `question` and `answer` (a text, a number or a list of accepted
-ones), or `question`, `options` and `answer`. Python objects are the user's own code and run in this process.
+A row has the columns that the readers of built-in benchmarks accept: `question` and `answer` (a text, a number or a
+list of accepted ones), or `question`, `options` and `answer`. Python objects are the user's code and run in this
+process.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -29,17 +30,17 @@ _FILES = (".jsonl", ".json", ".csv", ".parquet")
 
 
 def is_file(spec: str) -> bool:
-    """Whether `spec` is a file of questions, by its form."""
+    """Return whether `spec` has the form of a file of tasks."""
     return not is_object_name(spec) and Path(spec).suffix in _FILES
 
 
 def is_own(spec: str) -> bool:
-    """Whether `spec` is a file of questions or the name of a Python object, by its form."""
+    """Return whether `spec` has the form of a file of tasks or of the name of a Python object."""
     return is_object_name(spec) or is_file(spec)
 
 
 def load(spec: str) -> Benchmark:
-    """The benchmark that `spec` names. Raises BenchmarkError."""
+    """Load the benchmark that `spec` names. Raises BenchmarkError."""
     if not is_object_name(spec):
         return benchmark_of(Path(spec).name, read_rows(Path(spec)))
     try:
@@ -58,14 +59,15 @@ def load(spec: str) -> Benchmark:
 def benchmark_of(
     name: str, rows: Sequence[Row], *, rule: Rule | None = None, judging: Judging | None = None
 ) -> Benchmark:
-    """A benchmark of rows.
+    """Create a benchmark from rows.
 
     Args:
-        name: What it is called in tables and records.
-        rows: The questions. Where they have options, they are multiple choice.
-        rule: What an answer is worth; by default that of short free texts, or of options. The columns of a row that no
-            reader takes are in `Task.data`. It never raises.
-        judging: What a judge is asked where the rule is undecided; of a rule of your own, nothing.
+        name: Name in tables and records.
+        rows: The tasks. If any row has options, all are multiple choice.
+        rule: Scores an answer; it must not raise. `Task.data` has all columns of the row. By default, it is the rule
+            for short free-text answers, or for multiple choice.
+        judging: The task of a judge. The default is `Judging.NEVER` with a `rule`; without, the judge decides undecided
+            free-text answers or extracts the chosen option.
 
     Raises:
         BenchmarkError: There are no rows, or one cannot be read.

@@ -1,9 +1,9 @@
-"""Game of 24: every puzzle that has a solution, by exact search.
+"""Game of 24: every puzzle that has a solution, found by exact search.
 
-Of the 1,820 multisets of four numbers from 1 to 13, 1,362 make 24 with + - * / and fractions on the way. They are the
-puzzles of Tree of Thoughts (Yao et al., NeurIPS 2023), whose usual 100, ranks 901 to 1,000 by the time that people
-need, are the subset "tot-hard". "official" is what the reference implementation runs: the first 100 in order of their
-numbers, which are easier than the rest, since every one has a 1.
+Of the 1,820 multisets of four numbers from 1 to 13, 1,362 make 24 with + - * / and intermediate fractions. They are the
+puzzles of Tree of Thoughts (Yao et al., NeurIPS 2023). Its usual 100 test puzzles, ranks 901 to 1,000 by human solving
+time, are the subset "tot-hard". The subset "official" is that of the reference implementation: the first 100 in order
+of their numbers. They are easier than the rest, because each has a 1.
 """
 
 from collections.abc import Iterator, Mapping
@@ -17,15 +17,15 @@ from agentflow.evals.task import Task
 
 TARGET = 24
 OFFICIAL = 100
-"""Puzzles of the official subset."""
+"""Number of puzzles of the official subset."""
 MOST = 5
-"""Numbers of a puzzle in a file; the search grows fast."""
+"""Most numbers of a puzzle in a file, because the search grows fast."""
 
 Numbers = tuple[int, ...]
 
 
 def puzzles(subset: str) -> list[Task]:
-    """The puzzles of a subset: all, tot-hard or official."""
+    """Return the puzzles of a subset: all, tot-hard or official."""
     if subset == "tot-hard":
         ranks = {ranked: rank for rank, ranked in enumerate(listed("game24", subset))}
         hard = [one for one in _all() if _key(one) in ranks]
@@ -39,13 +39,13 @@ def _key(puzzle: Task) -> str:
 
 @cache
 def _all() -> tuple[Task, ...]:
-    """In order of their numbers."""
+    """Return all puzzles in order of their numbers."""
     candidates = combinations_with_replacement(range(1, 14), 4)
     return tuple(_task(numbers, found) for numbers in candidates if (found := solution(numbers)))
 
 
 def puzzle(row: Mapping[str, Any]) -> Task:
-    """A row of a file: `numbers`, as a list or with blanks between. Raises ValueError or KeyError."""
+    """Convert a row of a file with `numbers`, as a list or separated by spaces. Raises ValueError or KeyError."""
     given = row.get("Puzzles") or row["numbers"]
     numbers = tuple(sorted(int(number) for number in (given.split() if isinstance(given, str) else given)))
     found = solution(numbers) if 2 <= len(numbers) <= MOST else None
@@ -56,12 +56,12 @@ def puzzle(row: Mapping[str, Any]) -> Task:
 
 def _task(numbers: Numbers, expression: str) -> Task:
     listed_numbers = f"{', '.join(map(str, numbers[:-1]))} and {numbers[-1]}"
-    question = f"Use {listed_numbers} once each with + - * / to make {TARGET}."  # as Atlas asks
+    question = f"Use {listed_numbers} once each with + - * / to make {TARGET}."  # the wording of Atlas
     return Task.of(question, expression, "game of 24", numbers=list(numbers), target=TARGET)
 
 
 def solution(numbers: Numbers, target: int = TARGET) -> str | None:
-    """An expression of all `numbers` that makes `target`, None if there is none. Exact."""
+    """Return an expression of all `numbers` that makes `target` exactly, None if there is none."""
     for left, right in _splits(numbers):
         others = _values(right)
         for value, text in _values(left).items():
@@ -73,7 +73,7 @@ def solution(numbers: Numbers, target: int = TARGET) -> str | None:
 
 @cache
 def _values(numbers: Numbers) -> dict[Fraction, str]:
-    """What can be made of all `numbers`, each with an expression."""
+    """Return all values that can be made of all `numbers`, each with an expression."""
     if len(numbers) == 1:
         return {Fraction(numbers[0]): str(numbers[0])}
     found: dict[Fraction, str] = {}
@@ -87,7 +87,7 @@ def _values(numbers: Numbers) -> dict[Fraction, str]:
 
 
 def _splits(numbers: Numbers) -> Iterator[tuple[Numbers, Numbers]]:
-    """Every way to part `numbers` in two, the first number on the left."""
+    """Yield every partition of `numbers` in two parts; the first number is in the left part."""
     first, *rest = numbers
     for size in range(len(rest)):
         for others in combinations(range(len(rest)), size):
@@ -96,7 +96,10 @@ def _splits(numbers: Numbers) -> Iterator[tuple[Numbers, Numbers]]:
 
 
 def _completions(value: Fraction, target: Fraction) -> Iterator[tuple[str, Fraction]]:
-    """What makes `target` with `value`: a form of both their expressions, and the other one's value."""
+    """Yield each way to make `target` from `value` and another value.
+
+    Each is a format string for both expressions, and the other value.
+    """
     yield "{0}+{1}", target - value
     yield "{0}-{1}", value - target
     yield "{1}-{0}", target + value

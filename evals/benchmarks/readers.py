@@ -1,5 +1,8 @@
-"""Rows as tasks. Each reader knows the columns of its data set and of its usual copies, and plain ones: question,
-answer (a text, a number or a list of accepted ones), aliases, options. Any other row is a ValueError or KeyError."""
+"""Readers that convert rows of data sets to tasks.
+
+Each reader accepts the columns of its data set and of the usual copies, and generic ones: question, answer (a text, a
+number or a list of accepted ones), aliases, options. Any other row raises ValueError or KeyError.
+"""
 
 import random
 import re
@@ -22,9 +25,9 @@ _LETTERED = re.compile(r"([A-J])[.)] +")
 
 
 def text(row: Row) -> Task:
-    """A question with a short answer, and others that are accepted too."""
+    """Read a question with a short answer and its aliases."""
     answers = _cell(row, _ANSWER)
-    if answers is row.get("result"):  # of training sets, which join the accepted answers
+    if answers is row.get("result"):  # a training set, in which the accepted answers are joined
         answers = str(answers).split("; ")
     gold, *aliases = [str(one) for one in (answers if isinstance(answers, list) else [answers])]
     aliases += [str(one) for name in _ALIASES for one in row.get(name) or []]
@@ -32,7 +35,7 @@ def text(row: Row) -> Task:
 
 
 def number(row: Row) -> Task:
-    """A problem whose answer is a number."""
+    """Read a problem whose answer is a number."""
     gold = str(_cell(row, _ANSWER))
     value = as_number(gold)
     if value is None:
@@ -41,7 +44,7 @@ def number(row: Row) -> Task:
 
 
 def gaia(row: Row) -> Task | None:
-    """A task without a file; None for one with a file."""
+    """Read a GAIA task; None if it has a file."""
     if row.get("file_name"):
         return None
     level = row.get("Level")
@@ -49,7 +52,7 @@ def gaia(row: Row) -> Task | None:
 
 
 def gpqa(row: Row) -> Task:
-    """The options of GPQA's own files come with the right one first; they are shuffled, the same way each time."""
+    """Read a GPQA question. GPQA's files list the right option first, so options are shuffled deterministically."""
     if "Correct Answer" not in row:
         return choice(row)
     stem, right = row["Question"].strip(), row["Correct Answer"].strip()
@@ -60,7 +63,7 @@ def gpqa(row: Row) -> Task:
 
 
 def choice(row: Row) -> Task:
-    """A question with options, by letter or in order; the answer is a letter, a position from 0, or the text."""
+    """Read a question with options, by letter or in order; the answer is a letter, an index from 0, or the text."""
     found = row.get("options") or row["choices"]
     options = dict(found) if isinstance(found, Mapping) else _lettered([str(one) for one in found])
     index = row.get("answer_idx")
@@ -81,14 +84,17 @@ def _choice(stem: str, options: dict[str, str], letter: str, family: str) -> Tas
 
 
 def without_options(question: str, gold: str) -> tuple[str, str]:
-    """A question and its gold answer as other pages have them: of multiple choice, the stem and the option's text."""
+    """Return a question and its gold answer in the form in which other pages contain them.
+
+    For multiple choice, these are the question without its options, and the text of the right option.
+    """
     if not question.endswith(_ASKS):
         return question, gold
     return question.partition("\n\nA. ")[0], gold.partition(". ")[2]
 
 
 def _lettered(texts: list[str]) -> dict[str, str]:
-    """Texts by letter; letters that they begin with already are taken off."""
+    """Return texts by letter; letters with which the texts already begin are removed."""
     begin = [match[1] if (match := _LETTERED.match(one)) else "" for one in texts]
     if begin == list(LETTERS[: len(texts)]):
         texts = [_LETTERED.sub("", one, count=1) for one in texts]
@@ -96,7 +102,10 @@ def _lettered(texts: list[str]) -> dict[str, str]:
 
 
 def _cell(row: Row, names: tuple[str, ...]) -> Any:
-    """The first of the columns that has something. Raises KeyError with the usual name."""
+    """Return the value of the first of the columns `names` that is not empty.
+
+    Raises KeyError with the first name if all are empty, and ValueError if one holds an object.
+    """
     for name in names:
         value = row.get(name)
         if isinstance(value, Mapping):

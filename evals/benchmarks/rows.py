@@ -1,4 +1,4 @@
-"""Rows of a file: JSON lines, a JSON list, CSV or parquet, by its ending."""
+"""Reading of rows from a file: JSON lines, a JSON list, CSV or parquet, by its suffix."""
 
 import csv
 import io
@@ -10,7 +10,7 @@ from agentflow.evals.benchmarks.errors import BenchmarkError
 
 
 def read_rows(path: Path) -> list[dict[str, Any]]:
-    """The rows of `path`, by column. Raises BenchmarkError."""
+    """Return the rows of `path`, each a dictionary by column. Raises BenchmarkError."""
     try:
         rows = _parquet(path) if path.suffix == ".parquet" else _text(path, path.read_text(encoding="utf-8-sig"))
     except ImportError as error:

@@ -1,4 +1,4 @@
-"""Which questions of a benchmark are asked: by id, by position, by family, or drawn at random."""
+"""Selection of a benchmark's tasks: by id, by position, by family or by random sampling."""
 
 import random
 from collections import defaultdict
@@ -11,13 +11,13 @@ from agentflow.evals.task import Task
 
 @dataclass(frozen=True)
 class Selection:
-    """Filters that are applied to a benchmark's questions one after the other; the order of questions is kept."""
+    """Filters that are applied to a benchmark's tasks in turn; the order of tasks is kept."""
 
     ids: Sequence[str] = ()
-    """Ids, or as much of their beginnings as tells them apart."""
+    """Ids or unique prefixes of ids."""
     families: Sequence[str] = ()
     span: tuple[int, int | None] = (0, None)
-    """First position, from 0, and the one after the last."""
+    """Start, from 0, and exclusive end."""
     sample: int | None = None
     """Size of a random sample."""
     per_family: int | None = None
@@ -28,7 +28,7 @@ class Selection:
         return self != Selection(seed=self.seed)
 
     def of(self, tasks: Sequence[Task]) -> list[Task]:
-        """The selected ones of `tasks`. Raises BenchmarkError where there is none, or no such id or family."""
+        """Return the selected tasks. Raises BenchmarkError if there are none, or for an unknown id or family."""
         found = self._named(tasks)
         if self.families:
             known = {one.family for one in tasks}
@@ -60,13 +60,17 @@ class Selection:
         return [one for one in tasks if one.id in chosen] if self.ids else list(tasks)
 
     def _drawn(self, tasks: Sequence[Task], number: int) -> list[Task]:
-        """Without replacement; the same ones for a seed whatever else is asked, and a larger sample keeps them."""
+        """Draw a random sample without replacement.
+
+        For one seed, each task has a fixed rank, so that other filters do not change it and a larger sample includes a
+        smaller one.
+        """
         ranked = sorted(range(len(tasks)), key=lambda place: random.Random(f"{self.seed} {tasks[place].id}").random())
         return [tasks[place] for place in sorted(ranked[:number])]
 
 
 def span_of(text: str) -> tuple[int, int | None]:
-    """The positions that "20:40", "20:" or ":40" names, from 0. Raises ValueError."""
+    """Parse a range such as "20:40", "20:" or ":40"; positions count from 0. Raises ValueError."""
     first, colon, last = text.partition(":")
     if not colon or not all(part.isdecimal() or not part for part in (first, last)):
         raise ValueError(f"{text!r} is no range; write it as 20:40, the last one left out")

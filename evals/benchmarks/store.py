@@ -1,7 +1,7 @@
-"""Data sets in the user's cache: one folder per benchmark, its files, and `lock.json`, which says what they are.
+"""Data sets in the user's cache: one folder per benchmark, with its files and `lock.json`.
 
-The lock holds the revision and the SHA-256 of every file, from `Source` where they are recorded there, else from the
-first download: later ones have to be the same. A data set is there when its lock is, which is written last.
+The lock has the revision and the SHA-256 of every file: from `Source` if recorded there, else from the first download.
+Later downloads must be identical. The lock is written last, so that a data set is complete if its lock exists.
 """
 
 import json
@@ -23,38 +23,38 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Source:
-    """Where a data set is downloaded from: files of a repository of the Hugging Face hub."""
+    """The source of a data set: files of a repository on the Hugging Face hub."""
 
     repository: str
     files: tuple[str, ...]
-    """Patterns, each of one or several files, in the order in which they are read."""
+    """Patterns for one or several files each, in reading order."""
     rows: int
-    """How many rows of theirs a benchmark takes."""
+    """Number of rows that the benchmark uses."""
     revision: str | None = None
-    """None: the newest one, at the first download."""
+    """Commit of the repository; None for the newest one at the first download."""
     checksums: Mapping[str, str] = field(default_factory=dict)
-    """SHA-256 of files, where it was known beforehand."""
+    """Known SHA-256 by file name."""
     gated: bool = False
-    """Whether it takes the user's own token, and that its terms were accepted."""
+    """Whether the download needs a token of a user who has accepted the terms."""
 
 
 class Lock(BaseModel):
-    """What lies in a folder."""
+    """The content of a data set's folder."""
 
     repository: str
     revision: str
     files: dict[str, str]
-    """SHA-256 by name, in the order in which they are read."""
+    """SHA-256 by file name, in reading order."""
     rows: int
 
 
 def folder(name: str) -> Path:
-    """Where the files of benchmark `name` lie or will lie."""
+    """Return the folder for the files of benchmark `name`, which may not exist yet."""
     return Path(platformdirs.user_cache_dir("agentflow")) / "benchmarks" / name
 
 
 def lock_of(name: str) -> Lock | None:
-    """The lock of a data set, None if it is not there. Raises BenchmarkError if it cannot be read."""
+    """Return the lock of a data set, None if it is not downloaded. Raises BenchmarkError if it cannot be read."""
     path = folder(name) / "lock.json"
     try:
         return Lock.model_validate_json(path.read_bytes()) if path.exists() else None
@@ -63,7 +63,7 @@ def lock_of(name: str) -> Lock | None:
 
 
 def files(name: str) -> list[Path]:
-    """The files of a data set that is there. Raises BenchmarkError."""
+    """Return the files of a downloaded data set. Raises BenchmarkError, also if it is not downloaded."""
     lock = lock_of(name)
     paths = [folder(name) / file for file in lock.files] if lock else []
     if not paths or not all(path.exists() for path in paths):
@@ -72,11 +72,17 @@ def files(name: str) -> list[Path]:
 
 
 def get(name: str, source: Source, count: Callable[[list[Path]], int], hub: "HfApi | None" = None) -> Lock:
-    """Downloads a data set, or checks the one that is there, without the network. `count` tells the rows of its files.
+    """Download a data set, or verify the downloaded one without the network.
+
+    Args:
+        name: Name of the benchmark.
+        source: Source of the data set.
+        count: Returns the number of rows of files.
+        hub: Client of the Hugging Face hub.
 
     Raises:
-        TokenNeeded: The data set is gated.
-        BenchmarkError: The hub is out of reach, or a file is not what it should be.
+        TokenNeeded: The data set is gated, and the user's token is missing or has no access.
+        BenchmarkError: The hub cannot be reached, or a file or the number of rows differs from the expected one.
     """
     from huggingface_hub import HfApi
     from huggingface_hub.errors import HfHubHTTPError
@@ -107,7 +113,7 @@ def get(name: str, source: Source, count: Callable[[list[Path]], int], hub: "HfA
 
 
 def _intact(name: str, lock: Lock) -> bool:
-    """Whether all files are there. Raises BenchmarkError if one is not what the lock says."""
+    """Return whether all files exist. Raises BenchmarkError if a checksum differs from the lock."""
     from agentflow.evals.hub import sha256
 
     for file, expected in lock.files.items():

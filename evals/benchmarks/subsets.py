@@ -1,8 +1,8 @@
-"""Subsets as lists of hashes, so that no question is published here.
+"""Subsets as lists of hashes, so that no question is published in this repository.
 
 `subsets/NAME.SUBSET.txt` has one line per question, in order: the first 16 hexadecimal digits of the SHA-256 of the
-benchmark's name and the question's words. "official" is what the reference implementation (lupantech/AgentFlow, test/)
-runs: the first 100 questions of its file; where that is the whole data set, there is no list.
+benchmark's name and the question's words. The subset "official" is that of the reference implementation
+(lupantech/AgentFlow, test/): the first 100 questions of its file. If these are the whole data set, there is no list.
 """
 
 import hashlib
@@ -20,25 +20,25 @@ _WORD = re.compile(r"\w+")
 
 
 def key(name: str, question: str) -> str:
-    """What a question of benchmark `name` is listed as; case, blanks and punctuation do not count."""
+    """Return the hash of a question of benchmark `name`, which ignores case, whitespace and punctuation."""
     return hashlib.sha256(f"{name}\n{' '.join(words(question))}".encode("utf-8", "replace")).hexdigest()[:16]
 
 
 def words(text: str) -> list[str]:
-    """The words of a text; case, blanks and punctuation do not count."""
+    """Return the words of a text in lower case, without punctuation."""
     return _WORD.findall(unicodedata.normalize("NFKC", text).casefold())
 
 
 def listed(name: str, subset: str) -> list[str]:
-    """The keys of a subset; none if it is the whole data set."""
+    """Return the hashes of a subset; an empty list if it has no list."""
     path = FOLDER / f"{name}.{subset}.txt"
     return path.read_text(encoding="ascii").split() if path.exists() else []
 
 
 def chosen(name: str, subset: str, tasks: Sequence[Task]) -> list[Task]:
-    """The tasks of a subset: those listed, in that order; or of the family of that name; or else all of them.
+    """Return the tasks of a subset: the listed ones in order, else those of the family `subset`, else all tasks.
 
-    Raises BenchmarkError if some that are listed lack.
+    Raises BenchmarkError if listed tasks are missing.
     """
     keys = listed(name, subset)
     if not keys:

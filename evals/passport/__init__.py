@@ -1,1 +1,1 @@
-"""The passport of an evaluation: what its scores were made with, what stands against repeating them, and an audit."""
+"""The passport of an evaluation: provenance of its scores, obstacles to reproducing them, and an audit for leaks."""

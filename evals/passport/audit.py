@@ -1,8 +1,9 @@
-"""Whether a score is the agent's: tries in which a search was given the question itself, a page was read that has the
-benchmark's answers, or a language model answered that is none of the run's.
+"""Audit of whether a score is due to the agent alone.
 
-A flag says where to look, and not that anybody cheated. It is read off the turns as memory kept them: what a tool said
-beyond that, the agent has not seen either. What counts as the question, a copy or a page is in `leaks`.
+A sample is flagged if a search received the question itself, if a page with the benchmark's answers was read, or if a
+language model answered that is not one of the run's. A flag marks a turn for review; it does not prove a leak. Flags
+are derived from the turns as stored in memory: the agent did not see tool output that was cut there. `leaks` defines
+what counts as the question, a copy and a page.
 """
 
 from collections import Counter
@@ -24,80 +25,80 @@ from agentflow.tools.result import ErrorClass
 from agentflow.tools.untrusted_text import bounded_line
 
 UNSENT = (ErrorClass.BAD_PLAN, ErrorClass.UNKNOWN_TOOL, ErrorClass.BAD_ARGUMENTS, ErrorClass.REFUSED)
-"""Error classes of a call that was not made."""
+"""Error classes of tool calls that were not made."""
 
 
 class Reason(StrEnum):
     """Why a turn is flagged."""
 
     QUESTION = "question as query"
-    """A tool that may search was given the question itself, or another wording of all of it."""
+    """A tool that may search received the question itself or a rewording of all of it."""
     PAGE = "benchmark's own page"
-    """A result names an address that the benchmark's definition lists (`Benchmark.own_pages`), or a mirror of it."""
+    """A call or its result contains an address that the benchmark's definition lists (`Benchmark.own_pages`), or a
+    mirror of it."""
     COPY = "copy of the question"
-    """A result repeats the question, or another wording of it, beyond what the call said: somebody's copy of the
-    benchmark."""
+    """A result repeats the question or a rewording of it, beyond the text of the call: a copy of the benchmark."""
     KEY = "answer key"
-    """A result lists answers without questions, the gold answer among them."""
+    """A result lists answers without questions, including the gold answer."""
     ANSWER = "answer on such a page"
-    """The gold answer stands in a result that is flagged as one of the two."""
+    """The gold answer occurs in a result that is flagged as a page or a copy."""
     MODEL = "model behind a tool"
-    """A language model answered that is the tool's own, and none that the run has set."""
+    """A language model of the tool answered, which is not one of the run's models."""
 
 
 class Flag(BaseModel):
-    """What is to be looked at. No text of a benchmark is in it."""
+    """A turn to review, with the reason. It contains no text of a benchmark."""
 
     turn: int
     tool: str
     reason: Reason
     detail: str = ""
-    """The page, as the benchmark's definition has it; the model, as the tool calls it."""
+    """The page, as in the benchmark's definition, or the model, as named by the tool."""
 
     def __str__(self) -> str:
         return f"turn {self.turn}, {self.tool}: {self.reason}{f' ({self.detail})' if self.detail else ''}"
 
 
 class Flagged(BaseModel):
-    """A try that is to be looked at."""
+    """A sample to review."""
 
     id: str
-    """Of the question."""
+    """Id of the task."""
     sample: int
     correct: bool
     flags: list[Flag]
 
 
 class Audit(BaseModel):
-    """The flagged tries of one benchmark."""
+    """The flagged samples of one benchmark."""
 
     tries: int
-    """Flagged ones, of all that ended."""
+    """Flagged samples among those that ended."""
     share: float
-    """Of the tries of the dataset."""
+    """Flagged samples as a share of all samples of the dataset, 0 to 1."""
     correct: int
-    """Flagged ones that count as correct."""
+    """Flagged samples that count as correct."""
     reasons: dict[Reason, int]
-    """Tries by reason; one try may have several."""
+    """Samples by reason; one sample may have several."""
     accuracy: float
-    """If every flagged try is taken for wrong."""
+    """Accuracy if every flagged sample counts as wrong."""
     low: float
     high: float
-    """95 % interval of that."""
+    """95 % interval of that accuracy."""
     items: list[Flagged]
 
 
 def audit(
     records: Sequence[Record], questions: int, epochs: int, pages: Collection[str], models: Mapping[str, str]
 ) -> Audit:
-    """The audit of one benchmark's records.
+    """Return the audit of one benchmark's records.
 
     Args:
-        records: What has ended.
-        questions: Of the dataset.
-        epochs: Tries of each; with the questions, the denominator.
-        pages: The benchmark's own, as host/path.
-        models: Of tools that have a language model of their own, its name.
+        records: Records of the samples that ended.
+        questions: Number of tasks in the dataset.
+        epochs: Samples of each task; the denominator is `questions * epochs`.
+        pages: The benchmark's own pages, as host/path.
+        models: For each tool that has its own language model, the model's name.
     """
     found = {record.key: flags for record in records if (flags := flags_of(record, pages, models))}
     strict = [record.model_copy(update={"decision": Decision.INCORRECT}) if record.key in found else record
@@ -122,13 +123,13 @@ def audit(
 
 
 def counted(tries: Iterable[Iterable[Flag]]) -> dict[Reason, int]:
-    """Tries by reason, in the order of the reasons."""
+    """Return the number of samples with each reason, in the order of `Reason`."""
     counts = Counter(reason for flags in tries for reason in {flag.reason for flag in flags})
     return {reason: counts[reason] for reason in Reason if counts[reason]}
 
 
 def flags_of(record: Record, pages: Collection[str], models: Mapping[str, str]) -> list[Flag]:
-    """What is to be looked at in one try, turn by turn; arguments as `audit` has them."""
+    """Return the flags of one sample, turn by turn. `pages` and `models` are as in `audit`."""
     question, gold = without_options(record.task.question, record.task.gold)
     asked = QuestionMatcher(question, gold, record.task.gold.partition(". ")[0] if gold != record.task.gold else "")
     calls = [turn for turn in record.turns if _may_search(turn)]
@@ -136,7 +137,7 @@ def flags_of(record: Record, pages: Collection[str], models: Mapping[str, str]) 
 
 
 def _may_search(turn: TraceTurn) -> bool:
-    """Whether a call was made, of a tool that is not known to look nothing up."""
+    """Return whether a call was made to a tool that may look something up, which are all but `OFFLINE_TOOLS`."""
     return turn.tool not in ("", *OFFLINE_TOOLS) and turn.result.error not in UNSENT
 
 
@@ -166,7 +167,7 @@ def _flags(
 
 
 def _strings(value: object) -> Iterator[str]:
-    """Every text in arguments, however deep."""
+    """Yield every string in nested arguments."""
     if isinstance(value, str):
         yield value
     elif isinstance(value, Mapping):

@@ -1,7 +1,7 @@
-"""Looks up what an evaluation that is about to run is made with (`provenance.Provenance`).
+"""Collection of the provenance of an evaluation that is about to run (`provenance.Provenance`).
 
-AgentFlow's version alone says little of a checkout, and a commit nothing of what was changed since: the hash of its own
-programs tells both, and is the same for a checkout and a wheel.
+AgentFlow's version does not identify a checkout, and a commit does not include later changes. A hash of the source
+files covers both, and is the same for a checkout and a wheel.
 """
 
 import hashlib
@@ -28,16 +28,16 @@ PACKAGES = (
     *("torch", "transformers", "tokenizers", "bm25s", "trafilatura", "wikipedia", "tavily-python"),
     *("numpy", "sympy", "scipy", "pandas"),
 )
-"""Those that decide what a run does: the graph and its models, the tools, and what programs of python_coder find."""
+"""Packages that affect a run: the graph and its models, the tools, and packages available to python_coder programs."""
 
 CODE = ("graph", "nodes", "tools", "evals", "rl/micro")
-"""Folders of the programs that make a score."""
+"""Folders of the source files that affect a score."""
 
 
 async def provenance_of(agent: AgentName, context: Context, call: str, questions: Path | None = None) -> Provenance:
-    """What `agent` is made with, here and now; `questions` is their file, if they are not a benchmark's own.
+    """Return the current provenance of `agent`; `questions` is the file of tasks, if they are not a benchmark's.
 
-    Raises ModelError where a tool cannot be had.
+    Raises ModelError if a tool cannot be loaded.
     """
     own = context.prompts if agent == "agentflow" else {}
     prompts = {module: own.get(module, text) for module, text in agent_prompts(agent).items()}
@@ -52,20 +52,20 @@ async def provenance_of(agent: AgentName, context: Context, call: str, questions
 
 
 def _inputs(context: Context, questions: Path | None) -> dict[str, Path]:
-    """The files of this machine that an evaluation reads."""
+    """Return the local files that an evaluation reads, by purpose."""
     corpus = Path(context.corpus_name)
     named = {"questions": questions, "corpus": corpus if is_local(str(corpus)) else None}
     return {name: path for name, path in named.items() if path and path.is_file()}
 
 
 def file_hash(path: Path) -> str:
-    """Hash of a file's content: 12 hexadecimal digits."""
+    """Return the hash of a file's content: 12 hexadecimal digits."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()[:12]
 
 
 async def _tools(context: Context) -> dict[str, ToolProvenance]:
-    """Those that can be used; naming foreign ones is what grants them."""
+    """Return the tools that can be called. External tools are permitted because the settings name them."""
     offer = await Toolbox([spec for spec in context.tools if is_external(spec)]).examine(context)
     found = {}
     for name, tool in offer.tools.items():
@@ -77,7 +77,7 @@ async def _tools(context: Context) -> dict[str, ToolProvenance]:
 
 
 def versions() -> dict[str, str]:
-    """What is installed, of what decides an outcome."""
+    """Return the versions of AgentFlow, its source files, Python, the platform and the installed `PACKAGES`."""
     found = {
         "agentflow": __version__,
         "code": code_hash(),
@@ -94,7 +94,7 @@ def versions() -> dict[str, str]:
 
 @cache
 def code_hash() -> str:
-    """Of AgentFlow's own programs, as they lie on the disk: 12 hexadecimal digits."""
+    """Return the hash of AgentFlow's source files on disk: 12 hexadecimal digits."""
     home, digest = Path(agentflow.__file__).parent, hashlib.sha256()
     for folder in CODE:
         for path in sorted((home / folder).resolve().rglob("*.py")):

@@ -1,15 +1,15 @@
 """Detection of leaks: a benchmark's question or answer in the arguments or the result of a tool call.
 
-All comparisons are of words: without tags, entities, invisible characters, accents, underscores, case and punctuation.
+Texts are compared as words, without tags, entities, invisible characters, accents, underscores, case and punctuation.
 
-- *A copy* has three quarters of the question's 3-grams, or half of its words in pieces of six or more, or 13 words in
-  a row: so are copies found that were cut.
-- *Another wording* has all of its names and numbers in a question of about its length, or nearly all of the other words
-  that mean something, as far as their first five letters tell. One with other words and no names is not found.
-- *An answer key* lists answers without questions: numbered letters or numbers in a row, a field of a data set, or what
-  follows "answer key".
-- *A page of the benchmark* is known by its address, also inside another one, as archives and proxies write it, by the
-  data set's name under another owner, and as search engines show it.
+- *A copy* contains three quarters of the question's 3-grams, or half of its words in pieces of six or more, or 13
+  consecutive words. The last two criteria find copies that were cut.
+- *A rewording* is a question of similar length with all names and numbers of the question, or a text with at least 80 %
+  of its content words, compared by their first five letters. A rewording with other words and no names is not found.
+- *An answer key* lists answers without questions: consecutively numbered letters or numbers, a field of a data set, or
+  the text after "answer key".
+- *A page of the benchmark* is recognised by its address, also inside another address (archives, proxies), by the data
+  set's name under another owner, and in the form in which search engines show it.
 """
 
 import html
@@ -21,24 +21,24 @@ from urllib.parse import unquote
 from agentflow.evals.benchmarks.subsets import words
 
 GRAM = 3
-"""Words of a gram; of a question that has fewer, all."""
+"""Words of a gram; a question with fewer words is one gram."""
 NEAR = 0.75
-"""Share of the question's grams from which on a text repeats it."""
+"""Lowest share of the question's grams in a text that repeats the question."""
 COPY = 8
-"""Fewest words of a question whose copy in a result is told: a shorter one may be the heading of any page."""
+"""Fewest words of a question whose copies in results are reported; a shorter one may be the heading of any page."""
 PIECE, PIECES, LEAST = 6, 0.5, 9
-"""A text is a cut copy if pieces of PIECE consecutive words cover this share of the question, and LEAST words. A piece
-is longer than common phrases."""
+"""A text is a cut copy if pieces of PIECE consecutive words cover a share of PIECES of the question's words, and at
+least LEAST words. PIECE is longer than common phrases."""
 RUN = 13
-"""Consecutive words that make a text a copy of any question.
+"""Consecutive words of a question that make a text a copy of it.
 
 Source: T. Brown et al., "Language models are few-shot learners", 2020, appendix C."""
 MEANING, SAME_MEANING = 7, 0.8
-"""Content words that a question must have to be recognised in other words, and the share that must recur."""
+"""Fewest content words of a question whose rewordings are searched for, and the share of them that must recur."""
 WINDOW = 12
-"""Content words that a question must have to be looked for in passages that ask nothing."""
+"""Fewest content words of a question that is searched for in passages without a question mark."""
 STEM = 5
-"""First letters of a word that are compared, so that inflections match."""
+"""Letters at the start of a word that are compared, so that inflections match."""
 
 _VALUE = r"""(?:"[^"<>]*"|'[^'<>]*'|[^\s<>"']+)"""
 _TAG = re.compile(rf"</?[a-z][a-z0-9]*(?:\s+[\w:-]+\s*=\s*{_VALUE})*\s*/?>", re.IGNORECASE)
@@ -71,20 +71,20 @@ _FIELD = re.compile(
 )
 _ITEM = re.compile(r"(?<![\w.])(\d{1,3})[ \t]{0,3}[.):|=,;\t-][ \t]{0,3}\(?([A-Ja-j]|-?\d[\d.,/]{0,15})(?![\w/])")
 _ITEMS = 5
-"""Fewest numbered answers in a row that are an answer key."""
+"""Fewest consecutively numbered answers that count as an answer key."""
 _AFTER = 12
-"""Words after "answer key" and the like among which the gold answer is looked for."""
+"""Words after "answer key" and similar headings in which the gold answer is searched for."""
 
 
 def plain_words(text: str) -> list[str]:
-    """The words of a text in any dress."""
+    """Return the words of a text, normalised as described in the module's docstring."""
     shown = html.unescape(_TAG.sub(" ", _BREAK.sub("", text))).replace("_", " ")
     apart = unicodedata.normalize("NFKD", shown)
     return words("".join(one for one in apart if unicodedata.category(one) not in ("Cf", "Mn")))
 
 
 def spaced(found: Sequence[str]) -> str:
-    """Words with a blank around each, so that those of one text can be looked for in another."""
+    """Join words with a space on both sides of each, so that one text can be searched for in another."""
     return f" {' '.join(found)} "
 
 
@@ -92,7 +92,7 @@ class QuestionMatcher:
     """Compares texts with one question and its gold answer."""
 
     def __init__(self, question: str, gold: str, letter: str = "") -> None:
-        """`letter` is that of the gold answer, of multiple choice."""
+        """Prepare the comparison. `letter` is the letter of the gold answer in multiple choice."""
         self.words = plain_words(question)
         self.gold = spaced(found) if (found := plain_words(gold)) else ""
         self._golds = [one for one in (self.gold, spaced(plain_words(letter)) if letter else "") if one]
@@ -104,11 +104,11 @@ class QuestionMatcher:
         self._stems = _stems(self.words)
 
     def share(self, found: str) -> float:
-        """The share of the question's 3-grams that are in spaced words, 0 to 1; 0 if it has no words."""
+        """Return the share of the question's 3-grams in the spaced words `found`, 0 to 1; 0 for an empty question."""
         return sum(gram in found for gram in self._grams) / len(self._grams) if self._grams else 0.0
 
     def is_query(self, text: str) -> bool:
-        """Whether a tool that was given `text` was given the question, as it stands or in other words."""
+        """Return whether `text`, the arguments of a tool call, is the question or a rewording of it."""
         found = plain_words(text)
         if self.share(spaced(found)) >= NEAR:
             return True
@@ -118,8 +118,10 @@ class QuestionMatcher:
         return lengths <= 2 and self._means_the_same(found, MEANING)
 
     def is_copied(self, text: str, given: Sequence[str]) -> bool:
-        """Whether `text` repeats the question, as it stands, in part or in other words; what it repeats of its call,
-        of which `given` are the texts, does not count."""
+        """Return whether `text`, the result of a tool call, repeats the question, in full, in part or reworded.
+
+        Text that repeats `given`, the strings of the call's arguments, does not count.
+        """
         if len(self.words) < COPY:
             return False
         found = spaced(plain_words(text))
@@ -133,12 +135,12 @@ class QuestionMatcher:
         return self._in_passage(found.split())
 
     def is_listed(self, text: str) -> bool:
-        """Whether `text` is an answer key that has the gold answer."""
+        """Return whether `text` is an answer key with the gold answer."""
         fields = [spaced(plain_words(value)) for value in _FIELD.findall(text.casefold())]
         return any(gold in fields or _after_key(gold, text) or _numbered(gold, text) for gold in self._golds)
 
     def answered_in(self, text: str) -> bool:
-        """Whether the gold answer stands in `text`."""
+        """Return whether `text` contains the gold answer."""
         return bool(self.gold) and self.gold in spaced(plain_words(text))
 
     def _asks(self, found: Sequence[str], text: str) -> bool:
@@ -163,7 +165,7 @@ class QuestionMatcher:
         return len(covered) >= max(LEAST, PIECES * len(self.words))
 
     def _in_passage(self, found: Sequence[str]) -> bool:
-        """Whether a passage of the question's length has nearly all that it means."""
+        """Return whether a passage of at most 1.5 times the question's length has 80 % of its content words."""
         if len(self._stems) < WINDOW:
             return False
         size = len(self.words) * 3 // 2
@@ -172,7 +174,7 @@ class QuestionMatcher:
 
 
 def own_page(text: str, pages: Collection[str]) -> str:
-    """The first of `pages`, each as host/path, that `text` has an address of, or of a mirror; "" if none."""
+    """Return the first of `pages`, each as host/path, whose address or mirror occurs in `text`; "" if none does."""
     shown = _as_address(text) if pages else ""
     datasets = {name for found in _DATASET.findall(shown) for name in found if name}
     for page in pages:
@@ -183,7 +185,7 @@ def own_page(text: str, pages: Collection[str]) -> str:
 
 
 def _has_address(shown: str, page: str) -> bool:
-    """Whether `page` stands in `shown`, and not as a part of a longer name."""
+    """Return whether `page` occurs in `shown`, and not as part of a longer name."""
     around = (shown[max(0, at - 1) : at] + shown[at + len(page) :][:1] for at in _places(shown, page))
     return any(not any(one.isalnum() or one in "-_" for one in beside) for beside in around)
 
@@ -205,14 +207,14 @@ def _host(found: re.Match[str]) -> str:
 
 
 def _after_key(gold: str, text: str) -> bool:
-    within = _AFTER if len(gold) > 5 else 4  # a letter or a digit is soon there by chance
+    within = _AFTER if len(gold) > 5 else 4  # a single letter or digit easily occurs by chance
     folded = text.casefold()
     keys = (plain_words(folded[key.end() : key.end() + 300]) for key in _KEY.finditer(folded))
     return any(gold in spaced(found[:within]) for found in keys)
 
 
 def _numbered(gold: str, text: str) -> bool:
-    """Whether the gold answer is in a list of numbered letters or numbers."""
+    """Return whether a list of at least `_ITEMS` consecutively numbered answers contains the gold answer."""
     run: list[tuple[int, str]] = []
     for number, value in [*((int(n), value) for n, value in _ITEM.findall(text)), (0, "")]:
         if run and number != run[-1][0] + 1:

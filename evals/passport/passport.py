@@ -1,5 +1,7 @@
-"""The passport of an evaluation: what a score needs beside it to be believed and made again. All of it is read off the
-evaluation's folder; no text of a benchmark is in it."""
+"""The passport of an evaluation: the information that is needed to check its scores and to reproduce them.
+
+All of it is read from the run folder. It contains no text of a benchmark.
+"""
 
 import re
 from collections import Counter
@@ -20,7 +22,7 @@ from agentflow.tools.tool_model import RUN, UNKNOWN
 
 
 class Score(BaseModel):
-    """What an evaluation came to on one benchmark."""
+    """The score of an evaluation on one benchmark."""
 
     benchmark: str
     accuracy: float
@@ -28,35 +30,35 @@ class Score(BaseModel):
     high: float
     """95 % interval."""
     number: int
-    """Tries of the dataset: the denominator."""
+    """Samples of the dataset: the denominator."""
     questions: int
     epochs: int
     ended: int
     failed: int
     undecided: int
     digest: str
-    """Of the ids of all questions that there are to be asked."""
+    """Hash of the ids of all selected tasks, also of those beyond the run's limit."""
     audit: Audit
 
 
 class ModuleModel(BaseModel):
-    """What a module asked."""
+    """The model and prompt of a module."""
 
     model: str
-    """As it was named; "embedded" resolved."""
+    """The model as configured, with "embedded" resolved."""
     served: list[str]
-    """What servers called the models that answered."""
+    """Names that servers reported for the models that answered."""
     weights: str
-    """Hash of an embedded model's; "" where they are a server's."""
+    """Hash of the weights of an embedded model; "" for a server's model."""
     sampling: Sampling
     prompt: str
-    """Hash of its system message; "" where it has none, or it was not recorded."""
+    """Hash of the system message; "" if there is none or it was not recorded."""
     own_prompt: bool
-    """Whether the run set another one than the module's."""
+    """Whether the run replaced the module's default prompt."""
 
 
 class Passport(BaseModel):
-    """All of it."""
+    """The passport of one evaluation."""
 
     name: str
     agent: str
@@ -68,29 +70,29 @@ class Passport(BaseModel):
     scores: list[Score]
     modules: dict[Module, ModuleModel]
     judge: str
-    """With the hash of its prompts; "" if none."""
+    """The judge's model with the hash of its prompts; "" if there is no judge."""
     corpus: str
     search_engine: str
     search_cache: str
     embeddings: str
     answered: dict[str, int]
-    """Results by what search tools say they come from, a language model behind it included."""
+    """Number of results by the source that search tools report, which includes a language model behind it."""
     sandboxes: dict[str, int]
-    """Results of python_coder by the sandbox's tier."""
+    """Number of python_coder results by tier of the sandbox."""
     provenance: list[Provenance]
     doubts: list[str]
-    """What stands against repeating it, a line each."""
+    """Reasons why the evaluation may not be reproducible, a line each."""
     traces: str
     """SHA-256 of traces.jsonl."""
 
     @property
     def flagged(self) -> int:
-        """Flagged tries of all benchmarks."""
+        """Return the number of flagged samples of all benchmarks."""
         return sum(score.audit.tries for score in self.scores)
 
 
 def passport(run: Run) -> Passport:
-    """The passport of an evaluation."""
+    """Return the passport of an evaluation."""
     settings, context = run.settings, run.settings.context
     results = [turn.result for record in run.records for turn in record.turns]
     return Passport(
@@ -117,18 +119,18 @@ def passport(run: Run) -> Passport:
 
 
 def scores(run: Run) -> list[Score]:
-    """Each benchmark's score with its audit."""
+    """Return each benchmark's score with its audit."""
     return [_score(run, cell) for cell in run.cells]
 
 
 def own_models(settings: EvaluationSettings) -> dict[str, str]:
-    """The tools that have a language model of their own, as far as they say so, with its name."""
+    """Return the tools that declare their own language model, with its name."""
     tools = {name: tool.model for made in settings.provenance for name, tool in made.tools.items()}
     return {name: model for name, model in tools.items() if model not in ("", RUN, UNKNOWN)}
 
 
 def own_pages(benchmark: str) -> Sequence[str]:
-    """The pages that have the benchmark's answers, as far as they are known."""
+    """Return the known pages that contain the benchmark's answers."""
     return BENCHMARKS[benchmark].own_pages if benchmark in BENCHMARKS else ()
 
 
@@ -144,7 +146,7 @@ def _score(run: Run, cell: Cell) -> Score:
 
 
 def _modules(run: Run) -> dict[Module, ModuleModel]:
-    """Those that the agent has; all, where that was not recorded."""
+    """Return the modules that the agent has, or all modules if the run did not record them."""
     settings, made = run.settings, run.settings.provenance
     own = settings.context.prompts if settings.agent == "agentflow" else {}
     asks = {tool.model for one in made for tool in one.tools.values()}
@@ -204,12 +206,12 @@ def _chance(name: str, module: ModuleModel) -> Iterator[str]:
 
 
 def _is_served(spec: str) -> bool:
-    """Whether a server has the model; the name of a provider ends where its model's or its server's begins."""
+    """Return whether a server has the model: the part of `spec` before the first ":" or "@" names a provider."""
     return re.split("[:@]", spec)[0] in PROVIDERS
 
 
 def _searches(run: Run) -> Iterator[str]:
-    """What was looked up where it may read otherwise another day."""
+    """Yield a line for each tool whose results may change: tools that are not AgentFlow's, and live web searches."""
     calls = [turn for record in run.records for turn in record.turns if turn.result.error is None]
     foreign = Counter(turn.tool for turn in calls if turn.tool and turn.tool not in STANDARD_TOOLS)
     for tool, number in foreign.most_common():

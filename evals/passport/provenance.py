@@ -1,42 +1,42 @@
-"""What an evaluation was made with, as far as its settings do not say: written down while it runs, in settings.json."""
+"""Provenance of an evaluation beyond its settings: versions, prompts, tools and inputs, recorded in settings.json."""
 
 from pydantic import BaseModel, ConfigDict, Field
 
 
 class ToolProvenance(BaseModel):
-    """A tool that was there to be chosen."""
+    """A tool that the agent could call."""
 
     model_config = ConfigDict(extra="forbid")
 
     model: str
-    """The language model behind it, as `agentflow.tools.tool_model` has it."""
+    """The language model behind the tool, as named by `agentflow.tools.tool_model`."""
     card: str
-    """Hash of all that prompts say of it."""
+    """Hash of the tool card, which is the tool's full description in prompts."""
     prompt: str = ""
-    """Hash of what it asks the run's model with; "" if it asks none."""
+    """Hash of the prompt that it sends to the run's model; "" if it does not call it."""
 
 
 class Provenance(BaseModel):
-    """The program and the call that added tries to an evaluation; another program or call adds another one of these."""
+    """The program and command that added samples to an evaluation; a change of either adds another entry."""
 
     model_config = ConfigDict(extra="forbid")
 
     at: str
-    """When its first call began, UTC, as ISO 8601 has it."""
+    """Start of the first call, UTC, ISO 8601."""
     call: str
-    """What was called, as a shell reads it."""
+    """The command, quoted for a shell."""
     before: int = Field(default=0, ge=0)
-    """Tries that had ended before: these are another's."""
+    """Samples that had already ended, which another program or command made."""
     versions: dict[str, str]
-    """Of packages, Python and platform by name; "code" is a hash of AgentFlow's own programs."""
+    """Versions of packages, Python and the platform by name; "code" is a hash of AgentFlow's own source files."""
     prompts: dict[str, str]
-    """Hash of the system message of each module, before tools and the like are put in."""
+    """Hash of each module's system message, before placeholders such as the tools are filled in."""
     tools: dict[str, ToolProvenance]
     inputs: dict[str, str] = {}
-    """Hash of each file of this machine that it reads, by what it is there for: "corpus", "questions"."""
+    """Hash of each local input file by purpose: "corpus", "questions"."""
 
     def differences(self, other: "Provenance") -> list[str]:
-        """In what this is another program than `other`: "langgraph 1.2.2 (1.2.1 before)", "prompt of the planner"."""
+        """Return the differences from `other`: "langgraph 1.2.2 (1.2.1 before)", "prompt of the planner"."""
         named = [
             f"{name} {self.versions.get(name, 'absent')} ({other.versions.get(name, 'absent')} before)"
             for name in _differ(self.versions, other.versions)

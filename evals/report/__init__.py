@@ -1,1 +1,1 @@
-"""Reports on evaluations: the figures of their folders, one page of HTML, and pictures."""
+"""Reports on evaluations: one HTML page, figures as files, and the paper's numbers for comparison."""

@@ -17,18 +17,18 @@ STYLE = {
     "axes.spines.top": False,
     "font.size": 9,
     "legend.frameon": False,
-    "svg.fonttype": "none",  # texts stay texts
-    "svg.hashsalt": "agentflow",  # the same figure is the same file
+    "svg.fonttype": "none",  # keeps text as text instead of paths
+    "svg.hashsalt": "agentflow",  # makes files reproducible
 }
 
 
 def write_figures(folder: Path, runs: Sequence[Run]) -> list[Path]:
-    """Writes each figure that `runs` have data for, as .png and .svg; returns the paths. Raises OSError."""
+    """Write each figure that `runs` have data for as .png and .svg, and return the paths. Raises OSError."""
     folder.mkdir(parents=True, exist_ok=True)
     cells = [cell for run in runs for cell in run.cells if cell.ended]
     drawings = {"accuracy": _accuracy, "turns": _turns, "tools": _tools, "errors": _errors}
     written = []
-    with mpl.rc_context(STYLE):  # type: ignore[arg-type]  # its annotation wants a Literal of every name
+    with mpl.rc_context(STYLE):  # type: ignore[arg-type]  # annotated with a Literal of all names
         for name, draw in drawings.items():
             if (figure := draw(cells)) is None:
                 continue
@@ -39,7 +39,7 @@ def write_figures(folder: Path, runs: Sequence[Run]) -> list[Path]:
 
 
 def _accuracy(cells: Sequence[Cell]) -> Figure | None:
-    """Accuracy with its interval, a row for each run and benchmark."""
+    """Draw the accuracy with its interval, one row per run and benchmark."""
     if not cells:
         return None
     figure, axes = _rows(cells)
@@ -54,7 +54,7 @@ def _accuracy(cells: Sequence[Cell]) -> Figure | None:
 
 
 def _turns(cells: Sequence[Cell]) -> Figure | None:
-    """Accuracy by most turns, a line for each planner and benchmark that was run with several limits."""
+    """Draw the accuracy over the turn limit, one line per planner and benchmark that was run with several limits."""
     series: dict[tuple[str, str], list[Cell]] = defaultdict(list)
     for cell in sorted(cells, key=lambda one: one.max_turns):
         series[cell.planner, cell.benchmark].append(cell)
@@ -76,7 +76,7 @@ def _turns(cells: Sequence[Cell]) -> Figure | None:
 
 
 def _tools(cells: Sequence[Cell]) -> Figure | None:
-    """Share of the calls by tool, a row for each run and benchmark."""
+    """Draw the share of the calls by tool, one row per run and benchmark."""
     return _stacked(
         "share of the calls",
         cells,
@@ -85,7 +85,7 @@ def _tools(cells: Sequence[Cell]) -> Figure | None:
 
 
 def _errors(cells: Sequence[Cell]) -> Figure | None:
-    """Share of the calls that failed, by tool and error class, a row for each run and benchmark."""
+    """Draw the share of failed calls by tool and error class, one row per run and benchmark."""
     return _stacked(
         "share of the calls that failed",
         cells,
@@ -97,7 +97,7 @@ def _errors(cells: Sequence[Cell]) -> Figure | None:
 
 
 def _stacked(label: str, cells: Sequence[Cell], counts: Sequence[Counter[str]]) -> Figure | None:
-    """Bars of `counts` over the calls of each cell; the most frequent part first, none if there is nothing to show."""
+    """Draw stacked bars of `counts` as shares of each cell's calls, most frequent part first; None without counts."""
     parts = [name for name, _ in sum(counts, Counter[str]()).most_common()]
     if not parts:
         return None
@@ -105,7 +105,7 @@ def _stacked(label: str, cells: Sequence[Cell], counts: Sequence[Counter[str]]) 
     left = [0.0] * len(cells)
     for number, part in enumerate(parts):
         shares = [count[part] / max(1, cell.calls) for cell, count in zip(cells, counts, strict=True)]
-        hatch = None if number < 10 else "//"  # the colours begin again
+        hatch = None if number < 10 else "//"  # there are only ten colours
         axes.barh(range(len(cells)), shares, left=left, height=0.6, label=part, color=f"C{number % 10}", hatch=hatch)
         left = [start + share for start, share in zip(left, shares, strict=True)]
     axes.set(xlabel=label, xlim=(0, max(left) or 1))
@@ -114,7 +114,7 @@ def _stacked(label: str, cells: Sequence[Cell], counts: Sequence[Counter[str]]) 
 
 
 def _rows(cells: Sequence[Cell]) -> tuple[Figure, Axes]:
-    """Axes with a row for each cell, from the top."""
+    """Return a figure and its axes with one row per cell, from the top."""
     figure = Figure(figsize=(6, 0.8 + 0.45 * len(cells)))
     axes = figure.subplots()
     axes.xaxis.set_major_formatter(PercentFormatter(1, decimals=None))

@@ -1,12 +1,12 @@
-"""One HTML file that needs nothing else: figures, and every trace with its turns, filtered in the browser.
+"""A report as one self-contained HTML file: figures, and every trace with its turns, filtered in the browser.
 
-- *Text is data.* It travels as JSON and is only ever put in as text: the page's policy allows its own script and style,
-  by their hashes, no request to anywhere, and no string to become markup (Trusted Types).
-- *Small.* The rows that filters need are columns of numbers; texts are lines of JSON in parts of a hundred or so
-  traces. All of it is gzip in base64, which the browser unpacks, the texts when they are looked at or searched.
-- *Bounded.* Once the page is as large as it may be, further traces keep their row and lose their texts, and the page
-  says so. Questions come in turn, each with all its runs and tries, so that what has texts can be compared.
-- *Gated benchmarks* keep their rows only: a turn repeats the question, an answer the gold one.
+- *Text is data.* Text is stored as JSON and inserted only as text. The page's content security policy allows only its
+  own script and style, by their hashes, no requests, and no conversion of strings to markup (Trusted Types).
+- *Compact.* The rows for filters are columns of numbers; texts are lines of JSON in parts of `PART` traces. Both are
+  gzip in base64. The browser unpacks texts only when they are shown or searched.
+- *Bounded.* Once the page has reached its size limit, further traces have a row but no texts, and the page states it.
+  Traces are ordered by task, each with all its runs and samples, so that traces with texts can be compared.
+- *Gated benchmarks* have rows only, because turns repeat the question and answers may repeat the gold answer.
 """
 
 import base64
@@ -31,13 +31,13 @@ from agentflow.evals.trace import TraceTurn
 from agentflow.version import __version__
 
 PAGE_BYTES = 4_900_000
-"""Most bytes of a page."""
+"""Default size limit of a page in bytes."""
 PART = 128
 """Traces whose texts are unpacked together."""
 _LISTED = {"scores": {"__all__": {"audit": {"items"}}}}
-"""What the summary leaves out of a passport: the rows have it."""
+"""Fields that the summary omits from a passport, because the rows contain them."""
 TEXT, SHORT = 4000, 160
-"""Characters that are kept of a text, and of one that a row shows."""
+"""Most characters of a text, and of a text in a row."""
 
 
 @dataclass(frozen=True)
@@ -47,19 +47,19 @@ class Page:
     html: str
     traces: int
     with_text: int
-    """Traces whose texts are in it."""
+    """Traces whose texts are included."""
     gated: int
-    """Traces whose texts were left out because of their benchmark's terms."""
+    """Traces whose texts are omitted because their benchmark is gated."""
 
 
 class Names:
-    """Texts by number, each once."""
+    """A list of distinct names, in which each has a number."""
 
     def __init__(self) -> None:
         self._numbers: dict[str, int] = {}
 
     def __call__(self, name: str) -> int:
-        """The number of `name`, a new one if it has none yet."""
+        """Return the number of `name`; a new name gets the next number."""
         return self._numbers.setdefault(name, len(self._numbers))
 
     def __iter__(self) -> Iterator[str]:
@@ -68,13 +68,13 @@ class Names:
 
 @collection_paused()
 def page(runs: Sequence[Run], *, with_gated: bool = False, limit: int = PAGE_BYTES) -> Page:
-    """The report on `runs`, of at most `limit` bytes unless the rows alone take more."""
+    """Return the report on `runs`, of at most `limit` bytes unless the rows alone take more."""
     hidden = frozenset() if with_gated else frozenset(name for name, one in BENCHMARKS.items() if one.gated)
     traces = _in_turn(runs)
     passports = [passport(run) for run in runs]
     rows, summary = _rows(passports, traces, hidden), _summary(runs, passports)
     shown = [(position, record) for position, (_, record) in enumerate(traces) if record.benchmark not in hidden]
-    room = limit - len(rows) - len(summary) - 60_000  # the page itself takes less than that
+    room = limit - len(rows) - len(summary) - 60_000  # reserved for the page's markup, style and script
     parts, kept = _parts(shown, room)
     html = _html(
         summary=summary.replace("<", "\\u003c"),
@@ -86,7 +86,7 @@ def page(runs: Sequence[Run], *, with_gated: bool = False, limit: int = PAGE_BYT
 
 
 def _in_turn(runs: Sequence[Run]) -> list[tuple[int, Record]]:
-    """Every record with the number of its run: question by question, in the order in which runs have them."""
+    """Return every record with the number of its run, ordered by task in order of first appearance, run and sample."""
     order = Names()
     for run in runs:
         for record in run.records:
@@ -96,7 +96,7 @@ def _in_turn(runs: Sequence[Run]) -> list[tuple[int, Record]]:
 
 
 def _summary(runs: Sequence[Run], passports: Sequence[Passport]) -> str:
-    """What tables and charts show, as JSON."""
+    """Return the data of tables and charts as JSON."""
     cells = [{**asdict(cell), "error_rate": cell.error_rate, "most": cell.most} for run in runs for cell in run.cells]
     settings = [
         {"name": run.name, "planner": run.planner, "agent": run.settings.agent, "subset": run.settings.subset}
@@ -117,7 +117,10 @@ def _summary(runs: Sequence[Run], passports: Sequence[Passport]) -> str:
 
 
 def _differences(runs: Sequence[Run]) -> Iterator[dict[str, Any]]:
-    """Every run against the first that has the benchmark, on the questions of both; corrected for their number."""
+    """Yield a comparison of every run with the first run of the same benchmark, on the tasks that both have.
+
+    The p-values are corrected for the number of comparisons (Holm).
+    """
     first: dict[str, Run] = {}
     pairs, compared = list[tuple[str, Run, Run]](), list[Comparison]()
     for run in runs:
@@ -143,7 +146,7 @@ def _differences(runs: Sequence[Run]) -> Iterator[dict[str, Any]]:
 
 
 def _rows(passports: Sequence[Passport], traces: Sequence[tuple[int, Record]], hidden: frozenset[str]) -> str:
-    """What the list and its filters need of every trace, packed: texts by number, and a column for each field."""
+    """Return the packed data of the list and its filters: names by number, and one column per field of a trace."""
     names = {name: Names() for name in ("benchmark", "family", "outcome", "status", "tool", "error", "flag", "why")}
     flagged = _flagged(passports)
     questions: dict[tuple[str, str], tuple[int, list[str]]] = {}
@@ -167,7 +170,7 @@ def _rows(passports: Sequence[Passport], traces: Sequence[tuple[int, Record]], h
 
 
 def _flagged(passports: Sequence[Passport]) -> dict[tuple[int, str, str, int], list[Flag]]:
-    """What the audit has to say of a trace, by number of its run, benchmark, question and try."""
+    """Return the audit's flags by number of the run, benchmark, id of the task and sample."""
     return {
         (run, score.benchmark, item.id, item.sample): item.flags
         for run, one in enumerate(passports)
@@ -195,12 +198,12 @@ def _row(record: Record, names: Mapping[str, Names], flags: Sequence[Flag]) -> d
 
 
 def _parts(shown: Sequence[tuple[int, Record]], room: int) -> tuple[list[str], int]:
-    """Texts of as many traces as there is room for, packed, and how many these are."""
+    """Return the packed texts of as many traces as fit into `room` bytes, in parts, and the number of these traces."""
     parts, kept = [], 0
     for start in range(0, len(shown), PART):
         some = shown[start : start + PART]
         part = _packed(b"\n".join(_text(position, record) for position, record in some))
-        room -= len(part) + 60  # the element around it
+        room -= len(part) + 60  # the HTML element around it
         if room < 0:
             break
         parts.append(part)
@@ -209,7 +212,7 @@ def _parts(shown: Sequence[tuple[int, Record]], room: int) -> tuple[list[str], i
 
 
 def _text(position: int, record: Record) -> bytes:
-    """All that a trace says, as a line. Lists rather than objects, so that a search finds no names of fields."""
+    """Return the texts of a trace as one line of JSON. It uses lists, so that a search does not match field names."""
     turns = [_turn(turn) for turn in record.turns]
     task = record.task
     texts = [task.question, task.gold, record.answer, record.analysis, record.error, record.decided_by]
@@ -230,7 +233,7 @@ def _cut(text: str, length: int = TEXT) -> str:
 
 
 def _json(value: Any) -> bytes:
-    """UTF-8; half a surrogate pair, which that cannot hold, is a question mark."""
+    """Return JSON in UTF-8, with a question mark for a lone surrogate, which UTF-8 cannot encode."""
     return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace")
 
 
@@ -245,5 +248,5 @@ def _html(**content: str) -> str:
 
 
 def _hash(text: str) -> str:
-    """As a Content-Security-Policy names an inline element."""
+    """Return the hash source of an inline element for a Content-Security-Policy."""
     return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"

@@ -1,4 +1,4 @@
-"""The paper's own numbers, to stand beside ours: `paper.json`, copied from the tables of the authors' repository."""
+"""The paper's numbers, for comparison in reports: `paper.json`, copied from the tables of the authors' repository."""
 
 from functools import cache
 from importlib.resources import files
@@ -11,12 +11,12 @@ class _Strict(BaseModel):
 
 
 class Group(_Strict):
-    """Neighbouring columns of the table."""
+    """A group of adjacent columns of the table."""
 
     name: str
     benchmarks: tuple[str, ...]
     average: bool
-    """Whether the table has their mean as a column."""
+    """Whether the table has a column with their mean."""
 
 
 class Method(_Strict):
@@ -24,9 +24,9 @@ class Method(_Strict):
 
     name: str
     averages: dict[str, float]
-    """By group, as printed."""
+    """Mean accuracy by group, in percent, as printed."""
     accuracy: dict[str, float]
-    """By benchmark, in percent."""
+    """Accuracy by benchmark, in percent."""
 
 
 class Since(_Strict):
@@ -34,32 +34,32 @@ class Since(_Strict):
 
     name: str
     accuracy: dict[str, float]
-    """By benchmark, in percent, as its authors report it."""
+    """Accuracy by benchmark, in percent, as reported by its authors."""
     url: str
     protocol: str
     differs: str
-    """What makes it incomparable with the paper's rows."""
+    """Differences that make it incomparable with the paper's rows."""
 
 
 class Paper(_Strict):
-    """What the paper reports."""
+    """The results that the paper reports, and later ones of comparable agents."""
 
     source: str
     url: str
     groups: tuple[Group, ...]
     titles: dict[str, str]
-    """Of the benchmarks, as columns are headed."""
+    """Column heading by benchmark."""
     questions: dict[str, int]
-    """How many were asked."""
+    """Number of tasks by benchmark."""
     methods: tuple[Method, ...]
     since: tuple[Since, ...]
     tools: dict[str, dict[str, tuple[float, float]]]
-    """By benchmark and tool: percent of the calls before and after training (figure 3)."""
+    """Percent of the tool calls before and after training, by benchmark and tool (figure 3)."""
     fewer_errors: dict[str, float]
-    """By benchmark: points by which training lowered the share of calls that fail (figure 4)."""
+    """Percentage points by which training lowered the share of failed calls, by benchmark (figure 4)."""
 
 
 @cache
 def paper() -> Paper:
-    """The numbers."""
+    """Return the numbers of `paper.json`."""
     return Paper.model_validate_json((files(__package__) / "paper.json").read_bytes())

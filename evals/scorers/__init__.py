@@ -1,6 +1,6 @@
 """Scorers: pure functions from an answer and the gold answer to correct, incorrect or undecided.
 
-Rules come first and decide only what they are sure of; what is left is undecided, and a judge may be asked
-(`agentflow.evals.benchmarks.benchmark`). Nothing here needs more than the standard library, raises, runs an answer or
-takes more than a moment, whatever the answer. Each file is one rule.
+A rule decides only the cases that it is certain of. The others are undecided and can be passed to a judge
+(`agentflow.evals.benchmarks.benchmark`). For any answer, a scorer raises no exception, runs no code from the answer and
+takes bounded time. Scorers use only the standard library. Each file is one rule.
 """

@@ -1,4 +1,7 @@
-"""Exact values of calculations that a reply leaves undone, as 2^{10}, 200 + 4 or \\binom{8}{3}, without running it."""
+"""Exact values of calculations that a reply leaves unevaluated, such as 2^{10}, 200 + 4 or \\binom{8}{3}.
+
+The text is parsed to a syntax tree and never executed.
+"""
 
 import ast
 import math
@@ -21,7 +24,7 @@ _LARGEST = 10**60
 
 
 def evaluate(text: str) -> Fraction | None:
-    """The value of `text` if it is a calculation of rational numbers and nothing else."""
+    """Return the value of `text` if it is only a calculation with rational numbers, else None."""
     for written, sign in _WRITTEN:
         text = written.sub(sign, text)
     text = text.strip(" .")
@@ -34,7 +37,7 @@ def evaluate(text: str) -> Fraction | None:
 
 
 def _value(node: ast.expr) -> Fraction:
-    """Raises ValueError for what is not rational, too large, or no calculation."""
+    """Return the value of `node`. Raise ValueError if it is irrational, too large or not a calculation."""
     if isinstance(node, ast.Constant) and isinstance(node.value, int):
         value = Fraction(node.value)
     elif isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):

@@ -1,4 +1,4 @@
-"""Dates in the forms that answers come in. Slashes are left alone: 3/11 is two days."""
+"""Dates in the formats that occur in answers. Dates with slashes are not read: 3/11 is ambiguous."""
 
 import re
 from typing import NamedTuple
@@ -22,19 +22,19 @@ _FORMS = tuple(
 
 
 class Date(NamedTuple):
-    """A day, or a month where `day` is 0."""
+    """A day, or a whole month if `day` is 0."""
 
     year: int
     month: int
     day: int
 
     def may_be(self, other: "Date") -> bool:
-        """Whether one of the two may be a more exact form of the other."""
+        """Return whether both may be the same date: one of them may lack the day."""
         return self[:2] == other[:2] and not (self.day and other.day and self.day != other.day)
 
 
 def as_date(text: str) -> Date | None:
-    """The date that `text` is, and not merely contains; None if it is none."""
+    """Return the date if all of `text` is one, else None. A date inside a longer text is not read."""
     text = " ".join(text.split())
     for form in _FORMS:
         if match := form.fullmatch(text):

@@ -1,15 +1,16 @@
-"""Game of 24 and its relatives: reading the expression that a reply gives, without ever evaluating text as code.
+"""Scorer of Game of 24 and similar puzzles: reads the expression in a reply without executing text as code.
 
-A generic mathematics scorer will not do: it accepts "24" for any puzzle. So each formula of the reply is taken apart
-by Python's own parser, which lets whole numbers, + - * / and brackets through, and its value is an exact fraction.
+A generic mathematics scorer is not sufficient, because it accepts "24" for any puzzle. Each formula of the reply is
+parsed with `ast`; only whole numbers, + - * / and brackets are accepted, and the value is an exact fraction.
 
-A reply may show its work. A formula that uses as many numbers as the puzzle has, and states the target or no value, is
-a claim; one that states another value ("= 20") is an attempt. The last claim must be right, what stands around it must
-not change it (a root, a power, "half of", "is not 24"), and the formulas it is equated with must be equal to it.
-Without a claim, steps that use up the numbers are read instead: "8 - 4 = 4, 3 + 3 = 6, 4 * 6 = 24".
+A reply may show its work. A formula that uses at least as many numbers as the puzzle has, and states the target or no
+value, is a claim; one that states another value ("= 20") is only an attempt. The last claim must be right, the text
+around it must not change its value (a root, a power, "half of", "is not 24"), and the formulas it is equated with must
+equal it. If there is no claim, steps that use up the numbers are read: "8 - 4 = 4, 3 + 3 = 6, 4 * 6 = 24".
 
-The script of Tree of Thoughts (Yao et al., NeurIPS 2023) takes the last line up to its first "=", compares the digits
-in it with the puzzle's and simplifies the line with sympy; AgentFlow's asks a judge to compare with listed solutions.
+For comparison, the script of Tree of Thoughts (Yao et al., NeurIPS 2023) takes the last line up to its first "=",
+compares its digits with the puzzle's and simplifies the line with sympy. The script of the AgentFlow paper asks a judge
+to compare the reply with listed solutions.
 """
 
 import ast
@@ -38,7 +39,7 @@ _REWRITTEN = (
     (re.compile(r"&|`|\bprint(?=\()|(?<=[\d)]) ?#.*"), " "),
     (re.compile(r"(?<=[\d)])(?: : ?|:)(?=[\d(])"), "/"),
     (re.compile(r"[=-]>|[→⇒⟹➔]|(?<=\d) (?=\d)"), " ; "),
-    (re.compile(r"^ ?(?:\d{1,2}[.)]|[-*•+]) (?=[(\d])", re.MULTILINE), ""),  # the mark of a line in a list
+    (re.compile(r"^ ?(?:\d{1,2}[.)]|[-*•+]) (?=[(\d])", re.MULTILINE), ""),  # list markers
     (
         re.compile(
             r"(?<![\d)])\*\*|\*\*(?![\d(])|(?:^|(?<=[A-Za-z:.] ))[*_](?=[(\d])|(?<=[\d)])[*_](?=\.?$)", re.MULTILINE
@@ -61,7 +62,7 @@ _REWRITTEN = (
     (re.compile(r"\n ?(?==)"), " "),
     (re.compile(r"(?<=[\d)]) ?\((?=[^()=]{0,80}(?:\([^()=]{0,80}\)[^()=]{0,80}){0,9}=)"), " ; "),  # "= 24 (4*6 = 24)"
 )
-"""What models write for the signs of arithmetic, in order."""
+"""Replacements for the ways in which models write arithmetic signs, applied in order."""
 _LISTING = re.compile(r"(?<![\d.+*/=-])(?<![+*/=-] )\d{1,4}(?:(?: ?[,;]| and| ) ?(?:and )?\d{1,4}){1,9}(?! ?[-+*/=\d])")
 _FORMULA = re.compile(r"(?:[\d +\-*/()=\t]|\.(?=\d))+")
 _IMPLICIT = re.compile(r"(?<=[\d)]) ?(?=\()|(?<=\)) ?(?=\d)")
@@ -110,11 +111,11 @@ _IN_WORDS = re.compile(
 _SENTENCES = re.compile(r"(?<=[.!?])\s|\n")
 _LONGEST = 200
 _READ = 400
-"""Formulas of a reply, the last ones."""
+"""Most formulas that are read, counted from the end of the reply."""
 
 
 def expression(answer: str, numbers: Sequence[int], target: int) -> Score:
-    """Whether `answer` makes `target` from `numbers`, each used once; undecided where words around it leave a doubt."""
+    """Score whether `answer` makes `target` from `numbers`, each used once; undecided if its wording is ambiguous."""
     final = final_answer(answer)
     text = _rewritten(answer[-LONGEST:] if final.strip(" .$") == str(target) else final, numbers)
     formulas = [_Formula.of(match, numbers, target) for match in [*_FORMULA.finditer(text)][-_READ:]]
@@ -134,7 +135,7 @@ def expression(answer: str, numbers: Sequence[int], target: int) -> Score:
 
 
 def makes_target(expression: str, numbers: Sequence[int], target: int) -> bool:
-    """Whether `expression` uses each number once, with + - * / and brackets only, and equals `target` exactly."""
+    """Return whether `expression` uses each number once, only + - * / and brackets, and equals `target` exactly."""
     expression = expression.strip()
     if len(expression) > _LONGEST:
         return False
@@ -152,7 +153,7 @@ class _Side:
 
     value: Fraction | None
     used: Counter[int | None]
-    """The whole numbers in it; None for what no puzzle has, a decimal or a sign."""
+    """The whole numbers in it, with counts. None counts decimals and negative signs, which no puzzle has."""
 
     @classmethod
     def of(cls, text: str) -> "_Side":
@@ -162,17 +163,17 @@ class _Side:
 
 @dataclass(frozen=True)
 class _Formula:
-    """Expressions with "=" between them, and what their surroundings make of them."""
+    """Expressions joined by "=", and how the text around them affects them."""
 
     start: int
     end: int
     sides: tuple[_Side, ...]
     claims: bool
-    """Whether it is said to be a solution."""
+    """Whether the reply presents it as a solution."""
     right: bool
     consistent: bool
     stands: bool
-    """Whether nothing around it denies or changes it."""
+    """Whether no text around it denies it or changes its value."""
 
     @classmethod
     def of(cls, match: re.Match[str], numbers: Sequence[int], target: int) -> "_Formula":
@@ -197,7 +198,7 @@ class _Formula:
 
 
 def _rewritten(text: str, numbers: Sequence[int]) -> str:
-    """`text` in the signs of Python, without layout, the marks of lists, and listings of the puzzle's numbers."""
+    """Return `text` with Python's operators, without layout, list markers and listings of the puzzle's numbers."""
     text = plain(_LAYOUT.sub("\n", html.unescape(text))).translate(_SIGNS)
     text = "\n".join(" ".join(line.split()) for line in text.splitlines() if line.strip())
     text = _LISTING.sub(lambda match: ";" if Counter(_whole(match[0])) == Counter(numbers) else match[0], text)
@@ -211,7 +212,7 @@ def _whole(text: str) -> list[int]:
 
 
 def _trimmed(formula: str) -> str:
-    """A formula without the signs of prose around it, and brackets that were opened or closed elsewhere."""
+    """Return a formula without stray signs at its ends and without outer brackets that have no counterpart."""
     formula = formula.rstrip(" \t=*/+(-").lstrip(" \t=*/+)").removeprefix("- ")
     excess = formula.count("(") - formula.count(")")
     if excess > 0 and formula.startswith("("):
@@ -222,15 +223,17 @@ def _trimmed(formula: str) -> str:
 
 
 def _near(side: _Side, target: int) -> bool:
-    """Whether a side equals the target; to one in a hundred, where it was rounded."""
+    """Return whether a side equals the target; within 1 % if the side contains a decimal, which may be rounded."""
     if side.value is None or None not in side.used:
         return side.value == target
     return abs(side.value - target) * 100 <= abs(target)
 
 
 def _steps(chains: Sequence[tuple[_Side, ...]], numbers: Sequence[int], target: int) -> bool | None:
-    """Whether the chains, each "a + b = c", use up the numbers and what they make, and end at the target; None where
-    a step makes a fraction, which the next one cannot be told to use."""
+    """Return whether the steps, each a chain "a + b = c", use up all numbers and results and end at the target.
+
+    Return None if a step makes a fraction, because later steps cannot be matched with it.
+    """
     pool = Counter(Fraction(number) for number in numbers)
     for sides in chains:
         if len(sides) < 2 or sides[0].used.total() < 2:
@@ -260,7 +263,7 @@ def _value(node: ast.expr, used: list[int | None]) -> Fraction:
         used.append(node.value if isinstance(node.value, int) else None)
         return Fraction(node.value)
     if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
-        used.append(None)  # no operation of the puzzle
+        used.append(None)  # negation is not an operation of the puzzle
         return -_value(node.operand, used)
     if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add | ast.Sub | ast.Mult | ast.Div):
         if isinstance(node.op, ast.Add) and isinstance(node.left, ast.UnaryOp):  # -a + b is b - a

@@ -1,8 +1,8 @@
-"""The final answer within a longer text, and whether it is one at all.
+"""Extraction of the final answer from a longer text, and detection of refusals.
 
-Models mark their answer as they were taught: `<answer>` tags (search agents), `\\boxed{}` (mathematics), a line
-"Answer: ..." (our generator, GAIA's prompt). Each is looked for within the one before, so that a box inside a tag is
-found. The last mark counts: a model that corrects itself does so at the end.
+Models mark their answer as in their training: with `<answer>` tags (search agents), `\\boxed{}` (mathematics) or a line
+"Answer: ..." (AgentFlow's generator, GAIA's prompt). Each mark is searched for within the result of the one before, so
+that a box inside a tag is found. The last mark counts, because a model corrects itself at the end.
 """
 
 import re
@@ -12,7 +12,7 @@ from agentflow.nodes.reply_parsing import data_objects, spoken
 from agentflow.tools.redaction import ending
 
 LONGEST = 10_000
-"""Characters that are read, from the end: answers are short, and time stays bounded."""
+"""Characters that are read, counted from the end. Answers are short, and the limit bounds the time."""
 
 _OPEN = re.compile(r"<answer>", re.IGNORECASE)
 _CLOSE = re.compile(r"</answer>", re.IGNORECASE)
@@ -43,12 +43,15 @@ _NEGATIVE = re.compile(
 
 
 def final_answer(text: str) -> str:
-    """The final answer of `text`, all of it where nothing is marked; at most `LONGEST` characters."""
+    """Return the marked final answer in `text`, or all of `text` without a mark; at most `LONGEST` characters."""
     return _labelled(_boxed(_field(_tagged(spoken(ending(text, LONGEST)))))).strip()
 
 
 def refuses(answer: str, golds: Iterable[str] = ()) -> bool:
-    """Whether a final answer says, and says only, that there is none; unless that may be what one of `golds` says."""
+    """Return whether a final answer only states that there is no answer.
+
+    Return False if one of `golds` is itself negative, such as "none": then the statement may be the right answer.
+    """
     said = " ".join(answer.replace("’", "'").split()).strip(" .!*_")
     return _REFUSAL.fullmatch(said) is not None and not any(_NEGATIVE.search(gold) for gold in golds)
 
@@ -59,7 +62,7 @@ def _tagged(text: str) -> str:
 
 
 def _field(text: str) -> str:
-    """The field "answer" of a reply that is JSON data."""
+    """Return the field "answer" of a reply that is a JSON object, else `text`."""
     inside = text.strip().removeprefix("```json").strip("`\n ")
     if not (inside.startswith("{") and inside.endswith("}")):
         return text
@@ -68,7 +71,7 @@ def _field(text: str) -> str:
 
 
 def _boxed(text: str) -> str:
-    """What is inside the last `\\boxed{}`, or after it where its brace is never closed."""
+    """Return the content of the last `\\boxed{}`, or the rest of the text if its brace is never closed."""
     _, box, rest = text.rpartition("\\boxed")
     if not box or not rest.lstrip().startswith("{"):
         return text
@@ -81,6 +84,6 @@ def _boxed(text: str) -> str:
 
 
 def _labelled(text: str) -> str:
-    """What follows the last "Answer:" at the start of a line."""
+    """Return the text after the last "Answer:" at the start of a line."""
     _, *parts = _LABEL.split(text)
     return next((part for part in reversed(parts) if part.strip()), "" if parts else text)

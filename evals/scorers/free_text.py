@@ -1,10 +1,10 @@
-"""Short free-text answers, as the question-answering benchmarks score them, and what their scripts miss.
+"""Scorer of short free-text answers: the metrics of the question-answering benchmarks, and a stricter decision.
 
-Exact match (EM) and F1 are those of SQuAD's script, which HotpotQA, 2WikiMultihopQA and MuSiQue took over; they are
-reported as they are. The decision is more careful. EM takes "-5" for "5", "1.5" for "15" and "hepatitis" for
-"hepatitis A", which is mended; dates, numbers and yes/no have rules of their own; and another answer that is none of
-the accepted ones is undecided, since EM rejects every seventh answer that is right (Istanbul, Constantinople). An F1
-of 0 is no ground for rejecting one either.
+Exact match (EM) and F1 are those of SQuAD's script, which HotpotQA, 2WikiMultihopQA and MuSiQue also use; they are
+reported unchanged as metrics. The decision differs from EM in three ways. EM treats "-5" as "5", "1.5" as "15" and
+"hepatitis A" as "hepatitis"; the decision does not. Dates, numbers and yes/no have their own rules. An answer that
+matches none of the accepted ones is undecided, not incorrect, because EM rejects one right answer in seven (Istanbul,
+Constantinople); an F1 of 0 does not show that an answer is wrong either.
 
 Sources: Rajpurkar et al., "SQuAD", EMNLP 2016 (evaluate-v1.1.py); Yang et al., "HotpotQA", EMNLP 2018
 (hotpot_evaluate_v1.py: yes and no get no partial F1).
@@ -35,15 +35,16 @@ _MEANT = (
     (re.compile(r"\+"), " plus "),
     (re.compile(r"(?<=\w )(?:[Aa](?=\W*$)|A(?= [a-z]))"), "letter-a"),
 )
-"""What is no punctuation and no article: 1.5 is not 15, and hepatitis A is not any hepatitis."""
+"""Characters that look like punctuation or an article but carry meaning (1.5 is not 15, hepatitis A is not hepatitis),
+with the words that replace them."""
 _BARE_NUMBER = re.compile(r"[-+$]{0,2}[\d,.]{1,60}")
 _NO_PARTIAL_F1 = {"yes", "no", "noanswer"}
 _PREFERRED = (Decision.CORRECT, Decision.UNDECIDED, Decision.INCORRECT)
-"""Of several accepted answers, what is right by one is right, and what is wrong is wrong by all."""
+"""Precedence of decisions over several accepted answers: one match is correct; incorrect only if all are."""
 
 
 class _WithoutPunctuation(dict[int, str]):
-    """For `str.translate`, filled in as characters occur."""
+    """Table for `str.translate` that deletes punctuation; characters are added when they first occur."""
 
     def __missing__(self, code: int) -> str:
         character = chr(code)
@@ -56,19 +57,22 @@ _WITHOUT_PUNCTUATION = _WithoutPunctuation()
 
 
 def normalise(text: str) -> str:
-    """SQuAD's normal form: lower case, no punctuation, no articles, single spaces. Typographic punctuation counts too;
-    an article that is the whole text ("A+") stays."""
+    """Return SQuAD's normal form of `text`: lower case, single spaces, no punctuation and no articles.
+
+    Unlike SQuAD's script, this also removes typographic punctuation, and keeps an article that is the whole text
+    ("A+").
+    """
     kept = unicodedata.normalize("NFKC", text).casefold().translate(_WITHOUT_PUNCTUATION)
     return " ".join(_ARTICLES.sub(" ", kept).split()) or " ".join(kept.split())
 
 
 def exact_match(answer: str, gold: str) -> float:
-    """1 if both have the same normal form, else 0."""
+    """Return 1 if both have the same normal form, else 0."""
     return float(normalise(answer) == normalise(gold))
 
 
 def f1(answer: str, gold: str) -> float:
-    """Harmonic mean of the precision and recall of words, 0 to 1."""
+    """Return the harmonic mean of the precision and recall of words, 0 to 1."""
     said, expected = normalise(answer), normalise(gold)
     if said != expected and _NO_PARTIAL_F1 & {said, expected}:
         return 0.0
@@ -78,8 +82,10 @@ def f1(answer: str, gold: str) -> float:
 
 
 def same(answer: str, gold: str) -> bool:
-    """Whether both have the same normal form, accents aside, but for what EM throws away and is meant: signs, decimal
-    points, A."""
+    """Return whether both have the same normal form, ignoring accents.
+
+    Signs, decimal points and the letter A, which EM drops although they carry meaning, must match.
+    """
     said, expected = (normalise(_spelt_out(text)) for text in (answer, gold))
     if not (said and expected):
         return answer.strip() == gold.strip()
@@ -97,7 +103,7 @@ def _spelt_out(text: str) -> str:
 
 
 def free_text(answer: str, golds: Sequence[str]) -> Score:
-    """Whether `answer` is one of `golds`: the gold answer and its aliases. `metrics` are the best em and f1."""
+    """Score whether `answer` is one of `golds`: the gold answer and its aliases. `metrics` has the best em and f1."""
     text, golds = plain(final_answer(answer)).strip("*_` \n"), [plain(gold) for gold in golds]
     metrics = {
         "em": max((exact_match(text, gold) for gold in golds), default=0.0),

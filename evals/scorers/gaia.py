@@ -1,8 +1,8 @@
-"""GAIA's own rule, "quasi-exact match": by the form of the gold answer a number, a list or a text.
+"""Scorer of GAIA, "quasi-exact match": compares numbers, lists or texts, by the form of the gold answer.
 
 Source: Mialon et al., "GAIA: a benchmark for General AI Assistants", 2023, and the scorer of its leaderboard. Its
-oddities are kept, so that figures can be compared: a text is compared without any blanks and punctuation, an element of
-a list with its punctuation, and a gold answer of "1,234" is a list.
+peculiarities are kept, so that results are comparable: a text is compared without whitespace and punctuation, an
+element of a list with its punctuation, and a gold answer of "1,234" is a list.
 """
 
 import re
@@ -20,12 +20,12 @@ _PUNCTUATION = str.maketrans("", "", string.punctuation)
 
 
 def quasi_exact(answer: str, gold: str) -> Score:
-    """Whether `answer` is `gold` by GAIA's rule; always decided."""
+    """Score whether `answer` is `gold` by GAIA's rule; never undecided."""
     return decided(matches(final_answer(answer), gold), RULE)
 
 
 def matches(answer: str, gold: str) -> bool:
-    """The rule itself, on an answer without anything around it."""
+    """Return whether an extracted `answer` matches `gold` by GAIA's rule."""
     if _is_number(gold):
         return _same_number(answer, gold)
     if not _SEPARATOR.search(gold):

@@ -1,5 +1,8 @@
-"""Answers written in LaTeX, as plain text. Only what answers are made of; the rest keeps its backslash, so that a
-scorer sees that there is something it cannot read."""
+"""Conversion of answers in LaTeX to plain text.
+
+Only commands that are common in answers are converted. Other commands keep their backslash, so that a scorer can detect
+text that it cannot read.
+"""
 
 import re
 import unicodedata
@@ -32,11 +35,11 @@ _GREEK = re.compile(
 )
 _SIGN = re.compile(r"\\(?:times|cdot|div)(?![a-zA-Z])|\\%|[×÷−–\u2044\u00a0\u202f\u2009]")
 _DEEPEST = 8
-"""Commands inside commands that are read."""
+"""Levels of nested commands that are converted."""
 
 
 def plain(text: str) -> str:
-    """`text` without LaTeX's spacing, font and dollar signs; fractions as (a/b), operators as * and /."""
+    """Return `text` without LaTeX spacing, fonts and dollar signs; fractions as (a/b), operators as * and /."""
     text = _SIGN.sub(lambda match: _SIGNS[match[0]], text.replace(r"\$", " "))
     text = _GREEK.sub(_letter, text)
     text = _SPACING.sub(lambda match: "," if match[0] == "{,}" else " " if match[0].endswith(" ") else "", text)

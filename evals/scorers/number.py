@@ -1,9 +1,9 @@
-"""Numbers, compared exactly: AIME, AMC.
+"""Scorer of numbers, compared exactly: AIME, AMC.
 
-A number may be written in many ways: 1,234, \\frac{3}{4}, 2 1/2, 2.5e3, 25 million, minus seven, 2^{10}. What states it
-must have a known shape: the number alone, "the answer is 42", "x = 42", "there are 42 ways, since ...", "..., so 42 in
-all". All else is undecided: to take the first or the last number of a text would accept and reject at random. 50 % is
-50, and one half.
+A number may be written in many ways: 1,234, \\frac{3}{4}, 2 1/2, 2.5e3, 25 million, minus seven, 2^{10}. The statement
+of the answer must have a known shape: the number alone, "the answer is 42", "x = 42", "there are 42 ways, since ...",
+"..., so 42 in all". Any other shape is undecided, because taking the first or the last number of a text would accept
+and reject at random. 50 % equals both 50 and one half.
 """
 
 import re
@@ -29,7 +29,7 @@ _NUMBER = re.compile(
 _CLEANED = (
     (re.compile(r"[`\"“”]|(?<![\d)])\*\*|\*\*(?![\d(])|^[*_ ]{1,9}(?=\S)|(?<=[^\s*_])[*_]{1,9}$", re.MULTILINE), ""),
     (re.compile(r"[€£¥₹]|\b(?:US)?\$|\\(?:angle|triangle|quad|qquad|therefore|mathrm)(?![a-zA-Z])"), " "),
-    (re.compile(r"\([A-E]\)[.:]? ?(?=-?[\d.])"), ""),  # the option of a number
+    (re.compile(r"\([A-E]\)[.:]? ?(?=-?[\d.])"), ""),  # the letter of a multiple-choice option before a number
     (re.compile(r"(?<=[a-z])_(?:\w|\{\w{1,3}\})", re.IGNORECASE), ""),
     (re.compile(r"([+-]?) ?(?<![a-z])\(([+-]?[\d.,/]{1,60})\)", re.IGNORECASE), r" \1\2 "),
 )
@@ -158,7 +158,7 @@ _CHANGED = re.compile(
     r"(?:.*\b(?:twice|half(?: of)?|double|triple|(?:one|two|three) (?:more|less) than)|.*\\?\b(?:log|ln)) ?\(?#\)?[ .]*"
     r"|# ?\*? ?(?:\\pi|π|pi|i)[ .]*"
 )
-"""What cannot be the number in it."""
+"""Texts whose value is not the number in them: "twice #", "log(#)", "# pi"."""
 _AMBIGUOUS = re.compile(r"#[!#]|# ?- ?#")
 _OTHERWISE = re.compile(r"\b(?:but|twice|half|double|rather|instead|more|less|only|true|than)\b")
 _ASIDE = re.compile(
@@ -179,13 +179,13 @@ _NUMBERISH = re.compile(
 _ZERO = re.compile(r"\b(?:no|none|nothing|nil|never)\b")
 _ALONE = re.compile(r"[^\w#\\|<>=+/^-]*#[ .%]*")
 _READ = 4_000
-"""Characters of a final answer, the last ones."""
+"""Characters of a final answer that are read, counted from the end."""
 _LONGEST = 60
-"""Digits of a number; no answer has as many."""
+"""Most characters of a number that is read; answers are shorter."""
 
 
 def number(answer: str, gold: str) -> Score:
-    """Whether `answer` states the number `gold`."""
+    """Score whether `answer` states the number `gold`."""
     text = plain(final_answer(answer))[-_READ:]
     if not text or refuses(text):
         return decided(False, "no answer")
@@ -211,7 +211,7 @@ def number(answer: str, gold: str) -> Score:
 
 
 def _undone(text: str, around: str) -> Fraction | None:
-    """The value of a calculation that a text ends with: "there are 6! ways"."""
+    """Return the value of the unevaluated calculation at the end of a text: "there are 6! ways"."""
     found = _UNDONE.search(" ".join(text.split()).strip("*").lower()[-200:])
     if (
         not found
@@ -224,12 +224,12 @@ def _undone(text: str, around: str) -> Fraction | None:
 
 
 def as_number(text: str) -> Fraction | None:
-    """The one number that `text` states; None where there is none, or it cannot be told which."""
+    """Return the one number that `text` states; None if there is none or several are possible."""
     return _stated(*_marked(plain(text)))
 
 
 def _marked(text: str) -> tuple[str, list[Fraction | None]]:
-    """`text` in lower case with # for each number, and the numbers; None is one that is not read."""
+    """Return `text` in lower case with # for each number, and the numbers; None for one that cannot be read."""
     text = _VULGAR.sub(lambda match: " " + unicodedata.normalize("NFKC", match[0]).replace("\u2044", "/"), text)
     lines = text.replace("#", " ").replace("\u2010", "-").replace("\u2011", "-").splitlines()
     text = "\n".join(" ".join(line.split()) for line in lines).strip("{} ")
@@ -244,7 +244,12 @@ def _marked(text: str) -> tuple[str, list[Fraction | None]]:
 
 
 def _stated(around: str, values: list[Fraction | None]) -> Fraction | None:
-    """The number that a text states, of its sentences together."""
+    """Return the number that all sentences of a text together state.
+
+    Args:
+        around: The text with # for each number, as `_marked` returns it.
+        values: The numbers, in order.
+    """
     answers: set[Fraction | None] = set()
     others: set[Fraction | None] = set()
     conclusion: tuple[Fraction | None] | None = None
@@ -282,7 +287,10 @@ def _stated(around: str, values: list[Fraction | None]) -> Fraction | None:
 
 
 def _place(sentence: str) -> tuple[int | None, bool]:
-    """Which # of a sentence it states, from 0, or None where its shape is not known; and whether as a conclusion."""
+    """Return the index of the # that a sentence states, and whether it states it as a conclusion.
+
+    The index counts from 0; it is None if the sentence has no known shape.
+    """
     starts = [0, *(match.end() for match in _CONCLUDES.finditer(sentence))]
     for start in reversed(starts):
         clause, skipped = sentence[start:].strip(), sentence[:start].count("#")
@@ -313,7 +321,7 @@ def _value(match: re.Match[str]) -> Fraction | None:
 
 
 def _in_words(text: str) -> int:
-    """The number that words say, up to millions."""
+    """Return the value of a number in words, up to millions."""
     total = group = 0
     for word in re.findall(r"[a-z]+", text.lower()):
         if word == "hundred":
@@ -326,6 +334,6 @@ def _in_words(text: str) -> int:
 
 
 def _rounded_like(found: Fraction, expected: Fraction) -> Fraction | None:
-    """`expected` to as many decimals as `found` has; None where it has none."""
+    """Return `expected` rounded to as many decimals as `found` has; None if `found` has none."""
     decimals = next((places for places in range(1, 12) if (found * 10**places).denominator == 1), None)
     return None if found.denominator == 1 or decimals is None else round(expected, decimals)

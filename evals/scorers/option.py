@@ -1,10 +1,10 @@
-"""Multiple choice: which option an answer chooses, by its letter or by its text. GPQA, MedQA.
+"""Scorer of multiple choice: which option an answer chooses, by its letter or by its text. GPQA, MedQA.
 
-The text of an option in a reply is a mention of the option, as its letter is. A sentence chooses the one option that
-it mentions if it is that mention and a reason ("C, because ...") or says so ("it is C", "C is correct", "so C"); it
-rejects one with "not C" or "C is wrong". A reply must choose one option. A letter beside the text of another option is
-a contradiction. There is no fallback: a refusal chooses nothing, and what cannot be told is for a judge to *extract*,
-who does not see which option is right.
+Both the letter and the text of an option count as a mention of it. A sentence chooses the one option that it mentions
+if it consists of the mention and a reason ("C, because ...") or states the choice ("it is C", "C is correct", "so C");
+"not C" and "C is wrong" reject an option. A reply must choose exactly one option. A letter next to the text of another
+option is a contradiction. There is no fallback: a refusal chooses nothing, and an unclear reply is left to a judge that
+*extracts* the choice without seeing which option is right.
 """
 
 import re
@@ -19,7 +19,7 @@ from agentflow.evals.scorers.score import Score, decided, undecided
 
 _FIRST, _LETTERS = 0xE000, 0x100
 _MENTIONS = r"[\ue000-\ue0ff]"
-"""Private characters that stand for the options, in their order; where they are named by letter, 0x100 higher."""
+"""Private-use characters that represent the options, in order; a mention by letter has a code that is 0x100 higher."""
 _LABEL = re.compile(r"(?<![A-Za-z0-9_'’/.])(?<![A-Za-z0-9]-)([\[(]?)([A-Z])(?![A-Za-z0-9_'’/])(?!-\w)(?!\.\w)([)\]]?)")
 _BESIDE = re.compile(
     r"(?P<letter>[\ue100-\ue1ff])[)\]]{0,2}[\s.:,;(\[=–—-]{0,4}(?:(?:the|an?) )?(?P<text>[\ue000-\ue0ff])"
@@ -33,7 +33,7 @@ _SMALL_LABEL = re.compile(
 _WORD_AFTER = re.compile(
     r" (?!(?:is|was|and|or|because|since|as|but|not|would|seems|looks|it|for|with|due|over|by)\b)\w"
 )
-"""What makes a word of "A" and "I" before it."""
+"""Text after "A" or "I" that shows that it is a word, not the letter of an option."""
 _PUNCTUATED = re.compile(r"\W{0,9}[A-Z](?: ?[.):,\]]{1,3} ?| [–—-]{1,2} )(?P<rest>\S.*)", re.DOTALL)
 _SENTENCES = re.compile(r"(?<=[.!?;])\s|\n|(?<=。)")
 _CLAUSES = re.compile(
@@ -71,7 +71,7 @@ _NOT_CHOOSING = re.compile(
     r"|preferred|choice)\b)",
     re.IGNORECASE,
 )
-"""What describes an option, and does not choose it."""
+"""Text that describes an option without choosing it."""
 _LIST = rf"[\[(]?{_MENTIONS}(?:[)\]]{{0,2}}(?:,| or| and| nor){{1,2}} ?[\[(]?{_MENTIONS}){{0,9}}[)\]]{{0,2}}"
 _DENIED = (
     re.compile(
@@ -113,13 +113,13 @@ _RETRACTS = re.compile(
 )
 _HEAD_ENDS = re.compile(r"[(,;:.–—-]|\b(?:because|since|as|which|while|whereas)\b")
 _SHORT = 40
-"""Words."""
+"""Most words of a short reply."""
 _LONGEST = 4_000
-"""Characters that are read, the last ones."""
+"""Characters that are read, counted from the end."""
 
 
 def option(answer: str, options: Mapping[str, str], gold: str) -> Score:
-    """Whether `answer` chooses the option with the letter `gold`; `options` are texts by capital letter."""
+    """Score whether `answer` chooses the option with the letter `gold`; `options` maps capital letters to texts."""
     text = plain(final_answer(answer)).replace("**", "")[-_LONGEST:]
     text = "\n".join(" ".join(line.split()) for line in text.splitlines() if line.strip()).strip("*_`\"' ")
     if not text:
@@ -145,7 +145,10 @@ def option(answer: str, options: Mapping[str, str], gold: str) -> Score:
 
 
 def _names_another(text: str, options: Mapping[str, str]) -> bool:
-    """Whether `text` begins with a letter and what is not that option's text, nor a sentence about it."""
+    """Return whether `text` begins with the letter of an option, followed by text that is not that option's.
+
+    A sentence about the option is allowed after the letter.
+    """
     found = _PUNCTUATED.match(text)
     letter = text.lstrip("([*_ ")[:1]
     if not found or letter not in options or re.match(_REASON, found["rest"], re.IGNORECASE):
@@ -160,12 +163,12 @@ def _names_another(text: str, options: Mapping[str, str]) -> bool:
 
 
 def _written(text: str) -> str:
-    """`text` with x², x_2 and x^{2} as x2."""
+    """Return `text` with x², x_2 and x^{2} as x2."""
     return re.sub(r"[\^{}]|_(?=\w)", "", unicodedata.normalize("NFKC", plain(text)))
 
 
 def _marked(text: str, options: Mapping[str, str]) -> str:
-    """`text` with one character for each mention of an option, be it by its letter or its text."""
+    """Return `text` with each mention of an option, by letter or by text, replaced by its private-use character."""
     places = {letter: chr(_FIRST + place) for place, letter in enumerate(options)}
     for letter, content in sorted(options.items(), key=lambda item: -len(item[1])):
         words = re.findall(r"\w+|[^\w\s]", _written(content).strip(" ."))
@@ -186,9 +189,9 @@ def _marked(text: str, options: Mapping[str, str]) -> str:
 
 
 def _chosen(marked: str) -> tuple[str | None, set[str]]:
-    """The one option that the clauses of a marked text choose, and those that they deny.
+    """Return the one option that the clauses of a marked text choose, or None, and the options that they reject.
 
-    "The answer is C" and a line of its own count before what is merely said ("so it is C").
+    "The answer is C" and an option alone on the first or last line take precedence over other choices ("so it is C").
     """
     named = re.search(r"[\ue100-\ue1ff]", marked)
     clauses = [(_merged(clause), _ITEM.match(clause)) for clause in _CLAUSES.split(marked)]
@@ -225,13 +228,16 @@ def _chosen(marked: str) -> tuple[str | None, set[str]]:
                 said.append((here.pop(), concludes))
     found = _last(answers) if answers else None if unclear else _last(said)
     if not (answers or said or named or unclear) and len(clauses) == 1 and len(marked.split()) <= _SHORT:
-        here = _mentions(clauses[0][0])  # the one option that a short reply speaks of
+        here = _mentions(clauses[0][0])  # the one option that a short reply mentions
         found = here.pop() if len(here) == 1 and not _DOUBTS.search(marked) and not _NEGATIVE.search(marked) else None
     return (None, set()) if found in rejected or (unclear and not found) else (found, rejected)
 
 
 def _last(chosen: Sequence[tuple[str, bool]]) -> str | None:
-    """The option that is chosen, or that the last conclusion chooses where none before it was one."""
+    """Return the option that all of `chosen` agree on, else None.
+
+    If they differ, return the last one if it is a conclusion and no other option was chosen in a conclusion.
+    """
     options = {one for one, _ in chosen}
     if len(options) > 1 and chosen[-1][1] and not any(final for one, final in chosen if one != chosen[-1][0]):
         return chosen[-1][0]
@@ -239,7 +245,7 @@ def _last(chosen: Sequence[tuple[str, bool]]) -> str | None:
 
 
 def _merged(clause: str) -> str:
-    """A clause without the difference of letters and texts, and what names an option twice in a row once."""
+    """Return a clause with one character for mentions by letter and by text, and with repeated mentions merged."""
     text = clause.translate({code + _LETTERS: code for code in range(_FIRST, _FIRST + 26)})
     for _ in range(3):
         text = _SAME.sub(r"\1", text)
@@ -251,7 +257,7 @@ def _mentions(text: str) -> set[str]:
 
 
 def _without(sentence: str, denied: Sequence[str] | set[str]) -> str:
-    """A sentence without what denies other options."""
+    """Return a sentence without the parts that reject the options in `denied`."""
     for pattern in _DENIED:
         sentence = pattern.sub(lambda match: "" if _mentions(match[0]) <= set(denied) else match[0], sentence)
     return sentence

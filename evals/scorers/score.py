@@ -1,4 +1,4 @@
-"""What a scorer says."""
+"""The result of a scorer."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -6,7 +6,7 @@ from enum import StrEnum
 
 
 class Decision(StrEnum):
-    """Whether an answer is right, as far as it can be told."""
+    """Whether an answer is right, if the scorer can decide it."""
 
     CORRECT = "correct"
     INCORRECT = "incorrect"
@@ -15,25 +15,25 @@ class Decision(StrEnum):
 
 @dataclass(frozen=True)
 class Score:
-    """A decision and who made it."""
+    """A decision and the rule or judge that made it."""
 
     decision: Decision
     decided_by: str
-    """The rule, as "exact match" or "option letter", or "judge"; of an undecided score, what stood in the way."""
+    """The rule ("exact match", "option letter") or "judge"; for an undecided score, the reason."""
     metrics: Mapping[str, float] = field(default_factory=dict)
-    """What the benchmark's own script reports besides, each 0 to 1: "em", "f1"."""
+    """Further metrics of the benchmark's own script, each 0 to 1: "em", "f1"."""
 
     @property
     def correct(self) -> bool:
-        """Whether it counts as correct: what is undecided does not."""
+        """Return whether the answer counts as correct; an undecided one does not."""
         return self.decision == Decision.CORRECT
 
 
 def decided(correct: bool, by: str) -> Score:
-    """The score of a rule that is sure."""
+    """Return the score of a rule that is certain."""
     return Score(Decision.CORRECT if correct else Decision.INCORRECT, by)
 
 
 def undecided(why: str) -> Score:
-    """The score of a rule that is not sure."""
+    """Return the score of a rule that is not certain, with the reason."""
     return Score(Decision.UNDECIDED, why)

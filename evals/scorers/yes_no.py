@@ -1,7 +1,7 @@
-"""Whether an answer says yes or no.
+"""Detection of a yes or a no in an answer.
 
-The word must stand as an answer does: "No, they are not", "The answer is yes", "..., so yes". "No" may be a word of
-another sentence ("no one knows", "no doubt"), and either may be taken back ("yes, but ..."): then nothing is said.
+The word must be used as an answer: "No, they are not", "The answer is yes", "..., so yes". "No" as part of another
+phrase ("no one knows", "no doubt") and an answer that is qualified later ("yes, but ...") do not count.
 """
 
 import re
@@ -50,7 +50,7 @@ _CONCLUSION = re.compile(
     r"[ \"'“(*:]*(?P<said>yes|no)\b(?! (?:one|longer|such))(?P<rest>[^?]*)",
     re.IGNORECASE,
 )
-"""A last sentence that says what the answer is, whatever was said before."""
+"""A last sentence that states the answer; it overrides the text before it."""
 _OPPOSITE = {
     "yes": re.compile(r"\b(?:no(?=\W*\Z|[.,;!](?! \d))|nope|false|incorrect|not true)\b", re.IGNORECASE),
     "no": re.compile(r"\b(?:yes|yeah|(?<!not )true)\b", re.IGNORECASE),
@@ -63,7 +63,7 @@ _SENTENCES = re.compile(r"(?<=[.!?;])\s|\n")
 
 
 def yes_or_no(text: str) -> str | None:
-    """What an answer says, "yes" or "no"; None where it cannot be told."""
+    """Return "yes" or "no", whichever the answer states; None if it is unclear."""
     if _NO_DOUBT.match(text + " "):
         return None if _DENIES.search(text) else "yes"
     concluded = _CONCLUSION.fullmatch(_SENTENCES.split(text.strip())[-1])
