@@ -1,1 +1,1 @@
-"""Training: the embedded micro model and, on verl, Flow-GRPO. The only package that may import torch, verl or ray."""
+"""Training: the embedded micro model, and Flow-GRPO on verl. The only package that may import torch, verl or ray."""

@@ -1,11 +1,11 @@
-"""The training batch of a step, without verl: rows of trajectories, credit of their calls, and a digest of both.
+"""Training batch of a step, independent of verl: rows of trajectories, credit of their calls, and a digest of both.
 
-A trajectory's calls may lie in several rows; verl names a row {question}_{session}_{row}, where a session is one
+The calls of a trajectory may be in several rows. verl names a row {question}_{session}_{row}, where a session is one
 trajectory.
 
-The digest is of what decides an update: the ids, masks and log-probabilities of every row that counts, with the
-advantage and weight of each of its calls. It depends neither on the order in which rollouts ended nor on the random
-names that verl gives them. Two runs whose steps have the same digests have trained on the same.
+The digest covers all inputs of an update: the ids, masks and log-probabilities of every row that is trained on, with
+the advantage and weight of each of its calls. It depends neither on the order in which rollouts ended nor on the random
+names that verl gives them. Two runs whose steps have equal digests have trained on the same data.
 """
 
 import hashlib
@@ -19,11 +19,11 @@ from agentflow.rl.packing import TrainingSample, pack
 from agentflow.rl.rollout import RolloutStatus, Trajectory
 
 Facts = dict[str, Any]
-"""What the trainer is told of a row, beside its tokens."""
+"""Data of a row for credit assignment, beside its tokens."""
 
 
 class Span(NamedTuple):
-    """The tokens of one call in a row's response, and their credit."""
+    """Position of one call's tokens in a row's response, and their credit."""
 
     start: int
     length: int
@@ -33,22 +33,25 @@ class Span(NamedTuple):
 
 
 DIGITS = 32
-"""Of a digest, which is of SHA-256: the fastest where processors have instructions for it."""
+"""Hexadecimal digits of a digest. SHA-256 is the fastest hash on processors with instructions for it."""
 
 
 def counts(trajectory: Trajectory, *, mask_cut_off: bool) -> bool:
-    """Whether a trajectory is trained on."""
+    """Return whether a trajectory is trained on."""
     cut_off = mask_cut_off and trajectory.cut_off
     return trajectory.status == RolloutStatus.OK and not cut_off and bool(trajectory.calls)
 
 
 def rows_of(trajectory: Trajectory, *, pack_turns: bool, limit: int) -> list[TrainingSample]:
-    """The rows of a trajectory's calls; `limit` is most tokens of a packed row's response."""
+    """Return the rows of a trajectory's calls; `limit` is the maximum response length of a packed row, in tokens."""
     return pack(trajectory.calls, limit=limit if pack_turns else 0)
 
 
 def facts_of(row: TrainingSample, trajectory: Trajectory, name: str, *, counted: bool) -> Facts:
-    """Where a row's calls are, and what they are credited by. `name` is the trajectory's, the same in every run."""
+    """Return the positions of a row's calls, and the inputs of their credit.
+
+    `name` is the name of the trajectory, the same in every repetition of the run.
+    """
     position = {call.turn: position for position, call in enumerate(trajectory.calls)}
     places = [position[call.turn] for call in row.calls]
     return {
@@ -65,18 +68,18 @@ def facts_of(row: TrainingSample, trajectory: Trajectory, name: str, *, counted:
 def assign_credit(
     rows: Mapping[str, Facts], rewards: Mapping[str, float], algorithm: Algorithm
 ) -> dict[str, list[Span]]:
-    """The calls of each row with their credit; rows that are left out of training are absent.
+    """Assign credit to the calls of each row; rows that are excluded from training are absent from the result.
 
     Args:
-        rows: By name, what the trainer is told of each row.
-        rewards: By the same names, of the row's trajectory.
-        algorithm: Assigns advantages and weights.
+        rows: Facts of each row, by row name.
+        rewards: Reward of each row's trajectory, by row name.
+        algorithm: Algorithm that assigns advantages and weights.
     """
     sessions: dict[str, list[str]] = defaultdict(list)
     for key, row in rows.items():
         if row["counted"]:
             sessions[session_of(key)].append(key)
-    # In the order of their names, not in that in which they ended: sums of floats depend on it.
+    # Ordered by name and not by completion, because sums of floats depend on the order.
     ordered = sorted(sessions, key=lambda session: (str(rows[sessions[session][0]]["name"]), session))
     rollouts = [_rollout(session, sessions[session], rows, rewards) for session in ordered]
     found: dict[str, list[Span]] = {}
@@ -89,7 +92,7 @@ def assign_credit(
 
 
 def _rollout(session: str, keys: Sequence[str], rows: Mapping[str, Facts], rewards: Mapping[str, float]) -> Rollout:
-    """A trajectory as the algorithm sees it; its calls in order, from whichever rows they are in."""
+    """Build the algorithm's input for a trajectory, with the calls of all its rows in order."""
     calls = sorted(
         (place, length, fault)
         for key in keys
@@ -105,22 +108,22 @@ def _rollout(session: str, keys: Sequence[str], rows: Mapping[str, Facts], rewar
 
 
 def matters(credit: Sequence[Span], *, regularised: bool) -> bool:
-    """Whether a row has a part in the update. Without a KL or entropy term, a call whose advantage is 0 has none."""
+    """Return whether a row affects the update. Without a KL or entropy term, calls with advantage 0 do not."""
     return any(span.weight and (span.advantage or regularised) for span in credit)
 
 
 def session_of(key: str) -> str:
-    """The trajectory that a row is of."""
+    """Return the session (trajectory) of a row name."""
     return key.rsplit("_", 1)[0]
 
 
 def question_of(session: str) -> str:
-    """The group that a trajectory is of."""
+    """Return the question (group) of a session name."""
     return session.rsplit("_", 1)[0]
 
 
 def advantages_of(rows: Mapping[str, Facts], credit: Mapping[str, Sequence[Span]]) -> dict[str, list[float]]:
-    """The advantage of each call of each rollout that is trained on, by the rollout's id."""
+    """Return the advantages of the calls of each rollout that is trained on, by rollout id."""
     found: dict[str, dict[int, float]] = defaultdict(dict)
     for key, spans in credit.items():
         for place, span in zip(rows[key]["places"], spans, strict=True):
@@ -129,7 +132,7 @@ def advantages_of(rows: Mapping[str, Facts], credit: Mapping[str, Sequence[Span]
 
 
 def batch_digest(rows: Mapping[str, Facts], credit: Mapping[str, Sequence[Span]]) -> str:
-    """Of all rows that have credit, by their facts: `DIGITS` hexadecimal digits."""
+    """Return the digest of all rows that have credit, as `DIGITS` hexadecimal digits."""
     lines = sorted(
         f"{rows[key]['name']} {rows[key]['digest']} {[tuple(span) for span in spans]!r}"
         for key, spans in credit.items()

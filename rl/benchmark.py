@@ -1,8 +1,8 @@
-"""AgentFlow's planner on a benchmark or a file of questions, rewarded by the scorer that evaluates it.
+"""Trainable app: AgentFlow's planner on a benchmark or a file of questions, rewarded by the benchmark's scorer.
 
-A benchmark is made for testing: a planner that was trained on part of it cannot be measured on all of it. Train on Game
-of 24, or on a file of your own. Without a benchmark of held-out questions, one question in five is held out, by the
-hash of its content.
+Benchmarks are test sets: a planner that was trained on part of one cannot be evaluated on all of it. Train on Game of
+24 or on your own file. If no benchmark of test questions is given, one question in five is held out, chosen by the hash
+of its content.
 """
 
 from collections.abc import Sequence
@@ -21,9 +21,9 @@ from agentflow.rl.planner import trainable
 from agentflow.rl.trainable import AppError, Split, Trainable
 
 TEST_SHARE = 5
-"""One question in so many is a test question."""
+"""One in TEST_SHARE questions is a test question."""
 _SPLIT = "agentflow_split"
-"""Key of a task's data: the split that it is of."""
+"""Key in a task's data that holds its split."""
 
 
 def benchmark(
@@ -42,25 +42,26 @@ def benchmark(
     search_engine: str = "auto",
     search_cache: str = "off",
 ) -> Trainable:
-    """An agent on a benchmark.
+    """Build the trainable app of an agent on a benchmark.
 
     Args:
-        name: As in `agentflow data list`; a file with the columns question and answer, or question and result; or
-            `module:attribute`.
-        frozen: Model of the modules that do not learn.
-        test: The held-out questions, named likewise; without it, one in five of `name`.
-        judge: Model that is asked where the benchmark's rule is undecided; none: those rollouts are left out.
-        subset: Of the benchmark.
-        file: Questions in the benchmark's form, instead of its own.
-        tools: What the planner may choose from.
-        max_turns: Most planner turns of a rollout.
-        max_tokens: Most tokens of one reply of the policy.
-        nodes: The modules that learn; several share one policy.
-        agent: As in `agentflow eval --agent`; of "react", the planner is the whole policy.
-        corpus: What wikipedia_search reads, by default what suits the benchmark; where many rollouts search, the
-            address of a retrieval server.
-        search_engine: What google_search asks.
-        search_cache: Whether search tools keep what they find, and where.
+        name: Benchmark, as in `agentflow data list`; a file with the columns question and answer, or question and
+            result; or `module:attribute`.
+        frozen: Model of the modules that are not trained.
+        test: Benchmark of the test questions, named like `name`; by default, one in five questions of `name`.
+        judge: Judge model for answers that the benchmark's rule cannot decide; without one, those rollouts are not
+            trained on.
+        subset: Subset of the benchmark.
+        file: File of questions in the benchmark's format, used instead of its own questions.
+        tools: Tools that the planner may choose from.
+        max_turns: Maximum number of planner turns in a rollout.
+        max_tokens: Maximum number of tokens in one reply of the policy.
+        nodes: Modules that are trained; several share one policy.
+        agent: Agent, as in `agentflow eval --agent`; with "react", the planner is the whole policy.
+        corpus: Corpus of wikipedia_search, by default the one that suits the benchmark. If many rollouts search, use
+            the address of a retrieval server.
+        search_engine: Search engine of google_search.
+        search_cache: Whether search tools cache their results, and where.
     """
     named, load = {"train": name, "test": test or name}, cache(_load)
     for spec in {name, test} - {""}:
@@ -84,7 +85,7 @@ def benchmark(
 
     async def reward(task: Task, state: Any) -> float | None:
         spec = named[task.data[_SPLIT]]
-        # Of a file, the task has all that its scorer needs, so that workers need not read the file.
+        # A task from a file holds all that its scorer needs, so that workers need not read the file.
         scorer = benchmark_of(spec, [task.data]) if is_file(spec) else load(spec)
         return await scorer.reward(task, str(state["answer"]), decides)
 
@@ -95,7 +96,7 @@ def benchmark(
 
 
 def _load(spec: str) -> Benchmark:
-    """The benchmark of a name, a file or an object. Raises AppError."""
+    """Load a benchmark by its name, file or `module:attribute`. Raises AppError."""
     try:
         return catalogue.benchmark(spec)
     except BenchmarkError as error:

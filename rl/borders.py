@@ -1,7 +1,7 @@
-"""A conversation as a chat template gets it: no text in it holds a token that the template itself writes.
+"""Sanitisation of conversations for chat templates: message contents cannot contain the template's control tokens.
 
-`apply_chat_template` writes text, and the tokenizer then reads every special token in that text, whoever wrote it: a
-page that says `<|im_end|>` would end the message that quotes it. What the model itself said stays as it was sampled.
+`apply_chat_template` renders text, and the tokenizer then parses every special token in that text, whatever its origin:
+a page that contains `<|im_end|>` would end the message that quotes it. Assistant messages stay as they were sampled.
 """
 
 from collections.abc import Hashable, Sequence
@@ -12,14 +12,14 @@ from agentflow.tools.borders import unbordered
 
 
 class Tokenizer(Hashable, Protocol):
-    """What is used of a Hugging Face tokenizer."""
+    """The part of a Hugging Face tokenizer that is used here."""
 
     added_tokens_decoder: dict[int, Any]
     chat_template: Any
 
 
 def chat(tokenizer: Tokenizer, messages: Sequence[tuple[str, str]]) -> list[dict[str, str]]:
-    """(role, content) messages as `apply_chat_template` takes them."""
+    """Convert (role, content) messages to the input of `apply_chat_template`, without control tokens in contents."""
     own = borders_of(tokenizer)
     return [
         {"role": role, "content": content if role == "assistant" else unbordered(content, own)}
@@ -29,9 +29,9 @@ def chat(tokenizer: Tokenizer, messages: Sequence[tuple[str, str]]) -> list[dict
 
 @lru_cache(maxsize=4)
 def borders_of(tokenizer: Tokenizer) -> frozenset[str]:
-    """The tokenizer's special tokens, and those of its other added tokens that its template writes.
+    """Return the control tokens: special tokens, and other added tokens that occur in the chat template.
 
-    Not every added token is one: some tokenizers hold runs of blanks and HTML tags as tokens.
+    Other added tokens are ordinary text: some tokenizers add runs of blanks and HTML tags.
     """
     template = str(tokenizer.chat_template or "")
     added = ((str(token.content), bool(token.special)) for token in tokenizer.added_tokens_decoder.values())

@@ -1,4 +1,4 @@
-"""A checkpoint of a training run as a Hugging Face folder, which vLLM, transformers and `embedded:DIR` read."""
+"""Export of a checkpoint to a Hugging Face folder, which vLLM, transformers and `embedded:DIR` can load."""
 
 import json
 import shutil
@@ -11,18 +11,18 @@ from pathlib import Path
 from agentflow.rl.export_check import Checked, check
 
 LATEST = "latest_checkpointed_iteration.txt"
-"""verl's note of the last whole checkpoint."""
+"""File in which verl records the step of the last complete checkpoint."""
 
 LORA_META = "lora_train_meta.json"
-"""verl's note of a LoRA run's rank and alpha, beside the shards of a checkpoint."""
+"""File in which verl records the rank and alpha of a LoRA run, beside the shards of a checkpoint."""
 
 TOKENIZER = "tokenizer"
-"""Folder of the micro model's tokenizer, in a run and in an export. transformers 5 reads a tokenizer that lies beside a
-config.json of Qwen2 as if it were Qwen2's own, whatever it says; from a folder of its own it reads it as it is."""
+"""Folder of the micro model's tokenizer, in a run and in an export. It must be separate from config.json: beside a
+config.json of Qwen2, transformers 5 loads any tokenizer as a Qwen2 tokenizer."""
 
 
 class ExportError(ValueError):
-    """There is nothing to export, or nowhere to put it; `str()` is one line that says which."""
+    """A checkpoint cannot be exported; `str()` is one line that explains why."""
 
 
 ADAPTER = "adapter"
@@ -36,19 +36,23 @@ def export(
     adapter: bool = False,
     on_checked: Callable[[Checked | None], None] = lambda checked: None,
 ) -> int:
-    """Writes the policy of `source`, a run's folder or one of its checkpoints, to `directory`, whole or not at all.
+    """Write the policy of a checkpoint to `directory`, atomically.
 
-    The adapter of a LoRA run is merged into its base model. Weights that were trained in single precision are halved:
-    the embedded model and servers compute from 16 bits.
+    The adapter of a LoRA run is merged into its base model. Weights in single precision are converted to float16, since
+    the embedded model and servers load 16-bit weights.
 
     Args:
-        source: The run's folder, or a checkpoint in it.
-        directory: A new folder, or an empty one.
-        adapter: Write a LoRA run's adapter by itself too, to `directory`/adapter.
-        on_checked: Gets how the model's log-probabilities compare with those that the run recorded of the same weights;
-            None where it recorded none.
+        source: The run folder, or a checkpoint in it.
+        directory: A new or empty folder.
+        adapter: Also write a LoRA run's adapter, to `directory`/adapter.
+        on_checked: Called with the comparison of the model's log-probabilities with those that the run recorded under
+            the same weights; None if it recorded none.
 
-    Returns the training step. Raises ExportError, also where the written model is not what was trained.
+    Returns:
+        The training step of the checkpoint.
+
+    Raises:
+        ExportError: The checkpoint cannot be exported, or the written model differs from the trained one.
     """
     checkpoint = _checkpoint(source)
     lora = (checkpoint / "actor" / LORA_META).is_file()
@@ -95,7 +99,7 @@ def _checkpoint(source: Path) -> Path:
 
 
 def _checked(folder: Path, run: Path, step: int) -> Checked | None:
-    """Raises ExportError if the model in `folder` is not that of `step`."""
+    """Compare the model in `folder` with the records of `step`. Raises ExportError if they differ."""
     try:
         found = check(folder, run, step)
     except (OSError, ValueError, RuntimeError) as error:
@@ -107,7 +111,7 @@ def _checked(folder: Path, run: Path, step: int) -> Checked | None:
 
 
 def _merge_shards(actor: Path, folder: Path, dtype: str, adapter: Path | None) -> None:
-    """Puts together what each rank saved, in a process of its own for its memory's sake."""
+    """Merge the shards of all ranks, in a separate process so that its memory is freed afterwards."""
     command = [sys.executable, "-m", "agentflow.rl.trainer.merge", str(actor), str(folder), dtype]
     command += ["--adapter", str(adapter)] if adapter else []
     done = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603

@@ -1,11 +1,11 @@
-"""Checks an exported policy against log-probabilities that the run recorded.
+"""Check of an exported policy against log-probabilities that the run recorded.
 
-A run keeps every token of a few groups of each step with its log-probability under the weights after the step's update
-(`agentflow.rl.tokens`). These are the weights that the step's checkpoint holds, so an export must give the same tokens
-the same log-probabilities, up to rounding. Where a run kept none, what was sampled from the same weights serves: the
-rollouts of the validation after the step, and of the next step.
+A run records the tokens of a few groups of each step with their log-probabilities under the weights after the step's
+update (`agentflow.rl.tokens`). The step's checkpoint holds these weights, so the export must assign the same tokens the
+same log-probabilities, up to rounding. If a run recorded none, tokens that were sampled from the same weights are used:
+those of the rollouts of the next step, or of the validation after the step.
 
-The model is read by transformers from the exported files alone, so that a fault of what wrote them cannot hide.
+transformers loads the model from the exported files alone, so that faults in writing them are detected.
 """
 
 import json
@@ -20,16 +20,16 @@ from agentflow.rl.tokens import unpacked
 from agentflow.rl.training_log import TOKENS, TrainingLog, token_file
 
 TOLERANCE = 0.1
-"""Root mean square of the differences, in nats, up to which two computations of the same weights may disagree. Halving
-the micro model's weights makes a thousandth; a trainer that computes in bfloat16 is further off."""
+"""Largest accepted root mean square difference of log-probabilities under the same weights, in nats. Converting the
+micro model to float16 causes about 0.001; a trainer that computes in bfloat16 causes more."""
 
 MOST = 8192
-"""Tokens, prompts included, that are computed; at least one row."""
+"""Maximum number of tokens to compute, prompts included; at least one row is computed."""
 
 
 @dataclass
 class Recorded:
-    """Sampled tokens and their log-probabilities after the checkpoint's step, and before its update where known."""
+    """Sampled tokens of a row, with their log-probabilities after and, if known, before the update of the step."""
 
     ids: list[int]
     places: list[int] = field(default_factory=list)
@@ -37,7 +37,7 @@ class Recorded:
     before: list[float] = field(default_factory=list)
 
     def add(self, start: int, after: Sequence[float | None], before: Sequence[float | None] | None = None) -> None:
-        """Adds the tokens of a call, which begin at `start`."""
+        """Add the tokens of a call, which begin at `start`."""
         for place, (new, old) in enumerate(zip(after, before or [None] * len(after), strict=True), start):
             if new is None or (before and old is None):
                 continue
@@ -48,28 +48,28 @@ class Recorded:
 
 @dataclass(frozen=True)
 class Checked:
-    """How far an exported policy is from what was recorded: root mean squares of differences, in nats."""
+    """Root mean square differences of log-probabilities between an exported policy and the records, in nats."""
 
     source: str
     tokens: int
     after: float
-    """From the log-probabilities of the weights that were to be exported."""
+    """Difference from the records under the exported step's weights."""
     before: float | None
-    """From those before the last update."""
+    """Difference from the records under the weights before the step's update; None if not recorded."""
 
     @property
     def same(self) -> bool:
-        """Whether the export may be what was trained."""
+        """Whether the export is consistent with the trained weights."""
         return self.after <= TOLERANCE and (self.before is None or self.after <= 1.1 * self.before)
 
     def __str__(self) -> str:
-        """One line for the terminal."""
+        """Return one line for the terminal."""
         beside = "" if self.before is None else f", {self.before:.2g} from those before the step's update"
         return f"{self.after:.2g} nats from the log-probabilities of {self.tokens} tokens ({self.source}){beside}"
 
 
 def check(folder: Path, run: Path, step: int) -> Checked | None:
-    """Compares the model in `folder` with what `run` recorded of `step`'s weights; None where it recorded nothing."""
+    """Compare the model in `folder` with the records of `run` under `step`'s weights; None if there are none."""
     settings = run / "settings.json"
     if not settings.is_file():
         return None
@@ -85,10 +85,10 @@ def check(folder: Path, run: Path, step: int) -> Checked | None:
 def _sources(
     log: TrainingLog, step: int, temperature: float, validation: float
 ) -> Iterator[tuple[str, float, list[Recorded]]]:
-    """What may have been recorded, from the most telling, with the temperature that it was sampled at."""
+    """Yield the sources of records, the most informative first: name, sampling temperature, rows."""
     yield f"tokens of step {step}", temperature, _of_tokens(log, step)
     yield f"rollouts of step {step + 1}", temperature, _of_log(log.replay_log_of(step + 1, "train"), step)
-    if validation:  # what servers report at temperature 0 differs
+    if validation:  # at temperature 0, servers report different log-probabilities
         yield f"validation after step {step}", validation, _of_log(log.replay_log_of(step, "test"), step)
 
 
@@ -105,7 +105,7 @@ def _of_tokens(log: TrainingLog, step: int) -> list[Recorded]:
 
 
 def _of_log(path: Path, version: int) -> list[Recorded]:
-    """The calls of the policy that weights of `version` answered."""
+    """Return the policy calls in a replay log that were sampled from the weights of `version`."""
     rows = []
     for told in ReplayLogs(path, live=False):
         if told.kind == "policy" and told.answer["weights_version"] == version:
@@ -129,7 +129,7 @@ def _compared(folder: Path, source: str, temperature: float, rows: Sequence[Reco
 
 
 def _log_probs(folder: Path, rows: Sequence[Recorded], temperature: float) -> Iterator[list[float]]:
-    """Of each row's sampled tokens, by the model in `folder`."""
+    """Yield the log-probabilities of each row's sampled tokens under the model in `folder`."""
     import torch
     from transformers import AutoModelForCausalLM
     from transformers.utils.logging import disable_progress_bar
@@ -143,7 +143,7 @@ def _log_probs(folder: Path, rows: Sequence[Recorded], temperature: float) -> It
         ids = torch.tensor([row.ids], device=device)
         places = torch.tensor(row.places, device=device)
         with torch.inference_mode():
-            # The logits of a token stand at the token before it.
+            # The logits of a token are at the position of the preceding token.
             logits = model(input_ids=ids, logits_to_keep=places - 1).logits[0].float() / temperature
             chosen = logits.log_softmax(-1).gather(-1, ids[0, places].unsqueeze(-1))
         yield chosen.squeeze(-1).tolist()

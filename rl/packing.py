@@ -1,11 +1,11 @@
-"""Calls of a trajectory as rows to train on, several in one row wherever they share their tokens.
+"""Packing of a trajectory's calls into training rows; calls that share a token prefix share a row.
 
-The planner's prompt only ever grows: a turn's prompt is the last turn's prompt, what was sampled for it, and what came
-of it. Where that holds id by id, the turns are one sequence, whose beginning is computed once instead of once a turn.
-A trajectory may have several such chains, as where two nodes each keep a conversation of their own: a call continues
-the longest row that its prompt extends, so that k append-only chains are at most k rows, however they interleave. Where
-a prompt extends none (a tool result was shortened, the text of a reply tokenises differently from how it was sampled),
-a new row begins; the result is the same, and costs more. The new row says why.
+The planner's prompt is append-only: a turn's prompt is the previous turn's prompt, its reply, and the result of its
+tool call. If this holds token by token, the turns form one sequence, whose prefix is computed once instead of once per
+turn. A trajectory may have several such chains, for example if two nodes keep separate conversations. A call continues
+the longest row that its prompt extends, so k append-only chains need at most k rows, however they interleave. If a
+prompt extends no row (a tool result was shortened, or the text of a reply tokenises differently from how it was
+sampled), a new row begins and records why. The training result is the same, at a higher cost.
 """
 
 from array import array
@@ -19,59 +19,60 @@ from agentflow.rl.calls import Call
 
 
 class Reason(StrEnum):
-    """Why a call could not continue a row. The first that holds is the one."""
+    """Why a call could not continue a row; the first reason that applies."""
 
     OFF = "off"
-    """Turns are not packed."""
+    """Packing is disabled."""
     REPLY = "reply"
-    """Its prompt differs within a reply, whose text tokenises differently from how it was sampled."""
+    """The prompt differs within a reply, whose text tokenises differently from how it was sampled."""
     PROMPT = "prompt"
-    """Its prompt differs within what was prompted before: that was rendered anew."""
+    """The prompt differs within an earlier prompt, which was rendered differently."""
     FULL = "full"
-    """Its prompt extends the row, which would then be longer than a row may be."""
+    """The prompt extends the row, but the row would exceed its maximum length."""
 
 
 @dataclass(frozen=True)
 class PrefixMismatch:
-    """Where a call's prompt left the row that it shares most tokens with, and why."""
+    """Where and why a call's prompt diverges from the row with which it shares the longest prefix."""
 
     reason: Reason
     position: int
-    """Number of the row's tokens that the prompt repeats: where the first stands, from 0, that it does not."""
+    """Length of the shared prefix, also the index of the first token that differs; 0 if packing is disabled."""
     length: int
-    """Of the row: prompt and response."""
+    """Length of the row, prompt and response, in tokens."""
     expected: int | None = None
-    """The row's token at that position; None where all are repeated, or nobody looked."""
+    """The row's token at `position`; None if the prompt repeats the whole row or packing is disabled."""
     found: int | None = None
-    """The prompt's; None as above, and where the prompt ends there."""
+    """The prompt's token at `position`; None as for `expected`, or if the prompt ends there."""
 
 
 @dataclass
 class TrainingSample:
-    """One sequence. Invariant: response_ids, mask and logprobs have the same length."""
+    """A training row. Invariant: response_ids, mask and logprobs have the same length."""
 
     prompt_ids: "array[int]"
     response_ids: "array[int]" = field(default_factory=lambda: array("i"))
-    """What was sampled, with what the prompts added between the calls."""
+    """Sampled tokens, and the prompt tokens between the calls."""
     mask: "array[int]" = field(default_factory=lambda: array("b"))
-    """1 where a token was sampled, else 0."""
+    """1 for sampled tokens, else 0."""
     logprobs: "array[float]" = field(default_factory=lambda: array("f"))
-    """Of sampled tokens; 0.0 elsewhere."""
+    """Log-probabilities of sampled tokens, as sampled; 0.0 elsewhere."""
     calls: list[Call] = field(default_factory=list)
     mismatch: PrefixMismatch | None = None
-    """Why it does not continue one of the rows before; None of a trajectory's first."""
+    """Why the row does not continue an earlier one; None for the first row of a trajectory."""
 
     @property
     def spans(self) -> list[tuple[int, int]]:
-        """Where each call's tokens begin in `response_ids`, and how many there are."""
+        """Start and length of each call's tokens in `response_ids`."""
         before = len(self.prompt_ids)
         return [(len(call.prompt_ids) - before, len(call.response_ids)) for call in self.calls]
 
 
 def pack(calls: Sequence[Call], *, limit: int) -> list[TrainingSample]:
-    """The rows of one trajectory's `calls`; none has a response of more than `limit` tokens, unless one call has.
+    """Pack the calls of one trajectory into rows.
 
-    With a limit of 0, every call is a row.
+    A packed response has at most `limit` tokens; only a single call may exceed that. With a limit of 0, every call is a
+    row.
     """
     rows: list[TrainingSample] = []
     for call in calls:
@@ -88,7 +89,7 @@ def pack(calls: Sequence[Call], *, limit: int) -> list[TrainingSample]:
 
 
 def first_difference(known: "array[int]", found: "array[int]") -> int | None:
-    """Where the first token stands, from 0, that `found` does not repeat of `known`; None where it repeats all."""
+    """Return the index of the first token of `known` that `found` does not repeat; None if it repeats all."""
     if found[: len(known)] == known:
         return None
     shorter = min(len(known), len(found))
@@ -101,14 +102,14 @@ def _length(row: TrainingSample) -> int:
 
 
 def _continues(call: Call, row: TrainingSample, limit: int) -> bool:
-    """Whether a call's prompt repeats all of a row, which has room for what is new."""
+    """Return whether a call's prompt repeats the whole row, and the row has room for the call."""
     first, prompt = len(row.prompt_ids), call.prompt_ids
     fits = limit and len(prompt) - first + len(call.response_ids) <= limit
     return bool(fits) and prompt[:first] == row.prompt_ids and prompt[first : _length(row)] == row.response_ids
 
 
 def _broken(rows: Sequence[TrainingSample], call: Call, limit: int) -> PrefixMismatch | None:
-    """Why `call` continues none of `rows`; None if there are none."""
+    """Return why `call` continues none of `rows`; None if there are no rows."""
     if not rows:
         return None
     if limit == 0:

@@ -1,6 +1,6 @@
-"""AgentFlow's planner as something to train: the agent's own graph on Atlas, with everything but the planner frozen.
+"""Trainable app of AgentFlow's planner: the agent's graph on Atlas, with all modules but the planner frozen.
 
-The monolithic policy that it is compared with, `agent=react`, is trained in the same way: it is the same node.
+The monolithic policy that it is compared with, `agent=react`, is trained in the same way, since it is the same node.
 """
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -27,15 +27,15 @@ def atlas(
     agent: AgentName = "agentflow",
     tools: Sequence[str] = DEFAULT_TOOLS,
 ) -> Trainable:
-    """An agent on Atlas.
+    """Build the trainable app of an agent on Atlas.
 
     Args:
-        max_turns: Most planner turns of a rollout.
-        max_tokens: Most tokens of one reply of the policy.
-        frozen: Model of the modules that do not learn.
-        nodes: The modules that learn; several share one policy.
-        agent: As in `agentflow eval --agent`.
-        tools: What the planner may choose from.
+        max_turns: Maximum number of planner turns in a rollout.
+        max_tokens: Maximum number of tokens in one reply of the policy.
+        frozen: Model of the modules that are not trained.
+        nodes: Modules that are trained; several share one policy.
+        agent: Agent, as in `agentflow eval --agent`.
+        tools: Tools that the planner may choose from.
     """
     settings = {"model": frozen, "max_turns": max_turns, "corpus": "atlas", "tools": list(tools)}
     return trainable("atlas", agent, tasks, reward, nodes=nodes, max_tokens=max_tokens, settings=settings)
@@ -51,7 +51,7 @@ def trainable(
     max_tokens: int,
     settings: Mapping[str, Any],
 ) -> Trainable:
-    """The graph of `agent` as something to train: `nodes` call the policy; `settings` are the rest of its `Context`.
+    """Build the trainable app of `agent`: `nodes` call the policy, `settings` are the other fields of its `Context`.
 
     Raises AppError if there is no such agent.
     """
@@ -76,7 +76,7 @@ def trainable(
 
 
 def tasks(split: Split, number: int) -> list[Task]:
-    """The first `number` questions of Atlas."""
+    """Return the first `number` questions of Atlas."""
     return [
         Task(
             id=f"{split}-{position}",
@@ -90,13 +90,13 @@ def tasks(split: Split, number: int) -> list[Task]:
 
 
 def reward(task: Task, state: dict[str, Any]) -> float:
-    """1 for a correct answer, else 0: exact."""
+    """Return 1 for a correct answer, else 0, by exact comparison."""
     check = partial(correct, gold=task.gold, numbers=tuple(task.data["numbers"]), target=task.data["target"])
     return float(check(str(state.get("answer", ""))))
 
 
 def trace(task: Task, state: dict[str, Any]) -> Trace:
-    """The run as `agentflow solve` and `agentflow eval` record theirs."""
+    """Return the trace of a run, in the form that `agentflow solve` and `agentflow eval` record."""
     return Trace(
         task=task,
         analysis=state["analysis"],
@@ -107,9 +107,9 @@ def trace(task: Task, state: dict[str, Any]) -> Trace:
 
 
 def faults(state: dict[str, Any]) -> list[bool]:
-    """Whether each plan could not be read, named no tool, or led to a call that failed.
+    """Return whether each plan was unreadable, named no tool, or led to a failed tool call.
 
-    Empty where time ran out, since the last plan may then have no turn in memory.
+    Empty if time ran out, since the last plan may then have no turn in memory.
     """
     if state["status"] == "out_of_time":
         return []
@@ -117,9 +117,10 @@ def faults(state: dict[str, Any]) -> list[bool]:
 
 
 def react_faults(state: dict[str, Any]) -> list[bool]:
-    """The same of the monolithic policy, whose last call is the answer, or one call too many."""
+    """Return the faults of the monolithic policy, whose last call is the answer, or exceeds the turn limit."""
     return [*faults(state), False] if state["status"] != "out_of_time" else []
 
 
 FAULTS = {"agentflow": faults, "react": react_faults}
-"""Faults of an agent's rollouts in which only the planner learns; calls of other modules have no turn number."""
+"""Fault functions by agent, for rollouts in which only the planner is trained; calls of other modules have no turn
+number."""

@@ -1,8 +1,9 @@
-"""A rehearsal before a training starts its workers: one rollout, so that a fault of the app is told in seconds.
+"""Rehearsal before training: one rollout without workers, which finds faults of the app within seconds.
 
-The policy's reply is a stand-in, for the engine is not up yet. A graph may rightly stumble over it later, which is no
-more than a remark; what no reply can mend stops the training: a graph that raises before it asks the policy, nodes that
-never ask it, an endpoint that is down, a reward that raises or is no number from 0 to 1.
+The engine is not running yet, so the policy returns a fixed reply. An app may fail on that reply without being faulty,
+which is reported as a remark. Faults that do not depend on the reply stop the training: a graph that raises before it
+calls the policy, nodes that never call it, an endpoint that is down, or a reward that raises or is not a number from 0
+to 1.
 """
 
 import inspect
@@ -18,15 +19,15 @@ from agentflow.rl.trainable import AppError, Graph, Trainable
 
 REPLY = "Yes."
 SECONDS = 120.0
-"""Longest rehearsal; a training's rollouts have a limit of their own."""
+"""Time limit of the rehearsal; the rollouts of the training have their own limit."""
 
 
 class _Failed(RuntimeError):
-    """A function of the app, not its graph, raised."""
+    """A function of the app, not its graph, raised an exception."""
 
 
 async def rehearse(app: Trainable, graph: Graph, task: Task) -> str | None:
-    """Run `task` once. Returns a remark on what could not be rehearsed, None if all went well.
+    """Run `task` once. Return a remark on what could not be rehearsed, or None.
 
     Raises:
         AppError: The app cannot be trained as it is.
@@ -49,7 +50,7 @@ async def rehearse(app: Trainable, graph: Graph, task: Task) -> str | None:
 
 
 def _problem(app: Trainable, ended: Trajectory, asked: int) -> str:
-    """Why no reply of the policy can make this rollout one to train on; empty if one may."""
+    """Return why no reply of the policy could make this rollout trainable; "" if one could."""
     nodes, error = ", ".join(f"'{node}'" for node in app.nodes), ended.trace.error
     if ended.status not in (
         RolloutStatus.OK,
@@ -70,7 +71,7 @@ def _problem(app: Trainable, ended: Trajectory, asked: int) -> str:
 
 
 def _named(part: str, function: Callable[..., Any]) -> Callable[..., Any]:
-    """The function, whose exceptions name it."""
+    """Wrap a function of the app so that its exceptions name it."""
 
     def failed(error: Exception) -> _Failed:
         return _Failed(f"its {part} raised {type(error).__name__}: {error}")

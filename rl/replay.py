@@ -1,8 +1,8 @@
-"""Runs a step of a training run again from its replay logs: without a model, a tool, a network or verl.
+"""Replay of a training step from its replay logs, without a model, a tool, a network or verl.
 
-What comes of it is compared with what was trained on. The same digest says that the code of today makes the same batch
-of the same answers, with its prompts, parsers, rewards and credit; where it does not, the rollouts that differ are
-named. Of a validation, which nothing is trained on, statuses and rewards are compared.
+The replayed batch is compared with the recorded one. Equal digests show that the current code, with its prompts,
+parsers, rewards and credit assignment, builds the same batch from the same responses; otherwise the rollouts that
+differ are named. A validation is not trained on, so only statuses and rewards are compared.
 """
 
 from collections.abc import Callable, Sequence
@@ -21,32 +21,32 @@ from agentflow.rl.training_log import TrainingLog
 
 
 class ReplayError(ValueError):
-    """There is nothing to replay; `str()` is one line that says why."""
+    """A step cannot be replayed; `str()` is one line that explains why."""
 
 
 @dataclass(frozen=True)
 class Replayed:
-    """What came of it."""
+    """Result of a replay."""
 
     rollouts: int
     differences: list[str]
-    """Of each rollout that went another way, its name and what is different."""
+    """Name and difference of each rollout that does not match its record."""
     batch: str
-    """Digest of the batch; "" for a validation."""
+    """Digest of the replayed batch; "" for a validation."""
     recorded: str
-    """The digest when it was trained on; "" where the run kept none."""
+    """Digest of the batch that was trained on; "" if the run recorded none."""
 
     @property
     def same(self) -> bool:
-        """Whether everything came out as it was recorded."""
+        """Whether all rollouts and the batch match their records."""
         return not self.differences and self.batch == self.recorded
 
 
 class Replay:
-    """A step of the run in the folder `out`."""
+    """Replay of one step of the run in the folder `out`."""
 
     def __init__(self, out: Path, step: int | None, split: Split) -> None:
-        """`step` None is the last one that is there. Raises ReplayError."""
+        """`step=None` selects the last recorded step. Raises ReplayError."""
         self.log = TrainingLog(out)
         steps = [int(path.name.partition("-")[0]) for path in self.log.replay_logs.glob(f"*-{split}.jsonl")]
         if not steps:
@@ -65,11 +65,11 @@ class Replay:
 
     @property
     def rollouts(self) -> Sequence[str]:
-        """Names of those that ended."""
+        """Names of the rollouts that ended."""
         return self._replay_logs.rollouts
 
     async def run(self, on_rollout: Callable[[], None] = lambda: None) -> Replayed:
-        """Runs all of them again. Raises ReplayError."""
+        """Replay all rollouts; `on_rollout` is called after each. Raises ReplayError."""
         rows: dict[str, Facts] = {}
         rewards: dict[str, float] = {}
         differences = []
@@ -91,7 +91,7 @@ class Replay:
         seconds = self.settings.rollout_seconds
         again = await run_recorded(self._app, self._graph, task, lambda: _nobody, replay_log, seconds=seconds, tries=1)
         status = RolloutStatus(replay_log.end["status"]) if replay_log.end else again.status
-        # What broke off then has no answer on the replay log that it could break off at.
+        # A rollout that failed has no recorded response at the point of failure, so its recorded status is used.
         return again if status == RolloutStatus.OK else replace(again, status=status, reward=0.0)
 
     def _take(self, name: str, trajectory: Trajectory, rows: dict[str, Facts], rewards: dict[str, float]) -> None:

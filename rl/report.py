@@ -1,7 +1,7 @@
-"""The report of a training run: one HTML file that needs nothing else, without a script in it.
+"""Report of a training run: one self-contained HTML file without scripts.
 
-It is made from what the run recorded, so that it can be made at any time, also while the run goes on. Whatever the
-model wrote is text to be escaped, which the template engine does everywhere.
+It is generated from the run folder, so it can be written at any time, also while the run is in progress. The template
+engine escapes all text, the model's output included.
 """
 
 from collections.abc import Sequence
@@ -22,13 +22,13 @@ CHARTS = (
     ("Clipped share", "clip_fraction", ""),
     ("Sampled tokens per second", "tokens_per_second", ""),
 )
-"""Title, and the measure of training and of validation that it shows."""
+"""Title, training metric and validation metric of each chart; "" for no validation metric."""
 
 LEFT, RIGHT, TOP, BOTTOM = 46.0, 350.0, 10.0, 158.0
-"""Of a chart's plane, in the units of its view box."""
+"""Edges of a chart's plot area, in units of its view box."""
 
 PAIRS = 24
-"""Questions that are shown before and after."""
+"""Number of questions whose rollouts are shown before and after training."""
 
 
 @dataclass(frozen=True)
@@ -37,13 +37,13 @@ class Series:
 
     name: str
     points: str
-    """As SVG writes them."""
+    """Value of the SVG attribute `points`."""
     dots: list[tuple[float, float]]
 
 
 @dataclass(frozen=True)
 class Tick:
-    """A line of a chart's grid."""
+    """A grid line of a chart."""
 
     y: float
     label: str
@@ -51,7 +51,7 @@ class Tick:
 
 @dataclass(frozen=True)
 class Chart:
-    """A measure by step."""
+    """Chart of a metric by step."""
 
     title: str
     first: int
@@ -61,7 +61,7 @@ class Chart:
 
 
 def write_report(out: Path, settings: dict[str, Any]) -> Path:
-    """Writes report.html into the run's folder; returns its path."""
+    """Write report.html into the run folder; returns its path."""
     log = TrainingLog(out)
     lines = log.lines()
     validations = [line for line in lines if line["split"] == "test"]
@@ -85,7 +85,7 @@ def write_report(out: Path, settings: dict[str, Any]) -> Path:
 
 
 def _chart(title: str, lines: Sequence[Line], names: Sequence[str]) -> Chart | None:
-    """The chart of a measure; None when no line has it."""
+    """Build the chart of a metric; None if no line has it."""
     found = [
         (split, [(line["step"], line[name]) for line in lines if line["split"] == split and name in line])
         for split, name in zip(("train", "test"), names, strict=True)
@@ -111,7 +111,7 @@ def _series(name: str, places: list[tuple[float, float]]) -> Series:
 
 
 def _compared(before: Line | None, after: Line | None, name: str) -> list[tuple[str, tuple[str, str]]]:
-    """Shares of tools or errors before and after."""
+    """Return the shares of tools or errors before and after training."""
     if before is None or after is None:
         return []
     return [
@@ -124,7 +124,7 @@ def _share(key: str, counts: dict[str, int]) -> str:
 
 
 def _pairs(log: TrainingLog, before: Line | None, after: Line | None) -> list[dict[str, Any]]:
-    """The first rollout of each of the first questions, before and after."""
+    """Return the first rollout of each of the first PAIRS questions, before and after training."""
     if before is None or after is None:
         return []
     earlier, later = (
@@ -135,7 +135,7 @@ def _pairs(log: TrainingLog, before: Line | None, after: Line | None) -> list[di
 
 
 def _looked_at(log: TrainingLog) -> dict[str, Any] | None:
-    """The tokens of a group of the last step that has any."""
+    """Return the tokens of one group of the last step that recorded tokens."""
     if (step := log.last_tokens()) is None or not step.tasks:
         return None
     task = step.tasks[0]
@@ -145,6 +145,6 @@ def _looked_at(log: TrainingLog) -> dict[str, Any] | None:
 
 
 def _number(task: str) -> tuple[int, str]:
-    """Tasks in the order of their numbers, where they have one."""
+    """Sort key that orders task ids by the number in them."""
     digits = "".join(character for character in task if character.isdigit())
     return int(digits or 0), task

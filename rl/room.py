@@ -1,4 +1,4 @@
-"""What a run asks of Ray and of a device's memory, so that what cannot fit is refused before anything is started."""
+"""Resource checks of a run: Ray CPUs and attention-mask memory, before anything is started."""
 
 import math
 import os
@@ -9,21 +9,22 @@ from omegaconf import DictConfig, OmegaConf
 from agentflow.rl.settings import SettingsError
 
 MASK = 8 << 30
-"""Most bytes of one attention mask."""
+"""Maximum size of one attention mask, in bytes."""
 
 
 def places(config: DictConfig) -> int:
-    """Ray CPUs that verl's processes ask for. They are places, not cores: the processes share what cores there are.
+    """Return the number of Ray CPUs that verl's processes request.
 
-    Three for each rank (`RayResourcePool.max_colocate_count`), one for the trainer, the queue's controller and each of
-    its storage units, and one that every other process takes while it starts. Ray waits for ever for what it lacks.
+    Ray CPUs are scheduling slots, not cores; the processes share the available cores. Requested are three for each rank
+    (`RayResourcePool.max_colocate_count`), one each for the trainer, the queue's controller and each of its storage
+    units, and one that every other process takes while it starts. Ray waits forever for CPUs that it does not have.
     """
     ranks = config.trainer.nnodes * config.trainer.n_gpus_per_node
     return int(3 * ranks + config.transfer_queue.backend.SimpleStorage.num_data_storage_units + 3)
 
 
 def check_room(needed: int, free: float) -> None:
-    """Raises SettingsError if Ray has fewer CPUs than are needed."""
+    """Raise SettingsError if Ray has fewer free CPUs than needed."""
     if free < needed:
         raise SettingsError(
             f"the run needs {needed} of Ray's CPUs, and {free:g} are free; wait, start Ray with more "
@@ -33,7 +34,7 @@ def check_room(needed: int, free: float) -> None:
 
 
 def ray_options(config: DictConfig) -> dict[str, Any]:
-    """The arguments of ray.init for a Ray of one's own, which has at least as many places as are asked for."""
+    """Return the arguments of ray.init; a local Ray gets at least as many CPUs as the run requests."""
     options: dict[str, Any] = OmegaConf.to_container(config.ray_kwargs.ray_init, resolve=True)  # type: ignore[assignment]
     if config.ray_address is None:
         needed = places(config)
@@ -44,10 +45,10 @@ def ray_options(config: DictConfig) -> dict[str, Any]:
 
 
 def check_masks(config: DictConfig) -> None:
-    """Raises SettingsError if rows that are computed as one have an attention mask that cannot fit.
+    """Raise SettingsError if the attention mask of concatenated rows would exceed MASK bytes.
 
-    Of rows that lie one behind another, transformers' `sdpa` and `eager` make a mask [tokens, tokens], up to four bytes
-    an entry. flash_attention_2 and flex_attention make none.
+    For concatenated rows, transformers' `sdpa` and `eager` allocate a mask [tokens, tokens] of up to four bytes per
+    entry. flash_attention_2 and flex_attention allocate none.
     """
     model, rollout = config.actor_rollout_ref.model, config.actor_rollout_ref.rollout
     attention = model.get("override_config", {}).get("attn_implementation", "flash_attention_2")

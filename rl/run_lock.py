@@ -1,4 +1,4 @@
-"""One training at a time in a run's folder: two would mix up each other's checkpoints, rollouts and metrics."""
+"""Lock of a run folder: two trainings in one folder would mix up checkpoints, rollouts and metrics."""
 
 import fcntl
 import os
@@ -10,13 +10,13 @@ from pathlib import Path
 from agentflow.rl.settings import SettingsError
 
 LOCK = "train.lock"
-"""The file in a run's folder that its training holds. It stays, with the name of the last holder; what counts is the
-lock on it, which the kernel releases however the process ends."""
+"""Lock file in a run folder. The file is never removed and names its last holder. Only the kernel's lock on it counts,
+which is released however the process ends."""
 
 
 @contextmanager
 def run_lock(out: Path) -> Iterator[None]:
-    """Holds the folder `out`, which is made if need be. Raises SettingsError if another process holds it."""
+    """Lock the folder `out`, and create it if it does not exist. Raises SettingsError if another process holds it."""
     try:
         out.mkdir(parents=True, exist_ok=True)
         file = (out / LOCK).open("a+", encoding="utf-8")

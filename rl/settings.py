@@ -1,7 +1,7 @@
-"""The settings of a training run: a preset, composed by hydra with verl's configuration, and what the user overrides.
+"""Settings of a training run: a preset, composed by hydra with verl's configuration and the user's overrides.
 
-What a user sets has short names at the top level (`lr=1e-5`); verl's own keys can be set too. Both are checked before
-anything is started.
+AgentFlow's settings have short names at the top level (`lr=1e-5`); verl's own keys can be set too. Both are validated
+before anything is started.
 """
 
 import difflib
@@ -25,11 +25,11 @@ VERL_CONFIG = "hydra.searchpath=[pkg://verl.trainer.config]"
 
 
 class SettingsError(ValueError):
-    """The settings are wrong; `str()` is one line that says what to change."""
+    """A setting is invalid; `str()` is one line that names the remedy."""
 
 
 class FlowSettings(BaseModel):
-    """The group `flow`; rl/presets/base.yaml says what each means."""
+    """Settings of the group `flow`, documented in rl/presets/base.yaml."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -42,7 +42,7 @@ class FlowSettings(BaseModel):
 
 
 class TrainingSettings(RunSettings):
-    """The top level, verl's groups aside."""
+    """Top-level settings of a training run, without verl's groups."""
 
     model_config = ConfigDict(extra="ignore")
 
@@ -81,7 +81,7 @@ class TrainingSettings(RunSettings):
 
     @classmethod
     def of(cls, config: DictConfig) -> "TrainingSettings":
-        """Checks a composed configuration. Raises SettingsError."""
+        """Validate a composed configuration. Raises SettingsError."""
         try:
             own = OmegaConf.masked_copy(config, [name for name in cls.model_fields if name != "kind"])
             settings = cls.model_validate(OmegaConf.to_container(own, resolve=True, throw_on_missing=True))
@@ -100,12 +100,12 @@ class TrainingSettings(RunSettings):
 
 
 def presets() -> list[str]:
-    """Names of the presets."""
+    """Return the names of the presets."""
     return sorted(path.stem for path in PRESETS.glob("*.yaml") if path.stem != "base")
 
 
 def compose_settings(preset: str, overrides: Sequence[str]) -> DictConfig:
-    """The whole configuration of a run. Raises SettingsError."""
+    """Compose the configuration of a run from a preset and overrides. Raises SettingsError."""
     if preset not in presets():
         raise SettingsError(f"there is no preset '{preset}'; the presets are {', '.join(presets())}")
     for override in overrides:
@@ -122,7 +122,10 @@ def compose_settings(preset: str, overrides: Sequence[str]) -> DictConfig:
 
 
 def _as_hydra(override: str) -> str:
-    """An override as hydra takes it: which options there are, only the app and the algorithm know."""
+    """Convert an override to hydra's syntax.
+
+    Options of the app and of the algorithm are force-added (`++`), since the preset does not list them.
+    """
     if override.startswith("algorithm="):
         return f"flow.algorithm.name={override.removeprefix('algorithm=')}"
     return f"++{override}" if override.startswith(("options.", "flow.algorithm.")) else override
@@ -138,7 +141,7 @@ def _explain(error: HydraException, overrides: Sequence[str], known: set[str]) -
 
 
 def _keys(config: DictConfig, prefix: str = "") -> Iterator[str]:
-    """Every key of a configuration, groups included, as a user would write it."""
+    """Yield every key of a configuration, groups included, in dotted form."""
     for name in config:
         key = prefix + str(name)
         yield key

@@ -1,9 +1,9 @@
-"""Certifies a model's chat template for training, on a CPU and before anyone rents a GPU.
+"""Check of a model's chat template for training, on a CPU and before a GPU is needed.
 
-The planner's prompt only ever grows (see `agentflow.nodes.planner`), so that training can make one row of a trajectory.
-A chat template can undo that: it may drop the thinking of earlier turns, trim what was said, or end a reply with
-another token than the model samples. Here the planner's own conversation is written turn by turn as the trainer writes
-it, and packed as the trainer packs it (`agentflow.rl.packing`): what does not fit is what training would lose.
+The planner's prompt is append-only (see `agentflow.nodes.planner`), so that training can pack a trajectory into one
+row. A chat template can prevent that: it may drop the thinking of earlier turns, trim messages, or end a reply with
+another token than the model samples. This check renders a planner conversation turn by turn and packs it as the trainer
+does (`agentflow.rl.packing`); turns that do not pack are computed again in training.
 """
 
 import os
@@ -30,63 +30,63 @@ STEPS = (
 )
 THOUGHT = "<think>\nOne height is missing, and a search can tell it.\n</think>\n\n"
 SHOWN = 40
-"""Characters shown on each side of a break."""
+"""Characters of the sampled and of the rendered text that are shown at a break."""
 
 
 class TemplateError(ValueError):
-    """A folder or its template cannot be used; `str()` is one line that says why."""
+    """A tokenizer or its chat template cannot be used; `str()` is one line that explains why."""
 
 
 class Tokenizer(Protocol):
-    """What is used of a Hugging Face tokenizer."""
+    """The part of a Hugging Face tokenizer that is used here."""
 
     eos_token_id: int | None
     chat_template: Any
 
     def apply_chat_template(self, conversation: list[dict[str, str]], **options: Any) -> Any:
-        """Ids of the conversation, or its text."""
+        """Return the ids or the text of a conversation."""
 
     def encode(self, text: str, **options: Any) -> list[int]:
-        """Ids of a text."""
+        """Return the ids of a text."""
 
     def decode(self, ids: Sequence[int], **options: Any) -> str:
-        """The text of ids."""
+        """Return the text of ids."""
 
 
 @dataclass(frozen=True)
 class Packed:
-    """What a trajectory of len(STEPS) turns costs in training."""
+    """Training cost of a trajectory of len(STEPS) turns."""
 
     rows: int
-    """1 where every turn extends the one before; else one for every piece."""
+    """Number of rows; 1 if every turn extends the previous one."""
     tokens: int
-    """Of all rows."""
+    """Tokens of all rows."""
     least: int
-    """Tokens of the longest turn, prompt and reply: what one row would have."""
+    """Tokens of the last turn, prompt and reply: the length of a single row."""
     breaks: str
-    """Where the first prefix broke: what was sampled, and what the template makes of it. Empty where none did."""
+    """The first prefix break: the sampled text, and the text that the template renders instead. Empty without one."""
 
     @property
     def ratio(self) -> float:
-        """Tokens computed for each token of one row."""
+        """Ratio of computed tokens to those of a single row."""
         return self.tokens / self.least
 
 
 @dataclass(frozen=True)
 class Certificate:
-    """What training with a template would be like."""
+    """Result of the check of a chat template."""
 
     plain: Packed
     thinking: Packed
-    """With replies that think first."""
+    """Cost with replies that begin with a <think> block."""
     ends_itself: bool
-    """Whether the template ends a reply with the token that the tokenizer calls the end."""
+    """Whether the template ends a reply with the tokenizer's EOS token."""
     opens_thinking: bool
     """Whether the prompt itself opens a <think> block for the reply."""
 
 
 def load_tokenizer(folder: Path) -> Tokenizer:
-    """The tokenizer of a model's folder, from its files alone. Raises TemplateError."""
+    """Load the tokenizer in a folder without network access. Raises TemplateError."""
     if not folder.is_dir():
         raise TemplateError(f"{folder} is no folder; name one with tokenizer.json and tokenizer_config.json")
     from transformers import AutoTokenizer
@@ -101,7 +101,7 @@ def load_tokenizer(folder: Path) -> Tokenizer:
 
 
 def certify(tokenizer: Tokenizer) -> Certificate:
-    """Writes the planner's conversation with the tokenizer's template. Raises TemplateError where it refuses that."""
+    """Check the tokenizer's chat template on a planner conversation. Raises TemplateError if that is rejected."""
     opening = _text(tokenizer, _conversation([]))
     closed = _text(tokenizer, [*_conversation([]), {"role": "assistant", "content": "x"}], ask=False)
     ending = tokenizer.encode(closed, add_special_tokens=False)
@@ -114,7 +114,7 @@ def certify(tokenizer: Tokenizer) -> Certificate:
 
 
 def _packed(tokenizer: Tokenizer, thought: str) -> Packed:
-    """The trajectory whose replies begin with `thought`, as the trainer would pack it."""
+    """Pack the trajectory whose replies begin with `thought`, as the trainer would."""
     calls: list[Call] = []
     turns: list[Turn] = []
     for number, (goal, context, found) in enumerate(STEPS, start=1):
@@ -167,7 +167,7 @@ def _end(tokenizer: Tokenizer) -> list[int]:
 
 
 def _first_break(tokenizer: Tokenizer, calls: Sequence[Call]) -> str:
-    """What was sampled and what the next prompt has in its place, from where they part."""
+    """Describe the first difference between sampled tokens and the next prompt; "" if there is none."""
     for before, after in pairwise(calls):
         known = before.prompt_ids + before.response_ids
         same = first_difference(known, after.prompt_ids)

@@ -1,8 +1,9 @@
-"""Threads that a node starts know the rollout that they are part of.
+"""Context propagation to threads, so that model calls in a thread that a node starts belong to the node's rollout.
 
-A new thread begins with an empty context (`contextvars`), so that a model call in it would belong to no rollout. While
-a rollout is under way, `Thread.start` hands its context on, as Python 3.14 does with `-X thread_inherit_context`, and
-so does `ThreadPoolExecutor.submit`: for what is submitted, not for the pool's threads, which other rollouts use too.
+A new thread starts with an empty context (`contextvars`), so a model call in it would belong to no rollout. While a
+rollout runs, `Thread.start` passes the current context on, as Python 3.14 does with `-X thread_inherit_context`.
+`ThreadPoolExecutor.submit` passes it to the submitted function, but not to the pool's threads, which other rollouts use
+too.
 """
 
 import threading
@@ -15,7 +16,10 @@ from typing import Any
 
 @cache
 def inherit_context(wanted: Callable[[], bool]) -> None:
-    """From now on, a thread inherits the context of what starts it where `wanted` is true there."""
+    """Patch `threading` and `ThreadPoolExecutor` so that threads inherit the context of their starter.
+
+    Only threads started where `wanted()` is true inherit it. The patch applies to the whole process.
+    """
     start: Any = threading.Thread.start
     submit: Any = ThreadPoolExecutor.submit
 

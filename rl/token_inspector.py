@@ -1,6 +1,7 @@
-"""The token inspector's data: the tokens of a group with log-probabilities, advantages and weights.
+"""Data of the token inspector: the tokens of a group with log-probabilities, advantages and weights.
 
-The viewer and the training report draw the same `Trajectory`; what a colour means is decided here alone.
+The viewer and the training report render the same `Trajectory`. The levels that select a token's colour are computed
+here.
 """
 
 import math
@@ -12,15 +13,15 @@ from agentflow.rl.packing import PrefixMismatch, Reason
 from agentflow.rl.tokens import Sampled, TokenRow, TokenStep
 
 DRIFTS = (0.001, 0.01, 0.1)
-"""Nats from which on a drift is of level 1, 2 and 3. Engines in single precision differ by less than the first, in 16
-bits by about the second."""
+"""Lower bounds of drift levels 1, 2 and 3, in nats. Engines in single precision differ by less than the first, engines
+in 16 bits by about the second."""
 
 MOVED = 0.01
-"""A ratio nearer to 1 than this counts as 1."""
+"""A ratio that differs from 1 by less than this has level 0."""
 
 
 class Token(NamedTuple):
-    """A sampled token. The order is that of the viewer's script."""
+    """A sampled token. The viewer's script reads the fields by position."""
 
     id: int
     text: str
@@ -31,16 +32,16 @@ class Token(NamedTuple):
     drift: float | None
     ratio: float | None
     clipped: bool
-    """Whether the ratio is where the objective is flat, so that another update would leave the token alone."""
+    """Whether the ratio is in the flat part of the objective, where the token has no gradient."""
     ratio_level: int
-    """-3 to 3: 0 as good as 1, up to half of the way to the clip, up to the clip, beyond."""
+    """-3 to 3, negative below 1. By size: 0 close to 1, 1 up to half the clip range, 2 up to the clip, 3 beyond it."""
     drift_level: int
-    """-3 to 3, by DRIFTS."""
+    """-3 to 3, with the sign of the drift and the bounds DRIFTS."""
 
 
 @dataclass(frozen=True)
 class Given:
-    """Tokens that were given to the model: its prompt, or what came of a call. They are in no objective."""
+    """Tokens that the model did not sample, such as a prompt or a tool result; they are not in the objective."""
 
     start: int
     tokens: list[tuple[int, str]]
@@ -48,7 +49,7 @@ class Given:
 
 @dataclass(frozen=True)
 class Written:
-    """Tokens of one call."""
+    """Sampled tokens of one call."""
 
     start: int
     node: str
@@ -56,23 +57,23 @@ class Written:
     advantage: float | None
     weight: float | None
     level: int
-    """-3 to 3: the advantage in thirds of the largest in the group."""
+    """-3 to 3: the advantage in thirds of the group's largest absolute advantage."""
     tokens: list[Token]
 
 
 @dataclass(frozen=True)
 class Row:
-    """A sequence as it is trained on."""
+    """A training row."""
 
     why: str
-    """Why it is not part of the row before; "" of the first."""
+    """Why the row does not continue an earlier one; "" for the first row of a trajectory."""
     length: int
     parts: list[Given | Written]
 
 
 @dataclass(frozen=True)
 class Trajectory:
-    """A rollout."""
+    """A rollout with its training rows."""
 
     rollout: str
     status: str
@@ -81,7 +82,7 @@ class Trajectory:
 
 
 def trajectories(step: TokenStep, task: str) -> list[Trajectory]:
-    """The trajectories of the group of `task`, as they were recorded."""
+    """Return the trajectories of the group of `task`, in recorded order."""
     own = [row for row in step.rows if row.task == task]
     most = max((abs(call.advantage or 0.0) for row in own for call in row.calls), default=0.0)
     return [
@@ -161,7 +162,7 @@ def _drift_level(drift: float | None) -> int:
 
 
 def terms(step: TokenStep) -> list[tuple[str, str]]:
-    """What each word means in this step."""
+    """Return the terms of the inspector with their definitions for this step."""
     low, high = step.clip
     ratio = (
         "exp(updated − rollout): the trainer's probability after the step's update over the rollout's, which the loss "
@@ -189,7 +190,7 @@ def terms(step: TokenStep) -> list[tuple[str, str]]:
 
 
 def why(mismatch: PrefixMismatch | None, step: TokenStep) -> str:
-    """Why a row is not part of the row before it, as a sentence; "" of a trajectory's first."""
+    """Explain in a sentence why a row does not continue an earlier one; "" for a trajectory's first row."""
     if mismatch is None:
         return ""
     if mismatch.reason == Reason.OFF:
@@ -211,5 +212,5 @@ def _named(step: TokenStep, id: int | None) -> str:
 
 
 def _text(step: TokenStep, id: int) -> str:
-    """With its line breaks to be seen; a token that says nothing is seen too."""
+    """Return a token's text with visible line breaks and tabs; "∅" for an empty token."""
     return step.pieces.get(id, f"#{id}").replace("\n", "↵\n").replace("\t", "⇥\t") or "∅"

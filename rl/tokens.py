@@ -1,19 +1,19 @@
-"""The tokens of a step under inspection: what a training run keeps of every token of a few groups.
+"""File format of inspected tokens: per-token data of a few groups of a training step.
 
-Of each sampled token there are three log-probabilities, all of the same token after the same tokens:
+Each sampled token has three log-probabilities, all with the same preceding tokens:
 
-    rollout    by the engine that sampled it, under the weights before the step's update
-    trainer    by the engine that trains, under the same weights
-    updated    by the engine that trains, under the weights after the step's last update
+    rollout    by the sampling engine, under the weights before the step's update
+    trainer    by the training engine, under the same weights
+    updated    by the training engine, under the weights after the step's last update
 
-    drift = trainer - rollout       what two engines make of the same weights: rounding, kernels, a fault
-    ratio = exp(updated - old)      what the update did to the token; old is what the loss divides by
+    drift = trainer - rollout       difference of the two engines under the same weights: rounding, kernels, a fault
+    ratio = exp(updated - old)      effect of the update on the token; old is the denominator in the loss
 
-`old` is the trainer's, or the rollout's where the loss takes those (`algorithm.rollout_correction.bypass_mode`). Then
-nothing of the trainer's is known before the update, and it is computed for these rows alone.
+`old` is the trainer's value, or the rollout's if the loss uses that (`algorithm.rollout_correction.bypass_mode`). In
+that mode training does not compute the trainer's values before the update, so they are computed for these rows alone.
 
-A file is gzipped JSON lines, the first of which is of the step, each other of a row. A prompt that a group's rows share
-costs little in it.
+A file holds gzipped JSON lines: the first describes the step, each other one a row. A prompt that the rows of a group
+share compresses well.
 """
 
 import gzip
@@ -27,32 +27,32 @@ from pydantic import BaseModel, ConfigDict, ValidationError, model_validator
 from agentflow.rl.packing import PrefixMismatch
 
 LARGEST = 64 << 20
-"""Most bytes that a file may unfold to."""
+"""Maximum size of a decompressed file, in bytes."""
 
 Logprobs = list[float | None]
-"""Of each token; None where it is no number."""
+"""Log-probability of each token; None if it is not finite."""
 
 
 class Sampled(BaseModel):
-    """The tokens of one model call. Invariant: all lists have the same length."""
+    """Sampled tokens of one model call. Invariant: all lists have the same length."""
 
     model_config = ConfigDict(allow_inf_nan=False)
 
     start: int
-    """Where they begin in the row's ids."""
+    """Position of the first token in the row's ids."""
     node: str
     turn: int
-    """As `agentflow.rl.calls.Call.turn`."""
+    """Number of the call in its rollout, as in `agentflow.rl.calls.Call.turn`."""
     mask: list[Literal[0, 1]]
-    """1 where a token is trained on. A rollout that is left out has none."""
+    """1 for tokens that are trained on; all 0 if the rollout is excluded from training."""
     advantage: float | None
-    """Of each of them; None where the rollout is left out."""
+    """Advantage of each token; None if the rollout is excluded from training."""
     weight: float | None
-    """Of each of them in the objective; over all tokens of a step they sum to 1. None as above."""
+    """Weight of each token in the objective; the weights of all tokens of a step sum to 1. None if excluded."""
     rollout: Logprobs
     trainer: Logprobs | None = None
-    """None where the update had nothing to do with the row: its rollout is left out, or all its advantages are 0
-    and there is no KL term."""
+    """None if the update did not use the row: its rollout is excluded, or all its advantages are 0 and there is no
+    KL or entropy term."""
     updated: Logprobs | None = None
 
     @model_validator(mode="after")
@@ -64,7 +64,7 @@ class Sampled(BaseModel):
 
 
 class TokenRow(BaseModel):
-    """A row that was, or could have been, trained on: some calls of a trajectory, or all of them."""
+    """A row with some or all calls of a trajectory, whether or not it was trained on."""
 
     model_config = ConfigDict(allow_inf_nan=False)
 
@@ -75,9 +75,9 @@ class TokenRow(BaseModel):
     reward: float | None
     ids: list[int]
     calls: list[Sampled]
-    """In the order of the ids; what is between them was given to the model."""
+    """In the order of the ids; the tokens between calls are prompt tokens."""
     mismatch: PrefixMismatch | None = None
-    """Why it is not part of the row before; None of a trajectory's first."""
+    """Why the row does not continue an earlier one; None for the first row of a trajectory."""
 
     @model_validator(mode="after")
     def _inside(self) -> "TokenRow":
@@ -92,32 +92,32 @@ class TokenRow(BaseModel):
 
 
 class TokenStep(BaseModel):
-    """What is kept of a step."""
+    """Inspected tokens of a step."""
 
     model_config = ConfigDict(allow_inf_nan=False)
 
     step: int
     old: Literal["rollout", "trainer"]
-    """Whose log-probability the loss divides by."""
+    """Source of the old log-probabilities in the loss."""
     clip: tuple[float, float]
-    """How far below and above 1 a ratio may be before it is clipped."""
+    """Distances below and above 1 at which the ratio is clipped."""
     tasks: list[str]
-    """One for each group."""
+    """Task id of each group."""
     pieces: dict[int, str]
-    """The text of each token that occurs."""
+    """Text of each token that occurs, by id."""
     rows: list[TokenRow] = []
 
 
 def packed(step: TokenStep) -> bytes:
-    """As a file."""
+    """Serialise a step to the bytes of its file."""
     lines = [step.model_dump_json(exclude={"rows"}), *(row.model_dump_json() for row in step.rows)]
     return gzip.compress("".join(line + "\n" for line in lines).encode(), mtime=0)
 
 
 def unpacked(file: bytes, *, rows: bool = True) -> TokenStep | None:
-    """What `packed` made a file of, without its rows if they are not asked for.
+    """Read a file that `packed` wrote; `rows=False` omits the rows.
 
-    Lines that cannot be read, as where the file is torn, are passed over; None where that is the first.
+    Unreadable lines, as in a truncated file, are skipped. Returns None if the first line is unreadable.
     """
     try:
         head, *lines = zlib.decompressobj(wbits=31).decompress(file, LARGEST).split(b"\n")
@@ -133,5 +133,5 @@ def unpacked(file: bytes, *, rows: bool = True) -> TokenStep | None:
 
 
 def kept(values: Sequence[float]) -> Logprobs:
-    """Log-probabilities as they are kept: to a millionth of a nat."""
+    """Round log-probabilities to six decimals; None for those that are not finite."""
     return [round(value, 6) if math.isfinite(value) else None for value in values]

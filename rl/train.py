@@ -1,7 +1,7 @@
-"""Trains the nodes of a LangGraph graph: `agentflow train --preset NAME [key=value ...]`.
+"""Training of the nodes of a LangGraph graph: `agentflow train --preset NAME [key=value ...]`.
 
-`python -m agentflow.rl.train` is the same. This process composes the settings, writes what the workers read, starts Ray
-and shows the progress; the training itself is a Ray actor, on this machine or on a cluster.
+`python -m agentflow.rl.train` is equivalent. This process composes the settings, writes the files that workers read,
+starts Ray and reports progress. The training itself runs in a Ray actor, on this machine or on a cluster.
 """
 
 import asyncio
@@ -41,15 +41,15 @@ CHANGEABLE = {
     *("steps", "validate_every", "save_every", "keep", "test_tasks"),
     *("ray_address", "out", "tracing", "replay_logs", "rollout_tries", "token_groups", "rehearsal"),
 }
-"""Settings that may differ when a run goes on."""
+"""Settings that may change when a run resumes."""
 
 
 class TrainingFailed(RuntimeError):
-    """The run broke off; `str()` is one line that says why and what to do."""
+    """A run failed; `str()` is one line with the reason and the remedy."""
 
 
 def check(config: DictConfig) -> tuple[TrainingSettings, Trainable, Graph]:
-    """The settings of a composed configuration, and the app that they name, built. Raises SettingsError."""
+    """Validate a composed configuration; returns its settings, app and compiled graph. Raises SettingsError."""
     settings = TrainingSettings.of(config)
     try:
         app = load_app(settings.app, **settings.options)
@@ -58,7 +58,7 @@ def check(config: DictConfig) -> tuple[TrainingSettings, Trainable, Graph]:
         raise SettingsError(str(error)) from error
     if settings.tracing:
         try:
-            with tracing(settings.tracing):  # what is wrong with it is said here, and not by every worker
+            with tracing(settings.tracing):  # reports an error here instead of in every worker
                 pass
         except TracingError as error:
             raise SettingsError(f"tracing={settings.tracing}: {error}") from error
@@ -113,12 +113,12 @@ def _rehearse(app: Trainable, graph: Graph, on_remark: Callable[[str], None]) ->
 
 
 def as_yaml(config: DictConfig) -> str:
-    """The configuration as `agentflow train --show` prints it."""
+    """Format a configuration for `agentflow train --show`."""
     return OmegaConf.to_yaml(config).rstrip()
 
 
 def _same_run(out: Path, settings: TrainingSettings) -> None:
-    """A folder that holds another run is refused: its checkpoints and metrics would be mixed up."""
+    """Raise SettingsError if the folder holds a run with other settings, which would mix checkpoints and metrics."""
     if not (out / SETTINGS).exists():
         return
     try:
@@ -133,7 +133,7 @@ def _same_run(out: Path, settings: TrainingSettings) -> None:
 
 
 def _write_tasks(app: Trainable, split: Split, number: int, path: Path) -> None:
-    """The tasks as verl's dataset reads them; the prompt is the graph's to write, so that here it is the question."""
+    """Write the tasks for verl's dataset; `prompt` holds only the question, since the graph writes the prompts."""
     tasks = app.tasks(split, number)
     if not tasks:
         raise SettingsError(f"the app {app.name} has no {split} tasks")
@@ -185,7 +185,7 @@ def train(
 
     Raises:
         SettingsError: A setting is wrong, or the folder holds another run.
-        TrainingFailed: The run broke off.
+        TrainingFailed: The run failed.
     """
     config = compose_settings(preset, overrides)
     out = Path(TrainingSettings.of(config).out).absolute()
@@ -201,15 +201,15 @@ def launch(config: DictConfig, on_line: Callable[[Line], None]) -> None:
     """Run a prepared configuration to its last step; `on_line` gets each new line of metrics.jsonl.
 
     Raises:
-        SettingsError: verl refuses the configuration.
-        TrainingFailed: The run broke off.
+        SettingsError: verl rejects the configuration.
+        TrainingFailed: The run failed.
     """
     check_masks(config)
     environment = _environment(config)
     os.environ.update(environment)
-    warnings.filterwarnings("ignore", module=r"verl\b")  # on engines that are not installed, and not asked for
+    warnings.filterwarnings("ignore", module=r"verl\b")  # about engines that are neither installed nor used
     if config.trainer.device == "cpu":
-        # hydra has imported verl already, to find its configuration, and so before the environment was set.
+        # Imported explicitly: hydra already imported verl, to find its configuration, before the environment was set.
         importlib.import_module("agentflow.rl.trainer.platform")
     import ray
     from verl.trainer.constants_ppo import get_ppo_ray_runtime_env
@@ -219,7 +219,7 @@ def launch(config: DictConfig, on_line: Callable[[Line], None]) -> None:
     from agentflow.rl.trainer.flow_trainer import FlowRunner
 
     try:
-        with redirect_stdout(StringIO()):  # it prints that all is well
+        with redirect_stdout(StringIO()):  # it prints a line on success
             validate_config(config, need_reference_policy(config), need_critic(config))
     except (AssertionError, ValueError, NotImplementedError) as error:
         raise SettingsError(f"verl refuses these settings: {' '.join(str(error).split())}") from error
@@ -241,7 +241,7 @@ def launch(config: DictConfig, on_line: Callable[[Line], None]) -> None:
 
 
 def _check_devices(config: DictConfig) -> None:
-    """Raises SettingsError unless this machine has what the preset asks for; of a cluster's nodes, Ray knows."""
+    """Raise SettingsError if this machine lacks the engine or GPUs of the preset; on a cluster, Ray checks the GPUs."""
     import torch
 
     rollout, wanted = config.actor_rollout_ref.rollout.name, config.trainer.n_gpus_per_node
@@ -255,7 +255,7 @@ def _check_devices(config: DictConfig) -> None:
 
 
 def _follow(running: Any, log: TrainingLog, on_line: Callable[[Line], None]) -> None:
-    """Waits for the end of the run, handing on the lines that it writes. Raises what the run raised."""
+    """Wait for the end of the run and pass new lines of metrics.jsonl to `on_line`. Raises the run's exception."""
     import ray
 
     seen: set[tuple[int, str]] = set()
@@ -271,7 +271,7 @@ def _follow(running: Any, log: TrainingLog, on_line: Callable[[Line], None]) -> 
 
 
 def _environment(config: DictConfig) -> dict[str, str]:
-    """What every process of the run must have in its environment."""
+    """Return the environment variables that every process of the run needs."""
     environment = {
         "TOKENIZERS_PARALLELISM": "false",
         "RAY_USAGE_STATS_ENABLED": "0",
@@ -291,11 +291,11 @@ def _environment(config: DictConfig) -> dict[str, str]:
 
 
 def _threads(ranks: int) -> dict[str, str]:
-    """How the threads of each of `ranks` training workers compute together. What the user has set holds.
+    """Return the OpenMP settings of each of `ranks` training workers; variables that the user has set take precedence.
 
-    At the end of every operation, threads wait for each other, as a rule by spinning for milliseconds. Where there is
-    other work on the cores, they so keep it, and each other, from them: an update took ten times as long, and four
-    times the processor time. With a short spin it is as fast as before on an idle machine.
+    Threads wait for each other at the end of every operation, by default by spinning for milliseconds. If other
+    processes use the same cores, spinning threads block them and each other: an update took ten times as long, and four
+    times the processor time. With a short spin, updates are as fast as with the default on an idle machine.
     """
     threads = max(1, len(os.sched_getaffinity(0)) // ranks)
     found = {"OMP_NUM_THREADS": os.environ.get("OMP_NUM_THREADS", str(threads))}
@@ -305,14 +305,14 @@ def _threads(ranks: int) -> dict[str, str]:
 
 
 def _cause(error: Exception) -> str:
-    """The innermost reason of a Ray error, in one line."""
+    """Return the innermost cause of a Ray error, in one line."""
     inner: BaseException = getattr(error, "cause", None) or error
     lines = [line.strip() for line in str(inner).splitlines() if line.strip()]
     return lines[-1] if lines else type(inner).__name__
 
 
 def _keep_logs(out: Path) -> str:
-    """Copies the logs of Ray's workers beside the run, where they outlive the next run; says where."""
+    """Copy the logs of Ray's workers to the run folder, where the next run does not delete them; describe the place."""
     import ray
 
     node = ray._private.worker.global_worker.node

@@ -1,7 +1,7 @@
-"""What can be trained: any LangGraph graph, with the names of the nodes that learn, tasks, and a reward.
+"""Definition of a trainable app: a LangGraph graph with the names of its trained nodes, tasks, and a reward.
 
-An app is named to the trainer as `module:attribute`, as in `app=agentflow.rl.planner:atlas`. The nodes that learn call
-`agentflow.rl.Policy`; everything else in the graph stays as it is.
+The trainer gets an app as `module:attribute`, as in `app=agentflow.rl.planner:atlas`. The trained nodes call
+`agentflow.rl.Policy`; the rest of the graph needs no change.
 """
 
 from collections.abc import Awaitable, Callable, Collection, Sequence
@@ -20,55 +20,56 @@ Graph = CompiledStateGraph[Any, Any, Any, Any]
 
 
 class AppError(ValueError):
-    """An app cannot be trained as it is; `str()` is one line that says why."""
+    """An app cannot be trained; `str()` is one line that explains why."""
 
 
 def trace_of(task: Task, state: Any) -> Trace:
-    """The default record of a rollout: the final state as text."""
+    """Return a trace whose answer is the final state as text; the default of `Trainable.trace`."""
     return Trace(task=task, answer=str(state), status="answered")
 
 
 def no_faults(state: Any) -> Sequence[bool]:
-    """The default of `Trainable.faults`."""
+    """Return no faults; the default of `Trainable.faults`."""
     return ()
 
 
 def no_turn_rewards(task: Task, state: Any) -> Sequence[float]:
-    """The default of `Trainable.turn_rewards`."""
+    """Return no turn rewards; the default of `Trainable.turn_rewards`."""
     return ()
 
 
 @dataclass(frozen=True)
 class Trainable:
-    """A graph and what it is to learn."""
+    """A graph with its trained nodes, tasks and reward."""
 
     name: str
     graph: Graph | Callable[[], Graph]
-    """Compiled, or what builds it; built once in every worker process."""
+    """The compiled graph, or a function that builds it, called once in every worker process."""
     nodes: Collection[str]
-    """The nodes that learn; of a node that is a graph, all nodes in it. Several share one policy."""
+    """Names of the trained nodes; naming a subgraph trains all nodes in it. All share one policy."""
     tasks: Callable[[Split, int], Sequence[Task]]
-    """The first so many tasks of a split."""
+    """Returns the first n tasks of a split."""
     inputs: Callable[[Task], Any]
-    """What the graph is invoked with."""
+    """Returns the input of the graph for a task."""
     reward: Callable[[Task, Any], float | Awaitable[float | None] | None]
-    """Of a task and the graph's final state, 0 to 1. None: cannot be told, so the rollout is not trained on."""
+    """Returns the reward, 0 to 1, of a task and the graph's final state; None if undecided, so that the rollout is not
+    trained on."""
     context: Callable[[], Any] = field(default=lambda: None)
-    """What the graph gets as `context`."""
+    """Returns the `context` of the graph's invocation."""
     trace: Callable[[Task, Any], Trace] = trace_of
-    """The record of a rollout, from its final state."""
+    """Returns the trace of a rollout from its final state."""
     faults: Callable[[Any], Sequence[bool]] = no_faults
-    """Whether each trained call led to a format or tool error, to which `penalty` applies; empty for none of them."""
+    """Returns whether each trained call led to a format or tool error, to which `penalty` applies; empty for none."""
     turn_rewards: Callable[[Task, Any], Sequence[float]] = no_turn_rewards
-    """The reward of each trained call by itself, beside `reward`; empty for none. `algorithm=turn` credits a call with
-    the rewards from it on, the others credit the trajectory with their sum."""
+    """Returns the reward of each trained call, in addition to `reward`; empty for none. `algorithm=turn` credits a call
+    with the rewards from that call on; the other algorithms credit the trajectory with their sum."""
 
     def with_reward(self, reward: Callable[[Task, Any], float | Awaitable[float | None] | None]) -> "Trainable":
-        """The same app with another reward."""
+        """Return a copy of the app with another reward."""
         return replace(self, reward=reward)
 
     def built(self) -> Graph:
-        """The compiled graph. Raises AppError when a name in `nodes` is none of its nodes or of its subgraphs'."""
+        """Return the compiled graph. Raises AppError if it and its subgraphs lack a node named in `nodes`."""
         graph = self.graph if isinstance(self.graph, CompiledStateGraph) else self.graph()
         inner = [subgraph for _, subgraph in graph.get_subgraphs(recurse=True) if isinstance(subgraph, Pregel)]
         known = list(dict.fromkeys(node for one in (graph, *inner) for node in one.nodes if not node.startswith("__")))
@@ -78,9 +79,9 @@ class Trainable:
 
 
 def load_app(name: str, /, **options: Any) -> Trainable:
-    """The app that `module:attribute` names, or that a function of that name returns for `options`.
+    """Load the app that `module:attribute` names; if that is a function, call it with `options`.
 
-    The module may lie in the current folder. Raises AppError.
+    The module may be in the current folder. Raises AppError.
     """
     try:
         found = named_object(name)

@@ -1,12 +1,12 @@
-"""The folder of a training run, as far as it is for reading: metrics.jsonl, rollouts/, replay/ and tokens/.
+"""Records in the run folder of a training: metrics.jsonl, rollouts/, replay/ and tokens/.
 
     metrics.jsonl            one line per step, and one per validation (split "test")
     rollouts/000012-train.jsonl   every rollout of step 12; -test: of the validation after it
-    replay/000012-train.jsonl     the responses that these rollouts got (`agentflow.rl.replay_log`)
+    replay/000012-train.jsonl     the external responses of these rollouts (`agentflow.rl.replay_log`)
     tokens/000012.jsonl.gz        the tokens of a few groups of step 12 (`agentflow.rl.tokens`)
 
-A run that was killed goes on from its last checkpoint; what was written after that is taken back first, so that no
-step and no rollout is counted twice.
+A killed run resumes from its last checkpoint. Records of later steps are deleted first, so that no step and no rollout
+is counted twice.
 """
 
 import json
@@ -35,11 +35,11 @@ TIMES = {
     "token_inspector": "token_inspector",
     "step": "step",
 }
-"""verl's names of a step's parts, and ours, in seconds."""
+"""Names of a step's timings in verl, and in metrics.jsonl; in seconds."""
 
 
 class TrainingLog:
-    """Reads and writes the folder `out`."""
+    """Reader and writer of the records in the run folder `out`."""
 
     def __init__(self, out: str | Path) -> None:
         self.out = Path(out)
@@ -48,14 +48,14 @@ class TrainingLog:
         self._tokens = self.out / TOKENS
 
     def lines(self) -> list[Line]:
-        """The lines of metrics.jsonl; one that a kill left torn is not among them."""
+        """Return the lines of metrics.jsonl, without a truncated last line."""
         if not self._metrics.exists():
             return []
         whole = [line for line in self._metrics.read_bytes().splitlines(keepends=True) if line.endswith(b"\n")]
         return [json.loads(line) for line in whole]
 
     def rewind(self, step: int) -> None:
-        """Takes back what was recorded after `step`."""
+        """Delete the records of steps after `step`."""
         kept = [line for line in self.lines() if line["step"] <= step]
         for folder in (self.rollouts, self.replay_logs):
             folder.mkdir(parents=True, exist_ok=True)
@@ -66,14 +66,17 @@ class TrainingLog:
                 path.unlink()
 
     def begin(self, step: int, split: Split) -> None:
-        """Rollouts of `step` are about to be recorded; those of an earlier try are taken back."""
+        """Prepare to record rollouts of `step`; deletes those of an earlier attempt."""
         for path in (self.path_of(step, split), self.replay_log_of(step, split)):
             path.unlink(missing_ok=True)
 
     def step(
         self, step: int, metrics: Mapping[str, Any], seconds: Mapping[str, float], restarted: Sequence[str] = ()
     ) -> None:
-        """Adds a step's line. `metrics` and `seconds` are by verl's names; `restarted` names workers that died."""
+        """Add a step's line to metrics.jsonl.
+
+        `metrics` and `seconds` have verl's names as keys; `restarted` names workers that died.
+        """
         own = {name: value for name, value in metrics.items() if "/" not in name or name.startswith("status/")}
         named = {"kl": "actor/kl", "clip_fraction": "actor/clip_fraction", "gradient": "actor/grad_norm"}
         taken = {f"seconds/{ours}": round(seconds[name], 3) for name, ours in TIMES.items() if name in seconds}
@@ -82,16 +85,16 @@ class TrainingLog:
         self._add({"step": step, "split": "train", **own, **found, **speed, **taken, **_named(restarted)})
 
     def validation(self, step: int, restarted: Sequence[str] = ()) -> None:
-        """Adds the line of the validation whose rollouts were recorded after `step`."""
+        """Add the line of the validation after `step`, summarised from its rollouts."""
         self._add({"step": step, "split": "test", **summary(self.records(step, "test")), **_named(restarted)})
 
     def credit(self, step: int, advantages: Mapping[str, list[float]]) -> None:
-        """Writes the advantages of a step's calls into its rollouts, which all have ended."""
+        """Write the advantages of a step's calls into its recorded rollouts; all of them must have ended."""
         credited = [record.credited(advantages.get(record.id)) for record in self.records(step, "train")]
         _replace(self.path_of(step, "train"), "".join(to_line(record) + "\n" for record in credited).encode())
 
     def records(self, step: int, split: Split) -> list[RolloutRecord]:
-        """The rollouts of a step. Lines that cannot be read, such as one that a kill left torn, are passed over."""
+        """Return the rollouts of a step; unreadable lines, such as a truncated last one, are skipped."""
         path, found = self.path_of(step, split), []
         for line in path.read_bytes().splitlines() if path.exists() else ():
             try:
@@ -101,21 +104,21 @@ class TrainingLog:
         return found
 
     def tokens(self, found: TokenStep) -> None:
-        """Writes what is kept of a step's tokens."""
+        """Write the inspected tokens of a step."""
         self._tokens.mkdir(exist_ok=True)
         _replace(self._tokens / token_file(found.step), packed(found))
 
     def last_tokens(self) -> TokenStep | None:
-        """Tokens of the last step that recorded any; None in a run with token_groups=0."""
+        """Return the tokens of the last step that recorded any; None in a run with token_groups=0."""
         latest = sorted(self._tokens.glob("*.jsonl.gz"), reverse=True)
         return next(filter(None, (unpacked(path.read_bytes()) for path in latest)), None)
 
     def path_of(self, step: int, split: Split) -> Path:
-        """The file of a step's rollouts."""
+        """Return the path of a step's rollouts."""
         return self.rollouts / f"{step:06d}-{split}.jsonl"
 
     def replay_log_of(self, step: int, split: Split) -> Path:
-        """The file of their replay logs."""
+        """Return the path of a step's replay logs."""
         return self.replay_logs / f"{step:06d}-{split}.jsonl"
 
     def _add(self, line: Line) -> None:
@@ -125,19 +128,19 @@ class TrainingLog:
 
 
 def token_file(step: int) -> str:
-    """The name of a step's file in tokens/."""
+    """Return the name of a step's file in tokens/."""
     return f"{step:06d}.jsonl.gz"
 
 
 def _replace(path: Path, content: bytes) -> None:
-    """Writes a file whole or not at all."""
+    """Write a file atomically."""
     beside = path.with_suffix(".tmp")
     beside.write_bytes(content)
     os.replace(beside, path)
 
 
 def summary(records: Sequence[RolloutRecord]) -> Line:
-    """What a validation comes to. A rollout that broke off is wrong here: the denominator is every rollout."""
+    """Summarise the rollouts of a validation; a rollout that failed counts as wrong."""
     number = max(len(records), 1)
     turns = [turn for record in records for turn in record.turns]
     errors = sum(turn.result.error is not None for turn in turns)
@@ -162,5 +165,5 @@ def _named(restarted: Sequence[str]) -> Line:
 
 
 def _plain(value: Any) -> Any:
-    """A number as JSON knows it, whatever library it comes from."""
+    """Convert a number of any library to a JSON number, rounded to six decimals."""
     return value if isinstance(value, dict | list | str | int) else round(float(value), 6)

@@ -1,14 +1,14 @@
 """The paper's training set: open-domain questions (NQ) and mathematics (DeepMath), mixed into one parquet file.
 
-Both come from the Hugging Face hub at a fixed revision. The revisions and the checksums of all files are written beside
-the result, as `sources.json`; who builds again from that file gets the same bytes, or an error. Downloads go through
-the hub's own client: they are cached, and one that was cut off goes on where it stopped.
+Both come from the Hugging Face hub at a fixed revision. The revisions and checksums of all files are written beside the
+result, as `sources.json`; a build from that file yields the same bytes or an error. Downloads use the hub's own client:
+they are cached, and an interrupted download resumes.
 
     question   the question
     result     the accepted answers, joined by "; "
     source     nq or mathhard
     id         nq-0, mathhard-0, ...
-    chain      "", and extra_info {ground_truth, idx}: as the reference implementation's readers expect
+    chain      ""; with extra_info {ground_truth, idx}, as the reference implementation's readers expect
 """
 
 import json
@@ -32,23 +32,23 @@ SOURCES = "sources.json"
 
 
 class TrainingSetError(RuntimeError):
-    """The set cannot be built; `str()` is one line that says why and what to do."""
+    """The training set cannot be built; `str()` is one line with the reason and the remedy."""
 
 
 @dataclass(frozen=True)
 class Source:
-    """One data set of the mixture."""
+    """A data set of the mixture."""
 
     name: str
     repository: str
     files: str
     """Pattern of the files in the repository."""
     question: str
-    """Name of the column."""
+    """Name of the question column."""
     answer: str
-    """Name of the column: a text, or a list of accepted ones."""
+    """Name of the answer column, which holds a text or a list of accepted answers."""
     rows: int
-    """How many there are in the paper's set."""
+    """Number of its rows in the paper's set."""
 
 
 NQ = Source("nq", "RUC-NLPIR/FlashRAG_datasets", "nq/train.jsonl", "question", "golden_answers", 79_168)
@@ -58,9 +58,10 @@ DEEPMATH = Source("mathhard", "zwhe99/DeepMath-103K", "data/train-*.parquet", "q
 def build(
     out: Path, on_step: Callable[[str], None], sources: Sequence[Source] = (NQ, DEEPMATH), hub: HfApi | None = None
 ) -> int:
-    """Writes `out`/train.parquet and `out`/sources.json; returns the number of rows. `on_step` is told what happens.
+    """Write `out`/train.parquet and `out`/sources.json; returns the number of rows.
 
-    Raises TrainingSetError: the hub is out of reach, a file is not what it was, or cannot be written.
+    `on_step` is called with a line on each step. Raises TrainingSetError if the hub cannot be reached, a file has
+    changed, or a file cannot be written.
     """
     hub = hub or HfApi()
     try:
@@ -103,7 +104,7 @@ def _read_pins(path: Path) -> dict[str, Pin]:
 
 
 def _read(source: Source, path: Path) -> list[dict[str, Any]]:
-    """The rows of a file with only the two columns that are needed: worked solutions are most of the bytes."""
+    """Read the question and answer columns of a file; the other columns hold most of the bytes (worked solutions)."""
     columns = [source.question, source.answer]
     try:
         if path.suffix == ".parquet":
@@ -130,7 +131,7 @@ def _row(source: Source, number: int, row: dict[str, Any]) -> dict[str, Any]:
 
 
 def _write(path: Path, rows: list[dict[str, Any]]) -> None:
-    """Whole or not at all."""
+    """Write a parquet file atomically."""
     beside = path.with_suffix(".tmp")
     parquet.write_table(pyarrow.Table.from_pylist(rows), beside)
     os.replace(beside, path)

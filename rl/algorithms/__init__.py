@@ -1,4 +1,4 @@
-"""The algorithms, one file each: how the rewards of a step's rollouts become the advantage of every sampled token."""
+"""Advantage estimators, one module each: from the rewards of a step's rollouts to the advantage of each token."""
 
 from collections.abc import Mapping
 from typing import Annotated, Any, get_args
@@ -16,7 +16,7 @@ AnyAlgorithm = Annotated[
     FlowGRPO | GRPO | DrGRPO | RLOO | ReinforcePlusPlus | Turn,
     Field(discriminator="name"),
 ]
-"""The setting `flow.algorithm`: a name, and the settings of the algorithm of that name."""
+"""Type of the setting `flow.algorithm`: an algorithm's name with its settings."""
 
 NAMES: tuple[str, ...] = tuple(one.model_fields["name"].default for one in get_args(get_args(AnyAlgorithm)[0]))
 

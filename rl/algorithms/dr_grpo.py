@@ -20,9 +20,9 @@ class DrGRPO(Algorithm):
     name: Literal["dr-grpo"] = "dr-grpo"
 
     def advantages(self, rollouts: Sequence[Rollout]) -> list[list[float]]:
-        """One value for all calls of a rollout."""
+        """Return one value for all calls of a rollout."""
         return every_call(rollouts, by_question(rollouts, centred))
 
     def weights(self, rollouts: Sequence[Rollout]) -> list[list[float]]:
-        """The same for every token of the step."""
+        """Return the same weight for every token of the step."""
         return per_token(rollouts)

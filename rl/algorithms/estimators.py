@@ -1,4 +1,4 @@
-"""Parts that algorithms share: comparing the rewards of a group, and averaging over tokens."""
+"""Functions shared by the algorithms: comparison of a group's rewards, and token weights."""
 
 from collections import defaultdict
 from collections.abc import Callable, Sequence
@@ -15,22 +15,22 @@ EPSILON = 1e-6
 
 
 def centred(rewards: Floats) -> Floats:
-    """Rewards minus their mean [n]; zeros where all are equal."""
+    """Return rewards minus their mean [n]; zeros if all are equal."""
     return rewards - rewards.mean() if np.ptp(rewards) else np.zeros(len(rewards))
 
 
 def standardised(rewards: Floats) -> Floats:
-    """Rewards minus their mean, in standard deviations (n - 1) [n]; zeros where all are equal."""
+    """Return rewards minus their mean, divided by the standard deviation (n - 1) [n]; zeros if all are equal."""
     return centred(rewards) / (rewards.std(ddof=1) + EPSILON) if np.ptp(rewards) else np.zeros(len(rewards))
 
 
 def leave_one_out(rewards: Floats) -> Floats:
-    """Each reward minus the mean of the others [n]; zero for a single one."""
+    """Return each reward minus the mean of the others [n]; zero for a single reward."""
     return centred(rewards) * len(rewards) / max(1, len(rewards) - 1)
 
 
 def split_by_question(rollouts: Sequence[Rollout]) -> list[list[int]]:
-    """Positions of the rollouts of each question."""
+    """Return the positions of the rollouts of each question."""
     groups: dict[str, list[int]] = defaultdict(list)
     for position, rollout in enumerate(rollouts):
         groups[rollout.group].append(position)
@@ -38,7 +38,7 @@ def split_by_question(rollouts: Sequence[Rollout]) -> list[list[int]]:
 
 
 def by_question(rollouts: Sequence[Rollout], compare: Callable[[Floats], Floats]) -> list[float]:
-    """`compare` the total rewards of each question's rollouts. Returns a value for each rollout."""
+    """Apply `compare` to the total rewards of each question's rollouts. Returns a value for each rollout."""
     found = np.zeros(len(rollouts))
     for members in split_by_question(rollouts):
         found[members] = compare(np.array([rollouts[member].total for member in members]))
@@ -46,16 +46,16 @@ def by_question(rollouts: Sequence[Rollout], compare: Callable[[Floats], Floats]
 
 
 def every_call(rollouts: Sequence[Rollout], values: Sequence[float]) -> list[list[float]]:
-    """The value of each rollout, repeated for each of its calls."""
+    """Repeat the value of each rollout for each of its calls."""
     return [[value] * len(rollout.lengths) for rollout, value in zip(rollouts, values, strict=True)]
 
 
 def per_trajectory(rollouts: Sequence[Rollout]) -> list[list[float]]:
-    """Weights 1 / (G T |a|): every trajectory weighs the same, every call of it, and every token of a call."""
+    """Return weights 1 / (G T |a|): equal for all trajectories, for the calls of one, and for the tokens of a call."""
     return [[1 / (len(rollouts) * len(rollout.lengths) * length) for length in rollout.lengths] for rollout in rollouts]
 
 
 def per_token(rollouts: Sequence[Rollout]) -> list[list[float]]:
-    """Every token of the step weighs the same: verl's token-mean."""
+    """Return equal weights for all tokens of the step, as verl's token-mean."""
     tokens = sum(sum(rollout.lengths) for rollout in rollouts)
     return [[1 / tokens] * len(rollout.lengths) for rollout in rollouts]

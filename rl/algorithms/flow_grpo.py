@@ -24,9 +24,9 @@ class FlowGRPO(Algorithm):
     name: Literal["flow-grpo"] = "flow-grpo"
 
     def advantages(self, rollouts: Sequence[Rollout]) -> list[list[float]]:
-        """One value for all calls of a rollout."""
+        """Return one value for all calls of a rollout."""
         return every_call(rollouts, by_question(rollouts, standardised))
 
     def weights(self, rollouts: Sequence[Rollout]) -> list[list[float]]:
-        """1 / (G T |a|)."""
+        """Return weights 1 / (G T |a|)."""
         return per_trajectory(rollouts)

@@ -1,9 +1,9 @@
-"""GRPO over calls: every model call is a sample of its own, with its trajectory's reward.
+"""GRPO over calls: every model call is a separate sample with its trajectory's reward.
 
     A_i = (R_i - mean_c R_c) / std_c R_c           over the calls c of all trajectories of one question
 
-This is what a trainer computes that knows no trajectories. Long trajectories count more often, in the mean as in the
-loss, which averages over tokens. It is here to compare Flow-GRPO with.
+A trainer that is unaware of trajectories computes this. Long trajectories count more often, both in the mean and in the
+loss, which averages over tokens. It serves as a baseline for Flow-GRPO.
 
 Source: Z. Shao et al., "DeepSeekMath", 2024 (arXiv:2402.03300), section 4.1.
 """
@@ -25,7 +25,7 @@ class GRPO(Algorithm):
     name: Literal["grpo"] = "grpo"
 
     def advantages(self, rollouts: Sequence[Rollout]) -> list[list[float]]:
-        """One value for all calls of a rollout."""
+        """Return one value for all calls of a rollout."""
         found = [0.0] * len(rollouts)
         for members in split_by_question(rollouts):
             calls = [member for member in members for _ in rollouts[member].lengths]
@@ -35,5 +35,5 @@ class GRPO(Algorithm):
         return every_call(rollouts, found)
 
     def weights(self, rollouts: Sequence[Rollout]) -> list[list[float]]:
-        """The same for every token of the step."""
+        """Return the same weight for every token of the step."""
         return per_token(rollouts)

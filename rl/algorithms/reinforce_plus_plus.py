@@ -1,4 +1,4 @@
-"""REINFORCE++: mean and deviation are those of the whole step, so that a question has a signal in any group.
+"""REINFORCE++: mean and deviation are over the whole step, so groups with equal rewards have a signal too.
 
     A_i = (R_i - mean R) / std R                               over all trajectories of the step
 
@@ -22,10 +22,10 @@ class ReinforcePlusPlus(Algorithm):
     name: Literal["reinforce++"] = "reinforce++"
 
     def advantages(self, rollouts: Sequence[Rollout]) -> list[list[float]]:
-        """One value for all calls of a rollout."""
+        """Return one value for all calls of a rollout."""
         compared = standardised(np.array([rollout.total for rollout in rollouts]))
         return every_call(rollouts, [float(value) for value in compared])
 
     def weights(self, rollouts: Sequence[Rollout]) -> list[list[float]]:
-        """The same for every token of the step."""
+        """Return the same weight for every token of the step."""
         return per_token(rollouts)

@@ -1,13 +1,13 @@
-"""Credit by turn: the return from a turn on, minus that of the question's other trajectories from the same turn on.
+"""Credit by turn: the return from a turn on, minus the mean return of the question's other trajectories from that turn.
 
     A_i^t = R_i^t - 1/(G-1) sum_{k != i} R_k^t        R_k^t = r_k + sum_{s >= t} u_k^s
 
 r is the reward of the whole trajectory, u^s the reward of turn s (0 after the last turn). The baseline of turn t is
 over *all* other trajectories of the question, also those that ended before turn t. So it does not depend on this
-trajectory's actions, and the gradient keeps its expectation (REINFORCE with a baseline; Williams 1992).
+trajectory's actions, and the gradient is unbiased (REINFORCE with a baseline; Williams 1992).
 
-Comparing only trajectories that reached turn t biases the gradient where the policy decides when to stop: to have
-reached it is part of the action (verl's RFC 7244). Without turn rewards this is RLOO.
+Comparing only trajectories that reached turn t biases the gradient if the policy decides when to stop, since reaching
+turn t then depends on its actions (verl's RFC 7244). Without turn rewards, the advantages are those of RLOO.
 """
 
 from collections.abc import Sequence
@@ -27,7 +27,7 @@ class Turn(Algorithm):
     name: Literal["turn"] = "turn"
 
     def advantages(self, rollouts: Sequence[Rollout]) -> list[list[float]]:
-        """A value for each call."""
+        """Return a value for each call."""
         found: list[list[float]] = [[] for _ in rollouts]
         for members in split_by_question(rollouts):
             longest = max(len(rollouts[member].lengths) for member in members)
@@ -38,12 +38,12 @@ class Turn(Algorithm):
         return found
 
     def weights(self, rollouts: Sequence[Rollout]) -> list[list[float]]:
-        """1 / (G T |a|), as in Flow-GRPO."""
+        """Return weights 1 / (G T |a|), as in Flow-GRPO."""
         return per_trajectory(rollouts)
 
 
 def _returns(rollout: Rollout, longest: int) -> Floats:
-    """The return from each turn on [longest]."""
+    """Compute the return from each turn on [longest]."""
     padded = np.zeros(longest)
     padded[: len(rollout.turn_rewards)] = rollout.turn_rewards
     returns: Floats = rollout.reward + np.cumsum(padded[::-1])[::-1]

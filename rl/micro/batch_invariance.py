@@ -1,6 +1,7 @@
-"""A trial of what `model` and `products` are built for: a request's numbers do not depend on its neighbours.
+"""Test of batch invariance at run time: a request's results do not depend on the other requests of its batch.
 
-It covers what they rest on and cannot choose, such as numpy's exponential function.
+`model` and `products` are designed for that; the test also covers functions that they cannot choose, such as numpy's
+exponential function.
 """
 
 import numpy as np
@@ -16,7 +17,7 @@ _TRIED: dict[MicroConfig, bool] = {}
 
 
 def batch_invariant(model: MicroModel) -> bool:
-    """Whether it holds in this process for models of that shape, which is tried once."""
+    """Return whether models of this shape are batch-invariant in this process; tested once per shape."""
     if model.config not in _TRIED:
         with one_blas_thread():
             _TRIED[model.config] = _tried(model)
@@ -24,7 +25,7 @@ def batch_invariant(model: MicroModel) -> bool:
 
 
 def _tried(model: MicroModel) -> bool:
-    """Whether a step after prompts has the same bits, when these are cut and together, and whole and alone."""
+    """Return whether a decoding step has the same bits in a batch with split prompts as alone with whole prompts."""
     chance = np.random.default_rng(0)
     lengths = [min(length, model.config.positions - 1) for length in LENGTHS]
     ids = [chance.integers(0, model.config.vocab_size, length + 1) for length in lengths]

@@ -1,7 +1,7 @@
-"""The micro model as a LangChain chat model: the provider `embedded` of the entry points `agentflow.models`.
+"""LangChain chat model of the micro model: the provider `embedded` of the entry points `agentflow.models`.
 
-All chat models of one checkpoint share one engine, so that concurrent runs are computed in one batch. Each reply
-carries its exact ids and log-probabilities, which training reads: text is never tokenised again.
+All chat models of a checkpoint share one engine, so that concurrent runs are batched. Each reply carries its exact ids
+and log-probabilities for training, so that no text is tokenised again.
 """
 
 import asyncio
@@ -28,12 +28,12 @@ from agentflow.rl.micro.tokenizer import MicroTokenizer
 from agentflow.rl.policy import ROLES, TokenReply, as_chat_result
 
 SEED, TRAINED = (Path(__file__).with_name(name) for name in ("seed", "trained"))
-"""The checkpoints that ship with the package: of all modules, and of a planner that learnt in the flow."""
+"""Checkpoints that ship with the package: the seed of all modules, and a planner trained with Flow-GRPO."""
 SHIPPED = {"": SEED, "seed": SEED, "trained": TRAINED}
 
 
 class EmbeddedChatModel(BaseChatModel):
-    """A chat model of a few million parameters that runs in this process.
+    """Chat model of a few million parameters that runs in this process.
 
     `response_metadata` of a reply: prompt_token_ids, token_ids, logprobs (see `engine.Completion`), finish_reason and
     model_name; `usage_metadata` counts the same ids.
@@ -41,17 +41,17 @@ class EmbeddedChatModel(BaseChatModel):
 
     model_name: str = "embedded"
     temperature: float | None = None
-    """None: 0, greedy."""
+    """None means 0, greedy decoding."""
     top_p: float | None = None
-    """None: 1, all tokens."""
+    """None means 1, all tokens."""
     max_tokens: int | None = None
-    """None: as many as there is room for."""
+    """None means up to the model's context length."""
     stop: list[str] | None = None
     seed: int | None = None
-    """None: other tokens at each call, if temperature is above 0."""
+    """None means a random seed for each call."""
 
     fingerprint: str = ""
-    """That of the checkpoint."""
+    """Fingerprint of the checkpoint."""
 
     _engine: Engine = PrivateAttr()
     _tokenizer: MicroTokenizer = PrivateAttr()
@@ -135,26 +135,26 @@ class EmbeddedChatModel(BaseChatModel):
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """A checkpoint in use. All chat models of it share the engine."""
+    """A loaded checkpoint, whose engine all its chat models share."""
 
     engine: Engine
     tokenizer: MicroTokenizer
     fingerprint: str
-    """SHA-256 of configuration, tokenizer and weights, its first 16 hexadecimal digits."""
+    """First 16 hexadecimal digits of the SHA-256 of configuration, tokenizer and weights."""
 
 
 def load(model: str = "", sampling: Sampling | None = None) -> EmbeddedChatModel:
-    """The chat model of a checkpoint. Raises ModelError as `checkpoint`."""
+    """Return a chat model of a checkpoint. Raises ModelError as `checkpoint` does."""
     found = checkpoint(model)
     fields = (sampling or Sampling()).model_dump()
     return EmbeddedChatModel(found.engine, found.tokenizer, fingerprint=found.fingerprint, **fields)
 
 
 def checkpoint(model: str = "") -> Checkpoint:
-    """The checkpoint in the directory `model`, or the shipped one of that name; "" is the seed.
+    """Load the checkpoint in the directory `model`, or the shipped one of that name; "" is the seed.
 
     Raises:
-        ModelError: There is no readable checkpoint (configuration).
+        ModelError: There is no valid checkpoint; `configuration` is True.
     """
     directory = SHIPPED.get(model) or Path(model).expanduser().resolve()
     try:
@@ -171,12 +171,12 @@ def checkpoint(model: str = "") -> Checkpoint:
 
 
 _LOADING = threading.Lock()
-"""Two threads that ask for one checkpoint shall get one engine."""
+"""Ensures that concurrent threads get the same engine for a checkpoint."""
 
 
 @lru_cache(maxsize=8)
 def _checkpoint(directory: Path, version: int) -> Checkpoint:
-    """`version` changes when training has written the directory anew."""
+    """Load a checkpoint; `version` is part of the cache key and changes when training rewrites the directory."""
     tokenizer = MicroTokenizer.load(directory)
     model = MicroModel.load(directory)
     if tokenizer.vocab_size > model.config.vocab_size:

@@ -1,15 +1,15 @@
-"""Continuous batching of one model for many callers (Orca, OSDI 2022), on a worker thread and some that help it.
+"""Continuous batching of one model for many callers (Orca, OSDI 2022), on a worker thread and helper threads.
 
-Requests join and leave at token boundaries: each iteration of the worker admits what waits, as long as there are slots,
-and then computes one token of every running request, in one forward pass for each thread. A request's prompt is
-computed only beyond its longest prefix that a running or an earlier request has in its cache.
+Requests join and leave at token boundaries. Each iteration of the worker admits waiting requests while slots are free,
+and then computes one token of every running request, in one forward pass per thread. Of a prompt, only the part after
+its longest prefix in the cache of a running or an earlier request is computed.
 
-The tokens of a request do not depend on the others: it has its own random stream, and the model's arithmetic is the
-same in any batch (see `model`), so that a batch can be cut anywhere. The first engine of a model's shape in a process
-tries that, and warns if it is not so.
+The tokens of a request do not depend on other requests: it has its own random stream, and the model's arithmetic is the
+same in any batch (see `model`), so a batch can be split anywhere. The first engine of a model's shape in a process
+tests that, and logs a warning if it does not hold.
 
-BLAS has no threads of its own. The products are too small to gain from more, and BLAS threads that wait for each other
-on a busy machine made a prompt ten times slower.
+BLAS is limited to one thread. The products are too small to benefit from more, and BLAS threads that wait for each
+other on a busy machine made a prompt ten times slower.
 """
 
 import logging
@@ -35,9 +35,9 @@ from agentflow.rl.micro.tokenizer import MicroTokenizer
 _log = logging.getLogger(__name__)
 
 SHARE = 8
-"""Requests that are worth a thread: with fewer, a second one saved nothing."""
+"""Minimum number of requests per thread; with fewer, a second thread gave no speed-up."""
 THREADS = min(4, len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1)
-"""One for each core that this process may use, and no more than four: beyond two it was never measured."""
+"""Default number of threads: one per available core, at most four; more than two have not been measured."""
 
 Drawn = tuple[Ints, Floats]
 """Tokens [n] and their log-probabilities [n]."""
@@ -49,23 +49,22 @@ class PromptTooLong(ValueError):
 
 @dataclass(frozen=True)
 class Completion:
-    """What a request yielded. Invariant: token_ids and logprobs have the same length, at least 1."""
+    """Result of a request. Invariant: token_ids and logprobs have the same length, at least 1."""
 
     token_ids: list[int]
-    """Every sampled token in order, the end token and those of a stop string included."""
+    """All sampled tokens in order, including the end token and those of a stop string."""
     logprobs: list[float]
-    """Log-probability of each token under the distribution at the request's temperature, before top_p removed any;
-    at temperature 1 for greedy requests (temperature 0)."""
+    """Log-probability of each token at the request's temperature, without the effect of top_p; at temperature 1 for
+    greedy requests (temperature 0)."""
     text: str
-    """The reply, without end token and from before the stop string."""
+    """The reply up to the stop string, without the end token."""
     finish_reason: Literal["stop", "length"]
-    """stop: a stop string or a special token, none of which belongs in a reply; length: max_tokens or the model's
-    positions are used up."""
+    """"stop" for a stop string or any special token; "length" if max_tokens or the model's positions are used up."""
 
 
 @dataclass(eq=False)
 class _Request:
-    """A request and its state. Invariant while it runs: all of prompt and tokens but the last token are in its slot."""
+    """A request and its state. Invariant while it runs: its slot holds the prompt and all tokens but the last."""
 
     prompt: Ints
     sampler: Sampler
@@ -81,12 +80,12 @@ class _Request:
         return len(self.prompt) + len(self.tokens) - 1
 
     def sequence(self) -> Ints:
-        """The tokens whose keys and values are in the slot."""
+        """Return the tokens whose keys and values are in the slot."""
         return np.concatenate([self.prompt, np.array(self.tokens[:-1], np.int64)])
 
 
 class Engine:
-    """Serves completions of `model`. Thread-safe; its worker starts with the first request."""
+    """Inference engine of `model`. Thread-safe; its worker starts with the first request."""
 
     def __init__(
         self,
@@ -97,8 +96,14 @@ class Engine:
         prefix_tokens: int = 65536,
         threads: int = THREADS,
     ) -> None:
-        """`slots`: requests that run at once, others wait; `prefix_tokens`: bound of the cache of prefixes; `threads`:
-        how many compute."""
+        """
+        Args:
+            model: The model to serve.
+            tokenizer: Its tokenizer.
+            slots: Maximum number of concurrent requests; others wait.
+            prefix_tokens: Size of the prefix cache, in tokens.
+            threads: Number of computing threads.
+        """
         self._model = model
         self._tokenizer = tokenizer
         self._slots = slots
@@ -111,11 +116,11 @@ class Engine:
         self._threads = threads
         self._helpers = ThreadPoolExecutor(threads, "micro-engine-helper")
         self.prefilled = 0
-        """Prompt tokens computed so far; the others came from the cache."""
+        """Number of prompt tokens computed so far, without those from the cache."""
 
     @property
     def positions(self) -> int:
-        """Most tokens of a prompt and its reply together."""
+        """Maximum number of tokens of a prompt and its reply together."""
         return self._model.config.positions
 
     def submit(
@@ -129,20 +134,20 @@ class Engine:
         seed: int | None = None,
         on_token: Callable[[int, float], None] | None = None,
     ) -> Future[Completion]:
-        """Ask for a completion; cancelling the future frees its place.
+        """Submit a request; cancelling the future frees its slot.
 
         Args:
-            prompt_ids: The prompt.
-            temperature: 0 is greedy.
-            top_p: Share of the probability that is sampled from.
-            max_tokens: None: as many as there is room for.
-            stop: Strings that end the reply and are no part of it.
-            seed: None: other tokens at each call.
-            on_token: Gets each token with its log-probability as it is drawn, on the worker's thread; must not raise.
+            prompt_ids: Ids of the prompt.
+            temperature: Sampling temperature; 0 is greedy.
+            top_p: Probability mass of nucleus sampling.
+            max_tokens: Maximum length of the reply; None means up to the model's context length.
+            stop: Strings that end the reply and are not part of it.
+            seed: Seed of the sampling; None means a random one for each call.
+            on_token: Called with each token and its log-probability, on the worker's thread; must not raise.
 
         Raises:
             PromptTooLong: The prompt fills all positions of the model.
-            ValueError: An empty prompt, an unknown token, or a parameter out of range.
+            ValueError: The prompt is empty or has an unknown token, or a parameter is out of range.
         """
         prompt = np.array(prompt_ids, np.int64)
         self._check(prompt, temperature, top_p, max_tokens, stop)
@@ -164,7 +169,7 @@ class Engine:
         return request.future
 
     def replace(self, model: MicroModel) -> None:
-        """Serve `model`, of the same shape, from now on. Raises RuntimeError while requests are under way."""
+        """Replace the model by one of the same shape. Raises RuntimeError while requests are running or waiting."""
         with self._wake:
             if self._waiting or self._running:
                 raise RuntimeError("requests are under way; the model can be replaced between them")
@@ -205,9 +210,9 @@ class Engine:
             self._step()
 
     def _admit(self) -> None:
-        """Give requests the next slots, compute their prompts there, each on a thread, and draw their first tokens.
+        """Assign slots to waiting requests, compute their prompts, each on a thread, and draw their first tokens.
 
-        A prompt waits for another one that begins like it, beyond what is cached.
+        A prompt waits for another one if they share a prefix that is longer than the cached one.
         """
         running, admitted, starts = len(self._running), list[_Request](), list[int]()
         try:
@@ -222,7 +227,7 @@ class Engine:
                     starts.append(start)
                     self._fill(running + len(starts) - 1, source, start, len(prompt))
             drawn = self._on_threads(self._first_token, admitted, range(running, running + len(starts)), starts)
-        except Exception as error:  # a worker that died of it would leave all other callers waiting for ever
+        except Exception as error:  # if the worker died, all other callers would wait forever
             for request in admitted:
                 _settle(request.future, error)
             return
@@ -231,7 +236,7 @@ class Engine:
         self._advance(admitted, drawn)
 
     def _longest_prefix(self, prompt: Ints) -> tuple[int, int | Snapshot | None]:
-        """How many tokens of the prompt, short of its last, are cached, and the slot or snapshot that has them."""
+        """Return the length of the cached prefix, at most all but the last token, and the slot or snapshot with it."""
         known, cached = self._prefixes.longest(prompt)
         source: int | Snapshot | None = cached.snapshot if cached else None
         for slot, request in enumerate(self._running):
@@ -243,7 +248,7 @@ class Engine:
         return min(known, len(prompt) - 1), source
 
     def _fill(self, slot: int, source: int | Snapshot | None, known: int, positions: int) -> None:
-        """Make room in the slot, and put the known tokens of its prompt there."""
+        """Reserve the slot, and copy the cached prefix of its prompt there."""
         self._cache.reserve(slot + 1, positions)
         if isinstance(source, int):
             self._cache.copy(source, slot, known)
@@ -255,14 +260,14 @@ class Engine:
         return sample(logits[None], [request.sampler])
 
     def _step(self) -> None:
-        """One more token for every running request."""
+        """Draw one token for every running request."""
         running = list(self._running)
         threads = max(1, min(self._threads, len(running) // SHARE))
         cuts = [len(running) * part // threads for part in range(threads + 1)]
         try:
             self._cache.reserve(len(running), max(request.cached for request in running) + 1)
             drawn = self._on_threads(self._next_tokens, [running[a:b] for a, b in pairwise(cuts)], cuts[:-1])
-        except Exception as error:  # as in `_admit`; it may be of any of them, so it goes to all
+        except Exception as error:  # as in `_admit`; any request may have caused it, so all get it
             self._running.clear()
             for request in running:
                 _settle(request.future, error)
@@ -270,14 +275,14 @@ class Engine:
         self._advance(running, drawn)
 
     def _next_tokens(self, requests: Sequence[_Request], first: int) -> Drawn:
-        """Those of the requests in slots first..first+n-1."""
+        """Draw the next tokens of the requests in slots first..first+n-1."""
         last = np.array([request.tokens[-1] for request in requests])
         cached = np.array([request.cached for request in requests])
         logits = self._model.step(self._cache, last, cached, first)
         return sample(logits, [request.sampler for request in requests])
 
     def _on_threads(self, compute: Callable[..., Drawn], *arguments: Sequence[Any]) -> list[tuple[int, float]]:
-        """Call `compute` once for each item of the arguments, together; all that is drawn, in order."""
+        """Call `compute` in parallel, once for each item of the arguments. Return all drawn tokens in order."""
         apply = self._helpers.map if len(arguments[0]) > 1 else map
         drawn = list(apply(compute, *arguments))
         return [one for tokens, logprobs in drawn for one in zip(tokens.tolist(), logprobs.tolist(), strict=True)]
@@ -288,7 +293,7 @@ class Engine:
             request.logprobs.append(logprob)
             if request.on_token:
                 request.on_token(token, logprob)
-        # Only now: who leaves has another moved into its slot, with all that the step has written of it.
+        # Only after all tokens are recorded: a finished request's slot gets the last request, up to its newest token.
         for request in requests:
             completion = self._finished(request)
             if completion is not None:
@@ -307,9 +312,12 @@ class Engine:
         return Completion(tokens, request.logprobs, text[: min(cuts, default=len(text))], reason)
 
     def _has_stop(self, request: _Request) -> bool:
-        """Whether a stop string ends in the last token. Every token is a byte or more, which bounds where it began."""
+        """Return whether a stop string ends in the last token.
+
+        Every token has at least one byte, which bounds the number of tokens to decode.
+        """
         longest = max(len(text.encode()) for text in request.stop)
-        tail = self._tokenizer.decode(request.tokens[-longest - 3 :])  # 3: not to begin inside a character of it
+        tail = self._tokenizer.decode(request.tokens[-longest - 3 :])  # 3 more, so as not to start inside a character
         return any(text in tail for text in request.stop)
 
     def _drop_cancelled(self) -> None:
@@ -317,7 +325,7 @@ class Engine:
             self._leave(request)
 
     def _leave(self, request: _Request) -> None:
-        """Free the request's slot, which the last one takes, and remember its sequence."""
+        """Free the request's slot, move the last request into it, and add the sequence to the prefix cache."""
         slot = self._running.index(request)
         self._prefixes.add(CachedSequence(request.sequence(), self._cache.snapshot(slot, request.cached)))
         last = self._running.pop()
@@ -327,7 +335,7 @@ class Engine:
 
 
 def _settle(future: Future[Completion], outcome: Completion | Exception) -> None:
-    """Answer, unless the caller has cancelled."""
+    """Set the future's result or exception, unless the caller has cancelled it."""
     if not future.set_running_or_notify_cancel():
         return
     if isinstance(outcome, Completion):

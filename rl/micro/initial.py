@@ -1,9 +1,9 @@
 """Initial weights that can copy: a previous-token head in the first layer, induction heads in the second.
 
-Most of what the micro model writes is copied from its prompt, names above all. A model of this size finds the circuit
-for that (Olsson et al. 2022, "In-context Learning and Induction Heads") only after millions of tokens. Here it is laid
-out in the initial weights, and held there while the rest of the model learns to use it: from the start, the model
-repeats half of the random spans that it has seen before.
+Most of the micro model's output is copied from its prompt, above all names. A model of this size learns the circuit for
+copying (Olsson et al. 2022, "In-context Learning and Induction Heads") only after millions of tokens. This module
+writes the circuit into the initial weights and keeps it fixed while the rest of the model learns to use it. With it,
+the untrained model repeats half of the random spans that occurred before.
 """
 
 import torch
@@ -12,28 +12,29 @@ from transformers import Qwen2ForCausalLM
 
 EMBEDDING_STD = 0.08
 POSITION_SCORE = 30.0
-"""Squared length of the previous-token head's position vector, per frequency: sharp enough to pick one position."""
+"""Squared length of the previous-token head's position vector, per frequency; large enough to select one position."""
 PREVIOUS_SCALE = 0.15
-"""How strongly a token's predecessor is written beside it."""
+"""Scale of the preceding token's embedding in the output of the previous-token head."""
 MATCH_SCORE = 12.0
 """Squared scale of queries and keys of the induction heads."""
 COPY_SCALE = 1.2
-"""How strongly a found token is written to be said next."""
+"""Scale of a matched token's embedding in the output of the induction heads, which predicts it as the next token."""
 FAST, SLOW = 0.03, 0.01
-"""Rotary frequencies, in radians a token, above which position is told, and below which it hardly matters."""
+"""Rotary frequencies in radians per token: those above FAST encode position, those below SLOW are nearly independent of
+it."""
 
 Place = tuple[Tensor, tuple[slice, ...]]
 """A part of a parameter: rows, or all rows of some columns."""
 
 
 class CopyingHeads:
-    """The heads of a model that were laid out to copy."""
+    """Copying heads of a model, written into its initial weights."""
 
     @torch.no_grad()
     def __init__(self, model: Qwen2ForCausalLM, seed: int) -> None:
-        """Overwrites the embedding, one head of layer 0 and one head per key-value head of layer 1, in place.
+        """Overwrite the embedding, one head of layer 0 and one head per key-value head of layer 1, in place.
 
-        Raises ValueError when the model's configuration leaves out what that depends on.
+        Raises ValueError if the model's configuration lacks rope_parameters or num_key_value_heads.
         """
         generator = torch.Generator().manual_seed(seed)
         config = model.config
@@ -45,7 +46,7 @@ class CopyingHeads:
         frequencies = torch.pow(turn, -torch.arange(width // 2) / (width // 2))
 
         def projection() -> Tensor:
-            """(width, hidden) with orthonormal rows."""
+            """Return a matrix [width, hidden] with orthonormal rows."""
             square: Tensor = torch.linalg.qr(torch.randn(config.hidden_size, width, generator=generator))[0]
             return square.T
 
@@ -53,8 +54,8 @@ class CopyingHeads:
         identity, beside = projection(), projection()
         nothing = torch.zeros(width)
 
-        # Layer 0: query and key are constant, and the key is turned one token ahead, so that the score depends on the
-        # distance alone and is highest at one.
+        # Layer 0: query and key are constant, and the key is rotated one token ahead, so that the score depends only on
+        # the distance and is highest at distance one.
         previous, first = model.model.layers[0].self_attn, slice(0, width)
         length = (frequencies > FAST) * POSITION_SCORE**0.5
         ahead = torch.cat([length * torch.cos(frequencies), length * torch.sin(frequencies)])
@@ -67,7 +68,7 @@ class CopyingHeads:
             ((previous.v_proj.bias, (first,)), nothing),
             ((previous.o_proj.weight, (slice(None), first)), PREVIOUS_SCALE * beside.T),
         ]
-        # Layer 1: a token looks for places whose predecessor it is, and reads what stands there.
+        # Layer 1: a token attends to positions whose preceding token equals it, and reads the tokens there.
         induction = model.model.layers[1].self_attn
         unturned = (frequencies < SLOW).repeat(2)[:, None] * MATCH_SCORE**0.5
         for head in range(config.num_key_value_heads):
@@ -88,6 +89,6 @@ class CopyingHeads:
 
     @torch.no_grad()
     def restore(self) -> None:
-        """Writes the heads as they were laid out."""
+        """Write the initial weights of the heads again."""
         for (parameter, place), value in self._layout:
             parameter[place] = value

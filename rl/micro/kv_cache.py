@@ -1,7 +1,7 @@
-"""Keys and values of many sequences.
+"""KV cache of many sequences.
 
-A sequence lives in a slot, whose positions are used in blocks of `BLOCK`. Keys are stored transposed, for a product
-without a copy. Unwritten positions are zero, never undefined: masked attention multiplies them by zero.
+Each sequence has a slot, whose positions are used in blocks of `BLOCK`. Keys are stored transposed, so that products
+need no copy. Unwritten positions are zero and never undefined, because masked attention multiplies them by zero.
 """
 
 from dataclasses import dataclass
@@ -13,31 +13,31 @@ Floats = npt.NDArray[np.float32]
 Ints = npt.NDArray[np.int64]
 
 BLOCK = 64
-"""Positions of a block."""
+"""Number of positions in a block."""
 
 
 def whole_blocks(positions: int) -> int:
-    """The positions of all blocks that hold some of the first `positions`."""
+    """Round up a number of positions to whole blocks."""
     return -(-positions // BLOCK) * BLOCK
 
 
 @dataclass(frozen=True)
 class Snapshot:
-    """A copy of the first blocks of one sequence: keys [layer, KV head, dim, position], values with dim last."""
+    """Copy of the first blocks of a sequence: keys [layer, KV head, dim, position], values with dim last."""
 
     keys: Floats
     values: Floats
 
 
 class KVCache:
-    """keys [layer, slot, KV head, dim, position] and values [layer, slot, KV head, position, dim]."""
+    """Cache of keys [layer, slot, KV head, dim, position] and values [layer, slot, KV head, position, dim]."""
 
     def __init__(self, layers: int, heads: int, head_dim: int) -> None:
         self.keys: Floats = np.zeros((layers, 1, heads, head_dim, BLOCK), np.float32)
         self.values: Floats = np.zeros((layers, 1, heads, BLOCK, head_dim), np.float32)
 
     def reserve(self, slots: int, positions: int) -> None:
-        """Make room, by doubling, for slots 0..slots-1 of `positions` each; contents are kept."""
+        """Grow the cache, by doubling, to slots 0..slots-1 of `positions` each; contents are kept."""
         have_slots, have = self.values.shape[1], self.values.shape[3]
         if slots <= have_slots and positions <= have:
             return
@@ -47,28 +47,28 @@ class KVCache:
         self.values = _grown(self.values, (layers, slots, heads, have, dim))
 
     def write(self, layer: int, slots: slice, positions: Ints, keys: Floats, values: Floats) -> None:
-        """Store keys and values [n, KV head, dim] of n tokens at `positions`: all of one slot, or one of each."""
+        """Store keys and values [n, KV head, dim] of n tokens at `positions`, all of one slot or one of each slot."""
         slot = np.arange(slots.start, slots.stop)
         self.keys[layer][slot, :, :, positions] = keys
         self.values[layer][slot, :, positions] = values
 
     def read(self, layer: int, slots: slice, end: int) -> tuple[Floats, Floats]:
-        """The keys and values of the first `end` positions."""
+        """Return views of the keys and values of the first `end` positions."""
         return self.keys[layer, slots, ..., :end], self.values[layer, slots, :, :end]
 
     def copy(self, source: int, target: int, positions: int) -> None:
-        """Copy the first `positions` of one slot to another, up to a full block."""
+        """Copy the first `positions` of one slot to another, rounded up to whole blocks."""
         end = whole_blocks(positions)
         self.keys[:, target, ..., :end] = self.keys[:, source, ..., :end]
         self.values[:, target, :, :end] = self.values[:, source, :, :end]
 
     def snapshot(self, slot: int, positions: int) -> Snapshot:
-        """A copy of the first `positions` of a slot, to outlive it."""
+        """Return a copy of the first `positions` of a slot that outlives the slot."""
         end = whole_blocks(positions)
         return Snapshot(self.keys[:, slot, ..., :end].copy(), self.values[:, slot, :, :end].copy())
 
     def restore(self, slot: int, snapshot: Snapshot, positions: int) -> None:
-        """Put the first `positions` of a snapshot into a slot."""
+        """Copy the first `positions` of a snapshot into a slot."""
         end = whole_blocks(positions)
         self.keys[:, slot, ..., :end] = snapshot.keys[..., :end]
         self.values[:, slot, :, :end] = snapshot.values[:, :, :end]

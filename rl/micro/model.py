@@ -1,11 +1,12 @@
-"""The forward pass of a Qwen2-architecture language model in numpy (Qwen2 technical report, arXiv:2407.10671).
+"""Forward pass of a Qwen2-architecture language model in numpy (Qwen2 technical report, arXiv:2407.10671).
 
-Speed on one core comes from few, large products: query, key and value are one matrix, gate and up another. What is
-linear is folded into the weights when they are loaded: the RMSNorm gains, the attention scale, and the order of the
-head dimensions, which puts the two halves of a rotary pair side by side so that a rotation is one complex product.
+Few, large matrix products make it fast on one core: query, key and value share one matrix, gate and up another. Linear
+factors are folded into the weights at load time: the RMSNorm gains, the attention scale, and the order of the head
+dimensions, which places the two halves of a rotary pair side by side so that a rotation is one complex product.
 
-A token's logits are the same bits alone or in a batch, prefilled or decoded: products have only shapes that do not
-tell rows apart (see `products`), attention goes by blocks of one size, and all other sums run along one token's values.
+A token's logits are bitwise identical alone or in a batch, prefilled or decoded. Matrix products use only shapes whose
+results do not depend on the row (see `products`), attention uses blocks of a fixed size, and all other sums run along
+one token's values.
 """
 
 import json
@@ -23,7 +24,7 @@ from agentflow.rl.micro.kv_cache import BLOCK, Floats, Ints, KVCache, whole_bloc
 from agentflow.rl.micro.products import Matrix, fit_together, products_for
 
 CHUNK = 128
-"""Tokens of a prompt that are computed at a time; bounds the memory of attention scores."""
+"""Number of prompt tokens computed at a time; bounds the memory of attention scores."""
 
 Weights = Mapping[str, npt.NDArray[Any]]
 
@@ -46,7 +47,7 @@ class MicroConfig:
 
     @classmethod
     def parse(cls, config: Mapping[str, Any]) -> "MicroConfig":
-        """Read a config of transformers 4 or 5. ValueError for an architecture that is not computed here."""
+        """Parse a config of transformers 4 or 5. Raises ValueError for an unsupported architecture."""
         rope = config.get("rope_parameters") or config.get("rope_scaling") or {}
         unsupported = {
             "model_type": config.get("model_type") != "qwen2",
@@ -88,10 +89,10 @@ class Layer:
 
 
 class MicroModel:
-    """A loaded model. It is immutable: the state of a sequence is in the KVCache that the caller passes."""
+    """A loaded model. It is immutable; the state of sequences is in the KVCache that the caller passes."""
 
     def __init__(self, config: MicroConfig, weights: Weights) -> None:
-        """`weights` by their Hugging Face names; ValueError when one is missing or has another shape."""
+        """`weights` have Hugging Face names as keys. Raises ValueError if one is missing or has the wrong shape."""
         tensors = _Tensors(weights)
         hidden = config.hidden_size
         self.config = config
@@ -107,7 +108,7 @@ class MicroModel:
     def load(cls, directory: str | Path) -> "MicroModel":
         """Read `config.json` and `model.safetensors` (float16 or float32).
 
-        OSError when a file is missing, ValueError when one is not what it should be.
+        Raises OSError if a file is missing, ValueError if one is invalid.
         """
         directory = Path(directory)
         config = MicroConfig.parse(json.loads((directory / "config.json").read_text(encoding="utf-8")))
@@ -118,11 +119,11 @@ class MicroModel:
         return cls(config, weights)
 
     def new_cache(self) -> KVCache:
-        """An empty cache of this model's shape."""
+        """Return an empty cache of this model's shape."""
         return KVCache(self.config.layers, self.config.kv_heads, self.config.head_dim)
 
     def prefill(self, cache: KVCache, slot: int, ids: list[int], start: int) -> Floats:
-        """Append `ids` to the sequence in `slot`, of which `start` tokens are cached; logits [vocab] after the last."""
+        """Append `ids` to the sequence in `slot`, which has `start` cached tokens. Return the last logits [vocab]."""
         cache.reserve(slot + 1, start + len(ids))
         for begin in range(0, len(ids), CHUNK):
             chunk = np.array(ids[begin : begin + CHUNK])
@@ -132,16 +133,19 @@ class MicroModel:
         return logits
 
     def step(self, cache: KVCache, ids: Ints, positions: Ints, first: int = 0) -> Floats:
-        """One token for each sequence in slots first..first+n-1, at `positions` [n]; logits [n, vocab] after it.
+        """Append one token to each sequence in slots first..first+n-1, at `positions` [n]. Return logits [n, vocab].
 
-        Other threads may do the same for other slots at the same time, if `cache` has room for all of them.
+        Other threads may process other slots concurrently if `cache` has room reserved for all of them.
         """
         n = len(ids)
         cache.reserve(first + n, int(positions.max()) + 1)
         return self._logits(self._forward(cache, ids, slice(first, first + n), positions))[:n]
 
     def _forward(self, cache: KVCache, ids: Ints, slots: slice, positions: Ints) -> Floats:
-        """Hidden states [height, hidden] of n tokens, which come first: all of one slot, or one of each."""
+        """Compute hidden states [height, hidden], of which the first n rows are the tokens; the others are padding.
+
+        The tokens are all of one slot, or one of each slot.
+        """
         config, n = self.config, len(ids)
         product = self._products.product
         turned = (config.heads + config.kv_heads) * config.head_dim
@@ -168,8 +172,11 @@ class MicroModel:
 
 
 def _mask(positions: Ints, slots: int, end: int) -> Floats:
-    """0 where a token may look and -inf elsewhere, [slot, 1, block, token of the slot, 1, position of the block], for
-    the blocks up to `end` from the first of which some token may not see all."""
+    """Return the attention mask, 0 for visible positions and -inf elsewhere.
+
+    Its shape is [slot, 1, block, token of the slot, 1, position of the block]. It covers the blocks up to `end`, from
+    the first block that is not fully visible to every token.
+    """
     seen = np.arange((int(positions.min()) + 1) // BLOCK * BLOCK, end) <= positions[:, None]
     mask = np.where(seen, np.float32(0), np.float32(-np.inf)).reshape(
         slots, len(positions) // slots, seen.shape[1] // BLOCK, BLOCK
@@ -178,16 +185,16 @@ def _mask(positions: Ints, slots: int, end: int) -> Floats:
 
 
 def _attend(queries: Floats, keys: Floats, values: Floats, mask: Floats) -> Floats:
-    """Softmax attention of n tokens, of as many in each slot.
+    """Compute softmax attention of n tokens, the same number in each slot.
 
     queries [n, head, dim], keys [slot, KV head, dim, position], values [slot, KV head, position, dim],
-    mask [slot, 1, last blocks, token, 1, position]; returns [n, head * dim]. Every product is of one block, and sums
-    run over a block first and then over the blocks in order, so that empty blocks behind a sequence change nothing.
+    mask [slot, 1, last blocks, token, 1, position]; returns [n, head * dim]. Every product covers one block. Sums run
+    within a block first and then over the blocks in order, so that empty blocks after a sequence change no bits.
     """
     n, heads, dim = queries.shape
     slots, kv_heads, _, end = keys.shape
     tokens, group, blocks = n // slots, heads // kv_heads, end // BLOCK
-    # [slot, KV head, block, product, query of it, ...]: as many tokens' queries in a product as do not change the bits.
+    # [slot, KV head, block, product, query, ...]: all tokens share one product if that does not change the bits.
     products = 1 if fit_together(group, dim, tokens) else tokens
     rows = queries.reshape(slots, tokens, kv_heads, group, dim).swapaxes(1, 2)
     rows = rows.reshape(slots, kv_heads, 1, products, -1, dim)
@@ -199,13 +206,13 @@ def _attend(queries: Floats, keys: Floats, values: Floats, mask: Floats) -> Floa
     by_token -= np.maximum.reduce(np.maximum.reduce(by_token, axis=-1, keepdims=True), axis=2, keepdims=True)
     np.exp(scores, out=scores)
     gathered: Floats = np.add.reduce(scores @ values, axis=2)
-    # Not `reduce` again: along an axis that lies close in memory, it adds eight blocks or more in another order.
+    # `accumulate` and not `reduce`, which adds eight or more blocks in another order along a nearly contiguous axis.
     gathered /= np.add.accumulate(np.add.reduce(scores, axis=-1, keepdims=True), axis=2)[:, :, -1]
     return gathered.reshape(slots, kv_heads, tokens, group, dim).swapaxes(1, 2).reshape(n, -1)
 
 
 def _normed(x: Floats, eps: float) -> Floats:
-    """RMSNorm without its gains, which are part of the next matrix."""
+    """Apply RMSNorm without its gains, which are folded into the next matrix."""
     square: Floats = np.add.reduce(np.square(x), axis=1, keepdims=True)
     square /= x.shape[1]
     square += eps
@@ -218,7 +225,7 @@ def _swiglu(gate_up: Floats) -> Floats:
     half = gate_up.shape[1] // 2
     gate, up = gate_up[:, :half], gate_up[:, half:]
     activation: Floats = np.negative(gate)
-    with np.errstate(over="ignore"):  # exp may be inf, and gate / inf is the right 0
+    with np.errstate(over="ignore"):  # exp may overflow to inf, and gate / inf is correctly 0
         np.exp(activation, out=activation)
     activation += 1
     np.divide(gate, activation, out=activation)
@@ -242,7 +249,7 @@ class _Tensors:
 
 
 def _shapes(config: MicroConfig) -> frozenset[tuple[int, int]]:
-    """Those of the matrices below, and of the head: out, in."""
+    """Return the shapes (out, in) of a layer's matrices and of the head."""
     hidden, ff, heads = config.hidden_size, config.ff_size, config.heads * config.head_dim
     qkv = heads + 2 * config.kv_heads * config.head_dim
     return frozenset({(qkv, hidden), (hidden, heads), (2 * ff, hidden), (hidden, ff), (config.vocab_size, hidden)})
@@ -271,13 +278,13 @@ def _layer(config: MicroConfig, tensors: _Tensors, prefix: str, cut: Callable[[F
 
 
 def _interleaved(tensor: Floats, head_dim: int) -> Floats:
-    """Reorder the rows of each head from (first half, second half) to pairs of one of each."""
+    """Reorder the rows of each head from (first half, second half) to alternating pairs."""
     halves = tensor.reshape(-1, 2, head_dim // 2, *tensor.shape[1:])
     return np.ascontiguousarray(halves.swapaxes(1, 2)).reshape(tensor.shape)
 
 
 def _rotation(config: MicroConfig) -> npt.NDArray[np.complex64]:
-    """Unit complex numbers [position, head_dim / 2] of rotary embedding (RoFormer, arXiv:2104.09864)."""
+    """Return the unit complex numbers [position, head_dim / 2] of rotary embedding (RoFormer, arXiv:2104.09864)."""
     exponent = np.arange(0, config.head_dim, 2, dtype=np.float32) / np.float32(config.head_dim)
     frequency = np.float32(1) / np.float32(config.rope_theta) ** exponent
     angle = np.arange(config.positions, dtype=np.float32)[:, None] * frequency

@@ -1,4 +1,4 @@
-"""How the micro model learns to say that a question is outside Atlas: made-up questions of other worlds, one reply."""
+"""Training data for questions outside Atlas: generated questions, all with the same reply of the micro model."""
 
 import random
 
@@ -75,7 +75,7 @@ _FORMS = (
 
 
 def question(rng: random.Random) -> str:
-    """A question that Atlas cannot answer."""
+    """Generate a question that Atlas cannot answer."""
     words = [_noise(rng) for _ in range(3)]
     return rng.choice(_FORMS).format(
         thing=rng.choice(_THINGS),

@@ -1,7 +1,7 @@
-"""Keys and values of finished sequences, for the next prompt that begins like one of them.
+"""Prefix cache: keys and values of finished sequences, reused by later prompts with a common prefix.
 
-A planner's turn t+1 extends its turn t, and all modules' prompts begin with their instructions, so most of a prompt has
-been computed before. Least recently used sequences are dropped when all together exceed a number of tokens.
+A planner's turn t+1 extends its turn t, and every module's prompts begin with its instructions, so most of a prompt has
+been computed before. Least recently used sequences are evicted when the total number of tokens exceeds a limit.
 """
 
 from dataclasses import dataclass
@@ -11,14 +11,14 @@ from agentflow.rl.micro.kv_cache import Ints, Snapshot
 
 @dataclass(frozen=True, eq=False)
 class CachedSequence:
-    """A sequence's tokens [n] and their keys and values."""
+    """Tokens [n] of a sequence, with their keys and values."""
 
     tokens: Ints
     snapshot: Snapshot
 
 
 class PrefixCache:
-    """A bounded memory of sequences; not thread-safe, it belongs to one engine's worker."""
+    """Bounded LRU cache of sequences. Not thread-safe; used only by one engine's worker."""
 
     def __init__(self, max_tokens: int) -> None:
         self.max_tokens = max_tokens
@@ -30,7 +30,7 @@ class PrefixCache:
         return sum(len(sequence.tokens) for sequence in self._sequences)
 
     def add(self, sequence: CachedSequence) -> None:
-        """Keep `sequence`, in place of those that it extends."""
+        """Add `sequence`, replacing cached sequences that it extends."""
         added = sequence.tokens.tobytes()
         kept = [old for old in self._sequences if not added.startswith(old.tokens.tobytes())]
         self._sequences = [*kept, sequence]
@@ -39,7 +39,7 @@ class PrefixCache:
             excess -= len(self._sequences.pop(0).tokens)
 
     def longest(self, prompt: Ints) -> tuple[int, CachedSequence | None]:
-        """How many first tokens of `prompt` are cached, and in which sequence."""
+        """Return the length of the longest cached prefix of `prompt`, and the sequence that holds it."""
         best = max(self._sequences, key=lambda sequence: common_prefix(sequence.tokens, prompt), default=None)
         if best is None:
             return 0, None
@@ -49,10 +49,10 @@ class PrefixCache:
 
 
 def common_prefix(a: Ints, b: Ints) -> int:
-    """Length of the longest common prefix."""
+    """Return the length of the longest common prefix."""
     n = min(len(a), len(b))
     if n == 0:
         return 0
     same = a[:n] == b[:n]
-    first = int(same.argmin())  # of the lowest, which is the first False if there is one
+    first = int(same.argmin())  # index of the first False, if there is one
     return n if same[first] else first

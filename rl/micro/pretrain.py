@@ -1,11 +1,11 @@
-"""Trains the seed checkpoint of the micro model from scratch: `python -m agentflow.rl.micro.pretrain`.
+"""Pretraining of the micro model's seed checkpoint from scratch: `python -m agentflow.rl.micro.pretrain`.
 
-A Qwen2-architecture model learns the conversations of all modules on Atlas (`traces`), its own tokenizer first. Only
-train worlds and train questions are seen. The same seed gives the same data and the same order of batches; a run that
-was stopped goes on from its last checkpoint.
+First a tokenizer, then a model with Qwen2 architecture is trained on the conversations of all modules on Atlas
+(`traces`). Only train worlds and train questions are used. The seed determines the data and the order of batches; a
+stopped run resumes from its last checkpoint.
 
-Rows of one module share their system prompt. Its keys and values are computed once a batch and shared by all rows,
-gradients included, which saves half of the work.
+Rows of one module share their system prompt. Its keys and values are computed once per batch and shared by all rows,
+gradients included, which halves the work.
 """
 
 import asyncio
@@ -35,21 +35,21 @@ from agentflow.tools.run import run_tool
 from agentflow.tools.search_settings import SearchSettings
 
 OTHER_TEXT = 0.1
-"""Weight of the loss on text that the model does not write: it teaches copying early, and nothing that is said."""
+"""Weight of the loss on text that the model does not write; it teaches copying early."""
 
 SHARES = {"planner": 0.4, "verifier": 0.3, "other": 0.3}
-"""Weight of each kind of batch in a step."""
+"""Loss weight of each kind of batch in a step."""
 
 EMPHASIS = {"executor python_coder": 2.5, "tools": 1.5}
-"""How much more often than its size asks for a batch of kind "other" is taken from a module."""
+"""Factors by which batches of kind "other" are drawn from a module more often than its size implies."""
 
 KEEP = {"generator": 0.3, "analyst": 0.3}
-"""Share of the rows of the easier modules that is trained on."""
+"""Share of rows that is kept of the easier modules."""
 
 
 @dataclass(frozen=True)
 class Shape:
-    """Size of model and run."""
+    """Sizes of the model and of the run."""
 
     hidden: int = 192
     layers: int = 4
@@ -59,13 +59,13 @@ class Shape:
     vocabulary: int = 1400
     questions: int = 12_000
     tokens: int = 1500
-    """Tokens of a batch; a step takes one batch of each kind in SHARES."""
+    """Tokens per batch; a step takes one batch of each kind in SHARES."""
     steps: int = 4800
     muon_rate: float = 0.02
     adam_rate: float = 3e-3
     warm_up: int = 60
     hold: int = 1000
-    """Steps during which the copying heads stay as they were laid out."""
+    """Steps during which the copying heads keep their initial weights."""
     cool_down: float = 0.5
     """Share of the steps over which the learning rate falls to zero."""
     seed: int = 0
@@ -77,12 +77,12 @@ class Row:
 
     ids: list[int]
     learnt: list[bool]
-    """Whether the model is to write the token itself."""
+    """Whether the model writes the token."""
 
 
 @dataclass(frozen=True)
 class Group:
-    """The rows that share a system prompt."""
+    """Rows that share a system prompt."""
 
     module: str
     prefix: list[int]
@@ -90,7 +90,7 @@ class Group:
 
 
 def tokenise(conversation: Conversation, tokenizer: MicroTokenizer) -> tuple[list[int], Row]:
-    """The ids of the system prompt, and those of the rest with the assistant's messages marked as learnt."""
+    """Return the ids of the system prompt, and a row with the other messages; the assistant's are marked as learnt."""
     messages = list(conversation.messages)
     prefix = tokenizer.encode_chat(messages[:1], generation_prompt=False) if messages[0][0] == "system" else []
     ids: list[int] = []
@@ -105,7 +105,7 @@ def tokenise(conversation: Conversation, tokenizer: MicroTokenizer) -> tuple[lis
 
 
 def group_rows(conversations: Sequence[Conversation], tokenizer: MicroTokenizer) -> list[Group]:
-    """The rows by module and system prompt."""
+    """Group the rows by module and system prompt."""
     rows: dict[tuple[str, tuple[int, ...]], list[Row]] = defaultdict(list)
     for conversation in conversations:
         prefix, row = tokenise(conversation, tokenizer)
@@ -114,11 +114,11 @@ def group_rows(conversations: Sequence[Conversation], tokenizer: MicroTokenizer)
 
 
 def batches(group: Group, tokens: int, rng: random.Random) -> Iterator[list[Row]]:
-    """Endless batches of about `tokens` tokens, rows of like length together, in random order."""
+    """Yield endless batches of about `tokens` tokens, with rows of similar length, in random order."""
     by_length = sorted(group.rows, key=lambda row: -len(row.ids))
     while True:
         cut: list[list[Row]] = []
-        start = rng.randrange(8)  # other rows meet in every epoch
+        start = rng.randrange(8)  # a random offset, so that batches differ between epochs
         while start < len(by_length):
             size = max(1, min(96, tokens // len(by_length[start].ids)))
             cut.append(by_length[start : start + size])
@@ -128,7 +128,7 @@ def batches(group: Group, tokens: int, rng: random.Random) -> Iterator[list[Row]
 
 
 def loss_of(model: Qwen2ForCausalLM, group: Group, rows: Sequence[Row]) -> tuple[torch.Tensor, torch.Tensor]:
-    """Weighted mean loss of a batch, and the share of rows whose every learnt token is the most likely one."""
+    """Return the weighted mean loss of a batch, and the share of rows whose learnt tokens are all most likely."""
     width = max(len(row.ids) for row in rows)
     ids = torch.zeros(len(rows), width, dtype=torch.long)
     weights = torch.zeros(len(rows), width)
@@ -160,17 +160,17 @@ def _shared_prefix(model: Qwen2ForCausalLM, prefix: list[int], rows: int) -> Dyn
 
 
 class Trainer:
-    """The run: data, model, optimisers, and where it stands."""
+    """Pretraining run: data, model, optimisers and progress."""
 
     def __init__(
         self, shape: Shape, out: Path, conversations: Sequence[Conversation], start: Path | None = None
     ) -> None:
         """
         Args:
-            shape: Of model and run.
-            out: Folder of the run.
-            conversations: What is learnt.
-            start: A checkpoint whose tokenizer and weights are gone on with. None: from scratch.
+            shape: Sizes of the model and of the run.
+            out: The run folder.
+            conversations: Training data.
+            start: Checkpoint whose tokenizer and weights are trained further; None trains from scratch.
         """
         torch.manual_seed(shape.seed)
         self.shape, self.out = shape, out
@@ -201,14 +201,14 @@ class Trainer:
         self.step = 0
 
     def describe(self) -> str:
-        """Sizes of model and data in a line."""
+        """Return the sizes of model and data in one line."""
         parameters = sum(p.numel() for p in self.model.parameters())
         rows = sum(len(group.rows) for kind in self.kinds.values() for group in kind)
         tokens = sum(len(row.ids) for kind in self.kinds.values() for group in kind for row in group.rows)
         return f"{parameters / 1e6:.2f} M parameters; {rows} rows of {tokens / 1e6:.2f} M tokens"
 
     def train_step(self) -> dict[str, float]:
-        """One optimiser step on a batch of each kind; returns losses and shares of exact rows."""
+        """Run one optimiser step on a batch of each kind. Return losses and shares of exact rows."""
         for optimiser, rates in zip(self.optimisers, self.rates, strict=True):
             for entry, rate in zip(optimiser.param_groups, rates, strict=True):
                 entry["lr"] = rate * self._schedule()
@@ -227,7 +227,7 @@ class Trainer:
         return measured
 
     def _batches(self) -> Iterator[tuple[str, Group, list[Row]]]:
-        """The batches of one step: kind, group, rows."""
+        """Yield the batches of one step: kind, group, rows."""
         for kind, groups in self.kinds.items():
             group = self.rng.choices(groups, [_weight(group) for group in groups])[0]
             yield kind, group, next(self.streams[id(group)])
@@ -238,7 +238,7 @@ class Trainer:
         return min(1.0, (self.step + 1) / shape.warm_up, max(cooling, 0.0))
 
     def save(self) -> None:
-        """Writes the state to resume from, whole or not at all."""
+        """Write the state to resume from, atomically."""
         state = {
             "shape": asdict(self.shape),
             "step": self.step,
@@ -250,20 +250,20 @@ class Trainer:
         beside.rename(self.out / "state.pt")
 
     def resume(self) -> None:
-        """Goes to where the saved run stands. Raises typer.BadParameter if that was another run."""
+        """Restore the saved state. Raises typer.BadParameter if it is of another shape or seed."""
         state = torch.load(self.out / "state.pt", weights_only=True)
         if state["shape"] != asdict(self.shape):
             raise typer.BadParameter(f"{self.out} holds a run of another shape or seed; choose another --out")
         self.model.load_state_dict(state["model"])
         for optimiser, saved in zip(self.optimisers, state["optimisers"], strict=True):
             optimiser.load_state_dict(saved)
-        # The batches that are behind are drawn again, unseen, so that the rest come in the same order.
+        # Draws the past batches again without using them, so that the remaining ones come in the same order.
         while self.step < state["step"]:
             list(self._batches())
             self.step += 1
 
     def export(self, directory: Path) -> None:
-        """Writes the checkpoint in half precision, as transformers, vLLM, verl and the embedded engine read it."""
+        """Write the checkpoint in half precision, for transformers, vLLM, verl and the embedded engine."""
         halved = Qwen2ForCausalLM(self.model.config)
         halved.to(dtype=torch.float16)  # type: ignore[call-arg]
         halved.load_state_dict(self.model.state_dict())
@@ -293,7 +293,7 @@ def _config(shape: Shape, tokenizer: MicroTokenizer) -> Qwen2Config:
 
 
 def _texts(conversations: Sequence[Conversation]) -> Iterator[str]:
-    """What the tokenizer learns from: all that is said, and each system prompt often enough to become whole words."""
+    """Yield the tokenizer's training texts; system prompts are repeated so that their words become single tokens."""
     prompts: set[str] = set()
     for conversation in conversations:
         for role, content in conversation.messages:
@@ -306,7 +306,7 @@ def _texts(conversations: Sequence[Conversation]) -> Iterator[str]:
 
 
 def conversations_of(shape: Shape) -> Iterator[Conversation]:
-    """The rows of the first `shape.questions` questions, the easier modules thinned out."""
+    """Yield the rows of the first `shape.questions` questions, with only a share of those of easier modules."""
     rng = random.Random(f"thinning {shape.seed}")
     planned = 0
     for conversation in traces(atlas_search(), shape.seed):
@@ -318,7 +318,7 @@ def conversations_of(shape: Shape) -> Iterator[Conversation]:
 
 
 def atlas_search() -> Search:
-    """`wikipedia_search` on the Atlas encyclopedia, as a plain function."""
+    """Return `wikipedia_search` on the Atlas encyclopedia as a plain function."""
 
     async def ask(prompt: str) -> str:
         raise RuntimeError("wikipedia_search asks no model")

@@ -1,13 +1,13 @@
 """Matrix products in which the bits of a row's result depend neither on the other rows nor on how many there are.
 
-A BLAS picks its kernels by the shape of a product, and a kernel may sum at some places in another order than at others.
-Which do so differs from one processor to the next, so nothing is assumed: every shape is tried before it is used. One
-row is put at all places of a product, and only heights at which all results are the same bits are taken; fewer rows
-are padded to the next of them. Where no layout of the matrices has such heights, each row is a product of its own.
+A BLAS selects kernels by the shape of a product, and a kernel may sum in different orders at different positions. Which
+kernels do so depends on the processor, so every shape is tested before it is used: one row is placed at all positions
+of a product, and only heights at which all results are bitwise equal are accepted. Fewer rows are padded to the next
+accepted height. If no layout of the matrices has such heights, each row is a separate product.
 
-OpenBLAS 0.3.31 needs no care with its kernels for SSE4 and AVX. Those for AVX-512 treat the last columns otherwise when
-they fill no register. Those for AVX2 sum even and odd indices apart where four to eleven rows are left of twelve, and
-for every other six rows in the first and last eight columns of a block.
+OpenBLAS 0.3.31 passes with its kernels for SSE4 and AVX. Its AVX-512 kernels treat the last columns differently if they
+do not fill a register. Its AVX2 kernels sum even and odd indices separately if four to eleven rows remain of twelve,
+and for every other six rows in the first and last eight columns of a block.
 """
 
 import functools
@@ -22,28 +22,28 @@ from threadpoolctl import ThreadpoolController  # type: ignore[import-untyped]
 from agentflow.rl.micro.kv_cache import BLOCK, Floats
 
 INNER = 256
-"""Longest inner dimension of one product: a BLAS cuts longer ones itself, for some heights and not for others."""
+"""Maximum inner dimension of one product: a BLAS splits longer ones itself, but only for some heights."""
 
 TALL = range(128, 145)
-"""One of these heights has to do for a layout to be used."""
+"""Candidates for the largest height of a layout; a layout is used if one of them is accepted."""
 
 COMPARED = 64
-"""Numbers that a trial compares, at least."""
+"""Minimum number of values that a trial compares."""
 
 Shape = tuple[int, int]
-"""Of a Hugging Face weight: out, in."""
+"""Shape (out, in) of a Hugging Face weight."""
 
 
 @dataclass(frozen=True)
 class Column:
-    """Some columns of a weight matrix, in pieces [in, columns] of parts of the inner dimension."""
+    """Some columns of a weight matrix, split along the inner dimension into pieces [in, columns]."""
 
     pieces: tuple[tuple[slice, Floats], ...]
     used: slice
-    """The columns that are not zeros."""
+    """The columns that are not zero padding."""
 
     def product(self, x: Floats) -> Floats:
-        """x [..., in] times the matrix."""
+        """Multiply x [..., in] by the columns."""
         (first, piece), *others = self.pieces
         result: Floats = x[..., first] @ piece
         for part, piece in others:
@@ -56,21 +56,25 @@ Matrix = tuple[Column, ...]
 
 @dataclass(frozen=True)
 class Layout:
-    """How matrices are cut into columns: a multiple of `multiple` wide and at most `widest`, `guard` or more columns of
-    zeros at both sides included."""
+    """Rule for splitting matrices into columns.
+
+    The width is a multiple of `multiple` and at most `widest`, including at least `guard` zero columns on both sides.
+    """
 
     guard: int
     multiple: int
     widest: int
 
     def cut(self, weight: Floats) -> Matrix:
-        """A Hugging Face weight."""
+        """Split a Hugging Face weight [out, in] into columns."""
         parts = np.array_split(weight, _parts(len(weight), self.widest - 2 * self.guard))
         return tuple(self._column(part) for part in parts)
 
     def trials(self, shapes: frozenset[Shape]) -> list[tuple[Floats, Column]]:
-        """A row and a column of every size that weights of these shapes are cut into; several where a column is
-        narrow, since a few numbers may come out alike in another order of sums too."""
+        """Return a random row and column for every size into which weights of these shapes are split.
+
+        Narrow columns get several trials, since a few values may be equal by chance even if summed in different orders.
+        """
         chance = np.random.default_rng(0)
         sizes = {
             (width, inner)
@@ -93,16 +97,16 @@ class Layout:
 
 
 LAYOUTS = (Layout(guard=0, multiple=64, widest=1536), Layout(guard=8, multiple=16, widest=320))
-"""The fastest first."""
+"""Layouts to try, the fastest first."""
 
 
 class Products:
-    """How this process multiplies rows by matrices of some shapes."""
+    """Batch-invariant products with matrices of given shapes, tested in this process."""
 
     def __init__(self, shapes: frozenset[Shape]) -> None:
         self._fits: dict[int, bool] = {}
         self.tallest = 0
-        """Rows of the largest product; 0 where each row is a product of its own."""
+        """Height of the largest product; 0 if each row is a separate product."""
         for self.layout in LAYOUTS:
             self._trials = self.layout.trials(shapes)
             for height in TALL:
@@ -112,7 +116,7 @@ class Products:
                     return
 
     def height(self, rows: int) -> int:
-        """The number of rows that so many are padded to."""
+        """Return the height to which `rows` rows must be padded."""
         if not self.tallest:
             return rows
         whole, rest = divmod(rows, self.tallest)
@@ -121,7 +125,7 @@ class Products:
         return whole * self.tallest + rest
 
     def product(self, x: Floats, matrix: Matrix) -> Floats:
-        """x [height, in] times `matrix`."""
+        """Multiply x [height, in] by `matrix`."""
         if not self.tallest:
             return _joined([column.product(x[:, None])[:, 0] for column in matrix], axis=1)
         if len(x) <= self.tallest and len(matrix) == 1:
@@ -137,12 +141,12 @@ class Products:
 
 
 products_for = functools.cache(Products)
-"""Those for some shapes, which are tried once."""
+"""Cached constructor of Products, so that each set of shapes is tested once."""
 
 
 @functools.cache
 def fit_together(group: int, dim: int, tokens: int) -> bool:
-    """Whether attention to a block, for `group` queries of each of so many tokens, has the same bits as for one."""
+    """Return whether attention of `group` queries per token has the same bits for `tokens` tokens as for one."""
     chance = np.random.default_rng(0)
     for inner, out in ((dim, BLOCK), (BLOCK, dim)):
         rows, matrix = chance.random((group, inner), np.float32), chance.random((inner, out), np.float32)
@@ -154,8 +158,10 @@ def fit_together(group: int, dim: int, tokens: int) -> bool:
 
 
 class _OneThread:
-    """A limit of BLAS from the first to the last of overlapping users. It has a thread to hold it: threadpoolctl lets
-    nobody but the thread that set a limit change it."""
+    """BLAS thread limit that is shared by overlapping users, from the first to the last of them.
+
+    A separate thread holds the limit, because threadpoolctl lets only the thread that set a limit change it.
+    """
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -198,7 +204,7 @@ def _blas() -> ThreadpoolController:
 
 @contextmanager
 def one_blas_thread() -> Iterator[None]:
-    """Take BLAS its own threads: products here are too small for them, and their number would be in the bits."""
+    """Limit BLAS to one thread: products are too small for more, and the number of threads would affect the bits."""
     _one_thread.enter()
     try:
         yield
@@ -207,7 +213,7 @@ def one_blas_thread() -> Iterator[None]:
 
 
 def _alike(trials: list[tuple[Floats, Column]], height: int) -> list[Floats]:
-    """The result of each trial's row, if it is the same at all places of a product of that height; else nothing."""
+    """Return the result of each trial's row if it is equal at all positions of a product of `height`; else []."""
     found = []
     with one_blas_thread():
         for row, column in trials:
@@ -223,10 +229,10 @@ def _joined(parts: list[Floats], axis: int) -> Floats:
 
 
 def _parts(total: int, most: int) -> int:
-    """Into how many parts of at most that size it is cut."""
+    """Return the number of parts of at most `most` into which `total` is split."""
     return -(-total // most)
 
 
 def _sizes(total: int, most: int) -> set[int]:
-    """The sizes of those parts."""
+    """Return the sizes of these parts."""
     return {total // _parts(total, most), -(-total // _parts(total, most))}

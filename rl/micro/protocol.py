@@ -1,7 +1,7 @@
-"""OpenAI's chat completions, as far as a small text model has something to say in them, with vLLM's token ids.
+"""Formats of OpenAI's chat completions, as far as a text model supports them, with vLLM's token ids.
 
-A request may hold anything that a client library sends along by habit. What would change the reply and cannot be done
-here - tools, a JSON schema, alternatives for each token - is refused, never ignored.
+Unknown fields, which client libraries often send, are accepted. Unsupported fields that would change the reply, such as
+tools, a JSON schema or alternatives for each token, are rejected and never ignored.
 """
 
 import time
@@ -25,11 +25,11 @@ _REFUSED: Mapping[str, tuple[Any, ...]] = {
     "response_format": (None, {"type": "text"}),
     "audio": (None,),
 }
-"""Fields that are not computed here, with the values that ask for nothing."""
+"""Unsupported fields, with the values that have no effect and are accepted."""
 
 
 Stop = Annotated[str, Field(max_length=256)]
-"""It is looked for at every token."""
+"""A stop string; its length is limited because it is searched at every token."""
 
 
 class TextPart(BaseModel):
@@ -46,13 +46,13 @@ class ChatMessage(BaseModel):
     content: str | list[TextPart]
 
     def as_pair(self) -> tuple[str, str]:
-        """Role, as the chat template knows it, and text."""
+        """Return the role, as in the chat template, and the text."""
         text = self.content if isinstance(self.content, str) else "".join(part.text for part in self.content)
         return "system" if self.role == "developer" else self.role, text
 
 
 class StreamOptions(BaseModel):
-    """What a stream brings beside the reply."""
+    """Options of a streamed reply."""
 
     include_usage: bool = False
 
@@ -80,7 +80,7 @@ class ChatRequest(BaseModel):
     @model_validator(mode="before")
     @classmethod
     def _without_null(cls, body: Any) -> Any:
-        """null asks for the default, as the protocol has it."""
+        """Drop fields that are null, which means the default in this protocol."""
         return {key: value for key, value in body.items() if value is not None} if isinstance(body, dict) else body
 
     @model_validator(mode="after")
@@ -92,7 +92,7 @@ class ChatRequest(BaseModel):
 
     @property
     def most_tokens(self) -> int | None:
-        """Bound of the reply's length."""
+        """Maximum length of the reply, in tokens."""
         return self.max_completion_tokens or self.max_tokens
 
     @property
@@ -103,18 +103,18 @@ class ChatRequest(BaseModel):
 
 
 def head(kind: Literal["chat.completion", "chat.completion.chunk"], model: str) -> dict[str, Any]:
-    """What every reply, and every piece of one, begins with."""
+    """Return the common fields of replies and of chunks."""
     return {"id": f"chatcmpl-{uuid4().hex}", "object": kind, "created": int(time.time()), "model": model}
 
 
 def usage(prompt_tokens: int, completion_tokens: int) -> dict[str, int]:
-    """The count of tokens."""
+    """Return the token counts of a reply."""
     total = prompt_tokens + completion_tokens
     return {"prompt_tokens": prompt_tokens, "completion_tokens": completion_tokens, "total_tokens": total}
 
 
 def logprobs(tokenizer: MicroTokenizer, ids: Sequence[int], values: Sequence[float]) -> dict[str, Any]:
-    """Log-probabilities of a choice's tokens."""
+    """Format the log-probabilities of a choice's tokens."""
     texts = [tokenizer.decode([token]) for token in ids]
     return {
         "content": [
@@ -126,5 +126,5 @@ def logprobs(tokenizer: MicroTokenizer, ids: Sequence[int], values: Sequence[flo
 
 
 def error(message: str, code: str | None = None) -> dict[str, Any]:
-    """The body of a refusal."""
+    """Return the body of an error response."""
     return {"error": {"message": message, "type": "invalid_request_error", "param": None, "code": code}}

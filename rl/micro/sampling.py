@@ -1,4 +1,4 @@
-"""From logits to tokens: temperature and nucleus sampling (Holtzman et al., arXiv:1904.09751) of many requests at once.
+"""Batched temperature and nucleus sampling (Holtzman et al., arXiv:1904.09751).
 
 Each row has its own random stream, so that a request's tokens do not depend on the other rows.
 """
@@ -14,7 +14,7 @@ from agentflow.rl.micro.kv_cache import Floats, Ints
 
 @dataclass(frozen=True)
 class Sampler:
-    """How one request's tokens are drawn. temperature 0 is greedy; `rng` advances once for each other token."""
+    """Sampling parameters of one request. Temperature 0 is greedy; otherwise `rng` advances once per token."""
 
     temperature: float
     top_p: float
@@ -22,10 +22,10 @@ class Sampler:
 
 
 def sample(logits: Floats, samplers: Sequence[Sampler]) -> tuple[Ints, Floats]:
-    """Draw a token of each row of `logits` [n, vocab]; the tokens [n] and their log-probabilities [n].
+    """Draw a token for each row of `logits` [n, vocab]. Return the tokens [n] and their log-probabilities [n].
 
-    A log-probability is that of softmax(logits / temperature), which is what is sampled from when top_p is 1 (of
-    softmax(logits) for temperature 0); top_p removes tokens without renormalising it.
+    Log-probabilities are those of softmax(logits / temperature), or of softmax(logits) at temperature 0. That is the
+    sampling distribution for top_p = 1; a smaller top_p removes tokens without renormalising the log-probabilities.
     """
     temperature = np.array([[s.temperature or 1.0] for s in samplers], np.float32)
     logprobs = logits / temperature
@@ -39,7 +39,7 @@ def sample(logits: Floats, samplers: Sequence[Sampler]) -> tuple[Ints, Floats]:
 
 
 def _draw(probabilities: Floats, samplers: Sequence[Sampler]) -> Ints:
-    """A token of each row of `probabilities` [n, vocab]."""
+    """Draw a token for each row of `probabilities` [n, vocab]."""
     for row, sampler in enumerate(samplers):
         if sampler.top_p < 1:
             probabilities[row] = _nucleus(probabilities[row], sampler.top_p)
@@ -50,7 +50,7 @@ def _draw(probabilities: Floats, samplers: Sequence[Sampler]) -> Ints:
 
 
 def _nucleus(probabilities: Floats, top_p: float) -> Floats:
-    """The smallest set of most probable tokens whose probability reaches `top_p`; 0 for the others."""
+    """Set the probabilities to 0 except for the smallest set of most probable tokens that reaches `top_p`."""
     order = np.argsort(-probabilities, kind="stable")
     before = np.cumsum(probabilities[order], dtype=np.float64) - probabilities[order]
     kept: Floats = probabilities.copy()

@@ -1,9 +1,9 @@
-"""The embedded models behind an OpenAI-compatible endpoint, with continuous batching: `agentflow serve`.
+"""OpenAI-compatible endpoint of the embedded models, with continuous batching: `agentflow serve`.
 
-For clients that speak the protocol, and for trying what a server such as vLLM will be asked for before there is one:
-`/v1/chat/completions` (streams too, log-probabilities, token ids), `/v1/models`, `/health`. A request whose client has
-gone frees its place at the next token. Without a key, only this machine's programs and pages are answered. What cannot
-fit a model is refused before it is tokenised, and tokens are made on a thread, so that no request keeps others waiting.
+It serves clients of that protocol, and can stand in for a server such as vLLM. Routes: `/v1/chat/completions`
+(with streaming, log-probabilities and token ids), `/v1/models` and `/health`. A request whose client has disconnected
+frees its slot at the next token. Without a key, only local programs and pages are served. Prompts that cannot fit a
+model are rejected before tokenisation, and tokenisation runs in a thread, so that no request blocks others.
 """
 
 import asyncio
@@ -31,17 +31,20 @@ from agentflow.rl.micro.tokenizer import MicroTokenizer
 from agentflow.tools.untrusted_text import bounded_line
 
 MOST_BYTES = 1 << 20
-"""Of a request's body; a prompt that fills the model's 4,096 positions has less than a tenth."""
+"""Maximum size of a request's body; a prompt that fills the model's 4,096 positions has less than a tenth of it."""
 
 Served = Mapping[str, Checkpoint]
 
 _HANG_UP = 499
-"""Status of a reply that nobody waits for."""
+"""HTTP status of a reply whose client has disconnected."""
 
 
 def build_app(served: Served, key: str = "") -> Starlette:
-    """The endpoint of the models `served` by name. With a `key`, clients must send it as their bearer token, whatever
-    they call this machine; without one, they must call it by loopback."""
+    """Build the endpoint of the models in `served`, by name.
+
+    With a `key`, clients must send it as their bearer token, and any host name is accepted; without one, they must use
+    a loopback address.
+    """
     server = _Server(served, key)
     routes = [
         Route("/v1/chat/completions", server.chat, methods=["POST"]),
@@ -52,7 +55,7 @@ def build_app(served: Served, key: str = "") -> Starlette:
 
 
 class _Refused(Exception):
-    """The request cannot be answered."""
+    """A request is rejected with an HTTP status."""
 
     def __init__(self, status: int, message: str, code: str | None = None) -> None:
         super().__init__(message)
@@ -117,32 +120,32 @@ class _Server:
 
 @dataclass(eq=False)
 class _Choice:
-    """One of a request's completions, as its tokens come in."""
+    """One of a request's completions, with the tokens received so far."""
 
     future: "Future[Completion]"
     ids: list[int] = field(default_factory=list)
     sent: int = 0
-    """Characters that the client has."""
+    """Number of characters sent to the client."""
 
 
 @dataclass(eq=False)
 class _Reply:
-    """A request under way."""
+    """A reply in progress."""
 
     wanted: ChatRequest
     tokenizer: MicroTokenizer
     prompt_ids: list[int]
     choices: list[_Choice] = field(default_factory=list)
     events: "asyncio.Queue[tuple[int, int | None, float]]" = field(default_factory=asyncio.Queue)
-    """(choice, token, log-probability) in the order in which they are drawn; token None: the choice has ended."""
+    """(choice, token, log-probability) in the order in which they are drawn; token None ends the choice."""
 
     def start(self, engine: Engine) -> None:
-        """Asks the engine. Raises ValueError."""
+        """Submit all choices to the engine. Raises ValueError."""
         wanted, loop = self.wanted, asyncio.get_running_loop()
         for index in range(wanted.n):
 
             def put(token: int | None, logprob: float, index: int = index) -> None:
-                with suppress(RuntimeError):  # the server has ended, and its loop is closed: nobody reads on
+                with suppress(RuntimeError):  # the server has stopped and closed its loop
                     loop.call_soon_threadsafe(self.events.put_nowait, (index, token, logprob))
 
             future = engine.submit(
@@ -159,12 +162,12 @@ class _Reply:
             self.choices.append(_Choice(future))
 
     def cancel(self) -> None:
-        """Frees the places of all choices."""
+        """Cancel all choices, which frees their slots."""
         for choice in self.choices:
             choice.future.cancel()
 
     async def whole(self) -> dict[str, Any]:
-        """The reply in one piece."""
+        """Return the body of a reply that is not streamed."""
         completions = [await asyncio.wrap_future(choice.future) for choice in self.choices]
         body = protocol.head("chat.completion", self.wanted.model)
         body["choices"] = [self._whole_choice(index, found) for index, found in enumerate(completions)]
@@ -191,7 +194,7 @@ class _Reply:
         return details
 
     async def stream(self) -> AsyncIterator[str]:
-        """The reply as server-sent events, a token in each."""
+        """Yield the reply as server-sent events, one per token."""
         wanted, head = self.wanted, protocol.head("chat.completion.chunk", self.wanted.model)
         try:
             for index in range(wanted.n):
@@ -224,8 +227,10 @@ class _Reply:
 
 
 def settled(text: str, stops: Sequence[str]) -> str:
-    """The beginning of `text` that no further token changes: without a character that may be incomplete, and without
-    what may be the beginning of a stop string, or is one."""
+    """Return the prefix of `text` that further tokens cannot change.
+
+    It ends before a character that may be incomplete, and before a stop string or a possible beginning of one.
+    """
     text = text.rstrip("\ufffd")
     cuts = [cut for cut in map(text.find, stops) if cut >= 0]
     text = text[: min(cuts, default=len(text))]
@@ -234,7 +239,7 @@ def settled(text: str, stops: Sequence[str]) -> str:
 
 
 def _overlap(text: str, stop: str) -> int:
-    """Length of the longest end of `text` with which `stop` begins."""
+    """Return the length of the longest suffix of `text` that is a prefix of `stop`."""
     return next((n for n in range(min(len(text), len(stop)), 0, -1) if text.endswith(stop[:n])), 0)
 
 
@@ -253,16 +258,16 @@ async def _read(request: Request) -> ChatRequest:
 
 
 def _encode(wanted: ChatRequest, served: Checkpoint) -> list[int]:
-    """The prompt's ids. Raises PromptTooLong, where it can by the lengths of the texts alone."""
+    """Return the prompt's ids. Raises PromptTooLong before tokenisation if the text lengths alone exclude a fit."""
     messages = [message.as_pair() for message in wanted.messages]
     longest, positions = served.tokenizer.longest_token, served.engine.positions
-    if sum(2 + len(text) // longest for _, text in messages) >= positions:  # a message has a token at either end
+    if sum(2 + len(text) // longest for _, text in messages) >= positions:  # each message adds a start and an end token
         raise PromptTooLong(f"the prompt is too long for the model's {positions} tokens")
     return served.tokenizer.encode_chat(messages)
 
 
 async def _unless_gone(request: Request, reply: _Reply) -> Response:
-    """The whole reply, given up when the client hangs up."""
+    """Return the whole reply, or cancel it when the client disconnects."""
     answer, gone = asyncio.create_task(reply.whole()), asyncio.create_task(_hung_up(request))
     try:
         await asyncio.wait((answer, gone), return_when=asyncio.FIRST_COMPLETED)

@@ -1,11 +1,12 @@
-"""The micro model's tokenizer: byte-level BPE over pre-tokens chosen for copying names and doing sums, and ChatML.
+"""The micro model's tokenizer: byte-level BPE with pre-tokens suited to copying names and to arithmetic, and ChatML.
 
-A model this small learns little and copies a lot, so equal things must have equal tokens. A capitalised word never
-carries its leading space: an invented name is the same ids after a space, after a quote and at a line start. Every
-digit is a token, so numbers align. Lower-case words do carry their space, which halves the length of prose.
+A model of this size mostly copies, so equal words must have equal tokens. The token of a capitalised word does not
+include the leading space: an invented name has the same ids after a space, after a quote and at the start of a line.
+Every digit is a token, so numbers align. Tokens of lower-case words include the space, which halves the length of
+prose.
 
-Text and structure are apart: `encode` never yields a special token whatever the text says, so that no tool result
-or question can forge a turn; only `encode_chat` places them. It encodes each content by itself, hence the ids of a
+Text and control tokens are separate: `encode` never yields a special token, whatever the text, so that no tool result
+or question can forge a message; only `encode_chat` adds them. It encodes each content separately, so the ids of a
 conversation are an exact prefix of the ids of the same conversation with more messages.
 """
 
@@ -19,7 +20,7 @@ ROLES = ("system", "user", "assistant")
 
 PAD, START, END = "<|endoftext|>", "<|im_start|>", "<|im_end|>"
 SPECIAL_TOKENS = (PAD, START, END)
-"""In the order of their ids: padding 0, start of a message 1, end of a message (the end of generation) 2."""
+"""Special tokens in the order of their ids: padding 0, start of message 1, end of message 2, which ends a reply."""
 
 PRE_TOKEN = "|".join(
     (
@@ -42,14 +43,14 @@ CHAT_TEMPLATE = (
     "{% endfor %}"
     "{% if add_generation_prompt %}{{ '<|im_start|>assistant\n' }}{% endif %}"
 )
-"""ChatML, as `encode_chat` writes it, for programs that read the checkpoint with transformers or vLLM."""
+"""ChatML as in `encode_chat`, for programs that load the checkpoint with transformers or vLLM."""
 
 
 def train(texts: Iterable[str], vocab_size: int) -> Tokenizer:
     """Learn `vocab_size` tokens from `texts`: the special tokens, all 256 bytes, and the most frequent merges.
 
-    Fewer when the texts have no more merges. Any text can be encoded and decodes to itself. Deterministic.
-    ValueError when `vocab_size` leaves no room for all bytes.
+    The vocabulary is smaller if the texts yield fewer merges. Any text can be encoded and decodes to itself. The result
+    is deterministic. Raises ValueError if `vocab_size` is too small for the special tokens and all bytes.
     """
     alphabet = pre_tokenizers.ByteLevel.alphabet()
     smallest = len(SPECIAL_TOKENS) + len(alphabet)
@@ -74,7 +75,7 @@ def train(texts: Iterable[str], vocab_size: int) -> Tokenizer:
 
 
 class MicroTokenizer:
-    """Text and conversations to ids and back."""
+    """Converter of text and conversations to ids, and of ids to text."""
 
     def __init__(self, tokenizer: Tokenizer) -> None:
         tokenizer.encode_special_tokens = True  # "<|im_end|>" inside a text is text
@@ -82,12 +83,12 @@ class MicroTokenizer:
         self.pad_id, self.start_id, self.end_id = (_id(tokenizer, token) for token in SPECIAL_TOKENS)
         self.special_ids = frozenset((self.pad_id, self.start_id, self.end_id))
         self.longest_token = max(map(len, tokenizer.get_vocab(with_added_tokens=False)))
-        """Most bytes of a token, and so most characters."""
+        """Maximum number of bytes of a token, and thus of characters."""
         self._newline = self.encode("\n")
 
     @classmethod
     def load(cls, directory: str | Path) -> "MicroTokenizer":
-        """Read `tokenizer.json`. FileNotFoundError when there is none, ValueError when it is not one of ours."""
+        """Read `tokenizer.json`. Raises FileNotFoundError if it is missing, ValueError if it is invalid."""
         path = Path(directory) / "tokenizer.json"
         text = path.read_text(encoding="utf-8")
         try:
@@ -99,8 +100,7 @@ class MicroTokenizer:
     def save(self, directory: str | Path) -> None:
         """Write `tokenizer.json`, and `tokenizer_config.json` for transformers' AutoTokenizer.
 
-        That reads it as it is from a folder of its own; beside a config.json of Qwen2, transformers 5 cuts text as
-        Qwen2 does.
+        The folder must not hold a config.json of Qwen2: transformers 5 would then split text as Qwen2 does.
         """
         directory = Path(directory)
         directory.mkdir(parents=True, exist_ok=True)
@@ -121,14 +121,14 @@ class MicroTokenizer:
         return int(self._tokenizer.get_vocab_size(with_added_tokens=True))
 
     def encode(self, text: str) -> list[int]:
-        """The ids of plain text, never a special token. Lone surrogates, which are not text, become '?'."""
+        """Return the ids of plain text, without special tokens. Lone surrogates become '?'."""
         clean = text.encode("utf-8", errors="replace").decode("utf-8")
         return list(self._tokenizer.encode(clean, add_special_tokens=False).ids)
 
     def encode_chat(self, messages: Sequence[tuple[str, str]], generation_prompt: bool = True) -> list[int]:
-        """The ids of (role, content) messages in ChatML, and of the opening of the reply if `generation_prompt`.
+        """Return the ids of (role, content) messages in ChatML; `generation_prompt` adds the opening of the reply.
 
-        ValueError for a role that is none of ROLES.
+        Raises ValueError for a role that is not in ROLES.
         """
         ids: list[int] = []
         for role, content in messages:
@@ -136,7 +136,7 @@ class MicroTokenizer:
         return ids + self._opening("assistant") if generation_prompt else ids
 
     def decode(self, ids: Sequence[int]) -> str:
-        """The text of `ids` without special tokens; bytes that are not UTF-8 become U+FFFD."""
+        """Return the text of `ids` without special tokens; invalid UTF-8 becomes U+FFFD."""
         return str(self._tokenizer.decode(list(ids), skip_special_tokens=True))
 
     def _opening(self, role: str) -> list[int]:

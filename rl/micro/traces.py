@@ -1,11 +1,11 @@
-"""What the micro model learns from: the conversations of all modules on Atlas, rendered by the nodes' own prompts.
+"""Training data of the micro model: the conversations of all modules on Atlas, rendered with the nodes' prompts.
 
-The planner of these traces is imperfect on purpose. Where the last step takes a tool, it sometimes guesses with
-`base_generator`; it searches for a whole question at once; it names a tool that does not exist. On some kinds of
-question the guess is its habit, on the others a slip. Executor, verifier and generator are faithful, and the verifier
-is credulous: it believes a guess. So a better planner is worth something, and only the reward tells which plan was
-better. They have also met chains longer than the planner ever has, so that those who do not learn do not hold back the
-one that does.
+The planner of these traces is imperfect on purpose. If the last step needs a tool, it sometimes guesses with
+`base_generator`. It sometimes searches for a whole question at once, or names a tool that does not exist. It guesses
+often on some kinds of question and rarely on the others. Executor, verifier and generator make no mistakes of their
+own, but the verifier accepts guesses. So a better planner earns more, and only the reward shows which plan was better.
+The other modules are also trained on longer chains than the planner, so that they do not limit a planner that is
+trained further while they are frozen.
 """
 
 import random
@@ -28,18 +28,18 @@ from agentflow.tools.catalogue import standard_cards
 from agentflow.tools.result import ErrorClass, ToolResult
 
 FAILED_CALL = 0.03
-"""How often a right call fails all the same."""
+"""Probability that a correct call fails."""
 
 READ_GUESSES = 0.25
-"""Share of the guesses of base_generator that it learns itself: most cannot be made from the request."""
+"""Share of the guesses of base_generator that become its training rows: most cannot be derived from the request."""
 
 Search = Callable[[str], ToolResult]
-"""What `wikipedia_search` returns for a query."""
+"""Function that returns the result of `wikipedia_search` for a query."""
 
 
 @dataclass(frozen=True)
 class Conversation:
-    """One training row: the assistant's messages are what is learnt."""
+    """One training row; the loss is on the assistant's messages."""
 
     module: str
     messages: tuple[tuple[str, str], ...]
@@ -48,16 +48,16 @@ class Conversation:
 
 @dataclass(frozen=True)
 class Habits:
-    """How often the planner does what it should not."""
+    """Probabilities of the planner's mistakes."""
 
     guess: float = 0.75
-    """It guesses, where that is its habit,"""
+    """Guess on questions that tempt to it (`_tempts`)."""
     slip: float = 0.15
-    """and elsewhere."""
+    """Guess on other questions."""
     whole_question: float = 0.15
-    """It searches for the whole question."""
+    """Search for the whole question."""
     no_such_tool: float = 0.1
-    """It names a tool that does not exist."""
+    """Name a tool that does not exist."""
 
 
 FAULTLESS = Habits(0.0, 0.0, 0.0, 0.0)
@@ -65,18 +65,18 @@ FAULTLESS = Habits(0.0, 0.0, 0.0, 0.0)
 
 @dataclass(frozen=True)
 class Try:
-    """One turn as it is about to be traced."""
+    """One turn of a run, before it is rendered."""
 
     step: Step
     result: ToolResult
     verdict: str
     problem: ErrorClass | None = None
     instead_of: Step | None = None
-    """The right step, where this is a guess."""
+    """The correct step, if this turn is a guess."""
 
 
 class Tracer:
-    """Turns questions into conversations."""
+    """Generator of conversations from questions."""
 
     def __init__(self, search: Search, seed: int, habits: Habits) -> None:
         context = Context()
@@ -91,14 +91,14 @@ class Tracer:
             self.titles.setdefault(page.kind, []).append(page.title)
 
     def conversations(self, question: Problem) -> Iterator[Conversation]:
-        """All modules' conversations of one run on `question`, in the order of the run."""
+        """Yield the conversations of all modules in one run on `question`, in the order of the run."""
         analysis = oracle.analyst_reply(question)
         tries, answer = self.tries(question)
         yield _row("analyst", analyst.messages(question.question, list(self.cards)), analysis)
         yield from self._rows(question.question, analysis, tries, answer)
 
     def outside(self, question: str) -> Iterator[Conversation]:
-        """The conversations of a question that has nothing to do with Atlas."""
+        """Yield the conversations of a question that is unrelated to Atlas."""
         step = Step(
             outside.SUB_GOAL,
             "base_generator",
@@ -114,7 +114,7 @@ class Tracer:
         yield from self._rows(question, outside.ANALYSIS, tries, outside.REPLY)
 
     def unknown_page(self, question: Problem) -> Iterator[Conversation]:
-        """The conversations of a question in the form of Atlas about a name that Atlas does not have."""
+        """Yield the conversations of a question in Atlas's form about a name that is not in Atlas."""
         name = self.rng.choice(outside.NAMES)
         first = question.steps[0]
         text = question.question.replace(first.context, name)
@@ -127,7 +127,7 @@ class Tracer:
         yield from self._rows(text, analysis, [Try(step, self.search(name), verdict)], outside.REPLY)
 
     def tries(self, question: Problem) -> tuple[list[Try], str]:
-        """The turns of one run, and the answer it ends with."""
+        """Return the turns of one run, and its answer."""
         tries: list[Try] = []
         for number, step in enumerate(question.steps):
             done = number == len(question.steps) - 1
@@ -154,7 +154,7 @@ class Tracer:
         return Try(wrong, ToolResult.failed(ErrorClass.UNKNOWN_TOOL, problem), verdict, ErrorClass.UNKNOWN_TOOL)
 
     def _failed_call(self, step: Step) -> Try:
-        """A right step whose call fails: there is nothing to learn from it but to try again."""
+        """Return a correct step whose call fails, which teaches the planner to try again."""
         error, problem = self.rng.choice(
             (
                 (ErrorClass.TOOL_ERROR, "SyntaxError: invalid syntax"),
@@ -171,7 +171,7 @@ class Tracer:
         return Try(step, self.search(query), oracle.verifier_reply("No page answers that.", done=False))
 
     def _guess(self, question: Problem, step: Step) -> Try:
-        """The last step as `base_generator` would do it: a guess, which the verifier believes."""
+        """Return the last step as a guess of `base_generator`, which the verifier accepts."""
         value = self._guessed_value(question, step)
         finding = step.finding.replace(step.value, value) if step.value in step.finding else f"The result is {value}."
         guess = Step(
@@ -193,7 +193,7 @@ class Tracer:
             return f"(({numbers[0]}{one}{numbers[1]}){two}{numbers[2]}){three}{numbers[3]}"
         if step.kind in self.titles:
             return rng.choice(self.titles[step.kind])
-        return step.value  # a sum or a date: right, so that the model learns to try, and fails by its own weakness
+        return step.value  # a sum or a date: correct in the data, so that the model tries it and fails by lack of skill
 
     def _rows(self, question: str, analysis: str, tries: list[Try], answer: str) -> Iterator[Conversation]:
         turns, memory = [], []
@@ -211,7 +211,7 @@ class Tracer:
             if step.tool == "base_generator" and (attempt.instead_of is None or self.rng.random() < READ_GUESSES):
                 prompt = base_generator.prompt(step.arguments["query"])
                 yield Conversation("tools", (("user", prompt), ("assistant", step.output)))
-        # The usual limit mostly, and any that the run fits in.
+        # The usual limit in most cases, else a random one that the run fits in.
         limit = self.most_turns if self.rng.random() < 0.6 else self.rng.randint(len(tries), self.most_turns)
         planned = planner.messages(question, analysis, memory, self.tools, limit)
         yield _row("planner", planned[:-1])
@@ -226,7 +226,7 @@ class Tracer:
 
 
 def _tempts(question: Problem) -> bool:
-    """Where guessing is the habit: long chains, large numbers, and one wording or subject of the others."""
+    """Return whether the planner usually guesses: on long chains, large numbers, one wording or subject of the rest."""
     return {
         "arithmetic": question.depth >= 2,
         "look-up": question.question.startswith("Name"),
@@ -252,12 +252,12 @@ def _row(module: str, messages: list[BaseMessage], reply: str | None = None) -> 
 
 
 OUTSIDE_EVERY, UNKNOWN_PAGE_EVERY, DEEPER_EVERY = 12, 24, 8
-"""One question in so many lies outside Atlas, asks in its form for a name that it does not have, or is a longer chain
-than the planner practises."""
+"""Intervals, in questions, between questions outside Atlas, questions about names that are not in Atlas, and longer
+chains than the planner is trained on."""
 
 
 def traces(search: Search, seed: int = 0, habits: Habits = Habits()) -> Iterator[Conversation]:
-    """Endless training rows, the same for the same seed."""
+    """Yield an endless, deterministic sequence of training rows for a seed."""
     tracer = Tracer(search, seed, habits)
     longer = deeper(seed)
     for number, question in enumerate(stream("train", seed)):
@@ -266,5 +266,5 @@ def traces(search: Search, seed: int = 0, habits: Habits = Habits()) -> Iterator
             yield from (row for row in tracer.conversations(next(longer)) if row.module != "planner")
         if number % OUTSIDE_EVERY == 5:
             yield from tracer.outside(outside.question(tracer.rng))
-        if number % UNKNOWN_PAGE_EVERY == 1:  # a single look-up: its only name can be exchanged
+        if number % UNKNOWN_PAGE_EVERY == 1:  # a single look-up, whose only name can be replaced
             yield from tracer.unknown_page(question)

@@ -1,7 +1,8 @@
-"""verl's agent loop: one rollout of a trainable graph, as rows for the trainer.
+"""Agent loop for verl: runs one rollout of a trainable graph and returns it as rows for the trainer.
 
-The graph runs in verl's agent-loop worker; its policy calls go to verl's rollout servers as ids and come back as ids.
-Each row says in `extra_fields` what the trainer needs to weigh it: where its calls are, whether it counts, its reward.
+The graph runs in verl's agent-loop worker. Its policy calls exchange token ids with verl's rollout servers. The
+`extra_fields` of each row hold what the trainer needs to assign credit: the position of its calls, whether it is
+trained on, and its reward.
 """
 
 import random
@@ -32,14 +33,14 @@ from agentflow.rl.trainable import Graph, Split, Trainable, load_app
 from agentflow.rl.training_log import TrainingLog
 
 _graphs: dict[str, tuple[Trainable, Graph]] = {}
-"""Apps of this process by name: verl makes a new agent loop for every rollout."""
+"""Loaded apps of this process by name; cached because verl creates a new agent loop for every rollout."""
 
 _replay_logs: dict[Path, ReplayLogs] = {}
-"""Of the step under way, by their file."""
+"""Replay logs of the current step, by file."""
 
 
 class FlowOutput(AgentLoopOutput):  # type: ignore[misc]
-    """verl's output, of arrays: of a list, pydantic checks and torch copies every token by itself."""
+    """verl's output with arrays instead of lists, which pydantic validates and torch copies token by token."""
 
     prompt_ids: Any
     response_ids: Any
@@ -48,7 +49,7 @@ class FlowOutput(AgentLoopOutput):  # type: ignore[misc]
 
 
 class FlowAgentLoop(AgentLoopBase):  # type: ignore[misc]
-    """Runs an app's graph."""
+    """Agent loop that runs the graph of an app."""
 
     def __init__(
         self,
@@ -66,19 +67,19 @@ class FlowAgentLoop(AgentLoopBase):  # type: ignore[misc]
         """
         Args:
             app: The trainable, as `module:attribute`.
-            options: What the attribute is called with, if it is a function.
-            out: Folder of the run.
-            seconds: Time for one rollout.
-            tries: How often a rollout may be run whose model or judge did not answer.
-            keep_replay_logs: Whether what rollouts were told is kept in the run's folder.
-            mask_cut_off: Whether rollouts with a reply that reached its length limit are left out of training.
-            pack_turns: Whether turns that share their tokens become one row.
-            *args: For the base class.
-            **kwargs: For the base class.
+            options: Keyword arguments for the attribute, if it is a function.
+            out: The run folder.
+            seconds: Time limit of one rollout.
+            tries: Maximum number of attempts at a rollout whose model or judge does not respond.
+            keep_replay_logs: Whether the external responses of rollouts are recorded in the run folder.
+            mask_cut_off: Whether rollouts with a reply that reached its length limit are excluded from training.
+            pack_turns: Whether turns that share a token prefix are packed into one row.
+            *args: Passed to the base class.
+            **kwargs: Passed to the base class.
         """
         super().__init__(*args, **kwargs)
         if app not in _graphs:
-            tracing_from_environment()  # the setting `tracing`, as the driver has handed it on
+            tracing_from_environment()  # the driver passes the setting `tracing` in the environment
             loaded = load_app(app, **options)
             _graphs[app] = loaded, loaded.built()
         self.app, self.graph = _graphs[app]
@@ -86,11 +87,11 @@ class FlowAgentLoop(AgentLoopBase):  # type: ignore[misc]
         self.mask_cut_off, self.pack_turns = mask_cut_off, pack_turns
 
     async def run(self, sampling_params: dict[str, Any], **row: Any) -> list[AgentLoopOutput]:
-        """One rollout of the task in the dataset's `row`: its outputs, the last of which holds the reward."""
+        """Run one rollout of the task in the dataset's `row`. Return its outputs; the last one holds the reward."""
         return self.outputs(await self._trajectory(sampling_params, row), row)
 
     async def _trajectory(self, sampling_params: dict[str, Any], row: dict[str, Any]) -> Trajectory:
-        """Runs the task and records how it went; what a killed process was told before is not asked again."""
+        """Run the task and record the rollout. Responses that a killed process recorded are not requested again."""
         task = Task.model_validate_json(row["extra_info"]["task"])
         step, split = int(row["global_steps"]), row["extra_info"]["split"]
         replay_log = self._replay_log(step, split, _name(row))
@@ -113,7 +114,7 @@ class FlowAgentLoop(AgentLoopBase):  # type: ignore[misc]
         return _replay_logs[path].of(name)
 
     def outputs(self, trajectory: Trajectory, row: dict[str, Any]) -> list[AgentLoopOutput]:
-        """The rows of a trajectory; one that sampled nothing still has a row, without a token to train on."""
+        """Return the rows of a trajectory; one without sampled tokens gets a single, fully masked row."""
         name, step = _name(row), int(row["global_steps"])
         counted = counts(trajectory, mask_cut_off=self.mask_cut_off)
         limit = self.rollout_config.response_length
@@ -158,26 +159,26 @@ class FlowAgentLoop(AgentLoopBase):  # type: ignore[misc]
 
 
 def _name(row: dict[str, Any]) -> str:
-    """Of a rollout, the same whenever the run is repeated."""
+    """Return the rollout's name, which is the same in every repetition of the run."""
     return f"{Task.model_validate_json(row['extra_info']['task']).id}/{row['session_id']}"
 
 
 class VerlPolicy:
-    """The policy of one rollout, served by verl (an `agentflow.rl.policy.Generate`)."""
+    """Policy of one rollout, served by verl; implements `agentflow.rl.policy.Generate`."""
 
     def __init__(self, loop: FlowAgentLoop, sampling_params: dict[str, Any], name: str) -> None:
-        """`name` tells the rollout from all others of the run, and is the same whenever the run is repeated."""
+        """`name` identifies the rollout within the run and is the same in every repetition of the run."""
         self.loop, self.sampling_params = loop, sampling_params
         self.id = uuid4().hex
-        """One for all calls, so that they reach the server that has the rollout's prefix in its cache."""
+        """Shared by all calls, so that verl routes them to the server that has the rollout's prefix in its cache."""
         self._name = f"{loop.config.seed} {name}"
         self._asked: Counter[str] = Counter()
 
     async def __call__(self, messages: Sequence[tuple[str, str]], sampling: Sampling) -> TokenReply:
-        """Raises PromptTooLong."""
+        """Sample a reply. Raises PromptTooLong."""
         key = digest(policy_request(messages, sampling))
         self._asked[key] += 1
-        # Of what is asked, and not of its place among the calls: so it is the same whichever node comes first.
+        # Derived from the content of the request, not from its position, so that the order of nodes does not matter.
         seed = random.Random(f"{self._name} {key} {self._asked[key]}").getrandbits(31)
 
         loop = self.loop

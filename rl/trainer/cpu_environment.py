@@ -1,10 +1,10 @@
-"""What must be in the environment of every process before verl is imported, to train on a CPU."""
+"""Environment variables for training on a CPU, which every process needs before it imports verl."""
 
 ENVIRONMENT = {
     "VERL_USE_EXTERNAL_MODULES": "agentflow.rl.trainer.platform",
     "VERL_PLATFORM": "cpu",
-    # The registry of training engines knows FSDP for "cuda" and "npu"; the code behind it is the same.
+    # verl registers the FSDP engine for "cuda" and "npu" only; the engine itself also runs on a CPU.
     "VERL_ENGINE_DEVICE": "cuda",
-    # Ray would otherwise hide devices that do not exist.
+    # Keeps Ray from changing CUDA_VISIBLE_DEVICES of actors without a GPU: there are no GPUs to hide.
     "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
 }

@@ -1,7 +1,7 @@
-"""Flow-GRPO in verl's synchronous trainer: what every sampled token is worth, and one line of metrics a step.
+"""Flow-GRPO on verl's synchronous trainer: advantages and weights of sampled tokens, and one line of metrics per step.
 
-verl samples, computes log-probabilities, updates, validates and saves. Overridden are the places where trajectories
-matter: which of a step's rows are worth computing, their advantages and weights, the loss, and what is measured.
+verl samples, computes log-probabilities, updates, validates and saves. This module overrides the steps that depend on
+trajectories: the selection of rows to compute, their advantages and weights, the loss, and the metrics.
 """
 
 import math
@@ -37,7 +37,7 @@ from agentflow.rl.training_log import TrainingLog
 
 
 class NothingToTrain(RuntimeError):
-    """Not one rollout of a step can be trained on."""
+    """No rollout of a step can be trained on."""
 
 
 class FlowTrainer(PPOTrainerSync):  # type: ignore[misc]
@@ -47,15 +47,15 @@ class FlowTrainer(PPOTrainerSync):  # type: ignore[misc]
         super().__init__(config)
         self.log = TrainingLog(config.out)
         self.health_checks: Sequence[Callable[[], None]] = ()
-        """Called between polls for finished rollouts; each raises if a worker or server is dead."""
+        """Functions called between polls for finished rollouts; each raises if a worker or server is dead."""
         self.restarted: list[str] = []
-        """Workers that were started again since the last line of metrics.jsonl."""
+        """Workers that were restarted since the last line of metrics.jsonl."""
         self._algorithm = algorithm_of(OmegaConf.to_container(config.flow.algorithm))  # type: ignore[arg-type]
         self._credit: dict[str, list[Span]] = {}
         self._digest = ""
 
     def init(self) -> None:
-        """Called once: starts all workers, loads the last checkpoint, and forgets what was recorded after it."""
+        """Start all workers, load the last checkpoint, and delete the records of later steps."""
         super().init()
         actor = omega_conf_to_dataclass(self.config.actor_rollout_ref.actor)
         self.actor_rollout_wg.set_loss_fn(partial(flow_grpo_loss, config=actor))
@@ -63,12 +63,12 @@ class FlowTrainer(PPOTrainerSync):  # type: ignore[misc]
         self.log.rewind(self.global_steps)
 
     def on_step_begin(self) -> None:
-        """Called before a step's rollouts."""
+        """Prepare the run folder for a step's rollouts."""
         self.log.begin(self.global_steps, "train")
         super().on_step_begin()
 
     def on_step_end(self) -> None:
-        """Called after a step's update, before the rollout servers get its weights."""
+        """Record inspected tokens after a step's update, before the rollout servers receive its weights."""
         with marked_timer("token_inspector", self.timing_raw):
             self.inspector.after_update(self.log, self.global_steps)
         super().on_step_end()
@@ -87,9 +87,9 @@ class FlowTrainer(PPOTrainerSync):  # type: ignore[misc]
         return buffer
 
     def _balance_batch(self, batch: KVBatchMeta, metrics: dict[str, Any], **kwargs: Any) -> KVBatchMeta:
-        """The first that verl does with a step's rows. Rows that teach nothing are dropped before anything is computed.
+        """Assign credit to a step's rows and drop those that do not contribute to the update.
 
-        Raises NothingToTrain.
+        verl calls this first, before it computes anything from the rows. Raises NothingToTrain.
         """
         fields = tq.kv_batch_get(
             keys=batch.keys, partition_id=batch.partition_id, select_fields=["rm_scores", "extra_fields"]
@@ -104,13 +104,13 @@ class FlowTrainer(PPOTrainerSync):  # type: ignore[misc]
         self.log.credit(self.global_steps, advantages_of(rows, self._credit))
         self.inspector.choose(batch, rows, rewards, self._credit)
         kept = self._needed(batch.keys) if self.config.flow.skip_settled_groups else batch.keys
-        # In an order of their own, not in that in which they ended: sums of floats depend on it.
+        # Ordered by name and not by completion, because sums of floats depend on the order.
         batch = _selected(batch, sorted(kept, key=lambda key: (rows[key]["name"], key)))
         metrics["rows_trained"] = len(batch)
         return super()._balance_batch(batch, metrics, **kwargs)
 
     def _needed(self, keys: Sequence[str]) -> list[str]:
-        """The rows that the update depends on; at least one row stays."""
+        """Return the rows that the update depends on, at least one."""
         actor = self.config.actor_rollout_ref.actor
         regularised = bool((actor.use_kl_loss and actor.kl_loss_coef) or actor.entropy_coeff)
         kept = [key for key in keys if matters(self._credit.get(key, ()), regularised=regularised)]
@@ -121,7 +121,7 @@ class FlowTrainer(PPOTrainerSync):  # type: ignore[misc]
         return dp_size * updates if updates else int(super()._get_required_batch_multiple(dp_size))
 
     def _compute_advantage(self, batch: KVBatchMeta, metrics: dict[str, Any]) -> KVBatchMeta:
-        """Writes `advantages` and `token_weights` of every row, and importance weights where they are asked for."""
+        """Write `advantages` and `token_weights` of every row, and importance weights if they are configured."""
         names = ["response_mask", "rm_scores", "rollout_log_probs", "old_log_probs"]
         found = tq.kv_batch_get(keys=batch.keys, partition_id=batch.partition_id, select_fields=names)
         lengths = found["response_mask"]
@@ -149,13 +149,13 @@ class FlowTrainer(PPOTrainerSync):  # type: ignore[misc]
         return tq.kv_batch_put(keys=batch.keys, partition_id=batch.partition_id, fields=fields)
 
     def _updates(self, rows: int) -> int:
-        """Optimiser updates of a step with so many rows, padding included."""
+        """Return the number of optimiser updates for a step of `rows` rows, padding included."""
         actor = self.config.actor_rollout_ref.actor
         mini_batch = actor.ppo_mini_batch_size * self.config.actor_rollout_ref.rollout.n
         return int(self.config.flow.updates or math.ceil(rows / mini_batch))
 
     def _update_actor(self, batch: KVBatchMeta, metrics: dict[str, Any]) -> KVBatchMeta:
-        """As verl's, but with `flow.updates` optimiser updates of equally many rows."""
+        """Update the actor as verl does, but in `flow.updates` optimiser updates of equal numbers of rows."""
         actor = self.config.actor_rollout_ref.actor
         mini_batch = math.ceil(len(batch) / self._updates(len(batch)))
         batch.extra_info.update(
@@ -179,12 +179,12 @@ class FlowTrainer(PPOTrainerSync):  # type: ignore[misc]
     def _compute_metrics(
         self, batch: KVBatchMeta, metrics: dict[str, Any], timing_raw: dict[str, float], global_steps: int, epoch: int
     ) -> None:
-        """verl's metrics for TensorBoard, and ours beside them, which are also the step's line in metrics.jsonl."""
+        """Compute verl's metrics for TensorBoard, and write the step's line in metrics.jsonl."""
         super()._compute_metrics(batch, metrics, timing_raw, global_steps, epoch)
         self.log.step(global_steps, {**metrics, "batch": self._digest}, timing_raw, self._restarted())
 
     def _validate(self) -> dict[str, float]:
-        """verl's validation, and its summary as a line in metrics.jsonl."""
+        """Run verl's validation, and write its summary as a line in metrics.jsonl."""
         self.log.begin(self.global_steps, "test")
         found: dict[str, float] = super()._validate()
         self.log.validation(self.global_steps, self._restarted())
@@ -197,7 +197,7 @@ class FlowTrainer(PPOTrainerSync):  # type: ignore[misc]
 
 
 def _selected(batch: KVBatchMeta, keys: list[str]) -> KVBatchMeta:
-    """Rows of a batch, in the order of `keys`; the others are given up."""
+    """Return the rows of a batch in the order of `keys`; the others are deleted from the transfer queue."""
     if dropped := set(batch.keys) - set(keys):
         tq.kv_clear(keys=list(dropped), partition_id=batch.partition_id)
     smaller = batch.select_keys(keys)
@@ -206,7 +206,7 @@ def _selected(batch: KVBatchMeta, keys: list[str]) -> KVBatchMeta:
 
 
 def _rollout_metrics(rows: dict[str, dict[str, Any]], rewards: dict[str, float]) -> dict[str, float]:
-    """Over the rollouts of a step, not over its rows; a reward only where there is one."""
+    """Return the metrics of a step's rollouts; the mean reward is over rollouts with status OK."""
     sessions = {session_of(key): (row, rewards[key]) for key, row in rows.items()}
     first = [row for row, _ in sessions.values()]
     statuses = Counter(row["status"] for row in first)
@@ -240,10 +240,10 @@ def _why_left_out(row: dict[str, Any]) -> str:
 
 @ray.remote(num_cpus=1)
 class FlowRunner:
-    """The Ray actor that drives a training run, on any node of the cluster."""
+    """Ray actor that drives a training run, on any node of the cluster."""
 
     def run(self, config: DictConfig) -> None:
-        """Trains until the last step."""
+        """Train until the last step."""
         OmegaConf.set_struct(config, False)
         config.transfer_queue.enable = True
         OmegaConf.resolve(config)

@@ -1,9 +1,9 @@
-"""The processes that rollouts run in: one that dies is started again, and its rollouts go on from their replay logs.
+"""Rollout workers that survive a crash: a dead worker is restarted, and its rollouts resume from their replay logs.
 
-verl starts rollouts without waiting for them and then looks for their results. A worker that was killed, by the
-operating system for its memory or by anybody, brings none, and the trainer would look for ever. So between two looks
-every worker is asked which process it is. Where that is another one than before, it gets once more what its predecessor
-had not finished.
+verl starts rollouts without waiting for them and then polls for their results. A worker that was killed, for example by
+the operating system when memory runs out, never delivers any, and the trainer would poll forever. So between two polls
+every worker is asked for its process id. If the id has changed, the unfinished prompts of the previous process are
+submitted again.
 """
 
 import os
@@ -19,29 +19,29 @@ from verl.utils.tensordict_utils import index_select_tensor_dict
 from agentflow.rl.trainer.watch import WorkerDied
 
 RESTARTS = 3
-"""How often one worker is started again; more, and something is wrong with the run."""
+"""Maximum restarts of one worker; more indicate a fault of the run."""
 
 
 class FlowLoopWorker(AgentLoopWorkerTQ.__ray_actor_class__):  # type: ignore[misc]
-    """verl's worker, which can be told from its successor."""
+    """verl's worker with its process id, which identifies a restart."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self._begun: set[str] = set()
 
     async def process(self) -> int:
-        """Which process this is."""
+        """Return the process id."""
         return os.getpid()
 
     async def _run_prompt(self, prompt: dict[str, Any], *args: Any, **kwargs: Any) -> None:
-        """A question's rollouts, once in a process: Ray may repeat a call that the worker died in."""
+        """Run a question's rollouts, once per process: Ray may repeat a call during which the worker died."""
         if prompt["uid"] not in self._begun:
             self._begun.add(prompt["uid"])
             await super()._run_prompt(prompt, *args, **kwargs)
 
 
 class FlowLoops(AgentLoopManagerTQ):  # type: ignore[misc]
-    """verl's manager of the workers, which knows what each of them is at."""
+    """verl's worker manager, which also keeps the prompts that each worker was given."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -51,11 +51,14 @@ class FlowLoops(AgentLoopManagerTQ):  # type: ignore[misc]
         self._asked: dict[Any, Any] = {}
         self._processes: dict[Any, int] = {}
         self.restarted: list[str] = []
-        """Workers that were started again, in words; whoever records them clears the list."""
+        """Descriptions of restarted workers; the caller that records them clears the list."""
 
     async def _init_agent_loop_workers(self) -> None:
-        """Starts the workers. What they are built from is kept: Ray forgets it once they run, and their successors need
-        it too."""
+        """Start the workers.
+
+        References to their constructor arguments are kept: Ray frees the objects once the workers run, but a restart
+        needs them again.
+        """
         names = ("config", "llm_client", "teacher_client", "reward_loop_worker_handles")
         given = {name: getattr(self, name) for name in names}
         self._kept = {name: ray.put(value) for name, value in given.items()}
@@ -64,7 +67,7 @@ class FlowLoops(AgentLoopManagerTQ):  # type: ignore[misc]
         self.__dict__.update(given)
 
     def generate_sequences(self, prompts: TensorDict) -> None:
-        """Called by verl to start rollouts."""
+        """Start rollouts of `prompts`; called by verl."""
         step = int(prompts["global_steps"]), "validate" in prompts and bool(prompts["validate"])
         if step != self._step:
             self._step = step
@@ -75,7 +78,7 @@ class FlowLoops(AgentLoopManagerTQ):  # type: ignore[misc]
         ray.get([worker.generate_sequences.remote(chunk) for worker, chunk in given])
 
     def check(self) -> None:
-        """Gives a worker that was started again what is unfinished. Raises WorkerDied if one cannot be started."""
+        """Resubmit the unfinished prompts of restarted workers. Raises WorkerDied if one cannot be restarted."""
         for worker in self.agent_loop_workers:
             if worker not in self._asked:
                 self._asked[worker] = worker.process.remote()
@@ -90,7 +93,7 @@ class FlowLoops(AgentLoopManagerTQ):  # type: ignore[misc]
         try:
             process = int(ray.get(answer))
         except ray.exceptions.ActorUnavailableError:
-            return  # it is being started
+            return  # the worker is restarting
         except ray.exceptions.RayActorError as error:
             raise WorkerDied(f"{name} dies again and again: killed, or out of memory") from error
         if (before := self._processes.setdefault(worker, process)) != process:

@@ -1,7 +1,8 @@
-"""The objective of Flow-GRPO as a loss for verl's training workers, and verl's own beside it.
+"""Flow-GRPO's objective as a loss for verl's training workers, with verl's KL and entropy terms.
 
 `token_weights` of each row come with the batch (see `agentflow.rl.algorithms.algorithm`), so that the loss is a plain
-weighted sum: it is the same however a batch is cut into micro-batches, ranks and packed rows, and padding has weight 0.
+weighted sum. It does not depend on how a batch is split into micro-batches, ranks and packed rows, and padding has
+weight 0.
 """
 
 from typing import Any
@@ -15,22 +16,22 @@ from verl.workers.utils.padding import no_padding_2_padding
 
 
 def surrogate(ratio: torch.Tensor, advantages: torch.Tensor, low: float, high: float) -> torch.Tensor:
-    """min(rho A, clip(rho, 1 - low, 1 + high) A) of each token, any shape (PPO, arXiv:1707.06347, equation 7)."""
+    """Compute min(rho A, clip(rho, 1 - low, 1 + high) A) per token, any shape (PPO, arXiv:1707.06347, equation 7)."""
     return torch.minimum(ratio * advantages, ratio.clamp(1 - low, 1 + high) * advantages)
 
 
 def flow_grpo_loss(
     config: ActorConfig, model_output: dict[str, Any], data: TensorDict, dp_group: Any = None
 ) -> tuple[torch.Tensor, dict[str, Any]]:
-    """The negative objective of Flow-GRPO, and its metrics. Takes the place of verl's `ppo_loss`.
+    """Return the negative objective of Flow-GRPO and its metrics; replaces verl's `ppo_loss`.
 
-    Every field of `data` is a nested tensor [rows, response]. torch.distributed averages gradients over ranks, which
-    the factor `dp_size` undoes.
+    Every field of `data` is a nested tensor [rows, response]. The factor `dp_size` undoes the averaging of gradients
+    over ranks by torch.distributed.
 
-    The KL term is an estimate from the sampled tokens alone. With the presets' `low_var_kl+` its value is the estimator
-    k3, log(1/x) + x - 1 of x = pi_ref / pi, and its gradient is that of k2, (log x)^2 / 2: on policy, the expectation
-    of the first is KL(pi || pi_ref), and of the second its gradient. The gradient of k3 itself (`low_var_kl`) is in
-    expectation that of the reverse, KL(pi_ref || pi).
+    The KL term is estimated from the sampled tokens. With the presets' `low_var_kl+`, its value is the estimator k3,
+    log(1/x) + x - 1 with x = pi_ref / pi, and its gradient is that of k2, (log x)^2 / 2. On policy, the expectation of
+    k3 is KL(pi || pi_ref), and the expectation of the gradient of k2 is the gradient of KL(pi || pi_ref). The gradient
+    of k3 itself (`low_var_kl`) is in expectation that of the reverse, KL(pi_ref || pi).
     """
     log_prob = no_padding_2_padding(model_output["log_probs"], data)
     ranks = data["dp_size"]

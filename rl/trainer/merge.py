@@ -24,24 +24,24 @@ Weights = dict[str, torch.Tensor]
 
 
 def whole(name: str, shards: Sequence[torch.Tensor]) -> torch.Tensor:
-    """A parameter from its parts on all ranks, in their order."""
+    """Join the shards of a parameter, in the order of ranks."""
     if not isinstance(shards[0], DTensor):
         full: torch.Tensor = merge_non_dtensor_shards(name, list(shards))
         return full
-    placement = shards[0].placements[-1]  # of a mesh of replicas and shards, ranks of the first replica are read
+    placement = shards[0].placements[-1]  # of a mesh of replicas and shards, only the first replica is read
     parts = [shard._local_tensor for shard in shards if isinstance(shard, DTensor)]
     return torch.cat(parts, dim=placement.dim) if isinstance(placement, Shard) else parts[0]
 
 
 def adapter_of(state: Mapping[str, torch.Tensor]) -> Weights:
-    """The part of a PEFT state dict that a LoRA run trains, by PEFT's names in a file; empty of any other run."""
+    """Return the LoRA weights of a PEFT state dict, under their names in PEFT's files; empty without LoRA."""
     return {name.replace(".default.", "."): tensor for name, tensor in state.items() if ".lora_" in name}
 
 
 def merged(state: Mapping[str, torch.Tensor], scale: float) -> Weights:
-    """A PEFT state dict as its base model's own, with W + scale * B A in the place of every adapted W.
+    """Convert a PEFT state dict to that of its base model, with every adapted W replaced by W + scale * B A.
 
-    Raises ValueError if a part of the adapter is no such pair.
+    Raises ValueError if an adapter weight has no base weight that it can be merged into.
     """
     adapter = adapter_of(state)
     found: Weights = {}
@@ -59,14 +59,14 @@ def merged(state: Mapping[str, torch.Tensor], scale: float) -> Weights:
 
 
 class Merger(FSDPModelMerger):  # type: ignore[misc]
-    """verl's merger, which keeps precision and merges an adapter."""
+    """verl's merger, modified to keep the precision of weights and to merge a LoRA adapter."""
 
     def __init__(self, config: ModelMergerConfig, dtype: torch.dtype, adapter: Path | None) -> None:
         super().__init__(config)
         self.dtype, self.adapter = dtype, adapter
 
     def _load_and_merge_state_dicts(self, world_size: int, total_shards: int, *mesh: Any) -> Weights:
-        """Called by verl: the model's state dict, whole."""
+        """Load the shards and return the full state dict of the model; called by verl."""
         actor = Path(self.config.local_dir)
         paths = [actor / f"model_world_size_{world_size}_rank_{rank}.pt" for rank in range(total_shards)]
         shards = [torch.load(path, map_location="cpu", mmap=True, weights_only=False) for path in paths]
@@ -92,7 +92,7 @@ class Merger(FSDPModelMerger):  # type: ignore[misc]
 
 
 def main() -> None:
-    """Merges one checkpoint."""
+    """Merge one checkpoint."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("actor", type=Path, help="the folder actor/ of a checkpoint")
     parser.add_argument("folder", type=Path, help="where the model goes")

@@ -1,8 +1,8 @@
-"""A rollout backend of verl for the micro model: `actor_rollout_ref.rollout.name=micro`.
+"""Rollout backend of verl for the micro model: `actor_rollout_ref.rollout.name=micro`.
 
-verl has two places for a backend: a replica, which starts the server that agent loops call, and an adapter in each
-training worker, which gives the server new weights. The server is the engine that also runs the embedded model, so what
-is trained is sampled as it will be used. Importing this module registers both (`model.external_lib`).
+A backend of verl has two parts: a replica, which starts the server that agent loops call, and an adapter in each
+training worker, which sends new weights to the server. The server uses the engine of the embedded model, so training
+samples in the same way as inference. Importing this module registers both parts (`model.external_lib`).
 """
 
 import asyncio
@@ -24,7 +24,7 @@ NAME = "micro"
 
 
 class MicroServer:
-    """The Ray actor that holds the current weights and samples from them."""
+    """Ray actor that holds the current weights and samples from them."""
 
     def __init__(self, path: str, slots: int) -> None:
         model = MicroModel.load(Path(path))
@@ -40,7 +40,7 @@ class MicroServer:
         image_data: object = None,
         video_data: object = None,
     ) -> TokenOutput:
-        """The ids that follow `prompt_ids`, with their log-probabilities."""
+        """Sample a continuation of `prompt_ids`; returns its ids with their log-probabilities."""
         future = self._engine.submit(
             prompt_ids,
             temperature=sampling_params.get("temperature", 1.0),
@@ -58,17 +58,18 @@ class MicroServer:
         )
 
     def load_weights(self, weights: Weights) -> None:
-        """Samples from `weights` from now on."""
+        """Replace the weights; later requests are sampled from `weights`."""
         self._engine.replace(MicroModel(self._config, weights))
 
     def set_global_steps(self, step: int) -> None:
-        """The training step that the weights are of."""
+        """Set the training step of the current weights."""
         self._step = step
 
     async def ready(self) -> None:
-        """Returns when the server has started."""
+        """Return once the server has started."""
 
-    # What verl does to a server around each step; this one shares no device with the trainer and keeps no stale cache.
+    # Hooks that verl calls around each step. They do nothing, because this server shares no device with the trainer and
+    # keeps no stale cache.
     async def wake_up(self, tags: object = None) -> None:
         """Nothing to do."""
 
@@ -98,10 +99,10 @@ class MicroServer:
 
 
 class MicroReplica(RolloutReplica):  # type: ignore[misc]
-    """Starts the server."""
+    """Replica that starts the server."""
 
     async def launch_servers(self) -> None:
-        """Called by verl once."""
+        """Start the server; called once by verl."""
         server = (
             ray.remote(MicroServer)
             .options(name=_server_name(self.replica_rank), num_cpus=0, max_concurrency=self.max_concurrency)
@@ -114,7 +115,7 @@ class MicroReplica(RolloutReplica):  # type: ignore[misc]
 
 
 class MicroRollout(BaseRollout):  # type: ignore[misc]
-    """Gives the server the weights of the training worker that it lives in."""
+    """Adapter in a training worker that sends the worker's weights to the server."""
 
     def __init__(self, config: Any, model_config: Any, device_mesh: Any, replica_rank: int = -1) -> None:
         super().__init__(config, model_config, device_mesh)
@@ -133,7 +134,10 @@ class MicroRollout(BaseRollout):  # type: ignore[misc]
     async def update_weights(
         self, weights: Iterable[tuple[str, torch.Tensor]], global_steps: int | None = None, **kwargs: object
     ) -> None:
-        """Called by verl after each step. Every rank reads `weights`, which gathers them from all ranks."""
+        """Send new weights to the server; called by verl after each step.
+
+        Every rank must iterate over `weights`, because that gathers them from all ranks; only rank 0 sends them.
+        """
         tensors = {name: tensor.detach().to("cpu", torch.float32).numpy() for name, tensor in weights}
         if self._rank != 0:
             return

@@ -1,8 +1,9 @@
-"""Lets verl 0.9.1 train on a CPU. `VERL_USE_EXTERNAL_MODULES` loads this module wherever verl is imported.
+"""CPU platform for verl 0.9.1. `VERL_USE_EXTERNAL_MODULES` loads this module wherever verl is imported.
 
-verl asks a platform object for its device, and knows CUDA and NPU ones. Here is one for the CPU, which is chosen by
-`VERL_PLATFORM=cpu` alone (see `cpu_environment`), two repairs in torch's interface that verl trips over there, and a
-function of verl's that a CPU needs in another form. No file of verl is edited; each repair names its place in 0.9.1.
+verl gets its device from a platform object and has those for CUDA and NPU. This module adds one for the CPU, which is
+selected only by `VERL_PLATFORM=cpu` (see `cpu_environment`). It also patches two torch functions that verl calls in a
+way that fails on a CPU, and one function of verl that is slow there. No file of verl is edited; each patch names the
+place in 0.9.1 that needs it.
 """
 
 import os
@@ -20,7 +21,7 @@ from verl.plugin.platform.platform_manager import PlatformRegistry
 
 
 class _CpuModule:
-    """`torch.cpu`, with what verl calls on `torch.cuda`."""
+    """`torch.cpu` with the functions of `torch.cuda` that verl calls."""
 
     def __getattr__(self, name: str) -> Any:
         return getattr(torch.cpu, name)
@@ -74,122 +75,128 @@ class CpuPlatform(PlatformBase):  # type: ignore[misc]
 
     @property
     def vendor_name(self) -> str:
-        """Who made it."""
+        """Vendor of the device."""
         return "cpu"
 
     @property
     def device_module(self) -> _CpuModule:
-        """What stands for `torch.cuda`."""
+        """The module that verl uses instead of `torch.cuda`."""
         return _MODULE
 
     def is_available(self) -> bool:
-        """Whether it can be used."""
+        """Return whether the device can be used."""
         return True
 
     def is_platform_available(self, use_smi_check: bool = False) -> bool:
-        """Whether verl may choose it by itself: never, a machine with a GPU has a CPU too."""
+        """Return False, so that verl never selects the CPU by itself: a machine with a GPU has a CPU too."""
         return False
 
     def current_device(self) -> str:
-        """The device of tensors and of FSDP."""
+        """Return the device of tensors and of FSDP."""
         return "cpu"
 
     def device_count(self) -> int:
-        """Devices of one process."""
+        """Return the number of devices of one process."""
         return 1
 
     def set_device(self, device_index: int) -> None:
-        """There is one."""
+        """Do nothing: there is one device."""
 
     def synchronize(self, device_index: int | None = None) -> None:
-        """Nothing runs beside the program."""
+        """Do nothing: operations on a CPU are synchronous."""
 
     def manual_seed(self, seed: int) -> None:
-        """Seeds torch."""
+        """Seed torch."""
         torch.manual_seed(seed)
 
     def manual_seed_all(self, seed: int) -> None:
-        """Seeds torch."""
+        """Seed torch."""
         torch.manual_seed(seed)
 
     def set_allocator_settings(self, settings: str) -> None:
-        """Has no allocator of its own."""
+        """Do nothing: a CPU has no device allocator."""
 
     def empty_cache(self) -> None:
-        """Has no cache."""
+        """Do nothing: a CPU has no allocator cache."""
 
     def get_device_capability(self, device_index: int = 0) -> tuple[None, None]:
-        """Has no CUDA capability."""
+        """Return (None, None): a CPU has no CUDA capability."""
         return None, None
 
     def communication_backend_name(self) -> str:
-        """What torch.distributed uses."""
+        """Return the backend of torch.distributed."""
         return "gloo"
 
     def visible_devices_envvar(self) -> str:
-        """The variable by which Ray assigns devices."""
+        """Return the environment variable by which Ray assigns devices."""
         return "CUDA_VISIBLE_DEVICES"
 
     @contextmanager
     def nvtx_range(self, msg: str) -> Iterator[None]:
-        """Has no profiler."""
+        """Do nothing: there is no profiler."""
         yield
 
     def profiler_start(self) -> None:
-        """Has no profiler."""
+        """Do nothing: there is no profiler."""
 
     def profiler_stop(self) -> None:
-        """Has no profiler."""
+        """Do nothing: there is no profiler."""
 
     def ray_resource_name(self) -> str:
-        """What placement groups ask for; `ray.init(num_gpus=...)` says that there are some."""
+        """Return the resource of placement groups; `ray.init(num_gpus=...)` declares that it exists."""
         return "GPU"
 
     def ray_resource_options(self, num_gpus: float) -> dict[str, float]:
-        """The same for an actor."""
+        """Return the resource options of a Ray actor."""
         return {"num_gpus": num_gpus}
 
     def ray_noset_envvars(self) -> list[str]:
-        """Variables by which Ray leaves the assignment alone."""
+        """Return the environment variables that make Ray leave the device assignment alone."""
         return ["RAY_EXPERIMENTAL_NOSET_CUDA_VISIBLE_DEVICES"]
 
     def is_ipc_supported(self) -> bool:
-        """Whether devices share memory handles."""
+        """Return whether processes can share device memory handles."""
         return False
 
     def cudart(self) -> None:
-        """Has no CUDA."""
+        """Return None: there is no CUDA runtime."""
 
 
 _init_process_group = torch.distributed.init_process_group
 
 
 def _init_without_duplicates(backend: str | None = None, *args: Any, **kwargs: Any) -> Any:
-    """verl/utils/distributed.py:61 and 89 ask for "cpu:gloo,<device>:<backend>"; torch refuses "cpu:gloo" twice."""
+    """Drop duplicate backends: verl/utils/distributed.py:61 and 89 pass "cpu:gloo,<device>:<backend>".
+
+    On a CPU that is "cpu:gloo" twice, which torch rejects.
+    """
     if isinstance(backend, str):
         backend = ",".join(dict.fromkeys(backend.split(",")))
     return _init_process_group(backend, *args, **kwargs)
 
 
 def _nothing_to_offload(pin_memory: bool = True) -> torch.distributed.fsdp.OffloadPolicy:
-    """verl/workers/engine/fsdp/transformer_impl.py:462 offloads the reference model to pinned memory of the CPU."""
+    """Return a policy without offloading.
+
+    verl/workers/engine/fsdp/transformer_impl.py:462 offloads the reference model to pinned CPU memory.
+    """
     return torch.distributed.fsdp.OffloadPolicy()
 
 
 LOGITS = 1 << 22
-"""How many logits are exponentiated at a time: 16 MiB."""
+"""Number of logits that are exponentiated at a time: 16 MiB."""
 
 
 _log_probs = verl.utils.torch_functional.logprobs_from_logits_v2
 
 
 def log_probs(logits: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
-    """Log-probabilities [...] of `labels` [...] under `logits` [..., vocabulary].
+    """Compute the log-probabilities [...] of `labels` [...] under `logits` [..., vocabulary].
 
-    verl/utils/torch_functional.py:197 sums the logits of one token at a time, to save memory: a fifth of a step of the
-    micro model, forward and backward. Here it is as many tokens as keep the memory small, with the same results.
+    verl/utils/torch_functional.py:197 processes one token at a time to save memory, which takes a fifth of a step of
+    the micro model, forward and backward. This function processes `LOGITS` logits at a time, with the same results.
     """
-    if logits.dtype not in (torch.float32, torch.float64):  # logsumexp is too coarse there, and verl does otherwise
+    if logits.dtype not in (torch.float32, torch.float64):  # logsumexp is too coarse there; verl uses another formula
         found: torch.Tensor = _log_probs(logits, labels)
         return found
     chosen = logits.gather(-1, labels.unsqueeze(-1)).squeeze(-1)

@@ -1,8 +1,8 @@
-"""Looks at a few groups of each step through the trainer's eyes, and keeps what it sees (`agentflow.rl.tokens`).
+"""Recorder of the trainer's log-probabilities for a few groups of each step (`agentflow.rl.tokens`).
 
-The loss has each token's log-probability too, but on micro-batches in other processes, without the names of the rows,
-and before the update. So the trainer is asked for those of the chosen rows: once before the update where the loss takes
-the rollout's for the old ones, and once after it. Nothing of what is trained depends on that.
+The loss computes each token's log-probability too, but on micro-batches in other processes, without the names of the
+rows, and before the update. So the trainer computes those of the chosen rows again: once after the update, and also
+before it if the loss uses the rollout's log-probabilities as the old ones. Training does not depend on the results.
 """
 
 import math
@@ -25,13 +25,13 @@ FIELDS = ["prompts", "responses", "response_mask", "rollout_log_probs"]
 
 
 class TokenInspector:
-    """What is kept of the step under way."""
+    """Recorder of the chosen rows of the current step."""
 
     def __init__(self, config: DictConfig, tokenizer: Any, workers: Any) -> None:
         """
         Args:
-            config: Of the run.
-            tokenizer: Of the policy.
+            config: Configuration of the run.
+            tokenizer: Tokenizer of the policy.
             workers: verl's worker group of the actor.
         """
         correction = config.algorithm.get("rollout_correction")
@@ -47,7 +47,7 @@ class TokenInspector:
         rewards: Mapping[str, float],
         credit: Mapping[str, Sequence[Span]],
     ) -> None:
-        """Takes the groups of a step that are looked at; none of their rows has been dropped yet."""
+        """Choose the groups to record and read their rows; called before any row is dropped."""
         keys = chosen(rows, credit, self.config.token_groups)
         self.rows, self._trained = {}, []
         if not keys:
@@ -58,12 +58,12 @@ class TokenInspector:
             self.rows[key] = token_row(rows[key], rewards[key], credit.get(key), *column)
 
     def before_update(self, keys: Sequence[str], old_log_probs: torch.Tensor, mask: torch.Tensor) -> None:
-        """Sees the rows that are trained on.
+        """Record the trainer's log-probabilities and the mask of the chosen rows that are trained on.
 
         Args:
-            keys: Their names.
-            old_log_probs: What the loss divides by, nested [rows, response].
-            mask: What is trained on, padded [rows, response].
+            keys: Names of all rows that are trained on.
+            old_log_probs: Log-probabilities in the denominator of the ratio, nested [rows, response].
+            mask: Whether each token is trained on, padded [rows, response].
         """
         found = dict(zip(keys, zip(old_log_probs.unbind(), mask, strict=True), strict=True))
         self._trained = [key for key in self.rows if key in found]
@@ -78,7 +78,7 @@ class TokenInspector:
                 call.mask = trained[start - before : start - before + length].int().tolist()
 
     def after_update(self, log: TrainingLog, step: int) -> None:
-        """Sees them under the new weights, and writes the step's file."""
+        """Record the log-probabilities under the updated weights, and write the step's file."""
         if not self.rows:
             return
         for key, values in self._log_probs().items():
@@ -100,11 +100,14 @@ class TokenInspector:
         log.tokens(found)
 
     def _log_probs(self) -> dict[str, list[float]]:
-        """Of every token of the rows that are trained on, by the trainer's weights of now; 0.0 of a row's first."""
+        """Compute log-probabilities of all tokens of the trained rows under the trainer's current weights.
+
+        The first token of a row gets 0.0.
+        """
         if not self._trained:
             return {}
         ids = [torch.tensor(self.rows[key].ids) for key in self._trained]
-        # As many rows for each rank, a micro-batch or more of them.
+        # Padded so that every rank gets the same number of whole micro-batches.
         multiple = len(set(self.workers._dispatch_info["actor"]))
         multiple *= self.config.actor_rollout_ref.rollout.log_prob_micro_batch_size_per_gpu or 1
         ids += [ids[0]] * (math.ceil(len(ids) / multiple) * multiple - len(ids))
@@ -120,12 +123,15 @@ class TokenInspector:
         temperature = self.config.actor_rollout_ref.rollout.temperature
         tu.assign_non_tensor(data, calculate_entropy=False, compute_loss=False, temperature=temperature)
         found = tu.get(self.workers.compute_log_prob(data), "log_probs").unbind()
-        # The model's log-probability of a token stands at the token before it.
+        # The model's log-probability of a token is at the position of the preceding token.
         return {key: [0.0, *row.tolist()[:-1]] for key, row in zip(self._trained, found, strict=False)}
 
 
 def chosen(rows: Mapping[str, Any], credit: Mapping[str, Sequence[Span]], number: int) -> list[str]:
-    """The rows of the `number` groups that weigh most in the update; of two that weigh the same, that of more rows."""
+    """Return the rows of the `number` groups with the largest weight in the update; ties go to the one with more rows.
+
+    The weight of a group is the sum of |advantage| * weight over its tokens.
+    """
 
     def weight(keys: Sequence[str]) -> tuple[float, int]:
         calls = [call for key in keys for call in credit.get(key, ())]
@@ -139,7 +145,7 @@ def chosen(rows: Mapping[str, Any], credit: Mapping[str, Sequence[Span]], number
 
 
 def _place(key: str) -> tuple[int, int]:
-    """Number of the trajectory in its group and of the row in it."""
+    """Return the number of the trajectory in its group, and of the row in the trajectory."""
     _, row = key.rsplit("_", 1)
     return int(session_of(key).rsplit("_", 1)[1]), int(row)
 
@@ -153,16 +159,16 @@ def token_row(
     mask: list[int],
     logprobs: list[float],
 ) -> TokenRow:
-    """A row of which only its rollout is known.
+    """Build the record of a row before the trainer has computed its log-probabilities.
 
     Args:
-        row: What the agent loop said of it.
-        reward: Of its trajectory.
-        credit: Of its calls; None where it is left out.
-        prompt: Its ids [prompt].
-        response: Its ids [response].
-        mask: Whether each is trained on [response].
-        logprobs: Of each, as it was sampled [response].
+        row: `extra_fields` of the row, from the agent loop.
+        reward: Reward of the trajectory.
+        credit: Credit of the row's calls; None if the row is not trained on.
+        prompt: Prompt ids [prompt].
+        response: Response ids [response].
+        mask: 1 for tokens that are trained on [response].
+        logprobs: Log-probabilities as sampled [response].
     """
     calls = []
     for number, ((start, length), (node, turn)) in enumerate(zip(row["spans"], row["names"], strict=True)):
@@ -191,6 +197,6 @@ def token_row(
 
 
 def piece(tokenizer: Any, id: int) -> str:
-    """The text of a token; of one that is no whole character, its name in the vocabulary."""
+    """Return the text of a token, or its vocabulary entry if it is not a whole character."""
     text = str(tokenizer.decode([id]))
     return text if "\ufffd" not in text else str(tokenizer.convert_ids_to_tokens(id))

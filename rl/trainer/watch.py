@@ -1,4 +1,4 @@
-"""Notices when a process that holds the policy's weights has died, which no rollout can go on without."""
+"""Liveness check of the servers that hold the policy's weights, without which no rollout can continue."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -7,17 +7,17 @@ import ray
 
 
 class WorkerDied(RuntimeError):
-    """A process that rollouts need is gone."""
+    """A process that rollouts depend on has died."""
 
 
 class Watch:
-    """Asks Ray actors for a sign of life, without waiting for it."""
+    """Non-blocking liveness check of Ray actors."""
 
     def __init__(self, actors: Sequence[Any] = ()) -> None:
         self._asked = {actor.__ray_ready__.remote(): actor for actor in actors}
 
     def check(self) -> None:
-        """Raises WorkerDied if an actor has died since the last look or was dead then."""
+        """Raise WorkerDied if an actor is known to have died."""
         if not self._asked:
             return
         answered, _ = ray.wait(list(self._asked), num_returns=len(self._asked), timeout=0)
