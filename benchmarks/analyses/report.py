@@ -17,11 +17,22 @@ READING = Path(__file__).with_name("reading.md")
 PAGE = """\
 # Analyses
 
-Made by `python -m benchmarks.analyses` (`pip install -e '.[train,report]'`). Every planner is measured on the same
-{questions} questions of unseen worlds, {epochs} tries each at temperature 1, at most {turns} turns, all other modules
-frozen. The budget of a training run is {steps} steps of 24 questions with 8 rollouts each, of the supervised planner
-2,000 steps of 1,500 tokens; minutes are of two cores that had other work to do besides. There is one run of each, with
-seed 0. The interval is 95 %, from the spread between questions.
+This page shows, for readers of the paper, what training in the flow achieves at a fixed budget, compared with other
+ways to train. Repeat the analyses, figures included, with:
+
+```bash
+pip install -e '.[train,report]'
+python -m benchmarks.analyses
+```
+
+The conditions are:
+
+- Every planner answers the same {questions} questions of unseen worlds, {epochs} tries each at temperature 1, with at
+  most {turns} turns. All other modules are frozen.
+- A training run takes {steps} steps of 24 questions with 8 rollouts each. The supervised planner takes 2,000 steps of
+  1,500 tokens.
+- Minutes are on two cores that also had other work.
+- There is one run of each, with seed 0. The interval is 95 %, from the spread between questions.
 
 {reading}
 
@@ -31,9 +42,9 @@ seed 0. The interval is 95 %, from the spread between questions.
 
 ## The agent and a monolithic policy
 
-One policy that writes calls, arguments and answer itself. Its seed learnt the same habits from as many tokens as the
-agent's, and it was trained with the same budget. Accuracy on the same questions, at temperature 1, as the trainer
-measured it.
+The monolithic policy is one model that writes calls, arguments and answer itself. Its seed learned the same habits from
+as many tokens as the agent's, and its training had the same budget. The table gives accuracy on the same questions, at
+temperature 1, as the trainer measured it.
 
 {policies}
 
@@ -47,13 +58,13 @@ measured it.
 
 ## Tools
 
-Share of the turns whose plan could be read.
+The share of each tool in the turns with a readable plan.
 
 {tools}
 
 ## Errors
 
-Share of all turns.
+The share of each error class in all turns.
 
 {errors}
 """

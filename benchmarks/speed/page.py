@@ -20,17 +20,28 @@ READING = Path(__file__).with_name("reading.md")
 PAGE = """\
 # Performance
 
-Made by `make bench`: ours, the peers and the floor in one run, by turns, on two cores of one machine; {rounds}. The
-model is a server on loopback without weights. Each peer is at the version that `benchmarks/requirements` pins, in a
-venv of its own, and runs its own code unchanged.
+This page shows what AgentFlow costs in processor time, memory and disk, next to other agent libraries (*peers*) and to
+a lower bound (*floor*). Repeat the measurement with:
+
+```bash
+make bench
+```
+
+It prints the table below and writes this page. An idle machine with two cores takes an hour.
+
+All contenders run in one session, by turns, on two cores of one machine; {rounds}. The model is a server on loopback
+without weights. Each peer is at the version that `benchmarks/requirements` pins, in a venv of its own, and runs its own
+code unchanged. In the table, *times better* compares ours with the best peer, above 1 in our favour. *Reach* is the
+goal, and *reached* says whether ours meets it.
 
 {table}
 
-*Plain graph* is a LangGraph graph of model and tool, as the peers' agents are: four tool calls and the answer, five
-model calls. *AgentFlow's graph* is planner, executor, verifier and generator with their memory; one turn of it is three
-model calls, one run of one turn is five, so that it stands beside the others call by call. In both, the model is
-`policy`, and the exact ids and log-probabilities of every call are captured; *endpoint* is a model behind the openai
-SDK, as `agentflow eval` calls it.
+- *Plain graph* is a LangGraph graph of model and tool, like the peers' agents: four tool calls and the answer, which
+  makes five model calls.
+- *AgentFlow's graph* is planner, executor, verifier and generator with their memory. One turn makes three model calls,
+  and a run of one turn makes five, so it compares with the others call by call.
+- In both, the model is `policy`, and every call captures its exact ids and log-probabilities.
+- *Endpoint* is a model behind the openai SDK, as `agentflow eval` calls it.
 
 {reading}
 ## Everyone
@@ -39,8 +50,8 @@ SDK, as `agentflow eval` calls it.
 
 ## How cost grows
 
-Exponents over the larger half of the sizes, of a rollout's processor time, or that of all that are concurrent: 1 is
-linear, below 1 better.
+The exponent describes how the processor time of a rollout, or of all concurrent rollouts, grows with a size: 1 is
+linear, and below 1 is better. It is fitted over the larger half of the sizes.
 
 {growth}
 
@@ -48,7 +59,7 @@ linear, below 1 better.
 
 ## Where the time goes
 
-Shares of processor time by package, from a profile of one rollout after the other.
+Shares of processor time by package, from a profile of rollouts that run one after another.
 
 {profiles}
 
