@@ -1,1 +1,1 @@
-"""The typed memory (`state`), what a run may set (`context`), the models, and the graph of the nodes (`agent`)."""
+"""The typed memory (`state`), the settings of a run (`context`), the models, and the graph of the nodes (`agent`)."""

@@ -34,12 +34,14 @@ from agentflow.nodes.verifier import Verifier
 Agent = CompiledStateGraph[State, Context, InputState, State]
 
 RECURSION_LIMIT = 650
-"""Node runs of one question: more than 100 turns of six take (with approval, and a mark before a call with side
-effects), so that turns and time are what stops a run."""
+"""Maximum number of node runs per question. It exceeds 100 turns of six node runs (with approval, and a mark before a
+call with side effects), so that a run ends by turns or time.
+"""
 
 DURABLE = {"__pregel_durability": "sync"}
-"""LangGraph's `durability="sync"` as a default of the graph's own, which callers override: each checkpoint is on disk
-before the next step begins. Marks of calls with side effects rest on it (`nodes.at_most_once`)."""
+"""LangGraph's `durability="sync"` as the graph's default, which callers can override: each checkpoint is on disk before
+the next step begins. Marks of calls with side effects rely on it (`nodes.at_most_once`).
+"""
 
 
 def build_graph(
@@ -50,21 +52,21 @@ def build_graph(
     checkpointer: Checkpointer = None,
     store: BaseStore | None = None,
 ) -> Agent:
-    """The compiled agent.
+    """Return the compiled agent.
 
     Args:
-        tools: LangChain tools of your own, or specs of external ones (`agentflow.tools.external`); the planner may
-            choose them beside those that `Context.tools` names.
-        context: Settings of runs that bring no `Context` of their own, as inside a graph that has another one. A run's
-            own replaces them whole.
-        nodes: Functions in place of our nodes, by name: analyst, planner, executor, verifier or generator. What each is
-            given and must return: `agentflow.graph.custom_node`.
-        checkpointer: Keeps threads; needed for approval of tools (`open_checkpointer`). Runs are then kept with
-            `durability="sync"` if the caller names no other.
-        store: A LangGraph store, passed on to the nodes.
+        tools: LangChain tools, or specs of external ones (`agentflow.tools.external`). The planner may choose them in
+            addition to those in `Context.tools`.
+        context: Settings of runs without a `Context`, such as runs inside a graph with another context. A run's
+            `Context` replaces them completely.
+        nodes: Functions that replace built-in nodes, by name: analyst, planner, executor, verifier or generator.
+            `agentflow.graph.custom_node` documents their input and output.
+        checkpointer: Stores threads; required for approval of tools (`open_checkpointer`). Runs then use
+            `durability="sync"` unless the caller sets another.
+        store: A LangGraph store, passed to the nodes.
 
     Raises:
-        ValueError: A tool's name is one that a planner cannot write, or cannot tell from another; a node to replace
+        ValueError: A planner cannot write a tool's name, or cannot distinguish it from another; or a node to replace
             does not exist.
     """
     toolbox = Toolbox(tools)
@@ -92,12 +94,12 @@ def build_graph(
 
 
 def after_executor(state: State) -> Literal["executor", "verifier"]:
-    """A proposed call comes back to the executor to be approved or made; a finished one goes on."""
+    """Return to the executor while a proposed call waits to be approved or made, else go on to the verifier."""
     return "verifier" if state.proposed is None else "executor"
 
 
 def after_verifier(state: State) -> Literal["planner", "generator"]:
-    """Another round while the run is neither answered nor out of turns or time."""
+    """Start another round unless the run is answered or out of turns or time."""
     return "planner" if state.status == "running" else "generator"
 
 
@@ -105,32 +107,32 @@ Node = Callable[[Any, Runtime[Context]], Awaitable[dict[str, Any]]]
 
 
 class NodeRunnable(Runnable[Any, dict[str, Any]]):
-    """A node that `graph.invoke` can call too: there it runs on one background event loop.
+    """A node that `graph.invoke` can call too, in which case it runs on a shared background event loop.
 
-    Not a RunnableLambda, which would trace each node a second time within LangGraph's own run of it, and look up the
-    signatures of its functions at every call: together a tenth of a rollout's time.
+    It is not a RunnableLambda. That would trace each node a second time within LangGraph's own run of it, and inspect
+    the signatures of its functions at every call, which together take a tenth of a rollout's time.
     """
 
     def __init__(self, node: Node, default: Context | None = None) -> None:
-        """`default`: its settings where the run brings none."""
+        """Set the node, and the settings for runs that have none."""
         self.node, self.default = timed(node), default
         self.name = getattr(node, "__name__", type(node).__name__).lower()
 
     async def ainvoke(self, input: Any, config: RunnableConfig | None = None, **kwargs: Any) -> dict[str, Any]:
-        """As the graph calls it, which has set the runtime and the config of the context that this runs in."""
+        """Run the node for the graph, which has set the runtime and the config in the current context."""
         runtime = get_runtime(Context)
         if self.default and not isinstance(runtime.context, Context):
             runtime = runtime.override(context=self.default)
         return await reported(self.node, input, runtime)
 
     def invoke(self, input: Any, config: RunnableConfig | None = None, **kwargs: Any) -> dict[str, Any]:
-        """As `graph.invoke` calls it."""
+        """Run the node on the background event loop, for `graph.invoke`."""
         # The task inherits this thread's contextvars, which carry callbacks, the runtime and interrupts.
         running = asyncio.run_coroutine_threadsafe(self.ainvoke(input, config), _background_loop())
         try:
             return running.result()
         finally:
-            running.cancel()  # Ctrl-C in the caller must not leave the node at work
+            running.cancel()  # Ctrl-C in the caller must not leave the node running
 
 
 @lru_cache(maxsize=1)
@@ -141,4 +143,4 @@ def _background_loop() -> asyncio.AbstractEventLoop:
 
 
 graph = build_graph()
-"""The agent with our tools, for programs. What `langgraph.json` serves is `graph.server`, which trusts clients less."""
+"""The agent with the built-in tools, for programs. `langgraph.json` serves `graph.server`, which restricts clients."""

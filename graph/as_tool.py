@@ -1,4 +1,4 @@
-"""The agent as a tool of another agent: a question goes in, the answer comes out."""
+"""The agent as a tool of another agent, which takes a question and returns the answer."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -19,7 +19,7 @@ DESCRIPTION = (
 )
 
 UNFINISHED = {"out_of_turns": "it ran out of turns", "out_of_time": "it ran out of time"}
-"""What is said of an answer that no verifier has passed."""
+"""Notes for answers that no verifier has approved."""
 
 
 class Question(BaseModel):
@@ -35,16 +35,16 @@ def build_tool(
     name: str = "agentflow",
     description: str = DESCRIPTION,
 ) -> BaseTool:
-    """The agent as a LangChain tool `name(question) -> answer`, for `invoke` and `ainvoke`.
+    """Return the agent as a LangChain tool `name(question) -> answer`, for `invoke` and `ainvoke`.
 
     Args:
-        context: Settings of its runs, whatever context the calling agent has; None takes the defaults.
+        context: Settings of its runs, independent of the calling agent's context; None takes the defaults.
         tools: As in `build_graph`.
-        name: What the calling agent's model calls it.
-        description: What that model reads of it.
+        name: The tool's name for the calling agent's model.
+        description: The tool's description for that model.
 
-    A run that fails is no exception but what the tool says, in a message whose status is "error": the calling agent can
-    go on. An answer that was not verified says so on a line of its own.
+    A failed run is reported as the tool's output, in a message with status "error", so the calling agent can continue.
+    An answer that was not verified has a separate line with a note.
 
     Raises:
         ValueError: As `build_graph` does.
@@ -78,13 +78,13 @@ def _input(question: str) -> InputState:
 
 
 def _said(found: dict[str, Any]) -> str:
-    """The answer that a run came to. Raises ToolException where there is none."""
+    """Return the answer of a run. Raises ToolException if there is none."""
     if not str(found["answer"]).strip():
         raise ToolException("the model gave no answer")
     return answer_text(found["answer"], found["status"])
 
 
 def answer_text(answer: str, status: str) -> str:
-    """The answer as another assistant reads it: one that no verifier has passed says so."""
+    """Return the answer for another assistant, with a note if no verifier has approved it."""
     unfinished = UNFINISHED.get(status)
     return f"{answer}\n(Not verified: {unfinished}.)" if unfinished else answer

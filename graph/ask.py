@@ -1,7 +1,7 @@
 """The agent as one function, `ask(question) -> answer`: a second graph of `langgraph.json`.
 
-The server offers each graph as a tool to clients of MCP, with the graph's input as its arguments and its output as the
-result; of the agent itself these would be a conversation and the whole memory. The settings are the agent's own.
+The server offers each graph as a tool to MCP clients, with the graph's input as its arguments and its output as the
+result. For the agent itself, these would be a conversation and the whole memory. The settings are the agent's.
 """
 
 from typing import Annotated
@@ -37,7 +37,7 @@ class Exchange(Question, Answer):
 
 
 async def ask(state: Question, runtime: Runtime[StudioConfig]) -> dict[str, object]:
-    """Node: the agent's answer to the question."""
+    """Run the agent on the question and return its answer."""
     asked = HumanMessage(state.question)
     found = await agent.ainvoke(InputState(messages=[asked]), context=Context.of(runtime))
     return {"answer": found["answer"], "messages": [asked, AIMessage(found["answer"])]}

@@ -1,11 +1,12 @@
-"""Where runs are kept: in memory, in SQLite or in PostgreSQL, behind one setting.
+"""Checkpointers for runs: memory, SQLite or PostgreSQL, selected by one setting.
 
-    memory                       until the process ends
-    sqlite:PATH, or a path       a file of this machine
+    memory                       lost when the process ends
+    sqlite:PATH, or a path       a local file
     postgres://USER@HOST/NAME    a server
 
-Whoever can write to such a database could plant an object of any class. So only the types of our state come back as
-objects, whatever LANGGRAPH_STRICT_MSGPACK says; all else stays plain data, and LangGraph logs that it was blocked.
+Anyone with write access to such a database could insert an object of any class. So only the types of AgentFlow's state
+are deserialised as objects, regardless of LANGGRAPH_STRICT_MSGPACK. Other values stay plain data, and LangGraph logs
+that they were blocked.
 """
 
 from collections.abc import AsyncIterator, Iterable
@@ -28,35 +29,39 @@ if TYPE_CHECKING:
     from psycopg_pool import AsyncConnectionPool
 
 STATE_TYPES = (Action, ErrorClass, Plan, ToolResult, Turn, Verdict)
-"""What comes back as an object, beside LangChain's messages and what LangGraph holds to be harmless."""
+"""Types that are deserialised as objects, in addition to LangChain's messages and the types that LangGraph allows."""
 
 CONNECT_SECONDS = 10
 BUSY_SECONDS = 30.0
-"""How long a run waits for another process that writes to the same file."""
+"""Seconds for which a run waits for another process that writes to the same file."""
 POOL = 10
-"""Most connections to PostgreSQL: runs share them."""
+"""Maximum number of connections to PostgreSQL, which runs share."""
 
 _INSTALL = "install it with: pip install 'agentflow-langgraph[durable]'"
 
 
 class CheckpointError(Exception):
-    """Runs cannot be kept where they should be; one line says why and what to do. It holds no password."""
+    """A checkpointer that cannot be used. The message is one line with the cause and the remedy, without a password."""
 
     def __init__(self, problem: str, *, configuration: bool = False) -> None:
-        """`configuration` tells what a person must set right from what may pass by itself."""
+        """Set the message. `configuration` is True for an error in the settings, and False for one that may be
+        temporary.
+        """
         super().__init__(problem)
         self.configuration = configuration
 
 
 class StateSerializer(JsonPlusSerializer):
-    """LangGraph's serialiser, which builds objects of `STATE_TYPES` only."""
+    """LangGraph's serialiser, restricted to objects of `STATE_TYPES`."""
 
     def __init__(self, types: Iterable[type] = ()) -> None:
-        """`types` are those of a state of your own."""
+        """Set the types. `types` are further ones, of a custom state."""
         super().__init__(allowed_msgpack_modules=[*STATE_TYPES, *types])
 
     def loads_typed(self, data: tuple[str, bytes]) -> Any:
-        """The value. Raises CheckpointError for a form that we never write: JSON, which names constructors too."""
+        """Return the value. Raises CheckpointError for JSON, which this package never writes and which can name
+        constructors.
+        """
         if data[0] == "json":
             raise CheckpointError("a checkpoint holds objects written as JSON, which this version does not read")
         return super().loads_typed(data)
@@ -66,11 +71,11 @@ class StateSerializer(JsonPlusSerializer):
 async def open_checkpointer(
     spec: str = "memory", types: Iterable[type] = ()
 ) -> AsyncIterator[BaseCheckpointSaver[Any]]:
-    """A checkpointer for `build_graph`, ready for use until the block ends.
+    """Open a checkpointer for `build_graph`, usable until the block ends.
 
     Args:
         spec: "memory", "sqlite:PATH" or a path, or "postgres://USER:PASSWORD@HOST:PORT/DATABASE".
-        types: Classes, beside those of AgentFlow's state, that may come back as objects: those of a state of your own.
+        types: Further classes that may be deserialised as objects, such as those of a custom state.
 
     Raises:
         CheckpointError: It cannot be opened, or the database fails while the block runs.
@@ -110,11 +115,11 @@ async def _sqlite(name: str, serializer: StateSerializer) -> AsyncIterator[BaseC
 
 
 def _writable(name: str) -> Path:
-    """The file, made if it is not there. Raises CheckpointError."""
+    """Return the file, and create it if it does not exist. Raises CheckpointError."""
     path = Path(name).expanduser()
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.touch(mode=0o600)  # what people asked is nobody else's business
+        path.touch(mode=0o600)  # questions are private to the user
     except OSError as error:
         raise CheckpointError(
             f"cannot write to {path} ({error.strerror}); choose another place", configuration=True
@@ -141,7 +146,7 @@ async def _postgres(url: str, serializer: StateSerializer) -> AsyncIterator[Base
 
 
 async def _reach(url: str) -> None:
-    """A first connection, which says at once what a pool would only log."""
+    """Open a first connection, since its error is raised at once and a pool would only log it."""
     import psycopg
 
     try:
@@ -166,19 +171,19 @@ def _pool(url: str) -> "AsyncConnectionPool[AsyncConnection[DictRow]]":
         min_size=1,
         max_size=POOL,
         timeout=CONNECT_SECONDS,
-        check=AsyncConnectionPool.check_connection,  # a server that was started anew is found again
+        check=AsyncConnectionPool.check_connection,  # reconnects after a restart of the server
         open=False,
     )
 
 
 def _shown(url: str) -> str:
-    """The server and database that a URL names, without who and with what password."""
+    """Return the server and database of a URL, without user and password."""
     parts = urlsplit(url)
     return bounded_line(f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}", 120)
 
 
 def _said(error: Exception, url: str) -> str:
-    """What a driver said, in one line, without the password."""
+    """Return a driver's error on one line, without the password."""
     said = str(error) or type(error).__name__
     password = urlsplit(url).password or ""
     for secret in {password, unquote(password)} - {""}:

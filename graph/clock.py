@@ -1,8 +1,8 @@
-"""A run's clock stands still while nobody works on the run.
+"""The clock of a run, which stops while nothing works on the run.
 
-The deadline is a time of day, so that it survives a restart. What lies between two nodes takes milliseconds, unless the
-run was taken up again: after a crash, or from an old checkpoint whose plan a person has edited. Then the deadline moves
-by as long as the run lay. A call that waits for approval has its own account of that (`State.proposed_at`).
+The deadline is a wall-clock time, so it survives a restart. The time between two nodes is milliseconds, unless the run
+was resumed, after a crash or from an old checkpoint whose plan a person has edited. Then the deadline moves by the
+length of the pause. A call that waits for approval is accounted for separately (`State.proposed_at`).
 """
 
 import time
@@ -14,13 +14,13 @@ from langgraph.runtime import Runtime
 from agentflow.graph.state import State
 
 SHORTEST_PAUSE = 5.0
-"""Seconds; a shorter gap between two nodes is that of a busy machine, and counts."""
+"""Seconds. A shorter gap between two nodes is due to a busy machine, and counts towards the run's time."""
 
 Node = Callable[[Any, Runtime[Any]], Awaitable[dict[str, Any]]]
 
 
 def timed(node: Node) -> Node:
-    """The node, which notes when it ended and takes up a run that has lain."""
+    """Return the node with recording of its end, and with the deadline moved if the run was resumed."""
 
     async def run(state: Any, runtime: Runtime[Any]) -> dict[str, Any]:
         moved = _moved(state) if isinstance(state, State) else {}

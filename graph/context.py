@@ -1,4 +1,4 @@
-"""What a run may set. LangGraph Studio shows every field with its title, help and range."""
+"""The settings of a run. LangGraph Studio shows every field with its title, help and range."""
 
 from typing import Any, Literal, get_args
 
@@ -11,17 +11,17 @@ from agentflow.tools.search_settings import SearchSettings
 
 Module = Literal["analyst", "planner", "executor", "verifier", "generator", "tools"]
 MODULES: tuple[Module, ...] = get_args(Module)
-"""The places where a run calls a model; "tools" is the model behind the tools that need one."""
+"""The modules that call a model; "tools" is the model behind the tools that need one."""
 
 DEFAULT_TOOLS = ("base_generator", "python_coder", "wikipedia_search")
-"""Tools that work everywhere without a key; the others are enabled by name."""
+"""Tools that work everywhere without a key; others are enabled by name."""
 
 
 ATLAS_PLANNERS = ("embedded", "atlas-oracle", "atlas-random")
-"""Model providers that know no encyclopedia but Atlas."""
+"""Model providers that know no encyclopedia except Atlas."""
 
 TRAINED_PLANNER = "embedded:trained"
-"""What `embedded` means to the planner; to all other modules it is the seed that this planner was trained among."""
+"""The planner's model for `embedded`. All other modules use the seed, with which this planner was trained."""
 
 
 class Sampling(BaseModel):
@@ -143,22 +143,22 @@ class Context(BaseModel):
 
     @classmethod
     def of(cls, runtime: Runtime[Any]) -> "Context":
-        """The run's settings; defaults when none were passed or when a parent graph's own context arrives instead."""
+        """Return the run's settings, or defaults if none were passed or a parent graph's context arrives instead."""
         return runtime.context if isinstance(runtime.context, cls) else cls()
 
     def model_of(self, module: Module) -> str:
-        """The spec of the module's model. Of the embedded model, the planner has a checkpoint of its own."""
+        """Return the spec of the module's model. For the embedded model, the planner has a separate checkpoint."""
         spec = self.models.get(module, self.model)
         return TRAINED_PLANNER if module == "planner" and spec == "embedded" else spec
 
     def sampling_of(self, module: Module) -> Sampling:
-        """The module's own parameters over the deterministic default, field by field."""
+        """Return the module's parameters, with the deterministic default for each field that is not set."""
         own = self.sampling.get(module, Sampling()).model_dump(exclude_none=True)
         return DETERMINISTIC.model_copy(update=own)
 
     @property
     def corpus_name(self) -> str:
-        """`corpus` with "auto" resolved."""
+        """Return `corpus` with "auto" resolved."""
         if self.corpus != "auto":
             return self.corpus
         provider = self.model_of("planner").partition(":")[0]
@@ -166,5 +166,5 @@ class Context(BaseModel):
 
     @property
     def search(self) -> SearchSettings:
-        """What the search tools are built with."""
+        """Return the settings of the search tools."""
         return SearchSettings(self.corpus_name, self.search_engine, self.web_pages, self.embeddings, self.search_cache)

@@ -1,14 +1,14 @@
-"""A node of yours in place of one of ours.
+"""Custom nodes, which replace built-in ones.
 
-A custom node is a function of the state and of LangGraph's runtime, async or not; one that is not runs in a thread. It
-returns an update of the state, as every LangGraph node does. What the rest of the graph relies on is checked where the
-node returns, so that a mistake names the node and the field rather than whichever node reads it next:
+A custom node is a function of the state and of LangGraph's runtime, async or not. A sync one runs in a thread. It
+returns an update of the state, as every LangGraph node does. The fields that the rest of the graph relies on are
+checked when the node returns, so that an error names this node and the field, not the node that reads it next:
 
-    analyst    all that `agentflow.nodes.analyst.begin` returns, which starts a run afresh; `analysis` is its own part
-    planner    plan: a Plan. Its `error` and `problem` say that it is none; the executor then runs nothing
+    analyst    all that `agentflow.nodes.analyst.begin` returns, which resets the run; and `analysis`
+    planner    plan: a Plan. If its `error` and `problem` are set, the plan is invalid and the executor runs nothing
     executor   action: an Action, or None while `proposed` waits for a person
-    verifier   what `agentflow.nodes.verifier.close` makes of its Verdict: memory, with the finished turn, and status
-    generator  answer: a str, and messages: what a chat shows
+    verifier   the result of `agentflow.nodes.verifier.close` for its Verdict: memory (the finished turn) and status
+    generator  answer: a str, and messages: the messages for a chat
 """
 
 import asyncio
@@ -26,7 +26,7 @@ from agentflow.graph.state import State
 
 Update = Mapping[str, Any]
 CustomNode = Callable[[Any, Runtime[Context]], Awaitable[Update] | Update]
-"""From the state, a `State` (the analyst's holds `messages` alone), and the runtime to an update of the state."""
+"""Maps the state, a `State` (for the analyst, only `messages`), and the runtime to an update of the state."""
 
 MUST_RETURN: dict[str, tuple[str, ...]] = {
     "analyst": ("question", "memory", "status", "deadline"),
@@ -35,14 +35,14 @@ MUST_RETURN: dict[str, tuple[str, ...]] = {
     "verifier": ("memory", "status"),
     "generator": ("answer", "messages"),
 }
-"""By node, in the order of a run: the fields without which the graph cannot go on."""
+"""Required fields by node, in the order of a run."""
 
 
 def checked_nodes(nodes: Mapping[str, CustomNode]) -> dict[str, Callable[[Any, Runtime[Context]], Awaitable[Any]]]:
-    """The nodes as the graph runs them: async, their updates checked.
+    """Return the nodes as the graph runs them: async, with checks of their updates.
 
     Raises:
-        ValueError: A name that no node of ours has, or what cannot be called.
+        ValueError: A name is not that of a built-in node, or a node is not callable.
     """
     for name, node in nodes.items():
         if name not in MUST_RETURN:
@@ -65,11 +65,11 @@ def _checked(name: str, node: CustomNode) -> Callable[[Any, Runtime[Context]], A
 
 
 def checked_update(name: str, update: object) -> dict[str, Any]:
-    """What the node returned, its values as the state's types. Raises LangGraph's InvalidUpdateError."""
+    """Return the node's update with values of the state's types. Raises LangGraph's InvalidUpdateError."""
     if problem := "; ".join(_problems(name, update)):
         raise InvalidUpdateError(f"the node '{name}' {problem}")
     given = dict(update)  # type: ignore[call-overload]
-    # LangGraph reads these by rules of its own: messages in many forms, and values that replace a list.
+    # LangGraph interprets these itself: messages in many forms, and values that replace a list.
     free = {key for key, value in given.items() if key == "messages" or isinstance(value, Overwrite)}
     try:
         read = State.model_validate({key: value for key, value in given.items() if key not in free})

@@ -1,10 +1,10 @@
-"""What a client sees of a run while it works: the events of `stream_mode="custom"`, a few to each turn.
+"""Progress events of a run for clients, streamed with `stream_mode="custom"`: a few per turn.
 
     planning -> planned -> tool_called (or approval_needed) -> result -> verdict, turn by turn, then answer
 
-An event is a plain mapping with a `type` and a `turn`, which counts from 1; that of the analysis, before all turns, is
-0. It says no more than the state does, and less of it: a tool's output is cut to `MAX_CHARACTERS`. Events are made of
-what goes into a node and comes out of it, so that a node that takes the place of ours is seen as ours is.
+An event is a plain mapping with a `type` and a `turn`, which counts from 1. The analysis precedes all turns and has
+turn 0. An event has no data beyond the state's, and a tool's output is cut to `MAX_CHARACTERS`. Events are derived from
+a node's input and output, so custom nodes report the same events as built-in ones.
 """
 
 from collections.abc import Awaitable, Callable, Iterator
@@ -20,7 +20,7 @@ MAX_CHARACTERS = 1000
 
 
 class Analysed(TypedDict):
-    """The question has been looked at, and turns begin."""
+    """The question was analysed, and turns begin."""
 
     type: Literal["analysed"]
     turn: int
@@ -29,14 +29,14 @@ class Analysed(TypedDict):
 
 
 class Planning(TypedDict):
-    """The planner has been asked for the turn's step."""
+    """The planner was asked for the turn's step."""
 
     type: Literal["planning"]
     turn: int
 
 
 class Planned(TypedDict):
-    """The step; `problem` says why it cannot be carried out, and is empty if it can."""
+    """The planned step. `problem` is why it cannot be executed, or empty."""
 
     type: Literal["planned"]
     turn: int
@@ -47,7 +47,7 @@ class Planned(TypedDict):
 
 
 class ApprovalNeeded(TypedDict):
-    """A call waits for a person."""
+    """A call waits for a person's approval."""
 
     type: Literal["approval_needed"]
     turn: int
@@ -56,7 +56,7 @@ class ApprovalNeeded(TypedDict):
 
 
 class ToolCalled(TypedDict):
-    """A tool is at work."""
+    """A tool call started."""
 
     type: Literal["tool_called"]
     turn: int
@@ -65,7 +65,7 @@ class ToolCalled(TypedDict):
 
 
 class Result(TypedDict):
-    """What came back; `error` is a class of error, or None."""
+    """The result of a tool call; `error` is an error class, or None."""
 
     type: Literal["result"]
     turn: int
@@ -77,7 +77,7 @@ class Result(TypedDict):
 
 
 class Judged(TypedDict):
-    """What the verifier makes of the turn, and whether to go on."""
+    """The verifier's analysis of the turn, and whether to go on."""
 
     type: Literal["verdict"]
     turn: int
@@ -86,7 +86,7 @@ class Judged(TypedDict):
 
 
 class Answered(TypedDict):
-    """The end of the run, after `turn` turns."""
+    """The run ended after `turn` turns."""
 
     type: Literal["answer"]
     turn: int
@@ -100,7 +100,7 @@ Node = Callable[[Any, Runtime[Any]], Awaitable[dict[str, Any]]]
 
 
 async def reported(node: Node, state: Any, runtime: Runtime[Any]) -> dict[str, Any]:
-    """Runs `node` on `state`, and writes its events to the stream; nobody need read them."""
+    """Run `node` on `state` and write its events to the stream, whether or not it is read."""
     name = get_config().get("metadata", {}).get("langgraph_node", "")
     if name == "planner":
         runtime.stream_writer(Planning(type="planning", turn=_turn(state)))
@@ -111,7 +111,7 @@ async def reported(node: Node, state: Any, runtime: Runtime[Any]) -> dict[str, A
 
 
 def tool_called(state: State, tool: str, arguments: dict[str, Any]) -> None:
-    """Writes that a tool begins its work, from within the node that calls it."""
+    """Write the event for the start of a tool call, from within the node that makes it."""
     get_stream_writer()(ToolCalled(type="tool_called", turn=_turn(state), tool=tool, arguments=arguments))
 
 

@@ -1,14 +1,14 @@
-"""What the settings of a far client may reach: only servers and files that the operator of this machine granted.
+"""Access control for the settings of remote clients: they may name only servers and files that the operator granted.
 
-A model spec names a URL to which the operator's key is sent; a corpus, a search cache and a checkpoint are files that
-are read or written. In Python and on the command line they are the user's own. Where a context comes over a network
-(`graph.server`), one that is not granted is refused:
+A model spec may name a URL to which the operator's key is sent. A corpus, a search cache and a checkpoint are files
+that are read or written. In Python and on the command line, the user chooses them. In a context that comes over a
+network (`graph.server`), a URL or file is refused unless it is granted:
 
-AGENTFLOW_ENDPOINTS   base URLs, with commas; what lies below one is granted with it
-AGENTFLOW_FILES       files and folders, with commas
+AGENTFLOW_ENDPOINTS   base URLs, separated by commas; paths below them are included
+AGENTFLOW_FILES       files and folders, separated by commas
 
-Free are what has a name of its own: the providers' own addresses, the checkpoints and corpora that are installed.
-Foreign tools have a grant of their own (`graph.toolbox`).
+No grant is needed for the providers' default addresses, and for installed checkpoints and corpora, which are referred
+to by name. External tools are granted separately (`graph.toolbox`).
 """
 
 import os
@@ -26,20 +26,20 @@ ENDPOINTS = "AGENTFLOW_ENDPOINTS"
 FILES = "AGENTFLOW_FILES"
 
 CHECKPOINTS = ("", "seed", "trained")
-"""What `embedded:` may name without a grant: what ships with the package."""
+"""Names after `embedded:` that need no grant, since they ship with the package."""
 
 _PLAIN_URL = re.compile(
     r"(?P<scheme>https?)://(?P<host>[a-z0-9.-]+|\[[0-9a-f:.]+\])(:(?P<port>[0-9]{1,5}))?(?P<path>(?:/[a-z0-9._~-]*+)*+)",
     re.IGNORECASE | re.ASCII,
 )
-"""No user, no escapes, no query: of what is left, every library makes the same."""
+"""No user, no escapes, no query, so that every library parses the URL alike."""
 
 _PORTS = {"http": 80, "https": 443}
 _NAME = re.compile(r"[\w-]*", re.ASCII)
 
 
 def check_grants(context: Context) -> None:
-    """Raises ModelError (configuration), one line, if the settings name what is not granted."""
+    """Raise ModelError (configuration), with one line, if the settings name a URL or file that is not granted."""
     for spec in (context.model, *context.models.values()):
         _check_model(spec)
     if context.embeddings:
@@ -62,7 +62,7 @@ def _check_model(spec: str) -> None:
         if parsed.model not in CHECKPOINTS:
             _check_file(parsed.model)
     elif parsed.provider not in PROVIDERS and not _NAME.fullmatch(parsed.model):
-        # The provider would read it, perhaps as a path, or as the spec of yet another model.
+        # The provider would interpret it, perhaps as a path or as the spec of another model.
         raise _refused(spec, "of this provider, a plain name alone")
 
 
@@ -81,7 +81,7 @@ def _refused(what: str, instead: str) -> ModelError:
 
 
 def granted(variable: str) -> list[str]:
-    """What the environment variable lists."""
+    """Return the items of the environment variable."""
     return [grant.strip() for grant in os.environ.get(variable, "").split(",") if grant.strip()]
 
 
@@ -94,7 +94,7 @@ def _covers(grant: str, url: str) -> bool:
 
 
 def _parts(url: str) -> tuple[tuple[str, str, int], list[str]] | None:
-    """Origin and path of a plain URL; None of any other."""
+    """Return the origin and path of a plain URL, or None for any other."""
     match = _PLAIN_URL.fullmatch(url)
     if match is None:
         return None
@@ -105,7 +105,7 @@ def _parts(url: str) -> tuple[tuple[str, str, int], list[str]] | None:
 
 
 def _contains(grant: str, name: str) -> bool:
-    """Whether a file is, or lies in, what is granted, when all links are followed."""
+    """Return whether a file is the granted one or is inside it, after resolving all links."""
     try:
         return Path(name).resolve().is_relative_to(Path(grant).expanduser().resolve())
     except (ValueError, OSError, RuntimeError):  # a null byte, a loop of links, an unknown home

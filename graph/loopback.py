@@ -1,9 +1,9 @@
-"""Servers on this machine, and requests to them that another site's page makes a browser send.
+"""Protection of local servers from requests that another site's page makes a browser send.
 
-Any page can do so in two ways. It names the server's own address: the browser then sends the page's origin (`Origin`).
-Or it lets a name of its own site resolve to 127.0.0.1 (DNS rebinding): to the browser both are one origin, and a GET
-carries none, but `Host` is that name. An address cannot be made to resolve elsewhere, nor can localhost.
-Programs send no `Origin`.
+There are two ways to do so. A page can address the server directly, and the browser then sends the page's origin
+(`Origin`). Or a page can let a name of its site resolve to 127.0.0.1 (DNS rebinding). The browser then sees a single
+origin and sends none with a GET, but `Host` is that name. An IP address cannot be made to resolve elsewhere, nor can
+localhost. Programs send no `Origin`.
 """
 
 import re
@@ -16,18 +16,18 @@ _HOST = re.compile(r"(localhost|127(\.[0-9]{1,3}){3}|\[::1\])(:[0-9]+)?", re.ASC
 
 
 def is_local_host(host: str) -> bool:
-    """Whether the value of a Host header is localhost or an address of loopback."""
+    """Return whether the value of a Host header is localhost or a loopback address."""
     return _HOST.fullmatch(host) is not None
 
 
 def is_local_origin(origin: str) -> bool:
-    """Whether the value of an Origin header is a page that this machine serves."""
+    """Return whether the value of an Origin header is a page served by this machine."""
     scheme, _, host = origin.partition("://")
     return scheme in ("http", "https") and is_local_host(host)
 
 
 class LoopbackOnly:
-    """ASGI middleware: 403 to requests under another host's name, or from another site's page."""
+    """ASGI middleware that answers 403 to requests with another Host, or from another site's page."""
 
     host_refusal = "this server answers to localhost and its addresses alone\n"
     origin_refusal = "pages of this origin may not use the server\n"
@@ -36,7 +36,7 @@ class LoopbackOnly:
         self.app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Passes a request on, or refuses it."""
+        """Pass a request on, or refuse it."""
         app = self.app
         if scope["type"] in ("http", "websocket"):
             headers = Headers(scope=scope)
@@ -47,9 +47,9 @@ class LoopbackOnly:
         await app(scope, receive, send)
 
     def knows_host(self, host: str, scope: Scope) -> bool:
-        """Whether requests to a host of this name are answered."""
+        """Return whether requests with this Host are accepted."""
         return is_local_host(host)
 
     def knows_origin(self, origin: str) -> bool:
-        """Whether pages of an origin are."""
+        """Return whether requests from pages of this origin are accepted."""
         return is_local_origin(origin)

@@ -1,7 +1,8 @@
-"""Which web pages may use the LangGraph server: LangGraph Studio's, those of this machine, and those that the operator
-granted. The LangGraph server by itself answers all (`loopback` says how they reach it).
+"""Restriction of the LangGraph server to certain web pages: LangGraph Studio, local pages and granted ones.
 
-AGENTFLOW_ORIGINS   origins of further pages, with commas; their hosts' names may be the server's own, too
+The LangGraph server itself answers all pages; see `loopback` for how they reach it.
+
+AGENTFLOW_ORIGINS   origins that the operator grants, separated by commas; their hosts may also name the server
 """
 
 import ipaddress
@@ -18,17 +19,20 @@ ORIGINS = "AGENTFLOW_ORIGINS"
 
 _STUDIO = re.compile(r"https://([a-z0-9-]+\.)?smith\.langchain\.com", re.ASCII)
 _TUNNEL = re.compile(r"[a-z0-9-]+\.trycloudflare\.com", re.ASCII)
-"""Hosts of `langgraph dev --tunnel`: their names resolve to Cloudflare, whoever owns them."""
+"""Hosts of `langgraph dev --tunnel`. These names always resolve to Cloudflare, regardless of their owner."""
 
 
 class OriginGuard(LoopbackOnly):
-    """ASGI middleware: 403 to requests from other pages."""
+    """ASGI middleware that answers 403 to requests from other pages."""
 
     host_refusal = f"the server is not known by this name; its operator grants https://NAME in {ORIGINS}\n"
     origin_refusal = f"pages of this origin may not use the server; its operator grants it in {ORIGINS}\n"
 
     def knows_host(self, host: str, scope: Scope) -> bool:
-        """A server that is reached by another address than loopback's may have any name; its network guards it."""
+        """Return whether requests with this Host are accepted.
+
+        A server reached at an address beyond loopback may have any name, since it relies on its network for protection.
+        """
         return (
             is_local_host(host)
             or _TUNNEL.fullmatch(host) is not None
@@ -37,12 +41,12 @@ class OriginGuard(LoopbackOnly):
         )
 
     def knows_origin(self, origin: str) -> bool:
-        """Whether pages of an origin may use it."""
+        """Return whether pages of this origin may use the server."""
         return is_local_origin(origin) or _STUDIO.fullmatch(origin) is not None or origin in granted(ORIGINS)
 
 
 def _reached_otherwise(scope: Scope) -> bool:
-    """Whether a request came in at an address beyond loopback, or from the LangGraph server itself."""
+    """Return whether a request arrived at an address beyond loopback, or from the LangGraph server itself."""
     name, port = scope.get("server") or ("", None)
     if (name, port) == ("api", None):
         return True
@@ -53,4 +57,4 @@ def _reached_otherwise(scope: Scope) -> bool:
 
 
 app = Starlette(middleware=[Middleware(OriginGuard)])
-"""What `langgraph.json` adds to the server: no route, only this check before all of them."""
+"""The app that `langgraph.json` adds to the server. It has no routes, only this check before all routes."""

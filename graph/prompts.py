@@ -1,8 +1,8 @@
-"""Prompts that a run may set: the system message of a module, with placeholders in braces for what the node puts in.
+"""Custom prompts of a run: the system message of a module, with placeholders in braces for values from the node.
 
-A placeholder is a name in braces that the module knows; all other braces are text, so that a prompt may show JSON.
-They are filled in one pass and not by `str.format`: what is put in, a tool's description for one, is never read again.
-The nodes hold the default texts, beside the parsers of what these ask for.
+A placeholder is a name in braces that the module knows. All other braces are text, so a prompt may contain JSON.
+Placeholders are filled in one pass instead of by `str.format`, so that inserted values, such as a tool's description,
+are never parsed again. The nodes contain the default texts, next to the parsers of the replies.
 """
 
 import re
@@ -14,7 +14,7 @@ Prompted = Literal["analyst", "planner", "executor", "verifier", "generator"]
 
 @dataclass(frozen=True)
 class Placeholders:
-    """What a module's prompt has to mention, and what it may."""
+    """The required and the optional placeholders of a module's prompt."""
 
     needed: tuple[str, ...] = ()
     optional: tuple[str, ...] = ()
@@ -35,7 +35,7 @@ _PLACEHOLDER = re.compile(r"\{([A-Za-z_]\w*)\}")
 
 
 def check(module: Prompted, text: str) -> None:
-    """Raises ValueError if `text` cannot be the prompt of `module`."""
+    """Raise ValueError if `text` is not a valid prompt of `module`."""
     known, found = PLACEHOLDERS[module], set(_PLACEHOLDER.findall(text))
     if not text.strip():
         raise ValueError(f"the {module}'s prompt is empty; leave it out for the default")
@@ -46,5 +46,5 @@ def check(module: Prompted, text: str) -> None:
 
 
 def fill(text: str, **values: str) -> str:
-    """`text` with its placeholders replaced by `values`."""
+    """Return `text` with its placeholders replaced by `values`."""
     return _PLACEHOLDER.sub(lambda found: values.get(found[1], found[0]), text)

@@ -1,8 +1,8 @@
 """A compiled graph that keeps its own recursion limit inside chains and batches.
 
-LangChain fills in a limit of 25 wherever a caller gives none, and a graph takes that for the caller's word: a question
-of eight turns would fail in `chain.invoke` and in `graph.batch`, and succeed in `graph.invoke`. As in LangChain's own
-merging of configurations, 25 counts here as not given.
+LangChain fills in a limit of 25 wherever a caller gives none, and a graph cannot distinguish that from a caller's
+choice. So a question of eight turns would fail in `chain.invoke` and in `graph.batch`, and succeed in `graph.invoke`.
+As in LangChain's merging of configurations, 25 counts here as not given.
 """
 
 from collections.abc import AsyncIterator, Iterator
@@ -19,19 +19,19 @@ _Output = TypeVar("_Output")
 
 
 class OwnRecursionLimit(CompiledStateGraph[_State, _Context, _Input, _Output]):  # type: ignore[type-var]
-    """Its limit is that of `with_config`, unless a run gives another."""
+    """A compiled graph whose limit is that of `with_config`, unless a run gives another."""
 
     @classmethod
     def of(cls, compiled: CompiledStateGraph[_State, _Context, _Input, _Output]) -> Any:  # type: ignore[type-var]
-        """The same graph, as one of these."""
+        """Return the same graph as an instance of this class."""
         return cls(**vars(compiled))
 
     def stream(self, input: Any, config: RunnableConfig | None = None, **options: Any) -> Iterator[Any]:
-        """As LangGraph's; `invoke` and `batch` come through here."""
+        """Stream as LangGraph does; `invoke` and `batch` call this."""
         return super().stream(input, self._limited(config), **options)
 
     def astream(self, input: Any, config: RunnableConfig | None = None, **options: Any) -> AsyncIterator[Any]:
-        """As LangGraph's; `ainvoke` and `abatch` come through here."""
+        """Stream as LangGraph does; `ainvoke` and `abatch` call this."""
         return super().astream(input, self._limited(config), **options)
 
     def _limited(self, config: RunnableConfig | None) -> RunnableConfig | None:

@@ -1,7 +1,7 @@
 """The evolving memory: the typed state that the four nodes read and extend (paper section 3.1).
 
-`memory` holds one `Turn` per planner-executor-verifier round and only ever grows, so that the planner's prompt of
-turn t+1 extends the prompt of turn t. A new question on an old thread starts with an empty one.
+`memory` holds one `Turn` per planner-executor-verifier round and only ever grows, so that the planner's prompt of turn
+t+1 extends the prompt of turn t. A new question on an existing thread starts with an empty memory.
 """
 
 import operator
@@ -19,22 +19,25 @@ Status = Literal["running", "answered", "out_of_turns", "out_of_time"]
 
 
 INTERRUPTED = "interrupted"
-"""`State.mark` of a call that may have been carried out, and waits for a person to say whether to make it again."""
+"""Value of `State.mark` for a call that may have been carried out, and waits for a person to decide whether to repeat
+it.
+"""
 
 
 class Plan(BaseModel):
-    """The planner's action a^t: one step, one tool, and all that the tool needs to know."""
+    """The planner's action a^t: one step, one tool, and all information that the tool needs."""
 
     text: str = ""
-    """The planner's output, to the letter: it is what later prompts repeat, so that their tokens extend this one's. A
-    plan that a person made, in place of the planner's, has what the planner would have written."""
+    """The planner's exact output. Later prompts repeat it, so that their tokens extend this prompt's tokens. A plan
+    that a person wrote instead has the text that the planner would have written.
+    """
     sub_goal: str = ""
     tool: str = ""
     context: str = ""
     error: ErrorClass | None = None
-    """Set when `text` could not be read as a step; the executor then runs nothing."""
+    """Set when `text` could not be parsed as a step; the executor then runs nothing."""
     problem: str = ""
-    """One line for the planner on what was wrong; set with `error`."""
+    """One line for the planner on the cause; set with `error`."""
 
     @model_validator(mode="after")
     def _in_the_planners_words(self) -> Self:
@@ -44,14 +47,14 @@ class Plan(BaseModel):
 
 
 class Action(BaseModel):
-    """The executor's part of a turn: the call it made and what came back (e^t)."""
+    """The executor's part of a turn: the tool call and its result (e^t)."""
 
     arguments: dict[str, Any] = Field(default_factory=dict)
     result: ToolResult
 
 
 class Verdict(BaseModel):
-    """The verifier's part of a turn: what it makes of the memory, and whether to stop (v^t)."""
+    """The verifier's part of a turn: its analysis of the memory, and whether to stop (v^t)."""
 
     analysis: str
     signal: Signal
@@ -77,38 +80,41 @@ class State(InputState):
 
     question: str = ""
     analysis: str = ""
-    """The one-off query analysis that the planner starts from."""
+    """The initial query analysis, from which the planner starts."""
     plan: Plan | None = None
-    """The step of the turn under way."""
+    """The step of the current turn."""
     proposed: dict[str, Any] | None = None
-    """Arguments that wait for a person's approval; None when nothing waits."""
+    """Arguments that wait for a person's approval, or None."""
     proposed_at: float = 0.0
     """When they began to wait, in seconds since the epoch."""
     proposed_for: Plan | None = None
-    """The plan that they were written for: one that a person has edited since, in a fork, makes them void."""
+    """The plan for which they were written. If a person has edited the plan since, in a fork, they are void."""
     mark: str = ""
-    """Set while a call with side effects is about to be made, under way, or interrupted (`nodes.at_most_once`)."""
+    """Set while a call with side effects is about to be made, in progress, or interrupted (`nodes.at_most_once`)."""
     action: Action | None = None
-    """The call of the turn under way."""
+    """The call of the current turn."""
     verdict: Verdict | None = None
     memory: Annotated[list[Turn], operator.add] = Field(default_factory=list)
     answer: str = ""
     status: Status = "running"
     deadline: float = 0.0
-    """When the run is out of time, in seconds since the epoch (wall clock, so that it survives a restart)."""
+    """When the run is out of time, in seconds since the epoch.
+
+    This is wall-clock time, so that it survives a restart.
+    """
     at: float = 0.0
-    """When the last node ended, likewise (`graph.clock`)."""
+    """When the last node ended, in seconds since the epoch (`graph.clock`)."""
 
     @property
     def pending(self) -> bool:
-        """Whether `proposed` is a call of the plan as it stands."""
+        """Return whether `proposed` is a call of the current plan."""
         return self.proposed is not None and self.proposed_for == self.plan
 
     @property
     def waits(self) -> bool:
-        """Whether a call waits for a person."""
+        """Return whether a call waits for a person."""
         return self.pending and self.mark in ("", INTERRUPTED)
 
     def seconds_left(self) -> float:
-        """Seconds until `deadline`, never below zero."""
+        """Return the seconds until `deadline`, never below zero."""
         return max(0.0, self.deadline - time.time())

@@ -1,9 +1,9 @@
-"""The settings as a client sees and sends them: LangGraph Studio draws its form from this model's JSON schema.
+"""The settings as clients see and send them. LangGraph Studio builds its form from this model's JSON schema.
 
-Beside the fields of `Context` there is a model and a prompt for each module, flat, since a form shows no tables; a
-prompt is edited on the node that it belongs to, and stands there as it is. They end up in `models` and `prompts`, which
-a program may send instead. What a client may not name is refused here (`graph.grants`), and so is a name that is no
-setting: a misspelt `approve_tools` must not run unapproved.
+In addition to the fields of `Context`, there is a model and a prompt for each module, as flat fields since a form
+cannot show tables. A prompt is edited at its node, where its current text is shown. These fields are merged into
+`models` and `prompts`, which a program may send directly. URLs and files that are not granted are refused here
+(`graph.grants`). So are unknown names, since a misspelt `approve_tools` must not run unapproved.
 """
 
 import re
@@ -25,15 +25,18 @@ NODES = {
     "max_turns": ["verifier"],
     "memory_tokens": ["verifier"],
 }
-"""The nodes at which Studio shows a setting, other than those of a module."""
+"""The nodes at which Studio shows a setting, besides the settings of a module."""
 
 
 _OF_THE_SERVER = re.compile(r"(__|langgraph_|checkpoint_|x-).*|(thread|run|graph|assistant|user|cron)_id", re.DOTALL)
-"""Names that LangGraph puts into `configurable`, which its server takes for a context where there is none."""
+"""Names that LangGraph adds to `configurable`, which its server passes as the context if there is none."""
 
 
 class _AnyName(dict[str, Any]):
-    """A schema's properties, of which every name is one: LangGraph's server drops in silence what is none of them."""
+    """A schema's properties that accept every name.
+
+    LangGraph's server would silently drop unknown settings otherwise.
+    """
 
     def __contains__(self, name: object) -> bool:
         return True
@@ -61,7 +64,7 @@ def _prompt(module: Prompted, text: str) -> Any:
 
 
 def _for_studio(schema: dict[str, Any]) -> None:
-    """Adds to the schema what only a form has use for, and leaves out what it shows in another way."""
+    """Add data for Studio's form to the schema, and remove fields that the form shows in another way."""
     fields = schema["properties"]
     for name in ("models", "prompts"):
         del fields[name]
@@ -92,7 +95,7 @@ class StudioConfig(Context):
 
     @classmethod
     def model_json_schema(cls, *arguments: Any, **settings: Any) -> dict[str, Any]:
-        """The schema, by which the server hands on every setting that it is sent, for this model to refuse."""
+        """Return the schema. It makes the server pass on every setting that it receives, for this model to refuse."""
         schema = super().model_json_schema(*arguments, **settings)
         return {**schema, "properties": _AnyName(schema["properties"])}
 
@@ -105,7 +108,7 @@ class StudioConfig(Context):
 
     @model_validator(mode="after")
     def _fold(self) -> Self:
-        """Puts the flat fields where the modules look for them."""
+        """Merge the flat fields into `models` and `prompts`."""
         models = {module: getattr(self, f"{module}_model") for module in MODULES}
         self.models |= {module: spec for module, spec in models.items() if spec}
         for module in PLACEHOLDERS:

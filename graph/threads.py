@@ -1,7 +1,7 @@
-"""Threads: the runs that a database keeps, and the space that they take.
+"""Threads: the runs stored in a database, and their size.
 
-A run leaves a checkpoint after every step, which is what lets it be gone on with, or forked, from anywhere. Of a run
-that is over, only the last one is of use to most: `prune` drops the others.
+A run writes a checkpoint after every step, from each of which it can be resumed or forked. For a finished run, usually
+only the last checkpoint is useful: `prune` deletes the others.
 """
 
 from collections.abc import Sequence
@@ -17,12 +17,12 @@ from agentflow.graph.agent import Agent
 from agentflow.graph.checkpoints import CheckpointError
 
 ThreadState = Literal["finished", "waiting", "unfinished"]
-"""Answered or given up; waits for a person; broke off, and can be gone on with."""
+"""Answered or given up; waiting for a person; interrupted, and resumable."""
 
 
 @dataclass(frozen=True)
 class Thread:
-    """One thread, as its last checkpoint has it."""
+    """A thread, as of its last checkpoint."""
 
     id: str
     state: ThreadState
@@ -32,11 +32,11 @@ class Thread:
     answer: str
     checkpoints: int
     bytes: int
-    """What its rows take, without indexes."""
+    """Size of its rows in bytes, without indexes."""
 
     @classmethod
     def of(cls, name: str, snapshot: StateSnapshot, size: "Size") -> "Thread":
-        """The thread whose last state `snapshot` is."""
+        """Return the thread whose last state is `snapshot`."""
         values = snapshot.values
         return cls(
             id=name,
@@ -52,40 +52,40 @@ class Thread:
 
 @dataclass(frozen=True)
 class Size:
-    """What a thread takes."""
+    """The stored size of a thread."""
 
     checkpoints: int
     bytes: int
 
 
 def config_of(thread: str) -> RunnableConfig:
-    """What a run of the thread is called with."""
+    """Return the config for running the thread."""
     return {"configurable": {"thread_id": thread}}
 
 
 def state_of(snapshot: StateSnapshot) -> ThreadState:
-    """Whether a thread's run is over."""
+    """Return whether a thread's run is finished, waiting or unfinished."""
     if any(task.interrupts for task in snapshot.tasks):
         return "waiting"
     return "unfinished" if snapshot.next else "finished"
 
 
 async def threads(agent: Agent) -> list[Thread]:
-    """All threads of the agent's checkpointer, the one last used first. Raises CheckpointError."""
+    """Return all threads of the agent's checkpointer, the most recently used first. Raises CheckpointError."""
     sizes = await _store(agent).sizes()
     found = [Thread.of(name, await agent.aget_state(config_of(name)), size) for name, size in sizes.items()]
     return sorted(found, key=lambda thread: thread.updated, reverse=True)
 
 
 async def prune(agent: Agent, names: Sequence[str]) -> None:
-    """Drops all checkpoints of these threads but the last. What broke off can still be gone on with."""
+    """Delete all checkpoints of these threads except the last. An interrupted run can still be resumed."""
     store = _store(agent)
     await store.keep_last(names)
     await store.give_back_space()
 
 
 async def delete(agent: Agent, names: Sequence[str]) -> None:
-    """Drops these threads."""
+    """Delete these threads."""
     store = _store(agent)
     for name in names:
         await store.saver.adelete_thread(name)
@@ -93,7 +93,7 @@ async def delete(agent: Agent, names: Sequence[str]) -> None:
 
 
 class _Sqlite:
-    """Threads in a file of SQLite, whose library has no pruning of its own."""
+    """Threads in an SQLite file. Its LangGraph library has no pruning."""
 
     def __init__(self, saver: Any) -> None:
         self.saver = saver
@@ -115,7 +115,7 @@ class _Sqlite:
             for name in names:
                 for table in ("checkpoints", "writes"):
                     await self.saver.conn.execute(
-                        f"DELETE FROM {table} WHERE thread_id = ? AND checkpoint_id < ("  # noqa: S608 - our own names
+                        f"DELETE FROM {table} WHERE thread_id = ? AND checkpoint_id < ("  # noqa: S608 - constants
                         "SELECT max(checkpoint_id) FROM checkpoints AS last WHERE last.thread_id = ? "
                         f"AND last.checkpoint_ns = {table}.checkpoint_ns)",
                         (name, name),
@@ -149,7 +149,7 @@ class _Postgres:
         await self.saver.aprune(names)
 
     async def give_back_space(self) -> None:
-        """For later rows: only VACUUM FULL, which locks out all runs, would make the files smaller."""
+        """Free space for later rows. Only VACUUM FULL would shrink the files, but it locks out all runs."""
         async with self.saver.conn.connection() as connection:
             for table in ("checkpoints", "checkpoint_blobs", "checkpoint_writes"):
                 await connection.execute(f"VACUUM {table}")

@@ -1,8 +1,8 @@
-"""The tools of a run: those that its context names, and those that the caller of `build_graph` added.
+"""The tools of a run: those in its context, and those passed to `build_graph`.
 
-A context may come from far away, as the settings that a client sends to a server; a foreign tool is somebody's code. So
-a context enables a foreign tool only if it was granted: by whoever built the graph, who names it there, or by the
-environment variable AGENTFLOW_TOOLS. The command line grants what --tools names.
+A context may come from a remote client's settings, and an external tool is third-party code. So a context enables an
+external tool only if it was granted, either as an argument of `build_graph` or by the environment variable
+AGENTFLOW_TOOLS. The command line grants the tools in --tools.
 """
 
 import asyncio
@@ -28,37 +28,37 @@ from agentflow.tools.result import ErrorClass, ToolFailure
 from agentflow.tools.search_settings import SearchSettings
 
 GRANTED = "AGENTFLOW_TOOLS"
-"""Environment variable: the foreign tools that any run may enable, as a list with commas."""
+"""Environment variable with the external tools that any run may enable, separated by commas."""
 
 RETRY_SECONDS = 30.0
-"""How long a tool that could not be used is left alone before it is looked at again."""
+"""Seconds after which an unavailable tool is checked again."""
 
 _log = logging.getLogger(__name__)
 
 
 @dataclass
 class AvailableTools:
-    """What a run may use."""
+    """The tools available to a run."""
 
     tools: dict[str, BaseTool] = field(default_factory=dict)
     cards: dict[str, ToolCard] = field(default_factory=dict)
     unavailable: dict[str, str] = field(default_factory=dict)
-    """Of each tool or spec that is left out, what to do about it."""
+    """The remedy for each tool or spec that is left out."""
     sources: dict[str, str] = field(default_factory=dict)
-    """Of each tool, the name or spec that it came by."""
+    """The name or spec from which each tool comes."""
     at: float = field(default_factory=time.monotonic)
     warned: bool = False
 
     def add(self, tool: BaseTool, source: str) -> None:
-        """Takes a tool into the offer; one of the same name gives way."""
+        """Add a tool, which replaces one of the same name."""
         self.tools[tool.name], self.cards[tool.name], self.sources[tool.name] = tool, ToolCard.of(tool), source
 
     def of(self, source: str) -> list[BaseTool]:
-        """The tools that came by a name or spec."""
+        """Return the tools that come from a name or spec."""
         return [tool for name, tool in self.tools.items() if self.sources[name] == source]
 
     def warn(self) -> None:
-        """Says what is left out, once, in the log."""
+        """Log the tools that are left out, once."""
         if not self.warned:
             for name, reason in self.unavailable.items():
                 _log.warning("%s is not offered to the planner: %s", name, reason)
@@ -66,18 +66,20 @@ class AvailableTools:
 
     @property
     def stale(self) -> bool:
-        """Whether to look again. What can be used stays, so that a run's prompts do not change under it."""
+        """Return whether to check again. Available tools are kept, so that a run's prompts do not change during the
+        run.
+        """
         return bool(self.unavailable) and time.monotonic() - self.at > RETRY_SECONDS
 
 
 class Toolbox:
-    """Gives a run its tools by name, and their cards."""
+    """Provides a run's tools by name, and their cards."""
 
     def __init__(self, added: Sequence[BaseTool | str] = ()) -> None:
-        """`added`, tools and specs, are always enabled; a tool that bears a standard tool's name replaces it.
+        """Set the tools and specs that are always enabled. A tool with a standard tool's name replaces it.
 
         Raises:
-            SpecError: Names that a planner cannot write or tell apart.
+            SpecError: A planner cannot write a name, or cannot distinguish two names.
         """
         self._added = {tool.name: tool for tool in added if isinstance(tool, BaseTool)}
         self._specs = tuple(spec for spec in added if isinstance(spec, str))
@@ -85,7 +87,7 @@ class Toolbox:
         self._offers: dict[tuple[tuple[str, ...], str, Sampling, SearchSettings], AvailableTools] = {}
 
     async def offer(self, context: Context) -> AvailableTools:
-        """The tools of a run. Raises ModelError as `examine` does, and where none can be used."""
+        """Return the tools of a run. Raises ModelError as `examine` does, and if no tool is available."""
         found = await self.examine(context)
         found.warn()
         if not found.tools:
@@ -94,10 +96,10 @@ class Toolbox:
         return found
 
     async def examine(self, context: Context) -> AvailableTools:
-        """What can be used as things stand, and what cannot.
+        """Return the available and the unavailable tools.
 
         Raises:
-            ModelError: The context names a tool that does not exist, is not granted, or cannot be told from another.
+            ModelError: The context names a tool that does not exist, is not granted, or is confusable with another.
         """
         specs = tuple(dict.fromkeys([*context.tools, *self._specs]))
         key = (specs, context.model_of("tools"), context.sampling_of("tools"), context.search)
@@ -139,7 +141,7 @@ class Toolbox:
 
 
 def granted_tools() -> list[str]:
-    """The foreign tools that any run may enable."""
+    """Return the external tools that any run may enable."""
     return [spec.strip() for spec in os.environ.get(GRANTED, "").split(",") if spec.strip()]
 
 
@@ -152,7 +154,7 @@ def _standard(name: str, ask: Ask, search: SearchSettings) -> dict[str, BaseTool
 
 
 def _asks(model: str, sampling: Sampling) -> Ask:
-    """The model behind the tools that need one."""
+    """Return a function that asks the model of the tools that need one."""
 
     async def ask(prompt: str) -> str:
         try:

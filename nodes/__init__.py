@@ -1,1 +1,1 @@
-"""The modules of the agent, one file each: its prompt beside the parser of what the prompt asks for."""
+"""The modules of the agent, one file each: a prompt, and the parser of the replies to it."""

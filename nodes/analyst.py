@@ -1,4 +1,7 @@
-"""The one-off query analysis: what is asked, what it takes, which tools fit. It also starts every run afresh."""
+"""The initial query analysis: what is asked, what it requires, which tools fit.
+
+It also resets the state for each run.
+"""
 
 import asyncio
 import time
@@ -27,25 +30,28 @@ MAX_CHARACTERS = 2000
 
 
 def messages(question: str, tools: list[str], prompt: str = PROMPT) -> list[BaseMessage]:
-    """The analyst's conversation; `tools` are names."""
+    """Return the analyst's conversation; `tools` are names."""
     return [SystemMessage(fill(prompt, tools=", ".join(tools))), HumanMessage(f"Question: {question}")]
 
 
 def parse(text: str) -> str:
-    """The analysis without a heading; any text is an analysis, an overlong one is cut."""
+    """Return the analysis without a heading. Any text is accepted; an overlong one is cut."""
     said = unfence(spoken(text))
     analysis = read_labels(said, {"analysis": ("query analysis", "analysis")}).get("analysis", said)
     return cut(analysis, MAX_CHARACTERS, "")
 
 
 class Analyst:
-    """Node: resets the memory, takes the question from the last message and analyses it."""
+    """The node that resets the memory, takes the question from the last message and analyses it."""
 
     def __init__(self, toolbox: Toolbox) -> None:
         self.toolbox = toolbox
 
     async def __call__(self, state: InputState, runtime: Runtime[Context]) -> dict[str, Any]:
-        """Returns the update that begins a run. Raises ModelError, also where a run could not wait for a person."""
+        """Return the update that begins a run.
+
+        Raises ModelError, also if approval is requested without a checkpointer.
+        """
         context = Context.of(runtime)
         run = begin(state, context)
         require_checkpointer(context)
@@ -55,12 +61,12 @@ class Analyst:
                 prompt = context.prompts.get("analyst", PROMPT)
                 reply = await ask(context, "analyst", messages(run["question"], [*offer.tools], prompt))
         except TimeoutError:
-            reply = ""  # the first turn finds that the time is up
+            reply = ""  # the first turn reports that the time is up
         return {**run, "analysis": parse(reply)}
 
 
 def begin(state: InputState, context: Context) -> dict[str, Any]:
-    """The update that begins a run: the last message is its question, and nothing is remembered. Raises ModelError."""
+    """Return the update that begins a run: the last message is its question, and memory is empty. Raises ModelError."""
     return {
         "question": _question(state.messages),
         "analysis": "",

@@ -1,8 +1,8 @@
-"""Approval: a person sees a call before it is made, and approves, edits or refuses it.
+"""Approval of tool calls: before a call is made, a person approves, edits or refuses it.
 
-What is shown and what is answered are plain data, so that Studio, the SDK and the command line work alike. The payload
-has beside our own fields those of LangGraph's agent inbox (`action_request`, `config`, `description`), and its answers
-are understood too.
+Proposals and answers are plain data, so that Studio, the SDK and the command line work alike. In addition to
+AgentFlow's fields, the payload has those of LangGraph's agent inbox (`action_request`, `config`, `description`), and
+the inbox's answers are accepted too.
 """
 
 import json
@@ -22,14 +22,14 @@ from agentflow.tools.untrusted_text import bounded_line
 
 
 class ActionRequest(TypedDict):
-    """The call, as the agent inbox has it."""
+    """The call, in the agent inbox's format."""
 
     action: str
     args: dict[str, Any]
 
 
 class Allowed(TypedDict):
-    """What the agent inbox may answer: "response" is a refusal with its reason, "ignore" one without."""
+    """Answers allowed in the agent inbox: "response" is a refusal with its reason, "ignore" one without."""
 
     allow_accept: bool
     allow_edit: bool
@@ -38,34 +38,34 @@ class Allowed(TypedDict):
 
 
 class Proposal(TypedDict):
-    """What a run that waits for approval shows: the value of its interrupt."""
+    """The value of the interrupt of a run that waits for approval."""
 
     tool: str
     arguments: dict[str, Any]
     sub_goal: str
-    """What the planner wants the call for."""
+    """The planner's purpose of the call."""
     turn: int
     note: str
-    """What to beware of: the call may have been made before, or the last edit cannot be used. Empty as a rule."""
+    """A warning: the call may have been made before, or the last edit is invalid. Usually empty."""
     action_request: ActionRequest
     config: Allowed
     description: str
 
 
 class Decision(BaseModel):
-    """A person's answer; as JSON it is what a client resumes the run with."""
+    """A person's answer, with which a client resumes the run (as JSON)."""
 
     model_config = ConfigDict(extra="ignore")
 
     decision: Literal["approve", "edit", "refuse"]
     arguments: Any = None
-    """Of "edit": the arguments to call with; None for those that were proposed."""
+    """For "edit": the arguments to call with; None for the proposed ones."""
     reason: str | None = None
-    """Of "refuse": why, for the planner to read."""
+    """For "refuse": the reason, which the planner reads."""
 
 
 def require_checkpointer(context: Context) -> None:
-    """Raises ModelError where approval is asked for and nothing could keep the run until then."""
+    """Raise ModelError if approval is requested and there is no checkpointer to keep the run until then."""
     if context.approve_tools and not has_checkpointer():
         raise ModelError(
             "approve_tools needs a checkpointer, which keeps the run while it waits: build_graph(checkpointer=...)",
@@ -74,15 +74,15 @@ def require_checkpointer(context: Context) -> None:
 
 
 def is_asked_for(context: Context, tool: str) -> bool:
-    """Whether the tool's calls wait for a person. Raises ModelError as `require_checkpointer` does."""
+    """Return whether the tool's calls wait for a person. Raises ModelError as `require_checkpointer` does."""
     require_checkpointer(context)
     return tool in context.approve_tools or "*" in context.approve_tools
 
 
 def ask_person(state: State, tool: BaseTool) -> dict[str, Any] | ToolResult:
-    """Interrupts the run until a person has decided: the arguments to call with, or the refusal.
+    """Interrupt the run until a person has decided. Return the arguments to call with, or the refusal.
 
-    An edit that does not fit the tool's schema is asked for again.
+    If an edit does not fit the tool's schema, the person is asked again.
     """
     proposed = state.proposed or {}
     note = "the run was interrupted when it made this call, which may have been carried out"
@@ -100,10 +100,10 @@ def ask_person(state: State, tool: BaseTool) -> dict[str, Any] | ToolResult:
 
 
 def read_decision(answer: object) -> Decision:
-    """A person's answer in any of its forms; what is none of them refuses. Never raises.
+    """Return a person's answer, given in any of its forms. Any other value is a refusal. Never raises.
 
-    {"decision": "approve" | "edit" | "refuse", "arguments": {...}, "reason": ...}, one of those words alone, or the
-    agent inbox's {"type": "accept" | "edit" | "response" | "ignore", "args": ...}, also as a list of one.
+    The forms are {"decision": "approve" | "edit" | "refuse", "arguments": {...}, "reason": ...}, one of those words
+    alone, or the agent inbox's {"type": "accept" | "edit" | "response" | "ignore", "args": ...}, also as a list of one.
     """
     if isinstance(answer, list) and len(answer) == 1:
         answer = answer[0]

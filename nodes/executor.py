@@ -1,7 +1,7 @@
-"""The executor: from the planner's step to one validated tool call, and its result (paper section 3.1, e^t).
+"""The executor: from the planner's step to one validated tool call and its result (paper section 3.1, e^t).
 
-The model writes arguments, never code that we run: they are read as data, checked against the tool's schema, and the
-tool runs under its own limits. A failure is a result like any other.
+The model writes arguments, never code that is run in this process. They are parsed as data and checked against the
+tool's schema, and the tool runs under separate limits. A failure is an ordinary result.
 """
 
 import ast
@@ -40,13 +40,13 @@ You carry out one step with the tool {name}: {description}
 A program may stand in a ```python block instead."""
 
 TOOL_SECONDS = 60.0
-"""Longest run of one tool call, whatever time the run has left."""
+"""Time limit in seconds for one tool call, regardless of the run's remaining time."""
 
 MAX_QUOTED = 160
-"""Characters shown of a reply that could not be read."""
+"""Maximum number of characters shown of a reply that could not be parsed."""
 
 MAX_SOURCES = 100
-"""Blocks and lines of a reply that are looked through for a call."""
+"""Maximum number of blocks and lines of a reply that are searched for a call."""
 
 _BLOCK = re.compile(r"```([\w+-]*)[ \t]*\n(.*?)(?:```|\Z)", re.DOTALL)
 _PROGRAMS = ("", "python", "Python", "python3", "py")
@@ -54,7 +54,7 @@ _WRAPPERS = ("arguments", "args", "parameters", "params", "input", "tool_input",
 
 
 def messages(card: ToolCard, plan: Plan, prompt: str = PROMPT) -> list[BaseMessage]:
-    """The executor's conversation: the tool, and the step to do with it."""
+    """Return the executor's conversation: the tool, and the step to carry out with it."""
     system = fill(
         prompt,
         name=card.name,
@@ -67,10 +67,10 @@ def messages(card: ToolCard, plan: Plan, prompt: str = PROMPT) -> list[BaseMessa
 
 
 def parse(text: str, card: ToolCard) -> dict[str, Any] | None:
-    """The arguments that `text` gives for a call of the tool, as JSON data, or None if it gives none. Never raises.
+    """Return the arguments in `text` for a call of the tool, as JSON data, or None if there are none. Never raises.
 
-    Read are: a JSON object or a Python dict anywhere in the text, alone or wrapped as a tool call; a call written as
-    `tool(name="value")`; and, for a tool that takes a program, a fenced block.
+    Accepted forms are a JSON object or a Python dict anywhere in the text, alone or wrapped as a tool call; a call
+    written as `tool(name="value")`; and, for a tool that takes a program, a fenced block.
     """
     said = spoken(text)
     for found in chain(data_objects(said), _calls(said, card)):
@@ -83,7 +83,10 @@ def parse(text: str, card: ToolCard) -> dict[str, Any] | None:
 
 
 def _unwrapped(found: dict[str, Any], card: ToolCard) -> dict[str, Any]:
-    """The arguments inside `{"name": ..., "arguments": {...}}` and its relatives, which may be JSON text again."""
+    """Return the arguments inside `{"name": ..., "arguments": {...}}` and similar forms.
+
+    They may be nested JSON text.
+    """
     for key in _WRAPPERS:
         inner = found.get(key)
         if key in card.arguments.get("properties", {}):
@@ -96,7 +99,7 @@ def _unwrapped(found: dict[str, Any], card: ToolCard) -> dict[str, Any]:
 
 
 def _fitting(found: dict[str, Any], card: ToolCard) -> dict[str, Any] | None:
-    """The entries of `found` that are arguments of the tool, whatever their case; None if it is not about the tool."""
+    """Return the entries of `found` that are arguments of the tool, ignoring case, or None if there are none."""
     names = {_plain_name(name): name for name in card.arguments.get("properties", {})}
     if not names or (not found and not card.arguments.get("required")):
         return found
@@ -104,7 +107,7 @@ def _fitting(found: dict[str, Any], card: ToolCard) -> dict[str, Any] | None:
 
 
 def _calls(said: str, card: ToolCard) -> Iterator[dict[str, Any]]:
-    """The arguments of each call with literal ones, in a block or on a line of its own. They are read, never run."""
+    """Yield the arguments of each call with literal arguments, in a block or on a separate line. Nothing is run."""
     own = (_plain_name(card.name), "tool", "execute", "run", "invoke", "call")
     sources = chain((block for _, block in _BLOCK.findall(said)), said.splitlines())
     for source in islice((source for source in sources if "(" in source), MAX_SOURCES):
@@ -114,7 +117,7 @@ def _calls(said: str, card: ToolCard) -> Iterator[dict[str, Any]]:
                 continue
             name = _plain_name(getattr(call.func, "attr", getattr(call.func, "id", "")))
             if call.args and name not in own:
-                continue  # what its positional arguments stand for is anybody's guess
+                continue  # the meaning of its positional arguments is unknown
             try:
                 given = {keyword.arg or "": as_data(keyword.value) for keyword in call.keywords}
                 yield {
@@ -130,10 +133,10 @@ def _plain_name(name: str) -> str:
 
 
 class Executor:
-    """Node: writes the call of the planned step, has it approved where that is asked for, and runs it.
+    """The node that writes the call of the planned step, has it approved if required, and runs it.
 
-    It comes back to itself while `State.proposed` holds a call: what a person or a crash may interrupt begins with a
-    checkpoint, so that a resumed run repeats the question or finds the mark, and not the model call.
+    The node repeats while `State.proposed` holds a call. Each step that a person or a crash may interrupt begins with a
+    checkpoint. A resumed run therefore repeats the question or finds the mark, and does not repeat the model call.
     """
 
     def __init__(self, toolbox: Toolbox) -> None:
@@ -141,7 +144,7 @@ class Executor:
         self.once = AtMostOnce()
 
     async def __call__(self, state: State, runtime: Runtime[Context]) -> dict[str, Any]:
-        """Returns the action, or the arguments of a call that waits for approval or has its mark."""
+        """Return the action, or the arguments of a call that waits for approval or has a mark."""
         context, plan = Context.of(runtime), state.plan
         if plan is None:
             raise RuntimeError("the executor runs after the planner")
@@ -149,7 +152,7 @@ class Executor:
             return _done({}, ToolResult.failed(plan.error, plan.problem))
         offer = await self.toolbox.offer(context)
         tool = offer.tools.get(plan.tool)
-        if tool is None:  # planned before a pause, after which its server is gone
+        if tool is None:  # planned before a pause, since when its server has become unavailable
             return _done({}, ToolResult.failed(ErrorClass.TOOL_ERROR, f"{plan.tool} cannot be used any more"))
         card, asks = offer.cards[plan.tool], approval.is_asked_for(context, plan.tool)
         if not state.pending:
@@ -183,7 +186,7 @@ class Executor:
 
     async def _after_approval(self, state: State, tool: BaseTool, card: ToolCard) -> dict[str, Any]:
         decided = approval.ask_person(state, tool)
-        # The wait for a person takes none of the run's time.
+        # The wait for a person does not count towards the run's time.
         deadline = state.deadline + time.time() - state.proposed_at
         if isinstance(decided, ToolResult):
             return {**_done(state.proposed or {}, decided), "deadline": deadline}
@@ -191,7 +194,7 @@ class Executor:
         return {**called, "deadline": deadline}
 
     async def _call(self, state: State, tool: BaseTool, card: ToolCard, arguments: dict[str, Any]) -> dict[str, Any]:
-        """Makes the call, or leaves its mark where it must not be repeated."""
+        """Make the call, or leave a mark first if it must not be repeated."""
         if needs_mark(card):
             return {**_proposed(state, arguments), "mark": self.once.mark()}
         return await _run(tool, arguments, state)
@@ -200,7 +203,7 @@ class Executor:
         try:
             return await _run(tool, state.proposed or {}, state)
         except GraphBubbleUp:
-            self.once.unused(state.mark)  # the tool asks a person itself, and is called again with the answer
+            self.once.unused(state.mark)  # the tool itself asks a person, and is called again with the answer
             raise
 
 

@@ -20,14 +20,17 @@ your own, and do not mention the turns or the tools. Explain briefly if the ques
 Answer: the answer alone, in the form that the question asks for"""
 
 SECONDS = 60.0
-"""Time for the final answer. It comes on top of the run's own, so that a run out of time still answers."""
+"""Time limit in seconds for the final answer.
+
+It is added to the run's time, so that a run out of time still answers.
+"""
 
 LABELS = {"answer": ("final answer", "answer", "the answer")}
 _TAGGED = re.compile(r"<answer>((?:(?!<answer>).)*?)</answer>", re.DOTALL | re.IGNORECASE)
 
 
 def messages(question: str, memory: list[Turn], prompt: str = PROMPT) -> list[BaseMessage]:
-    """The generator's conversation: the question and every turn."""
+    """Return the generator's conversation: the question and every turn."""
     turns = [
         f"{describe_turn(turn.turn, turn.plan, turn.action)}\nVerifier: {turn.verdict.analysis}" for turn in memory
     ]
@@ -35,7 +38,7 @@ def messages(question: str, memory: list[Turn], prompt: str = PROMPT) -> list[Ba
 
 
 def parse(text: str) -> str:
-    """The answer alone: a tagged or labelled one where there is one, else the whole reply. Never raises."""
+    """Return the answer alone if it is tagged or labelled, else the whole reply. Never raises."""
     said = unfence(spoken(text))
     tagged: list[str] = [found.strip() for found in _TAGGED.findall(said) if found.strip()]
     if tagged:
@@ -49,10 +52,10 @@ def _unmarked(answer: str) -> str:
 
 
 class Generator:
-    """Node: writes the answer and adds it to the conversation."""
+    """The node that writes the answer and adds it to the conversation."""
 
     async def __call__(self, state: State, runtime: Runtime[Context]) -> dict[str, Any]:
-        """Returns the answer. Raises ModelError when the model gives none in time."""
+        """Return the answer. Raises ModelError if the model does not answer in time."""
         context = Context.of(runtime)
         try:
             async with asyncio.timeout(SECONDS):

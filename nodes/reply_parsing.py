@@ -1,8 +1,8 @@
-"""Reads replies: `Label: value` lines, the form that every prompt here asks for, and data written as JSON.
+"""Parsers of replies: `Label: value` lines, the format that every prompt asks for, and data written as JSON.
 
-Models write the same reply in many shapes: headings, bold, numbering, a code fence around it, JSON instead of lines.
-All of them are read; what a value *means* is for the node that asked. Nothing here raises, whatever the text, and
-everything takes time linear in its length.
+Models write the same reply in many forms: headings, bold, numbering, a code fence around it, JSON instead of lines. All
+of them are parsed; the node that made the request interprets the values. No text makes these functions raise, except
+where documented, and all take time linear in its length.
 """
 
 import ast
@@ -13,28 +13,31 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, ClassVar
 
 Labels = Mapping[str, Sequence[str]]
-"""Canonical label -> the spellings it may come in, the preferred one first. Case, blanks and hyphens do not count."""
+"""Maps each canonical label to its accepted spellings, the preferred one first.
+
+Case, spaces and hyphens are ignored.
+"""
 
 MAX_OBJECTS = 50
-"""Opening braces that are tried: a long run of them must not take quadratic time."""
+"""Maximum number of opening braces that are tried, so that a long run of them does not take quadratic time."""
 
 MAX_SOURCE = 20_000
-"""Characters of Python that are parsed."""
+"""Maximum number of characters of Python that are parsed."""
 
-_SEPARATORS = r"[ \t_‐‑–-]"  # the hyphens of typography too
+_SEPARATORS = r"[ \t_‐‑–-]"  # includes typographic hyphens
 _MARKUP = "*_`#>\"' \t"
 _THOUGHT = re.compile(r"</think(?:ing)?>", re.IGNORECASE)
 _UNFINISHED_THOUGHT = re.compile(r"\A\s*<think(?:ing)?>.*", re.IGNORECASE | re.DOTALL)
 
 
 def spoken(text: str) -> str:
-    """What a reply says after it has thought, its line ends normalised."""
+    """Return a reply without its reasoning block, with line ends normalised."""
     said = _UNFINISHED_THOUGHT.sub("", _THOUGHT.split(text)[-1])
     return said.replace("\r\n", "\n").replace("\r", "\n").strip()
 
 
 def unfence(said: str) -> str:
-    """`said` without a code fence that encloses all of it, or that opens it and was never closed."""
+    """Return `said` without a code fence that encloses all of it, or that opens it and was never closed."""
     fences = said.count("```")
     if said.startswith("```") and (fences == 1 or (fences == 2 and said.endswith("```"))):
         return said.partition("\n")[2].removesuffix("```").strip()
@@ -42,15 +45,15 @@ def unfence(said: str) -> str:
 
 
 def bare(text: str) -> str:
-    """`text` without the markup, quotes and punctuation around it."""
+    """Return `text` without surrounding markup, quotes and punctuation."""
     return text.strip().strip(_MARKUP + "[]<>().,:;!").strip()
 
 
 def read_labels(text: str, labels: Labels) -> dict[str, str]:
-    """The last non-empty value of each label in `text`; labels that do not occur are absent.
+    """Return the last non-empty value of each label in `text`. Labels that do not occur are absent.
 
-    A value runs to the next label or to the end, over several lines. Where a label comes in several spellings, only the
-    preferred one counts, so that a "Goal:" inside of a context is not taken for the "Sub-Goal:" above it.
+    A value extends to the next label or to the end, over several lines. If a label occurs in several spellings, only
+    the preferred one counts, so that a "Goal:" within a context is not taken for the "Sub-Goal:" above it.
     """
     said = unfence(spoken(text))
     lines, data = _read_lines(said, labels), _read_json(said, labels)
@@ -58,12 +61,12 @@ def read_labels(text: str, labels: Labels) -> dict[str, str]:
 
 
 def data_objects(text: str) -> Iterator[dict[str, Any]]:
-    """The objects in `text`, as JSON data: JSON ones wherever they stand, outer before inner, then a Python dict."""
+    """Yield the objects in `text` as JSON data: JSON objects anywhere, outer before inner, then a Python dict."""
     return (value for _, _, value in _objects(text))
 
 
 def parsed(source: str) -> ast.Module | None:
-    """The syntax tree of Python source, None if it is none or too long. Nothing is run."""
+    """Return the syntax tree of Python source, or None if it is invalid or too long. Nothing is run."""
     if len(source) > MAX_SOURCE:
         return None
     with warnings.catch_warnings():
@@ -75,10 +78,10 @@ def parsed(source: str) -> ast.Module | None:
 
 
 def as_data(literal: ast.expr) -> Any:
-    """The value of a Python literal, in which JSON's true, false and null may stand, as JSON data.
+    """Return the value of a Python literal, which may contain JSON's true, false and null, as JSON data.
 
     Raises:
-        ValueError: It is no literal.
+        ValueError: The expression is not a literal.
     """
     try:
         return _plain(ast.literal_eval(_JsonNames().visit(literal)))
@@ -118,8 +121,8 @@ def _read_lines(said: str, labels: Labels) -> dict[str, str]:
 
 def _pattern(spellings: Sequence[str]) -> re.Pattern[str]:
     words = "|".join(spelling.replace(" ", f"{_SEPARATORS}?") for spelling in sorted(spellings, key=len, reverse=True))
-    # Line start, then quotes, heading marks, bullets, numbering; then the label, a colon or the end of a heading.
-    # Possessive, so that a long run of marks is gone through once; ASCII, so that case folding stays within a-z.
+    # Line start, then quotes, heading marks, bullets, numbering; then the label, then a colon or the end of a heading.
+    # Possessive, so that a long run of marks is scanned once; ASCII, so that case folding stays within a-z.
     return re.compile(
         rf"^[ \t>]*+(?:[#*+-]++[ \t]*+)?(?:\(?\d{{1,2}}[.):][ \t]*+)?[*_`]*+(?P<label>{words})[*_`]*+"
         rf"(?:[ \t]*+[:：=][*_`]*+|[ \t]*+$)",
@@ -141,7 +144,9 @@ def _clean(value: str) -> str:
 
 
 def _read_json(said: str, labels: Labels) -> dict[str, str]:
-    """The labels of the object that has most of them, the last such one. One amid a sentence is quoted, not meant."""
+    """Return the values of the last object with the most labels. An object within a sentence is a quotation and is
+    skipped.
+    """
     values: dict[str, str] = {}
     for start, end, found in _objects(said):
         before, after = said[:start].rpartition("\n")[2], said[end:].partition("\n")[0]
@@ -163,7 +168,7 @@ def _labelled(found: dict[str, Any], labels: Labels) -> dict[str, str]:
 
 
 def _objects(text: str) -> Iterator[tuple[int, int, dict[str, Any]]]:
-    """(start, end, object) of what decodes as JSON, an outer object before those inside it, then of a Python dict."""
+    """Yield (start, end, object) of each JSON object, outer before inner, then of a Python dict."""
     decoder = json.JSONDecoder(strict=False, parse_constant=str)
     start = text.find("{")
     for _ in range(MAX_OBJECTS):
@@ -181,7 +186,7 @@ def _objects(text: str) -> Iterator[tuple[int, int, dict[str, Any]]]:
 
 
 def _python_dict(source: str) -> dict[str, Any] | None:
-    """A Python dict, which may hold quotes, escapes and commas that JSON does not have."""
+    """Return a Python dict, which may have quotes, escapes and commas that JSON does not allow, or None."""
     tree = parsed(source)
     if tree is None or len(tree.body) != 1 or not isinstance(tree.body[0], ast.Expr):
         return None
@@ -193,10 +198,10 @@ def _python_dict(source: str) -> dict[str, Any] | None:
 
 
 def _plain(value: Any) -> Any:
-    """`value` as JSON text gives it back: tuples are lists, keys are strings, and all of it can be stored.
+    """Return `value` as decoded JSON: tuples become lists, keys become strings, and all of it can be stored.
 
-    What a checkpoint or UTF-8 cannot hold is text instead: integers beyond 64 bits and infinities, which a tool's
-    schema reads again, and half an emoji, which becomes a question mark.
+    Values that a checkpoint or UTF-8 cannot hold are changed. Integers beyond 64 bits and infinities become text, which
+    a tool's schema parses again. A lone surrogate becomes a question mark.
     """
     text = json.dumps(value, ensure_ascii=False, default=list)
     return json.loads(text.encode("utf-8", "replace"), parse_int=_integer, parse_constant=str)

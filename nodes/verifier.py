@@ -1,4 +1,4 @@
-"""The verifier: what the memory holds by now, and whether that answers the question (paper section 3.1, v^t).
+"""The verifier: what the memory establishes, and whether that answers the question (paper section 3.1, v^t).
 
 Its analysis and signal become part of memory, and the planner reads them. Like the planner's, its prompt only grows.
 """
@@ -38,7 +38,7 @@ _NEGATIONS = {"not", "never", "cannot", "can't", "don't"}
 def messages(
     question: str, analysis: str, turns: list[tuple[Plan, Action]], verdicts: list[str], prompt: str = PROMPT
 ) -> list[BaseMessage]:
-    """The verifier's conversation: one user message per turn, one of its own replies per turn already judged.
+    """Return the verifier's conversation: one user message per turn, and one assistant message per turn already judged.
 
     `verdicts` holds the past replies, one fewer than `turns`.
     """
@@ -53,18 +53,18 @@ def messages(
 
 
 def describe_turn(number: int, plan: Plan, action: Action) -> str:
-    """One turn as the verifier and the generator read it."""
+    """Return one turn as the verifier's and the generator's prompts show it."""
     step = f"Sub-Goal: {plan.sub_goal}\nTool: {plan.tool}\n" if plan.sub_goal else ""
     return f"Turn {number}\n{step}{action.result.describe()}"
 
 
 def reply_text(verdict: Verdict) -> str:
-    """A verdict in the form that the prompt asks for; past verdicts are repeated in it."""
+    """Return a verdict in the format that the prompt asks for. Past verdicts are repeated in it."""
     return f"Analysis: {verdict.analysis}\nVerdict: {verdict.signal}"
 
 
 def parse(text: str) -> Verdict:
-    """Reads the verifier's reply. Never raises, and never stops a run on a word that only looks like a verdict."""
+    """Parse the verifier's reply. Never raises, and never stops a run on a word that only resembles a verdict."""
     said = unfence(spoken(text))
     found = read_labels(text, LABELS)
     signal = _signal(found["verdict"]) if "verdict" in found else _SIGNALS.get(bare(said.rpartition("\n")[2]).lower())
@@ -75,11 +75,11 @@ def parse(text: str) -> Verdict:
 
 
 def _signal(value: str) -> Signal | None:
-    """The signal that a verdict gives: its first word, or the one that it shouts, unless there is a "not" in it."""
+    """Return the signal of a verdict: its first word, or the only one in capitals unless the verdict has a negation."""
     words = re.findall(r"[A-Za-z]+(?:'t)?", value.replace("’", "'"))
     lower = [word.lower() for word in words]
     if {"stop", "continue"} <= set(lower) <= {"stop", "or", "continue"}:
-        return None  # the prompt's own wording read back, not a decision
+        return None  # the prompt's wording repeated, not a decision
     if len(words) == 1 and lower[0] in _BOOLEANS:
         return _BOOLEANS[lower[0]]
     if words and lower[0] in _SIGNALS:
@@ -93,10 +93,10 @@ def _before_verdict(text: str) -> str:
 
 
 class Verifier:
-    """Node: judges the turn under way and closes it into memory."""
+    """The node that judges the current turn and adds it to memory."""
 
     async def __call__(self, state: State, runtime: Runtime[Context]) -> dict[str, Any]:
-        """Returns the finished turn."""
+        """Return the finished turn."""
         context = Context.of(runtime)
         if state.plan is None or state.action is None:
             raise RuntimeError("the verifier runs after the planner and the executor")
@@ -116,13 +116,13 @@ class Verifier:
 
 
 def kept(action: Action, context: Context) -> Action:
-    """The action as memory keeps it: its result cut to the turn's share of the budget."""
+    """Return the action as memory stores it, with its result cut to the turn's share of the budget."""
     share = context.memory_tokens // context.max_turns
     return action.model_copy(update={"result": action.result.shortened(share)})
 
 
 def close(state: State, verdict: Verdict, context: Context) -> dict[str, Any]:
-    """The update that ends a turn with `verdict`: memory grows by the whole turn, or not at all."""
+    """Return the update that ends a turn with `verdict`. Memory grows by the whole turn, or not at all."""
     if state.plan is None or state.action is None:
         raise RuntimeError("the verifier runs after the planner and the executor")
     action = kept(state.action, context)
@@ -131,7 +131,7 @@ def close(state: State, verdict: Verdict, context: Context) -> dict[str, Any]:
 
 
 def status_after(turn: Turn, state: State, context: Context) -> Status:
-    """What a run comes to with `turn`: whether it goes on."""
+    """Return the status of a run after `turn`, which decides whether it goes on."""
     if turn.verdict.signal == "stop":
         return "answered"
     if state.seconds_left() <= 0:

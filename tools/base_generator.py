@@ -1,4 +1,4 @@
-"""base_generator: the model answers from the words of the request alone."""
+"""The base_generator tool: the model answers from the text of the request alone."""
 
 from collections.abc import Awaitable, Callable
 
@@ -9,7 +9,7 @@ from agentflow.tools.result import ErrorClass, ToolFailure
 from agentflow.tools.tool_model import RUN
 
 Ask = Callable[[str], Awaitable[str]]
-"""Prompt in, text out: the model behind the tools that need one. Raises ToolFailure(MODEL_ERROR) if it cannot."""
+"""Sends a prompt to the model of the tools that need one and returns its text. Raises ToolFailure(MODEL_ERROR)."""
 
 CARD = {
     "description": "Answers from the words of the request alone, without looking anything up or running code. "
@@ -27,12 +27,12 @@ class Arguments(BaseModel):
 
 
 def prompt(query: str) -> str:
-    """The prompt, to the letter the one that the embedded model was trained on."""
+    """Return the prompt. It must match, character for character, the one that the embedded model was trained on."""
     return "Answer the request below directly and briefly. Give only the answer.\n\nRequest: " + query
 
 
 def base_generator(ask: Ask) -> BaseTool:
-    """The tool, answering by `ask`."""
+    """Return the tool, which answers by calling `ask`."""
 
     async def run(query: str) -> str:
         answer = (await ask(prompt(query))).strip()

@@ -1,9 +1,9 @@
-"""The borders of chat messages, as chat templates write them: `<|im_start|>`, `</s>`, `[INST]`.
+"""Delimiters of chat messages, as chat templates write them: `<|im_start|>`, `</s>`, `[INST]`.
 
-A server that turns a conversation into tokens at once reads such a border out of the middle of a text too, and what
-follows it as a message of its own. Here borders in a text are broken: after the first character stands a blank. They
-are known by their form, and by a tokenizer's own list where there is one (`tokens`); `folding` sees through characters
-that are not seen, full-width ones and the like.
+A server that tokenizes a conversation as one string also recognises such a delimiter inside a message's text, and
+treats what follows it as another message. This module breaks delimiters in a text by inserting a space after their
+first character. They are recognised by their form, and by a tokenizer's own list where available (`tokens`). `folding`
+looks through invisible characters, full-width characters and the like.
 """
 
 import re
@@ -24,7 +24,7 @@ _BRACKETED = r"""
   | [gs]MASK | e~
 """
 _WORDS = "MASK|CLS|SEP|PAD|UNK|BOS|EOS|ARGS|THINK|IMG|AUDIO|PREFIX|SUFFIX|MIDDLE"
-"""Ordinary in brackets, but in capitals."""
+"""Ordinary words in brackets, which are delimiters only in capitals."""
 
 _BORDER = re.compile(
     rf"""
@@ -40,11 +40,14 @@ _BORDER = re.compile(
     """,
     re.IGNORECASE | re.VERBOSE | re.ASCII,
 )
-"""The first character of a border in a folded text. Each looks ahead over a bounded distance."""
+"""The first character of a delimiter in a folded text. Each alternative looks ahead over a bounded distance."""
 
 
 def unbordered(text: str, tokens: frozenset[str] = frozenset()) -> str:
-    """`text` with its borders broken, also those that `tokens` names. Text without any stays as it is."""
+    """Return `text` with its delimiters broken, including those in `tokens`.
+
+    Text without delimiters stays unchanged.
+    """
     seen = folded(text)
     starts = {match.start() for match in _BORDER.finditer(seen)}
     if tokens:

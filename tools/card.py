@@ -1,11 +1,10 @@
-"""The planner-facing card of a tool: what it is good for, its limits, examples.
+"""The card of a tool, shown to the planner: its purpose, limits and examples.
 
 A tool carries its card in `tool.metadata["agentflow"]`: `description`, `limits`, `examples`, `side_effects`, each
-optional. What is not there is read off the tool's own description - its purpose, and lines "Limits: ..." and
-"Example: {...}" - and an example that is not there either is made up from the schema. So any LangChain tool plugs in
-unchanged.
+optional. Missing fields are taken from the tool's own description: its purpose, and lines "Limits: ..." and "Example:
+{...}". If there is no example, one is generated from the schema. So any LangChain tool can be used unchanged.
 
-A card is bounded, and what it says stays on lines of ours: it comes from whoever wrote the tool, which may be a server.
+A card is bounded in size and its texts cannot add lines to a prompt, since the tool's author may be a remote server.
 """
 
 import json
@@ -21,11 +20,12 @@ from agentflow.tools.redaction import redacted
 from agentflow.tools.untrusted_text import bounded_line
 
 MAX_TOKENS = 600
-"""Most tokens of all that prompts show of one tool: half of them in the planner's, half, the arguments, in the
-executor's. A token is taken to be three bytes of UTF-8, which is more than models need for most text."""
+"""Maximum number of tokens that prompts show of one tool: half in the planner's prompt, and half, the arguments, in the
+executor's. A token is counted as three bytes of UTF-8, which is more than models need for most text.
+"""
 
 _BYTES = {"name": 96, "description": 480, "limits": 180, "example": 140, "argument": 200, "arguments": 800}
-"""How they are shared out. What is longer ends in "…"; an example that is longer is left out."""
+"""Bytes per part. Longer texts end in "…"; longer examples are left out."""
 
 _SECTION = re.compile(r"^[ \t]*(args|arguments|parameters|returns|raises|yields)[ \t]*:[ \t]*$", re.I | re.M)
 _LIMITS = re.compile(r"^[ \t]*(?:limits|limitations?)[ \t]*:[ \t]*(\S.*)$", re.I | re.M)
@@ -41,7 +41,7 @@ _PLACEHOLDERS: dict[str, object] = {
 
 
 class ToolCard(BaseModel):
-    """Everything that a prompt says of a tool."""
+    """The information about a tool that prompts show."""
 
     name: str
     description: str
@@ -51,19 +51,21 @@ class ToolCard(BaseModel):
     examples: list[dict[str, Any]] = Field(default_factory=list)
     """Arguments of good calls."""
     side_effects: bool = True
-    """Whether a call changes anything outside the run, so that it must not be repeated unawares; assumed of a tool that
-    does not say."""
+    """Whether a call changes anything outside the run, so that it must not be repeated by accident. True unless the
+    tool declares otherwise.
+    """
     made_up: bool = False
-    """The example shows the form of a call and nothing else: it must not be made."""
+    """Whether the example is generated and only shows the form of a call. It must not be executed."""
 
     def examples_as_json(self) -> list[str]:
-        """One line per example."""
+        """Return one line per example."""
         return [json.dumps(example, ensure_ascii=False) for example in self.examples]
 
     def describe_arguments(self) -> list[str]:
-        """One line per argument: name, type, whether it may be left out, and what it is.
+        """Return one line per argument: name, type, whether it is optional, and its description.
 
-        Where that is too much, without what they are, the required ones first; where it still is, as many as fit.
+        If that is too long, descriptions are left out and required arguments come first. If it still is, as many as
+        fit.
         """
         properties = _properties(self.arguments)
         required = _required(self.arguments)
@@ -77,7 +79,7 @@ class ToolCard(BaseModel):
 
     @classmethod
     def of(cls, tool: BaseTool) -> "ToolCard":
-        """The card of any LangChain tool: its own where it has one, else read off its description and schema."""
+        """Return the card of any LangChain tool, from its metadata or else from its description and schema."""
         function = convert_to_openai_tool(tool)["function"]
         own = (tool.metadata or {}).get("agentflow")
         own = own if isinstance(own, dict) else {}
@@ -99,7 +101,7 @@ class ToolCard(BaseModel):
 
 
 def _examples(own: dict[str, Any], documented: str, schema: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    """Those of the metadata, else of the description, else of the schema; those that are short enough."""
+    """Yield the examples of the metadata, else of the description, else of the schema. Long ones are skipped."""
     given = own.get("examples") or [_object(text) for text in _EXAMPLE.findall(documented)] or schema.get("examples")
     yield from (example for example in (given if isinstance(given, list) else []) if _can_be_shown(example))
 
@@ -121,7 +123,7 @@ def _object(text: str) -> object:
 
 
 def _illustration(schema: dict[str, Any]) -> list[dict[str, Any]]:
-    """The form of a call: the required arguments, with the schema's own values where it has some."""
+    """Return an example call with the required arguments, with values from the schema where it has some."""
     properties = _properties(schema)
     shown = {name: _value(properties[name]) for name in _required(schema)}
     return [shown] if shown and _can_be_shown(shown) else []
@@ -135,7 +137,7 @@ def _value(schema: dict[str, Any]) -> object:
 
 
 def _purpose(documented: str) -> str:
-    """What a description says before it comes to arguments, limits and examples."""
+    """Return the part of a description before its arguments, limits and examples."""
     return _EXAMPLE.sub("", _LIMITS.sub("", _SECTION.split(documented)[0])).strip()
 
 
@@ -155,7 +157,7 @@ def _bare(schema: dict[str, Any]) -> dict[str, Any]:
 
 
 def _properties(schema: dict[str, Any]) -> dict[str, dict[str, Any]]:
-    """The arguments of a schema; of one that JSON Schema writes as true or false, nothing is known."""
+    """Return the arguments of a schema. A boolean JSON schema gives an empty one."""
     found = schema.get("properties")
     return {str(k): v if isinstance(v, dict) else {} for k, v in found.items()} if isinstance(found, dict) else {}
 
@@ -170,7 +172,7 @@ def _required(schema: dict[str, Any]) -> list[str]:
 
 
 def _type(schema: dict[str, Any]) -> str:
-    """A JSON schema's type in a word or two."""
+    """Return a JSON schema's type in a word or two."""
     if isinstance(schema.get("enum"), list):
         return " | ".join(json.dumps(value) for value in schema["enum"])
     if isinstance(schema.get("anyOf"), list):
@@ -184,7 +186,7 @@ def _bytes(text: str) -> int:
 
 
 def _cut(text: str, part: str) -> str:
-    """`text` on one line of at most that part's bytes."""
+    """Return `text` on one line of at most the bytes of that part."""
     line = bounded_line(text, len(text) + 1)
     if _bytes(line) <= _BYTES[part]:
         return line
@@ -192,7 +194,7 @@ def _cut(text: str, part: str) -> str:
 
 
 def _fitting(lines: list[str], limit: int) -> list[str]:
-    """The first lines that together take at most so many bytes."""
+    """Return the first lines that together take at most `limit` bytes."""
     fitting: list[str] = []
     for line in lines:
         if (limit := limit - _bytes(line) - 1) < 0:

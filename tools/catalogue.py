@@ -1,7 +1,7 @@
-"""The standard tools: one `ToolSpec` each, which is all that the rest of the program asks of a tool.
+"""The standard tools. The rest of the program uses only their `ToolSpec`.
 
-A new tool is a file and an entry of `TOOLS`. Where it searches, its calls are audited and its scores are doubted
-without further ado, since that is the default.
+A new tool is a module and an entry in `TOOLS`. A new entry counts as a search tool by default, so that its calls are
+audited and its scores flagged.
 """
 
 from collections.abc import Callable, Iterable
@@ -26,7 +26,7 @@ from agentflow.tools.wikipedia_search import wikipedia_search
 
 @dataclass(frozen=True)
 class Parts:
-    """The parts that a tool is built from."""
+    """The dependencies from which a tool is built."""
 
     ask: Ask
     """The run's model for tools."""
@@ -36,7 +36,7 @@ class Parts:
 
     @property
     def cache(self) -> SearchCache | None:
-        """Keeps what search tools find."""
+        """Return the cache for the results of search tools."""
         return search_cache(self.search.cache)
 
 
@@ -46,11 +46,11 @@ class ToolSpec:
 
     build: Callable[[Parts], BaseTool]
     problem: Callable[[SearchSettings], str | None] = lambda search: unusable(search.cache)
-    """One line on why this machine cannot use it; None if it can."""
+    """Returns one line on why the tool is unavailable on this machine, or None."""
     searches: bool = True
-    """Whether it looks things up that may read otherwise another day, or hold a benchmark's answers."""
+    """Whether it looks up content that may change over time, or that may contain a benchmark's answers."""
     prompt: str = ""
-    """The prompt that it asks the run's model with, for passports."""
+    """The prompt that it sends to the run's model, for passports."""
 
 
 def _google_problem(search: SearchSettings) -> str | None:
@@ -94,17 +94,17 @@ OFFLINE_TOOLS: tuple[str, ...] = tuple(name for name, spec in TOOLS.items() if n
 def standard_tools(
     names: Iterable[str], ask: Ask, search: SearchSettings, embeddings: Embeddings | None = None
 ) -> dict[str, BaseTool]:
-    """The named tools. Raises ValueError."""
+    """Return the named tools. Raises ValueError."""
     return {name: _spec(name).build(Parts(ask, search, embeddings)) for name in names}
 
 
 def standard_cards(names: Iterable[str]) -> dict[str, ToolCard]:
-    """The cards of the named tools. Raises ValueError."""
+    """Return the cards of the named tools. Raises ValueError."""
     return {name: ToolCard.of(tool) for name, tool in standard_tools(names, _no_model, SearchSettings()).items()}
 
 
 def availability(name: str, search: SearchSettings) -> str | None:
-    """None if the tool can be used as things stand, else one line on what to do. Looks at this machine only."""
+    """Return None if the tool is available, else one line on the remedy. Checks this machine only."""
     return TOOLS[name].problem(search) if name in TOOLS else _unknown(name)
 
 

@@ -1,11 +1,11 @@
-"""Tools that are not ours, by a spec that configuration can hold.
+"""External tools, named by a spec in the configuration.
 
     my_pkg.tools:search      a LangChain tool, a list of them, a toolkit, or a function without arguments that makes one
-    mcp:...                  the tools of MCP servers, as `mcp.spec` says
-    fs=SPEC                  the same, the names of the tools beginning with fs_
+    mcp:...                  the tools of MCP servers: see `mcp.spec`
+    fs=SPEC                  the tools of SPEC, with names that begin with fs_
 
-Python tools are the user's own code and run in this process, with all that it has; MCP servers are other processes.
-A Python tool that needs variables says so in `metadata["agentflow"]["needs"]`, a list of their names.
+Python tools are the user's code and run in this process with all its rights. MCP servers are separate processes.
+A Python tool lists the environment variables that it needs in `metadata["agentflow"]["needs"]`.
 """
 
 import asyncio
@@ -30,16 +30,16 @@ _WRITABLE = re.compile(r"[A-Za-z0-9](?:[\w ./-]{0,62}[A-Za-z0-9])?", re.ASCII)
 
 
 def is_external(spec: str) -> bool:
-    """Whether `spec` is not the name of a standard tool."""
+    """Return whether `spec` is not the name of a standard tool."""
     return ":" in spec
 
 
 async def load(spec: str) -> list[BaseTool]:
-    """The tools that a foreign spec names.
+    """Return the tools that an external spec names.
 
     Raises:
-        SpecError: It names none, and will not.
-        Unavailable: They cannot be used as things stand.
+        SpecError: The spec is invalid; a retry does not help.
+        Unavailable: The tools cannot be used at present.
     """
     prefix, plain = _split(spec)
     if plain.startswith("mcp:"):
@@ -56,10 +56,10 @@ async def load(spec: str) -> list[BaseTool]:
 
 
 def approve(spec: str) -> bool:
-    """Lets the MCP servers that a spec names offer what they do when next loaded; whether it names any.
+    """Accept the tools that a spec's MCP servers offer when next loaded. Return whether the spec names any servers.
 
     Raises:
-        SpecError: It names servers that are nowhere.
+        SpecError: The spec names servers that do not exist.
     """
     plain = _split(spec)[1]
     servers = mcp_servers(plain.removeprefix("mcp:")) if plain.startswith("mcp:") else []
@@ -69,10 +69,10 @@ def approve(spec: str) -> bool:
 
 
 def check_names(owned: Iterable[tuple[str, str]]) -> None:
-    """Whether a planner can write each name, and mean one tool by it; `owned` is (name, where it comes from).
+    """Check that a planner can write each name and that no two can be confused. `owned` is (name, origin).
 
     Raises:
-        SpecError: It cannot.
+        SpecError: A name fails the check.
     """
     owners: dict[str, tuple[str, str]] = {}
     for name, owner in owned:
@@ -82,7 +82,7 @@ def check_names(owned: Iterable[tuple[str, str]]) -> None:
                 f"a tool of {owner} is called '{shown}', which a planner cannot write; "
                 "names are of up to 64 letters, digits, _, -, . and /"
             )
-        # As the planner's reply is read: case, separators and a final "tool" make no difference.
+        # The planner's reply is parsed alike: case, separators and a final "tool" make no difference.
         key = re.sub(r"[\s_-]+", "", name.lower()).removesuffix("tool")
         if key in owners:
             other, its_owner = owners[key]

@@ -1,7 +1,8 @@
-"""Text as a reader takes it: without what is not seen, and one spelling for characters that look alike.
+"""Text normalised for searching: without invisible characters, and with one spelling for look-alike characters.
 
-Only to search in. A full-width letter, an accent, a Cyrillic "е", a soft hyphen or a no-break space makes another text,
-but not another word to a person, nor to a tokenizer that normalises; a search in the folded text finds all of them.
+It is only used for searching. A full-width letter, an accent, a Cyrillic "е", a soft hyphen or a no-break space changes
+the text, but not the word that a person or a normalising tokenizer reads. A search in the folded text finds all
+variants.
 """
 
 import unicodedata
@@ -11,7 +12,7 @@ _INVISIBLE = (
     *((0x200B, 0x200F), (0x202A, 0x202E), (0x2060, 0x206F), (0x3164, 0x3164), (0xFE00, 0xFE0F), (0xFEFF, 0xFEFF)),
     *((0xFFA0, 0xFFA0), (0xFFF0, 0xFFFB), (0x1BCA0, 0x1BCA3), (0x1D173, 0x1D17A), (0xE0000, 0xE0FFF)),
 )
-"""Unicode's Default_Ignorable_Code_Point, as ranges, and the marks of annotations."""
+"""Ranges of Unicode's Default_Ignorable_Code_Point, and annotation marks."""
 
 _ALIKE = {
     ord(letter): plain
@@ -24,11 +25,11 @@ _ALIKE = {
     )
     for letter, plain in zip(letters, plains, strict=True)
 }
-"""Letters of Cyrillic and Greek that look like Latin ones, what looks like a colon or a hyphen, and long dashes."""
+"""Cyrillic and Greek letters that look like Latin ones, look-alikes of colons and hyphens, and long dashes."""
 
 
 class _Folds(dict[int, str | int]):
-    """For `str.translate`. Characters beyond the planes that hold letters like ours are left as they are."""
+    """Table for `str.translate`. Characters beyond the planes with Latin look-alikes are left as they are."""
 
     def __missing__(self, code: int) -> str | int:
         if code > 0x1FFFF and code >> 12 != 0xE0:
@@ -50,10 +51,10 @@ _FOLDS = _Folds()
 
 
 def folded(text: str) -> str:
-    """`text` as it is searched in. Case and line breaks stay."""
+    """Return `text` as it is searched. Case and line breaks stay."""
     return text if text.isascii() else text.translate(_FOLDS)
 
 
 def origins(text: str) -> list[int]:
-    """For each character of `folded(text)`, the index in `text` of the one that it comes from."""
+    """Return the index in `text` of the origin of each character of `folded(text)`."""
     return [index for index, character in enumerate(text) for _ in folded(character)]

@@ -1,7 +1,7 @@
-"""google_search: titles, addresses and snippets from a web search engine.
+"""The google_search tool: titles, addresses and snippets from a web search engine.
 
-The engine is replaceable: anything with `search(query, k)` (`providers.provider`), or one by its spec
-(`providers.choice`). Google's own search API takes no new customers; Serper and Gemini give Google's results.
+The engine is replaceable: any object with `search(query, k)` (`providers.provider`), or a built-in one by its spec
+(`providers.choice`). Google's own search API takes no new customers; Serper and Gemini return Google's results.
 """
 
 from dataclasses import asdict
@@ -36,7 +36,7 @@ class Arguments(BaseModel):
 
 
 def google_search(source: str | SearchProvider = AUTO, cache: SearchCache | None = None) -> BaseTool:
-    """The tool, asking a search engine, or one by its spec. Raises ValueError if there is none of that spec."""
+    """Return the tool for a search engine, or for one named by its spec. Raises ValueError for an unknown spec."""
     spec = source if isinstance(source, str) else type(source).__name__
     engine = provider_of(source) if isinstance(source, str) else source
 

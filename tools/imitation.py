@@ -1,8 +1,8 @@
-"""Lines that could be taken for one of our prompts, or of a transcript: they begin with a label such as "Verdict:".
+"""Lines that imitate a prompt or a transcript: they begin with a label such as "Verdict:".
 
-A label is up to nine words, of which one names a part of our prompts or a speaker and the others are words that stand
-beside such a name ("new", "note", "2"); marks, bullets and numbers may stand before it, brackets around it, and a colon
-or a dash ends it. "System note 2:" is one, "System requirements:" is none.
+A label has up to nine words. One of them names a part of this package's prompts or a speaker, and the others are words
+used next to such a name ("new", "note", "2"). Marks, bullets and numbers may precede it, brackets may surround it, and
+a colon or a dash ends it. "System note 2:" is a label, "System requirements:" is not.
 """
 
 import re
@@ -43,11 +43,11 @@ _LINE = re.compile(
     ),
     re.MULTILINE | re.VERBOSE,
 )
-"""In folded text in lower case, in which words are told apart faster than in any case."""
+"""Matches folded text in lower case, which is faster than a case-insensitive search."""
 
 
 def imitates(text: str) -> bool:
-    """Whether a line of `text` begins with a label."""
+    """Return whether a line of `text` begins with a label."""
     seen = folded(text)
-    # "result - 1" may be code; before a dash, a label of one word begins with a capital.
+    # "result - 1" may be code, so a label of one word before a dash has to begin with a capital.
     return any(match["bare"] is None or seen[match.start("bare")].isupper() for match in _LINE.finditer(seen.lower()))

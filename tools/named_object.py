@@ -1,4 +1,4 @@
-"""Python objects by name, `module:attribute`: how configuration names what is the user's own."""
+"""Python objects by name, `module:attribute`, by which configuration refers to the user's code."""
 
 import importlib
 import os
@@ -11,33 +11,33 @@ _NAME = re.compile(r"([A-Za-z_][\w.]*):([A-Za-z_][\w.]*)")
 
 
 class NamedObjectError(ValueError):
-    """A name leads to no object; `str()` is one line that says why."""
+    """A name that refers to no object; `str()` is one line with the reason."""
 
 
 def is_object_name(name: str) -> bool:
-    """Whether `name` has the form module:attribute."""
+    """Return whether `name` has the form module:attribute."""
     return _NAME.fullmatch(name) is not None
 
 
 def named_object(name: str) -> object:
-    """The object that `module:attribute` names; the module may lie in the current folder.
+    """Return the object that `module:attribute` names; the module may be in the current folder.
 
-    It is the user's own code, and runs here when it is imported. Raises NamedObjectError.
+    This imports and so runs the user's code. Raises NamedObjectError.
     """
     if (match := _NAME.fullmatch(name)) is None:
         raise NamedObjectError(f"'{bounded_line(name, 120)}' is not of the form module:attribute")
-    # As `python -m` does: the user's modules lie in the folder that they work in.
+    # As `python -m` does, since the user's modules are in the current folder.
     if (here := os.getcwd()) not in sys.path and "" not in sys.path:
         sys.path.append(here)
     try:
         found: object = importlib.import_module(match[1])
         for attribute in match[2].split("."):
             found = getattr(found, attribute)
-    except Exception as error:  # the user's module runs here, and may raise anything
+    except Exception as error:  # the user's module may raise any exception
         raise NamedObjectError(f"{name} cannot be imported ({said(error)})") from error
     return found
 
 
 def said(error: Exception) -> str:
-    """The error on one bounded line."""
+    """Return the error on one bounded line."""
     return bounded_line(f"{type(error).__name__}: {error}", 200)

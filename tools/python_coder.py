@@ -1,4 +1,4 @@
-"""python_coder: runs a program and returns what it prints."""
+"""The python_coder tool: runs a program and returns its output."""
 
 import signal
 
@@ -26,7 +26,7 @@ class Arguments(BaseModel):
 
 
 def python_coder(limits: Limits | None = None) -> BaseTool:
-    """The tool; `limits` default to those that its card states."""
+    """Return the tool. `limits` default to those stated in its card."""
     limits = limits or Limits()
 
     async def run(code: str) -> tuple[str, dict[str, str]]:
@@ -44,7 +44,7 @@ def python_coder(limits: Limits | None = None) -> BaseTool:
 
 
 def _printed(outcome: Outcome, limits: Limits) -> str:
-    """What the program printed; raises ToolFailure if it did not end well or printed nothing."""
+    """Return the program's output. Raises ToolFailure if the program failed or printed nothing."""
 
     def failure(error: ErrorClass, message: str) -> ToolFailure:
         return ToolFailure(error, message, outcome.tier)
@@ -65,7 +65,7 @@ def _printed(outcome: Outcome, limits: Limits) -> str:
 
 
 def _why(outcome: Outcome) -> str:
-    """One line on a program that failed."""
+    """Return one line on why a program failed."""
     if outcome.status < 0:
         return f"the code was ended by {_signal_name(-outcome.status)}"
     if outcome.status == 1 and outcome.stderr:
@@ -74,6 +74,6 @@ def _why(outcome: Outcome) -> str:
 
 
 def _signal_name(number: int) -> str:
-    """As in `kill -l`; real-time signals have no name of their own."""
+    """Return the name as in `kill -l`, or "signal N" for real-time signals, which have no name."""
     known = next((known.name for known in signal.Signals if known == number), "")
     return known or f"signal {number}"

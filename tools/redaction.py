@@ -1,10 +1,10 @@
-"""Secrets struck out of text, before it leaves the process: into files, logs, traces, reports or the terminal.
+"""Redaction of secrets in text that leaves the process for files, logs, traces, reports or the terminal.
 
-Two kinds are told apart. *Known* secrets are the values of environment variables with a telling name, and what
-`remember` was given; they are struck out whatever they look like, also as JSON and URLs write them. *Shapes* are what
-the keys of well-known services look like, for those that come from elsewhere: a tool's output, a server's error.
+There are two kinds. *Known* secrets are the values of environment variables whose name suggests a secret, and those
+passed to `remember`. They are redacted whatever their form, also as JSON and URLs encode them. *Shapes* match the keys
+of well-known services, for secrets from other sources: a tool's output, a server's error.
 
-Ordinary text stays as it is: every shape has a fixed beginning, and asks for a length and a digit that prose has not.
+Ordinary text stays as it is: every shape has a fixed beginning and requires a length and a digit that prose lacks.
 """
 
 import json
@@ -18,19 +18,24 @@ from urllib.parse import quote
 MARK = "***"
 
 _SECRET_NAME = re.compile(r"KEYS?(?![A-Z])|TOKEN(?!I)|SECRET|PASSWORD|PASSWD|CREDENTIAL", re.IGNORECASE)
-"""Not KEYRING and not TOKENIZERS_PARALLELISM."""
+"""Excludes KEYRING and TOKENIZERS_PARALLELISM."""
 
 LONGEST = 2_000_000
-"""Characters of a text that are searched, in a fifth of a second at worst; the rest is cut, not passed on unseen."""
+"""Maximum number of characters that are searched, which takes at most a fifth of a second. The rest is cut instead of
+passed on unchecked.
+"""
 
 _LONGEST_KEY = 10_000
 
 _SHORTEST_SECRET = 8
-"""Shorter values are placeholders ("EMPTY", "1"), which would be struck out of ordinary text."""
+"""Shorter values are placeholders ("EMPTY", "1"), which also occur in ordinary text."""
 
 
 def _word(characters: str, shortest: int) -> str:
-    """A word of at least so many characters, read once; its group is there if a digit is in it, as in every key."""
+    """Return a pattern for a word of at least `shortest` characters.
+
+    The word is read only once. The pattern's group matches if the word has a digit, as every key does.
+    """
     return rf"(?=[{characters}]{{{shortest}}})(?:(?!\d)[{characters}])*+(\d[{characters}]*+)?"
 
 
@@ -60,11 +65,10 @@ _SHAPES: tuple[tuple[str, re.Pattern[str]], ...] = tuple(
         ("PRIVATE KEY-----", r"(.*?)(?:-----END [A-Z ]*+(?<=PRIVATE KEY)-----|\Z)"),
     )
 )
-"""What stays of a secret, and the pattern that begins with it. What names its kind stands before, and stays too.
+"""The part of a secret that remains, and the pattern that follows it. The preceding name of its kind remains too.
 
-A match is a secret if its group is there. Where it is not, the word that was no key has been read all the same, and no
-search begins inside it again: so each pattern takes time linear in the text, whatever the text repeats. That a pattern
-begins with letters to be found is what makes it fast.
+A match is a secret if its group matched. Otherwise the word is consumed as well, so no search starts inside it again.
+Each pattern therefore takes linear time, whatever the text repeats. A literal beginning makes the search fast.
 """
 
 
@@ -72,20 +76,20 @@ _remembered: set[str] = set()
 
 
 def remember(secret: str) -> None:
-    """From now on `secret` is struck out too: a key that came from elsewhere than the environment, or may leave it."""
+    """Also redact `secret` from now on: a key that is not in the environment, or may be removed from it."""
     if len(secret.strip()) >= _SHORTEST_SECRET:
         _remembered.add(secret.strip())
 
 
 def redacted(text: str) -> str:
-    """`text` without known secrets and without whatever looks like a key; what exceeds LONGEST ends in a mark."""
+    """Return `text` without known secrets and without texts that look like keys. Text beyond LONGEST ends in a mark."""
     return _redacted(text, _forms(_known()))
 
 
 def cut(text: str, characters: int, mark: str = "…") -> str:
-    """`text` in at most so many characters, the last of them `mark` where it was longer.
+    """Return at most so many characters of `text`, and end in `mark` if it was longer.
 
-    It is redacted before it is cut: half of a key is no key that could be recognised later.
+    The text is redacted before it is cut, since half of a key could not be recognised later.
     """
     if len(text) > characters:
         text = redacted(text)
@@ -93,17 +97,17 @@ def cut(text: str, characters: int, mark: str = "…") -> str:
 
 
 def ending(text: str, characters: int) -> str:
-    """The last so many characters of `text`, which is redacted if that leaves any out."""
+    """Return the last so many characters of `text`, which is redacted if it is cut."""
     return text if len(text) <= characters else redacted(text)[-characters:]
 
 
 def without_known(text: str) -> str:
-    """`text` without known secrets. Reads the environment, which may have changed."""
+    """Return `text` without known secrets. Reads the environment, which may have changed."""
     return _without_forms(text, _forms(_known()))
 
 
 def redacted_data(data: Any) -> Any:
-    """Data as JSON has it, with every string in it `redacted`, also those that are keys."""
+    """Return JSON data with every string in it redacted, including keys of objects."""
     return _walked(data, _forms(_known()))
 
 
@@ -120,7 +124,7 @@ def _walked(data: Any, forms: tuple[str, ...]) -> Any:
 def _redacted(text: str, forms: tuple[str, ...]) -> str:
     if len(text) <= LONGEST:
         return _without_shapes(_without_forms(text, forms))
-    # The end of the window may be the first half of a key.
+    # The window may end within a key.
     return f"{_without_shapes(_without_forms(text[:LONGEST], forms))[:-_LONGEST_KEY]} [... the rest is cut ...]"
 
 
@@ -154,7 +158,7 @@ def _is_telling(name: str) -> bool:
 
 @lru_cache(maxsize=8)
 def _forms(secrets: frozenset[str]) -> tuple[str, ...]:
-    """The secrets as they may be written, the longest first: one key may be part of another."""
+    """Return the secrets in every encoding, the longest first since one key may be part of another."""
     forms = {
         form
         for secret in secrets

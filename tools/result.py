@@ -1,4 +1,4 @@
-"""The result of a tool call, as data whether it worked or failed."""
+"""The result of a tool call, as data for both success and failure."""
 
 from enum import StrEnum
 from typing import Literal
@@ -8,30 +8,30 @@ from pydantic import BaseModel, Field
 from agentflow.tools.redaction import redacted
 
 PROVIDER = "agentflow_provider"
-"""Key of a tool's artifact under which it says what answered, and which language model stood behind that if any."""
+"""Key in a tool's artifact for the provider that answered, and the language model behind it if any."""
 
 
 class ErrorClass(StrEnum):
     """Why a turn failed. The classes are disjoint: each failed turn has exactly one."""
 
     BAD_PLAN = "bad_plan"
-    """The planner's text named no step that could be read."""
+    """The planner's text named no step that could be parsed."""
     UNKNOWN_TOOL = "unknown_tool"
     """The planner named a tool that is not enabled, or several."""
     BAD_ARGUMENTS = "bad_arguments"
-    """The executor's arguments could not be read or do not fit the tool's schema."""
+    """The executor's arguments could not be parsed or do not fit the tool's schema."""
     TOOL_ERROR = "tool_error"
     """The tool ran and failed, or raised."""
     TIMEOUT = "timeout"
     """The tool, or the run's time budget, ran out."""
     EMPTY_RESULT = "empty_result"
-    """The tool ran and had nothing to say."""
+    """The tool ran and returned nothing."""
     MODEL_ERROR = "model_error"
-    """A model that the tool depends on could not be reached or refused."""
+    """A model that the tool depends on could not be reached or refused the request."""
     REFUSED = "refused"
     """A person refused the call."""
     UNCERTAIN = "uncertain"
-    """The run was interrupted in mid-call: the call may have been carried out, and was not repeated."""
+    """The run was interrupted during the call: it may have been carried out, and was not repeated."""
 
 
 class ToolResult(BaseModel):
@@ -39,28 +39,28 @@ class ToolResult(BaseModel):
 
     status: Literal["ok", "error"]
     output: str
-    """What the tool said; for an error, one line that says what went wrong."""
+    """The tool's output; for an error, one line on what went wrong."""
     error: ErrorClass | None = None
     """Set exactly when `status` is "error"."""
     seconds: float = Field(default=0.0, ge=0)
     sandbox: str = ""
-    """The sandbox's tier, of a tool that runs code (`agentflow.tools.sandbox.tiers`); no prompt shows it."""
+    """The sandbox's tier, for a tool that runs code (`agentflow.tools.sandbox.tiers`). Not shown in prompts."""
     provider: str = ""
-    """What answered, of a search tool: "tavily", "gemini (MODEL)" with the language model behind it; likewise."""
+    """The provider of a search tool: "tavily", "gemini (MODEL)" with its language model. Not shown in prompts."""
 
     def describe(self) -> str:
-        """The result as prompts show it."""
+        """Return the result as prompts show it."""
         return f"Result: {self.output}" if self.error is None else f"Failed ({self.error}): {self.output}"
 
     def shortened(self, tokens: int) -> "ToolResult":
-        """The result with its output cut to about `tokens` (four characters each): head and tail around a mark.
+        """Return the result with its output cut to about `tokens` of four characters: head and tail around a mark.
 
         Results are cut once, when memory is written, so that later prompts repeat them unchanged.
         """
         limit = max(80, 4 * tokens)
         if len(self.output) <= limit:
             return self
-        text = redacted(self.output)  # half of a key, which a cut leaves, could not be recognised later
+        text = redacted(self.output)  # half of a key could not be recognised after the cut
         tail = limit // 3
         if (cut := len(text) - limit) > 0:
             text = f"{text[: limit - tail]} [... {cut} characters cut ...] {text[-tail:]}"
@@ -68,12 +68,12 @@ class ToolResult(BaseModel):
 
     @classmethod
     def failed(cls, error: ErrorClass, output: str, seconds: float = 0.0, sandbox: str = "") -> "ToolResult":
-        """A failure of class `error`; `output` is one line that says what went wrong."""
+        """Return a failure of class `error`; `output` is one line on what went wrong."""
         return cls(status="error", error=error, output=output, seconds=seconds, sandbox=sandbox)
 
 
 class ToolFailure(Exception):
-    """Raised by a tool for a failure it can name; becomes a `ToolResult` of that class, never a traceback."""
+    """A failure that a tool can classify. It becomes a `ToolResult` of that class, never a traceback."""
 
     def __init__(self, error: ErrorClass, message: str, sandbox: str = "") -> None:
         super().__init__(message)

@@ -1,9 +1,9 @@
-"""Runs one tool call and says how it went, as data.
+"""Execution of one tool call, with the outcome as data.
 
-Whatever a tool does - ours, a LangChain integration's, an MCP server's - comes back as one `ToolResult`. No part of its
-text passes for a prompt (`untrusted_text`), nor shows a key of ours, which memory would hand on (`redaction`).
-Arguments are checked here and not only inside the tool, so that what the model got wrong (BAD_ARGUMENTS) is told apart
-from a tool that broke (TOOL_ERROR), even where both are a pydantic ValidationError.
+The output of any tool, built-in, from a LangChain integration or from an MCP server, becomes one `ToolResult`. No part
+of its text can pass for a prompt (`untrusted_text`) or contain a known key, which memory would pass on (`redaction`).
+Arguments are also checked here, before the tool does. This separates mistakes of the model (BAD_ARGUMENTS) from
+failures of the tool (TOOL_ERROR), even if both are a pydantic ValidationError.
 """
 
 import asyncio
@@ -26,23 +26,23 @@ from agentflow.tools.sandbox.limits import SandboxError
 from agentflow.tools.untrusted_text import bounded_line, contained
 
 MAX_MESSAGE = 500
-"""Characters of an error message: it goes into every later prompt of the run."""
+"""Characters of an error message, which is repeated in every later prompt of the run."""
 
 MAX_OUTPUT = 100_000
-"""Tokens of an output, about: more than any memory keeps, little enough to be looked through."""
+"""Approximate tokens of an output: more than any memory keeps, and few enough to scan."""
 
 SHORT = 20_000
-"""Characters of an output that are looked through at once, in a millisecond; a thread is for more."""
+"""Characters of an output up to which it is scanned on the event loop, in a millisecond; longer ones use a thread."""
 
 SANDBOX = "agentflow_sandbox"
-"""Key of a tool's artifact under which it says in what tier of the sandbox it ran code."""
+"""Key in a tool's artifact for the sandbox's tier in which it ran code."""
 
 Run = Callable[[], Awaitable[ToolResult]]
 Interposed = Callable[[str, dict[str, Any], Run], Awaitable[ToolResult]]
-"""Gets the tool's name, its arguments, and what makes the call."""
+"""Receives the tool's name, its arguments, and the function that makes the call."""
 
 interposed: ContextVar[Interposed | None] = ContextVar("agentflow tool calls", default=None)
-"""What the calls of a run go through: it may answer in a tool's place, as a recording does."""
+"""Intercepts the tool calls of a run. It may answer instead of the tool, as a recording does."""
 
 _JSON_TYPES: dict[str, tuple[type, ...]] = {
     "string": (str,),
@@ -57,14 +57,14 @@ _JSON_TYPES: dict[str, tuple[type, ...]] = {
 async def run_tool(
     tool: BaseTool,
     arguments: dict[str, Any],
-    timeout: float,  # noqa: ASYNC109 - the caller's budget becomes a result here, not an exception
+    timeout: float,  # noqa: ASYNC109 - a timeout becomes a result, not an exception
     config: RunnableConfig | None = None,
 ) -> ToolResult:
-    """The result of calling `tool` with `arguments`, within `timeout` seconds.
+    """Call `tool` with `arguments` within `timeout` seconds, and return the result.
 
-    A failure is a result with its error class and one line of text. What is raised: cancellation of the caller,
-    LangGraph's own control flow (a tool that asks a person by `interrupt`), and SandboxError, as it is not the tool
-    that failed.
+    A failure is a result with its error class and one line of text. Three kinds of exceptions are raised: cancellation
+    of the caller, LangGraph's control flow (a tool that asks a person by `interrupt`), and SandboxError, which is not a
+    failure of the tool.
     """
     through = interposed.get()
     if through is None:
@@ -89,8 +89,8 @@ async def _call(
         if problem := argument_problem(tool, arguments):
             return failed(ErrorClass.BAD_ARGUMENTS, problem)
         async with asyncio.timeout(timeout):
-            # The whole call, not only its arguments: only then does LangChain report errors that a tool handled itself,
-            # and an argument that is called "type" cannot pass for a call.
+            # The whole call instead of its arguments: otherwise LangChain does not report errors that a tool handled
+            # itself, and could mistake arguments that include "type" for a call.
             call = {"type": "tool_call", "id": uuid4().hex, "name": tool.name, "args": dict(arguments)}
             reply = await tool.ainvoke(call, config)
     except (GraphBubbleUp, SandboxError):
@@ -99,7 +99,7 @@ async def _call(
         return failed(failure.error, str(failure), failure.sandbox)
     except TimeoutError:
         return failed(ErrorClass.TIMEOUT, f"{tool.name} did not finish in {timeout:g} seconds")
-    except Exception as error:  # the boundary to foreign code, which may raise anything
+    except Exception as error:  # external code may raise any exception
         return failed(ErrorClass.TOOL_ERROR, f"{type(error).__name__}: {error}")
     text = _text(reply)
     if isinstance(reply, ToolMessage) and reply.status == "error":
@@ -113,13 +113,13 @@ async def _call(
 
 
 def _fit(result: ToolResult) -> ToolResult:
-    """The result for memory and prompts: without keys, at most MAX_OUTPUT, and no part of a prompt."""
+    """Return the result for memory and prompts: without keys, at most MAX_OUTPUT, and no imitation of a prompt."""
     result = result.model_copy(update={"output": without_known(result.output)}).shortened(MAX_OUTPUT)
     return result.model_copy(update={"output": contained(result.output)})
 
 
 def argument_problem(tool: BaseTool, arguments: object) -> str | None:
-    """What is wrong with the arguments by the tool's schema, naming the field; None if nothing is."""
+    """Return the first violation of the tool's schema, with the field's name, or None."""
     if not isinstance(arguments, dict):
         return f"the arguments of {tool.name} must be an object, not {type(arguments).__name__}"
     schema = tool.tool_call_schema
@@ -135,7 +135,9 @@ def argument_problem(tool: BaseTool, arguments: object) -> str | None:
 
 
 def _json_schema_problem(schema: Mapping[str, Any], arguments: dict[str, Any]) -> str | None:
-    """Of a plain JSON schema, as MCP tools have it: required fields and top-level types; the server checks the rest."""
+    """Check required fields and top-level types of a plain JSON schema, as MCP tools have it. The server checks the
+    rest.
+    """
     for name in schema.get("required", []):
         if name not in arguments:
             return f"{name}: Field required"
@@ -149,7 +151,7 @@ def _json_schema_problem(schema: Mapping[str, Any], arguments: dict[str, Any]) -
 
 
 def _text(reply: object) -> str:
-    """What a tool said, as text: content blocks are joined, and those that are not text are named."""
+    """Return a tool's output as text. Content blocks are joined; those without text are named."""
     content = reply.content if isinstance(reply, ToolMessage) else reply
     if isinstance(content, Sequence) and not isinstance(content, str | bytes):
         content = "\n".join(_block_text(block) for block in content)
@@ -157,12 +159,12 @@ def _text(reply: object) -> str:
 
 
 def _valid(text: str) -> str:
-    """`text` without lone surrogates, which cannot be written to a file or sent to a model."""
+    """Return `text` without lone surrogates, which cannot be written to a file or sent to a model."""
     return text.encode("utf-8", "replace").decode("utf-8")
 
 
 def _declared(reply: object, key: str) -> str:
-    """What a tool of ours says of itself in its artifact: the sandbox's tier, the search engine."""
+    """Return a value that a built-in tool declares in its artifact: the sandbox's tier, the search engine."""
     artifact = reply.artifact if isinstance(reply, ToolMessage) else None
     return str(artifact.get(key, "")) if isinstance(artifact, Mapping) else ""
 

@@ -1,11 +1,12 @@
-"""What search tools found, kept in one SQLite file, so that a run can be repeated without the network.
+"""Results of search tools in one SQLite file, so that a run can be repeated without the network.
 
-Modes: `off`; `use` answers from the file and asks only for what it lacks; `record` always asks, and keeps what it got;
-`replay` never asks, and what was not recorded is a failure that says so. Failures are recorded too, since a run that is
-replayed has to meet them again; `use` asks anew in their place, and a failure never replaces what was found before.
+There are four modes. `off` disables the cache. `use` answers from the file and requests only missing entries. `record`
+always makes the request and stores the result. `replay` never makes a request, and a missing entry is a failure that
+says so. Failures are recorded too, since a replayed run has to meet them again. `use` retries recorded failures, and a
+failure never replaces a stored result.
 
-A key is the tool, the source as it was configured, and the request; values are JSON. Identical requests that are under
-way at the same time are one (single flight). Several processes may share a file.
+A key is the tool, the source as configured, and the request; values are JSON. Concurrent identical requests are merged
+into one (single flight). Several processes may share a file.
 """
 
 import asyncio
@@ -27,7 +28,7 @@ from agentflow.tools.result import ErrorClass, ToolFailure
 MODES = ("off", "use", "record", "replay")
 
 Load = Callable[[], Awaitable[Any]]
-"""Asks the source; returns what JSON can hold, or raises ToolFailure."""
+"""Requests the source. Returns a JSON value, or raises ToolFailure."""
 
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS answer (
@@ -42,11 +43,11 @@ ON CONFLICT (key) DO UPDATE SET
     WHERE excluded.error IS NULL OR answer.error IS NOT NULL
 """
 LOCK_SECONDS = 30
-"""How long a process waits for another one's write."""
+"""Seconds for which a process waits for another one's write."""
 
 
 def parse_mode(spec: str) -> tuple[str, Path]:
-    """Mode and file of `MODE` or `MODE:FILE`. Raises ValueError."""
+    """Return the mode and file of `MODE` or `MODE:FILE`. Raises ValueError."""
     mode, colon, file = spec.partition(":")
     if mode not in MODES or (colon and (not file or mode == "off")):
         raise ValueError(f"the search cache is one of {', '.join(MODES)}, or MODE:FILE, not '{spec}'")
@@ -55,13 +56,13 @@ def parse_mode(spec: str) -> tuple[str, Path]:
 
 @lru_cache(maxsize=16)
 def search_cache(spec: str) -> "SearchCache | None":
-    """The cache of `MODE` or `MODE:FILE`, one per process; None if it is off. Raises ValueError."""
+    """Return the cache of `MODE` or `MODE:FILE`, one per process, or None if it is off. Raises ValueError."""
     mode, path = parse_mode(spec)
     return None if mode == "off" else SearchCache(mode, path)
 
 
 def unusable(spec: str) -> str | None:
-    """One line on why the cache cannot be used; None if it can."""
+    """Return one line on why the cache cannot be used, or None if it can."""
     try:
         mode, path = parse_mode(spec)
     except ValueError as error:
@@ -83,7 +84,7 @@ def _is_database(path: Path) -> bool:
 
 @contextmanager
 def _named(path: Path) -> Iterator[None]:
-    """Turns a fault of the file into a ToolFailure that names it."""
+    """Raise a ToolFailure that names the file if it cannot be used."""
     try:
         yield
     except (sqlite3.Error, OSError) as error:
@@ -92,7 +93,7 @@ def _named(path: Path) -> Iterator[None]:
 
 @dataclass
 class _Flight:
-    """A request under way, and how many wait for it."""
+    """A request in flight, and the number of callers that wait for it."""
 
     task: "asyncio.Task[Any]"
     waiting: int = 0
@@ -102,14 +103,17 @@ class SearchCache:
     """Answers by tool, source and request."""
 
     def __init__(self, mode: str, path: Path) -> None:
-        """`mode` is one of `MODES` but "off". The file is opened at the first request."""
+        """Set the mode, any of `MODES` except "off". The file is opened at the first request."""
         self.mode, self.path = mode, path
         self._lock = threading.Lock()
         self._connection: sqlite3.Connection | None = None
         self._flights: dict[tuple[asyncio.AbstractEventLoop, str], _Flight] = {}
 
     async def get(self, tool: str, source: str, request: str, load: Load) -> Any:
-        """The answer, as the mode has it. Raises ToolFailure: the source's, a recorded one, or that there is none."""
+        """Return the answer according to the mode.
+
+        Raises ToolFailure: the source's, a recorded one, or for a missing recording.
+        """
         question = (tool, source, request)
         key = hashlib.sha256(json.dumps(question).encode()).hexdigest()
         flight_of = (asyncio.get_running_loop(), key)
@@ -118,7 +122,7 @@ class SearchCache:
             flight = self._flights[flight_of] = _Flight(asyncio.create_task(self._answer(key, question, load)))
         flight.waiting += 1
         try:
-            # One who is cancelled leaves the others their answer; with the last of them the request ends.
+            # A cancelled caller does not end the request for the others. It ends when no caller is left.
             return await asyncio.shield(flight.task)
         finally:
             flight.waiting -= 1
@@ -154,9 +158,9 @@ class SearchCache:
             self._open().execute(_KEEP, (key, *storable, *outcome))
 
     def _open(self) -> sqlite3.Connection:
-        """The file, open; only under the lock. Each statement is a transaction of its own."""
+        """Return the open connection; the caller must hold the lock. Each statement is a separate transaction."""
         if self._connection is None:
-            if self.mode == "replay":  # a recording may be read-only, and is not made by a replay
+            if self.mode == "replay":  # a recording may be read-only, and a replay does not create it
                 uri = f"{self.path.resolve().as_uri()}?mode=ro"
                 self._connection = sqlite3.connect(uri, uri=True, check_same_thread=False)
             else:
@@ -164,12 +168,12 @@ class SearchCache:
                 connection = sqlite3.connect(
                     self.path, timeout=LOCK_SECONDS, check_same_thread=False, isolation_level=None
                 )
-                connection.executescript(_SCHEMA)  # no WAL: a recording is one file, which can be copied and read-only
+                connection.executescript(_SCHEMA)  # no WAL: a recording is a single file, to copy or make read-only
                 self._connection = connection
         return self._connection
 
     def close(self) -> None:
-        """Closes the file; the next request opens it again."""
+        """Close the file; the next request opens it again."""
         with self._lock:
             if self._connection is not None:
                 self._connection.close()

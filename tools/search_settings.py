@@ -1,4 +1,4 @@
-"""What a run may set of its search tools, in one value that tools can be built from and cached by."""
+"""Settings of a run's search tools, in one hashable value from which tools are built and by which they are cached."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -9,12 +9,12 @@ class SearchSettings:
     """Sources and cache of wikipedia_search, google_search and web_search."""
 
     corpus: str = "live"
-    """What wikipedia_search reads (`encyclopedia.choice.encyclopedia_of`)."""
+    """Corpus of wikipedia_search (`encyclopedia.choice.encyclopedia_of`)."""
     engine: str = "auto"
-    """What google_search asks (`providers.choice`)."""
+    """Search engine of google_search (`providers.choice`)."""
     pages: Literal["answer", "passages"] = "answer"
-    """What web_search returns: the model's answer from a page, or the passages themselves."""
+    """Output of web_search: the model's answer from a page, or the passages themselves."""
     embeddings: str = ""
-    """What ranks a page's passages: BM25 if empty, else a model's embeddings."""
+    """Ranking of a page's passages: BM25 if empty, else the embeddings of this model."""
     cache: str = "off"
-    """`search_cache.parse_mode`."""
+    """Mode of the cache: see `search_cache.parse_mode`."""

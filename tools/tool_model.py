@@ -1,7 +1,7 @@
-"""Which language model answers from behind a tool, beside those that the run has set: what an evaluation has to say.
+"""The language model behind a tool that is not one of the run's models, which an evaluation has to report.
 
-A tool says so in `metadata["agentflow"]["model"]`: `RUN`, "" for none, or a name. Of one that does not say, as MCP's
-tools and other people's, it is UNKNOWN.
+A tool declares it in `metadata["agentflow"]["model"]`: `RUN`, "" for none, or a name. A tool that does not declare it,
+such as MCP and third-party tools, is UNKNOWN.
 """
 
 from typing import TYPE_CHECKING
@@ -12,12 +12,12 @@ if TYPE_CHECKING:
     from langchain_core.tools import BaseTool
 
 RUN = "tools"
-"""The model that the run has set for its tools."""
+"""The run's model for tools."""
 UNKNOWN = "unknown"
 
 
 def model_behind(tool: "BaseTool") -> str:
-    """What the tool says."""
+    """Return the model that the tool declares."""
     own = (tool.metadata or {}).get("agentflow")
     said = own.get("model") if isinstance(own, dict) else None
     return bounded_line(said, 120) if isinstance(said, str) else UNKNOWN

@@ -1,11 +1,11 @@
-"""What comes from outside is data: here it is made unable to pass for a prompt of ours, before anything reads it.
+"""Containment of external text, so that it cannot pass for a prompt of this package.
 
-One rule, in one place: `run_tool` passes every output through `contained` and every message through `bounded_line`, so
-that planner, verifier and generator read the same thing. Ordinary output stays as it is. What could be taken for a part
-of our prompts is marked as data, and each of its lines is quoted, so that the quotation ends where its marks end.
+The rule is applied in one place: `run_tool` passes every output through `contained` and every message through
+`bounded_line`, so planner, verifier and generator read the same text. Ordinary output stays as it is. Text with parts
+that look like a prompt is marked as data, and each of its lines is quoted, which makes the end of the data clear.
 
-This keeps the borders of the data. That a model does not do what data say is not for a rule on text to ensure: the
-executor runs the planned tool and no other, and `Context.approve_tools` asks a person.
+This delimits the data. It cannot keep a model from following instructions in the data: for that, the executor runs only
+the planned tool, and `Context.approve_tools` asks a person.
 """
 
 import re
@@ -22,30 +22,31 @@ _ESCAPE_SEQUENCE = re.compile(
 _UNSEEN = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff\u200b\u2060\ufeff\u202a-\u202e\u2066-\u2069\U000e0000-\U000e007f]+"
 )
-"""Control characters, half characters, and format characters that are not seen or make text read in another order than
-it is written. Those that scripts and emoji need stay."""
+"""Control characters, surrogates, and format characters that are invisible or change the reading order. Those that
+scripts and emoji need are kept.
+"""
 
 
 def clean(text: str) -> str:
-    """`text` without terminal escape sequences, control and unseen characters; line breaks and tabs stay."""
+    """Return `text` without terminal escape sequences, control and invisible characters. Line breaks and tabs stay."""
     return _UNSEEN.sub("", _ESCAPE_SEQUENCE.sub("", text.replace("\r\n", "\n")))
 
 
 def one_line(text: object, most: int | None = None) -> str:
-    """`clean` text on one line, cut to `most` characters with "..." at its end: fit for a message."""
+    """Return `clean` text on one line, cut to `most` characters with "..." at its end: suitable for a message."""
     line = " ".join("".join(one if one.isprintable() else " " for one in clean(str(text))).split())
     return line if most is None else cut(line, most, "...")
 
 
 def disarmed(text: str) -> str:
-    """A text from outside as a model may read it in parts: clean, and without borders of messages."""
+    """Return an external text for a model that reads parts of it: clean, and without message delimiters."""
     return unbordered(clean(text))
 
 
 def contained(text: str, *, begins_line: bool = False) -> str:
-    """`text` clean and, if parts of it look like a prompt, marked and quoted. Contained text stays as it is.
+    """Return `text` clean and, if parts of it look like a prompt, marked and quoted. The function is idempotent.
 
-    `begins_line` says that it is to stand at the beginning of a line, and not behind a label of ours.
+    `begins_line` is whether the text is placed at the beginning of a line instead of after a label.
     """
     text = clean(text).replace("\u2028", "\n").replace("\u2029", "\n")
     unbroken = unbordered(text)
@@ -57,6 +58,6 @@ def contained(text: str, *, begins_line: bool = False) -> str:
 
 
 def bounded_line(text: str, characters: int) -> str:
-    """`text` clean, on one line of at most so many characters, cut with a visible mark, and no border of a message."""
+    """Return clean `text` on one line of bounded length, with a visible mark if cut, and without message delimiters."""
     line = " ".join(unbordered(clean(text)).split())
     return cut(line, characters)

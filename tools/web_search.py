@@ -1,7 +1,8 @@
-"""web_search: answers a question from one web page.
+"""The web_search tool: answers a question from one web page.
 
-Fetch (guarded), extract the readable text, cut it into passages, rank these, and have the model answer from the best,
-or return them. What the page says is data: the prompt says so, and the answer only ever becomes a result in memory.
+It fetches the page (guarded), extracts the readable text, splits it into passages and ranks them. The model answers
+from the best ones, or they are returned. The page's text is data: the prompt says so, and the answer only becomes a
+result in memory.
 """
 
 import asyncio
@@ -22,7 +23,7 @@ from agentflow.tools.web.passages import rank, rank_by_embeddings, split
 from agentflow.tools.web.safe_http import PDF, Document, FetchPolicy, fetch
 
 BEST = 4
-"""Passages that the model reads."""
+"""Passages given to the model."""
 
 MAX_ADDRESS = 2000
 """Characters of an address that are shown."""
@@ -60,14 +61,14 @@ def web_search(
     embeddings: Embeddings | None = None,
     cache: SearchCache | None = None,
 ) -> BaseTool:
-    """The tool.
+    """Return the tool.
 
     Args:
         ask: The model that answers from the page.
-        policy: What may be fetched.
-        returns: The model's answer, or the passages themselves, for which no model is asked.
-        embeddings: Rank the passages; BM25 does where there are none.
-        cache: Keeps the text of pages. What the model makes of it is not kept: that depends on the model.
+        policy: The addresses and documents that may be fetched.
+        returns: The model's answer, or the passages themselves, which needs no model.
+        embeddings: Rank the passages; BM25 ranks them without embeddings.
+        cache: Stores the text of pages, but not the answers, which depend on the model.
     """
     policy = policy or FetchPolicy()
 
@@ -77,7 +78,7 @@ def web_search(
             return [document.url, await extract(document)]
 
         address, text = await (cache.get("web_search", "", url, load) if cache else load())
-        # Before anything reads it; what is kept stays as it came.
+        # The cache keeps the text as received; it is contained before any use.
         return bounded_line(address, MAX_ADDRESS), await asyncio.to_thread(lambda: disarmed(without_known(text)))
 
     async def run(query: str, url: str) -> str:
@@ -108,7 +109,7 @@ def web_search(
 
 
 async def extract(document: Document) -> str:
-    """The readable text: of a PDF its pages, of an HTML page what is not navigation, anything else as it is."""
+    """Return the readable text: the pages of a PDF, an HTML page without its navigation, anything else unchanged."""
     if document.content_type == PDF:
         return await text_of_pdf(document.body)
     if "html" in document.content_type:

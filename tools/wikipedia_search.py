@@ -1,8 +1,8 @@
-"""wikipedia_search: an encyclopedia's article by its name.
+"""The wikipedia_search tool: an encyclopedia's article by its name.
 
-The page of that title comes back in full, else one line on each of the closest pages, so that the next step can name
-one of them. Wikipedia and a local corpus answer in the same form; what a retrieval server finds are passages, and comes
-as they are.
+The page with that title is returned in full. Otherwise, one line on each of the closest pages is returned, so that the
+next step can name one of them. Wikipedia and a local corpus answer in the same form. A retrieval server finds passages,
+which are returned unchanged.
 """
 
 import re
@@ -38,9 +38,9 @@ class Arguments(BaseModel):
 
 
 def wikipedia_search(source: str | Encyclopedia = LIVE, cache: SearchCache | None = None) -> BaseTool:
-    """The tool, reading from an encyclopedia, or from one by name (`encyclopedia.choice.encyclopedia_of`).
+    """Return the tool for an encyclopedia, or for one by its name (`encyclopedia.choice.encyclopedia_of`).
 
-    What `cache` keeps is what comes from elsewhere: a corpus on this machine answers alike in any case.
+    `cache` only stores results of remote sources, since a local corpus always gives the same answer.
     """
     corpus = source if isinstance(source, str) else type(source).__name__
     encyclopedia = encyclopedia_of(source) if isinstance(source, str) else source
@@ -74,7 +74,7 @@ def wikipedia_search(source: str | Encyclopedia = LIVE, cache: SearchCache | Non
 
 
 def answer(name: str, found: Found) -> str:
-    """What the tool says; raises ToolFailure(EMPTY_RESULT) if nothing was found."""
+    """Return the tool's output. Raises ToolFailure(EMPTY_RESULT) if nothing was found."""
     if found.exact and not found.exact.ambiguous:
         return f"{found.exact.title}: {found.exact.text}"
     if not found.closest:
@@ -91,7 +91,7 @@ def _first_sentence(page: Page) -> str:
     if page.ambiguous:
         return "(several meanings)"
     text = " ".join(page.text.split())
-    # A full stop within the first words is an initial or an abbreviation more often than an end.
+    # A full stop within the first words is usually an initial or an abbreviation.
     match = re.match(r".{20,}?[.!?](?=\s|$)", text)
     sentence = match.group() if match else text
     return cut(sentence, MAX_LINE)

@@ -1,1 +1,1 @@
-"""Models by name: how they are named, loaded and asked, and what goes wrong with those behind an endpoint."""
+"""Models by name: their specs, loading and calls, and errors of endpoints."""

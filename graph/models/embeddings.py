@@ -1,4 +1,4 @@
-"""Embeddings by name, as `spec` names chat models: any server that speaks OpenAI's embeddings."""
+"""Embeddings by name, in the form of `spec` for chat models, from any server with OpenAI's embeddings API."""
 
 from functools import lru_cache
 
@@ -8,7 +8,7 @@ from agentflow.graph.models.spec import PROVIDERS, Endpoint, ModelError, endpoin
 
 
 def load_embeddings(spec: str) -> Embeddings:
-    """The embeddings that `spec` names. Nothing is sent. Raises ModelError (configuration)."""
+    """Return the embeddings that `spec` names. Sends no request. Raises ModelError (configuration)."""
     parsed = parse(spec)
     if parsed.provider not in PROVIDERS or not parsed.model:
         raise ModelError(
@@ -31,6 +31,6 @@ def _from_endpoint(endpoint: Endpoint) -> Embeddings:
         openai_api_base=endpoint.base_url,
         openai_api_key=SecretStr(endpoint.key),
         max_retries=RETRIES,
-        check_embedding_ctx_length=False,  # texts go over the wire as texts, and not as another model's tokens
+        check_embedding_ctx_length=False,  # sends texts as they are instead of as another model's tokens
         http_async_client=LoopClient(),
     )

@@ -1,16 +1,16 @@
-"""The chat model behind every endpoint: LangChain's `ChatOpenAI`, and what it takes for it to be dependable here.
+"""The chat model for every endpoint: LangChain's `ChatOpenAI`, with changes for reliability and speed.
 
-- *Connections belong to an event loop.* A model is cached and used from several: `graph.ainvoke` runs on the caller's
-  loop, `graph.invoke` on a background one, a test on a new one each time. A connection made on one loop fails on
-  another, so that the HTTP client keeps one pool per loop and closes it when its loop shuts down.
-- *Retries are for what may pass.* The SDK retries server errors and connections that break off, twice each. A refused
-  connection, a timeout and an empty account it is not allowed to retry. Rate limits are kept to here (`pace`),
-  for all requests together; one that says no time is the SDK's to retry.
-- *A call costs what it must.* The SDK and ChatOpenAI make types of every field of request and reply, and the latter
-  takes a thread for it: two thirds of a call's processor time, in which an evaluation at 256 questions at a time waits.
-  A whole reply is read as JSON here; streams go the usual way.
-- *What is asked for is on the wire.* ChatOpenAI renames `max_tokens` and drops the temperature of some models by their
-  name alone; here both happen for OpenAI itself only.
+- *One connection pool per event loop.* A model is cached and used from several loops: `graph.ainvoke` runs on the
+  caller's loop, `graph.invoke` on a background one, a test on a new one each time. A connection made on one loop fails
+  on another, so the HTTP client keeps one pool per loop and closes it when the loop shuts down.
+- *Retries only of temporary failures.* The SDK retries server errors and lost connections, twice each. It must not
+  retry a refused connection, a timeout or an empty account. Rate limits are handled here (`pace`), for all requests
+  together. If a server names no time to wait, the SDK retries.
+- *Low cost per call.* The SDK and ChatOpenAI build types for every field of request and reply, and the latter uses a
+  thread for it. This takes two thirds of a call's processor time, for which an evaluation with 256 concurrent questions
+  has to wait. Here, a complete reply is read as JSON; streams are handled as usual.
+- *Requests with exactly the given settings.* ChatOpenAI renames `max_tokens` and drops the temperature of some models
+  because of their name. Here, both happen only for OpenAI itself.
 """
 
 import asyncio
@@ -40,13 +40,13 @@ from agentflow.tools.borders import unbordered
 from agentflow.tools.web.hosts import tls
 
 RETRIES = 2
-"""Further tries of a request that may go through later."""
+"""Further attempts for a request that may succeed later."""
 
 TIMEOUT = httpx.Timeout(300.0, connect=5.0)
-"""Seconds to connect, and between two pieces of a reply; the whole of a run is bounded by `Context.max_seconds`."""
+"""Seconds to connect, and between two chunks of a reply. `Context.max_seconds` bounds the whole run."""
 
 _REASONING = re.compile(r"o\d|gpt-5(?!.*chat)")
-"""OpenAI's models that refuse a request which sets a temperature."""
+"""OpenAI's models that refuse requests with a temperature."""
 
 _log = logging.getLogger(__name__)
 
@@ -54,7 +54,7 @@ _Pool = tuple[httpx.AsyncClient, AsyncGenerator[None, None]]
 
 
 class LoopClient(httpx.AsyncClient):
-    """An HTTP client with one connection pool per event loop; the SDK's policy on what to retry is narrowed here."""
+    """An HTTP client with one connection pool per event loop, which also restricts the SDK's retries."""
 
     def __init__(self) -> None:
         super().__init__(verify=tls())
@@ -63,7 +63,7 @@ class LoopClient(httpx.AsyncClient):
         self._pace = Pace()
 
     async def send(self, request: httpx.Request, **options: Any) -> httpx.Response:
-        """Sends on the running loop's pool. Raises what the SDK passes on at once where a retry cannot help."""
+        """Send on the running loop's pool. Raises errors that the SDK does not retry where a retry cannot help."""
         server = request.url.netloc.decode()
         for _ in range(TRIES):
             await self._pace.keep(server)
@@ -74,7 +74,7 @@ class LoopClient(httpx.AsyncClient):
                 break
             seconds = retry_after(response.headers)
             if seconds is None:
-                return response  # the SDK's to retry
+                return response  # the SDK retries
             if not self._pace.refused(server, seconds):
                 break
         response.headers["x-should-retry"] = "false"
@@ -104,7 +104,9 @@ class LoopClient(httpx.AsyncClient):
 
 
 async def _close_with_loop(client: httpx.AsyncClient) -> AsyncGenerator[None, None]:
-    """Closes `client` at the end of the loop that starts it: a loop finishes its asynchronous generators last."""
+    """Close `client` when the loop that starts this generator shuts down, since a loop closes its async generators
+    last.
+    """
     try:
         yield
     finally:
@@ -118,7 +120,7 @@ class EndpointModel(ChatOpenAI):
 
     @classmethod
     def of(cls, endpoint: Endpoint, sampling: Sampling) -> "EndpointModel":
-        """The model at `endpoint`; what `sampling` leaves None is absent from its requests."""
+        """Return the model at `endpoint`. Fields of `sampling` that are None are absent from its requests."""
         model = cls(
             model=endpoint.model,
             base_url=endpoint.base_url,
@@ -130,9 +132,9 @@ class EndpointModel(ChatOpenAI):
             timeout=TIMEOUT,
             max_retries=RETRIES,
             stream_usage=True,
-            stream_chunk_timeout=None,  # TIMEOUT says the same
-            use_responses_api=False,  # it knows neither stop nor seed
-            http_socket_options=(),  # else the synchronous client passes over the environment's proxies
+            stream_chunk_timeout=None,  # TIMEOUT already sets it
+            use_responses_api=False,  # it supports neither stop nor seed
+            http_socket_options=(),  # otherwise the synchronous client ignores the environment's proxies
             http_async_client=_loop_client(),
         )
         model._endpoint = endpoint
@@ -140,19 +142,19 @@ class EndpointModel(ChatOpenAI):
         return model
 
     async def explain(self, error: Exception) -> ModelError:
-        """What `error`, which a call to this model raised, comes down to."""
+        """Return a ModelError for `error`, which a call to this model raised."""
         return await asyncio.to_thread(explain, self._endpoint, error)
 
     def _get_ls_params(self, *args: Any, **kwargs: Any) -> LangSmithParams:
-        """What traces say of a call: also which provider it really went to."""
+        """Return the parameters for traces, with the actual provider."""
         return {**super()._get_ls_params(*args, **kwargs), "ls_provider": self._endpoint.provider}
 
     def _get_request_payload(self, *args: Any, **kwargs: Any) -> dict[str, Any]:
         payload = super()._get_request_payload(*args, **kwargs)
         if self._endpoint.provider != "openai" and "max_completion_tokens" in payload:
-            # The name that every compatible server knows; OpenAI's newer models know the other one only.
+            # Every compatible server knows this name; OpenAI's newer models know only the other one.
             payload["max_tokens"] = payload.pop("max_completion_tokens")
-        if self._endpoint.provider != "openai":  # whose service reads no special tokens in what users write
+        if self._endpoint.provider != "openai":  # its service does not interpret special tokens in users' texts
             payload["messages"] = [_without_borders(message) for message in payload["messages"]]
         return payload
 
@@ -164,7 +166,7 @@ class EndpointModel(ChatOpenAI):
         **kwargs: Any,
     ) -> ChatResult:
         payload = self._get_request_payload(messages, stop=stop, **kwargs)
-        if "response_format" in payload:  # whose types are the caller's
+        if "response_format" in payload:  # the caller defines the reply's types
             return await super()._agenerate(messages, stop, run_manager, **kwargs)
         extra = payload.pop("extra_body", {})
         try:
@@ -188,7 +190,7 @@ class EndpointModel(ChatOpenAI):
 
 
 def _without_borders(message: dict[str, Any]) -> dict[str, Any]:
-    """A message whose text ends no message for a server that reads special tokens out of it; a reply stays as it is."""
+    """Return a message without delimiters that a server could interpret as special tokens. Replies stay unchanged."""
     content = message.get("content")
     if message["role"] == "assistant" or not isinstance(content, str | list):
         return message
@@ -199,7 +201,7 @@ def _without_borders(message: dict[str, Any]) -> dict[str, Any]:
 
 
 def _json(response: httpx.Response) -> Any:
-    """The body; its text where it is no JSON, which ChatOpenAI refuses with words of its own."""
+    """Return the parsed body, or its text if it is not JSON, which ChatOpenAI refuses with a message."""
     try:
         return json.loads(response.content)
     except ValueError:
@@ -207,7 +209,7 @@ def _json(response: httpx.Response) -> Any:
 
 
 def _temperature(endpoint: Endpoint, sampling: Sampling) -> float | None:
-    """The temperature to ask for: our default of 0 is not forced on models that refuse to have one."""
+    """Return the temperature to request. The default of 0 is left out for models that refuse a temperature."""
     if sampling.temperature == 0 and endpoint.provider == "openai" and _REASONING.match(endpoint.model):
         _log.warning("%s takes no temperature: 0 is left out", endpoint)
         return None

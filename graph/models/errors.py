@@ -1,8 +1,8 @@
-"""What went wrong with a model, in one line that ends with the remedy.
+"""Errors of models, as one line that ends with the remedy.
 
-An error is either the settings' fault (`configuration`: a key, a name or a URL is wrong, so that every call will fail
-alike) or the moment's (a server that is down, overloaded or talking nonsense). Text that comes from a server is
-shortened and put on one line, and the key never appears in it.
+An error is either in the settings (`configuration`: a key, a name or a URL is wrong, so that every call fails) or
+temporary (a server that is down, overloaded or sending invalid replies). Text from a server is shortened to one line,
+and the key never appears in it.
 """
 
 import httpx
@@ -18,11 +18,11 @@ _SETTINGS = frozenset({"model", "temperature", "top_p", "max_tokens", "max_compl
 
 
 class StreamCutError(Exception):
-    """A streamed reply ended before the server said that it was finished."""
+    """A streamed reply that ended before the server reported its completion."""
 
 
 def explain(endpoint: Endpoint, error: Exception) -> ModelError:
-    """`error`, which a call to `endpoint` raised, as a ModelError. Blocks where it asks the endpoint for its models."""
+    """Return `error`, which a call to `endpoint` raised, as a ModelError. Blocks if it lists the endpoint's models."""
     message, configuration = _explain(endpoint, error)
     return ModelError(f"{endpoint}: {endpoint.without_key(message)}", configuration=configuration)
 
@@ -80,19 +80,19 @@ def _explain_not_found(endpoint: Endpoint, said: str) -> str:
 
 
 def out_of_credit(body: str) -> bool:
-    """Whether the body of a 429 says that waiting will not help."""
+    """Return whether the body of a 429 shows that waiting does not help."""
     return "insufficient_quota" in body
 
 
 def _said(endpoint: Endpoint, error: openai.APIStatusError) -> str:
-    """The server's own words, stripped of the key before they are shortened."""
+    """Return the server's message. The key is removed before it is shortened."""
     body = error.body
     message = body.get("message") if isinstance(body, dict) else None
     return one_line(endpoint.without_key(str(message or error.response.text)), 200) or "no reason given"
 
 
 def _reason(error: BaseException) -> str:
-    """What broke a connection, in the words of the operating system or of the HTTP library."""
+    """Return why a connection failed, as the operating system or the HTTP library reports it."""
     for cause in reversed(_causes(error)):
         if isinstance(cause, OSError | httpx.HTTPError | StreamCutError) and str(cause):
             return one_line(cause, 120)
@@ -100,7 +100,7 @@ def _reason(error: BaseException) -> str:
 
 
 def _causes(error: BaseException) -> list[BaseException]:
-    """`error` and what led to it, the root last."""
+    """Return `error` and its causes, the root cause last."""
     causes = [error]
     while (cause := causes[-1].__cause__ or causes[-1].__context__) is not None:
         causes.append(cause)

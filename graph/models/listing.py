@@ -1,4 +1,4 @@
-"""What an endpoint says that it offers: the remedy for a model's name that is wrong, or that is missing."""
+"""The models that an endpoint lists, for the remedy when a model's name is wrong or missing."""
 
 from dataclasses import replace
 from functools import lru_cache
@@ -24,11 +24,11 @@ class _Listing(BaseModel):
 
 
 def models_offered(endpoint: Endpoint) -> list[str]:
-    """The names that GET base_url/models lists. Blocks for a few seconds at most.
+    """Return the names that GET base_url/models lists. Blocks for a few seconds at most.
 
     Raises:
-        httpx.HTTPError: The endpoint does not answer, or with an error status.
-        ValueError: It answers with something else than a list of models.
+        httpx.HTTPError: The endpoint does not answer, or answers with an error status.
+        ValueError: The answer is not a list of models.
     """
     headers = {"Authorization": f"Bearer {endpoint.key}"}
     response = httpx.get(f"{endpoint.base_url}/models", headers=headers, timeout=_TIMEOUT)
@@ -36,7 +36,7 @@ def models_offered(endpoint: Endpoint) -> list[str]:
 
 
 def listed(models: list[str]) -> str:
-    """What an endpoint offers, in words."""
+    """Return an endpoint's list of models as a phrase."""
     if not models:
         return "the endpoint offers no models"
     more = f" and {len(models) - _SHOWN} more" if len(models) > _SHOWN else ""
@@ -45,10 +45,10 @@ def listed(models: list[str]) -> str:
 
 @lru_cache(maxsize=64)
 def with_sole_model(endpoint: Endpoint) -> Endpoint:
-    """`endpoint`, which names no model, with the name of the only one that it lists.
+    """Return `endpoint`, which names no model, with the name of the only model that it lists.
 
     Raises:
-        ModelError: It cannot be asked, or lists several or none.
+        ModelError: The list cannot be requested, or does not have exactly one model.
     """
     if PROVIDERS[endpoint.provider].needs_key:
         raise ModelError(f"{endpoint.provider} needs a model; write {endpoint.provider}:MODEL", configuration=True)

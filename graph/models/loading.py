@@ -1,9 +1,9 @@
-"""Models by name: `load_model` gives the chat model of a spec, `complete` asks it.
+"""Models by name: `load_model` returns the chat model of a spec, and `complete` calls it.
 
-Models are built when they are first used and then kept, by endpoint, key and sampling parameters; the environment is
-read at each `load_model`, so that a key that was missing or wrong can be put right while the program runs. Specs are
-described in `spec`, what goes over the wire in `endpoint`, what comes of it in `errors`. The latter two import the
-OpenAI SDK, which takes a second, and so are loaded with the first model that needs them.
+Models are built at first use and cached by endpoint, key and sampling parameters. The environment is read at each
+`load_model`, so that a missing or wrong key can be corrected while the program runs. `spec` documents the specs,
+`endpoint` the requests, and `errors` the failures. The latter two import the OpenAI SDK, which takes a second, so they
+are loaded with the first model that needs them.
 """
 
 import asyncio
@@ -22,46 +22,47 @@ from agentflow.graph.models.spec import PROVIDERS, Endpoint, ModelError, ModelSp
 from agentflow.tools.untrusted_text import one_line
 
 MODULE = "agentflow_module"
-"""Key of a model call's metadata: the module on whose behalf it is."""
+"""Key in a model call's metadata for the module that makes it."""
 
 MOST = 64
-"""Models that are kept."""
+"""Maximum number of cached models."""
 
 _UNSET = Sampling()
 
 _Key = tuple[Endpoint | ModelSpec, Sampling]
 
 _kept: dict[_Key, BaseChatModel] = {}
-"""The models that were built last, `MOST` of them."""
+"""The `MOST` models that were built last."""
 
 _building = threading.Lock()
-"""Held while a model is built, so that one that many runs ask for at once is built once."""
+"""Held while a model is built, so that concurrent requests for a model build it once."""
 
 
 @runtime_checkable
 class Explains(Protocol):
-    """A chat model that can say what an exception of its own means."""
+    """A chat model that can explain its own exceptions."""
 
     async def explain(self, error: Exception) -> ModelError:
-        """The error in one line, with its remedy."""
+        """Return the error as one line, with its remedy."""
         ...
 
 
 @runtime_checkable
 class Fingerprinted(Protocol):
-    """A chat model whose weights are files of this machine, which may change under the same name."""
+    """A chat model whose weights are local files, which may change under the same name."""
 
     @property
     def fingerprint(self) -> str:
-        """A hash of all that its replies depend on."""
+        """Return a hash of everything on which its replies depend."""
         ...
 
 
 def load_model(spec: str, sampling: Sampling = _UNSET) -> BaseChatModel:
-    """The chat model that `spec` names, with `sampling` in each of its requests. The same object for the same settings.
+    """Return the chat model that `spec` names, with `sampling` in each of its requests; the same object for the same
+    settings.
 
-    Nothing is sent, except that a server that needs no key, such as `openai-compatible@URL`, is asked for the name of
-    its model when `spec` gives none, and then waited for during three seconds at most.
+    There is one case in which a request is sent: if `spec` gives no model for a server that needs no key, such as
+    `openai-compatible@URL`, the server is asked for its model's name, with a timeout of three seconds.
 
     Raises:
         ModelError: The spec is wrong, its provider unknown or not installed, or its API key missing.
@@ -77,16 +78,18 @@ def load_model(spec: str, sampling: Sampling = _UNSET) -> BaseChatModel:
 
 
 async def aload_model(spec: str, sampling: Sampling = _UNSET) -> BaseChatModel:
-    """`load_model` for an event loop, which it leaves free while libraries and weights are read from disk."""
-    model = _kept.get(_key(spec, sampling))  # most calls: a thread for each would be a third of a rollout's time
+    """Load a model as `load_model` does, but do not block the event loop while libraries and weights are read from
+    disk.
+    """
+    model = _kept.get(_key(spec, sampling))  # usually a hit; a thread per call would take a third of a rollout's time
     return model if model is not None else await asyncio.to_thread(load_model, spec, sampling)
 
 
 async def complete(model: BaseChatModel, messages: list[BaseMessage], config: RunnableConfig | None = None) -> str:
-    """The text of the model's reply.
+    """Return the text of the model's reply.
 
     Raises:
-        ModelError: Whatever went wrong at the provider.
+        ModelError: Any failure of the provider.
         TimeoutError, asyncio.CancelledError: The caller's own deadline.
     """
     try:
@@ -94,7 +97,7 @@ async def complete(model: BaseChatModel, messages: list[BaseMessage], config: Ru
     except (ModelError, TimeoutError):
         raise
     except Exception as error:
-        # A provider is foreign code that reads a foreign reply: there is no end to what it may raise.
+        # A provider is external code and may raise any exception.
         if isinstance(model, Explains):
             raise await model.explain(error) from error
         raise ModelError(
@@ -103,13 +106,13 @@ async def complete(model: BaseChatModel, messages: list[BaseMessage], config: Ru
 
 
 async def ask(context: Context, module: Module, messages: list[BaseMessage]) -> str:
-    """The reply of the model that a run has set for `module`. Raises as `complete` does."""
+    """Return the reply of the run's model for `module`. Raises as `complete` does."""
     model = await aload_model(context.model_of(module), context.sampling_of(module))
     return await complete(model, messages, called_by(module))
 
 
 def called_by(module: Module) -> RunnableConfig:
-    """The config of a call on behalf of `module`, which callbacks find in its metadata under `MODULE`."""
+    """Return the config of a call on behalf of `module`, which callbacks find in its metadata under `MODULE`."""
     return {"metadata": {**ensure_config().get("metadata", {}), MODULE: module}}
 
 
@@ -142,7 +145,7 @@ def _from_entry_point(spec: ModelSpec, sampling: Sampling) -> BaseChatModel:
     except ModelError:
         raise
     except Exception as error:
-        # The provider is somebody else's package and reads files of the user's.
+        # The provider is a third-party package that reads the user's files, and may raise any exception.
         what = f"{spec.provider}:{spec.model}" if spec.model else spec.provider
         reason = f"{type(error).__name__}: {one_line(error, 200)}"
         raise ModelError(

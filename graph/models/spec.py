@@ -1,9 +1,9 @@
-"""How a model is named: `provider:model`, `provider:model@base_url`, or `embedded`.
+"""Model specs: `provider:model`, `provider:model@base_url`, or `embedded`.
 
-A spec is read in three steps: the base URL begins at the last "@http", the provider ends at the first ":", and what is
-between them is the model's name, which may itself contain ":", "/" and "@" (`ollama:qwen2.5:7b`). Every provider of the
-table speaks OpenAI's chat completions, so that all it takes to add one is a row. Any other provider is an entry point
-of the group `agentflow.models`; what follows its ":" is for it to read (`embedded:DIR`).
+A spec is parsed in three steps: the base URL begins at the last "@http", the provider ends at the first ":", and the
+part between them is the model's name, which may contain ":", "/" and "@" (`ollama:qwen2.5:7b`). Every provider in the
+table has OpenAI's chat completions API, so a new one needs only a row. Any other provider is an entry point of the
+group `agentflow.models`, which interprets the part after its ":" itself (`embedded:DIR`).
 """
 
 import os
@@ -15,13 +15,14 @@ from agentflow.tools.redaction import remember
 
 
 class ModelError(RuntimeError):
-    """A model cannot be had or did not answer; `str()` is one line that says what happened and what to do.
+    """A model that is unavailable or did not answer; `str()` is one line with the cause and the remedy.
 
-    A RuntimeError, since the LangGraph server shows a client what those say; of others it says "internal error".
+    It is a RuntimeError, since the LangGraph server shows the messages of those to clients, and "internal error" for
+    others.
 
     Attributes:
-        configuration: True when the settings are wrong (key, name, URL), so that trying again cannot help;
-            False when the call failed at run time (server down, overloaded, talking nonsense).
+        configuration: True when the settings are wrong (key, name, URL), so that a retry cannot help;
+            False when the call failed at run time (server down, overloaded, sending invalid replies).
     """
 
     def __init__(self, message: str, *, configuration: bool = False) -> None:
@@ -31,10 +32,10 @@ class ModelError(RuntimeError):
 
 @dataclass(frozen=True)
 class Provider:
-    """A service that speaks OpenAI's chat completions."""
+    """A service with OpenAI's chat completions API."""
 
     base_url: str | None
-    """Where it is, unless the spec says otherwise."""
+    """Its default address."""
     key_variable: str
     """The environment variable of its API key."""
     needs_key: bool = False
@@ -50,12 +51,12 @@ PROVIDERS = {
 }
 
 NO_KEY = "EMPTY"
-"""What goes over the wire as the key of a server that needs none."""
+"""The key sent to a server that needs none."""
 
 
 @dataclass(frozen=True)
 class ModelSpec:
-    """A spec in its parts; "" and None where it names none."""
+    """A parsed spec; missing parts are "" or None."""
 
     provider: str
     model: str = ""
@@ -64,21 +65,21 @@ class ModelSpec:
 
 @dataclass(frozen=True)
 class Endpoint:
-    """A model behind a URL, with the key that opens it."""
+    """A model at a URL, with its API key."""
 
     provider: str
     model: str
     base_url: str
-    """Without a slash at the end."""
+    """Without a trailing slash."""
     key: str = field(repr=False)
 
     @property
     def key_variable(self) -> str:
-        """The environment variable of the key."""
+        """Return the environment variable of the key."""
         return PROVIDERS[self.provider].key_variable
 
     def without_key(self, text: str) -> str:
-        """`text` as it may be shown: a server may have repeated the key in it."""
+        """Return `text` without the key, which a server may have repeated in it."""
         return text if self.key == NO_KEY else text.replace(self.key, "***")
 
     def __str__(self) -> str:
@@ -86,7 +87,7 @@ class Endpoint:
 
 
 def parse(spec: str) -> ModelSpec:
-    """The parts of `spec`. Raises ModelError (configuration) when it is not one."""
+    """Return the parts of `spec`. Raises ModelError (configuration) if it is invalid."""
     name, base_url = _split_url(spec.strip())
     provider, _, model = name.partition(":")
     if not provider:
@@ -97,10 +98,10 @@ def parse(spec: str) -> ModelSpec:
 
 
 def endpoint_of(spec: ModelSpec) -> Endpoint:
-    """Where `spec`, whose provider is one of the table's, leads. Reads the environment.
+    """Return the endpoint of `spec`, whose provider is in the table. Reads the environment.
 
     Raises:
-        ModelError: There is no base URL, or no API key where one is needed.
+        ModelError: There is no base URL, or a required API key is missing.
     """
     provider = PROVIDERS[spec.provider]
     base_url = spec.base_url or provider.base_url

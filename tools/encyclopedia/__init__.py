@@ -1,1 +1,1 @@
-"""What wikipedia_search reads: the live Wikipedia, an index on this machine, or a retrieval server."""
+"""The sources of wikipedia_search: the live Wikipedia, a local index, or a retrieval server."""

@@ -1,9 +1,9 @@
-"""Which encyclopedia wikipedia_search reads, by its name.
+"""The encyclopedias of wikipedia_search, by name.
 
 live              the MediaWiki API of Wikipedia
 package           the same through the `wikipedia` package
-http://HOST/PATH  a retrieval server, as Search-R1's
-NAME, such as atlas, or PATH: an index on this machine
+http://HOST/PATH  a retrieval server, such as Search-R1's
+NAME, such as atlas, or PATH: a local index
 """
 
 from importlib.metadata import entry_points
@@ -20,7 +20,7 @@ PACKAGE = "package"
 
 
 def encyclopedia_of(corpus: str) -> Encyclopedia:
-    """The encyclopedia of that name. A local one is opened at its first look-up."""
+    """Return the encyclopedia of that name. A local one is opened at its first lookup."""
     if corpus == LIVE:
         return MediaWiki()
     if corpus == PACKAGE:
@@ -29,12 +29,12 @@ def encyclopedia_of(corpus: str) -> Encyclopedia:
 
 
 def is_local(corpus: str) -> bool:
-    """Whether it is on this machine: neither live, nor the package, nor an address."""
+    """Return whether the corpus is on this machine: neither live, nor the package, nor an address."""
     return corpus not in (LIVE, PACKAGE) and not is_address(corpus)
 
 
 def missing(corpus: str) -> str | None:
-    """One line on what to do if there is no such corpus; None if there is. Asks no server."""
+    """Return one line on the remedy if there is no such corpus, else None. Sends no request."""
     if is_address(corpus):
         return None if urlsplit(corpus).hostname else f"'{corpus}' is no address: write http://HOST:PORT/retrieve"
     if not is_local(corpus) or provider(corpus) or Path(corpus).is_file():
@@ -47,5 +47,5 @@ def missing(corpus: str) -> str | None:
 
 
 def is_address(corpus: str) -> bool:
-    """Whether it is somebody's server."""
+    """Return whether the corpus is the address of a server."""
     return corpus.startswith(("http://", "https://"))

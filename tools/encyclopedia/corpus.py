@@ -1,12 +1,12 @@
-"""A local encyclopedia: passages with titles in one SQLite file, found by exact title or by full text (FTS5, BM25).
+"""A local encyclopedia: passages with titles in one SQLite file, searched by exact title or full text (FTS5, BM25).
 
-Serves Atlas and any dump with the same code. A file is written elsewhere (`corpus_build`) and never changed: readers
-need no locks on it.
+It works for Atlas and for any dump. A file is written by `corpus_build` and never changed, so readers need no locks on
+it.
 
-A look-up has to stay quick however many passages there are. What takes time is ranking, passage by passage, so that it
-is bounded: words that are in very many passages, whose number was counted when the index was built, are left out where
-rarer words do. Where a query has only such words, a passage has to hold the two rarest, best in its title. Words that
-are nearly everywhere say nothing, so that any passage with one will do.
+A lookup stays fast for any number of passages. Its time goes into ranking, passage by passage, so the number of ranked
+passages is bounded. The index stores how many passages contain each common word. Very common words are left out of a
+query that has rarer ones. If a query has only common words, a passage has to contain the two rarest, preferably in its
+title. Words in nearly every passage carry no information, so any passage with one is accepted.
 """
 
 import re
@@ -22,16 +22,16 @@ from types import TracebackType
 from typing import Self
 
 APPLICATION_ID = 0x4146_4358
-"""Marks the SQLite file as one of ours ("AFCX")."""
+"""Marks the SQLite file as a corpus index ("AFCX")."""
 FORMAT = 2
 MAX_TERMS = 64
-"""Terms of a query that are searched for; SQLite bounds the size of an expression."""
+"""Maximum number of terms searched per query, since SQLite bounds the size of an expression."""
 MAX_RANKED = 5_000
-"""Passages that are ranked for one query, about: two microseconds each."""
+"""approximate maximum number of passages ranked per query, at two microseconds each."""
 MAX_COUNTED = 30_000
-"""Passages of one word that are counted for its weight, which takes less time, but is done before any is ranked."""
+"""Maximum number of passages counted for one word's weight. Counting is faster than ranking, but happens before it."""
 COMMON = 100
-"""Passages that a word is in, at least, for its number to be in the index; a rarer one costs nothing that matters."""
+"""Number of passages from which a word is stored as common. The cost of rarer words is negligible."""
 
 _SEARCH = """
 SELECT title, passage.text, id FROM (
@@ -40,30 +40,30 @@ SELECT title, passage.text, id FROM (
     ) ORDER BY score, found LIMIT ?
 ) JOIN passage ON number = found ORDER BY score, found
 """
-"""A term in the title weighs four times one in the text: queries are names."""
+"""A term in the title has four times the weight of one in the text, since queries are names."""
 _FIRST = "SELECT title, text, id FROM passage WHERE number IN (SELECT rowid FROM words WHERE words MATCH ? LIMIT ?)"
-"""Any passages with a word, unranked."""
+"""Any passages that contain a word, unranked."""
 
 
 class CorpusError(Exception):
-    """A corpus cannot be read or built; the message is one line that says what to do."""
+    """A corpus that cannot be read or built; the message is one line with the remedy."""
 
 
 @dataclass(frozen=True, slots=True)
 class Passage:
-    """One article or part of one."""
+    """An article or a part of one."""
 
     title: str
     text: str
     id: str | None = None
-    """The corpus's own identifier, where it has one."""
+    """The corpus's own identifier, if it has one."""
 
 
 class Corpus:
-    """An index, open for reading. Safe to use from several threads at once."""
+    """An index open for reading, safe to use from several threads at once."""
 
     def __init__(self, path: str | Path) -> None:
-        """Raises CorpusError if there is no index at `path`."""
+        """Open the index at `path`. Raises CorpusError if there is none."""
         path = Path(path)
         if not path.is_file():
             raise CorpusError(f"there is no corpus at {path}; build one with agentflow corpus build")
@@ -83,16 +83,16 @@ class Corpus:
             )
 
     def __len__(self) -> int:
-        """Number of passages."""
+        """Return the number of passages."""
         return int(self._rows("SELECT count(*) FROM passage")[0][0])
 
     def page(self, title: str) -> Passage | None:
-        """The first passage with this title; case and white space do not count."""
+        """Return the first passage with this title, ignoring case and white space."""
         rows = self._rows("SELECT title, text, id FROM passage WHERE key = ? ORDER BY number LIMIT 1", key_of(title))
         return Passage(*rows[0]) if rows else None
 
     def search(self, query: str, k: int) -> list[Passage]:
-        """The `k` best passages that hold any word of `query`, best first. Any string is a valid query."""
+        """Return the `k` best passages that contain any word of `query`, best first. Any string is a valid query."""
         terms = list(dict.fromkeys(re.findall(r"[^\W_]+", query)))[:MAX_TERMS]
         for expression in self._expressions(terms):
             if rows := self._rows(_SEARCH, expression, MAX_RANKED, k):
@@ -100,7 +100,7 @@ class Corpus:
         return [Passage(*row) for row in self._rows(_FIRST, _any_of(terms), k)] if terms else []
 
     def _expressions(self, terms: list[str]) -> Iterator[str]:
-        """What to search for; a further one is for when the last had no hit."""
+        """Yield the expressions to search for; each is tried only if the previous one had no hit."""
         numbers = {term: self._passages_with(term) for term in terms}
         by_rarity = sorted(terms, key=lambda term: numbers[term])
         ranked = list(accumulate(numbers[term] for term in by_rarity))
@@ -113,7 +113,7 @@ class Corpus:
             yield " AND ".join(common)
 
     def _passages_with(self, term: str) -> int:
-        """About how many; 0 of a word that is not common."""
+        """Return approximately how many passages contain the term, or 0 if it is not common."""
         rows = self._rows("SELECT passages FROM common WHERE term = ?", _folded(term))
         return int(rows[0][0]) if rows else 0
 
@@ -122,7 +122,7 @@ class Corpus:
             return self._connection.execute(statement, values).fetchall()
 
     def close(self) -> None:
-        """Closes the file; the corpus cannot be used after it."""
+        """Close the file. The corpus cannot be used afterwards."""
         self._connection.close()
 
     def __enter__(self) -> Self:
@@ -139,15 +139,15 @@ def _any_of(terms: Iterable[str]) -> str:
 
 
 def key_of(title: str) -> str:
-    """What titles are compared by."""
+    """Return the normalised title by which titles are compared."""
     return storable(" ".join(unicodedata.normalize("NFKC", title).split()).casefold())
 
 
 def storable(text: str) -> str:
-    """`text` without lone surrogates, which JSON can hold but SQLite cannot."""
+    """Return `text` without lone surrogates, which are valid in JSON but not in SQLite."""
     return text.encode("utf-8", "replace").decode("utf-8")
 
 
 def _folded(term: str) -> str:
-    """A term as the index's tokenizer writes it: lower case, without diacritics."""
+    """Return a term in the form of the index's tokenizer: lower case, without diacritics."""
     return "".join(c for c in unicodedata.normalize("NFKD", term.lower()) if not unicodedata.combining(c))

@@ -1,8 +1,8 @@
-"""Writes the index that `corpus.Corpus` reads, from passages or from a dump of any size.
+"""Construction of the index that `corpus.Corpus` reads, from passages or from a dump of any size.
 
-The index grows in a file beside its place, in batches: each is one transaction, which also notes how far the dump was
-read, so that a build that was killed goes on from its last batch. What the file holds in memory does not grow with the
-dump. At its end the file is renamed into its place; readers of an older index there keep it.
+The index is built in a temporary file next to its target, in batches. Each batch is a transaction that also records the
+position in the dump, so a build that was killed resumes after its last batch. Memory use does not grow with the dump.
+At the end the file is renamed to its target; readers of an older index there keep the old file.
 """
 
 import os
@@ -18,7 +18,7 @@ from typing import Literal, Protocol
 from agentflow.tools.encyclopedia.corpus import APPLICATION_ID, COMMON, FORMAT, CorpusError, Passage, key_of, storable
 
 BATCH = 5_000
-"""Articles of a transaction."""
+"""Articles per transaction."""
 _CACHE_KIB = 64 << 10
 
 _SCHEMA = f"""
@@ -30,7 +30,7 @@ CREATE VIRTUAL TABLE words USING fts5 (
 );
 CREATE TABLE build (dump TEXT NOT NULL, position INTEGER NOT NULL, passages INTEGER NOT NULL);
 """
-"""The last table has one row: how far the build is. It stays, and says what the index was built from."""
+"""The build table has one row with the progress. It stays, and records the dump from which the index was built."""
 _FINISH = f"""
 CREATE INDEX IF NOT EXISTS passage_key ON passage (key);
 INSERT INTO words (words) VALUES ('optimize');
@@ -40,32 +40,33 @@ CREATE TABLE common (term TEXT PRIMARY KEY, passages INTEGER NOT NULL) WITHOUT R
 INSERT INTO common SELECT term, doc FROM temp.counted WHERE doc >= {COMMON};
 DROP TABLE temp.counted;
 PRAGMA journal_mode = DELETE;
-"""  # noqa: S608 - a number of ours
+"""  # noqa: S608 - a constant of this package
 
 
 class Dump(Protocol):
     """A file of articles."""
 
     identity: str
-    """Another one when the file is another one."""
+    """Changes when the file changes."""
     total: int
     """Its size, in the unit of `done`."""
 
     @property
     def done(self) -> int:
-        """How much of it was read."""
+        """Return how much of it was read."""
         ...
 
     def articles(self, start: int) -> Iterator[tuple[int, list[Passage]]]:
-        """The passages of each article from position `start` on (0: the first), with the position after it.
+        """Yield the passages of each article from position `start` on (0: the first), with the position after it.
 
-        Raises CorpusError, naming the place."""
+        Raises CorpusError, which names the place.
+        """
         ...
 
 
 @dataclass(frozen=True)
 class Progress:
-    """How far a build is."""
+    """The progress of a build."""
 
     phase: Literal["reading", "indexing"]
     done: int
@@ -74,9 +75,9 @@ class Progress:
 
 
 def build(path: str | Path, passages: Iterable[Passage]) -> int:
-    """Writes the index of `passages` to `path`, replacing what was there at the end, and returns their number.
+    """Write the index of `passages` to `path` and return their number. An existing file is replaced at the end.
 
-    They are read one by one and may be more than fit into memory. A build that fails leaves nothing behind.
+    Passages are read one by one and may exceed the memory. A build that fails leaves nothing behind.
     """
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -96,9 +97,9 @@ def build(path: str | Path, passages: Iterable[Passage]) -> int:
 
 
 def build_from_dump(path: Path, dump: Dump, on_progress: Callable[[Progress], None]) -> int:
-    """Writes the index of `dump` to `path` and returns the number of its passages.
+    """Write the index of `dump` to `path` and return the number of its passages.
 
-    Goes on with a build of the same dump that was stopped. Raises CorpusError.
+    A stopped build of the same dump is resumed. Raises CorpusError.
     """
     partial = partial_of(path)
     with _failures_named(path):
@@ -119,7 +120,7 @@ def build_from_dump(path: Path, dump: Dump, on_progress: Callable[[Progress], No
 
 
 def partial_of(path: Path) -> Path:
-    """Where the index of `path` grows."""
+    """Return the path of the temporary file in which the index of `path` is built."""
     return path.with_name(f".{path.name}.partial")
 
 
@@ -138,7 +139,7 @@ def _failures_named(path: Path) -> Iterator[None]:
 
 def _open(path: Path) -> sqlite3.Connection:
     connection = sqlite3.connect(path, isolation_level=None, timeout=1)
-    # One process at a time; a kill leaves whole batches, and so does a power cut.
+    # One process at a time. A kill or a power cut leaves only complete batches.
     for setting in ("locking_mode = EXCLUSIVE", "journal_mode = WAL", "synchronous = NORMAL", "temp_store = FILE"):
         connection.execute(f"PRAGMA {setting}")
     connection.execute(f"PRAGMA cache_size = -{_CACHE_KIB}")
@@ -152,7 +153,7 @@ def _create(connection: sqlite3.Connection, dump: str) -> None:
 
 
 def _taken_up(connection: sqlite3.Connection, dump: str) -> int:
-    """The position to go on from: 0 in a new file, and in one of another dump, which is emptied."""
+    """Return the position to resume from. It is 0 for a new file, and for one of another dump, which is emptied."""
     tables = {name for (name,) in connection.execute("SELECT name FROM sqlite_master")}
     if "build" in tables:
         known, position = connection.execute("SELECT dump, position FROM build").fetchone()
@@ -167,7 +168,7 @@ def _taken_up(connection: sqlite3.Connection, dump: str) -> int:
 def _fill(
     connection: sqlite3.Connection, articles: Iterable[tuple[int, list[Passage]]], report: Callable[[int], None]
 ) -> int:
-    """Adds the passages, batch by batch, and returns how many there are then."""
+    """Add the passages in batches and return the new total."""
     (number,) = connection.execute("SELECT passages FROM build").fetchone()
     report(number)
     remaining = iter(articles)

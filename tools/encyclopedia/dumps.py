@@ -1,7 +1,7 @@
-"""Files of articles that a corpus is built from: JSON lines, plain or gzipped, and ZIM, in which Kiwix has Wikipedia.
+"""Files of articles from which a corpus is built: JSON lines, plain or gzipped, and ZIM, Kiwix's format for Wikipedia.
 
-A line of JSON is an object with "title" and "text", or with "contents", whose first line is the title in quotation
-marks (the form of the corpora that retrieval servers for training are run with), and optionally an "id".
+A line of JSON is an object with "title" and "text", and optionally an "id". Instead, it may have "contents", whose
+first line is the title in quotation marks. The corpora of retrieval servers for training have this form.
 """
 
 import gzip
@@ -17,13 +17,13 @@ from agentflow.tools.encyclopedia.retrieval_server import titled
 from agentflow.tools.web.passages import split
 
 MAX_LINE = 32 << 20
-"""Bytes; a longer line is no article."""
+"""Maximum number of bytes per line; a longer line is not an article."""
 _BLOCKS = " or ".join(f"self::{tag}" for tag in ("p", "li", "dd", "dt", "pre", "h1", "h2", "h3", "h4", "td", "th"))
 _NO_TEXT = "//script | //style | //nav | //header | //footer | //noscript | //sup[contains(@class, 'reference')]"
 
 
 def open_dump(path: Path) -> Dump:
-    """The dump at `path`, by the end of its name. Raises CorpusError."""
+    """Return the dump at `path`, by its file name's suffix. Raises CorpusError."""
     try:
         return Zim(path) if path.suffix == ".zim" else JsonLines(path)
     except OSError as error:
@@ -39,7 +39,7 @@ class JsonLines:
     """A file of one JSON object per line, gzipped if its name ends in .gz."""
 
     def __init__(self, path: Path) -> None:
-        """Raises OSError if there is no such file."""
+        """Set the file. Raises OSError if it does not exist."""
         self._path = path
         self.identity = _identity(path)
         self.total = path.stat().st_size
@@ -47,11 +47,11 @@ class JsonLines:
 
     @property
     def done(self) -> int:
-        """Bytes of the file, compressed as it is."""
+        """Return the bytes read of the file, compressed if the file is."""
         return self._done
 
     def articles(self, start: int = 0) -> Iterator[tuple[int, list[Passage]]]:
-        """As `Dump.articles`; a position is a byte of the text, decompressed."""
+        """Yield articles as `Dump.articles` does. A position is a byte offset in the decompressed text."""
         from_there = f" after byte {start}" if start else ""
         with self._opened() as file, self._text(file) as lines:
             lines.seek(start)
@@ -75,7 +75,7 @@ class JsonLines:
     def _line(self, lines: IO[bytes]) -> bytes:
         try:
             line = lines.readline(MAX_LINE)
-        except (OSError, EOFError) as error:  # a gzip file that is damaged or ends too early
+        except (OSError, EOFError) as error:  # a damaged or truncated gzip file
             raise CorpusError(f"{self._path} cannot be read any further ({error}); get it again") from error
         if len(line) == MAX_LINE:
             raise CorpusError(f"{self._path} has a line of more than {MAX_LINE >> 20} MiB; is it JSON lines?")
@@ -101,10 +101,13 @@ def _passage(line: bytes, place: str) -> Passage:
 
 
 class Zim:
-    """A ZIM archive, by libzim (extra `zim`); an article becomes passages that all have its title."""
+    """A ZIM archive, read by libzim (extra `zim`). An article becomes passages that share its title."""
 
     def __init__(self, path: Path) -> None:
-        """Raises OSError if there is no such file, CorpusError if it is no archive or libzim is missing."""
+        """Open the archive.
+
+        Raises OSError if there is no such file, CorpusError if it is invalid or libzim is missing.
+        """
         self.identity = _identity(path)
         try:
             from libzim.reader import Archive  # type: ignore[import-untyped, unused-ignore]
@@ -119,11 +122,11 @@ class Zim:
 
     @property
     def done(self) -> int:
-        """Entries, articles or not."""
+        """Return the number of entries read, including those that are not articles."""
         return self._position
 
     def articles(self, start: int = 0) -> Iterator[tuple[int, list[Passage]]]:
-        """As `Dump.articles`; a position is the number of an entry."""
+        """Yield articles as `Dump.articles` does. A position is the number of an entry."""
         for number in range(start, self.total):
             self._position = number + 1
             entry = self._archive._get_entry_by_id(number)
@@ -135,7 +138,7 @@ class Zim:
 
 
 def text_of_html(page: bytes) -> str:
-    """The paragraphs, lists, headings and cells of a page, an empty line between them. Quick rather than clever."""
+    """Return the paragraphs, lists, headings and cells of a page, separated by empty lines. Optimised for speed."""
     from lxml import etree, html  # type: ignore[import-untyped]
 
     try:

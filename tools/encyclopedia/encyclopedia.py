@@ -1,7 +1,8 @@
-"""Where wikipedia_search finds articles: one interface, and the local encyclopedia behind it.
+"""The interface of article sources for wikipedia_search, and the local encyclopedia.
 
 A local corpus is the path of an index (`agentflow corpus build`), or a name that an installed package provides under
-the entry point group `agentflow.corpora`: a callable without arguments that returns the path, and may build it first.
+the entry point group `agentflow.corpora`. The entry point is a callable without arguments that returns the path, and
+may build the index first.
 """
 
 import asyncio
@@ -23,38 +24,38 @@ class Page:
     title: str
     text: str
     ambiguous: bool = False
-    """It only lists what its title may mean."""
+    """Whether it is a disambiguation page."""
 
 
 @dataclass(frozen=True)
 class Found:
-    """What an encyclopedia has for a name."""
+    """The results of an encyclopedia for a name."""
 
     exact: Page | None
-    """The page of that title."""
+    """The page with that title."""
     closest: list[Page]
     """The best other pages, best first."""
     passages: bool = False
-    """They are passages, short enough to be shown whole, rather than articles."""
+    """Whether the results are passages, short enough to be shown in full, instead of articles."""
 
 
 class Encyclopedia(Protocol):
-    """A provider of articles."""
+    """A source of articles."""
 
     async def find(self, name: str, k: int) -> Found:
-        """The page titled `name` and up to `k` others. Raises ToolFailure."""
+        """Return the page titled `name` and up to `k` others. Raises ToolFailure."""
         ...
 
 
 class LocalEncyclopedia:
-    """A corpus on this machine, opened at the first look-up."""
+    """A local corpus, opened at the first lookup."""
 
     def __init__(self, corpus: str) -> None:
-        """`corpus` is a path or the name of a provider."""
+        """Set the corpus: a path or the name of a provider."""
         self._corpus = corpus
 
     async def find(self, name: str, k: int) -> Found:
-        """As `Encyclopedia.find`; other pages are looked for only if none has the title."""
+        """Return pages as `Encyclopedia.find` does. Other pages are searched only if none has the title."""
         return await asyncio.to_thread(self._find, name, k)
 
     def _find(self, name: str, k: int) -> Found:
@@ -69,11 +70,11 @@ class LocalEncyclopedia:
 
 @lru_cache(maxsize=16)
 def _open(corpus: str) -> Corpus:
-    """The corpus, opened once per process and kept open."""
+    """Return the corpus, opened once per process and kept open."""
     installed = provider(corpus)
     return Corpus(installed.load()() if installed else corpus)
 
 
 def provider(corpus: str) -> EntryPoint | None:
-    """The installed provider of that name."""
+    """Return the installed provider of that name."""
     return next(iter(entry_points(group=GROUP, name=corpus)), None)

@@ -1,9 +1,10 @@
-"""The live Wikipedia, or any MediaWiki with the TextExtracts extension, in one request per look-up.
+"""The live Wikipedia, or any MediaWiki with the TextExtracts extension, at one request per lookup.
 
-Follows the API etiquette: a user agent that names the project, `maxlag`, and a server that asks to wait is given that
-time if it is short, else the look-up fails at once and says so. Wikipedia's search looks into texts; that of a plain
-MediaWiki, without CirrusSearch, into titles only.
-https://www.mediawiki.org/wiki/API:Etiquette, https://www.mediawiki.org/wiki/Manual:Maxlag_parameter
+It follows the API etiquette: a user agent that names the project, and `maxlag`. If the server asks to wait, a short
+wait is granted, and otherwise the lookup fails at once with a message. Wikipedia's search covers full texts; that of a
+plain MediaWiki without CirrusSearch covers titles only.
+
+See https://www.mediawiki.org/wiki/API:Etiquette and https://www.mediawiki.org/wiki/Manual:Maxlag_parameter.
 """
 
 from typing import Any
@@ -17,18 +18,18 @@ from agentflow.version import __version__
 WIKIPEDIA = "https://en.wikipedia.org/w/api.php"
 USER_AGENT = f"agentflow-langgraph/{__version__} (wikipedia_search) httpx/{httpx.__version__}"
 MAX_QUERY = 300
-"""Characters; CirrusSearch refuses longer queries."""
+"""Maximum number of characters; CirrusSearch refuses longer queries."""
 
 
 class MediaWiki:
     """An `Encyclopedia` over the Action API."""
 
     def __init__(self, api: str = WIKIPEDIA, seconds: float = 10.0) -> None:
-        """`api` is the address of api.php; `seconds` bounds the connecting and each read."""
+        """Set the address of api.php, and the time limit for connecting and for each read."""
         self._api = mediawiki_api(api, seconds)
 
     async def find(self, name: str, k: int) -> Found:
-        """As `Encyclopedia.find`. A redirect's title counts as its page's."""
+        """Return pages as `Encyclopedia.find` does. A redirect's title counts as that of its page."""
         reply = await self._api.get(_parameters(name, k))
         if "error" in reply:
             raise self._api.failure(f"refused the request ({reply['error']})")
@@ -39,7 +40,7 @@ class MediaWiki:
 
 
 def mediawiki_api(url: str = WIKIPEDIA, seconds: float = 10.0) -> JsonApi:
-    """A MediaWiki's Action API, spoken to as its etiquette asks."""
+    """Return a client for a MediaWiki's Action API that follows its etiquette."""
     return JsonApi(
         url,
         httpx.URL(url).host,

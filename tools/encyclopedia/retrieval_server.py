@@ -1,9 +1,9 @@
-"""A search engine over HTTP in the form that retrieval servers for training speak, as Search-R1's does.
+"""A search engine over HTTP with the protocol of retrieval servers for training, such as Search-R1's.
 
-`POST URL {"queries": [...], "topk": k, "return_scores": true}` is answered by `{"result": [[hit, ...], ...]}`, one list
-for each query; a hit is `{"document": {...}, "score": x}` or the document itself, and a document has its passage in
-"contents" (its first line the title, in quotation marks) or in "title" and "text". A server that runs for a training
-run already serves this one too.
+`POST URL {"queries": [...], "topk": k, "return_scores": true}` is answered by `{"result": [[hit, ...], ...]}`, with one
+list per query. A hit is `{"document": {...}, "score": x}` or the document itself. A document has its passage in
+"contents" (its first line is the title, in quotation marks) or in "title" and "text". A server that already runs for
+training can be used unchanged.
 """
 
 from typing import Any
@@ -14,14 +14,14 @@ from agentflow.tools.encyclopedia.encyclopedia import Found, Page
 from agentflow.tools.web.json_api import JsonApi
 
 AT_A_TIME = 64
-"""Requests under way: the server is one's own, and there to be asked by hundreds of rollouts."""
+"""Concurrent requests. The server is the user's own, and made for requests of hundreds of rollouts."""
 
 
 class RetrievalServer:
-    """An `Encyclopedia` of passages: what it finds is shown whole."""
+    """An `Encyclopedia` of passages, which are shown in full."""
 
     def __init__(self, url: str, seconds: float = 20.0) -> None:
-        """`url` takes the POST, as in http://127.0.0.1:8000/retrieve."""
+        """Set the address that takes the POST, such as http://127.0.0.1:8000/retrieve."""
         self._api = JsonApi(
             url,
             f"the retrieval server at {httpx.URL(url).netloc.decode()}",
@@ -31,7 +31,7 @@ class RetrievalServer:
         )
 
     async def find(self, name: str, k: int) -> Found:
-        """As `Encyclopedia.find`; no page is exact."""
+        """Return passages as `Encyclopedia.find` does; none is an exact match."""
         reply = await self._api.post({"queries": [name], "topk": k, "return_scores": True})
         try:
             pages = [_page(hit.get("document", hit)) for hit in reply["result"][0]]
@@ -48,6 +48,6 @@ def _page(document: dict[str, Any]) -> Page:
 
 
 def titled(contents: str) -> tuple[str, str]:
-    """Title and text of a passage that has its title as its first line, in quotation marks."""
+    """Split a passage whose first line is its title, in quotation marks, into title and text."""
     title, _, text = contents.partition("\n")
     return title.strip().strip('"'), text.strip()

@@ -1,9 +1,9 @@
-"""Wikipedia through the `wikipedia` package, for those who compare with agents that use it.
+"""Wikipedia through the `wikipedia` package, for comparisons with agents that use it.
 
-The package is from 2014. What is wrong with it is caught here: it is asked by exact title, since its suggestions turn
-"dog" into "frog"; its requests, which know no time limit, no status and no waiting, are made by `JsonApi` in their
-place; its cache, which never forgets, is passed by; its HTML is parsed by a named parser; and all of its errors become
-ours. It needs several requests for one look-up, where the MediaWiki provider needs one.
+The package is from 2014, and its faults are worked around here. It is queried by exact title, since its suggestions
+turn "dog" into "frog". Its requests, which have no timeout, no status check and no waiting, are replaced by `JsonApi`.
+Its cache, which never expires, is bypassed. Its HTML is parsed by an explicit parser. Its errors are converted to those
+of this package. It needs several requests per lookup, where the MediaWiki provider needs one.
 """
 
 import asyncio
@@ -18,20 +18,23 @@ from agentflow.tools.web.json_api import JsonApi
 
 Caller = tuple[JsonApi, asyncio.AbstractEventLoop]
 _caller: ContextVar[Caller] = ContextVar("caller")
-"""Whose look-up runs in this thread: the package keeps its settings in globals, which look-ups would share."""
+"""The lookup that runs in this thread.
+
+The package keeps its settings in globals, which lookups would otherwise share.
+"""
 _threads = ThreadPoolExecutor(max_workers=4, thread_name_prefix="wikipedia")
-"""Not the event loop's own: look-ups wait there for requests, which need the loop's threads to resolve names."""
+"""Separate from the event loop's own threads, which resolve host names for the requests that lookups wait for."""
 
 
 class WikipediaPackage:
     """An `Encyclopedia`."""
 
     def __init__(self, api: str = WIKIPEDIA, seconds: float = 10.0) -> None:
-        """As those of `MediaWiki`."""
+        """Set the address and the time limit, as in `MediaWiki`."""
         self._api = mediawiki_api(api, seconds)
 
     async def find(self, name: str, k: int) -> Found:
-        """As `Encyclopedia.find`."""
+        """Return pages as `Encyclopedia.find` does."""
         loop = asyncio.get_running_loop()
         _caller.set((self._api, loop))
         try:
@@ -61,7 +64,7 @@ def _by_title(package: Any, name: str, k: int) -> Found | None:
 
 
 def _pages(package: Any, titles: list[str], k: int) -> list[Page]:
-    """The first `k` of those titles that are pages."""
+    """Return the pages of the first `k` titles that exist."""
     pages: list[Page] = []
     for title in dict.fromkeys(titles):
         if len(pages) == k:
@@ -89,7 +92,7 @@ def _mended_package() -> Any:
 
 
 def _request(parameters: dict[str, Any]) -> dict[str, Any]:
-    """In the place of the package's own: the request, on the caller's event loop and with its bounds."""
+    """Replace the package's request: make it on the caller's event loop and with its limits."""
     api, loop = _caller.get()
     asked = {"format": "json", "action": "query", **parameters}
     return asyncio.run_coroutine_threadsafe(api.get(asked), loop).result()

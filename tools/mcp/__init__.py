@@ -1,1 +1,1 @@
-"""Tools of MCP servers: how servers are named, sessions that last, and their tools as LangChain's."""
+"""Tools of MCP servers: specs of servers, persistent sessions, and their tools as LangChain tools."""

@@ -1,8 +1,8 @@
-"""What MCP servers said of their tools when they were first used, as hashes, so that none changes it unseen.
+"""Hashes of the tools that each MCP server offered at first use, so that changes do not go unnoticed.
 
-A model reads the descriptions: a server that is harmless when it is chosen could give orders in them later. A tool
-that is new or was changed makes its server unavailable until `agentflow tools --approve` takes it. A file for each
-server, in the user's data directory; where it cannot be written, the log says so and nothing is pinned.
+A model reads the tools' descriptions, so a server that is harmless when it is chosen could put instructions in them
+later. A new or changed tool makes its server unavailable until `agentflow tools --approve` accepts it. Each server has
+a file in the user's data directory. If it cannot be written, a warning is logged and nothing is pinned.
 """
 
 import hashlib
@@ -24,13 +24,13 @@ if TYPE_CHECKING:
     from mcp.types import Tool
 
 _Pins = TypeAdapter(dict[str, str])
-"""Hashes by the names of tools."""
+"""Hashes by tool name."""
 
 _log = logging.getLogger(__name__)
 
 
 def check(spec: ServerSpec, offered: "Sequence[Tool]") -> None:
-    """Compares what a server offers with its pins, or makes them. Raises Unavailable."""
+    """Compare a server's tools with its pins, or create them. Raises Unavailable."""
     pins, path = {tool.name: _digest(tool) for tool in offered}, _path(spec)
     try:
         pinned = _read(path)
@@ -49,7 +49,7 @@ def check(spec: ServerSpec, offered: "Sequence[Tool]") -> None:
 
 
 def forget(spec: ServerSpec) -> None:
-    """Lets the next use of a server pin what it offers then."""
+    """Delete a server's pins, so that its next use pins its tools anew."""
     _path(spec).unlink(missing_ok=True)
 
 
@@ -66,7 +66,7 @@ def _digest(tool: "Tool") -> str:
 
 
 def _read(path: Path) -> dict[str, str] | None:
-    """The pins; None if there are none yet. A file that is damaged pins nothing that a server could match."""
+    """Return the pins, or None if there are none yet. A damaged file gives empty pins, which match no tool."""
     try:
         return _Pins.validate_json(path.read_bytes())
     except FileNotFoundError:

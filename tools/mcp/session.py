@@ -1,11 +1,11 @@
-"""MCP sessions that last: one for each server and process, opened when first needed, shared by all runs.
+"""Persistent MCP sessions: one per server and process, opened when first needed and shared by all runs.
 
-The sessions live on an event loop of their own, in a thread: runs come and go on many loops, and a session must be
-ended by the task that began it. A server that ends takes the calls under way with it, as errors; the next call starts
-it again. One that did not answer, or not as it should, is first asked for a sign of life, and is else started anew.
+The sessions run on a separate event loop in a thread, since runs use many loops and a session must be ended by the task
+that started it. If a server ends, its pending calls fail and the next call restarts it. A server that did not answer,
+or violated the protocol, is probed before its next call and restarted if that fails.
 
-A subprocess gets none of our environment but HOME, PATH and the like, and is started so that it cannot look into this
-process (`sandbox.isolate`). It is not confined otherwise: it is the user's own program.
+A subprocess inherits only HOME, PATH and the like from the environment, and cannot inspect this process
+(`sandbox.isolate`). It is not confined otherwise, since it is the user's own program.
 """
 
 import asyncio
@@ -29,19 +29,19 @@ if TYPE_CHECKING:
     from mcp.types import CallToolResult, Tool
 
 OPEN_SECONDS = 60.0
-"""Time for a server to start and to say what it offers; some are downloaded first."""
+"""Seconds for a server to start and list its tools; some are downloaded first."""
 PROBE_SECONDS = 5.0
-"""Time for a sign of life."""
+"""Seconds for the answer to a probe."""
 CLOSE_SECONDS = 10.0
 MAX_PAGES = 50
-"""Pages of a list of tools: a server must not keep us reading for ever."""
+"""Maximum number of pages in a list of tools, so that a server cannot extend it forever."""
 
 _INSTALL = "needs the package mcp; install it with: pip install 'agentflow-langgraph[mcp]'"
 _T = TypeVar("_T")
 
 
 class McpServer:
-    """One server."""
+    """One MCP server and its session."""
 
     def __init__(self, spec: ServerSpec) -> None:
         self.spec = spec
@@ -49,16 +49,19 @@ class McpServer:
         self._connection: _Connection | None = None
 
     async def tools(self) -> "list[Tool]":
-        """What the server offers. Raises Unavailable."""
+        """Return the server's tools. Raises Unavailable."""
         return await self._patiently(self._list())
 
     async def call(self, tool: str, arguments: dict[str, Any]) -> "CallToolResult":
-        """The server's reply, which may be an error of the tool's. Raises ToolFailure if there is none."""
+        """Return the server's reply, which may report an error of the tool. Raises ToolFailure if there is none."""
         return await self._patiently(self._call(tool, arguments))
 
     async def _patiently(self, work: Coroutine[Any, Any, _T]) -> _T:
-        """Work on the sessions' loop. Where it is given up, the caller's next call must find the connection suspect,
-        which the sessions' loop learns only when the library has tidied up."""
+        """Run `work` on the sessions' loop.
+
+        If the caller is cancelled, the connection is marked as suspect at once. The sessions' loop notices the
+        cancellation only after the library has cleaned up, which is too late for the caller's next call.
+        """
         try:
             return await _on_own_loop(work)
         except asyncio.CancelledError:
@@ -67,7 +70,7 @@ class McpServer:
             raise
 
     async def close(self) -> None:
-        """Ends the session, and the process if the server is one; for the sessions' own loop."""
+        """End the session, and the process if the server is one. Must run on the sessions' loop."""
         connection, self._connection = self._connection, None
         if connection:
             await connection.close()
@@ -77,7 +80,7 @@ class McpServer:
         try:
             async with asyncio.timeout(OPEN_SECONDS):
                 return [tool async for tool in _offered(connection.client)]
-        except Exception as error:  # whatever a foreign server makes the library raise
+        except Exception as error:  # the library may raise any exception
             await self._forget(connection)
             raise Unavailable(f"the MCP server {self.spec.name} does not list its tools ({_said(error)})") from error
 
@@ -93,14 +96,14 @@ class McpServer:
             return await connection.client.call_tool(tool, arguments)
         except MCPError as error:
             if error.code != CONNECTION_CLOSED:
-                connection.suspect = True  # an HTTP server that was started anew does not know the session
+                connection.suspect = True  # a restarted HTTP server does not know the session
                 raise ToolFailure(ErrorClass.TOOL_ERROR, error.message) from error
             await self._forget(connection)
             problem = f"the connection to the MCP server {self.spec.name} ended; the next call opens it again"
             raise ToolFailure(ErrorClass.TOOL_ERROR, problem) from error
 
     async def _open(self) -> "_Connection":
-        """The connection, opened if there is none, or none that lives. Raises Unavailable."""
+        """Return the connection. Open one if there is none that is alive. Raises Unavailable."""
         async with self._opening:
             if self._connection and self._connection.suspect and not await self._connection.lives():
                 await self.close()
@@ -116,18 +119,18 @@ class McpServer:
 
 
 class _Connection:
-    """One session, in a task that opens it, keeps it, and closes it."""
+    """One session, with a task that opens, holds and closes it."""
 
     def __init__(self, spec: ServerSpec) -> None:
         self.spec = spec
         self.ready: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        """Done when calls may be made; fails with Unavailable."""
+        """Done when calls can be made; fails with Unavailable."""
         self.ready.add_done_callback(lambda ready: ready.cancelled() or ready.exception())  # even if nobody waits
         self.suspect = False
-        """Whether a call was given up, or the protocol failed: it is asked for a sign of life before the next one."""
+        """Whether a call was abandoned or the protocol failed. The server is then probed before the next call."""
         self.client: Client
         self._end = asyncio.Event()
-        # A context of its own: that of the run which happens to open it holds its callbacks.
+        # An empty context, since the context of the run that opens the session holds its callbacks.
         self._task = asyncio.get_running_loop().create_task(self._serve(), context=Context())
 
     @property
@@ -154,7 +157,7 @@ class _Connection:
                 limit.reschedule(None)
                 self.ready.set_result(None)
                 await self._end.wait()
-        except Exception as error:  # a foreign server, and a library that raises groups of whatever it met
+        except Exception as error:  # the library may raise any exception, also in groups
             if not self.ready.done():
                 self.ready.set_exception(self._unavailable(error, last_words))
         finally:
@@ -209,13 +212,13 @@ async def _offered(client: "Client") -> "AsyncIterator[Tool]":
 
 
 class _LastWords:
-    """The end of what a process wrote to stderr, for the line that says why it did not start."""
+    """The end of a process's standard error, for the message on why it did not start."""
 
     def __init__(self) -> None:
         self.text = ""
         self._reading, writing = os.pipe()
         self.file = os.fdopen(writing, "w")
-        """For the process to write to."""
+        """The file to which the process writes."""
         self._loop = asyncio.get_running_loop()
         self._loop.add_reader(self._reading, self._read)
 
@@ -230,7 +233,7 @@ class _LastWords:
 
 
 def _said(error: BaseException) -> str:
-    """An error in a line; of a group, the first of those that are in it."""
+    """Return an error on one line; for a group, the first error in it."""
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
     if isinstance(error, TimeoutError):
@@ -239,7 +242,7 @@ def _said(error: BaseException) -> str:
 
 
 def server(spec: ServerSpec) -> McpServer:
-    """The server of a spec; the same object for the same spec."""
+    """Return the server of a spec; the same object for the same spec."""
     with _lock:
         return _servers.setdefault(spec, McpServer(spec))
 
@@ -268,7 +271,7 @@ def _stop(loop: asyncio.AbstractEventLoop, thread: threading.Thread, process: in
 
 
 def close_sessions() -> None:
-    """Ends all sessions, and the servers that are subprocesses; each is opened again when it is next needed."""
+    """End all sessions, and the servers that are subprocesses. Each is opened again when next needed."""
 
     async def close() -> None:
         await asyncio.gather(*(one.close() for one in _servers.values()))
@@ -278,7 +281,7 @@ def close_sessions() -> None:
 
 
 def _forget_all() -> None:
-    """A process that this one forked opens sessions of its own: threads do not survive a fork."""
+    """Reset the sessions in a forked process, since threads do not survive a fork."""
     global _lock
     _lock = threading.Lock()
     _servers.clear()
@@ -286,6 +289,6 @@ def _forget_all() -> None:
 
 
 _lock = threading.Lock()
-"""Held while a server or the loop is looked up, so that there is one of each."""
+"""Held while a server or the loop is looked up, so that each exists once."""
 _servers: dict[ServerSpec, McpServer] = {}
 os.register_at_fork(after_in_child=_forget_all)

@@ -1,12 +1,12 @@
-"""MCP servers by name: what stands after "mcp:" in a tool spec.
+"""Specs of MCP servers: the part after "mcp:" in a tool spec.
 
     mcp:https://host/mcp              a server over (streamable) HTTP
     mcp:stdio:npx -y some-server      a command, started as a subprocess
-    mcp:servers.json                  all servers of a file in the usual form, {"mcpServers": {"name": {...}}}
+    mcp:servers.json                  all servers of a file in the usual format, {"mcpServers": {"name": {...}}}
     mcp:servers.json#name             one of them
 
-In a file, `command`, `args`, `env`, `cwd`, or `url` and `headers`, as other MCP clients have them; TOML is read too.
-Only there can a server be given secrets: "${NAME}" in a value of `env`, `headers`, `args` or `url` is that variable.
+A file's entry has `command`, `args`, `env` and `cwd`, or `url` and `headers`, as for other MCP clients. TOML is read
+too. Only a file can pass secrets: "${NAME}" in a value of `env`, `headers`, `args` or `url` is that variable.
 """
 
 import json
@@ -24,29 +24,29 @@ from agentflow.tools.untrusted_text import bounded_line
 
 
 class SpecError(ValueError):
-    """A spec that names no tools, on this machine or any other."""
+    """A spec that names no tools on any machine."""
 
 
 class Unavailable(Exception):
-    """Tools that cannot be used as things stand; says what to do."""
+    """Tools that cannot be used at present; the message has the remedy."""
 
 
 @dataclass(frozen=True)
 class ServerSpec:
-    """A server. Values may name variables, which are looked up when it is connected to."""
+    """A server. Values may refer to variables, which are resolved when a connection is opened."""
 
     name: str
     url: str = ""
     command: tuple[str, ...] = ()
     folder: str | None = None
-    """Where the command runs."""
+    """Working directory of the command."""
     headers: tuple[tuple[str, str], ...] = field(default=(), repr=False)
     environment: tuple[tuple[str, str], ...] = field(default=(), repr=False)
-    """Variables of the command, on top of HOME, PATH and the like; nothing else of ours reaches it."""
+    """Variables of the command, in addition to HOME, PATH and the like. It inherits no others."""
 
 
 def servers(text: str) -> list[ServerSpec]:
-    """The servers that `text`, which is what follows "mcp:", names. Raises SpecError."""
+    """Return the servers that `text`, the part after "mcp:", names. Raises SpecError."""
     if text.startswith("stdio:"):
         return [_command(text.removeprefix("stdio:"))]
     if re.match(r"https?://", text):
@@ -61,7 +61,7 @@ def servers(text: str) -> list[ServerSpec]:
 
 
 def filled(text: str, server: str) -> str:
-    """`text` with each "${NAME}" replaced by that variable. Raises Unavailable if it is not set."""
+    """Return `text` with each "${NAME}" replaced by that variable. Raises Unavailable if it is not set."""
 
     def value(match: re.Match[str]) -> str:
         if found := os.environ.get(match[1]):
@@ -82,7 +82,7 @@ def _command(text: str) -> ServerSpec:
 
 
 class _Entry(BaseModel):
-    """A server as files have it; settings that are other programs' own are passed over."""
+    """A server's entry in a file. Settings of other programs are ignored."""
 
     model_config = ConfigDict(extra="ignore")
 
@@ -121,7 +121,7 @@ def _read(path: Path) -> dict[str, ServerSpec]:
 
 
 def _server(name: str, entry: _Entry, beside: Path) -> ServerSpec:
-    """Relative folders are relative to the file."""
+    """Return the server of an entry. A relative `cwd` is relative to the file."""
     return ServerSpec(
         name=name,
         url=entry.url or "",

@@ -1,4 +1,4 @@
-"""The tools of an MCP server as LangChain tools: arguments by the server's schema, text out, errors as errors."""
+"""The tools of an MCP server as LangChain tools, with the server's schema for arguments, and text output."""
 
 import json
 from typing import TYPE_CHECKING, Any
@@ -16,13 +16,13 @@ if TYPE_CHECKING:
 
 
 MAX_TOOLS = 128
-"""Of a server; a planner reads of them all."""
+"""Maximum number of tools per server; the planner's prompt lists them all."""
 MAX_BYTES = 1 << 16
-"""Of a tool's description and schema, before the card is made of them."""
+"""Maximum size of a tool's description and schema, before the card is made from them."""
 
 
 async def tools_of(spec: ServerSpec) -> list[BaseTool]:
-    """What the server offers. Raises Unavailable, also where that is too much or has changed (`pins`)."""
+    """Return the server's tools. Raises Unavailable, also if they exceed the limits or have changed (`pins`)."""
     offering = server(spec)
     offered = await offering.tools()
     _check_size(spec, offered)
@@ -64,7 +64,7 @@ def _tool(offering: McpServer, offered: "Tool") -> BaseTool:
 
 
 def _text(reply: "CallToolResult") -> str:
-    """What a reply says: its blocks, else its structured content."""
+    """Return a reply's blocks as text, or else its structured content."""
     said = "\n".join(_block(block) for block in reply.content)
     if said.strip() or reply.structured_content is None:
         return said
@@ -72,7 +72,7 @@ def _text(reply: "CallToolResult") -> str:
 
 
 def _block(block: "ContentBlock") -> str:
-    """A block as text; of what is not text, what it is and where."""
+    """Return a block as text; for other content, its kind and location."""
     match block.type:
         case "text":
             return block.text

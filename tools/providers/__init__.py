@@ -1,1 +1,1 @@
-"""Web search engines behind google_search: one file each, one interface (`provider.SearchProvider`)."""
+"""Web search engines of google_search: one file each, with one interface (`provider.SearchProvider`)."""

@@ -1,8 +1,8 @@
-"""Which search engine google_search asks, by its spec: `auto`, or NAME, or NAME:DETAIL.
+"""The search engine of google_search, by its spec: `auto`, NAME or NAME:DETAIL.
 
     tavily | serper | gemini | gemini:MODEL | community:duckduckgo | community:google | community:searx
 
-`auto` is the first of Tavily, Serper and Gemini whose key the environment has at the time of the call.
+`auto` is the first of Tavily, Serper and Gemini whose key is in the environment at the time of the call.
 """
 
 from importlib.util import find_spec
@@ -16,11 +16,11 @@ from agentflow.tools.result import ErrorClass, ToolFailure
 
 AUTO = "auto"
 WITH_KEY: dict[str, type[Tavily | Serper | Gemini]] = {"tavily": Tavily, "serper": Serper, "gemini": Gemini}
-"""In the order in which `auto` looks for their keys: engines without a language model first."""
+"""In the order in which `auto` looks for keys: engines without a language model first."""
 
 
 def provider_of(spec: str) -> SearchProvider:
-    """The search engine. Raises ValueError if there is none of that spec."""
+    """Return the search engine. Raises ValueError for an unknown spec."""
     name, _, detail = spec.partition(":")
     if problem := _problem(name, detail):
         raise ValueError(f"there is no search engine '{spec}': {problem}")
@@ -45,17 +45,17 @@ def _problem(name: str, detail: str) -> str | None:
 
 
 class Automatic:
-    """The first engine that has a key."""
+    """The first engine whose key is set."""
 
     async def search(self, query: str, k: int) -> SearchResult:
-        """As `SearchProvider.search`."""
+        """Search as `SearchProvider.search` does."""
         if found := _with_key():
             return await WITH_KEY[found]().search(query, k)
         raise ToolFailure(ErrorClass.TOOL_ERROR, f"google_search needs a key: {_remedy()}")
 
 
 def state(spec: str) -> tuple[bool, str]:
-    """Whether the engine can be asked as things stand, with one line on which that is or on what to do."""
+    """Return whether the engine is available, with one line on which engine that is or on the remedy."""
     name, _, detail = spec.partition(":")
     try:
         provider_of(spec)
@@ -72,7 +72,7 @@ def state(spec: str) -> tuple[bool, str]:
 
 
 def model_of(spec: str) -> str:
-    """The language model with which the engine answers, as results declare it (`SearchResult.declared`); "" if none."""
+    """Return the language model of the engine as results declare it (`SearchResult.declared`), or "" if it has none."""
     name, _, detail = spec.partition(":")
     engine = _with_key() if name == AUTO else name
     return SearchResult([], "gemini", detail or MODEL).declared() if engine == "gemini" else ""

@@ -1,7 +1,7 @@
-"""Search wrappers of langchain-community, which is in sunset: an optional extra, imported when one is chosen.
+"""Search wrappers of langchain-community, which is being retired: an optional extra, imported when one is chosen.
 
-They differ only in their class and in the names of the fields. They block and have no time limit of their own, so that
-the tool's holds; a call that is given up ends in its thread.
+They differ only in their class and in their field names. They block and have no time limit, so the tool's limit
+applies. An abandoned call still runs to its end in its thread.
 """
 
 import asyncio
@@ -17,18 +17,18 @@ WRAPPERS = {
     "google": "GoogleSearchAPIWrapper",
     "searx": "SearxSearchWrapper",
 }
-"""Each reads its own settings from the environment (`SEARX_HOST`, `GOOGLE_API_KEY` with `GOOGLE_CSE_ID`)."""
+"""Each wrapper reads its settings from the environment (`SEARX_HOST`, `GOOGLE_API_KEY` with `GOOGLE_CSE_ID`)."""
 
 
 class Community:
-    """A `SearchProvider`. No language model is asked."""
+    """A `SearchProvider` without a language model."""
 
     def __init__(self, name: str) -> None:
-        """`name` is one of `WRAPPERS`."""
+        """Set the wrapper by its name in `WRAPPERS`."""
         self._name = name
 
     async def search(self, query: str, k: int) -> SearchResult:
-        """As `SearchProvider.search`."""
+        """Search as `SearchProvider.search` does."""
         async with turn_at(f"community:{self._name}"):
             return await asyncio.to_thread(self._search, query, k)
 
@@ -38,7 +38,7 @@ class Community:
             hits = [_hit(result) for result in results if "link" in result or "url" in result]
         except ToolFailure:
             raise
-        except Exception as error:  # the boundary to foreign code, which may raise anything
+        except Exception as error:  # external code may raise any exception
             said = " ".join(f"{type(error).__name__}: {error}".split())
             raise ToolFailure(ErrorClass.TOOL_ERROR, f"the search engine failed ({said})") from error
         return SearchResult(hits[:k], f"community:{self._name}")
@@ -47,7 +47,7 @@ class Community:
 def _wrapper(name: str) -> Any:
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", DeprecationWarning)  # that it is in sunset is known
+            warnings.simplefilter("ignore", DeprecationWarning)  # its retirement is known
             from langchain_community import utilities  # type: ignore[import-not-found, unused-ignore]
     except ImportError as error:
         raise ToolFailure(

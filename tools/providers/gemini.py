@@ -1,9 +1,11 @@
-"""Grounding with Google Search: Gemini searches and writes, and says which page each sentence rests on.
+"""Grounding with Google Search: Gemini searches, writes a text, and cites a page for each sentence.
 
-What comes back is made from that, not from its free text: a hit per page, its snippet the sentences that cite it. These
-are a language model's words, so the model is declared with every result. Pages are cited by a redirecting address of
-Google's, which is resolved here (guarded like every fetch) so that web_search and a reader get the page's own.
-https://ai.google.dev/gemini-api/docs/google-search
+Results are built from the citations, not from the free text: one hit per page, whose snippet is the sentences that cite
+it. These sentences are written by a language model, so the model is declared with every result. Pages are cited by a
+redirecting address of Google's. It is resolved here (guarded like every fetch), so that web_search and readers get the
+page's address.
+
+See https://ai.google.dev/gemini-api/docs/google-search.
 """
 
 import asyncio
@@ -20,7 +22,7 @@ MAX_REPLY_TOKENS = 1024
 
 
 class Gemini:
-    """A `SearchProvider` with a language model behind it."""
+    """A `SearchProvider` with a language model."""
 
     keys = ("GEMINI_API_KEY", "GOOGLE_API_KEY")
     site = "https://aistudio.google.com"
@@ -28,14 +30,14 @@ class Gemini:
     def __init__(
         self, model: str = MODEL, api: str = API, seconds: float = 30.0, policy: FetchPolicy | None = None
     ) -> None:
-        """`policy` is for the cited addresses."""
+        """Set the model, the address, the time limit, and the policy for resolving the cited addresses."""
         self._url = f"{api.rstrip('/')}/models/{model}:generateContent"
         self._model = model
         self._seconds = seconds
         self._policy = policy or FetchPolicy(seconds=5)
 
     async def search(self, query: str, k: int) -> SearchResult:
-        """As `SearchProvider.search`."""
+        """Search as `SearchProvider.search` does."""
         api = JsonApi(
             self._url,
             "the search engine",
@@ -59,7 +61,7 @@ class Gemini:
         return SearchResult(list(resolved), "gemini", model)
 
     async def _resolved(self, hit: Hit) -> Hit:
-        """The hit with the address that its own redirects to; as it is, if that cannot be found out."""
+        """Return the hit with its address resolved, or unchanged if that fails."""
         try:
             return Hit(hit.title, await redirect_of(hit.url, self._policy) or hit.url, hit.snippet, hit.date)
         except ToolFailure:
@@ -67,7 +69,7 @@ class Gemini:
 
 
 def _hits(reply: dict[str, Any]) -> list[Hit]:
-    """The pages that are cited, the most cited first; none if the model answered without a search."""
+    """Return the cited pages, the most cited first; none if the model answered without a search."""
     candidates = reply.get("candidates") or [{}]
     grounding = candidates[0].get("groundingMetadata") or {}
     pages = [chunk.get("web") or {} for chunk in grounding.get("groundingChunks") or []]

@@ -1,4 +1,4 @@
-"""What google_search asks: a search engine that gives titles, addresses, snippets and dates."""
+"""The interface of search engines for google_search: titles, addresses, snippets and dates."""
 
 import os
 import re
@@ -17,27 +17,30 @@ class Hit:
     url: str
     snippet: str
     date: str = ""
-    """When it was published, as the engine says it."""
+    """The date of publication, in the engine's own form."""
 
 
 @dataclass(frozen=True)
 class SearchResult:
-    """What a search engine found."""
+    """The results of a search engine."""
 
     hits: list[Hit]
     """Best first."""
     provider: str
-    """Who searched."""
+    """The name of the engine."""
     model: str = ""
-    """The language model that chose the pages and wrote the snippets, as its server names it; empty if none did."""
+    """The language model that chose the pages and wrote the snippets, as its server names it.
+
+    Empty if there is none.
+    """
 
     def declared(self) -> str:
-        """The provider, and the language model behind it if there is one: goes into every result and evaluation."""
+        """Return the provider, with its language model if any, for results and evaluations."""
         return f"{self.provider} ({self.model})" if self.model else self.provider
 
 
 def model_in(declared: str) -> str:
-    """The language model in what `SearchResult.declared` says; empty if there is none."""
+    """Return the language model in a value of `SearchResult.declared`, or "" if there is none."""
     match = re.fullmatch(r"[\w:.-]+ \((.+)\)", declared)
     return match[1] if match else ""
 
@@ -46,23 +49,26 @@ class SearchProvider(Protocol):
     """A search engine."""
 
     async def search(self, query: str, k: int) -> SearchResult:
-        """Up to `k` hits. Raises ToolFailure."""
+        """Return up to `k` hits. Raises ToolFailure."""
         ...
 
 
 def key_in(variables: Sequence[str]) -> str:
-    """The first key that the environment has; empty if none. Read at each call: it may be set while a server runs."""
+    """Return the first key in the environment, or "".
+
+    It is read at each call, since it may be set while a server runs.
+    """
     return next((key for name in variables if (key := os.environ.get(name, "").strip())), "")
 
 
 def key_needed(variables: Sequence[str], site: str) -> str:
-    """The key in the environment. Raises ToolFailure, with what to do, if there is none."""
+    """Return the key in the environment. Raises ToolFailure with the remedy if there is none."""
     if key := key_in(variables):
         return key
     raise ToolFailure(ErrorClass.TOOL_ERROR, f"google_search needs a key: set {variables[0]} to one from {site}")
 
 
 def text_of(record: Any, field: str) -> str:
-    """A field of an engine's record as text; empty if it is absent or not a text."""
+    """Return a field of an engine's record as text, or "" if it is absent or not a text."""
     value = record.get(field)
     return value if isinstance(value, str) else ""

@@ -1,4 +1,4 @@
-"""Serper, which gives Google's own results: https://serper.dev."""
+"""Serper, which returns Google's own results: https://serper.dev."""
 
 from agentflow.tools.providers.provider import Hit, SearchResult, key_needed, text_of
 from agentflow.tools.web.json_api import JsonApi
@@ -7,7 +7,7 @@ API = "https://google.serper.dev/search"
 
 
 class Serper:
-    """A `SearchProvider`. No language model is asked."""
+    """A `SearchProvider` without a language model."""
 
     keys = ("SERPER_API_KEY",)
     site = "https://serper.dev"
@@ -17,7 +17,7 @@ class Serper:
         self._seconds = seconds
 
     async def search(self, query: str, k: int) -> SearchResult:
-        """As `SearchProvider.search`."""
+        """Search as `SearchProvider.search` does."""
         api = JsonApi(
             self._api,
             "the search engine",

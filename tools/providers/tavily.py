@@ -10,7 +10,7 @@ from agentflow.tools.web.hosts import turn_at
 
 
 class Tavily:
-    """A `SearchProvider`. No language model is asked: `include_answer` stays off."""
+    """A `SearchProvider` without a language model: `include_answer` stays off."""
 
     keys = ("TAVILY_API_KEY",)
     site = "https://tavily.com"
@@ -20,8 +20,8 @@ class Tavily:
         self._seconds = seconds
 
     async def search(self, query: str, k: int) -> SearchResult:
-        """As `SearchProvider.search`."""
-        # Imported on first use: a run without web search does not pay for it.
+        """Search as `SearchProvider.search` does."""
+        # Imported on first use, so that a run without web search does not load it.
         import tavily  # type: ignore[import-untyped]
         from tavily import errors
 

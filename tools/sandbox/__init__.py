@@ -1,14 +1,14 @@
-"""The sandbox of python_coder: runs programs that a model wrote, beside API keys, thousands of times.
+"""The sandbox of python_coder, for programs written by a model: thousands of them, on a host that holds API keys.
 
     execute ── fork_client ──(socket)── [bubblewrap] fork_server ──(fork)── confine, program
 
-- `execute` is what the tool calls: a program and its `limits` in, an outcome out.
-- `fork_client` starts a fork server in the strongest of the `tiers` that works, hands it programs and reads what they
-  print. A program costs a fork and not the start of an interpreter.
-- `fork_server` is trusted and never reads what a program wrote. In `bubblewrap` it has a root file system of its own.
-- `confine` is what a forked child gives up before it is the program: see there for the layers, each a file.
-- `program` runs the text as Python runs a script.
-- `cold` is the tier without isolation, a fresh interpreter per program, for macOS and for those who ask for it.
+- `execute` is the entry point of the tool: it takes a program and its `limits` and returns an outcome.
+- `fork_client` starts a fork server in the strongest of the `tiers` that works, sends it programs and reads their
+  output. A program costs a fork instead of the start of an interpreter.
+- `fork_server` is trusted and never reads a program's output. Under `bubblewrap` it has a separate root file system.
+- `confine` drops privileges in the forked child before the program runs. Its layers have one module each.
+- `program` runs the source as Python runs a script.
+- `plain_subprocess` is the tier without isolation: a fresh interpreter per program, on macOS or on request.
 
-What a program leaves behind: bytes in two pipes, and an exit status. Neither is interpreted.
+A program's only outputs are the bytes in two pipes and an exit status. Neither is interpreted.
 """

@@ -1,7 +1,7 @@
-"""The command that starts the fork server in bubblewrap: a root file system of its own with little more than Python.
+"""The bubblewrap command that starts the fork server in a separate root file system with little more than Python.
 
-The server keeps the capabilities that it needs to give each program mounts and a user of its own; programs get none.
-Without the `--cap-drop`, root inside could make a read-only mount writable again.
+The server keeps the capabilities that it needs to give each program separate mounts and a separate user. Programs get
+no capabilities. Without `--cap-drop`, root inside the sandbox could make a read-only mount writable again.
 """
 
 import os
@@ -13,7 +13,7 @@ from agentflow.tools.sandbox.confine import WORK
 from agentflow.tools.sandbox.limits import SandboxError
 
 HOME = "/host"
-"""Where the server finds the package `agentflow` inside; of it, only what it runs."""
+"""Where the server finds the `agentflow` package inside the sandbox. Only the parts that it runs are mounted."""
 
 _UNSHARED = ("--unshare-pid", "--unshare-net", "--unshare-ipc", "--unshare-uts", "--unshare-cgroup-try")
 _CAPABILITIES = ("CAP_SYS_ADMIN", "CAP_SETPCAP")
@@ -21,7 +21,7 @@ _CAPABILITIES_OF_ROOT = ("CAP_SETUID", "CAP_SETGID", "CAP_KILL")
 
 
 def command(server: list[str], *, user_namespace: bool, proc: bool) -> list[str]:
-    """`server` inside; raises SandboxError if bubblewrap is not installed."""
+    """Return the bubblewrap command that runs `server`. Raises SandboxError if bubblewrap is not installed."""
     bwrap = shutil.which("bwrap", path=os.environ.get("PATH", os.defpath) + ":/usr/bin:/usr/local/bin")
     if bwrap is None:
         raise SandboxError("bubblewrap is not installed")
@@ -36,12 +36,12 @@ def command(server: list[str], *, user_namespace: bool, proc: bool) -> list[str]
 
 
 def own_tmp() -> bool:
-    """Whether a program's folder can also be its /tmp: not if the interpreter is there."""
+    """Return whether a program's folder can also be mounted as /tmp. It cannot if the interpreter is below /tmp."""
     return not any(path.startswith("/tmp/") for path in interpreter.folders())  # noqa: S108
 
 
 def _files() -> list[str]:
-    """Arguments that put the system, the interpreter and the fork server in place."""
+    """Return the arguments that mount the system, the interpreter and the fork server."""
     arguments: list[str] = []
     made = {"/", "/tmp"}  # noqa: S108
     for source in (*interpreter.SYSTEM, "/sys/devices/system/cpu", *interpreter.folders()):
@@ -58,7 +58,7 @@ def _files() -> list[str]:
 
 
 def _parents(path: str, made: set[str]) -> list[str]:
-    """Arguments that make the folders above `path`, which else only root could enter."""
+    """Return the arguments that create the folders above `path`. Otherwise only root could enter them."""
     new = [str(parent) for parent in reversed(Path(path).parents) if str(parent) not in made]
     made.update(new)
     return [argument for parent in new for argument in ("--dir", parent)]

@@ -1,8 +1,8 @@
-"""What a forked child gives up before it runs a program: everything, in layers of which each holds by itself.
+"""The privileges that a forked child drops before it runs a program, in layers that are each effective alone.
 
-In a tier with mounts of its own (bubblewrap), the child's folder is a fresh tmpfs, whose size and number of files the
-kernel limits, and /proc is empty. In every tier: resource limits, a user of its own where the server is root, no
-capabilities, Landlock, seccomp. The order matters: each step needs what a later one takes away.
+In a tier with separate mounts (bubblewrap), the child's folder is a fresh tmpfs for which the kernel limits the size
+and the number of files, and /proc is empty. Every tier applies resource limits, a separate user if the server is root,
+no capabilities, Landlock, and seccomp. The order matters: each step needs something that a later step removes.
 """
 
 import math
@@ -17,11 +17,11 @@ from agentflow.tools.sandbox import kernel, landlock, seccomp
 from agentflow.tools.sandbox.limits import Limits
 
 WORK = "/.program"
-"""The folder of a program in a root file system of its own: a name that hides nothing of the host's."""
+"""A program's folder in a separate root file system. The name does not hide any folder of the host."""
 
 OPEN_FILES = 64
 PENDING_SIGNALS = 256
-"""Signals that wait, and POSIX timers, of which each may become one."""
+"""Maximum number of queued signals and POSIX timers together, since each timer may queue a signal."""
 
 _UNTRUSTED = kernel.MS_NOSUID | kernel.MS_NODEV | kernel.MS_NOEXEC
 _TASKS_UNKNOWN = 1024
@@ -30,44 +30,45 @@ _ADDRESSES, _NEAR_ENOUGH = 1 << 40, 1 << 20
 
 @dataclass(frozen=True)
 class Surroundings:
-    """What a fork server knows of where it runs; the same for all its programs."""
+    """The environment of a fork server, which is the same for all its programs."""
 
     own_mounts: bool
-    """Whether each program gets mounts of its own, in a root file system without anything of the host's."""
+    """Whether each program gets separate mounts, in a root file system without files of the host."""
     own_tmp: bool
-    """Whether its folder can also be its /tmp: not if the interpreter lives there."""
+    """Whether the program's folder can also be its /tmp. It cannot if the interpreter is below /tmp."""
     readable: list[str]
-    """Where the system and the interpreter are, for Landlock."""
+    """Paths of the system and the interpreter, for Landlock."""
     first_user: int | None
-    """The user of the first concurrent program, the next one's, and so on; None if the server is not root."""
+    """User id of the first concurrent program; the next one gets the following id. None if the server is not root."""
     files_as_root: bool
-    """Whether only root can read the interpreter: programs are then other users with root's view of files, and
-    without root's capabilities."""
+    """Whether only root can read the interpreter. Programs then run as other users with root's access to files, but
+    without root's capabilities.
+    """
     folders: str
-    """Where programs get their folders in a tier without mounts of its own."""
+    """Parent of the programs' folders in a tier without separate mounts."""
     own_folder: bool = False
-    """Whether in such a tier the kernel gives each folder a quota all the same: see `own_folder_works`."""
+    """Whether the kernel limits each folder in a tier without separate mounts: see `own_folder_works`."""
 
 
 def confine(surroundings: Surroundings, limits: Limits, folder: str, slot: int, server: int) -> None:
-    """Gives up all that a program must not have. Raises OSError; the child of `server` must then end."""
+    """Drop every privilege that a program must not have. Raises OSError; the child of `server` must then exit."""
     user = None if surroundings.first_user is None else surroundings.first_user + slot
     alone = user is not None
     if surroundings.own_mounts:
         _mount(limits, os.geteuid() if user is None else user, surroundings.own_tmp)
         if user is None:
-            with suppress(OSError):  # where namespaces may not be nested, the limit on tasks is wider
-                kernel.unshare(kernel.NEW_USER)  # in which the limit counts this program alone; it needs no users there
+            with suppress(OSError):  # where namespaces cannot be nested, the limit on tasks is wider
+                kernel.unshare(kernel.NEW_USER)  # there, the limit counts this program only; no user mapping is needed
                 alone = True
     elif surroundings.own_folder:
         owner = os.geteuid() if user is None or surroundings.files_as_root else user
         _mount_folder(folder, limits, owner, user_namespace=user is None)
-        alone = True  # the limit on tasks counts those of the user in its user namespace
+        alone = True  # the limit on tasks counts the user's tasks within its user namespace
     _limit_resources(limits, tasks_of_others=0 if alone else _tasks())
     if user is not None:
         _become(user, surroundings.files_as_root)
     os.chdir(folder)
-    kernel.die_with_parent(signal.SIGKILL)  # not before: a change of user clears it
+    kernel.die_with_parent(signal.SIGKILL)  # only now, since a change of user clears it
     if os.getppid() != server:
         raise OSError("the fork server ended")
     kernel.no_new_privileges()
@@ -86,7 +87,7 @@ def confine(surroundings: Surroundings, limits: Limits, folder: str, slot: int, 
 
 def _limit_resources(limits: Limits, tasks_of_others: int) -> None:
     seconds = math.ceil(limits.seconds)
-    _limit(resource.RLIMIT_CPU, seconds, seconds + 1)  # first SIGXCPU, which tells why, then SIGKILL
+    _limit(resource.RLIMIT_CPU, seconds, seconds + 1)  # SIGXCPU first, which identifies the cause, then SIGKILL
     _limit(resource.RLIMIT_AS, _address_space() + limits.memory_bytes)
     _limit(resource.RLIMIT_FSIZE, limits.file_bytes)
     _limit(resource.RLIMIT_NPROC, tasks_of_others + limits.threads)
@@ -97,14 +98,14 @@ def _limit_resources(limits: Limits, tasks_of_others: int) -> None:
 
 
 def _limit(kind: int, soft: int, hard: int | None = None) -> None:
-    """Sets a limit, or leaves a lower one."""
+    """Set a resource limit, unless a lower one is already set."""
     highest = resource.getrlimit(kind)[1]
     values = [value if highest == resource.RLIM_INFINITY else min(value, highest) for value in (soft, hard or soft)]
     resource.setrlimit(kind, (values[0], values[1]))
 
 
 def _address_space() -> int:
-    """Bytes that this process, which is still a copy of the server, takes."""
+    """Return the address space of this process in bytes. It is still a copy of the server."""
     try:
         with open("/proc/self/statm", encoding="ascii") as statm:
             return int(statm.read().split()[0]) * resource.getpagesize()
@@ -113,7 +114,10 @@ def _address_space() -> int:
 
 
 def _least_limit() -> int:
-    """The address space in use, found by trying: the least limit under which one page more can be had."""
+    """Return the address space in use, in bytes.
+
+    A binary search finds the lowest limit under which one more page can be mapped.
+    """
     soft, hard = resource.getrlimit(resource.RLIMIT_AS)
     low, high = 0, _ADDRESSES
     while high - low > _NEAR_ENOUGH:
@@ -129,7 +133,9 @@ def _least_limit() -> int:
 
 
 def _tasks() -> int:
-    """A bound for the tasks of this user, all of which the limit counts: the tasks of the system."""
+    """Return an upper bound for the number of this user's tasks, all of which count towards the limit: the tasks of the
+    system.
+    """
     try:
         with open("/proc/loadavg", encoding="ascii") as loadavg:
             return int(loadavg.read().split()[3].split("/")[1])
@@ -138,17 +144,17 @@ def _tasks() -> int:
 
 
 def _mount(limits: Limits, user: int, own_tmp: bool) -> None:
-    """A folder with a quota, and nothing in /proc; seen by this process alone."""
+    """Mount a folder with a quota and an empty /proc, visible to this process only."""
     kernel.unshare(kernel.NEW_MOUNTS | kernel.NEW_IPC)
     kernel.mount("none", "/", "none", kernel.MS_REC | kernel.MS_PRIVATE)
     _mount_quota(WORK, limits, user)
     if own_tmp:
-        kernel.mount(WORK, "/tmp", "none", kernel.MS_BIND)  # noqa: S108 - a mount of this process
+        kernel.mount(WORK, "/tmp", "none", kernel.MS_BIND)  # noqa: S108 - visible to this process only
     kernel.mount("tmpfs", "/proc", "tmpfs", _UNTRUSTED | kernel.MS_RDONLY, "size=4k")
 
 
 def own_folder_works(folders: str, surroundings: Surroundings) -> bool:
-    """Whether programs can have a folder of their own with a quota: a forked child tries it below `folders`."""
+    """Return whether a program's folder can be a mount with a quota. A forked child tries it on `folders`."""
     pid = os.fork()
     if pid == 0:
         status = 1
@@ -163,7 +169,7 @@ def own_folder_works(folders: str, surroundings: Surroundings) -> bool:
 
 
 def _mount_folder(folder: str, limits: Limits, owner: int, *, user_namespace: bool) -> None:
-    """A file system in memory over `folder`, with a quota, seen by this process alone."""
+    """Mount a tmpfs with a quota over `folder`, visible to this process only."""
     if user_namespace:
         kernel.own_user_namespace()
     kernel.unshare(kernel.NEW_MOUNTS)
@@ -177,9 +183,9 @@ def _mount_quota(folder: str, limits: Limits, owner: int) -> None:
 
 
 def _become(user: int, files_as_root: bool) -> None:
-    """Another user: root is exempt from the limit on threads, and owns too much.
+    """Switch to another user. Root is exempt from the limit on threads and owns too many files.
 
-    It is the real user that the limit goes by, and the effective one that files go by.
+    The limit is counted per real user, and file access is checked for the effective user.
     """
     effective = 0 if files_as_root else user
     with suppress(PermissionError):  # a container without CAP_SETGID

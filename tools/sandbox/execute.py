@@ -1,8 +1,8 @@
-"""`execute(code, limits) -> Outcome`: all that a tool needs to know of the sandbox.
+"""`execute(code, limits) -> Outcome`, the interface between a tool and the sandbox.
 
-One fork server per process, started with the first program in the strongest tier that works, and again after it ended.
-A thread per program with blocking reads, rather than asyncio's transports: it does not matter then which event loop, or
-how many, ask.
+Each process has one fork server. It starts with the first program, in the strongest tier that works, and restarts after
+it has ended. Each program has a thread with blocking reads instead of asyncio transports, so any number of event loops
+can use the sandbox.
 """
 
 import asyncio
@@ -25,14 +25,14 @@ REMEDY = (
 
 _TRIES = 3
 _PAUSE = 0.2
-"""Seconds before the second try; twice that before the third."""
+"""Seconds before the second attempt; twice that before the third."""
 
 
 async def execute(code: str, limits: Limits) -> Outcome:
-    """Runs `code` in an empty folder; kills it when the caller is cancelled.
+    """Run `code` in an empty folder, and kill it when the caller is cancelled.
 
-    At most 64 programs run at a time, fewer where memory is short; further ones wait, and their time does not count.
-    Raises SandboxError if no sandbox works here, or if it failed while the program ran.
+    At most 64 programs run at a time, fewer where memory is short. Further programs wait, and their waiting time does
+    not count. Raises SandboxError if no sandbox works on this system, or if the sandbox failed while the program ran.
     """
     cancelled = threading.Event()
     try:
@@ -42,7 +42,10 @@ async def execute(code: str, limits: Limits) -> Outcome:
 
 
 def run(code: str, limits: Limits, cancelled: threading.Event) -> Outcome:
-    """`execute` for a thread. A program that was not started is tried again, by another server if this one ended."""
+    """Run a program in the calling thread, as `execute` does.
+
+    A program that did not start is tried again, by another server if this one ended.
+    """
     problem = ""
     for attempt in range(_TRIES):
         cancelled.wait(attempt * _PAUSE)
@@ -59,19 +62,19 @@ def run(code: str, limits: Limits, cancelled: threading.Event) -> Outcome:
 
 
 def tier() -> str:
-    """The tier that programs run in, found by starting it. Raises SandboxError if none works."""
+    """Return the tier that programs run in; this starts it. Raises SandboxError if none works."""
     server = _sandbox.server()
     return server.tier if server else tiers.SUBPROCESS
 
 
 def sandbox_level() -> str:
-    """What keeps programs in check, for people to read. Raises SandboxError as `tier` does."""
+    """Return the tier and its description, for people to read. Raises SandboxError as `tier` does."""
     name = tier()
     return f"{name}: {tiers.DESCRIPTIONS[name]}"
 
 
 def unavailable() -> str | None:
-    """None if programs can be run here, else why not and what to do."""
+    """Return None if programs can run on this system, else the reason and the remedy."""
     try:
         tier()
     except SandboxError as error:
@@ -87,21 +90,24 @@ class _Sandbox:
         self._server: ForkServer | None = None
 
     def server(self) -> ForkServer | None:
-        """The running server, started if there is none; None in the tier that has none. Raises SandboxError."""
+        """Return the server, and start it if there is none. Return None in the tier without a server.
+
+        Raises SandboxError if no tier works.
+        """
         with self._lock:
             if self._server is None:
                 self._server = _start()
             return self._server
 
     def forget(self, server: ForkServer) -> None:
-        """Ends a server that failed; the next program gets another."""
+        """Close a server that failed; the next program starts another."""
         with self._lock:
             if self._server is server:
                 self._server = None
                 server.close()
 
     def close(self) -> None:
-        """Ends the server, if there is one."""
+        """Close the server, if there is one."""
         if self._server:
             self.forget(self._server)
 
@@ -119,9 +125,9 @@ def _start() -> ForkServer | None:
 
 
 def _renew() -> None:
-    """A process that this one forked has a sandbox of its own: threads and locks do not survive a fork."""
+    """Create a new sandbox in a forked process, since threads and locks do not survive a fork."""
     global _sandbox
-    _inherited.append(_sandbox)  # which is not to be closed here
+    _inherited.append(_sandbox)  # a reference keeps it from being closed in this process
     _sandbox = _Sandbox()
     _threads.cache_clear()
 

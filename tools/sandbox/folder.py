@@ -1,6 +1,6 @@
-"""A program's folder where the kernel gives it no quota: the fork server looks, and removes what the program left.
+"""A program's folder where the kernel sets no quota: the fork server checks its size and removes it afterwards.
 
-Whatever a program makes of its folder has to be counted and removed: any depth (longer than a path may be), any mode.
+Counting and removal handle any mode and any depth, including paths longer than the system's limit.
 """
 
 import errno
@@ -16,16 +16,16 @@ from agentflow.tools.sandbox.limits import Limits
 
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _DEEPEST = 64
-"""Folders within folders; the server has few descriptors for them."""
+"""Depth of nested folders that is checked. The server has few descriptors for them."""
 
 
 _PREFIX = "agentflow-sandbox-"
 _NEW_SECONDS = 60.0
-"""For so long a folder may be without its lock."""
+"""Age in seconds up to which a folder without its lock is left alone."""
 
 
 def claim() -> tuple[str, int]:
-    """A new folder for a server's programs, and the descriptor that keeps it locked while this process lives.
+    """Return a new folder for a server's programs, and the descriptor that keeps it locked while this process lives.
 
     Removes the folders of hosts that were killed.
     """
@@ -40,7 +40,7 @@ def _remove_abandoned(parent: str) -> None:
     with os.scandir(parent) as entries:
         found = [entry for entry in entries if entry.name.startswith(_PREFIX)]
     for entry in found:
-        with suppress(OSError):  # another host's, or another one removes it too
+        with suppress(OSError):  # it is in use by another host, or another host removes it too
             status = entry.stat(follow_symlinks=False)
             if status.st_uid != os.geteuid() or time.time() - status.st_mtime < _NEW_SECONDS:
                 continue
@@ -53,7 +53,7 @@ def _remove_abandoned(parent: str) -> None:
 
 
 def create(parent: str, user: int | None) -> str:
-    """Path of a new folder below `parent`, for `user` alone."""
+    """Return the path of a new folder below `parent`, which only `user` can access."""
     folder = tempfile.mkdtemp(prefix="run-", dir=parent)
     if user is not None:
         os.chown(folder, user, user)
@@ -61,8 +61,11 @@ def create(parent: str, user: int | None) -> str:
 
 
 def exceeds(folder: str, limits: Limits) -> bool:
-    """Whether the program wrote more files or bytes than it may. What cannot be read, or is too deep, counts so."""
-    taken, files = 0, -1  # one file is the program itself
+    """Return whether the program wrote more files or bytes than allowed.
+
+    A folder that cannot be read, or is nested too deeply, also counts as exceeding the limits.
+    """
+    taken, files = 0, -1  # the program itself is one file
     try:
         for status in _walk(os.open(folder, _FOLDER), _DEEPEST):
             taken += status.st_blocks * 512
@@ -77,9 +80,10 @@ def exceeds(folder: str, limits: Limits) -> bool:
 
 
 def _walk(top: int, deepest: int) -> Iterator[os.stat_result]:
-    """The status of everything below the open folder `top`, which is closed in the end. What vanishes is passed over.
+    """Yield the status of every entry below the open folder `top`, and close `top` at the end.
 
-    By descriptors, so that no name is too long. Raises OSError for a folder that cannot be read, or is too deep.
+    Entries that vanish meanwhile are skipped. The walk uses descriptors, so no path is too long. Raises OSError if a
+    folder cannot be read or is nested too deeply.
     """
     try:
         with os.scandir(top) as entries:
@@ -96,9 +100,9 @@ def _walk(top: int, deepest: int) -> Iterator[os.stat_result]:
 
 
 def hides(pid: int, folder: str, limits: Limits) -> bool:
-    """Whether a program holds more than it may in files that it has deleted: open ones, and those that it has mapped.
+    """Return whether a program holds more than its disk limit in deleted files that it has open or mapped.
 
-    How much of a mapped one there is cannot be seen, so that each counts for as much as a file may have.
+    The size of a mapped file is not visible, so each one counts as the largest size allowed for a file.
     """
     try:
         taken = sum(_deleted(f"/proc/{pid}/fd/{name}") for name in os.listdir(f"/proc/{pid}/fd"))
@@ -107,12 +111,12 @@ def hides(pid: int, folder: str, limits: Limits) -> bool:
     except (FileNotFoundError, ProcessLookupError):  # it has ended
         return False
     except PermissionError:
-        return False  # of another user, which is so only where the kernel gives folders a quota, or the server is root
+        return False  # another user's process: only where the kernel sets a quota, or the server is root
     return taken + len(mapped) * limits.file_bytes > limits.disk_bytes
 
 
 def _deleted(descriptor: str) -> int:
-    """Bytes of a file that only this descriptor still leads to; 0 for all others."""
+    """Return the size in bytes of a deleted file that this descriptor keeps open, and 0 for any other file."""
     try:
         status = os.stat(descriptor)
     except OSError:
@@ -121,10 +125,10 @@ def _deleted(descriptor: str) -> int:
 
 
 def remove(top: str) -> None:
-    """Removes a folder that nobody uses any more.
+    """Remove a folder that is no longer in use.
 
-    Folders in it are made accessible and moved beside it before they are emptied, so that no path gets long and no name
-    is taken.
+    Nested folders are made accessible and moved next to it before they are emptied, so that no path becomes too long
+    and no name collides.
     """
     beside = tempfile.mkdtemp(prefix="removed-", dir=os.path.dirname(top))
     pending, moved = [top], 0

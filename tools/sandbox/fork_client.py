@@ -1,6 +1,6 @@
-"""The host's end of a fork server: starts it, tries it, hands it programs and follows them.
+"""The host's side of a fork server: starts it, checks it, sends it programs and follows them.
 
-Blocking calls, made from a thread per program: a server is shared by all threads and event loops of a process.
+Calls are blocking and made from one thread per program. All threads and event loops of a process share a server.
 """
 
 import contextlib
@@ -23,11 +23,11 @@ from agentflow.tools.sandbox.output import Output
 from agentflow.tools.sandbox.turns import turns
 
 _PATIENCE = 120.0
-"""Seconds after which a server that is alive and says nothing is given up: on a busy machine an import takes long."""
+"""Seconds after which a server that is alive but silent is given up. Imports take long on a busy machine."""
 _CLOSE_SECONDS = 10.0
 _CHUNK = 1 << 16
 _TICK = 0.05
-"""Seconds between looks at whether the caller has given up."""
+"""Seconds between checks whether the caller has cancelled."""
 
 _CANARY = """
 import os, socket, sys
@@ -42,29 +42,29 @@ print(6 * 7, [escapes(*attempt) for attempt in (
     (os.fork,), (os.execv, sys.executable, ["python"]), (socket.socket,), (os.kill, os.getppid(), 0),
 )])
 """
-"""Tries to get out in the ways that matter most, and says which worked."""
+"""A program that tries the most important ways out of the sandbox and prints which succeeded."""
 _HELD = f"42 {[False] * 7}"
 
 _SHORTAGE = {errno.EMFILE, errno.ENFILE, errno.ETOOMANYREFS, errno.ENOBUFS, errno.ENOMEM}
-"""Errors that pass when others give back what they hold."""
+"""Errors that pass once other programs release their resources."""
 
 
 class NotStarted(SandboxError):
-    """The sandbox failed before the program was started: it can be tried again."""
+    """The sandbox failed before the program started, so that the program can be tried again."""
 
 
 class ServerEnded(NotStarted):
-    """The fork server is gone, and so it did: another server can run the program."""
+    """The fork server ended before the program started. Another server can run the program."""
 
 
 class ForkServer:
-    """A fork server of one tier; usable from any thread until it ends or is closed."""
+    """A fork server of one tier, usable from any thread until it ends or is closed."""
 
     def __init__(self, tier: str) -> None:
-        """Starts the server. Raises SandboxError, with the reason, if it does not start or does not confine."""
+        """Start the server. Raises SandboxError, with the reason, if it does not start or does not confine programs."""
         self.tier = tier
         self._folders, self._claim = folder.claim()
-        os.chmod(self._folders, 0o711)  # noqa: S103 - programs, as other users, go through to their own folders
+        os.chmod(self._folders, 0o711)  # noqa: S103 - programs run as other users and have to reach their folders
         self._log = tempfile.TemporaryFile()  # noqa: SIM115 - closed with the server
         self._lock = threading.Lock()
         self._process: subprocess.Popen[bytes] | None = None
@@ -82,7 +82,7 @@ class ForkServer:
         launch = tiers.launch(self.tier)
         surroundings = json.dumps(dataclasses.asdict(launch.surroundings(self._folders)))
         server = interpreter.command("fork_server", launch.home, str(control), surroundings)
-        return subprocess.Popen(  # noqa: S603 - a command of ours
+        return subprocess.Popen(  # noqa: S603 - a command built here
             launch.command(server),
             pass_fds=[control],
             cwd="/",
@@ -103,7 +103,7 @@ class ForkServer:
             raise SandboxError(_last_line(self._log) or "the fork server did not start")
 
     def _try(self) -> None:
-        """Runs a program that tries to get out."""
+        """Run a program that tries to escape from the sandbox."""
         secret = os.path.join(self._folders, "secret")
         with open(secret, "w", encoding="utf-8") as file:
             file.write("secret")
@@ -113,9 +113,9 @@ class ForkServer:
             raise SandboxError(f"it does not hold: {outcome.stdout or outcome.stderr or outcome.stopped}")
 
     def run(self, code: str, limits: Limits, cancelled: threading.Event) -> Outcome:
-        """Runs a program to its end, or until `cancelled` is set; its turn may be long in coming.
+        """Run a program until it ends or `cancelled` is set. It may wait long for its turn.
 
-        Raises SandboxError if the sandbox fails: NotStarted where the program has not begun.
+        Raises SandboxError if the sandbox fails, and NotStarted if it fails before the program starts.
         """
         with turns().turn(limits.memory_bytes + limits.disk_bytes, cancelled) as had:
             if not had:
@@ -138,8 +138,10 @@ class ForkServer:
     def _ask(
         self, code: str, limits: Limits, stack: contextlib.ExitStack
     ) -> tuple[socket.socket, IO[bytes], IO[bytes]]:
-        """Has the server start a program; the socket that reports on it, its output and its errors. Raises OSError,
-        and ServerEnded."""
+        """Ask the server to start a program. Return the report socket, standard output and standard error.
+
+        Raises OSError and ServerEnded.
+        """
         report, theirs = map(stack.enter_context, socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET))
         output, their_output = map(stack.enter_context, _pipe())
         errors, their_errors = map(stack.enter_context, _pipe())
@@ -156,7 +158,7 @@ class ForkServer:
         return report, output, errors
 
     def close(self) -> None:
-        """Ends the server and whatever it runs."""
+        """End the server and all its programs."""
         self._control.close()
         if self._process is not None:
             try:
@@ -165,13 +167,13 @@ class ForkServer:
                 self._process.kill()
                 self._process.wait()
         self._log.close()
-        with contextlib.suppress(OSError):  # a program that is just being killed may still write
+        with contextlib.suppress(OSError):  # a program that is being killed may still write
             folder.remove(self._folders)
         os.close(self._claim)
 
 
 class _Follower:
-    """Reads what a program prints until it ends, or has to be stopped."""
+    """A reader of a program's output, until the program ends or has to be stopped."""
 
     def __init__(self, report: socket.socket, output: IO[bytes], errors: IO[bytes], limits: Limits, tier: str) -> None:
         self._report = report
@@ -181,10 +183,10 @@ class _Follower:
         self._streams = {output: self._output.add_output, errors: self._output.add_errors}
 
     def follow(self, cancelled: threading.Event) -> Outcome:
-        """How the program ended; the limit of time counts from its start. Raises SandboxError."""
+        """Return how the program ended. The time limit counts from its start. Raises SandboxError."""
         deadline = time.monotonic() + _PATIENCE
         started = False
-        with selectors.PollSelector() as selector:  # which takes no descriptor
+        with selectors.PollSelector() as selector:  # uses no descriptor
             selector.register(self._report, selectors.EVENT_READ)
             for stream in self._streams:
                 selector.register(stream, selectors.EVENT_READ)
@@ -216,25 +218,25 @@ class _Follower:
             raise NotStarted(f"the sandbox failed: {message.get('failed', 'the program was ended before its start')}")
 
     def _read(self, stream: IO[bytes]) -> bool:
-        """Whether there may be more, later."""
+        """Return whether the stream may deliver more data later."""
         chunk = stream.read(_CHUNK)
         if chunk:
             self._streams[stream](chunk)
         return chunk != b""
 
     def _stop(self, why: Stopped) -> Outcome:
-        """Has the program killed and waits for that."""
+        """Have the program killed and wait for its end."""
         self._report.shutdown(socket.SHUT_WR)
         self._report.settimeout(_PATIENCE)
         return self._end(why)
 
     def _end(self, stopped: Stopped = "") -> Outcome:
         end = _receive(self._report)
-        while end and "status" not in end:  # it was stopped before its start was read
+        while end and "status" not in end:  # it was stopped before the start message was read
             end = _receive(self._report)
         if end is None:
             raise SandboxError("the sandbox's fork server ended while the code ran")
-        for stream in self._streams:  # nobody writes any more; what there is, is in the pipe
+        for stream in self._streams:  # nobody writes any more; the rest is in the pipe
             while not self._output.flooded and (chunk := stream.read(_CHUNK)):
                 self._streams[stream](chunk)
         if not stopped:
@@ -244,14 +246,14 @@ class _Follower:
 
 
 def _why(end: dict[str, Any]) -> Stopped:
-    """Whether it was a limit that ended the program, of those that the server and the kernel watch."""
+    """Return which limit ended the program, of those that the server and the kernel enforce."""
     if end["status"] == -signal.SIGXCPU:
         return "timeout"
     return "disk" if end["stopped"] == "disk" else ""
 
 
 def _receive(report: socket.socket) -> dict[str, Any] | None:
-    """The next message; None if the server has ended or does not answer."""
+    """Return the next message, or None if the server has ended or does not answer."""
     try:
         message = report.recv(1 << 16)
     except OSError:
@@ -260,15 +262,15 @@ def _receive(report: socket.socket) -> dict[str, Any] | None:
 
 
 def _pipe() -> tuple[IO[bytes], IO[bytes]]:
-    """Both ends; reading does not wait."""
+    """Return both ends of a pipe with a non-blocking reader."""
     ours, theirs = os.pipe()
     os.set_blocking(ours, False)
     return open(ours, "rb", buffering=0), open(theirs, "wb", buffering=0)
 
 
 def _text(code: str) -> IO[bytes]:
-    """The program in memory, to be read from its start."""
-    file = open(os.memfd_create("program"), "wb", buffering=0)  # noqa: SIM115 - the caller's to close
+    """Return the program as a file in memory, positioned at its start."""
+    file = open(os.memfd_create("program"), "wb", buffering=0)  # noqa: SIM115 - closed by the caller
     file.write(code.encode("utf-8", "replace"))
     file.seek(0)
     return file

@@ -1,16 +1,16 @@
-"""The fork server: one single-threaded, trusted process that forks a child per program.
+"""The fork server: a single-threaded, trusted process that forks a child per program.
 
-It is asked over a socket, inherited from the host: a message with the limits, and four descriptors (a socket to report
-on, the program's text, its output, its errors). What is reported there is JSON: {"started": true} from the child, once
-it is confined; in the end {"status": ...}, with "stopped" if the server had to stop the program; or {"failed": ...} if
-the program was never started. When the host closes its end of that socket for writing, the program is killed; when the
-host is gone, so are server and programs. What a program writes is never read here, and a program holds none of these
-descriptors.
+Requests arrive on a socket inherited from the host. A request is a message with the limits and four descriptors: a
+report socket, the program's source, its standard output and its standard error. Reports are JSON. The child sends
+{"started": true} once it is confined. At the end the server sends {"status": ...}, with "stopped" if it had to stop the
+program, or {"failed": ...} if the program never started. When the host closes its end of the report socket for writing,
+the program is killed. When the host ends, the server and its programs end too. The server never reads a program's
+output, and a program holds none of these descriptors.
 
-Programs share nothing: a child closes what it inherited before anything else, requests beyond the slots stay in the
-socket, and what goes wrong with one program is reported to that one alone.
+Programs share nothing. A child first closes every inherited descriptor, requests beyond the slots stay in the socket,
+and a failure is reported only for the program concerned.
 
-The standard library alone is imported at start, so that the first program need not wait; see `libraries`.
+Only the standard library is imported at start, so that the first program need not wait; see `libraries`.
 """
 
 import fcntl
@@ -33,22 +33,23 @@ from agentflow.tools.sandbox.limits import Limits
 from agentflow.tools.sandbox.turns import SLOTS
 
 _TICK = 0.01
-"""Seconds between looks at the folders of programs, where the kernel does not limit them: what a program can write in
-that time, it can have too much."""
+"""Seconds between checks of the programs' folders, where the kernel does not limit them. A program can exceed its limit
+by as much as it can write in that time.
+"""
 _LARGEST_REQUEST = 1 << 16
 _REPORT, _SOURCE = 3, 4
 _PLACES = (_REPORT, _SOURCE, 1, 2)
-"""Descriptors of a child, in the order in which a request has them, until it is the program."""
+"""Descriptors of a child until the program runs, in the order of the request."""
 _HIGHEST = 1 << 12
-"""Above every descriptor of a server, which has a few for each slot."""
+"""A number above every descriptor of a server, which has a few per slot."""
 
 
 @dataclass(eq=False)
 class _Run:
-    """A program that runs."""
+    """A running program."""
 
     process: int
-    """A descriptor of it (pidfd), which cannot come to mean another process."""
+    """Its pidfd, which can never refer to another process."""
     pid: int
     report: socket.socket
     slot: int
@@ -58,7 +59,7 @@ class _Run:
 
 
 class ForkServer:
-    """Serves requests from `control` until that is closed."""
+    """Serves requests from `control` until that socket is closed."""
 
     def __init__(self, control: socket.socket, surroundings: Surroundings) -> None:
         self._control = control
@@ -69,7 +70,7 @@ class ForkServer:
         self._listen()
 
     def serve(self) -> NoReturn:
-        """Does not return: the process ends."""
+        """Serve requests. Does not return: the process exits."""
         while True:
             watches = bool(self._running) and not (self._surroundings.own_mounts or self._surroundings.own_folder)
             for key, _ in self._selector.select(_TICK if watches else None):
@@ -83,10 +84,10 @@ class ForkServer:
     def _accept(self) -> None:
         message, descriptors, _, _ = socket.recv_fds(self._control, _LARGEST_REQUEST, 4)
         if not message:
-            os._exit(0)  # and the kernel ends the programs: `die_with_parent`
+            os._exit(0)  # the kernel then ends the programs: `die_with_parent`
         try:
             self._start(message, descriptors)
-        except Exception as error:  # whatever it is, it is this program's alone
+        except Exception as error:  # any failure concerns this program only
             if descriptors:
                 _report(descriptors[0], {"failed": f"{type(error).__name__}: {error}"})
         finally:
@@ -94,12 +95,12 @@ class ForkServer:
                 os.close(descriptor)
 
     def _start(self, message: bytes, descriptors: list[int]) -> None:
-        """Forks the program; raises where it cannot, and leaves nothing behind then."""
+        """Fork the program. If that fails, raise an error and leave nothing behind."""
         if len(descriptors) < 4:
             raise OSError("the fork server has no descriptors left")
         request = json.loads(message)
         libraries.load(request["libraries"])
-        gc.freeze()  # a collection in a child would copy every page that it looks at
+        gc.freeze()  # a collection in a child would copy every page that it visits
         limits = Limits(**request["limits"])
         slot = self._free[0]
         path = WORK if self._surroundings.own_mounts else self._create_folder(slot)
@@ -122,7 +123,7 @@ class ForkServer:
         self._selector.register(run.process, selectors.EVENT_READ, partial(self._ended, run))
         self._selector.register(run.report, selectors.EVENT_READ, partial(self._stop, run, "host"))
         if not self._free:
-            self._selector.unregister(self._control)  # until a slot is free, requests wait in the socket
+            self._selector.unregister(self._control)  # requests wait in the socket until a slot is free
 
     def _create_folder(self, slot: int) -> str:
         first = self._surroundings.first_user
@@ -131,15 +132,15 @@ class ForkServer:
 
     def _remove_folder(self, path: str) -> None:
         if not self._surroundings.own_mounts:
-            with suppress(OSError):  # the rest goes when the host removes the folder of all folders
+            with suppress(OSError):  # the host removes the rest with the parent folder
                 folder.remove(path)
 
     def _become(self, server: int, limits: Limits, path: str, slot: int, descriptors: list[int]) -> NoReturn:
-        """In the child: confines itself, then is the program."""
+        """Confine this process, the forked child, and run the program in it."""
         status = 1
         try:
             _keep_only(descriptors)
-        except BaseException:  # there is nothing to report on
+        except BaseException:  # the report socket may be closed
             os._exit(1)
         try:
             with open(_SOURCE, encoding="utf-8") as file:
@@ -147,7 +148,7 @@ class ForkServer:
             _set_environment(path)
             confine(self._surroundings, limits, path, slot, server)
             _report(_REPORT, {"started": True})
-        except BaseException as error:  # whatever it is, the program must not run
+        except BaseException as error:  # the program must not run after any failure
             _report(_REPORT, {"failed": f"{type(error).__name__}: {error}"})
             os._exit(1)
         try:
@@ -186,7 +187,7 @@ class ForkServer:
 
 
 def _pidfd(pid: int) -> int:
-    """A descriptor of a child; raises OSError, and the child is gone then."""
+    """Return a pidfd of a child. On OSError the child is killed and the error raised."""
     try:
         return os.pidfd_open(pid)
     except OSError:
@@ -196,12 +197,12 @@ def _pidfd(pid: int) -> int:
 
 
 def _report(descriptor: int, message: dict[str, Any]) -> None:
-    with suppress(OSError):  # the host may not be interested any more
+    with suppress(OSError):  # the host may have closed its end
         os.write(descriptor, json.dumps(message).encode())
 
 
 def _keep_only(descriptors: list[int]) -> None:
-    """Closes everything else that was inherited, most of which is other programs', and puts these in their places."""
+    """Move these descriptors to their places and close all others, most of which belong to other programs."""
     kept = sorted(descriptors)
     for low, high in zip([2, *kept], [*kept, _HIGHEST], strict=True):
         os.closerange(low + 1, high)
@@ -212,27 +213,27 @@ def _keep_only(descriptors: list[int]) -> None:
 
 
 def _set_environment(path: str) -> None:
-    """What a program may expect to find; the host's environment never gets as far as the server."""
+    """Set the variables that a program may expect. The host's environment never reaches the server."""
     os.environ["HOME"] = os.environ["TMPDIR"] = path
 
 
 def _forget_server() -> None:
-    """A program sees Python as freshly started: nothing of the server, random numbers of its own."""
+    """Make Python look freshly started: remove the server's modules and reseed numpy's random numbers."""
     for name in [name for name in sys.modules if name.partition(".")[0] == "agentflow"]:
         del sys.modules[name]
     sys.orig_argv[:] = [sys.executable, program.NAME]
     if random := sys.modules.get("numpy.random"):
-        random.seed()  # unlike the standard library's, it does not notice a fork
+        random.seed()  # unlike the standard library's generator, it is not reseeded after a fork
 
 
 def main() -> NoReturn:
-    """Arguments: the descriptor of the control socket, `Surroundings` as JSON."""
+    """Start the server. Arguments: the descriptor of the control socket, and `Surroundings` as JSON."""
     descriptor, surroundings = sys.argv[1:3]
-    control = socket.socket(fileno=os.dup(int(descriptor)))  # a low number, whatever the host had open
+    control = socket.socket(fileno=os.dup(int(descriptor)))  # a low number, regardless of what the host had open
     os.close(int(descriptor))
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
-    sys.path.pop(0)  # where the host found this package
+    sys.path.pop(0)  # the path to this package
     libraries.load(["traceback"])  # for programs that fail
     around = Surroundings(**json.loads(surroundings))
     if not around.own_mounts:

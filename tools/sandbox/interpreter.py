@@ -1,4 +1,4 @@
-"""Where the running interpreter and the system's libraries are: what a program must be able to read, and no more."""
+"""Paths of the running interpreter and the system's libraries: all that a program must be able to read."""
 
 import os
 import sys
@@ -11,7 +11,9 @@ SYSTEM = ("/usr", "/bin", "/lib", "/lib64", "/etc/ld.so.cache", "/etc/localtime"
 DEVICES = ("/dev/null", "/dev/zero", "/dev/urandom", "/sys/devices/system/cpu")
 
 BOOT = "import sys; sys.path.insert(0, sys.argv.pop(1)); from {module} import main; main()"
-"""Starts a module of this package, whose home is the first argument, in an interpreter that does not know it."""
+"""Starts a module of this package in an interpreter that does not have it on its path. The first argument is the folder
+that holds the package.
+"""
 
 ENVIRONMENT = {
     "LANG": "C.UTF-8",
@@ -22,23 +24,30 @@ ENVIRONMENT = {
     "MALLOC_ARENA_MAX": "2",
     "MPLBACKEND": "Agg",
 }
-"""The whole environment: equal set order in every run, libraries without threads, which a fork would lose, and less
-address space for those that programs start."""
+"""The whole environment of a program.
+
+It fixes the order of sets, keeps libraries from starting threads, which a fork would lose, and reduces the address
+space of programs that start threads.
+"""
 
 
 def command(module: str, home: str, *arguments: str) -> list[str]:
-    """The command that runs `main()` of a module of this package with the standard library and installed packages."""
+    """Return the command that runs `main()` of a module of this package, with the standard library and installed
+    packages.
+    """
     options = ("-s", "-P", "-B", "-X", "utf8")
     return [sys.executable, *options, "-c", BOOT.format(module=f"agentflow.tools.sandbox.{module}"), home, *arguments]
 
 
 def home() -> Path:
-    """The folder that holds the package `agentflow`."""
+    """Return the folder that holds the `agentflow` package."""
     return Path(agentflow.__file__).parents[1]
 
 
 def folders() -> list[str]:
-    """Libraries and programs of the interpreter and of its virtual environment; not all that lies beside them."""
+    """Return the libraries and executables of the interpreter and its virtual environment, without other files next to
+    them.
+    """
     prefixes = {prefix for path in (sys.prefix, sys.base_prefix) for prefix in (path, os.path.realpath(path))}
     parts = ("bin", "lib", "lib64", "pyvenv.cfg")
     found = (os.path.join(prefix, part) for prefix in sorted(prefixes) for part in parts)
@@ -46,7 +55,7 @@ def folders() -> list[str]:
 
 
 def readable_by_all() -> bool:
-    """Whether every user can read the interpreter, and reach folders for programs."""
+    """Return whether every user can read the interpreter and reach the programs' folders."""
     paths = [os.path.realpath(path) for path in (*folders(), tempfile.gettempdir())]
     ancestors = {parent for path in paths for parent in Path(path).parents}
     return all(os.stat(parent).st_mode & 0o001 for parent in ancestors)

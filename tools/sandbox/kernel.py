@@ -1,4 +1,4 @@
-"""The few system calls that Python's standard library does not wrap, each with its error raised as OSError."""
+"""The system calls that Python's standard library does not wrap. Each failure raises OSError."""
 
 import ctypes
 import os
@@ -15,7 +15,7 @@ _PR_SET_SECCOMP, _SECCOMP_MODE_FILTER = 22, 2
 _CAPABILITY_HEADER = b"\x22\x05\x08\x20" + bytes(4)
 """Version 3, this process."""
 
-# With the interpreter's lock held: these are quick, and nothing else may run in between.
+# PyDLL keeps the GIL: these calls are quick, and no other thread may run in between.
 _libc = ctypes.PyDLL(None, use_errno=True)
 
 
@@ -27,20 +27,20 @@ def _checked(result: int, what: str) -> int:
 
 
 def syscall(what: str, number: int, *arguments: int | bytes | None) -> int:
-    """Any system call by number; `what` names it in the error."""
+    """Make a system call by number; `what` names it in the error."""
     widened = (ctypes.c_long(value) if isinstance(value, int) else value for value in arguments)
     return _checked(_libc.syscall(ctypes.c_long(number), *widened), what)
 
 
 def unshare(flags: int) -> None:
-    """Moves this process into new namespaces."""
+    """Move this process into new namespaces."""
     _checked(_libc.unshare(flags), "unshare")
 
 
 def own_user_namespace() -> None:
-    """Move this process, of one thread, into a user namespace in which it has its own user and every capability."""
+    """Move this single-threaded process into a user namespace that maps its own user and grants every capability."""
     user, group = os.geteuid(), os.getegid()
-    os.stat("/proc/self/uid_map")  # without /proc there is no way back from a namespace without users
+    os.stat("/proc/self/uid_map")  # fail before `unshare`, since without /proc users cannot be mapped
     unshare(NEW_USER)
     for name, text in (("setgroups", "deny"), ("uid_map", f"{user} {user} 1"), ("gid_map", f"{group} {group} 1")):
         with open(f"/proc/self/{name}", "w", encoding="ascii") as file:
@@ -48,23 +48,23 @@ def own_user_namespace() -> None:
 
 
 def mount(source: str, target: str, kind: str, flags: int, options: str = "") -> None:
-    """mount(2)."""
+    """Call mount(2)."""
     arguments = (text.encode() for text in (source, target, kind))
     _checked(_libc.mount(*arguments, ctypes.c_ulong(flags), options.encode()), f"mount {target}")
 
 
 def die_with_parent(signal: int) -> None:
-    """Has the kernel send `signal` to this process when the thread that forked it ends."""
+    """Have the kernel send `signal` to this process when the thread that forked it ends."""
     _checked(_libc.prctl(_PR_SET_PDEATHSIG, signal, 0, 0, 0), "prctl")
 
 
 def no_new_privileges() -> None:
-    """From here on no program that is executed gains anything; seccomp and Landlock ask for it."""
+    """Keep executed programs from gaining privileges. seccomp and Landlock require it."""
     _checked(_libc.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), "prctl")
 
 
 def drop_capabilities() -> None:
-    """Gives up every capability; those that could be regained too, where that is allowed."""
+    """Drop every capability, and where permitted also those that could be regained."""
     for capability in range(64):
         _libc.prctl(_PR_CAPBSET_DROP, capability, 0, 0, 0)
     _libc.prctl(_PR_CAP_AMBIENT, _PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0)
@@ -72,7 +72,7 @@ def drop_capabilities() -> None:
 
 
 def capabilities() -> int | None:
-    """The capabilities that this process can use, as bits; None where /proc does not say."""
+    """Return the effective capabilities of this process as bits, or None if /proc does not report them."""
     try:
         with open("/proc/self/status", encoding="ascii", errors="replace") as status:
             return next((int(line.split()[1], 16) for line in status if line.startswith("CapEff:")), None)
@@ -81,7 +81,10 @@ def capabilities() -> int | None:
 
 
 def install_filter(program: bytes) -> None:
-    """Installs a seccomp filter, in classic BPF of eight bytes an instruction, for this thread and all it starts."""
+    """Install a seccomp filter for this thread and its descendants.
+
+    It is classic BPF of eight bytes per instruction.
+    """
 
     class FilterProgram(ctypes.Structure):
         _fields_ = (("length", ctypes.c_ushort), ("instructions", ctypes.c_char_p))

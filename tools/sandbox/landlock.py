@@ -1,9 +1,9 @@
-"""Landlock: what a process may open, as the kernel itself enforces it without privileges (Linux 5.13 and later).
+"""Landlock: restricts what a process may open. The kernel enforces it without privileges (Linux 5.13 and later).
 
-A process that has restricted itself can read and write below the named paths alone. It cannot trace a process outside,
-or open one's /proc entry; where the kernel knows these (ABI 4 and 6), TCP, abstract Unix sockets and signals to others
-end at the same border. Not governed: modes, owners and times of files, and whether a path exists; `seccomp` takes care
-of the former. The numbers are those of <linux/landlock.h>.
+A process that has restricted itself can read and write only below the named paths. It cannot trace a process outside,
+or open its /proc entry. Where the kernel supports it (ABI 4 and 6), TCP, abstract Unix sockets and signals to others
+are blocked as well. Landlock does not govern modes, owners and times of files, which `seccomp` handles, nor whether a
+path exists. The numbers are those of <linux/landlock.h>.
 """
 
 import os
@@ -24,9 +24,9 @@ _OF_FILES = _WRITE_FILE | _READ_FILE | _TRUNCATE
 _READ = _READ_FILE | _READ_DIR
 _NEVER = _EXECUTE | _MAKE_CHAR | _MAKE_SOCKET | _MAKE_FIFO | _MAKE_BLOCK | _IOCTL_DEVICE
 _RIGHTS_BY_ABI = {1: 13, 2: 14, 3: 15, 4: 15}
-"""How many of the rights above an ABI knows; 16 from ABI 5 on."""
+"""How many of the rights above each ABI knows; 16 from ABI 5 on."""
 _TCP, _SCOPES = 3, 3
-"""Binding and connecting; abstract sockets and signals."""
+"""The rights to bind and connect; the scopes of abstract sockets and signals."""
 _SIGNALS = 2
 
 ABI_WITH_TRUNCATE = 3
@@ -34,7 +34,7 @@ ABI_WITH_SIGNALS = 6
 
 
 def abi() -> int:
-    """The version of Landlock that the kernel offers; 0 if none."""
+    """Return the Landlock ABI version of the kernel, or 0 if it has none."""
     try:
         return kernel.syscall("landlock", _CREATE_RULESET, None, 0, _VERSION)
     except OSError:
@@ -42,10 +42,10 @@ def abi() -> int:
 
 
 def restrict(read: Iterable[str], write: Iterable[str]) -> None:
-    """Confines this process to reading below `read` and to reading and writing below `write`. Nothing may be executed.
+    """Restrict this process to reading below `read` and to reading and writing below `write`. Nothing may be executed.
 
-    What does not exist, or cannot be reached anyway, is passed over. Raises OSError for all else: a path that was left
-    out for want of a descriptor would look to the program like a file that it may not open.
+    Paths that do not exist or are out of reach anyway are skipped. Any other failure raises OSError. If a path were
+    left out for want of a descriptor, the program would mistake it for a file that it may not open.
     """
     version = abi()
     handled = (1 << _RIGHTS_BY_ABI.get(version, 16)) - 1
@@ -60,11 +60,10 @@ def restrict(read: Iterable[str], write: Iterable[str]) -> None:
 
 
 def enter_domain() -> None:
-    """Puts this process, and all that it starts, into a domain of its own: what is outside cannot be traced, nor sent
-    signals from ABI 6 on.
+    """Move this process and all its descendants into a new domain.
 
-    It may open what it could before; it can no longer make block devices or change mounts. Raises OSError without
-    Landlock.
+    They cannot trace processes outside, nor signal them from ABI 6 on. They can open the same files as before, but can
+    no longer make block devices or change mounts. Raises OSError without Landlock.
     """
     attributes = struct.pack("QQQ", _MAKE_BLOCK, 0, _SIGNALS)
     size = 24 if abi() >= ABI_WITH_SIGNALS else 8

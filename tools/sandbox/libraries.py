@@ -1,7 +1,7 @@
-"""Which modules the fork server holds ready, so that a program need not spend its time on importing them.
+"""The modules that the fork server preloads, so that a program spends no time on importing them.
 
-They are imported once a program mentions them: a server whose programs only count stays small and forks fast. It is
-the host that reads the program; the server never sees more of it than names from this list.
+They are imported once a program mentions them, so a server whose programs only do arithmetic stays small and forks
+fast. The host scans the program; the server receives only names from this list.
 """
 
 import re
@@ -19,13 +19,13 @@ LIBRARIES = (
 
 
 def mentioned(code: str) -> list[str]:
-    """Those of the libraries of which every part occurs as a word: `from scipy import stats` mentions scipy.stats."""
+    """Return the libraries whose parts all occur as words in `code`. `from scipy import stats` mentions scipy.stats."""
     words = set(re.findall(r"\w+", code))
     return [name for name in LIBRARIES if words.issuperset(name.split("."))]
 
 
 def load(names: Iterable[str]) -> None:
-    """Imports what is installed of the list; what cannot be imported fails in the program that wants it."""
+    """Import the listed modules that are installed. A failed import is left for the program itself to report."""
     for name in names:
         if name in LIBRARIES:
             try:

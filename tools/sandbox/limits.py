@@ -1,33 +1,33 @@
-"""What a program may use and how it ended: the words in which sandbox and tool speak."""
+"""The limits and the outcome of a program: the types shared by the sandbox and its tools."""
 
 import math
 from dataclasses import dataclass, fields
 from typing import Literal
 
 Stopped = Literal["", "timeout", "flood", "disk", "cancelled"]
-"""Why a program was stopped from outside, if it was."""
+"""Why the program was stopped from outside; empty if it was not."""
 
 
 @dataclass(frozen=True)
 class Limits:
-    """What a program may use."""
+    """The resource limits of a program."""
 
     seconds: float = 10.0
-    """Of wall-clock time, and of CPU time over all threads (rounded up)."""
+    """Seconds of wall-clock time, and of CPU time over all threads (rounded up)."""
     memory_bytes: int = 1 << 30
-    """Address space, above what the interpreter and the preloaded libraries take."""
+    """Address space in bytes, beyond that of the interpreter and the preloaded libraries."""
     file_bytes: int = 16 << 20
-    """Of one file."""
+    """Largest size of one file."""
     disk_bytes: int = 64 << 20
-    """Of all files together."""
+    """Largest size of all files together."""
     files: int = 1000
-    """Files and folders that it may create."""
+    """Maximum number of files and folders that it creates."""
     threads: int = 64
     output_bytes: int = 64 << 10
-    """Of standard output; standard error may be longer, and its end is kept."""
+    """Maximum size of standard output. Standard error may be longer; its end is kept."""
 
     def __post_init__(self) -> None:
-        """Raises ValueError for a limit that is not a number above zero."""
+        """Raise ValueError for a limit that is not a number above zero."""
         for field in fields(self):
             value = getattr(self, field.name)
             kind = (int, float) if field.name == "seconds" else int
@@ -37,23 +37,23 @@ class Limits:
 
 @dataclass(frozen=True)
 class Outcome:
-    """How a program ended."""
+    """The end of a program."""
 
     stdout: str
     stderr: str
-    """Its last 8 KiB."""
+    """The last 8 KiB of standard error."""
     status: int
-    """Exit status; minus the signal's number if a signal ended it."""
+    """Exit status, or the negated signal number if a signal ended it."""
     stopped: Stopped = ""
     tier: str = ""
-    """What confined it: see `tiers`."""
+    """The tier that confined it: see `tiers`."""
 
 
 class SandboxError(RuntimeError):
-    """The sandbox, not the program, failed: one line that says why and what to do.
+    """The sandbox failed, not the program. The message is one line with the reason and the remedy.
 
-    It is no result of the tool, from which a planner could learn: it ends the run, as a model that is down does.
+    It is not a tool result that a planner could act on. It ends the run, as an unavailable model does.
     """
 
     configuration = False
-    """As of a ModelError: trying again can help."""
+    """Same meaning as in ModelError: False since a retry can help."""

@@ -1,4 +1,4 @@
-"""How much memory could be had here: that of the machine, or what a container leaves of it."""
+"""Available memory of the machine, or of the container that the process runs in."""
 
 import math
 from pathlib import Path
@@ -7,11 +7,12 @@ _CONTAINERS = (
     ("/sys/fs/cgroup", "memory.max", "memory.current", "inactive_file"),
     ("/sys/fs/cgroup/memory", "memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file"),
 )
-"""Version 2 and version 1 of control groups, as a container sees its own: limit, use, and what of it can be dropped."""
+"""Files of control groups version 2 and 1, as a container sees its own: limit, usage, and the reclaimable part of it.
+"""
 
 
 def available() -> float:
-    """Bytes that could be had without taking any from others; infinity where the system does not say."""
+    """Return the bytes available without reclaiming memory in use, or infinity if the system does not report them."""
     return min(_of_machine(), *(_of_container(Path(top), *names) for top, *names in _CONTAINERS))
 
 

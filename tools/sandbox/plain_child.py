@@ -1,6 +1,6 @@
-"""What runs in the fresh interpreter of the tier without isolation: limits itself, then is the program.
+"""The entry point in the fresh interpreter of the tier without isolation: it sets limits and runs the program.
 
-The limits are set here and not in a `preexec_fn`, so that the host, which may be large and threaded, need not fork.
+The limits are set here instead of in a `preexec_fn`, so that the host, which may be large and threaded, need not fork.
 """
 
 import contextlib
@@ -12,11 +12,14 @@ from typing import NoReturn
 from agentflow.tools.sandbox import program
 
 NEW_TASKS = 64
-"""Processes and threads that the program may start, where the system enforces it: not for root."""
+"""Processes and threads that the program may start. The system does not enforce it for root."""
 
 
 def limit_resources(cpu_seconds: int, memory_bytes: int, file_bytes: int) -> None:
-    """Hard limits, which the program cannot raise again; where a system lacks one (macOS: memory), it goes without."""
+    """Set hard limits, which the program cannot raise again.
+
+    Limits that the system lacks are skipped (macOS: memory).
+    """
     limits = {
         resource.RLIMIT_CPU: cpu_seconds,
         resource.RLIMIT_AS: memory_bytes,
@@ -25,7 +28,7 @@ def limit_resources(cpu_seconds: int, memory_bytes: int, file_bytes: int) -> Non
         resource.RLIMIT_CORE: 0,
     }
     with contextlib.suppress(OSError, ValueError), open("/proc/loadavg", encoding="ascii") as loadavg:
-        # The limit counts all tasks of the user; the system's total ("running/total") is a bound for these.
+        # The limit counts all tasks of the user, of which the system's total ("running/total") is an upper bound.
         limits[resource.RLIMIT_NPROC] = int(loadavg.read().split()[3].split("/")[1]) + NEW_TASKS
     for kind, value in limits.items():
         hard = resource.getrlimit(kind)[1]
@@ -35,8 +38,8 @@ def limit_resources(cpu_seconds: int, memory_bytes: int, file_bytes: int) -> Non
 
 
 def main() -> NoReturn:
-    """Arguments: seconds of CPU, bytes of memory, bytes per file; the program is in the current folder."""
-    sys.path.pop(0)  # where the host found this package
+    """Run the program in the current folder. Arguments: seconds of CPU time, bytes of memory, bytes per file."""
+    sys.path.pop(0)  # the path to this package
     limit_resources(*map(int, sys.argv[1:4]))
     with open(program.NAME, encoding="utf-8") as file:
         source = file.read()

@@ -1,7 +1,7 @@
-"""The tier without isolation: a fresh interpreter per program, under limits and without the host's environment.
+"""The tier without isolation: a fresh interpreter per program, with limits and without the host's environment.
 
-It keeps an honest mistake harmless (endless loop, flood, memory, leftover processes); it does not keep a malicious
-program away from files or the network. macOS gets it, and an operator who asks for it.
+It contains accidental damage (endless loops, floods of output, memory, leftover processes). It does not keep a
+malicious program from files or the network. It is used on macOS, or when an operator asks for it.
 """
 
 import contextlib
@@ -21,13 +21,15 @@ from agentflow.tools.sandbox.output import Output
 from agentflow.tools.sandbox.turns import turns
 
 _TICK = 0.05
-"""Seconds between looks at a silent program: has it been cancelled, or ended while a grandchild holds its pipe?"""
+"""Seconds between checks of a silent program: whether it was cancelled, or ended while a grandchild keeps its pipe
+open.
+"""
 
 
 def run(code: str, limits: Limits, cancelled: threading.Event) -> Outcome:
-    """Runs a program to its end, or until `cancelled` is set; kills what it left running.
+    """Run a program until it ends or `cancelled` is set, and kill the processes that it left running.
 
-    Its turn may be long in coming. Raises SandboxError if no process can be started for it.
+    It may wait long for its turn. Raises SandboxError if no process can be started for it.
     """
     with turns().turn(limits.memory_bytes + limits.disk_bytes, cancelled) as had:
         if not had:
@@ -43,7 +45,7 @@ def _run(code: str, limits: Limits, cancelled: threading.Event) -> Outcome:
     with TemporaryDirectory(prefix="agentflow-", ignore_cleanup_errors=True) as folder:
         source = Path(folder) / "program.py"
         source.write_text(code, encoding="utf-8", errors="replace")
-        with subprocess.Popen(  # noqa: S603 - untrusted input is what it is for; no shell reads the arguments
+        with subprocess.Popen(  # noqa: S603 - untrusted input by design; no shell reads the arguments
             interpreter.command("plain_child", str(interpreter.home()), *map(str, numbers)),
             cwd=folder,
             env=interpreter.ENVIRONMENT,
@@ -56,11 +58,11 @@ def _run(code: str, limits: Limits, cancelled: threading.Event) -> Outcome:
                 return follow(process, limits, cancelled)
             finally:
                 with contextlib.suppress(ProcessLookupError, PermissionError):
-                    os.killpg(process.pid, signal.SIGKILL)  # also what the program left running
+                    os.killpg(process.pid, signal.SIGKILL)  # includes processes that the program left running
 
 
 def follow(process: "subprocess.Popen[bytes]", limits: Limits, cancelled: threading.Event) -> Outcome:
-    """Reads until the program ends or has to be stopped."""
+    """Read the output until the program ends or has to be stopped."""
     deadline = time.monotonic() + limits.seconds
     output = Output(limits)
     stopped: Stopped = ""
@@ -68,7 +70,7 @@ def follow(process: "subprocess.Popen[bytes]", limits: Limits, cancelled: thread
         selector.register(process.stdout or -1, selectors.EVENT_READ, output.add_output)
         selector.register(process.stderr or -1, selectors.EVENT_READ, output.add_errors)
         while not stopped and selector.get_map():
-            ended = process.poll() is not None  # asked before reading: whatever it wrote is in the pipes by now
+            ended = process.poll() is not None  # polled before reading, so that all its output is in the pipes
             ready = selector.select(0 if ended else _TICK)
             for key, _ in ready:
                 if chunk := os.read(key.fd, 1 << 16):

@@ -1,7 +1,7 @@
-"""Runs a program as Python runs a script: as the module `__main__`, in a folder of its own.
+"""Runs a program as Python runs a script: as the module `__main__`, in its folder.
 
-Like a notebook, it prints the value of a last bare expression. An error is reported as one line on stderr. The standard
-library alone is used: this runs inside the sandbox.
+As in a notebook, the value of a last bare expression is printed. An error is reported as one line on standard error.
+Only the standard library is used, since this module runs inside the sandbox.
 """
 
 import ast
@@ -16,26 +16,28 @@ from typing import Any
 NAME = "program.py"
 MAX_MESSAGE = 300
 _STARTERS = ("subprocess", "multiprocessing", "concurrent.futures.process")
-"""Modules that start processes, and first what these share."""
+"""Prefixes of modules that start processes, including the implementation that they share."""
 
 
 def main(source: str) -> int:
-    """Runs the program in the current folder and to its very end: threads, atexit, finalizers. Its exit status."""
+    """Run the program in the current folder to its very end, with threads, atexit and finalizers. Return its exit
+    status.
+    """
     try:
         status = _run_reporting(source)
         threading._shutdown()  # type: ignore[attr-defined]
         atexit._run_exitfuncs()
         sys.modules.pop("__main__", None)
-        gc.collect()  # __del__ of what was left; what was preloaded is frozen and not looked at
+        gc.collect()  # runs the remaining __del__; preloaded objects are frozen and skipped
         _flush()
-    except BaseException as error:  # whatever it is, the process ends here
+    except BaseException as error:  # the process ends here after any failure
         _report(error)
         return 1
     return status
 
 
 def _flush() -> None:
-    """What was printed, also where the program put another stream in place of its output, or closed it."""
+    """Flush all output, even if the program replaced or closed its output stream."""
     for stream in (sys.stdout, sys.stderr, sys.__stdout__, sys.__stderr__):
         if stream is not None and not getattr(stream, "closed", False):
             stream.flush()
@@ -51,19 +53,19 @@ def _run_reporting(source: str) -> int:
             return (end.code or 0) & 0xFF
         os.write(2, f"{end.code}\n".encode("utf-8", "replace"))
         return 1
-    except BaseException as error:  # reported to the host, whatever it is
+    except BaseException as error:  # every failure is reported to the host
         _report(error)
         return 1
     return 0
 
 
 def _report(error: BaseException) -> None:
-    # By the descriptor: the program may have replaced or closed sys.stderr.
+    # Writes to the descriptor, since the program may have replaced or closed sys.stderr.
     os.write(2, f"\n{describe(error, NAME)}\n".encode("utf-8", "replace"))
 
 
 def run(source: str, path: str) -> None:
-    """Runs the program in a `__main__` module of its own and prints the value of a last bare expression."""
+    """Run the program in a new `__main__` module and print the value of a last bare expression."""
     tree = ast.parse(source, path)
     last = tree.body.pop() if tree.body and isinstance(tree.body[-1], ast.Expr) else None
     main = ModuleType("__main__")
@@ -72,7 +74,7 @@ def run(source: str, path: str) -> None:
     sys.argv = [path]
     sys.path.insert(0, os.getcwd())
     namespace: dict[str, Any] = vars(main)
-    exec(compile(tree, path, "exec"), namespace)  # noqa: S102 - this is the child process whose purpose it is
+    exec(compile(tree, path, "exec"), namespace)  # noqa: S102 - the purpose of this child process
     if isinstance(last, ast.Expr):
         value = eval(compile(ast.Expression(last.value), path, "eval"), namespace)  # noqa: S307 - as above
         if value is not None:
@@ -80,7 +82,7 @@ def run(source: str, path: str) -> None:
 
 
 def describe(error: BaseException, path: str) -> str:
-    """One line: the exception as Python names it, and the program's line that it came from."""
+    """Return one line: the exception as Python formats it, and the line of the program that raised it."""
     import traceback  # a third of the start-up time of a fresh interpreter, and most programs do not need it
 
     if isinstance(error, SyntaxError) and error.filename == path:

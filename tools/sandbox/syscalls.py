@@ -1,8 +1,8 @@
 """The system calls that a Python program needs, with their numbers: the allow list of `seccomp`.
 
-What is not here does not exist for a program: new processes, other programs, sockets, signals to others, tracing,
-mounts, namespaces, keys, memory without a file system (memfd), io_uring, and whatever later kernels bring. Numbers are
-those of the kernel's tables for x86-64 and for arm64 ("-": it has no such call).
+All others are unavailable to a program: new processes, other programs, sockets, signals to others, tracing, mounts,
+namespaces, keys, memory without a file system (memfd), io_uring, and the calls of later kernels. The numbers are those
+of the kernel's tables for x86-64 and for arm64 ("-": no such call).
 """
 
 import platform
@@ -56,7 +56,7 @@ _COLUMNS = {"x86_64": 1, "aarch64": 2}
 
 
 def numbers() -> dict[str, int]:
-    """Number by name, on this machine. Raises SandboxError on one that the table does not cover."""
+    """Return the numbers by name for this machine. Raises SandboxError if the table does not cover it."""
     column = _COLUMNS.get(platform.machine())
     if column is None:
         raise SandboxError(f"there is no table of system calls for {platform.machine()}")

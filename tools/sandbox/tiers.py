@@ -1,7 +1,7 @@
 """The tiers of the sandbox, from the strongest down, and how each starts its fork server.
 
-Which one works is found out by starting it and running a program that tries to get out; see `fork_client.start`.
-Settings of the system (sysctls, AppArmor, a container's profile) are not read: they say too little.
+A tier is tested by starting it and running a program that tries to escape; see `fork_client.ForkServer`. The system's
+settings (sysctls, AppArmor, a container's profile) are not read, since they are not conclusive.
 """
 
 import os
@@ -15,15 +15,15 @@ from agentflow.tools.sandbox.confine import Surroundings
 from agentflow.tools.sandbox.limits import SandboxError
 
 VARIABLE = "AGENTFLOW_SANDBOX"
-"""The operator's word, in the environment: a tier by name, which is then used or nothing; unset: the strongest."""
+"""Environment variable that names the only tier to use. If unset, the strongest one that works is used."""
 
 SUBPROCESS = "subprocess"
-"""The tier without isolation: what macOS gets, and whoever asks for it by name."""
+"""The tier without isolation, used on macOS or when named explicitly."""
 
 _NEEDED = 1 << 0 | 1 << 7
 """Capabilities, as bits: CAP_CHOWN, CAP_SETUID."""
 _FIRST_USER, _USERS = 61184, 4096
-"""Users that no account has: those that systemd lends to services."""
+"""User ids that no account has: the range that systemd assigns to services."""
 
 DESCRIPTIONS = {
     "bwrap": "a root file system, processes, network and user of its own, behind Landlock and seccomp",
@@ -40,15 +40,15 @@ class Launch:
     """How the fork server of a tier is started."""
 
     command: Callable[[list[str]], list[str]]
-    """From the command of a bare server to the command of a confined one. Raises SandboxError."""
+    """Maps the command of a bare server to that of a confined one. Raises SandboxError."""
     home: str
-    """Where the server finds the package `agentflow`."""
+    """Where the server finds the `agentflow` package."""
     surroundings: Callable[[str], Surroundings]
-    """From the folder for programs' folders to what the server has to know."""
+    """Maps the parent of the programs' folders to the server's surroundings."""
 
 
 def candidates() -> list[str]:
-    """Tiers to try, in order. Raises SandboxError if the operator named one that does not exist."""
+    """Return the tiers to try, in order. Raises SandboxError if the variable names a tier that does not exist."""
     named = os.environ.get(VARIABLE, "").strip() or "auto"
     if named in DESCRIPTIONS:
         return [named]
@@ -61,7 +61,7 @@ def candidates() -> list[str]:
 
 
 def launch(tier: str) -> Launch:
-    """How to start the fork server of `tier`, which is any but `SUBPROCESS`."""
+    """Return how to start the fork server of `tier`, which is any but `SUBPROCESS`."""
     if tier == "landlock":
         return Launch(lambda server: server, str(interpreter.home()), _in_landlock)
     namespace, proc = tier != "bwrap", not tier.endswith("noproc")
@@ -95,7 +95,7 @@ def _in_landlock(folders: str) -> Surroundings:
 
 
 def _first_user() -> int | None:
-    """Another range for each host process, so that their programs do not share a limit."""
+    """Return the first user id of this process. Each host process uses another range, so programs share no limit."""
     if not _has_roots_rights():
         return None
     from agentflow.tools.sandbox.turns import SLOTS
@@ -104,9 +104,10 @@ def _first_user() -> int | None:
 
 
 def _has_roots_rights() -> bool:
-    """Whether this process is root and may do what it takes to give programs users of their own.
+    """Return whether this process is root and may give each program a separate user.
 
-    Root may not in a container that drops capabilities, nor below `apart`: it is then a user like any other.
+    Root may not in a container that drops capabilities, nor in a domain of `isolate`. It then counts as an ordinary
+    user.
     """
     if os.geteuid() != 0:
         return False

@@ -1,7 +1,7 @@
-"""How many programs run at a time in this process, whoever asks; the others wait, first come first served.
+"""The number of programs that run at a time in this process. The others wait in the order of their requests.
 
-A program takes a few descriptors of the host, of which it leaves most to others, and may take all the memory that it is
-allowed: programs are started as long as all that run could have it. One program may always run.
+A program takes a few descriptors of the host, so most are left for other uses. It may also use all the memory allowed
+to it, so programs only start while memory suffices for all that run. One program may always run.
 """
 
 import contextlib
@@ -14,18 +14,18 @@ from collections.abc import Iterator
 from agentflow.tools.sandbox import memory
 
 SLOTS = 64
-"""Most programs at a time."""
+"""Maximum number of concurrent programs."""
 
 _DESCRIPTORS = 8
-"""Share of one program in the host's descriptors: it takes at most seven while it starts, and three later."""
+"""Host descriptors reserved per program. It takes at most seven while it starts, and three later."""
 _TICK = 0.1
-"""Seconds between looks of the first in line at the memory, and at whether its caller has given up."""
+"""Seconds between the first waiter's checks of the memory, and of whether its caller has cancelled."""
 _BEHIND = 1.0
-"""The same for those behind it, who would else keep each other awake."""
+"""The same interval for later waiters, who would otherwise keep each other awake."""
 
 
 class Turns:
-    """Usable from any thread."""
+    """The queue of waiting programs, usable from any thread."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -35,7 +35,7 @@ class Turns:
 
     @contextlib.contextmanager
     def turn(self, memory_bytes: int, cancelled: threading.Event) -> Iterator[bool]:
-        """Waits for a turn, and holds it within the block; False if `cancelled` was set first."""
+        """Wait for a turn and hold it within the block. Yield False if `cancelled` was set first."""
         if not self._wait(memory_bytes, cancelled):
             yield False
             return
@@ -77,12 +77,12 @@ class Turns:
 
 
 def turns() -> Turns:
-    """Those of this process."""
+    """Return the queue of this process."""
     return _turns
 
 
 def _renew() -> None:
-    """A process that this one forked has its own: those who wait are not there."""
+    """Create a new queue in a forked process, where the waiting threads do not exist."""
     global _turns
     _turns = Turns()
 

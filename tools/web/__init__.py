@@ -1,1 +1,1 @@
-"""What speaks HTTP for the tools: pages whose address a model wrote, and JSON APIs; and manners towards servers."""
+"""HTTP for the tools: pages whose address a model wrote, JSON APIs, and limits on the load of servers."""

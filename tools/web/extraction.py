@@ -1,9 +1,9 @@
 """The readable text of a page or a PDF, extracted by trafilatura or pypdf in the sandbox of python_coder.
 
-A document may be made to take all time and memory, or to strike at a parser that is written in C. So it is parsed where
-programs of models run: by a process that is forked for it, with limits on both, without network, files and environment,
-and that is killed when the caller gives up. Where no sandbox works, it is an interpreter under the same limits: that
-holds a document, if not a fault of the parser.
+A document may be crafted to exhaust time and memory, or to attack a parser written in C. So it is parsed where a
+model's programs run: in a forked process with limits on time and memory, without network, files and environment, which
+is killed when the caller is cancelled. Where no sandbox works, a separate interpreter with the same limits is used.
+That contains an excessive document, but not an exploited parser.
 """
 
 import asyncio
@@ -18,7 +18,7 @@ from agentflow.tools.sandbox.limits import Limits, Outcome
 
 MAX_CHARACTERS = 1_000_000
 MAX_PAGES = 200
-"""Of a PDF."""
+"""Maximum number of pages of a PDF."""
 
 LIMITS = Limits(seconds=20.0, memory_bytes=1 << 30, file_bytes=32 << 20, output_bytes=4 * MAX_CHARACTERS + 1)
 
@@ -31,9 +31,9 @@ _ENCODINGS = frozenset(
         *("gbk", "gb2312", "gb18030", "big5", "euc-jp", "iso-2022-jp", "shift_jis", "euc-kr", "ascii"),
     )
 )
-"""Those of the web (WHATWG, Encoding). Python has others too, some of which take quadratic time."""
+"""The encodings of the web (WHATWG, Encoding). Python supports others too, some of which take quadratic time."""
 _WESTERN = {codecs.lookup(name).name for name in ("ascii", "latin-1")}
-"""Labels by which the web means Windows-1252."""
+"""Labels that the web treats as Windows-1252."""
 
 _DECODED = "import base64, io\nbody = base64.b64decode({body!r})\n"
 _SHOWN = "print(text[:{most}].encode('utf-8', 'replace').decode())\n"
@@ -51,15 +51,15 @@ while len(text) < {most} and (page := next(pages, None)):
 
 
 def decode(body: bytes, charset: str) -> str:
-    """The text in the encoding that the server named, if it is one of the web's; what cannot be decoded is marked."""
+    """Return the text in the server's encoding if it is one of the web's, else in UTF-8. Invalid bytes are marked."""
     return body.decode(web_encoding(charset) or "utf-8", "replace")
 
 
 def web_encoding(charset: str) -> str:
-    """Python's name of an encoding; empty for one that no browser knows."""
+    """Return Python's name of an encoding, or "" for one that browsers do not support."""
     try:
         name = codecs.lookup(charset).name
-    except (LookupError, ValueError):  # the latter: a NUL in it
+    except (LookupError, ValueError):  # ValueError: it contains NUL
         return ""
     if name in _WESTERN:
         return "cp1252"
@@ -67,15 +67,15 @@ def web_encoding(charset: str) -> str:
 
 
 async def text_of_html(body: bytes, charset: str) -> str:
-    """What is not navigation, as Markdown; empty if there is none.
+    """Return the page's content without navigation, as Markdown, or "" if there is none.
 
-    `charset` is the server's word; where it says nothing, the page often does. Raises ToolFailure.
+    `charset` is what the server declares. If it is empty, the page itself often declares one. Raises ToolFailure.
     """
     return await _extracted("page", body, _OF_HTML.format(encoding=web_encoding(charset)))
 
 
 async def text_of_pdf(body: bytes) -> str:
-    """The text of the first pages. Raises ToolFailure if there is none to be had."""
+    """Return the text of the first pages. Raises ToolFailure if it cannot be extracted."""
     return await _extracted("PDF", body, _OF_PDF.format(pages=MAX_PAGES, most=MAX_CHARACTERS))
 
 

@@ -1,6 +1,7 @@
-"""How other people's servers are treated: few requests at a time, and waiting as long as they ask to, if that is short.
+"""Limits on the load of external servers: few concurrent requests, and waiting as long as they ask to, within a limit.
 
-Shared by everything here that speaks HTTP. A bound holds for one event loop, which is where the requests of a run are.
+All HTTP clients of the tools share them. The limit on concurrency is per event loop, on which all requests of a run are
+made.
 """
 
 import asyncio
@@ -15,14 +16,14 @@ from weakref import WeakKeyDictionary, WeakValueDictionary
 import httpx
 
 AT_A_TIME = 4
-"""Requests under way to one host."""
+"""Concurrent requests to one host."""
 ATTEMPTS = 3
 MAX_WAIT = 5.0
-"""Longest wait, in seconds, that a server may ask for; one that asks for longer is given up."""
+"""Longest wait in seconds that a server may ask for; beyond it, the request is given up."""
 PAUSE = 0.5
-"""Seconds before another attempt where the server names none."""
+"""Seconds before another attempt if the server names no time."""
 BUSY = frozenset({429, 502, 503, 504})
-"""Answers after which the same request may well succeed. 500 is a fault, which it would meet again."""
+"""Status codes after which the same request may succeed. 500 is excluded, since it indicates a persistent fault."""
 
 _Semaphores = WeakValueDictionary[tuple[str, int], asyncio.Semaphore]
 _semaphores: WeakKeyDictionary[asyncio.AbstractEventLoop, _Semaphores] = WeakKeyDictionary()
@@ -30,7 +31,7 @@ _semaphores: WeakKeyDictionary[asyncio.AbstractEventLoop, _Semaphores] = WeakKey
 
 @asynccontextmanager
 async def turn_at(host: str, at_a_time: int = AT_A_TIME) -> AsyncIterator[None]:
-    """Waits until fewer than `at_a_time` others are at `host`."""
+    """Wait until fewer than `at_a_time` other requests to `host` are in flight."""
     semaphores = _semaphores.setdefault(asyncio.get_running_loop(), WeakValueDictionary())
     semaphore = semaphores.setdefault((host, at_a_time), asyncio.Semaphore(at_a_time))
     async with semaphore:
@@ -38,7 +39,7 @@ async def turn_at(host: str, at_a_time: int = AT_A_TIME) -> AsyncIterator[None]:
 
 
 def seconds_to_wait(response: httpx.Response, otherwise: float = PAUSE) -> float:
-    """What `Retry-After` asks for, as seconds or as a date (RFC 9110, 10.2.3)."""
+    """Return the time that `Retry-After` asks for, given in seconds or as a date (RFC 9110, 10.2.3)."""
     asked = response.headers.get("Retry-After", "").strip()
     if asked.isdecimal():
         return float(asked)
@@ -51,5 +52,5 @@ def seconds_to_wait(response: httpx.Response, otherwise: float = PAUSE) -> float
 
 @lru_cache(maxsize=1)
 def tls() -> ssl.SSLContext:
-    """The certificates that are trusted; reading them takes longer than most requests, so they are read once."""
+    """Return the trusted certificates. They are read once, since reading takes longer than most requests."""
     return httpx.create_ssl_context()

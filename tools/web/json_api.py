@@ -1,6 +1,7 @@
-"""A JSON API over HTTP, such as a search engine's or Wikipedia's: one request, bounded, and every failure named.
+"""A client for a JSON API over HTTP, such as a search engine's or Wikipedia's, with bounded requests and named
+failures.
 
-Asked again is only a server that is busy or whose connection failed; time that ran out is not spent twice.
+Only a busy server or a failed connection is retried; a timeout is not.
 """
 
 import asyncio
@@ -16,7 +17,7 @@ from agentflow.tools.result import ErrorClass, ToolFailure
 from agentflow.tools.web.hosts import AT_A_TIME, ATTEMPTS, BUSY, MAX_WAIT, PAUSE, seconds_to_wait, tls, turn_at
 
 MAX_BYTES = 16 << 20
-"""Of a reply, decompressed."""
+"""Maximum size of a decompressed reply."""
 _GZIP = 16 + zlib.MAX_WBITS
 
 Parameters = Mapping[str, str | int]
@@ -32,28 +33,28 @@ class JsonApi:
 
     url: str
     name: str
-    """Who answers, as messages say it."""
+    """Name of the server in messages."""
     headers: Mapping[str, str] = field(default_factory=dict)
     seconds: float = 10.0
-    """Time for connecting and for each read."""
+    """Time limit for connecting and for each read."""
     hint: str = ""
-    """What a user may do instead; ends the message of every failure but a timeout."""
+    """The user's alternative, which ends the message of every failure except a timeout."""
     refused: str = ""
-    """What to say of 401 and 403, where a key is needed."""
+    """Message for 401 and 403, for an API that needs a key."""
     at_a_time: int = AT_A_TIME
     busy: Callable[[Any], bool] = _never
-    """Whether a reply that came with status 200 only asks to wait."""
+    """Returns whether a reply with status 200 only asks to wait."""
 
     async def get(self, parameters: Parameters) -> dict[str, Any]:
-        """The reply to a GET. Raises ToolFailure."""
+        """Return the reply to a GET. Raises ToolFailure."""
         return await self._call("GET", params=dict(parameters))
 
     async def post(self, body: Mapping[str, Any]) -> dict[str, Any]:
-        """The reply to a POST of `body` as JSON. Raises ToolFailure."""
+        """Return the reply to a POST of `body` as JSON. Raises ToolFailure."""
         return await self._call("POST", json=dict(body))
 
     def failure(self, what: str) -> ToolFailure:
-        """A failure of this API, for its caller to raise: "NAME what"."""
+        """Return a failure of this API for its caller to raise: "NAME what"."""
         return ToolFailure(ErrorClass.TOOL_ERROR, f"{self.name} {what}{self.hint and f'; {self.hint}'}")
 
     async def _call(self, method: str, **options: Any) -> dict[str, Any]:
@@ -71,7 +72,7 @@ class JsonApi:
             raise self.failure(f"could not be reached ({type(error).__name__})") from error
 
     async def _patiently(self, client: httpx.AsyncClient, request: httpx.Request) -> Any:
-        """The reply, after as many attempts as help."""
+        """Return the reply, after retries where they can help."""
         for attempt in range(1, ATTEMPTS + 1):
             try:
                 response, reply = await self._send(client, request)
@@ -89,7 +90,7 @@ class JsonApi:
         raise self.failure(f"is busy and asks to wait {wait:g} seconds")
 
     async def _send(self, client: httpx.AsyncClient, request: httpx.Request) -> tuple[httpx.Response, Any]:
-        """A response and what it says as JSON; None if its status asks to wait."""
+        """Return a response and its JSON body, or None for the body if the status asks to wait."""
         response = await client.send(request, stream=True)
         try:
             if response.status_code in BUSY:
@@ -106,7 +107,7 @@ class JsonApi:
         encoding, body = response.headers.get("content-encoding", "identity").strip().lower(), bytearray()
         if encoding not in ("gzip", "identity"):
             raise self.failure("answered in an encoding that it was not asked for")
-        # Not httpx's decoding, which expands a chunk whole, however large it becomes.
+        # httpx would decode a whole chunk, whatever size it expands to.
         gzip = zlib.decompressobj(_GZIP) if encoding == "gzip" else None
         try:
             async for chunk in response.aiter_raw(1 << 16):

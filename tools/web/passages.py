@@ -1,6 +1,6 @@
-"""A text in passages, and the passages that fit a question best: by BM25, or by the embeddings of a LangChain model.
+"""Splitting of a text into passages, and their ranking by BM25 or by the embeddings of a LangChain model.
 
-BM25 needs no key, no model and no network, and gives the same order every time, which is why it is the default.
+BM25 is the default: it needs no key, no model and no network, and its order is deterministic.
 """
 
 import asyncio
@@ -16,7 +16,9 @@ CHUNK = 1200
 
 
 def split(text: str) -> list[str]:
-    """Chunks of at most `CHUNK` characters: whole paragraphs where they fit, else cut at sentences, else anywhere."""
+    """Return chunks of at most `CHUNK` characters: whole paragraphs where they fit, else cut at sentences, else
+    anywhere.
+    """
     chunks: list[str] = []
     for paragraph in re.split(r"\n\s*\n", text):
         for piece in _pieces(paragraph.strip()):
@@ -28,7 +30,7 @@ def split(text: str) -> list[str]:
 
 
 def _pieces(paragraph: str) -> list[str]:
-    """The paragraph in pieces that fit into a chunk; none if it is empty."""
+    """Return the paragraph in pieces that fit into a chunk; none if it is empty."""
     pieces = []
     while len(paragraph) > CHUNK:
         end = max(paragraph.rfind(mark, CHUNK // 2, CHUNK) for mark in (". ", "\n", "! ", "? ")) + 1
@@ -39,10 +41,10 @@ def _pieces(paragraph: str) -> list[str]:
 
 
 def rank(query: str, chunks: Sequence[str], k: int) -> list[str]:
-    """The `k` chunks that fit the query best (BM25), in the page's order."""
+    """Return the `k` chunks that fit the query best (BM25), in the page's order."""
     if len(chunks) <= k:
         return list(chunks)
-    import bm25s  # type: ignore[import-untyped]  # 0.2 s: paid on first use
+    import bm25s  # type: ignore[import-untyped]  # takes 0.2 s, on first use
 
     words = bm25s.tokenize(list(chunks), stopwords="en", show_progress=False)
     if not any(words.ids):
@@ -55,7 +57,7 @@ def rank(query: str, chunks: Sequence[str], k: int) -> list[str]:
 
 
 async def rank_by_embeddings(query: str, chunks: Sequence[str], k: int, embeddings: Embeddings) -> list[str]:
-    """As `rank`, by the cosine of the model's vectors. Raises ToolFailure(MODEL_ERROR)."""
+    """Return chunks as `rank` does, by the cosine of the model's vectors. Raises ToolFailure(MODEL_ERROR)."""
     if len(chunks) <= k:
         return list(chunks)
     import numpy as np
@@ -65,7 +67,7 @@ async def rank_by_embeddings(query: str, chunks: Sequence[str], k: int, embeddin
         matrix, vector = np.asarray(vectors, dtype=float), np.asarray(asked, dtype=float)
         lengths = np.linalg.norm(matrix, axis=1) * np.linalg.norm(vector)
         scores = matrix @ vector / np.maximum(lengths, 1e-12)
-    except Exception as error:  # the boundary to foreign code, which may raise anything
+    except Exception as error:  # external code may raise any exception
         said = " ".join(f"{type(error).__name__}: {error}".split())
         raise ToolFailure(ErrorClass.MODEL_ERROR, f"the embeddings could not be computed ({said})") from error
     best = np.argsort(-scores, kind="stable")[:k]

@@ -1,6 +1,6 @@
-"""What a site's robots.txt forbids (RFC 9309), by Protego, which Scrapy keeps.
+"""The rules of a site's robots.txt (RFC 9309), parsed by Protego, which Scrapy maintains.
 
-A robots.txt that the site does not have forbids nothing; one that it cannot give at the moment forbids everything.
+A missing robots.txt forbids nothing; one that is temporarily unavailable forbids everything.
 """
 
 import asyncio
@@ -14,20 +14,20 @@ if TYPE_CHECKING:
     from protego import Protego
 
 MAX_BYTES = 500 << 10
-"""What a crawler has to read of a robots.txt, at least (RFC 9309, 2.5)."""
+"""Bytes of a robots.txt that a crawler has to read at least (RFC 9309, 2.5)."""
 KEPT_SECONDS = 24 * 3600
 UNAVAILABLE_SECONDS = 60
-"""Until a site that could not give its robots.txt is asked again."""
+"""Seconds after which an unavailable robots.txt is requested again."""
 KEPT = 1000
-"""Sites whose rules are remembered."""
+"""Maximum number of sites whose rules are cached."""
 
 
 @dataclass(frozen=True)
 class _Rules:
-    """Of one site."""
+    """The rules of one site."""
 
     rules: "Protego | None"
-    """None if there are none to be had, which forbids everything."""
+    """None if robots.txt is unavailable, which forbids everything."""
     status: int
     until: float
 
@@ -36,7 +36,7 @@ _kept: dict[str, _Rules] = {}
 
 
 async def problem(url: httpx.URL, user_agent: str, client: httpx.AsyncClient) -> str | None:
-    """Why `url` may not be fetched; None if it may. `client` fetches the robots.txt; what it raises goes through."""
+    """Return why `url` may not be fetched, or None if it may. `client` fetches robots.txt; its errors propagate."""
     site = f"{url.scheme}://{url.netloc.decode('ascii')}"
     known = _kept.get(site)
     if known is None or known.until < time.monotonic():
@@ -52,7 +52,7 @@ async def problem(url: httpx.URL, user_agent: str, client: httpx.AsyncClient) ->
 
 
 async def _fetched(site: str, client: httpx.AsyncClient) -> _Rules:
-    from protego import Protego  # paid on first use
+    from protego import Protego  # imported on first use
 
     async with client.stream("GET", f"{site}/robots.txt") as response:
         status, body = response.status_code, bytearray()
@@ -68,5 +68,5 @@ async def _fetched(site: str, client: httpx.AsyncClient) -> _Rules:
 
 
 def forget() -> None:
-    """Forgets all rules, so that the next request asks again."""
+    """Clear all cached rules, so that the next request fetches them again."""
     _kept.clear()

@@ -1,9 +1,9 @@
-"""Fetches a page whose address a model wrote, without giving it a way into the machine or its network.
+"""Fetches a page whose address a model wrote, without exposing this machine or its network.
 
-A host name is resolved here, every address it has must be public, and the connection goes to an address that was
-checked, so that a name cannot resolve differently a moment later (DNS rebinding). The transport does this for each
-request, so for each redirect too. Nothing is decompressed: a small body cannot become a large one. A site's robots.txt
-is heeded, for each redirect likewise.
+The host name is resolved here and every address it has must be public. The connection uses a checked address, so the
+name cannot resolve to another one a moment later (DNS rebinding). The transport checks each request, including
+redirects. Nothing is decompressed, so a small body cannot expand. The site's robots.txt is respected, also for each
+redirect.
 """
 
 import asyncio
@@ -24,18 +24,21 @@ from agentflow.version import __version__
 USER_AGENT = f"agentflow-langgraph/{__version__} (web_search) httpx/{httpx.__version__}"
 MAX_REDIRECTS = 5
 MAX_URL = 4000
-"""Characters of an address, also of one that is redirected to."""
+"""Maximum number of characters of an address, including those of redirects."""
 _READABLE = re.compile(r"text/(html|plain|markdown|xml|csv)|application/(xhtml\+xml|xml|json|ld\+json|pdf)")
 PDF = "application/pdf"
 _NAT64 = ipaddress.ip_network("64:ff9b::/32")
 _IPV4_COMPATIBLE = ipaddress.ip_network("::/96")
 _UNICAST = ipaddress.ip_network("2000::/3")
-"""All of IPv6 that is assigned to the public internet."""
+"""All IPv6 addresses that are assigned to the public internet."""
 _SPECIAL = tuple(
     map(ipaddress.ip_network, ("192.0.0.0/24", "192.88.99.0/24", "168.63.129.16/32", "2001::/23", "3fff::/20"))
 )
-"""Networks that `ipaddress` takes for public, in some versions of Python at least: of IANA's registries of
-special-purpose addresses, with one cloud's metadata in the first, and the address of Azure's host services."""
+"""Networks that `ipaddress` takes for public, at least in some versions of Python.
+
+They are in IANA's registries of special-purpose addresses (the first contains one cloud's metadata service), except for
+168.63.129.16, the address of Azure's host services.
+"""
 
 Origin = tuple[str, int]
 """Host in lower case, and port."""
@@ -43,43 +46,43 @@ Origin = tuple[str, int]
 
 @dataclass(frozen=True)
 class FetchPolicy:
-    """What may be fetched, and how much of it."""
+    """Limits on what may be fetched, and how much of it."""
 
     ports: frozenset[int] = frozenset({80, 443, 8080, 8443})
     allowed: frozenset[Origin] = frozenset()
-    """Exactly these are fetched without a look at their address and port: an intranet's wiki, a test's server."""
+    """Origins fetched without a check of their address and port, such as an intranet's wiki or a test server."""
     max_bytes: int = 3 << 20
-    """Of text; what is beyond is not read."""
+    """Maximum size of text that is read; the rest is ignored."""
     max_pdf_bytes: int = 16 << 20
-    """A larger PDF is refused: its table of contents is at its end."""
+    """Maximum size of a PDF. A larger one is refused, since its table of contents is at its end."""
     seconds: float = 15.0
-    """For all of it, redirects and robots.txt included."""
+    """Total time limit, including redirects and robots.txt."""
     robots: bool = True
-    """Whether a site's robots.txt is asked and heeded (RFC 9309)."""
+    """Whether robots.txt is fetched and respected (RFC 9309)."""
 
 
 @dataclass(frozen=True)
 class Document:
-    """What was fetched."""
+    """A fetched document."""
 
     url: str
     """The address after redirects."""
     content_type: str
     body: bytes
-    """At most the policy's bytes; what is beyond is left out."""
+    """Truncated to the policy's limit."""
     charset: str = ""
-    """As the server says it, which need be neither right nor known."""
+    """The charset that the server declares, which may be wrong or unknown."""
 
 
 class Refused(ToolFailure):
-    """The policy forbids this address or this content."""
+    """An address or content that the policy forbids."""
 
     def __init__(self, message: str) -> None:
         super().__init__(ErrorClass.TOOL_ERROR, f"refused: {message}")
 
 
 async def fetch(url: str, policy: FetchPolicy) -> Document:
-    """The document at `url`. Raises Refused, or ToolFailure with a line that says what went wrong."""
+    """Return the document at `url`. Raises Refused, or ToolFailure with one line on the cause."""
     with _failures_named(policy):
         async with turn_at(httpx.URL(url).netloc.decode()), asyncio.timeout(policy.seconds), _client(policy) as client:
             for _ in range(ATTEMPTS - 1):
@@ -92,7 +95,10 @@ async def fetch(url: str, policy: FetchPolicy) -> Document:
 
 
 async def redirect_of(url: str, policy: FetchPolicy) -> str | None:
-    """Where `url` redirects to, without going there; None if it does not. Raises as `fetch`; asks no robots.txt."""
+    """Return the address that `url` redirects to, without requesting it, or None if it does not redirect.
+
+    Raises the same errors as `fetch`, but does not check robots.txt.
+    """
     with _failures_named(policy):
         async with (
             asyncio.timeout(policy.seconds),
@@ -119,7 +125,7 @@ def _failures_named(policy: FetchPolicy) -> Iterator[None]:
 def _client(policy: FetchPolicy, *, heeding: bool = True, follow: bool = True) -> httpx.AsyncClient:
     async def heed(request: httpx.Request) -> None:
         async with _client(policy, heeding=False) as client:
-            if len(str(request.url)) > MAX_URL:  # the rules of a robots.txt may take long over a long one
+            if len(str(request.url)) > MAX_URL:  # matching robots.txt rules may take long for a long one
                 raise Refused(f"an address of more than {MAX_URL} characters")
             if problem := await robots.problem(request.url, USER_AGENT, client):
                 raise Refused(problem)
@@ -161,15 +167,15 @@ async def _body(response: httpx.Response, limit: int) -> bytes:
 
 
 class GuardedTransport(httpx.AsyncBaseTransport):
-    """Sends a request only to addresses that the policy permits."""
+    """A transport that sends requests only to addresses that the policy permits."""
 
     def __init__(self, policy: FetchPolicy) -> None:
         self._policy = policy
-        # Connections are not reused: two names may share an address, but must not share a TLS session.
+        # Connections are not reused, since two names may share an address but must not share a TLS session.
         self._inner = httpx.AsyncHTTPTransport(verify=tls(), limits=httpx.Limits(max_keepalive_connections=0))
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
-        """Raises Refused, or httpx.ConnectError if no address takes the connection."""
+        """Send the request. Raises Refused, or httpx.ConnectError if no address accepts the connection."""
         url = request.url
         if url.scheme not in ("http", "https"):
             raise Refused(f"the scheme of {url.scheme}:")
@@ -186,7 +192,9 @@ class GuardedTransport(httpx.AsyncBaseTransport):
         return await self._send(request, host, addresses)
 
     async def _send(self, request: httpx.Request, host: str, addresses: list[str]) -> httpx.Response:
-        """The answer of the first address that takes the connection. Host header and TLS name stay the host's."""
+        """Return the response of the first address that accepts the connection. Host header and TLS name stay the
+        host's.
+        """
         for address in addresses:
             pinned = httpx.Request(
                 request.method,
@@ -202,12 +210,15 @@ class GuardedTransport(httpx.AsyncBaseTransport):
         raise refusal
 
     async def aclose(self) -> None:
-        """Closes the connections."""
+        """Close the connections."""
         await self._inner.aclose()
 
 
 async def _resolve(host: str, port: int) -> list[str]:
-    """The addresses of `host`; at least one. Numbers in any notation resolve too, and so are checked like names."""
+    """Return the addresses of `host`, at least one.
+
+    Numeric hosts in any notation are resolved and so checked as well.
+    """
     loop = asyncio.get_running_loop()
     try:
         found = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
@@ -217,7 +228,9 @@ async def _resolve(host: str, port: int) -> list[str]:
 
 
 def is_public(address: str) -> bool:
-    """Whether an IP address is one of the public internet, looking through IPv4 addresses inside IPv6 ones."""
+    """Return whether an IP address belongs to the public internet. IPv4 addresses embedded in IPv6 ones are checked
+    too.
+    """
     ip = ipaddress.ip_address(address.partition("%")[0])
     if isinstance(ip, ipaddress.IPv6Address):
         inner = ip.ipv4_mapped or ip.sixtofour
