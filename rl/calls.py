@@ -96,7 +96,9 @@ def _call(rollout: str, node: str, turn: int, replies: Sequence[AIMessage]) -> C
     # Taken out: the message stays in the graph's state and in each of its checkpoints, at 40 bytes a token.
     prompt_ids, response_ids, logprobs = (found.pop(name) for name in IDS)
     usage = message.usage_metadata
-    counted = (usage["input_tokens"], usage["output_tokens"]) if usage else (len(prompt_ids), len(response_ids))
+    counted = len(prompt_ids), len(response_ids)
+    if usage and "input_tokens" in usage:  # which a reply from LangChain's cache may lack
+        counted = usage["input_tokens"], usage["output_tokens"]
     if not len(response_ids) == len(logprobs) == counted[1] > 0 or len(prompt_ids) != counted[0] or not prompt_ids:
         raise TokenError(
             f"node '{node}': {len(prompt_ids)} prompt ids, {len(response_ids)} sampled ids and {len(logprobs)} "

@@ -31,7 +31,8 @@ def request_facts(metadata: Mapping[str, Any], params: Mapping[str, Any]) -> dic
 
 def reply_facts(replies: Sequence[AIMessage]) -> dict[str, Any]:
     """What the server said of its replies: model, tokens, why they ended."""
-    used = [reply.usage_metadata for reply in replies if reply.usage_metadata]
+    # LangChain leaves a reply from its cache without counts: {"total_cost": 0}.
+    used = [usage for reply in replies if (usage := reply.usage_metadata) and "input_tokens" in usage]
     reasons = [str(why) for reply in replies if (why := reply.response_metadata.get("finish_reason"))]
     told = replies[0].response_metadata if replies else {}
     return _known(

@@ -165,6 +165,16 @@ def test_what_does_not_fit_together_is_refused(
         observer.on_llm_end(LLMResult(generations=[[ChatGeneration(message=message)]]), run_id=run)
 
 
+def test_a_reply_from_langchains_cache_has_no_counts_to_compare() -> None:
+    collector = TokenCollector("r", {"plan"})
+    observer, run = Observer(collector, raise_error=True), uuid4()
+    observer.on_chat_model_start({}, [[HumanMessage("q")]], run_id=run, metadata={"langgraph_node": "plan"})
+    message = AIMessage("text", response_metadata={"prompt_token_ids": [1], "token_ids": [2], "logprobs": [-1.0]})
+    message.usage_metadata = {"total_cost": 0}  # type: ignore[typeddict-item,typeddict-unknown-key]
+    observer.on_llm_end(LLMResult(generations=[[ChatGeneration(message=message)]]), run_id=run)
+    assert [call.response_ids.tolist() for call in collector.calls] == [[2]]
+
+
 @pytest.mark.parametrize(
     ("ids", "logprobs"), [([2**40], [-1.0]), (["2"], [-1.0]), ([2], [None]), ([2.5], [-1.0]), ([2], ["-1"])]
 )
