@@ -94,8 +94,8 @@ def build_graph(
 
 
 def after_executor(state: State) -> Literal["executor", "verifier"]:
-    """Return to the executor while a proposed call waits to be approved or made, else go on to the verifier."""
-    return "verifier" if state.proposed is None else "executor"
+    """Return to the executor while a call waits to be approved or made, else go on to the verifier."""
+    return "verifier" if state.pending_call is None else "executor"
 
 
 def after_verifier(state: State) -> Literal["planner", "generator"]:

@@ -19,7 +19,7 @@ from langgraph.checkpoint.base import BaseCheckpointSaver
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 
-from agentflow.graph.state import Action, Plan, Turn, Verdict
+from agentflow.graph.state import Action, PendingCall, Plan, Turn, Verdict
 from agentflow.tools.result import ErrorClass, ToolResult
 from agentflow.tools.untrusted_text import bounded_line
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from psycopg.rows import DictRow
     from psycopg_pool import AsyncConnectionPool
 
-STATE_TYPES = (Action, ErrorClass, Plan, ToolResult, Turn, Verdict)
+STATE_TYPES = (Action, ErrorClass, PendingCall, Plan, ToolResult, Turn, Verdict)
 """Types that are deserialised as objects, in addition to LangChain's messages and the types that LangGraph allows."""
 
 CONNECT_SECONDS = 10

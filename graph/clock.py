@@ -2,7 +2,7 @@
 
 The deadline is a wall-clock time, so it survives a restart. The time between two nodes is milliseconds, unless the run
 was resumed, after a crash or from an old checkpoint whose plan a person has edited. Then the deadline moves by the
-length of the pause. A call that waits for approval is accounted for separately (`State.proposed_at`).
+length of the pause. A call that waits for approval is accounted for separately (`PendingCall.since`).
 """
 
 import time

@@ -6,7 +6,7 @@ checked when the node returns, so that an error names this node and the field, n
 
     analyst    all that `agentflow.nodes.analyst.begin` returns, which resets the run; and `analysis`
     planner    plan: a Plan. If its `error` and `problem` are set, the plan is invalid and the executor runs nothing
-    executor   action: an Action, or None while `proposed` waits for a person
+    executor   action: an Action, or None while `pending_call` waits for a person
     verifier   the result of `agentflow.nodes.verifier.close` for its Verdict: memory (the finished turn) and status
     generator  answer: a str, and messages: the messages for a chat
 """

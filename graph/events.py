@@ -13,7 +13,7 @@ from typing import Any, Literal, TypedDict
 from langgraph.config import get_config, get_stream_writer
 from langgraph.runtime import Runtime
 
-from agentflow.graph.state import Action, Plan, Signal, State, Status, Verdict
+from agentflow.graph.state import Action, PendingCall, Plan, Signal, State, Status, Verdict
 from agentflow.tools.redaction import cut
 
 MAX_CHARACTERS = 1000
@@ -127,8 +127,9 @@ def _events(name: str, state: Any, update: dict[str, Any]) -> Iterator[Event]:
             yield _planned(state, plan)
         case "executor", {"action": Action() as action}:
             yield _result(state, action)
-        case "executor", {"proposed": dict() as arguments} if state.plan and not update.get("mark"):
-            yield ApprovalNeeded(type="approval_needed", turn=_turn(state), tool=state.plan.tool, arguments=arguments)
+        case "executor", {"pending_call": PendingCall(mark="") as call}:
+            tool, turn = call.plan.tool, _turn(state)
+            yield ApprovalNeeded(type="approval_needed", turn=turn, tool=tool, arguments=call.arguments)
         case "verifier", {"verdict": Verdict() as verdict}:
             yield Judged(type="verdict", turn=_turn(state), signal=verdict.signal, analysis=verdict.analysis)
         case "generator", {"answer": str() as answer}:

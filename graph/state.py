@@ -18,12 +18,6 @@ Signal = Literal["continue", "stop"]
 Status = Literal["running", "answered", "out_of_turns", "out_of_time"]
 
 
-INTERRUPTED = "interrupted"
-"""Value of `State.mark` for a call that may have been carried out, and waits for a person to decide whether to repeat
-it.
-"""
-
-
 class Plan(BaseModel):
     """The planner's action a^t: one step, one tool, and all information that the tool needs."""
 
@@ -44,6 +38,20 @@ class Plan(BaseModel):
         if not self.text and self.tool and self.error is None:
             self.text = f"Sub-Goal: {self.sub_goal}\nTool: {self.tool}\nContext: {self.context}"
         return self
+
+
+class PendingCall(BaseModel):
+    """A tool call that is written and not made yet: it waits for approval, or for the checkpoint before it is made."""
+
+    arguments: dict[str, Any]
+    plan: Plan
+    """The plan that the call carries out."""
+    since: float = 0.0
+    """When it began to wait for approval, in seconds since the epoch."""
+    mark: str = ""
+    """Set when a call with side effects is about to be made (`nodes.at_most_once`)."""
+    interrupted: bool = False
+    """True if the call may have been carried out, and a person decides whether to repeat it."""
 
 
 class Action(BaseModel):
@@ -83,14 +91,8 @@ class State(InputState):
     """The initial query analysis, from which the planner starts."""
     plan: Plan | None = None
     """The step of the current turn."""
-    proposed: dict[str, Any] | None = None
-    """Arguments that wait for a person's approval, or None."""
-    proposed_at: float = 0.0
-    """When they began to wait, in seconds since the epoch."""
-    proposed_for: Plan | None = None
-    """The plan for which they were written. If a person has edited the plan since, in a fork, they are void."""
-    mark: str = ""
-    """Set while a call with side effects is about to be made, in progress, or interrupted (`nodes.at_most_once`)."""
+    pending_call: PendingCall | None = None
+    """The call that the executor has written, until it is made."""
     action: Action | None = None
     """The call of the current turn."""
     verdict: Verdict | None = None
@@ -106,14 +108,14 @@ class State(InputState):
     """When the last node ended, in seconds since the epoch (`graph.clock`)."""
 
     @property
-    def pending(self) -> bool:
-        """Return whether `proposed` is a call of the current plan."""
-        return self.proposed is not None and self.proposed_for == self.plan
+    def call(self) -> PendingCall | None:
+        """The pending call, unless a person has edited the plan since, in a fork."""
+        return self.pending_call if self.pending_call and self.pending_call.plan == self.plan else None
 
     @property
     def waits(self) -> bool:
-        """Return whether a call waits for a person."""
-        return self.pending and self.mark in ("", INTERRUPTED)
+        """True while a call waits for a person."""
+        return self.call is not None and not self.call.mark
 
     def seconds_left(self) -> float:
         """Return the seconds until `deadline`, never below zero."""

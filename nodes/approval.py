@@ -14,7 +14,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from agentflow.graph.context import Context
 from agentflow.graph.models.spec import ModelError
-from agentflow.graph.state import INTERRUPTED, State
+from agentflow.graph.state import PendingCall
 from agentflow.nodes.at_most_once import has_checkpointer
 from agentflow.tools.result import ErrorClass, ToolResult
 from agentflow.tools.run import argument_problem
@@ -79,21 +79,20 @@ def is_asked_for(context: Context, tool: str) -> bool:
     return tool in context.approve_tools or "*" in context.approve_tools
 
 
-def ask_person(state: State, tool: BaseTool) -> dict[str, Any] | ToolResult:
+def ask_person(call: PendingCall, turn: int, tool: BaseTool) -> dict[str, Any] | ToolResult:
     """Interrupt the run until a person has decided. Return the arguments to call with, or the refusal.
 
     If an edit does not fit the tool's schema, the person is asked again.
     """
-    proposed = state.proposed or {}
     note = "the run was interrupted when it made this call, which may have been carried out"
-    note = note if state.mark == INTERRUPTED else ""
+    note = note if call.interrupted else ""
     while True:
-        decision = read_decision(interrupt(_proposal(state, tool.name, note)))
+        decision = read_decision(interrupt(_proposal(call, turn, note)))
         if decision.decision == "refuse":
             reason = json.dumps(bounded_line(decision.reason or "no reason given", 160), ensure_ascii=False)
             return ToolResult.failed(ErrorClass.REFUSED, f"a person refused this call: {reason}")
         if decision.decision == "approve" or decision.arguments is None:
-            return proposed
+            return call.arguments
         if (problem := argument_problem(tool, decision.arguments)) is None:
             return dict(decision.arguments)
         note = f"the edit cannot be used: {problem}"
@@ -131,13 +130,13 @@ def _from_inbox(answer: dict[str, Any]) -> dict[str, Any]:
     return answer
 
 
-def _proposal(state: State, tool: str, note: str) -> Proposal:
-    arguments, sub_goal = state.proposed or {}, state.plan.sub_goal if state.plan else ""
+def _proposal(call: PendingCall, turn: int, note: str) -> Proposal:
+    tool, arguments, sub_goal = call.plan.tool, call.arguments, call.plan.sub_goal
     return Proposal(
         tool=tool,
         arguments=arguments,
         sub_goal=sub_goal,
-        turn=len(state.memory) + 1,
+        turn=turn,
         note=note,
         action_request=ActionRequest(action=tool, args=arguments),
         config=Allowed(allow_accept=True, allow_edit=True, allow_respond=True, allow_ignore=True),

@@ -22,7 +22,7 @@ from agentflow.graph.context import Context
 from agentflow.graph.events import tool_called
 from agentflow.graph.models.loading import ask
 from agentflow.graph.prompts import fill
-from agentflow.graph.state import INTERRUPTED, Action, Plan, State
+from agentflow.graph.state import Action, PendingCall, Plan, State
 from agentflow.graph.toolbox import Toolbox
 from agentflow.nodes import approval
 from agentflow.nodes.at_most_once import AtMostOnce, needs_mark, uncertain
@@ -135,8 +135,9 @@ def _plain_name(name: str) -> str:
 class Executor:
     """The node that writes the call of the planned step, has it approved if required, and runs it.
 
-    The node repeats while `State.proposed` holds a call. Each step that a person or a crash may interrupt begins with a
-    checkpoint. A resumed run therefore repeats the question or finds the mark, and does not repeat the model call.
+    The node repeats while `State.pending_call` holds a call. Each step that a person or a crash may interrupt begins
+    with a checkpoint. A resumed run therefore repeats the question or finds the mark, and does not repeat the model
+    call.
     """
 
     def __init__(self, toolbox: Toolbox) -> None:
@@ -155,20 +156,20 @@ class Executor:
         if tool is None:  # planned before a pause, since when its server has become unavailable
             return _done({}, ToolResult.failed(ErrorClass.TOOL_ERROR, f"{plan.tool} cannot be used any more"))
         card, asks = offer.cards[plan.tool], approval.is_asked_for(context, plan.tool)
-        if not state.pending:
-            return await self._propose(context, state, tool, card, asks)
-        if state.waits:
-            return await self._after_approval(state, tool, card)
-        if self.once.use(state.mark):
-            return await self._call_marked(state, tool)
+        call = state.call
+        if call is None:
+            return await self._propose(context, state, plan, tool, card, asks)
+        if not call.mark:
+            return await self._after_approval(state, call, tool, card)
+        if self.once.use(call.mark):
+            return await self._call_marked(state, call, tool)
         if asks:
-            return {"mark": INTERRUPTED, "proposed_at": time.time()}
-        return _done(state.proposed or {}, uncertain(tool.name))
+            return _pending(PendingCall(arguments=call.arguments, plan=plan, since=time.time(), interrupted=True))
+        return _done(call.arguments, uncertain(tool.name))
 
     async def _propose(
-        self, context: Context, state: State, tool: BaseTool, card: ToolCard, asks: bool
+        self, context: Context, state: State, plan: Plan, tool: BaseTool, card: ToolCard, asks: bool
     ) -> dict[str, Any]:
-        plan = state.plan or Plan(text="")
         try:
             async with asyncio.timeout(state.seconds_left()):
                 reply = await ask(context, "executor", messages(card, plan, context.prompts.get("executor", PROMPT)))
@@ -181,29 +182,31 @@ class Executor:
             problem = f"the arguments could not be read: {_one_line(reply)}"
             return _done({}, ToolResult.failed(ErrorClass.BAD_ARGUMENTS, problem))
         if asks:
-            return {**_proposed(state, arguments), "proposed_at": time.time(), "mark": ""}
-        return await self._call(state, tool, card, arguments)
+            return _pending(PendingCall(arguments=arguments, plan=plan, since=time.time()))
+        return await self._call(state, plan, tool, card, arguments)
 
-    async def _after_approval(self, state: State, tool: BaseTool, card: ToolCard) -> dict[str, Any]:
-        decided = approval.ask_person(state, tool)
+    async def _after_approval(self, state: State, call: PendingCall, tool: BaseTool, card: ToolCard) -> dict[str, Any]:
+        decided = approval.ask_person(call, len(state.memory) + 1, tool)
         # The wait for a person does not count towards the run's time.
-        deadline = state.deadline + time.time() - state.proposed_at
+        deadline = state.deadline + time.time() - call.since
         if isinstance(decided, ToolResult):
-            return {**_done(state.proposed or {}, decided), "deadline": deadline}
-        called = await self._call(state.model_copy(update={"deadline": deadline}), tool, card, decided)
+            return {**_done(call.arguments, decided), "deadline": deadline}
+        called = await self._call(state.model_copy(update={"deadline": deadline}), call.plan, tool, card, decided)
         return {**called, "deadline": deadline}
 
-    async def _call(self, state: State, tool: BaseTool, card: ToolCard, arguments: dict[str, Any]) -> dict[str, Any]:
+    async def _call(
+        self, state: State, plan: Plan, tool: BaseTool, card: ToolCard, arguments: dict[str, Any]
+    ) -> dict[str, Any]:
         """Make the call, or leave a mark first if it must not be repeated."""
         if needs_mark(card):
-            return {**_proposed(state, arguments), "mark": self.once.mark()}
+            return _pending(PendingCall(arguments=arguments, plan=plan, mark=self.once.mark()))
         return await _run(tool, arguments, state)
 
-    async def _call_marked(self, state: State, tool: BaseTool) -> dict[str, Any]:
+    async def _call_marked(self, state: State, call: PendingCall, tool: BaseTool) -> dict[str, Any]:
         try:
-            return await _run(tool, state.proposed or {}, state)
+            return await _run(tool, call.arguments, state)
         except GraphBubbleUp:
-            self.once.unused(state.mark)  # the tool itself asks a person, and is called again with the answer
+            self.once.unused(call.mark)  # the tool itself asks a person, and is called again with the answer
             raise
 
 
@@ -212,12 +215,12 @@ async def _run(tool: BaseTool, arguments: dict[str, Any], state: State) -> dict[
     return _done(arguments, await run_tool(tool, arguments, min(TOOL_SECONDS, state.seconds_left())))
 
 
-def _proposed(state: State, arguments: dict[str, Any]) -> dict[str, Any]:
-    return {"proposed": arguments, "proposed_for": state.plan, "action": None}
+def _pending(call: PendingCall) -> dict[str, Any]:
+    return {"pending_call": call, "action": None}
 
 
 def _done(arguments: dict[str, Any], result: ToolResult) -> dict[str, Any]:
-    return {"action": Action(arguments=arguments, result=result), "proposed": None, "proposed_for": None, "mark": ""}
+    return {"action": Action(arguments=arguments, result=result), "pending_call": None}
 
 
 def _one_line(text: str) -> str:

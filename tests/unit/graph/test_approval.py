@@ -83,7 +83,7 @@ async def test_a_person_decides(answer: Any, result: ToolResult, arguments: dict
     assert action.arguments == arguments
     assert action.result.model_copy(update={"seconds": 0.0}) == result
     assert len(script.asked("executor")) == 1  # the call that was approved is the one that was shown
-    assert (found["answer"], found["proposed"], found["mark"]) == ("hello", None, "")
+    assert (found["answer"], found["pending_call"]) == ("hello", None)
 
 
 @pytest.mark.parametrize(

@@ -10,6 +10,7 @@ from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.types import Command, interrupt
 
 from agentflow.graph.agent import Agent, build_graph
+from agentflow.graph.checkpoints import StateSerializer
 from agentflow.graph.context import Context
 from agentflow.tools.result import ErrorClass
 from tests.scripted import PLAN, Reply, Scripted
@@ -91,7 +92,7 @@ async def test_without_a_crash_it_is_called_once(scripted: Script) -> None:
     script, post = scripted(), Post()
     graph = build_graph([post.tool()], checkpointer=InMemorySaver())
     found = await graph.ainvoke(QUESTION, THREAD, context=Context(model=script.spec))
-    assert (post.sent, found["memory"][0].action.result.output, found["mark"]) == (["hello"], "sent", "")
+    assert (post.sent, found["memory"][0].action.result.output, found["pending_call"]) == (["hello"], "sent", None)
 
 
 async def test_a_tool_that_says_it_has_none_is_repeated(scripted: Script) -> None:
@@ -140,20 +141,20 @@ async def test_without_a_checkpointer_there_is_no_mark(scripted: Script) -> None
         async for update in build_graph([post.tool()]).astream(QUESTION, context=context, stream_mode="updates")
         if "executor" in update
     ]
-    assert [update["mark"] for update in updates] == [""]
+    assert [update["pending_call"] for update in updates] == [None]
     assert post.sent == ["hello"]
 
 
 async def test_a_graph_with_a_checkpointer_is_durable_by_default(scripted: Script) -> None:
     """The mark is written before the call begins, not beside it."""
-    script, saver = scripted(), InMemorySaver()
+    script, saver = scripted(), InMemorySaver(serde=StateSerializer())
     marks: list[str] = []
 
     async def send(text: str) -> str:
         """Sends a letter."""
         kept = saver.get_tuple(THREAD)
         assert kept is not None
-        marks.append(kept.checkpoint["channel_values"]["mark"])
+        marks.append(kept.checkpoint["channel_values"]["pending_call"].mark)
         return "sent"
 
     put = saver.aput

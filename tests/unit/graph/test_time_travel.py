@@ -9,7 +9,7 @@ from langgraph.checkpoint.memory import InMemorySaver
 from agentflow.graph.agent import Agent, build_graph
 from agentflow.graph.clock import timed
 from agentflow.graph.context import Context
-from agentflow.graph.state import Plan, State
+from agentflow.graph.state import PendingCall, Plan, State
 from tests.scripted import CONTINUE, STOP, Scripted, echo
 from tests.unit.graph.test_agent import question
 
@@ -96,9 +96,13 @@ async def test_only_a_pause_moves_the_deadline(pause: float, moves: bool, monkey
     assert update["at"] == now + pause
     assert update["seconds"] == (100.0 if moves else 99.0)
     assert update.get("deadline") == (1100.0 + pause if moves else None)
-    waiting = state.model_copy(update={"proposed": {}})
+    plan = Plan(text="")
+    call = PendingCall(arguments={}, plan=plan)
+    waiting = state.model_copy(update={"plan": plan, "pending_call": call})
     assert "deadline" not in await timed(node)(waiting, None)
-    marked = waiting.model_copy(update={"mark": "of a process that was killed"})
+    marked = waiting.model_copy(
+        update={"pending_call": call.model_copy(update={"mark": "of a process that was killed"})}
+    )
     assert ("deadline" in await timed(node)(marked, None)) == moves
     edited = waiting.model_copy(update={"plan": Plan(**EDITED)})
     assert ("deadline" in await timed(node)(edited, None)) == moves
