@@ -65,7 +65,8 @@ def test_the_reference_has_every_setting_and_its_help(site: Path) -> None:
 
 def test_the_reference_has_the_docstrings(site: Path) -> None:
     page = html.unescape(re.sub(r"<[^>]+>", "", (site / "reference/python/index.html").read_text()))
-    for documented in (agentflow.build_graph, agentflow.Context, agentflow.Trainable, agentflow.train, Algorithm.credit):
-        first = (inspect.getdoc(documented) or "").partition("\n")[0]
+    documented = (agentflow.build_graph, agentflow.Context, agentflow.Trainable, agentflow.train, Algorithm.credit)
+    for one in documented:
+        first = (inspect.getdoc(one) or "").partition("\n")[0]
         assert first
-        assert first.replace("`", "") in page, documented
+        assert first.replace("`", "") in page, one
