@@ -1,7 +1,7 @@
-"""What pages say of the program is read off the program when the site is built.
+"""Generate the reference of commands and settings from the program when MkDocs builds the site.
 
-A page names a table in a comment, `<!-- generated: NAME -->`, and the table takes its place: `commands`, what the
-command line's help says, and `settings`, the fields of `Context` as Studio shows them.
+A comment `<!-- generated: NAME -->` in a page becomes one of two texts: `commands`, the help of the command line, or
+`settings`, the fields of `Context` as Studio shows them.
 """
 
 import re
@@ -16,23 +16,35 @@ MARK = re.compile(r"^<!-- generated: (\w+) -->$", re.MULTILINE)
 
 
 def on_page_markdown(markdown: str, **_: Any) -> str:
-    """Called by MkDocs for each page. Raises KeyError for a name that there is not."""
+    """Replace the comments of a page; MkDocs calls this for each. Raises KeyError for an unknown name."""
     return MARK.sub(lambda match: GENERATED[match[1]](), markdown)
 
 
 def commands() -> str:
-    """Every command with its options, as typer's own generator writes it; the page has the title."""
+    """Return every command with its options, from typer's own generator, without its title."""
     call = [sys.executable, "-m", "typer", "agentflow.cli", "utils", "docs", "--name", "agentflow"]
-    done = subprocess.run(call, cwd=ROOT, capture_output=True, text=True, check=True)  # noqa: S603 - nobody else's words
-    printed = done.stdout
-    # The usual command of the group `eval` has a name that no user sees.
+    done = subprocess.run(call, cwd=ROOT, capture_output=True, text=True, check=True)  # noqa: S603 - constant arguments
+    printed = _whole(done.stdout)
+    # The default command of the group `eval` has a name that users never type.
     printed = printed.replace("### `agentflow eval run`", "### `agentflow eval NAME...`").replace("eval run ", "eval ")
     printed = re.sub(r"\* `run`: .*\n", "", printed)
     return printed.replace("# `agentflow`\n", "", 1)
 
 
+def _whole(printed: str) -> str:
+    """Replace each entry in a list of commands, which typer cuts, by the first paragraph of the command's section."""
+    heading = re.compile(r"^#+ `(agentflow[^`]*)`\n\n(.+?)\n\n", re.MULTILINE | re.DOTALL)
+    first = {command: " ".join(paragraph.split()) for command, paragraph in heading.findall(printed)}
+    sections = re.split(r"^(?=#+ `agentflow)", printed, flags=re.MULTILINE)
+    for index, section in enumerate(sections):
+        if group := heading.match(section):
+            entry = re.compile(r"^\* `([a-z][\w-]*)`: .*$", re.MULTILINE)
+            sections[index] = entry.sub(lambda match: f"* `{match[1]}`: {first[f'{group[1]} {match[1]}']}", section)
+    return "".join(sections)
+
+
 def settings() -> str:
-    """Every field of `Context`: name, type, default, and its help."""
+    """Return a table of the fields of `Context`: name, type, default and help."""
     sys.path.insert(0, str(ROOT))
     from agentflow.graph.context import Context
 

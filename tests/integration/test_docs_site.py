@@ -56,6 +56,14 @@ def test_the_reference_has_every_command_and_option(site: Path) -> None:
             assert parameter.opts[0] in page or parameter.metavar in page, (name, parameter.opts)
 
 
+def test_lists_of_commands_have_whole_descriptions(site: Path) -> None:
+    page = " ".join(html.unescape(re.sub(r"<[^>]+>", "", (site / "reference/cli/index.html").read_text())).split())
+    for group in ("eval", "data", "threads"):
+        for name, command in typer.main.get_command(app).commands[group].commands.items():
+            paragraph = " ".join(command.help.partition("\n\n")[0].split())
+            assert name == "run" or f"{name}: {paragraph}" in page
+
+
 def test_the_reference_has_every_setting_and_its_help(site: Path) -> None:
     page = html.unescape(re.sub(r"<[^>]+>", "", (site / "reference/settings/index.html").read_text()))
     for name, field in Context.model_fields.items():
