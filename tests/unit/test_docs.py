@@ -1,4 +1,4 @@
-"""README and docs/ do what they say: their programs run, their commands are there, their links lead somewhere.
+"""README and docs/ are correct: programs run, commands and links exist, and pictures show the code as it is.
 
 The Python blocks of a page are one program, which runs in a folder of its own, beside the files that the page names in
 `title="..."`. Two things stand in for what a test cannot have: `openai:gpt-4o-mini` and the server at 127.0.0.1:8000
@@ -29,12 +29,14 @@ import agentflow
 from agentflow.cli import app
 from agentflow.evals.atlas.families import questions
 from agentflow.graph.agent import graph
+from agentflow.version import __version__
 from tests.fake_openai import FakeOpenAI
 from tests.pages import DOCS, PAGES, ROOT, Block, blocks, commands, name, program, prose, simple_commands
 
 MAKEFILE = (ROOT / "Makefile").read_text()
 DEMO = MAKEFILE.partition("define DEMO\n")[2].partition("\nendef")[0].splitlines()
-EXTRAS = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+EXTRAS = PROJECT["optional-dependencies"]
 SITE = yaml.safe_load((ROOT / "mkdocs.yml").read_text())
 
 TRIED = ("README.md", "docs/quickstart.md", *(f"docs/how-to/{page}.md" for page in ("models", "search", "benchmark")))
@@ -82,7 +84,7 @@ def _with_endpoint(text: str, endpoint: str) -> str:
 
 def _run(*arguments: str, cwd: Path) -> str:
     environment = {key: value for key, value in os.environ.items() if not key.endswith("_API_KEY")}
-    environment |= {"OPENAI_API_KEY": "sk-test", "COLUMNS": "120", "PYTHONPATH": str(ROOT)}
+    environment |= {"OPENAI_API_KEY": "sk-test", "COLUMNS": "80", "PYTHONPATH": str(ROOT)}
     done = subprocess.run(
         [sys.executable, *arguments], cwd=cwd, env=environment, capture_output=True, text=True, timeout=200, check=False
     )
@@ -118,7 +120,7 @@ def _with_seed_mark(rows: list[tuple[Path, str]]) -> list[object]:
 def test_there_is_something_to_run() -> None:
     readme = [block.language for block in blocks(ROOT / "README.md")]
     assert set(readme) == {"bash", "python", "mermaid", "text"}
-    assert commands(ROOT / "README.md")[:2] == ["make run", "make test"]
+    assert commands(ROOT / "README.md")[:3] == ["pip install .", "make run", "make test"]
     assert sum(bool(program(page)) for page in PAGES) >= 8
     assert sum(len(commands(page)) for page in PAGES) >= 50
 
@@ -251,9 +253,9 @@ def test_data_can_be_read(page: Path) -> None:
             assert _data(block), f"line {block.line}"
 
 
-@every_page
+@pytest.mark.parametrize("page", [*PAGES, *(ROOT / f"{page}.md" for page in ("AGENTS", "CONTRIBUTING"))], ids=name)
 def test_links_and_pictures_lead_somewhere(page: Path) -> None:
-    links = re.findall(r"\]\(([^)\s]+)\)", prose(page))
+    links = [one or other for one, other in re.findall(r'\]\(([^)\s]+)\)|(?:src|srcset)="([^"]+)"', prose(page))]
     ours = [link.partition("#")[0] for link in links if not re.match(r"https?:|mailto:|#", link)]
     assert [link for link in ours if not (page.parent / link).exists()] == []
 
@@ -301,8 +303,35 @@ def test_what_is_claimed_names_a_test_each(page: str, least: int) -> None:
 def test_the_pictures_are_the_graph() -> None:
     [picture] = [block.text for block in blocks(ROOT / "README.md") if block.language == "mermaid"]
     assert picture.strip() == graph.get_graph().draw_mermaid().strip(), "replace it by what `agentflow graph` prints"
-    drawn = set(re.findall(r">(\w+)</text>", (DOCS / "graph.svg").read_text()))
-    assert drawn - {"continue", "stop"} == {node for node in graph.nodes if not node.startswith("__")}
+    for drawn in ("graph.svg", "agent-light.svg", "agent-dark.svg"):
+        nodes = re.findall(r'class="node[^"]*"[^>]*>(\w+)<', (DOCS / drawn).read_text())
+        assert sorted(nodes) == sorted(node for node in graph.nodes if not node.startswith("__"))
+
+
+def test_the_dark_picture_differs_in_colours_only() -> None:
+    light, dark = (re.sub(r":root {.*}", "", (DOCS / f"agent-{name}.svg").read_text()) for name in ("light", "dark"))
+    assert light == dark
+
+
+def test_the_map_shows_files_that_exist() -> None:
+    rooms = re.findall(r'<g id="([^"]+)">(.*?)</g>', (DOCS / "structure.svg").read_text(), re.DOTALL)
+    assert {"tools/", "nodes/", "graph/", "evals/", "rl/", "agentflow/cli/"} <= {room for room, _ in rooms}
+    for room, drawn in rooms:
+        for cell in ["", *re.findall(r'class="cell"[^>]*>([\w.]+)<', drawn)]:
+            assert (ROOT / room / cell).exists(), room + cell
+
+
+def test_badges_and_citation_have_the_versions_of_the_package() -> None:
+    badges = {}
+    for badge in (DOCS / "badges").iterdir():
+        label, value = re.findall(r">([^<>]+)</text>", badge.read_text())
+        badges[label] = value
+    pythons = [line.rpartition(" ")[2] for line in PROJECT["classifiers"] if re.search(r"Python :: 3\.\d", line)]
+    assert badges["Python"].split(" | ") == pythons
+    assert badges["licence"] == PROJECT["license"]
+    assert any(line.startswith(f"langgraph>={badges['LangGraph']},") for line in PROJECT["dependencies"])
+    assert f"verl=={badges['verl']}" in EXTRAS["train"]
+    assert yaml.safe_load((ROOT / "CITATION.cff").read_text())["version"] == __version__
 
 
 def test_make_run_asks_what_the_model_never_saw() -> None:
@@ -314,11 +343,27 @@ def test_make_run_asks_what_the_model_never_saw() -> None:
     assert max(len(test[question].steps) for question in DEMO) > 1
 
 
+def _transcripts() -> list[tuple[Path, str]]:
+    texts = [(page, block.text) for page in PAGES for block in blocks(page) if block.language == "text"]
+    return [(page, text) for page, text in texts if text.startswith("$ agentflow ")]
+
+
 @needs_seed
-def test_the_transcript_is_what_a_run_prints(tmp_path: Path) -> None:
-    """All but the last line, which has the seconds."""
-    [transcript] = [b.text for b in blocks(ROOT / "README.md") if b.language == "text" and b.text.startswith("$ ")]
+@pytest.mark.parametrize(("page", "transcript"), _transcripts(), ids=[name(page) for page, _ in _transcripts()])
+def test_transcripts_are_what_a_run_prints(page: Path, transcript: str, tmp_path: Path) -> None:
+    """All but the line with the seconds."""
     command, _, printed = transcript.removeprefix("$ ").partition("\n")
     assert shlex.split(command)[2] in DEMO
     now = _run("-m", *shlex.split(command), cwd=tmp_path)
-    assert printed.strip().splitlines()[:-1] == now.strip().splitlines()[:-1]
+    shown, found = (
+        [line.rstrip() for line in text.strip("\n ").splitlines() if not line.startswith("(")]
+        for text in (printed, now)
+    )
+    assert shown == found
+
+
+def test_the_picture_of_the_agent_is_the_run_in_the_readme() -> None:
+    [transcript] = [" ".join(text.split()) for page, text in _transcripts() if page.name == "README.md"]
+    words = re.findall(r'class="run[^"]*"[^>]*>([^<]+)<', (DOCS / "agent-light.svg").read_text())
+    assert len(words) >= 20
+    assert [each for each in words if each not in transcript] == []
