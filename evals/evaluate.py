@@ -99,7 +99,8 @@ class EvaluationRun:
             ResultsError: The folder holds another evaluation.
         """
         loaded, datasets = _load(request)
-        provenance = [await provenance_of(request.agent, request.context, request.call, request.file)] if out else []
+        parts = request.agent, request.context, request.call, request.benchmarks, request.file
+        provenance = [await provenance_of(*parts)] if out else []
         settings = EvaluationSettings(
             benchmarks=datasets,
             epochs=request.epochs,

@@ -22,6 +22,7 @@ from typing import IO, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
+from agentflow.evals.passport.provenance import Provenance
 from agentflow.evals.record import Dataset, EvaluationSettings, Key, Record
 from agentflow.evals.rulings import Ruling
 from agentflow.evals.run_folder import SETTINGS, RunFolderError, read_settings, write_settings
@@ -55,6 +56,11 @@ class Records:
     @property
     def differences(self) -> list[str]:
         """Return the differences of the current program from the one that made the last records."""
+        return []
+
+    @property
+    def changed_files(self) -> list[str]:
+        """Return the input files that differ from those of the last records."""
         return []
 
 
@@ -99,16 +105,20 @@ class ResultsStore(Records):
     @property
     def differences(self) -> list[str]:
         """Return the differences of the current program from the one that made the last records."""
-        return (
-            self._provenance.differences(self._settings.provenance[-1])
-            if self._provenance and self._settings.provenance
-            else []
-        )
+        return self._provenance.differences(self._last) if self._provenance and self._last else []
+
+    @property
+    def changed_files(self) -> list[str]:
+        """Return the input files that differ from those of the last records."""
+        return self._provenance.changed_files(self._last) if self._provenance and self._last else []
+
+    @property
+    def _last(self) -> Provenance | None:
+        return self._settings.provenance[-1] if self._settings.provenance else None
 
     def _sign(self) -> None:
         """Add the provenance of the following samples to the settings, once, if program or command are new."""
-        last = self._settings.provenance[-1:]
-        if self._provenance and (self.differences or self._provenance.call not in [made.call for made in last]):
+        if self._provenance and (self.differences or not self._last or self._provenance.call != self._last.call):
             made = self._provenance.model_copy(update={"before": len(self.by_key)})
             self._settings = self._settings.model_copy(update={"provenance": [*self._settings.provenance, made]})
             write_settings(self._folder, self._settings)

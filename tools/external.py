@@ -12,6 +12,7 @@ import asyncio
 import os
 import re
 from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
 from typing import Any
 
 from langchain_core.tools import BaseTool
@@ -20,10 +21,10 @@ from agentflow.tools.mcp import pins
 from agentflow.tools.mcp.spec import SpecError, Unavailable
 from agentflow.tools.mcp.spec import servers as mcp_servers
 from agentflow.tools.mcp.tools import tools_of
-from agentflow.tools.named_object import NamedObjectError, is_object_name, named_object, said
+from agentflow.tools.named_object import NamedObjectError, is_object_name, named_object, said, source_file
 from agentflow.tools.untrusted_text import bounded_line
 
-__all__ = ["SpecError", "Unavailable", "approve", "check_names", "is_external", "load"]
+__all__ = ["SpecError", "Unavailable", "approve", "check_names", "definition_of", "is_external", "load"]
 
 _PREFIXED = re.compile(r"([A-Za-z]\w*)=(.+)", re.ASCII | re.DOTALL)
 _WRITABLE = re.compile(r"[A-Za-z0-9](?:[\w ./-]{0,62}[A-Za-z0-9])?", re.ASCII)
@@ -53,6 +54,17 @@ async def load(spec: str) -> list[BaseTool]:
         if missing := [name for name in _needs(tool) if not os.environ.get(name)]:
             raise Unavailable(f"{tool.name} needs the environment variable {missing[0]}; set it")
     return tools
+
+
+def definition_of(spec: str) -> tuple[str, Path | None]:
+    """Return what defines the tools of an external spec that was loaded, by name, and its local file if there is one.
+
+    The definition is a Python module, or the configuration of MCP servers.
+    """
+    plain = _split(spec)[1]
+    if plain.startswith("mcp:"):
+        return "MCP servers", Path(plain.removeprefix("mcp:").partition("#")[0]).expanduser()
+    return f"module {plain.partition(':')[0]}", source_file(plain)
 
 
 def approve(spec: str) -> bool:

@@ -4,6 +4,7 @@ import importlib
 import os
 import re
 import sys
+from pathlib import Path
 
 from agentflow.tools.untrusted_text import bounded_line
 
@@ -36,6 +37,12 @@ def named_object(name: str) -> object:
     except Exception as error:  # the user's module may raise any exception
         raise NamedObjectError(f"{name} cannot be imported ({said(error)})") from error
     return found
+
+
+def source_file(name: str) -> Path | None:
+    """Return the source file of the module in `module:attribute`; None if it has none or was not imported."""
+    file = getattr(sys.modules.get(name.partition(":")[0]), "__file__", None)
+    return Path(file) if file else None
 
 
 def said(error: Exception) -> str:

@@ -203,6 +203,8 @@ def _run(run: "EvaluationRun", concurrency: int, *, retry: bool, fail_on_error: 
     left = run.unfinished(retry=retry)
     if left and (other := records.differences):
         say(f"note: another program began this evaluation; both will be in its passport: {', '.join(other)}")
+    elif changed := records.changed_files:
+        say(f"note: these tries were made with other files, and are not run again: {', '.join(changed)}")
     keys = {item.key for item in left}
     correct = sum(records.by_key[item.key].correct for item in run.items if item.key not in keys)
     with EvalProgress(console(stderr=True), len(run.items), len(run.items) - len(left), correct) as progress:

@@ -21,7 +21,7 @@ from agentflow.evals.scorers.free_text import free_text
 from agentflow.evals.scorers.option import option
 from agentflow.evals.scorers.score import Score
 from agentflow.evals.task import Task
-from agentflow.tools.named_object import NamedObjectError, is_object_name, named_object, said
+from agentflow.tools.named_object import NamedObjectError, is_object_name, named_object, said, source_file
 
 Row = Mapping[str, Any]
 Rule = Callable[[Task, str], Score]
@@ -37,6 +37,13 @@ def is_file(spec: str) -> bool:
 def is_own(spec: str) -> bool:
     """Return whether `spec` has the form of a file of tasks or of the name of a Python object."""
     return is_object_name(spec) or is_file(spec)
+
+
+def definition_of(spec: str) -> tuple[str, Path | None]:
+    """Return what defines a benchmark that was loaded, by name, and its local file; None for a built-in one."""
+    if is_object_name(spec):
+        return f"module {spec.partition(':')[0]}", source_file(spec)
+    return f"questions {Path(spec).name}", Path(spec) if is_file(spec) else None
 
 
 def load(spec: str) -> Benchmark:

@@ -6,6 +6,7 @@ files covers both, and is the same for a checkout and a wheel.
 
 import hashlib
 import platform
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
@@ -13,13 +14,15 @@ from pathlib import Path
 
 import agentflow
 from agentflow.evals.agents import AgentName, agent_prompts
+from agentflow.evals.benchmarks import own
 from agentflow.evals.judge import prompt_hash
 from agentflow.evals.passport.provenance import Provenance, ToolProvenance
 from agentflow.graph.context import Context
 from agentflow.graph.toolbox import Toolbox
 from agentflow.tools.catalogue import TOOLS
 from agentflow.tools.encyclopedia.choice import is_local
-from agentflow.tools.external import is_external
+from agentflow.tools.external import definition_of, is_external
+from agentflow.tools.search_cache import parse_mode
 from agentflow.tools.tool_model import RUN, model_behind
 from agentflow.version import __version__
 
@@ -34,27 +37,45 @@ CODE = ("graph", "nodes", "tools", "evals", "rl/micro")
 """Folders of the source files that affect a score."""
 
 
-async def provenance_of(agent: AgentName, context: Context, call: str, questions: Path | None = None) -> Provenance:
-    """Return the current provenance of `agent`; `questions` is the file of tasks, if they are not a benchmark's.
+async def provenance_of(
+    agent: AgentName, context: Context, call: str, benchmarks: Sequence[str] = (), questions: Path | None = None
+) -> Provenance:
+    """Return the current provenance of an evaluation.
 
-    Raises ModelError if a tool cannot be loaded.
+    Args:
+        agent: Name of the agent.
+        context: Models, tools and limits.
+        call: The command, quoted for a shell.
+        benchmarks: Names or specs of the benchmarks, which have been loaded.
+        questions: File of tasks that replaces the benchmark's own.
+
+    Raises:
+        ModelError: A tool cannot be loaded.
     """
-    own = context.prompts if agent == "agentflow" else {}
-    prompts = {module: own.get(module, text) for module, text in agent_prompts(agent).items()}
+    replaced = context.prompts if agent == "agentflow" else {}
+    prompts = {module: replaced.get(module, text) for module, text in agent_prompts(agent).items()}
     return Provenance(
         at=datetime.now(UTC).isoformat(timespec="seconds"),
         call=call,
         versions=versions(),
         prompts={module: prompt_hash(text) for module, text in prompts.items()},
         tools={} if agent == "direct" else await _tools(context),
-        inputs={name: file_hash(path) for name, path in _inputs(context, questions).items()},
+        inputs={name: file_hash(path) for name, path in _inputs(agent, context, benchmarks, questions).items()},
     )
 
 
-def _inputs(context: Context, questions: Path | None) -> dict[str, Path]:
-    """Return the local files that an evaluation reads, by purpose."""
+def _inputs(agent: AgentName, context: Context, benchmarks: Sequence[str], questions: Path | None) -> dict[str, Path]:
+    """Return the local files that an evaluation reads, by purpose; without a cache that it also writes."""
     corpus = Path(context.corpus_name)
-    named = {"questions": questions, "corpus": corpus if is_local(str(corpus)) else None}
+    mode, recording = parse_mode(context.search_cache)
+    tools = [] if agent == "direct" else [spec for spec in context.tools if is_external(spec)]
+    named = {
+        "questions": questions,
+        "corpus": corpus if is_local(str(corpus)) else None,
+        "search cache": recording if mode == "replay" else None,
+        **dict(map(own.definition_of, benchmarks)),
+        **dict(map(definition_of, tools)),
+    }
     return {name: path for name, path in named.items() if path and path.is_file()}
 
 

@@ -33,7 +33,7 @@ class Provenance(BaseModel):
     """Hash of each module's system message, before placeholders such as the tools are filled in."""
     tools: dict[str, ToolProvenance]
     inputs: dict[str, str] = {}
-    """Hash of each local input file by purpose: "corpus", "questions"."""
+    """Hash of each local input file by purpose: "corpus", "questions", "search cache", "module my_pkg.bench"."""
 
     def differences(self, other: "Provenance") -> list[str]:
         """Return the differences from `other`: "langgraph 1.2.2 (1.2.1 before)", "prompt of the planner"."""
@@ -43,7 +43,11 @@ class Provenance(BaseModel):
         ]
         named += [f"prompt of the {module}" for module in _differ(self.prompts, other.prompts)]
         named += [f"tool {tool}" for tool in _differ(self.tools, other.tools)]
-        return named + [f"the file of the {name}" for name in _differ(self.inputs, other.inputs)]
+        return named + self.changed_files(other)
+
+    def changed_files(self, other: "Provenance") -> list[str]:
+        """Return the differences of the input files from those of `other`: "the file of the corpus"."""
+        return [f"the file of the {name}" for name in _differ(self.inputs, other.inputs)]
 
 
 def _differ(

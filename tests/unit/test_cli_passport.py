@@ -78,6 +78,25 @@ def test_another_program_that_goes_on_is_said_and_kept(monkeypatch: pytest.Monke
     assert "another program went on after try 1: langgraph " in " ".join(run("passport", tmp_path).stdout.split())
 
 
+def test_other_accepted_answers_are_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """They are no part of a question's identity, so that only the file's hash shows them."""
+    searching(monkeypatch, "Fupoz")
+    quiz, out = tmp_path / "quiz.jsonl", tmp_path / "out"
+    quiz.write_text('{"question": "Where?", "answer": ["here", "there"]}\n')
+    call = (quiz, "--out", out)
+    assert run(*call).exit_code == 0
+    assert "quiz.jsonl" not in run(*call).stderr
+    quiz.write_text('{"question": "Where?", "answer": ["here", "Fupoz"]}\n')
+    for epochs in (1, 2):
+        assert "the file of the questions quiz.jsonl" in run(*call, "--epochs", epochs).stderr
+    doubts = json.loads(run("passport", out, "--json").stdout)["doubts"]
+    assert any("after try 1: the file of the questions quiz.jsonl" in doubt for doubt in doubts)
+    again = run("again", out, "--out", tmp_path / "again")
+    assert "same parts" in again.stderr, again.output
+    quiz.write_text('{"question": "Where?", "answer": "here"}\n')
+    assert "the file of the questions quiz.jsonl" in run("again", out, "--out", tmp_path / "more").stderr
+
+
 def test_what_comes_from_models_and_tools_cannot_steer_the_terminal(tmp_path: Path) -> None:
     hostile = "\x1b[2J[bold]x"
     said = turn(1, f"tool{hostile}", arguments={"query": QUESTION})

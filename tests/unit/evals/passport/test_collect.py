@@ -1,5 +1,6 @@
 """What an evaluation writes down of what it is made with, and how its folder keeps that."""
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -24,8 +25,11 @@ def stock(article: str) -> str:
     return article
 
 
-async def made(agent: AgentName = "agentflow", **context: object) -> Provenance:
-    return await collect.provenance_of(agent, Context.model_validate(context), "agentflow eval atlas")
+ROWS = [{"question": "Where?", "answer": "here"}]
+
+
+async def made(agent: AgentName = "agentflow", benchmarks: Sequence[str] = (), **context: object) -> Provenance:
+    return await collect.provenance_of(agent, Context.model_validate(context), "agentflow eval atlas", benchmarks)
 
 
 async def test_versions_prompts_and_tools_are_written_down() -> None:
@@ -57,6 +61,21 @@ async def test_a_file_that_is_read_is_told_from_another_of_its_name(tmp_path: Pa
     corpus.write_bytes(b"two")
     assert (await made(corpus=str(corpus))).differences(before) == ["the file of the corpus"]
     assert (await made()).inputs == {}
+
+
+async def test_every_file_that_an_evaluation_reads_is_an_input(tmp_path: Path) -> None:
+    quiz, recording, servers = (tmp_path / name for name in ("quiz.jsonl", "found.sqlite", "servers.json"))
+    for path in (quiz, recording):
+        path.touch()
+    servers.write_text('{"mcpServers": {}}')
+    tools, benchmarks = ["python_coder", f"mine={__name__}:stock", f"mcp:{servers}"], [str(quiz), f"{__name__}:ROWS"]
+    given = {"benchmarks": [*benchmarks, "atlas"], "tools": tools}
+    found = await made(**given, search_cache=f"replay:{recording}")
+    module = f"module {__name__}"
+    assert {*found.inputs} == {"questions quiz.jsonl", "search cache", "MCP servers", module}
+    assert found.inputs[module] == collect.file_hash(Path(__file__))
+    written = await made("direct", **given, search_cache=f"use:{recording}")
+    assert {*written.inputs} == {"questions quiz.jsonl", module}, "a cache that a run writes is no input"
 
 
 @pytest.mark.parametrize("agent", AGENTS)
