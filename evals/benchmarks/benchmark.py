@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from agentflow.evals.benchmarks import store
-from agentflow.evals.benchmarks.errors import BenchmarkError
+from agentflow.evals.benchmarks.errors import READING, BenchmarkError, refused
 from agentflow.evals.benchmarks.rows import read_rows
 from agentflow.evals.benchmarks.store import Source
 from agentflow.evals.benchmarks.subsets import chosen
@@ -105,14 +105,12 @@ class Benchmark:
             raise BenchmarkError(f"{self.name} reads no files")
         tasks = []
         for path in paths:
-            for number, row in enumerate(read_rows(path), start=1):
+            for place, row in read_rows(path):
                 try:
                     found = self.read({"file": path.stem, **row})
-                except (ValueError, KeyError, TypeError, AttributeError) as error:
-                    columns = ", ".join(map(str, row))
-                    why = f"has no {error}; its columns are {columns}" if isinstance(error, KeyError) else str(error)
-                    why = type(error).__name__ if self.gated and not isinstance(error, KeyError) else why
-                    raise BenchmarkError(f"{path}, row {number}, is no question of {self.name}: {why}") from error
+                except READING as error:
+                    refusal = f"{place} of {path} is no question of {self.name}"
+                    raise refused(refusal, row, error, hidden=self.gated) from error
                 tasks += [found] if found else []
         return tasks
 

@@ -15,7 +15,7 @@ from typing import Any
 
 from agentflow.evals.benchmarks import readers
 from agentflow.evals.benchmarks.benchmark import ALL, Benchmark, Judging
-from agentflow.evals.benchmarks.errors import BenchmarkError
+from agentflow.evals.benchmarks.errors import READING, BenchmarkError, refused
 from agentflow.evals.benchmarks.rows import read_rows
 from agentflow.evals.scorers.free_text import free_text
 from agentflow.evals.scorers.option import option
@@ -49,7 +49,7 @@ def definition_of(spec: str) -> tuple[str, Path | None]:
 def load(spec: str) -> Benchmark:
     """Load the benchmark that `spec` names. Raises BenchmarkError."""
     if not is_object_name(spec):
-        return benchmark_of(Path(spec).name, read_rows(Path(spec)))
+        return _benchmark(Path(spec).name, read_rows(Path(spec)))
     try:
         found = named_object(spec)
         if callable(found) and not isinstance(found, Benchmark):
@@ -79,18 +79,24 @@ def benchmark_of(
     Raises:
         BenchmarkError: There are no rows, or one cannot be read.
     """
+    return _benchmark(name, [(f"row {number}", row) for number, row in enumerate(rows, start=1)], rule, judging)
+
+
+def _benchmark(
+    name: str, rows: Sequence[tuple[str, Row]], rule: Rule | None = None, judging: Judging | None = None
+) -> Benchmark:
+    """Create a benchmark from rows with their places. Raises BenchmarkError."""
     if not rows:
         raise BenchmarkError(f"{name} has no rows")
-    choice = any("options" in row or "choices" in row for row in rows)
+    choice = any("options" in row or "choices" in row for _, row in rows)
     read = partial(_read, choice=choice)
     usual = Judging.EXTRACTS if choice else Judging.DECIDES
     tasks: dict[str, Task] = {}
-    for number, row in enumerate(rows, start=1):
+    for place, row in rows:
         try:
             one = read(row)
-        except (ValueError, KeyError, TypeError, AttributeError) as error:
-            why = f"it has no {error}" if isinstance(error, KeyError) else said(error)
-            raise BenchmarkError(f"row {number} of {name} is no question: {why}") from error
+        except READING as error:
+            raise refused(f"{place} of {name} is no question", row, error) from error
         tasks.setdefault(one.id, one)
     return Benchmark(
         name=name,
@@ -107,7 +113,7 @@ def benchmark_of(
 
 def _read(row: Row, *, choice: bool) -> Task:
     found = (readers.choice if choice else readers.text)(row)
-    return found.model_copy(update={"data": {**row, **found.data}})
+    return Task.model_validate({**dict(found), "data": {**row, **found.data}})
 
 
 def _text(one: Task, answer: str) -> Score:

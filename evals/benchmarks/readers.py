@@ -1,12 +1,13 @@
 """Readers that convert rows of data sets to tasks.
 
 Each reader accepts the columns of its data set and of the usual copies, and generic ones: question, answer (a text, a
-number or a list of accepted ones), aliases, options. Any other row raises ValueError or KeyError.
+number or a list of accepted ones), aliases, options. A row without such a column raises KeyError with the names of
+those that are accepted; a value that is empty or of another kind, ValueError.
 """
 
 import random
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from agentflow.evals.scorers.number import as_number
@@ -26,21 +27,21 @@ _LETTERED = re.compile(r"([A-J])[.)] +")
 
 def text(row: Row) -> Task:
     """Read a question with a short answer and its aliases."""
-    answers = _cell(row, _ANSWER)
-    if answers is row.get("result"):  # a training set, in which the accepted answers are joined
-        answers = str(answers).split("; ")
-    gold, *aliases = [str(one) for one in (answers if isinstance(answers, list) else [answers])]
-    aliases += [str(one) for name in _ALIASES for one in row.get(name) or []]
-    return Task.of(str(_cell(row, _QUESTION)), gold, str(row.get("type") or row.get("source") or ""), aliases=aliases)
+    name = _column(row, _ANSWER)
+    gold, *aliases = _texts(row, name)
+    if name == "result":  # a training set, in which the accepted answers are joined
+        gold, *aliases = gold.split("; ")
+    aliases += [one for name in _ALIASES if row.get(name) for one in _texts(row, name)]
+    return Task.of(_cell(row, _QUESTION), gold, str(row.get("type") or row.get("source") or ""), aliases=aliases)
 
 
 def number(row: Row) -> Task:
     """Read a problem whose answer is a number."""
-    gold = str(_cell(row, _ANSWER))
+    gold = _cell(row, _ANSWER)
     value = as_number(gold)
     if value is None:
         raise ValueError(f"the answer {cut(gold, 40)!r} is no number")
-    return Task.of(str(_cell(row, _QUESTION)), str(value))
+    return Task.of(_cell(row, _QUESTION), str(value))
 
 
 def gaia(row: Row) -> Task | None:
@@ -48,7 +49,7 @@ def gaia(row: Row) -> Task | None:
     if row.get("file_name"):
         return None
     level = row.get("Level")
-    return Task.of(str(_cell(row, _QUESTION)), str(_cell(row, _ANSWER)), f"level {level}" if level else "")
+    return Task.of(_cell(row, _QUESTION), _cell(row, _ANSWER), f"level {level}" if level else "")
 
 
 def gpqa(row: Row) -> Task:
@@ -64,16 +65,18 @@ def gpqa(row: Row) -> Task:
 
 def choice(row: Row) -> Task:
     """Read a question with options, by letter or in order; the answer is a letter, an index from 0, or the text."""
-    found = row.get("options") or row["choices"]
-    options = dict(found) if isinstance(found, Mapping) else _lettered([str(one) for one in found])
+    name = _column(row, ("options", "choices"))
+    if isinstance(row[name], str):
+        raise ValueError(f"the column {name!r} holds a text where a list or an object is expected")
+    options = dict(row[name]) if isinstance(row[name], Mapping) else _lettered(_texts(row, name))
     index = row.get("answer_idx")
     if isinstance(index, int):
         index = list(options)[index] if 0 <= index < len(options) else None
-    gold = str(_cell(row, ("answer_idx", "answer")) if index is None else index).strip()
+    gold = (_cell(row, ("answer_idx", "answer")) if index is None else str(index)).strip()
     letters = [gold] if gold in options else [letter for letter, content in options.items() if content == gold]
     if len(letters) != 1:
         raise ValueError(f"the answer {cut(gold, 40)!r} is not one of the options")
-    return _choice(str(_cell(row, _QUESTION)), options, letters[0], str(row.get("meta_info") or ""))
+    return _choice(_cell(row, _QUESTION), options, letters[0], str(row.get("meta_info") or ""))
 
 
 def _choice(stem: str, options: dict[str, str], letter: str, family: str) -> Task:
@@ -101,15 +104,32 @@ def _lettered(texts: list[str]) -> dict[str, str]:
     return dict(zip(LETTERS, texts, strict=False))
 
 
-def _cell(row: Row, names: tuple[str, ...]) -> Any:
-    """Return the value of the first of the columns `names` that is not empty.
+def _cell(row: Row, names: Sequence[str]) -> str:
+    """Return the first of the columns `names` that is not empty, as text. Raises KeyError or ValueError."""
+    name = _column(row, names)
+    return _plain(name, row[name])
 
-    Raises KeyError with the first name if all are empty, and ValueError if one holds an object.
+
+def _texts(row: Row, name: str) -> list[str]:
+    """Return the texts of a column that holds a list or a single one. Raises ValueError."""
+    value = row[name]
+    return [_plain(name, one) for one in (value if isinstance(value, list | tuple) else [value])]
+
+
+def _plain(name: str, value: object) -> str:
+    if isinstance(value, Mapping | list | tuple):
+        kind = "an object" if isinstance(value, Mapping) else "a list"
+        raise ValueError(f"the column {name!r} holds {kind} where a text or a number is expected")
+    return str(value)
+
+
+def _column(row: Row, names: Sequence[str]) -> str:
+    """Return the first of the columns `names` that is not empty.
+
+    Raises KeyError with all names if none is there, and ValueError if those that are there are empty.
     """
-    for name in names:
-        value = row.get(name)
-        if isinstance(value, Mapping):
-            raise ValueError(f"the column {name!r} holds an object where a text or a number is expected")
-        if value not in (None, "", []):
-            return value
-    raise KeyError(names[0])
+    if not (there := [name for name in names if name in row]):
+        raise KeyError(" or ".join(names))
+    if not (filled := [name for name in there if row[name] not in (None, "", [])]):
+        raise ValueError(f"the column {there[0]!r} is empty")
+    return filled[0]

@@ -3,49 +3,92 @@
 import csv
 import io
 import json
+import re
+from collections.abc import Iterator
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
 from agentflow.evals.benchmarks.errors import BenchmarkError
 
+_VALUE = re.compile(r"[^\s,]")
+"""The start of an element of a JSON list, or the list's end."""
 
-def read_rows(path: Path) -> list[dict[str, Any]]:
-    """Return the rows of `path`, each a dictionary by column. Raises BenchmarkError."""
+
+def read_rows(path: Path) -> list[tuple[str, dict[str, Any]]]:
+    """Return the rows of `path`, each with its place ("line 3", of a parquet file "row 2"), as values by column.
+
+    Raises BenchmarkError.
+    """
     try:
-        rows = _parquet(path) if path.suffix == ".parquet" else _text(path, path.read_text(encoding="utf-8-sig"))
+        rows = list(_parquet(path) if path.suffix == ".parquet" else _text(path, _content(path)))
     except ImportError as error:
         raise BenchmarkError(
             f"{path} needs {error.name}; install it with: pip install 'agentflow-langgraph[data]'"
         ) from error
-    except (OSError, ValueError, RecursionError, csv.Error) as error:
+    except (OSError, ValueError, RecursionError) as error:
         why = (isinstance(error, OSError) and error.strerror) or " ".join(str(error).split())
         raise BenchmarkError(f"{path} cannot be read ({why}); it has to be JSON lines, JSON, CSV or parquet") from error
     if not rows:
         raise BenchmarkError(f"{path} has no rows")
-    if not all(isinstance(row, dict) for row in rows):
-        raise BenchmarkError(f"{path} has rows that are no JSON objects")
+    if wrong := [place for place, row in rows if not isinstance(row, dict)]:
+        raise BenchmarkError(f"{path}, {wrong[0]}, is no JSON object")
     return rows
 
 
-def _text(path: Path, text: str) -> list[Any]:
-    if path.suffix == ".csv":
-        return list(csv.DictReader(io.StringIO(text, newline="")))
-    if text.lstrip().startswith("["):
-        return list(json.loads(text))
-    return [_row(line, number) for number, line in enumerate(text.split("\n"), start=1) if line.strip()]
-
-
-def _row(line: str, number: int) -> Any:
+def _content(path: Path) -> str:
     try:
-        return json.loads(line)
-    except json.JSONDecodeError as error:
-        raise ValueError(f"line {number}, column {error.colno}: {error.msg}") from error
+        return path.read_text(encoding="utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = error.object[: error.start].count(b"\n") + 1
+        raise ValueError(f"line {line} is not UTF-8") from error
 
 
-def _parquet(path: Path) -> list[Any]:
+def _text(path: Path, text: str) -> Iterator[tuple[str, Any]]:
+    if path.suffix == ".csv":
+        return _csv(text)
+    return _list(text) if text.lstrip().startswith("[") else _lines(text)
+
+
+def _csv(text: str) -> Iterator[tuple[str, dict[str, str | None]]]:
+    """Yield the rows after the heading; cells that a row lacks are None."""
+    reader = csv.reader(io.StringIO(text, newline=""))
+    try:
+        columns = next(filter(None, reader), [])
+        end = reader.line_num
+        for cells in reader:
+            line, end = end + 1, reader.line_num
+            if len(cells) > len(columns):
+                raise ValueError(f"line {line} has {len(cells)} cells, and the columns are {', '.join(columns)}")
+            if cells:
+                yield f"line {line}", dict(zip_longest(columns, cells))
+    except csv.Error as error:
+        raise ValueError(f"line {reader.line_num}: {error}") from error
+
+
+def _list(text: str) -> Iterator[tuple[str, Any]]:
+    json.loads(text)  # so that text between two elements is an error
+    decoder, end, line, counted = json.JSONDecoder(), text.index("[") + 1, 1, 0
+    while text[start := next(_VALUE.finditer(text, end)).start()] != "]":
+        line, counted = line + text.count("\n", counted, start), start
+        row, end = decoder.raw_decode(text, start)
+        yield f"line {line}", row
+
+
+def _lines(text: str) -> Iterator[tuple[str, Any]]:
+    for number, line in enumerate(text.split("\n"), start=1):
+        try:
+            if line.strip():
+                yield f"line {number}", json.loads(line)
+        except json.JSONDecodeError as error:
+            raise ValueError(f"line {number}, column {error.colno}: {error.msg}") from error
+
+
+def _parquet(path: Path) -> Iterator[tuple[str, Any]]:
     from pyarrow import ArrowException, parquet
 
     try:
-        return list(parquet.read_table(path).to_pylist())
+        rows = parquet.read_table(path).to_pylist()
     except ArrowException as error:
         raise ValueError(error) from error
+    return ((f"row {number}", row) for number, row in enumerate(rows, start=1))

@@ -37,6 +37,7 @@ ATLAS = benchmark_of("atlas", QUIZ)
 GATED = replace(EVEN, name="gated", source=Source("a/b", ("x.csv",), 1, gated=True))
 NUMBER = 7
 EMPTY: list[object] = []
+KEYS = [{**QUIZ[0], 7: "seven"}]
 WRONG = [{"question": "Where?", "answer": "here"}, {"question": "Where else?"}]
 
 
@@ -97,7 +98,8 @@ def test_a_repeated_row_is_one_question() -> None:
         (f"{HERE}:nothing", "cannot be imported (AttributeError"),
         (f"{HERE}:fails", "makes no benchmark when it is called without arguments (RuntimeError: no licence file at"),
         (f"{HERE}:EMPTY", "EMPTY has no rows"),
-        (f"{HERE}:WRONG", "row 2 of WRONG is no question: it has no 'answer'"),
+        (f"{HERE}:WRONG", "row 2 of WRONG is no question: it has no column answer or Answer"),
+        (f"{HERE}:KEYS", "row 1 of KEYS is no question"),
         (f"{HERE}:ATLAS", "is called 'atlas', as one of ours is; give it another name"),
         (f"{HERE}:GATED", "is gated"),
         ("no_such_module:QUIZ", "No module named 'no_such_module'"),
@@ -113,6 +115,38 @@ def test_what_is_none_says_why_on_one_line(spec: str, problem: str) -> None:
     assert done.exit_code == 2
     assert problem in done.stderr
     assert done.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "line", "problem"),
+    [
+        ("a.csv", "question,answer\nwhat,4\n\nwhat,4,5,6\n", 4, "4 cells, and the columns are question, answer"),
+        ("a.csv", 'question,answer\n"what,\nand why",4\nwho,\n', 4, "the column 'answer' is empty"),
+        ("a.csv", "question,answer\nwho\n", 2, "the column 'answer' is empty"),
+        ("a.csv", "q,answer\nwho,me\n", 2, "has no column question or Question or problem or Problem"),
+        ("a.csv", "q,answer\nwho,me\n", 2, "; its columns are q, answer"),
+        ("a.csv", "question,options,answer\nwho,me or you,B\n", 2, "the column 'options' holds a text"),
+        ("a.jsonl", '\n\n{"question": "who"}\n', 3, "has no column answer or Answer"),
+        ("a.jsonl", '\n{"question": ["who"], "answer": 1}\n', 2, "the column 'question' holds a list"),
+        ("a.jsonl", '{"question": {"a": 1}, "answer": 1}\n', 1, "the column 'question' holds an object"),
+        ("a.jsonl", '{"question": "who", "answer": ["me", {"a": 1}]}\n', 1, "the column 'answer' holds an object"),
+        ("a.jsonl", '{"question": "who", "answer": 1}\n\n3\n', 3, "is no JSON object"),
+        ("a.jsonl", b'{"question": "who", "answer": 1}\n\xff\n', 2, "is not UTF-8"),
+        ("a.json", '[{"question": "who", "answer": 1},\n\n {"question":\n "why"}]', 3, "has no column answer"),
+        ("a.json", '[{"question": "who", "answer": 1}\n {"question": "why"}]', 2, "Expecting ',' delimiter"),
+    ],
+)
+@pytest.mark.parametrize("call", [["{}"], ["musique", "--file", "{}"]])
+def test_an_error_in_a_file_has_its_line(
+    name: str, content: str | bytes, line: int, problem: str, call: list[str], tmp_path: Path
+) -> None:
+    path = tmp_path / name
+    path.write_bytes(content if isinstance(content, bytes) else content.encode())
+    call = ["medqa" if word == "musique" and "options" in problem else word.format(path) for word in call]
+    done = CliRunner().invoke(app, ["eval", *call])
+    assert (done.exit_code, done.stderr.count("\n")) == (2, 1)
+    assert f"line {line}" in done.stderr
+    assert problem in done.stderr
 
 
 def test_the_command_evaluates_on_it_from_the_users_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -26,7 +26,7 @@ def test_every_format_gives_the_same_rows(tmp_path: Path) -> None:
         writer.writerows(ROWS)
     parquet.write_table(pyarrow.Table.from_pylist(ROWS), tmp_path / "rows.parquet")
     for name in ("rows.jsonl", "rows.json", "rows.csv", "rows.parquet"):
-        assert read_rows(tmp_path / name) == ROWS, name
+        assert [row for _, row in read_rows(tmp_path / name)] == ROWS, name
 
 
 def test_a_repeated_row_is_one_question(tmp_path: Path) -> None:
@@ -42,6 +42,8 @@ def test_a_repeated_row_is_one_question(tmp_path: Path) -> None:
         ({"answer": ["Rome"]}, ["Rome"]),
         ({"golden_answers": ["Rome", "Roma"]}, ["Rome", "Roma"]),
         ({"answer": "Rome", "answer_aliases": ["Roma"]}, ["Rome", "Roma"]),
+        ({"answer": "Rome", "aliases": "Roma"}, ["Rome", "Roma"]),
+        ({"result": "Rome; Roma"}, ["Rome", "Roma"]),
         ({"answer": 3}, ["3"]),
     ],
 )
