@@ -1,21 +1,22 @@
 """Confidence intervals of an accuracy over tasks with one or several samples each.
 
-Samples of the same task are not independent, so the sampling units are tasks. The interval is computed for an effective
-number n of tasks (Korn and Graubard). n is never below the number of tasks, because a mean over samples varies less
-than a single sample. n exceeds it only as far as the variance of the tasks' means shows, with Student's t for the
-number of tasks. For n, the limits are the mid-P limits of a binomial proportion. On average over accuracies, they
-contain the accuracy in 95 of 100 evaluations; the exact limits of Clopper and Pearson contain it in 97 or more. For any
-number of samples, the lower limit is never above the exact one for tasks that are all right, and the upper limit is
-never below the exact one for tasks that are all wrong.
+Samples of the same task are not independent, so the sampling units are tasks. The interval is Wilson's for an effective
+number of tasks (Korn and Graubard). That number is never below the number of tasks, because a mean over samples varies
+less than a single sample. It exceeds it only as far as the variance of the tasks' means shows, with Student's t for the
+number of tasks.
 
-Sources: E. L. Korn, B. I. Graubard, "Confidence intervals for proportions with small expected number of positive
-counts estimated from survey data", Survey Methodology 24, 1998. A. Agresti, A. Gottard, "Nonconservative exact
-small-sample inference for discrete data", Computational Statistics & Data Analysis 51, 2007 (mid-P).
+At the ends, all right and all wrong, the limits are the exact ones of Clopper and Pearson, whatever the number of
+samples. No lower limit is above the one for all right, and no upper limit is below the one for all wrong; otherwise a
+single right sample would narrow the interval of tasks that are all wrong.
+
+Sources: E. B. Wilson, "Probable inference, the law of succession, and statistical inference", Journal of the American
+Statistical Association 22, 1927. E. L. Korn, B. I. Graubard, "Confidence intervals for proportions with small expected
+number of positive counts estimated from survey data", Survey Methodology 24, 1998.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import cache
-from math import lgamma, sqrt
+from math import cos, pi, sin, sqrt, tan
 from statistics import NormalDist
 
 import numpy as np
@@ -26,10 +27,8 @@ Floats = npt.NDArray[np.float64]
 LEVEL = 0.05
 """Significance level: intervals have confidence 1 - LEVEL, and a smaller p-value shows a difference."""
 
-_PRIOR = 1.0
-"""Pseudo-tasks added to the variance of the means, with samples that never differ, which is the worst case."""
-_TERMS = 400
-"""Most terms of a continued fraction; for 10,000 questions it takes 150."""
+_EQUAL = 1e-9
+"""Variance of the tasks' means below which they are equal, and do not show how tasks vary."""
 
 
 def accuracy_interval(means: Sequence[float], tries: int = 1) -> tuple[float, float]:
@@ -56,92 +55,49 @@ def intervals(mean: Floats, square: Floats, questions: int, tries: int) -> tuple
         tries: Number of samples of each task.
     """
     number = _effective(mean, square, questions, tries)
-    least = (LEVEL / 2) ** (1 / questions)
-    low = np.minimum(_low(mean * number, number), np.minimum(mean, least))
-    high = 1 - np.minimum(_low((1 - mean) * number, number), np.minimum(1 - mean, least))
-    return low, high
+    exact = (LEVEL / 2) ** (1 / questions)
+    return _low(mean, number, exact), 1 - _low(1 - mean, number, exact)
 
 
 def _effective(mean: Floats, square: Floats, questions: int, tries: int) -> Floats:
     """Return the effective number of tasks with one sample each, from `questions` to `questions * tries`."""
-    chance = mean * (1 - mean)
     number = np.full(len(mean), float(questions))
     if tries == 1 or questions == 1:
         return number
-    spread = np.maximum(0.0, square - mean**2) * questions
-    spread = (spread + _PRIOR * chance) / (questions - 1 + _PRIOR)
+    spread = square - mean**2
     shrink = (normal_quantile(1 - LEVEL / 2) / t_quantile(1 - LEVEL / 2, questions - 1)) ** 2
-    np.divide(chance * questions * shrink, spread, out=number, where=spread > 0)
+    np.divide(mean * (1 - mean) * (questions - 1) * shrink, spread, out=number, where=spread > _EQUAL)
     bounded: Floats = np.clip(number, questions, questions * tries)
     return bounded
 
 
-def _low(successes: Floats, number: Floats) -> Floats:
-    """Return the lower mid-P limit, at which P(more successes) + P(as many successes) / 2 = 2.5 %."""
-    some = successes > 0
-    x, n = successes[some], number[some]
-    ways = _log_gamma(n + 1) - _log_gamma(x + 1) - _log_gamma(n - x + 1)
-
-    def chance(share: Floats) -> Floats:
-        tie = np.exp(ways + x * np.log(share) + (n - x) * np.log1p(-share))
-        return incomplete_beta(share, x + 1, n - x) + tie / 2
-
-    limits = np.zeros(len(successes))
-    limits[some] = _solved(chance, np.full(len(x), LEVEL / 2))
-    return limits
-
-
-def incomplete_beta(share: Floats, a: Floats, b: Floats) -> Floats:
-    """Return the regularized incomplete beta function, elementwise; 0 < `share` < 1, and b = 0 gives 0.
-
-    Source: NIST Digital Library of Mathematical Functions, 8.17.22, evaluated by Lentz's method.
-    """
-    swapped = share > (a + 1) / (a + b + 2)
-    x, p, q = np.where(swapped, 1 - share, share), np.where(swapped, b, a), np.where(swapped, a, b)
-    none = (p <= 0) | (q <= 0)
-    p, q = np.where(none, 1.0, p), np.where(none, 1.0, q)
-    front = p * np.log(x) + q * np.log1p(-x) + _log_gamma(p + q) - _log_gamma(p) - _log_gamma(q)
-    value = np.exp(front) / (p * _fraction(x, p, q))
-    return np.where(none, np.where(b <= 0, 0.0, 1.0), np.where(swapped, 1 - value, value))
-
-
-def _fraction(x: Floats, p: Floats, q: Floats) -> Floats:
-    """Return the continued fraction of the incomplete beta function."""
-    value = upper = np.ones(len(x))
-    lower = np.zeros(len(x))
-    for term in range(1, _TERMS):
-        m = term // 2
-        if term % 2:
-            factor = -(p + m) * (p + q + m) * x / ((p + 2 * m) * (p + 2 * m + 1))
-        else:
-            factor = m * (q - m) * x / ((p + 2 * m - 1) * (p + 2 * m))
-        upper, lower = 1 + factor / upper, 1 / (1 + factor * lower)
-        value = value * upper * lower
-        if np.all(np.abs(upper * lower - 1) < 1e-14):
-            break
-    return value
-
-
-def _solved(rising: Callable[[Floats], Floats], wanted: Floats) -> Floats:
-    """Return the arguments in 0 to 1 at which an increasing function has the values `wanted`, by bisection."""
-    low, high = np.zeros(len(wanted)), np.ones(len(wanted))
-    for _ in range(40):
-        middle = (low + high) / 2
-        below = rising(middle) < wanted
-        low, high = np.where(below, middle, low), np.where(below, high, middle)
-    return (low + high) / 2
-
-
-def _log_gamma(values: Floats) -> Floats:
-    return np.fromiter(map(lgamma, values.tolist()), float, len(values))
+def _low(mean: Floats, number: Floats, exact: float) -> Floats:
+    """Return the lower limits of Wilson's intervals; `exact` is the one for a mean of 1."""
+    ratio = normal_quantile(1 - LEVEL / 2) ** 2 / number
+    limit = (mean + ratio / 2 - np.sqrt(ratio * mean * (1 - mean) + ratio**2 / 4)) / (1 + ratio)
+    return np.where(mean == 1, exact, np.clip(limit, 0, np.minimum(mean, exact)))
 
 
 @cache
-def t_quantile(share: float, freedom: float) -> float:
-    """Return the quantile `share`, above 0.5, of Student's t distribution with `freedom` degrees of freedom."""
-    a, b = np.array([freedom / 2]), np.array([0.5])
-    beta = float(_solved(lambda x: incomplete_beta(x, a, b), np.array([2 * (1 - share)]))[0])
-    return sqrt(freedom * (1 - beta) / beta)
+def t_quantile(share: float, freedom: int) -> float:
+    """Return the quantile `share`, above 0.5, of Student's t distribution with `freedom` degrees of freedom.
+
+    Source: M. Abramowitz, I. A. Stegun, "Handbook of Mathematical Functions", 26.7.3 and 26.7.4, solved by bisection.
+    """
+    odd = freedom % 2
+    steps = np.arange(1 + odd, freedom - 2, 2)
+
+    def inside(angle: float) -> float:
+        total = 1 + float(np.cumprod(steps / (steps + 1) * cos(angle) ** 2).sum())
+        if not odd:
+            return sin(angle) * total
+        return 2 / pi * (angle + (sin(angle) * cos(angle) * total if freedom > 1 else 0))
+
+    low, high = 0.0, pi / 2
+    for _ in range(60):
+        middle = (low + high) / 2
+        low, high = (middle, high) if inside(middle) < 2 * share - 1 else (low, middle)
+    return sqrt(freedom) * tan(low)
 
 
 def normal_quantile(share: float) -> float:
