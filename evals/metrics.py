@@ -9,10 +9,9 @@ from dataclasses import dataclass
 
 from agentflow.evals.intervals import accuracy_interval
 from agentflow.evals.record import Record
-from agentflow.evals.scorers.final import final_answer
-from agentflow.evals.scorers.free_text import normalise
 from agentflow.evals.scorers.score import Decision
 from agentflow.evals.trace import Tokens
+from agentflow.evals.votes import majority
 from agentflow.tools.result import ErrorClass
 
 UNREADABLE = (ErrorClass.BAD_PLAN, ErrorClass.UNKNOWN_TOOL)
@@ -120,35 +119,13 @@ def summarise(records: Sequence[Record], number: int) -> Summary:
         tools=Counter(turn.tool for turn in readable if turn.tool),
         sources=Counter(turn.result.provider for turn in turns if turn.result.provider),
         readable=len(readable),
-        metrics=_means(records, number),
+        metrics=means(records, number),
         failures=Counter(_reason(record) for record in records if record.failed or record.judge_failed),
         modules=_modules(records),
         calls=sum(record.usage.calls for record in records),
         seconds=sum(record.seconds for record in records) / max(1, len(records)),
         majority=majority(records),
     )
-
-
-def majority(records: Sequence[Record]) -> float | None:
-    """The accuracy of the most frequent answer to each question, of its ties the one that was given first; None where
-    each was tried once.
-
-    Answers count as one if they have the same normal form, so that it is no more than what a vote over texts can tell.
-
-    Source: X. Wang et al., "Self-consistency improves chain of thought reasoning in language models", ICLR 2023.
-    """
-    tries: dict[tuple[str, str], list[Record]] = defaultdict(list)
-    for record in records:
-        tries[record.benchmark, record.task.id].append(record)
-    if not tries or max(map(len, tries.values())) < 2:
-        return None
-    return sum(_voted(found).correct for found in tries.values()) / len(tries)
-
-
-def _voted(tries: Sequence[Record]) -> Record:
-    answers = [normalise(final_answer(record.answer)) for record in tries]
-    votes = Counter(answer for answer, record in zip(answers, tries, strict=True) if not record.failed)
-    return tries[answers.index(votes.most_common(1)[0][0])] if votes else tries[0]
 
 
 def _modules(records: Iterable[Record]) -> dict[str, dict[str, Tokens]]:
@@ -174,7 +151,8 @@ def _group(name: str, records: Iterable[Record], number: int) -> Group:
     )
 
 
-def _means(records: Iterable[Record], number: int) -> dict[str, float]:
+def means(records: Iterable[Record], number: int) -> dict[str, float]:
+    """Return the mean of each metric over `number` tries; one that has none, since it broke off, counts 0."""
     sums: dict[str, float] = defaultdict(float)
     for record in records:
         for name, value in record.metrics.items():

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
-from agentflow.evals.metrics import interval, summarise
+from agentflow.evals.metrics import interval, means
 from agentflow.evals.record import EvaluationSettings, Record
 from agentflow.evals.results_store import ResultsError, digest, read
 from agentflow.evals.scorers.score import Decision
@@ -89,7 +89,7 @@ class Run:
             low=low,
             high=high,
             pass_at=self._pass_at(benchmark, questions),
-            metrics=summarise(records, number).metrics,
+            metrics=means(records, number),
             turns=len(turns) / max(1, number),
             calls=len(turns),
             undecided=sum(record.decision == Decision.UNDECIDED for record in records),

@@ -10,7 +10,7 @@ import pytest
 
 from agentflow.evals.benchmarks.benchmark import AnswerJudge, Benchmark, Judging
 from agentflow.evals.cost import Budget
-from agentflow.evals.metrics import interval, majority, summarise
+from agentflow.evals.metrics import interval, summarise
 from agentflow.evals.record import CRASH, Dataset, EvaluationSettings, Key, Record
 from agentflow.evals.results_store import ResultsError, ResultsStore, read
 from agentflow.evals.runner import Evaluation, Item, items, unfinished
@@ -164,19 +164,6 @@ async def test_a_run_that_takes_too_much_is_broken_off_with_what_it_took(monkeyp
     found = await evaluation.record(dataset(1)[0])
     assert (found.failed, found.decided_by, found.error) == (True, CRASH, "enough")
     assert 3 <= found.usage.calls < 5
-
-
-def test_the_most_frequent_answer_counts() -> None:
-    """Two of three right; then one of three, the others alike but for their form."""
-    asked = dataset(2, epochs=3)
-    given = {("question 0", 0): "no", ("question 1", 0): "The No.", ("question 1", 2): "no"}
-    found = []
-    for item in asked:
-        answer = given.get((item.task.question, item.sample), "hello")
-        made = record(item, correct=answer == "hello")
-        found.append(made.model_copy(update={"answer": answer}))
-    assert majority(found) == 0.5
-    assert majority(found[:2]) is None
 
 
 @pytest.mark.parametrize(("retries", "tries"), [(0, 1), (2, 3)])
