@@ -66,5 +66,11 @@ class Budget:
             return f"the run cost ${spent:.4f}, more than ${self.dollars:.4f}"
         return ""
 
+    def unpriced(self, usage: Usage) -> list[str]:
+        """Return the models in `usage` for which the limit of dollars does not hold, since their price is unknown."""
+        if self.dollars is None:
+            return []
+        return [name for name, tokens in usage.models.items() if cost({name: tokens}, self.prices) is None]
+
 
 UNLIMITED = Budget()

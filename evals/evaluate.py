@@ -111,6 +111,7 @@ class EvaluationRun:
             timeout=request.timeout,
             max_tokens=request.budget.tokens,
             max_cost=request.budget.dollars,
+            prices=dict(request.budget.prices),
             judge=judge_name(request.judge) if request.judge else "",
             checkpoints=_checkpoints(request.context, request.judge),
             provenance=provenance,

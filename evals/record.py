@@ -9,6 +9,7 @@ from typing import Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from agentflow.evals.cost import Price
 from agentflow.evals.passport.provenance import Provenance
 from agentflow.evals.rulings import JUDGE, Ruling, answer_hash, settled
 from agentflow.evals.run_folder import RunSettings
@@ -100,7 +101,8 @@ class Dataset(BaseModel):
 
 
 class EvaluationSettings(RunSettings):
-    """Settings of an evaluation. `benchmarks`, `epochs` and `provenance` may grow; the rest holds for all records."""
+    """Settings of an evaluation. `benchmarks`, `epochs` and `provenance` may grow, `prices` may change; the rest holds
+    for all records."""
 
     kind: Literal["evaluation"] = "evaluation"
 
@@ -121,6 +123,8 @@ class EvaluationSettings(RunSettings):
     """Most tokens of one sample, input and output."""
     max_cost: float | None = None
     """Most US dollars of one sample."""
+    prices: dict[str, Price] = Field(default_factory=dict)
+    """The user's prices by model, by which `max_cost` holds."""
     judge: str = ""
     """Model that decides where rules cannot, and a hash of its prompts; "" for none."""
     checkpoints: dict[str, str] = Field(default_factory=dict)

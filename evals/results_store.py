@@ -223,7 +223,7 @@ def _grown(folder: Path, settings: EvaluationSettings) -> EvaluationSettings:
 
     Raises ResultsError if other settings differ.
     """
-    old, fixed = _settings(folder), {"benchmarks", "epochs", "provenance"}
+    old, fixed = _settings(folder), {"benchmarks", "epochs", "prices", "provenance"}
     before, now = (
         {**one.model_dump(exclude={*fixed, "context"}), **one.context.model_dump()} for one in (old, settings)
     )

@@ -207,10 +207,14 @@ def _run(run: "EvaluationRun", concurrency: int, *, retry: bool, fail_on_error: 
         say(f"note: these tries were made with other files, and are not run again: {', '.join(changed)}")
     keys = {item.key for item in left}
     correct = sum(records.by_key[item.key].correct for item in run.items if item.key not in keys)
+    unpriced: set[str] = set()
     with EvalProgress(console(stderr=True), len(run.items), len(run.items) - len(left), correct) as progress:
 
         def on_record(record: "Record") -> None:
             progress.add(correct=record.correct)
+            for model in {*run.request.budget.unpriced(record.usage)} - unpriced:
+                unpriced.add(model)
+                say(f"note: --max-cost does not hold for {model}, whose price is not known; give --price {model}=...")
             if fail_on_error and record.failed:
                 raise _BrokeOff(f"question {record.task.id} broke off: {record.error}")
 

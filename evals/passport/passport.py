@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from pydantic import BaseModel
 
 from agentflow.evals.benchmarks.catalogue import BENCHMARKS
+from agentflow.evals.cost import Budget
 from agentflow.evals.passport.audit import Audit, audit
 from agentflow.evals.passport.provenance import Provenance
 from agentflow.evals.record import EvaluationSettings
@@ -185,6 +186,9 @@ def _doubts(run: Run) -> Iterator[str]:
     for name, module in modules.items():
         yield from _chance(name, module)
     yield from _searches(run)
+    budget = Budget(dollars=settings.max_cost, prices=settings.prices)
+    for model in dict.fromkeys(model for record in run.records for model in budget.unpriced(record.usage)):
+        yield f"the limit of dollars does not hold for {model}, whose price is not known"
     late = sum(record.status == "out_of_time" for record in run.records)
     if late:
         yield f"tries that ran out of time, which depends on the machine: {late:,}"

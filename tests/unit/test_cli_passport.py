@@ -97,6 +97,20 @@ def test_other_accepted_answers_are_named(monkeypatch: pytest.MonkeyPatch, tmp_p
     assert "the file of the questions quiz.jsonl" in run("again", out, "--out", tmp_path / "more").stderr
 
 
+def test_a_limit_of_dollars_names_the_models_that_have_no_price(tmp_path: Path) -> None:
+    call = ("atlas", "--limit", 2, "--max-cost", 1, "--out", tmp_path / "a")
+    done = run(*call)
+    assert done.exit_code == 0, done.output
+    lines = [line for line in done.stderr.splitlines() if "--max-cost" in line]
+    models = {model for one in read(tmp_path / "a")[1] for model in one.usage.models}
+    assert len(lines) == len(models)
+    prices = [word for model in models for word in ("--price", f"{model}=1/1")]
+    assert "--max-cost" not in run(*call[:-1], tmp_path / "b", *prices).stderr
+    doubts = [json.loads(run("passport", tmp_path / name, "--json").stdout)["doubts"] for name in "ab"]
+    assert [sum("limit of dollars" in doubt for doubt in found) for found in doubts] == [len(models), 0]
+    assert run(*call, *prices).exit_code == 0, "a price may be given later"
+
+
 def test_what_comes_from_models_and_tools_cannot_steer_the_terminal(tmp_path: Path) -> None:
     hostile = "\x1b[2J[bold]x"
     said = turn(1, f"tool{hostile}", arguments={"query": QUESTION})

@@ -61,3 +61,8 @@ def test_a_budget_is_of_all_models_and_modules() -> None:
     assert Budget(dollars=0.6, prices=prices).exceeded(usage) == ""
     assert Budget(dollars=0.59, prices=prices).exceeded(usage)
     assert Budget(dollars=0.0).exceeded(usage) == ""
+    assert Budget(dollars=1.0, prices=prices).unpriced(usage) == ["b"]
+    assert Budget(dollars=1.0, prices={**prices, "b": Price(0, 0)}).unpriced(usage) == []
+    assert UNLIMITED.unpriced(usage) == []
+    reported = Usage(modules={"planner": {"a": tokens.model_copy(update={"cost": 0.1})}})
+    assert Budget(dollars=1.0).unpriced(reported) == []
