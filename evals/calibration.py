@@ -14,10 +14,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, ValidationError
 
 from agentflow.evals.benchmarks.benchmark import AnswerJudge
+from agentflow.evals.benchmarks.errors import BenchmarkError
+from agentflow.evals.benchmarks.rows import read_rows
 from agentflow.evals.scorers.score import Decision
+from agentflow.tools.untrusted_text import bounded_line
 
 ROWS = Path(__file__).parent / "calibration.jsonl"
 
@@ -81,8 +84,16 @@ class Calibration:
 
 
 def read_calibration(path: Path = ROWS) -> list[CalibrationRow]:
-    """Read the rows of a file. Raises OSError, and ValidationError for an invalid line."""
-    return [CalibrationRow.model_validate_json(line) for line in path.read_text(encoding="utf-8").split("\n") if line]
+    """Read the rows of a file. Raises BenchmarkError."""
+    found = []
+    for place, row in read_rows(path):
+        try:
+            found.append(CalibrationRow.model_validate(row))
+        except ValidationError as error:
+            first = error.errors()[0]
+            why = f"{'.'.join(map(str, first['loc']))}: {first['msg']}"
+            raise BenchmarkError(f"{place} of {path} is no answer: {bounded_line(why, 200)}") from error
+    return found
 
 
 async def calibrate(judge: AnswerJudge, rows: Sequence[CalibrationRow]) -> Calibration:

@@ -17,13 +17,12 @@ app = typer.Typer()
 def judge(
     spec: Annotated[str, typer.Argument(metavar="SPEC", help="The model that judges.")],
     rows: Annotated[
-        Path | None, typer.Option(help="Answers of your own, as the lines of evals/calibration.jsonl.")
+        Path | None, typer.Option(help="Answers of your own: a file with kind, question, gold, answer and correct.")
     ] = None,
     limit: Annotated[int | None, typer.Option(min=1, help="How many answers; without it, all.")] = None,
 ) -> None:
     """Measure a judge on answers whose correctness is known."""
-    from pydantic import ValidationError
-
+    from agentflow.evals.benchmarks.errors import BenchmarkError
     from agentflow.evals.calibration import ROWS, calibrate, read_calibration
     from agentflow.evals.judge import PROMPT, Judge, prompt_hash
     from agentflow.graph.models.loading import load_model
@@ -32,15 +31,10 @@ def judge(
     try:
         asked = read_calibration(rows or ROWS)[:limit]
         load_model(spec)
-    except OSError as error:
-        fail(f"{rows} cannot be read ({error.strerror})", MISUSED)
-    except ValidationError as error:
-        first = error.errors()[0]
-        fail(f"{rows} has a line that is no answer: {'.'.join(map(str, first['loc']))}: {first['msg']}", MISUSED)
+    except BenchmarkError as error:
+        fail(str(error), MISUSED)
     except ModelError as error:
         fail(str(error), MISUSED if error.configuration else FAILED)
-    if not asked:
-        fail(f"{rows} has no lines", MISUSED)
     try:
         with console(stderr=True).status(f"{len(asked)} answers are judged"):
             found = asyncio.run(calibrate(Judge(spec), asked))

@@ -23,6 +23,7 @@ PAGE = "report.html"
 
 @app.command(
     context_settings={"ignore_unknown_options": True, "allow_extra_args": True},
+    options_metavar="NAME... [OPTIONS]",
     epilog="Example: agentflow eval matrix atlas game24 --planner embedded:seed --planner embedded --limit 40 "
     "--out runs/matrix",
 )

@@ -115,8 +115,8 @@ def _draw(folder: Path, runs: "list[Run]") -> list[Path]:
     return write_figures(folder, runs)
 
 
-_NO_SETTINGS = {"context", "benchmarks", "epochs", "checkpoints", "provenance"}
-"""Fields of settings that describe the questions or the program, or that `_limits` compares."""
+_NO_SETTINGS = {"context", "benchmarks", "epochs", "checkpoints", "prices", "provenance"}
+"""Fields of settings that describe the questions, the prices or the program, or that `_limits` compares."""
 
 
 def _other_settings(a: "Run", b: "Run") -> list[str]:

@@ -34,7 +34,8 @@ def rescore(
         typer.Option(metavar="NAME", help="Your own benchmark, as it was named to eval: a file or module:attribute."),
     ] = None,
     correct: Annotated[
-        list[str] | None, typer.Option(metavar="ID", help="Your word: correct. ID, or ID/TRY with several epochs.")
+        list[str] | None,
+        typer.Option(metavar="ID", help="Your word: correct. ID, or with several epochs ID/TRY, from 1."),
     ] = None,
     incorrect: Annotated[list[str] | None, typer.Option(metavar="ID", help="Your word: incorrect.")] = None,
     by: Annotated[str, typer.Option(help="Whose word it is.")] = "",
@@ -125,7 +126,7 @@ def _corrected(run: "Run", words: dict[str, bool], by: str, why: str) -> "list[R
 
 def _named(run: "Run", name: str) -> "Record":
     question, _, sample = name.partition("/")
-    found = [one for one in run.records if one.task.id.startswith(question) and sample in ("", str(one.sample))]
+    found = [one for one in run.records if one.task.id.startswith(question) and sample in ("", str(one.sample + 1))]
     if len(found) == 1 and question:
         return found[0]
     fail(f"{name} names {len(found)} tries, not one; write ID, or ID/TRY", MISUSED)

@@ -60,6 +60,9 @@ def test_compare_corrects_for_the_number_of_benchmarks(tmp_path: Path) -> None:
 def test_compare_names_other_settings_that_differ(folders: tuple[Path, Path], tmp_path: Path) -> None:
     other = write_run(tmp_path / "short", [record(n) for n in range(60)], max_turns=2, planner="openai:q")
     assert "besides the planner, they differ in max_turns" in run("compare", folders[0], other).stderr
+    path = other / "settings.json"
+    path.write_text(path.read_text().replace('"prices":{}', '"prices":{"m":{"read":1,"written":2}}'))
+    assert "prices" not in run("compare", folders[0], other).stderr
 
 
 def test_compare_says_whether_another_program_made_one_of_them(tmp_path: Path) -> None:

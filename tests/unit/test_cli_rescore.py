@@ -14,6 +14,7 @@ from agentflow.evals import results_store
 from agentflow.evals.record import Record
 from agentflow.evals.scorers.score import Decision
 from tests.fake_openai import FakeOpenAI, Request
+from tests.runs import record, write_run
 
 QUESTIONS = {"Which city?": ("Istanbul", "Constantinople"), "Which year?": ("1929", "1929"), "Who?": ("Ada", "Bob")}
 
@@ -115,6 +116,13 @@ def test_a_person_has_the_last_word(folder: Path, quiz: Path, served: Served) ->
     found = by_question(folder)["Which city?"]
     assert found.decision == Decision.CORRECT
     assert (found.rulings[1].by, found.rulings[1].why) == ("R. Reader", "the same city")
+
+
+def test_tries_are_counted_from_one_as_in_the_passport(tmp_path: Path) -> None:
+    path = write_run(tmp_path / "a", [record(0, sample=sample, correct=False) for sample in (0, 1)], epochs=2)
+    done = run("rescore", path, "--correct", f"{0:016x}/1", "--by", "me", "--why", "so")
+    assert done.exit_code == 0, done.output
+    assert {one.sample: one.correct for one in results_store.read(path)[1]} == {0: True, 1: False}
 
 
 @pytest.mark.parametrize(

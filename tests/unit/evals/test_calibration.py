@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from agentflow.evals.benchmarks.errors import BenchmarkError
 from agentflow.evals.calibration import CalibrationRow, calibrate, kappa, read_calibration
 from agentflow.evals.scorers.free_text import free_text
 from agentflow.evals.scorers.score import Decision
@@ -76,3 +77,15 @@ def test_rows_of_ones_own(tmp_path: Path) -> None:
     row = CalibrationRow(kind="own", question="q\u2028", gold="g", answer="a", correct=True)
     (tmp_path / "rows.jsonl").write_text(row.model_dump_json() + "\n", encoding="utf-8")
     assert read_calibration(tmp_path / "rows.jsonl") == [row]
+
+
+@pytest.mark.parametrize(
+    ("line", "problem"),
+    [("{}", "kind: Field required"), ("3", "is no JSON object"), ('{"kind"', "column 8"), ("", "has no rows")],
+)
+def test_a_wrong_row_is_named_by_its_line(line: str, problem: str, tmp_path: Path) -> None:
+    row = CalibrationRow(kind="own", question="q", gold="g", answer="a", correct=True).model_dump_json()
+    (tmp_path / "rows.jsonl").write_text(f"{row}\n\n{line}\n" if line else "")
+    with pytest.raises(BenchmarkError, match=problem) as raised:
+        read_calibration(tmp_path / "rows.jsonl")
+    assert not line or "line 3" in str(raised.value)

@@ -364,6 +364,22 @@ def test_each_question_may_be_tried_several_times() -> None:
     assert summarise(records, 6).total.accuracy == 0.5
 
 
+def test_bounds_are_of_the_undecided_answers_beside_the_missing_ones() -> None:
+    """Of ten tries two are right, three undecided, one broke off, three wrong, and one has not been made."""
+    decisions = [Decision.CORRECT] * 2 + [Decision.UNDECIDED] * 3 + [Decision.INCORRECT] * 4
+    records = [
+        record(item, correct=False).model_copy(
+            update={"decision": decision, "status": "failed" if number == 8 else "answered"}
+        )
+        for number, (item, decision) in enumerate(zip(dataset(9), decisions, strict=True))
+    ]
+    total = summarise(records, 10).total
+    assert (total.accuracy, total.most, total.undecided) == (0.2, 0.5, 3)
+    [family] = summarise(records, 10).families
+    assert family.most == pytest.approx(5 / 9)
+    assert summarise([], 0).total.most == 0
+
+
 def test_tries_of_one_question_are_not_independent() -> None:
     """Four tries each of 50 questions that are always right or always wrong tell no more than one try each."""
     asked = dataset(50, epochs=4)
