@@ -113,7 +113,9 @@ def _benchmark(
 
 def _read(row: Row, *, choice: bool) -> Task:
     found = (readers.choice if choice else readers.text)(row)
-    return Task.model_validate({**dict(found), "data": {**row, **found.data}})
+    task = Task.model_validate({**dict(found), "data": {**row, **found.data}})
+    task.model_dump(mode="json")  # raises ValueError for a value that no record can hold
+    return task
 
 
 def _text(one: Task, answer: str) -> Score:

@@ -52,7 +52,7 @@ def _text(path: Path, text: str) -> Iterator[tuple[str, Any]]:
 
 def _csv(text: str) -> Iterator[tuple[str, dict[str, str | None]]]:
     """Yield the rows after the heading; cells that a row lacks are None."""
-    reader = csv.reader(io.StringIO(text, newline=""))
+    reader, end = csv.reader(io.StringIO(text, newline=""), strict=True), 0
     try:
         columns = next(filter(None, reader), [])
         end = reader.line_num
@@ -63,7 +63,7 @@ def _csv(text: str) -> Iterator[tuple[str, dict[str, str | None]]]:
             if cells:
                 yield f"line {line}", dict(zip_longest(columns, cells))
     except csv.Error as error:
-        raise ValueError(f"line {reader.line_num}: {error}") from error
+        raise ValueError(f"line {end + 1}: {error}") from error
 
 
 def _list(text: str) -> Iterator[tuple[str, Any]]:

@@ -38,6 +38,7 @@ GATED = replace(EVEN, name="gated", source=Source("a/b", ("x.csv",), 1, gated=Tr
 NUMBER = 7
 EMPTY: list[object] = []
 KEYS = [{**QUIZ[0], 7: "seven"}]
+VALUES = [{**QUIZ[0], "check": len}]
 WRONG = [{"question": "Where?", "answer": "here"}, {"question": "Where else?"}]
 
 
@@ -100,6 +101,7 @@ def test_a_repeated_row_is_one_question() -> None:
         (f"{HERE}:EMPTY", "EMPTY has no rows"),
         (f"{HERE}:WRONG", "row 2 of WRONG is no question: it has no column answer or Answer"),
         (f"{HERE}:KEYS", "row 1 of KEYS is no question"),
+        (f"{HERE}:VALUES", "row 1 of VALUES is no question"),
         (f"{HERE}:ATLAS", "is called 'atlas', as one of ours is; give it another name"),
         (f"{HERE}:GATED", "is gated"),
         ("no_such_module:QUIZ", "No module named 'no_such_module'"),
@@ -122,6 +124,7 @@ def test_what_is_none_says_why_on_one_line(spec: str, problem: str) -> None:
     [
         ("a.csv", "question,answer\nwhat,4\n\nwhat,4,5,6\n", 4, "4 cells, and the columns are question, answer"),
         ("a.csv", 'question,answer\n"what,\nand why",4\nwho,\n', 4, "the column 'answer' is empty"),
+        ("a.csv", 'question,answer\n"who","me\nwhy,this\nhow,so\n', 2, "unexpected end of data"),
         ("a.csv", "question,answer\nwho\n", 2, "the column 'answer' is empty"),
         ("a.csv", "q,answer\nwho,me\n", 2, "has no column question or Question or problem or Problem"),
         ("a.csv", "q,answer\nwho,me\n", 2, "; its columns are q, answer"),
