@@ -63,7 +63,8 @@ def definition_of(spec: str) -> tuple[str, Path | None]:
     """
     plain = _split(spec)[1]
     if plain.startswith("mcp:"):
-        return "MCP servers", Path(plain.removeprefix("mcp:").partition("#")[0]).expanduser()
+        file = Path(plain.removeprefix("mcp:").partition("#")[0])
+        return f"MCP servers {file.name}", file.expanduser() if file.suffix in (".json", ".toml") else None
     return f"module {plain.partition(':')[0]}", source_file(plain)
 
 

@@ -72,7 +72,7 @@ async def test_every_file_that_an_evaluation_reads_is_an_input(tmp_path: Path) -
     given = {"benchmarks": [*benchmarks, "atlas"], "tools": tools}
     found = await made(**given, search_cache=f"replay:{recording}")
     module = f"module {__name__}"
-    assert {*found.inputs} == {"questions quiz.jsonl", "search cache", "MCP servers", module}
+    assert {*found.inputs} == {"questions quiz.jsonl", "search cache", "MCP servers servers.json", module}
     assert found.inputs[module] == collect.file_hash(Path(__file__))
     written = await made("direct", **given, search_cache=f"use:{recording}")
     assert {*written.inputs} == {"questions quiz.jsonl", module}, "a cache that a run writes is no input"
