@@ -23,20 +23,19 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from agentflow.evals.task import Task
-from agentflow.graph.context import Sampling
 from agentflow.graph.models.spec import ModelError
 from agentflow.rl.batch import counts, facts_of, rows_of
+from agentflow.rl.chat import ChatRequest, TokenReply
 from agentflow.rl.micro.chat_model import checkpoint
 from agentflow.rl.planner import atlas
-from agentflow.rl.policy import TokenReply
-from agentflow.rl.replay_log import ReplayLog, ReplayLogs, digest, policy_request
+from agentflow.rl.replay_log import ReplayLog, ReplayLogs, digest
 from agentflow.rl.rollout import run_recorded
 
 GROUP = 8
@@ -58,13 +57,15 @@ class Policy:
         self.name, self._asked = name, Counter[str]()
         self._checkpoint = checkpoint("seed")
 
-    async def __call__(self, messages: Sequence[tuple[str, str]], sampling: Sampling) -> TokenReply:
-        """Sample a reply, as `agentflow.rl.policy.Generate`."""
-        key = digest(policy_request(messages, sampling))
+    async def __call__(self, request: ChatRequest) -> TokenReply:
+        """Sample a reply, as `agentflow.rl.chat.Generate`."""
+        key = digest(request.identity)
         self._asked[key] += 1
         seed = random.Random(f"{self.name} {key} {self._asked[key]}").getrandbits(31)
-        ids = self._checkpoint.tokenizer.encode_chat(list(messages))
-        future = self._checkpoint.engine.submit(ids, temperature=1.0, max_tokens=sampling.max_tokens, seed=seed)
+        ids = self._checkpoint.tokenizer.encode_chat(
+            [(message["role"], message["content"]) for message in request.messages]
+        )
+        future = self._checkpoint.engine.submit(ids, temperature=1.0, max_tokens=request.sampling.max_tokens, seed=seed)
         found = await asyncio.wrap_future(future)
         return TokenReply(found.text, list(ids), found.token_ids, found.logprobs, found.finish_reason)
 
@@ -76,12 +77,12 @@ class Faulty:
         answered = min(replay_log.turns, call)  # replayed calls do not reach the policy
         self._policy, self._fault, self._call, self._folder = policy, fault, call - answered, folder
 
-    async def __call__(self, messages: Sequence[tuple[str, str]], sampling: Sampling) -> TokenReply:
+    async def __call__(self, request: ChatRequest) -> TokenReply:
         """Sample a reply, or inject the fault at its call."""
         self._call -= 1
         if self._call == -1:
             await self._strike()
-        reply = await self._policy(messages, sampling)
+        reply = await self._policy(request)
         with (self._folder / MADE).open("ab") as made:
             made.write(b".")
         return reply

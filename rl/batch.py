@@ -61,6 +61,7 @@ def facts_of(row: TrainingSample, trajectory: Trajectory, name: str, *, counted:
         "spans": row.spans,
         "places": places,
         "faults": [trajectory.faults[place] for place in places],
+        "nodes": [call.node for call in row.calls],
         "turn_rewards": trajectory.turn_rewards,
     }
 
@@ -94,16 +95,19 @@ def assign_credit(
 def _rollout(session: str, keys: Sequence[str], rows: Mapping[str, Facts], rewards: Mapping[str, float]) -> Rollout:
     """Build the algorithm's input for a trajectory, with the calls of all its rows in order."""
     calls = sorted(
-        (place, length, fault)
+        (place, length, fault, node)
         for key in keys
-        for (_, length), place, fault in zip(rows[key]["spans"], rows[key]["places"], rows[key]["faults"], strict=True)
+        for (_, length), place, fault, node in zip(
+            *(rows[key][name] for name in ("spans", "places", "faults", "nodes")), strict=True
+        )
     )
     return Rollout(
         group=question_of(session),
         reward=rewards[keys[0]],
-        lengths=[length for _, length, _ in calls],
+        lengths=[length for _, length, _, _ in calls],
         turn_rewards=rows[keys[0]]["turn_rewards"],
-        faults=[fault for _, _, fault in calls],
+        faults=[fault for _, _, fault, _ in calls],
+        nodes=[node for _, _, _, node in calls],
     )
 
 

@@ -8,6 +8,7 @@ from collections.abc import Hashable, Sequence
 from functools import lru_cache
 from typing import Any, Protocol
 
+from agentflow.rl.chat import TemplateMessage
 from agentflow.tools.borders import unbordered
 
 
@@ -18,12 +19,11 @@ class Tokenizer(Hashable, Protocol):
     chat_template: Any
 
 
-def chat(tokenizer: Tokenizer, messages: Sequence[tuple[str, str]]) -> list[dict[str, str]]:
-    """Convert (role, content) messages to the input of `apply_chat_template`, without control tokens in contents."""
-    own = borders_of(tokenizer)
+def sanitized(messages: Sequence[TemplateMessage], own: frozenset[str]) -> list[TemplateMessage]:
+    """Return messages for `apply_chat_template` whose contents hold none of the tokenizer's `own` control tokens."""
     return [
-        {"role": role, "content": content if role == "assistant" else unbordered(content, own)}
-        for role, content in messages
+        message if message["role"] == "assistant" else {**message, "content": unbordered(message["content"], own)}
+        for message in messages
     ]
 
 

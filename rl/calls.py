@@ -6,6 +6,7 @@ which concurrent calls end does not matter, and nothing is tokenised a second ti
 """
 
 from array import array
+from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from uuid import UUID
@@ -13,7 +14,8 @@ from uuid import UUID
 from langchain_core.messages import AIMessage
 
 from agentflow.graph.tracing.operation import Operation
-from agentflow.rl.policy import IDS
+from agentflow.rl.chat import IDS, UNREADABLE
+from agentflow.rl.node_paths import learns
 
 
 class TokenError(RuntimeError):
@@ -30,7 +32,7 @@ class Call:
 
     rollout: str
     node: str
-    """The node that called; where graphs are nodes of graphs, its path, as in `research/planner`."""
+    """Path of the node that called, with slashes, as in `research/planner`."""
     turn: int
     """Number of the call among the rollout's calls, from 0, in the order in which they began."""
     prompt_ids: "array[int]"
@@ -42,6 +44,8 @@ class Call:
     """stop, or length if the reply was cut off."""
     weights_version: int
     """Training step of the weights that wrote it; 0 where weights do not change."""
+    unreadable: bool = False
+    """True if a tool call or a structured reply could not be parsed, or a call that was asked for is missing."""
 
 
 def ids_array(ids: Iterable[int]) -> "array[int]":
@@ -62,9 +66,11 @@ class TokenCollector:
     """
 
     def __init__(self, rollout: str, nodes: Collection[str]) -> None:
-        """Collect the calls of `nodes`, by name; of a node that is a subgraph, all calls in it."""
+        """Collect the calls whose path fits one of the patterns `nodes`, or all calls if there are none."""
         self.rollout = rollout
         self.nodes = nodes
+        self.model_calls: Counter[str] = Counter()
+        """Number of model calls at each path, those of nodes that do not learn included."""
         self._begun: dict[UUID, int] = {}
         self._ended: list[tuple[Operation, Call]] = []
 
@@ -75,7 +81,10 @@ class TokenCollector:
 
     def begin(self, operation: Operation) -> None:
         """Number a call."""
-        if operation.kind == "model_call" and any(node in self.nodes for node in operation.path):
+        if operation.kind != "model_call":
+            return
+        self.model_calls["/".join(operation.path)] += 1
+        if learns(operation.path, self.nodes):
             self._begun[operation.id] = len(self._begun)
 
     def end(self, operation: Operation) -> None:
@@ -89,8 +98,8 @@ def _call(rollout: str, node: str, turn: int, replies: Sequence[AIMessage]) -> C
     message = replies[0] if replies else None
     if message is None or not message.response_metadata.keys() >= set(IDS):
         raise TokenError(
-            f"the model of node '{node}' returned no token ids; a trainable node must call a model that does: "
-            "policy, embedded, or one from agentflow.rl.traced"
+            f"the model of node '{node}' returned no token ids; a trainable node must call a model that does, such as "
+            "policy or embedded"
         )
     found = message.response_metadata
     # Taken out: the message stays in the graph's state and in each of its checkpoints, at 40 bytes a token.
@@ -109,4 +118,5 @@ def _call(rollout: str, node: str, turn: int, replies: Sequence[AIMessage]) -> C
     except (TypeError, OverflowError) as error:
         raise TokenError(f"node '{node}': the server's ids or log-probabilities are no numbers") from error
     finish_reason, weights_version = found.get("finish_reason") or "", int(found.get("weights_version") or 0)
-    return Call(rollout, node, turn, *tokens, finish_reason, weights_version)
+    unreadable = bool(found.pop(UNREADABLE, False))
+    return Call(rollout, node, turn, *tokens, finish_reason, weights_version, unreadable)

@@ -1,39 +1,38 @@
-"""The model that is trained, as any LangGraph node can call it: a LangChain chat model named `policy`.
+"""The model that is trained: a LangChain chat model named `policy`, which any node of a graph can call.
 
-A graph is built once, with `Policy()` in the nodes that shall learn. While a rollout is under way, its calls are
-answered by whatever serves the current weights: the trainer sets that with `serving`, for this rollout alone. Outside
-of training they go to `fallback`, so that the same graph runs in production. Within it, a call that belongs to no known
-rollout is refused: the fallback may cost money, and what is not recorded is not trained on.
+While a rollout runs, calls of the policy are answered by whatever serves the current weights: the trainer sets that
+with `serving`, for this rollout alone. Outside of training they go to `fallback`, so that the same graph runs in
+production. Graphs need not name the policy: it also stands in for the models of the nodes that learn
+(`agentflow.rl.stand_in`). A call that belongs to no known rollout is refused: the fallback may cost money, and a call
+that is not recorded is not trained on.
 """
 
 import asyncio
+import json
 import os
-from collections.abc import Awaitable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass
-from typing import Any, Protocol
+from dataclasses import dataclass, field
+from typing import Any
 
 from langchain_core.caches import BaseCache
 from langchain_core.callbacks import AsyncCallbackManagerForLLMRun, CallbackManagerForLLMRun
-from langchain_core.language_models import BaseChatModel
+from langchain_core.language_models import BaseChatModel, LanguageModelInput
 from langchain_core.messages import AIMessage, BaseMessage
-from langchain_core.messages.ai import UsageMetadata
-from langchain_core.outputs import ChatGeneration, ChatResult
+from langchain_core.outputs import ChatResult
+from langchain_core.runnables import Runnable
+from langchain_core.tools import BaseTool
+from langchain_core.utils.function_calling import convert_to_openai_tool
 from pydantic import Field
 
 from agentflow.graph.context import Sampling
 from agentflow.graph.models.loading import load_model
 from agentflow.graph.models.spec import ModelError
+from agentflow.graph.tracing.observer import Observer
+from agentflow.rl.chat import UNREADABLE, ChatError, Conversations, Generate, as_chat_result
 from agentflow.rl.threads import inherit_context
-
-ROLES = {"system": "system", "human": "user", "ai": "assistant"}
-"""Types of LangChain messages and the roles of chat templates."""
-
-IDS = ("prompt_token_ids", "token_ids", "logprobs")
-"""Names of what a reply's metadata says of its tokens: a list each."""
-
 
 PATIENCE = 30.0
 """Seconds that a thread waits until the event loop begins its call; a loop that waits for the thread never does."""
@@ -50,27 +49,6 @@ class PolicyMisused(RuntimeError):
     """A graph calls the policy where it cannot be answered; `str()` is one line that says what to change."""
 
 
-@dataclass(frozen=True)
-class TokenReply:
-    """A reply with the ids that it is made of. Invariant: token_ids and logprobs have the same length."""
-
-    text: str
-    prompt_ids: list[int]
-    token_ids: list[int]
-    logprobs: list[float]
-    finish_reason: str
-    weights_version: int = 0
-    """Training step of the weights that wrote it."""
-
-
-class Generate(Protocol):
-    """Serves the current weights of the policy."""
-
-    def __call__(self, messages: Sequence[tuple[str, str]], sampling: Sampling) -> Awaitable[TokenReply]:
-        """The reply to (role, content) messages; of `sampling`, only max_tokens and stop are the caller's to set."""
-        ...
-
-
 @dataclass(eq=False)
 class Serving:
     """A rollout under way, and what answers its policy's calls."""
@@ -79,11 +57,16 @@ class Serving:
     loop: asyncio.AbstractEventLoop
     """All calls are answered on it, wherever they come from."""
     process: int
+    observer: Observer | None = None
+    """The callback handler that records the rollout's calls; None if nothing does."""
+    nodes: Collection[str] = ()
+    """Patterns of the nodes whose models the policy stands in for (`agentflow.rl.node_paths`); none fits all nodes."""
+    conversations: Conversations = field(default_factory=Conversations)
     misused: PolicyMisused | None = None
     """The first call that was refused. It ends the rollout even if the graph, or a thread of it, passes it over."""
 
     def refuse(self, why: str) -> PolicyMisused:
-        """Records that a call cannot be answered."""
+        """Record that a call cannot be answered."""
         self.misused = self.misused or PolicyMisused(why)
         return self.misused
 
@@ -98,10 +81,10 @@ def _in_rollout() -> bool:
 
 
 @contextmanager
-def serving(generate: Generate) -> Iterator[Serving]:
-    """Within the block, and in all tasks and threads that a graph starts in it, `generate` answers `Policy`."""
+def serving(generate: Generate, observer: Observer | None = None, nodes: Collection[str] = ()) -> Iterator[Serving]:
+    """Answer the policy's calls by `generate` in the block, and in all tasks and threads that a graph starts in it."""
     inherit_context(_in_rollout)
-    served = Serving(generate, asyncio.get_running_loop(), os.getpid())
+    served = Serving(generate, asyncio.get_running_loop(), os.getpid(), observer, nodes)
     token = _serving.set(served)
     _under_way.add(served)
     os.environ[UNDER_WAY] = "1"
@@ -114,8 +97,14 @@ def serving(generate: Generate) -> Iterator[Serving]:
         _serving.reset(token)
 
 
-def _served() -> Serving | None:
-    """The rollout that a call is of; None outside of training. Raises PolicyMisused where it cannot be told."""
+def rollout_of_context() -> Serving | None:
+    """Return the rollout of this process that the context belongs to; None if there is none under way."""
+    found = _serving.get()
+    return found if found in _under_way and found.process == os.getpid() else None
+
+
+def current_rollout() -> Serving | None:
+    """Return the rollout that a call belongs to; None outside of training. Raises PolicyMisused if it is unknown."""
     found = _serving.get()
     if found is not None and found.process != os.getpid():
         raise PolicyMisused("the policy was called in another process than its rollout's; call it in a thread instead")
@@ -137,13 +126,26 @@ class Policy(BaseChatModel):
     fallback: str = "embedded"
     """Spec of the model that answers outside of training."""
     cache: BaseCache | bool | None = Field(default=False, exclude=True)
-    """What is trained on has to be sampled; LangChain's cache would hand on a reply without its ids."""
+    """What is trained on has to be sampled; LangChain's cache would return a reply without its ids."""
     sampling: Sampling = Sampling()
     """In training, the trainer sets temperature and top_p."""
 
     @property
     def _llm_type(self) -> str:
         return "agentflow-policy"
+
+    def bind_tools(
+        self,
+        tools: Sequence[dict[str, Any] | type | Callable[..., Any] | BaseTool],
+        *,
+        tool_choice: str | dict[str, Any] | bool | None = None,
+        **kwargs: Any,
+    ) -> Runnable[LanguageModelInput, AIMessage]:
+        """Offer tools to the model; `tool_choice` is "auto", "any", "none" or the name of a tool."""
+        described = [convert_to_openai_tool(tool) for tool in tools]
+        if tool_choice is not None:
+            kwargs["tool_choice"] = tool_choice
+        return self.bind(tools=described, **kwargs)
 
     def _generate(
         self,
@@ -152,7 +154,7 @@ class Policy(BaseChatModel):
         run_manager: CallbackManagerForLLMRun | None = None,
         **kwargs: Any,
     ) -> ChatResult:
-        served = _served()
+        served = current_rollout()
         if served is None:
             return load_model(self.fallback, self.sampling)._generate(messages, stop, run_manager, **kwargs)
         if asyncio._get_running_loop() is served.loop:
@@ -160,7 +162,8 @@ class Policy(BaseChatModel):
                 "an async node called model.invoke, which blocks the event loop that the answer needs; "
                 "use `await model.ainvoke(...)`, or make the node a plain function"
             )
-        begun, answer = self._submit(served, messages, stop)
+        _check_recorded(served, run_manager)
+        begun, answer = self._submit(served, messages, stop, kwargs)
         try:
             begun.result(PATIENCE)
         except TimeoutError as error:
@@ -175,13 +178,14 @@ class Policy(BaseChatModel):
         run_manager: AsyncCallbackManagerForLLMRun | None = None,
         **kwargs: Any,
     ) -> ChatResult:
-        served = _served()
+        served = current_rollout()
         if served is None:
             model = await asyncio.to_thread(load_model, self.fallback, self.sampling)
             return await model._agenerate(messages, stop, run_manager, **kwargs)
+        _check_recorded(served, run_manager)
         if asyncio.get_running_loop() is served.loop:
-            return await self._answer(served.generate, messages, stop)
-        begun, answer = self._submit(served, messages, stop)
+            return await self._answer(served, messages, stop, kwargs)
+        begun, answer = self._submit(served, messages, stop, kwargs)
         try:
             await asyncio.wait_for(asyncio.shield(asyncio.wrap_future(begun)), PATIENCE)
         except TimeoutError as error:
@@ -190,24 +194,62 @@ class Policy(BaseChatModel):
         return await asyncio.wrap_future(answer)
 
     def _submit(
-        self, served: Serving, messages: list[BaseMessage], stop: list[str] | None
+        self, served: Serving, messages: list[BaseMessage], stop: list[str] | None, options: Mapping[str, Any]
     ) -> tuple[Future[None], Future[ChatResult]]:
-        """Submit a call from another thread. Returns futures of its begin on the rollout's loop, and of its answer."""
+        """Submit a call from another thread. Return futures of its begin on the rollout's loop, and of its answer."""
         begun: Future[None] = Future()
 
         async def answered() -> ChatResult:
             begun.set_result(None)
-            return await self._answer(served.generate, messages, stop)
+            return await self._answer(served, messages, stop, options)
 
         return begun, asyncio.run_coroutine_threadsafe(answered(), served.loop)
 
-    async def _answer(self, generate: Generate, messages: list[BaseMessage], stop: list[str] | None) -> ChatResult:
-        unknown = next((message.type for message in messages if message.type not in ROLES), None)
-        if unknown is not None:
-            raise ModelError(f"the policy reads system, human and ai messages, not '{unknown}'", configuration=False)
-        sampling = self.sampling.model_copy(update={"stop": tuple(stop)}) if stop else self.sampling
-        reply = await generate([(ROLES[message.type], str(message.text)) for message in messages], sampling)
-        return as_chat_result(reply, "policy")
+    async def _answer(
+        self, served: Serving, messages: list[BaseMessage], stop: list[str] | None, options: Mapping[str, Any]
+    ) -> ChatResult:
+        try:
+            request = served.conversations.request(messages, self._limits(stop, options), options)
+            reply = await served.generate(request)
+        except ChatError as error:
+            raise served.refuse(str(error)) from error
+        result = as_chat_result(reply, "policy")
+        message = result.generations[0].message
+        assert isinstance(message, AIMessage)
+        served.conversations.remember(message, reply)
+        if options.get("response_format"):
+            _add_parsed(message)
+        return result
+
+    def _limits(self, stop: list[str] | None, options: Mapping[str, Any]) -> Sampling:
+        """Return the limits of a call, of which the keyword arguments of the call take precedence."""
+        names = ("max_tokens", "max_completion_tokens", "max_output_tokens")
+        given = next((options[name] for name in names if isinstance(options.get(name), int)), None)
+        limits: dict[str, Any] = {**({"stop": tuple(stop)} if stop else {}), **({"max_tokens": given} if given else {})}
+        return self.sampling.model_copy(update=limits) if limits else self.sampling
+
+
+def _check_recorded(
+    served: Serving, run_manager: AsyncCallbackManagerForLLMRun | CallbackManagerForLLMRun | None
+) -> None:
+    """Raise PolicyMisused for a call that the rollout's observer does not see, which could not be trained on."""
+    if served.observer and (run_manager is None or served.observer.path(run_manager.run_id) is None):
+        raise served.refuse(
+            "a model call of the policy is not seen by the graph's callbacks; call the model in a node, with the "
+            "config that the node got or none"
+        )
+
+
+def _add_parsed(message: AIMessage) -> None:
+    """Parse a structured reply where providers' own chat models expect it; mark one that is no JSON object."""
+    try:
+        parsed = json.loads(str(message.text))
+    except ValueError:
+        parsed = None
+    if isinstance(parsed, dict):
+        message.additional_kwargs["parsed"] = parsed
+    else:
+        message.response_metadata[UNREADABLE] = True
 
 
 _BLOCKED = (
@@ -216,27 +258,6 @@ _BLOCKED = (
 )
 
 
-def as_chat_result(reply: TokenReply, model_name: str) -> ChatResult:
-    """A reply as LangChain hands it on, with its ids where `TokenCollector` reads them."""
-    message = AIMessage(
-        content=reply.text,
-        usage_metadata=UsageMetadata(
-            input_tokens=len(reply.prompt_ids),
-            output_tokens=len(reply.token_ids),
-            total_tokens=len(reply.prompt_ids) + len(reply.token_ids),
-        ),
-        response_metadata={
-            "model_name": model_name,
-            "finish_reason": reply.finish_reason,
-            "prompt_token_ids": reply.prompt_ids,
-            "token_ids": reply.token_ids,
-            "logprobs": reply.logprobs,
-            "weights_version": reply.weights_version,
-        },
-    )
-    return ChatResult(generations=[ChatGeneration(message=message)])
-
-
 def load(model: str, sampling: Sampling) -> Policy:
-    """Entry point `policy`; `policy:SPEC` falls back to SPEC."""
+    """Return the model of the entry point `policy`; `policy:SPEC` falls back to SPEC."""
     return Policy(fallback=model or "embedded", sampling=sampling)

@@ -7,13 +7,12 @@ to 1.
 """
 
 import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import Any
 
 from agentflow.evals.task import Task
-from agentflow.graph.context import Sampling
-from agentflow.rl.policy import TokenReply
+from agentflow.rl.chat import ChatRequest, TokenReply
 from agentflow.rl.rollout import RolloutStatus, Trajectory, run
 from agentflow.rl.trainable import AppError, Graph, Trainable
 
@@ -34,7 +33,7 @@ async def rehearse(app: Trainable, graph: Graph, task: Task) -> str | None:
     """
     asked = 0
 
-    async def stand_in(messages: Sequence[tuple[str, str]], sampling: Sampling) -> TokenReply:
+    async def stand_in(request: ChatRequest) -> TokenReply:
         nonlocal asked
         asked += 1
         return TokenReply(REPLY, [0], [0], [0.0], "stop")
@@ -51,7 +50,7 @@ async def rehearse(app: Trainable, graph: Graph, task: Task) -> str | None:
 
 def _problem(app: Trainable, ended: Trajectory, asked: int) -> str:
     """Return why no reply of the policy could make this rollout trainable; "" if one could."""
-    nodes, error = ", ".join(f"'{node}'" for node in app.nodes), ended.trace.error
+    nodes, error = ", ".join(f"'{node}'" for node in app.nodes) or "its nodes", ended.trace.error
     if ended.status not in (
         RolloutStatus.OK,
         RolloutStatus.UNDECIDED,
@@ -64,10 +63,15 @@ def _problem(app: Trainable, ended: Trajectory, asked: int) -> str:
         return f"raised: {error.removeprefix(f'{_Failed.__name__}: ')}"
     if not asked:
         took = f" ({error})" if error else ""
-        return f"never asked the policy{took}; call agentflow.rl.Policy in {nodes}"
+        elsewhere = f"; its model calls are in {_listed(ended.model_calls)}" if ended.model_calls else ""
+        return f"never called a model in {nodes}{took}{elsewhere}"
     if not ended.calls and ended.status != RolloutStatus.CRASHED:
-        return f"asked the policy in other nodes than {nodes}, which are those that learn"
+        return f"called the policy in {_listed(ended.model_calls)}, which is not among the nodes that learn ({nodes})"
     return ""
+
+
+def _listed(paths: Iterable[str]) -> str:
+    return ", ".join(f"'{path}'" for path in paths)
 
 
 def _named(part: str, function: Callable[..., Any]) -> Callable[..., Any]:

@@ -10,9 +10,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from agentflow.evals.run_folder import RunFolderError, read_settings
-from agentflow.graph.context import Sampling
 from agentflow.rl.batch import Facts, assign_credit, batch_digest, counts, facts_of, rows_of
-from agentflow.rl.policy import TokenReply
+from agentflow.rl.chat import ChatRequest, TokenReply
 from agentflow.rl.replay_log import Answer, ReplayLog, ReplayLogs
 from agentflow.rl.rollout import RolloutStatus, Trajectory, run_recorded
 from agentflow.rl.settings import TrainingSettings
@@ -118,5 +117,5 @@ def _difference(replay_log: ReplayLog, trajectory: Trajectory) -> str:
     return ""
 
 
-async def _nobody(messages: Sequence[tuple[str, str]], sampling: Sampling) -> TokenReply:
+async def _nobody(request: ChatRequest) -> TokenReply:
     raise AssertionError("a replay log that nothing can be added to raises before it asks")

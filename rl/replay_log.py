@@ -31,8 +31,7 @@ from langchain_core.outputs import ChatGeneration
 from pydantic import BaseModel, ValidationError
 
 from agentflow.evals.trace import append
-from agentflow.graph.context import Sampling
-from agentflow.rl.policy import IDS, Generate, TokenReply
+from agentflow.rl.chat import IDS, ChatRequest, Generate, TokenReply
 from agentflow.tools.result import ToolResult
 from agentflow.tools.run import Run, interposed
 
@@ -236,19 +235,14 @@ def _global_cache() -> Iterator[None]:
             set_llm_cache(cache.before)
 
 
-def policy_request(messages: Sequence[tuple[str, str]], sampling: Sampling) -> object:
-    """The part of a policy call that identifies it: messages, and the sampling parameters that the caller sets."""
-    return [list(messages), sampling.max_tokens, sampling.stop]
-
-
 def recorded(generate: Generate) -> Generate:
-    """`generate`, answered by the current rollout's log where it can be."""
+    """Return `generate`, answered by the current rollout's log where possible."""
 
-    async def through_log(messages: Sequence[tuple[str, str]], sampling: Sampling) -> TokenReply:
+    async def through_log(request: ChatRequest) -> TokenReply:
         async def ask() -> Answer:
-            return as_answer(await generate(messages, sampling))
+            return as_answer(await generate(request))
 
-        return as_reply(await answered("policy", policy_request(messages, sampling), ask))
+        return as_reply(await answered("policy", request.identity, ask))
 
     return through_log
 
@@ -262,6 +256,9 @@ def as_answer(reply: TokenReply) -> Answer:
         "logprobs": _packed(reply.logprobs, np.float32),
         "finish_reason": reply.finish_reason,
         "weights_version": reply.weights_version,
+        **({"tool_calls": list(reply.tool_calls)} if reply.tool_calls else {}),
+        **({"reasoning": reply.reasoning} if reply.reasoning else {}),
+        **({"unreadable": True} if reply.unreadable else {}),
     }
 
 

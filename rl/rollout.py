@@ -9,8 +9,8 @@ import inspect
 import math
 import reprlib
 import time
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any, Self, SupportsFloat
 from uuid import uuid4
@@ -23,8 +23,10 @@ from agentflow.evals.trace import Trace
 from agentflow.graph.models.spec import ModelError
 from agentflow.graph.tracing.observer import Observer
 from agentflow.rl.calls import Call, TokenCollector
-from agentflow.rl.policy import Generate, PolicyMisused, PromptTooLong, serving
+from agentflow.rl.chat import Generate
+from agentflow.rl.policy import PolicyMisused, PromptTooLong, serving
 from agentflow.rl.replay_log import Answer, ReplayLog, answered, recorded, replaying
+from agentflow.rl.stand_in import stand_in
 from agentflow.rl.trainable import Graph, Split, Trainable
 from agentflow.tools.sandbox.limits import SandboxError
 
@@ -61,10 +63,12 @@ class Trajectory:
     calls: list[Call]
     """Model calls to train on, with their tokens."""
     faults: list[bool]
-    """Whether each call led to a format or tool error."""
+    """Whether each call led to a format or tool error, or could not be parsed."""
     turn_rewards: list[float]
     """Reward of each call by itself."""
     trace: Trace
+    model_calls: Mapping[str, int] = field(default_factory=dict)
+    """Number of model calls at each path, those of nodes that do not learn included."""
 
     @property
     def cut_off(self) -> bool:
@@ -130,15 +134,17 @@ class RolloutRecord(Trace):
 
 
 async def run(app: Trainable, graph: Graph, task: Task, generate: Generate, *, id: str, seconds: float) -> Trajectory:
-    """Runs `task`; `generate` answers the policy's calls, and `seconds` is all the time that graph and reward have."""
+    """Run `task`; `generate` answers the policy's calls, and graph and reward have `seconds` together."""
+    stand_in()
     collector, start = TokenCollector(id, app.nodes), time.perf_counter()
+    observer = Observer(collector, raise_error=True)
     status, reward, faults, earned = RolloutStatus.OK, 0.0, list[bool](), list[float]()
     limit = asyncio.timeout(seconds)
-    with serving(generate) as served:
+    with serving(generate, observer, app.nodes) as served:
         try:
             async with limit:
                 config: RunnableConfig = {
-                    "callbacks": [Observer(collector, raise_error=True)],
+                    "callbacks": [observer],
                     "metadata": {"rollout": id},
                     "configurable": {"thread_id": id},
                 }
@@ -156,9 +162,11 @@ async def run(app: Trainable, graph: Graph, task: Task, generate: Generate, *, i
             status, reason = _broken_by(served.misused or error, f"{seconds:g} s" if timed_out else "")
             trace = Trace(task=task, status="failed", error=reason)
     calls = collector.calls
-    faults, earned = faults or [False] * len(calls), earned or [0.0] * len(calls)
+    unreadable = [call.unreadable for call in calls]
+    faults = [fault or call for fault, call in zip(faults, unreadable, strict=True)] if faults else unreadable
+    earned = earned or [0.0] * len(calls)
     trace = trace.model_copy(update={"seconds": round(time.perf_counter() - start, 3)})
-    return Trajectory(id, status, reward, calls, faults, earned, trace)
+    return Trajectory(id, status, reward, calls, faults, earned, trace, collector.model_calls)
 
 
 def _broken_by(error: Exception, limit: str) -> tuple[RolloutStatus, str]:

@@ -12,7 +12,7 @@ from typing import Any, Literal
 
 from hydra import compose, initialize_config_dir
 from hydra.errors import HydraException
-from omegaconf import DictConfig, OmegaConf
+from omegaconf import DictConfig, OmegaConf, open_dict
 from omegaconf.errors import OmegaConfBaseException
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
@@ -72,6 +72,7 @@ class TrainingSettings(RunSettings):
     response_tokens: int = Field(ge=1)
     rollout_seconds: float = Field(gt=0)
     rollout_tries: int = Field(ge=1)
+    tool_parser: str = "auto"
     rehearsal: bool = True
     replay_logs: bool
     tracing: str = ""
@@ -115,10 +116,29 @@ def compose_settings(preset: str, overrides: Sequence[str]) -> DictConfig:
     os.environ.setdefault("VERL_LOGGING_LEVEL", "WARNING")  # read when hydra imports verl to find its configuration
     with initialize_config_dir(str(PRESETS), version_base=None):
         try:
-            return compose(preset, [VERL_CONFIG, *overrides])
+            config = compose(preset, [VERL_CONFIG, *overrides])
         except HydraException as error:
             known = set(_keys(compose(preset, [VERL_CONFIG])))
             raise SettingsError(_explain(error, overrides, known)) from error
+    keys = [override.partition("=")[0].lstrip("+") for override in overrides]
+    if "app" in keys:
+        _drop_options(config, [key for key in keys if key.startswith("options.")])
+    return config
+
+
+def _drop_options(config: DictConfig, given: Sequence[str]) -> None:
+    """Drop the preset's options, which are those of another app, except the `given` ones."""
+    kept = OmegaConf.create({"options": {}})
+    for key in given:
+        OmegaConf.update(kept, key, OmegaConf.select(config, key))
+    with open_dict(config):
+        config.options = kept.options
+
+
+def setting(key: str, value: str) -> str:
+    """Write an override whose value is a text, whatever it holds."""
+    quoted = value.replace("\\", "\\\\").replace("'", "\\'")
+    return f"{key}='{quoted}'"
 
 
 def _as_hydra(override: str) -> str:

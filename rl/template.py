@@ -11,13 +11,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, Protocol, cast
+from typing import Any, cast
 
 from agentflow.graph.state import Action, Plan, Turn, Verdict
 from agentflow.nodes.planner import describe_tools, messages
 from agentflow.rl.calls import Call, ids_array, logprobs_array
+from agentflow.rl.chat import ROLES, ChatError, ChatRequest
+from agentflow.rl.chat_format import ChatFormat, Tokenizer
 from agentflow.rl.packing import first_difference, pack
-from agentflow.rl.policy import ROLES
 from agentflow.tools.card import ToolCard
 from agentflow.tools.redaction import cut
 from agentflow.tools.result import ToolResult
@@ -35,22 +36,6 @@ SHOWN = 40
 
 class TemplateError(ValueError):
     """A tokenizer or its chat template cannot be used; `str()` is one line that explains why."""
-
-
-class Tokenizer(Protocol):
-    """The part of a Hugging Face tokenizer that is used here."""
-
-    eos_token_id: int | None
-    chat_template: Any
-
-    def apply_chat_template(self, conversation: list[dict[str, str]], **options: Any) -> Any:
-        """Return the ids or the text of a conversation."""
-
-    def encode(self, text: str, **options: Any) -> list[int]:
-        """Return the ids of a text."""
-
-    def decode(self, ids: Sequence[int], **options: Any) -> str:
-        """Return the text of ids."""
 
 
 @dataclass(frozen=True)
@@ -115,11 +100,12 @@ def certify(tokenizer: Tokenizer) -> Certificate:
 
 def _packed(tokenizer: Tokenizer, thought: str) -> Packed:
     """Pack the trajectory whose replies begin with `thought`, as the trainer would."""
+    known = ChatFormat(tokenizer)
     calls: list[Call] = []
     turns: list[Turn] = []
     for number, (goal, context, found) in enumerate(STEPS, start=1):
         reply = f"{thought}Sub-Goal: {goal}\nTool: wikipedia_search\nContext: {context}"
-        prompt = ids_array(_ids(tokenizer, _conversation(turns)))
+        prompt = ids_array(_prompt(known, turns, [call.response_ids for call in calls]))
         sampled = ids_array([*tokenizer.encode(reply, add_special_tokens=False), *_end(tokenizer)])
         calls.append(Call("", "planner", number - 1, prompt, sampled, logprobs_array([0.0] * len(sampled)), "stop", 0))
         turns.append(_turn(number, reply, goal, context, found))
@@ -144,8 +130,14 @@ def _conversation(turns: list[Turn]) -> list[dict[str, str]]:
     return [{"role": ROLES[message.type], "content": str(message.text)} for message in said]
 
 
-def _ids(tokenizer: Tokenizer, conversation: list[dict[str, str]]) -> list[int]:
-    return list(_applied(tokenizer, conversation, add_generation_prompt=True, tokenize=True, return_dict=False))
+def _prompt(known: ChatFormat, turns: list[Turn], replies: Sequence[Sequence[int]]) -> list[int]:
+    """Return the ids of a turn's prompt, with earlier replies as they were sampled, as the trainer writes it."""
+    conversation = _conversation(turns)
+    places = (place for place, message in enumerate(conversation) if message["role"] == "assistant")
+    try:
+        return known.prompt_ids(ChatRequest(conversation, sampled=dict(zip(places, replies, strict=True))))
+    except ChatError as error:
+        raise TemplateError(str(error)) from error
 
 
 def _text(tokenizer: Tokenizer, conversation: list[dict[str, str]], *, ask: bool = True) -> str:

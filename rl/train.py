@@ -86,7 +86,7 @@ def prepare(config: DictConfig, on_remark: Callable[[str], None]) -> TrainingSet
         for folder in (log.rollouts, log.replay_logs):
             folder.mkdir(exist_ok=True)
         for split, number in (("train", settings.train_tasks), ("test", settings.test_tasks)):
-            _write_tasks(app, split, number, out / "tasks" / f"{split}.jsonl")  # type: ignore[arg-type]
+            _write_tasks(app, split, number, settings.questions, out / "tasks" / f"{split}.jsonl")  # type: ignore[arg-type]
         if config.actor_rollout_ref.rollout.name == "micro":
             MicroTokenizer.load(config.start).save(out / TOKENIZER)
             with open_dict(config):
@@ -132,11 +132,13 @@ def _same_run(out: Path, settings: TrainingSettings) -> None:
         )
 
 
-def _write_tasks(app: Trainable, split: Split, number: int, path: Path) -> None:
+def _write_tasks(app: Trainable, split: Split, number: int, questions: int, path: Path) -> None:
     """Write the tasks for verl's dataset; `prompt` holds only the question, since the graph writes the prompts."""
     tasks = app.tasks(split, number)
     if not tasks:
         raise SettingsError(f"the app {app.name} has no {split} tasks")
+    if split == "train" and len(tasks) < questions:
+        raise SettingsError(f"the app {app.name} has {len(tasks)} train tasks; set questions={len(tasks)} or less")
     lines = [
         {
             "data_source": app.name,
@@ -161,6 +163,7 @@ def _agent_loop(settings: TrainingSettings, out: Path) -> dict[str, Any]:
         "keep_replay_logs": settings.replay_logs,
         "mask_cut_off": settings.flow.mask_cut_off,
         "pack_turns": settings.flow.pack_turns,
+        "tool_parser": settings.tool_parser,
     }
 
 

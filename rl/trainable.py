@@ -4,6 +4,7 @@ The trainer gets an app as `module:attribute`, as in `app=agentflow.rl.planner:a
 `agentflow.rl.Policy`; the rest of the graph needs no change.
 """
 
+import inspect
 from collections.abc import Awaitable, Callable, Collection, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
@@ -13,6 +14,7 @@ from langgraph.pregel import Pregel
 
 from agentflow.evals.task import Task
 from agentflow.evals.trace import Trace
+from agentflow.rl.node_paths import node_patterns
 from agentflow.tools.named_object import NamedObjectError, named_object
 
 Split = Literal["train", "test"]
@@ -46,7 +48,8 @@ class Trainable:
     graph: Graph | Callable[[], Graph]
     """The compiled graph, or a function that builds it, called once in every worker process."""
     nodes: Collection[str]
-    """Names of the trained nodes; naming a subgraph trains all nodes in it. All share one policy."""
+    """Patterns of the trained nodes, such as `planner`, `research/agent` or `tools/*/model`; the name of a subgraph
+    trains all nodes in it, and no pattern trains all (`agentflow.rl.node_paths`). All share one policy."""
     tasks: Callable[[Split, int], Sequence[Task]]
     """Returns the first n tasks of a split."""
     inputs: Callable[[Task], Any]
@@ -69,30 +72,47 @@ class Trainable:
         return replace(self, reward=reward)
 
     def built(self) -> Graph:
-        """Return the compiled graph. Raises AppError if it and its subgraphs lack a node named in `nodes`."""
-        graph = self.graph if isinstance(self.graph, CompiledStateGraph) else self.graph()
-        inner = [subgraph for _, subgraph in graph.get_subgraphs(recurse=True) if isinstance(subgraph, Pregel)]
-        known = list(dict.fromkeys(node for one in (graph, *inner) for node in one.nodes if not node.startswith("__")))
-        if unknown := [node for node in self.nodes if node not in known]:
-            raise AppError(f"the graph of {self.name} has no node '{unknown[0]}'; its nodes are {', '.join(known)}")
-        return graph
+        """Return the compiled graph."""
+        return self.graph if isinstance(self.graph, CompiledStateGraph) else self.graph()
 
 
 def load_app(name: str, /, **options: Any) -> Trainable:
-    """Load the app that `module:attribute` names; if that is a function, call it with `options`.
+    """Load the app that `module:attribute` names: a `Trainable`, a compiled graph, or a function that returns one.
 
-    The module may be in the current folder. Raises AppError.
+    A graph becomes an app with the options of `agentflow.rl.agent.trainable_agent`; a function gets the options that it
+    has parameters for. The module may be in the current folder. Raises AppError.
     """
+    from agentflow.rl.agent import trainable_agent
+
     try:
         found = named_object(name)
     except NamedObjectError as error:
         raise AppError(f"the app cannot be loaded: {error}") from error
-    if options and not callable(found):
-        raise AppError(f"'{name}' takes no options, and these are given: {', '.join(options)}")
+    if callable(found) and not isinstance(found, Pregel):
+        named = _parameters(found)
+        own = {key: value for key, value in options.items() if named is None or key in named}
+        options = {key: value for key, value in options.items() if key not in own}
+        try:
+            found = found(**own)
+        except TypeError as error:
+            raise AppError(f"'{name}' does not take these options ({error})") from error
     try:
-        app = found(**options) if callable(found) else found
+        if isinstance(found, CompiledStateGraph):
+            return trainable_agent(name, found, **options)
     except TypeError as error:
-        raise AppError(f"'{name}' does not take these options ({error})") from error
-    if not isinstance(app, Trainable):
-        raise AppError(f"'{name}' is a {type(app).__name__}, not an agentflow.rl.trainable.Trainable")
-    return app
+        raise AppError(f"'{name}' is a graph, which takes tasks, reward, nodes and test ({error})") from error
+    if not isinstance(found, Trainable):
+        raise AppError(f"'{name}' is a {type(found).__name__}, neither a compiled graph nor an agentflow.Trainable")
+    if "nodes" in options:
+        found = replace(found, nodes=node_patterns(options.pop("nodes")))
+    if options:
+        raise AppError(f"'{name}' does not take these options: {', '.join(options)}")
+    return found
+
+
+def _parameters(function: Callable[..., Any]) -> set[str] | None:
+    """Return the names of a function's parameters; None if it takes any."""
+    parameters = inspect.signature(function).parameters.values()
+    if any(parameter.kind == parameter.VAR_KEYWORD for parameter in parameters):
+        return None
+    return {parameter.name for parameter in parameters}

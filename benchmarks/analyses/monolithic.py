@@ -14,9 +14,9 @@ from agentflow import Trainable
 from agentflow.evals.atlas.families import Problem, stream
 from agentflow.evals.atlas.oracle import executor_reply, generator_reply
 from agentflow.evals.baselines import react
+from agentflow.rl.chat import ROLES
 from agentflow.rl.micro.traces import Conversation, Habits, Search, Tracer
 from agentflow.rl.planner import atlas
-from agentflow.rl.policy import ROLES
 from agentflow.tools.catalogue import standard_cards
 
 TOOLS = ("wikipedia_search", "python_coder")

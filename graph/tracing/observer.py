@@ -31,6 +31,9 @@ AGENT = "agentflow"
 NODE, RETRY = "graph:step:", "retry:attempt:"
 """Tags of LangGraph's nodes and of LangChain's repeated attempts, without their numbers."""
 
+UNNAMED = "LangGraph"
+"""Name of a graph that was compiled without one."""
+
 CUT_OFF = "cancelled"
 """Error class of an operation that had not ended when its caller did."""
 
@@ -46,6 +49,11 @@ class Observer(BaseCallbackHandler):
         self.raise_error = raise_error
         self._open: dict[UUID, Operation] = {}
         self._lock = threading.Lock()
+
+    def path(self, run_id: UUID) -> tuple[str, ...] | None:
+        """Return the path of an operation under way, by LangChain's run id; None if there is none."""
+        operation = self._caller(run_id)
+        return operation.path if operation else None
 
     @property
     def _idle(self) -> bool:
@@ -173,7 +181,7 @@ class Observer(BaseCallbackHandler):
         metadata: Mapping[str, Any] | None,
     ) -> Operation:
         known = metadata or {}
-        operation = Operation(kind, name, id, caller, path=_path(known))
+        operation = Operation(kind, name, id, caller, path=_path(kind, name, caller, known))
         operation.thread = str(known.get("thread_id") or (caller.thread if caller else ""))
         if caller is None:
             operation.traceparent = str(known.get("traceparent", ""))
@@ -243,12 +251,21 @@ def _has_tag(tags: Sequence[str] | None, prefix: str) -> bool:
     return any(tag.startswith(prefix) for tag in tags or ())
 
 
-def _path(metadata: Mapping[str, Any]) -> tuple[str, ...]:
-    """Return the node names in LangGraph's namespace: research and planner for `research:ID|planner:ID`."""
-    namespace = str(metadata.get("langgraph_checkpoint_ns", ""))
-    # A part without an id only numbers the graphs that one node called.
-    names = tuple(part.partition(":")[0] for part in namespace.split("|") if ":" in part)
-    return names or tuple(filter(None, [str(metadata.get("langgraph_node") or "")]))
+def _path(kind: Kind, name: str, caller: Operation | None, metadata: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return the nodes and the named subgraphs around an operation, the outermost first, itself included.
+
+    A subgraph that a tool or a node calls has the name that it was compiled with: `tools/researcher/model`. Without a
+    caller, the path is that of LangGraph's namespace: research and planner for `research:ID|planner:ID`.
+    """
+    if caller is None:
+        namespace = str(metadata.get("langgraph_checkpoint_ns", ""))
+        # A part without an id only numbers the graphs that one node called.
+        names = tuple(part.partition(":")[0] for part in namespace.split("|") if ":" in part)
+        return names or tuple(filter(None, [str(metadata.get("langgraph_node") or "")]))
+    if kind != "module":
+        return caller.path
+    inner = caller.name not in (UNNAMED, *caller.path[-1:]) and caller.path
+    return (*caller.path, caller.name, name) if inner else (*caller.path, name)
 
 
 def _turn_of(module: str, inputs: object) -> int | None:

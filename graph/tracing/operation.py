@@ -33,7 +33,7 @@ class Operation:
     module: str = ""
     """Module that the operation belongs to: the tag of a model call, else the name of the innermost node."""
     path: tuple[str, ...] = ()
-    """Names of the nodes that contain the operation, the outermost first."""
+    """Names of the nodes and named subgraphs around the operation, the outermost first; a node's own name is last."""
     turn: int | None = None
     """Number of the turn from 1; None outside turns."""
     error: str = ""

@@ -22,10 +22,11 @@ from pydantic import PrivateAttr
 
 from agentflow.graph.context import Sampling
 from agentflow.graph.models.spec import ModelError
+from agentflow.rl.chat import ROLES, TokenReply, as_chat_result
 from agentflow.rl.micro.engine import Completion, Engine, PromptTooLong
 from agentflow.rl.micro.model import MicroModel
+from agentflow.rl.micro.tokenizer import ROLES as KNOWN_ROLES
 from agentflow.rl.micro.tokenizer import MicroTokenizer
-from agentflow.rl.policy import ROLES, TokenReply, as_chat_result
 
 SEED, TRAINED = (Path(__file__).with_name(name) for name in ("seed", "trained"))
 """Checkpoints that ship with the package: the seed of all modules, and a planner trained with Flow-GRPO."""
@@ -93,7 +94,7 @@ class EmbeddedChatModel(BaseChatModel):
         return self._result(prompt_ids, await asyncio.wrap_future(self._submit(prompt_ids, stop, kwargs)))
 
     def _prompt_ids(self, messages: list[BaseMessage]) -> list[int]:
-        unknown = next((message.type for message in messages if message.type not in ROLES), None)
+        unknown = next((message.type for message in messages if ROLES.get(message.type) not in KNOWN_ROLES), None)
         if unknown is not None:
             raise ModelError(
                 f"the embedded model reads system, human and ai messages, not '{unknown}'; leave those out",

@@ -5,12 +5,12 @@ The graph runs in verl's agent-loop worker. Its policy calls exchange token ids 
 trained on, and its reward.
 """
 
+import json
 import random
 from array import array
 from collections import Counter
-from collections.abc import Sequence
 from dataclasses import asdict
-from functools import partial
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -20,14 +20,14 @@ from verl.experimental.agent_loop.agent_loop import AgentLoopBase, AgentLoopMetr
 
 from agentflow.evals.task import Task
 from agentflow.evals.trace import append
-from agentflow.graph.context import Sampling
 from agentflow.graph.tracing.setup import tracing_from_environment
 from agentflow.rl.batch import counts, facts_of, rows_of
-from agentflow.rl.borders import chat
 from agentflow.rl.calls import ids_array, logprobs_array
+from agentflow.rl.chat import ChatRequest, TokenReply
+from agentflow.rl.chat_format import ChatFormat, Tokenizer
 from agentflow.rl.packing import TrainingSample
-from agentflow.rl.policy import PromptTooLong, TokenReply
-from agentflow.rl.replay_log import ReplayLog, ReplayLogs, digest, policy_request
+from agentflow.rl.policy import PromptTooLong
+from agentflow.rl.replay_log import ReplayLog, ReplayLogs, digest
 from agentflow.rl.rollout import RolloutRecord, Trajectory, run_recorded
 from agentflow.rl.trainable import Graph, Split, Trainable, load_app
 from agentflow.rl.training_log import TrainingLog
@@ -37,6 +37,12 @@ _graphs: dict[str, tuple[Trainable, Graph]] = {}
 
 _replay_logs: dict[Path, ReplayLogs] = {}
 """Replay logs of the current step, by file."""
+
+
+@lru_cache(maxsize=1)
+def _chat_format(tokenizer: Tokenizer, parser: str, options: str) -> ChatFormat:
+    """Return the chat format of this process; `options` are the template's further arguments as JSON."""
+    return ChatFormat(tokenizer, parser, json.loads(options))
 
 
 class FlowOutput(AgentLoopOutput):  # type: ignore[misc]
@@ -62,6 +68,7 @@ class FlowAgentLoop(AgentLoopBase):  # type: ignore[misc]
         keep_replay_logs: bool,
         mask_cut_off: bool,
         pack_turns: bool,
+        tool_parser: str,
         **kwargs: Any,
     ) -> None:
         """
@@ -74,6 +81,7 @@ class FlowAgentLoop(AgentLoopBase):  # type: ignore[misc]
             keep_replay_logs: Whether the external responses of rollouts are recorded in the run folder.
             mask_cut_off: Whether rollouts with a reply that reached its length limit are excluded from training.
             pack_turns: Whether turns that share a token prefix are packed into one row.
+            tool_parser: Name of the parser of tool calls; "auto" chooses by the chat template.
             *args: Passed to the base class.
             **kwargs: Passed to the base class.
         """
@@ -83,6 +91,7 @@ class FlowAgentLoop(AgentLoopBase):  # type: ignore[misc]
             loaded = load_app(app, **options)
             _graphs[app] = loaded, loaded.built()
         self.app, self.graph = _graphs[app]
+        self.format = _chat_format(self.tokenizer, tool_parser, json.dumps(dict(self.apply_chat_template_kwargs)))
         self.log, self.seconds, self.tries, self.keep_replay_logs = TrainingLog(out), seconds, tries, keep_replay_logs
         self.mask_cut_off, self.pack_turns = mask_cut_off, pack_turns
 
@@ -164,7 +173,7 @@ def _name(row: dict[str, Any]) -> str:
 
 
 class VerlPolicy:
-    """Policy of one rollout, served by verl; implements `agentflow.rl.policy.Generate`."""
+    """Policy of one rollout, served by verl; implements `agentflow.rl.chat.Generate`."""
 
     def __init__(self, loop: FlowAgentLoop, sampling_params: dict[str, Any], name: str) -> None:
         """`name` identifies the rollout within the run and is the same in every repetition of the run."""
@@ -174,38 +183,36 @@ class VerlPolicy:
         self._name = f"{loop.config.seed} {name}"
         self._asked: Counter[str] = Counter()
 
-    async def __call__(self, messages: Sequence[tuple[str, str]], sampling: Sampling) -> TokenReply:
-        """Sample a reply. Raises PromptTooLong."""
-        key = digest(policy_request(messages, sampling))
+    async def __call__(self, request: ChatRequest) -> TokenReply:
+        """Sample a reply. Raises PromptTooLong, ChatError."""
+        key = digest(request.identity)
         self._asked[key] += 1
         # Derived from the content of the request, not from its position, so that the order of nodes does not matter.
-        seed = random.Random(f"{self._name} {key} {self._asked[key]}").getrandbits(31)
-
-        loop = self.loop
-        config, tokenizer = loop.rollout_config, loop.tokenizer
-        prompt_ids = tokenizer.apply_chat_template(
-            chat(tokenizer, messages), add_generation_prompt=True, tokenize=True, return_dict=False
-        )
+        name = f"{self._name} {key} {self._asked[key]}"
+        loop, sampling = self.loop, request.sampling
+        config = loop.rollout_config
+        prompt_ids = loop.format.prompt_ids(request)
         if len(prompt_ids) > config.prompt_length:
             raise PromptTooLong(
                 f"a prompt of {len(prompt_ids)} tokens is more than prompt_tokens={config.prompt_length}"
             )
         most = min(sampling.max_tokens or config.response_length, config.response_length)
+        seed = random.Random(name).getrandbits(31)
         params = {**self.sampling_params, "max_tokens": most, "logprobs": True, "seed": seed}
         if sampling.stop:
             params["stop"] = list(sampling.stop)
-        output = await loop.server_manager.generate(
-            request_id=self.id, prompt_ids=list(prompt_ids), sampling_params=params
-        )
+        output = await loop.server_manager.generate(request_id=self.id, prompt_ids=prompt_ids, sampling_params=params)
         ids = list(output.token_ids)
-        ended = bool(ids) and ids[-1] == tokenizer.eos_token_id
-        text = tokenizer.decode(ids, skip_special_tokens=True)
-        cuts = [cut for cut in map(text.find, sampling.stop or ()) if cut >= 0]
+        reading = await loop.format.read(ids, request, name)
+        ended = bool(ids) and ids[-1] == loop.tokenizer.eos_token_id
         return TokenReply(
-            text=text[: min(cuts, default=len(text))],
-            prompt_ids=list(prompt_ids),
+            text=reading.text,
+            prompt_ids=prompt_ids,
             token_ids=ids,
             logprobs=list(output.log_probs or ()),
-            finish_reason="stop" if ended or cuts else "length",
+            finish_reason="stop" if ended or reading.stopped else "length",
             weights_version=int(output.extra_fields.get("global_steps") or 0),
+            tool_calls=reading.tool_calls,
+            reasoning=reading.reasoning,
+            unreadable=reading.unreadable,
         )

@@ -3,15 +3,13 @@
 import asyncio
 import json
 from collections import Counter
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from agentflow.graph.context import Sampling
 from agentflow.rl.benchmark import benchmark
-from agentflow.rl.policy import TokenReply
+from agentflow.rl.chat import ChatRequest, TokenReply
 from agentflow.rl.rollout import RolloutStatus, run
 from agentflow.rl.trainable import AppError, Trainable
 from tests.fake_openai import FakeOpenAI
@@ -29,7 +27,7 @@ def played(body: dict[str, Any]) -> Any:
     return "Verdict: undecided" if number == 9 else f"Verdict: {'correct' if number % 2 else 'incorrect'}"
 
 
-async def plan(messages: Sequence[tuple[str, str]], sampling: Sampling) -> TokenReply:
+async def plan(request: ChatRequest) -> TokenReply:
     return TokenReply("Sub-Goal: Say it\nTool: base_generator\nContext: x", [1], [2, 3], [-0.1, -0.2], "stop")
 
 

@@ -52,6 +52,7 @@ HEAVY_ALLOWED = {
     "rl.micro.pretrain": {"torch", "transformers"},
     "rl.export": {"torch"},
     "rl.export_check": {"torch", "transformers"},
+    "rl.local_policy": {"torch", "transformers"},
     "rl.template": {"transformers"},
     "rl.train": {"ray", "torch", "verl"},
     "rl.trainer": {"ray", "torch", "verl"},

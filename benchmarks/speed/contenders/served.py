@@ -1,14 +1,13 @@
 """A policy served over aiohttp, as the trainer's rollout servers serve it: messages in, ids out."""
 
 import json
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 import aiohttp
 
-from agentflow.graph.context import Sampling
 from agentflow.nodes import analyst, executor, generator, planner, verifier
-from agentflow.rl.policy import Generate, TokenReply
+from agentflow.rl.chat import ChatRequest, Generate, TokenReply
 
 _BEGINNINGS = {
     module.PROMPT.split("{")[0]: module.__name__.rpartition(".")[2]
@@ -26,10 +25,10 @@ async def served(url: str) -> AsyncIterator[Generate]:
     """What answers `Policy` from the server at `url`."""
     async with aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=0)) as session:
 
-        async def generate(messages: Sequence[tuple[str, str]], sampling: Sampling) -> TokenReply:
+        async def generate(request: ChatRequest) -> TokenReply:
             body = {
-                "model": module_of(messages[0][1]),
-                "messages": [{"role": role, "content": content} for role, content in messages],
+                "model": module_of(request.messages[0]["content"]),
+                "messages": list(request.messages),
                 "logprobs": True,
                 "return_token_ids": True,
             }

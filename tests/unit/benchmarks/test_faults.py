@@ -6,9 +6,8 @@ import pytest
 
 pytest.importorskip("torch")
 
-from agentflow.graph.context import Sampling
 from agentflow.graph.models.spec import ModelError
-from agentflow.rl.policy import TokenReply
+from agentflow.rl.chat import ChatRequest, TokenReply
 from agentflow.rl.replay_log import ReplayLog
 from benchmarks.faults import Faulty
 
@@ -16,7 +15,7 @@ from benchmarks.faults import Faulty
 class Answers:
     name = "task/0"
 
-    async def __call__(self, messages: object, sampling: Sampling) -> TokenReply:
+    async def __call__(self, request: ChatRequest) -> TokenReply:
         return TokenReply("yes", [1], [2], [-0.5], "stop")
 
 
@@ -28,6 +27,6 @@ async def test_calls_that_the_log_answers_count(tmp_path: Path, answered: int, p
         replay_log.add("policy", "", {})
     faulty = Faulty(Answers(), "down", 2, replay_log, tmp_path)
     for _ in range(passing):
-        assert (await faulty([], Sampling())).text == "yes"
+        assert (await faulty(ChatRequest([]))).text == "yes"
     with pytest.raises(ModelError, match="cannot be reached"):
-        await faulty([], Sampling())
+        await faulty(ChatRequest([]))

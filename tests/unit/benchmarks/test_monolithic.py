@@ -1,15 +1,12 @@
 """The monolithic policy: its traces can be read, and a policy that writes them is rewarded."""
 
-from collections.abc import Sequence
-
 import pytest
 
 from agentflow.evals.atlas.encyclopedia import index_path
 from agentflow.evals.atlas.families import FAMILIES, questions
 from agentflow.evals.baselines.react import read_answer, read_call
-from agentflow.graph.context import Sampling
+from agentflow.rl.chat import ChatRequest, TokenReply
 from agentflow.rl.micro.traces import FAULTLESS, Tracer
-from agentflow.rl.policy import TokenReply
 from agentflow.rl.rollout import RolloutStatus, run
 from agentflow.tools.catalogue import standard_cards
 from agentflow.tools.encyclopedia.corpus import Corpus
@@ -46,7 +43,7 @@ async def test_a_policy_that_writes_a_faultless_trace_is_rewarded(number: int) -
     app = monolithic()
     replies = iter(said)
 
-    async def generate(messages: Sequence[tuple[str, str]], sampling: Sampling) -> TokenReply:
+    async def generate(request: ChatRequest) -> TokenReply:
         return TokenReply(next(replies), [1, 2], [3], [-0.5], "stop")
 
     task = app.tasks("test", len(FAMILIES))[number]

@@ -23,6 +23,7 @@ def row(
         "spans": list(zip(starts, lengths, strict=True)),
         "places": list(range(first, first + len(lengths))),
         "faults": faults or [False] * len(lengths),
+        "nodes": ["planner"] * len(lengths),
         "turn_rewards": earned or [0.0] * (first + len(lengths)),
         "turns": len(lengths),
         "tool_calls": len(lengths),

@@ -8,10 +8,10 @@ from langchain_core.runnables import RunnableLambda
 from langgraph.graph import END, START, StateGraph
 from langgraph.types import RetryPolicy, Send
 
-from agentflow.graph.context import Sampling
 from agentflow.graph.tracing.observer import Observer
 from agentflow.rl.calls import TokenCollector
-from agentflow.rl.policy import Policy, TokenReply, serving
+from agentflow.rl.chat import ChatRequest, TokenReply
+from agentflow.rl.policy import Policy, serving
 
 AGAIN = RetryPolicy(initial_interval=0.001, jitter=False, max_attempts=3, retry_on=OSError)
 
@@ -39,9 +39,10 @@ class Flaky:
         return {"said": [str(reply.text)]}
 
 
-async def count(messages: Sequence[tuple[str, str]], sampling: Sampling) -> TokenReply:
+async def count(request: ChatRequest) -> TokenReply:
     """Replies with the prompt, whose number is the reply's only id."""
-    return TokenReply(messages[-1][1], [1], [int(messages[-1][1])], [-0.5], "stop")
+    text = request.messages[-1]["content"]
+    return TokenReply(text, [1], [int(text)], [-0.5], "stop")
 
 
 def graph(node: Any, **options: Any) -> Any:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 pytest.importorskip("transformers")
 
 import agentflow.rl.micro
-from agentflow.rl.borders import borders_of, chat
+from agentflow.rl.borders import borders_of, sanitized
 from agentflow.rl.template import load_tokenizer
 
 TEMPLATE = (
@@ -40,7 +40,8 @@ def test_borders_are_the_special_tokens_and_those_that_the_template_writes(token
 )
 def test_a_text_adds_no_border(tokenizer: Any, said: str) -> None:
     def borders(content: str) -> Counter[int]:
-        messages = chat(tokenizer, [("system", content), ("user", content), ("assistant", "x"), ("user", content)])
+        texts = [("system", content), ("user", content), ("assistant", "x"), ("user", content)]
+        messages = sanitized([{"role": role, "content": text} for role, text in texts], borders_of(tokenizer))
         ids = tokenizer.apply_chat_template(messages, add_generation_prompt=True, tokenize=True, return_dict=False)
         own = {tokenizer.convert_tokens_to_ids(token) for token in borders_of(tokenizer)}
         return Counter(index for index in ids if index in own)
@@ -49,5 +50,6 @@ def test_a_text_adds_no_border(tokenizer: Any, said: str) -> None:
 
 
 def test_ordinary_texts_and_replies_stay(tokenizer: Any) -> None:
-    said = [("user", f"a <b> {OTHER}\n\nc"), ("assistant", f"{WRITTEN}x</think>")]
-    assert chat(tokenizer, said) == [{"role": role, "content": content} for role, content in said]
+    texts = [("user", f"a <b> {OTHER}\n\nc"), ("assistant", f"{WRITTEN}x</think>")]
+    messages = [{"role": role, "content": text} for role, text in texts]
+    assert sanitized(messages, borders_of(tokenizer)) == messages

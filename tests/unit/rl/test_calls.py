@@ -1,7 +1,6 @@
 import asyncio
 import operator
 import random
-from collections.abc import Sequence
 from typing import Annotated, Any, TypedDict
 from uuid import uuid4
 
@@ -19,9 +18,10 @@ from langgraph.types import RetryPolicy
 from agentflow.graph.context import Sampling
 from agentflow.graph.tracing.observer import Observer
 from agentflow.rl.calls import TokenCollector, TokenError
+from agentflow.rl.chat import ChatRequest, TokenReply
 from agentflow.rl.micro.chat_model import load
 from agentflow.rl.micro.tokenizer import MicroTokenizer
-from agentflow.rl.policy import Policy, TokenReply, serving
+from agentflow.rl.policy import Policy, serving
 
 
 class Talk(TypedDict):
@@ -59,11 +59,13 @@ class Server:
         self.rollout = rollout
         self.given: list[TokenReply] = []
 
-    async def __call__(self, messages: Sequence[tuple[str, str]], sampling: Sampling) -> TokenReply:
+    async def __call__(self, request: ChatRequest) -> TokenReply:
         await asyncio.sleep(random.random() * 0.02)
-        trained = messages[-1][1] != "not trained"
+        trained = request.messages[-1]["content"] != "not trained"
         ids = [self.rollout] * random.randint(1, 5)
-        reply = TokenReply(f"text {self.rollout}", [self.rollout, len(messages)], ids, [-1.0] * len(ids), "stop", 7)
+        reply = TokenReply(
+            f"text {self.rollout}", [self.rollout, len(request.messages)], ids, [-1.0] * len(ids), "stop", 7
+        )
         if trained:
             self.given.append(reply)
         return reply
@@ -113,7 +115,7 @@ replies = st.lists(st.integers(0, 1000), min_size=1, max_size=20)
 def test_ids_pass_unchanged_whatever_the_text(prompt_ids: list[int], token_ids: list[int], text: str) -> None:
     """Text cannot be the source of the ids: any text goes with any ids."""
 
-    async def generate(messages: Sequence[tuple[str, str]], sampling: Sampling) -> TokenReply:
+    async def generate(request: ChatRequest) -> TokenReply:
         return TokenReply(text, prompt_ids, token_ids, [-0.25] * len(token_ids), "stop")
 
     async def run() -> TokenCollector:
@@ -130,10 +132,10 @@ async def test_a_call_that_failed_leaves_no_trace_and_its_retry_one() -> None:
     failures = [OSError("down")]
     server = Server(1)
 
-    async def generate(messages: Sequence[tuple[str, str]], sampling: Sampling) -> TokenReply:
+    async def generate(request: ChatRequest) -> TokenReply:
         if failures:
             raise failures.pop()
-        return await server(messages, sampling)
+        return await server(request)
 
     collector = TokenCollector("r", {"plan"})
     with serving(generate):

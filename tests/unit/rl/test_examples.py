@@ -1,12 +1,9 @@
 """The example's graph and reward, with a scripted policy in the model's place."""
 
-from collections.abc import Sequence
-
 import pytest
 
 from agentflow.evals.task import Task
-from agentflow.graph.context import Sampling
-from agentflow.rl.policy import TokenReply
+from agentflow.rl.chat import ChatRequest, TokenReply
 from agentflow.rl.rollout import run
 from agentflow.rl.trainable import load_app
 from tests.waiting import LAST_RESORT
@@ -15,7 +12,7 @@ app = load_app("examples.help_desk:app")
 
 
 async def rewarded(reply: str, task: Task) -> float:
-    async def generate(messages: Sequence[tuple[str, str]], sampling: Sampling) -> TokenReply:
+    async def generate(request: ChatRequest) -> TokenReply:
         return TokenReply(reply, [1], [2], [-0.1], "stop")
 
     return (await run(app, app.built(), task, generate, id="r", seconds=LAST_RESORT)).reward

@@ -1,28 +1,25 @@
 """AgentFlow's planner as an app, with the oracle in the policy's place."""
 
-from collections.abc import Sequence
-
 import pytest
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage
 
 from agentflow.evals.atlas.oracle import Oracle
-from agentflow.graph.context import Sampling
+from agentflow.rl.chat import ChatRequest, TokenReply
 from agentflow.rl.planner import atlas
-from agentflow.rl.policy import TokenReply
 from agentflow.rl.rollout import RolloutStatus, run
 from agentflow.rl.trainable import AppError
 
 TYPES = {"system": SystemMessage, "user": HumanMessage, "assistant": AIMessage}
 
 
-async def oracle(messages: Sequence[tuple[str, str]], sampling: Sampling) -> TokenReply:
-    chat: list[BaseMessage] = [TYPES[role](content) for role, content in messages]
-    assert sampling.max_tokens == 128
+async def oracle(request: ChatRequest) -> TokenReply:
+    chat: list[BaseMessage] = [TYPES[message["role"]](message["content"]) for message in request.messages]
+    assert request.sampling.max_tokens == 128
     reply = Oracle()._generate(chat).generations[0].message  # without callbacks, as a server would
     return TokenReply(str(reply.text), [1], [2], [-0.1], "stop")
 
 
-async def nonsense(messages: Sequence[tuple[str, str]], sampling: Sampling) -> TokenReply:
+async def nonsense(request: ChatRequest) -> TokenReply:
     return TokenReply("Tool: crystal_ball", [1], [2], [-0.1], "stop")
 
 
@@ -60,8 +57,8 @@ async def test_the_monolithic_policy_is_trained_as_the_planner_is() -> None:
     app = atlas(agent="react", tools=["python_coder"])
     task = app.tasks("train", 1)[0]
 
-    async def answers(messages: Sequence[tuple[str, str]], sampling: Sampling) -> TokenReply:
-        said = "Tool: crystal_ball\n{}" if len(messages) == 2 else f"Answer: {task.gold}"
+    async def answers(request: ChatRequest) -> TokenReply:
+        said = "Tool: crystal_ball\n{}" if len(request.messages) == 2 else f"Answer: {task.gold}"
         return TokenReply(said, [1], [2], [-0.1], "stop")
 
     trajectory = await run(app, app.built(), task, answers, id="1", seconds=60)

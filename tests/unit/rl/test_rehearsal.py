@@ -75,9 +75,9 @@ async def test_an_app_in_order_passes_without_a_remark() -> None:
 @pytest.mark.parametrize(
     ("faulty", "named"),
     [
-        (app(guess), ("never asked the policy", "'answer'")),
+        (app(guess), ("never called a model", "'answer'")),
         (app(raise_at_once), ("KeyError: 'thread'",)),
-        (app(nodes=("other",)), ("in other nodes than 'other'",)),
+        (app(nodes=("other",)), ("'answer'", "'other'")),
         (app(reward=_raises(KeyError("gold"))), ("its reward raised KeyError: 'gold'",)),
         (app(reward=_raises(ModelError("the judge is down"))), ("its reward raised", "the judge is down")),
         (app(reward=_awaits_and_raises), ("its reward raised ZeroDivisionError",)),

@@ -1,7 +1,6 @@
 """A rollout that is told what it was told before: nothing is asked twice, and it ends as it would have ended."""
 
 from collections import Counter
-from collections.abc import Sequence
 from contextvars import copy_context
 from dataclasses import replace
 from pathlib import Path
@@ -19,9 +18,9 @@ from langchain_core.tools import tool
 from langgraph.graph import END, START, StateGraph
 
 from agentflow.evals.task import Task
-from agentflow.graph.context import Sampling
 from agentflow.graph.models.spec import ModelError
-from agentflow.rl.policy import Policy, TokenReply
+from agentflow.rl.chat import ChatRequest, TokenReply
+from agentflow.rl.policy import Policy
 from agentflow.rl.replay_log import Entry, ReplayLog, ReplayLogs, ReplayMismatch, as_answer, as_reply, replaying
 from agentflow.rl.rollout import RolloutStatus, Trajectory, run, run_recorded
 from agentflow.rl.trainable import Trainable
@@ -40,7 +39,7 @@ class World:
     def __init__(self) -> None:
         self.asked: Counter[str] = Counter()
 
-    async def policy(self, messages: Sequence[tuple[str, str]], sampling: Sampling) -> TokenReply:
+    async def policy(self, request: ChatRequest) -> TokenReply:
         number = self._next("policy")
         return TokenReply(f"plan {number}", [1, 2, number], [7, number], [-0.5, -0.25 / number], "stop", 3)
 
@@ -165,10 +164,10 @@ async def test_a_model_that_did_not_answer_is_all_that_a_second_try_asks() -> No
     world = World()
     works, failures = world.policy, [ModelError("down")] * 2
 
-    async def breaks_at_the_third(messages: Sequence[tuple[str, str]], sampling: Sampling) -> TokenReply:
+    async def breaks_at_the_third(request: ChatRequest) -> TokenReply:
         if world.asked["policy"] == 2 and failures:
             raise failures.pop()
-        return await works(messages, sampling)
+        return await works(request)
 
     world.policy = breaks_at_the_third  # type: ignore[method-assign]
     replay_log = ReplayLog("1/0", keep=lambda told: None)

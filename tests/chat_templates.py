@@ -1,0 +1,83 @@
+"""Tokenizers with the chat templates of families of models, and a policy that samples a script with them."""
+
+import json
+from collections.abc import Callable, Sequence
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from agentflow.rl.chat import ChatRequest, TokenReply
+from agentflow.rl.chat_format import ChatFormat, FoundCall
+from agentflow.rl.micro.chat_model import SEED
+
+ENDS = {"qwen2_5": "<|im_end|>", "qwen3": "<|im_end|>", "llama3_1": "<|eot_id|>", "smollm2": "<|im_end|>"}
+"""Families, and the tokens that end a message."""
+
+SMOLLM2 = (
+    "{% for message in messages %}{% if loop.first and messages[0]['role'] != 'system' %}"
+    "{{ '<|im_start|>system\nYou are a helpful AI assistant<|im_end|>\n' }}{% endif %}"
+    "{{ '<|im_start|>' + message['role'] + '\n' + message['content'] + '<|im_end|>' + '\n' }}{% endfor %}"
+    "{% if add_generation_prompt %}{{ '<|im_start|>assistant\n' }}{% endif %}"
+)
+"""ChatML with a system message of its own, and without tools, as small models have it."""
+
+
+class JsonCalls:
+    """Parser of replies that are one call as JSON, as Llama writes them."""
+
+    async def parse(self, text: str, tools: Sequence[dict[str, Any]]) -> tuple[str, list[FoundCall]] | None:
+        if not text.lstrip().startswith("{"):
+            return text, []
+        try:
+            call = json.loads(text)
+            return "", [FoundCall(call["name"], json.dumps(call["parameters"]))]
+        except (ValueError, KeyError, TypeError):
+            return None
+
+
+def tokenizer(family: str) -> Any:
+    """The embedded model's tokenizer with the control tokens and the template of a family."""
+    from transformers import AutoTokenizer
+
+    found: Any = AutoTokenizer.from_pretrained(SEED)
+    llama = ["<|begin_of_text|>", "<|start_header_id|>", "<|end_header_id|>", "<|eot_id|>", "<|python_tag|>"]
+    found.add_special_tokens({"additional_special_tokens": llama})
+    found.add_tokens(["<tool_call>", "</tool_call>", "<think>", "</think>"])
+    folder = Path((find_spec("trl") or find_spec("tests")).submodule_search_locations[0])  # type: ignore[union-attr,index]
+    template = folder / "chat_templates" / f"{family}.jinja"
+    found.chat_template = SMOLLM2 if family == "smollm2" else template.read_text()
+    found.eos_token = ENDS[family]
+    return found
+
+
+def chat_format(family: str) -> ChatFormat:
+    """The format of a family; Llama's calls are parsed here, where vLLM is not installed."""
+    return ChatFormat(tokenizer(family), JsonCalls() if family == "llama3_1" else "auto")
+
+
+def called(family: str, name: str, arguments: dict[str, Any], *, tight: bool = False) -> str:
+    """A tool call as a model of that family may write it; `tight`: with other blanks than its template."""
+    separators = (",", ":") if tight else (", ", ": ")
+    key = "parameters" if family == "llama3_1" else "arguments"
+    text = json.dumps({"name": name, key: arguments}, separators=separators)
+    return text if family == "llama3_1" else f"<tool_call>\n{text}\n</tool_call>"
+
+
+class ScriptedPolicy:
+    """Policy that samples what `script` returns for a request; an `agentflow.rl.chat.Generate`."""
+
+    def __init__(self, family: str, script: Callable[[ChatRequest], str], known: ChatFormat | None = None) -> None:
+        self.format, self.script = known or chat_format(family), script
+        self.sampled: list[TokenReply] = []
+
+    async def __call__(self, request: ChatRequest) -> TokenReply:
+        prompt_ids = self.format.prompt_ids(request)
+        tokenizer: Any = self.format.tokenizer
+        ids = [*tokenizer(self.script(request), add_special_tokens=False)["input_ids"], tokenizer.eos_token_id]
+        read = await self.format.read(ids, request, f"call {len(self.sampled)}")
+        logprobs = [-0.5 - len(self.sampled) - place / 1000 for place in range(len(ids))]
+        reply = TokenReply(
+            read.text, prompt_ids, ids, logprobs, "stop", 0, read.tool_calls, read.reasoning, read.unreadable
+        )
+        self.sampled.append(reply)
+        return reply

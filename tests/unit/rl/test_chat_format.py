@@ -1,0 +1,166 @@
+"""Prompts repeat sampled tokens exactly, for the templates of families of models."""
+
+import asyncio
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage, ToolMessage
+
+pytest.importorskip("transformers")
+pytest.importorskip("verl")
+pytest.importorskip("trl")
+
+from agentflow.graph.context import Sampling
+from agentflow.rl.calls import Call, ids_array, logprobs_array
+from agentflow.rl.chat import ChatError, ChatRequest, Conversations, TokenReply, as_chat_result
+from agentflow.rl.chat_format import ChatFormat
+from agentflow.rl.packing import pack
+from tests.chat_templates import ENDS, ScriptedPolicy, called, chat_format
+
+ADD = {
+    "type": "function",
+    "function": {
+        "name": "add",
+        "description": "Add two numbers.",
+        "parameters": {"type": "object", "properties": {"a": {"type": "integer"}, "b": {"type": "integer"}}},
+    },
+}
+WITH_TOOLS = [family for family in ENDS if family != "smollm2"]
+
+
+@pytest.fixture(scope="module")
+def formats() -> dict[str, ChatFormat]:
+    return {family: chat_format(family) for family in ENDS}
+
+
+class Talk:
+    """A conversation with a policy, whose turns are calls of one trajectory."""
+
+    def __init__(self, policy: ScriptedPolicy, tools: bool = True) -> None:
+        self.policy, self.options = policy, {"tools": [ADD]} if tools else {}
+        self.conversations = Conversations()
+        self.calls: list[Call] = []
+
+    def turn(self, messages: list[BaseMessage]) -> AIMessage:
+        request = self.conversations.request(messages, Sampling(), self.options)
+        reply: TokenReply = asyncio.run(self.policy(request))
+        message: Any = as_chat_result(reply, "policy").generations[0].message
+        self.conversations.remember(message, reply)
+        tokens = ids_array(reply.prompt_ids), ids_array(reply.token_ids), logprobs_array(reply.logprobs)
+        self.calls.append(Call("r", "agent", len(self.calls), *tokens, "stop", 0))
+        return message
+
+    def rows(self) -> int:
+        return len(pack(self.calls, limit=100_000))
+
+
+texts = st.text(st.characters(codec="utf-8", exclude_categories=("Cs", "Cc")), max_size=12)
+steps = st.lists(
+    st.tuples(st.sampled_from(["call", "tight call", "text", "broken call"]), texts, st.integers(-99, 99)),
+    min_size=1,
+    max_size=5,
+)
+
+
+@pytest.mark.parametrize("family", WITH_TOOLS)
+@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(steps=steps)
+def test_a_growing_conversation_is_one_row(
+    family: str, formats: dict[str, ChatFormat], steps: list[tuple[str, str, int]]
+) -> None:
+    """Whatever is sampled, its tokens and log-probabilities are trained on once, in one row."""
+    script = iter(_written(family, kind, text, number) for kind, text, number in steps)
+    talk = Talk(ScriptedPolicy(family, lambda request: next(script), formats[family]))
+    messages: list[BaseMessage] = [SystemMessage("s"), HumanMessage("q")]
+    for kind, text, number in steps:
+        message = talk.turn(messages)
+        if kind in ("call", "tight call"):
+            assert [(call["name"], call["args"]) for call in message.tool_calls] == [("add", {"b": number, "a": text})]
+        results = [ToolMessage(str(number), tool_call_id=str(call["id"])) for call in message.tool_calls]
+        messages += [message, *(results or [HumanMessage("and now?")])]
+    [row] = pack(talk.calls, limit=100_000)
+    trained = [
+        (index, logprob)
+        for index, logprob, counts in zip(row.response_ids, row.logprobs, row.mask, strict=True)
+        if counts
+    ]
+    assert trained == [pair for call in talk.calls for pair in zip(call.response_ids, call.logprobs, strict=True)]
+
+
+def _written(family: str, kind: str, text: str, number: int) -> str:
+    match kind:
+        case "text":
+            return f"The answer {text} is {number}."
+        case "broken call":
+            return called(family, "add", {"b": number})[:-9]
+        case _:
+            return called(family, "add", {"b": number, "a": text}, tight=kind == "tight call")
+
+
+def test_thinking_that_the_template_strips_ends_the_row(formats: dict[str, ChatFormat]) -> None:
+    """It stays within a turn, between a call and its result, and is left out after the next question."""
+    thought = "<think>\nhm\n</think>\n\n"
+    replies = iter([thought + called("qwen3", "add", {"a": 1}, tight=True), thought + "It is 3.", "Yes."])
+    talk = Talk(ScriptedPolicy("qwen3", lambda request: next(replies), formats["qwen3"]))
+    first = talk.turn([HumanMessage("q")])
+    assert (first.text, first.additional_kwargs["reasoning_content"]) == ("", "hm")
+    result = ToolMessage("3", tool_call_id=str(first.tool_calls[0]["id"]))
+    second = talk.turn([HumanMessage("q"), first, result])
+    assert talk.rows() == 1
+    talk.turn([HumanMessage("q"), first, result, second, HumanMessage("sure?")])
+    assert talk.rows() == 2
+
+
+@pytest.mark.parametrize("family", WITH_TOOLS)
+def test_a_rewritten_history_is_another_row(family: str, formats: dict[str, ChatFormat]) -> None:
+    talk = Talk(ScriptedPolicy(family, lambda request: "Fine.", formats[family]))
+    first = talk.turn([SystemMessage("s"), HumanMessage("q")])
+    talk.turn([SystemMessage("s"), HumanMessage("q"), first, HumanMessage("more")])
+    assert talk.rows() == 1
+    talk.turn([SystemMessage("a summary"), first, HumanMessage("more")])
+    assert talk.rows() == 2
+
+
+def test_a_reply_that_a_graph_changed_is_rendered(formats: dict[str, ChatFormat]) -> None:
+    conversations, sampled = Conversations(), TokenReply("Fine.", [1], [7, 8], [-1.0, -1.0], "stop")
+    message: Any = as_chat_result(sampled, "policy").generations[0].message
+    conversations.remember(message, sampled)
+    for text, known in (("Fine.", {1: [7, 8]}), ("Fine", {})):
+        request = conversations.request([HumanMessage("q"), AIMessage(text)], Sampling(), {})
+        assert {place: list(ids) for place, ids in request.sampled.items()} == known
+
+
+@pytest.mark.parametrize("family", WITH_TOOLS)
+@pytest.mark.parametrize(
+    ("reply", "choice", "unreadable"),
+    [("broken", "auto", True), ("text", "auto", False), ("text", "any", True), ("call", "any", False)],
+)
+async def test_what_counts_as_unreadable(
+    family: str, formats: dict[str, ChatFormat], reply: str, choice: str, unreadable: bool
+) -> None:
+    written = {"broken": called(family, "add", {"a": 1})[:-9], "text": "3", "call": called(family, "add", {"a": 1})}
+    policy = ScriptedPolicy(family, lambda request: written[reply], formats[family])
+    options = {"tools": [ADD], "tool_choice": choice}
+    found = await policy(Conversations().request([HumanMessage("q")], Sampling(), options))
+    assert found.unreadable == unreadable
+    assert bool(found.tool_calls) == (reply == "call")
+    if reply == "broken":
+        assert found.text == written[reply]
+
+
+def test_a_template_without_tools_is_refused_before_anything_is_sampled(formats: dict[str, ChatFormat]) -> None:
+    with pytest.raises(ChatError):
+        formats["smollm2"].prompt_ids(ChatRequest([{"role": "user", "content": "q"}], tools=[ADD]))
+
+
+@pytest.mark.parametrize("family", list(ENDS))
+def test_a_page_cannot_end_the_message_that_quotes_it(family: str, formats: dict[str, ChatFormat]) -> None:
+    known: Any = formats[family]
+    end = known.tokenizer.convert_tokens_to_ids(ENDS[family])
+
+    def ends(text: str) -> int:
+        return known.prompt_ids(ChatRequest([{"role": "user", "content": text}])).count(end)
+
+    assert ends(f"a page{ENDS[family]}") == ends("a page")
