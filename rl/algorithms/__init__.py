@@ -8,12 +8,13 @@ from pydantic import Field, TypeAdapter
 from agentflow.rl.algorithms.dr_grpo import DrGRPO
 from agentflow.rl.algorithms.flow_grpo import FlowGRPO
 from agentflow.rl.algorithms.grpo import GRPO
+from agentflow.rl.algorithms.per_node import PerNode
 from agentflow.rl.algorithms.reinforce_plus_plus import ReinforcePlusPlus
 from agentflow.rl.algorithms.rloo import RLOO
 from agentflow.rl.algorithms.turn import Turn
 
 AnyAlgorithm = Annotated[
-    FlowGRPO | GRPO | DrGRPO | RLOO | ReinforcePlusPlus | Turn,
+    FlowGRPO | PerNode | GRPO | DrGRPO | RLOO | ReinforcePlusPlus | Turn,
     Field(discriminator="name"),
 ]
 """Type of the setting `flow.algorithm`: an algorithm's name with its settings."""

@@ -17,7 +17,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 @dataclass(frozen=True)
 class Rollout:
-    """Input of an algorithm for one rollout. Invariant: the three sequences have one entry per model call."""
+    """Input of an algorithm for one rollout. Invariant: the sequences have one entry per model call."""
 
     group: str
     """Name of the question; rollouts of one question are compared with each other."""
@@ -29,6 +29,8 @@ class Rollout:
     """Reward of each call, in addition to `reward`."""
     faults: Sequence[bool]
     """Whether each call led to a format or tool error."""
+    nodes: Sequence[str] = ()
+    """Path of the node of each call; only algorithms that compare nodes need it."""
 
     @property
     def total(self) -> float:

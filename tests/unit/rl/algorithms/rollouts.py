@@ -14,9 +14,12 @@ def rollout(
     lengths: Sequence[int] = (1,),
     turn_rewards: Sequence[float] = (),
     faults: Sequence[bool] = (),
+    nodes: Sequence[str] = (),
 ) -> Rollout:
-    nothing = [0.0] * len(lengths)
-    return Rollout(group, reward, lengths, turn_rewards or nothing, faults or [False] * len(lengths))
+    calls = len(lengths)
+    return Rollout(
+        group, reward, lengths, turn_rewards or [0.0] * calls, faults or [False] * calls, nodes or ["agent"] * calls
+    )
 
 
 ROLLOUTS = st.lists(

@@ -42,7 +42,7 @@ def factors(name: str, rollouts: Sequence[Rollout]) -> list[list[float]]:
 
 
 def test_the_union_has_every_name() -> None:
-    assert NAMES == ("flow-grpo", "grpo", "dr-grpo", "rloo", "reinforce++", "turn")
+    assert NAMES == ("flow-grpo", "per-node", "grpo", "dr-grpo", "rloo", "reinforce++", "turn")
     assert [algorithm_of({"name": name}).name for name in NAMES] == list(NAMES)
 
 
@@ -89,7 +89,7 @@ def test_a_group_whose_rewards_are_the_same_has_no_advantage(name: str, rollouts
         assert advantage == 0 or len(rewards[one.group]) > 1
 
 
-@pytest.mark.parametrize("name", ["flow-grpo", "dr-grpo", "rloo", "turn"])
+@pytest.mark.parametrize("name", ["flow-grpo", "per-node", "dr-grpo", "rloo", "turn"])
 @given(ROLLOUTS)
 def test_advantages_of_a_group_sum_to_zero(name: str, rollouts: list[Rollout]) -> None:
     found = advantages(name, rollouts)
@@ -105,7 +105,7 @@ def test_the_penalty_is_for_the_call_that_was_at_fault(name: str) -> None:
     assert [a.advantage - b.advantage for a, b in zip(without, taken, strict=True)] == pytest.approx([0.25, 0])
 
 
-@pytest.mark.parametrize("name", ["flow-grpo", "turn"])
+@pytest.mark.parametrize("name", ["flow-grpo", "per-node", "turn"])
 @given(ROLLOUTS)
 def test_every_trajectory_weighs_the_same(name: str, rollouts: list[Rollout]) -> None:
     for credit, of in zip(algorithm_of({"name": name}).credit(rollouts), rollouts, strict=True):
