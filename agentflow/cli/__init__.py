@@ -26,13 +26,14 @@ from agentflow.cli import (
     threads,
     tools,
     train,
+    try_app,
     view,
 )
 from agentflow.cli.group import Group
 from agentflow.version import __version__
 
 app = typer.Typer(cls=Group, add_completion=False, pretty_exceptions_enable=False, rich_markup_mode="rich")
-for commands in (solve, train, view, serve, mcp):
+for commands in (solve, train, try_app, view, serve, mcp):
     app.add_typer(commands.app)
 for commands in (judging, rescore, report, passport, again, matrix, power, langsmith):
     evaluate.app.add_typer(commands.app)

@@ -13,12 +13,46 @@ from agentflow.console.terminal import console
 app = typer.Typer()
 
 
-@app.command(epilog="Example: agentflow train --preset atlas-cpu steps=10 out=runs/short")
+Tasks = Annotated[Path | None, typer.Option(metavar="FILE", help="Tasks of a graph: JSON lines, JSON, CSV or parquet.")]
+TestTasks = Annotated[
+    Path | None, typer.Option("--test", metavar="FILE", help="Test tasks; by default, one task in five.")
+]
+Reward = Annotated[
+    str, typer.Option(metavar="MODULE:FUNCTION", help="Reward of a task and the final state; by default, its answer.")
+]
+Nodes = Annotated[
+    str, typer.Option(metavar="PATH,...", help="Nodes that learn, as in planner,research/agent; by default, all.")
+]
+
+
+def app_settings(words: list[str] | None, tasks: Path | None, test: Path | None, reward: str, nodes: str) -> list[str]:
+    """Return the settings of a call: key=value words, and the app that the first other word names."""
+    words = list(words or [])
+    apps = [word for word in words if "=" not in word and ":" in word][:1]
+    given = {"tasks": str(tasks or ""), "test": str(test or ""), "reward": reward, "nodes": nodes}
+    from agentflow.rl.settings import setting
+
+    return [
+        *(f"app={name}" for name in apps),
+        *(word for word in words if word not in apps),
+        *(setting(f"options.{name}", value) for name, value in given.items() if value),
+    ]
+
+
+@app.command(
+    epilog="Example: agentflow train --preset atlas-cpu steps=10 out=runs/short  "
+    "Example: agentflow train my_pkg.my_agent:agent --tasks tasks.jsonl --reward my_pkg.my_agent:score"
+)
 def train(
-    overrides: Annotated[
-        list[str] | None, typer.Argument(metavar="[KEY=VALUE]...", help="Settings to change, as in steps=10.")
+    words: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[MODULE:AGENT] [KEY=VALUE]...", help="What is trained, and settings to change."),
     ] = None,
     preset: Annotated[str, typer.Option(metavar="NAME", help="The preset; a wrong name lists them.")] = "atlas-cpu",
+    tasks: Tasks = None,
+    reward: Reward = "",
+    nodes: Nodes = "",
+    test: TestTasks = None,
     show: Annotated[bool, typer.Option("--show", help="Check the whole configuration, print it and exit.")] = False,
 ) -> None:
     """Train the nodes of a LangGraph graph in the flow. An interrupted run resumes from its last checkpoint."""
@@ -30,7 +64,7 @@ def train(
     from agentflow.rl import train as training
     from agentflow.rl.settings import SettingsError, compose_settings
 
-    chosen = overrides or []
+    chosen = app_settings(words, tasks, test, reward, nodes)
     try:
         if show:
             config = compose_settings(preset, chosen)

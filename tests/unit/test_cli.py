@@ -491,7 +491,7 @@ def test_a_wrong_setting_ends_an_evaluation_at_once(monkeypatch: pytest.MonkeyPa
         (["steps"], "write key=value"),
         (["app=nowhere:app"], "cannot be imported"),
         (["--show", "app=nowhere:app"], "cannot be imported"),
-        (["--show", "app=examples.help_desk:app", "options.turns=3"], "takes no options"),
+        (["--show", "app=examples.help_desk:app", "options.turns=3"], "does not take these options"),
         (["--show", "steps=0"], "steps=0"),
         (["start="], "start="),
         (["out=/dev/null/run"], "cannot write to /dev/null/run"),

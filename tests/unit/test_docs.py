@@ -167,7 +167,7 @@ def test_settings_of_training_are_those_that_there_are() -> None:
     for line in (line for page in PAGES for line in commands(page) if line.startswith("agentflow train ")):
         [words] = simple_commands(line)
         preset = words[words.index("--preset") + 1]
-        overrides[preset] |= {word for word in words[2:] if not word.startswith("--") and word != preset}
+        overrides[preset] |= {word for word in words[2:] if re.match(r"[\w.+~]+=", word)}
     assert len(overrides) >= 2
     for preset, changed in overrides.items():  # all of a preset's at once: each composition takes seconds
         assert TrainingSettings.of(compose_settings(preset, sorted(changed))).preset == preset

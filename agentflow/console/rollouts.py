@@ -1,0 +1,49 @@
+"""Rollouts of an app as training would use them: calls by node, rows, and what stands against learning."""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from rich.box import SIMPLE_HEAD
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from agentflow.console.terminal import counted, shortened
+from agentflow.tools.untrusted_text import one_line
+
+if TYPE_CHECKING:
+    from agentflow.rl.preview import Preview
+    from agentflow.rl.rollout import Trajectory
+
+
+def print_rollout(out: Console, trajectory: "Trajectory", texts: Sequence[str]) -> None:
+    """Print a rollout: its task, its outcome, and each trained call with the sampled text in `texts`."""
+    task, reward = trajectory.trace.task, f", reward {trajectory.reward:g}" if trajectory.status == "ok" else ""
+    out.print(Text(shortened(task.question), "bold"))
+    for call, text in zip(trajectory.calls, texts, strict=True):
+        tokens = f"{len(call.prompt_ids):,} + {len(call.response_ids):,} tokens"
+        note = " unreadable" if call.unreadable else ""
+        out.print(Text(f"  {one_line(call.node)} · {tokens}{note} · {shortened(text)}"))
+    why = f" ({shortened(trajectory.trace.error)})" if trajectory.trace.error else ""
+    out.print(Text(f"  {trajectory.status}{reward}, {trajectory.trace.seconds:.1f} s{why}", "dim"))
+
+
+def print_preview(out: Console, preview: "Preview", remedies: Sequence[str]) -> None:
+    """Print the nodes, the rows and the remedies of a preview."""
+    table = Table(box=SIMPLE_HEAD, pad_edge=False)
+    for head in ("node", "learns", "calls", "prompt tokens", "sampled tokens"):
+        table.add_column(head, justify="left" if head in ("node", "learns") else "right")
+    for path, use in preview.nodes.items():
+        tokens = (f"{use.prompt_tokens:,}", f"{use.sampled_tokens:,}") if use.learns else ("", "")
+        table.add_row(one_line(path), "yes" if use.learns else "no", f"{use.calls:,}", *tokens)
+    out.print(table)
+    rewards = [one.reward for one in preview.trajectories if one.status == "ok"]
+    average = f", average reward {sum(rewards) / len(rewards):.2f}" if rewards else ""
+    out.print(f"rollouts: {', '.join(f'{number} {status}' for status, number in preview.statuses.items())}{average}")
+    varied, several = preview.groups_with_signal
+    if several:
+        out.print(f"signal: {varied} of {counted(several, 'task')} with different rewards")
+    rows = counted(len(preview.rows), "row")
+    out.print(f"training: {rows} with {preview.forward_tokens:,} tokens ({preview.unpacked_tokens:,} if not packed)")
+    for remedy in remedies:
+        out.print(Text(f"note: {remedy}", "yellow"))

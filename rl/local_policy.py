@@ -1,0 +1,99 @@
+"""A policy from a folder on this machine, sampled by transformers, to try an app without an engine."""
+
+import asyncio
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from agentflow.rl.chat import ChatRequest, TokenReply
+from agentflow.rl.chat_format import ChatFormat
+from agentflow.rl.micro.chat_model import SHIPPED
+from agentflow.rl.policy import PromptTooLong
+from agentflow.rl.template import TemplateError, load_tokenizer
+from agentflow.rl.trainable import AppError
+
+
+class LocalPolicy:
+    """Policy of one process, which samples one reply at a time; an `agentflow.rl.chat.Generate`."""
+
+    def __init__(self, name: str, *, temperature: float = 1.0, max_tokens: int = 512, parser: str = "auto") -> None:
+        """
+        Args:
+            name: Folder of a Hugging Face model, or `embedded[:NAME]`.
+            temperature: Temperature of sampling.
+            max_tokens: Maximum number of tokens in one reply.
+            parser: Name of the tool parser.
+
+        Raises:
+            AppError: There is no such model.
+        """
+        folder = _folder(name)
+        try:
+            tokenizer = load_tokenizer(folder)
+        except TemplateError as error:
+            raise AppError(str(error)) from error
+        from transformers import AutoModelForCausalLM
+        from transformers.utils import logging
+
+        logging.disable_progress_bar()
+        try:
+            self._model: Any = AutoModelForCausalLM.from_pretrained(folder, local_files_only=True)
+        except (OSError, ValueError) as error:
+            raise AppError(f"{folder} holds no model that transformers can load ({error})") from error
+        self.format = ChatFormat(tokenizer, parser)
+        self._temperature, self._max_tokens = temperature, max_tokens
+        self._turn = asyncio.Lock()
+        self._replies = 0
+
+    async def __call__(self, request: ChatRequest) -> TokenReply:
+        """Sample a reply. Raises PromptTooLong, ChatError."""
+        prompt_ids = self.format.prompt_ids(request)
+        room = int(self._model.config.max_position_embeddings) - len(prompt_ids)
+        if room < 1:
+            raise PromptTooLong(f"a prompt of {len(prompt_ids)} tokens is more than the model reads")
+        most = min(request.sampling.max_tokens or self._max_tokens, self._max_tokens, room)
+        async with self._turn:
+            ids, logprobs = await asyncio.to_thread(self._sample, prompt_ids, most)
+            self._replies += 1
+            name = f"reply {self._replies}"
+        read = await self.format.read(ids, request, name)
+        ended = ids[-1] == self.format.tokenizer.eos_token_id or read.stopped
+        return TokenReply(
+            text=read.text,
+            prompt_ids=prompt_ids,
+            token_ids=ids,
+            logprobs=logprobs,
+            finish_reason="stop" if ended else "length",
+            tool_calls=read.tool_calls,
+            reasoning=read.reasoning,
+            unreadable=read.unreadable,
+        )
+
+    def text(self, ids: Sequence[int]) -> str:
+        """Return the text of ids, control tokens included."""
+        return self.format.tokenizer.decode(ids, skip_special_tokens=False)
+
+    def _sample(self, prompt_ids: list[int], most: int) -> tuple[list[int], list[float]]:
+        import torch
+
+        prompt = torch.tensor([prompt_ids])
+        sampling = {"do_sample": True, "temperature": self._temperature, "top_p": 1.0, "top_k": 0}
+        with torch.inference_mode():
+            found = self._model.generate(
+                prompt,
+                attention_mask=torch.ones_like(prompt),
+                max_new_tokens=most,
+                eos_token_id=self.format.tokenizer.eos_token_id,
+                pad_token_id=self.format.tokenizer.eos_token_id,
+                return_dict_in_generate=True,
+                output_scores=True,
+                **sampling,
+            )
+        ids = found.sequences[0, len(prompt_ids) :]
+        scores = torch.cat(found.scores).float().log_softmax(dim=-1)
+        return ids.tolist(), scores.gather(1, ids[:, None])[:, 0].tolist()
+
+
+def _folder(name: str) -> Path:
+    kind, _, model = name.partition(":")
+    return SHIPPED.get(model) or Path(model).expanduser() if kind == "embedded" else Path(name).expanduser()

@@ -1,0 +1,87 @@
+"""`agentflow try`: rollouts of an app as training would use them."""
+
+import json
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+pytest.importorskip("transformers")
+pytest.importorskip("verl")
+
+from agentflow.cli import app
+from agentflow.cli.group import FAILED, MISUSED
+
+AGENT = """
+from langchain_openai import ChatOpenAI
+from langgraph.graph import END, START, MessagesState, StateGraph
+
+model = ChatOpenAI(model="m", base_url="http://127.0.0.1:9/v1", api_key="none", max_retries=0, max_tokens=8)
+
+
+async def answer(state: MessagesState) -> MessagesState:
+    bound = model.bind_tools([{TOOL}]) if {TOOLS} else model
+    return {{"messages": [await bound.ainvoke(state["messages"])]}}
+
+
+builder = StateGraph(MessagesState)
+builder.add_node("answer", answer)
+builder.add_edge(START, "answer")
+builder.add_edge("answer", END)
+agent = builder.compile()
+
+
+def score(task, state):
+    return 1.0 if state["messages"][-1].text else 0.0
+"""
+TOOL = '{"type": "function", "function": {"name": "add", "description": "", "parameters": {}}}'
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    rows = [{"question": f"What is {n} plus 1?", "answer": str(n + 1)} for n in range(10)]
+    (tmp_path / "tasks.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return tmp_path
+
+
+def write(folder: Path, name: str, *, tools: bool = False) -> str:
+    (folder / f"{name}.py").write_text(AGENT.format(TOOL=TOOL, TOOLS=tools))
+    return f"{name}:agent"
+
+
+def test_a_graph_of_ones_own_is_tried_with_the_embedded_model(folder: Path) -> None:
+    agent = write(folder, "tried_agent")
+    words = ["try", agent, "--tasks", "tasks.jsonl", "--reward", "tried_agent:score", "--limit", "2", "--rollouts", "2"]
+    done = CliRunner().invoke(app, words)
+    assert done.exit_code == 0, done.output
+    lines = done.stdout.splitlines()
+    assert sum("answer ·" in line for line in lines) == 4
+    assert any(line.split()[:3] == ["answer", "yes", "4"] for line in lines)
+
+
+def test_a_model_whose_template_has_no_tools_says_so(folder: Path) -> None:
+    agent = write(folder, "tool_agent", tools=True)
+    words = ["try", agent, "--tasks", "tasks.jsonl", "--reward", "tool_agent:score", "--limit", "1"]
+    done = CliRunner().invoke(app, words)
+    assert done.exit_code == FAILED
+    assert "tools" in done.stdout
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["nothing:agent", "--tasks", "tasks.jsonl"],
+        ["wrong_agent:agent"],
+        ["wrong_agent:agent", "--tasks", "none.jsonl"],
+        ["wrong_agent:agent", "--tasks", "tasks.jsonl", "--reward", "wrong_agent:none"],
+        ["wrong_agent:agent", "--tasks", "tasks.jsonl", "--model", "no/such/folder"],
+        ["wrong_agent:agent", "--tasks", "tasks.jsonl", "options.turns=3"],
+        ["--nodes", "planner", "word"],
+    ],
+)
+def test_wrong_calls_are_one_line(folder: Path, words: list[str]) -> None:
+    write(folder, "wrong_agent")
+    done = CliRunner().invoke(app, ["try", *words])
+    assert done.exit_code == MISUSED, done.output
+    assert len(done.stderr.splitlines()) == 1
