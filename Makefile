@@ -40,10 +40,15 @@ run: $(VENV)/with-core ## Set up, then watch the agent answer with the embedded 
 		'agentflow doctor' 'what is configured, and what is missing' \
 		'make studio' 'the graph in LangGraph Studio'
 
-test: $(VENV)/with-dev,studio,local,train ## Set up, then run all tests
+# Chat templates of families of models, as files of a package that is not to be imported: verl would.
+TEMPLATES = .venvs/templates
+$(TEMPLATES)/trl: | $(BIN)/python
+	$(PIP_INSTALL) --no-deps --target $(TEMPLATES) 'trl==1.16.0'
+
+test: $(VENV)/with-dev,studio,local,train $(TEMPLATES)/trl ## Set up, then run all tests
 	$(BIN)/python -m pytest --numprocesses $(WORKERS) --dist loadfile $(PYTEST_FLAGS)
 
-stress: $(VENV)/with-dev,studio,local,train ## All tests beside four busy processes, five times; ROUNDS=1 is shorter
+stress: $(VENV)/with-dev,studio,local,train $(TEMPLATES)/trl ## All tests beside four busy processes, five times; ROUNDS=1 is shorter
 	$(BIN)/python -m tests.stress --rounds $(or $(ROUNDS),5) --numprocesses $(WORKERS) --dist loadfile $(PYTEST_FLAGS)
 
 test-sandbox: $(VENV)/with-dev ## The sandbox's soak, 64 programs at once, and its tiers for other kinds of users

@@ -9,7 +9,6 @@ import pytest
 
 pytest.importorskip("transformers")
 pytest.importorskip("verl")
-pytest.importorskip("trl")
 pytest.importorskip("langchain.agents")
 pytest.importorskip("deepagents")
 pytest.importorskip("langgraph_supervisor")
@@ -17,14 +16,23 @@ pytest.importorskip("langgraph_swarm")
 
 from agentflow.evals.task import Task
 from agentflow.rl.chat import ChatRequest
+from agentflow.rl.chat_format import ChatFormat
 from agentflow.rl.packing import pack
 from agentflow.rl.rollout import RolloutStatus, Trajectory, run
 from agentflow.rl.trainable import load_app
-from tests.chat_templates import ScriptedPolicy, called, chat_format
+from tests.chat_templates import ScriptedPolicy, called, chat_format, needs_templates
 
-pytestmark = pytest.mark.filterwarnings("ignore:create_react_agent has been moved")  # by langgraph-supervisor
+pytestmark = [
+    needs_templates,
+    pytest.mark.filterwarnings("ignore:create_react_agent has been moved"),  # by langgraph-supervisor
+]
 
-FORMAT = chat_format("qwen2_5")
+
+@pytest.fixture(scope="module")
+def known() -> ChatFormat:
+    return chat_format("qwen2_5")
+
+
 TASK = Task(id="1", question="What is 2 plus 3, times 4?", gold="20")
 
 
@@ -92,17 +100,19 @@ AGENTS: list[tuple[str, Callable[[ChatRequest], str], list[str], int]] = [
 """Agent, what its policy samples, the paths of its calls, and the rows that they are trained in."""
 
 
-async def rollout(name: str, script: Callable[[ChatRequest], str], **options: Any) -> tuple[Trajectory, ScriptedPolicy]:
+async def rollout(
+    name: str, script: Callable[[ChatRequest], str], known: ChatFormat, **options: Any
+) -> tuple[Trajectory, ScriptedPolicy]:
     app = load_app(f"examples.agents.{name}:agent", tasks="sums.jsonl", reward="examples.agents.sums:score", **options)
-    policy = ScriptedPolicy("qwen2_5", script, FORMAT)
+    policy = ScriptedPolicy("qwen2_5", script, known)
     return await run(app, app.built(), TASK, policy, id="r", seconds=60), policy
 
 
 @pytest.mark.parametrize(("name", "script", "paths", "rows"), AGENTS, ids=[name for name, *_ in AGENTS])
 async def test_every_token_is_trained_on(
-    name: str, script: Callable[[ChatRequest], str], paths: list[str], rows: int
+    name: str, script: Callable[[ChatRequest], str], paths: list[str], rows: int, known: ChatFormat
 ) -> None:
-    found, policy = await rollout(name, script)
+    found, policy = await rollout(name, script, known)
     assert (found.status, found.reward) == (RolloutStatus.OK, 1.0), found.trace.error
     assert [call.node for call in found.calls] == paths
     assert [call.response_ids.tolist() for call in found.calls] == [reply.token_ids for reply in policy.sampled]
@@ -111,7 +121,7 @@ async def test_every_token_is_trained_on(
     assert sum(sum(row.mask) for row in packed) == sum(len(reply.token_ids) for reply in policy.sampled)
 
 
-async def test_only_the_nodes_that_are_named_learn(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_only_the_nodes_that_are_named_learn(monkeypatch: pytest.MonkeyPatch, known: ChatFormat) -> None:
     """The model of the others is asked itself."""
     tools = importlib.import_module("examples.agents.tools")
     asked: list[Any] = []
@@ -124,20 +134,20 @@ async def test_only_the_nodes_that_are_named_learn(monkeypatch: pytest.MonkeyPat
         return ChatResult(generations=[ChatGeneration(message=AIMessage("20"))])
 
     monkeypatch.setattr(type(tools.model), "_agenerate", answers)
-    found, policy = await rollout("fan_out", lambda request: "20", nodes=["editor"])
+    found, policy = await rollout("fan_out", lambda request: "20", known, nodes=["editor"])
     assert [call.node for call in found.calls] == ["editor"]
     assert (len(policy.sampled), len(asked)) == (1, 3)
 
 
-async def test_a_tool_that_raises_and_a_call_that_cannot_be_read_are_seen_by_the_graph() -> None:
+async def test_a_tool_that_raises_and_a_call_that_cannot_be_read_are_seen_by_the_graph(known: ChatFormat) -> None:
     replies = iter([call("add", a="two", b=3), '<tool_call>\n{"name": "add"', "It is 20."])
-    found, _ = await rollout("tools", lambda request: next(replies))
+    found, _ = await rollout("tools", lambda request: next(replies), known)
     assert found.status == RolloutStatus.OK
     assert found.faults == [False, True] if len(found.calls) == 2 else found.faults == [False, True, False]
 
 
 @pytest.mark.parametrize("mode", ["messages", "values", "updates"])
-async def test_streaming_agents(mode: str) -> None:
+async def test_streaming_agents(mode: str, known: ChatFormat) -> None:
     from agentflow.graph.tracing.observer import Observer
     from agentflow.rl.calls import TokenCollector
     from agentflow.rl.policy import serving
@@ -147,7 +157,7 @@ async def test_streaming_agents(mode: str) -> None:
     stand_in()
     collector = TokenCollector("r", ())
     observer = Observer(collector, raise_error=True)
-    with serving(ScriptedPolicy("qwen2_5", calculator, FORMAT), observer):
+    with serving(ScriptedPolicy("qwen2_5", calculator, known), observer):
         chunks = [
             chunk
             async for chunk in agent.astream(

@@ -10,14 +10,15 @@ from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, System
 
 pytest.importorskip("transformers")
 pytest.importorskip("verl")
-pytest.importorskip("trl")
 
 from agentflow.graph.context import Sampling
 from agentflow.rl.calls import Call, ids_array, logprobs_array
 from agentflow.rl.chat import ChatError, ChatRequest, Conversations, TokenReply, as_chat_result
 from agentflow.rl.chat_format import ChatFormat
 from agentflow.rl.packing import pack
-from tests.chat_templates import ENDS, ScriptedPolicy, called, chat_format
+from tests.chat_templates import ENDS, ScriptedPolicy, called, chat_format, needs_templates
+
+pytestmark = needs_templates
 
 ADD = {
     "type": "function",
