@@ -1,5 +1,6 @@
-"""Worst-case CPU seconds of a function over a set of attack texts."""
+"""Worst-case CPU seconds of a function over a set of attack texts, and how they grow with the text's length."""
 
+import math
 import signal
 import time
 from collections.abc import Callable, Iterable
@@ -11,15 +12,20 @@ from benchmarks.expressions.texts import Attack
 
 SIZE, SMALL, GOAL, LIMIT = 1_000_000, 4_000, 0.2, 20.0
 WORST = 3
-"""Number of slowest attacks at SMALL characters that are run again at full size."""
+"""Number of slowest attacks on a small text that are run again at full size."""
+
+Run = Callable[[str], object]
 
 
 class _TooLong(Exception):
     pass
 
 
-def seconds(run: Callable[[str], object], text: str, limit: float = LIMIT) -> float:
-    """Return the CPU seconds of `run(text)`, stopped after `limit`; `re` can be stopped in the main thread only."""
+def seconds(run: Run, text: str, limit: float = LIMIT) -> float:
+    """Return the CPU seconds of `run(text)`, or infinity if it is stopped after `limit`.
+
+    Only the main thread can stop `re`.
+    """
 
     def interrupt(number: int, frame: FrameType | None) -> None:
         raise _TooLong
@@ -30,18 +36,35 @@ def seconds(run: Callable[[str], object], text: str, limit: float = LIMIT) -> fl
     try:
         with suppress(_TooLong):
             run(text)
-        return time.thread_time() - start
+            return time.thread_time() - start
+        return math.inf
     finally:
         signal.setitimer(signal.ITIMER_VIRTUAL, 0)
         signal.signal(signal.SIGVTALRM, before)
 
 
-def worst(
-    run: Callable[[str], object], attacks: Iterable[Attack], size: int = SIZE, limit: float = LIMIT
-) -> tuple[float, str]:
-    """Return the CPU seconds and the first 40 characters of the worst attack of `size` characters.
+def slowest(run: Run, attacks: Iterable[Attack], small: int = SMALL, limit: float = LIMIT) -> list[Attack]:
+    """Return the WORST attacks by CPU seconds at `small` characters."""
+    return nlargest(WORST, attacks, key=lambda attack: seconds(run, attack.text(small), limit))
 
-    Only the attacks that are slowest at SMALL characters run at full size.
+
+def worst(run: Run, attacks: Iterable[Attack]) -> tuple[float, str]:
+    """Return the CPU seconds and the first 40 characters of the worst attack of SIZE characters."""
+    texts = [attack.text(SIZE) for attack in slowest(run, attacks)]
+    return max((seconds(run, text), text[:40]) for text in texts)
+
+
+def growth(run: Run, attack: Attack, size: int, limit: float) -> float:
+    """Return the factor by which CPU time grows from `size` to twice as many characters: 2 if linear, 4 if quadratic.
+
+    Return 0 if the longer text takes less than GOAL allows for its length, and infinity if it is stopped after `limit`.
+    The fastest of a few runs counts, so that other load on the machine does not.
     """
-    slowest = nlargest(WORST, attacks, key=lambda attack: seconds(run, attack.text(SMALL), limit))
-    return max((seconds(run, text, limit), text[:40]) for text in (attack.text(size) for attack in slowest))
+    short, long = attack.text(size), attack.text(2 * size)
+    if (first := seconds(run, long, limit)) <= GOAL * 2 * size / SIZE or first == math.inf:
+        return 0.0 if first < math.inf else first
+    return min(first, *_runs(run, long, limit)) / min(_runs(run, short, limit))
+
+
+def _runs(run: Run, text: str, limit: float) -> list[float]:
+    return [seconds(run, text, limit) for _ in range(3)]
