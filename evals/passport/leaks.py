@@ -20,6 +20,8 @@ from urllib.parse import unquote
 
 from agentflow.evals.benchmarks.subsets import words
 
+LONGEST = 50_000
+"""Characters of a call's arguments and of a result that are read, counted from the start, which bounds the time."""
 GRAM = 3
 """Words of a gram; a question with fewer words is one gram."""
 NEAR = 0.75
@@ -109,6 +111,7 @@ class QuestionMatcher:
 
     def is_query(self, text: str) -> bool:
         """Return whether `text`, the arguments of a tool call, is the question or a rewording of it."""
+        text = text[:LONGEST]
         found = plain_words(text)
         if self.share(spaced(found)) >= NEAR:
             return True
@@ -124,9 +127,10 @@ class QuestionMatcher:
         """
         if len(self.words) < COPY:
             return False
+        text = text[:LONGEST]
         found = spaced(plain_words(text))
         for one in given:
-            found = found.replace(spaced(plain_words(one)), "  ")
+            found = found.replace(spaced(plain_words(one[:LONGEST])), "  ")
         if self.share(found) >= NEAR or any(run in found for run in self._runs) or self._in_pieces(found):
             return True
         sentences = [(plain_words(one), one) for one in _SENTENCE.split(text) if one.rstrip().endswith("?")]
@@ -136,12 +140,13 @@ class QuestionMatcher:
 
     def is_listed(self, text: str) -> bool:
         """Return whether `text` is an answer key with the gold answer."""
+        text = text[:LONGEST]
         fields = [spaced(plain_words(value)) for value in _FIELD.findall(text.casefold())]
         return any(gold in fields or _after_key(gold, text) or _numbered(gold, text) for gold in self._golds)
 
     def answered_in(self, text: str) -> bool:
         """Return whether `text` contains the gold answer."""
-        return bool(self.gold) and self.gold in spaced(plain_words(text))
+        return bool(self.gold) and self.gold in spaced(plain_words(text[:LONGEST]))
 
     def _asks(self, found: Sequence[str], text: str) -> bool:
         return text.rstrip().endswith("?") or (bool(found) and found[0] in _ASKS)
@@ -175,7 +180,7 @@ class QuestionMatcher:
 
 def own_page(text: str, pages: Collection[str]) -> str:
     """Return the first of `pages`, each as host/path, whose address or mirror occurs in `text`; "" if none does."""
-    shown = _as_address(text) if pages else ""
+    shown = _as_address(text[:LONGEST]) if pages else ""
     datasets = {name for found in _DATASET.findall(shown) for name in found if name}
     for page in pages:
         known = page.casefold()

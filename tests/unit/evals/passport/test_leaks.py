@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agentflow.evals.passport.leaks import RUN, QuestionMatcher, own_page
+from agentflow.evals.passport.leaks import LONGEST, RUN, QuestionMatcher, own_page
 
 HOPS = QuestionMatcher(
     "Which city is the birthplace of the founder of the firm that published Song of Fupoz?", "Bukazo"
@@ -223,3 +223,16 @@ def test_a_cut_that_leaves_thirteen_words_is_found(words: Sequence[str], data: s
     start = data.draw(st.integers(0, len(words) - RUN))
     end = data.draw(st.integers(start + RUN, len(words)))
     assert QuestionMatcher(" ".join(words), "").is_copied(f"before {' '.join(words[start:end])} after", [])
+
+
+def test_the_length_of_what_is_read_is_bounded() -> None:
+    question = "Which organ pumps the blood through the body, and how often does it beat in a day?"
+    asked = QuestionMatcher(question, "the heart")
+    page = "huggingface.co/datasets/anyone/anything"
+    beginning = "x " * (LONGEST // 2)
+    assert asked.is_copied(question, [])
+    assert not asked.is_copied(beginning + question, [])
+    assert asked.answered_in("the heart")
+    assert not asked.answered_in(beginning + "the heart")
+    assert own_page(page, [page])
+    assert not own_page(beginning + page, [page])
