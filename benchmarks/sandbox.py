@@ -11,6 +11,7 @@ import argparse
 import asyncio
 import os
 import statistics
+import sys
 import threading
 import time
 from collections.abc import Callable
@@ -93,8 +94,12 @@ def report(name: str, run: Run, fork: tuple[float, float], repeats: int) -> None
     print(f"{name:20} {'rate':8} {rate:7.0f}/s, best of {BATCHES} batches; goal: {GOAL_PER_SECOND:g}/s")
 
 
-def report_load(name: str, run: Run, rounds: int) -> None:
-    """Print the failures and the rate per second, a line per kind of program and level of concurrency."""
+def report_load(name: str, run: Run, rounds: int) -> int:
+    """Print the failures and the rate per second, a line per kind of program and level of concurrency.
+
+    Return the number of failures.
+    """
+    failures = 0
     for what, code in OVERLAPPING.items():
         for number in AT_ONCE:
             wrong, start = 0, time.perf_counter()
@@ -102,8 +107,10 @@ def report_load(name: str, run: Run, rounds: int) -> None:
                 for _ in range(rounds):
                     ran = pool.map(lambda n, code=code: _printed(run, code.replace("{n}", str(n))), range(number))
                     wrong += sum(printed != str(n) for n, printed in enumerate(ran))
+            failures += wrong
             rate = rounds * number / (time.perf_counter() - start)
             print(f"{name:20} {what:8} {number:3} at once: {wrong} of {rounds * number} failed, {rate:6.1f}/s")
+    return failures
 
 
 def _printed(run: Run, code: str) -> str:
@@ -113,12 +120,12 @@ def _printed(run: Run, code: str) -> str:
         return str(error)
 
 
-def main() -> None:
-    """Measure the requested tiers and print the results."""
+def main() -> int:
+    """Measure the requested tiers and print the results; return the exit status, 1 if a program under load failed."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("tiers", nargs="*", metavar="TIER", help=", ".join(tiers.DESCRIPTIONS))
     parser.add_argument("--repeats", type=int, default=200)
-    parser.add_argument("--rounds", type=int, default=3, help="of each number at once")
+    parser.add_argument("--rounds", type=int, default=10, help="of each number at once")
     arguments = parser.parse_args()
     if hasattr(os, "sched_setaffinity"):
         os.sched_setaffinity(0, set(sorted(os.sched_getaffinity(0))[:CORES]))
@@ -127,11 +134,12 @@ def main() -> None:
         f"{'bare fork':29} p50 {fork[0]:7.1f} ms, best {fork[1]:7.1f} ms; load of the machine {os.getloadavg()[0]:.1f}"
     )
     never = threading.Event()
+    failures = 0
     for name in arguments.tiers or tiers.DESCRIPTIONS:
         if name == tiers.SUBPROCESS:
             alone = partial(plain_subprocess.run, limits=_LIMITS, cancelled=never)
             report(name, alone, fork, arguments.repeats // 4)
-            report_load(name, alone, arguments.rounds)
+            failures += report_load(name, alone, arguments.rounds)
             continue
         try:
             server = ForkServer(name)
@@ -140,9 +148,10 @@ def main() -> None:
             continue
         served = partial(server.run, limits=_LIMITS, cancelled=never)
         report(name, served, fork, arguments.repeats)
-        report_load(name, served, arguments.rounds)
+        failures += report_load(name, served, arguments.rounds)
         server.close()
+    return 1 if failures else 0
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())
