@@ -25,6 +25,9 @@ LONGEST = 2_000_000
 passed on unchecked.
 """
 
+MESSAGE = 20_000
+"""Maximum number of characters of a message that are searched, which takes a few milliseconds."""
+
 _LONGEST_KEY = 10_000
 
 _SHORTEST_SECRET = 8
@@ -81,9 +84,13 @@ def remember(secret: str) -> None:
         _remembered.add(secret.strip())
 
 
-def redacted(text: str) -> str:
-    """Return `text` without known secrets and without texts that look like keys. Text beyond LONGEST ends in a mark."""
-    return _redacted(text, _forms(_known()))
+def redacted(text: str, longest: int | None = None) -> str:
+    """Return `text` without known secrets and without texts that look like keys. Text beyond `longest` or LONGEST is
+    replaced by a mark.
+
+    `longest` exceeds the longest key, since a key at the end of what is searched could not be recognised.
+    """
+    return _redacted(text, _forms(_known()), longest or LONGEST)
 
 
 def cut(text: str, characters: int, mark: str = "…") -> str:
@@ -113,7 +120,7 @@ def redacted_data(data: Any) -> Any:
 
 def _walked(data: Any, forms: tuple[str, ...]) -> Any:
     if isinstance(data, str):
-        return _redacted(data, forms)
+        return _redacted(data, forms, LONGEST)
     if isinstance(data, Mapping):
         return {_walked(key, forms): _walked(value, forms) for key, value in data.items()}
     if isinstance(data, list | tuple):
@@ -121,11 +128,11 @@ def _walked(data: Any, forms: tuple[str, ...]) -> Any:
     return data
 
 
-def _redacted(text: str, forms: tuple[str, ...]) -> str:
-    if len(text) <= LONGEST:
+def _redacted(text: str, forms: tuple[str, ...], longest: int) -> str:
+    if len(text) <= longest:
         return _without_shapes(_without_forms(text, forms))
     # The window may end within a key.
-    return f"{_without_shapes(_without_forms(text[:LONGEST], forms))[:-_LONGEST_KEY]} [... the rest is cut ...]"
+    return f"{_without_shapes(_without_forms(text[:longest], forms))[:-_LONGEST_KEY]} [... the rest is cut ...]"
 
 
 def _without_forms(text: str, forms: tuple[str, ...]) -> str:

@@ -20,7 +20,7 @@ from langchain_core.utils.function_calling import convert_to_openai_tool
 from langgraph.errors import GraphBubbleUp
 from pydantic import BaseModel, ValidationError
 
-from agentflow.tools.redaction import without_known
+from agentflow.tools.redaction import MESSAGE, redacted, without_known
 from agentflow.tools.result import PROVIDER, ErrorClass, ToolFailure, ToolResult
 from agentflow.tools.sandbox.limits import SandboxError
 from agentflow.tools.untrusted_text import bounded_line, contained
@@ -81,9 +81,7 @@ async def _call(
     start = time.perf_counter()
 
     def failed(error: ErrorClass, message: str, sandbox: str = "") -> ToolResult:
-        return ToolResult.failed(
-            error, bounded_line(without_known(_valid(message)), MAX_MESSAGE), time.perf_counter() - start, sandbox
-        )
+        return ToolResult.failed(error, _line(message), time.perf_counter() - start, sandbox)
 
     try:
         if problem := argument_problem(tool, arguments):
@@ -110,6 +108,12 @@ async def _call(
     declared = {"sandbox": _declared(reply, SANDBOX), "provider": _declared(reply, PROVIDER)}
     result = ToolResult(status="ok", output=text, seconds=seconds, **declared)
     return _fit(result) if len(text) <= SHORT else await asyncio.to_thread(_fit, result)
+
+
+def _line(message: str) -> str:
+    """Return an error message for memory and prompts. Only the beginning of a long one is read, on the event loop."""
+    short = message if len(message) <= MESSAGE else redacted(message, MESSAGE)
+    return bounded_line(without_known(_valid(short)), MAX_MESSAGE)
 
 
 def _fit(result: ToolResult) -> ToolResult:

@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from agentflow.graph.tracing.operation import Operation
-from agentflow.tools.redaction import redacted_data
+from agentflow.tools.redaction import MESSAGE, redacted, redacted_data
 
 LOGGER = "agentflow"
 EVENTS = f"{LOGGER}.events"
@@ -56,7 +56,7 @@ def _fields(operation: Operation) -> dict[str, Any]:
         "seconds": round(operation.seconds, 3),
         **{short: operation.facts.get(name) for name, short in _FACTS.items()},
         "error": operation.error,
-        "message": " ".join(operation.message.split()),
+        "message": redacted(" ".join(operation.message.split()), MESSAGE),
     }
     if operation.kind == "run":
         fields["graph"] = operation.name

@@ -30,7 +30,7 @@ from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapProp
 
 from agentflow.graph.tracing.observer import AGENT
 from agentflow.graph.tracing.operation import Operation
-from agentflow.tools.redaction import redacted, redacted_data
+from agentflow.tools.redaction import MESSAGE, redacted, redacted_data
 from agentflow.version import __version__
 
 SCOPE = "agentflow"
@@ -75,7 +75,7 @@ class SpanSink:
             for name, made in operation.content.items():
                 span.set_attribute(name, _text(redacted_data(made())))
         if operation.error:
-            message = redacted(" ".join(operation.message.split()))[:_LONGEST_MESSAGE]
+            message = redacted(" ".join(operation.message.split()), MESSAGE)[:_LONGEST_MESSAGE]
             span.set_status(Status(StatusCode.ERROR, message or operation.error))
         span.end(_nanoseconds(operation.ended))
         if operation.kind == "model_call":

@@ -10,8 +10,11 @@ from langgraph.errors import GraphInterrupt
 from pydantic import BaseModel, field_validator
 
 from agentflow.tools.base_generator import base_generator
+from agentflow.tools import run
+from agentflow.tools.redaction import MESSAGE
 from agentflow.tools.result import ErrorClass, ToolFailure
 from agentflow.tools.run import MAX_MESSAGE, run_tool
+from tests.waiting import LAST_RESORT
 
 
 @tool
@@ -36,7 +39,7 @@ async def test_a_result_carries_output_and_time() -> None:
         await asyncio.sleep(0.05)
         return " done\n"
 
-    result = await run_tool(slow, {}, 5)
+    result = await run_tool(slow, {}, LAST_RESORT)
     assert (result.status, result.output, result.error) == ("ok", "done", None)
     assert result.seconds >= 0.05
 
@@ -49,11 +52,13 @@ async def test_each_kind_of_failure_has_its_own_class() -> None:
         return "late"
 
     failures = {
-        ErrorClass.BAD_ARGUMENTS: await run_tool(echo, {}, 5),
-        ErrorClass.TOOL_ERROR: await run_tool(saying(ValueError("broken\nthing")), {}, 5),
+        ErrorClass.BAD_ARGUMENTS: await run_tool(echo, {}, LAST_RESORT),
+        ErrorClass.TOOL_ERROR: await run_tool(saying(ValueError("broken\nthing")), {}, LAST_RESORT),
         ErrorClass.TIMEOUT: await run_tool(hang, {}, 0.05),
-        ErrorClass.EMPTY_RESULT: await run_tool(saying(" \n"), {}, 5),
-        ErrorClass.MODEL_ERROR: await run_tool(saying(ToolFailure(ErrorClass.MODEL_ERROR, "no model")), {}, 5),
+        ErrorClass.EMPTY_RESULT: await run_tool(saying(" \n"), {}, LAST_RESORT),
+        ErrorClass.MODEL_ERROR: await run_tool(
+            saying(ToolFailure(ErrorClass.MODEL_ERROR, "no model")), {}, LAST_RESORT
+        ),
     }
     assert {error: result.error for error, result in failures.items()} == {error: error for error in failures}
     assert all(result.status == "error" for result in failures.values())
@@ -77,7 +82,7 @@ async def test_each_kind_of_failure_has_its_own_class() -> None:
     ],
 )
 async def test_bad_arguments_name_the_field(arguments: Any, problem: str) -> None:
-    result = await run_tool(echo, arguments, 5)
+    result = await run_tool(echo, arguments, LAST_RESORT)
     assert (result.error, result.output) == (ErrorClass.BAD_ARGUMENTS, problem)
 
 
@@ -90,7 +95,7 @@ async def test_a_validation_error_inside_a_tool_is_the_tools() -> None:
         """Parses something of its own."""
         return str(Inner.model_validate({"number": "x"}))
 
-    result = await run_tool(parses, {}, 5)
+    result = await run_tool(parses, {}, LAST_RESORT)
     assert result.error is ErrorClass.TOOL_ERROR
     assert result.output.startswith("ValidationError: 1 validation error for Inner")
 
@@ -108,18 +113,18 @@ async def test_a_validator_that_breaks_is_a_tool_error() -> None:
         return text
 
     broken = StructuredTool.from_function(coroutine=never, name="t", description="d", args_schema=Arguments)
-    assert (await run_tool(broken, {"text": "a"}, 5)).output == "RuntimeError: the validator broke"
+    assert (await run_tool(broken, {"text": "a"}, LAST_RESORT)).output == "RuntimeError: the validator broke"
 
 
 @pytest.mark.parametrize(
     "raised", [OSError(5, "io"), RecursionError("deep"), ExceptionGroup("many", [ValueError("a")])]
 )
 async def test_whatever_a_tool_raises_is_a_tool_error(raised: BaseException) -> None:
-    assert (await run_tool(saying(raised), {}, 5)).error is ErrorClass.TOOL_ERROR
+    assert (await run_tool(saying(raised), {}, LAST_RESORT)).error is ErrorClass.TOOL_ERROR
 
 
 async def test_a_message_is_one_bounded_line() -> None:
-    result = await run_tool(saying(ValueError("a\n" * 10_000)), {}, 5)
+    result = await run_tool(saying(ValueError("a\n" * 10_000)), {}, LAST_RESORT)
     assert "\n" not in result.output
     assert len(result.output) == MAX_MESSAGE
 
@@ -136,14 +141,14 @@ async def test_a_message_is_one_bounded_line() -> None:
     ],
 )
 async def test_foreign_replies_become_text(reply: Any, output: str) -> None:
-    result = await run_tool(saying(reply), {}, 5)
+    result = await run_tool(saying(reply), {}, LAST_RESORT)
     assert (result.error, result.output) == (None, output)
     result.model_dump_json()
 
 
 @pytest.mark.parametrize("reply", [None, "", [], [{"type": "text", "text": " "}]])
 async def test_nothing_is_an_empty_result(reply: Any) -> None:
-    assert (await run_tool(saying(reply), {}, 5)).error is ErrorClass.EMPTY_RESULT
+    assert (await run_tool(saying(reply), {}, LAST_RESORT)).error is ErrorClass.EMPTY_RESULT
 
 
 async def test_an_error_that_a_tool_handled_itself_stays_an_error() -> None:
@@ -151,12 +156,12 @@ async def test_an_error_that_a_tool_handled_itself_stays_an_error() -> None:
         raise ToolException("no such city")
 
     handled = StructuredTool.from_function(fail, name="f", description="d", handle_tool_error=True)
-    result = await run_tool(handled, {}, 5)
+    result = await run_tool(handled, {}, LAST_RESORT)
     assert (result.error, result.output) == (ErrorClass.TOOL_ERROR, "no such city")
 
 
 async def test_a_message_with_an_error_status_is_an_error() -> None:
-    result = await run_tool(saying(ToolMessage("refused by server", tool_call_id="x", status="error")), {}, 5)
+    result = await run_tool(saying(ToolMessage("refused by server", tool_call_id="x", status="error")), {}, LAST_RESORT)
     assert (result.error, result.output) == (ErrorClass.TOOL_ERROR, "refused by server")
 
 
@@ -167,7 +172,7 @@ async def test_sync_tools_and_injected_arguments_work() -> None:
         assert call
         return str(2 * number)
 
-    assert (await run_tool(double, {"number": 21}, 5)).output == "42"
+    assert (await run_tool(double, {"number": 21}, LAST_RESORT)).output == "42"
 
 
 async def test_an_argument_named_type_is_no_tool_call() -> None:
@@ -176,7 +181,7 @@ async def test_an_argument_named_type_is_no_tool_call() -> None:
         """Says the type."""
         return f"{type} {id} {name}"
 
-    assert (await run_tool(kind, {"type": "tool_call", "id": "a", "name": "b"}, 5)).output == "tool_call a b"
+    assert (await run_tool(kind, {"type": "tool_call", "id": "a", "name": "b"}, LAST_RESORT)).output == "tool_call a b"
 
 
 async def test_arguments_of_a_json_schema_tool_are_checked() -> None:
@@ -192,15 +197,28 @@ async def test_arguments_of_a_json_schema_tool_are_checked() -> None:
         return str(sum(arguments.values()))
 
     adder = StructuredTool(name="add", description="Adds.", args_schema=schema, coroutine=add)
-    assert (await run_tool(adder, {"a": 1, "b": 1.5}, 5)).output == "2.5"
-    assert (await run_tool(adder, {"b": 1}, 5)).output == "a: Field required"
-    assert (await run_tool(adder, {"a": "1"}, 5)).output == "a: Input should be of type integer"
-    assert (await run_tool(adder, {"a": True}, 5)).error is ErrorClass.BAD_ARGUMENTS
+    assert (await run_tool(adder, {"a": 1, "b": 1.5}, LAST_RESORT)).output == "2.5"
+    assert (await run_tool(adder, {"b": 1}, LAST_RESORT)).output == "a: Field required"
+    assert (await run_tool(adder, {"a": "1"}, LAST_RESORT)).output == "a: Input should be of type integer"
+    assert (await run_tool(adder, {"a": True}, LAST_RESORT)).error is ErrorClass.BAD_ARGUMENTS
+
+
+async def test_only_the_beginning_of_a_long_message_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Reading five million characters takes the event loop a second. A key at the end of what is read is not shown."""
+    key = "k9" * 20
+    monkeypatch.setenv("SOME_API_KEY", key)
+    read = []
+    monkeypatch.setattr(run, "bounded_line", lambda text, most: read.append(text) or text[:most])
+    for failure in (ToolFailure(ErrorClass.TOOL_ERROR, "x " * 2_500_000), ValueError(key * 100_000)):
+        result = await run_tool(saying(failure), {}, LAST_RESORT)
+        assert result.status == "error"
+        assert "k9" not in result.output
+    assert max(map(len, read)) <= MESSAGE
 
 
 async def test_the_callers_arguments_are_left_alone() -> None:
     arguments = {"text": "a"}
-    await run_tool(echo, arguments, 5)
+    await run_tool(echo, arguments, LAST_RESORT)
     assert arguments == {"text": "a"}
 
 
@@ -220,7 +238,7 @@ async def test_cancellation_passes() -> None:
 
 async def test_a_tool_may_interrupt_the_graph() -> None:
     with pytest.raises(GraphInterrupt):
-        await run_tool(saying(GraphInterrupt()), {}, 5)
+        await run_tool(saying(GraphInterrupt()), {}, LAST_RESORT)
 
 
 JSON = st.recursive(
@@ -236,7 +254,7 @@ def test_no_json_arguments_make_it_raise(arguments: Any) -> None:
     async def ask(prompt: str) -> str:
         return prompt.rpartition("Request: ")[2]
 
-    result = asyncio.run(run_tool(base_generator(ask), arguments, 5))
+    result = asyncio.run(run_tool(base_generator(ask), arguments, LAST_RESORT))
     if isinstance(arguments, dict) and isinstance(arguments.get("query"), str):
         said = arguments["query"].strip()
         assert result.error is (None if said and said != "null" else ErrorClass.EMPTY_RESULT)
