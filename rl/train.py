@@ -51,6 +51,7 @@ class TrainingFailed(RuntimeError):
 def check(config: DictConfig) -> tuple[TrainingSettings, Trainable, Graph]:
     """Validate a composed configuration; returns its settings, app and compiled graph. Raises SettingsError."""
     settings = TrainingSettings.of(config)
+    _check_engine(config)
     try:
         app = load_app(settings.app, **settings.options)
         graph = app.built()
@@ -65,12 +66,33 @@ def check(config: DictConfig) -> tuple[TrainingSettings, Trainable, Graph]:
     return settings, app, graph
 
 
-def prepare(config: DictConfig, on_remark: Callable[[str], None]) -> TrainingSettings:
-    """Check a composed configuration, rehearse its app, fix its paths, and write the run's folder.
+def _check_engine(config: DictConfig) -> None:
+    """Raise SettingsError if Ray or verl cannot run the configuration."""
+    check_masks(config)
+    ray_options(config)
+    if (size := config.actor_rollout_ref.actor.ppo_mini_batch_size) < 1:
+        raise SettingsError(f"actor_rollout_ref.actor.ppo_mini_batch_size={size}; it must be at least 1")
+    warnings.filterwarnings("ignore", module=r"verl\b")  # about engines that are neither installed nor used
+    from hydra.errors import InstantiationException
+    from verl.trainer.ppo.utils import need_critic, need_reference_policy
+    from verl.utils.config import validate_config
 
-    `on_remark` gets a line on what could not be rehearsed. Raises SettingsError.
+    try:
+        with redirect_stdout(StringIO()):  # it prints a line on success
+            validate_config(config, need_reference_policy(config), need_critic(config))
+    except (AssertionError, ValueError, NotImplementedError, InstantiationException) as error:
+        reason = str(error.__cause__ or error)  # hydra wraps what a configuration's class raises
+        raise SettingsError(f"verl refuses these settings: {' '.join(reason.split())}") from error
+
+
+def prepare(
+    config: DictConfig, checked: tuple[TrainingSettings, Trainable, Graph], on_remark: Callable[[str], None]
+) -> TrainingSettings:
+    """Rehearse the app of a checked configuration, fix its paths, and write the run's folder.
+
+    `checked` is the result of `check`. `on_remark` gets a line on what could not be rehearsed. Raises SettingsError.
     """
-    settings, app, graph = check(config)
+    settings, app, graph = checked
     out = Path(settings.out).absolute()
     start = SEED if settings.start == "seed" else Path(settings.start).expanduser()
     with open_dict(config):
@@ -191,9 +213,10 @@ def train(
         TrainingFailed: The run failed.
     """
     config = compose_settings(preset, overrides)
-    out = Path(TrainingSettings.of(config).out).absolute()
+    checked = check(config)
+    out = Path(checked[0].out).absolute()
     with run_lock(out):
-        settings = prepare(config, on_remark)
+        settings = prepare(config, checked, on_remark)
         on_start(settings)
         launch(config, on_line)
     write_report(out, settings.model_dump())
@@ -204,28 +227,19 @@ def launch(config: DictConfig, on_line: Callable[[Line], None]) -> None:
     """Run a prepared configuration to its last step; `on_line` gets each new line of metrics.jsonl.
 
     Raises:
-        SettingsError: verl rejects the configuration.
+        SettingsError: Ray has too few free CPUs.
         TrainingFailed: The run failed.
     """
-    check_masks(config)
     environment = _environment(config)
     os.environ.update(environment)
-    warnings.filterwarnings("ignore", module=r"verl\b")  # about engines that are neither installed nor used
     if config.trainer.device == "cpu":
         # Imported explicitly: hydra already imported verl, to find its configuration, before the environment was set.
         importlib.import_module("agentflow.rl.trainer.platform")
     import ray
     from verl.trainer.constants_ppo import get_ppo_ray_runtime_env
-    from verl.trainer.ppo.utils import need_critic, need_reference_policy
-    from verl.utils.config import validate_config
 
     from agentflow.rl.trainer.flow_trainer import FlowRunner
 
-    try:
-        with redirect_stdout(StringIO()):  # it prints a line on success
-            validate_config(config, need_reference_policy(config), need_critic(config))
-    except (AssertionError, ValueError, NotImplementedError) as error:
-        raise SettingsError(f"verl refuses these settings: {' '.join(str(error).split())}") from error
     options = ray_options(config)
     runtime = {**get_ppo_ray_runtime_env(config), **(options.pop("runtime_env", None) or {})}
     runtime["env_vars"] = {**runtime.get("env_vars", {}), **environment}

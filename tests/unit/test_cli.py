@@ -505,6 +505,27 @@ def test_training_that_cannot_start(arguments: list[str], says: str, tmp_path: P
     assert says in only_line(done.stderr)
 
 
+@pytest.mark.parametrize("show", [["--show"], []], ids=["show", "start"])
+@pytest.mark.parametrize(
+    ("setting", "says"),
+    [
+        ("--preset atlas-gpu actor_rollout_ref.actor.ppo_max_token_len_per_gpu=131072", "len_per_gpu=131072"),
+        ("ray_kwargs.ray_init.num_cpus=3", "of Ray's CPUs, and 3 are free"),
+        ("actor_rollout_ref.actor.ppo_mini_batch_size=0", "ppo_mini_batch_size=0"),
+        ("actor_rollout_ref.actor.loss_agg_mode=none", "verl refuses"),
+    ],
+)
+def test_what_the_engine_cannot_run_is_refused_before_there_is_a_folder(
+    setting: str, says: str, show: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("verl")
+    monkeypatch.chdir(tmp_path)
+    done = run("train", *show, *setting.split(), f"out={tmp_path / 'run'}")
+    assert done.exit_code == 2
+    assert says in only_line(done.stderr)
+    assert not (tmp_path / "run").exists()
+
+
 def test_a_folder_whose_settings_cannot_be_read(tmp_path: Path) -> None:
     pytest.importorskip("verl")
     (tmp_path / "settings.json").write_text('{"steps": ')
