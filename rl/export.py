@@ -8,7 +8,7 @@ import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
-from agentflow.rl.export_check import Checked, check
+from agentflow.rl.export_check import Checked, check, is_start
 
 LATEST = "latest_checkpointed_iteration.txt"
 """File in which verl records the step of the last complete checkpoint."""
@@ -99,12 +99,16 @@ def _checkpoint(source: Path) -> Path:
 
 
 def _checked(folder: Path, run: Path, step: int) -> Checked | None:
-    """Compare the model in `folder` with the records of `step`. Raises ExportError if they differ."""
+    """Compare the model in `folder` with the records of `step`. Raises ExportError if they differ, or if the model is
+    the one that the run started from.
+    """
     try:
-        found = check(folder, run, step)
+        untrained, found = is_start(folder, run, step), check(folder, run, step)
     except (OSError, ValueError, RuntimeError) as error:
         line = str(error).strip().partition("\n")[0]
         raise ExportError(f"transformers cannot compute the written model: {line}; nothing is kept of it") from error
+    if untrained:
+        raise ExportError("the written model has the weights of the run's start; nothing is kept of it")
     if found and not found.same:
         raise ExportError(f"the written model is not the policy of step {step}: {found}; nothing is kept of it")
     return found

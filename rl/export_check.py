@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from agentflow.rl.micro.chat_model import SEED
 from agentflow.rl.replay_log import ReplayLogs, as_reply
 from agentflow.rl.tokens import unpacked
 from agentflow.rl.training_log import TOKENS, TrainingLog, token_file
@@ -66,6 +67,42 @@ class Checked:
         """Return one line for the terminal."""
         beside = "" if self.before is None else f", {self.before:.2g} from those before the step's update"
         return f"{self.after:.2g} nats from the log-probabilities of {self.tokens} tokens ({self.source}){beside}"
+
+
+def is_start(folder: Path, run: Path, step: int) -> bool:
+    """Return whether the model in `folder` has the weights that `run` started from, although it updated them by `step`.
+
+    Log-probabilities may miss this after a small update. Return False if the start is not a local folder.
+    """
+    settings = run / "settings.json"
+    named = json.loads(settings.read_bytes()).get("start") if settings.is_file() else None
+    start = SEED if named == "seed" else Path(named or "").expanduser()
+    updated = any(line.get("gradient") for line in TrainingLog(run).lines() if line["step"] <= step)
+    return bool(named and updated) and start.is_dir() and _same_weights(folder, start)
+
+
+def _same_weights(folder: Path, other: Path) -> bool:
+    """Return whether all tensors with the same names are equal in the precision of `folder`."""
+    from safetensors import safe_open
+
+    ours, theirs = _tensors(folder), _tensors(other)
+    for name in ours.keys() & theirs.keys():
+        with safe_open(ours[name], "pt") as one, safe_open(theirs[name], "pt") as another:
+            trained, start = one.get_tensor(name), another.get_tensor(name)
+            if trained.shape != start.shape or not trained.equal(start.to(trained.dtype)):
+                return False
+    return bool(ours.keys() & theirs.keys())
+
+
+def _tensors(folder: Path) -> dict[str, Path]:
+    """Return the file of each tensor of a model."""
+    from safetensors import safe_open
+
+    found: dict[str, Path] = {}
+    for path in folder.glob("*.safetensors"):
+        with safe_open(path, "pt") as file:
+            found |= dict.fromkeys(file.keys(), path)
+    return found
 
 
 def check(folder: Path, run: Path, step: int) -> Checked | None:

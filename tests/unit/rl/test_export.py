@@ -152,3 +152,22 @@ def test_other_weights_are_refused(run: Path, replies: dict[int, TokenReply], tm
     with pytest.raises(ExportError, match="is not the policy of step 3"):
         export(run, tmp_path / "planner")
     assert {path.name for path in tmp_path.iterdir()} == {"run", "model3", "model4"}
+
+
+@pytest.mark.parametrize(("gradient", "refused"), [(0.3, True), (0.0, False)])
+def test_the_start_of_a_run_that_updated_it_is_refused(
+    gradient: float, refused: bool, run: Path, tmp_path: Path
+) -> None:
+    """Without recorded tokens nothing else would tell it from the trained model."""
+    start = run / "checkpoints/global_step_3/actor/huggingface"
+    (run / "settings.json").write_text(
+        json.dumps({"start": str(start), "temperature": 1.0, "validation_temperature": 1.0})
+    )
+    (run / "metrics.jsonl").write_text(json.dumps({"step": 1, "split": "train", "gradient": gradient}) + "\n")
+    assert export(run / "checkpoints/global_step_4", tmp_path / "trained") == 4
+    if refused:
+        with pytest.raises(ExportError, match="the run's start"):
+            export(run, tmp_path / "planner")
+        assert not (tmp_path / "planner").exists()
+    else:
+        assert export(run, tmp_path / "planner") == 3
