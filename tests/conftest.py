@@ -2,13 +2,13 @@
 
 import os
 import signal
-from collections import Counter
 from collections.abc import Iterator
 
 import pytest
 from hypothesis import settings
 from pytest_httpserver import HTTPServer
 
+from tests.capabilities import missing
 from tests.hanging import Handler, hanging
 
 os.environ["LANGGRAPH_STRICT_MSGPACK"] = (
@@ -34,10 +34,8 @@ def never(httpserver: HTTPServer) -> Iterator[Handler]:
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """List what this machine lacks, a line for each reason instead of one for each test."""
-    skipped = terminalreporter.stats.get("skipped", [])
-    reasons = Counter(str(report.longrepr[2]).removeprefix("Skipped: ") for report in skipped)
-    if reasons:
+    """List what this machine lacks, also of what only slow tests exercise, with the commands that install it."""
+    if lacking := list(missing()):
         terminalreporter.section("not exercised on this machine", "-")
-    for reason, tests in reasons.most_common():
-        terminalreporter.write_line(f"{tests:4} {'test ' if tests == 1 else 'tests'}  {' '.join(reason.split())}")
+    for capability in lacking:
+        terminalreporter.write_line(f"{capability.name}: {capability.install}")
