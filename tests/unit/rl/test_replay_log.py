@@ -25,6 +25,7 @@ from agentflow.rl.replay_log import Entry, ReplayLog, ReplayLogs, ReplayMismatch
 from agentflow.rl.rollout import RolloutStatus, Trajectory, run, run_recorded
 from agentflow.rl.trainable import Trainable
 from agentflow.tools.run import run_tool
+from tests.waiting import LAST_RESORT
 
 TURNS = 4
 
@@ -66,7 +67,7 @@ class World:
 
         async def worker(state: Steps) -> dict[str, Any]:
             note = await Frozen().ainvoke(state["said"][-1])
-            result = await run_tool(look, {"plan": state["said"][-1]}, 5)
+            result = await run_tool(look, {"plan": state["said"][-1]}, LAST_RESORT)
             return {"said": [*state["said"], str(note.text), result.output]}
 
         builder = StateGraph(Steps)

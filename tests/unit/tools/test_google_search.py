@@ -97,7 +97,7 @@ async def test_a_server_that_hangs_is_a_timeout(httpserver: HTTPServer, never: H
 
 
 async def test_a_refused_connection_is_named() -> None:
-    result = await run_tool(google_search(Tavily("http://127.0.0.1:9")), {"query": "x"}, 30)
+    result = await run_tool(google_search(Tavily("http://127.0.0.1:9")), {"query": "x"}, LAST_RESORT)
     assert result.output == "the search engine could not be reached (ConnectError)"
 
 
@@ -106,5 +106,5 @@ async def test_the_engine_can_be_replaced() -> None:
         async def search(self, query: str, k: int) -> SearchResult:
             return SearchResult([Hit(query, "https://c.example", "mine")][:k], "mine")
 
-    result = await run_tool(google_search(Fixed()), {"query": "x"}, 5)
+    result = await run_tool(google_search(Fixed()), {"query": "x"}, LAST_RESORT)
     assert result.output == "1. x\nhttps://c.example\nmine"

@@ -9,8 +9,8 @@ from langchain_core.tools import BaseTool, InjectedToolCallId, StructuredTool, T
 from langgraph.errors import GraphInterrupt
 from pydantic import BaseModel, field_validator
 
-from agentflow.tools.base_generator import base_generator
 from agentflow.tools import run
+from agentflow.tools.base_generator import base_generator
 from agentflow.tools.redaction import MESSAGE
 from agentflow.tools.result import ErrorClass, ToolFailure
 from agentflow.tools.run import MAX_MESSAGE, run_tool
@@ -223,14 +223,17 @@ async def test_the_callers_arguments_are_left_alone() -> None:
 
 
 async def test_cancellation_passes() -> None:
+    started = asyncio.Event()
+
     @tool
     async def hang() -> str:
         """Never ends."""
-        await asyncio.sleep(60)
+        started.set()
+        await asyncio.Event().wait()
         return ""
 
-    task = asyncio.create_task(run_tool(hang, {}, 60))
-    await asyncio.sleep(0.05)
+    task = asyncio.create_task(run_tool(hang, {}, LAST_RESORT))
+    await started.wait()
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task

@@ -14,6 +14,7 @@ from agentflow.tools.search_cache import SearchCache, parse_mode, search_cache, 
 from agentflow.tools.web.safe_http import FetchPolicy
 from agentflow.tools.web_search import web_search
 from agentflow.tools.wikipedia_search import wikipedia_search
+from tests.waiting import LAST_RESORT
 
 
 class Source:
@@ -188,8 +189,8 @@ async def test_google_search_is_replayed_without_an_engine(tmp_path: Path) -> No
             raise AssertionError("asked")
 
     Gone.__name__ = Engine.__name__
-    recorded = await run_tool(google_search(Engine(), cache(tmp_path, "record")), {"query": " a  b "}, 5)
-    replayed = await run_tool(google_search(Gone(), cache(tmp_path, "replay")), {"query": "a b"}, 5)
+    recorded = await run_tool(google_search(Engine(), cache(tmp_path, "record")), {"query": " a  b "}, LAST_RESORT)
+    replayed = await run_tool(google_search(Gone(), cache(tmp_path, "replay")), {"query": "a b"}, LAST_RESORT)
     assert recorded.output == replayed.output == "1. T (2024)\nhttps://a.example\na b"
     assert recorded.provider == replayed.provider == "gemini (some-model)"
 
@@ -200,7 +201,7 @@ async def test_wikipedia_search_is_replayed_without_a_server(tmp_path: Path, htt
     for query, expected in (("velmora", "Velmora: A city."), ("sea", 'No page is titled "sea"')):
         for mode in ("record", "replay"):
             tool = wikipedia_search(MediaWiki(httpserver.url_for("/api.php")), cache(tmp_path, mode))
-            assert (await run_tool(tool, {"query": query}, 5)).output.startswith(expected)
+            assert (await run_tool(tool, {"query": query}, LAST_RESORT)).output.startswith(expected)
     assert len(httpserver.log) == 2
 
 
@@ -217,7 +218,7 @@ async def test_a_page_is_replayed_and_the_models_answer_is_not(tmp_path: Path, h
     url = httpserver.url_for("/a")
     for mode, answer in (("record", "first"), ("replay", "second")):
         tool = web_search(ask, policy, cache=cache(tmp_path, mode))
-        result = await run_tool(tool, {"query": "code?", "url": url}, 5)
+        result = await run_tool(tool, {"query": "code?", "url": url}, LAST_RESORT)
         assert result.output == f"{answer}\nSource: {url}"
 
 
