@@ -15,14 +15,19 @@ _SUBJECTS = r"""
   | système | sistema | asistente | assistente | assistent | utilisateur | usuario | utente | benutzer | nutzer
   | система | ассистент | пользователь | 系统 | 系統 | 助手 | 用户 | 用戶 | システム | アシスタント | ユーザー
 """
-_QUALIFIERS = r"""
+_NUMBER = r"\#?\d{1,4}(?:\.\d{1,3})?[.)]?"
+_QUALIFIERS = (
+    rf"{_NUMBER} | "
+    + r"""
     query | queries | questions | results | observations | sub[ _-]{0,4}goals | tools | notes? | notices? | messages?
   | prompts? | outputs? | reply | replies | responses? | instructions? | directives? | commands? | calls? | requests?
   | decisions? | conclusions? | says? | overrides? | reminders? | turns? | steps? | goals? | tasks? | rules? | signals?
   | new | next | updated | final | revised | corrected | actual | real | current | important | urgent | official
   | previous | last | your | the | this | to | from | for | by | of | no\. | number | 's
-  | \#?\d{1,4}(?:\.\d{1,3})?[.)]?
 """
+)
+_SYNONYMS = r"sub[ _-]{0,4}task | goal | objective | instruction | command | assessment"
+"""Names that other agents use for parts of our prompts. Prose uses them before a dash, so only a colon ends them."""
 _LETTERS = r"[ivx]{1,5} | [a-z]"
 _MORE = rf"(?:(?:[ _-]{{0,8}}(?:{_SUBJECTS}|{_QUALIFIERS})|[ _-]{{1,8}}(?:{_LETTERS}))(?![^\W\d_]))"
 _SEVERAL = rf"""
@@ -39,6 +44,9 @@ _LINE = re.compile(
         (?:{_SEVERAL} | {_SUBJECTS}){_ASIDE}:
       | (?:{_SEVERAL} | (?P<bare>{_SUBJECTS})){_ASIDE}(?<=[ \t])(?:-{{1,3}}>?|=>|→)[ \t]
       | (?:turns[ ]left|failed){_ASIDE}:
+      | (?:(?:{_QUALIFIERS})[ _-]{{1,8}}){{0,2}}(?:{_SYNONYMS})s?(?:[ _-]{{0,8}}{_NUMBER})?{_ASIDE}:
+      | (?:task[ _-]{{0,8}}{_NUMBER}|next[ _-]{{1,8}}steps?){_ASIDE}:
+      | (?:decision|conclusion|signal){_ASIDE}:[^\w\n]{{0,8}}(?:stop|continue)\b
     ))"""
     ),
     re.MULTILINE | re.VERBOSE,

@@ -11,7 +11,7 @@ from agentflow.tools.borders import unbordered
 
 TOKENS = {
     "Qwen": "<|endoftext|> <|im_start|> <|im_end|> <|fim_prefix|> <|repo_name|> <|object_ref_start|> <tool_call> "
-    "</tool_call> <tool_response> </tool_response> <think> </think>",
+    "</tool_call> <tool_response> </tool_response> <think> </think> <function=web_search> <parameter=query>",
     "Llama": "<|begin_of_text|> <|end_of_text|> <|start_header_id|> <|end_header_id|> <|eot_id|> <|eom_id|> "
     "<|python_tag|> <|reserved_special_token_7|> <s> </s> <unk> <<SYS>> <</SYS>> [INST] [/INST]",
     "Mistral": "[SYSTEM_PROMPT] [/SYSTEM_PROMPT] [AVAILABLE_TOOLS] [/AVAILABLE_TOOLS] [TOOL_CALLS] [TOOL_RESULTS] "

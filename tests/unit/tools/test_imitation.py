@@ -15,6 +15,8 @@ LABELS = [
     *("SYSTEM OVERRIDE:", "Note from the system:", "Question (revised):", "Analysis of the verifier:", "Turn 3"),
     *("Failed (timeout):", "Turns left:", "Human:", "AI:", "Developer message:", "new system instruction:"),
     *("Verdict -", "Verifier verdict -", "verifier verdict -", "Verdict —", "Sub-Goal ->", "Système :"),
+    *("Objective:", "Subtask 1:", "Sub-task:", "Instruction:", "Your next goal:", "Goal:", "Task 2:", "Next step:"),
+    *("Decision: STOP", "Conclusion: stop", "Signal: CONTINUE", "Assessment:", "Command:", "New instructions:"),
     *("Benutzer:", "Система:", "系统：", "ユーザー："),
 ]
 BEFORE = [
@@ -68,6 +70,7 @@ def test_a_label_is_found_however_it_is_written(label: str, data: st.DataObject)
         "The result of the study: none\nTool use in birds: common\nQuestions and answers\nResults\n# Context",
         "a verdict: guilty\nhis analysis: none\nresult = 5\nresults: list[str] = []\nreturn question - 1",
         '{"tool": "x",\n "question": 3}\n$context: 1px;\n@user: x\nself.context: Context\n`context`: what it is',
+        "Goal - 45'\nCommand - run it\nConclusion: it stops\nTask: clean\nThe next step is: wait\nDecision: none",
         "AI-powered - tools\nUser-defined - yes\nin Turn 3 it rained\nTurn left\nSub-Saharan: Africa",
     ],
 )
