@@ -316,12 +316,12 @@ BOMBS = {
         "    os.close(f)\ntime.sleep(0.5)"
     ),
     "files in a folder that cannot be listed": (
-        "os.mkdir('d')\nos.chmod('d', 0o300)\n"
-        "for n in range(20):\n    attempt(lambda: open(f'd/{n}', 'wb').write(bytes(15 << 20)))\ntime.sleep(0.5)"
+        "os.mkdir('d', 0o300)\n"
+        "for n in range(60):\n    attempt(lambda: open(f'd/{n}', 'wb').write(bytes(15 << 20)))\ntime.sleep(0.5)"
     ),
     "folders of long names": (
         "for n in range(20_000):\n    os.mkdir('x' * 250)\n    os.chdir('x' * 250)\n"
-        "    open('f', 'wb').write(bytes(1 << 16))\ntime.sleep(0.5)"
+        "    open('f', 'wb').write(bytes(1 << 20))\ntime.sleep(0.5)"
     ),
     "timers": (
         "made = 0\nid = ctypes.c_void_p()\n"

@@ -1,11 +1,14 @@
 """What abuse programs are after, planted on this machine, and a judge who looks from outside at what became of it."""
 
 import os
+import re
 import select
 import signal
 import socket
+import stat
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 from collections.abc import Callable
@@ -26,6 +29,8 @@ _SLACK_SECONDS = 15.0
 """On a busy machine; a bomb that holds the host up takes longer."""
 _SLACK_BYTES = 300 << 20
 """Of memory: the interpreter with the libraries that a program loads, which the limit does not count."""
+_LATE_BYTES = 512 << 20
+"""What a program may have written to a disk without a quota before the server looks, on a busy machine."""
 _LATE_FILES = 10_000
 """What a program may have created before the server looks, on a busy machine, in the tier without quotas."""
 
@@ -38,6 +43,8 @@ class Peak:
     processes: int = 0
     memory: int = 0
     files: int = 0
+    disk: int = 0
+    """Bytes in its folder, those of deleted files included."""
 
 
 @dataclass
@@ -142,12 +149,14 @@ class World:
             "too many tasks": peak.tasks > LIMITS.threads + _tasks_of_the_system(),
             "too much memory": peak.memory > LIMITS.memory_bytes + _SLACK_BYTES,
             "too many files": peak.files > LIMITS.files + (1 if outcome.tier.startswith("bwrap") else _LATE_FILES),
+            "too much on disk": peak.disk > LIMITS.disk_bytes,
             "too long": seconds > LIMITS.seconds + _SLACK_SECONDS,
             "too much output": len(outcome.stdout) > LIMITS.output_bytes or len(outcome.stderr) > 8192,
         }
         return found + [what for what, happened in limits.items() if happened]
 
 
+_FOLDER = re.compile(r".*?/agentflow-sandbox-[^/]+/run-[^/]+")
 _CANARY = "import os\nwhile os.read(0, 1): os.write(1, b'!')"
 
 
@@ -183,6 +192,33 @@ def _tasks_of_the_system() -> int:
     return 0 if os.geteuid() == 0 else int(Path("/proc/loadavg").read_text().split()[3].split("/")[1])
 
 
+def _taken(folder: str) -> int:
+    """What a folder takes, however deep it is."""
+    taken, pending = 0, [os.open(folder, os.O_RDONLY)]
+    while pending:
+        descriptor = pending.pop()
+        try:
+            for entry in os.scandir(descriptor):
+                with suppress(FileNotFoundError):
+                    taken += entry.stat(follow_symlinks=False).st_blocks * 512
+                    if entry.is_dir(follow_symlinks=False):
+                        pending.append(os.open(entry.name, os.O_RDONLY, dir_fd=descriptor))
+        finally:
+            os.close(descriptor)
+    return taken
+
+
+def _deleted(process: Path) -> int:
+    """What files take that are deleted, and open or mapped."""
+    found = {}
+    for path in (*(process / "fd").iterdir(), *(process / "map_files").iterdir()):
+        with suppress(OSError):
+            status = path.stat()
+            if stat.S_ISREG(status.st_mode) and not status.st_nlink:
+                found[status.st_ino] = status.st_blocks * 512
+    return sum(found.values())
+
+
 class Watch(threading.Thread):
     """Looks at the processes below this one while a program runs; `peak` is what it saw of new ones."""
 
@@ -190,6 +226,7 @@ class Watch(threading.Thread):
         super().__init__(daemon=True)
         self._new = started
         self._stop_event = threading.Event()
+        self._folder = ""
         self.peak = Peak()
 
     def run(self) -> None:
@@ -204,9 +241,20 @@ class Watch(threading.Thread):
             self.peak.tasks = max(self.peak.tasks, len(os.listdir(process / "task")))
             pages = int((process / "statm").read_text().split()[1])
             self.peak.memory = max(self.peak.memory, pages * os.sysconf("SC_PAGE_SIZE"))
+            self.peak.disk = max(self.peak.disk, self._bytes_on_disk(process))
             self.peak.files = max(self.peak.files, len(os.listdir(process / "cwd")))
         except OSError:  # it has just ended, or is not ours to look at
             return
+
+    def _bytes_on_disk(self, process: Path) -> int:
+        """What is taken of a folder with a quota; of one on a shared disk, what is above the delay's share."""
+        if os.stat(process / "cwd").st_dev != os.stat(tempfile.gettempdir()).st_dev:
+            disk = os.statvfs(process / "cwd")
+            return (disk.f_blocks - disk.f_bfree) * disk.f_frsize
+        with suppress(OSError):  # its path is too long, but was seen before
+            if found := _FOLDER.match(os.readlink(process / "cwd")):
+                self._folder = found[0]
+        return max(0, _taken(self._folder) + _deleted(process) - _LATE_BYTES) if self._folder else 0
 
     def stop(self) -> Peak:
         self._stop_event.set()

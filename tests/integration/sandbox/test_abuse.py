@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from agentflow.tools.sandbox import plain_subprocess
+from agentflow.tools.sandbox import confine, plain_subprocess, tiers
 from agentflow.tools.sandbox.limits import Outcome
 from tests.integration.sandbox import judge
 from tests.integration.sandbox.abuse import PROGRAMS, program
@@ -75,6 +75,17 @@ def test_nothing_succeeds(tier: str, name: str, world: World) -> None:
     run(sandbox, "def last_program():\n    return 'MARK-OF-THE-LAST'")
     assert judged(world, lambda: run(sandbox, program(name, world.names()), LIMITS)) == []
     assert run(sandbox, "print('next')").stdout == "next"
+
+
+@pytest.mark.parametrize("tier", TIERS)
+def test_the_kernel_limits_the_folder_where_it_can(tier: str, tmp_path: Path) -> None:
+    """Also in the tier without mounts of its own, wherever a folder can be a mount."""
+    sandbox = server(tier)
+    around = tiers.launch("landlock").surroundings(tempfile.gettempdir())
+    if tier == "landlock" and not confine.own_folder_works(str(tmp_path), around):
+        pytest.skip("the system allows no mount of a folder's own")
+    said = run(sandbox, "import os\ns = os.statvfs('.')\nprint(s.f_blocks * s.f_frsize, s.f_files)", LIMITS).stdout
+    assert [int(number) for number in said.split()] == [LIMITS.disk_bytes, LIMITS.files + 2]
 
 
 def test_there_are_enough_of_them() -> None:
