@@ -88,7 +88,8 @@ _CHANGED_AFTER = re.compile(
 )
 _DENIED_AFTER = re.compile(
     r" ?,? ?(?:(?:but|which|and|that|this|it) ){0,2}(?:is|are|does|do|did|was|will|would|can)?(?: ?n['’]t| ?not| never)"
-    r" {0,2}(?:equal|give|make|work|reach|come|yield|be|valid|right|correct|possible|allowed|permitted|a (?:valid )?solution"
+    r" {0,2}(?:equal|give|make|work|reach|come|yield|be|valid|right|correct|possible|allowed|permitted"
+    r"|a (?:valid )?solution"
     r"|24|it|quite)\b"
     r"| ?,? ?(?:is|does|will|would|can)(?: ?n['’]t| ?not)(?=[.,;:!?)]|\Z)"
     r"| ?,? ?(?:(?:but|which|and|that|this|it) ){0,2}(?:is|was|fails|looks)? ?"
@@ -137,11 +138,11 @@ _KNOWN = frozenset(
     verification verified confirmed confirms proof step steps simplifies becomes leads
     yes sure great ok okay done easy easily nice good fine certainly absolutely course indeed voilà bingo like try tried
     trying go write written writing express expressed form needed needs need together thinking
-    solución solution posible respuesta una un el la es son lösung die der das eine ein mögliche lautet ist voici peut on
-    écrire une soluzione ecco può può si scrivere così risposta antwort ergebnis réponse résultat
+    solución solution posible respuesta una un el la es son lösung die der das eine ein mögliche lautet ist voici
+    peut on écrire une soluzione ecco può può si scrivere così risposta antwort ergebnis réponse résultat
     답은 정답 答案 答案是 答え 正解 解 ответ expressão é resposta
     start starting number's p s m n e
-    """.split()  # noqa: SIM905
+    """.split()
 )
 """Words that leave the value of a formula in their sentence as it is, and do not doubt it."""
 _KNOWN_SIGNS = frozenset(" .,;:!'’\"“”()|-*_•·✓✔✅☑🎉🙂😊😀👍")
