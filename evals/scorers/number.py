@@ -97,7 +97,8 @@ _UNIT = r"(?:[a-hj-su-wµμω°]|[kmcµμn]?[a-zω]|mol|rad|ohm)(?:[²³]| ?\^#)
 _PROSE = r"[^#=^*/+<>|\\]{0,400}"
 _STATED = re.compile(
     rf"(?P<before>(?:(?:the|its|our|this|their) [^=^*/+<>|\\]{{0,400}}\b(?:is|equals)|{_PROSE}\b{_CONNECTIVE}"
-    rf"|(?:{_PROSE}[ (])?{_VARIABLE} ?=|{_PROSE}[:=]|{_PROSE}[是为為于有共得]|[\s.,;:!'()*_•·…✓✔✅☑🎉→⇒∴-]{{0,9}})[ :]{{0,4}})"
+    rf"|(?:{_PROSE}[ (])?{_VARIABLE} ?=|{_PROSE}[:=]|{_PROSE}[是为為于有共得]"
+    rf"|[\s.,;:!'()*_•·…✓✔✅☑🎉→⇒∴-]{{0,9}})[ :]{{0,4}})"
     rf"#(?P<unit>(?: ?%| ?°[cf]?| [msghl]\b| [mk]?m/[sh]\b| ?(?:cm|mm|km|kg|mg|ms|min|hrs?|mph|ft|lbs?|ml|usd|eur)\b"
     rf"|(?: {_UNIT}){{1,3}}(?![\w^])"
     rf"|(?<=#){_UNIT}[²³](?!\w))?(?:[ -][a-z][a-z'’-]+(?:/[a-z]+)?){{0,9}}?)(?P<tail>{_TAIL})?[ .。}}]*"
