@@ -408,8 +408,8 @@ def _stated(around: str, values: list[Fraction | None]) -> Fraction | None:
 
 def _hedged_lead(before: str, lead: str) -> bool:
     """Return whether "the answer is" is denied or in doubt, or is about another answer: "the naive answer is"."""
-    words = re.findall(r"[a-z]+$", before.strip())
-    if words and words[0] not in _ANSWERS and lead.startswith("answer"):
+    word = re.split(r"[^a-z]", before.strip())[-1]
+    if word and word not in _ANSWERS and lead.startswith("answer"):
         return True
     return bool(_HEDGES.search(_CLAUSES.split(before)[-1] + lead + "#") or re.search(r"\bassum", before))
 
