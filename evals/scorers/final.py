@@ -30,11 +30,15 @@ _REFUSAL = re.compile(
     r"|i(?:'m| am) sorry, (?:but )?i (?:can't|cannot) (?:help|answer|assist)[^.,;:\d]{0,100}"
     r"|(?:insufficient|not enough|no) (?:information|context|data|evidence)[^.,;:\d]{0,100}|i have no idea(?:, sorry)?"
     r"|unknown|undetermined|(?:it )?(?:cannot|can't) be determined[^.,;:\d]{0,100}|not (?:known|available|found|sure)"
-    r"|none(?: of the (?:above|options|choices|answers)(?: (?:is|are) (?:correct|right|true))?)?|none of (?:them"
+    r"|nobody (?:knows|can (?:say|tell))|none(?: of the (?:above|options|choices|answers)(?: (?:is|are) (?:correct"
+    r"|right|true))?)?|none of (?:them"
     r"|these)|no (?:answer|option)(?: was found)?|n/?a|null|nothing(?: (?:was )?found)?"
-    r"|no (?:information|idea|data|results?|evidence|mention|sources?|way to (?:know|tell|say)|one (?:knows"
-    r"|can (?:say|tell)))"
-    r"[^.,;:\d]{0,100}",
+    r"|(?:unfortunately,? )?(?:there (?:is|are|was|were) )?no (?:(?!one)[a-z]+ ){0,2}(?:info(?:rmation)?|idea|data"
+    r"|results?"
+    r"|evidence|mention|sources?|records?|answer|match(?:es)?|articles?|pages?|documents?|details|consensus|conclusion"
+    r"|clue|comment|telling|luck|way (?:to (?:know|tell|say|verify)|of (?:knowing|telling))|one (?:knows"
+    r"|is (?:certain|sure)"
+    r"|can (?:say|tell)))\b[^.,;:\d]{0,100}",
     re.IGNORECASE,
 )
 _NEGATIVE = re.compile(

@@ -27,6 +27,8 @@ _NUMBER = re.compile(
     re.IGNORECASE,
 )
 _CLEANED = (
+    (re.compile(r"^[> ]+(?=\S)", re.MULTILINE), ""),  # quotes and prompts
+    (re.compile(r"(?<= )([*_])([\d.,]{1,30})\1(?![*\w])"), r"\2"),  # italics
     (re.compile(r"[`\"“”]|(?<![\d)])\*\*|\*\*(?![\d(])|^[*_ ]{1,9}(?=\S)|(?<=[^\s*_])[*_]{1,9}$", re.MULTILINE), ""),
     (re.compile(r"[€£¥₹]|\b(?:US)?\$|\\(?:angle|triangle|quad|qquad|therefore|mathrm)(?![a-zA-Z])"), " "),
     (re.compile(r"\([A-E]\)[.:]? ?(?=-?[\d.])"), ""),  # the letter of a multiple-choice option before a number
@@ -48,8 +50,13 @@ _TWICE = re.compile(rf"\b{_WORD}(?:(?: and |-| ){_WORD}){{0,12}} \((?=\d)", re.I
 _SENTENCES = re.compile(r"(?<=[.!?;])\s(?![=+*/-])|\n|(?<=。)")
 _EXPLICIT = re.compile(
     r"\b(?:answer|final (?:result|value)|(?:requested|required|desired|sought) [a-z]{1,20})\b[^#=.;]{0,60}?"
-    r"(?:\bis\b|\bwas\b|\bequals\b|\bbe\b|\bof\b|:|=|\bas\b)[: ]*(?=[^#=]{0,20}#)"
+    r"(?:\bis\b|['’]s\b|\bequals\b|\bbe\b|\bof\b|:|=|\bas\b| -(?= ))[: ]*(?=[^#=]{0,20}#)"
 )
+_ANSWERS = frozenset(
+    "the my our a an final correct right exact only numerical numeric required requested desired overall integer unique"
+    " simplified resulting best whose and so this true short is".split()
+)
+"""Words that may stand before "answer"; "the previous answer" and "the naive answer" are others."""
 _CONCLUDES = re.compile(
     r"(?:\b(?:so|therefore|thus|hence|finally|altogether|in total|in all|overall|consequently|giving|yielding|making"
     r"|leaving|meaning|implies|implying|gives?|yields?|also|donc|daher)\b|\bwhich (?:gives|is|makes|equals|leaves"
@@ -57,12 +64,18 @@ _CONCLUDES = re.compile(
     r"|\bfor a total of\b|\b(?:we|you|i) (?:get|obtain|find|have|conclude|see)\b(?: that)?|[=-]>|[→⇒⟹]|\\implies"
     r"|, (?=(?:the|it|this|there|its|his|her|their)\b))[ ,:]*"
 )
+_CLAUSES = re.compile(r", |\bthen\b|\bbut\b|\bactually\b")
 _TOTAL = re.compile(r"\b(?:total|in all|altogether|overall|finally)\b")
 _CONNECTIVE = (
-    r"(?:is|are|was|were|be|equals?|equal to|gives?|gets?|got|yields?|obtains?|finds?|found|has|have|had|makes?"
+    r"(?:is|are|was|were|be|(?:it|that|this|there|she|he)['’](?:s|re)|equals?|equal to|gives?|gets?|got|yields?"
+    r"|obtains?|finds?|found|has|have|had|makes?"
     r"|becomes?"
-    r"|to|as|only|exactly|precisely|just|answer|result|total|value|number|sum|takes?|costs?|leaves?|contains?|needs?"
-    r"|requires?|produces?|earns?|pays?|spends?|sold|sells?|scored?|won|weighs?|travels?|us|after|in|at|by|all|saves?"
+    r"|to|as|only|exactly|precisely|just|answer|result|total|value|number|sum|takes?(?: [a-z]+)?|macht|costs?"
+    r"|leaves?|contains?|needs?"
+    r"|requires?|produces?|earn(?:s|ed)?|pays?|paid|spends?|spent|sold|sells?|scored?|won|weighs?|travel(?:s|ed)?|us"
+    r"|after"
+    r"|in|at|by|for|all|saves?|saved|took|lasts?|lasted|gave|ate|bought|lost|kept|made|drove|ran|walked|owes?|owed|cost"
+    r"|(?:ends?|ended|left) (?:up )?with"
     r"|(?:total|value|minimum|maximum|answer|result|area|length|cost|price|distance|speed|average|mean|probability"
     r"|sum) of"
     r"|altogether|therefore|thus|hence|so|then|indeed|simply|says|counted|counts?|there|est|ist|es|sont|sind|son|vaut"
@@ -71,18 +84,21 @@ _CONNECTIVE = (
 )
 _VARIABLE = r"[a-z](?:'|\([a-z#, ]{0,20}\))?"
 _TAIL = (
-    r"(?:,? ?\(.*|,? (?:attained|achieved|reached|obtained|found|when|where|at|for|with|because|since|as|given|using"
+    r"(?:,? ?\((?!times|plus|minus|divided|multiplied|mod|and\b|or\b|not (?!#)).*|,? (?:attained|achieved|reached"
+    r"|obtained|found|when|where|at|for|with|because|since|as|given|using"
     r"|which"
     r"|by|from|assuming|considering|counting|including|after|rather than|instead of|in the|not counting|no more|no less"
-    r"|that is|namely|directed|being|occurring|taken|so that|such that|via|modulo the|thanks)\b.*|,? i\.e\..*"
+    r"|in total|in all|altogether|overall|that is|namely|directed|being|occurring|taken|so that|such that|via"
+    r"|modulo the|thanks)\b.*|,? i\.e\..*"
     r"|,? (?:and )?not #.*"
-    r"| ?[-—–:] .*)"
+    r"| ?[-—–:] (?![#(]).*)"
 )
 _UNIT = r"(?:[a-hj-su-wµμω°]|[kmcµμn]?[a-zω]|mol|rad|ohm)(?:[²³]| ?\^#)?(?:/[a-z]{1,3}(?:[²³]| ?\^#)?)?"
 _PROSE = r"[^#=^*/+<>|\\]{0,400}"
 _STATED = re.compile(
     rf"(?P<before>(?:(?:the|its|our|this|their) [^=^*/+<>|\\]{{0,400}}\b(?:is|equals)|{_PROSE}\b{_CONNECTIVE}"
-    rf"|(?:{_PROSE}[ (])?{_VARIABLE} ?=|{_PROSE}[:=]|{_PROSE}[是为為于有共得]|[^\w#\\|<>=+/^-]{{0,9}})[ :]{{0,4}})"
+    rf"|(?:{_PROSE}[ (])?{_VARIABLE} ?=|{_PROSE}[:=]|{_PROSE}[是为為于有共得]"
+    rf"|[\s.,;:!'()*_•·…✓✔✅☑🎉→⇒∴-]{{0,9}})[ :]{{0,4}})"
     rf"#(?P<unit>(?: ?%| ?°[cf]?| [msghl]\b| [mk]?m/[sh]\b| ?(?:cm|mm|km|kg|mg|ms|min|hrs?|mph|ft|lbs?|ml|usd|eur)\b"
     rf"|(?: {_UNIT}){{1,3}}(?![\w^])"
     rf"|(?<=#){_UNIT}[²³](?!\w))?(?:[ -][a-z][a-z'’-]+(?:/[a-z]+)?){{0,9}}?)(?P<tail>{_TAIL})?[ .。}}]*"
@@ -137,9 +153,58 @@ _HEDGES = re.compile(
     r"|factor|divisor|percent|product|quotient"
     r"|remainder|half|third|quarter|double|reciprocal|inverse|negative|opposite|square root|out|instead|because|digits?"
     r"|number) of) (?=#)|(?<=#) ?(?:or|and|to|squared|cubed|factorial|plus|minus"
-    r"|times|more|less|fewer|over|before|until|out|off|short|away|too|choose|mod|modulo|percentile|th|st|nd|rd)\b"
+    r"|times|(?:more|less|fewer)(?= than|\W*$)|over|before|until|out|off|short|away|too|choose|mod|modulo|percentile"
+    r"|th|st|nd|rd)\b"
     r"|n['’]t\b|[~≈±≠≤≥?!]|:="
 )
+_REPORT = (
+    r"\b(?:budget|time ?limit|context (?:limit|window)|timeout|timed out|ran out|iterations?|warnings?"
+    r"|status|exit(?:s|ed)?|http|traceback|exception|bytes|[kmg]b|retr(?:y|ies|ied)|solver|there were # errors"
+    r"|(?:number|limit) of (?:turns|steps)|(?:i|we) (?:\w+ )?(?:used|checked|tried|made|read|searched|tested|examined)"
+    r"|(?:search|tool|query|code|program|script) (?:\w+ )?(?:#|\w+ #) [a-z]+)\b"
+)
+_PREMISE = (
+    r"\b(?:contexts?|tokens?|errors?|attempts?|memory|stopped|limit(?:s|ed)?|turns?|steps?|tr(?:y|ies|ied)|deadline"
+    r"|lines|search(?:es|ed)?|quer(?:y|ies)|pages"
+    r"|hits|documents?|articles?|servers?|models?|requests?|responses?|seed|inputs?|given|start(?:s|ed)? with|assum\w+"
+    r"|suppos\w+|let|guess(?:es|ed)?|previous\w*|naive|initial(?:ly)?|earlier|candidates?|checked|tested|examined"
+    r"|confidence|versions?|bounds?|parts|the (?:problem|question|puzzle|exercise)|hypothe\w+|rejected|loss|port"
+    r"|words|characters|cases|bce?|base)\b"
+    r"|\b(?:i|my)\b(?! (?:get|got|obtain|find|found|have|calculate|compute|conclude|believe|think|say|arrive|end up"
+    r"|count|answer|final)\w*\b)|\b(?:tool|code|program|script|process|system)\b(?!: ?#|.{0,20}"
+    r"\b(?:outputs?|prints?|printed|returns?|returned|gives?|gave|says?|computes?|computed|found"
+    r"|confirms?)\b[^a-z]*#\W*$)"
+)
+_ABOUT_THE_WORK = re.compile(f"{_REPORT}|{_PREMISE}")
+"""Words of a report on the work ("after 104 steps") or of a premise ("let n be 104"), not of an answer."""
+_NO_ANSWER = re.compile(
+    rf"{_REPORT}|\b(?:let|suppose|assume|given|input|previous|naive|wrong|incorrect|trap|bound)\b.*#|\bnos?\. #|^\[#\]"
+    r"|\b(?:below|above|under|over|beyond|than|at least|at most|exceeds?|up to|minus|plus|times|mod|log|ln|exp|sin|cos"
+    r"|tan|gcd|lcm|half|twice|double|triple|not|never|except|unlike|cannot|multiples?|factor|divisor|neither|nor"
+    r"|(?:square|root|cube|logarithm|multiple|power|factor|divisor|percent|product|quotient|remainder|third|quarter"
+    r"|reciprocal|inverse|negative|opposite|digits|sum|difference|sine|cosine) of(?: the)?"
+    r"|problem|question|page|step|figure|exercise|chapter|theorem|lemma|table|section|equation|reference|version|room"
+    r"|python|line|error|code)(?: (?:be|equal|exactly|to|the|number|value|#|and)){0,3} ?[({]*#"
+    r"|n['’]t (?:be |equal )?#|(?:[√∛<>≤≥≠~^]|\\(?:sqrt|log|ln|sin|cos|tan)(?:\[#\])?|\bc\() ?[({]*#"
+    r"|#\)?(?: ?[!^²³√π₀-₉]| ?\\(?:sqrt|pi)|[xyzkie_]\b| ?\* ?(?:\\?sqrt|π)| ?(?:percent|per cent|%) of"
+    r"| (?:mod|modulo|choose|times|plus|minus|squared|cubed|factorial|doubled|halved|tripled|base|b\.?c|percentile)\b"
+    r"| (?:more|less|fewer|greater|smaller|short)(?: \w+)? (?:than|of)\b| (?:is|was|are) (?:not|too|wrong|incorrect"
+    r"|rejected)\b| (?:is|was|does|can)n['’]t| (?:fails?|does not|cannot|can not)\b| ?[+-] ?[a-z]\b|(?:th|st|nd|rd)\b"
+    r"| (?:increased|divided|multiplied|decreased|reduced) by| ?\((?:times|plus|minus|divided|multiplied))"
+)
+"""Contexts in which a number is not stated as the answer: "√25", "below 25", "25 is too big", "after 25 iterations"."""
+_DOUBTED = re.compile(
+    r"\b(?:or|about|approximately|approx|around|roughly|nearly|almost|maybe|perhaps|possibly|probably|likely|if|unless"
+    r"|i think|i believe|could|might|may|between)\b|[?~≈]"
+)
+_AFTER = re.compile(
+    r"#[ -](?:[a-z]+ed\b(?<!needed)(?<!required)(?<!used)(?= (?:by|to|from|in|with|twice|again|the)\b|\W*$)"
+    r"|(?:is|was|are|were)\b(?! (?:the|our|my|correct|right|indeed)\b)|too\b|(?:fails?|works?|does|do|has|have|can)\b"
+    r"|(?!is )[a-z]+s (?:the|a|an|all|every|each)\b)"
+)
+"""What follows a number that is not a unit: "doubled", "is too big", "fails the test"."""
+_LABEL = re.compile(r"\bnos?\. #|^\[#\]")
+"""A number that names something: "No. 5", the reference "[5]"."""
 _TAKES_BACK = re.compile(
     r"\b(?:or|maybe|perhaps|possibly|if|unless|but|however|actually|wait|wrong|incorrect|mistaken?|unsure|alternatively"
     r"|not (?:sure|certain|quite)|no,|hmm|instead the|correction|should be|recheck|on second thought|check again)\b"
@@ -162,7 +227,8 @@ _CHANGED = re.compile(
 _AMBIGUOUS = re.compile(r"#[!#]|# ?- ?#")
 _OTHERWISE = re.compile(r"\b(?:but|twice|half|double|rather|instead|more|less|only|true|than)\b")
 _ASIDE = re.compile(
-    r"(?:to |let me |let us |let['’]s |we (?:can )?)?(?:check|verify|verification|explanation|reason(?:ing)?|proof)\b"
+    r"(?:to |let me |let us |let['’]s |we (?:can )?)?(?:check|verify|verification|explanation|reason(?:ing)?|proof"
+    r"|probe)\b"
     r"|(?:how|what|find|which|would you|do you|shall|can you|want|should i)\b.*\?"
 )
 _AGAINST = re.compile(r"\b(?:not|never|cannot|no|false|suppose|let|than)\b|n['’]t\b")
@@ -177,7 +243,17 @@ _NUMBERISH = re.compile(
     r"|first|second|last)\b"
 )
 _ZERO = re.compile(r"\b(?:no|none|nothing|nil|never)\b")
-_ALONE = re.compile(r"[^\w#\\|<>=+/^-]*#[ .%]*")
+_ALONE = re.compile(r"[\s.,;:!'\"()*_•·…✓✔✅☑🎉→⇒∴{}-]*#[ .%]*")
+_AGAIN = re.compile(r"%? ?,? ?(?:or|i\.e\.,?|that is,?|=|\() ?")
+_REFINED = re.compile(
+    r" ?(?:\b(?:approximately|about|roughly|around)|≈) # ?,? ?(?:but |or |and )?(?:exactly|precisely) ?$"
+)
+_EQUATED = re.compile(r"[^=;,\n]{0,80}= ?#(?! ?[*/^!(a-zπ√])")
+_UNREAD = re.compile(
+    r"[\d√^\\!]|#[a-zπ(]|[#)] ?[*/:]{1,2} ?[#(a-z]|[#)] ?[+-] ?[#(a-z]|[十百千万一二三四五六七八九]"
+    r"|\b(?:half|halves|thirds?|quarters?|twice|double|triple|pair|couple|dozens?|score|gross|once|single)\b"
+)
+_COMPOUND = re.compile(r"# ?[a-z]{1,9}\.?,?(?: and)? # ?(?:h|m|min|s|sec|minutes?|seconds?|cents?|inch(?:es)?|in|oz)\b")
 _READ = 4_000
 """Characters of a final answer that are read, counted from the end."""
 _LONGEST = 60
@@ -200,14 +276,58 @@ def number(answer: str, gold: str) -> Score:
         return decided(False, "only what it is not")
     if values == [expected] and expected and _CHANGED.fullmatch(around):
         return decided(False, "changed")
+    around, values = _merged(around, values)
     found = _stated(around, values)
-    if found is None and not _AMBIGUOUS.fullmatch(around):
+    if found is None and _OPERATION.search(text) and not _AMBIGUOUS.fullmatch(around):
         found = evaluate(text) or _undone(text, around)
+    if found is None and (_absent(expected, around, values) or _not_stated(expected, around, values)):
+        return decided(False, "not stated")
     if found is None:
         return undecided("no single number in a known shape")
     if found == expected or ("%" in around and found == 100 * expected):
         return decided(True, RULE)
     return undecided("rounded") if found == _rounded_like(found, expected) else decided(False, RULE)
+
+
+def _merged(around: str, values: list[Fraction | None]) -> tuple[str, list[Fraction | None]]:
+    """Return a marked text without numbers that repeat the one before: "3/8, or 37.5 %"; "about 3.1, exactly 22/7"."""
+    first, *parts = around.split("#")
+    kept: list[Fraction | None] = []
+    for value, after in zip(values, parts, strict=True):
+        here = value / 100 if value is not None and after.lstrip().startswith("%") and kept[-1:] != [value] else value
+        if kept and value is not None and kept[-1] == here and _AGAIN.fullmatch(first.rpartition("#")[2]):
+            first = first.rpartition("#")[0] + "#" + after.lstrip(" %)")
+        elif kept and _REFINED.search(first):
+            first, kept[-1] = _REFINED.sub(" #", first) + after, value
+        else:
+            first, kept = f"{first}#{after}", [*kept, value]
+    return first, kept
+
+
+def _absent(expected: Fraction, around: str, values: list[Fraction | None]) -> bool:
+    """Return whether all numbers of a text are read, none is the expected one, and nothing is left to calculate."""
+    rest = _EQUATED.sub("#", around)
+    if not expected or None in values or _UNREAD.search(rest) or _COMPOUND.search(rest):
+        return False
+    read = {value for value in values if value is not None} | {_in_words(one[0]) for one in _IN_WORDS.finditer(around)}
+    close = {_rounded_like(Fraction(value), expected) for value in read}
+    return not read & ({expected, 100 * expected, expected / 100} | close)
+
+
+def _not_stated(expected: Fraction, around: str, values: list[Fraction | None]) -> bool:
+    """Return whether the expected number occurs only where it is not the answer: "below 25", "after 25 iterations"."""
+    if expected not in values or _DOUBTED.search(around):
+        return False
+    sentences, place = _SENTENCES.split(around), 0
+    for sentence in sentences:
+        here = sentence.split("#")
+        for index in range(len(here) - 1):
+            # the other numbers become 0, so that only this one is looked at
+            alone = "0".join(here[: index + 1]) + "#" + "0".join(here[index + 1 :])
+            if values[place] == expected and not _NO_ANSWER.search(alone):
+                return False
+            place += 1
+    return True
 
 
 def _undone(text: str, around: str) -> Fraction | None:
@@ -250,6 +370,8 @@ def _stated(around: str, values: list[Fraction | None]) -> Fraction | None:
         around: The text with # for each number, as `_marked` returns it.
         values: The numbers, in order.
     """
+    if _LABEL.search(around):
+        return None
     answers: set[Fraction | None] = set()
     others: set[Fraction | None] = set()
     conclusion: tuple[Fraction | None] | None = None
@@ -257,23 +379,21 @@ def _stated(around: str, values: list[Fraction | None]) -> Fraction | None:
     lines = around.split("\n")
     for sentence in filter(str.strip, _SENTENCES.split(around)):
         here = [next(rest) for _ in range(sentence.count("#"))]
+        if _DENIED.fullmatch(sentence):
+            continue
         lead = _EXPLICIT.search(sentence)
         start = lead.end() if lead else 0
         takes_back = (answers or conclusion) and _RETRACTS.search(sentence[:start] or sentence)
         if takes_back and not lead:
             return None
-        if not lead and (_ASIDE.match(sentence) or _DENIED.fullmatch(sentence)):
+        if not lead and _ASIDE.match(sentence):
             continue
         place, concludes = _place(sentence[start:])
         found = None if place is None else here[place + sentence[:start].count("#")]
         alone = _ALONE.fullmatch(sentence) and (sentence in (lines[0], lines[-1]) or (first and here != [1]))
         first = False
         if (lead and here) or alone:
-            hedged = (
-                lead
-                and _HEDGES.search(re.split(r", ", sentence[: lead.start()])[-1] + lead[0] + "#")
-                and not takes_back
-            )
+            hedged = lead and not takes_back and _hedged_lead(sentence[: lead.start()], lead[0])
             answers = (set() if takes_back else answers) | {None if hedged else found}
         elif here:
             others.add(found)
@@ -284,6 +404,14 @@ def _stated(around: str, values: list[Fraction | None]) -> Fraction | None:
     if len(others) == 1 and not any(character.isdecimal() for character in around):
         return others.pop()
     return conclusion[0] if conclusion else None
+
+
+def _hedged_lead(before: str, lead: str) -> bool:
+    """Return whether "the answer is" is denied or in doubt, or is about another answer: "the naive answer is"."""
+    word = re.split(r"[^a-z]", before.strip())[-1]
+    if word and word not in _ANSWERS and lead.startswith("answer"):
+        return True
+    return bool(_HEDGES.search(_CLAUSES.split(before)[-1] + lead + "#") or re.search(r"\bassum", before))
 
 
 def _place(sentence: str) -> tuple[int | None, bool]:
@@ -298,7 +426,12 @@ def _place(sentence: str) -> tuple[int | None, bool]:
             continue
         if found := _STATED.fullmatch(clause):
             around = found["before"].replace("#", "0") + "#" + found["unit"]
-            hedged = _HEDGES.search(around) or _TAKES_BACK.search(found["tail"] or "")
+            hedged = (
+                _HEDGES.search(around)
+                or _TAKES_BACK.search(found["tail"] or "")
+                or _ABOUT_THE_WORK.search(around)
+                or _AFTER.search(around)
+            )
             return (None if hedged else skipped + found["before"].count("#")), start > 0
         if _MIRRORED.fullmatch(clause):
             return skipped, start > 0

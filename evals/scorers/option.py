@@ -28,29 +28,42 @@ _BESIDE = re.compile(
 )
 _ITEM = re.compile(r"\W{0,9}[\ue100-\ue1ff][)\].:]{0,3} ?[)\].:,–—-]{1,3} ?[\ue000-\ue0ff]")
 _SMALL_LABEL = re.compile(
-    r"\b((?:answer|option|choice|letter)(?: is)?:? |^)([\[(]?)([a-z])([)\].:]|(?=\.?$))", re.IGNORECASE
+    r"\b((?:answer|option|choice|letter)(?: is)?:? |^)([\[(]?)([a-z])([)\].:]|(?=\.?$| (?:because|since)\b))",
+    re.IGNORECASE,
 )
 _WORD_AFTER = re.compile(
     r" (?!(?:is|was|and|or|because|since|as|but|not|would|seems|looks|it|for|with|due|over|by)\b)\w"
 )
 """Text after "A" or "I" that shows that it is a word, not the letter of an option."""
+_ARTICLE = re.compile(
+    r"(?<![\w(\[])A(?= (?!(?:is|was|and|or|because|since|as|but|not|would|seems|looks|for|with|due|over)\b)[a-z])"
+)
+_COMPOUND = re.compile(
+    r"\b(?:type|group|vitamin|hepatitis|grade|class|stage|factor|protein|influenza|category|phase|plan|section|figure"
+    r"|appendix|table|panel|part|point|programming in|language) \Z",
+    re.IGNORECASE,
+)
+"""Text before a letter that belongs to a name: "type B"."""
 _PUNCTUATED = re.compile(r"\W{0,9}[A-Z](?: ?[.):,\]]{1,3} ?| [–—-]{1,2} )(?P<rest>\S.*)", re.DOTALL)
 _SENTENCES = re.compile(r"(?<=[.!?;])\s|\n|(?<=。)")
 _CLAUSES = re.compile(
-    r"(?<=[.!?;])(?<![\ue100-\ue1ff]\.)(?<![\ue100-\ue1ff]\)\.)\s|\n|(?<=。)|,? (?=(?:but|however)\b)"
+    r"(?<=[.!?;])(?<![\ue100-\ue1ff]\.)(?<![\ue100-\ue1ff]\)\.)\s|\n|(?<=。)"
+    r"|(?<![Aa]ll)(?<!thing)(?<![Aa]ny)(?<!ns)(?<!ers),? (?=(?:but|however)\b)"
     r"|, (?=(?:so|therefore|thus|hence)\b)|[，、]"
 )
 _SAME = re.compile(
     rf"({_MENTIONS})(?:[\s.:,;)(\[\]=–—-]|\b(?:is|which is|i\.e\.|the|an?|namely|option|choice)\b){{0,9}}\1"
 )
 _REASON = (
-    r"(?:not|rather than|instead of|over|because|since|as|due to|given|which|from|for|based|where|while|whereas|in|on"
+    r"(?:(?:and )?not|definitely|certainly|clearly|surely|obviously|without (?:a |any )?doubt|no doubt|rather than"
+    r"|instead of|over|because|since|as|due to|given|which|from|for|based|where|while|whereas|in|on"
     r"|by"
     r"|with|this|it|the)\b.*"
 )
 _IS_MENTION = re.compile(
-    r"\W{0,9}(?:(?:so|therefore|thus|hence|and|but|option|choice|answer|letter|an?|the|it|i say|yes"
-    r"|probably)\b[,:]? ?){0,6}"
+    r"\W{0,9}(?:(?:so|therefore|thus|hence|and|but|option|choice|answer|letter|an?|the|it|i say|yes|final(?:ly)?|ans"
+    r"|probably|definitely|certainly|clearly|surely|obviously|without (?:a |any )?doubt|no doubt|by (?:elimination"
+    r"|exclusion)|(?:choos|select|pick)ing|only)\b[,:]? ?){0,6}"
     rf"\W?{_MENTIONS}(?:\W{{0,9}}|[\s)\]]{{0,3}}[,:;(–—-].*|[)\]]?\. .*|\W{{0,9}}{_REASON})",
     re.IGNORECASE | re.DOTALL,
 )
@@ -60,22 +73,60 @@ _CHOOSES = re.compile(
     r"|respond|correct|right|best|most (?:likely|appropriate|accurate|consistent|probable)|(?:consistent"
     r"|compatible) with"
     r"|points? to|suggests?|suggestive of|indicates?|therefore|thus|hence|so|likely|must be|i say|i think|i believe"
-    r"|leaves"
-    r"|fits|it is|it['’]s|this is|that is|is|respuesta|réponse|antwort|richtig|risposta|resposta|correcta|ответ)\b"
+    r"|leaves|remains|explains?|accounts? for|match(?:es)?|describes|corresponds? to|(?:has|have|ought) to be|should be"
+    r"|choosing|selecting|picking|only|fits|it is|it['’]s|this is|that is|is|respuesta|réponse|antwort|richtig"
+    r"|risposta|resposta|correcta|ответ)\b"
     rf"|答案|选|選|正解|[=→⇒] ?[(\[]?{_MENTIONS}",
     re.IGNORECASE,
 )
 _NOT_CHOOSING = re.compile(
     rf"{_MENTIONS}[)\]]{{0,2}} (?:is|are|was|can|may|would|has|causes?|occurs?|presents?|affects?|works|acts)\b"
     r"(?!.{0,24}\b(?:correct|right|best|answer|most likely|the one|my choice|most appropriate|it|true|diagnosis"
-    r"|preferred|choice)\b)",
+    r"|preferred|choice|pick|more likely|most (?:consistent|probable|plausible))\b)",
     re.IGNORECASE,
 )
 """Text that describes an option without choosing it."""
 _LIST = rf"[\[(]?{_MENTIONS}(?:[)\]]{{0,2}}(?:,| or| and| nor){{1,2}} ?[\[(]?{_MENTIONS}){{0,9}}[)\]]{{0,2}}"
+_PICKED = re.compile(
+    rf"\W{{0,3}}(?:(?:although|though|while|unlike|compared (?:to|with))\b[^,]{{0,200}}, )?(?:option |choice "
+    rf"|answer |the |an? )?"
+    rf"[(\[]?({_MENTIONS})[)\]]{{0,2}},? (?:is|seems|looks|would be|remains|must be|has to be|should be)"
+    r" (?:(?:clearly|definitely|also|therefore|far|much|the|my|by far|certainly|still) ){0,3}"
+    r"(?:right|correct|best|true|one|answer|pick|choice|(?:most|more) (?:likely|probable|appropriate|consistent"
+    r"|accurate|plausible|compatible|suitable))\b(?!.*\b(?:if|unless|except)\b|.*\?)"
+    rf"|\W{{0,3}}only (?:option |choice )?[(\[]?({_MENTIONS})[)\]]{{0,2}} (?:is|remains|fits|explains|can|matches"
+    rf"|satisfies)\b",
+    re.IGNORECASE,
+)
+"""A clause that states which option is right, whatever it says of others after that."""
+_FORMER = re.compile(r"\b(?:initially|previously|originally|at first|my first)\b", re.IGNORECASE)
+_UNLISTED = re.compile(r"\banswer(?: is|:) (?:option )?\(?([A-Z])\)?[\s.!]*\Z")
+_NONE_CHOSEN = re.compile(
+    r"\bnone of the (?:\w+ ){1,2}(?:is|are)\b|\bnot (?:listed|among)\b|\bneed more (?:data|information|context"
+    r"|details)\b"
+    r"|(?:can['’]t|cannot|could not|unable to|not able to) (?:\w+ )?(?:provide|give|pick|find|choose|answer|help"
+    r"|determine)",
+    re.IGNORECASE,
+)
+_ALL_BUT = re.compile(
+    rf"\b(?:all|everything|anything|any|every\w*)(?: \w+){{0,2}} (?:but|except(?: for)?|other than"
+    rf"|besides) (?:option )?[(\[]?({_MENTIONS})[)\]]?"
+    r"(?P<out>[^.;]{0,30}\b(?:excluded|ruled out|eliminated|wrong|incorrect|false|unlikely|rejected|implausible"
+    r"|out)\b)?",
+    re.IGNORECASE,
+)
 _DENIED = (
     re.compile(
-        r"(?:\b(?:not|nor|than|instead of|unlike|exclud(?:e|es|ed|ing)|eliminat(?:e|es|ed|ing)|rul(?:e|es|ed|ing) out"
+        r"\b(?:least|worst|incorrect|wrong|false|trap|distractor|decoy)\b[^.;:\ue000-\ue1ff]{0,40}(?: is|:) (?:the )?"
+        rf"(?:option )?{_LIST}",
+        re.IGNORECASE,
+    ),
+    re.compile(rf"\b(?:unlike|compared (?:to|with)) (?:option )?[(\[]?{_MENTIONS}[)\]]?", re.IGNORECASE),
+    re.compile(rf"{_LIST}:? ?[✗✘❌❎✖]"),
+    re.compile(rf"\b(?:avoid|never|don['’]t (?:choose|pick|select)) (?:option )?{_LIST}", re.IGNORECASE),
+    re.compile(
+        r"(?:\b(?:not|nor|(?:rather |other )?than|instead of|exclud(?:e|es|ed|ing)|eliminat(?:e|es|ed|ing)|rul(?:e"
+        r"|es|ed|ing) out"
         r"|reject(?:s|ed|ing)?|except|neither|over|against)|n['’]t)(?: (?:the|an?|option|choice|be|is|out|by"
         r"|answer)\b){0,3}"
         rf" {_LIST}",
@@ -87,7 +138,8 @@ _DENIED = (
         rf"(?: (?:wrong|incorrect|not(?! (?:(?:the|an?|option|choice|answer) ){{0,2}}[(\[]?{_MENTIONS})|false|unlikely"
         r"|excluded|ruled out|eliminated|avoided|inappropriate|cannot|contraindicated|less likely|distractors?"
         r"|implausible"
-        r"|irrelevant|out|falsch|falsa|falso|fausse|faux)\b|n['’]t\b| ?cannot\b)",
+        r"|(?:(?:the|an?) )?(?:trap|decoy|distractor|worst|least|tempting|second best)|irrelevant|out|falsch|falsa"
+        r"|falso|fausse|faux)\b|n['’]t\b| ?cannot\b)",
         re.IGNORECASE,
     ),
 )
@@ -111,7 +163,9 @@ _BARE = re.compile(rf"\W{{0,9}}{_MENTIONS}\W{{0,9}}")
 _RETRACTS = re.compile(
     r"\b(?:actually|wait|correction|correct that|on second thought|no,|sorry|i meant?\b)", re.IGNORECASE
 )
-_HEAD_ENDS = re.compile(r"[(,;:.–—-]|\b(?:because|since|as|which|while|whereas)\b")
+_HEAD_ENDS = re.compile(
+    r"[(;:.–—-]|,(?! ?(?:and |or )?[(\[]?[\ue000-\ue1ff])|\b(?:because|since|as|which|while|whereas)\b"
+)
 _SHORT = 40
 """Most words of a short reply."""
 _LONGEST = 4_000
@@ -133,15 +187,23 @@ def option(answer: str, options: Mapping[str, str], gold: str) -> Score:
     if not by_text and refuses(text, options.values()):
         return decided(False, "no answer")
     marked = _marked(_written(text), options)
+    unlisted = _UNLISTED.search(text)
+    chooses_none = (unlisted and unlisted[1] not in options) or _NONE_CHOSEN.search(text)
+    if chooses_none and not _mentioned(marked) and refuses("none", options.values()):
+        return decided(False, "no answer")
     beside = [(one["letter"] or one["after"], one["text"] or one["before"]) for one in _BESIDE.finditer(marked)]
     if _names_another(text, options) or any(ord(letter) - _LETTERS != ord(content) for letter, content in beside):
         return undecided("a letter and the text of another option")
     chosen, denied = _chosen(marked)
-    if chosen is None and {gold} == {list(options)[ord(one) - _FIRST] for one in denied}:
+    if chosen is None and gold in {list(options)[ord(one) - _FIRST] for one in denied}:
         return decided(False, "denied")
     if chosen is None:
         return undecided("no single option")
     return decided(list(options)[ord(chosen) - _FIRST] == gold, "option")
+
+
+def _mentioned(marked: str) -> bool:
+    return any(_FIRST <= ord(character) < _FIRST + 2 * _LETTERS for character in marked)
 
 
 def _names_another(text: str, options: Mapping[str, str]) -> bool:
@@ -170,6 +232,7 @@ def _written(text: str) -> str:
 def _marked(text: str, options: Mapping[str, str]) -> str:
     """Return `text` with each mention of an option, by letter or by text, replaced by its private-use character."""
     places = {letter: chr(_FIRST + place) for place, letter in enumerate(options)}
+    text = _ARTICLE.sub("a", text)
     for letter, content in sorted(options.items(), key=lambda item: -len(item[1])):
         words = re.findall(r"\w+|[^\w\s]", _written(content).strip(" ."))
         if words and len(content) < 400 and not (len(words) == 1 and len(words[0]) == 1):
@@ -180,6 +243,7 @@ def _marked(text: str, options: Mapping[str, str]) -> str:
     def label(match: re.Match[str]) -> str:
         letter, bare = match[2], not match[1] and not match[3]
         word = bare and letter in "AI" and _WORD_AFTER.match(match.string, match.end())
+        word = word or (bare and _COMPOUND.search(match.string[max(0, match.start() - 20) : match.start()]))
         return match[0] if letter not in labels or word else f"{match[1]}{labels[letter]}{match[3]}"
 
     def small(match: re.Match[str]) -> str:
@@ -200,8 +264,17 @@ def _chosen(marked: str) -> tuple[str | None, set[str]]:
     rejected: set[str] = set()
     unclear = False
     for place, (clause, item) in enumerate(clauses):
+        if all_but := _ALL_BUT.search(clause):
+            (said.append((all_but[1], True)) if all_but["out"] else rejected.add(all_but[1]))
+            continue
+        if _FORMER.search(clause):
+            continue
+        if picked := _PICKED.match(clause):
+            answers.append((picked[1] or picked[2], False))
+            continue
         denied = {one for pattern in _DENIED for match in pattern.finditer(clause) for one in _mentions(match[0])}
         rejected |= denied
+        clause = _without(clause, denied)
         here = _mentions(clause) - denied
         if not here:
             continue
@@ -224,7 +297,7 @@ def _chosen(marked: str) -> tuple[str | None, set[str]]:
                 here = _mentions(_HEAD_ENDS.split(clause, maxsplit=1)[0]) or here
             if len(here) > 1 or doubted:
                 unclear = True
-            elif alone or not _NEGATIVE.search(_without(clause, denied)):
+            elif alone or not _NEGATIVE.search(clause):
                 said.append((here.pop(), concludes))
     found = _last(answers) if answers else None if unclear else _last(said)
     if not (answers or said or named or unclear) and len(clauses) == 1 and len(marked.split()) <= _SHORT:
@@ -260,4 +333,4 @@ def _without(sentence: str, denied: Sequence[str] | set[str]) -> str:
     """Return a sentence without the parts that reject the options in `denied`."""
     for pattern in _DENIED:
         sentence = pattern.sub(lambda match: "" if _mentions(match[0]) <= set(denied) else match[0], sentence)
-    return sentence
+    return sentence.rstrip(" ,").removesuffix(" and").removesuffix(" but")

@@ -8,31 +8,37 @@ import re
 
 _YES = (
     r"yes|sí|sim|oui|ja|yeah|yep|yup|true|correct|indeed|affirmative"
-    r"|(?:certainly|definitely|absolutely|of course|surely)(?! not\b)"
+    r"|(?:certainly|definitely|absolutely|of course|surely)(?! not\b)|(?:i )?(?:think|believe|would say) so|right"
+    r"|是的?|对的?"
 )
 _NO = (
     r"no|non|não|nein|nope|nah|false|incorrect|negative|not true|not correct"
-    r"|(?:certainly|definitely|absolutely|of course) not"
+    r"|(?:certainly|definitely|absolutely|of course|i (?:think|believe)) not|no way|not at all|by no means|not the case"
+    r"|i do(?: not|n['’]t) (?:think|believe) so|(?:they|it|he|she|both|that) (?:are|is|were|was|do|does|did|have|has)"
+    r" not(?=\W*\Z)|不是的?|否|不"
 )
 _SUBJECT = r"(?:they|it|he|she|the|this|these|those|there|both|neither|only|as|because|since|we|all|each)\b"
 _LEAD = (
     r"(?:so|therefore|thus|hence|well|in short|overall|in conclusion|(?:based on|according to|from) [^.,;:\n]{1,80}"
     r"|i (?:think|believe|would say)(?: that)?|i['’]d (?:say|go with)|\(?[a-e]\)"
-    r"|(?:it|that|this|the (?:statement|claim)) is)"
+    r"|(?:it|that|this|the (?:statement|claim))(?: is|['’]s)(?: an?)?|(?:happy|glad) to help[.!]|(?:great"
+    r"|good) question[.!])"
 )
 _FIRST = re.compile(
     rf"\W*(?:(?:final )?answer\W*\n\W*)?(?:{_LEAD},? +){{0,3}}(?:(?P<yes>{_YES})|(?P<no>{_NO}))(?:\W*\Z"
-    rf"|[\"'”)*]*(?:[.,;:!\n?]| ?[–—(]| - )| (?={_SUBJECT}))",
+    rf"|[\"'”)*]*(?:\.(?! ?\d)|[,;:!\n?，。；]| ?[–—(]| - )| (?={_SUBJECT}))",
     re.IGNORECASE,
 )
 _STATED = re.compile(
     r"(?:\banswer(?: to [^.,;:\n]{1,60}?)?(?: is| would be| must be|:)+:?|\b(?:so|therefore|thus|hence"
-    r"|conclusion)[,:]?|(?<=[.!])"
+    r"|conclusion|i['’]d (?:say|go with))[,:]?|(?<=[.!])"
     r"|\bis (?=true|correct|false|incorrect|not))[ \"'“(*]*(?:(?P<yes>yes|true|correct)|(?P<no>no|false|incorrect"
     r"|not true|not correct))(?=[\"'”)*]*(?:[.!,;:–—\n(]|\s*\Z| - | (?:as|because|since)\b))",
     re.IGNORECASE,
 )
-_NO_DOUBT = re.compile(r"\W*(?:no|without(?: a| any)?) (?:doubt|question)\b(?: about it)?[.,!;:\s]", re.IGNORECASE)
+_NO_DOUBT = re.compile(
+    r"\W*(?:there(?: is|['’]s) )?(?:no|without(?: a| any)?) (?:doubt|question)\b(?: about it)?[.,!;:\s]", re.IGNORECASE
+)
 _NO_OTHER = re.compile(r"\W*no,? (?:problem|wonder|idea)\b", re.IGNORECASE)
 _AT_ONCE = re.compile(
     r"\W*(?:and no|or|and yes|but|however|although|though|except|unless|if|in (?:part|some)|only (?:in part|partly)"
@@ -45,6 +51,15 @@ _LATER = re.compile(
     r"|sometimes|on second thought|i was wrong|correction)\b|\?",
     re.IGNORECASE,
 )
+_UNKNOWN = re.compile(
+    r"(?:(?:\bnot|n['’]t|\bcannot) (?:\w+ )?(?:know|find|found|determine\w*|verif\w+|confirm\w*|say|tell|available"
+    r"|clear"
+    r"|certain|sure|enough)|\b(?:information|evidence|data|sources?) (?:is|are|was|were) (?:lacking|missing"
+    r"|insufficient)"
+    r"|\bno (?:\w+ )?(?:information|evidence|data|sources?|mention|idea)|\bunable to|\binsufficient)\b",
+    re.IGNORECASE,
+)
+"""Text after "no" that shows that it answers whether something was found."""
 _CONCLUSION = re.compile(
     r"\W*(?:(?:so|therefore|thus|hence)\b,? )?(?:the |my )?(?:(?:correct|final) )*answer(?: is| must be|:)"
     r"[ \"'“(*:]*(?P<said>yes|no)\b(?! (?:one|longer|such))(?P<rest>[^?]*)",
@@ -56,6 +71,7 @@ _OPPOSITE = {
     "no": re.compile(r"\b(?:yes|yeah|(?<!not )true)\b", re.IGNORECASE),
 }
 _DENIES = re.compile(r"\b(?:not|neither|nor|never|different|differ)\b|n['’]t\b", re.IGNORECASE)
+_REASON = re.compile(r"\b(?:since|because|as|given|not only)\b", re.IGNORECASE)
 _UNLESS = re.compile(
     r"\b(?:if|unless|maybe|perhaps|possibly|probably|depends|assuming|whether|would|could|might)\b", re.IGNORECASE
 )
@@ -75,8 +91,9 @@ def yes_or_no(text: str) -> str | None:
         taken_back = (
             _AT_ONCE.match(rest) or _LATER.search(rest) or _OPPOSITE[said].search(rest) or first[0].endswith("?")
         )
-        denied = said == "yes" and _DENIES.search(_SENTENCES.split(rest)[0])
-        return None if taken_back or denied or _NO_OTHER.match(text) else said
+        denied = said == "yes" and _DENIES.search(_REASON.split(_SENTENCES.split(rest)[0])[0])
+        unknown = _UNKNOWN.search(rest)
+        return None if taken_back or denied or unknown or _NO_OTHER.match(text) else said
     stated = {"yes" if match["yes"] else "no" for match in _STATED.finditer(text)}
     sentence = next((one for one in reversed(_SENTENCES.split(text)) if _STATED.search(one)), "")
     before = sentence[: match.start()] if (match := _STATED.search(sentence)) else ""

@@ -13,9 +13,9 @@ from agentflow.evals.scorers.score import Decision
 from benchmarks.scorers import NATURAL, NEAR, TABLES, Reply, decision, replies, written
 
 DECIDED = {
-    "first": {"game24": 0.95, "numbers": 0.95, "options": 0.95, "yes_no": 0.95},
-    "second": {"game24": 0.95, "numbers": 0.9, "options": 0.85, "yes_no": 0.65},
-    "third": {"numbers": 0.75, "options": 0.65, "yes_no": 0.75},
+    "first": {"game24": 0.97, "numbers": 0.99, "options": 0.97, "yes_no": 0.99},
+    "second": {"game24": 0.98, "numbers": 0.97, "options": 0.93, "yes_no": 0.8},
+    "third": {"numbers": 0.89, "options": 0.7, "yes_no": 0.8},
 }
 """Least share of clear replies that a part decides."""
 
