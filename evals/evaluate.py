@@ -24,7 +24,7 @@ from agentflow.evals.metrics import Summary, interval, summarise
 from agentflow.evals.passport.collect import provenance_of
 from agentflow.evals.record import Dataset, EvaluationSettings, Record
 from agentflow.evals.results_store import Records, ResultsStore
-from agentflow.evals.runner import Evaluation, Item, items, unfinished
+from agentflow.evals.runner import Item, Runner, items, unfinished
 from agentflow.evals.task import Task, identity
 from agentflow.graph.context import DETERMINISTIC, MODULES, Context
 from agentflow.graph.models.loading import Fingerprinted, load_model
@@ -34,7 +34,7 @@ P = ParamSpec("P")
 
 
 @dataclass(frozen=True)
-class Request:
+class EvaluationRequest:
     """The settings of one evaluation."""
 
     benchmarks: Sequence[str]
@@ -84,13 +84,13 @@ class EvaluationRun:
     """A request whose tasks are loaded and whose folder is open. Use as a context manager."""
 
     def __init__(
-        self, request: Request, items: dict[str, list[Item]], settings: EvaluationSettings, records: Records
+        self, request: EvaluationRequest, items: dict[str, list[Item]], settings: EvaluationSettings, records: Records
     ) -> None:
         self.request, self.settings, self.records = request, settings, records
         self._items = items
 
     @classmethod
-    async def open(cls, request: Request, out: Path | None = None) -> "EvaluationRun":
+    async def open(cls, request: EvaluationRequest, out: Path | None = None) -> "EvaluationRun":
         """Load the tasks and open the folder `out`, which may have records of an earlier call.
 
         Raises:
@@ -141,7 +141,7 @@ class EvaluationRun:
             OSError: A record cannot be written.
         """
         request = self.request
-        plan = Evaluation(
+        plan = Runner(
             agent_graph(request.agent, [spec for spec in request.context.tools if is_external(spec)]),
             request.context,
             cached_judge(request.judge) if request.judge else None,
@@ -196,7 +196,7 @@ async def aevaluate(
     Raises:
         BenchmarkError, ModelError, ResultsError: See `EvaluationRun.open`.
     """
-    request = Request(benchmarks, context or Context(), agent, limit=limit, epochs=epochs, judge=judge)
+    request = EvaluationRequest(benchmarks, context or Context(), agent, limit=limit, epochs=epochs, judge=judge)
     with await EvaluationRun.open(request, Path(out) if out else None) as run:
         await run.run(run.unfinished(retry=retry), concurrency=concurrency, on_record=on_record)
         return run.results
@@ -215,7 +215,7 @@ evaluate = _blocking(aevaluate)
 """`aevaluate` as a blocking function, for code without a running event loop."""
 
 
-def _load(request: Request) -> tuple[dict[str, list[Item]], dict[str, Dataset]]:
+def _load(request: EvaluationRequest) -> tuple[dict[str, list[Item]], dict[str, Dataset]]:
     """Return the items of each benchmark and its `Dataset` for the settings. Raises BenchmarkError."""
     if request.file and len(set(request.benchmarks)) > 1:
         raise BenchmarkError("a file holds the questions of one benchmark; name one")
@@ -231,7 +231,7 @@ def _load(request: Request) -> tuple[dict[str, list[Item]], dict[str, Dataset]]:
     return loaded, datasets
 
 
-def _questions(found: Benchmark, request: Request) -> tuple[list[Task], str]:
+def _questions(found: Benchmark, request: EvaluationRequest) -> tuple[list[Task], str]:
     """Return the selected tasks up to the limit, and the digest of all selected ones. Raises BenchmarkError."""
     tasks = found.tasks(request.subset, request.file)
     if not tasks:

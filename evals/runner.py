@@ -41,7 +41,7 @@ class Item:
 
 
 @dataclass(frozen=True)
-class Evaluation:
+class Runner:
     """How items are run and scored."""
 
     agent: Agent

@@ -22,7 +22,7 @@ UNFINISHED = {"out_of_turns": "it ran out of turns", "out_of_time": "it ran out 
 """Notes for answers that no verifier has approved."""
 
 
-class Question(BaseModel):
+class QuestionArguments(BaseModel):
     """Arguments of the tool."""
 
     question: str = Field(description="The question, complete in itself.")
@@ -68,7 +68,7 @@ def build_tool(
         coroutine=aask,
         name=name,
         description=description,
-        args_schema=Question,
+        args_schema=QuestionArguments,
         handle_tool_error=lambda error: f"{name} failed: {error}",
     )
 

@@ -6,12 +6,12 @@ from typing import Annotated
 
 import typer
 
-from agentflow.cli.group import FAILED, MISUSED, Group, fail
+from agentflow.cli.group import FAILED, MISUSED, CommandGroup, fail
 from agentflow.console.progress import BuildView
 from agentflow.console.terminal import console
 from agentflow.tools.untrusted_text import clean
 
-app = typer.Typer(cls=Group)
+app = typer.Typer(cls=CommandGroup)
 
 
 @app.callback(invoke_without_command=True)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from agentflow.cli.group import FAILED, MISUSED, Group, fail, say
+from agentflow.cli.group import FAILED, MISUSED, CommandGroup, fail, say
 from agentflow.cli.observing import observing, prices_of
 from agentflow.cli.options import (
     Corpus,
@@ -34,7 +34,7 @@ from agentflow.console.terminal import console
 if TYPE_CHECKING:
     from agentflow.evals.benchmarks.selection import Selection
     from agentflow.evals.cost import Price
-    from agentflow.evals.evaluate import EvaluationRun, Request, Results
+    from agentflow.evals.evaluate import EvaluationRequest, EvaluationRun, Results
     from agentflow.evals.record import EvaluationSettings, Record
 
 RUN = "run"
@@ -45,7 +45,7 @@ AgentName = Literal["direct", "react", "team", "agentflow"]
 """As `agentflow.evals.agents` has them."""
 
 
-class EvalGroup(Group):
+class EvalGroup(CommandGroup):
     """Evaluates when no command is named; its help is that of evaluating, and names the other commands."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
@@ -135,7 +135,7 @@ def evaluate(
 ) -> None:
     """Measure accuracy, turns and tool-call errors on benchmarks."""
     from agentflow.evals.cost import Budget
-    from agentflow.evals.evaluate import Request
+    from agentflow.evals.evaluate import EvaluationRequest
     from agentflow.graph.context import MODULES
 
     prices = prices_of(price)
@@ -146,7 +146,7 @@ def evaluate(
         say(f"hint: the embedded model knows only AgentFlow's own prompts; for --agent {agent} name another --model")
     if judge and judge in {context.model_of(module) for module in MODULES}:
         say("hint: the judge is the model that answers; another one is less partial")
-    request = Request(
+    request = EvaluationRequest(
         names,
         context,
         agent,
@@ -179,7 +179,7 @@ def _selection(
     return Selection(tuple(ids or ()), tuple(family or ()), positions, sample, per_family, seed)
 
 
-def _opened(request: "Request", out: Path | None) -> "EvaluationRun":
+def _opened(request: "EvaluationRequest", out: Path | None) -> "EvaluationRun":
     from agentflow.evals.benchmarks.errors import BenchmarkError
     from agentflow.evals.evaluate import EvaluationRun
     from agentflow.evals.results_store import ResultsError

@@ -43,7 +43,7 @@ def power(
     ] = 0.05,
 ) -> None:
     """Compute how many questions are needed to show a difference, on the same questions and on different ones."""
-    from agentflow.evals.power import BETWEEN, Plan
+    from agentflow.evals.power import BETWEEN, PlannedComparison
 
     if (folder is None) == (accuracy is None):
         fail("name the baseline's folder or its --accuracy, one of the two", MISUSED)
@@ -55,7 +55,7 @@ def power(
             say(f"note: {name}: how much questions differ is not known; --between is taken to be {BETWEEN}")
             share = BETWEEN
         try:
-            plan = Plan(baseline, round(baseline + difference, 12), epochs or tries, share, chance, alpha)
+            plan = PlannedComparison(baseline, round(baseline + difference, 12), epochs or tries, share, chance, alpha)
         except ValueError as error:
             fail(f"{error}; choose another --difference", MISUSED)
         plans[name] = plan

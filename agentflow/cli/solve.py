@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from agentflow.evals.rollout import Event, Finished
     from agentflow.evals.saved_run import SavedRun
     from agentflow.graph.context import Context
-    from agentflow.nodes.approval import Decision, Proposal
+    from agentflow.nodes.approval import ApprovalDecision, Proposal
 
 app = typer.Typer()
 
@@ -159,7 +159,7 @@ async def _solve(
     from agentflow.graph.models.spec import ModelError
     from agentflow.tools.sandbox.limits import SandboxError
 
-    async def decide(proposal: "Proposal") -> "Decision":
+    async def decide(proposal: "Proposal") -> "ApprovalDecision":
         with view.paused() if view else nullcontext():
             return ask_for_approval(console(), proposal)
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 
-from agentflow.cli.group import FAILED, MISUSED, Group, fail, say
+from agentflow.cli.group import FAILED, MISUSED, CommandGroup, fail, say
 from agentflow.cli.options import Checkpoints
 from agentflow.console.terminal import console, counted, shown_bytes
 from agentflow.console.threads import print_threads, thread_text
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 _Found = TypeVar("_Found")
 _UNITS = {"m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
 
-app = typer.Typer(cls=Group)
+app = typer.Typer(cls=CommandGroup)
 
 
 @dataclass(frozen=True)

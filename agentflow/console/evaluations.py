@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from agentflow.evals.calibration import Calibration
     from agentflow.evals.cost import Price
     from agentflow.evals.metrics import Group, Summary
-    from agentflow.evals.power import Plan
+    from agentflow.evals.power import PlannedComparison
     from agentflow.evals.runs import Run
     from agentflow.evals.statistics import Comparison, Flip
 
@@ -206,7 +206,7 @@ def print_matrix(out: Console, runs: Sequence["Run"]) -> None:
     out.print(table)
 
 
-def print_plans(out: Console, plans: Mapping[str, "Plan"]) -> None:
+def print_plans(out: Console, plans: Mapping[str, "PlannedComparison"]) -> None:
     """Print the number of questions that each plan needs."""
     table = Table("benchmark", box=None, pad_edge=False)
     for heading in ("accuracy", "to show", "tries", "between questions", "same questions", "different ones"):

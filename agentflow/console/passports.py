@@ -12,7 +12,7 @@ from agentflow.tools.tool_model import RUN
 from agentflow.tools.untrusted_text import one_line
 
 if TYPE_CHECKING:
-    from agentflow.evals.passport.passport import Passport, Score
+    from agentflow.evals.passport.passport import BenchmarkScore, Passport
     from agentflow.evals.passport.provenance import Provenance
 
 _SHOWN = 20
@@ -110,7 +110,7 @@ def _facts(passport: "Passport") -> Iterator[tuple[str, str]]:
         yield "to repeat it", doubt
 
 
-def _print_audit(out: Console, score: "Score") -> None:
+def _print_audit(out: Console, score: "BenchmarkScore") -> None:
     audit = score.audit
     of = f"{score.benchmark}: {audit.tries:,} of {score.number:,} tries are flagged, {audit.correct:,} of them correct"
     out.print(Text(one_line(of), style="bold"))

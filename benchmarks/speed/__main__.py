@@ -13,7 +13,7 @@ from rich.table import Table
 from benchmarks.speed import batch, embedded, growth, imports, install, load, step, store, turn
 from benchmarks.speed.command import OUT, REPEATS, Out, Repeats, Small, opened
 from benchmarks.speed.page import HEAD, missing, write
-from benchmarks.speed.results import Results
+from benchmarks.speed.results import SpeedResults
 from benchmarks.speed.rows import cells
 
 MEASURES = {
@@ -51,7 +51,7 @@ def main(
         typer.echo(f"the page is {write(docs, results)}")
 
 
-def show(results: Results, console: Console) -> None:
+def show(results: SpeedResults, console: Console) -> None:
     """Prints the table, and who is not in it."""
     shown = Table(*HEAD)
     for row in cells(results):

@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 from benchmarks.speed.catalogue import NotMeasured, Role, printed, site_packages
 from benchmarks.speed.command import command
-from benchmarks.speed.results import Results
+from benchmarks.speed.results import SpeedResults
 
 LIGHTNING = "Agent Lightning's RolloutAdapter"
 
@@ -26,7 +26,7 @@ WAYS: tuple[tuple[str, str, Role, bool], ...] = (
 )
 
 
-def measure(results: Results) -> None:
+def measure(results: SpeedResults) -> None:
     """Tokens a second of processor time, share of padding, forward tokens per trained token."""
     rollouts = 32 if results.small else 256
     for repeat in range(results.repeats):

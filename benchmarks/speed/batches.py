@@ -25,9 +25,9 @@ from agentflow.evals.trace import Trace
 from agentflow.rl.calls import Call, ids_array, logprobs_array
 from agentflow.rl.packing import pack
 from agentflow.rl.rollout import RolloutStatus, Trajectory
-from benchmarks.speed.traces import ROLLOUTS, Sampled, tokens, trajectories
+from benchmarks.speed.traces import ROLLOUTS, SampledCall, tokens, trajectories
 
-Traces = list[list[Sampled]]
+Traces = list[list[SampledCall]]
 ROUNDS = 3
 """Of which the best counts: the first ones allocate."""
 
@@ -149,7 +149,7 @@ def _calls(traces: Traces) -> list[list[Call]]:
     ]
 
 
-def _arrays(sampled: Sampled) -> "tuple[array[int], array[int], array[float]]":
+def _arrays(sampled: SampledCall) -> "tuple[array[int], array[int], array[float]]":
     return ids_array(sampled.prompt), ids_array(sampled.reply), logprobs_array(sampled.logprobs)
 
 

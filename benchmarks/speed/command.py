@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from benchmarks.speed.results import Results
+from benchmarks.speed.results import SpeedResults
 
 CORES = 2
 
@@ -18,14 +18,14 @@ Small = Annotated[bool, typer.Option("--small", help="A few rollouts each, to se
 OUT, REPEATS = Path("runs/speed"), 3
 
 
-def opened(out: Path, repeats: int, small: bool) -> Results:
+def opened(out: Path, repeats: int, small: bool) -> SpeedResults:
     """The results of a folder; from now on this process and its children keep to two cores."""
     if hasattr(os, "sched_setaffinity"):
         os.sched_setaffinity(0, set(sorted(os.sched_getaffinity(0))[:CORES]))
-    return Results(out / "results.jsonl", repeats, small)
+    return SpeedResults(out / "results.jsonl", repeats, small)
 
 
-def command(measure: Callable[[Results], None], says: str | None) -> None:
+def command(measure: Callable[[SpeedResults], None], says: str | None) -> None:
     """Runs one measure as the command line says."""
 
     def main(out: Out = OUT, repeats: Repeats = REPEATS, small: Small = False) -> None:

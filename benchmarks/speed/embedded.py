@@ -7,7 +7,7 @@ import sys
 
 from benchmarks.speed.catalogue import Role, printed
 from benchmarks.speed.command import command
-from benchmarks.speed.results import Results
+from benchmarks.speed.results import SpeedResults
 
 WAYS: tuple[tuple[str, str, Role], ...] = (
     ("ours", "AgentFlow's engine", "ours"),
@@ -16,7 +16,7 @@ WAYS: tuple[tuple[str, str, Role], ...] = (
 )
 
 
-def measure(results: Results) -> None:
+def measure(results: SpeedResults) -> None:
     """Sampled tokens a second."""
     options = ["--reply", "4"] if results.small else []
     for repeat in range(results.repeats):

@@ -13,7 +13,7 @@ from typing import Any
 
 from benchmarks.speed.catalogue import AGENT, PLAIN, STATE_GRAPH, Contender
 from benchmarks.speed.command import command
-from benchmarks.speed.results import Results
+from benchmarks.speed.results import SpeedResults
 from benchmarks.speed.server import running
 from benchmarks.speed.work import Work
 
@@ -47,7 +47,7 @@ def load(axis: str, size: int, contender: Contender) -> Callable[[Work], Work]:
     )
 
 
-def measure(results: Results) -> None:
+def measure(results: SpeedResults) -> None:
     """Milliseconds of the processor, by size."""
     with running() as server:
         work = Work(server, rollouts=8 if results.small else ROLLOUTS)
@@ -64,7 +64,7 @@ def _measured(contender: Contender, work: Work) -> dict[str, Any]:
     return {"values": {"cpu": 1000 * contender.driven(work)["cpu"] * work.concurrent}}
 
 
-def exponent(results: Results, axis: str, name: str) -> float | None:
+def exponent(results: SpeedResults, axis: str, name: str) -> float | None:
     """Of cost over the larger half of the sizes: the slope of their logarithms. None where nothing was measured."""
     sizes = SIZES[axis]
     low, high = sizes[len(sizes) // 2], sizes[-1]

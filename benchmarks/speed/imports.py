@@ -5,7 +5,7 @@ from typing import Any
 
 from benchmarks.speed.catalogue import Role, interpreter, printed
 from benchmarks.speed.command import command
-from benchmarks.speed.results import Results
+from benchmarks.speed.results import SpeedResults
 
 MODULES: tuple[tuple[str, str, Role, str], ...] = (
     ("agentflow", "import agentflow", "ours", ""),
@@ -29,7 +29,7 @@ print(json.dumps({{"values": {{"seconds": seconds, "memory": 1024 * int(peak.spl
 """
 
 
-def measure(results: Results) -> None:
+def measure(results: SpeedResults) -> None:
     """Seconds and bytes. The first round, in which files come from the disk, is not counted."""
     for repeat in range(-1, 1 if results.small else 3 * results.repeats):
         for module, label, role, venv in MODULES:

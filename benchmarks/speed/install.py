@@ -5,7 +5,7 @@ Ours is the core, without extras, in a venv of its own.
 
 from benchmarks.speed.catalogue import Role, site_packages
 from benchmarks.speed.command import command
-from benchmarks.speed.results import Results
+from benchmarks.speed.results import SpeedResults
 
 INSTALLED: tuple[tuple[str, str, Role], ...] = (
     ("agentflow", "AgentFlow, core", "ours"),
@@ -21,7 +21,7 @@ INSTALLED: tuple[tuple[str, str, Role], ...] = (
 OTHER = ("pip", "setuptools", "pkg_resources", "_distutils_hack", "wheel")
 
 
-def measure(results: Results) -> None:
+def measure(results: SpeedResults) -> None:
     """Bytes."""
     for venv, label, role in INSTALLED:
         what = {"measure": "install", "name": venv, "label": label, "role": role, "repeat": 0}

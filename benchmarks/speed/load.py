@@ -6,14 +6,14 @@ rollout in less than half a second. AgentFlow's own graph takes one turn, which 
 
 from benchmarks.speed.catalogue import CONTENDERS, Contender
 from benchmarks.speed.command import command
-from benchmarks.speed.results import Results
+from benchmarks.speed.results import SpeedResults
 from benchmarks.speed.server import running
 from benchmarks.speed.work import Work
 
 CONCURRENT, DELAY, WAVES = 256, 100, 4
 
 
-def measure(results: Results) -> None:
+def measure(results: SpeedResults) -> None:
     """Rollouts a second, seconds at the median, bytes per rollout under way."""
     with running() as server:
         waves = 1 if results.small else WAVES

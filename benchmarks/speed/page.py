@@ -7,7 +7,7 @@ from matplotlib import pyplot
 
 from benchmarks.analyses.report import save, table
 from benchmarks.speed.growth import GROWING, SIZES, exponent
-from benchmarks.speed.results import Results
+from benchmarks.speed.results import SpeedResults
 from benchmarks.speed.rows import cells, shown
 
 HEAD = ("measure", "best peer", "floor", "ours", "times better", "reach", "reached")
@@ -86,7 +86,7 @@ EVERYONE = {
 """Of each measure, the values that the page has, what they are called, and their scale."""
 
 
-def write(docs: Path, results: Results) -> Path:
+def write(docs: Path, results: SpeedResults) -> Path:
     """Writes the page and its figures; returns the page's path."""
     folder = docs / "figures"
     folder.mkdir(parents=True, exist_ok=True)
@@ -109,7 +109,7 @@ def write(docs: Path, results: Results) -> Path:
     return path
 
 
-def missing(results: Results) -> str:
+def missing(results: SpeedResults) -> str:
     """Who was not measured, and why."""
     known = {(line.measure, line.name) for line in results.lines if line.values}
     lines = [line for line in results.lines if (line.measure, line.name) not in known]
@@ -117,7 +117,7 @@ def missing(results: Results) -> str:
     return "\n".join(f"- {who}: {why}" for who, why in errors.items()) or "All were."
 
 
-def _everyone(results: Results, measure: str) -> str:
+def _everyone(results: SpeedResults, measure: str) -> str:
     columns = EVERYONE[measure]
     rows = []
     for line in results.contenders(measure):
@@ -127,7 +127,7 @@ def _everyone(results: Results, measure: str) -> str:
     return f"### {measure}\n\n{table(['who', '', 'version', *(title for _, title, _ in columns)], rows)}"
 
 
-def _exponents(results: Results) -> str:
+def _exponents(results: SpeedResults) -> str:
     rows = []
     for axis, sizes in SIZES.items():
         found = [exponent(results, axis, one.name) for one in GROWING]
@@ -136,7 +136,7 @@ def _exponents(results: Results) -> str:
     return table(["", *(one.label for one in GROWING)], rows)
 
 
-def _profiles(results: Results) -> str:
+def _profiles(results: SpeedResults) -> str:
     found = {line.label: line.profile for line in results.of("turn") if line.profile}
     shares = [
         f"- {label}: {', '.join(f'{name} {share:.0%}' for name, share in profile.items())}"
@@ -145,7 +145,7 @@ def _profiles(results: Results) -> str:
     return "\n".join(shares) or "Not measured."
 
 
-def _growth(results: Results, axis: str, path: Path) -> None:
+def _growth(results: SpeedResults, axis: str, path: Path) -> None:
     figure, axes = pyplot.subplots(figsize=(6, 3.2))
     for one in GROWING:
         points = [(size, results.median(f"growth:{axis}", one.name, "cpu", size)) for size in SIZES[axis]]

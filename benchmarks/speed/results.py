@@ -35,7 +35,7 @@ class Line(BaseModel):
 
 
 @dataclass
-class Results:
+class SpeedResults:
     """The lines of a file, and those that are added to it."""
 
     path: Path

@@ -15,12 +15,12 @@ import typer
 from agentflow.rl.training_log import TrainingLog
 from benchmarks.speed.catalogue import NotMeasured, printed
 from benchmarks.speed.command import OUT, Out, opened
-from benchmarks.speed.results import Results
+from benchmarks.speed.results import SpeedResults
 
 HELP = "name a training with --training (agentflow train --preset atlas-cpu steps=5 out=RUN)"
 
 
-def measure(results: Results, run: Path | None) -> None:
+def measure(results: SpeedResults, run: Path | None) -> None:
     """Seconds of a step, of its floor, and their ratio."""
     what = {"measure": "step", "name": "step", "label": "Flow-GRPO step", "role": "ours", "repeat": 0}
     results.once(lambda: _measured(run), **what)

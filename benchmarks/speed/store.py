@@ -6,12 +6,12 @@ gateway in SQLite. The floor is 8 bytes a token: 4 of its id, 4 of its log-proba
 
 from benchmarks.speed.catalogue import KEPT, LIGHTNING, RLLM, Contender
 from benchmarks.speed.command import command
-from benchmarks.speed.results import Results
+from benchmarks.speed.results import SpeedResults
 from benchmarks.speed.server import PROMPT, REPLY, running
 from benchmarks.speed.work import Work
 
 
-def measure(results: Results) -> None:
+def measure(results: SpeedResults) -> None:
     """Bytes per call, and per token."""
     with running() as server:
         work = Work(server, rollouts=40 if results.small else 400)

@@ -18,7 +18,7 @@ VOCABULARY = (1000, 150_000)
 
 
 @dataclass(frozen=True)
-class Sampled:
+class SampledCall:
     """One call: ids in, ids out, log-probabilities."""
 
     prompt: list[int]
@@ -26,7 +26,7 @@ class Sampled:
     logprobs: list[float]
 
 
-def trajectories(append_only: bool, rollouts: int = ROLLOUTS) -> list[list[Sampled]]:
+def trajectories(append_only: bool, rollouts: int = ROLLOUTS) -> list[list[SampledCall]]:
     """The same ones at every call. No two calls share an object: each came out of a JSON text of its own."""
     chance = random.Random(0)
 
@@ -35,16 +35,16 @@ def trajectories(append_only: bool, rollouts: int = ROLLOUTS) -> list[list[Sampl
 
     found = []
     for _ in range(rollouts):
-        head, tail, memory, calls = ids(HEAD), ids(TAIL), list[int](), list[Sampled]()
+        head, tail, memory, calls = ids(HEAD), ids(TAIL), list[int](), list[SampledCall]()
         for _ in range(chance.randint(*TURNS)):
             prompt = [*head, *tail, *memory] if append_only else [*head, *memory, *tail]
             reply, outcome = ids(chance.randint(*REPLY)), ids(chance.randint(*OUTCOME))
-            calls.append(Sampled([int(str(i)) for i in prompt], reply, [-chance.random() for _ in reply]))
+            calls.append(SampledCall([int(str(i)) for i in prompt], reply, [-chance.random() for _ in reply]))
             memory += [*reply, *outcome] if append_only else outcome
         found.append(calls)
     return found
 
 
-def tokens(found: list[list[Sampled]]) -> int:
+def tokens(found: list[list[SampledCall]]) -> int:
     """Of all calls."""
     return sum(len(call.prompt) + len(call.reply) for calls in found for call in calls)

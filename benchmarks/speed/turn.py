@@ -10,7 +10,7 @@ from typing import Any
 
 from benchmarks.speed.catalogue import AGENT, CONTENDERS, ENDPOINT, Contender
 from benchmarks.speed.command import command
-from benchmarks.speed.results import Results
+from benchmarks.speed.results import SpeedResults
 from benchmarks.speed.server import running
 from benchmarks.speed.work import Work
 
@@ -20,7 +20,7 @@ CALLS = 5
 """Any other: a turn each."""
 
 
-def measure(results: Results) -> None:
+def measure(results: SpeedResults) -> None:
     """Milliseconds per turn and per call, by contender."""
     with running() as server:
         work = Work(server, calls=CALLS, rollouts=20 if results.small else 200)

@@ -90,7 +90,7 @@ async def act(text: str, toolbox: Toolbox, context: Context, seconds: float) -> 
     return plan, Action(arguments=arguments or {}, result=result.shortened(share))
 
 
-class Policy:
+class ReactPolicy:
     """Node of the policy, which writes the next tool call or the answer."""
 
     def __init__(self, toolbox: Toolbox) -> None:
@@ -133,7 +133,7 @@ def build_graph(tools: Sequence[BaseTool | str] = ()) -> Agent:
     toolbox = Toolbox(tools)
     builder = StateGraph(State, context_schema=Context, input_schema=InputState)
     builder.add_node("start", NodeRunnable(start), input_schema=InputState)
-    builder.add_node("planner", NodeRunnable(Policy(toolbox)))
+    builder.add_node("planner", NodeRunnable(ReactPolicy(toolbox)))
     builder.add_node("executor", NodeRunnable(Act(toolbox)))
     builder.add_edge(START, "start")
     builder.add_edge("start", "planner")

@@ -65,7 +65,7 @@ def _spoken(plan: Plan, action: Action | None) -> list[str]:
     return [step, f"Assistant: {plan.text}", action.result.describe()] if action else [step]
 
 
-class Planner:
+class TeamPlanner:
     """Node of the planner, which states the next step."""
 
     def __init__(self, toolbox: Toolbox) -> None:
@@ -124,7 +124,7 @@ def build_graph(tools: Sequence[BaseTool | str] = ()) -> Agent:
     toolbox = Toolbox(tools)
     builder = StateGraph(State, context_schema=Context, input_schema=InputState)
     builder.add_node("start", NodeRunnable(start), input_schema=InputState)
-    builder.add_node("planner", NodeRunnable(Planner(toolbox)))
+    builder.add_node("planner", NodeRunnable(TeamPlanner(toolbox)))
     builder.add_node("executor", NodeRunnable(Assistant(toolbox)))
     builder.add_node("verifier", NodeRunnable(critic))
     builder.add_edge(START, "start")

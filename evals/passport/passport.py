@@ -22,7 +22,7 @@ from agentflow.tools.encyclopedia.choice import is_local
 from agentflow.tools.tool_model import RUN, UNKNOWN
 
 
-class Score(BaseModel):
+class BenchmarkScore(BaseModel):
     """The score of an evaluation on one benchmark."""
 
     benchmark: str
@@ -68,7 +68,7 @@ class Passport(BaseModel):
     max_turns: int
     max_seconds: float
     timeout: float | None
-    scores: list[Score]
+    scores: list[BenchmarkScore]
     modules: dict[Module, ModuleModel]
     judge: str
     """The judge's model with the hash of its prompts; "" if there is no judge."""
@@ -119,7 +119,7 @@ def passport(run: Run) -> Passport:
     )
 
 
-def scores(run: Run) -> list[Score]:
+def scores(run: Run) -> list[BenchmarkScore]:
     """Return each benchmark's score with its audit."""
     return [_score(run, cell) for cell in run.cells]
 
@@ -135,11 +135,11 @@ def own_pages(benchmark: str) -> Sequence[str]:
     return BENCHMARKS[benchmark].own_pages if benchmark in BENCHMARKS else ()
 
 
-def _score(run: Run, cell: Cell) -> Score:
+def _score(run: Run, cell: Cell) -> BenchmarkScore:
     records = [record for record in run.records if record.benchmark == cell.benchmark]
     asked = run.settings.benchmarks.get(cell.benchmark)
     facts = ("benchmark", "accuracy", "low", "high", "number", "questions", "epochs", "ended", "failed", "undecided")
-    return Score(
+    return BenchmarkScore(
         **{name: getattr(cell, name) for name in facts},
         digest=asked.digest if asked else "",
         audit=audit(records, cell.questions, cell.epochs, own_pages(cell.benchmark), own_models(run.settings)),

@@ -51,7 +51,7 @@ def otel_tracing(url: str = "", *, content: bool) -> Iterator[Sink]:
     logging.getLogger("opentelemetry").addHandler(_NOBODY)
     traces, numbers = (f"{url.rstrip('/')}/v1/{kind}" if url else None for kind in ("traces", "metrics"))
     try:
-        spans, measures = Watched(OTLPSpanExporter(traces), url), OTLPMetricExporter(numbers)
+        spans, measures = CountingExporter(OTLPSpanExporter(traces), url), OTLPMetricExporter(numbers)
     except ValueError as error:  # an environment variable of OpenTelemetry's is wrong
         raise TracingError(f"OpenTelemetry cannot be set up ({redacted(str(error))}); see OTEL_EXPORTER_*") from error
     resource = _resource()
@@ -65,7 +65,7 @@ def otel_tracing(url: str = "", *, content: bool) -> Iterator[Sink]:
         spans.say_if_lost()
 
 
-class Watched(SpanExporter):
+class CountingExporter(SpanExporter):
     """An exporter that keeps count of what it could not send."""
 
     def __init__(self, exporter: SpanExporter, url: str) -> None:

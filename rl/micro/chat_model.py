@@ -23,7 +23,7 @@ from pydantic import PrivateAttr
 from agentflow.graph.context import Sampling
 from agentflow.graph.models.spec import ModelError
 from agentflow.rl.chat import ROLES, TokenReply, as_chat_result
-from agentflow.rl.micro.engine import Completion, Engine, PromptTooLong
+from agentflow.rl.micro.engine import Completion, ContextWindowExceeded, Engine
 from agentflow.rl.micro.model import MicroModel
 from agentflow.rl.micro.tokenizer import ROLES as KNOWN_ROLES
 from agentflow.rl.micro.tokenizer import MicroTokenizer
@@ -119,7 +119,7 @@ class EmbeddedChatModel(BaseChatModel):
                 stop=sampling.stop or (),
                 seed=sampling.seed,
             )
-        except PromptTooLong as error:
+        except ContextWindowExceeded as error:
             message = f"{error}; lower memory_tokens or max_turns, or use a larger model"
             raise ModelError(message, configuration=False) from error
 

@@ -1,7 +1,7 @@
 """The tiers of the sandbox, from the strongest down, and how each starts its fork server.
 
-A tier is tested by starting it and running a program that tries to escape; see `fork_client.ForkServer`. The system's
-settings (sysctls, AppArmor, a container's profile) are not read, since they are not conclusive.
+A tier is tested by starting it and running a program that tries to escape; see `fork_client.ForkServerClient`. The
+system's settings (sysctls, AppArmor, a container's profile) are not read, since they are not conclusive.
 """
 
 import os

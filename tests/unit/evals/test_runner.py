@@ -13,7 +13,7 @@ from agentflow.evals.cost import Budget
 from agentflow.evals.metrics import interval, summarise
 from agentflow.evals.record import CRASH, Dataset, EvaluationSettings, Key, Record
 from agentflow.evals.results_store import ResultsError, ResultsStore, read
-from agentflow.evals.runner import Evaluation, Item, items, unfinished
+from agentflow.evals.runner import Item, Runner, items, unfinished
 from agentflow.evals.scorers.free_text import free_text
 from agentflow.evals.scorers.score import Decision, Score, decided
 from agentflow.evals.task import Task
@@ -77,7 +77,7 @@ async def run(
     answered: dict[Key, Record] | None = None,
 ) -> dict[Key, Record]:
     ended: dict[Key, Record] = {}
-    evaluation = Evaluation(build_graph(), Context(model=script.spec), judge, seconds)
+    evaluation = Runner(build_graph(), Context(model=script.spec), judge, seconds)
     await evaluation.run(
         asked, concurrency=concurrency, on_end=lambda r: ended.update({r.key: r}), answered=answered or {}
     )
@@ -160,7 +160,7 @@ async def test_a_run_that_takes_too_much_is_broken_off_with_what_it_took(monkeyp
             return "enough" if usage.calls >= 3 else ""
 
     scripted = script(monkeypatch)
-    evaluation = Evaluation(build_graph(), Context(model=scripted.spec), budget=ThreeCalls())
+    evaluation = Runner(build_graph(), Context(model=scripted.spec), budget=ThreeCalls())
     found = await evaluation.record(dataset(1)[0])
     assert (found.failed, found.decided_by, found.error) == (True, CRASH, "enough")
     assert 3 <= found.usage.calls < 5
@@ -178,7 +178,7 @@ async def test_a_try_that_breaks_off_is_begun_again_as_often_as_asked(
         raise ModelError("connection refused")
 
     scripted = script(monkeypatch, analyst=down)
-    evaluation = Evaluation(build_graph(), Context(model=scripted.spec), retries=retries)
+    evaluation = Runner(build_graph(), Context(model=scripted.spec), retries=retries)
     found = await evaluation.record(dataset(1)[0])
     assert (found.failed, calls) == (True, tries)
 
