@@ -141,8 +141,8 @@ class _Trace:
     def feedback(self) -> Iterator[Line]:
         """Yield the scores as feedback. An undecided answer has no score, so that means do not count it as 0."""
         score = None if self.record.decision == Decision.UNDECIDED else float(self.record.correct)
-        said = {"correct": (score, self.record.decided_by), **{k: (v, "") for k, v in self.record.metrics.items()}}
-        for key, (value, comment) in said.items():
+        feedback = {"correct": (score, self.record.decided_by), **{k: (v, "") for k, v in self.record.metrics.items()}}
+        for key, (value, comment) in feedback.items():
             own = str(_id(str(self.id), "feedback", key))
             yield {"id": own, "run_id": str(self.id), "key": key, "score": value, "comment": comment or None}
 

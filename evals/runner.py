@@ -2,7 +2,7 @@
 
 - *The denominator is the dataset.* Every item ends as a `Record`; one that crashed is wrong, never absent.
 - *What is wrong with the settings ends the evaluation at once*: every further item would fail alike.
-- *Records are handed over as items end*, for a journal to keep and a progress bar to show.
+- *Records are handed over as items end*, for a results store to keep and a progress bar to show.
 - *A sandbox that fails is not a wrong answer either*: the item is run once more, and then counts as one that crashed.
 - *A judge that fails is not a wrong answer.* The answer is kept, undecided, and can be judged later.
 """

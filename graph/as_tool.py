@@ -53,13 +53,13 @@ def build_tool(
 
     def ask(question: str) -> str:
         try:
-            return _said(graph.invoke(_input(question), context=settings))
+            return _answer(graph.invoke(_input(question), context=settings))
         except (ModelError, SandboxError) as error:
             raise ToolException(str(error)) from error
 
     async def aask(question: str) -> str:
         try:
-            return _said(await graph.ainvoke(_input(question), context=settings))
+            return _answer(await graph.ainvoke(_input(question), context=settings))
         except (ModelError, SandboxError) as error:
             raise ToolException(str(error)) from error
 
@@ -77,7 +77,7 @@ def _input(question: str) -> InputState:
     return InputState(messages=[HumanMessage(question)])
 
 
-def _said(found: dict[str, Any]) -> str:
+def _answer(found: dict[str, Any]) -> str:
     """Return the answer of a run. Raises ToolException if there is none."""
     if not str(found["answer"]).strip():
         raise ToolException("the model gave no answer")

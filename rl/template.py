@@ -126,8 +126,8 @@ def _turn(number: int, reply: str, goal: str, context: str, found: str) -> Turn:
 
 def _conversation(turns: list[Turn]) -> list[dict[str, str]]:
     card = ToolCard(name="wikipedia_search", description="Finds an article and what it says.")
-    said = messages(QUESTION, "Two heights are to be compared.", turns, describe_tools([card]), 10)
-    return [{"role": ROLES[message.type], "content": str(message.text)} for message in said]
+    conversation = messages(QUESTION, "Two heights are to be compared.", turns, describe_tools([card]), 10)
+    return [{"role": ROLES[message.type], "content": str(message.text)} for message in conversation]
 
 
 def _prompt(known: ChatFormat, turns: list[Turn], replies: Sequence[Sequence[int]]) -> list[int]:

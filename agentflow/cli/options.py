@@ -86,22 +86,22 @@ def context_of(model: str, planner: str | None, tools: str | None, **limits: Any
         if not is_external(name) and (problem := availability(name, context.search)):
             fail(f"{name} cannot be used: {problem}" if name in STANDARD_TOOLS else problem, MISUSED)
     _load_models(context)
-    _load_foreign(context)
+    _load_external(context)
     return context
 
 
 def agent_of(
     context: "Context", name: "AgentName" = "agentflow", checkpointer: "BaseCheckpointSaver[Any] | None" = None
 ) -> "Agent":
-    """Build the agent for the context. Foreign tools named on the command line are thereby granted."""
+    """Build the agent for the context. External tools named on the command line are thereby granted."""
     from agentflow.evals.agents import agent_graph
     from agentflow.tools.external import is_external
 
     return agent_graph(name, [spec for spec in context.tools if is_external(spec)], checkpointer)
 
 
-def _load_foreign(context: "Context") -> None:
-    """Import foreign tools and start their servers, which stay up for the run; ends the command if one fails."""
+def _load_external(context: "Context") -> None:
+    """Import external tools and start their servers, which stay up for the run; ends the command if one fails."""
     from agentflow.checks.tools import examine
     from agentflow.graph.models.spec import ModelError
     from agentflow.tools.external import is_external

@@ -26,7 +26,7 @@ from agentflow.cli.options import (
     context_of,
     names_in,
 )
-from agentflow.cli.threads import NOWHERE, KeptRun, check_terminal, found_run, run_kept
+from agentflow.cli.threads import UNSAVED, RunLocation, check_terminal, found_run, run_with_checkpoints
 from agentflow.console.approval import ask_for_approval
 from agentflow.console.runs import RunView, answer_text, print_compared
 from agentflow.console.terminal import console
@@ -71,7 +71,7 @@ def solve(
     """Answer a question, showing each turn as it happens."""
     from agentflow.evals.trace import append, to_line
 
-    run = KeptRun.of(checkpoints, thread)
+    run = RunLocation.of(checkpoints, thread)
     if question is None and not run.thread:
         fail("there is no question; write it in quotes after solve, or name a --thread to go on with", MISUSED)
     question = None if question is None else _checked_question(question)
@@ -89,7 +89,7 @@ def solve(
         view = None if as_json else stack.enter_context(RunView(console()))
         question = saved.question if saved else question or ""
         running = stack.enter_context(_running(trace, question, max_turns)) if trace else None
-        finished = run_kept(_solve(question, context, view, run, saved, running), run)
+        finished = run_with_checkpoints(_solve(question, context, view, run, saved, running), run)
     found = finished.trace
     if as_json:
         typer.echo(to_line(found))
@@ -149,7 +149,7 @@ async def _solve(
     question: str,
     context: "Context",
     view: RunView | None,
-    run: KeptRun = NOWHERE,
+    run: RunLocation = UNSAVED,
     saved: "SavedRun | None" = None,
     running: "LiveStatusFile | None" = None,
 ) -> "Finished":

@@ -3,7 +3,7 @@
     lines     a file that grows, line by line
     rows      what a list shows of a trace
     sources   evaluations, trainings and files of traces, each kept up to date
-    shelf     where they are found, and all of them together
+    run_index finds the sources under the given roots
     query     which rows of a list are asked for
     groups    the trajectories of one question, with their advantages
     tokens    every token of such a group, with what it was trained by

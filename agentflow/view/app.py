@@ -1,6 +1,6 @@
 """What the server answers: the page's own files, the data as JSON, and an event whenever something has changed.
 
-Sources go by an id and traces by a name that only the shelf knows, so that no part of an address is ever a path.
+Sources go by an id and traces by a name that only the index knows, so that no part of an address is ever a path.
 """
 
 import asyncio
@@ -39,9 +39,9 @@ BEAT = 1.0
 _TYPES = {".js": "text/javascript", ".css": "text/css", ".html": "text/html", ".svg": "image/svg+xml"}
 
 
-def build_app(shelf: RunIndex, stopping: Callable[[], bool] = lambda: False) -> Starlette:
-    """The server of `shelf`; `stopping` tells that it is about to end, so that listening clients are let go."""
-    view = _View(shelf, stopping)
+def build_app(index: RunIndex, stopping: Callable[[], bool] = lambda: False) -> Starlette:
+    """The server of `index`; `stopping` tells that it is about to end, so that listening clients are let go."""
+    view = _View(index, stopping)
     routes = [
         Route("/", view.page),
         Route("/static/{name}", view.static),
@@ -66,10 +66,10 @@ class Json(JSONResponse):
 
 
 class _View:
-    """The answers. Those that are no coroutines run in threads, and hold the shelf's lock while they read it."""
+    """The answers. Those that are no coroutines run in threads, and hold the index's lock while they read it."""
 
-    def __init__(self, shelf: RunIndex, stopping: Callable[[], bool]) -> None:
-        self.shelf, self.stopping = shelf, stopping
+    def __init__(self, index: RunIndex, stopping: Callable[[], bool]) -> None:
+        self.index, self.stopping = index, stopping
         own = (files("agentflow.view") / "static").iterdir()
         shared = files("agentflow.rl") / "tokens.css"
         self.static_files = {path.name: path.read_bytes() for path in (*own, shared) if path.is_file()}
@@ -88,9 +88,9 @@ class _View:
 
     async def _watch(self) -> None:
         while True:
-            version, start = self.shelf.version, time.monotonic()
-            more = await asyncio.to_thread(self.shelf.refresh)
-            if self.shelf.version != version:
+            version, start = self.index.version, time.monotonic()
+            more = await asyncio.to_thread(self.index.refresh)
+            if self.index.version != version:
                 async with self.changed:
                     self.changed.notify_all()
             taken = time.monotonic() - start
@@ -108,14 +108,14 @@ class _View:
         return Response(self.static_files[name], media_type=kind)
 
     def sources(self, request: Request) -> Response:
-        with self.shelf.lock:
-            found = [source.summary() for source in self.shelf.sources.values()]
+        with self.index.lock:
+            found = [source.summary() for source in self.index.sources.values()]
         found.sort(key=lambda one: one["changed"], reverse=True)
-        roots = [str(root.path).encode("utf-8", "replace").decode() for root in self.shelf.roots]
-        return Json({"sources": found, "roots": roots, "complete": self.shelf.complete, "version": __version__})
+        roots = [str(root.path).encode("utf-8", "replace").decode() for root in self.index.roots]
+        return Json({"sources": found, "roots": roots, "complete": self.index.complete, "version": __version__})
 
     def source(self, request: Request) -> Response:
-        with self.shelf.lock:
+        with self.index.lock:
             source = self._source(request.path_params["source"])
             rows = source.rows()
             found = {**source.summary(), "choices": choices(rows)}
@@ -132,7 +132,7 @@ class _View:
 
     def traces(self, request: Request) -> Response:
         query = _query(request)
-        with self.shelf.lock:
+        with self.index.lock:
             source = self._source(request.path_params["source"])
             rows = list(source.rows())
         found = select(rows, query)
@@ -147,7 +147,7 @@ class _View:
         )
 
     def trace(self, request: Request) -> Response:
-        with self.shelf.lock:
+        with self.index.lock:
             source = self._source(request.path_params["source"])
             name = request.path_params["name"]
             row = _row(source, name)
@@ -164,7 +164,7 @@ class _View:
         here = names.index(name)
         same = [
             {"source": other.id, "from": other.name, **cells(own, one)}
-            for other in self.shelf.sources.values()
+            for other in self.index.sources.values()
             for own, one in other.rows()
             if one.question == row.question and (other.id, own) != (source.id, name)
         ]
@@ -177,7 +177,7 @@ class _View:
 
     def step(self, request: Request) -> Response:
         step = request.path_params["step"]
-        with self.shelf.lock:
+        with self.index.lock:
             source = self._training(request)
             found = groups(source.of_step(step, "train"), source.settings)
             kept = source.tokens(step, rows=False)
@@ -188,7 +188,7 @@ class _View:
 
     def tokens(self, request: Request) -> Response:
         step, group = request.path_params["step"], request.path_params["group"]
-        with self.shelf.lock:
+        with self.index.lock:
             source = self._training(request)
             named = source.of_step(step, "train")
         found = source.tokens(step)
@@ -203,7 +203,7 @@ class _View:
         return source
 
     def pairs(self, request: Request) -> Response:
-        with self.shelf.lock:
+        with self.index.lock:
             sides = [self._side(request, side) for side in ("before", "after")]
             (before, first), (after, second) = sides
             found = pairs(at(before, first), at(after, second))
@@ -224,9 +224,9 @@ class _View:
         return source, int(step) if step.isdecimal() and len(step) < 10 else (steps[-1] if steps else None)
 
     def _source(self, id: str) -> Source:
-        if id not in self.shelf.sources:
+        if id not in self.index.sources:
             raise HTTPException(404, "there is no such run (any more)")
-        return self.shelf.sources[id]
+        return self.index.sources[id]
 
     async def events(self, request: Request) -> Response:
         return StreamingResponse(self._events(), media_type="text/event-stream")
@@ -235,12 +235,12 @@ class _View:
         sent = -1
         yield "retry: 1000\n\n"
         while not self.stopping():
-            if self.shelf.version == sent:
+            if self.index.version == sent:
                 with suppress(TimeoutError):
                     async with asyncio.timeout(BEAT), self.changed:
                         await self.changed.wait()
-            if self.shelf.version != sent:
-                sent = self.shelf.version
+            if self.index.version != sent:
+                sent = self.index.version
                 yield f"data: {sent}\n\n"
 
 

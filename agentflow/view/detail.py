@@ -52,10 +52,10 @@ def detail(source: Source, name: str, row: Row) -> dict[str, Any]:
 
 
 def memory(trace: Trace, max_turns: int) -> list[tuple[str, str]]:
-    """Who said what, from the question on."""
+    """Return the conversation that the planner read, as (role, text) from the question on."""
     turns = [_turn(turn) for turn in trace.turns]
-    said = messages(trace.task.question, trace.analysis, turns, "", max_turns)[1:]
-    return [("planner" if isinstance(message, AIMessage) else "user", str(message.text)) for message in said]
+    conversation = messages(trace.task.question, trace.analysis, turns, "", max_turns)[1:]
+    return [("planner" if isinstance(message, AIMessage) else "user", str(message.text)) for message in conversation]
 
 
 def _turn(turn: TraceTurn) -> Turn:

@@ -62,8 +62,8 @@ def site_packages(venv: str) -> Path:
 def why_not_installed(venv: str) -> str:
     """The last line that pip or Python wrote when it could not be installed, if that was tried."""
     log = VENVS / f"{venv}.log"
-    said = log.read_text().strip().splitlines() if log.exists() else []
-    return f"not installed: {said[-1]}" if said else "not installed; make bench installs it"
+    lines = log.read_text().strip().splitlines() if log.exists() else []
+    return f"not installed: {lines[-1]}" if lines else "not installed; make bench installs it"
 
 
 def printed(python: str, arguments: list[str]) -> dict[str, Any]:
@@ -77,8 +77,8 @@ def printed(python: str, arguments: list[str]) -> dict[str, Any]:
     except subprocess.TimeoutExpired:
         raise NotMeasured(f"not done after {SECONDS} s") from None
     if done.returncode:
-        said = done.stderr.strip().splitlines()
-        raise NotMeasured(" ".join(said[-1].split())[:200] if said else f"it ended with status {done.returncode}")
+        lines = done.stderr.strip().splitlines()
+        raise NotMeasured(" ".join(lines[-1].split())[:200] if lines else f"it ended with status {done.returncode}")
     found: dict[str, Any] = json.loads(done.stdout.strip().splitlines()[-1])
     return found
 

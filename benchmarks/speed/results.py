@@ -42,7 +42,7 @@ class SpeedResults:
     repeats: int
     small: bool
     """Few rollouts each, to see that everything runs; such figures mean nothing."""
-    said: Callable[[str], None] = print
+    show: Callable[[str], None] = print
     lines: list[Line] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -65,7 +65,7 @@ class SpeedResults:
             file.write(line.model_dump_json(exclude_defaults=True) + "\n")
         self.lines.append(line)
         shown = line.error or "  ".join(f"{name} {value:.4g}" for name, value in line.values.items())
-        self.said(f"{line.measure:<18}{line.label:<34}{f'{line.at:g}' if line.at else '':<8}{shown}")
+        self.show(f"{line.measure:<18}{line.label:<34}{f'{line.at:g}' if line.at else '':<8}{shown}")
 
     def of(self, measure: str, name: str = "") -> list[Line]:
         """The lines of a measure, and of one contender if one is named."""

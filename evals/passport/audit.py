@@ -147,20 +147,20 @@ def _flags(
     def flag(reason: FlagReason, detail: str = "") -> Flag:
         return Flag(turn=turn.turn, tool=turn.tool, reason=reason, detail=detail)
 
-    given, said = [*_strings(turn.arguments)], turn.result.output
+    given, output = [*_strings(turn.arguments)], turn.result.output
     if asked.is_query(unquote_plus(" ".join(given))):
         yield flag(FlagReason.QUESTION)
     if turn.result.error:
         return
-    page = own_page("\n".join([*given, said]), pages)
+    page = own_page("\n".join([*given, output]), pages)
     if page:
         yield flag(FlagReason.PAGE, page)
-    copy = asked.is_copied(said, given)
+    copy = asked.is_copied(output, given)
     if copy:
         yield flag(FlagReason.COPY)
-    if asked.is_listed(said):
+    if asked.is_listed(output):
         yield flag(FlagReason.KEY)
-    if (page or copy) and asked.answered_in(said):
+    if (page or copy) and asked.answered_in(output):
         yield flag(FlagReason.ANSWER)
     if model := model_in(turn.result.provider) or models.get(turn.tool, ""):
         yield flag(FlagReason.MODEL, bounded_line(model, 120))

@@ -217,8 +217,8 @@ def _is_served(spec: str) -> bool:
 def _searches(run: Run) -> Iterator[str]:
     """Yield a line for each tool whose results may change: tools that are not AgentFlow's, and live web searches."""
     calls = [turn for record in run.records for turn in record.turns if turn.result.error is None]
-    foreign = Counter(turn.tool for turn in calls if turn.tool and turn.tool not in STANDARD_TOOLS)
-    for tool, number in foreign.most_common():
+    external = Counter(turn.tool for turn in calls if turn.tool and turn.tool not in STANDARD_TOOLS)
+    for tool, number in external.most_common():
         yield f"{tool} is a tool that is not AgentFlow's (results: {number:,})"
     if run.settings.context.search_cache.startswith("replay"):
         return

@@ -34,11 +34,11 @@ def reply_facts(replies: Sequence[AIMessage]) -> dict[str, Any]:
     # LangChain leaves a reply from its cache without counts: {"total_cost": 0}.
     used = [usage for reply in replies if (usage := reply.usage_metadata) and "input_tokens" in usage]
     reasons = [str(why) for reply in replies if (why := reply.response_metadata.get("finish_reason"))]
-    told = replies[0].response_metadata if replies else {}
+    metadata = replies[0].response_metadata if replies else {}
     return _known(
         {
-            "gen_ai.response.model": told.get("model_name"),
-            "gen_ai.response.id": told.get("id"),
+            "gen_ai.response.model": metadata.get("model_name"),
+            "gen_ai.response.id": metadata.get("id"),
             "gen_ai.response.finish_reasons": reasons or None,
             "gen_ai.usage.input_tokens": sum(one["input_tokens"] for one in used) if used else None,
             "gen_ai.usage.output_tokens": sum(one["output_tokens"] for one in used) if used else None,

@@ -1,4 +1,4 @@
-"""Regular expressions and readers of foreign text take time linear in it: what repeats their beginnings costs no more.
+"""Regular expressions and readers of untrusted text take linear time, also when their beginnings are repeated.
 
 A quadratic one takes ten seconds and more for what a linear one does in a hundredth; it is interrupted after LIMIT, in
 CPU time. `python -m benchmarks.expressions` measures.

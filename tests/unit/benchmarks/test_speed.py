@@ -80,7 +80,7 @@ def line(name: str = PLAIN.name, role: str = "ours", measure: str = "turn", repe
 
 
 def results(path: Path) -> SpeedResults:
-    return SpeedResults(path / "results.jsonl", repeats=3, small=True, said=lambda _: None)
+    return SpeedResults(path / "results.jsonl", repeats=3, small=True, show=lambda _: None)
 
 
 def test_what_is_there_is_not_measured_again(tmp_path: Path) -> None:

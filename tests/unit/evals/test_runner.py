@@ -1,4 +1,4 @@
-"""The runner, its journal and its figures: no item is lost, repeated or counted twice."""
+"""The runner, its store and its figures: no item is lost, repeated or counted twice."""
 
 import asyncio
 import json
@@ -261,10 +261,10 @@ def test_nothing_to_count_is_no_division_by_zero() -> None:
 
 def test_a_journal_takes_up_where_a_kill_left_it(tmp_path: Path) -> None:
     asked = dataset(3)
-    journal = ResultsStore(tmp_path, SETTINGS)
-    journal.add(record(asked[0]))
-    journal.add(record(asked[1]))
-    journal.close()
+    store = ResultsStore(tmp_path, SETTINGS)
+    store.add(record(asked[0]))
+    store.add(record(asked[1]))
+    store.close()
     path = tmp_path / "traces.jsonl"
     torn = path.read_bytes()[:-20]
     path.write_bytes(torn)
@@ -286,12 +286,12 @@ def test_a_journal_takes_up_where_a_kill_left_it(tmp_path: Path) -> None:
 
 def test_a_run_that_broke_off_is_tried_again_if_asked_for_and_the_later_record_counts(tmp_path: Path) -> None:
     asked = dataset(1)
-    journal = ResultsStore(tmp_path, SETTINGS)
-    journal.add(record(asked[0], error="connection refused"))
-    assert unfinished(asked, journal.by_key) == []
-    assert unfinished(asked, journal.by_key, retry=True) == asked
-    journal.add(record(asked[0]))
-    journal.close()
+    store = ResultsStore(tmp_path, SETTINGS)
+    store.add(record(asked[0], error="connection refused"))
+    assert unfinished(asked, store.by_key) == []
+    assert unfinished(asked, store.by_key, retry=True) == asked
+    store.add(record(asked[0]))
+    store.close()
     resumed = ResultsStore(tmp_path, SETTINGS)
     resumed.close()
     assert resumed.by_key[asked[0].key].correct
@@ -312,9 +312,9 @@ def settings(**changed: object) -> EvaluationSettings:
     ],
 )
 def test_a_folder_of_other_settings_is_refused_by_name(other: EvaluationSettings, name: str, tmp_path: Path) -> None:
-    journal = ResultsStore(tmp_path, SETTINGS)
-    journal.add(record(dataset(1)[0]))
-    journal.close()
+    store = ResultsStore(tmp_path, SETTINGS)
+    store.add(record(dataset(1)[0]))
+    store.close()
     with pytest.raises(ResultsError, match=rf"{name}.*--out"):
         ResultsStore(tmp_path, other)
 
@@ -323,19 +323,19 @@ def test_questions_benchmarks_and_epochs_may_be_added_to_a_folder(tmp_path: Path
     first = settings(benchmarks={"a": Dataset(questions=3, digest="a")}, epochs=2)
     more = settings(benchmarks={"a": Dataset(questions=2, digest="a"), "b": Dataset(questions=5, digest="b")})
     for one in (first, more):
-        journal = ResultsStore(tmp_path, one)
-        journal.add(record(dataset(1)[0]))
-        journal.close()
+        store = ResultsStore(tmp_path, one)
+        store.add(record(dataset(1)[0]))
+        store.close()
     found, _ = read(tmp_path)
     assert {name: one.questions for name, one in found.benchmarks.items()} == {"a": 3, "b": 5}
     assert (found.epochs, found.number) == (2, 16)
 
 
 def test_two_evaluations_do_not_share_a_folder(tmp_path: Path) -> None:
-    journal = ResultsStore(tmp_path, SETTINGS)
+    store = ResultsStore(tmp_path, SETTINGS)
     with pytest.raises(ResultsError, match="another evaluation"):
         ResultsStore(tmp_path, SETTINGS)
-    journal.close()
+    store.close()
 
 
 @pytest.mark.parametrize("content", [None, "not json", "[1]"])

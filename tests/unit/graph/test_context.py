@@ -28,5 +28,5 @@ def test_search_is_built_from_what_a_run_sets() -> None:
 
 async def test_a_search_engine_that_there_is_not_ends_the_run() -> None:
     with pytest.raises(ModelError, match="there is no search engine 'bing'") as raised:
-        await Toolbox().offer(Context(tools=["google_search"], search_engine="bing"))
+        await Toolbox().available_tools(Context(tools=["google_search"], search_engine="bing"))
     assert raised.value.configuration

@@ -28,9 +28,9 @@ def found(tmp_path: Path, *advantages: list[float] | None, **flow: Any) -> dict[
     ]
     told = [*advantages, *[None] * len(rollouts)]
     write_step(out, 1, [one.credited(told[n]) for n, one in enumerate(rollouts)])
-    shelf = RunIndex([Root(tmp_path)])
-    shelf.refresh()
-    [training] = shelf.sources.values()
+    index = RunIndex([Root(tmp_path)])
+    index.refresh()
+    [training] = index.sources.values()
     assert isinstance(training, Training)
     return groups(training.of_step(1, "train"), training.settings)
 

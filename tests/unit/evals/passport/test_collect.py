@@ -132,11 +132,11 @@ def settings(*by: Provenance) -> EvaluationSettings:
 
 def go_on(folder: Path, by: Provenance | None, *numbers: int) -> list[str]:
     """Adds tries, and returns the differences that the folder found before."""
-    journal = ResultsStore(folder, settings(*([by] if by else [])))
-    said = journal.differences
+    store = ResultsStore(folder, settings(*([by] if by else [])))
+    said = store.differences
     for number in numbers:
-        journal.add(record(number))
-    journal.close()
+        store.add(record(number))
+    store.close()
     return said
 
 
