@@ -5,7 +5,9 @@ from typing import Any, Literal, get_args
 from langgraph.runtime import Runtime
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
+from agentflow.graph.models.providers import corpus_of
 from agentflow.graph.prompts import Prompted, check
+from agentflow.tools.encyclopedia.choice import LIVE
 from agentflow.tools.search_cache import parse_mode
 from agentflow.tools.search_settings import SearchSettings
 
@@ -15,10 +17,6 @@ MODULES: tuple[Module, ...] = get_args(Module)
 
 DEFAULT_TOOLS = ("base_generator", "python_coder", "wikipedia_search")
 """Tools that work everywhere without a key; others are enabled by name."""
-
-
-ATLAS_PLANNERS = ("embedded", "atlas-oracle", "atlas-random")
-"""Model providers that know no encyclopedia except Atlas."""
 
 TRAINED_PLANNER = "embedded:trained"
 """The planner's model for `embedded`. All other modules use the seed, with which this planner was trained."""
@@ -161,8 +159,7 @@ class Context(BaseModel):
         """Return `corpus` with "auto" resolved."""
         if self.corpus != "auto":
             return self.corpus
-        provider = self.model_of("planner").partition(":")[0]
-        return "atlas" if provider in ATLAS_PLANNERS else "live"
+        return corpus_of(self.model_of("planner").partition(":")[0]) or LIVE
 
     @property
     def search(self) -> SearchSettings:

@@ -21,6 +21,7 @@ from langchain_core.outputs import ChatResult
 from pydantic import PrivateAttr
 
 from agentflow.graph.context import Sampling
+from agentflow.graph.models.providers import knows_only
 from agentflow.graph.models.spec import ModelError
 from agentflow.rl.chat import ROLES, TokenReply, as_chat_result
 from agentflow.rl.micro.engine import Completion, ContextWindowExceeded, Engine
@@ -144,6 +145,7 @@ class Checkpoint:
     """First 16 hexadecimal digits of the SHA-256 of configuration, tokenizer and weights."""
 
 
+@knows_only("atlas")
 def load(model: str = "", sampling: Sampling | None = None) -> EmbeddedChatModel:
     """Return a chat model of a checkpoint. Raises ModelError as `checkpoint` does."""
     found = checkpoint(model)

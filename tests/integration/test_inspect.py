@@ -38,7 +38,7 @@ REPLIES = {
 def _entry_points(monkeypatch: pytest.MonkeyPatch) -> None:
     """Also where the package was installed before it had this one."""
     point = EntryPoint("inspect", "agentflow.evals.inspect_models:load", "agentflow.models")
-    monkeypatch.setattr(loading, "_installed", lambda: {"inspect": point})
+    monkeypatch.setattr(loading, "installed", lambda: {"inspect": point})
 
 
 def scripted(text: str) -> Model:

@@ -18,10 +18,11 @@ SETTINGS = ("graph.context", "graph.models")
 
 ARROWS: dict[str, tuple[str, ...]] = {
     "tools": ("tools",),
-    "graph.context": ("graph.context", "graph.prompts", "tools"),
+    "graph.context": ("graph.context", "graph.models.providers", "graph.prompts", "tools"),
     "graph.prompts": (),
     "graph.state": ("graph.state", "tools"),
     "graph.models": (*SETTINGS, "tools"),
+    "graph.models.providers": (),
     "graph.toolbox": (*SETTINGS, "tools"),
     "graph.custom_node": ("graph.context", "graph.state"),
     "graph.tracing": (*SETTINGS, "graph.state", "graph.tracing", "tools"),

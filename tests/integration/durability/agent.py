@@ -82,7 +82,7 @@ def script(point: str) -> scripted.Scripted:
 async def main(spec: str, thread: str, folder: Path, point: str) -> None:
     found = script(point)
     entry = EntryPoint("scripted", "tests.scripted:load", "agentflow.models")
-    loading._installed = lambda: {"scripted": entry}  # type: ignore[assignment]
+    loading.installed = lambda: {"scripted": entry}  # type: ignore[assignment]
     scripted._scripts[found.name] = found
     if point == "before":
         call = Executor._call
