@@ -9,7 +9,7 @@ from agentflow.graph.models.providers import corpus_of
 from agentflow.graph.prompts import Prompted, check
 from agentflow.tools.encyclopedia.choice import LIVE
 from agentflow.tools.search_cache import parse_mode
-from agentflow.tools.search_settings import SearchSettings
+from agentflow.tools.search_settings import ENGINES, SearchSettings
 
 Module = Literal["analyst", "planner", "executor", "verifier", "generator", "tools"]
 MODULES: tuple[Module, ...] = get_args(Module)
@@ -85,9 +85,8 @@ class Context(BaseModel):
     search_engine: str = Field(
         default="auto",
         title="Search engine",
-        description="What google_search asks: tavily, serper, gemini, gemini:MODEL, or community:NAME. "
-        "auto: the first of the first three whose key is set.",
-        examples=["auto", "tavily", "serper", "gemini"],
+        description=f"Search engine of google_search: {', '.join(ENGINES)}. auto: the first one whose key is set.",
+        examples=["auto", *ENGINES[:3]],
     )
     search_cache: str = Field(
         default="off",

@@ -7,6 +7,7 @@ import typer
 
 from agentflow.cli.group import FAILED, MISUSED, fail
 from agentflow.console.terminal import console
+from agentflow.tools.search_settings import ENGINES
 
 if TYPE_CHECKING:
     from langgraph.checkpoint.base import BaseCheckpointSaver
@@ -35,7 +36,7 @@ SearchEngine = Annotated[
     str,
     typer.Option(
         metavar="SPEC",
-        help="What google_search asks: tavily, serper, gemini[:MODEL], community:NAME; auto: the first with a key.",
+        help=f"Search engine of google_search: {', '.join(ENGINES)}; auto: the first one whose key is set.",
     ),
 ]
 Checkpoints = Annotated[

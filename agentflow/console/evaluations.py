@@ -14,7 +14,7 @@ from agentflow.tools.untrusted_text import one_line
 if TYPE_CHECKING:
     from agentflow.evals.calibration import Calibration
     from agentflow.evals.cost import Price
-    from agentflow.evals.metrics import Group, Summary
+    from agentflow.evals.metrics import GroupSummary, Summary
     from agentflow.evals.power import PlannedComparison
     from agentflow.evals.runs import Run
     from agentflow.evals.statistics import Comparison, Flip
@@ -70,11 +70,11 @@ def _table_of_all(by_benchmark: "Mapping[str, Figures]") -> Table:
     return table
 
 
-def _row(group: "Group", name: str) -> Iterable[str]:
+def _row(group: "GroupSummary", name: str) -> Iterable[str]:
     return name, _questions(group), str(group.correct), f"{group.accuracy:.2f}", f"{group.mean_turns:.1f}"
 
 
-def _questions(group: "Group") -> str:
+def _questions(group: "GroupSummary") -> str:
     """Format the number of questions, with the tries of each if more than one."""
     tries = group.number / max(1, group.questions)
     return f"{group.questions}" if tries <= 1 else f"{group.questions} x {tries:.3g}"
