@@ -80,7 +80,7 @@ class InspectModel(BaseChatModel):
         return ChatResult(generations=[ChatGeneration(message=reply)])
 
     def _config(self) -> GenerateConfig:
-        """What a run has set. What it has not is left to Inspect, whose `--temperature` then counts."""
+        """Return the parameters that the run sets. Inspect sets the others, for example with `--temperature`."""
         stop = list(self.sampling.stop) if self.sampling.stop else None
         own = self.sampling.model_dump(include={"temperature", "top_p", "max_tokens"}, exclude_none=True)
         return GenerateConfig(stop_seqs=stop, **own)

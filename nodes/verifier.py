@@ -131,7 +131,7 @@ def close(state: State, verdict: Verdict, context: Context) -> dict[str, Any]:
 
 
 def status_after(turn: Turn, state: State, context: Context) -> Status:
-    """Return the status of a run after `turn`, which decides whether it goes on."""
+    """Return the status of a run after `turn`, which decides whether it continues."""
     if turn.verdict.signal == "stop":
         return "answered"
     if state.seconds_left() <= 0:

@@ -59,7 +59,7 @@ class Checked:
 
     @property
     def same(self) -> bool:
-        """Whether the export is consistent with the trained weights."""
+        """Return whether the export is consistent with the trained weights."""
         return self.after <= TOLERANCE and (self.before is None or self.after <= 1.1 * self.before)
 
     def __str__(self) -> str:

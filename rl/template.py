@@ -65,9 +65,9 @@ class Certificate:
     thinking: Packed
     """Cost with replies that begin with a <think> block."""
     ends_itself: bool
-    """Whether the template ends a reply with the tokenizer's EOS token."""
+    """True if the template ends a reply with the tokenizer's EOS token."""
     opens_thinking: bool
-    """Whether the prompt itself opens a <think> block for the reply."""
+    """True if the prompt itself opens a <think> block for the reply."""
 
 
 def load_tokenizer(folder: Path) -> Tokenizer:

@@ -32,7 +32,7 @@ class Token(NamedTuple):
     drift: float | None
     ratio: float | None
     clipped: bool
-    """Whether the ratio is in the flat part of the objective, where the token has no gradient."""
+    """True if the ratio is in the flat part of the objective, where the token has no gradient."""
     ratio_level: int
     """-3 to 3, negative below 1. By size: 0 close to 1, 1 up to half the clip range, 2 up to the clip, 3 beyond it."""
     drift_level: int
@@ -66,7 +66,7 @@ class RowView:
     """A training row."""
 
     why: str
-    """Why the row does not continue an earlier one; "" for the first row of a trajectory."""
+    """Reason why the row does not continue an earlier one; "" for the first row of a trajectory."""
     length: int
     parts: list[Given | Written]
 

@@ -45,7 +45,7 @@ app = typer.Typer()
 @app.command(epilog='Example: agentflow solve "How many feet are 3 yards?" --max-turns 5')
 def solve(
     question: Annotated[
-        str | None, typer.Argument(help="The question, in quotes; none goes on with the run of --thread.")
+        str | None, typer.Argument(help="The question, in quotes; without it, the run of --thread is resumed.")
     ] = None,
     planner: Planner = None,
     model: Model = "embedded",
@@ -58,7 +58,7 @@ def solve(
     approve: Annotated[
         str | None, typer.Option(metavar="a,b", help="Tools whose calls you approve, edit or refuse; * for all.")
     ] = None,
-    thread: Annotated[str | None, typer.Option(help="Keep the run under this name, to go on with it later.")] = None,
+    thread: Annotated[str | None, typer.Option(help="Save the run under this name, so that it can be resumed.")] = None,
     checkpoints: Checkpoints = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")] = False,
     trace: Annotated[Path | None, typer.Option(help="Append the trace to this file, for agentflow view.")] = None,
@@ -73,7 +73,7 @@ def solve(
 
     run = RunLocation.of(checkpoints, thread)
     if question is None and not run.thread:
-        fail("there is no question; write it in quotes after solve, or name a --thread to go on with", MISUSED)
+        fail("there is no question; write it in quotes after solve, or name a --thread to resume", MISUSED)
     question = None if question is None else _checked_question(question)
     _check_writable(trace)
     approved = [] if approve is None else list(names_in(approve, "--approve"))
@@ -132,7 +132,7 @@ def compare(
         fail("give two planners to compare, each with --planner", MISUSED)
     search = {"corpus": corpus, "search_engine": search_engine, "search_cache": search_cache}
     contexts = {spec: context_of(model, spec, tools, max_turns=max_turns, **search) for spec in planner}
-    with observing(tracing, log, content=tracing_content), console(stderr=True).status("the planners are at work"):
+    with observing(tracing, log, content=tracing_content), console(stderr=True).status("running the planners"):
         found = asyncio.run(_compare(question, contexts))
     print_compared(console(), {spec: finished.trace for spec, finished in found.items()})
     for spec, finished in found.items():
@@ -186,14 +186,14 @@ def _exit_code(failure: Exception) -> int:
 
 
 def _running(trace: Path, question: str, max_turns: int) -> "LiveStatusFile":
-    """What `agentflow view` shows while the run goes on."""
+    """Return the status file that `agentflow view` reads during the run."""
     from agentflow.evals.live_status import LiveStatusFile
 
     return LiveStatusFile(trace, question, max_turns)
 
 
 def _beyond_embedded(finished: "Finished", context: "Context") -> bool:
-    """Whether the embedded planner was asked something that is too much for it."""
+    """Return whether the embedded planner could not answer the question."""
     from agentflow.rl.micro.outside import REPLY
 
     if context.model_of("planner").strip().partition(":")[0] != "embedded":

@@ -66,7 +66,7 @@ def _matches(name: str, row: Row, query: Query) -> bool:
 
 
 def _has(row: Row, text: str) -> bool:
-    """Whether the text is anywhere in the trace. Lines are ASCII, with text escaped as JSON does."""
+    """Return whether the text is anywhere in the trace. Lines are ASCII, with text escaped as JSON does."""
     lowered = text.casefold()
     if lowered in row.question.casefold() or lowered in row.answer.casefold() or lowered in row.gold.casefold():
         return True

@@ -137,7 +137,7 @@ class RunIndex:
 
 
 def _begins_with_a_trace(path: Path) -> bool:
-    """Whether the first line that is JSON has a trace's fields. Raises OSError."""
+    """Return whether the first line that is JSON has a trace's fields. Raises OSError."""
     with open_file(path) as file:
         lines = os.pread(file.fileno(), 1 << 20, 0).split(b"\n")[:50]
     for line in lines:

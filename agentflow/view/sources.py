@@ -91,12 +91,12 @@ class Source:
 
     @property
     def unfinished(self) -> bool:
-        """Whether there is more to come."""
+        """Return whether there is more to come."""
         return False
 
     @property
     def live(self) -> bool:
-        """Whether it is, as far as its files tell, under way."""
+        """Return whether it is, as far as its files tell, under way."""
         return self.unfinished and time.time() - self.changed < LIVE_SECONDS
 
     def summary(self) -> dict[str, Any]:
@@ -168,7 +168,7 @@ class Evaluation(TraceFile):
 
     @property
     def unfinished(self) -> bool:
-        """Whether questions are left."""
+        """Return whether questions are left."""
         return self.settings is not None and len(self._rows.rows) < self.settings.number
 
     def summary(self) -> dict[str, Any]:
@@ -274,7 +274,7 @@ class Training(Source):
 
     @property
     def unfinished(self) -> bool:
-        """Whether steps are left."""
+        """Return whether steps are left."""
         return self._step < int(self.settings.get("steps", 0))
 
     @property
@@ -315,7 +315,7 @@ class Watched:
         self._seen: tuple[int, int] | None = None
 
     def changed(self) -> bool:
-        """Whether it is another one than at the last look, and then reads it."""
+        """Return whether it is another one than at the last look, and then reads it."""
         try:
             stat = self._path.lstat()
             if (seen := (stat.st_mtime_ns, stat.st_ino)) == self._seen:

@@ -31,7 +31,7 @@ class Line(BaseModel):
     profile: dict[str, float] = {}
     """Shares of the time by package."""
     error: str = ""
-    """Why there is nothing else."""
+    """Reason why there is nothing else."""
 
 
 @dataclass

@@ -21,7 +21,7 @@ class ComparisonRow:
     unit: str
     scale: float = 1.0
     higher: bool = False
-    """Whether more is better."""
+    """True if more is better."""
     reach: float | None = None
     floor: str = ""
     """Name of the contender, or a number that is known."""
@@ -49,7 +49,7 @@ class ComparisonRow:
             return self.found(results, self.floor) if self.floor else None
 
     def met(self, figure: float) -> bool | None:
-        """Whether the reach is; None where there is none."""
+        """Return whether the reach is; None where there is none."""
         if self.reach is None:
             return None
         return figure >= self.reach if self.higher else figure <= self.reach

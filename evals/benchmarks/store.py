@@ -35,7 +35,7 @@ class DatasetSource:
     checksums: Mapping[str, str] = field(default_factory=dict)
     """Known SHA-256 by file name."""
     gated: bool = False
-    """Whether the download needs a token of a user who has accepted the terms."""
+    """True if the download needs a token of a user who has accepted the terms."""
 
 
 class Lock(BaseModel):

@@ -29,7 +29,7 @@ UNSENT = (ErrorClass.BAD_PLAN, ErrorClass.UNKNOWN_TOOL, ErrorClass.BAD_ARGUMENTS
 
 
 class FlagReason(StrEnum):
-    """Why a turn is flagged."""
+    """Reason why a turn is flagged."""
 
     QUESTION = "question as query"
     """A tool that may search received the question itself or a rewording of all of it."""

@@ -55,7 +55,7 @@ class ModuleModel(BaseModel):
     prompt: str
     """Hash of the system message; "" if there is none or it was not recorded."""
     own_prompt: bool
-    """Whether the run replaced the module's default prompt."""
+    """True if the run replaced the module's default prompt."""
 
 
 class Passport(BaseModel):

@@ -47,7 +47,7 @@ class LogSink:
 
 
 def _fields(operation: Operation) -> dict[str, Any]:
-    """What a line says of an operation. Fields that are empty are left out."""
+    """Return the fields of an operation's line, without empty ones."""
     fields = {
         "run": str(operation.run.id),
         "thread": operation.thread,

@@ -40,7 +40,7 @@ _LONGEST_MESSAGE = 500
 
 _TOKEN_BUCKETS = (1, 4, 16, 64, 256, 1024, 4096, 16384, 65536, 262144, 1048576)
 _SECOND_BUCKETS = (0.01, 0.02, 0.04, 0.08, 0.16, 0.32, 0.64, 1.28, 2.56, 5.12, 10.24, 20.48, 40.96, 81.92)
-"""As the conventions advise."""
+"""Histogram boundaries that the conventions recommend."""
 
 
 class SpanSink:

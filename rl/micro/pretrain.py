@@ -77,7 +77,7 @@ class Example:
 
     ids: list[int]
     learnt: list[bool]
-    """Whether the model writes the token."""
+    """For each token, whether the model writes it."""
 
 
 @dataclass(frozen=True)
@@ -347,7 +347,7 @@ def main(
     seed: Annotated[int, typer.Option(help="Seed of data and weights.")] = Shape.seed,
     save_every: Annotated[int, typer.Option(help="Steps between checkpoints.")] = 100,
 ) -> None:
-    """Train the micro model's seed checkpoint from scratch, or go on with a run that was stopped."""
+    """Train the micro model's seed checkpoint from scratch, or resume a stopped run."""
     shape = Shape(hidden=hidden, layers=layers, heads=hidden // 32, steps=steps, questions=questions, seed=seed)
     out.mkdir(parents=True, exist_ok=True)
     trainer = Trainer(shape, out, list(conversations_of(shape)))

@@ -24,7 +24,7 @@ class Article:
     title: str
     text: str
     ambiguous: bool = False
-    """Whether it is a disambiguation page."""
+    """True if it is a disambiguation page."""
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,7 @@ class Found:
     closest: list[Article]
     """The best other pages, best first."""
     passages: bool = False
-    """Whether the results are passages, short enough to be shown in full, instead of articles."""
+    """True if the results are passages, short enough to be shown in full, instead of articles."""
 
 
 class Encyclopedia(Protocol):

@@ -127,7 +127,7 @@ class _Connection:
         """Done when calls can be made; fails with Unavailable."""
         self.ready.add_done_callback(lambda ready: ready.cancelled() or ready.exception())  # even if nobody waits
         self.suspect = False
-        """Whether a call was abandoned or the protocol failed. The server is then probed before the next call."""
+        """True if a call was abandoned or the protocol failed. The server is then probed before the next call."""
         self.client: Client
         self._end = asyncio.Event()
         # An empty context, since the context of the run that opens the session holds its callbacks.

@@ -17,7 +17,7 @@ from agentflow.tools.search_settings import ENGINES
 
 AUTO = "auto"
 WITH_KEY: dict[str, type[Tavily | Serper | Gemini]] = {"tavily": Tavily, "serper": Serper, "gemini": Gemini}
-"""In the order in which `auto` looks for keys: engines without a language model first."""
+"""Engines in the order in which `auto` looks for their keys: those without a language model first."""
 
 
 def provider_of(spec: str) -> SearchProvider:

@@ -37,12 +37,12 @@ DESCRIPTIONS = {
 
 @dataclass(frozen=True)
 class Launch:
-    """How the fork server of a tier is started."""
+    """Command line and settings of the fork server of a tier."""
 
     command: Callable[[list[str]], list[str]]
     """Maps the command of a bare server to that of a confined one. Raises SandboxError."""
     home: str
-    """Where the server finds the `agentflow` package."""
+    """Path of the `agentflow` package for the server."""
     surroundings: Callable[[str], Surroundings]
     """Maps the parent of the programs' folders to the server's surroundings."""
 
