@@ -99,7 +99,7 @@ class Runner:
         return Record.of(trace, item.benchmark.name, item.sample, score)
 
     async def _trace(self, item: Item) -> Trace:
-        """Return the trace of an item. A failed run is repeated up to `retries` times, at least once if the sandbox failed.
+        """Return the trace of an item. A failed run is repeated `retries` times, at least once if the sandbox failed.
 
         The last run counts, with its own usage.
         """

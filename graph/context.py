@@ -23,7 +23,7 @@ TRAINED_PLANNER = "embedded:trained"
 
 
 class Sampling(BaseModel):
-    """Sampling parameters of one module. What is set here is what goes over the wire; None leaves it to the server."""
+    """Sampling parameters of one module. They are sent as set here; None leaves one to the server."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -31,7 +31,7 @@ class Sampling(BaseModel):
     top_p: float | None = Field(default=None, gt=0, le=1, description="Probability of the tokens to draw from.")
     max_tokens: int | None = Field(default=None, ge=1, description="Longest reply.")
     stop: tuple[str, ...] | None = Field(default=None, description="Texts at which a reply ends.")
-    seed: int | None = Field(default=None, description="For the same draw again, where the server can.")
+    seed: int | None = Field(default=None, description="Seed of a reproducible sample, if the server supports it.")
 
 
 DETERMINISTIC = Sampling(temperature=0.0, max_tokens=2048)
@@ -77,7 +77,7 @@ class Context(BaseModel):
     corpus: str = Field(
         default="auto",
         title="Wikipedia source",
-        description="What wikipedia_search reads: live (the MediaWiki API), package (the same through the package "
+        description="Encyclopedia of wikipedia_search: live (the MediaWiki API), package (the same through the package "
         "wikipedia), atlas (the embedded model's encyclopedia), the path of a local index, or the address of a "
         "retrieval server. auto: atlas when the planner is the embedded model, else live.",
         examples=["auto", "live", "package", "atlas"],
@@ -91,14 +91,14 @@ class Context(BaseModel):
     search_cache: str = Field(
         default="off",
         title="Search cache",
-        description="What search tools found: off, use (ask only for what is not kept), record (always ask, and keep), "
-        "replay (never ask). MODE:FILE names the file.",
+        description="Cache of search results: off, use (request only missing ones), record (request and store all), "
+        "replay (never request). MODE:FILE names the file.",
         examples=["off", "use", "record", "replay"],
     )
     web_pages: Literal["answer", "passages"] = Field(
         default="answer",
         title="Web pages",
-        description="What web_search returns: the model's answer from the page, or its best passages.",
+        description="Output of web_search: the model's answer from the page, or its best passages.",
     )
     embeddings: str = Field(
         default="",

@@ -28,7 +28,7 @@ MaxTurns = Annotated[int, typer.Option(min=1, max=100, help="Most turns of a run
 Corpus = Annotated[
     str,
     typer.Option(
-        help="What wikipedia_search reads: live, package, atlas, an index's path, http://HOST:PORT/retrieve; "
+        help="Encyclopedia of wikipedia_search: live, package, atlas, an index's path, http://HOST:PORT/retrieve; "
         "auto: what the planner knows."
     ),
 ]
@@ -46,7 +46,7 @@ Checkpoints = Annotated[
     ),
 ]
 SearchCache = Annotated[
-    str, typer.Option(metavar="MODE[:FILE]", help="What search tools found: off, use, record, or replay it offline.")
+    str, typer.Option(metavar="MODE[:FILE]", help="Cache of search results: off, use, record, or replay offline.")
 ]
 Tracing = Annotated[
     str | None,
@@ -59,7 +59,7 @@ Tracing = Annotated[
 TracingContent = Annotated[
     bool, typer.Option("--tracing-content", help="Put prompts, answers and tool results into OpenTelemetry's spans.")
 ]
-Log = Annotated[str | None, typer.Option(metavar="FILE", help="Append what happens as lines of JSON; - is stderr.")]
+Log = Annotated[str | None, typer.Option(metavar="FILE", help="Append a log as lines of JSON; - is stderr.")]
 Prices = Annotated[
     list[str] | None,
     typer.Option("--price", metavar="MODEL=READ/WRITTEN", help="Dollars for a million tokens of a model."),

@@ -26,7 +26,7 @@ def view(
         list[Path] | None,
         typer.Argument(
             metavar="[RUNS]...",
-            help="Folders to look in, and files of solve --trace; without any: runs/, and what lies directly here.",
+            help="Folders of runs, and files of solve --trace; default: runs/ and this folder.",
         ),
     ] = None,
     host: Annotated[str, typer.Option(help="Address of this machine that only it reaches.")] = "127.0.0.1",

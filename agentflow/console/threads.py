@@ -46,5 +46,5 @@ def thread_text(name: str, run: "SavedRun") -> Text:
     if run.state == "finished":
         text.append("\nAnswer: ", style="bold green").append(clean(run.answer).strip(), style="bold")
     else:
-        text.append(f"\nagentflow solve --thread {one_line(name)} goes on with it", style="dim")
+        text.append(f"\nresume it with agentflow solve --thread {one_line(name)}", style="dim")
     return text

@@ -1,6 +1,6 @@
-"""What the server answers: the page's own files, the data as JSON, and an event whenever something has changed.
+"""Server of the page: static files, data as JSON, and an event for each change.
 
-Sources go by an id and traces by a name that only the index knows, so that no part of an address is ever a path.
+Addresses contain ids of sources and names of traces, which the index resolves; no part of an address is a path.
 """
 
 import asyncio
@@ -34,13 +34,13 @@ from agentflow.view.tokens import tokens
 PAUSE = 0.5
 """Seconds between looks at the files."""
 BEAT = 1.0
-"""Most seconds between looks at whether the server ends, while a client listens."""
+"""Longest interval between checks, while a client listens, of whether the server is stopping, in seconds."""
 
 _TYPES = {".js": "text/javascript", ".css": "text/css", ".html": "text/html", ".svg": "image/svg+xml"}
 
 
 def build_app(index: RunIndex, stopping: Callable[[], bool] = lambda: False) -> Starlette:
-    """The server of `index`; `stopping` tells that it is about to end, so that listening clients are let go."""
+    """Build the server of `index`. `stopping` returns True before the server ends, so that event streams close."""
     view = _View(index, stopping)
     routes = [
         Route("/", view.page),
@@ -58,15 +58,15 @@ def build_app(index: RunIndex, stopping: Callable[[], bool] = lambda: False) -> 
 
 
 class Json(JSONResponse):
-    """JSON in ASCII: whatever a model wrote can be sent."""
+    """JSON in ASCII, so that any text of a model can be sent."""
 
     def render(self, content: Any) -> bytes:
-        """As bytes."""
+        """Encode the content."""
         return json.dumps(content, separators=(",", ":")).encode("ascii")
 
 
 class _View:
-    """The answers. Those that are no coroutines run in threads, and hold the index's lock while they read it."""
+    """Request handlers. Those that are not coroutines run in threads, and hold the index's lock while they read it."""
 
     def __init__(self, index: RunIndex, stopping: Callable[[], bool]) -> None:
         self.index, self.stopping = index, stopping
@@ -77,7 +77,7 @@ class _View:
 
     @asynccontextmanager
     async def lifespan(self, app: Starlette) -> AsyncIterator[None]:
-        """Watches the files while the server runs."""
+        """Refresh the index while the server runs."""
         watching = asyncio.create_task(self._watch())
         try:
             yield
@@ -159,7 +159,7 @@ class _View:
         return Json({**found, "source": {"id": source.id, "name": source.name, "kind": source.kind}, **elsewhere})
 
     def _elsewhere(self, source: Source, name: str, row: Row) -> dict[str, Any]:
-        """The traces before and after it, and the same question elsewhere."""
+        """Return the previous and next trace, and traces of the same question in other sources."""
         names = [other for other, _ in source.rows()]
         here = names.index(name)
         same = [

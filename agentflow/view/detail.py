@@ -1,7 +1,6 @@
-"""One trace in full, with the memory that its planner read.
+"""One trace in full, with the conversation that its planner read.
 
-The memory's messages are made by the planner's own code, so that what is shown is what it was asked with: its prompt in
-turn t is the first 2 t - 1 of them, after its instructions.
+The planner's own code renders the messages: its prompt in turn t is the instructions and the first 2 t - 1 messages.
 """
 
 from typing import Any
@@ -21,11 +20,11 @@ from agentflow.view.sources import Evaluation, Source, Training
 
 
 class Gone(Exception):
-    """The line is not there any more: its file was written anew."""
+    """The file was rewritten, and the line no longer exists."""
 
 
 def detail(source: Source, name: str, row: Row) -> dict[str, Any]:
-    """The trace of `row`. Raises Gone."""
+    """Return the trace of `row` with its conversation. Raises Gone."""
     more: dict[str, Any] = {}
     try:
         if isinstance(source, Running):

@@ -1,6 +1,6 @@
-"""Measures all that is missing, prints the table, and writes docs/performance.md with its figures.
+"""Run all missing measurements, print the table, and write docs/performance.md with its figures.
 
-`make bench` makes the peers' venvs first. Each measure is a command of its own too: `python -m benchmarks.speed.turn`.
+`make bench` first creates the peers' venvs. Each measure is also a command: `python -m benchmarks.speed.turn`.
 """
 
 from pathlib import Path
@@ -52,7 +52,7 @@ def main(
 
 
 def show(results: SpeedResults, console: Console) -> None:
-    """Prints the table, and who is not in it."""
+    """Print the table, and the contenders that were not measured."""
     shown = Table(*HEAD)
     for row in cells(results):
         shown.add_row(*row)

@@ -1,9 +1,9 @@
-"""From traces to the trainer's batch: speed, padding, tokens computed per token trained.
+"""Conversion of traces to the trainer's batch: speed, padding, tokens computed per trained token.
 
     python -m benchmarks.speed.batch
 
-256 rollouts of two to five turns, as `traces` makes them. Ours have append-only prompts; a peer is given those, and the
-re-rendered ones of the paper's code, on which its agents would run. Speed is in tokens of the traces.
+256 rollouts of two to five turns, from `traces`. Ours have append-only prompts. A peer is measured on those and on the
+re-rendered prompts of the paper's code, with which its agents would run. Speed is in tokens of the traces.
 """
 
 import sys
@@ -27,7 +27,7 @@ WAYS: tuple[tuple[str, str, Role, bool], ...] = (
 
 
 def measure(results: SpeedResults) -> None:
-    """Tokens a second of processor time, share of padding, forward tokens per trained token."""
+    """Return tokens per second of CPU time, the share of padding, and forward tokens per trained token."""
     rollouts = 32 if results.small else 256
     for repeat in range(results.repeats):
         for way, label, role, append_only in WAYS:

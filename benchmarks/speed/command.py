@@ -1,4 +1,4 @@
-"""What every measure has as a command of its own."""
+"""The command line that every measure shares."""
 
 import os
 from collections.abc import Callable
@@ -19,14 +19,14 @@ OUT, REPEATS = Path("runs/speed"), 3
 
 
 def opened(out: Path, repeats: int, small: bool) -> SpeedResults:
-    """The results of a folder; from now on this process and its children keep to two cores."""
+    """Return the results of a folder, and pin this process and its children to two cores."""
     if hasattr(os, "sched_setaffinity"):
         os.sched_setaffinity(0, set(sorted(os.sched_getaffinity(0))[:CORES]))
     return SpeedResults(out / "results.jsonl", repeats, small)
 
 
 def command(measure: Callable[[SpeedResults], None], says: str | None) -> None:
-    """Runs one measure as the command line says."""
+    """Run one measure with the options of the command line."""
 
     def main(out: Out = OUT, repeats: Repeats = REPEATS, small: Small = False) -> None:
         measure(opened(out, repeats, small))

@@ -1,6 +1,6 @@
-"""Tokens a second of the embedded model, 64 requests at once: `python -m benchmarks.speed.embedded`.
+"""Tokens per second of the embedded model with 64 concurrent requests: `python -m benchmarks.speed.embedded`.
 
-Beside it `generate` of transformers on the same weights, and the time of the matrix products alone.
+The peer is transformers' `generate` on the same weights; the floor is the time of the matrix products.
 """
 
 import sys
@@ -17,7 +17,7 @@ WAYS: tuple[tuple[str, str, Role], ...] = (
 
 
 def measure(results: SpeedResults) -> None:
-    """Sampled tokens a second."""
+    """Return sampled tokens per second."""
     options = ["--reply", "4"] if results.small else []
     for repeat in range(results.repeats):
         for way, label, role in WAYS:

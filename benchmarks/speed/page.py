@@ -15,7 +15,7 @@ HEAD = ("measure", "best peer", "floor", "ours", "times better", "reach", "reach
 UNITS = {"memory": "memory, kB", "concurrent": "concurrent rollouts", "turns": "turns", "tools": "tools"}
 
 READING = Path(__file__).with_name("reading.md")
-"""What is to be made of the run that the documentation shows; written by hand."""
+"""Interpretation of the published run, written by hand."""
 
 PAGE = """\
 # Performance
@@ -83,11 +83,11 @@ EVERYONE = {
         ("parts", "of its parts", 1.0),
     ),
 }
-"""Of each measure, the values that the page has, what they are called, and their scale."""
+"""For each measure, the values on the page with their labels and scales."""
 
 
 def write(docs: Path, results: SpeedResults) -> Path:
-    """Writes the page and its figures; returns the page's path."""
+    """Write the page and its figures; return the page's path."""
     folder = docs / "figures"
     folder.mkdir(parents=True, exist_ok=True)
     mpl.rcParams["svg.hashsalt"] = "agentflow"  # the same figure is the same file
@@ -110,7 +110,7 @@ def write(docs: Path, results: SpeedResults) -> Path:
 
 
 def missing(results: SpeedResults) -> str:
-    """Who was not measured, and why."""
+    """Return the contenders that were not measured, with the reason."""
     known = {(line.measure, line.name) for line in results.lines if line.values}
     lines = [line for line in results.lines if (line.measure, line.name) not in known]
     errors = {f"{line.measure}, {line.label}": line.error for line in lines}

@@ -1,4 +1,4 @@
-"""The rows of the table: what each measure comes to, and what is to be reached."""
+"""Rows of the table: each measure with its goal."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -24,32 +24,32 @@ class ComparisonRow:
     """True if more is better."""
     reach: float | None = None
     floor: str = ""
-    """Name of the contender, or a number that is known."""
+    """Name of the floor's contender, or a number."""
 
     peer: str = ""
-    """What is in the names of the peers that count."""
+    """Text in the names of the peers that count."""
 
     def found(self, results: SpeedResults, name: str) -> float | None:
-        """A contender's figure, in the row's unit."""
+        """Return a contender's value in the row's unit."""
         value = results.median(self.measure, name, self.value)
         return None if value is None else value / self.scale
 
     def best_peer(self, results: SpeedResults) -> tuple[Line, float] | None:
-        """The best of the peers; None where none was measured."""
+        """Return the best peer, None if none was measured."""
         peers = [line for line in results.contenders(self.measure) if line.role == "peer" and self.peer in line.name]
         figures = [(line, value) for line in peers if (value := self.found(results, line.name)) is not None]
         choose: Callable[..., tuple[Line, float]] = max if self.higher else min
         return choose(figures, key=lambda one: one[1]) if figures else None
 
     def floor_of(self, results: SpeedResults) -> float | None:
-        """What nobody can do better than."""
+        """Return the lower bound of the cost."""
         try:
             return float(self.floor)
         except ValueError:
             return self.found(results, self.floor) if self.floor else None
 
     def met(self, figure: float) -> bool | None:
-        """Return whether the reach is; None where there is none."""
+        """Return whether the goal is met, None without a goal."""
         if self.reach is None:
             return None
         return figure >= self.reach if self.higher else figure <= self.reach
@@ -98,11 +98,11 @@ ROWS = (
 )
 
 TIMES_GENERATE = 3.0
-"""What the embedded model is to reach, in tokens a second of transformers' `generate`."""
+"""Goal of the embedded model, as a multiple of the tokens per second of transformers' `generate`."""
 
 
 def cells(results: SpeedResults) -> Iterator[tuple[str, str, str, str, str, str, str]]:
-    """Of each row with a figure: title, best peer and who it is, floor, ours, ratio to the peer, reach, whether met."""
+    """Yield title, best peer with its name, floor, ours, ratio to the peer, goal and whether met, of rows with a value."""
     for row in ROWS:
         ours, peer, floor = row.found(results, row.ours), row.best_peer(results), row.floor_of(results)
         ratio = _ratio(row, ours, peer[1] if peer else None)
@@ -119,7 +119,7 @@ def cells(results: SpeedResults) -> Iterator[tuple[str, str, str, str, str, str,
 
 
 def _ratio(row: ComparisonRow, ours: float | None, peer: float | None) -> float | None:
-    """How many times better ours is than the best peer."""
+    """Return how many times better ours is than the best peer."""
     over, under = (ours, peer) if row.higher else (peer, ours)
     return over / under if over is not None and under else None
 
@@ -143,7 +143,7 @@ def _why(results: SpeedResults, row: ComparisonRow) -> str:
 
 
 def shown(value: float | None, unit: str) -> str:
-    """A figure with three digits, and its unit."""
+    """Format a value with three digits and its unit."""
     if value is None:
         return "-"
     return f"{value:,.0f} {unit}".strip() if abs(value) >= 100 else f"{value:.3g} {unit}".strip()

@@ -1,8 +1,8 @@
-"""Trajectories as a planner of a 7B model leaves them, made by rule: what trainers are to turn into a batch.
+"""Generated trajectories as of a planner of a 7B model, the input of the batch measurements.
 
-Each turn's prompt is instructions and tools, the memory so far, and what was planned. Append-only, as ours is, a prompt
-extends all that went before; re-rendered, as in the paper's code, the memory stands before the last instructions, so
-that no prompt extends another.
+Each turn's prompt has instructions and tools, the memory so far, and the plan. In append-only prompts, as ours, each
+prompt extends the previous one. In re-rendered prompts, as in the paper's code, the memory precedes the last
+instructions, so that no prompt extends another.
 """
 
 import random
@@ -11,9 +11,9 @@ from dataclasses import dataclass
 ROLLOUTS, GROUP = 256, 8
 TURNS = (2, 5)
 HEAD, TAIL = 1400, 450
-"""Tokens of the instructions before the memory, and after it."""
+"""Tokens of the instructions before and after the memory."""
 OUTCOME, REPLY = (200, 700), (150, 450)
-"""Tokens that a turn adds to memory, and that are sampled."""
+"""Ranges of tokens that a turn adds to memory, and of sampled tokens."""
 VOCABULARY = (1000, 150_000)
 
 
@@ -27,7 +27,7 @@ class SampledCall:
 
 
 def trajectories(append_only: bool, rollouts: int = ROLLOUTS) -> list[list[SampledCall]]:
-    """The same ones at every call. No two calls share an object: each came out of a JSON text of its own."""
+    """Return the trajectories, the same at every call. Calls share no objects, as if each were parsed from JSON."""
     chance = random.Random(0)
 
     def ids(number: int) -> list[int]:
@@ -46,5 +46,5 @@ def trajectories(append_only: bool, rollouts: int = ROLLOUTS) -> list[list[Sampl
 
 
 def tokens(found: list[list[SampledCall]]) -> int:
-    """Of all calls."""
+    """Return the number of tokens of all calls."""
     return sum(len(call.prompt) + len(call.reply) for calls in found for call in calls)

@@ -195,7 +195,7 @@ def _doubts(run: Run) -> Iterator[str]:
     if missing := settings.number - len(run.records):
         yield f"tries that have not been made yet and count as wrong: {missing:,}"
     if failed := sum(record.failed for record in run.records):
-        yield f"tries that broke off and count as wrong: {failed:,}"
+        yield f"failed tries, which count as wrong: {failed:,}"
 
 
 def _chance(name: str, module: ModuleModel) -> Iterator[str]:

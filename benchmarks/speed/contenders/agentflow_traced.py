@@ -1,4 +1,4 @@
-"""Ours: the same graph with a model behind an OpenAI-compatible endpoint, `rl.traced`, whose ids are captured."""
+"""Ours: the same graph with `rl.traced`, a model behind an OpenAI-compatible endpoint whose ids are captured."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -13,7 +13,7 @@ DISTRIBUTION = "agentflow-langgraph"
 
 @asynccontextmanager
 async def rollouts(work: Work) -> AsyncIterator[Rollout]:
-    """Rollouts over the openai SDK, as `solve` and `eval` call endpoints."""
+    """Yield rollouts over the openai SDK, as in `solve` and `eval`."""
     graph = plain_graph(traced.load(f"vllm:none@{work.url('text')}", Sampling()), work)
 
     async def rollout() -> str:
