@@ -67,7 +67,7 @@ def write_run(
     provenance: Iterable[Provenance] = (),
     **context: Any,
 ) -> Path:
-    """The folder of an evaluation that has left `records`; of `questions` questions, or of those that are there."""
+    """Write the folder of an evaluation with `records` and `questions` questions, by default those of the records."""
     folder.mkdir(parents=True)
     ids: dict[str, set[str]] = {}
     for one in records:

@@ -106,4 +106,4 @@ def load(name: str, sampling: Sampling) -> BaseChatModel:
 
 
 Script = Callable[..., Scripted]
-"""What the fixture `scripted` is: it takes the replies and installs the model."""
+"""Type of the fixture `scripted`, which takes the replies and installs the model."""

@@ -102,7 +102,7 @@ TIMES_GENERATE = 3.0
 
 
 def cells(results: SpeedResults) -> Iterator[tuple[str, str, str, str, str, str, str]]:
-    """Yield title, best peer with its name, floor, ours, ratio to the peer, goal and whether met, of rows with a value."""
+    """Yield title, best peer, floor, ours, ratio to the peer, goal and whether it is met, of rows with a value."""
     for row in ROWS:
         ours, peer, floor = row.found(results, row.ours), row.best_peer(results), row.floor_of(results)
         ratio = _ratio(row, ours, peer[1] if peer else None)

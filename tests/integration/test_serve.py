@@ -55,7 +55,7 @@ def is_up(url: str) -> bool:
 
 
 def direct(text: str) -> str:
-    """What the embedded model says without a server."""
+    """Return the embedded model's reply without a server."""
     return str(load().invoke(text).text)
 
 

@@ -48,7 +48,7 @@ def test_a_reader_is_linear(read: Callable[[str], object]) -> None:
 
 
 def test_all_are_found() -> None:
-    """Of a module, in a table, and in a call; one that is made as the program runs is named."""
+    """Found in a module, in a table and in a call; one that is built at run time is named."""
     modules = {found.where.partition(":")[0].removeprefix("agentflow.") for found in FOUND}
     assert {"tools.redaction", "nodes.reply_parsing", "evals.scorers.dates", "tools.mcp.spec"} <= modules
     assert len([found for found in FOUND if "redaction:_SHAPES" in found.where]) == 10

@@ -4,7 +4,7 @@ python -m tests.integration.durability.agent SPEC THREAD FOLDER POINT
 
 At POINT it says so on stdout and hangs, until it is killed: "planner" and "executor" in a model call, "before" a call's
 mark, "in" the call when nothing is written yet, "after" it when the line is there. "none" never hangs. A thread that is
-there is gone on with.
+there is resumed.
 """
 
 import asyncio

@@ -50,7 +50,7 @@ def servers() -> Iterator[None]:
 
 @pytest.fixture(autouse=True)
 def much_memory(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What a small machine would not run at a time is run: these programs take next to nothing."""
+    """Allow more concurrent programs than a small machine would; these take almost no resources."""
     monkeypatch.setattr(memory, "available", lambda: math.inf)
 
 

@@ -1,4 +1,4 @@
-"""How many questions a difference needs: against published figures, and by simulated evaluations."""
+"""Number of questions that a difference needs, against published values and simulated evaluations."""
 
 import numpy as np
 import pytest
@@ -44,7 +44,7 @@ def test_what_is_no_difference_of_accuracies_is_refused(first: float, second: fl
     [PlannedComparison(0.4, 0.55), PlannedComparison(0.5, 0.6, tries=4, between=0.3), PlannedComparison(0.85, 0.95)],
 )
 def test_that_many_questions_show_it_in_four_of_five_evaluations(plan: PlannedComparison) -> None:
-    """Of questions whose chances come from one beta distribution, at the same quantile for both."""
+    """Probabilities of a correct answer from one beta distribution, at the same quantile for both."""
     random, times, shown = np.random.default_rng(7), 300, 0
     weight = 1 / plan.between - 1
     pool = [np.sort(random.beta(mean * weight, (1 - mean) * weight, 20_000)) for mean in (plan.first, plan.second)]

@@ -1,4 +1,4 @@
-"""What a run is offered: what is there, granted, and can be told apart."""
+"""The available tools of a run: installed, granted and distinguishable."""
 
 import logging
 import re

@@ -103,7 +103,7 @@ async def test_a_busy_engine_is_asked_again_and_a_slow_one_is_not(
 
 
 def grounded(server: HTTPServer) -> dict[str, Any]:
-    """As the API answers: three pages, of which the second is cited twice and the third never."""
+    """A reply of the API: three pages, of which the second is cited twice and the third never."""
     pages = [("a.example", "/r/1"), ("b.example", "/r/2"), ("c.example", "/r/3")]
     supports = [("One sentence.", [0, 1]), ("Another one.", [1])]
     return {

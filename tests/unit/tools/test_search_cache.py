@@ -17,7 +17,7 @@ from agentflow.tools.wikipedia_search import wikipedia_search
 
 
 class Source:
-    """A source that counts how often it is asked, and says what it is told to."""
+    """A source that counts its requests and gives scripted replies."""
 
     def __init__(self) -> None:
         self.asked = 0

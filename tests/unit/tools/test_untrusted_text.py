@@ -38,7 +38,7 @@ def test_a_line_of_our_prompts_is_quoted(line: str, form: str) -> None:
 
 
 def test_the_labels_are_those_of_our_prompts() -> None:
-    """So that a prompt with a new label cannot be imitated."""
+    """A prompt with a new label cannot be imitated."""
     written = "\n".join(path.read_text() for path in PROMPTS.iterdir())
     labels = set(re.findall(r"^([A-Z][a-z]+(?:[ -][A-Za-z]+)?(?: \(\w+\))?):", written, re.MULTILINE))
     instructions = {"Tools", "Arguments", "Limits", "Example", "Answer", "Request"}
@@ -78,7 +78,7 @@ def test_the_encyclopedia_that_the_embedded_model_reads_stays() -> None:
 
 @given(TEXT)
 def test_nothing_in_output_begins_a_line_of_ours(said: str) -> None:
-    """In particular not after it was shortened, wherever the cut falls."""
+    """This holds also after the text was shortened, wherever it is cut."""
     ours = re.compile(rf"[\s*#-]*({'|'.join(LABELS)})\s*:", re.IGNORECASE)
     for text in (mark_untrusted(said), ToolResult(status="ok", output=mark_untrusted(said * 9)).shortened(20).output):
         lines = text.split("\n")[1:]

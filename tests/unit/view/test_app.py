@@ -1,4 +1,4 @@
-"""What the server answers, and what it refuses."""
+"""Replies of the server, and requests that it refuses."""
 
 import asyncio
 from pathlib import Path

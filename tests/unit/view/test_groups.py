@@ -17,7 +17,7 @@ FLOW = {"algorithm": {"name": "rloo", "penalty": 0.3}}
 
 
 def found(tmp_path: Path, *advantages: list[float] | None, **flow: Any) -> dict[str, Any]:
-    """Of three rollouts of one question, and two of another."""
+    """Three rollouts of one question, and two of another."""
     out = begin(tmp_path / "t", 1, **(flow or FLOW))
     rollouts = [
         rollout(1, "train", "a", 1.0, turns=[turn(), turn(2)]),

@@ -1,4 +1,4 @@
-"""What is found below a folder, and how it is kept up to date."""
+"""Sources that are found below a folder, and their updates."""
 
 import json
 import os

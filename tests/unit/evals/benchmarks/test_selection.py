@@ -1,4 +1,4 @@
-"""Which questions are asked."""
+"""Selection of tasks."""
 
 import pytest
 from hypothesis import given

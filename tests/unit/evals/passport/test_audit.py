@@ -1,4 +1,4 @@
-"""What the audit flags, and what it lets pass: the question as a query, pages that have the answers, hidden models."""
+"""Flags of the audit, and cases without one: the question as a query, pages with the answers, hidden models."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""What an evaluation writes down of what it is made with, and how its folder keeps that."""
+"""Provenance that an evaluation records, and how its folder keeps it."""
 
 from collections.abc import Sequence
 from pathlib import Path
