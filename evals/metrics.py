@@ -113,7 +113,9 @@ def summarise(records: Sequence[Record], number: int) -> Summary:
     families = sorted({record.task.family for record in records})
     by_family = [[record for record in records if record.task.family == family] for family in families]
     return Summary(
-        families=[group_summary(family, members, len(members)) for family, members in zip(families, by_family, strict=True)],
+        families=[
+            group_summary(family, members, len(members)) for family, members in zip(families, by_family, strict=True)
+        ],
         total=group_summary("", records, number),
         errors=Counter(turn.result.error.value for turn in turns if turn.result.error),
         tools=Counter(turn.tool for turn in readable if turn.tool),

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from agentflow.evals.passport.provenance import Provenance
+from agentflow.evals.provenance import Provenance
 from agentflow.evals.record import CRASH, Dataset, EvaluationSettings, Record
 from agentflow.evals.scorers.score import Decision, Score
 from agentflow.evals.task import Task

@@ -21,7 +21,7 @@ from agentflow.tools.mcp import pins
 from agentflow.tools.mcp.spec import SpecError, Unavailable
 from agentflow.tools.mcp.spec import servers as mcp_servers
 from agentflow.tools.mcp.tools import tools_of
-from agentflow.tools.named_object import NamedObjectError, is_object_name, named_object, error_line, source_file
+from agentflow.tools.named_object import NamedObjectError, error_line, is_object_name, named_object, source_file
 from agentflow.tools.untrusted_text import bounded_line
 
 __all__ = ["SpecError", "Unavailable", "approve", "check_names", "definition_of", "is_external", "load"]

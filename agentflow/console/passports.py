@@ -13,7 +13,7 @@ from agentflow.tools.untrusted_text import one_line
 
 if TYPE_CHECKING:
     from agentflow.evals.passport.passport import BenchmarkScore, Passport
-    from agentflow.evals.passport.provenance import Provenance
+    from agentflow.evals.provenance import Provenance
 
 _SHOWN = 20
 """Largest number of flagged tries shown for a benchmark; --json lists all."""

@@ -16,7 +16,7 @@ import agentflow
 from agentflow.evals.agents import AgentName, agent_prompts
 from agentflow.evals.benchmarks import own
 from agentflow.evals.judge import prompt_hash
-from agentflow.evals.passport.provenance import Provenance, ToolProvenance
+from agentflow.evals.provenance import Provenance, ToolProvenance
 from agentflow.graph.context import Context
 from agentflow.graph.toolbox import Toolbox
 from agentflow.tools.catalogue import TOOLS

@@ -12,7 +12,7 @@ from pydantic import BaseModel
 from agentflow.evals.benchmarks.catalogue import BENCHMARKS
 from agentflow.evals.cost import Budget
 from agentflow.evals.passport.audit import Audit, audit
-from agentflow.evals.passport.provenance import Provenance
+from agentflow.evals.provenance import Provenance
 from agentflow.evals.record import EvaluationSettings
 from agentflow.evals.runs import Cell, Run
 from agentflow.graph.context import MODULES, Module, Sampling

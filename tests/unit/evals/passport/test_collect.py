@@ -9,7 +9,7 @@ from langchain_core.tools import tool
 from agentflow.evals.agents import AGENTS, AgentName
 from agentflow.evals.judge import prompt_hash
 from agentflow.evals.passport import collect
-from agentflow.evals.passport.provenance import Provenance, ToolProvenance
+from agentflow.evals.provenance import Provenance, ToolProvenance
 from agentflow.evals.record import Dataset, EvaluationSettings
 from agentflow.evals.results_store import ResultsStore, digest, read
 from agentflow.graph.context import Context

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from agentflow.evals.passport.passport import Passport, passport
-from agentflow.evals.passport.provenance import Provenance, ToolProvenance
+from agentflow.evals.provenance import Provenance, ToolProvenance
 from agentflow.evals.runs import read_runs
 from agentflow.evals.trace import Tokens
 from agentflow.tools.catalogue import STANDARD_TOOLS
