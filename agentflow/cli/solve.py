@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from agentflow.evals.live_status import LiveStatusFile
     from agentflow.evals.rollout import Event, Finished
     from agentflow.evals.saved_run import SavedRun
+    from agentflow.evals.trace import Trace
     from agentflow.graph.context import Context
     from agentflow.nodes.approval import ApprovalDecision, Proposal
 
@@ -69,7 +70,7 @@ def solve(
     log: Log = None,
 ) -> None:
     """Answer a question, showing each turn as it happens."""
-    from agentflow.evals.trace import append, to_line
+    from agentflow.evals.trace import to_line
 
     run = RunLocation.of(checkpoints, thread)
     if question is None and not run.thread:
@@ -90,24 +91,17 @@ def solve(
         question = saved.question if saved else question or ""
         running = stack.enter_context(_running(trace, question, max_turns)) if trace else None
         finished = run_with_checkpoints(_solve(question, context, view, run, saved, running), run)
-    found = finished.trace
     if as_json:
-        typer.echo(to_line(found))
-    elif found.answer.strip():
-        console().print(answer_text(found))
+        typer.echo(to_line(finished.trace))
+    elif finished.trace.answer.strip():
+        console().print(answer_text(finished.trace))
     if usage:
-        print_usage(console(stderr=as_json), found.usage, prices)
+        print_usage(console(stderr=as_json), finished.trace.usage, prices)
     if trace:
-        try:
-            append(trace, found)
-        except OSError as error:
-            fail(f"the trace could not be written to {trace} ({error.strerror}); make room and try again", FAILED)
+        _append(trace, finished.trace)
     if not as_json and _beyond_embedded(finished, context):
         say("hint: the embedded model knows only Atlas; for other questions name a model: --model openai:gpt-4o-mini")
-    if finished.failure:
-        fail(str(finished.failure), _exit_code(finished.failure))
-    if not found.answer.strip():
-        fail("the model gave no answer; try again, or another --model", FAILED)
+    _fail_without_answer(finished)
 
 
 @app.command(
@@ -179,6 +173,23 @@ async def _solve(
     if finished.failure and not isinstance(finished.failure, ModelError | SandboxError):
         raise finished.failure
     return finished
+
+
+def _append(path: Path, trace: "Trace") -> None:
+    from agentflow.evals.trace import append
+
+    try:
+        append(path, trace)
+    except OSError as error:
+        fail(f"the trace could not be written to {path} ({error.strerror}); make room and try again", FAILED)
+
+
+def _fail_without_answer(finished: "Finished") -> None:
+    """End the command if the run failed or its answer is empty."""
+    if finished.failure:
+        fail(str(finished.failure), _exit_code(finished.failure))
+    if not finished.trace.answer.strip():
+        fail("the model gave no answer; try again, or another --model", FAILED)
 
 
 def _exit_code(failure: Exception) -> int:
