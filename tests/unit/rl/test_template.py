@@ -12,7 +12,7 @@ pytest.importorskip("transformers")
 
 from agentflow.cli import app
 from agentflow.rl.micro.chat_model import SEED
-from agentflow.rl.template import ChatTokenizer, certify, load_tokenizer
+from agentflow.rl.template import Tokenizer, certify, load_tokenizer
 
 TURN = "{{ '<|im_start|>' + message['role'] + '\\n' + %s + '<|im_end|>\\n' }}"
 ASK = "{% if add_generation_prompt %}{{ '<|im_start|>assistant\\n' }}{% endif %}"
@@ -45,7 +45,7 @@ def make(tmp_path: Path) -> Make:
     return folder
 
 
-def loaded(folder: Path) -> ChatTokenizer:
+def loaded(folder: Path) -> Tokenizer:
     return load_tokenizer(folder)
 
 
