@@ -67,7 +67,7 @@ test-kernels: $(VENV)/with-dev ## The same bits in any batch, with all of OpenBL
 test-search: $(VENV)/with-dev,studio,local,train ## The search tools on real servers (apt-get, as root)
 	$(BIN)/python -m pytest -m slow tests/integration/search $(PYTEST_FLAGS)
 
-test-readers: $(VENV)/with-dev,local ## Every reader of foreign text, attacked with what all regular expressions repeat
+test-readers: $(VENV)/with-dev,local ## Every reader of untrusted text, attacked with what all regular expressions repeat
 	$(BIN)/python -m pytest -m slow tests/unit/test_expressions.py $(PYTEST_FLAGS)
 
 test-durability: $(VENV)/with-dev,studio,local,train ## Kill runs on SQLite and PostgreSQL (apt install postgresql); they must go on

@@ -8,8 +8,12 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from agentflow.evals.benchmarks.selection import Selection
+    from agentflow.evals.cost import Budget, Price
     from agentflow.evals.evaluate import Results, aevaluate, evaluate
+    from agentflow.evals.record import Record
     from agentflow.evals.task import Task
+    from agentflow.evals.trace import Trace
     from agentflow.graph.agent import build_graph
     from agentflow.graph.as_tool import build_tool
     from agentflow.graph.checkpoints import CheckpointError, open_checkpointer
@@ -29,6 +33,11 @@ _HOME = {
     "aevaluate": "agentflow.evals.evaluate",
     "evaluate": "agentflow.evals.evaluate",
     "Results": "agentflow.evals.evaluate",
+    "Record": "agentflow.evals.record",
+    "Trace": "agentflow.evals.trace",
+    "Selection": "agentflow.evals.benchmarks.selection",
+    "Budget": "agentflow.evals.cost",
+    "Price": "agentflow.evals.cost",
     "build_graph": "agentflow.graph.agent",
     "build_tool": "agentflow.graph.as_tool",
     "CheckpointError": "agentflow.graph.checkpoints",
@@ -53,17 +62,22 @@ _HOME = {
 }
 
 __all__ = [
+    "Budget",
     "CheckpointError",
     "Context",
     "ErrorClass",
     "ModelError",
     "Policy",
+    "Price",
+    "Record",
     "Results",
     "Sampling",
+    "Selection",
     "State",
     "Task",
     "ToolCard",
     "ToolResult",
+    "Trace",
     "TracingError",
     "Trainable",
     "Turn",

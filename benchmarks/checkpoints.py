@@ -48,7 +48,7 @@ def instant_model() -> Context:
     """Return settings with a model that answers immediately and never stops before the last turn."""
     found = scripted.Scripted(verifier="Analysis: The library is found, its founder is missing.\nVerdict: continue")
     entry = EntryPoint("scripted", "tests.scripted:load", "agentflow.models")
-    loading._installed = lambda: {"scripted": entry}  # type: ignore[assignment]
+    loading.installed = lambda: {"scripted": entry}  # type: ignore[assignment]
     scripted._scripts[found.name] = found
     return Context(model=found.spec, max_turns=TURNS, max_seconds=3600)
 

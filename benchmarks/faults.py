@@ -50,7 +50,7 @@ FAULTS = ("fails once", "down", "hangs", "raises", "judge fails", "killed")
 app = typer.Typer(add_completion=False)
 
 
-class Policy:
+class SeedPolicy:
     """The embedded seed planner, with the rollout's own random stream."""
 
     def __init__(self, name: str) -> None:
@@ -73,7 +73,7 @@ class Policy:
 class Faulty:
     """A policy that fails at one call of the rollout; some faults occur only once."""
 
-    def __init__(self, policy: Policy, fault: str, call: int, replay_log: ReplayLog, folder: Path) -> None:
+    def __init__(self, policy: SeedPolicy, fault: str, call: int, replay_log: ReplayLog, folder: Path) -> None:
         answered = min(replay_log.turns, call)  # replayed calls do not reach the policy
         self._policy, self._fault, self._call, self._folder = policy, fault, call - answered, folder
 
@@ -141,7 +141,7 @@ async def _work(folder: Path, rollouts: int, share: float, calm: Mapping[str, An
         replay_log = replay_logs.of(name)
 
         def faulty() -> Faulty:
-            return Faulty(Policy(name), fault, call, replay_log, folder)
+            return Faulty(SeedPolicy(name), fault, call, replay_log, folder)
 
         async with free:
             trajectory = await run_recorded(trainable, graph, task, faulty, replay_log, seconds=SECONDS, tries=2)

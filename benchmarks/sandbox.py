@@ -19,7 +19,7 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 
 from agentflow.tools.sandbox import plain_subprocess, tiers
-from agentflow.tools.sandbox.fork_client import ForkServer
+from agentflow.tools.sandbox.fork_client import ForkServerClient
 from agentflow.tools.sandbox.limits import Limits, Outcome, SandboxError
 
 PROGRAMS = {
@@ -142,7 +142,7 @@ def main() -> int:
             failures += report_load(name, alone, arguments.rounds)
             continue
         try:
-            server = ForkServer(name)
+            server = ForkServerClient(name)
         except SandboxError as error:
             print(f"{name:20} not here: {error}")
             continue

@@ -8,7 +8,7 @@ import time
 from itertools import cycle, islice
 
 from agentflow.evals.benchmarks.catalogue import benchmark
-from agentflow.evals.runner import Evaluation, Item
+from agentflow.evals.runner import Item, Runner
 from agentflow.evals.task import Task
 from agentflow.evals.trace import Trace
 from agentflow.graph.agent import graph
@@ -55,7 +55,7 @@ def _task(name: str) -> Task:
 
 async def seconds(asked: list[Item], number: int) -> float:
     """Return the CPU seconds to build `number` records."""
-    evaluation = Evaluation(graph, Context())
+    evaluation = Runner(graph, Context())
     pairs = [(item, Trace(task=item.task, answer=answer, status="answered")) for answer in ANSWERS for item in asked]
     start = time.process_time()
     for item, trace in islice(cycle(pairs), number):

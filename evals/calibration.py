@@ -58,17 +58,17 @@ class Calibration:
     @property
     def false_accepts(self) -> list[CalibrationRow]:
         """Return the incorrect answers that the judge accepted."""
-        return [row for row in self._said(Decision.CORRECT) if not row.correct]
+        return [row for row in self._decided(Decision.CORRECT) if not row.correct]
 
     @property
     def false_rejects(self) -> list[CalibrationRow]:
         """Return the correct answers that the judge rejected."""
-        return [row for row in self._said(Decision.INCORRECT) if row.correct]
+        return [row for row in self._decided(Decision.INCORRECT) if row.correct]
 
     @property
     def undecided(self) -> list[CalibrationRow]:
         """Return the answers on which the judge did not decide."""
-        return self._said(Decision.UNDECIDED)
+        return self._decided(Decision.UNDECIDED)
 
     @property
     def by_kind(self) -> dict[str, "Calibration"]:
@@ -79,8 +79,8 @@ class Calibration:
             for kind in dict.fromkeys(row.kind for row in self.rows)
         }
 
-    def _said(self, decision: Decision) -> list[CalibrationRow]:
-        return [row for row, said in zip(self.rows, self.decisions, strict=True) if said == decision]
+    def _decided(self, decision: Decision) -> list[CalibrationRow]:
+        return [row for row, predicted in zip(self.rows, self.decisions, strict=True) if predicted == decision]
 
 
 def read_calibration(path: Path = ROWS) -> list[CalibrationRow]:
@@ -111,6 +111,6 @@ def kappa(labels: Sequence[Decision], decisions: Sequence[Decision]) -> float:
     if not number:
         raise ValueError("kappa needs at least one decision")
     agreed = sum(label == decision for label, decision in zip(labels, decisions, strict=True)) / number
-    said, expected = Counter(decisions), Counter(labels)
-    by_chance = sum(expected[one] * said[one] for one in Decision) / number**2
+    predicted, expected = Counter(decisions), Counter(labels)
+    by_chance = sum(expected[one] * predicted[one] for one in Decision) / number**2
     return 1.0 if by_chance == 1 else (agreed - by_chance) / (1 - by_chance)

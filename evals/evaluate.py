@@ -10,6 +10,7 @@ import asyncio
 from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, wraps
+from itertools import chain
 from pathlib import Path
 from typing import Any, ParamSpec
 
@@ -17,14 +18,16 @@ from agentflow.evals.agents import AgentName, agent_graph
 from agentflow.evals.benchmarks.benchmark import Benchmark
 from agentflow.evals.benchmarks.catalogue import benchmark
 from agentflow.evals.benchmarks.errors import BenchmarkError
-from agentflow.evals.benchmarks.selection import Selection
+from agentflow.evals.benchmarks.selection import ALL, Selection
 from agentflow.evals.cost import UNLIMITED, Budget
 from agentflow.evals.judge import cached_judge, judge_name
 from agentflow.evals.metrics import Summary, interval, summarise
+from agentflow.evals.passport.audit import Flag, flags_of
 from agentflow.evals.passport.collect import provenance_of
+from agentflow.evals.passport.passport import own_models, own_pages
 from agentflow.evals.record import Dataset, EvaluationSettings, Record
 from agentflow.evals.results_store import Records, ResultsStore
-from agentflow.evals.runner import Evaluation, Item, items, unfinished
+from agentflow.evals.runner import Item, Runner, items, unfinished
 from agentflow.evals.task import Task, identity
 from agentflow.graph.context import DETERMINISTIC, MODULES, Context
 from agentflow.graph.models.loading import Fingerprinted, load_model
@@ -32,9 +35,12 @@ from agentflow.tools.external import is_external
 
 P = ParamSpec("P")
 
+SHIPPED = ("embedded:seed", "embedded:trained")
+"""Models that were trained on AgentFlow's prompts only."""
+
 
 @dataclass(frozen=True)
-class Request:
+class EvaluationRequest:
     """The settings of one evaluation."""
 
     benchmarks: Sequence[str]
@@ -44,7 +50,7 @@ class Request:
     subset: str = ""
     file: Path | None = None
     """File of tasks in the format of the one named benchmark, used instead of the benchmark's own."""
-    selection: Selection = field(default_factory=Selection)
+    selection: Selection = ALL
     limit: int | None = None
     """Most tasks of each benchmark, after `selection`."""
     epochs: int = 1
@@ -59,6 +65,15 @@ class Request:
     """Most tokens and dollars of a sample."""
     call: str = ""
     """Command line, for the passport."""
+
+    def hints(self) -> list[str]:
+        """Return advice, a line each, on settings that are valid but rarely meant."""
+        found = []
+        if self.agent != "agentflow" and self.context.model_of("planner") in SHIPPED:
+            found.append(f"the embedded model knows only AgentFlow's own prompts; give {self.agent} another model")
+        if self.judge in {self.context.model_of(module) for module in MODULES}:
+            found.append("the judge is the model that answers; another one is less partial")
+        return found
 
 
 @dataclass(frozen=True)
@@ -84,13 +99,13 @@ class EvaluationRun:
     """A request whose tasks are loaded and whose folder is open. Use as a context manager."""
 
     def __init__(
-        self, request: Request, items: dict[str, list[Item]], settings: EvaluationSettings, records: Records
+        self, request: EvaluationRequest, items: dict[str, list[Item]], settings: EvaluationSettings, records: Records
     ) -> None:
         self.request, self.settings, self.records = request, settings, records
         self._items = items
 
     @classmethod
-    async def open(cls, request: Request, out: Path | None = None) -> "EvaluationRun":
+    async def open(cls, request: EvaluationRequest, out: Path | None = None) -> "EvaluationRun":
         """Load the tasks and open the folder `out`, which may have records of an earlier call.
 
         Raises:
@@ -129,6 +144,17 @@ class EvaluationRun:
         """Return every sample of every task, grouped by benchmark."""
         return [item for found in self._items.values() for item in found]
 
+    @property
+    def gated(self) -> set[str]:
+        """Return the names of the benchmarks whose texts must not be shown."""
+        return {item.benchmark.name for item in self.items if item.benchmark.gated}
+
+    @property
+    def flags(self) -> list[list[Flag]]:
+        """Return the flags of each record so far (`agentflow.evals.passport.audit`)."""
+        models, records = own_models(self.settings), chain.from_iterable(self.results.records.values())
+        return [flags_of(record, own_pages(record.benchmark), models) for record in records]
+
     def unfinished(self, *, retry: bool = False) -> list[Item]:
         """Return the items without a record; with `retry` also those that failed or whose judge failed."""
         return unfinished(self.items, self.records.by_key, retry=retry)
@@ -141,7 +167,7 @@ class EvaluationRun:
             OSError: A record cannot be written.
         """
         request = self.request
-        plan = Evaluation(
+        plan = Runner(
             agent_graph(request.agent, [spec for spec in request.context.tools if is_external(spec)]),
             request.context,
             cached_judge(request.judge) if request.judge else None,
@@ -171,9 +197,15 @@ async def aevaluate(
     *benchmarks: str,
     context: Context | None = None,
     agent: AgentName = "agentflow",
+    subset: str = "",
+    file: str | Path | None = None,
+    selection: Selection = ALL,
     limit: int | None = None,
     epochs: int = 1,
     judge: str = "",
+    seconds: float | None = None,
+    retries: int = 0,
+    budget: Budget = UNLIMITED,
     out: str | Path | None = None,
     retry: bool = False,
     concurrency: int = 8,
@@ -185,9 +217,15 @@ async def aevaluate(
         benchmarks: Names (`agentflow data list`), files of tasks, or `module:attribute`.
         context: Models, tools and limits; by default the embedded model.
         agent: "agentflow", or a baseline.
-        limit: Most tasks of each benchmark.
+        subset: Name of a subset of the benchmark, such as "official".
+        file: File of tasks in the format of the one named benchmark, used instead of the benchmark's own.
+        selection: Tasks by id, family, position or at random.
+        limit: Most tasks of each benchmark, after `selection`.
         epochs: Samples of each task.
         judge: Model that decides undecided answers.
+        seconds: Most seconds of a sample.
+        retries: Most repetitions of a sample that fails.
+        budget: Most tokens and dollars of a sample.
         out: Folder of the records. The same call resumes there.
         retry: Repeat the samples that failed in an earlier call.
         concurrency: Samples that run at the same time.
@@ -196,7 +234,20 @@ async def aevaluate(
     Raises:
         BenchmarkError, ModelError, ResultsError: See `EvaluationRun.open`.
     """
-    request = Request(benchmarks, context or Context(), agent, limit=limit, epochs=epochs, judge=judge)
+    request = EvaluationRequest(
+        benchmarks,
+        context or Context(),
+        agent,
+        subset,
+        Path(file) if file else None,
+        selection,
+        limit,
+        epochs,
+        judge,
+        seconds,
+        retries,
+        budget,
+    )
     with await EvaluationRun.open(request, Path(out) if out else None) as run:
         await run.run(run.unfinished(retry=retry), concurrency=concurrency, on_record=on_record)
         return run.results
@@ -215,7 +266,7 @@ evaluate = _blocking(aevaluate)
 """`aevaluate` as a blocking function, for code without a running event loop."""
 
 
-def _load(request: Request) -> tuple[dict[str, list[Item]], dict[str, Dataset]]:
+def _load(request: EvaluationRequest) -> tuple[dict[str, list[Item]], dict[str, Dataset]]:
     """Return the items of each benchmark and its `Dataset` for the settings. Raises BenchmarkError."""
     if request.file and len(set(request.benchmarks)) > 1:
         raise BenchmarkError("a file holds the questions of one benchmark; name one")
@@ -231,7 +282,7 @@ def _load(request: Request) -> tuple[dict[str, list[Item]], dict[str, Dataset]]:
     return loaded, datasets
 
 
-def _questions(found: Benchmark, request: Request) -> tuple[list[Task], str]:
+def _questions(found: Benchmark, request: EvaluationRequest) -> tuple[list[Task], str]:
     """Return the selected tasks up to the limit, and the digest of all selected ones. Raises BenchmarkError."""
     tasks = found.tasks(request.subset, request.file)
     if not tasks:

@@ -83,5 +83,5 @@ def explain(error: Exception, what: str) -> str:
     why = "HF_HUB_OFFLINE is set" if isinstance(error, OfflineModeIsEnabled) else type(error).__name__
     return (
         f"the hub is out of reach ({why}); {what}: connect, or set HF_ENDPOINT to a mirror, and give the command "
-        "again; it goes on where it stopped"
+        "again; it resumes"
     )

@@ -1,9 +1,9 @@
 """Models between Inspect and the graph, both ways; in the extra `inspect`.
 
-- `inspect:planner` is a spec of ours: whatever model Inspect has for the role `planner`, else its `--model`. A call
-  goes through Inspect, which logs it with its role, counts its tokens, and keeps its limits and caches.
-- `agentflow/embedded:seed` is a model of Inspect's: whatever `embedded:seed` is to us. So roles can be played by the
-  embedded models, which is also what happens where Inspect is given no model at all.
+- `inspect:planner` is a spec of ours, for Inspect's model of the role `planner`, else its `--model`. Inspect logs each
+  call with its role, counts its tokens, and applies its limits and caches.
+- `agentflow/embedded:seed` is a model of Inspect, for our spec `embedded:seed`. The embedded models can play roles, and
+  are the default if Inspect is given no model.
 """
 
 from typing import Any
@@ -34,16 +34,16 @@ from agentflow.graph.models.loading import aload_model, complete
 from agentflow.graph.models.spec import ModelError
 
 JUDGE = "judge"
-"""The role of the model that decides what rules leave undecided."""
+"""Role of the model that decides where rules cannot."""
 
 
 def role_spec(role: str) -> str:
-    """The spec of the model that Inspect has for `role`."""
+    """Return the spec of Inspect's model for `role`."""
     return f"inspect:{role}"
 
 
 def model_of_role(role: str) -> Model:
-    """Inspect's model for `role`; without one, and without a model of the evaluation, our own default."""
+    """Return Inspect's model for `role`, else the evaluation's model, else our default."""
     found = get_model(role=role)
     if found.api.model_name != "none":
         return found
@@ -52,7 +52,7 @@ def model_of_role(role: str) -> Model:
 
 
 class InspectModel(BaseChatModel):
-    """A role of Inspect's as a LangChain chat model."""
+    """Inspect's model of a role as a LangChain chat model."""
 
     role: str
     sampling: Sampling
@@ -80,14 +80,14 @@ class InspectModel(BaseChatModel):
         return ChatResult(generations=[ChatGeneration(message=reply)])
 
     def _config(self) -> GenerateConfig:
-        """What a run has set. What it has not is left to Inspect, whose `--temperature` then counts."""
+        """Return the parameters that the run sets. Inspect sets the others, for example with `--temperature`."""
         stop = list(self.sampling.stop) if self.sampling.stop else None
         own = self.sampling.model_dump(include={"temperature", "top_p", "max_tokens"}, exclude_none=True)
         return GenerateConfig(stop_seqs=stop, **own)
 
 
 def load(name: str, sampling: Sampling) -> BaseChatModel:
-    """The provider `inspect` of the entry points `agentflow.models`; `name` is a role. Raises ModelError."""
+    """Load the model of the role `name`: entry point `inspect`. Raises ModelError."""
     if not name:
         raise ModelError("inspect needs a role, as inspect:planner", configuration=True)
     return InspectModel(role=name, sampling=sampling)
@@ -100,12 +100,12 @@ def _to_inspect(message: BaseMessage) -> ChatMessage:
 
 @modelapi(name="agentflow")
 class AgentFlowAPI(ModelAPI):
-    """A model of ours, by its spec, as Inspect's `agentflow/SPEC`."""
+    """A model of ours as Inspect's `agentflow/SPEC`."""
 
     async def generate(
         self, input: list[ChatMessage], tools: list[ToolInfo], tool_choice: ToolChoice, config: GenerateConfig
     ) -> ModelOutput:
-        """The model's reply, in text; it is offered no tools. Raises ModelError."""
+        """Return the model's reply as text, without tools. Raises ModelError."""
         sampling = Sampling(
             temperature=config.temperature,
             top_p=config.top_p,
@@ -121,7 +121,7 @@ class AgentFlowAPI(ModelAPI):
 
 
 class _Usage(UsageMetadataCallbackHandler):
-    """The tokens of one call."""
+    """Token counts of one call."""
 
     def total(self) -> ModelUsage:
         counts = list(self.usage_metadata.values())

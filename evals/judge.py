@@ -112,8 +112,8 @@ class Judge:
             return NO_CHOICE
         asked = {"question": question, "options": dict(options), "answer": ending(answer, LONGEST)}
         letters = {letter.casefold(): letter for letter in options}
-        said = await self._ask(CHOICE_PROMPT, asked, "choice", {*letters, NO_CHOICE}, "")
-        return letters.get(said, said)
+        choice = await self._ask(CHOICE_PROMPT, asked, "choice", {*letters, NO_CHOICE}, "")
+        return letters.get(choice, choice)
 
     async def _ask(self, prompt: str, asked: Mapping[str, object], label: str, words: set[str], other: str) -> str:
         """Return the model's verdict under `label`, one of `words`; `other` if it is none of them."""

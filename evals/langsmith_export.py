@@ -32,7 +32,7 @@ BATCH = 100
 Line = dict[str, Any]
 
 
-class ExportError(Exception):
+class UploadError(Exception):
     """An upload to LangSmith failed; the message is one line."""
 
 
@@ -141,8 +141,8 @@ class _Trace:
     def feedback(self) -> Iterator[Line]:
         """Yield the scores as feedback. An undecided answer has no score, so that means do not count it as 0."""
         score = None if self.record.decision == Decision.UNDECIDED else float(self.record.correct)
-        said = {"correct": (score, self.record.decided_by), **{k: (v, "") for k, v in self.record.metrics.items()}}
-        for key, (value, comment) in said.items():
+        feedback = {"correct": (score, self.record.decided_by), **{k: (v, "") for k, v in self.record.metrics.items()}}
+        for key, (value, comment) in feedback.items():
             own = str(_id(str(self.id), "feedback", key))
             yield {"id": own, "run_id": str(self.id), "key": key, "score": value, "comment": comment or None}
 
@@ -166,7 +166,7 @@ def _lines(path: Path) -> list[Line]:
 
 
 def upload(folder: Path, client: "Client", on_sent: Callable[[str], None]) -> None:
-    """Upload the dataset in `folder` and its experiments. Raises ExportError.
+    """Upload the dataset in `folder` and its experiments. Raises UploadError.
 
     `on_sent` is called with a line for each upload.
     """
@@ -178,7 +178,7 @@ def upload(folder: Path, client: "Client", on_sent: Callable[[str], None]) -> No
         for experiment in sorted(path.parent for path in folder.glob("*/experiment.json")):
             _send_experiment(experiment, dataset, client, on_sent)
     except (LangSmithError, RequestException) as error:
-        raise ExportError(f"LangSmith: {cut(' '.join(str(error).split()), 300)}") from error
+        raise UploadError(f"LangSmith: {cut(' '.join(str(error).split()), 300)}") from error
 
 
 def _dataset(folder: Path, client: "Client", on_sent: Callable[[str], None]) -> UUID:

@@ -1,6 +1,6 @@
-"""What an evaluation comes to: accuracy with its interval, turns, tool calls, tokens. Pure functions of its records.
+"""Metrics of an evaluation: accuracy with its interval, turns, tool calls, tokens. Pure functions of the records.
 
-`number` is always the denominator: tries of the dataset, whether or not they have a record.
+`number` is the number of samples of the dataset, whether or not they have a record. It is always the denominator.
 """
 
 from collections import Counter, defaultdict
@@ -19,9 +19,9 @@ UNREADABLE = (ErrorClass.BAD_PLAN, ErrorClass.UNKNOWN_TOOL)
 
 
 def interval(records: Sequence[Record], questions: int = 0, epochs: int = 1) -> tuple[float, float]:
-    """95 % interval of the accuracy of `questions` that are tried `epochs` times; at least those that have a record.
+    """Return the 95 % interval of the accuracy of `questions` tasks with `epochs` samples each.
 
-    A try without a record is a wrong one of its question, as it is in the accuracy, and no further question.
+    Both are at least those of the records. A sample without a record counts as wrong, as in the accuracy.
     """
     correct: dict[tuple[str, str], int] = defaultdict(int)
     tried: Counter[tuple[str, str]] = Counter()
@@ -34,87 +34,89 @@ def interval(records: Sequence[Record], questions: int = 0, epochs: int = 1) -> 
 
 
 @dataclass(frozen=True)
-class Group:
-    """Tries of one family, or all of them."""
+class GroupSummary:
+    """Counts of one family of tasks, or of all."""
 
     name: str
     number: int
-    """Tries of the dataset, whether or not they ended."""
+    """Samples of the dataset: the denominator."""
     questions: int
-    """Those of which a try has ended."""
+    """Tasks with at least one record."""
     correct: int
     undecided: int
-    """Tries on whose answer neither rule nor judge decided. They count as wrong."""
+    """Samples that neither the rule nor a judge decided. They count as wrong."""
     turns: int
 
     @property
     def accuracy(self) -> float:
-        """Correct tries over tries of the dataset."""
+        """Return the share of correct samples, 0 to 1."""
         return self.correct / self.number if self.number else 0.0
 
     @property
     def most(self) -> float:
-        """The accuracy if every undecided answer were correct; it is at least `accuracy`."""
+        """Return the accuracy if every undecided answer were correct: an upper bound of `accuracy`."""
         return (self.correct + self.undecided) / self.number if self.number else 0.0
 
     @property
     def mean_turns(self) -> float:
-        """Turns per try of the dataset."""
+        """Return the turns per sample."""
         return self.turns / self.number if self.number else 0.0
 
 
 @dataclass(frozen=True)
 class Summary:
-    """The figures of an evaluation."""
+    """Metrics of an evaluation."""
 
-    families: list[Group]
-    """In the order of their names."""
-    total: Group
+    families: list[GroupSummary]
+    """Sorted by name."""
+    total: GroupSummary
     errors: Counter[str]
     """Failed turns by error class."""
     tools: Counter[str]
-    """Turns by the tool that was chosen, where the plan could be read."""
+    """Turns with a readable plan, by its tool."""
     sources: Counter[str]
-    """Results by what the search tools say they come from, a language model behind it included."""
+    """Results by the source that search tools report, which includes a language model behind it."""
     readable: int
-    """Turns whose plan could be read and named a tool."""
+    """Turns whose plan is readable and names a tool."""
     metrics: dict[str, float]
-    """Means by name, over all tries: one that has none, since it broke off, counts 0."""
+    """Means over all samples, by name. A sample without the metric, because it failed, counts as 0."""
     failures: Counter[str]
-    """Runs that broke off and judges that failed, by reason. They count as wrong."""
+    """Failed runs and failed judges by reason. They count as wrong."""
     modules: dict[str, dict[str, Tokens]]
-    """Tokens of each module, by its models."""
+    """Tokens by module and model."""
     calls: int
     seconds: float
-    """Mean wall-clock time of a try."""
+    """Mean wall-clock time of a sample that has a record."""
     majority: float | None = None
-    """Accuracy of each question's most frequent answer; None where each was tried once."""
+    """Accuracy of the most frequent answer to each question; None if each has one sample."""
 
     @property
     def tokens(self) -> Tokens:
-        """Of all modules."""
+        """Return the sum over all modules."""
         return sum((tokens for models in self.modules.values() for tokens in models.values()), Tokens())
 
     @property
     def error_rate(self) -> float:
-        """Failed turns over turns."""
+        """Return the share of turns that failed, 0 to 1."""
         return self.errors.total() / self.total.turns if self.total.turns else 0.0
 
     @property
     def readable_rate(self) -> float:
-        """Planner outputs that could be read and named a tool, over all."""
+        """Return the share of turns whose plan is readable and names a tool, 0 to 1."""
         return self.readable / self.total.turns if self.total.turns else 0.0
 
 
 def summarise(records: Sequence[Record], number: int) -> Summary:
-    """The summary of `number` tries. One without a record is wrong, and so is one that broke off."""
+    """Summarise `number` samples. One that failed or has no record counts as wrong."""
     turns = [turn for record in records for turn in record.turns]
     readable = [turn for turn in turns if turn.result.error not in UNREADABLE]
     families = sorted({record.task.family for record in records})
     by_family = [[record for record in records if record.task.family == family] for family in families]
     return Summary(
-        families=[_group(family, of, len(of)) for family, of in zip(families, by_family, strict=True)],
-        total=_group("", records, number),
+        families=[
+            group_summary(family, members, len(members)) for family, members in zip(families, by_family, strict=True)
+        ],
+        total=group_summary("", records, number),
         errors=Counter(turn.result.error.value for turn in turns if turn.result.error),
         tools=Counter(turn.tool for turn in readable if turn.tool),
         sources=Counter(turn.result.provider for turn in turns if turn.result.provider),
@@ -138,10 +140,11 @@ def _modules(records: Iterable[Record]) -> dict[str, dict[str, Tokens]]:
     return found
 
 
-def _group(name: str, records: Iterable[Record], number: int) -> Group:
+def group_summary(name: str, records: Iterable[Record], number: int) -> GroupSummary:
+    """Return the counts of `records` among `number` samples."""
     ended = list(records)
     turns = sum(len(record.turns) for record in ended)
-    return Group(
+    return GroupSummary(
         name=name,
         number=number,
         questions=len({(record.benchmark, record.task.id) for record in ended}),
@@ -152,7 +155,7 @@ def _group(name: str, records: Iterable[Record], number: int) -> Group:
 
 
 def means(records: Iterable[Record], number: int) -> dict[str, float]:
-    """Return the mean of each metric over `number` tries; one that has none, since it broke off, counts 0."""
+    """Return the mean of each metric over `number` samples; one without the metric counts as 0."""
     sums: dict[str, float] = defaultdict(float)
     for record in records:
         for name, value in record.metrics.items():

@@ -18,11 +18,11 @@ from agentflow.evals.intervals import LEVEL, normal_quantile
 
 POWER = 0.8
 BETWEEN = 0.5
-"""Default of `Plan.between`, if no estimate is known."""
+"""Default of `PlannedComparison.between`, if no estimate is known."""
 
 
 @dataclass(frozen=True)
-class Plan:
+class PlannedComparison:
     """A planned comparison of two evaluations."""
 
     first: float

@@ -10,7 +10,7 @@ from typing import Literal, Self
 from pydantic import BaseModel, ConfigDict, Field
 
 from agentflow.evals.cost import Price
-from agentflow.evals.passport.provenance import Provenance
+from agentflow.evals.provenance import Provenance
 from agentflow.evals.rulings import JUDGE, Ruling, answer_hash, settled
 from agentflow.evals.run_folder import RunSettings
 from agentflow.evals.scorers.score import Decision, Score

@@ -67,7 +67,7 @@ class Rescorer:
             return []
         benchmark = self._benchmarks[record.benchmark]
         score = benchmark.score(record.task, record.answer)
-        said = [self._ruling(record, score, f"agentflow {__version__}")]
+        rulings = [self._ruling(record, score, f"agentflow {__version__}")]
         for name, judge in self._judges.items():
             try:
                 judged = await benchmark.decide(record.task, record.answer, judge)
@@ -77,11 +77,11 @@ class Rescorer:
                 self.failures.append(f"{name}: {error}")
                 continue
             if judged.decided_by == JUDGE:
-                said.append(self._ruling(record, judged, name))
+                rulings.append(self._ruling(record, judged, name))
             elif benchmark.judging == Judging.SECOND_OPINION:  # a metric in addition to the rule's decision
-                said[0] = self._ruling(record, judged, said[0].by)
+                rulings[0] = self._ruling(record, judged, rulings[0].by)
         earlier = record.history(self._first_judge, self._at)
-        return [ruling for ruling in said if _is_new(ruling, earlier)]
+        return [ruling for ruling in rulings if _is_new(ruling, earlier)]
 
     def _ruling(self, record: Record, score: Score, by: str) -> Ruling:
         return Ruling(
@@ -108,13 +108,13 @@ def _is_new(ruling: Ruling, earlier: Sequence[Ruling]) -> bool:
 
 def agreements(records: Sequence[Record]) -> dict[tuple[str, str], tuple[int, float]]:
     """Return, for each pair of judges, the number of samples on which both ruled, and Cohen's kappa."""
-    said: dict[str, dict[object, Decision]] = {}
+    decisions: dict[str, dict[object, Decision]] = {}
     for record in records:
         for ruling in record.rulings:
             if ruling.decided_by == JUDGE:
-                said.setdefault(ruling.by, {})[record.key] = ruling.decision
+                decisions.setdefault(ruling.by, {})[record.key] = ruling.decision
     found = {}
-    for one, other in combinations(sorted(said), 2):
-        if both := sorted(said[one].keys() & said[other].keys(), key=str):
-            found[one, other] = len(both), kappa([said[one][key] for key in both], [said[other][key] for key in both])
+    for (name, one), (other_name, other) in combinations(sorted(decisions.items()), 2):
+        if both := sorted(one.keys() & other.keys(), key=str):
+            found[name, other_name] = len(both), kappa([one[key] for key in both], [other[key] for key in both])
     return found

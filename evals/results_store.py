@@ -22,7 +22,7 @@ from typing import IO, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
-from agentflow.evals.passport.provenance import Provenance
+from agentflow.evals.provenance import Provenance
 from agentflow.evals.record import Dataset, EvaluationSettings, Key, Record
 from agentflow.evals.rulings import Ruling
 from agentflow.evals.run_folder import SETTINGS, RunFolderError, read_settings, write_settings

@@ -27,7 +27,7 @@ from agentflow.graph.context import Context
 from agentflow.graph.models.spec import ModelError
 from agentflow.graph.state import InputState, Turn
 from agentflow.graph.tracing.observer import Observer
-from agentflow.nodes.approval import Decision, Proposal
+from agentflow.nodes.approval import ApprovalDecision, Proposal
 from agentflow.tools.redaction import redacted, redacted_data
 from agentflow.tools.sandbox.limits import SandboxError
 
@@ -61,7 +61,7 @@ Shown = TypeVar("Shown", bound=BaseModel)
 Event = Started | TraceTurn
 OnEvent = Callable[[Event], Awaitable[None]]
 
-Decide = Callable[[Proposal], Awaitable[Decision]]
+Decide = Callable[[Proposal], Awaitable[ApprovalDecision]]
 """Asks a person about a tool call."""
 
 

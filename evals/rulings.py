@@ -49,12 +49,12 @@ def answer_hash(answer: str) -> str:
 
 def settled(rulings: Sequence[Ruling]) -> tuple[Decision, str]:
     """Return the effective decision and its author. `rulings` are all rulings on one sample, oldest first."""
-    if said := latest(rulings, PERSON):
-        return said.decision, f"{PERSON}: {said.by}"
+    if ruling := latest(rulings, PERSON):
+        return ruling.decision, f"{PERSON}: {ruling.by}"
     rule = latest(rulings, "")
     if rule and rule.decision != Decision.UNDECIDED:
         return rule.decision, rule.decided_by
-    judges = {ruling.by: ruling.decision for ruling in rulings if ruling.decided_by == JUDGE}
+    judges = {one.by: one.decision for one in rulings if one.decided_by == JUDGE}
     for decision in (Decision.CORRECT, Decision.INCORRECT):
         number = sum(one == decision for one in judges.values())
         if 2 * number > len(judges):

@@ -1,10 +1,10 @@
-"""Evaluates a compiled graph on benchmarks: concurrently, bounded, and without losing an item.
+"""Concurrent evaluation of a compiled graph on benchmarks.
 
-- *The denominator is the dataset.* Every item ends as a `Record`; one that crashed is wrong, never absent.
-- *What is wrong with the settings ends the evaluation at once*: every further item would fail alike.
-- *Records are handed over as items end*, for a journal to keep and a progress bar to show.
-- *A sandbox that fails is not a wrong answer either*: the item is run once more, and then counts as one that crashed.
-- *A judge that fails is not a wrong answer.* The answer is kept, undecided, and can be judged later.
+- *The denominator is the dataset.* Every item ends as a `Record`; one that failed counts as wrong and is never absent.
+- *Wrong settings end the evaluation at once*, since every further item would fail in the same way.
+- *Each record is passed on when its item ends*, to a results store and a progress bar.
+- *A failure of the sandbox is not a wrong answer*: the item is repeated once before it counts as failed.
+- *A failure of the judge is not a wrong answer*: the answer is stored as undecided and can be judged later.
 """
 
 import asyncio
@@ -27,31 +27,31 @@ from agentflow.tools.sandbox.limits import SandboxError
 
 @dataclass(frozen=True)
 class Item:
-    """One try of one question."""
+    """One sample of a task."""
 
     benchmark: Benchmark
     task: Task
     sample: int = 0
-    """Number of the try, where each question is asked several times."""
+    """Index of the sample, from 0."""
 
     @property
     def key(self) -> Key:
-        """That of its record."""
+        """Return the key of its record."""
         return self.benchmark.name, self.task.id, self.sample
 
 
 @dataclass(frozen=True)
-class Evaluation:
-    """How items are run and scored."""
+class Runner:
+    """Runs and scores items."""
 
     agent: Agent
     context: Context
-    """Where its corpus is "auto", a benchmark that brings one is asked with that."""
+    """Settings of each run. If its corpus is "auto", the benchmark's own corpus is used."""
     judge: AnswerJudge | None = None
     seconds: float | None = None
-    """Most seconds of one item, its judging left out."""
+    """Most seconds of one run of an item, without judging."""
     retries: int = 0
-    """Most repetitions of an item that breaks off."""
+    """Most repetitions of an item that fails."""
     budget: Budget = UNLIMITED
     """Most tokens and dollars of one run of an item."""
 
@@ -63,12 +63,12 @@ class Evaluation:
         on_end: Callable[[Record], None],
         answered: Mapping[Key, Record] | None = None,
     ) -> None:
-        """Runs every item, at most `concurrency` at a time; `on_end` gets each record as soon as it is there.
+        """Run every item, at most `concurrency` at a time; `on_end` is called with each record when its item ends.
 
-        An item that has a record in `answered` is not asked again, only scored.
+        An item that has a record in `answered` is not run again, only scored.
 
         Raises:
-            ModelError: The settings are wrong; the items under way are given up.
+            ModelError: The settings are wrong; running items are cancelled.
         """
         waiting = iter(items)
 
@@ -85,21 +85,21 @@ class Evaluation:
             raise errors.exceptions[0] from None
 
     async def record(self, item: Item, trace: Trace | None = None) -> Record:
-        """The record of one item, or of a trace of it that is there already.
+        """Return the record of an item, from `trace` if given, else from a run.
 
-        Raises ModelError if the settings are wrong, and nothing else but cancellation.
+        Raises ModelError if the settings are wrong, and no other exception except cancellation.
         """
         trace = trace or await self._trace(item)
         try:
             score = await self._score(item, trace)
         except ModelError:
             raise
-        except Exception as error:  # the boundary of an item: a fault of a scorer is this item's, and the rest goes on
+        except Exception as error:  # the boundary of an item: a scorer's exception fails this item only
             trace, score = trace.failed_with(reason(error)), Score(Decision.INCORRECT, CRASH)
         return Record.of(trace, item.benchmark.name, item.sample, score)
 
     async def _trace(self, item: Item) -> Trace:
-        """The run of an item; one that breaks off is run again, and once at least where it was the sandbox that failed.
+        """Return the trace of an item. A failed run is repeated `retries` times, at least once if the sandbox failed.
 
         The last run counts, with its own usage.
         """
@@ -135,12 +135,12 @@ class Evaluation:
 
 
 def items(benchmark: Benchmark, tasks: Sequence[Task], epochs: int = 1) -> list[Item]:
-    """Every task `epochs` times, the first tries of all first."""
+    """Return `epochs` samples of every task, ordered by sample."""
     return [Item(benchmark, task, sample) for sample in range(epochs) for task in tasks]
 
 
 def unfinished(items: Sequence[Item], records: Mapping[Key, Record], *, retry: bool = False) -> list[Item]:
-    """The items that have no record yet; with `retry` also those whose run broke off or whose judge failed."""
+    """Return the items without a record; with `retry` also those that failed or whose judge failed."""
     return [
         item
         for item in items

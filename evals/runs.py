@@ -6,10 +6,9 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
-from agentflow.evals.metrics import interval, means
+from agentflow.evals.metrics import group_summary, interval, means
 from agentflow.evals.record import EvaluationSettings, Record
 from agentflow.evals.results_store import ResultsError, digest, read
-from agentflow.evals.scorers.score import Decision
 from agentflow.evals.statistics import mean_pass_at_k
 from agentflow.tools.result import ErrorClass
 
@@ -75,7 +74,7 @@ class Run:
         questions = max(asked.questions if asked else 0, len({record.task.id for record in records}))
         number = max(questions * epochs, len(records))
         low, high = interval(records, questions, epochs)
-        turns = [turn for record in records for turn in record.turns]
+        total = group_summary("", records, number)
         return Cell(
             run=self.name,
             planner=self.planner,
@@ -85,14 +84,14 @@ class Run:
             epochs=epochs,
             ended=len(records),
             number=number,
-            accuracy=sum(record.correct for record in records) / max(1, number),
+            accuracy=total.accuracy,
             low=low,
             high=high,
             pass_at=self._pass_at(benchmark, questions),
             metrics=means(records, number),
-            turns=len(turns) / max(1, number),
-            calls=len(turns),
-            undecided=sum(record.decision == Decision.UNDECIDED for record in records),
+            turns=total.mean_turns,
+            calls=total.turns,
+            undecided=total.undecided,
             failed=sum(record.failed for record in records),
             tools=_tools(records),
         )

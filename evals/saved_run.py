@@ -55,7 +55,7 @@ async def saved_run(agent: Agent, thread: str) -> SavedRun | None:
         context = Context.model_validate_json(str((snapshot.metadata or {}).get(CONTEXT, "{}")))
     except ValidationError as error:
         raise CheckpointError(
-            f"thread {thread} cannot be gone on with: another version or another graph wrote it "
+            f"thread {thread} cannot be resumed: another version or another graph wrote it "
             f"({error.errors()[0]['loc']}: {error.errors()[0]['msg']})"
         ) from error
     if "analyst" in snapshot.next:  # interrupted before its first node: the values are those of the previous run

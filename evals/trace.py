@@ -117,7 +117,7 @@ class Trace(BaseModel):
     seconds: float = 0.0
     """Wall-clock time of the run."""
     error: str = ""
-    """Why the run failed, in one line; written only if it did."""
+    """Reason why the run failed, in one line; written only if it did."""
 
     @property
     def own_fields(self) -> dict[str, Any]:

@@ -23,7 +23,7 @@ research = build_tool(Context(max_turns=6), name="research")
 
 
 class StandIn(BaseChatModel):
-    """Calls the tool `research` with what the user said, and repeats the result."""
+    """Call the tool `research` with the user's message, and repeat the result."""
 
     @property
     def _llm_type(self) -> str:

@@ -17,9 +17,9 @@ from agentflow.nodes.verifier import close
 
 def verifier(state: State, runtime: Runtime[Context]) -> dict[str, Any]:
     """Stops at the first result that is a number."""
-    said = state.action.result.output if state.action else ""
-    done = said.strip().lstrip("-").replace(".", "", 1).isdigit()
-    verdict = Verdict(analysis=f"{said} is {'' if done else 'not '}a number.", signal="stop" if done else "continue")
+    output = state.action.result.output if state.action else ""
+    done = output.strip().lstrip("-").replace(".", "", 1).isdigit()
+    verdict = Verdict(analysis=f"{output} is {'' if done else 'not '}a number.", signal="stop" if done else "continue")
     return close(state, verdict, Context.of(runtime))
 
 

@@ -37,7 +37,7 @@ GLOSSARY = {
 
 
 class Request(TypedDict):
-    """What passes through the graph."""
+    """State of the graph."""
 
     request: str
     tool: str
@@ -68,7 +68,7 @@ def look_up(state: Request) -> dict[str, str]:
 
 
 def branch(state: Request) -> Literal["calculator", "search", "__end__"]:
-    """Where the request goes."""
+    """Return the node that handles the request."""
     return END if state["tool"] == "none" else state["tool"]  # type: ignore[return-value]
 
 

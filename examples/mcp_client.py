@@ -15,7 +15,7 @@ server = StdioServerParameters(command=sys.executable, args=["-m", "agentflow", 
 
 
 async def progress(turn: float, most: float | None, step: str | None) -> None:
-    """Called after every turn."""
+    """Print the progress that is reported after every turn."""
     print(f"turn {turn:g} of at most {most:g}: {step}")
 
 

@@ -94,7 +94,7 @@ def build_graph(
 
 
 def after_executor(state: State) -> Literal["executor", "verifier"]:
-    """Return to the executor while a call waits to be approved or made, else go on to the verifier."""
+    """Return to the executor while a call waits to be approved or made, else continue with the verifier."""
     return "verifier" if state.pending_call is None else "executor"
 
 

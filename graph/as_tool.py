@@ -22,7 +22,7 @@ UNFINISHED = {"out_of_turns": "it ran out of turns", "out_of_time": "it ran out 
 """Notes for answers that no verifier has approved."""
 
 
-class Question(BaseModel):
+class QuestionArguments(BaseModel):
     """Arguments of the tool."""
 
     question: str = Field(description="The question, complete in itself.")
@@ -53,13 +53,13 @@ def build_tool(
 
     def ask(question: str) -> str:
         try:
-            return _said(graph.invoke(_input(question), context=settings))
+            return _answer(graph.invoke(_input(question), context=settings))
         except (ModelError, SandboxError) as error:
             raise ToolException(str(error)) from error
 
     async def aask(question: str) -> str:
         try:
-            return _said(await graph.ainvoke(_input(question), context=settings))
+            return _answer(await graph.ainvoke(_input(question), context=settings))
         except (ModelError, SandboxError) as error:
             raise ToolException(str(error)) from error
 
@@ -68,7 +68,7 @@ def build_tool(
         coroutine=aask,
         name=name,
         description=description,
-        args_schema=Question,
+        args_schema=QuestionArguments,
         handle_tool_error=lambda error: f"{name} failed: {error}",
     )
 
@@ -77,7 +77,7 @@ def _input(question: str) -> InputState:
     return InputState(messages=[HumanMessage(question)])
 
 
-def _said(found: dict[str, Any]) -> str:
+def _answer(found: dict[str, Any]) -> str:
     """Return the answer of a run. Raises ToolException if there is none."""
     if not str(found["answer"]).strip():
         raise ToolException("the model gave no answer")

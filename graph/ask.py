@@ -19,19 +19,19 @@ from agentflow.graph.studio_config import StudioConfig
 
 
 class Question(BaseModel):
-    """What is asked."""
+    """Input of the graph."""
 
-    question: str = Field(description="The question, in full: the agent knows nothing of what was said before.")
+    question: str = Field(description="The question, in full: the agent has no memory of earlier questions.")
 
 
 class Answer(BaseModel):
-    """What comes of it."""
+    """Output of the graph."""
 
     answer: str
 
 
 class Exchange(Question, Answer):
-    """Both; `messages` is what an A2A client is shown of it."""
+    """State of the graph; A2A clients are shown `messages`."""
 
     messages: Annotated[list[AnyMessage], add_messages] = Field(default_factory=list)
 

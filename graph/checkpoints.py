@@ -142,7 +142,7 @@ async def _postgres(url: str, serializer: StateSerializer) -> AsyncIterator[Base
             await saver.setup()
             yield saver
     except psycopg.Error as error:
-        raise CheckpointError(f"the checkpoints in {_shown(url)} cannot be used ({_said(error, url)})") from error
+        raise CheckpointError(f"the checkpoints in {_shown(url)} cannot be used ({_message(error, url)})") from error
 
 
 async def _reach(url: str) -> None:
@@ -182,10 +182,10 @@ def _shown(url: str) -> str:
     return bounded_line(f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}", 120)
 
 
-def _said(error: Exception, url: str) -> str:
+def _message(error: Exception, url: str) -> str:
     """Return a driver's error on one line, without the password."""
-    said = str(error) or type(error).__name__
+    message = str(error) or type(error).__name__
     password = urlsplit(url).password or ""
     for secret in {password, unquote(password)} - {""}:
-        said = said.replace(secret, "***")
-    return bounded_line(said, 300)
+        message = message.replace(secret, "***")
+    return bounded_line(message, 300)

@@ -5,9 +5,11 @@ from typing import Any, Literal, get_args
 from langgraph.runtime import Runtime
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
+from agentflow.graph.models.providers import corpus_of
 from agentflow.graph.prompts import Prompted, check
+from agentflow.tools.encyclopedia.choice import LIVE
 from agentflow.tools.search_cache import parse_mode
-from agentflow.tools.search_settings import SearchSettings
+from agentflow.tools.search_settings import ENGINES, SearchSettings
 
 Module = Literal["analyst", "planner", "executor", "verifier", "generator", "tools"]
 MODULES: tuple[Module, ...] = get_args(Module)
@@ -16,16 +18,12 @@ MODULES: tuple[Module, ...] = get_args(Module)
 DEFAULT_TOOLS = ("base_generator", "python_coder", "wikipedia_search")
 """Tools that work everywhere without a key; others are enabled by name."""
 
-
-ATLAS_PLANNERS = ("embedded", "atlas-oracle", "atlas-random")
-"""Model providers that know no encyclopedia except Atlas."""
-
 TRAINED_PLANNER = "embedded:trained"
 """The planner's model for `embedded`. All other modules use the seed, with which this planner was trained."""
 
 
 class Sampling(BaseModel):
-    """Sampling parameters of one module. What is set here is what goes over the wire; None leaves it to the server."""
+    """Sampling parameters of one module. They are sent as set here; None leaves one to the server."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -33,7 +31,7 @@ class Sampling(BaseModel):
     top_p: float | None = Field(default=None, gt=0, le=1, description="Probability of the tokens to draw from.")
     max_tokens: int | None = Field(default=None, ge=1, description="Longest reply.")
     stop: tuple[str, ...] | None = Field(default=None, description="Texts at which a reply ends.")
-    seed: int | None = Field(default=None, description="For the same draw again, where the server can.")
+    seed: int | None = Field(default=None, description="Seed of a reproducible sample, if the server supports it.")
 
 
 DETERMINISTIC = Sampling(temperature=0.0, max_tokens=2048)
@@ -79,7 +77,7 @@ class Context(BaseModel):
     corpus: str = Field(
         default="auto",
         title="Wikipedia source",
-        description="What wikipedia_search reads: live (the MediaWiki API), package (the same through the package "
+        description="Encyclopedia of wikipedia_search: live (the MediaWiki API), package (the same through the package "
         "wikipedia), atlas (the embedded model's encyclopedia), the path of a local index, or the address of a "
         "retrieval server. auto: atlas when the planner is the embedded model, else live.",
         examples=["auto", "live", "package", "atlas"],
@@ -87,21 +85,20 @@ class Context(BaseModel):
     search_engine: str = Field(
         default="auto",
         title="Search engine",
-        description="What google_search asks: tavily, serper, gemini, gemini:MODEL, or community:NAME. "
-        "auto: the first of the first three whose key is set.",
-        examples=["auto", "tavily", "serper", "gemini"],
+        description=f"Search engine of google_search: {', '.join(ENGINES)}. auto: the first one whose key is set.",
+        examples=["auto", *ENGINES[:3]],
     )
     search_cache: str = Field(
         default="off",
         title="Search cache",
-        description="What search tools found: off, use (ask only for what is not kept), record (always ask, and keep), "
-        "replay (never ask). MODE:FILE names the file.",
+        description="Cache of search results: off, use (request only missing ones), record (request and store all), "
+        "replay (never request). MODE:FILE names the file.",
         examples=["off", "use", "record", "replay"],
     )
     web_pages: Literal["answer", "passages"] = Field(
         default="answer",
         title="Web pages",
-        description="What web_search returns: the model's answer from the page, or its best passages.",
+        description="Output of web_search: the model's answer from the page, or its best passages.",
     )
     embeddings: str = Field(
         default="",
@@ -161,8 +158,7 @@ class Context(BaseModel):
         """Return `corpus` with "auto" resolved."""
         if self.corpus != "auto":
             return self.corpus
-        provider = self.model_of("planner").partition(":")[0]
-        return "atlas" if provider in ATLAS_PLANNERS else "live"
+        return corpus_of(self.model_of("planner").partition(":")[0]) or LIVE
 
     @property
     def search(self) -> SearchSettings:

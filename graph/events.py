@@ -77,7 +77,7 @@ class Result(TypedDict):
 
 
 class Judged(TypedDict):
-    """The verifier's analysis of the turn, and whether to go on."""
+    """The verifier's analysis of the turn, and whether to continue."""
 
     type: Literal["verdict"]
     turn: int

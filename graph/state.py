@@ -78,7 +78,7 @@ class Turn(BaseModel):
 
 
 class InputState(BaseModel):
-    """What a caller gives: chat messages, of which the last is the question."""
+    """Input of a run: chat messages, of which the last is the question."""
 
     messages: Annotated[list[AnyMessage], add_messages] = Field(default_factory=list)
 

@@ -84,9 +84,9 @@ class Toolbox:
         self._added = {tool.name: tool for tool in added if isinstance(tool, BaseTool)}
         self._specs = tuple(spec for spec in added if isinstance(spec, str))
         external.check_names((name, "build_graph") for name in self._added)
-        self._offers: dict[tuple[tuple[str, ...], str, Sampling, SearchSettings], AvailableTools] = {}
+        self._cache: dict[tuple[tuple[str, ...], str, Sampling, SearchSettings], AvailableTools] = {}
 
-    async def offer(self, context: Context) -> AvailableTools:
+    async def available_tools(self, context: Context) -> AvailableTools:
         """Return the tools of a run. Raises ModelError as `examine` does, and if no tool is available."""
         found = await self.examine(context)
         found.warn()
@@ -103,32 +103,32 @@ class Toolbox:
         """
         specs = tuple(dict.fromkeys([*context.tools, *self._specs]))
         key = (specs, context.model_of("tools"), context.sampling_of("tools"), context.search)
-        found = self._offers.get(key)
+        found = self._cache.get(key)
         if found is None or found.stale:
-            if len(self._offers) > 64:
-                self._offers.clear()
-            found = self._offers[key] = await self._look(*key, before=found or AvailableTools())
+            if len(self._cache) > 64:
+                self._cache.clear()
+            found = self._cache[key] = await self._look(*key, before=found or AvailableTools())
         return found
 
     async def _look(
         self, specs: tuple[str, ...], model: str, sampling: Sampling, search: SearchSettings, *, before: AvailableTools
     ) -> AvailableTools:
-        offer, ask = AvailableTools(), _asks(model, sampling)
+        available, ask = AvailableTools(), _asks(model, sampling)
         added = [(name, "build_graph") for name in self._added]
         for spec in specs:
             if spec in self._added:
                 continue
             try:
                 for tool in before.of(spec) or await self._usable(spec, ask, search):
-                    external.check_names([*added, *offer.sources.items(), (tool.name, spec)])
-                    offer.add(tool, spec)
+                    external.check_names([*added, *available.sources.items(), (tool.name, spec)])
+                    available.add(tool, spec)
             except SpecError as error:
                 raise ModelError(str(error), configuration=True) from error
             except Unavailable as error:
-                offer.unavailable[spec] = str(error)
+                available.unavailable[spec] = str(error)
         for name, tool in self._added.items():
-            offer.add(tool, name)
-        return offer
+            available.add(tool, name)
+        return available
 
     async def _usable(self, spec: str, ask: Ask, search: SearchSettings) -> list[BaseTool]:
         if not is_external(spec):

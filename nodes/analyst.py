@@ -36,8 +36,8 @@ def messages(question: str, tools: list[str], prompt: str = PROMPT) -> list[Base
 
 def parse(text: str) -> str:
     """Return the analysis without a heading. Any text is accepted; an overlong one is cut."""
-    said = unfence(spoken(text))
-    analysis = read_labels(said, {"analysis": ("query analysis", "analysis")}).get("analysis", said)
+    reply = unfence(spoken(text))
+    analysis = read_labels(reply, {"analysis": ("query analysis", "analysis")}).get("analysis", reply)
     return cut(analysis, MAX_CHARACTERS, "")
 
 
@@ -57,9 +57,9 @@ class Analyst:
         require_checkpointer(context)
         try:
             async with asyncio.timeout(context.max_seconds):
-                offer = await self.toolbox.offer(context)
+                available = await self.toolbox.available_tools(context)
                 prompt = context.prompts.get("analyst", PROMPT)
-                reply = await ask(context, "analyst", messages(run["question"], [*offer.tools], prompt))
+                reply = await ask(context, "analyst", messages(run["question"], [*available.tools], prompt))
         except TimeoutError:
             reply = ""  # the first turn reports that the time is up
         return {**run, "analysis": parse(reply)}

@@ -52,7 +52,7 @@ class Proposal(TypedDict):
     description: str
 
 
-class Decision(BaseModel):
+class ApprovalDecision(BaseModel):
     """A person's answer, with which a client resumes the run (as JSON)."""
 
     model_config = ConfigDict(extra="ignore")
@@ -98,7 +98,7 @@ def ask_person(call: PendingCall, turn: int, tool: BaseTool) -> dict[str, Any] |
         note = f"the edit cannot be used: {problem}"
 
 
-def read_decision(answer: object) -> Decision:
+def read_decision(answer: object) -> ApprovalDecision:
     """Return a person's answer, given in any of its forms. Any other value is a refusal. Never raises.
 
     The forms are {"decision": "approve" | "edit" | "refuse", "arguments": {...}, "reason": ...}, one of those words
@@ -111,9 +111,9 @@ def read_decision(answer: object) -> Decision:
     if isinstance(answer, dict) and "type" in answer:
         answer = _from_inbox(answer)
     try:
-        return Decision.model_validate(answer)
+        return ApprovalDecision.model_validate(answer)
     except ValidationError:
-        return Decision(decision="refuse", reason="the answer was not approve, edit or refuse")
+        return ApprovalDecision(decision="refuse", reason="the answer was not approve, edit or refuse")
 
 
 def _from_inbox(answer: dict[str, Any]) -> dict[str, Any]:

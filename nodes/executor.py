@@ -72,11 +72,11 @@ def parse(text: str, card: ToolCard) -> dict[str, Any] | None:
     Accepted forms are a JSON object or a Python dict anywhere in the text, alone or wrapped as a tool call; a call
     written as `tool(name="value")`; and, for a tool that takes a program, a fenced block.
     """
-    said = spoken(text)
-    for found in chain(data_objects(said), _calls(said, card)):
+    reply = spoken(text)
+    for found in chain(data_objects(reply), _calls(reply, card)):
         if (arguments := _fitting(_unwrapped(found, card), card)) is not None:
             return arguments
-    programs = [block for language, block in _BLOCK.findall(said) if block.strip() and language in _PROGRAMS]
+    programs = [block for language, block in _BLOCK.findall(reply) if block.strip() and language in _PROGRAMS]
     if "code" in card.arguments.get("properties", {}) and programs:
         return {"code": max(programs, key=len).strip("\n")}
     return None
@@ -106,10 +106,10 @@ def _fitting(found: dict[str, Any], card: ToolCard) -> dict[str, Any] | None:
     return {names[_plain_name(key)]: value for key, value in found.items() if _plain_name(key) in names} or None
 
 
-def _calls(said: str, card: ToolCard) -> Iterator[dict[str, Any]]:
+def _calls(reply: str, card: ToolCard) -> Iterator[dict[str, Any]]:
     """Yield the arguments of each call with literal arguments, in a block or on a separate line. Nothing is run."""
     own = (_plain_name(card.name), "tool", "execute", "run", "invoke", "call")
-    sources = chain((block for _, block in _BLOCK.findall(said)), said.splitlines())
+    sources = chain((block for _, block in _BLOCK.findall(reply)), reply.splitlines())
     for source in islice((source for source in sources if "(" in source), MAX_SOURCES):
         tree = parsed(source.strip(" \t`"))
         for call in ast.walk(tree) if tree else ():
@@ -142,7 +142,7 @@ class Executor:
 
     def __init__(self, toolbox: Toolbox) -> None:
         self.toolbox = toolbox
-        self.once = AtMostOnce()
+        self.at_most_once = AtMostOnce()
 
     async def __call__(self, state: State, runtime: Runtime[Context]) -> dict[str, Any]:
         """Return the action, or the arguments of a call that waits for approval or has a mark."""
@@ -151,17 +151,17 @@ class Executor:
             raise RuntimeError("the executor runs after the planner")
         if plan.error:
             return _done({}, ToolResult.failed(plan.error, plan.problem))
-        offer = await self.toolbox.offer(context)
-        tool = offer.tools.get(plan.tool)
+        available = await self.toolbox.available_tools(context)
+        tool = available.tools.get(plan.tool)
         if tool is None:  # planned before a pause, since when its server has become unavailable
             return _done({}, ToolResult.failed(ErrorClass.TOOL_ERROR, f"{plan.tool} cannot be used any more"))
-        card, asks = offer.cards[plan.tool], approval.is_asked_for(context, plan.tool)
+        card, asks = available.cards[plan.tool], approval.is_asked_for(context, plan.tool)
         call = state.call
         if call is None:
             return await self._propose(context, state, plan, tool, card, asks)
         if not call.mark:
             return await self._after_approval(state, call, tool, card)
-        if self.once.use(call.mark):
+        if self.at_most_once.use(call.mark):
             return await self._call_marked(state, call, tool)
         if asks:
             return _pending(PendingCall(arguments=call.arguments, plan=plan, since=time.time(), interrupted=True))
@@ -199,14 +199,14 @@ class Executor:
     ) -> dict[str, Any]:
         """Make the call, or leave a mark first if it must not be repeated."""
         if needs_mark(card):
-            return _pending(PendingCall(arguments=arguments, plan=plan, mark=self.once.mark()))
+            return _pending(PendingCall(arguments=arguments, plan=plan, mark=self.at_most_once.mark()))
         return await _run(tool, arguments, state)
 
     async def _call_marked(self, state: State, call: PendingCall, tool: BaseTool) -> dict[str, Any]:
         try:
             return await _run(tool, call.arguments, state)
         except GraphBubbleUp:
-            self.once.unused(call.mark)  # the tool itself asks a person, and is called again with the answer
+            self.at_most_once.unused(call.mark)  # the tool itself asks a person, and is called again with the answer
             raise
 
 

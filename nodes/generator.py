@@ -39,11 +39,11 @@ def messages(question: str, memory: list[Turn], prompt: str = PROMPT) -> list[Ba
 
 def parse(text: str) -> str:
     """Return the answer alone if it is tagged or labelled, else the whole reply. Never raises."""
-    said = unfence(spoken(text))
-    tagged: list[str] = [found.strip() for found in _TAGGED.findall(said) if found.strip()]
+    reply = unfence(spoken(text))
+    tagged: list[str] = [found.strip() for found in _TAGGED.findall(reply) if found.strip()]
     if tagged:
         return tagged[-1]
-    return _unmarked(read_labels(said, LABELS).get("answer", said))
+    return _unmarked(read_labels(reply, LABELS).get("answer", reply))
 
 
 def _unmarked(answer: str) -> str:

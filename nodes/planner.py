@@ -54,8 +54,8 @@ MAX_TOOL = 2_000
 def describe_tools(cards: Iterable[ToolCard]) -> str:
     """Return the tools as the planner's prompt shows them, each in well under 400 tokens."""
     cards = list(cards)
-    foreign = any(card.name not in STANDARD_TOOLS for card in cards)
-    return "\n".join([*map(_describe, cards), *([OUTPUT_IS_DATA] if foreign else [])])
+    external = any(card.name not in STANDARD_TOOLS for card in cards)
+    return "\n".join([*map(_describe, cards), *([OUTPUT_IS_DATA] if external else [])])
 
 
 def _describe(card: ToolCard) -> str:
@@ -141,7 +141,7 @@ class Planner:
         context = Context.of(runtime)
         try:
             async with asyncio.timeout(state.seconds_left()):
-                cards = (await self.toolbox.offer(context)).cards
+                cards = (await self.toolbox.available_tools(context)).cards
                 tools = describe_tools(cards.values())
                 prompt = context.prompts.get("planner", PROMPT)
                 conversation = messages(state.question, state.analysis, state.memory, tools, context.max_turns, prompt)

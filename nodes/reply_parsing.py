@@ -32,16 +32,16 @@ _UNFINISHED_THOUGHT = re.compile(r"\A\s*<think(?:ing)?>.*", re.IGNORECASE | re.D
 
 def spoken(text: str) -> str:
     """Return a reply without its reasoning block, with line ends normalised."""
-    said = _UNFINISHED_THOUGHT.sub("", _THOUGHT.split(text)[-1])
-    return said.replace("\r\n", "\n").replace("\r", "\n").strip()
+    reply = _UNFINISHED_THOUGHT.sub("", _THOUGHT.split(text)[-1])
+    return reply.replace("\r\n", "\n").replace("\r", "\n").strip()
 
 
-def unfence(said: str) -> str:
-    """Return `said` without a code fence that encloses all of it, or that opens it and was never closed."""
-    fences = said.count("```")
-    if said.startswith("```") and (fences == 1 or (fences == 2 and said.endswith("```"))):
-        return said.partition("\n")[2].removesuffix("```").strip()
-    return said
+def unfence(reply: str) -> str:
+    """Return `reply` without a code fence that encloses all of it, or that opens it and was never closed."""
+    fences = reply.count("```")
+    if reply.startswith("```") and (fences == 1 or (fences == 2 and reply.endswith("```"))):
+        return reply.partition("\n")[2].removesuffix("```").strip()
+    return reply
 
 
 def bare(text: str) -> str:
@@ -55,8 +55,8 @@ def read_labels(text: str, labels: Labels) -> dict[str, str]:
     A value extends to the next label or to the end, over several lines. If a label occurs in several spellings, only
     the preferred one counts, so that a "Goal:" within a context is not taken for the "Sub-Goal:" above it.
     """
-    said = unfence(spoken(text))
-    lines, data = _read_lines(said, labels), _read_json(said, labels)
+    reply = unfence(spoken(text))
+    lines, data = _read_lines(reply, labels), _read_json(reply, labels)
     return data if len(data) > len(lines) else lines
 
 
@@ -100,8 +100,8 @@ def _key(label: str) -> str:
     return re.sub(_SEPARATORS, "", label.strip().lower())
 
 
-def _read_lines(said: str, labels: Labels) -> dict[str, str]:
-    matches = list(_pattern([spelling for spellings in labels.values() for spelling in spellings]).finditer(said))
+def _read_lines(reply: str, labels: Labels) -> dict[str, str]:
+    matches = list(_pattern([spelling for spellings in labels.values() for spelling in spellings]).finditer(reply))
     key_of = {spelling: _key(spelling) for spelling in {match["label"] for match in matches}}
     present = set(key_of.values())
     label_of = {
@@ -109,11 +109,11 @@ def _read_lines(said: str, labels: Labels) -> dict[str, str]:
         for label, spellings in labels.items()
     }
     values: dict[str, str] = {}
-    end = len(said)
+    end = len(reply)
     for match in reversed(matches):
         label = label_of.get(key_of[match["label"]])
         if label is not None:
-            if label not in values and (value := _clean(said[match.end() : end])):
+            if label not in values and (value := _clean(reply[match.end() : end])):
                 values[label] = value
             end = match.start()
     return values
@@ -143,13 +143,13 @@ def _clean(value: str) -> str:
     return re.sub(r"\n[ \t]*(?:\(?\d{1,2}[.)]|[-*#]+)[ \t]*$", "", value)
 
 
-def _read_json(said: str, labels: Labels) -> dict[str, str]:
+def _read_json(reply: str, labels: Labels) -> dict[str, str]:
     """Return the values of the last object with the most labels. An object within a sentence is a quotation and is
     skipped.
     """
     values: dict[str, str] = {}
-    for start, end, found in _objects(said):
-        before, after = said[:start].rpartition("\n")[2], said[end:].partition("\n")[0]
+    for start, end, found in _objects(reply):
+        before, after = reply[:start].rpartition("\n")[2], reply[end:].partition("\n")[0]
         amid = re.search(r"\w", before) and re.search(r"\w", after)
         if not amid and len(labelled := _labelled(found, labels)) >= len(values):
             values = labelled

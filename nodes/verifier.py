@@ -65,10 +65,10 @@ def reply_text(verdict: Verdict) -> str:
 
 def parse(text: str) -> Verdict:
     """Parse the verifier's reply. Never raises, and never stops a run on a word that only resembles a verdict."""
-    said = unfence(spoken(text))
+    reply = unfence(spoken(text))
     found = read_labels(text, LABELS)
-    signal = _signal(found["verdict"]) if "verdict" in found else _SIGNALS.get(bare(said.rpartition("\n")[2]).lower())
-    analysis = cut(found.get("analysis") or _before_verdict(said), MAX_CHARACTERS, "")
+    signal = _signal(found["verdict"]) if "verdict" in found else _SIGNALS.get(bare(reply.rpartition("\n")[2]).lower())
+    analysis = cut(found.get("analysis") or _before_verdict(reply), MAX_CHARACTERS, "")
     if signal is None:
         return Verdict(analysis=f"{analysis} {UNREADABLE}".strip(), signal="continue")
     return Verdict(analysis=analysis, signal=signal)
@@ -131,7 +131,7 @@ def close(state: State, verdict: Verdict, context: Context) -> dict[str, Any]:
 
 
 def status_after(turn: Turn, state: State, context: Context) -> Status:
-    """Return the status of a run after `turn`, which decides whether it goes on."""
+    """Return the status of a run after `turn`, which decides whether it continues."""
     if turn.verdict.signal == "stop":
         return "answered"
     if state.seconds_left() <= 0:

@@ -60,7 +60,7 @@ class Checked:
 
     @property
     def same(self) -> bool:
-        """Whether the export is consistent with the trained weights."""
+        """Return whether the export is consistent with the trained weights."""
         return self.after <= TOLERANCE and (self.before is None or self.after <= 1.1 * self.before)
 
     def __str__(self) -> str:
@@ -144,9 +144,9 @@ def _of_tokens(log: TrainingLog, step: int) -> list[Recorded]:
 def _of_log(path: Path, version: int) -> list[Recorded]:
     """Return the policy calls in a replay log that were sampled from the weights of `version`."""
     rows = []
-    for told in ReplayLogs(path, live=False):
-        if told.kind == "policy" and told.answer["weights_version"] == version:
-            reply = as_reply(told.answer)
+    for entry in ReplayLogs(path, live=False):
+        if entry.kind == "policy" and entry.answer["weights_version"] == version:
+            reply = as_reply(entry.answer)
             rows.append(recorded := Recorded([*reply.prompt_ids, *reply.token_ids]))
             recorded.add(len(reply.prompt_ids), reply.logprobs)
     return rows

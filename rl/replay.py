@@ -37,7 +37,7 @@ class Replayed:
 
     @property
     def same(self) -> bool:
-        """Whether all rollouts and the batch match their records."""
+        """Return whether all rollouts and the batch match their records."""
         return not self.differences and self.batch == self.recorded
 
 

@@ -65,9 +65,9 @@ class Certificate:
     thinking: Packed
     """Cost with replies that begin with a <think> block."""
     ends_itself: bool
-    """Whether the template ends a reply with the tokenizer's EOS token."""
+    """True if the template ends a reply with the tokenizer's EOS token."""
     opens_thinking: bool
-    """Whether the prompt itself opens a <think> block for the reply."""
+    """True if the prompt itself opens a <think> block for the reply."""
 
 
 def load_tokenizer(folder: Path) -> Tokenizer:
@@ -126,8 +126,8 @@ def _turn(number: int, reply: str, goal: str, context: str, found: str) -> Turn:
 
 def _conversation(turns: list[Turn]) -> list[dict[str, str]]:
     card = ToolCard(name="wikipedia_search", description="Finds an article and what it says.")
-    said = messages(QUESTION, "Two heights are to be compared.", turns, describe_tools([card]), 10)
-    return [{"role": ROLES[message.type], "content": str(message.text)} for message in said]
+    conversation = messages(QUESTION, "Two heights are to be compared.", turns, describe_tools([card]), 10)
+    return [{"role": ROLES[message.type], "content": str(message.text)} for message in conversation]
 
 
 def _prompt(known: ChatFormat, turns: list[Turn], replies: Sequence[Sequence[int]]) -> list[int]:

@@ -1,7 +1,7 @@
 """Data of the token inspector: the tokens of a group with log-probabilities, advantages and weights.
 
-The viewer and the training report render the same `Trajectory`. The levels that select a token's colour are computed
-here.
+The viewer and the training report render the same `TrajectoryView`. The levels that select a token's colour are
+computed here.
 """
 
 import math
@@ -32,7 +32,7 @@ class Token(NamedTuple):
     drift: float | None
     ratio: float | None
     clipped: bool
-    """Whether the ratio is in the flat part of the objective, where the token has no gradient."""
+    """True if the ratio is in the flat part of the objective, where the token has no gradient."""
     ratio_level: int
     """-3 to 3, negative below 1. By size: 0 close to 1, 1 up to half the clip range, 2 up to the clip, 3 beyond it."""
     drift_level: int
@@ -62,36 +62,36 @@ class Written:
 
 
 @dataclass(frozen=True)
-class Row:
+class RowView:
     """A training row."""
 
     why: str
-    """Why the row does not continue an earlier one; "" for the first row of a trajectory."""
+    """Reason why the row does not continue an earlier one; "" for the first row of a trajectory."""
     length: int
     parts: list[Given | Written]
 
 
 @dataclass(frozen=True)
-class Trajectory:
+class TrajectoryView:
     """A rollout with its training rows."""
 
     rollout: str
     status: str
     reward: float | None
-    rows: list[Row]
+    rows: list[RowView]
 
 
-def trajectories(step: TokenStep, task: str) -> list[Trajectory]:
+def trajectories(step: TokenStep, task: str) -> list[TrajectoryView]:
     """Return the trajectories of the group of `task`, in recorded order."""
     own = [row for row in step.rows if row.task == task]
     most = max((abs(call.advantage or 0.0) for row in own for call in row.calls), default=0.0)
     return [
-        Trajectory(rollout, rows[0].status, rows[0].reward, [_row(step, row, most) for row in rows])
+        TrajectoryView(rollout, rows[0].status, rows[0].reward, [_row(step, row, most) for row in rows])
         for rollout, rows in ((name, list(found)) for name, found in groupby(own, lambda row: row.rollout))
     ]
 
 
-def _row(step: TokenStep, row: TokenRow, most: float) -> Row:
+def _row(step: TokenStep, row: TokenRow, most: float) -> RowView:
     parts: list[Given | Written] = []
     end = 0
 
@@ -104,7 +104,7 @@ def _row(step: TokenStep, row: TokenRow, most: float) -> Row:
         end = call.start + len(call.mask)
         parts.append(_written(step, row.ids[call.start : end], call, most))
     given(len(row.ids))
-    return Row(why(row.mismatch, step), len(row.ids), parts)
+    return RowView(why(row.mismatch, step), len(row.ids), parts)
 
 
 def _written(step: TokenStep, ids: list[int], call: Sampled, most: float) -> Written:

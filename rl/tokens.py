@@ -75,9 +75,9 @@ class TokenRow(BaseModel):
     reward: float | None
     ids: list[int]
     calls: list[Sampled]
-    """In the order of the ids; the tokens between calls are prompt tokens."""
+    """Sampled spans in the order of the ids; tokens between them are prompt tokens."""
     mismatch: PrefixMismatch | None = None
-    """Why the row does not continue an earlier one; None for the first row of a trajectory."""
+    """Reason why the row does not continue an earlier one; None for the first row of a trajectory."""
 
     @model_validator(mode="after")
     def _inside(self) -> "TokenRow":

@@ -1,7 +1,8 @@
 """A model behind an OpenAI-compatible server whose replies can be trained on.
 
 vLLM returns the ids of prompt and reply when a request says `return_token_ids`, and log-probabilities as every server
-does. They are put where `TokenCollector` reads them; a server that returns no ids is refused there.
+does. They are put where `TokenCollector` reads them, which refuses a server that returns no ids. The spec of
+such a model is `traced:vllm:NAME@URL`.
 """
 
 from typing import Any
@@ -37,7 +38,10 @@ class TracedModel(EndpointModel):
         return result
 
 
-def traced_model(spec: str, sampling: Sampling) -> EndpointModel:
-    """The model of a spec such as `vllm:NAME@http://127.0.0.1:8000/v1`, traced. Raises ModelError as `load_model`."""
+def load(spec: str, sampling: Sampling) -> EndpointModel:
+    """Load the model of a server's spec such as `vllm:NAME@http://127.0.0.1:8000/v1`: entry point `traced`.
+
+    Raises ModelError as `load_model` does.
+    """
     endpoint = endpoint_of(parse(spec))
     return TracedModel.of(endpoint if endpoint.model else with_sole_model(endpoint), sampling)

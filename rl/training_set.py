@@ -36,7 +36,7 @@ class TrainingSetError(RuntimeError):
 
 
 @dataclass(frozen=True)
-class Source:
+class MixtureSource:
     """A data set of the mixture."""
 
     name: str
@@ -51,12 +51,17 @@ class Source:
     """Number of its rows in the paper's set."""
 
 
-NQ = Source("nq", "RUC-NLPIR/FlashRAG_datasets", "nq/train.jsonl", "question", "golden_answers", 79_168)
-DEEPMATH = Source("mathhard", "zwhe99/DeepMath-103K", "data/train-*.parquet", "question", "final_answer", 103_022)
+NQ = MixtureSource("nq", "RUC-NLPIR/FlashRAG_datasets", "nq/train.jsonl", "question", "golden_answers", 79_168)
+DEEPMATH = MixtureSource(
+    "mathhard", "zwhe99/DeepMath-103K", "data/train-*.parquet", "question", "final_answer", 103_022
+)
 
 
 def build(
-    out: Path, on_step: Callable[[str], None], sources: Sequence[Source] = (NQ, DEEPMATH), hub: HfApi | None = None
+    out: Path,
+    on_step: Callable[[str], None],
+    sources: Sequence[MixtureSource] = (NQ, DEEPMATH),
+    hub: HfApi | None = None,
 ) -> int:
     """Write `out`/train.parquet and `out`/sources.json; returns the number of rows.
 
@@ -103,7 +108,7 @@ def _read_pins(path: Path) -> dict[str, Pin]:
         raise TrainingSetError(f"{path} cannot be read; remove it to take the newest revisions") from error
 
 
-def _read(source: Source, path: Path) -> list[dict[str, Any]]:
+def _read(source: MixtureSource, path: Path) -> list[dict[str, Any]]:
     """Read the question and answer columns of a file; the other columns hold most of the bytes (worked solutions)."""
     columns = [source.question, source.answer]
     try:
@@ -117,7 +122,7 @@ def _read(source: Source, path: Path) -> list[dict[str, Any]]:
     return rows
 
 
-def _row(source: Source, number: int, row: dict[str, Any]) -> dict[str, Any]:
+def _row(source: MixtureSource, number: int, row: dict[str, Any]) -> dict[str, Any]:
     answer = row[source.answer]
     result = "; ".join(map(str, answer)) if isinstance(answer, list) else str(answer)
     return {

@@ -7,7 +7,7 @@ from pytest_httpserver import HTTPServer
 from werkzeug import Request, Response
 
 REVISION = "0123456789abcdef0123456789abcdef01234567"
-"""Of every repository."""
+"""Commit of every repository."""
 
 
 class Hub:
@@ -22,9 +22,9 @@ class Hub:
         """Bytes of files."""
         self.refuse = False
         self.cut = 0
-        """So many replies to come break off half-way."""
+        """Number of next replies that end half-way."""
         self.token = ""
-        """Who does not send it is told that the repository is gated."""
+        """Token that clients must send; without it, the repository is gated."""
         self.api = HfApi(endpoint=server.url_for("").rstrip("/"))
         for repository, contents in files.items():
             information = self._info(repository, contents)

@@ -27,7 +27,7 @@ class FakeLangSmith:
         self.runs: list[dict[str, Any]] = []
         self.feedback: list[dict[str, Any]] = []
         self.bodies: list[bytes] = []
-        """Of all requests, as they came."""
+        """All requests in the order of arrival."""
         server.expect_request(re.compile("/.*")).respond_with_handler(self._answer)
 
     def _answer(self, request: Request) -> Response:

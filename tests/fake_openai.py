@@ -26,7 +26,7 @@ class Fault(Enum):
     RESET = auto()
     """The connection is reset before a reply."""
     CUT = auto()
-    """The reply breaks off in the middle: of its JSON, or of its stream."""
+    """Cut the reply off in the middle of its JSON or stream."""
     QUIET_CUT = auto()
     """A stream ends properly, as far as HTTP goes, before the reply is finished."""
     HANG = auto()
@@ -53,7 +53,7 @@ class FakeOpenAI:
         self.requests: list[Request] = []
         """Every chat completion asked for, in order of arrival."""
         self.lists = 0
-        """How often the models were listed."""
+        """Number of requests that listed the models."""
         self.closing = threading.Event()
         self._server = _Server(self)
 

@@ -9,7 +9,7 @@ from werkzeug import Request, Response
 from tests.waiting import LAST_RESORT
 
 Handler = Callable[[Request], Response]
-"""What pytest-httpserver calls for a request."""
+"""Handler of a request of pytest-httpserver."""
 
 
 @contextmanager

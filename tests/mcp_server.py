@@ -26,7 +26,7 @@ def add(a: int, b: int) -> int:
 
 @server.tool()
 def count() -> str:
-    """How often this process was asked, and its number."""
+    """Return the number of calls of this process, and its process id."""
     global calls
     calls += 1
     return f"{calls} {os.getpid()}"
@@ -99,7 +99,7 @@ def reachable() -> str:
 
 @server.tool()
 def signalled() -> str:
-    """Which of the processes that this one could stop or end it may send signals to: all but itself and its own."""
+    """Return the foreign processes that this one may send signals to."""
     own, found = os.getpid(), []
     for process in Path("/proc").glob("[0-9]*"):
         try:

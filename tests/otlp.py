@@ -72,7 +72,7 @@ class Receiver:
             self.arrived.notify_all()
 
     def wait_for(self, name: str, seconds: float) -> None:
-        """Until a span of that name is there."""
+        """Wait until a span of that name has arrived."""
         with self.arrived:
             assert self.arrived.wait_for(lambda: any(span.name == name for span in self.spans), seconds), self.spans
 

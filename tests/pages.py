@@ -24,7 +24,7 @@ class Block:
     """The name of the file that it is, in the fence: title="quiz.py"."""
     text: str
     line: int
-    """Of the page, where its text begins; from 1."""
+    """Line of the page at which the text begins, from 1."""
 
 
 def name(page: Path) -> str:
@@ -57,7 +57,7 @@ def program(page: Path) -> str:
 
 
 def commands(page: Path, *languages: str) -> list[str]:
-    """What a reader types: lines of bash blocks, and of console blocks those that begin with `$ `; by default, both."""
+    """Return the commands of a page: lines of bash blocks, and of console blocks those that begin with `$ `."""
     found = []
     for block in blocks(page):
         lines = block.text.replace("\\\n", " ").splitlines()

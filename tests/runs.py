@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from agentflow.evals.passport.provenance import Provenance
+from agentflow.evals.provenance import Provenance
 from agentflow.evals.record import CRASH, Dataset, EvaluationSettings, Record
 from agentflow.evals.scorers.score import Decision, Score
 from agentflow.evals.task import Task
@@ -67,7 +67,7 @@ def write_run(
     provenance: Iterable[Provenance] = (),
     **context: Any,
 ) -> Path:
-    """The folder of an evaluation that has left `records`; of `questions` questions, or of those that are there."""
+    """Write the folder of an evaluation with `records` and `questions` questions, by default those of the records."""
     folder.mkdir(parents=True)
     ids: dict[str, set[str]] = {}
     for one in records:

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from agentflow.tools.sandbox import execute as execution
-from agentflow.tools.sandbox.fork_client import ForkServer
+from agentflow.tools.sandbox.fork_client import ForkServerClient
 from agentflow.tools.sandbox.limits import Limits, Outcome, SandboxError
 from agentflow.tools.sandbox.tiers import SUBPROCESS, VARIABLE
 
@@ -28,14 +28,14 @@ TIERS = [_parameter(name) for name in NAMES]
 
 
 @lru_cache
-def _started(tier: str) -> ForkServer | str:
+def _started(tier: str) -> ForkServerClient | str:
     try:
-        return ForkServer(tier)
+        return ForkServerClient(tier)
     except SandboxError as error:
         return str(error)
 
 
-def server(tier: str) -> ForkServer:
+def server(tier: str) -> ForkServerClient:
     """The running server of a tier; skips the test where that tier does not work."""
     started = _started(tier)
     if isinstance(started, str):
@@ -57,12 +57,12 @@ def executes_in(tier: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
 
 def close_all() -> None:
     for tier in NAMES:
-        if isinstance(started := _started(tier), ForkServer):
+        if isinstance(started := _started(tier), ForkServerClient):
             started.close()
     _started.cache_clear()
 
 
-def run(server: ForkServer, code: str, limits: Limits | None = None) -> Outcome:
+def run(server: ForkServerClient, code: str, limits: Limits | None = None) -> Outcome:
     return server.run(code, limits or Limits(), threading.Event())
 
 

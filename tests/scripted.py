@@ -66,7 +66,7 @@ class Scripted:
         """Until the end of the test, the spec leads here, and so do "embedded" and its shipped checkpoints."""
         point = EntryPoint("scripted", "tests.scripted:load", "agentflow.models")
         monkeypatch.setattr(loading, "_kept", {})
-        monkeypatch.setattr(loading, "_installed", lambda: {"scripted": point, "embedded": point})
+        monkeypatch.setattr(loading, "installed", lambda: {"scripted": point, "embedded": point})
         monkeypatch.setitem(_scripts, self.name, self)
         for name in ("", "seed", "trained"):
             monkeypatch.setitem(_scripts, name, self)
@@ -106,4 +106,4 @@ def load(name: str, sampling: Sampling) -> BaseChatModel:
 
 
 Script = Callable[..., Scripted]
-"""What the fixture `scripted` is: it takes the replies and installs the model."""
+"""Type of the fixture `scripted`, which takes the replies and installs the model."""

@@ -51,11 +51,11 @@ class ToolCard(BaseModel):
     examples: list[dict[str, Any]] = Field(default_factory=list)
     """Arguments of good calls."""
     side_effects: bool = True
-    """Whether a call changes anything outside the run, so that it must not be repeated by accident. True unless the
+    """True if a call changes anything outside the run, so that it must not be repeated by accident. True unless the
     tool declares otherwise.
     """
     made_up: bool = False
-    """Whether the example is generated and only shows the form of a call. It must not be executed."""
+    """True if the example is generated and only shows the form of a call. It must not be executed."""
 
     def examples_as_json(self) -> list[str]:
         """Return one line per example."""

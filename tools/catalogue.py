@@ -48,7 +48,7 @@ class ToolSpec:
     problem: Callable[[SearchSettings], str | None] = lambda search: unusable(search.cache)
     """Returns one line on why the tool is unavailable on this machine, or None."""
     searches: bool = True
-    """Whether it looks up content that may change over time, or that may contain a benchmark's answers."""
+    """True if it looks up content that may change over time, or that may contain a benchmark's answers."""
     prompt: str = ""
     """The prompt that it sends to the run's model, for passports."""
 

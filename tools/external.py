@@ -21,7 +21,7 @@ from agentflow.tools.mcp import pins
 from agentflow.tools.mcp.spec import SpecError, Unavailable
 from agentflow.tools.mcp.spec import servers as mcp_servers
 from agentflow.tools.mcp.tools import tools_of
-from agentflow.tools.named_object import NamedObjectError, is_object_name, named_object, said, source_file
+from agentflow.tools.named_object import NamedObjectError, error_line, is_object_name, named_object, source_file
 from agentflow.tools.untrusted_text import bounded_line
 
 __all__ = ["SpecError", "Unavailable", "approve", "check_names", "definition_of", "is_external", "load"]
@@ -133,7 +133,7 @@ def _made(make: Callable[[], object], spec: str) -> object:
         return make()
     except Exception as error:  # as above
         raise SpecError(
-            f"{spec} makes no tool when it is called without arguments ({said(error)}); a function that is a tool "
+            f"{spec} makes no tool if called without arguments ({error_line(error)}); a function that is a tool "
             "itself has LangChain's @tool before it"
         ) from error
 

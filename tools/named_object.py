@@ -35,7 +35,7 @@ def named_object(name: str) -> object:
         for attribute in match[2].split("."):
             found = getattr(found, attribute)
     except Exception as error:  # the user's module may raise any exception
-        raise NamedObjectError(f"{name} cannot be imported ({said(error)})") from error
+        raise NamedObjectError(f"{name} cannot be imported ({error_line(error)})") from error
     return found
 
 
@@ -45,6 +45,6 @@ def source_file(name: str) -> Path | None:
     return Path(file) if file else None
 
 
-def said(error: Exception) -> str:
+def error_line(error: Exception) -> str:
     """Return the error on one bounded line."""
     return bounded_line(f"{type(error).__name__}: {error}", 200)

@@ -12,7 +12,7 @@ PROVIDER = "agentflow_provider"
 
 
 class ErrorClass(StrEnum):
-    """Why a turn failed. The classes are disjoint: each failed turn has exactly one."""
+    """Reason why a turn failed. The classes are disjoint: each failed turn has exactly one."""
 
     BAD_PLAN = "bad_plan"
     """The planner's text named no step that could be parsed."""

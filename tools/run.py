@@ -23,7 +23,7 @@ from pydantic import BaseModel, ValidationError
 from agentflow.tools.redaction import MESSAGE, redacted, without_known
 from agentflow.tools.result import PROVIDER, ErrorClass, ToolFailure, ToolResult
 from agentflow.tools.sandbox.limits import SandboxError
-from agentflow.tools.untrusted_text import bounded_line, contained
+from agentflow.tools.untrusted_text import bounded_line, mark_untrusted
 
 MAX_MESSAGE = 500
 """Characters of an error message, which is repeated in every later prompt of the run."""
@@ -119,7 +119,7 @@ def _line(message: str) -> str:
 def _fit(result: ToolResult) -> ToolResult:
     """Return the result for memory and prompts: without keys, at most MAX_OUTPUT, and no imitation of a prompt."""
     result = result.model_copy(update={"output": without_known(result.output)}).shortened(MAX_OUTPUT)
-    return result.model_copy(update={"output": contained(result.output)})
+    return result.model_copy(update={"output": mark_untrusted(result.output)})
 
 
 def argument_problem(tool: BaseTool, arguments: object) -> str | None:

@@ -3,6 +3,9 @@
 from dataclasses import dataclass
 from typing import Literal
 
+ENGINES = ("tavily", "serper", "gemini", "gemini:MODEL", "community:NAME")
+"""Search engines of google_search, as help texts list them (`providers.choice`)."""
+
 
 @dataclass(frozen=True)
 class SearchSettings:

@@ -19,5 +19,5 @@ UNKNOWN = "unknown"
 def model_behind(tool: "BaseTool") -> str:
     """Return the model that the tool declares."""
     own = (tool.metadata or {}).get("agentflow")
-    said = own.get("model") if isinstance(own, dict) else None
-    return bounded_line(said, 120) if isinstance(said, str) else UNKNOWN
+    declared = own.get("model") if isinstance(own, dict) else None
+    return bounded_line(declared, 120) if isinstance(declared, str) else UNKNOWN

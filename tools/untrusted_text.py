@@ -1,6 +1,6 @@
-"""Containment of external text, so that it cannot pass for a prompt of this package.
+"""Marking of untrusted text, so that it cannot pass for a prompt of this package.
 
-The rule is applied in one place: `run_tool` passes every output through `contained` and every message through
+The rule is applied in one place: `run_tool` passes every output through `mark_untrusted` and every message through
 `bounded_line`, so planner, verifier and generator read the same text. Ordinary output stays as it is. Text with parts
 that look like a prompt is marked as data, and each of its lines is quoted, which makes the end of the data clear.
 
@@ -43,7 +43,7 @@ def disarmed(text: str) -> str:
     return unbordered(clean(text))
 
 
-def contained(text: str, *, begins_line: bool = False) -> str:
+def mark_untrusted(text: str, *, begins_line: bool = False) -> str:
     """Return `text` clean and, if parts of it look like a prompt, marked and quoted. The function is idempotent.
 
     `begins_line` is whether the text is placed at the beginning of a line instead of after a label.

@@ -17,7 +17,7 @@ from agentflow.tools.redaction import without_known
 from agentflow.tools.result import ErrorClass, ToolFailure
 from agentflow.tools.search_cache import SearchCache
 from agentflow.tools.tool_model import RUN
-from agentflow.tools.untrusted_text import bounded_line, contained, disarmed
+from agentflow.tools.untrusted_text import bounded_line, disarmed, mark_untrusted
 from agentflow.tools.web.extraction import decode, text_of_html, text_of_pdf
 from agentflow.tools.web.passages import rank, rank_by_embeddings, split
 from agentflow.tools.web.safe_http import PDF, Document, FetchPolicy, fetch
@@ -78,7 +78,7 @@ def web_search(
             return [document.url, await extract(document)]
 
         address, text = await (cache.get("web_search", "", url, load) if cache else load())
-        # The cache keeps the text as received; it is contained before any use.
+        # The cache keeps the text as received; it is marked before any use.
         return bounded_line(address, MAX_ADDRESS), await asyncio.to_thread(lambda: disarmed(without_known(text)))
 
     async def run(query: str, url: str) -> str:
@@ -93,7 +93,7 @@ def web_search(
         excerpts = "\n---\n".join(best)
         if returns == "passages":
             return f"{excerpts}\nSource: {address}"
-        prompt = PROMPT.format(query=query, url=address, excerpts=contained(excerpts, begins_line=True))
+        prompt = PROMPT.format(query=query, url=address, excerpts=mark_untrusted(excerpts, begins_line=True))
         answer = (await ask(prompt)).strip()
         if not answer:
             raise ToolFailure(ErrorClass.EMPTY_RESULT, "the model gave no answer")

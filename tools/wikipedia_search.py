@@ -12,7 +12,7 @@ from langchain_core.tools import BaseTool, StructuredTool
 from pydantic import BaseModel, Field
 
 from agentflow.tools.encyclopedia.choice import LIVE, encyclopedia_of, is_address, is_local
-from agentflow.tools.encyclopedia.encyclopedia import Encyclopedia, Found, Page
+from agentflow.tools.encyclopedia.encyclopedia import Article, Encyclopedia, Found
 from agentflow.tools.redaction import cut
 from agentflow.tools.result import PROVIDER, ErrorClass, ToolFailure
 from agentflow.tools.search_cache import SearchCache
@@ -54,8 +54,8 @@ def wikipedia_search(source: str | Encyclopedia = LIVE, cache: SearchCache | Non
             return asdict(await encyclopedia.find(name, CLOSEST))
 
         record = await kept.get("wikipedia_search", corpus, name, load)
-        exact = Page(**record["exact"]) if record["exact"] else None
-        return Found(exact, [Page(**page) for page in record["closest"]], record["passages"])
+        exact = Article(**record["exact"]) if record["exact"] else None
+        return Found(exact, [Article(**page) for page in record["closest"]], record["passages"])
 
     async def run(query: str) -> tuple[str, dict[str, str]]:
         name = " ".join(query.split())
@@ -87,7 +87,7 @@ def answer(name: str, found: Found) -> str:
     )
 
 
-def _first_sentence(page: Page) -> str:
+def _first_sentence(page: Article) -> str:
     if page.ambiguous:
         return "(several meanings)"
     text = " ".join(page.text.split())

@@ -99,8 +99,8 @@ def model(spec: str) -> Check:
         remedy = f"set {endpoint.key_variable}" if error.response.status_code in (401, 403) else "is the URL right?"
         return spec, "no", f"{endpoint.base_url}/models answers with {error.response.status_code}; {remedy}"
     except (httpx.HTTPError, ValueError) as error:
-        said = endpoint.without_key(one_line(str(error)))
-        return spec, "no", f"{endpoint.base_url}/models does not list models ({said}); is the server running?"
+        problem = endpoint.without_key(one_line(str(error)))
+        return spec, "no", f"{endpoint.base_url}/models does not list models ({problem}); is the server running?"
     if endpoint.model and endpoint.model not in offered:
         return spec, "no", f"there is no model '{endpoint.model}'; {listed(offered)}"
     return spec, "ok", f"{endpoint.base_url} answers; {listed(offered)}"

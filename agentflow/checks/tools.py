@@ -25,7 +25,7 @@ _REMEDIES = {
 
 
 async def examine(context: "Context") -> "AvailableTools":
-    """Load all tools of the context; foreign tools are granted because the context names them. Raises ModelError."""
+    """Load all tools of the context; external tools are granted because the context names them. Raises ModelError."""
     from agentflow.graph.toolbox import Toolbox
     from agentflow.tools.external import is_external
 
@@ -41,8 +41,8 @@ async def listed(context: "Context") -> list[Check]:
     if len(standard) == len(context.tools):
         return checks
     found = await examine(context)
-    foreign = [name for name, source in found.sources.items() if source not in standard]
-    checks += [(name, "ok", found.cards[name].description) for name in foreign]
+    external = [name for name, source in found.sources.items() if source not in standard]
+    checks += [(name, "ok", found.cards[name].description) for name in external]
     return checks + [(spec, "no", why) for spec, why in found.unavailable.items() if spec not in standard]
 
 

@@ -29,10 +29,10 @@ from agentflow.cli import (
     try_app,
     view,
 )
-from agentflow.cli.group import Group
+from agentflow.cli.group import CommandGroup
 from agentflow.version import __version__
 
-app = typer.Typer(cls=Group, add_completion=False, pretty_exceptions_enable=False, rich_markup_mode="rich")
+app = typer.Typer(cls=CommandGroup, add_completion=False, pretty_exceptions_enable=False, rich_markup_mode="rich")
 for commands in (solve, train, try_app, view, serve, mcp):
     app.add_typer(commands.app)
 for commands in (judging, rescore, report, passport, again, matrix, power, langsmith):

@@ -61,7 +61,7 @@ def template(
         fail(str(error), MISUSED)
     print_checks(console(), _template_checks(found))
     if found.plain.rows > 1:
-        fail("with this template a trajectory cannot be one row; training works, and costs what is said above", FAILED)
+        fail("with this template a trajectory cannot be one row; training works, at the cost above", FAILED)
 
 
 def _template_checks(found: "Certificate") -> list[Check]:

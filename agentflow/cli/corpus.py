@@ -6,12 +6,12 @@ from typing import Annotated
 
 import typer
 
-from agentflow.cli.group import FAILED, MISUSED, Group, fail
+from agentflow.cli.group import FAILED, MISUSED, CommandGroup, fail
 from agentflow.console.progress import BuildView
 from agentflow.console.terminal import console
 from agentflow.tools.untrusted_text import clean
 
-app = typer.Typer(cls=Group)
+app = typer.Typer(cls=CommandGroup)
 
 
 @app.callback(invoke_without_command=True)
@@ -51,7 +51,7 @@ def build(
 @app.command("look-up", epilog='Example: agentflow corpus look-up wikipedia.sqlite "Alan Turing"')
 def look_up(
     corpus: Annotated[str, typer.Argument(help="As --corpus: an index's path, live, package, an address.")],
-    name: Annotated[str, typer.Argument(help="What wikipedia_search is asked for, in quotes.")],
+    name: Annotated[str, typer.Argument(help="Query for wikipedia_search, in quotes.")],
 ) -> None:
     """Show what wikipedia_search finds."""
     import asyncio

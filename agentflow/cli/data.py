@@ -5,11 +5,11 @@ from typing import Annotated
 
 import typer
 
-from agentflow.cli.group import FAILED, MISUSED, Group, fail, say
+from agentflow.cli.group import FAILED, MISUSED, CommandGroup, fail, say
 from agentflow.console.checks import print_benchmarks
 from agentflow.console.terminal import console
 
-app = typer.Typer(cls=Group)
+app = typer.Typer(cls=CommandGroup)
 
 
 @app.callback(invoke_without_command=True)

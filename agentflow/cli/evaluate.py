@@ -1,7 +1,7 @@
-"""`agentflow eval`: benchmarks, and what is said about their results.
+"""`agentflow eval`: evaluate on benchmarks.
 
-It is a group whose usual command needs no name: what is none of its commands is a benchmark. The others are
-`agentflow eval judge` and so on, each in a file of its own, which `agentflow.cli` adds.
+It is a group whose default command has no name: an argument that names none of its commands is a benchmark. The other
+commands, such as `agentflow eval judge`, are in files of their own, which `agentflow.cli` adds.
 """
 
 import asyncio
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from agentflow.cli.group import FAILED, MISUSED, Group, fail, say
+from agentflow.cli.group import FAILED, MISUSED, CommandGroup, fail, say
 from agentflow.cli.observing import observing, prices_of
 from agentflow.cli.options import (
     Corpus,
@@ -32,36 +32,35 @@ from agentflow.console.progress import EvalProgress
 from agentflow.console.terminal import console
 
 if TYPE_CHECKING:
-    from agentflow.evals.benchmarks.selection import Selection
     from agentflow.evals.cost import Price
-    from agentflow.evals.evaluate import EvaluationRun, Request, Results
-    from agentflow.evals.record import EvaluationSettings, Record
+    from agentflow.evals.evaluate import EvaluationRequest, EvaluationRun, Results
+    from agentflow.evals.passport.audit import Flag
+    from agentflow.evals.record import Record
 
 RUN = "run"
 CALL = "agentflow.call"
-"""Key of what the user wrote, as a shell reads it."""
-SHIPPED = ("embedded:seed", "embedded:trained")
+"""Key of the command line, quoted for a shell."""
 AgentName = Literal["direct", "react", "team", "agentflow"]
-"""As `agentflow.evals.agents` has them."""
+"""Copy of `agentflow.evals.agents.AgentName`, whose import is slow."""
 
 
-class EvalGroup(Group):
-    """Evaluates when no command is named; its help is that of evaluating, and names the other commands."""
+class EvalGroup(CommandGroup):
+    """Group with a default command, whose help also lists the other commands."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Leaves options before the benchmark's name to the command, and keeps the words of the call."""
+        """Record the command line, and leave options before the benchmark's name to the command."""
         ctx.meta[CALL] = shlex.join(["agentflow", "eval", *args])
         ctx.ignore_unknown_options = True
         return super().parse_args(ctx, args or [RUN])
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
-        """The command that is named, else the usual one, which has no name where a user sees it."""
+        """Return the named command, else the default one, which is shown without a name."""
         if args[0] in self.commands and args[0] != RUN:
             return super().resolve_command(ctx, args)
         return "", self.commands[RUN], args[args[0] == RUN :]
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
-        """The help of the usual command, and a line on each of the others."""
+        """Print the help of the default command, and a line on each of the others."""
         self.commands[RUN].format_help(ctx, formatter)
         for name, command in self.commands.items():
             if name != RUN:
@@ -73,7 +72,7 @@ app = typer.Typer(cls=EvalGroup)
 
 @app.callback()
 def evaluation() -> None:
-    """Evaluate on benchmarks, and judge, compare and report what came of it."""
+    """Evaluate on benchmarks; judge, compare and report evaluations."""
 
 
 @app.command(RUN, epilog="Example: agentflow eval game24 --limit 50 --out runs/game24")
@@ -88,8 +87,8 @@ def evaluate(
     ],
     planner: Planner = None,
     model: Model = "embedded",
-    limit: Annotated[int | None, typer.Option(min=1, help="How many questions of each; without it, all.")] = None,
-    subset: Annotated[str, typer.Option(help="Such as official; a wrong one lists them.")] = "",
+    limit: Annotated[int | None, typer.Option(min=1, help="Most questions of each benchmark; default: all.")] = None,
+    subset: Annotated[str, typer.Option(help="Subset, such as official; an unknown one lists them.")] = "",
     ids: Annotated[
         list[str] | None, typer.Option("--id", metavar="ID", help="Only this question; may be repeated.")
     ] = None,
@@ -97,35 +96,34 @@ def evaluate(
         str, typer.Option("--range", metavar="A:B", help="Only the questions from A, counted from 0, up to B.")
     ] = "",
     family: Annotated[list[str] | None, typer.Option(help="Only questions of this family; may be repeated.")] = None,
-    sample: Annotated[int | None, typer.Option(min=1, help="So many questions, drawn at random.")] = None,
-    per_family: Annotated[int | None, typer.Option(min=1, help="So many of each family, drawn at random.")] = None,
-    seed: Annotated[int, typer.Option(min=0, help="Of what is drawn.")] = 0,
-    file: Annotated[Path | None, typer.Option(help="Questions in the benchmark's form, instead of its own.")] = None,
+    sample: Annotated[int | None, typer.Option(min=1, help="Size of a random sample of the questions.")] = None,
+    per_family: Annotated[int | None, typer.Option(min=1, help="Size of a random sample of each family.")] = None,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of the random samples.")] = 0,
+    file: Annotated[Path | None, typer.Option(help="Questions in the benchmark's format, instead of its own.")] = None,
     epochs: Annotated[int, typer.Option(min=1, max=64, help="Tries of each question; accuracy is their mean.")] = 1,
-    agent: Annotated[AgentName, typer.Option(help="What answers; all but agentflow are baselines.")] = "agentflow",
+    agent: Annotated[AgentName, typer.Option(help="Agent; all but agentflow are baselines.")] = "agentflow",
     max_turns: MaxTurns = 10,
     tools: Tools = None,
     corpus: Corpus = "auto",
     temperature: Annotated[float, typer.Option(min=0, max=2, help="The planner's; the other modules stay at 0.")] = 0.0,
     judge: Annotated[
-        str | None, typer.Option(metavar="SPEC", help="Model that is asked where a benchmark's rule cannot tell.")
+        str | None,
+        typer.Option(metavar="SPEC", help="Model that decides where the benchmark's rule cannot."),
     ] = None,
-    timeout: Annotated[float | None, typer.Option(min=0.001, help="Most seconds of a try; it is wrong then.")] = None,
+    timeout: Annotated[float | None, typer.Option(min=0.001, help="Most seconds of a try, else it is wrong.")] = None,
     max_tokens: Annotated[
-        int | None, typer.Option(min=1, help="Most tokens of a try, read and written; it is wrong then.")
+        int | None, typer.Option(min=1, help="Most input and output tokens of a try, else it is wrong.")
     ] = None,
     max_cost: Annotated[
         float | None, typer.Option(min=0, help="Most dollars of a try, at --price or as the server reports.")
     ] = None,
     price: Prices = None,
     concurrency: Annotated[int, typer.Option(min=1, max=256, help="Questions at a time.")] = 8,
-    out: Annotated[Path | None, typer.Option(help="Folder of the traces; the same call goes on where it left.")] = None,
-    retry: Annotated[bool, typer.Option("--retry", help="Try again what broke off in an earlier call.")] = False,
-    retry_on_error: Annotated[
-        int, typer.Option(min=0, max=20, help="How often a try that breaks off is begun again.")
-    ] = 0,
+    out: Annotated[Path | None, typer.Option(help="Folder of the traces; the same command resumes there.")] = None,
+    retry: Annotated[bool, typer.Option("--retry", help="Repeat the tries that failed in an earlier run.")] = False,
+    retry_on_error: Annotated[int, typer.Option(min=0, max=20, help="Most repetitions of a try that fails.")] = 0,
     fail_on_error: Annotated[
-        bool, typer.Option("--fail-on-error", help="End with exit code 1 at the first try that breaks off.")
+        bool, typer.Option("--fail-on-error", help="End with exit code 1 at the first try that fails.")
     ] = False,
     search_engine: SearchEngine = "auto",
     search_cache: SearchCache = "off",
@@ -134,52 +132,38 @@ def evaluate(
     log: Log = None,
 ) -> None:
     """Measure accuracy, turns and tool-call errors on benchmarks."""
+    from agentflow.evals.benchmarks.selection import Selection
     from agentflow.evals.cost import Budget
-    from agentflow.evals.evaluate import Request
-    from agentflow.graph.context import MODULES
+    from agentflow.evals.evaluate import EvaluationRequest
 
     prices = prices_of(price)
     sampling = {"planner": {"temperature": temperature}} if temperature else {}
     search = {"corpus": corpus, "search_engine": search_engine, "search_cache": search_cache}
     context = context_of(model, planner, tools, max_turns=max_turns, sampling=sampling, **search)
-    if agent != "agentflow" and context.model_of("planner") in SHIPPED:
-        say(f"hint: the embedded model knows only AgentFlow's own prompts; for --agent {agent} name another --model")
-    if judge and judge in {context.model_of(module) for module in MODULES}:
-        say("hint: the judge is the model that answers; another one is less partial")
-    request = Request(
-        names,
-        context,
-        agent,
-        subset,
-        file,
-        _selection(ids, span, family, sample, per_family, seed),
-        limit,
-        epochs,
-        judge or "",
-        timeout,
-        retry_on_error,
-        Budget(max_tokens, max_cost, prices),
-        ctx.meta[CALL],
+    request = EvaluationRequest(
+        benchmarks=names,
+        context=context,
+        agent=agent,
+        subset=subset,
+        file=file,
+        selection=Selection(tuple(ids or ()), tuple(family or ()), span, sample, per_family, seed),
+        limit=limit,
+        epochs=epochs,
+        judge=judge or "",
+        timeout=timeout,
+        retries=retry_on_error,
+        budget=Budget(max_tokens, max_cost, prices),
+        call=ctx.meta[CALL],
     )
+    for hint in request.hints():
+        say(f"hint: {hint}")
     with observing(tracing, log, content=tracing_content), _opened(request, out) as run:
         _run(run, concurrency, retry=retry, fail_on_error=fail_on_error)
-    _show(run.results, prices, gated={item.benchmark.name for item in run.items if item.benchmark.gated})
-    _warn_of_flags(run.results.records, run.settings, out)
+    _show(run.results, prices, run.gated)
+    _show_flags(run.flags, out)
 
 
-def _selection(
-    ids: list[str] | None, span: str, family: list[str] | None, sample: int | None, per_family: int | None, seed: int
-) -> "Selection":
-    from agentflow.evals.benchmarks.selection import Selection, span_of
-
-    try:
-        positions = span_of(span) if span else (0, None)
-    except ValueError as error:
-        fail(str(error), MISUSED)
-    return Selection(tuple(ids or ()), tuple(family or ()), positions, sample, per_family, seed)
-
-
-def _opened(request: "Request", out: Path | None) -> "EvaluationRun":
+def _opened(request: "EvaluationRequest", out: Path | None) -> "EvaluationRun":
     from agentflow.evals.benchmarks.errors import BenchmarkError
     from agentflow.evals.evaluate import EvaluationRun
     from agentflow.evals.results_store import ResultsError
@@ -191,18 +175,18 @@ def _opened(request: "Request", out: Path | None) -> "EvaluationRun":
         fail(str(error), MISUSED)
 
 
-class _BrokeOff(Exception):
-    """A try broke off, and that ends the evaluation."""
+class _TryFailed(Exception):
+    """A try failed, which ends the evaluation."""
 
 
 def _run(run: "EvaluationRun", concurrency: int, *, retry: bool, fail_on_error: bool) -> None:
-    """Runs what is left, with a bar. Ends the command when it cannot go on."""
+    """Run the unfinished items with a progress bar. Ends the command on an error."""
     from agentflow.graph.models.spec import ModelError
 
     records = run.records
     left = run.unfinished(retry=retry)
     if left and (other := records.differences):
-        say(f"note: another program began this evaluation; both will be in its passport: {', '.join(other)}")
+        say(f"note: another version began this evaluation; its passport lists both: {', '.join(other)}")
     elif changed := records.changed_files:
         say(f"note: these tries were made with other files, and are not run again: {', '.join(changed)}")
     keys = {item.key for item in left}
@@ -216,20 +200,20 @@ def _run(run: "EvaluationRun", concurrency: int, *, retry: bool, fail_on_error: 
                 unpriced.add(model)
                 say(f"note: --max-cost does not hold for {model}, whose price is not known; give --price {model}=...")
             if fail_on_error and record.failed:
-                raise _BrokeOff(f"question {record.task.id} broke off: {record.error}")
+                raise _TryFailed(f"question {record.task.id} failed: {record.error}")
 
         try:
             asyncio.run(run.run(left, concurrency=concurrency, on_record=on_record))
         except ModelError as error:
             fail(str(error), MISUSED)
-        except _BrokeOff as error:
-            fail(f"{error}; the same call with --out and --retry goes on", FAILED)
+        except _TryFailed as error:
+            fail(f"{error}; resume with the same command, --out and --retry", FAILED)
         except OSError as error:
-            fail(f"the traces could not be written ({error.strerror}); make room and run the same again", FAILED)
+            fail(f"the traces could not be written ({error.strerror}); make room and repeat the command", FAILED)
 
 
 def _show(results: "Results", prices: "dict[str, Price]", gated: set[str]) -> None:
-    """The figures of each benchmark. Fails if not one run worked."""
+    """Print the metrics of each benchmark. Ends the command if every run failed."""
     print_summaries(
         console(),
         {name: (results.summary(name), results.interval(name)) for name in results.records},
@@ -238,19 +222,16 @@ def _show(results: "Results", prices: "dict[str, Price]", gated: set[str]) -> No
     )
     everything = [record for records in results.records.values() for record in records]
     if any(record.failed or record.judge_failed for record in everything):
-        say("hint: some runs broke off; the same call with --out and --retry tries those again")
+        say("hint: some runs failed; the same command with --out and --retry repeats them")
     if all(record.failed for record in everything):
         fail("every run failed, for the reasons above", FAILED)
 
 
-def _warn_of_flags(ended: "dict[str, list[Record]]", settings: "EvaluationSettings", out: Path | None) -> None:
-    """Says it where an audit of the tries has something to look at."""
-    from agentflow.evals.passport.audit import counted, flags_of
-    from agentflow.evals.passport.passport import own_models, own_pages
+def _show_flags(flags: "list[list[Flag]]", out: Path | None) -> None:
+    """Print a note if an audit flags any of the tries."""
+    from agentflow.evals.passport.audit import counted
 
-    models = own_models(settings)
-    found = [flags_of(record, own_pages(name), models) for name, records in ended.items() for record in records]
-    if reasons := counted(found):
+    if reasons := counted(flags):
         why = ", ".join(f"{reason} {number:,}" for reason, number in reasons.items())
         where = f"agentflow eval passport {out}" if out else "agentflow eval passport, with --out,"
-        say(f"note: {sum(map(bool, found)):,} of {len(found):,} tries are flagged ({why}); {where} lists them")
+        say(f"note: {sum(map(bool, flags)):,} of {len(flags):,} tries are flagged ({why}); {where} lists them")

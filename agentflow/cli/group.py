@@ -21,7 +21,7 @@ _WrongCall: type[Any] = typer.BadParameter.__bases__[0]
 """Typer's base class of all usage errors, which it does not export."""
 
 
-class Group(TyperGroup):
+class CommandGroup(TyperGroup):
     """Typer group that prints errors on one line."""
 
     def main(self, *args: Any, **options: Any) -> NoReturn:

@@ -49,12 +49,12 @@ def langsmith(
 def _upload(written: list[Path]) -> None:
     from langsmith import Client
 
-    from agentflow.evals.langsmith_export import ExportError
+    from agentflow.evals.langsmith_export import UploadError
     from agentflow.evals.langsmith_export import upload as send
 
     client = Client(auto_batch_tracing=False, tracing_sampling_rate=1.0)
     try:
         for folder in written:
             send(folder, client, typer.echo)
-    except ExportError as error:
+    except UploadError as error:
         fail(f"{error}; what was sent before stays there", FAILED)

@@ -29,7 +29,7 @@ PAGE = "report.html"
 )
 def matrix(
     ctx: typer.Context,
-    out: Annotated[Path, typer.Option(help="Folder of the evaluations and their page; the same call goes on.")],
+    out: Annotated[Path, typer.Option(help="Folder of the evaluations and their page; the same command resumes.")],
     model: Annotated[
         list[str] | None, typer.Option("--model", "-m", metavar="SPEC", help="May be repeated; embedded by default.")
     ] = None,
@@ -60,7 +60,7 @@ def matrix(
     print_matrix(console(), read_folders(folders))
     call(ctx, ["eval", "report", *map(str, folders), "--out", str(out / PAGE)])
     if failed:
-        fail(f"nothing worked in {', '.join(failed)}; the same call with --retry tries it again", FAILED)
+        fail(f"nothing worked in {', '.join(failed)}; the same command with --retry repeats it", FAILED)
 
 
 def _check_models(specs: set[str]) -> None:

@@ -7,6 +7,7 @@ import typer
 
 from agentflow.cli.group import FAILED, MISUSED, fail
 from agentflow.console.terminal import console
+from agentflow.tools.search_settings import ENGINES
 
 if TYPE_CHECKING:
     from langgraph.checkpoint.base import BaseCheckpointSaver
@@ -27,7 +28,7 @@ MaxTurns = Annotated[int, typer.Option(min=1, max=100, help="Most turns of a run
 Corpus = Annotated[
     str,
     typer.Option(
-        help="What wikipedia_search reads: live, package, atlas, an index's path, http://HOST:PORT/retrieve; "
+        help="Encyclopedia of wikipedia_search: live, package, atlas, an index's path, http://HOST:PORT/retrieve; "
         "auto: what the planner knows."
     ),
 ]
@@ -35,7 +36,7 @@ SearchEngine = Annotated[
     str,
     typer.Option(
         metavar="SPEC",
-        help="What google_search asks: tavily, serper, gemini[:MODEL], community:NAME; auto: the first with a key.",
+        help=f"Search engine of google_search: {', '.join(ENGINES)}; auto: the first one whose key is set.",
     ),
 ]
 Checkpoints = Annotated[
@@ -45,7 +46,7 @@ Checkpoints = Annotated[
     ),
 ]
 SearchCache = Annotated[
-    str, typer.Option(metavar="MODE[:FILE]", help="What search tools found: off, use, record, or replay it offline.")
+    str, typer.Option(metavar="MODE[:FILE]", help="Cache of search results: off, use, record, or replay offline.")
 ]
 Tracing = Annotated[
     str | None,
@@ -58,7 +59,7 @@ Tracing = Annotated[
 TracingContent = Annotated[
     bool, typer.Option("--tracing-content", help="Put prompts, answers and tool results into OpenTelemetry's spans.")
 ]
-Log = Annotated[str | None, typer.Option(metavar="FILE", help="Append what happens as lines of JSON; - is stderr.")]
+Log = Annotated[str | None, typer.Option(metavar="FILE", help="Append a log as lines of JSON; - is stderr.")]
 Prices = Annotated[
     list[str] | None,
     typer.Option("--price", metavar="MODEL=READ/WRITTEN", help="Dollars for a million tokens of a model."),
@@ -86,22 +87,22 @@ def context_of(model: str, planner: str | None, tools: str | None, **limits: Any
         if not is_external(name) and (problem := availability(name, context.search)):
             fail(f"{name} cannot be used: {problem}" if name in STANDARD_TOOLS else problem, MISUSED)
     _load_models(context)
-    _load_foreign(context)
+    _load_external(context)
     return context
 
 
 def agent_of(
     context: "Context", name: "AgentName" = "agentflow", checkpointer: "BaseCheckpointSaver[Any] | None" = None
 ) -> "Agent":
-    """Build the agent for the context. Foreign tools named on the command line are thereby granted."""
+    """Build the agent for the context. External tools named on the command line are thereby granted."""
     from agentflow.evals.agents import agent_graph
     from agentflow.tools.external import is_external
 
     return agent_graph(name, [spec for spec in context.tools if is_external(spec)], checkpointer)
 
 
-def _load_foreign(context: "Context") -> None:
-    """Import foreign tools and start their servers, which stay up for the run; ends the command if one fails."""
+def _load_external(context: "Context") -> None:
+    """Import external tools and start their servers, which stay up for the run; ends the command if one fails."""
     from agentflow.checks.tools import examine
     from agentflow.graph.models.spec import ModelError
     from agentflow.tools.external import is_external

@@ -22,8 +22,10 @@ def power(
     folder: Annotated[
         Path | None, typer.Argument(metavar="[DIR]", help="Folder of an evaluation whose figures are the baseline's.")
     ] = None,
-    difference: Annotated[float, typer.Option(help="What is to be shown, such as 0.05 or -0.05.")] = 0.05,
-    accuracy: Annotated[float | None, typer.Option(min=0, max=1, help="Of the baseline, instead of a folder.")] = None,
+    difference: Annotated[float, typer.Option(help="Difference to detect, such as 0.05 or -0.05.")] = 0.05,
+    accuracy: Annotated[
+        float | None, typer.Option(min=0, max=1, help="Accuracy of the baseline, instead of a folder.")
+    ] = None,
     epochs: Annotated[
         int | None, typer.Option(min=1, max=64, help="Tries of each question; without it, the folder's, or 1.")
     ] = None,
@@ -36,14 +38,12 @@ def power(
         ),
     ] = None,
     chance: Annotated[
-        float, typer.Option("--power", min=0.5, max=0.999, help="Chance that the difference is shown.")
+        float, typer.Option("--power", min=0.5, max=0.999, help="Probability to detect the difference.")
     ] = 0.8,
-    alpha: Annotated[
-        float, typer.Option(min=0.0001, max=0.5, help="Chance that one is shown where there is none.")
-    ] = 0.05,
+    alpha: Annotated[float, typer.Option(min=0.0001, max=0.5, help="Probability of a false detection.")] = 0.05,
 ) -> None:
     """Compute how many questions are needed to show a difference, on the same questions and on different ones."""
-    from agentflow.evals.power import BETWEEN, Plan
+    from agentflow.evals.power import BETWEEN, PlannedComparison
 
     if (folder is None) == (accuracy is None):
         fail("name the baseline's folder or its --accuracy, one of the two", MISUSED)
@@ -55,7 +55,7 @@ def power(
             say(f"note: {name}: how much questions differ is not known; --between is taken to be {BETWEEN}")
             share = BETWEEN
         try:
-            plan = Plan(baseline, round(baseline + difference, 12), epochs or tries, share, chance, alpha)
+            plan = PlannedComparison(baseline, round(baseline + difference, 12), epochs or tries, share, chance, alpha)
         except ValueError as error:
             fail(f"{error}; choose another --difference", MISUSED)
         plans[name] = plan

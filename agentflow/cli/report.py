@@ -31,21 +31,21 @@ def report(
     from agentflow.evals.report.page import page
 
     runs = read_folders(folders)
-    with console(stderr=True).status("making the page"):
-        made = page(runs, with_gated=with_gated)
+    with console(stderr=True).status("writing the page"):
+        report = page(runs, with_gated=with_gated)
     try:
-        out.write_text(made.html, encoding="utf-8")
+        out.write_text(report.html, encoding="utf-8")
         drawn = _draw(figures, runs) if figures else []
     except OSError as error:
         fail(
             f"the report could not be written to {error.filename or out} ({error.strerror}); choose another path",
             FAILED,
         )
-    size = len(made.html) / 1e6
-    typer.echo(f"{out}: {made.traces:,} traces of {len(runs)} evaluations, {size:.1f} MB")
-    if made.gated:
-        typer.echo(f"texts of {made.gated:,} traces of gated benchmarks are left out; see --with-gated")
-    if (cut := made.traces - made.gated - made.with_text) > 0:
+    size = len(report.html) / 1e6
+    typer.echo(f"{out}: {report.traces:,} traces of {len(runs)} evaluations, {size:.1f} MB")
+    if report.gated:
+        typer.echo(f"texts of {report.gated:,} traces of gated benchmarks are left out; see --with-gated")
+    if (cut := report.traces - report.gated - report.with_text) > 0:
         typer.echo(f"texts of {cut:,} traces are left out, so that the page stays small; their rows are there")
     if figures:
         typer.echo(f"{figures}: {', '.join(path.name for path in drawn)}")

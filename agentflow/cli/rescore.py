@@ -1,4 +1,4 @@
-"""`agentflow eval rescore`: kept answers are scored again, without generating."""
+"""`agentflow eval rescore`: score stored answers again, without generating."""
 
 import asyncio
 from datetime import UTC, datetime
@@ -27,7 +27,7 @@ def rescore(
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="Folder that --out of agentflow eval made.")],
     judge: Annotated[
         list[str] | None,
-        typer.Option(metavar="SPEC", help="Model that is asked where the rule cannot tell; several: the majority."),
+        typer.Option(metavar="SPEC", help="Model that decides where the rule cannot; of several, the majority."),
     ] = None,
     benchmark: Annotated[
         list[str] | None,
@@ -40,9 +40,9 @@ def rescore(
     incorrect: Annotated[list[str] | None, typer.Option(metavar="ID", help="Your word: incorrect.")] = None,
     by: Annotated[str, typer.Option(help="Whose word it is.")] = "",
     why: Annotated[str, typer.Option(help="The reason.")] = "",
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would change, and keep nothing.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show the changes without storing them.")] = False,
 ) -> None:
-    """Score kept answers again, after a mended rule or with judges; every decision is kept."""
+    """Score stored answers again, with changed rules or judges; every decision is kept."""
     from agentflow.evals.results_store import ResultsError, rule
 
     [run] = read_folders([folder])
@@ -87,7 +87,7 @@ def _rescored(run: "Run", judges: list[str], names: list[str]) -> "list[Ruling]"
 
 
 def _benchmarks(run: "Run", names: list[str]) -> "dict[str, Benchmark]":
-    """The benchmarks of a run by name. Ends the command where one cannot be loaded."""
+    """Return the benchmarks of a run by name. Ends the command if one cannot be loaded."""
     from agentflow.evals.benchmarks.catalogue import benchmark
     from agentflow.evals.benchmarks.errors import BenchmarkError
 
@@ -99,7 +99,7 @@ def _benchmarks(run: "Run", names: list[str]) -> "dict[str, Benchmark]":
 
 
 def _corrected(run: "Run", words: dict[str, bool], by: str, why: str) -> "list[Ruling]":
-    """A person's rulings. Ends the command where one cannot be one."""
+    """Return a person's rulings. Ends the command if one is invalid."""
     from agentflow.evals.rulings import PERSON, Ruling, answer_hash
     from agentflow.evals.scorers.score import Decision
 
@@ -133,7 +133,7 @@ def _named(run: "Run", name: str) -> "Record":
 
 
 def _ruled(run: "Run", new: "list[Ruling]") -> "list[Record]":
-    """The records as they count with what is new."""
+    """Return the records with the new rulings applied."""
     later: dict[Key, list[Ruling]] = {}
     for ruling in new:
         later.setdefault((ruling.benchmark, ruling.id, ruling.sample), []).append(ruling)

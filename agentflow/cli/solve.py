@@ -26,7 +26,7 @@ from agentflow.cli.options import (
     context_of,
     names_in,
 )
-from agentflow.cli.threads import NOWHERE, KeptRun, check_terminal, found_run, run_kept
+from agentflow.cli.threads import UNSAVED, RunLocation, check_terminal, found_run, run_with_checkpoints
 from agentflow.console.approval import ask_for_approval
 from agentflow.console.runs import RunView, answer_text, print_compared
 from agentflow.console.terminal import console
@@ -36,8 +36,9 @@ if TYPE_CHECKING:
     from agentflow.evals.live_status import LiveStatusFile
     from agentflow.evals.rollout import Event, Finished
     from agentflow.evals.saved_run import SavedRun
+    from agentflow.evals.trace import Trace
     from agentflow.graph.context import Context
-    from agentflow.nodes.approval import Decision, Proposal
+    from agentflow.nodes.approval import ApprovalDecision, Proposal
 
 app = typer.Typer()
 
@@ -45,7 +46,7 @@ app = typer.Typer()
 @app.command(epilog='Example: agentflow solve "How many feet are 3 yards?" --max-turns 5')
 def solve(
     question: Annotated[
-        str | None, typer.Argument(help="The question, in quotes; none goes on with the run of --thread.")
+        str | None, typer.Argument(help="The question, in quotes; without it, the run of --thread is resumed.")
     ] = None,
     planner: Planner = None,
     model: Model = "embedded",
@@ -58,7 +59,7 @@ def solve(
     approve: Annotated[
         str | None, typer.Option(metavar="a,b", help="Tools whose calls you approve, edit or refuse; * for all.")
     ] = None,
-    thread: Annotated[str | None, typer.Option(help="Keep the run under this name, to go on with it later.")] = None,
+    thread: Annotated[str | None, typer.Option(help="Save the run under this name, so that it can be resumed.")] = None,
     checkpoints: Checkpoints = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")] = False,
     trace: Annotated[Path | None, typer.Option(help="Append the trace to this file, for agentflow view.")] = None,
@@ -69,11 +70,11 @@ def solve(
     log: Log = None,
 ) -> None:
     """Answer a question, showing each turn as it happens."""
-    from agentflow.evals.trace import append, to_line
+    from agentflow.evals.trace import to_line
 
-    run = KeptRun.of(checkpoints, thread)
+    run = RunLocation.of(checkpoints, thread)
     if question is None and not run.thread:
-        fail("there is no question; write it in quotes after solve, or name a --thread to go on with", MISUSED)
+        fail("there is no question; write it in quotes after solve, or name a --thread to resume", MISUSED)
     question = None if question is None else _checked_question(question)
     _check_writable(trace)
     approved = [] if approve is None else list(names_in(approve, "--approve"))
@@ -89,25 +90,18 @@ def solve(
         view = None if as_json else stack.enter_context(RunView(console()))
         question = saved.question if saved else question or ""
         running = stack.enter_context(_running(trace, question, max_turns)) if trace else None
-        finished = run_kept(_solve(question, context, view, run, saved, running), run)
-    found = finished.trace
+        finished = run_with_checkpoints(_solve(question, context, view, run, saved, running), run)
     if as_json:
-        typer.echo(to_line(found))
-    elif found.answer.strip():
-        console().print(answer_text(found))
+        typer.echo(to_line(finished.trace))
+    elif finished.trace.answer.strip():
+        console().print(answer_text(finished.trace))
     if usage:
-        print_usage(console(stderr=as_json), found.usage, prices)
+        print_usage(console(stderr=as_json), finished.trace.usage, prices)
     if trace:
-        try:
-            append(trace, found)
-        except OSError as error:
-            fail(f"the trace could not be written to {trace} ({error.strerror}); make room and try again", FAILED)
+        _append(trace, finished.trace)
     if not as_json and _beyond_embedded(finished, context):
         say("hint: the embedded model knows only Atlas; for other questions name a model: --model openai:gpt-4o-mini")
-    if finished.failure:
-        fail(str(finished.failure), _exit_code(finished.failure))
-    if not found.answer.strip():
-        fail("the model gave no answer; try again, or another --model", FAILED)
+    _fail_without_answer(finished)
 
 
 @app.command(
@@ -132,7 +126,7 @@ def compare(
         fail("give two planners to compare, each with --planner", MISUSED)
     search = {"corpus": corpus, "search_engine": search_engine, "search_cache": search_cache}
     contexts = {spec: context_of(model, spec, tools, max_turns=max_turns, **search) for spec in planner}
-    with observing(tracing, log, content=tracing_content), console(stderr=True).status("the planners are at work"):
+    with observing(tracing, log, content=tracing_content), console(stderr=True).status("running the planners"):
         found = asyncio.run(_compare(question, contexts))
     print_compared(console(), {spec: finished.trace for spec, finished in found.items()})
     for spec, finished in found.items():
@@ -149,7 +143,7 @@ async def _solve(
     question: str,
     context: "Context",
     view: RunView | None,
-    run: KeptRun = NOWHERE,
+    run: RunLocation = UNSAVED,
     saved: "SavedRun | None" = None,
     running: "LiveStatusFile | None" = None,
 ) -> "Finished":
@@ -159,7 +153,7 @@ async def _solve(
     from agentflow.graph.models.spec import ModelError
     from agentflow.tools.sandbox.limits import SandboxError
 
-    async def decide(proposal: "Proposal") -> "Decision":
+    async def decide(proposal: "Proposal") -> "ApprovalDecision":
         with view.paused() if view else nullcontext():
             return ask_for_approval(console(), proposal)
 
@@ -181,19 +175,36 @@ async def _solve(
     return finished
 
 
+def _append(path: Path, trace: "Trace") -> None:
+    from agentflow.evals.trace import append
+
+    try:
+        append(path, trace)
+    except OSError as error:
+        fail(f"the trace could not be written to {path} ({error.strerror}); make room and try again", FAILED)
+
+
+def _fail_without_answer(finished: "Finished") -> None:
+    """End the command if the run failed or its answer is empty."""
+    if finished.failure:
+        fail(str(finished.failure), _exit_code(finished.failure))
+    if not finished.trace.answer.strip():
+        fail("the model gave no answer; try again, or another --model", FAILED)
+
+
 def _exit_code(failure: Exception) -> int:
     return MISUSED if getattr(failure, "configuration", False) else FAILED
 
 
 def _running(trace: Path, question: str, max_turns: int) -> "LiveStatusFile":
-    """What `agentflow view` shows while the run goes on."""
+    """Return the status file that `agentflow view` reads during the run."""
     from agentflow.evals.live_status import LiveStatusFile
 
     return LiveStatusFile(trace, question, max_turns)
 
 
 def _beyond_embedded(finished: "Finished", context: "Context") -> bool:
-    """Whether the embedded planner was asked something that is too much for it."""
+    """Return whether the embedded planner could not answer the question."""
     from agentflow.rl.micro.outside import REPLY
 
     if context.model_of("planner").strip().partition(":")[0] != "embedded":

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 
-from agentflow.cli.group import FAILED, MISUSED, Group, fail, say
+from agentflow.cli.group import FAILED, MISUSED, CommandGroup, fail, say
 from agentflow.cli.options import Checkpoints
 from agentflow.console.terminal import console, counted, shown_bytes
 from agentflow.console.threads import print_threads, thread_text
@@ -26,27 +26,27 @@ if TYPE_CHECKING:
 _Found = TypeVar("_Found")
 _UNITS = {"m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
 
-app = typer.Typer(cls=Group)
+app = typer.Typer(cls=CommandGroup)
 
 
 @dataclass(frozen=True)
-class KeptRun:
+class RunLocation:
     """Location of a saved run: the spec of its checkpoint store, and its thread."""
 
     spec: str
     thread: str
 
     @classmethod
-    def of(cls, checkpoints: str | None, thread: str | None) -> "KeptRun":
+    def of(cls, checkpoints: str | None, thread: str | None) -> "RunLocation":
         """Build it from the options --checkpoints and --thread; ends the command if they do not fit together."""
         if thread is None and checkpoints is not None:
             fail("--checkpoints keeps a run under a name; give one with --thread", MISUSED)
         if thread is not None and not thread.strip():
             fail("--thread needs a name", MISUSED)
-        return NOWHERE if thread is None else cls(place(checkpoints), thread.strip())
+        return UNSAVED if thread is None else cls(place(checkpoints), thread.strip())
 
 
-NOWHERE = KeptRun("memory", "")
+UNSAVED = RunLocation("memory", "")
 
 
 def place(checkpoints: str | None) -> str:
@@ -64,7 +64,7 @@ def check_terminal(as_json: bool) -> None:
         fail("--approve asks at the terminal; run it in one, without --json", MISUSED)
 
 
-def found_run(run: KeptRun, context: "Context") -> "SavedRun":
+def found_run(run: RunLocation, context: "Context") -> "SavedRun":
     """Return the interrupted run of a thread. Ends the command if there is none or its settings differ from `context`.
 
     Settings are never taken from the database, since anyone who can write there could name tools to run and servers to
@@ -76,21 +76,21 @@ def found_run(run: KeptRun, context: "Context") -> "SavedRun":
         async with _opened(run.spec) as agent:
             return await saved_run(agent, run.thread)
 
-    kept = run_kept(look())
-    if kept is None:
+    saved = run_with_checkpoints(look())
+    if saved is None:
         fail(f"there is no thread {run.thread}; ask a question to begin it", MISUSED)
-    if kept.state == "finished":
+    if saved.state == "finished":
         fail(f"thread {run.thread} is finished; ask a new question, or see agentflow threads show", MISUSED)
     free = {"approve_tools"}
-    began, now = kept.context.model_dump(exclude=free), context.model_dump(exclude=free)
+    began, now = saved.context.model_dump(exclude=free), context.model_dump(exclude=free)
     if other := [f"{name} {began[name]!r}" for name in began if began[name] != now[name]]:
         fail(f"thread {run.thread} began with other settings ({'; '.join(other)}); give the same options", MISUSED)
-    if kept.waits and not context.approve_tools:
-        fail(f"thread {run.thread} waits for approval of {kept.waits['tool']}; add --approve", MISUSED)
-    return kept
+    if saved.waits and not context.approve_tools:
+        fail(f"thread {run.thread} waits for approval of {saved.waits['tool']}; add --approve", MISUSED)
+    return saved
 
 
-def run_kept(work: Coroutine[Any, Any, _Found], run: KeptRun = NOWHERE) -> _Found:
+def run_with_checkpoints(work: Coroutine[Any, Any, _Found], run: RunLocation = UNSAVED) -> _Found:
     """Run `work`; a database error ends the command in one line, and an interrupt prints how to resume."""
     from agentflow.graph.checkpoints import CheckpointError
 
@@ -100,12 +100,12 @@ def run_kept(work: Coroutine[Any, Any, _Found], run: KeptRun = NOWHERE) -> _Foun
         fail(str(error), MISUSED if error.configuration else FAILED)
     except KeyboardInterrupt:
         if run.thread:
-            say(f"the run is kept; agentflow solve --thread {run.thread} goes on with it")
+            say(f"the run is saved; resume it with agentflow solve --thread {run.thread}")
         raise
 
 
 @app.callback(invoke_without_command=True)
-def kept_threads(ctx: typer.Context) -> None:
+def saved_threads(ctx: typer.Context) -> None:
     """List, show and prune the runs saved by solve --thread."""
     if ctx.invoked_subcommand is None:
         typer.echo(ctx.get_help())
@@ -114,7 +114,7 @@ def kept_threads(ctx: typer.Context) -> None:
 @app.command("list", epilog="Example: agentflow threads list")
 def list_threads(checkpoints: Checkpoints = None) -> None:
     """List the threads with the state of their last run and their size."""
-    found = run_kept(_threads(place(checkpoints)))
+    found = run_with_checkpoints(_threads(place(checkpoints)))
     if found:
         print_threads(console(), found)
     else:
@@ -133,10 +133,10 @@ def show_thread(
         async with _opened(place(checkpoints)) as agent:
             return await saved_run(agent, name)
 
-    kept = run_kept(look())
-    if kept is None:
+    saved = run_with_checkpoints(look())
+    if saved is None:
         fail(f"there is no thread {name}; see agentflow threads list", MISUSED)
-    console().print(thread_text(name, kept))
+    console().print(thread_text(name, saved))
 
 
 @app.command("prune", epilog="Example: agentflow threads prune --older-than 30d")
@@ -152,7 +152,7 @@ def prune_threads(
 
     before = None if older_than is None else datetime.now(UTC) - _age(older_than)
     spec = place(checkpoints)
-    found = run_kept(_threads(spec))
+    found = run_with_checkpoints(_threads(spec))
     if before is None:
         chosen = [thread.id for thread in found if thread.state == "finished"]
     else:
@@ -164,7 +164,7 @@ def prune_threads(
             await (threads.prune(agent, chosen) if before is None else threads.delete(agent, chosen))
             return await threads.threads(agent)
 
-    left = run_kept(work()) if chosen else found
+    left = run_with_checkpoints(work()) if chosen else found
     sizes = [sum(thread.bytes for thread in several) for several in (found, left)]
     done = "pruned" if before is None else "deleted"
     typer.echo(

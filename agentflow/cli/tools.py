@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from agentflow.cli.group import FAILED, MISUSED, Group, fail
+from agentflow.cli.group import FAILED, MISUSED, CommandGroup, fail
 from agentflow.cli.options import Corpus, Model, SearchEngine, Tools, names_in
 from agentflow.console.checks import print_checks, print_trials
 from agentflow.console.terminal import console
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from agentflow.checks.check import Trial
     from agentflow.graph.context import Context
 
-app = typer.Typer(cls=Group)
+app = typer.Typer(cls=CommandGroup)
 
 
 @app.callback(invoke_without_command=True, epilog="Example: agentflow tools --tools google_search,my_pkg.tools:search")

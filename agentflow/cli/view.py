@@ -26,7 +26,7 @@ def view(
         list[Path] | None,
         typer.Argument(
             metavar="[RUNS]...",
-            help="Folders to look in, and files of solve --trace; without any: runs/, and what lies directly here.",
+            help="Folders of runs, and files of solve --trace; default: runs/ and this folder.",
         ),
     ] = None,
     host: Annotated[str, typer.Option(help="Address of this machine that only it reaches.")] = "127.0.0.1",
@@ -41,18 +41,18 @@ def view(
     from agentflow.view.app import build_app
     from agentflow.view.run_index import RunIndex
 
-    shelf = RunIndex(_roots(runs or []))
+    index = RunIndex(_roots(runs or []))
     listening = listen(host, port, "the page is for this machine alone; use an ssh tunnel to look from another one")
     url = url_of(host, listening)
     server = uvicorn.Server(
         uvicorn.Config(
-            build_app(shelf, stopping=lambda: server.should_exit),
+            build_app(index, stopping=lambda: server.should_exit),
             log_level="warning",
             timeout_graceful_shutdown=5,
             server_header=False,
         )
     )
-    typer.echo(f"looking at {', '.join(str(root.path) for root in shelf.roots)}; nothing is changed there")
+    typer.echo(f"looking at {', '.join(str(root.path) for root in index.roots)}; nothing is changed there")
     typer.echo(f"open {url} (Ctrl-C ends it)")
     if browser or (browser is None and _has_display()):
         webbrowser.open(url)

@@ -10,7 +10,7 @@ from agentflow.console.runs import call_text
 from agentflow.tools.untrusted_text import one_line
 
 if TYPE_CHECKING:
-    from agentflow.nodes.approval import Decision, Proposal
+    from agentflow.nodes.approval import ApprovalDecision, Proposal
 
 
 def proposal_text(proposal: "Proposal") -> Text:
@@ -23,22 +23,22 @@ def proposal_text(proposal: "Proposal") -> Text:
     return text
 
 
-def ask_for_approval(out: Console, proposal: "Proposal") -> "Decision":
+def ask_for_approval(out: Console, proposal: "Proposal") -> "ApprovalDecision":
     """Ask the person at the terminal for a decision. The end of the input refuses the call."""
-    from agentflow.nodes.approval import Decision
+    from agentflow.nodes.approval import ApprovalDecision
 
     out.print(proposal_text(proposal))
     while True:
         answer = _line(out, "approve, edit or refuse? [a/e/r] ")
         if answer is None or "refuse".startswith(answer.lower() or "?"):
             reason = _line(out, "why? (for the planner) ") if answer is not None else None
-            return Decision(decision="refuse", reason=reason or None)
+            return ApprovalDecision(decision="refuse", reason=reason or None)
         if answer and "approve".startswith(answer.lower()):
-            return Decision(decision="approve")
+            return ApprovalDecision(decision="approve")
         if answer and "edit".startswith(answer.lower()):
             edited = _edited(out)
             if edited is not None:
-                return Decision(decision="edit", arguments=edited)
+                return ApprovalDecision(decision="edit", arguments=edited)
 
 
 def _edited(out: Console) -> object:

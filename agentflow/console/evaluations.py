@@ -14,8 +14,8 @@ from agentflow.tools.untrusted_text import one_line
 if TYPE_CHECKING:
     from agentflow.evals.calibration import Calibration
     from agentflow.evals.cost import Price
-    from agentflow.evals.metrics import Group, Summary
-    from agentflow.evals.power import Plan
+    from agentflow.evals.metrics import GroupSummary, Summary
+    from agentflow.evals.power import PlannedComparison
     from agentflow.evals.runs import Run
     from agentflow.evals.statistics import Comparison, Flip
 
@@ -70,11 +70,11 @@ def _table_of_all(by_benchmark: "Mapping[str, Figures]") -> Table:
     return table
 
 
-def _row(group: "Group", name: str) -> Iterable[str]:
+def _row(group: "GroupSummary", name: str) -> Iterable[str]:
     return name, _questions(group), str(group.correct), f"{group.accuracy:.2f}", f"{group.mean_turns:.1f}"
 
 
-def _questions(group: "Group") -> str:
+def _questions(group: "GroupSummary") -> str:
     """Format the number of questions, with the tries of each if more than one."""
     tries = group.number / max(1, group.questions)
     return f"{group.questions}" if tries <= 1 else f"{group.questions} x {tries:.3g}"
@@ -206,7 +206,7 @@ def print_matrix(out: Console, runs: Sequence["Run"]) -> None:
     out.print(table)
 
 
-def print_plans(out: Console, plans: Mapping[str, "Plan"]) -> None:
+def print_plans(out: Console, plans: Mapping[str, "PlannedComparison"]) -> None:
     """Print the number of questions that each plan needs."""
     table = Table("benchmark", box=None, pad_edge=False)
     for heading in ("accuracy", "to show", "tries", "between questions", "same questions", "different ones"):

@@ -12,8 +12,8 @@ from agentflow.tools.tool_model import RUN
 from agentflow.tools.untrusted_text import one_line
 
 if TYPE_CHECKING:
-    from agentflow.evals.passport.passport import Passport, Score
-    from agentflow.evals.passport.provenance import Provenance
+    from agentflow.evals.passport.passport import BenchmarkScore, Passport
+    from agentflow.evals.provenance import Provenance
 
 _SHOWN = 20
 """Largest number of flagged tries shown for a benchmark; --json lists all."""
@@ -66,11 +66,10 @@ def _modules(passport: "Passport") -> Table:
     return _table(("module", "model", "temperature", "seed", "prompt", "weights", "served as"), rows)
 
 
-def _tools(made: "Provenance") -> Table:
-    said = {"": "none", RUN: "the run's, see module tools"}
-    rows = [
-        [name, said.get(tool.model, tool.model), tool.card, tool.prompt or NONE] for name, tool in made.tools.items()
-    ]
+def _tools(provenance: "Provenance") -> Table:
+    models = {"": "none", RUN: "the run's, see module tools"}
+    tools = provenance.tools.items()
+    rows = [[name, models.get(tool.model, tool.model), tool.card, tool.prompt or NONE] for name, tool in tools]
     return _table(("tool", "model behind it", "card", "prompt"), rows)
 
 
@@ -97,12 +96,12 @@ def _facts(passport: "Passport") -> Iterator[tuple[str, str]]:
         yield "searched", ", ".join(f"{name} {number:,}" for name, number in passport.answered.items())
     if passport.sandboxes:
         yield "sandbox", ", ".join(f"{name} {number:,}" for name, number in passport.sandboxes.items())
-    for made in passport.provenance:
-        yield "made", f"{made.at}, after try {made.before:,}" if made.before else made.at
-        yield "  versions", ", ".join(f"{name} {version}" for name, version in made.versions.items())
-        if made.inputs:
-            yield "  files", ", ".join(f"{name} {content}" for name, content in made.inputs.items())
-        yield "  call", made.call
+    for provenance in passport.provenance:
+        yield "made", f"{provenance.at}, after try {provenance.before:,}" if provenance.before else provenance.at
+        yield "  versions", ", ".join(f"{name} {version}" for name, version in provenance.versions.items())
+        if provenance.inputs:
+            yield "  files", ", ".join(f"{name} {content}" for name, content in provenance.inputs.items())
+        yield "  call", provenance.call
     yield "traces.jsonl", f"SHA-256 {passport.traces}"
     if not passport.doubts:
         yield "to repeat it", "nothing is known that stands against it"
@@ -110,7 +109,7 @@ def _facts(passport: "Passport") -> Iterator[tuple[str, str]]:
         yield "to repeat it", doubt
 
 
-def _print_audit(out: Console, score: "Score") -> None:
+def _print_audit(out: Console, score: "BenchmarkScore") -> None:
     audit = score.audit
     of = f"{score.benchmark}: {audit.tries:,} of {score.number:,} tries are flagged, {audit.correct:,} of them correct"
     out.print(Text(one_line(of), style="bold"))

@@ -89,9 +89,9 @@ def turn_text(turn: "TraceTurn") -> Text:
         text.append(f"\n  {one_line(turn.tool)} ", style="not bold cyan")
         text.append(_indented(call_text(turn.arguments)), style="not bold")
     result = turn.result
-    said = result.output if result.error is None else f"failed ({result.error}): {result.output}"
+    output = result.output if result.error is None else f"failed ({result.error}): {result.output}"
     text.append("\n  → ", style="not bold green" if result.error is None else "not bold red")
-    text.append(_indented(_clipped(said)), style="not bold")
+    text.append(_indented(_clipped(output)), style="not bold")
     text.append(f"\n  verifier: {turn.verdict.signal}. {one_line(turn.verdict.analysis)}", style="not bold dim")
     return text
 

@@ -34,17 +34,17 @@ def print_threads(out: Console, threads: "Sequence[Thread]") -> None:
     out.print(f"{counted(len(threads), 'thread')}, {counted(checkpoints, 'checkpoint')}, {shown_bytes(size)}")
 
 
-def thread_text(name: str, kept: "SavedRun") -> Text:
+def thread_text(name: str, run: "SavedRun") -> Text:
     """Format a thread's question, its turns, and the answer or how to resume."""
     from agentflow.evals.trace import TraceTurn
 
-    text = Text(f"{one_line(name)}: {kept.state}\n").append(one_line(kept.question), style="bold")
-    for turn in kept.turns:
+    text = Text(f"{one_line(name)}: {run.state}\n").append(one_line(run.question), style="bold")
+    for turn in run.turns:
         text.append("\n").append_text(turn_text(TraceTurn.of(turn)))
-    if kept.waits:
-        text.append("\n").append_text(proposal_text(kept.waits))
-    if kept.state == "finished":
-        text.append("\nAnswer: ", style="bold green").append(clean(kept.answer).strip(), style="bold")
+    if run.waits:
+        text.append("\n").append_text(proposal_text(run.waits))
+    if run.state == "finished":
+        text.append("\nAnswer: ", style="bold green").append(clean(run.answer).strip(), style="bold")
     else:
-        text.append(f"\nagentflow solve --thread {one_line(name)} goes on with it", style="dim")
+        text.append(f"\nresume it with agentflow solve --thread {one_line(name)}", style="dim")
     return text

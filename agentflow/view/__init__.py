@@ -1,16 +1,17 @@
-"""`agentflow view`: runs as a local page that shows them while they happen.
+"""`agentflow view`: a local web page of runs, updated while they run.
 
-    lines     a file that grows, line by line
-    rows      what a list shows of a trace
-    sources   evaluations, trainings and files of traces, each kept up to date
-    shelf     where they are found, and all of them together
-    query     which rows of a list are asked for
-    groups    the trajectories of one question, with their advantages
-    tokens    every token of such a group, with what it was trained by
-    pairs     the same questions in two places
-    detail    one trace in full, with the memory that the planner read
-    guard     who may ask
-    app       what is answered; static/ is the page itself
+    lines        a growing file, read line by line
+    rows         a trace as a row of a list
+    sources      evaluations, trainings and trace files
+    live_status  a run of `agentflow solve` that has not ended
+    run_index    the sources below some folders
+    query        filters, order and pages of a list
+    groups       the trajectories of one question, with their advantages
+    tokens       the tokens of a group, with their training data
+    pairs        the same questions in two sources
+    detail       one trace in full, with the planner's conversation
+    guard        access control
+    app          the server; static/ is the page
 
-Nothing here writes a file, calls a model or runs a graph: the page is for looking.
+Nothing here writes a file, calls a model or runs a graph.
 """

@@ -1,6 +1,6 @@
-"""What the server answers: the page's own files, the data as JSON, and an event whenever something has changed.
+"""Server of the page: static files, data as JSON, and an event for each change.
 
-Sources go by an id and traces by a name that only the shelf knows, so that no part of an address is ever a path.
+Addresses contain ids of sources and names of traces, which the index resolves; no part of an address is a path.
 """
 
 import asyncio
@@ -34,14 +34,14 @@ from agentflow.view.tokens import tokens
 PAUSE = 0.5
 """Seconds between looks at the files."""
 BEAT = 1.0
-"""Most seconds between looks at whether the server ends, while a client listens."""
+"""Longest interval between checks, while a client listens, of whether the server is stopping, in seconds."""
 
 _TYPES = {".js": "text/javascript", ".css": "text/css", ".html": "text/html", ".svg": "image/svg+xml"}
 
 
-def build_app(shelf: RunIndex, stopping: Callable[[], bool] = lambda: False) -> Starlette:
-    """The server of `shelf`; `stopping` tells that it is about to end, so that listening clients are let go."""
-    view = _View(shelf, stopping)
+def build_app(index: RunIndex, stopping: Callable[[], bool] = lambda: False) -> Starlette:
+    """Build the server of `index`. `stopping` returns True before the server ends, so that event streams close."""
+    view = _View(index, stopping)
     routes = [
         Route("/", view.page),
         Route("/static/{name}", view.static),
@@ -58,18 +58,18 @@ def build_app(shelf: RunIndex, stopping: Callable[[], bool] = lambda: False) -> 
 
 
 class Json(JSONResponse):
-    """JSON in ASCII: whatever a model wrote can be sent."""
+    """JSON in ASCII, so that any text of a model can be sent."""
 
     def render(self, content: Any) -> bytes:
-        """As bytes."""
+        """Encode the content."""
         return json.dumps(content, separators=(",", ":")).encode("ascii")
 
 
 class _View:
-    """The answers. Those that are no coroutines run in threads, and hold the shelf's lock while they read it."""
+    """Request handlers. Those that are not coroutines run in threads, and hold the index's lock while they read it."""
 
-    def __init__(self, shelf: RunIndex, stopping: Callable[[], bool]) -> None:
-        self.shelf, self.stopping = shelf, stopping
+    def __init__(self, index: RunIndex, stopping: Callable[[], bool]) -> None:
+        self.index, self.stopping = index, stopping
         own = (files("agentflow.view") / "static").iterdir()
         shared = files("agentflow.rl") / "tokens.css"
         self.static_files = {path.name: path.read_bytes() for path in (*own, shared) if path.is_file()}
@@ -77,7 +77,7 @@ class _View:
 
     @asynccontextmanager
     async def lifespan(self, app: Starlette) -> AsyncIterator[None]:
-        """Watches the files while the server runs."""
+        """Refresh the index while the server runs."""
         watching = asyncio.create_task(self._watch())
         try:
             yield
@@ -88,9 +88,9 @@ class _View:
 
     async def _watch(self) -> None:
         while True:
-            version, start = self.shelf.version, time.monotonic()
-            more = await asyncio.to_thread(self.shelf.refresh)
-            if self.shelf.version != version:
+            version, start = self.index.version, time.monotonic()
+            more = await asyncio.to_thread(self.index.refresh)
+            if self.index.version != version:
                 async with self.changed:
                     self.changed.notify_all()
             taken = time.monotonic() - start
@@ -108,14 +108,14 @@ class _View:
         return Response(self.static_files[name], media_type=kind)
 
     def sources(self, request: Request) -> Response:
-        with self.shelf.lock:
-            found = [source.summary() for source in self.shelf.sources.values()]
+        with self.index.lock:
+            found = [source.summary() for source in self.index.sources.values()]
         found.sort(key=lambda one: one["changed"], reverse=True)
-        roots = [str(root.path).encode("utf-8", "replace").decode() for root in self.shelf.roots]
-        return Json({"sources": found, "roots": roots, "complete": self.shelf.complete, "version": __version__})
+        roots = [str(root.path).encode("utf-8", "replace").decode() for root in self.index.roots]
+        return Json({"sources": found, "roots": roots, "complete": self.index.complete, "version": __version__})
 
     def source(self, request: Request) -> Response:
-        with self.shelf.lock:
+        with self.index.lock:
             source = self._source(request.path_params["source"])
             rows = source.rows()
             found = {**source.summary(), "choices": choices(rows)}
@@ -132,7 +132,7 @@ class _View:
 
     def traces(self, request: Request) -> Response:
         query = _query(request)
-        with self.shelf.lock:
+        with self.index.lock:
             source = self._source(request.path_params["source"])
             rows = list(source.rows())
         found = select(rows, query)
@@ -147,7 +147,7 @@ class _View:
         )
 
     def trace(self, request: Request) -> Response:
-        with self.shelf.lock:
+        with self.index.lock:
             source = self._source(request.path_params["source"])
             name = request.path_params["name"]
             row = _row(source, name)
@@ -159,12 +159,12 @@ class _View:
         return Json({**found, "source": {"id": source.id, "name": source.name, "kind": source.kind}, **elsewhere})
 
     def _elsewhere(self, source: Source, name: str, row: Row) -> dict[str, Any]:
-        """The traces before and after it, and the same question elsewhere."""
+        """Return the previous and next trace, and traces of the same question in other sources."""
         names = [other for other, _ in source.rows()]
         here = names.index(name)
         same = [
             {"source": other.id, "from": other.name, **cells(own, one)}
-            for other in self.shelf.sources.values()
+            for other in self.index.sources.values()
             for own, one in other.rows()
             if one.question == row.question and (other.id, own) != (source.id, name)
         ]
@@ -177,7 +177,7 @@ class _View:
 
     def step(self, request: Request) -> Response:
         step = request.path_params["step"]
-        with self.shelf.lock:
+        with self.index.lock:
             source = self._training(request)
             found = groups(source.of_step(step, "train"), source.settings)
             kept = source.tokens(step, rows=False)
@@ -188,7 +188,7 @@ class _View:
 
     def tokens(self, request: Request) -> Response:
         step, group = request.path_params["step"], request.path_params["group"]
-        with self.shelf.lock:
+        with self.index.lock:
             source = self._training(request)
             named = source.of_step(step, "train")
         found = source.tokens(step)
@@ -203,7 +203,7 @@ class _View:
         return source
 
     def pairs(self, request: Request) -> Response:
-        with self.shelf.lock:
+        with self.index.lock:
             sides = [self._side(request, side) for side in ("before", "after")]
             (before, first), (after, second) = sides
             found = pairs(at(before, first), at(after, second))
@@ -224,9 +224,9 @@ class _View:
         return source, int(step) if step.isdecimal() and len(step) < 10 else (steps[-1] if steps else None)
 
     def _source(self, id: str) -> Source:
-        if id not in self.shelf.sources:
+        if id not in self.index.sources:
             raise HTTPException(404, "there is no such run (any more)")
-        return self.shelf.sources[id]
+        return self.index.sources[id]
 
     async def events(self, request: Request) -> Response:
         return StreamingResponse(self._events(), media_type="text/event-stream")
@@ -235,12 +235,12 @@ class _View:
         sent = -1
         yield "retry: 1000\n\n"
         while not self.stopping():
-            if self.shelf.version == sent:
+            if self.index.version == sent:
                 with suppress(TimeoutError):
                     async with asyncio.timeout(BEAT), self.changed:
                         await self.changed.wait()
-            if self.shelf.version != sent:
-                sent = self.shelf.version
+            if self.index.version != sent:
+                sent = self.index.version
                 yield f"data: {sent}\n\n"
 
 

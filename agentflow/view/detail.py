@@ -1,7 +1,6 @@
-"""One trace in full, with the memory that its planner read.
+"""One trace in full, with the conversation that its planner read.
 
-The memory's messages are made by the planner's own code, so that what is shown is what it was asked with: its prompt in
-turn t is the first 2 t - 1 of them, after its instructions.
+The planner's own code renders the messages: its prompt in turn t is the instructions and the first 2 t - 1 messages.
 """
 
 from typing import Any
@@ -21,11 +20,11 @@ from agentflow.view.sources import Evaluation, Source, Training
 
 
 class Gone(Exception):
-    """The line is not there any more: its file was written anew."""
+    """The file was rewritten, and the line no longer exists."""
 
 
 def detail(source: Source, name: str, row: Row) -> dict[str, Any]:
-    """The trace of `row`. Raises Gone."""
+    """Return the trace of `row` with its conversation. Raises Gone."""
     more: dict[str, Any] = {}
     try:
         if isinstance(source, Running):
@@ -52,10 +51,10 @@ def detail(source: Source, name: str, row: Row) -> dict[str, Any]:
 
 
 def memory(trace: Trace, max_turns: int) -> list[tuple[str, str]]:
-    """Who said what, from the question on."""
+    """Return the conversation that the planner read, as (role, text) from the question on."""
     turns = [_turn(turn) for turn in trace.turns]
-    said = messages(trace.task.question, trace.analysis, turns, "", max_turns)[1:]
-    return [("planner" if isinstance(message, AIMessage) else "user", str(message.text)) for message in said]
+    conversation = messages(trace.task.question, trace.analysis, turns, "", max_turns)[1:]
+    return [("planner" if isinstance(message, AIMessage) else "user", str(message.text)) for message in conversation]
 
 
 def _turn(turn: TraceTurn) -> Turn:

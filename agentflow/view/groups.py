@@ -1,4 +1,4 @@
-"""Groups: the trajectories of one question at one step, with the advantages that they were trained with."""
+"""Groups: the trajectories of one question at one step, with their advantages."""
 
 from collections.abc import Mapping, Sequence
 from statistics import fmean, mean, stdev
@@ -11,7 +11,7 @@ from agentflow.view.query import Named, cells
 
 
 def groups(named: Sequence[Named], settings: Mapping[str, Any]) -> dict[str, Any]:
-    """The groups of a step: those that teach something first, the widest spread first."""
+    """Return the groups of a step, those with the widest spread of advantages first."""
     flow = settings.get("flow") or {}
     members: dict[str, list[dict[str, Any]]] = {}
     for name, row in named:
@@ -30,7 +30,7 @@ def groups(named: Sequence[Named], settings: Mapping[str, Any]) -> dict[str, Any
 
 
 def _formula(flow: Mapping[str, Any]) -> str:
-    """The algorithm's formula; "" for the settings of another version."""
+    """Return the algorithm's formula, or "" for settings of another version."""
     try:
         return algorithm_of(flow.get("algorithm") or {}).formula
     except ValidationError:

@@ -1,11 +1,9 @@
-"""Who may ask, and what the page may do.
+"""Access control of the page, which shows output of models and tools.
 
-The page shows what models and tools wrote, to whoever sits at this machine, and to nobody else:
-
-- a request that names another host than this one is refused, so that no web site can read the page by making its own
-  name point here (DNS rebinding);
-- only GET and HEAD are answered;
-- the policy lets the page load its own files and nothing else, run no inline script, and never turn text into markup.
+- A request whose host is not this machine is refused. This prevents DNS rebinding, by which a web site could read the
+  page.
+- Only GET and HEAD are answered.
+- The content security policy allows the page's own files only, no inline scripts, and no conversion of text to markup.
 """
 
 from starlette.datastructures import Headers, MutableHeaders
@@ -32,13 +30,13 @@ HEADERS = {
 
 
 class Guard:
-    """Middleware: refuses what is not for this machine, and adds the headers."""
+    """Middleware that refuses requests from elsewhere and adds the security headers."""
 
     def __init__(self, app: ASGIApp) -> None:
         self.app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answers or passes on."""
+        """Refuse the request or pass it on."""
         if scope["type"] != "http":
             if scope["type"] == "lifespan":
                 await self.app(scope, receive, send)

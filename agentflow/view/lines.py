@@ -1,8 +1,8 @@
-"""A file of lines that grows while it is read: only what is new is read, and only whole lines.
+"""Lines of a growing file. Only new and complete lines are read.
 
-Writers append, tear their last line when they are killed, and start over after a checkpoint, so that a file may also
-shrink or be another one of the same name. What was read last is compared with what stands there now; if that differs,
-reading begins again.
+A writer appends; if killed, it leaves an incomplete last line; after a checkpoint it rewrites the file. So a file may
+also shrink or be replaced. The end of the part that was read is compared with the file, which is read again from the
+start if they differ.
 """
 
 import os
@@ -11,54 +11,54 @@ from dataclasses import dataclass
 from pathlib import Path
 
 BLOCK = 4 << 20
-"""Most bytes of one look, so that others get a word in between while a large file is read."""
+"""Most bytes per read, so that other sources are not blocked by a large file."""
 LONGEST = 64 << 20
-"""Bytes without a line break that are still waited for as one line."""
+"""Most bytes of one line; longer ones are split."""
 _MARK = 256
-"""Bytes by which a file is known again."""
+"""Number of bytes before the position by which a file is recognised."""
 
 
 @dataclass(frozen=True)
 class Place:
-    """Where a line stands."""
+    """Location of a line."""
 
     path: Path
     offset: int
     length: int
 
     def read(self) -> bytes:
-        """The line. Raises OSError."""
+        """Read the line. Raises OSError."""
         with open_file(self.path) as file:
             return os.pread(file.fileno(), self.length, self.offset)
 
 
 @dataclass
 class News:
-    """What a look has found."""
+    """Result of a read."""
 
     again: bool = False
-    """The file is another one than before: whatever was read from it no longer counts."""
+    """True if the file was replaced: lines read earlier are invalid."""
     lines: list[tuple[Place, bytes]] | None = None
     more: bool = False
-    """There is more to be read at once."""
+    """True if more lines can be read at once."""
 
     def __bool__(self) -> bool:
         return self.again or bool(self.lines)
 
 
 class Tail:
-    """The lines of `path`, each once."""
+    """Reader of the lines of `path`, each once."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
         self.changed = 0.0
-        """When the file was written last, in seconds since the epoch; 0 if it is not there."""
+        """Modification time of the file, in seconds since the epoch; 0 if there is none."""
         self._position = 0
         self._mark = b""
         self._seen: tuple[int, int] | None = None
 
     def look(self) -> News:
-        """What has come since the last look. Nothing is raised: a file that cannot be read has no lines."""
+        """Return the lines since the last call. Never raises; an unreadable file has no lines."""
         try:
             with open_file(self.path) as file:
                 stat = os.fstat(file.fileno())
@@ -97,7 +97,7 @@ class Tail:
 
 
 def _split(block: bytes) -> Iterator[bytes]:
-    """At line feeds alone, which `splitlines` does not do."""
+    """Split at line feeds only, unlike `splitlines`."""
     start = 0
     while start < len(block):
         end = block.find(b"\n", start) + 1 or len(block)
@@ -106,7 +106,7 @@ def _split(block: bytes) -> Iterator[bytes]:
 
 
 class _Opened:
-    """A file descriptor that closes itself."""
+    """File descriptor that is closed at the end of a `with` block."""
 
     def __init__(self, descriptor: int) -> None:
         self._descriptor = descriptor
@@ -122,11 +122,11 @@ class _Opened:
 
 
 def open_file(path: Path) -> _Opened:
-    """`path` for reading, unless it is a link: what is shown is what lies where one looks. Raises OSError."""
+    """Open `path` for reading; a symbolic link, which may lead outside the folder, is refused. Raises OSError."""
     return _Opened(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK))
 
 
 def read_file(path: Path, most: int) -> bytes:
-    """What `open_file` opens, up to `most` bytes. Raises OSError."""
+    """Read up to `most` bytes as `open_file` does. Raises OSError."""
     with open_file(path) as file, open(file.fileno(), "rb", closefd=False) as content:
         return content.read(most)

@@ -1,4 +1,4 @@
-"""A question that is being answered: what `agentflow solve --trace` writes beside the trace until it has the answer."""
+"""A run that has not ended, from the file that `agentflow solve --trace` writes next to the trace."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -18,7 +18,7 @@ __all__ = ["SUFFIX", "Running"]
 
 
 class Running(Source):
-    """The file of a run under way."""
+    """The status file of a run."""
 
     kind = "running"
 
@@ -31,7 +31,7 @@ class Running(Source):
         self.turns: list[TraceTurn] = []
 
     def refresh(self) -> tuple[bool, bool]:
-        """Reads on."""
+        """Read new lines."""
         news = self._tail.look()
         if news.again:
             self.start, self.started, self.turns, self._broken = None, None, [], 0
@@ -56,36 +56,36 @@ class Running(Source):
 
     @property
     def trace(self) -> Trace:
-        """What there is of it."""
+        """Return the turns so far as a trace."""
         task = Task.from_question(self.start.question if self.start else "")
         return Trace(task=task, status="failed", turns=self.turns, error="it has not ended")
 
     def rows(self) -> Sequence[tuple[str, Row]]:
-        """The one that there is."""
+        """Return the only row."""
         trace, outcome = self.trace, "running" if self.live else "failed"
         return [("0", Row(Place(self.path, 0, 0), (), trace.task.question, outcome, **trace_cells(trace)))]
 
     @property
     def changed(self) -> float:
-        """When it was written last."""
+        """Return the time of the last write."""
         return self._tail.changed
 
     @property
     def broken(self) -> int:
-        """Lines that could not be read."""
+        """Return the number of invalid lines."""
         return self._broken
 
     @property
     def unfinished(self) -> bool:
-        """Always: the file goes when the run ends."""
+        """Return True: the file is deleted when the run ends."""
         return True
 
     def summary(self) -> dict[str, Any]:
-        """With the question and the module at work."""
+        """Return the summary with the question and the current module."""
         question = self.start.question[:200] if self.start else ""
         module = self.started.module if self.started else ""
         return {**super().summary(), "what": question, "ended": 0, "module": module}
 
     def max_turns(self, row: Row) -> int:
-        """As the run was told."""
+        """Return the run's limit of turns."""
         return self.start.max_turns if self.start else super().max_turns(row)

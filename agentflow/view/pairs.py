@@ -1,4 +1,4 @@
-"""The same questions in two places: before and after training, or in two evaluations."""
+"""Pairs of the same question in two sources: before and after training, or in two evaluations."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -7,11 +7,11 @@ from agentflow.view.query import Named, cells
 from agentflow.view.sources import Source, Training
 
 MOST = 2000
-"""Pairs that a page gets; the counts are over all."""
+"""Most pairs that are sent to the page; the counts are of all."""
 
 
 def at(source: Source, step: int | None) -> Sequence[Named]:
-    """The rows of one side: of a training, the validation after `step` (None: the last one)."""
+    """Return the rows of one side: for a training, of the validation after `step` (None: the last)."""
     if not isinstance(source, Training):
         return source.rows()
     steps = source.steps("test")
@@ -21,7 +21,7 @@ def at(source: Source, step: int | None) -> Sequence[Named]:
 
 
 def pairs(before: Sequence[Named], after: Sequence[Named]) -> dict[str, Any]:
-    """The questions that both sides have, with every try of each, those whose outcome changed first."""
+    """Return the questions of both sides with all samples, those with a changed outcome first."""
     earlier, later = _by_question(before), _by_question(after)
     both = [(question, tries, later[question]) for question, tries in earlier.items() if question in later]
     found = [
@@ -42,7 +42,7 @@ def pairs(before: Sequence[Named], after: Sequence[Named]) -> dict[str, Any]:
 
 
 def matrix(training: Training) -> dict[str, Any]:
-    """The held-out questions by the steps after which they were asked: the share of each one's tries that is right."""
+    """Return the share of correct samples of each held-out question, by the step before its validation."""
     steps = training.steps("test")
     shares: dict[str, dict[int, float]] = {}
     about: dict[str, dict[str, str]] = {}

@@ -1,4 +1,4 @@
-"""Which rows of a list are asked for: filters, order, page. All of it happens here, so that a page stays small."""
+"""Filters, order and pages of a list. They are applied on the server, so that little is sent."""
 
 import json
 from collections import Counter
@@ -10,7 +10,7 @@ from pydantic import BaseModel, Field
 from agentflow.view.rows import SHORT, Row
 
 Named = tuple[str, Row]
-"""A row and its name in addresses."""
+"""A row with its name in addresses."""
 
 Order = Literal["written", "question", "outcome", "turns", "seconds", "tokens", "reward"]
 
@@ -25,7 +25,7 @@ _VALUES: dict[str, Callable[[Row], Any]] = {
 
 
 class Query(BaseModel):
-    """What is asked for; as the address says it."""
+    """Parameters of a list's address."""
 
     outcome: str = ""
     family: str = ""
@@ -35,16 +35,16 @@ class Query(BaseModel):
     split: str = ""
     step: int | None = None
     text: str = Field(default="", max_length=1000)
-    """Anywhere in the trace, turns included."""
+    """Text that occurs anywhere in the trace, including turns."""
     order: Order = "written"
     down: bool = False
-    """From the largest to the smallest; of "written", the latest first."""
+    """Descending order; for "written", the latest first."""
     offset: int = Field(default=0, ge=0)
     limit: int = Field(default=100, ge=1, le=500)
 
 
 def select(rows: Sequence[Named], query: Query) -> list[Named]:
-    """The rows that are asked for, all pages of them."""
+    """Return the selected rows of all pages."""
     found = [named for named in rows if _matches(*named, query)]
     if query.order != "written":
         value = _VALUES[query.order]
@@ -66,7 +66,7 @@ def _matches(name: str, row: Row, query: Query) -> bool:
 
 
 def _has(row: Row, text: str) -> bool:
-    """Whether the text is anywhere in the trace. Lines are ASCII, with text escaped as JSON does."""
+    """Return whether the text occurs in the trace. Lines are ASCII, with text escaped as in JSON."""
     lowered = text.casefold()
     if lowered in row.question.casefold() or lowered in row.answer.casefold() or lowered in row.gold.casefold():
         return True
@@ -78,7 +78,7 @@ def _has(row: Row, text: str) -> bool:
 
 
 def choices(rows: Sequence[Named]) -> dict[str, list[tuple[str, int]]]:
-    """For each filter, the values that there are and how many rows have them."""
+    """Return the values of each filter with their numbers of rows."""
     counts: dict[str, Counter[str]] = {name: Counter() for name in ("outcome", "family", "benchmark", "tool", "error")}
     for _, row in rows:
         counts["outcome"][row.outcome] += 1
@@ -92,7 +92,7 @@ def choices(rows: Sequence[Named]) -> dict[str, list[tuple[str, int]]]:
 
 
 def cells(name: str, row: Row) -> dict[str, Any]:
-    """A row as the page gets it."""
+    """Return a row in the page's format."""
     return {
         "id": name,
         "task": row.task,

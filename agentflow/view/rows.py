@@ -1,4 +1,4 @@
-"""What a list shows of a trace and filters by; the rest stays in its file and is read when it is looked at."""
+"""A trace as a row of a list: what is shown and filtered. The rest stays in the file and is read on request."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ from agentflow.rl.rollout import RolloutRecord, RolloutStatus
 from agentflow.view.lines import Place
 
 SHORT = 240
-"""Characters of a text that a row shows."""
+"""Most characters of a text in a row."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,11 +21,11 @@ class Row:
 
     place: Place
     key: tuple[Any, ...]
-    """The same for a later line on the same try, which takes this one's place; () where there is none such."""
+    """Identity of the sample, by which a later line replaces an earlier one; () if lines never do."""
     task: str
-    """The question, as far as it is the same elsewhere in the run."""
+    """Identity of the question within the run."""
     outcome: str
-    """correct, incorrect, undecided, failed; of what nobody has judged, how the run ended."""
+    """correct, incorrect, undecided or failed; without a score, the status of the run."""
     question: str
     answer: str
     gold: str
@@ -34,21 +34,21 @@ class Row:
     seconds: float
     tokens: int
     tools: tuple[str, ...]
-    """Of each turn."""
+    """Tool of each turn."""
     errors: tuple[str, ...]
-    """Of each turn, "" where it went well."""
+    """Error class of each turn, "" for success."""
     benchmark: str = ""
     sample: int = 0
     step: int = 0
     reward: float | None = None
-    """Of a rollout; None if it has none."""
+    """Reward of a rollout, else None."""
     calls: int = 0
-    """Of a rollout: the model calls that are trained on."""
+    """Number of a rollout's calls that are trained on."""
     status: str = ""
     sampled: int = 0
-    """Of a rollout: the tokens that the policy wrote."""
+    """Number of tokens that the policy sampled in a rollout."""
     rollout: str = ""
-    """Of a rollout: its id."""
+    """Id of the rollout."""
     advantages: tuple[float, ...] = ()
     """The advantage of each call of a rollout; empty if the rollout is masked."""
 
@@ -93,7 +93,7 @@ Reader = Callable[[bytes, Place], Row]
 
 
 def read(reader: Reader, line: bytes, place: Place) -> Row | None:
-    """The row of a line; None if the line is something else."""
+    """Return the row of a line, None if it is not a trace."""
     try:
         return reader(line, place)
     except ValidationError:

@@ -1,8 +1,8 @@
-"""All that there is to look at below some folders, found and kept up to date by looking again and again.
+"""Index of all sources below some folders, refreshed by polling.
 
-Links are not followed, so that nothing outside the folders that were named is ever shown. Watching by `stat` needs no
-library, works on every file system and for files that another machine writes; a look at a few hundred files takes
-milliseconds.
+Symbolic links are not followed, so that nothing outside the named folders is shown. Polling with `stat` needs no
+library and works on every file system, also for files that another machine writes. A refresh of a few hundred files
+takes milliseconds.
 """
 
 import json
@@ -18,7 +18,7 @@ from agentflow.view.live_status import SUFFIX, Running
 from agentflow.view.sources import LARGEST_SETTINGS, Evaluation, Source, TraceFile, Training
 
 DEEPEST, MOST = 6, 2000
-"""Levels of folders below a root that are looked into, and sources that are kept."""
+"""Depth of the folders that are searched, and most sources."""
 
 _SKIPPED = {"checkpoints", "tensorboard", "logs", "tasks", "node_modules", "__pycache__", "site-packages"}
 
@@ -28,30 +28,30 @@ _KINDS: dict[str, type[Source]] = {"evaluation": Evaluation, "training": Trainin
 
 @dataclass(frozen=True)
 class Root:
-    """A place to look in."""
+    """Folder or file to index."""
 
     path: Path
     depth: int = DEEPEST
-    """Levels of folders below it."""
+    """Levels of folders below it that are searched."""
 
 
 class RunIndex:
-    """The sources below `roots`. One thread refreshes it; readers hold `lock` meanwhile."""
+    """The sources below `roots`. One thread refreshes the index; readers hold `lock`."""
 
     def __init__(self, roots: Sequence[Root]) -> None:
         self.roots = roots
         self.lock = threading.Lock()
         self.sources: dict[str, Source] = {}
         self.version = 0
-        """Grows with every change."""
+        """Incremented with every change."""
         self.complete = False
-        """Whether everything has been read once."""
+        """True if everything has been read once."""
         self._rejected: dict[Path, tuple[int, int]] = {}
         self._kinds: dict[Path, tuple[tuple[int, int], type[Source] | None]] = {}
         self._live: set[str] = set()
 
     def refresh(self) -> bool:
-        """Looks for what is new. Whether there is more to be read at once."""
+        """Look for new sources and lines. Return whether more can be read at once."""
         changed, more = self._find(), False
         for source in list(self.sources.values()):
             with self.lock:
@@ -108,7 +108,7 @@ class RunIndex:
                 yield from self._inside(path, depth - 1)
 
     def _kind_of_folder(self, folder: Path) -> type[Source] | None:
-        """The kind that settings.json names, which is read again only when it changes."""
+        """Return the kind in settings.json, which is read again only if it changes."""
         path = folder / SETTINGS
         try:
             stat = path.lstat()
@@ -119,7 +119,7 @@ class RunIndex:
         return self._kinds[folder][1]
 
     def _kind_of_file(self, path: Path) -> type[Source] | None:
-        """What a file holds, by its first line; a file that holds something else is not opened again until it grows."""
+        """Return the kind of a file by its first line. A file of another kind is opened again only when it grows."""
         if path.name.endswith(SUFFIX):
             return Running
         if path.suffix != ".jsonl":
@@ -137,7 +137,7 @@ class RunIndex:
 
 
 def _begins_with_a_trace(path: Path) -> bool:
-    """Whether the first line that is JSON has a trace's fields. Raises OSError."""
+    """Return whether the first line that is JSON has a trace's fields. Raises OSError."""
     with open_file(path) as file:
         lines = os.pread(file.fileno(), 1 << 20, 0).split(b"\n")[:50]
     for line in lines:
@@ -150,7 +150,7 @@ def _begins_with_a_trace(path: Path) -> bool:
 
 
 def _name(path: Path, root: Path) -> str:
-    """The path as the list shows it: from the root on."""
+    """Return the path relative to the root, for the list."""
     below = path.relative_to(root)
     name = path.name if below == Path() else str(below)
     return name.encode("utf-8", "replace").decode()

@@ -1,4 +1,4 @@
-"""What there is to look at: an evaluation, a training, a file of traces. Each reads on where it stopped."""
+"""Sources of traces: an evaluation, a training, a trace file. Each is read incrementally."""
 
 import hashlib
 import json
@@ -24,24 +24,24 @@ from agentflow.view.rows import Reader, Row, of_record, of_rollout, of_trace, re
 
 METRICS, ROLLOUTS = "metrics.jsonl", "rollouts"
 LIVE_SECONDS = 120
-"""So long after its last line something unfinished still counts as under way."""
+"""Most seconds since the last write for an unfinished source to count as live."""
 
 _ROLLOUTS = re.compile(r"(\d{1,9})-(train|test)\.jsonl")
 
 
 @dataclass
 class Rows:
-    """The rows of one file."""
+    """Rows of one file."""
 
     tail: Tail
     reader: Reader
     rows: list[Row] = field(default_factory=list)
     broken: int = 0
-    """Whole lines that are no trace."""
+    """Number of complete lines that are not a trace."""
     _at: dict[tuple[Any, ...], int] = field(default_factory=dict)
 
     def refresh(self) -> tuple[bool, bool]:
-        """Reads on. Whether anything has changed, and whether there is more to be read at once."""
+        """Read new lines. Return whether anything changed, and whether more can be read at once."""
         news = self.tail.look()
         if news.again:
             self.rows, self.broken, self._at = [], 0, {}
@@ -62,45 +62,45 @@ class Rows:
 
 
 class Source:
-    """Something that is listed. Its methods are called by one thread at a time."""
+    """A source of traces. Its methods are called by one thread at a time."""
 
     kind = ""
 
     def __init__(self, path: Path, name: str) -> None:
         self.path, self.name = path, name
         self.id = hashlib.sha256(str(path).encode("utf-8", "surrogateescape")).hexdigest()[:12]
-        """In addresses, which thereby hold no path."""
+        """Identity in addresses, which therefore contain no path."""
 
     def refresh(self) -> tuple[bool, bool]:
-        """Reads on; as `Rows.refresh`."""
+        """Read new lines. Return as `Rows.refresh`."""
         raise NotImplementedError
 
     def rows(self) -> Sequence[tuple[str, Row]]:
-        """All rows with their names in addresses, in the order in which they were written."""
+        """Return all rows with their names in addresses, in the order in which they were written."""
         raise NotImplementedError
 
     @property
     def changed(self) -> float:
-        """When it was written last."""
+        """Return the time of the last write."""
         raise NotImplementedError
 
     @property
     def broken(self) -> int:
-        """Lines that could not be read."""
+        """Return the number of invalid lines."""
         raise NotImplementedError
 
     @property
     def unfinished(self) -> bool:
-        """Whether there is more to come."""
+        """Return whether more traces are expected."""
         return False
 
     @property
     def live(self) -> bool:
-        """Whether it is, as far as its files tell, under way."""
+        """Return whether the source is unfinished and was written recently."""
         return self.unfinished and time.time() - self.changed < LIVE_SECONDS
 
     def summary(self) -> dict[str, Any]:
-        """What the list of all sources shows."""
+        """Return the entry in the list of sources."""
         return {
             "id": self.id,
             "kind": self.kind,
@@ -112,12 +112,12 @@ class Source:
         }
 
     def max_turns(self, row: Row) -> int:
-        """The limit of turns that the run of `row` had, as far as it is known."""
+        """Return the limit of turns of the row's run, as far as it is known."""
         return max(Context().max_turns, row.turns)
 
 
 class TraceFile(Source):
-    """The traces of `agentflow solve --trace`."""
+    """File of `agentflow solve --trace`."""
 
     kind = "traces"
 
@@ -126,31 +126,31 @@ class TraceFile(Source):
         self._rows = Rows(Tail(path), of_trace)
 
     def refresh(self) -> tuple[bool, bool]:
-        """Reads on."""
+        """Read new lines."""
         return self._rows.refresh()
 
     def rows(self) -> Sequence[tuple[str, Row]]:
-        """By number of the line."""
+        """Return the rows, named by line number."""
         return [(str(number), row) for number, row in enumerate(self._rows.rows)]
 
     @property
     def changed(self) -> float:
-        """When it was written last."""
+        """Return the time of the last write."""
         return self._rows.tail.changed
 
     @property
     def broken(self) -> int:
-        """Lines that could not be read."""
+        """Return the number of invalid lines."""
         return self._rows.broken
 
     def summary(self) -> dict[str, Any]:
-        """With the latest question."""
+        """Return the entry with the latest question."""
         rows = self._rows.rows
         return {**super().summary(), "ended": len(rows), "what": rows[-1].question[:200] if rows else ""}
 
 
 class Evaluation(TraceFile):
-    """The folder of `agentflow eval --out`."""
+    """Folder of `agentflow eval --out`."""
 
     kind = "evaluation"
 
@@ -161,18 +161,18 @@ class Evaluation(TraceFile):
         self.settings: EvaluationSettings | None = None
 
     def refresh(self) -> tuple[bool, bool]:
-        """Reads on."""
+        """Read new lines, and the settings if they changed."""
         if self._settings_file.changed():
             self.settings = _evaluation_settings(self._settings_file.content)
         return self._rows.refresh()
 
     @property
     def unfinished(self) -> bool:
-        """Whether questions are left."""
+        """Return whether samples are left."""
         return self.settings is not None and len(self._rows.rows) < self.settings.number
 
     def summary(self) -> dict[str, Any]:
-        """With its accuracy: over all questions, and over those that have ended."""
+        """Return the entry with the accuracy over all samples and over those with a record."""
         rows, settings = self._rows.rows, self.settings
         correct = sum(row.outcome == "correct" for row in rows)
         number = max(settings.number if settings else 0, len(rows))
@@ -186,12 +186,12 @@ class Evaluation(TraceFile):
         return found
 
     def max_turns(self, row: Row) -> int:
-        """As in its settings."""
+        """Return the limit of turns in the settings."""
         return self.settings.context.max_turns if self.settings else super().max_turns(row)
 
 
 class Training(Source):
-    """The folder of `agentflow train`."""
+    """Folder of `agentflow train`."""
 
     kind = "training"
 
@@ -202,11 +202,11 @@ class Training(Source):
         self._files: dict[tuple[int, str], Rows] = {}
         self._broken_metrics = 0
         self.lines: list[dict[str, Any]] = []
-        """Of metrics.jsonl."""
+        """Lines of metrics.jsonl."""
         self.settings: dict[str, Any] = {}
 
     def refresh(self) -> tuple[bool, bool]:
-        """Reads on in metrics.jsonl and in every file of rollouts."""
+        """Read new lines of metrics.jsonl and of every rollout file."""
         changed, more = self._refresh_metrics(), False
         if self._settings_file.changed():
             self.settings, changed = _object(self._settings_file.content) or {}, True
@@ -232,7 +232,7 @@ class Training(Source):
         return bool(news)
 
     def rows(self) -> Sequence[tuple[str, Row]]:
-        """By step, split and number."""
+        """Return the rows, named by step, split and number."""
         return [
             (f"{step}-{split}-{number}", row)
             for (step, split), rows in sorted(self._files.items())
@@ -240,12 +240,12 @@ class Training(Source):
         ]
 
     def of_step(self, step: int, split: str) -> list[tuple[str, Row]]:
-        """The rollouts of a step, or of the validation after it."""
+        """Return the rollouts of a step, or of the validation after it."""
         rows = self._files[step, split].rows if (step, split) in self._files else []
         return [(f"{step}-{split}-{number}", row) for number, row in enumerate(rows)]
 
     def tokens(self, step: int, *, rows: bool = True) -> TokenStep | None:
-        """What is kept of the step's tokens, if anything is."""
+        """Return the recorded tokens of the step, None if there are none."""
         path = self.path / TOKENS / token_file(step)
         try:
             content = b"" if path.parent.is_symlink() else read_file(path, _LARGEST_TOKENS)
@@ -254,27 +254,27 @@ class Training(Source):
         return unpacked(content, rows=rows)
 
     def steps(self, split: str) -> list[int]:
-        """The steps whose rollouts are there."""
+        """Return the steps that have rollouts."""
         return sorted(step for (step, of), rows in self._files.items() if of == split and rows.rows)
 
     def measured(self) -> list[dict[str, Any]]:
-        """By step and split, what its rollouts come to and metrics.jsonl does not tell."""
+        """Return, by step and split, the metrics of the rollouts that metrics.jsonl does not contain."""
         files = sorted(self._files.items())
         return [{"step": step, "split": split, **_measures(rows.rows)} for (step, split), rows in files]
 
     @property
     def changed(self) -> float:
-        """When a line of metrics or a rollout was written last."""
+        """Return the time of the last write of metrics or rollouts."""
         return max([self._metrics.changed, *(rows.tail.changed for rows in self._files.values())])
 
     @property
     def broken(self) -> int:
-        """Lines that could not be read."""
+        """Return the number of invalid lines."""
         return self._broken_metrics + sum(rows.broken for rows in self._files.values())
 
     @property
     def unfinished(self) -> bool:
-        """Whether steps are left."""
+        """Return whether steps are left."""
         return self._step < int(self.settings.get("steps", 0))
 
     @property
@@ -282,7 +282,7 @@ class Training(Source):
         return max((line["step"] for line in self.lines if line["split"] == "train"), default=0)
 
     def summary(self) -> dict[str, Any]:
-        """With its reward and accuracy, by step."""
+        """Return the entry with rewards and accuracies by step."""
         rewards = [line.get("reward") for line in self.lines if line["split"] == "train"]
         accuracies = [line.get("accuracy") for line in self.lines if line["split"] == "test"]
         return {
@@ -296,18 +296,18 @@ class Training(Source):
         }
 
     def max_turns(self, row: Row) -> int:
-        """What the app was given, or its own default."""
+        """Return the app's limit of turns, as configured or by default."""
         options = self.settings.get("options")
         own = options.get("max_turns") if isinstance(options, dict) else None
         return own if isinstance(own, int) else max(TRAINED_TURNS, row.turns)
 
 
 TRAINED_TURNS = 6
-"""The most turns that agentflow.rl.planner:atlas and agentflow.rl.benchmark give a rollout unless told otherwise."""
+"""Default limit of turns of a rollout in agentflow.rl.planner:atlas and agentflow.rl.benchmark."""
 
 
 class Watched:
-    """A small file that is replaced as a whole."""
+    """Small file that is replaced as a whole."""
 
     def __init__(self, path: Path) -> None:
         self.content = b""
@@ -315,7 +315,7 @@ class Watched:
         self._seen: tuple[int, int] | None = None
 
     def changed(self) -> bool:
-        """Whether it is another one than at the last look, and then reads it."""
+        """Return whether the file changed since the last call, and read it if so."""
         try:
             stat = self._path.lstat()
             if (seen := (stat.st_mtime_ns, stat.st_ino)) == self._seen:
@@ -339,7 +339,7 @@ def _evaluation_settings(content: bytes) -> EvaluationSettings | None:
 
 
 def _object(line: bytes) -> dict[str, Any] | None:
-    """A JSON object, without numbers that JSON does not know; None if it is something else."""
+    """Parse a JSON object; NaN and infinity become None. Return None for anything else."""
     try:
         found = json.loads(line, parse_constant=lambda _: None, parse_float=_finite)
     except ValueError:
@@ -362,7 +362,7 @@ def _rollout_files(folder: Path) -> Iterator[tuple[tuple[int, str], Path]]:
 
 
 def _measures(rows: Sequence[Row]) -> dict[str, Any]:
-    """Over the rollouts of a step."""
+    """Return the metrics of a step's rollouts."""
     number = max(1, len(rows))
     turns = sum(row.turns for row in rows)
     return {

@@ -1,4 +1,4 @@
-"""The tokens of a group, each trajectory beside the trace that it is of."""
+"""The tokens of a group: each trajectory with its trace."""
 
 from collections.abc import Sequence
 from dataclasses import asdict
@@ -10,7 +10,7 @@ from agentflow.view.query import Named, cells
 
 
 def tokens(step: TokenStep, task: str, named: Sequence[Named]) -> dict[str, Any]:
-    """The page data of one group's tokens. `named` are the rollouts of the step."""
+    """Return the page's data of one group's tokens. `named` are the rollouts of the step."""
     traces = {row.rollout: cells(name, row) for name, row in named if row.rollout}
     question = next((row.question for _, row in named if row.task == task), task)
     shown = [{**asdict(one), "trace": traces.get(one.rollout)} for one in trajectories(step, task)]

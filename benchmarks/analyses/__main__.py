@@ -11,7 +11,7 @@ import typer
 
 from benchmarks.analyses.report import write
 from benchmarks.analyses.seeds import monolithic_seed, small_seed, supervised
-from benchmarks.analyses.stages import BUDGETS, Planner, Stages
+from benchmarks.analyses.stages import BUDGETS, ComparedPlanner, Stages
 
 app = typer.Typer(add_completion=False)
 
@@ -32,12 +32,12 @@ def main(
     policy = stages.make("monolithic-seed", monolithic_seed) / "model"
     stages.trained("monolithic", "app=benchmarks.analyses.monolithic:monolithic", f"start={policy}")
     planners = [
-        Planner("seed", "frozen", "embedded:seed", ""),
-        Planner("offline", "supervised on faultless plans", f"embedded:{offline}", "offline"),
-        Planner("flow-grpo", "Flow-GRPO", f"embedded:{grpo}", "flow-grpo"),
-        Planner("per-call", "GRPO, statistics and mean over calls", f"embedded:{calls}", "per-call"),
-        Planner("small-seed", "half the size, frozen", f"embedded:{small}", ""),
-        Planner("small", "half the size, Flow-GRPO", f"embedded:{small_grpo}", "small"),
+        ComparedPlanner("seed", "frozen", "embedded:seed", ""),
+        ComparedPlanner("offline", "supervised on faultless plans", f"embedded:{offline}", "offline"),
+        ComparedPlanner("flow-grpo", "Flow-GRPO", f"embedded:{grpo}", "flow-grpo"),
+        ComparedPlanner("per-call", "GRPO, statistics and mean over calls", f"embedded:{calls}", "per-call"),
+        ComparedPlanner("small-seed", "half the size, frozen", f"embedded:{small}", ""),
+        ComparedPlanner("small", "half the size, Flow-GRPO", f"embedded:{small_grpo}", "small"),
     ]
     measured = {planner.name: stages.measured(planner.name, planner.spec) for planner in planners}
     budgets = {

@@ -7,7 +7,7 @@ import matplotlib as mpl
 from matplotlib import pyplot
 
 from agentflow.rl.training_log import Line, TrainingLog
-from benchmarks.analyses.stages import BUDGETS, EPOCHS, QUESTIONS, STEPS, TURNS, Measured, Planner, Stages
+from benchmarks.analyses.stages import BUDGETS, EPOCHS, QUESTIONS, STEPS, TURNS, ComparedPlanner, Measured, Stages
 
 BEFORE, AFTER = "seed", "flow-grpo"
 
@@ -73,7 +73,7 @@ The share of each error class in all turns.
 def write(
     docs: Path,
     stages: Stages,
-    planners: Sequence[Planner],
+    planners: Sequence[ComparedPlanner],
     measured: Mapping[str, Measured],
     budgets: Mapping[str, Sequence[Measured]],
 ) -> Path:
@@ -110,7 +110,7 @@ def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
-def _planners(stages: Stages, planners: Sequence[Planner], measured: Mapping[str, Measured]) -> str:
+def _planners(stages: Stages, planners: Sequence[ComparedPlanner], measured: Mapping[str, Measured]) -> str:
     rows = []
     for planner in planners:
         found = measured[planner.name]

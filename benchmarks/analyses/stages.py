@@ -24,7 +24,7 @@ BUDGETS = range(1, 7)
 
 
 @dataclass(frozen=True)
-class Planner:
+class ComparedPlanner:
     """A planner in the comparison."""
 
     name: str

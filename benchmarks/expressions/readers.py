@@ -17,7 +17,7 @@ from agentflow.tools.card import ToolCard
 from agentflow.tools.python_coder import python_coder
 from agentflow.tools.redaction import redacted
 from agentflow.tools.result import ToolResult
-from agentflow.tools.untrusted_text import bounded_line, contained, disarmed, one_line
+from agentflow.tools.untrusted_text import bounded_line, disarmed, mark_untrusted, one_line
 from agentflow.tools.web.passages import split
 from agentflow.tools.wikipedia_search import wikipedia_search
 from benchmarks.expressions.found import expressions
@@ -32,7 +32,7 @@ OPTIONS = {"A": "1.5", "B": "-1.5", "C": "+", "D": "the liver"}
 
 READERS: dict[str, Callable[[str], object]] = {
     "redacted": redacted,
-    "contained": contained,
+    "mark_untrusted": mark_untrusted,
     "disarmed": disarmed,
     "bounded_line": lambda text: bounded_line(text, 500),
     "one_line": one_line,

@@ -1,1 +1,1 @@
-"""How fast AgentFlow is, beside its peers and the floor, in one run: `python -m benchmarks.speed`, or `make bench`."""
+"""Speed of AgentFlow, its peers and the floor: `python -m benchmarks.speed`, or `make bench`."""

@@ -1,6 +1,6 @@
-"""Measures all that is missing, prints the table, and writes docs/performance.md with its figures.
+"""Run all missing measurements, print the table, and write docs/performance.md with its figures.
 
-`make bench` makes the peers' venvs first. Each measure is a command of its own too: `python -m benchmarks.speed.turn`.
+`make bench` first creates the peers' venvs. Each measure is also a command: `python -m benchmarks.speed.turn`.
 """
 
 from pathlib import Path
@@ -13,7 +13,7 @@ from rich.table import Table
 from benchmarks.speed import batch, embedded, growth, imports, install, load, step, store, turn
 from benchmarks.speed.command import OUT, REPEATS, Out, Repeats, Small, opened
 from benchmarks.speed.page import HEAD, missing, write
-from benchmarks.speed.results import Results
+from benchmarks.speed.results import SpeedResults
 from benchmarks.speed.rows import cells
 
 MEASURES = {
@@ -51,8 +51,8 @@ def main(
         typer.echo(f"the page is {write(docs, results)}")
 
 
-def show(results: Results, console: Console) -> None:
-    """Prints the table, and who is not in it."""
+def show(results: SpeedResults, console: Console) -> None:
+    """Print the table, and the contenders that were not measured."""
     shown = Table(*HEAD)
     for row in cells(results):
         shown.add_row(*row)

@@ -1,9 +1,9 @@
-"""From traces to the trainer's batch: speed, padding, tokens computed per token trained.
+"""Conversion of traces to the trainer's batch: speed, padding, tokens computed per trained token.
 
     python -m benchmarks.speed.batch
 
-256 rollouts of two to five turns, as `traces` makes them. Ours have append-only prompts; a peer is given those, and the
-re-rendered ones of the paper's code, on which its agents would run. Speed is in tokens of the traces.
+256 rollouts of two to five turns, from `traces`. Ours have append-only prompts. A peer is measured on those and on the
+re-rendered prompts of the paper's code, with which its agents would run. Speed is in tokens of the traces.
 """
 
 import sys
@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 from benchmarks.speed.catalogue import NotMeasured, Role, printed, site_packages
 from benchmarks.speed.command import command
-from benchmarks.speed.results import Results
+from benchmarks.speed.results import SpeedResults
 
 LIGHTNING = "Agent Lightning's RolloutAdapter"
 
@@ -26,8 +26,8 @@ WAYS: tuple[tuple[str, str, Role, bool], ...] = (
 )
 
 
-def measure(results: Results) -> None:
-    """Tokens a second of processor time, share of padding, forward tokens per trained token."""
+def measure(results: SpeedResults) -> None:
+    """Return tokens per second of CPU time, the share of padding, and forward tokens per trained token."""
     rollouts = 32 if results.small else 256
     for repeat in range(results.repeats):
         for way, label, role, append_only in WAYS:

@@ -1,11 +1,10 @@
-"""One way from traces to a trainer's batch, timed in a process of its own; prints a line of JSON.
+"""One conversion of traces to a trainer's batch, timed in its own process; prints a line of JSON.
 
     python -m benchmarks.speed.batches ours --append-only
 
-What is counted is from captured calls to tensors; a call holds ids as its library captures them, ours in arrays, Agent
-Lightning's in lists. For ours it is the outputs of the trainer's agent loop as verl writes them into its queue; for
-Agent Lightning its `RolloutAdapter`, with the shortest padding that holds the data; for the floor one flat array of
-each field with offsets.
+The measured part is from captured calls to tensors. A call holds ids as its library captures them: in arrays (ours)
+or lists (Agent Lightning). Ours is the outputs of the trainer's agent loop as verl queues them; Agent Lightning's is
+its `RolloutAdapter` with the least padding; the floor is a flat array of each field with offsets.
 """
 
 import json
@@ -25,25 +24,25 @@ from agentflow.evals.trace import Trace
 from agentflow.rl.calls import Call, ids_array, logprobs_array
 from agentflow.rl.packing import pack
 from agentflow.rl.rollout import RolloutStatus, Trajectory
-from benchmarks.speed.traces import ROLLOUTS, Sampled, tokens, trajectories
+from benchmarks.speed.traces import ROLLOUTS, SampledCall, tokens, trajectories
 
-Traces = list[list[Sampled]]
+Traces = list[list[SampledCall]]
 ROUNDS = 3
-"""Of which the best counts: the first ones allocate."""
+"""Number of rounds, of which the best counts, since the first ones allocate."""
 
 
 @dataclass(frozen=True)
 class Batch:
-    """What a batch holds."""
+    """Size of a batch."""
 
     forward: int
-    """Tokens that are computed, padding aside."""
+    """Tokens in the forward pass, without padding."""
     places: int
-    """Places for tokens, padding included."""
+    """Positions, including padding."""
 
 
 def ours(traces: Traces) -> Callable[[], Batch]:
-    """`FlowAgentLoop.outputs`, and verl's tensors of them."""
+    """Run `FlowAgentLoop.outputs` and make verl's tensors."""
     from agentflow.rl.trainer.agent_loop import FlowAgentLoop
 
     loop = object.__new__(FlowAgentLoop)  # without the trainer around it
@@ -63,7 +62,7 @@ def ours(traces: Traces) -> Callable[[], Batch]:
 
 
 def rows(traces: Traces) -> Callable[[], Batch]:
-    """Ours, without verl's tensors: the rows alone."""
+    """Make the rows of ours, without verl's tensors."""
     calls = _calls(traces)
 
     def batch() -> Batch:
@@ -74,7 +73,7 @@ def rows(traces: Traces) -> Callable[[], Batch]:
 
 
 def floor(traces: Traces) -> Callable[[], Batch]:
-    """Jagged arrays of what extends what came before, from arrays."""
+    """Make jagged arrays of the tokens that extend the previous prompt."""
     arrays = [[[np.array(ids) for ids in (one.prompt, one.reply, one.logprobs)] for one in calls] for calls in traces]
 
     def batch() -> Batch:
@@ -97,7 +96,7 @@ def floor(traces: Traces) -> Callable[[], Batch]:
 
 
 def agentlightning(traces: Traces, level: str = "trajectory") -> Callable[[], Batch]:
-    """Agent Lightning's adapter, from rollouts as its server reports them; `level` as in its settings."""
+    """Run Agent Lightning's adapter on rollouts as its server reports them; `level` is its setting."""
     import torch
     from agentlightning.verl.agl_rollout_manager import CompletedRollout, Triplet
     from agentlightning.verl.rollout_adapter import RolloutAdapter
@@ -135,7 +134,7 @@ def agentlightning(traces: Traces, level: str = "trajectory") -> Callable[[], Ba
 
 
 def transitions(traces: Traces) -> Callable[[], Batch]:
-    """Agent Lightning's adapter with a row for each call."""
+    """Run Agent Lightning's adapter with a row per call."""
     return agentlightning(traces, "transition")
 
 
@@ -149,7 +148,7 @@ def _calls(traces: Traces) -> list[list[Call]]:
     ]
 
 
-def _arrays(sampled: Sampled) -> "tuple[array[int], array[int], array[float]]":
+def _arrays(sampled: SampledCall) -> "tuple[array[int], array[int], array[float]]":
     return ids_array(sampled.prompt), ids_array(sampled.reply), logprobs_array(sampled.logprobs)
 
 
@@ -159,7 +158,7 @@ def main(
     rollouts: int = ROLLOUTS,
     packages: Annotated[str, typer.Option(help="A folder with packages that ours has not.")] = "",
 ) -> None:
-    """Makes the batch, and prints what it took."""
+    """Make the batch, and print the measurements."""
     sys.path.append(packages)  # last, for what is compiled there may be for another Python
     traces = trajectories(append_only, rollouts)
     make, seconds = WAYS[way](traces), float("inf")

@@ -1,4 +1,4 @@
-"""Who is measured under load, and where each is installed."""
+"""The contenders of the load measurements, and their installations."""
 
 import json
 import subprocess
@@ -17,32 +17,32 @@ VENVS = ROOT / ".venvs" / "speed"
 """A venv per peer, which `make bench` fills from `benchmarks/requirements`."""
 
 SECONDS = 900
-"""For one measurement of one contender."""
+"""Timeout of one measurement of one contender, in seconds."""
 
 
 class NotMeasured(RuntimeError):
-    """A contender is not installed or does not run; `str()` is one line that says why."""
+    """A contender is not installed or does not run; `str()` is one line with the reason."""
 
 
 @dataclass(frozen=True)
 class Contender:
-    """One of `benchmarks.speed.contenders`."""
+    """A module of `benchmarks.speed.contenders`."""
 
     name: str
-    """Of its module."""
+    """Name of the module."""
     label: str
     role: Role
     venv: str = ""
-    """Of `VENVS`; none: the one that this runs in."""
+    """Name of its venv in `VENVS`; "" for this interpreter."""
 
     def driven(self, work: Work, *options: str) -> dict[str, Any]:
-        """What `benchmarks.speed.drive` found. Raises NotMeasured."""
+        """Return the result of `benchmarks.speed.drive`. Raises NotMeasured."""
         command = ["-m", "benchmarks.speed.drive", self.name, *arguments(work), *options]
         return printed(interpreter(self.venv), command)
 
 
 def interpreter(venv: str) -> str:
-    """Path of the Python of a venv. Raises NotMeasured."""
+    """Return the path of a venv's Python. Raises NotMeasured."""
     if not venv:
         return sys.executable
     path = VENVS / venv / "bin" / "python"
@@ -52,7 +52,7 @@ def interpreter(venv: str) -> str:
 
 
 def site_packages(venv: str) -> Path:
-    """Folder of a venv's packages. Raises NotMeasured."""
+    """Return the folder of a venv's packages. Raises NotMeasured."""
     found = next((VENVS / venv).glob("lib/python*/site-packages"), None)
     if found is None:
         raise NotMeasured(why_not_installed(venv))
@@ -60,14 +60,14 @@ def site_packages(venv: str) -> Path:
 
 
 def why_not_installed(venv: str) -> str:
-    """The last line that pip or Python wrote when it could not be installed, if that was tried."""
+    """Return the last line of the failed installation, if one was tried."""
     log = VENVS / f"{venv}.log"
-    said = log.read_text().strip().splitlines() if log.exists() else []
-    return f"not installed: {said[-1]}" if said else "not installed; make bench installs it"
+    lines = log.read_text().strip().splitlines() if log.exists() else []
+    return f"not installed: {lines[-1]}" if lines else "not installed; make bench installs it"
 
 
 def printed(python: str, arguments: list[str]) -> dict[str, Any]:
-    """The JSON that a program prints last. Raises NotMeasured."""
+    """Return the JSON on the last line of a program's output. Raises NotMeasured."""
     command = [python, "-W", "ignore", *arguments]
     environment = {"PATH": "/usr/bin:/bin", "PYTHONPATH": str(ROOT), "NO_PROXY": "127.0.0.1"}
     try:
@@ -77,8 +77,8 @@ def printed(python: str, arguments: list[str]) -> dict[str, Any]:
     except subprocess.TimeoutExpired:
         raise NotMeasured(f"not done after {SECONDS} s") from None
     if done.returncode:
-        said = done.stderr.strip().splitlines()
-        raise NotMeasured(" ".join(said[-1].split())[:200] if said else f"it ended with status {done.returncode}")
+        lines = done.stderr.strip().splitlines()
+        raise NotMeasured(" ".join(lines[-1].split())[:200] if lines else f"it ended with status {done.returncode}")
     found: dict[str, Any] = json.loads(done.stdout.strip().splitlines()[-1])
     return found
 
@@ -107,4 +107,4 @@ CONTENDERS = (
     RLLM,
     LIGHTNING,
 )
-"""In the order in which they are measured: ours, peers and floors by turns, so that noise hits all alike."""
+"""Contenders in the order of measurement. Ours, peers and floors alternate, so that noise affects all of them."""

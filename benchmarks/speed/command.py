@@ -1,4 +1,4 @@
-"""What every measure has as a command of its own."""
+"""The command line that every measure shares."""
 
 import os
 from collections.abc import Callable
@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from benchmarks.speed.results import Results
+from benchmarks.speed.results import SpeedResults
 
 CORES = 2
 
@@ -18,15 +18,15 @@ Small = Annotated[bool, typer.Option("--small", help="A few rollouts each, to se
 OUT, REPEATS = Path("runs/speed"), 3
 
 
-def opened(out: Path, repeats: int, small: bool) -> Results:
-    """The results of a folder; from now on this process and its children keep to two cores."""
+def opened(out: Path, repeats: int, small: bool) -> SpeedResults:
+    """Return the results of a folder, and pin this process and its children to two cores."""
     if hasattr(os, "sched_setaffinity"):
         os.sched_setaffinity(0, set(sorted(os.sched_getaffinity(0))[:CORES]))
-    return Results(out / "results.jsonl", repeats, small)
+    return SpeedResults(out / "results.jsonl", repeats, small)
 
 
-def command(measure: Callable[[Results], None], says: str | None) -> None:
-    """Runs one measure as the command line says."""
+def command(measure: Callable[[SpeedResults], None], says: str | None) -> None:
+    """Run one measure with the options of the command line."""
 
     def main(out: Out = OUT, repeats: Repeats = REPEATS, small: Small = False) -> None:
         measure(opened(out, repeats, small))

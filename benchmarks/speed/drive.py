@@ -2,8 +2,8 @@
 
     PYTHON -m benchmarks.speed.drive smolagents --server http://127.0.0.1:8000 --rollouts 50
 
-Rollouts are run until so many are done, so many at once. Some are run first, to warm up, and every answer is checked: a
-contender that gives up early would be fast.
+A number of rollouts run, with a limit of concurrent ones. Some warm-up rollouts precede them. Every answer is checked,
+since a contender that gives up early would be fast.
 """
 
 import argparse
@@ -26,11 +26,11 @@ WARM_UP = 8
 
 
 class WrongAnswer(RuntimeError):
-    """A contender did not do the work."""
+    """A contender returned a wrong answer."""
 
 
 async def several(rollout: Rollout, number: int, concurrent: int) -> list[float]:
-    """Seconds of each of so many rollouts. Raises WrongAnswer."""
+    """Return the seconds of each of several rollouts. Raises WrongAnswer."""
     left, seconds = iter(range(number)), list[float]()
 
     async def worker() -> None:
@@ -46,7 +46,7 @@ async def several(rollout: Rollout, number: int, concurrent: int) -> list[float]
 
 
 async def measure(module: Any, work: Work, profiled: bool) -> dict[str, Any]:
-    """What the load took; times in seconds, memory in bytes."""
+    """Return the measurements; times in seconds, memory in bytes."""
     loop = asyncio.get_running_loop()
     loop.set_default_executor(ThreadPoolExecutor(max(work.concurrent, 32)))  # of contenders that are not asynchronous
     async with module.rollouts(work) as rollout:
@@ -71,12 +71,12 @@ async def measure(module: Any, work: Work, profiled: bool) -> dict[str, Any]:
 
 
 def arguments(work: Work) -> list[str]:
-    """`work` as options of this command."""
+    """Return `work` as options of this command."""
     return [word for name, value in asdict(work).items() for word in (f"--{name}", str(value))]
 
 
 def main() -> None:
-    """Measures and prints."""
+    """Measure, and print the result."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("contender")
     parser.add_argument("--profile", action="store_true", help="say also which packages take the time")

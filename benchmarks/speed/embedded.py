@@ -1,13 +1,13 @@
-"""Tokens a second of the embedded model, 64 requests at once: `python -m benchmarks.speed.embedded`.
+"""Tokens per second of the embedded model with 64 concurrent requests: `python -m benchmarks.speed.embedded`.
 
-Beside it `generate` of transformers on the same weights, and the time of the matrix products alone.
+The peer is transformers' `generate` on the same weights; the floor is the time of the matrix products.
 """
 
 import sys
 
 from benchmarks.speed.catalogue import Role, printed
 from benchmarks.speed.command import command
-from benchmarks.speed.results import Results
+from benchmarks.speed.results import SpeedResults
 
 WAYS: tuple[tuple[str, str, Role], ...] = (
     ("ours", "AgentFlow's engine", "ours"),
@@ -16,8 +16,8 @@ WAYS: tuple[tuple[str, str, Role], ...] = (
 )
 
 
-def measure(results: Results) -> None:
-    """Sampled tokens a second."""
+def measure(results: SpeedResults) -> None:
+    """Return sampled tokens per second."""
     options = ["--reply", "4"] if results.small else []
     for repeat in range(results.repeats):
         for way, label, role in WAYS:

@@ -1,11 +1,11 @@
-"""One way to generate with the embedded model's weights, in a process of its own; prints a line of JSON.
+"""One way to generate with the embedded model's weights, in its own process; prints a line of JSON.
 
     python -m benchmarks.speed.generation ours
 
-64 prompts of 128 tokens that share nothing, 64 tokens sampled for each at temperature 1, whether or not the reply ends
-before; other prompts are run first, to warm up. Ours is the engine, its peer `generate` of transformers on the same
-weights in float32, with its cache. The floor is the time of the matrix products
-alone, of the same shapes, as numpy does them, without attention, norms or sampling.
+64 prompts of 128 tokens without a common prefix, 64 tokens sampled for each at temperature 1, also after an end token;
+other prompts run first as warm-up. Ours is the engine. The peer is transformers' `generate` with its cache, on the same
+weights in float32. The floor is the time of the matrix products of the same shapes in numpy, without attention, norms
+or sampling.
 """
 
 import json
@@ -26,17 +26,17 @@ CORES = 2
 
 
 Generate = Callable[[int], int]
-"""Generates for the prompts of a round; how many tokens it sampled."""
+"""Generates for the prompts of a round, and returns the number of sampled tokens."""
 
 
 def prompts(vocabulary: int, round: int) -> list[list[int]]:
-    """The same ones at every call; of ordinary tokens."""
+    """Return the prompts of a round, which consist of ordinary tokens and are the same at every call."""
     ids = np.random.default_rng(round).integers(vocabulary // 2, vocabulary - 64, (BATCH, PROMPT))
     return [[int(one) for one in row] for row in ids]
 
 
 def ours(reply: int) -> Generate:
-    """The engine."""
+    """Return the engine's function."""
     tokenizer = MicroTokenizer.load(SEED)
     tokenizer.special_ids = frozenset()  # no token ends a reply
     engine = Engine(MicroModel.load(SEED), tokenizer)
@@ -50,7 +50,7 @@ def ours(reply: int) -> Generate:
 
 
 def transformers(reply: int) -> Generate:
-    """`generate`."""
+    """Return the function of transformers' `generate`."""
     import torch
     from transformers import AutoModelForCausalLM
 
@@ -75,7 +75,7 @@ def transformers(reply: int) -> Generate:
 
 
 def products(reply: int) -> Generate:
-    """The products of all layers: of every prompt by itself, and of the batch for every further token."""
+    """Return the matrix products of all layers: of each prompt, then of the batch for each further token."""
     config = MicroConfig.parse(json.loads((SEED / "config.json").read_text(encoding="utf-8")))
     chance = np.random.default_rng(0)
     hidden, heads = config.hidden_size, (config.heads + 2 * config.kv_heads) * config.head_dim
@@ -114,7 +114,7 @@ def main(
     way: Annotated[Literal["ours", "transformers", "products"], typer.Argument()],
     reply: Annotated[int, typer.Option(help="Tokens of a reply.")] = REPLY,
 ) -> None:
-    """Generates, and prints tokens a second."""
+    """Generate, and print tokens per second."""
     generate = WAYS[way](reply)
     generate(0)
     start = time.perf_counter()

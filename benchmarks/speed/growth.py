@@ -1,8 +1,8 @@
-"""How a rollout's cost grows with its turns, memory and tools, and with others: `python -m benchmarks.speed.growth`.
+"""Growth of a rollout's cost with turns, memory, tools and concurrency: `python -m benchmarks.speed.growth`.
 
-The cost is a rollout's processor time, with a model that takes no time; where it takes 100 ms and rollouts are
-concurrent, that of all of them. It is told by an exponent over the larger half of the sizes: 1 is linear, and below 1
-better. The text on the wire is quadratic in the turns by itself, since each prompt repeats those before.
+The cost is the CPU time of a rollout whose model takes no time; for concurrency, the model takes 100 ms, and the cost
+is that of all rollouts. The measure is an exponent over the larger half of the sizes: 1 is linear. The text on the wire
+is quadratic in the turns, since each prompt repeats the earlier ones.
 """
 
 import math
@@ -13,7 +13,7 @@ from typing import Any
 
 from benchmarks.speed.catalogue import AGENT, PLAIN, STATE_GRAPH, Contender
 from benchmarks.speed.command import command
-from benchmarks.speed.results import Results
+from benchmarks.speed.results import SpeedResults
 from benchmarks.speed.server import running
 from benchmarks.speed.work import Work
 
@@ -25,13 +25,13 @@ SIZES = {
     "concurrent": (1, 4, 16, 64, 256, 1024),
     "tools": (1, 5, 10, 20, 50),
 }
-"""What grows; memory in kB."""
+"""Sizes of each dimension; memory in kB."""
 
 ROLLOUTS = 50
 
 
 def load(axis: str, size: int, contender: Contender) -> Callable[[Work], Work]:
-    """What one size of what grows makes of the work."""
+    """Return the work for one size of a dimension."""
     turns = 5 if axis in ("memory", "tools") else 1
     per_turn = 3 if contender is AGENT else 1
     extra = 2 if contender is AGENT else 1
@@ -47,8 +47,8 @@ def load(axis: str, size: int, contender: Contender) -> Callable[[Work], Work]:
     )
 
 
-def measure(results: Results) -> None:
-    """Milliseconds of the processor, by size."""
+def measure(results: SpeedResults) -> None:
+    """Return milliseconds of CPU time by size."""
     with running() as server:
         work = Work(server, rollouts=8 if results.small else ROLLOUTS)
         for repeat in range(results.repeats):
@@ -64,8 +64,8 @@ def _measured(contender: Contender, work: Work) -> dict[str, Any]:
     return {"values": {"cpu": 1000 * contender.driven(work)["cpu"] * work.concurrent}}
 
 
-def exponent(results: Results, axis: str, name: str) -> float | None:
-    """Of cost over the larger half of the sizes: the slope of their logarithms. None where nothing was measured."""
+def exponent(results: SpeedResults, axis: str, name: str) -> float | None:
+    """Return the slope of log cost over log size, for the larger half of the sizes; None without measurements."""
     sizes = SIZES[axis]
     low, high = sizes[len(sizes) // 2], sizes[-1]
     first, last = (results.median(f"growth:{axis}", name, "cpu", size) for size in (low, high))

@@ -1,11 +1,11 @@
-"""Seconds and memory of an import, each in a new process: `python -m benchmarks.speed.imports`."""
+"""Time and memory of an import, each in a new process: `python -m benchmarks.speed.imports`."""
 
 from functools import partial
 from typing import Any
 
 from benchmarks.speed.catalogue import Role, interpreter, printed
 from benchmarks.speed.command import command
-from benchmarks.speed.results import Results
+from benchmarks.speed.results import SpeedResults
 
 MODULES: tuple[tuple[str, str, Role, str], ...] = (
     ("agentflow", "import agentflow", "ours", ""),
@@ -16,7 +16,7 @@ MODULES: tuple[tuple[str, str, Role, str], ...] = (
     ("agentlightning.server.app", "Agent Lightning's server", "peer", "agentlightning"),
     ("openai", "openai SDK", "peer", "openai"),
 )
-"""Module, what the table says, role, venv."""
+"""Module, label, role and venv."""
 
 PROGRAM = """\
 import time
@@ -29,8 +29,8 @@ print(json.dumps({{"values": {{"seconds": seconds, "memory": 1024 * int(peak.spl
 """
 
 
-def measure(results: Results) -> None:
-    """Seconds and bytes. The first round, in which files come from the disk, is not counted."""
+def measure(results: SpeedResults) -> None:
+    """Return seconds and bytes. The first round, which reads files from the disk, is not counted."""
     for repeat in range(-1, 1 if results.small else 3 * results.repeats):
         for module, label, role, venv in MODULES:
             kind = "warm-up" if repeat < 0 else "imports"

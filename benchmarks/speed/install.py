@@ -1,11 +1,11 @@
-"""What an installation takes on the disk, pip and its like aside: `python -m benchmarks.speed.install`.
+"""Disk space of an installation, without pip and its dependencies: `python -m benchmarks.speed.install`.
 
-Ours is the core, without extras, in a venv of its own.
+Ours is the core, without extras, in its own venv.
 """
 
 from benchmarks.speed.catalogue import Role, site_packages
 from benchmarks.speed.command import command
-from benchmarks.speed.results import Results
+from benchmarks.speed.results import SpeedResults
 
 INSTALLED: tuple[tuple[str, str, Role], ...] = (
     ("agentflow", "AgentFlow, core", "ours"),
@@ -16,20 +16,20 @@ INSTALLED: tuple[tuple[str, str, Role], ...] = (
     ("openai", "openai SDK", "peer"),
     ("rllm-gateway", "rLLM's gateway", "peer"),
 )
-"""Venv, what the table says, role."""
+"""Venv, label and role."""
 
 OTHER = ("pip", "setuptools", "pkg_resources", "_distutils_hack", "wheel")
 
 
-def measure(results: Results) -> None:
-    """Bytes."""
+def measure(results: SpeedResults) -> None:
+    """Return the bytes."""
     for venv, label, role in INSTALLED:
         what = {"measure": "install", "name": venv, "label": label, "role": role, "repeat": 0}
         results.once(lambda venv=venv: {"values": {"bytes": size(venv)}}, **what)  # type: ignore[misc]
 
 
 def size(venv: str) -> float:
-    """Bytes of a venv's packages as compiled by pip. Raises NotMeasured."""
+    """Return the bytes of a venv's packages as compiled by pip. Raises NotMeasured."""
     ours = (path for path in site_packages(venv).iterdir() if path.name.partition("-")[0] not in OTHER)
     files = (file for path in ours for file in (path.rglob("*") if path.is_dir() else [path]))
     return float(sum(file.stat().st_size for file in files if file.is_file()))

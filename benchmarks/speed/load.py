@@ -1,20 +1,20 @@
-"""Rollouts a second, their latency and their memory, many at once: `python -m benchmarks.speed.load`.
+"""Throughput, latency and memory of concurrent rollouts: `python -m benchmarks.speed.load`.
 
-A model call takes 100 ms, a rollout is five of them, 256 run at once; no contender can do more than 512 a second, or a
-rollout in less than half a second. AgentFlow's own graph takes one turn, which is five model calls as well.
+A model call takes 100 ms, a rollout has five calls, and 256 rollouts run concurrently. The bounds are therefore 512
+rollouts per second and half a second per rollout. AgentFlow's graph takes one turn, which is five model calls as well.
 """
 
 from benchmarks.speed.catalogue import CONTENDERS, Contender
 from benchmarks.speed.command import command
-from benchmarks.speed.results import Results
+from benchmarks.speed.results import SpeedResults
 from benchmarks.speed.server import running
 from benchmarks.speed.work import Work
 
 CONCURRENT, DELAY, WAVES = 256, 100, 4
 
 
-def measure(results: Results) -> None:
-    """Rollouts a second, seconds at the median, bytes per rollout under way."""
+def measure(results: SpeedResults) -> None:
+    """Return rollouts per second, median seconds, and bytes per concurrent rollout."""
     with running() as server:
         waves = 1 if results.small else WAVES
         work = Work(server, delay=DELAY, concurrent=CONCURRENT, rollouts=waves * CONCURRENT)

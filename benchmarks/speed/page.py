@@ -7,7 +7,7 @@ from matplotlib import pyplot
 
 from benchmarks.analyses.report import save, table
 from benchmarks.speed.growth import GROWING, SIZES, exponent
-from benchmarks.speed.results import Results
+from benchmarks.speed.results import SpeedResults
 from benchmarks.speed.rows import cells, shown
 
 HEAD = ("measure", "best peer", "floor", "ours", "times better", "reach", "reached")
@@ -15,7 +15,7 @@ HEAD = ("measure", "best peer", "floor", "ours", "times better", "reach", "reach
 UNITS = {"memory": "memory, kB", "concurrent": "concurrent rollouts", "turns": "turns", "tools": "tools"}
 
 READING = Path(__file__).with_name("reading.md")
-"""What is to be made of the run that the documentation shows; written by hand."""
+"""Interpretation of the published run, written by hand."""
 
 PAGE = """\
 # Performance
@@ -83,11 +83,11 @@ EVERYONE = {
         ("parts", "of its parts", 1.0),
     ),
 }
-"""Of each measure, the values that the page has, what they are called, and their scale."""
+"""For each measure, the values on the page with their labels and scales."""
 
 
-def write(docs: Path, results: Results) -> Path:
-    """Writes the page and its figures; returns the page's path."""
+def write(docs: Path, results: SpeedResults) -> Path:
+    """Write the page and its figures; return the page's path."""
     folder = docs / "figures"
     folder.mkdir(parents=True, exist_ok=True)
     mpl.rcParams["svg.hashsalt"] = "agentflow"  # the same figure is the same file
@@ -109,15 +109,15 @@ def write(docs: Path, results: Results) -> Path:
     return path
 
 
-def missing(results: Results) -> str:
-    """Who was not measured, and why."""
+def missing(results: SpeedResults) -> str:
+    """Return the contenders that were not measured, with the reason."""
     known = {(line.measure, line.name) for line in results.lines if line.values}
     lines = [line for line in results.lines if (line.measure, line.name) not in known]
     errors = {f"{line.measure}, {line.label}": line.error for line in lines}
     return "\n".join(f"- {who}: {why}" for who, why in errors.items()) or "All were."
 
 
-def _everyone(results: Results, measure: str) -> str:
+def _everyone(results: SpeedResults, measure: str) -> str:
     columns = EVERYONE[measure]
     rows = []
     for line in results.contenders(measure):
@@ -127,7 +127,7 @@ def _everyone(results: Results, measure: str) -> str:
     return f"### {measure}\n\n{table(['who', '', 'version', *(title for _, title, _ in columns)], rows)}"
 
 
-def _exponents(results: Results) -> str:
+def _exponents(results: SpeedResults) -> str:
     rows = []
     for axis, sizes in SIZES.items():
         found = [exponent(results, axis, one.name) for one in GROWING]
@@ -136,7 +136,7 @@ def _exponents(results: Results) -> str:
     return table(["", *(one.label for one in GROWING)], rows)
 
 
-def _profiles(results: Results) -> str:
+def _profiles(results: SpeedResults) -> str:
     found = {line.label: line.profile for line in results.of("turn") if line.profile}
     shares = [
         f"- {label}: {', '.join(f'{name} {share:.0%}' for name, share in profile.items())}"
@@ -145,7 +145,7 @@ def _profiles(results: Results) -> str:
     return "\n".join(shares) or "Not measured."
 
 
-def _growth(results: Results, axis: str, path: Path) -> None:
+def _growth(results: SpeedResults, axis: str, path: Path) -> None:
     figure, axes = pyplot.subplots(figsize=(6, 3.2))
     for one in GROWING:
         points = [(size, results.median(f"growth:{axis}", one.name, "cpu", size)) for size in SIZES[axis]]

@@ -1,8 +1,8 @@
-"""Forward and backward passes of the micro model alone, in a process of its own; prints a line of JSON.
+"""Forward and backward passes of the micro model, in their own process; prints a line of JSON.
 
     python -m benchmarks.speed.passes --length 650
 
-Rows of so many tokens, a few at a time, in float32 on two threads, without an optimiser or a trainer around them.
+Batches of a few rows of that many tokens, in float32 on two threads, without an optimiser or a trainer.
 """
 
 import json
@@ -19,7 +19,7 @@ CORES, ROWS, ROUNDS = 2, 8, 3
 
 
 def main(length: Annotated[int, typer.Option(help="Tokens of a row.")]) -> None:
-    """Prints tokens a second of a forward pass, and of a forward and backward pass."""
+    """Print tokens per second of a forward pass, and of a forward and backward pass."""
     torch.set_num_threads(CORES)
     model = AutoModelForCausalLM.from_pretrained(SEED, dtype=torch.float32)
     ids = torch.randint(model.config.vocab_size, (ROWS, length))

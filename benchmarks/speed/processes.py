@@ -1,4 +1,4 @@
-"""What this process and those that it has started use. Linux only."""
+"""Resource use of this process and its children. Linux only."""
 
 import os
 import time
@@ -7,19 +7,19 @@ from pathlib import Path
 
 
 def cpu_seconds() -> float:
-    """Processor time so far, of user and kernel, all threads."""
+    """Return the CPU seconds so far, user and kernel, of all threads."""
     ticks = os.sysconf("SC_CLK_TCK")
     others = (Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split() for pid in _children(os.getpid()))
     return time.process_time() + sum((int(fields[11]) + int(fields[12])) / ticks for fields in others)
 
 
 def resident_bytes() -> int:
-    """Memory in use now."""
+    """Return the resident memory."""
     return _status("VmRSS")
 
 
 def peak_bytes() -> int:
-    """The most memory that was ever in use, each process by itself."""
+    """Return the sum of each process's peak memory."""
     return _status("VmHWM")
 
 
@@ -34,7 +34,7 @@ def _status(field: str) -> int:
 
 
 def _children(pid: int) -> Iterator[int]:
-    """Children, theirs, and so on. A child belongs to the thread that started it."""
+    """Yield all descendants. A child belongs to the thread that started it."""
     for task in Path(f"/proc/{pid}/task").iterdir():
         for child in map(int, (task / "children").read_text().split()):
             yield child

@@ -1,4 +1,4 @@
-"""Which packages a run's time goes to, from a profile of its functions."""
+"""Share of a run's time by package, from a profile of its functions."""
 
 import cProfile
 import pstats
@@ -7,14 +7,14 @@ from collections import defaultdict
 from pathlib import Path
 
 TOP = 8
-"""So many packages are named."""
+"""Number of packages that are listed."""
 
 _OURS = re.compile(r"/(agentflow|graph|nodes|tools|rl|evals|benchmarks)/")
 _Function = tuple[str, int, str]
 
 
 def package(file: str) -> str:
-    """The package of a source file: that of its distribution, ours, or Python."""
+    """Return the package of a source file: its distribution, ours, or Python."""
     if "site-packages" in file:
         return Path(file.rpartition("site-packages/")[2]).parts[0].removesuffix(".py")
     if "/benchmarks/" in file:
@@ -28,7 +28,7 @@ def _standard(file: str) -> str:
 
 
 def shares(profile: cProfile.Profile) -> dict[str, float]:
-    """The share of each of the packages that take most. What is built in counts for the package that called it."""
+    """Return the shares of the top packages. Built-in functions count for the package that calls them."""
     taken: defaultdict[str, float] = defaultdict(float)
     stats: dict[_Function, tuple[int, int, float, float, dict[_Function, tuple[int, int, float, float]]]]
     stats = pstats.Stats(profile).stats  # type: ignore[attr-defined]

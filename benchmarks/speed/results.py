@@ -1,6 +1,6 @@
-"""What was measured: a line of JSON for each measurement, so that a run that was stopped goes on where it was.
+"""Measurements, a line of JSON each, so that a stopped run can be resumed.
 
-Repeats go round all contenders before the next begins; what is reported is the median of the repeats.
+Each repeat covers all contenders before the next repeat begins. The reported value is the median of the repeats.
 """
 
 import statistics
@@ -19,30 +19,30 @@ class Line(BaseModel):
 
     measure: str
     name: str
-    """The contender's."""
+    """Name of the contender."""
     label: str
     role: Role
     repeat: int
     at: float = 0.0
-    """Where cost is measured as something grows: how large that was."""
+    """Size of the work, if the measure is of growth."""
     version: str = ""
     values: dict[str, float] = {}
-    """By name; in seconds, bytes, or as the measure says."""
+    """Values by name, in seconds, bytes or the measure's unit."""
     profile: dict[str, float] = {}
-    """Shares of the time by package."""
+    """Share of the time by package."""
     error: str = ""
-    """Why there is nothing else."""
+    """Reason for a missing measurement."""
 
 
 @dataclass
-class Results:
-    """The lines of a file, and those that are added to it."""
+class SpeedResults:
+    """The lines of a file, including new ones."""
 
     path: Path
     repeats: int
     small: bool
-    """Few rollouts each, to see that everything runs; such figures mean nothing."""
-    said: Callable[[str], None] = print
+    """True for a run with few rollouts, which only tests that everything works."""
+    show: Callable[[str], None] = print
     lines: list[Line] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -52,7 +52,7 @@ class Results:
         self.path.parent.mkdir(parents=True, exist_ok=True)
 
     def once(self, make: Callable[[], dict[str, Any]], **what: Any) -> None:
-        """Measures and keeps, unless its figures are there: `make` gives `values`, and may give the rest of a line."""
+        """Measure and store, unless already done. `make` returns `values` and optionally other fields of the line."""
         key = (what["measure"], what["name"], what["repeat"], what.get("at", 0.0))
         if any((line.measure, line.name, line.repeat, line.at) == key and line.values for line in self.lines):
             return
@@ -65,18 +65,18 @@ class Results:
             file.write(line.model_dump_json(exclude_defaults=True) + "\n")
         self.lines.append(line)
         shown = line.error or "  ".join(f"{name} {value:.4g}" for name, value in line.values.items())
-        self.said(f"{line.measure:<18}{line.label:<34}{f'{line.at:g}' if line.at else '':<8}{shown}")
+        self.show(f"{line.measure:<18}{line.label:<34}{f'{line.at:g}' if line.at else '':<8}{shown}")
 
     def of(self, measure: str, name: str = "") -> list[Line]:
-        """The lines of a measure, and of one contender if one is named."""
+        """Return the lines of a measure, optionally of one contender."""
         return [line for line in self.lines if line.measure == measure and name in ("", line.name)]
 
     def median(self, measure: str, name: str, value: str, at: float = 0.0) -> float | None:
-        """Of a contender's repeats; None if there are none."""
+        """Return the median of a contender's repeats, None if there are none."""
         found = [line.values[value] for line in self.of(measure, name) if line.at == at and value in line.values]
         return statistics.median(found) if found else None
 
     def contenders(self, measure: str) -> list[Line]:
-        """A line of each contender of a measure that has figures."""
+        """Return one line for each contender of a measure that has values."""
         lines = [line for line in self.of(measure) if line.values]
         return list({line.name: line for line in lines}.values())

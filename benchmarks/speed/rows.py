@@ -1,16 +1,16 @@
-"""The rows of the table: what each measure comes to, and what is to be reached."""
+"""Rows of the table: each measure with its goal."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from benchmarks.speed.catalogue import AGENT, AIOHTTP, ENDPOINT, KEPT, PLAIN, STATE_GRAPH
-from benchmarks.speed.results import Line, Results
+from benchmarks.speed.results import Line, SpeedResults
 
 MB = 1e6
 
 
 @dataclass(frozen=True)
-class Row:
+class ComparisonRow:
     """One line of the table."""
 
     title: str
@@ -21,35 +21,35 @@ class Row:
     unit: str
     scale: float = 1.0
     higher: bool = False
-    """Whether more is better."""
+    """True if more is better."""
     reach: float | None = None
     floor: str = ""
-    """Name of the contender, or a number that is known."""
+    """Name of the floor's contender, or a number."""
 
     peer: str = ""
-    """What is in the names of the peers that count."""
+    """Text in the names of the peers that count."""
 
-    def found(self, results: Results, name: str) -> float | None:
-        """A contender's figure, in the row's unit."""
+    def found(self, results: SpeedResults, name: str) -> float | None:
+        """Return a contender's value in the row's unit."""
         value = results.median(self.measure, name, self.value)
         return None if value is None else value / self.scale
 
-    def best_peer(self, results: Results) -> tuple[Line, float] | None:
-        """The best of the peers; None where none was measured."""
+    def best_peer(self, results: SpeedResults) -> tuple[Line, float] | None:
+        """Return the best peer, None if none was measured."""
         peers = [line for line in results.contenders(self.measure) if line.role == "peer" and self.peer in line.name]
         figures = [(line, value) for line in peers if (value := self.found(results, line.name)) is not None]
         choose: Callable[..., tuple[Line, float]] = max if self.higher else min
         return choose(figures, key=lambda one: one[1]) if figures else None
 
-    def floor_of(self, results: Results) -> float | None:
-        """What nobody can do better than."""
+    def floor_of(self, results: SpeedResults) -> float | None:
+        """Return the lower bound of the cost."""
         try:
             return float(self.floor)
         except ValueError:
             return self.found(results, self.floor) if self.floor else None
 
     def met(self, figure: float) -> bool | None:
-        """Whether the reach is; None where there is none."""
+        """Return whether the goal is met, None without a goal."""
         if self.reach is None:
             return None
         return figure >= self.reach if self.higher else figure <= self.reach
@@ -58,14 +58,18 @@ class Row:
 GRAPH = "agentflow.graph.agent"
 
 ROWS = (
-    Row("processor per turn, plain graph", "turn", "turn", PLAIN.name, "ms", reach=1.5, floor=STATE_GRAPH.name),
-    Row("processor per model call, AgentFlow's graph", "turn", "call", AGENT.name, "ms", floor=STATE_GRAPH.name),
-    Row("the same at an endpoint, uncaptured", "turn", "call", ENDPOINT.name, "ms", floor=STATE_GRAPH.name),
-    Row("rollouts a second, plain graph", "load", "rate", PLAIN.name, "/s", 1, True, 150, STATE_GRAPH.name),
-    Row("rollouts a second, AgentFlow's graph", "load", "rate", AGENT.name, "/s", 1, True, 150, AIOHTTP.name),
-    Row("p50 of a rollout, plain graph", "load", "p50", PLAIN.name, "s", reach=1.5, floor=STATE_GRAPH.name),
-    Row("p50 of a rollout, AgentFlow's graph", "load", "p50", AGENT.name, "s", reach=1.5, floor=AIOHTTP.name),
-    Row(
+    ComparisonRow(
+        "processor per turn, plain graph", "turn", "turn", PLAIN.name, "ms", reach=1.5, floor=STATE_GRAPH.name
+    ),
+    ComparisonRow(
+        "processor per model call, AgentFlow's graph", "turn", "call", AGENT.name, "ms", floor=STATE_GRAPH.name
+    ),
+    ComparisonRow("the same at an endpoint, uncaptured", "turn", "call", ENDPOINT.name, "ms", floor=STATE_GRAPH.name),
+    ComparisonRow("rollouts a second, plain graph", "load", "rate", PLAIN.name, "/s", 1, True, 150, STATE_GRAPH.name),
+    ComparisonRow("rollouts a second, AgentFlow's graph", "load", "rate", AGENT.name, "/s", 1, True, 150, AIOHTTP.name),
+    ComparisonRow("p50 of a rollout, plain graph", "load", "p50", PLAIN.name, "s", reach=1.5, floor=STATE_GRAPH.name),
+    ComparisonRow("p50 of a rollout, AgentFlow's graph", "load", "p50", AGENT.name, "s", reach=1.5, floor=AIOHTTP.name),
+    ComparisonRow(
         "memory per rollout under way, plain graph",
         "load",
         "memory",
@@ -76,25 +80,29 @@ ROWS = (
         120,
         STATE_GRAPH.name,
     ),
-    Row("the same, AgentFlow's graph", "load", "memory", AGENT.name, "kB", 1000, False, 120, STATE_GRAPH.name),
-    Row("stored per token of a call", "store", "token", KEPT.name, "B", reach=16, floor="8"),
-    Row("traces to the trainer's batch", "batch", "rate", "ours", "M tokens/s", MB, True, 40, "floor"),
-    Row("padding in the batch", "batch", "padding", "ours", "%", 0.01, False, 0, "floor"),
-    Row("forward tokens per trained token", "batch", "forward", "ours", "", reach=4, floor="floor", peer="rerendered"),
-    Row("import agentflow", "imports", "seconds", "agentflow", "s", reach=0.2),
-    Row("import of the graph", "imports", "seconds", GRAPH, "s", reach=1.5, floor="langgraph.graph"),
-    Row("memory of that", "imports", "memory", GRAPH, "MB", MB, False, 90, "langgraph.graph"),
-    Row("core install", "install", "bytes", "agentflow", "MB", MB, False, 150, "langgraph"),
-    Row("embedded model, 64 at once", "embedded", "rate", "ours", "tokens/s", 1, True, None, "products"),
-    Row("Flow-GRPO step over rollouts and passes alone", "step", "ratio", "step", "x", reach=1.3, floor="1"),
+    ComparisonRow(
+        "the same, AgentFlow's graph", "load", "memory", AGENT.name, "kB", 1000, False, 120, STATE_GRAPH.name
+    ),
+    ComparisonRow("stored per token of a call", "store", "token", KEPT.name, "B", reach=16, floor="8"),
+    ComparisonRow("traces to the trainer's batch", "batch", "rate", "ours", "M tokens/s", MB, True, 40, "floor"),
+    ComparisonRow("padding in the batch", "batch", "padding", "ours", "%", 0.01, False, 0, "floor"),
+    ComparisonRow(
+        "forward tokens per trained token", "batch", "forward", "ours", "", reach=4, floor="floor", peer="rerendered"
+    ),
+    ComparisonRow("import agentflow", "imports", "seconds", "agentflow", "s", reach=0.2),
+    ComparisonRow("import of the graph", "imports", "seconds", GRAPH, "s", reach=1.5, floor="langgraph.graph"),
+    ComparisonRow("memory of that", "imports", "memory", GRAPH, "MB", MB, False, 90, "langgraph.graph"),
+    ComparisonRow("core install", "install", "bytes", "agentflow", "MB", MB, False, 150, "langgraph"),
+    ComparisonRow("embedded model, 64 at once", "embedded", "rate", "ours", "tokens/s", 1, True, None, "products"),
+    ComparisonRow("Flow-GRPO step over rollouts and passes alone", "step", "ratio", "step", "x", reach=1.3, floor="1"),
 )
 
 TIMES_GENERATE = 3.0
-"""What the embedded model is to reach, in tokens a second of transformers' `generate`."""
+"""Goal of the embedded model, as a multiple of the tokens per second of transformers' `generate`."""
 
 
-def cells(results: Results) -> Iterator[tuple[str, str, str, str, str, str, str]]:
-    """Of each row with a figure: title, best peer and who it is, floor, ours, ratio to the peer, reach, whether met."""
+def cells(results: SpeedResults) -> Iterator[tuple[str, str, str, str, str, str, str]]:
+    """Yield title, best peer, floor, ours, ratio to the peer, goal and whether it is met, of rows with a value."""
     for row in ROWS:
         ours, peer, floor = row.found(results, row.ours), row.best_peer(results), row.floor_of(results)
         ratio = _ratio(row, ours, peer[1] if peer else None)
@@ -110,13 +118,13 @@ def cells(results: Results) -> Iterator[tuple[str, str, str, str, str, str, str]
         )
 
 
-def _ratio(row: Row, ours: float | None, peer: float | None) -> float | None:
-    """How many times better ours is than the best peer."""
+def _ratio(row: ComparisonRow, ours: float | None, peer: float | None) -> float | None:
+    """Return how many times better ours is than the best peer."""
     over, under = (ours, peer) if row.higher else (peer, ours)
     return over / under if over is not None and under else None
 
 
-def _reach(row: Row, ours: float | None, ratio: float | None) -> tuple[str, str]:
+def _reach(row: ComparisonRow, ours: float | None, ratio: float | None) -> tuple[str, str]:
     if row.measure == "embedded":
         return f">= {TIMES_GENERATE:g} x the peer", "" if ratio is None else _yes(ratio >= TIMES_GENERATE)
     if row.reach is None:
@@ -129,13 +137,13 @@ def _yes(met: bool) -> str:
     return "yes" if met else "no"
 
 
-def _why(results: Results, row: Row) -> str:
+def _why(results: SpeedResults, row: ComparisonRow) -> str:
     errors = [line.error for line in results.of(row.measure, row.ours) if line.error]
     return errors[-1] if errors else "not measured"
 
 
 def shown(value: float | None, unit: str) -> str:
-    """A figure with three digits, and its unit."""
+    """Format a value with three digits and its unit."""
     if value is None:
         return "-"
     return f"{value:,.0f} {unit}".strip() if abs(value) >= 100 else f"{value:.3g} {unit}".strip()

@@ -1,15 +1,14 @@
-"""An OpenAI-compatible server without weights, in a process of its own, that costs next to nothing.
+"""An OpenAI-compatible server without weights, in its own process, that costs almost no time.
 
-What it answers is in the address that a client is given, so that one server serves every contender:
+The client's address determines the replies, so that one server serves every contender:
 
     http://127.0.0.1:PORT/<milliseconds>/<way>/<calls>/v1
 
-It waits so long and then calls the tool `look_up`; the last of so many calls of a conversation is the answer. The way
-is `tools` for tool calls as OpenAI has them and an answer as text; `finish` where the answer too is a call, of
-`final_answer`; `text` where everything is text. Which call it is it tells by the assistant's messages in the request. A
-model name that is a module of AgentFlow gets that module's reply. A request that says `return_token_ids` gets ids and
-log-probabilities as vLLM writes them: PROMPT tokens in, REPLY tokens out, whatever the texts are. Requests are not
-parsed: all that matters in them is found in their bytes.
+The server waits for the given time and calls the tool `look_up`; the last of the given number of calls is the answer.
+The way is `tools` for OpenAI's tool calls with an answer as text, `finish` for an answer as a call of `final_answer`,
+or `text` for text only. The assistant messages in the request tell which call it is. A model name that is a module of
+AgentFlow gets that module's reply. A request with `return_token_ids` gets ids and log-probabilities in vLLM's format:
+PROMPT tokens in, REPLY tokens out, for any text. Requests are not parsed; the relevant parts are found in their bytes.
 """
 
 import asyncio
@@ -24,7 +23,7 @@ from functools import cache
 from typing import Any
 
 PROMPT, REPLY = 256, 64
-"""Tokens of a call that asks for ids."""
+"""Tokens of a call that requests ids."""
 
 FINAL = "The library of Fupoz was founded in 1907."
 
@@ -46,7 +45,7 @@ def _call(name: str, **arguments: str) -> dict[str, Any]:
 
 @cache
 def response(module: str, way: str, last: bool, ids: bool) -> bytes:
-    """A whole HTTP response."""
+    """Return a complete HTTP response."""
     message: dict[str, Any] = {"role": "assistant", "content": None}
     if module in MODULES:
         message["content"] = MODULES[module]
@@ -71,7 +70,7 @@ def response(module: str, way: str, last: bool, ids: bool) -> bytes:
 
 
 def answer(path: str, body: bytes) -> tuple[float, bytes]:
-    """Seconds to wait, and the response."""
+    """Return the seconds to wait, and the response."""
     _, milliseconds, way, calls, *_ = path.split("/")
     last = body.count(b'"assistant"') >= int(calls) - 1
     return float(milliseconds) / 1000, response(_module(body), way, last, b'"return_token_ids"' in body)
@@ -117,7 +116,7 @@ class _Connection(asyncio.Protocol):
 
 
 async def serve() -> None:
-    """Serves for ever; the port is the first line of output."""
+    """Serve until killed; the first line of output is the port."""
     server = await asyncio.get_running_loop().create_server(_Connection, "127.0.0.1", 0, backlog=2048)
     print(server.sockets[0].getsockname()[1], flush=True)
     await server.serve_forever()
@@ -125,7 +124,7 @@ async def serve() -> None:
 
 @contextmanager
 def running() -> Iterator[str]:
-    """The address of a server in a process of its own, which ends with the block."""
+    """Run a server in its own process inside the block; yields its address."""
     command = [sys.executable, "-m", "benchmarks.speed.server"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:  # noqa: S603 - ours
         assert process.stdout is not None

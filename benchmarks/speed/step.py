@@ -1,8 +1,8 @@
-"""What a Flow-GRPO step of the micro model takes beside its parts: `python -m benchmarks.speed.step RUN`.
+"""Time of the micro model's Flow-GRPO step, and of its parts: `python -m benchmarks.speed.step RUN`.
 
-RUN is the folder of a training that was run for this (`agentflow train --preset atlas-cpu steps=5 out=RUN`). The floor
-is its rollouts, and the passes alone: one forward of every token for the reference, one forward and backward of every
-token that is trained on. What the trainer itself counts as rollouts, reference and update is told beside it.
+RUN is the folder of a training for this measurement (`agentflow train --preset atlas-cpu steps=5 out=RUN`). The floor
+is the rollouts and the bare passes: one forward pass of every token for the reference, one forward and backward pass of
+every trained token. The trainer's own times of rollouts, reference and update are reported too.
 """
 
 import sys
@@ -15,13 +15,13 @@ import typer
 from agentflow.rl.training_log import TrainingLog
 from benchmarks.speed.catalogue import NotMeasured, printed
 from benchmarks.speed.command import OUT, Out, opened
-from benchmarks.speed.results import Results
+from benchmarks.speed.results import SpeedResults
 
 HELP = "name a training with --training (agentflow train --preset atlas-cpu steps=5 out=RUN)"
 
 
-def measure(results: Results, run: Path | None) -> None:
-    """Seconds of a step, of its floor, and their ratio."""
+def measure(results: SpeedResults, run: Path | None) -> None:
+    """Return the seconds of a step and of its floor, and their ratio."""
     what = {"measure": "step", "name": "step", "label": "Flow-GRPO step", "role": "ours", "repeat": 0}
     results.once(lambda: _measured(run), **what)
 
@@ -54,7 +54,7 @@ def _row_length(lines: list[dict[str, Any]]) -> int:
 
 
 def main(run: Annotated[Path, typer.Argument(help="Folder of a training.")], out: Out = OUT) -> None:
-    """Reads a training, and times the passes alone."""
+    """Read a training, and time the bare passes."""
     measure(opened(out, 1, False), run)
 
 

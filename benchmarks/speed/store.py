@@ -1,18 +1,18 @@
-"""What a model call of 320 tokens takes to keep until it is trained on: `python -m benchmarks.speed.store`.
+"""Memory of a captured model call of 320 tokens: `python -m benchmarks.speed.store`.
 
-256 tokens in, 64 out with their log-probabilities. Ours and Agent Lightning's server keep them in memory, rLLM's
-gateway in SQLite. The floor is 8 bytes a token: 4 of its id, 4 of its log-probability.
+256 tokens in, 64 out with log-probabilities. Ours and Agent Lightning's server keep them in memory, rLLM's gateway in
+SQLite. The floor is 8 bytes per token: 4 for its id, 4 for its log-probability.
 """
 
 from benchmarks.speed.catalogue import KEPT, LIGHTNING, RLLM, Contender
 from benchmarks.speed.command import command
-from benchmarks.speed.results import Results
+from benchmarks.speed.results import SpeedResults
 from benchmarks.speed.server import PROMPT, REPLY, running
 from benchmarks.speed.work import Work
 
 
-def measure(results: Results) -> None:
-    """Bytes per call, and per token."""
+def measure(results: SpeedResults) -> None:
+    """Return bytes per call and per token."""
     with running() as server:
         work = Work(server, rollouts=40 if results.small else 400)
         for repeat in range(results.repeats):

@@ -1,8 +1,8 @@
-"""Processor time of an agent's turn where the model takes no time: `python -m benchmarks.speed.turn`.
+"""CPU time of an agent's turn with a model that takes no time: `python -m benchmarks.speed.turn`.
 
-A turn is a model call and a tool call; of AgentFlow's own graph it is planner, executor and verifier, three model calls
-and a tool call, so that the time per model call is told too. Rollouts run one at a time. Ours captures ids and
-log-probabilities of every call; where it is one of ours, a profile of another run says where the time goes.
+A turn is a model call and a tool call. In AgentFlow's graph it is planner, executor and verifier: three model calls and
+a tool call, so the time per model call is reported too. Rollouts run one at a time. Ours captures ids and
+log-probabilities of every call, and a profile of a separate run shows its time by package.
 """
 
 from dataclasses import replace
@@ -10,18 +10,18 @@ from typing import Any
 
 from benchmarks.speed.catalogue import AGENT, CONTENDERS, ENDPOINT, Contender
 from benchmarks.speed.command import command
-from benchmarks.speed.results import Results
+from benchmarks.speed.results import SpeedResults
 from benchmarks.speed.server import running
 from benchmarks.speed.work import Work
 
 TURNS = 5
-"""A rollout of AgentFlow's graph."""
+"""Turns of a rollout of AgentFlow's graph."""
 CALLS = 5
-"""Any other: a turn each."""
+"""Model calls of a rollout of any other contender, a turn each."""
 
 
-def measure(results: Results) -> None:
-    """Milliseconds per turn and per call, by contender."""
+def measure(results: SpeedResults) -> None:
+    """Return milliseconds per turn and per call, by contender."""
     with running() as server:
         work = Work(server, calls=CALLS, rollouts=20 if results.small else 200)
         for repeat in range(results.repeats):

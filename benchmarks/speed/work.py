@@ -1,7 +1,7 @@
-"""What every contender does: a rollout of some model calls, each but the last followed by a tool call.
+"""The work of every contender: a rollout of several model calls, each but the last followed by a tool call.
 
-A contender is a module of `benchmarks.speed.contenders`. It runs in a venv of its own, which has neither AgentFlow nor
-anything else of ours, so that this file and `drive` need the standard library alone.
+A contender is a module of `benchmarks.speed.contenders`. It runs in its own venv, which lacks AgentFlow and the rest of
+this repository, so this file and `drive` use the standard library only.
 """
 
 from collections.abc import Awaitable, Callable
@@ -9,10 +9,10 @@ from dataclasses import dataclass
 
 QUESTION = "In which year was the library of Fupoz founded?"
 ANSWER = "1907"
-"""What the server's last reply says, and no other."""
+"""Content of the server's last reply, and of no other."""
 
 Rollout = Callable[[], Awaitable[str]]
-"""Runs one rollout; its answer."""
+"""Runs one rollout and returns its answer."""
 
 
 @dataclass(frozen=True)
@@ -22,39 +22,39 @@ class Work:
     server: str
     """Address of `benchmarks.speed.server`."""
     calls: int = 5
-    """Model calls of a rollout, the answer included."""
+    """Model calls of a rollout, including the answer."""
     delay: int = 0
-    """Milliseconds that the model takes for a call."""
+    """Milliseconds per model call."""
     concurrent: int = 1
     rollouts: int = 50
     memory: int = 1600
-    """Characters that the tool results of a rollout have together."""
+    """Characters of all tool results of a rollout."""
     tools: int = 1
-    """How many the model is offered. It calls the first."""
+    """Number of tools that the model may call. It calls the first."""
 
     def url(self, way: str) -> str:
-        """The server's address for a client; what `way` is, `server` says."""
+        """Return the server's address for a client; `benchmarks.speed.server` explains `way`."""
         return f"{self.server}/{self.delay}/{way}/{self.calls}/v1"
 
     @property
     def result(self) -> str:
-        """What a tool call returns, where each call of the model but the last leads to one."""
+        """Return the result of a tool call, if each model call but the last leads to one."""
         return self.result_of(self.calls - 1)
 
     def result_of(self, tool_calls: int) -> str:
-        """What a tool call returns if there are so many."""
+        """Return the result of a tool call in a rollout with that many calls."""
         sentence = "The library of Fupoz holds 4,210 volumes, most of them on tides, bees and the making of paper. "
         size = self.memory // max(tool_calls, 1)
         return (sentence * (size // len(sentence) + 1))[:size]
 
     @property
     def names(self) -> list[str]:
-        """Names of the tools."""
+        """Return the names of the tools."""
         return ["look_up", *(f"look_up_{number}" for number in range(2, self.tools + 1))]
 
 
 def tool_schemas(work: Work) -> list[dict[str, object]]:
-    """The tools as OpenAI's API takes them."""
+    """Return the tools in the format of OpenAI's API."""
     arguments = {"type": "object", "properties": {"text": {"type": "string"}}, "required": ["text"]}
     description = "Looks something up."
     return [

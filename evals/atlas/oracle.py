@@ -18,6 +18,7 @@ from langchain_core.outputs import ChatGeneration, ChatResult
 from agentflow.evals.atlas.families import Problem, Step, questions
 from agentflow.evals.atlas.world import Split
 from agentflow.graph.context import DEFAULT_TOOLS, Sampling
+from agentflow.graph.models.providers import knows_only
 
 KNOWN: tuple[tuple[Split, int], ...] = (("test", 240), ("train", 240), ("test", 1200), ("train", 1200))
 """Sets of questions that the oracle knows, as split and number, in search order. Small sets come first, because
@@ -135,11 +136,13 @@ def _index(known: tuple[Split, int]) -> dict[str, dict[str, Any]]:
     }
 
 
+@knows_only("atlas")
 def load_oracle(model: str, sampling: Sampling) -> Oracle:
     """Load the oracle: entry point `atlas-oracle`."""
     return Oracle()
 
 
+@knows_only("atlas")
 def load_random(model: str, sampling: Sampling) -> Oracle:
     """Load the oracle with random tools: entry point `atlas-random`."""
     return Oracle(random_tools=True)

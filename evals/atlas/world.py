@@ -33,7 +33,7 @@ def split_of(text: str) -> Split:
 
 
 @dataclass(frozen=True)
-class Page:
+class AtlasPage:
     """One article. `facts` are in the order in which the text states them."""
 
     title: str
@@ -53,7 +53,7 @@ class Page:
 class World:
     """A closed set of pages: every name that a page mentions has a page in the same world."""
 
-    pages: dict[str, Page] = field(default_factory=dict)
+    pages: dict[str, AtlasPage] = field(default_factory=dict)
 
     def titles(self, kind: str) -> list[str]:
         """Return the titles of all pages of a kind."""
@@ -67,7 +67,7 @@ def worlds(split: Split) -> tuple[World, ...]:
     return tuple(_world(random.Random(f"atlas {split} {number}"), split, used) for number in range(WORLDS[split]))
 
 
-def pages(split: Split) -> Iterator[Page]:
+def pages(split: Split) -> Iterator[AtlasPage]:
     """Yield the encyclopedia of a split: the pages of all its worlds."""
     for world in worlds(split):
         yield from world.pages.values()
@@ -85,9 +85,9 @@ def _world(rng: random.Random, split: Split, used: set[str]) -> World:
     world = World()
     for kind, all_of_kind in titles.items():
         for title in all_of_kind:
-            world.pages[title] = Page(title, kind, _facts(rng, kind, titles))
+            world.pages[title] = AtlasPage(title, kind, _facts(rng, kind, titles))
     for name in ambiguous:
-        world.pages[name] = Page(name, "ambiguous", {kind: f"{name} ({kind})" for kind in ("city", "firm")})
+        world.pages[name] = AtlasPage(name, "ambiguous", {kind: f"{name} ({kind})" for kind in ("city", "firm")})
     return world
 
 

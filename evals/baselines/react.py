@@ -55,9 +55,9 @@ def messages(question: str, memory: Sequence[Turn], cards: Mapping[str, ToolCard
 
 def read_answer(text: str) -> str | None:
     """Return the answer in a reply; None if a tool call precedes it or if there is none. Never raises."""
-    said = spoken(text)
-    answer, call = _ANSWER.search(said), _CALL.search(said)
-    return generator.parse(said) if answer and (call is None or answer.start() < call.start()) else None
+    reply = spoken(text)
+    answer, call = _ANSWER.search(reply), _CALL.search(reply)
+    return generator.parse(reply) if answer and (call is None or answer.start() < call.start()) else None
 
 
 def read_call(text: str, cards: Mapping[str, ToolCard]) -> tuple[Plan, dict[str, Any] | None]:
@@ -78,19 +78,19 @@ def read_call(text: str, cards: Mapping[str, ToolCard]) -> tuple[Plan, dict[str,
 
 async def act(text: str, toolbox: Toolbox, context: Context, seconds: float) -> tuple[Plan, Action]:
     """Parse the tool call in a reply and make it within `seconds`. An error is returned as the call's result."""
-    offer = await toolbox.offer(context)
-    plan, arguments = read_call(text, offer.cards)
+    available = await toolbox.available_tools(context)
+    plan, arguments = read_call(text, available.cards)
     if plan.error:
         result = ToolResult.failed(plan.error, plan.problem)
     elif arguments is None:
         result = ToolResult.failed(ErrorClass.BAD_ARGUMENTS, "the arguments could not be read")
     else:
-        result = await run_tool(offer.tools[plan.tool], arguments, min(executor.TOOL_SECONDS, seconds))
+        result = await run_tool(available.tools[plan.tool], arguments, min(executor.TOOL_SECONDS, seconds))
     share = context.memory_tokens // context.max_turns
     return plan, Action(arguments=arguments or {}, result=result.shortened(share))
 
 
-class Policy:
+class ReactPolicy:
     """Node of the policy, which writes the next tool call or the answer."""
 
     def __init__(self, toolbox: Toolbox) -> None:
@@ -99,8 +99,8 @@ class Policy:
     async def __call__(self, state: State, runtime: Runtime[Context]) -> dict[str, Any]:
         """Return the reply as a plan, the answer, or a status if turns or time have run out."""
         context = Context.of(runtime)
-        offer = await self.toolbox.offer(context)
-        conversation = messages(state.question, state.memory, offer.cards)
+        available = await self.toolbox.available_tools(context)
+        conversation = messages(state.question, state.memory, available.cards)
         reply = await ask_in_time(context, "planner", conversation, state.seconds_left())
         if reply is None:
             return {"status": "out_of_time"}
@@ -133,7 +133,7 @@ def build_graph(tools: Sequence[BaseTool | str] = ()) -> Agent:
     toolbox = Toolbox(tools)
     builder = StateGraph(State, context_schema=Context, input_schema=InputState)
     builder.add_node("start", NodeRunnable(start), input_schema=InputState)
-    builder.add_node("planner", NodeRunnable(Policy(toolbox)))
+    builder.add_node("planner", NodeRunnable(ReactPolicy(toolbox)))
     builder.add_node("executor", NodeRunnable(Act(toolbox)))
     builder.add_edge(START, "start")
     builder.add_edge("start", "planner")

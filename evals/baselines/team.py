@@ -52,12 +52,12 @@ APPROVED = "APPROVE"
 
 def messages(prompt: str, state: State) -> list[BaseMessage]:
     """Return the messages for a member of the team: its system prompt, the question and the conversation so far."""
-    said = [f"Question: {state.question}"]
+    lines = [f"Question: {state.question}"]
     for turn in state.memory:
-        said += [*_spoken(turn.plan, turn.action), f"Critic: {turn.verdict.analysis}"]
+        lines += [*_spoken(turn.plan, turn.action), f"Critic: {turn.verdict.analysis}"]
     if state.plan:
-        said += _spoken(state.plan, state.action)
-    return [SystemMessage(prompt), HumanMessage("\n\n".join(said))]
+        lines += _spoken(state.plan, state.action)
+    return [SystemMessage(prompt), HumanMessage("\n\n".join(lines))]
 
 
 def _spoken(plan: Plan, action: Action | None) -> list[str]:
@@ -65,7 +65,7 @@ def _spoken(plan: Plan, action: Action | None) -> list[str]:
     return [step, f"Assistant: {plan.text}", action.result.describe()] if action else [step]
 
 
-class Planner:
+class TeamPlanner:
     """Node of the planner, which states the next step."""
 
     def __init__(self, toolbox: Toolbox) -> None:
@@ -75,8 +75,8 @@ class Planner:
         """Return the plan with the step as its sub-goal. The assistant adds the plan's text."""
         context = Context.of(runtime)
         finished = state.model_copy(update={"plan": None})
-        offer = await self.toolbox.offer(context)
-        prompt = PLANNER.format(tools=describe_tools(offer.cards.values()))
+        available = await self.toolbox.available_tools(context)
+        prompt = PLANNER.format(tools=describe_tools(available.cards.values()))
         reply = await ask_in_time(context, "planner", messages(prompt, finished), state.seconds_left())
         return {"plan": Plan(text="", sub_goal=spoken(reply or "")), "action": None}
 
@@ -90,8 +90,8 @@ class Assistant:
     async def __call__(self, state: State, runtime: Runtime[Context]) -> dict[str, Any]:
         """Return the tool call and its result, or an answer, which a later one replaces."""
         context, step = Context.of(runtime), state.plan.sub_goal if state.plan else ""
-        offer = await self.toolbox.offer(context)
-        prompt = ASSISTANT.format(tools=describe_tools(offer.cards.values()))
+        available = await self.toolbox.available_tools(context)
+        prompt = ASSISTANT.format(tools=describe_tools(available.cards.values()))
         reply = await ask_in_time(context, "executor", messages(prompt, state), state.seconds_left()) or ""
         if (answer := read_answer(reply)) is not None:
             result = ToolResult(status="ok", output=f"the answer {answer}")
@@ -124,7 +124,7 @@ def build_graph(tools: Sequence[BaseTool | str] = ()) -> Agent:
     toolbox = Toolbox(tools)
     builder = StateGraph(State, context_schema=Context, input_schema=InputState)
     builder.add_node("start", NodeRunnable(start), input_schema=InputState)
-    builder.add_node("planner", NodeRunnable(Planner(toolbox)))
+    builder.add_node("planner", NodeRunnable(TeamPlanner(toolbox)))
     builder.add_node("executor", NodeRunnable(Assistant(toolbox)))
     builder.add_node("verifier", NodeRunnable(critic))
     builder.add_edge(START, "start")

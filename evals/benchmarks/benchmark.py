@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from agentflow.evals.benchmarks import store
 from agentflow.evals.benchmarks.errors import READING, BenchmarkError, refused
 from agentflow.evals.benchmarks.rows import read_rows
-from agentflow.evals.benchmarks.store import Source
+from agentflow.evals.benchmarks.store import DatasetSource
 from agentflow.evals.benchmarks.subsets import chosen
 from agentflow.evals.scorers.score import Decision, Score, decided
 from agentflow.evals.task import Task
@@ -62,7 +62,7 @@ class Benchmark:
     judging: Judging
     read: Callable[[Mapping[str, Any]], Task | None] | None = None
     """Convert a row of a file to a task; None skips the row. Raises ValueError or KeyError for an invalid row."""
-    source: Source | None = None
+    source: DatasetSource | None = None
     """The download, if the tasks are not generated."""
     generate: Callable[[str], Iterable[Task]] | None = None
     """Generate the tasks of a subset, if they are not downloaded."""

@@ -11,7 +11,7 @@ from agentflow.evals.benchmarks import own, readers
 from agentflow.evals.benchmarks.benchmark import ALL, OFFICIAL, Benchmark, Judging
 from agentflow.evals.benchmarks.errors import BenchmarkError
 from agentflow.evals.benchmarks.puzzles import puzzle, puzzles
-from agentflow.evals.benchmarks.store import Source
+from agentflow.evals.benchmarks.store import DatasetSource
 from agentflow.evals.scorers.exact import correct
 from agentflow.evals.scorers.expression import expression
 from agentflow.evals.scorers.free_text import free_text
@@ -73,7 +73,7 @@ _BENCHMARKS = (
         rule=_text,
         judging=Judging.DECIDES,
         read=readers.text,
-        source=Source(
+        source=DatasetSource(
             "chiayewken/bamboogle", ("data/test-*.parquet",), 125, "5787baaae24a33baee4cf57a4cc743e8a02cd548"
         ),
         pages=("github.com/ofirpress/self-ask", _REFERENCE),
@@ -86,7 +86,7 @@ _BENCHMARKS = (
         rule=_text,
         judging=Judging.DECIDES,
         read=readers.text,
-        source=Source("framolfese/2WikiMultihopQA", ("data/validation-*.parquet",), 12_576),
+        source=DatasetSource("framolfese/2WikiMultihopQA", ("data/validation-*.parquet",), 12_576),
         pages=("github.com/Alab-NII/2wikimultihop", "huggingface.co/datasets/xanhho/2WikiMultihopQA", _REFERENCE),
     ),
     Benchmark(
@@ -97,7 +97,7 @@ _BENCHMARKS = (
         rule=_text,
         judging=Judging.DECIDES,
         read=readers.text,
-        source=Source(
+        source=DatasetSource(
             "hotpotqa/hotpot_qa",
             ("distractor/validation-*.parquet",),
             7405,
@@ -118,7 +118,7 @@ _BENCHMARKS = (
         rule=_text,
         judging=Judging.DECIDES,
         read=readers.text,
-        source=Source(
+        source=DatasetSource(
             "dgslibisey/MuSiQue", ("musique_ans_v1.0_dev.jsonl",), 2417, "c8f4f8c9465fb69d31a8eae894c3fd509c4ca321"
         ),
         pages=("github.com/StonyBrookNLP/musique", _REFERENCE),
@@ -131,7 +131,7 @@ _BENCHMARKS = (
         rule=_gaia,
         judging=Judging.SECOND_OPINION,
         read=readers.gaia,
-        source=Source(
+        source=DatasetSource(
             "gaia-benchmark/GAIA",
             ("2023/validation/metadata.parquet",),
             127,
@@ -148,7 +148,7 @@ _BENCHMARKS = (
         rule=_number,
         judging=Judging.DECIDES,
         read=readers.number,
-        source=Source("Maxwell-Jia/AIME_2024", ("*.parquet",), 30, "6ea1138c788ec83451c58820b585e18a2a366270"),
+        source=DatasetSource("Maxwell-Jia/AIME_2024", ("*.parquet",), 30, "6ea1138c788ec83451c58820b585e18a2a366270"),
         pages=(
             "huggingface.co/datasets/HuggingFaceH4/aime_2024",
             *(f"{_AOPS}/2024_AIME_{part}_Problems" for part in ("I", "II")),
@@ -163,7 +163,7 @@ _BENCHMARKS = (
         rule=_number,
         judging=Judging.DECIDES,
         read=readers.number,
-        source=Source("math-ai/amc23", ("test-*.parquet",), 40),
+        source=DatasetSource("math-ai/amc23", ("test-*.parquet",), 40),
         pages=(*(f"{_AOPS}/2023_AMC_12{part}_Problems" for part in "AB"), _REFERENCE),
     ),
     Benchmark(
@@ -186,7 +186,7 @@ _BENCHMARKS = (
         rule=_option,
         judging=Judging.EXTRACTS,
         read=readers.gpqa,
-        source=Source(
+        source=DatasetSource(
             "Idavidrein/gpqa",
             ("gpqa_diamond.csv", "gpqa_extended.csv"),
             198 + 546,
@@ -205,7 +205,7 @@ _BENCHMARKS = (
         rule=_option,
         judging=Judging.EXTRACTS,
         read=readers.choice,
-        source=Source(
+        source=DatasetSource(
             "GBaker/MedQA-USMLE-4-options",
             ("phrases_no_exclude_test.jsonl",),
             1273,

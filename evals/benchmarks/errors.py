@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from agentflow.tools.named_object import said
+from agentflow.tools.named_object import error_line
 from agentflow.tools.untrusted_text import bounded_line
 
 READING = (ValueError, KeyError, TypeError, AttributeError)
@@ -32,5 +32,5 @@ def refused(refusal: str, row: Mapping[str, object], error: Exception, *, hidden
     elif hidden:
         why = type(error).__name__
     else:
-        why = bounded_line(str(error), 200) if isinstance(error, ValueError) else said(error)
+        why = bounded_line(str(error), 200) if isinstance(error, ValueError) else error_line(error)
     return BenchmarkError(f"{refusal}: {why}")

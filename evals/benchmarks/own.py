@@ -21,7 +21,7 @@ from agentflow.evals.scorers.free_text import free_text
 from agentflow.evals.scorers.option import option
 from agentflow.evals.scorers.score import Score
 from agentflow.evals.task import Task
-from agentflow.tools.named_object import NamedObjectError, is_object_name, named_object, said, source_file
+from agentflow.tools.named_object import NamedObjectError, error_line, is_object_name, named_object, source_file
 
 Row = Mapping[str, Any]
 Rule = Callable[[Task, str], Score]
@@ -131,7 +131,7 @@ def _made(make: Callable[[], object], spec: str) -> object:
         return make()
     except Exception as error:  # the user's function runs here, and may raise anything
         raise BenchmarkError(
-            f"{spec} makes no benchmark when it is called without arguments ({said(error)})"
+            f"{spec} makes no benchmark when it is called without arguments ({error_line(error)})"
         ) from error
 
 

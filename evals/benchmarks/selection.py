@@ -16,8 +16,8 @@ class Selection:
     ids: Sequence[str] = ()
     """Ids or unique prefixes of ids."""
     families: Sequence[str] = ()
-    span: tuple[int, int | None] = (0, None)
-    """Start, from 0, and exclusive end."""
+    span: str = ""
+    """Range of positions such as "20:40", "20:" or ":40"; they count from 0, and the end is exclusive."""
     sample: int | None = None
     """Size of a random sample."""
     per_family: int | None = None
@@ -28,7 +28,7 @@ class Selection:
         return self != Selection(seed=self.seed)
 
     def of(self, tasks: Sequence[Task]) -> list[Task]:
-        """Return the selected tasks. Raises BenchmarkError if there are none, or for an unknown id or family."""
+        """Return the selected tasks. Raises BenchmarkError if there are none, or for an unknown id, family or range."""
         found = self._named(tasks)
         if self.families:
             known = {one.family for one in tasks}
@@ -37,7 +37,7 @@ class Selection:
                     f"there is no family {missing[0]!r}; there are {', '.join(sorted(known)) or 'none'}"
                 )
             found = [one for one in found if one.family in self.families]
-        found = found[slice(*self.span)]
+        found = found[range_of(self.span)]
         if self.per_family:
             by_family: dict[str, list[Task]] = defaultdict(list)
             for one in found:
@@ -69,12 +69,15 @@ class Selection:
         return [tasks[place] for place in sorted(ranked[:number])]
 
 
-def span_of(text: str) -> tuple[int, int | None]:
-    """Parse a range such as "20:40", "20:" or ":40"; positions count from 0. Raises ValueError."""
+ALL = Selection()
+
+
+def range_of(text: str) -> slice:
+    """Parse a range such as "20:40", "20:" or ":40"; "" is everything. Raises BenchmarkError."""
     first, colon, last = text.partition(":")
-    if not colon or not all(part.isdecimal() or not part for part in (first, last)):
-        raise ValueError(f"{text!r} is no range; write it as 20:40, the last one left out")
+    if text and (not colon or not all(part.isdecimal() or not part for part in (first, last))):
+        raise BenchmarkError(f"{text!r} is no range; write it as 20:40, the last one left out")
     start, end = int(first or 0), int(last) if last else None
     if end is not None and end <= start:
-        raise ValueError(f"{text!r} is an empty range")
-    return start, end
+        raise BenchmarkError(f"{text!r} is an empty range")
+    return slice(start, end)

@@ -1,7 +1,7 @@
 """Data sets in the user's cache: one folder per benchmark, with its files and `lock.json`.
 
-The lock has the revision and the SHA-256 of every file: from `Source` if recorded there, else from the first download.
-Later downloads must be identical. The lock is written last, so that a data set is complete if its lock exists.
+The lock has the revision and the SHA-256 of every file: from `DatasetSource` if recorded there, else from the first
+download. Later downloads must be identical. The lock is written last: a data set with a lock is complete.
 """
 
 import json
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Source:
+class DatasetSource:
     """The source of a data set: files of a repository on the Hugging Face hub."""
 
     repository: str
@@ -35,7 +35,7 @@ class Source:
     checksums: Mapping[str, str] = field(default_factory=dict)
     """Known SHA-256 by file name."""
     gated: bool = False
-    """Whether the download needs a token of a user who has accepted the terms."""
+    """True if the download needs a token of a user who has accepted the terms."""
 
 
 class Lock(BaseModel):
@@ -71,7 +71,7 @@ def files(name: str) -> list[Path]:
     return paths
 
 
-def get(name: str, source: Source, count: Callable[[list[Path]], int], hub: "HfApi | None" = None) -> Lock:
+def get(name: str, source: DatasetSource, count: Callable[[list[Path]], int], hub: "HfApi | None" = None) -> Lock:
     """Download a data set, or verify the downloaded one without the network.
 
     Args:
@@ -125,7 +125,7 @@ def _intact(name: str, lock: Lock) -> bool:
     return True
 
 
-def _pin(source: Source, hub: "HfApi") -> "Pin":
+def _pin(source: DatasetSource, hub: "HfApi") -> "Pin":
     from agentflow.evals.hub import Pin, find
 
     pins = [find(hub, source.repository, pattern, source.revision) for pattern in source.files]
@@ -133,7 +133,7 @@ def _pin(source: Source, hub: "HfApi") -> "Pin":
     return Pin(repository=source.repository, revision=pins[0].revision, files=found)
 
 
-def _terms(name: str, source: Source, endpoint: str) -> str:
+def _terms(name: str, source: DatasetSource, endpoint: str) -> str:
     return (
         f"{name} is gated: accept its terms at {endpoint}/datasets/{source.repository}, make a token that may read "
         "it, and set HF_TOKEN to it"

@@ -28,8 +28,8 @@ UNSENT = (ErrorClass.BAD_PLAN, ErrorClass.UNKNOWN_TOOL, ErrorClass.BAD_ARGUMENTS
 """Error classes of tool calls that were not made."""
 
 
-class Reason(StrEnum):
-    """Why a turn is flagged."""
+class FlagReason(StrEnum):
+    """Reason why a turn is flagged."""
 
     QUESTION = "question as query"
     """A tool that may search received the question itself or a rewording of all of it."""
@@ -51,7 +51,7 @@ class Flag(BaseModel):
 
     turn: int
     tool: str
-    reason: Reason
+    reason: FlagReason
     detail: str = ""
     """The page, as in the benchmark's definition, or the model, as named by the tool."""
 
@@ -78,7 +78,7 @@ class Audit(BaseModel):
     """Flagged samples as a share of all samples of the dataset, 0 to 1."""
     correct: int
     """Flagged samples that count as correct."""
-    reasons: dict[Reason, int]
+    reasons: dict[FlagReason, int]
     """Samples by reason; one sample may have several."""
     accuracy: float
     """Accuracy if every flagged sample counts as wrong."""
@@ -122,10 +122,10 @@ def audit(
     )
 
 
-def counted(tries: Iterable[Iterable[Flag]]) -> dict[Reason, int]:
-    """Return the number of samples with each reason, in the order of `Reason`."""
+def counted(tries: Iterable[Iterable[Flag]]) -> dict[FlagReason, int]:
+    """Return the number of samples with each reason, in the order of `FlagReason`."""
     counts = Counter(reason for flags in tries for reason in {flag.reason for flag in flags})
-    return {reason: counts[reason] for reason in Reason if counts[reason]}
+    return {reason: counts[reason] for reason in FlagReason if counts[reason]}
 
 
 def flags_of(record: Record, pages: Collection[str], models: Mapping[str, str]) -> list[Flag]:
@@ -144,26 +144,26 @@ def _may_search(turn: TraceTurn) -> bool:
 def _flags(
     turn: TraceTurn, asked: QuestionMatcher, pages: Collection[str], models: Mapping[str, str]
 ) -> Iterator[Flag]:
-    def flag(reason: Reason, detail: str = "") -> Flag:
+    def flag(reason: FlagReason, detail: str = "") -> Flag:
         return Flag(turn=turn.turn, tool=turn.tool, reason=reason, detail=detail)
 
-    given, said = [*_strings(turn.arguments)], turn.result.output
+    given, output = [*_strings(turn.arguments)], turn.result.output
     if asked.is_query(unquote_plus(" ".join(given))):
-        yield flag(Reason.QUESTION)
+        yield flag(FlagReason.QUESTION)
     if turn.result.error:
         return
-    page = own_page("\n".join([*given, said]), pages)
+    page = own_page("\n".join([*given, output]), pages)
     if page:
-        yield flag(Reason.PAGE, page)
-    copy = asked.is_copied(said, given)
+        yield flag(FlagReason.PAGE, page)
+    copy = asked.is_copied(output, given)
     if copy:
-        yield flag(Reason.COPY)
-    if asked.is_listed(said):
-        yield flag(Reason.KEY)
-    if (page or copy) and asked.answered_in(said):
-        yield flag(Reason.ANSWER)
+        yield flag(FlagReason.COPY)
+    if asked.is_listed(output):
+        yield flag(FlagReason.KEY)
+    if (page or copy) and asked.answered_in(output):
+        yield flag(FlagReason.ANSWER)
     if model := model_in(turn.result.provider) or models.get(turn.tool, ""):
-        yield flag(Reason.MODEL, bounded_line(model, 120))
+        yield flag(FlagReason.MODEL, bounded_line(model, 120))
 
 
 def _strings(value: object) -> Iterator[str]:

@@ -16,7 +16,7 @@ import agentflow
 from agentflow.evals.agents import AgentName, agent_prompts
 from agentflow.evals.benchmarks import own
 from agentflow.evals.judge import prompt_hash
-from agentflow.evals.passport.provenance import Provenance, ToolProvenance
+from agentflow.evals.provenance import Provenance, ToolProvenance
 from agentflow.graph.context import Context
 from agentflow.graph.toolbox import Toolbox
 from agentflow.tools.catalogue import TOOLS
@@ -87,12 +87,12 @@ def file_hash(path: Path) -> str:
 
 async def _tools(context: Context) -> dict[str, ToolProvenance]:
     """Return the tools that can be called. External tools are permitted because the settings name them."""
-    offer = await Toolbox([spec for spec in context.tools if is_external(spec)]).examine(context)
+    available = await Toolbox([spec for spec in context.tools if is_external(spec)]).examine(context)
     found = {}
-    for name, tool in offer.tools.items():
+    for name, tool in available.tools.items():
         model = model_behind(tool)
         asks = TOOLS[name].prompt if name in TOOLS and model == RUN else ""
-        card = prompt_hash(offer.cards[name].model_dump_json())
+        card = prompt_hash(available.cards[name].model_dump_json())
         found[name] = ToolProvenance(model=model, card=card, prompt=prompt_hash(asks) if asks else "")
     return found
 

@@ -12,7 +12,7 @@ from pydantic import BaseModel
 from agentflow.evals.benchmarks.catalogue import BENCHMARKS
 from agentflow.evals.cost import Budget
 from agentflow.evals.passport.audit import Audit, audit
-from agentflow.evals.passport.provenance import Provenance
+from agentflow.evals.provenance import Provenance
 from agentflow.evals.record import EvaluationSettings
 from agentflow.evals.runs import Cell, Run
 from agentflow.graph.context import MODULES, Module, Sampling
@@ -22,7 +22,7 @@ from agentflow.tools.encyclopedia.choice import is_local
 from agentflow.tools.tool_model import RUN, UNKNOWN
 
 
-class Score(BaseModel):
+class BenchmarkScore(BaseModel):
     """The score of an evaluation on one benchmark."""
 
     benchmark: str
@@ -55,7 +55,7 @@ class ModuleModel(BaseModel):
     prompt: str
     """Hash of the system message; "" if there is none or it was not recorded."""
     own_prompt: bool
-    """Whether the run replaced the module's default prompt."""
+    """True if the run replaced the module's default prompt."""
 
 
 class Passport(BaseModel):
@@ -68,7 +68,7 @@ class Passport(BaseModel):
     max_turns: int
     max_seconds: float
     timeout: float | None
-    scores: list[Score]
+    scores: list[BenchmarkScore]
     modules: dict[Module, ModuleModel]
     judge: str
     """The judge's model with the hash of its prompts; "" if there is no judge."""
@@ -119,7 +119,7 @@ def passport(run: Run) -> Passport:
     )
 
 
-def scores(run: Run) -> list[Score]:
+def scores(run: Run) -> list[BenchmarkScore]:
     """Return each benchmark's score with its audit."""
     return [_score(run, cell) for cell in run.cells]
 
@@ -135,11 +135,11 @@ def own_pages(benchmark: str) -> Sequence[str]:
     return BENCHMARKS[benchmark].own_pages if benchmark in BENCHMARKS else ()
 
 
-def _score(run: Run, cell: Cell) -> Score:
+def _score(run: Run, cell: Cell) -> BenchmarkScore:
     records = [record for record in run.records if record.benchmark == cell.benchmark]
     asked = run.settings.benchmarks.get(cell.benchmark)
     facts = ("benchmark", "accuracy", "low", "high", "number", "questions", "epochs", "ended", "failed", "undecided")
-    return Score(
+    return BenchmarkScore(
         **{name: getattr(cell, name) for name in facts},
         digest=asked.digest if asked else "",
         audit=audit(records, cell.questions, cell.epochs, own_pages(cell.benchmark), own_models(run.settings)),
@@ -195,7 +195,7 @@ def _doubts(run: Run) -> Iterator[str]:
     if missing := settings.number - len(run.records):
         yield f"tries that have not been made yet and count as wrong: {missing:,}"
     if failed := sum(record.failed for record in run.records):
-        yield f"tries that broke off and count as wrong: {failed:,}"
+        yield f"failed tries, which count as wrong: {failed:,}"
 
 
 def _chance(name: str, module: ModuleModel) -> Iterator[str]:
@@ -217,8 +217,8 @@ def _is_served(spec: str) -> bool:
 def _searches(run: Run) -> Iterator[str]:
     """Yield a line for each tool whose results may change: tools that are not AgentFlow's, and live web searches."""
     calls = [turn for record in run.records for turn in record.turns if turn.result.error is None]
-    foreign = Counter(turn.tool for turn in calls if turn.tool and turn.tool not in STANDARD_TOOLS)
-    for tool, number in foreign.most_common():
+    external = Counter(turn.tool for turn in calls if turn.tool and turn.tool not in STANDARD_TOOLS)
+    for tool, number in external.most_common():
         yield f"{tool} is a tool that is not AgentFlow's (results: {number:,})"
     if run.settings.context.search_cache.startswith("replay"):
         return

@@ -38,44 +38,44 @@ def _explain(endpoint: Endpoint, error: Exception) -> tuple[str, bool]:
         case openai.APIConnectionError() | StreamCutError():
             return f"the connection broke off ({_reason(error)}); try again, or look at the server's log", False
         case openai.APIError():
-            said = one_line(endpoint.without_key(error.message), 200)
-            return f"the server failed while replying: {said}; try again", False
+            detail = one_line(endpoint.without_key(error.message), 200)
+            return f"the server failed while replying: {detail}; try again", False
         case _:
             reason = f"{type(error).__name__}: {one_line(endpoint.without_key(str(error)), 120)}"
             return f"the reply is no chat completion ({reason}); does the base URL speak the OpenAI protocol?", False
 
 
 def _explain_status(endpoint: Endpoint, error: openai.APIStatusError) -> tuple[str, bool]:
-    said = _said(endpoint, error)
+    detail = _detail(endpoint, error)
     match error.status_code:
         case 401:
             return f"the API key was not accepted (401); set {endpoint.key_variable} to a valid key", True
         case 403:
-            return f"access refused (403): {said}; use a key that may use this model, or another model", True
+            return f"access refused (403): {detail}; use a key that may use this model, or another model", True
         case 404:
-            return _explain_not_found(endpoint, said), True
+            return _explain_not_found(endpoint, detail), True
         case 429 if out_of_credit(error.response.text):
             return "the account has no credit left (429); top it up, or choose another model", False
         case 429:
             return "too many requests (429), also after retries; wait a while, or run fewer at a time", False
         case 400 | 413 | 422 if isinstance(error, ContextOverflowError):
-            return f"the prompt is too long ({error.status_code}): {said}; lower memory_tokens or max_tokens", False
+            return f"the prompt is too long ({error.status_code}): {detail}; lower memory_tokens or max_tokens", False
         case 400 | 413 | 422:
             remedy = "check the model's name and sampling settings"
-            return f"request refused ({error.status_code}): {said}; {remedy}", error.param in _SETTINGS
+            return f"request refused ({error.status_code}): {detail}; {remedy}", error.param in _SETTINGS
         case status if 300 <= status < 400:
             return f"redirected ({status}) to {error.response.headers.get('location', '?')}; use that base URL", True
         case status:
-            return f"the server failed ({status}): {said}; try again, or look at the server's log", False
+            return f"the server failed ({status}): {detail}; try again, or look at the server's log", False
 
 
-def _explain_not_found(endpoint: Endpoint, said: str) -> str:
+def _explain_not_found(endpoint: Endpoint, detail: str) -> str:
     try:
         offered = models_offered(endpoint)
     except (httpx.HTTPError, ValueError):
-        return f"not found (404): {said}; check the model's name, and the base URL, which usually ends in /v1"
+        return f"not found (404): {detail}; check the model's name, and the base URL, which usually ends in /v1"
     if endpoint.model in offered:
-        return f"not found (404): {said}; the endpoint lists the model but does not serve chat completions for it"
+        return f"not found (404): {detail}; the endpoint lists the model but does not serve chat completions for it"
     return f"there is no model '{endpoint.model}' (404); {listed(offered)}"
 
 
@@ -84,7 +84,7 @@ def out_of_credit(body: str) -> bool:
     return "insufficient_quota" in body
 
 
-def _said(endpoint: Endpoint, error: openai.APIStatusError) -> str:
+def _detail(endpoint: Endpoint, error: openai.APIStatusError) -> str:
     """Return the server's message. The key is removed before it is shortened."""
     body = error.body
     message = body.get("message") if isinstance(body, dict) else None

@@ -8,8 +8,6 @@ are loaded with the first model that needs them.
 
 import asyncio
 import threading
-from functools import lru_cache
-from importlib.metadata import EntryPoint, entry_points
 from typing import Protocol, runtime_checkable
 
 from langchain_core.language_models import BaseChatModel
@@ -18,6 +16,7 @@ from langchain_core.runnables import RunnableConfig, ensure_config
 
 from agentflow.graph.context import Context, Module, Sampling
 from agentflow.graph.models.listing import with_sole_model
+from agentflow.graph.models.providers import installed
 from agentflow.graph.models.spec import PROVIDERS, Endpoint, ModelError, ModelSpec, endpoint_of, parse
 from agentflow.tools.untrusted_text import one_line
 
@@ -130,18 +129,19 @@ def _built(what: Endpoint | ModelSpec, sampling: Sampling) -> BaseChatModel:
 
 
 def _from_entry_point(spec: ModelSpec, sampling: Sampling) -> BaseChatModel:
-    provider = _installed().get(spec.provider)
+    provider = installed().get(spec.provider)
     if provider is None:
-        known = ", ".join([*_installed(), *PROVIDERS])
+        known = ", ".join([*installed(), *PROVIDERS])
         raise ModelError(
             f"there is no model provider '{one_line(spec.provider, 60)}'; write provider:model, where provider is one "
             f"of {known}",
             configuration=True,
         )
-    if spec.base_url:
+    if spec.base_url and spec.model.partition(":")[0] not in PROVIDERS:
         raise ModelError(f"{spec.provider} has no URL; leave out @{spec.base_url}", configuration=True)
+    name = f"{spec.model}@{spec.base_url}" if spec.base_url else spec.model
     try:
-        model: BaseChatModel = provider.load()(spec.model, sampling)
+        model: BaseChatModel = provider.load()(name, sampling)
     except ModelError:
         raise
     except Exception as error:
@@ -154,8 +154,3 @@ def _from_entry_point(spec: ModelSpec, sampling: Sampling) -> BaseChatModel:
             configuration=True,
         ) from error
     return model
-
-
-@lru_cache(maxsize=1)
-def _installed() -> dict[str, EntryPoint]:
-    return {found.name: found for found in entry_points(group="agentflow.models")}

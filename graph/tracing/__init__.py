@@ -1,1 +1,1 @@
-"""What a run does, as it does it: to OpenTelemetry, to LangSmith, to a log. `setup.tracing` is the way in."""
+"""Live tracing of runs, to OpenTelemetry, LangSmith or a log. The entry point is `setup.tracing`."""

@@ -1,4 +1,4 @@
-"""What can be wrong with what a user asks of tracing."""
+"""Errors in the settings of tracing."""
 
 
 class TracingError(ValueError):

@@ -1,6 +1,6 @@
-"""What is known of a model call, by the names of OpenTelemetry's GenAI conventions.
+"""Attributes of a model call, with the names of OpenTelemetry's GenAI conventions, which all sinks use.
 
-The conventions are the vocabulary of all sinks. Nothing of OpenTelemetry is imported for it.
+OpenTelemetry itself is not imported.
 """
 
 from collections.abc import Mapping, Sequence
@@ -12,7 +12,7 @@ _ROLES = {"human": "user", "ai": "assistant"}
 
 
 def request_facts(metadata: Mapping[str, Any], params: Mapping[str, Any]) -> dict[str, Any]:
-    """What was asked for: provider, model, sampling. `params` are LangChain's invocation parameters."""
+    """Return provider, model and sampling of a request. `params` are LangChain's invocation parameters."""
     most = params.get("max_tokens") or params.get("max_completion_tokens") or metadata.get("ls_max_tokens")
     stop = params.get("stop") or metadata.get("ls_stop")
     model = params.get("model") or params.get("model_name") or metadata.get("ls_model_name")
@@ -30,15 +30,15 @@ def request_facts(metadata: Mapping[str, Any], params: Mapping[str, Any]) -> dic
 
 
 def reply_facts(replies: Sequence[AIMessage]) -> dict[str, Any]:
-    """What the server said of its replies: model, tokens, why they ended."""
+    """Return model, token counts and finish reasons of the replies, as reported by the server."""
     # LangChain leaves a reply from its cache without counts: {"total_cost": 0}.
     used = [usage for reply in replies if (usage := reply.usage_metadata) and "input_tokens" in usage]
     reasons = [str(why) for reply in replies if (why := reply.response_metadata.get("finish_reason"))]
-    told = replies[0].response_metadata if replies else {}
+    metadata = replies[0].response_metadata if replies else {}
     return _known(
         {
-            "gen_ai.response.model": told.get("model_name"),
-            "gen_ai.response.id": told.get("id"),
+            "gen_ai.response.model": metadata.get("model_name"),
+            "gen_ai.response.id": metadata.get("id"),
             "gen_ai.response.finish_reasons": reasons or None,
             "gen_ai.usage.input_tokens": sum(one["input_tokens"] for one in used) if used else None,
             "gen_ai.usage.output_tokens": sum(one["output_tokens"] for one in used) if used else None,
@@ -47,12 +47,12 @@ def reply_facts(replies: Sequence[AIMessage]) -> dict[str, Any]:
 
 
 def input_messages(conversations: Sequence[Sequence[BaseMessage]]) -> list[dict[str, Any]]:
-    """A prompt as the conventions write it."""
+    """Return prompts in the conventions' format."""
     return [_message(message) for conversation in conversations for message in conversation]
 
 
 def output_messages(replies: Sequence[AIMessage]) -> list[dict[str, Any]]:
-    """Replies likewise."""
+    """Return replies in the conventions' format."""
     return [
         {**_message(reply), "finish_reason": str(reply.response_metadata.get("finish_reason", ""))} for reply in replies
     ]

@@ -1,6 +1,6 @@
 """LangSmith's own tracer, switched on for the whole process, with a client that strikes out secrets.
 
-LangSmith shows prompts and answers: that is what it is for. Inputs, outputs, metadata and errors pass through
+LangSmith shows prompts and answers. Inputs, outputs, metadata and errors pass through
 `redacted_data` before they leave.
 """
 
@@ -17,14 +17,14 @@ PROJECTS = ("LANGSMITH_PROJECT", "LANGCHAIN_PROJECT")
 DEFAULT_PROJECT = "agentflow"
 
 FLUSH_SECONDS = 2.0
-"""Longest wait for LangSmith when tracing ends."""
+"""Longest wait for LangSmith when tracing ends, in seconds."""
 
 _log = logging.getLogger(__name__)
 
 
 @contextmanager
 def langsmith_tracing(project: str = "") -> Iterator[None]:
-    """Meanwhile, every LangChain run of the process goes to LangSmith. Raises TracingError if there is no key."""
+    """Send every LangChain run of the process to LangSmith inside the block. Raises TracingError without a key."""
     if not any(os.environ.get(name, "").strip() for name in KEYS):
         raise TracingError("langsmith needs a key; set LANGSMITH_API_KEY")
     from langsmith import Client, configure
@@ -48,7 +48,7 @@ def langsmith_tracing(project: str = "") -> Iterator[None]:
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """LangSmith's client logs every request that fails, at length; one line at the end says it instead."""
+    """Replace the client's log of each failed request with one line at the end."""
     log = logging.getLogger("langsmith")
     level, log_level = log.level, logging.CRITICAL
     log.setLevel(log_level)

@@ -1,7 +1,7 @@
 """Operations as log records: one line of JSON when each is over, through Python's logging.
 
-The records are on the logger `agentflow.events`, so that an application that configures logging gets them where it
-wants them. Prompts and answers are in none of them.
+The records are on the logger `agentflow.events`, which an application can configure. They contain no prompts
+and answers.
 """
 
 import json
@@ -38,16 +38,16 @@ class LogSink:
         self._log = logging.getLogger(EVENTS)
 
     def begin(self, operation: Operation) -> None:
-        """Nothing is written yet."""
+        """Do nothing; the record is written at the end."""
 
     def end(self, operation: Operation) -> None:
-        """Writes the record."""
+        """Write the record."""
         level = logging.WARNING if operation.error else logging.INFO
         self._log.log(level, operation.kind, extra={"fields": _fields(operation)})
 
 
 def _fields(operation: Operation) -> dict[str, Any]:
-    """What a line says of an operation. Fields that are empty are left out."""
+    """Return the fields of an operation's line, without empty ones."""
     fields = {
         "run": str(operation.run.id),
         "thread": operation.thread,
@@ -67,7 +67,7 @@ class JsonFormatter(logging.Formatter):
     """A record as one line of JSON in ASCII, without secrets."""
 
     def format(self, record: logging.LogRecord) -> str:
-        """The line: time, level, event, and the event's own fields; of other records, logger and message."""
+        """Return time, level, event and the event's fields; for other records, logger and message."""
         fields = getattr(record, "fields", None)
         own = {"event": record.msg, **fields} if fields else {"logger": record.name, "message": record.getMessage()}
         if record.exc_info and record.exc_info[1]:
@@ -78,7 +78,7 @@ class JsonFormatter(logging.Formatter):
 
 @contextmanager
 def written_to(where: str) -> Iterator[None]:
-    """Meanwhile, what AgentFlow logs goes to that file too, or to stderr for "-". Raises OSError."""
+    """Also write AgentFlow's log to that file inside the block, or to stderr for "-". Raises OSError."""
     log = logging.getLogger(LOGGER)
     handler = logging.StreamHandler(sys.stderr) if where == STDERR else logging.FileHandler(where, encoding="utf-8")
     handler.setFormatter(JsonFormatter())

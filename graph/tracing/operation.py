@@ -1,4 +1,4 @@
-"""Operations of a run: what begins and ends in it, and what contains what. All sinks read these."""
+"""Operations of a run: a tree that all sinks read."""
 
 import time
 from collections.abc import Callable, Sequence
@@ -67,7 +67,7 @@ class Operation:
 
     @property
     def parent(self) -> "Operation | None":
-        """The innermost operation around this one that is no step."""
+        """Return the innermost operation around this one that is not a step."""
         found = self.caller
         while found is not None and found.kind == "step":
             found = found.caller
@@ -75,17 +75,17 @@ class Operation:
 
     @property
     def root(self) -> "Operation":
-        """The outermost operation around this one."""
+        """Return the outermost operation around this one."""
         return self if self.parent is None else self.parent.root
 
     @property
     def run(self) -> "Operation":
-        """The innermost run around this operation, or the outermost operation if there is none."""
+        """Return the innermost run around this operation, or the outermost operation if there is none."""
         return self if self.kind == "run" or self.parent is None else self.parent.run
 
     @property
     def given_up(self) -> bool:
-        """True if the operation belongs to an attempt that was started again.
+        """Return whether the operation belongs to an attempt that was started again.
 
         A node with a `RetryPolicy` that fails starts again, as does a runnable made by `with_retry`. An error alone
         gives nothing up: where a node catches an exception, or `with_fallbacks` tries something else, what the failed

@@ -1,7 +1,7 @@
-"""Where spans and metrics go: to a collector by OTLP over HTTP, or to the providers that the application has set up.
+"""Export of spans and metrics, to a collector by OTLP over HTTP or to the providers that the application has set up.
 
-A collector that is down must not hold up a run, nor its end: spans are sent by a thread of their own, waited for at the
-end no longer than FLUSH_SECONDS, and what could not be sent is one line of warning.
+A collector that is down must not delay a run: spans are sent by a separate thread, the wait at the end is at most
+FLUSH_SECONDS, and lost spans are reported in one warning.
 """
 
 import logging
@@ -28,20 +28,20 @@ from agentflow.tools.redaction import redacted
 from agentflow.version import __version__
 
 FLUSH_SECONDS = 1.5
-"""Longest wait for the collector when tracing ends."""
+"""Longest wait for the collector when tracing ends, in seconds."""
 
 _log = logging.getLogger(__name__)
 
 _NOBODY = logging.NullHandler()
-"""Where nobody listens to OpenTelemetry's log, every retry would be a line on stderr, some of them after the end."""
+"""Handler of OpenTelemetry's log. Without a handler, Python prints a line on stderr for each retry."""
 
 
 @contextmanager
 def otel_tracing(url: str = "", *, content: bool) -> Iterator[Sink]:
-    """A sink that sends to the collector at `url`, such as http://127.0.0.1:4318.
+    """Yield a sink that sends to the collector at `url`, such as http://127.0.0.1:4318.
 
-    Without one: to what the application has set up for OpenTelemetry; if it has not, to where OpenTelemetry's own
-    environment variables point, which is localhost:4318 unless they say otherwise. Raises TracingError.
+    Without `url`, it sends to the OpenTelemetry providers that the application has set up, or else to the collector of
+    OpenTelemetry's environment variables (default: localhost:4318). Raises TracingError.
     """
     theirs = trace.get_tracer_provider()
     if not url and isinstance(theirs, TracerProvider):
@@ -51,7 +51,7 @@ def otel_tracing(url: str = "", *, content: bool) -> Iterator[Sink]:
     logging.getLogger("opentelemetry").addHandler(_NOBODY)
     traces, numbers = (f"{url.rstrip('/')}/v1/{kind}" if url else None for kind in ("traces", "metrics"))
     try:
-        spans, measures = Watched(OTLPSpanExporter(traces), url), OTLPMetricExporter(numbers)
+        spans, measures = CountingExporter(OTLPSpanExporter(traces), url), OTLPMetricExporter(numbers)
     except ValueError as error:  # an environment variable of OpenTelemetry's is wrong
         raise TracingError(f"OpenTelemetry cannot be set up ({redacted(str(error))}); see OTEL_EXPORTER_*") from error
     resource = _resource()
@@ -65,8 +65,8 @@ def otel_tracing(url: str = "", *, content: bool) -> Iterator[Sink]:
         spans.say_if_lost()
 
 
-class Watched(SpanExporter):
-    """An exporter that keeps count of what it could not send."""
+class CountingExporter(SpanExporter):
+    """Exporter that counts the spans that it could not send."""
 
     def __init__(self, exporter: SpanExporter, url: str) -> None:
         self.exporter = exporter
@@ -75,7 +75,7 @@ class Watched(SpanExporter):
         self._lost = 0
 
     def export(self, spans: Sequence[ReadableSpan]) -> SpanExportResult:
-        """Called by the thread that sends."""
+        """Send spans; called by the sending thread."""
         self._under_way = len(spans)
         result = self.exporter.export(spans)
         self._under_way = 0
@@ -84,17 +84,17 @@ class Watched(SpanExporter):
         return result
 
     def shutdown(self) -> None:
-        """Gives up what is being sent."""
+        """Abandon the current request."""
         self.exporter.shutdown()
 
     def say_if_lost(self) -> None:
-        """One line, if anything was not sent."""
+        """Log one warning if spans were lost."""
         if lost := self._lost + self._under_way:
             _log.warning("%d spans were lost: no collector took them at %s; is it running?", lost, redacted(self._to))
 
 
 def _close(shutdowns: dict[Callable[[], Any], Callable[[], Any]]) -> None:
-    """Sends what is left, all at once and in bounded time; then whatever is still waiting is told to give up."""
+    """Send the remaining data concurrently in bounded time, then abandon unfinished requests."""
     threads = {threading.Thread(target=shut, daemon=True): give_up for shut, give_up in shutdowns.items()}
     for thread in threads:
         thread.start()

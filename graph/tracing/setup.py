@@ -1,8 +1,7 @@
-"""The one switch: `with tracing("otel"): ...`, `--tracing otel`, or AGENTFLOW_TRACING=otel for a server.
+"""Configuration of tracing: `with tracing("otel"): ...`, `--tracing otel`, or AGENTFLOW_TRACING=otel for a server.
 
-It holds for the process, in every thread and event loop: whatever LangChain runs while it is on is observed, a graph of
-ours or a chain of somebody else's. LangChain asks for handlers before each run by a hook of its own, which is set once;
-where nothing is switched on, the hook's handler is passed over.
+Tracing applies to the whole process, in every thread and event loop, and to any graph or chain that LangChain runs.
+LangChain asks a hook for handlers before each run. The hook is set once, and has no handler while tracing is off.
 """
 
 import atexit
@@ -25,20 +24,20 @@ __all__ = ["TracingError", "tracing", "tracing_from_environment"]
 
 VARIABLE = "AGENTFLOW_TRACING"
 CONTENT_VARIABLE = "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT"
-"""OpenTelemetry's own name of the choice to put prompts and answers into spans."""
+"""OpenTelemetry's variable that puts prompts and answers into spans."""
 
 HOW = "write langsmith[:PROJECT], otel[:http://HOST:4318] or log[:FILE], or several with commas"
 
 
 @contextmanager
 def tracing(to: str, *, content: bool | None = None) -> Iterator[None]:
-    """While it is open, all runs of this process are traced.
+    """Trace all runs of this process inside the block.
 
     Args:
         to: `otel`, `otel:http://HOST:4318`, `langsmith`, `langsmith:PROJECT`, `log` (the logger `agentflow.events`),
             `log:FILE`, `log:-` (stderr), or several with commas.
-        content: Whether spans hold prompts, answers, arguments and results; None: as the environment variable
-            OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT says, and if it is not set, they do not.
+        content: Whether spans contain prompts, answers, arguments and results. None: the value of the variable
+            OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT, by default False.
 
     Raises:
         TracingError: `to` is wrong, or a key or an installed package is missing.
@@ -56,7 +55,7 @@ def tracing(to: str, *, content: bool | None = None) -> Iterator[None]:
 
 
 def tracing_from_environment() -> None:
-    """Switches on what AGENTFLOW_TRACING says, until the process ends. Raises TracingError."""
+    """Turn on the tracing of AGENTFLOW_TRACING until the process ends. Raises TracingError."""
     if to := os.environ.get(VARIABLE, "").strip():
         _for_process(to)
 
@@ -105,7 +104,7 @@ def _observed_by(sink: Sink) -> Iterator[None]:
 
 @lru_cache(maxsize=1)
 def _observer() -> Observer:
-    """The process's own, known to LangChain from the first use on."""
+    """Return the observer of this process, which is registered with LangChain at first use."""
     observer = Observer()
     hook: ContextVar[BaseCallbackHandler | None] = ContextVar("agentflow_observer", default=observer)
     register_configure_hook(hook, inheritable=True)

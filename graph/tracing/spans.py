@@ -2,8 +2,8 @@
 
 `invoke_agent`, `chat` and `execute_tool` spans are the conventions' own; a graph that is not AgentFlow's is an
 `invoke_workflow`, and a module's part of a turn is a span of the module's name with `agentflow.module` and
-`agentflow.turn`. A run's parent is, in this order: what the run's metadata says (`traceparent`, of W3C), the caller's
-current span, the environment's TRACEPARENT. Every text in a span is without secrets.
+`agentflow.turn`. A run's parent is the first of: the W3C `traceparent` in the run's metadata, the caller's current
+span, the environment's TRACEPARENT. Secrets are redacted in every text.
 
 The conventions: https://opentelemetry.io/docs/specs/semconv/gen-ai/
 """
@@ -36,18 +36,18 @@ from agentflow.version import __version__
 SCOPE = "agentflow"
 _OPERATIONS = {"model_call": "chat", "tool_call": "execute_tool"}
 _LONGEST_MESSAGE = 500
-"""Characters of an error's text."""
+"""Most characters of an error's text."""
 
 _TOKEN_BUCKETS = (1, 4, 16, 64, 256, 1024, 4096, 16384, 65536, 262144, 1048576)
 _SECOND_BUCKETS = (0.01, 0.02, 0.04, 0.08, 0.16, 0.32, 0.64, 1.28, 2.56, 5.12, 10.24, 20.48, 40.96, 81.92)
-"""As the conventions advise."""
+"""Histogram boundaries that the conventions recommend."""
 
 
 class SpanSink:
-    """Makes a span of every operation, and measures the model calls."""
+    """Sink that makes a span of every operation, and measures the model calls."""
 
     def __init__(self, tracers: TracerProvider, meters: MeterProvider, *, content: bool) -> None:
-        """`content` says whether prompts, replies, arguments and results are put into the spans."""
+        """With `content`, spans contain prompts, replies, arguments and results."""
         self._tracer = tracers.get_tracer(SCOPE, __version__)
         meter = meters.get_meter(SCOPE, __version__)
         self._tokens = _histogram(meter, "gen_ai.client.token.usage", "{token}", _TOKEN_BUCKETS)
@@ -57,7 +57,7 @@ class SpanSink:
         self._spans: dict[UUID, Span] = {}
 
     def begin(self, operation: Operation) -> None:
-        """Starts the span, below that of the operation around it."""
+        """Start a span as a child of the surrounding operation's."""
         self._spans[operation.id] = self._tracer.start_span(
             redacted(_name(operation)),
             self._context(operation),
@@ -66,7 +66,7 @@ class SpanSink:
         )
 
     def end(self, operation: Operation) -> None:
-        """Ends the span, with all that is known by now."""
+        """End the span with its attributes."""
         span = self._spans.pop(operation.id, None)
         if span is None:  # a turn, or begun before tracing was switched on
             return
@@ -150,5 +150,5 @@ def _nanoseconds(seconds: float) -> int:
 
 
 def _environment() -> Mapping[str, str]:
-    """The trace context that a parent process has left, as OpenTelemetry's proposal for it names the variables."""
+    """Return the trace context of a parent process, from the variables that OpenTelemetry proposes."""
     return {name.lower(): os.environ[name] for name in ("TRACEPARENT", "TRACESTATE") if name in os.environ}

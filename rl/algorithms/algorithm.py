@@ -28,7 +28,7 @@ class Rollout:
     turn_rewards: Sequence[float]
     """Reward of each call, in addition to `reward`."""
     faults: Sequence[bool]
-    """Whether each call led to a format or tool error."""
+    """For each call, whether it led to a format or tool error."""
     nodes: Sequence[str] = ()
     """Path of the node of each call; only algorithms that compare nodes need it."""
 

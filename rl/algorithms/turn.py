@@ -19,7 +19,7 @@ from agentflow.rl.algorithms.algorithm import Algorithm, Rollout
 from agentflow.rl.algorithms.estimators import Floats, leave_one_out, per_trajectory, split_by_question
 
 
-class Turn(Algorithm):
+class TurnCredit(Algorithm):
     """Leave-one-out over returns, turn by turn."""
 
     formula: ClassVar[str] = "A of a turn = R − mean(R of the others), R = r + the turn rewards from it on"

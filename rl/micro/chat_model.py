@@ -21,9 +21,10 @@ from langchain_core.outputs import ChatResult
 from pydantic import PrivateAttr
 
 from agentflow.graph.context import Sampling
+from agentflow.graph.models.providers import knows_only
 from agentflow.graph.models.spec import ModelError
 from agentflow.rl.chat import ROLES, TokenReply, as_chat_result
-from agentflow.rl.micro.engine import Completion, Engine, PromptTooLong
+from agentflow.rl.micro.engine import Completion, ContextWindowExceeded, Engine
 from agentflow.rl.micro.model import MicroModel
 from agentflow.rl.micro.tokenizer import ROLES as KNOWN_ROLES
 from agentflow.rl.micro.tokenizer import MicroTokenizer
@@ -119,7 +120,7 @@ class EmbeddedChatModel(BaseChatModel):
                 stop=sampling.stop or (),
                 seed=sampling.seed,
             )
-        except PromptTooLong as error:
+        except ContextWindowExceeded as error:
             message = f"{error}; lower memory_tokens or max_turns, or use a larger model"
             raise ModelError(message, configuration=False) from error
 
@@ -144,6 +145,7 @@ class Checkpoint:
     """First 16 hexadecimal digits of the SHA-256 of configuration, tokenizer and weights."""
 
 
+@knows_only("atlas")
 def load(model: str = "", sampling: Sampling | None = None) -> EmbeddedChatModel:
     """Return a chat model of a checkpoint. Raises ModelError as `checkpoint` does."""
     found = checkpoint(model)

@@ -43,7 +43,7 @@ Drawn = tuple[Ints, Floats]
 """Tokens [n] and their log-probabilities [n]."""
 
 
-class PromptTooLong(ValueError):
+class ContextWindowExceeded(ValueError):
     """The prompt leaves no position for a reply."""
 
 
@@ -146,7 +146,7 @@ class Engine:
             on_token: Called with each token and its log-probability, on the worker's thread; must not raise.
 
         Raises:
-            PromptTooLong: The prompt fills all positions of the model.
+            ContextWindowExceeded: The prompt fills all positions of the model.
             ValueError: The prompt is empty or has an unknown token, or a parameter is out of range.
         """
         prompt = np.array(prompt_ids, np.int64)
@@ -180,7 +180,9 @@ class Engine:
         self, prompt: Ints, temperature: float, top_p: float, max_tokens: int | None, stop: Sequence[str]
     ) -> None:
         if len(prompt) >= self.positions:
-            raise PromptTooLong(f"a prompt of {len(prompt)} tokens is too long for the model's {self.positions}")
+            raise ContextWindowExceeded(
+                f"a prompt of {len(prompt)} tokens is too long for the model's {self.positions}"
+            )
         vocabulary = self._model.config.vocab_size
         if not len(prompt) or prompt.min() < 0 or prompt.max() >= vocabulary:
             raise ValueError(f"a prompt is at least one token id from 0 to {vocabulary - 1}")

@@ -72,24 +72,24 @@ class Shape:
 
 
 @dataclass(frozen=True)
-class Row:
+class Example:
     """One tokenised conversation without its system prompt."""
 
     ids: list[int]
     learnt: list[bool]
-    """Whether the model writes the token."""
+    """For each token, whether the model writes it."""
 
 
 @dataclass(frozen=True)
-class Group:
+class PrefixGroup:
     """Rows that share a system prompt."""
 
     module: str
     prefix: list[int]
-    rows: list[Row]
+    rows: list[Example]
 
 
-def tokenise(conversation: Conversation, tokenizer: MicroTokenizer) -> tuple[list[int], Row]:
+def tokenise(conversation: Conversation, tokenizer: MicroTokenizer) -> tuple[list[int], Example]:
     """Return the ids of the system prompt, and a row with the other messages; the assistant's are marked as learnt."""
     messages = list(conversation.messages)
     prefix = tokenizer.encode_chat(messages[:1], generation_prompt=False) if messages[0][0] == "system" else []
@@ -101,23 +101,23 @@ def tokenise(conversation: Conversation, tokenizer: MicroTokenizer) -> tuple[lis
         # The model writes the content and the end mark; the line break after it belongs to the template.
         ids += encoded
         learnt += [head <= position < len(encoded) - 1 for position in range(len(encoded))]
-    return prefix, Row(ids, learnt)
+    return prefix, Example(ids, learnt)
 
 
-def group_rows(conversations: Sequence[Conversation], tokenizer: MicroTokenizer) -> list[Group]:
+def group_rows(conversations: Sequence[Conversation], tokenizer: MicroTokenizer) -> list[PrefixGroup]:
     """Group the rows by module and system prompt."""
-    rows: dict[tuple[str, tuple[int, ...]], list[Row]] = defaultdict(list)
+    rows: dict[tuple[str, tuple[int, ...]], list[Example]] = defaultdict(list)
     for conversation in conversations:
         prefix, row = tokenise(conversation, tokenizer)
         rows[conversation.module, tuple(prefix)].append(row)
-    return [Group(module, list(prefix), group) for (module, prefix), group in rows.items()]
+    return [PrefixGroup(module, list(prefix), group) for (module, prefix), group in rows.items()]
 
 
-def batches(group: Group, tokens: int, rng: random.Random) -> Iterator[list[Row]]:
+def batches(group: PrefixGroup, tokens: int, rng: random.Random) -> Iterator[list[Example]]:
     """Yield endless batches of about `tokens` tokens, with rows of similar length, in random order."""
     by_length = sorted(group.rows, key=lambda row: -len(row.ids))
     while True:
-        cut: list[list[Row]] = []
+        cut: list[list[Example]] = []
         start = rng.randrange(8)  # a random offset, so that batches differ between epochs
         while start < len(by_length):
             size = max(1, min(96, tokens // len(by_length[start].ids)))
@@ -127,7 +127,7 @@ def batches(group: Group, tokens: int, rng: random.Random) -> Iterator[list[Row]
         yield from cut
 
 
-def loss_of(model: Qwen2ForCausalLM, group: Group, rows: Sequence[Row]) -> tuple[torch.Tensor, torch.Tensor]:
+def loss_of(model: Qwen2ForCausalLM, group: PrefixGroup, rows: Sequence[Example]) -> tuple[torch.Tensor, torch.Tensor]:
     """Return the weighted mean loss of a batch, and the share of rows whose learnt tokens are all most likely."""
     width = max(len(row.ids) for row in rows)
     ids = torch.zeros(len(rows), width, dtype=torch.long)
@@ -177,7 +177,7 @@ class Trainer:
         tokenizer = MicroTokenizer.load(start) if start else None
         self.tokenizer = tokenizer or MicroTokenizer(train(_texts(conversations), shape.vocabulary))
         groups = group_rows(conversations, self.tokenizer)
-        kinds: dict[str, list[Group]] = {kind: [] for kind in SHARES}
+        kinds: dict[str, list[PrefixGroup]] = {kind: [] for kind in SHARES}
         for group in groups:
             kinds[group.module if group.module in SHARES else "other"].append(group)
         self.kinds = {kind: members for kind, members in kinds.items() if members}
@@ -226,7 +226,7 @@ class Trainer:
         self.step += 1
         return measured
 
-    def _batches(self) -> Iterator[tuple[str, Group, list[Row]]]:
+    def _batches(self) -> Iterator[tuple[str, PrefixGroup, list[Example]]]:
         """Yield the batches of one step: kind, group, rows."""
         for kind, groups in self.kinds.items():
             group = self.rng.choices(groups, [_weight(group) for group in groups])[0]
@@ -271,7 +271,7 @@ class Trainer:
         self.tokenizer.save(directory)
 
 
-def _weight(group: Group) -> float:
+def _weight(group: PrefixGroup) -> float:
     return EMPHASIS.get(group.module, 1.0) * math.sqrt(sum(len(row.ids) for row in group.rows))
 
 
@@ -347,7 +347,7 @@ def main(
     seed: Annotated[int, typer.Option(help="Seed of data and weights.")] = Shape.seed,
     save_every: Annotated[int, typer.Option(help="Steps between checkpoints.")] = 100,
 ) -> None:
-    """Train the micro model's seed checkpoint from scratch, or go on with a run that was stopped."""
+    """Train the micro model's seed checkpoint from scratch, or resume a stopped run."""
     shape = Shape(hidden=hidden, layers=layers, heads=hidden // 32, steps=steps, questions=questions, seed=seed)
     out.mkdir(parents=True, exist_ok=True)
     trainer = Trainer(shape, out, list(conversations_of(shape)))

@@ -25,7 +25,7 @@ from starlette.routing import Route
 from agentflow.graph.loopback import LoopbackOnly
 from agentflow.rl.micro import protocol
 from agentflow.rl.micro.chat_model import Checkpoint
-from agentflow.rl.micro.engine import Completion, Engine, PromptTooLong
+from agentflow.rl.micro.engine import Completion, ContextWindowExceeded, Engine
 from agentflow.rl.micro.protocol import ChatRequest
 from agentflow.rl.micro.tokenizer import MicroTokenizer
 from agentflow.tools.untrusted_text import bounded_line
@@ -106,7 +106,7 @@ class _Server:
             prompt_ids = await asyncio.to_thread(_encode, wanted, served)
             reply = _Reply(wanted, served.tokenizer, prompt_ids)
             reply.start(served.engine)
-        except PromptTooLong as error:
+        except ContextWindowExceeded as error:
             raise _Refused(400, str(error), "context_length_exceeded") from error
         except ValueError as error:
             raise _Refused(400, str(error)) from error
@@ -258,11 +258,11 @@ async def _read(request: Request) -> ChatRequest:
 
 
 def _encode(wanted: ChatRequest, served: Checkpoint) -> list[int]:
-    """Return the prompt's ids. Raises PromptTooLong before tokenisation if the text lengths alone exclude a fit."""
+    """Return the prompt's ids. Raises ContextWindowExceeded, where possible before tokenisation."""
     messages = [message.as_pair() for message in wanted.messages]
     longest, positions = served.tokenizer.longest_token, served.engine.positions
     if sum(2 + len(text) // longest for _, text in messages) >= positions:  # each message adds a start and an end token
-        raise PromptTooLong(f"the prompt is too long for the model's {positions} tokens")
+        raise ContextWindowExceeded(f"the prompt is too long for the model's {positions} tokens")
     return served.tokenizer.encode_chat(messages)
 
 

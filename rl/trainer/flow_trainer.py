@@ -210,11 +210,11 @@ def _rollout_metrics(rows: dict[str, dict[str, Any]], rewards: dict[str, float])
     sessions = {session_of(key): (row, rewards[key]) for key, row in rows.items()}
     first = [row for row, _ in sessions.values()]
     statuses = Counter(row["status"] for row in first)
-    told = [reward for row, reward in sessions.values() if row["status"] == RolloutStatus.OK]
+    known = [reward for row, reward in sessions.values() if row["status"] == RolloutStatus.OK]
     calls = sum(row["tool_calls"] for row in first)
     return {
         "rollouts": len(sessions),
-        "reward": sum(told) / len(told) if told else math.nan,
+        "reward": sum(known) / len(known) if known else math.nan,
         "turns": sum(row["turns"] for row in first) / len(first),
         "tool_error_rate": sum(row["tool_errors"] for row in first) / calls if calls else 0.0,
         "rows": len(rows),
@@ -228,8 +228,8 @@ def _rollout_metrics(rows: dict[str, dict[str, Any]], rewards: dict[str, float])
 
 def _why_nothing(rows: dict[str, dict[str, Any]]) -> str:
     reasons = Counter(_why_left_out(row) for row in {session_of(key): row for key, row in rows.items()}.values())
-    told = ", ".join(f"{number} {reason}" for reason, number in reasons.most_common())
-    return f"no rollout of this step can be trained on: {told}; see rollouts/ for each one's error"
+    counted = ", ".join(f"{number} {reason}" for reason, number in reasons.most_common())
+    return f"no rollout of this step can be trained on: {counted}; see rollouts/ for each one's error"
 
 
 def _why_left_out(row: dict[str, Any]) -> str:

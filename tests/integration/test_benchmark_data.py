@@ -14,11 +14,11 @@ from pytest_httpserver import HTTPServer
 from agentflow.evals.benchmarks import store
 from agentflow.evals.benchmarks.catalogue import BENCHMARKS, benchmark
 from agentflow.evals.benchmarks.errors import BenchmarkError, TokenNeeded
-from agentflow.evals.benchmarks.store import Source
+from agentflow.evals.benchmarks.store import DatasetSource
 from tests.fake_hub import REVISION, Hub
 
 TWO = b'{"question": "Where is 1?", "answer": "Rome"}\n{"question": "Where is 2?", "answer": "Oslo"}\n'
-SOURCE = Source("made/places", ("dev.jsonl",), 2)
+SOURCE = DatasetSource("made/places", ("dev.jsonl",), 2)
 
 
 @pytest.fixture
@@ -28,7 +28,7 @@ def hub(httpserver: HTTPServer, monkeypatch: pytest.MonkeyPatch, tmp_path: Path)
     return Hub(httpserver, {"made/places": {"dev.jsonl": TWO}})
 
 
-def get(hub: Hub, source: Source = SOURCE) -> store.Lock:
+def get(hub: Hub, source: DatasetSource = SOURCE) -> store.Lock:
     return store.get("musique", source, lambda paths: len(benchmark("musique").read_files(paths)), hub.api)
 
 
@@ -75,25 +75,25 @@ def test_a_file_that_was_changed_is_refused(hub: Hub) -> None:
 
 def test_another_content_than_was_recorded_is_refused(hub: Hub) -> None:
     with pytest.raises(BenchmarkError, match=r"is damaged: its SHA-256 is not that of dev\.jsonl"):
-        get(hub, Source("made/places", ("dev.jsonl",), 2, checksums={"dev.jsonl": "0" * 64}))
+        get(hub, DatasetSource("made/places", ("dev.jsonl",), 2, checksums={"dev.jsonl": "0" * 64}))
     assert store.lock_of("musique") is None
 
 
 def test_another_number_of_rows_is_refused(hub: Hub) -> None:
     with pytest.raises(BenchmarkError, match=r"has 2 questions at revision 0123.*, and musique 3"):
-        get(hub, Source("made/places", ("dev.jsonl",), 3))
+        get(hub, DatasetSource("made/places", ("dev.jsonl",), 3))
     assert benchmark("musique").state() == "not downloaded"
 
 
 def test_a_file_that_the_repository_has_not(hub: Hub) -> None:
     with pytest.raises(BenchmarkError, match=r"made/places has no file test\.jsonl"):
-        get(hub, Source("made/places", ("test.jsonl",), 2))
+        get(hub, DatasetSource("made/places", ("test.jsonl",), 2))
 
 
 def test_a_gated_data_set_names_the_token_where_the_hub_is_out_of_reach(hub: Hub) -> None:
     hub.refuse = True
     with pytest.raises(BenchmarkError, match="HF_TOKEN") as raised:
-        get(hub, Source("made/places", ("dev.jsonl",), 2, gated=True))
+        get(hub, DatasetSource("made/places", ("dev.jsonl",), 2, gated=True))
     assert "\n" not in str(raised.value)
     with pytest.raises(BenchmarkError) as public:
         get(hub)
@@ -102,7 +102,7 @@ def test_a_gated_data_set_names_the_token_where_the_hub_is_out_of_reach(hub: Hub
 
 def test_a_gated_data_set_takes_the_users_token(hub: Hub, monkeypatch: pytest.MonkeyPatch) -> None:
     hub.token = "hf_made_for_this_test"
-    gated = Source("made/places", ("dev.jsonl",), 2, gated=True)
+    gated = DatasetSource("made/places", ("dev.jsonl",), 2, gated=True)
     with pytest.raises(
         TokenNeeded, match=r"gated: accept its terms at http.*/datasets/made/places.* HF_TOKEN"
     ) as raised:

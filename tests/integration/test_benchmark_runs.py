@@ -27,7 +27,7 @@ ANSWERS = {
     "game24": ("", "1+1", "24"),
     **dict.fromkeys(("gpqa", "medqa"), CHOICE),
 }
-"""By benchmark: a right answer (of game24, each puzzle has its own), a wrong one, and one that tries to cheat."""
+"""By benchmark: a correct answer (for game24, of each puzzle), a wrong one, and an attempt to cheat."""
 PUZZLES = ([1, 2, 3, 4], [3, 3, 8, 8], [1, 5, 5, 5], [4, 4, 10, 10], [2, 3, 5, 12])
 MODULES = {
     "You are the planner": "Sub-Goal: Look it up\nTool: wikipedia_search\nContext: Blue Mosque",

@@ -107,7 +107,7 @@ async def asked_again(graph: Agent, script: Scripted) -> None:
 
 
 async def test_a_cancelled_run_can_go_on(script: Scripted) -> None:
-    """Where it was: the turn under way is begun anew, and its result is there once."""
+    """The interrupted turn is repeated, and its result occurs once."""
     graph = agent(script)
     await cancelled_in_the_second_turn(graph.ainvoke(question(), THREAD), script)
     script.replies.update(executor=QUICK, verifier=STOP)

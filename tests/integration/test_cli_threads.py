@@ -72,7 +72,7 @@ def error(done: subprocess.CompletedProcess[str], code: int) -> str:
 
 
 def until(terminal: int, text: str = "") -> str:
-    """What comes on a terminal until `text` is there, or until its other end is closed."""
+    """Return the terminal's output until `text` appears or the other end is closed."""
     screen, end = "", time.monotonic() + 90
     while not text or text not in screen:
         ready, _, _ = select.select([terminal], [], [], max(0.0, end - time.monotonic()))

@@ -1,4 +1,4 @@
-"""kill -9 in the middle of an evaluation, three times: what comes of it in the end is what an undisturbed one gives."""
+"""An evaluation that is killed three times by SIGKILL has the results of an undisturbed one."""
 
 import hashlib
 import json
@@ -22,7 +22,7 @@ Result = dict[str, tuple[object, ...]]
 
 
 def reply(body: dict[str, Any]) -> Reply:
-    """By the question alone: a right answer, a wrong one, none, or an error that is not tried again."""
+    """By question: a correct answer, a wrong one, none, or an error that is not retried."""
     question = body["messages"][-1]["content"].removeprefix("Question: ")
     kind = hashlib.sha256(question.encode()).digest()[0] % 4
     number = question.split()[-1].strip("?")
@@ -51,7 +51,7 @@ def ended(out: Path) -> int:
 
 
 def result(out: Path) -> Result:
-    """By id; all but what depends on the clock."""
+    """Return the records by id, without fields that depend on the clock."""
     records = lines(out)
     found: Result = {}
     for record in records:

@@ -28,7 +28,7 @@ PRINTED = {
     "stream": [*COUNTRY, "given up; turns kept: [1]", *COUNTRY],
     "mcp_client": ["turn 1 of at most 6: python_coder: Convert 3 yards to feet", "9"],
 }
-"""What each prints; the embedded model answers alike every time."""
+"""Output of each example; the embedded model is deterministic."""
 COMPUTE = {"chain", "custom_node"}
 ELSEWHERE = {"help_desk"}
 """Examples that another test runs."""

@@ -36,9 +36,9 @@ REPLIES = {
 
 @pytest.fixture(autouse=True)
 def _entry_points(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Also where the package was installed before it had this one."""
+    """Provide the entry point also if the package was installed before it existed."""
     point = EntryPoint("inspect", "agentflow.evals.inspect_models:load", "agentflow.models")
-    monkeypatch.setattr(loading, "_installed", lambda: {"inspect": point})
+    monkeypatch.setattr(loading, "installed", lambda: {"inspect": point})
 
 
 def scripted(text: str) -> Model:
@@ -102,7 +102,7 @@ def test_a_model_that_fails_is_an_error_and_no_wrong_answer(tmp_path: Path) -> N
 
 
 def test_inspect_finds_the_tasks_and_our_own_models(tmp_path: Path) -> None:
-    """By its command line, as a user does; the embedded models play every role that is not named."""
+    """Run Inspect's command line; the embedded models play all roles that are not named."""
     points = tmp_path / "agentflow_points-1.dist-info"
     points.mkdir()
     (points / "METADATA").write_text("Metadata-Version: 2.1\nName: agentflow-points\nVersion: 1\n")

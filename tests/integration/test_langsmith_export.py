@@ -26,7 +26,7 @@ def _no_account(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def folders(tmp_path: Path) -> list[str]:
-    """Two evaluations of the same two questions; the second has an undecided answer and a run that broke off."""
+    """Two evaluations of the same two questions; the second has an undecided answer and a failed run."""
     turns = [turn(1), turn(2, "wikipedia_search", ErrorClass.EMPTY_RESULT, output="nothing", arguments={"query": "x"})]
     seed = write_run(tmp_path / "seed", [record(n, turns=turns) for n in range(2)])
     odd = [record(0, decision=Decision.UNDECIDED, turns=turns), record(1, error="the endpoint is down")]

@@ -164,7 +164,7 @@ async def test_a_server_over_http_that_was_started_anew_goes_on() -> None:
 
 
 async def test_a_call_that_was_given_up_is_known_to_the_next_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Which may come before the library has tidied up, and would wait for a server that is frozen."""
+    """The close may precede the library's cleanup, which would wait for a frozen server."""
     found = await tools(STDIO)
     server = session.server(servers(STDIO.removeprefix("mcp:"))[0])
     assert (await call(found["add"], a=1, b=2)).output == "3"

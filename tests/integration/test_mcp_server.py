@@ -105,7 +105,7 @@ async def test_ask(how: str, url: str) -> None:
 
 
 async def test_our_own_client_can_ask_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Which starts servers below `apart`: without capabilities, so that python_coder needs a tier that works so."""
+    """Start servers below `apart`, without capabilities, so that python_coder needs a tier that works so."""
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
     try:
         (tool,) = await load(f"mcp:stdio:{sys.executable} -m agentflow mcp")

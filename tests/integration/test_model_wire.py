@@ -1,4 +1,4 @@
-"""What goes over the wire to a model's endpoint, and what becomes of what comes back; against a loopback server."""
+"""Requests to a model's endpoint and handling of its replies, against a loopback server."""
 
 import asyncio
 import gc

@@ -128,7 +128,7 @@ def test_tables_have_no_empty_columns(seen: Seen) -> None:
 
 
 def test_families_have_a_row_each(seen: Seen) -> None:
-    """Of a benchmark with one family there is none."""
+    """A benchmark with one family has no such table."""
     assert seen.page.locator("#families tr.section").all_inner_texts() == ["Bamboogle"]
     rows = seen.page.locator("#families tbody tr:not(.section)").all_inner_texts()
     assert len(rows) == 2

@@ -21,8 +21,8 @@ from typer.testing import CliRunner
 
 from agentflow.cli import app
 from agentflow.graph.context import Sampling
+from agentflow.rl import traced
 from agentflow.rl.micro.chat_model import load
-from agentflow.rl.traced import traced_model
 from tests.waiting import LAST_RESORT, until
 
 COMMAND = [sys.executable, "-m", "agentflow", "serve"]
@@ -55,7 +55,7 @@ def is_up(url: str) -> bool:
 
 
 def direct(text: str) -> str:
-    """What the embedded model says without a server."""
+    """Return the embedded model's reply without a server."""
     return str(load().invoke(text).text)
 
 
@@ -116,7 +116,7 @@ def test_curl(url: str) -> None:
 async def test_the_ids_are_those_of_the_embedded_model(url: str) -> None:
     """The request is the one that vLLM would get, with `return_token_ids`."""
     sampling = Sampling(temperature=0.0)
-    served = await traced_model(f"vllm:embedded@{url}", sampling).ainvoke("Hello")
+    served = await traced.load(f"vllm:embedded@{url}", sampling).ainvoke("Hello")
     here = await load("", sampling).ainvoke("Hello")
     for name in ("prompt_token_ids", "token_ids", "finish_reason"):
         assert served.response_metadata[name] == here.response_metadata[name]

@@ -1,15 +1,29 @@
 """Traces of a server that returns token ids, in the form that vLLM gives them."""
 
+import tomllib
+from importlib.metadata import EntryPoint
+from pathlib import Path
 from typing import Any, TypedDict
 
 import pytest
 from langgraph.graph import END, START, StateGraph
 
 from agentflow.graph.context import Sampling
+from agentflow.graph.models import loading
+from agentflow.graph.models.loading import load_model
 from agentflow.graph.tracing.observer import Observer
 from agentflow.rl.calls import TokenCollector, TokenError
-from agentflow.rl.traced import traced_model
+from agentflow.rl.traced import TracedModel
 from tests.fake_openai import FakeOpenAI
+
+
+@pytest.fixture(autouse=True)
+def _as_declared(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Take the providers of pyproject.toml, also where the package was installed before it had this one."""
+    declared = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text())["project"]["entry-points"]
+    group = "agentflow.models"
+    points = {name: EntryPoint(name, value, group) for name, value in declared[group].items()}
+    monkeypatch.setattr(loading, "installed", lambda: points)
 
 
 class Talk(TypedDict):
@@ -42,7 +56,8 @@ def no_ids(body: dict[str, Any]) -> tuple[int, dict[str, Any]]:
 
 
 async def run(server: FakeOpenAI) -> TokenCollector:
-    model = traced_model(f"vllm:fake-model@{server.base_url}", Sampling(temperature=1.0, max_tokens=7))
+    model = load_model(f"traced:vllm:fake-model@{server.base_url}", Sampling(temperature=1.0, max_tokens=7))
+    assert isinstance(model, TracedModel)
 
     async def plan(state: Talk) -> Talk:
         return {"text": str((await model.ainvoke(state["text"])).text)}

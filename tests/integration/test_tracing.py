@@ -1,4 +1,4 @@
-"""Traces over the wire: what a collector and LangSmith receive, and what happens when nobody is there."""
+"""Traces over the wire: the data that a collector and LangSmith receive, and failures if nothing listens."""
 
 import asyncio
 import logging

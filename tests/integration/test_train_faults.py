@@ -1,4 +1,4 @@
-"""What happens to a training run, and to what it had saved, when something breaks."""
+"""Faults during training: the run's state and saved data after something breaks."""
 
 import os
 import signal
@@ -27,7 +27,7 @@ def killed(process: "subprocess.Popen[str]", name: str) -> list[int]:
 
 
 def test_rollouts_go_on_when_their_worker_is_killed_and_repeat_no_call(tmp_path: Path) -> None:
-    """Every call that was answered is a line of the replay log, so that one which was made twice is there twice."""
+    """Each answered call is a line of the replay log, so a repeated call has two lines."""
     out = tmp_path / "worker"
     process = started(out, "steps=3", until="rollouts/000002-train.jsonl")
     [worker] = killed(process, "FlowLoopWorker")

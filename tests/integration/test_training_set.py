@@ -19,11 +19,11 @@ from huggingface_hub import constants
 from pyarrow import parquet
 
 from agentflow.rl.benchmark import benchmark
-from agentflow.rl.training_set import DEEPMATH, NQ, Source, TrainingSetError, build
+from agentflow.rl.training_set import DEEPMATH, NQ, MixtureSource, TrainingSetError, build
 from tests.fake_hub import REVISION, Hub
 
-SMALL_NQ = Source("nq", "made/nq", "nq/train.jsonl", "question", "golden_answers", 3)
-SMALL_MATH = Source("mathhard", "made/math", "data/train-*.parquet", "question", "final_answer", 4)
+SMALL_NQ = MixtureSource("nq", "made/nq", "nq/train.jsonl", "question", "golden_answers", 3)
+SMALL_MATH = MixtureSource("mathhard", "made/math", "data/train-*.parquet", "question", "final_answer", 4)
 
 
 def questions(number: int) -> bytes:
@@ -49,7 +49,7 @@ def small(httpserver: HTTPServer, monkeypatch: pytest.MonkeyPatch, tmp_path: Pat
     return Hub(httpserver, {"made/nq": {"nq/train.jsonl": questions(3)}, "made/math": math})
 
 
-def made(hub: Hub, out: Path, *sources: Source) -> int:
+def made(hub: Hub, out: Path, *sources: MixtureSource) -> int:
     return build(out, lambda _: None, sources or (SMALL_NQ, SMALL_MATH), hub.api)
 
 
@@ -82,7 +82,7 @@ def test_a_second_build_takes_the_same_revisions_and_downloads_nothing(small: Hu
 
 
 def test_what_was_downloaded_before_a_failure_is_not_downloaded_again(small: Hub, tmp_path: Path) -> None:
-    broken = Source("mathhard", "made/math", "data/none-*.parquet", "question", "final_answer", 4)
+    broken = MixtureSource("mathhard", "made/math", "data/none-*.parquet", "question", "final_answer", 4)
     with pytest.raises(TrainingSetError, match=r"made/math has no file data/none-\*\.parquet"):
         made(small, tmp_path / "data", SMALL_NQ, broken)
     assert not (tmp_path / "data" / "train.parquet").exists()
@@ -97,13 +97,13 @@ def test_a_damaged_file_is_refused(small: Hub, tmp_path: Path) -> None:
 
 
 def test_another_number_of_rows_is_another_set(small: Hub, tmp_path: Path) -> None:
-    longer = Source("nq", "made/nq", "nq/train.jsonl", "question", "golden_answers", 79_168)
+    longer = MixtureSource("nq", "made/nq", "nq/train.jsonl", "question", "golden_answers", 79_168)
     with pytest.raises(TrainingSetError, match=r"has 3 questions at revision 0123.* set 79,168"):
         made(small, tmp_path / "data", longer)
 
 
 def test_a_file_of_other_columns_is_refused(small: Hub, tmp_path: Path) -> None:
-    other = Source("nq", "made/nq", "nq/train.jsonl", "question", "solution", 3)
+    other = MixtureSource("nq", "made/nq", "nq/train.jsonl", "question", "solution", 3)
     with pytest.raises(TrainingSetError, match="has not the columns question and solution"):
         made(small, tmp_path / "data", other)
 

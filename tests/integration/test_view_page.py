@@ -84,7 +84,7 @@ def url(runs: Path) -> Iterator[str]:
 
 
 class Seen:
-    """A page that is open, and what it said and asked for."""
+    """An open page, with its console messages and requests."""
 
     def __init__(self, browser: "sync_api.Browser", url: str, **context: object) -> None:
         self.url = url

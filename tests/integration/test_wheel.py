@@ -1,4 +1,4 @@
-"""What `pip install agentflow-langgraph` gives, outside the checkout."""
+"""The installed package, outside the checkout."""
 
 import os
 import shutil

@@ -151,7 +151,7 @@ def test_a_wrong_call_is_one_line_and_exit_2(arguments: list[str], says: str, mo
     assert says in only_line(done.stderr)
 
 
-FOREIGN = "tests.unit.tools.test_external:search"
+EXTERNAL = "tests.unit.tools.test_external:search"
 
 
 def test_tools_are_tried_for_real(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -189,17 +189,17 @@ def test_a_server_that_is_not_there_fails_the_command_and_says_what_to_do() -> N
 
 
 def test_a_foreign_tool_is_called_only_as_somebody_says() -> None:
-    done = run("tools", "test", "--tools", f"my={FOREIGN}")
+    done = run("tools", "test", "--tools", f"my={EXTERNAL}")
     assert done.exit_code == 0
     assert "it has no example to try it with; name arguments with --call 'my_search={...}'" in done.stdout
-    done = run("tools", "test", "--tools", f"my={FOREIGN}", "--call", 'my_search={"query": "Oslo"}')
+    done = run("tools", "test", "--tools", f"my={EXTERNAL}", "--call", 'my_search={"query": "Oslo"}')
     assert '{"query": "Oslo"} → Oslo' in done.stdout
-    assert run("tools", "--tools", f"my={FOREIGN}").stdout.split() == ["my_search", "ok", "Searches."]
+    assert run("tools", "--tools", f"my={EXTERNAL}").stdout.split() == ["my_search", "ok", "Searches."]
 
 
 def test_a_question_is_answered_with_a_foreign_tool(monkeypatch: pytest.MonkeyPatch) -> None:
     scripted(monkeypatch, planner="Sub-Goal: Say it\nTool: search\nContext: hello")
-    done = run("solve", "q", "--json", "--tools", FOREIGN)
+    done = run("solve", "q", "--json", "--tools", EXTERNAL)
     assert json.loads(only_line(done.stdout))["turns"][0]["result"]["output"] == "hello"
 
 
@@ -456,7 +456,7 @@ def test_an_evaluation_ends_at_the_first_failure_if_it_is_asked_to(
     out = tmp_path / "out"
     done = run("eval", "atlas", "--limit", "9", "--concurrency", "1", "--fail-on-error", "--out", str(out))
     assert done.exit_code == 1
-    assert "broke off" in done.stderr.splitlines()[-1]
+    assert done.stderr.splitlines()[-1].startswith("error: question ")
     assert len((out / "traces.jsonl").read_text().splitlines()) == 1
 
 

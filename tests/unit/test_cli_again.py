@@ -38,7 +38,7 @@ def test_what_cannot_be_repeated_is_one_line_and_exit_2(tmp_path: Path) -> None:
 
 
 async def test_what_python_evaluated_is_repeated_in_python(tmp_path: Path) -> None:
-    """Its provenance has no call, of which an evaluation without a benchmark was made."""
+    """Its provenance has no call, as in an evaluation from Python."""
     await aevaluate("atlas", limit=1, out=tmp_path / "a")
     done = await to_thread(run, "again", tmp_path / "a", "--out", tmp_path / "new")
     assert (done.exit_code, done.stdout) == (2, "")

@@ -69,10 +69,10 @@ def test_another_program_that_goes_on_is_said_and_kept(monkeypatch: pytest.Monke
     assert run(*call, 1).exit_code == 0
     path = tmp_path / "settings.json"
     path.write_text(path.read_text().replace('"langgraph": "', '"langgraph": "0.'))
-    assert "another program" not in run(*call, 1).stderr, "nothing was left to run"
+    assert "note: another" not in run(*call, 1).stderr, "nothing was left to run"
     done = run(*call, 2)
     assert done.exit_code == 0, done.output
-    assert "note: another program began this evaluation; both will be in its passport: langgraph " in done.stderr
+    assert "note: another version began this evaluation; its passport lists both: langgraph " in done.stderr
     made = read(tmp_path)[0].provenance
     assert [one.before for one in made] == [0, 1]
     assert "another program went on after try 1: langgraph " in " ".join(run("passport", tmp_path).stdout.split())

@@ -7,7 +7,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from agentflow.cli import app
-from agentflow.evals.passport.provenance import Provenance
+from agentflow.evals.provenance import Provenance
 from tests.runs import record, write_run
 
 

@@ -1,4 +1,4 @@
-"""What `langgraph build` must not put into an image."""
+"""Files that `langgraph build` must not put into an image."""
 
 from pathlib import Path
 

@@ -106,7 +106,7 @@ def _enter(page: Path, folder: Path, endpoint: str, monkeypatch: pytest.MonkeyPa
 
 
 def _is_embedded(text: str) -> bool:
-    """Whether it needs the embedded model: it names no other, or is `doctor`, which looks at it in any case."""
+    """Return whether it needs the embedded model: it names no other, or is `doctor`, which always checks it."""
     return bool(re.search(r"agentflow doctor|agentflow (solve|compare|eval)\b(?!.*--model)|Context\(\)|graph", text))
 
 
@@ -189,7 +189,7 @@ def _parse(words: list[str]) -> None:
 
 
 def _wrong(words: list[str]) -> str:
-    """What is wrong with a command of a page; "" if nothing is."""
+    """Return the problem of a page's command; "" if there is none."""
     if words[0] == "agentflow":
         try:
             _parse(words)

@@ -1,4 +1,4 @@
-"""Regular expressions and readers of foreign text take time linear in it: what repeats their beginnings costs no more.
+"""Regular expressions and readers of untrusted text take linear time, also when their beginnings are repeated.
 
 A text twice as long may take twice the CPU time, not four times. `python -m benchmarks.expressions` measures seconds.
 """
@@ -54,7 +54,7 @@ def test_a_reader_is_linear(read: Callable[[str], object]) -> None:
 
 
 def test_all_are_found() -> None:
-    """Of a module, in a table, and in a call; one that is made as the program runs is named."""
+    """Found in a module, in a table and in a call; one that is built at run time is named."""
     modules = {found.where.partition(":")[0].removeprefix("agentflow.") for found in FOUND}
     assert {"tools.redaction", "nodes.reply_parsing", "evals.scorers.dates", "tools.mcp.spec"} <= modules
     assert len([found for found in FOUND if "redaction:_SHAPES" in found.where]) == 10

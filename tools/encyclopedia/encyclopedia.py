@@ -18,25 +18,25 @@ GROUP = "agentflow.corpora"
 
 
 @dataclass(frozen=True)
-class Page:
+class Article:
     """An article."""
 
     title: str
     text: str
     ambiguous: bool = False
-    """Whether it is a disambiguation page."""
+    """True if it is a disambiguation page."""
 
 
 @dataclass(frozen=True)
 class Found:
     """The results of an encyclopedia for a name."""
 
-    exact: Page | None
+    exact: Article | None
     """The page with that title."""
-    closest: list[Page]
+    closest: list[Article]
     """The best other pages, best first."""
     passages: bool = False
-    """Whether the results are passages, short enough to be shown in full, instead of articles."""
+    """True if the results are passages, short enough to be shown in full, instead of articles."""
 
 
 class Encyclopedia(Protocol):
@@ -64,8 +64,8 @@ class LocalEncyclopedia:
         except CorpusError as error:
             raise ToolFailure(ErrorClass.TOOL_ERROR, str(error)) from error
         if page := corpus.page(name):
-            return Found(Page(page.title, page.text), [])
-        return Found(None, [Page(hit.title, hit.text) for hit in corpus.search(name, k)])
+            return Found(Article(page.title, page.text), [])
+        return Found(None, [Article(hit.title, hit.text) for hit in corpus.search(name, k)])
 
 
 @lru_cache(maxsize=16)

@@ -11,7 +11,7 @@ from typing import Any
 
 import httpx
 
-from agentflow.tools.encyclopedia.encyclopedia import Found, Page
+from agentflow.tools.encyclopedia.encyclopedia import Article, Found
 from agentflow.tools.web.json_api import JsonApi
 from agentflow.version import __version__
 
@@ -78,7 +78,7 @@ def _found(reply: dict[str, Any], name: str, k: int) -> Found:
     query = reply.get("query", {})
     records = sorted(query.get("pages", []), key=lambda record: record.get("index", 0))
     pages = [
-        Page(record["title"], record.get("extract", "").strip(), "disambiguation" in record.get("pageprops", {}))
+        Article(record["title"], record.get("extract", "").strip(), "disambiguation" in record.get("pageprops", {}))
         for record in records
         if "missing" not in record
     ]

@@ -10,7 +10,7 @@ from typing import Any
 
 import httpx
 
-from agentflow.tools.encyclopedia.encyclopedia import Found, Page
+from agentflow.tools.encyclopedia.encyclopedia import Article, Found
 from agentflow.tools.web.json_api import JsonApi
 
 AT_A_TIME = 64
@@ -40,11 +40,11 @@ class RetrievalServer:
         return Found(None, pages[:k], passages=True)
 
 
-def _page(document: dict[str, Any]) -> Page:
+def _page(document: dict[str, Any]) -> Article:
     if "contents" not in document:
-        return Page(str(document["title"]), str(document["text"]))
+        return Article(str(document["title"]), str(document["text"]))
     title, text = titled(str(document["contents"]))
-    return Page(title, text)
+    return Article(title, text)
 
 
 def titled(contents: str) -> tuple[str, str]:

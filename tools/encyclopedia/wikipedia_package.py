@@ -12,7 +12,7 @@ from contextvars import ContextVar, copy_context
 from functools import lru_cache, partial
 from typing import Any
 
-from agentflow.tools.encyclopedia.encyclopedia import Found, Page
+from agentflow.tools.encyclopedia.encyclopedia import Article, Found
 from agentflow.tools.encyclopedia.mediawiki import MAX_QUERY, WIKIPEDIA, mediawiki_api
 from agentflow.tools.web.json_api import JsonApi
 
@@ -56,24 +56,24 @@ def _find(name: str, k: int) -> Found:
 def _by_title(package: Any, name: str, k: int) -> Found | None:
     try:
         page = package.page(name, auto_suggest=False)
-        return Found(Page(page.title, page.summary.strip()), [])
+        return Found(Article(page.title, page.summary.strip()), [])
     except package.exceptions.DisambiguationError as meanings:
-        return Found(Page(meanings.title, "", ambiguous=True), _pages(package, meanings.options, k))
+        return Found(Article(meanings.title, "", ambiguous=True), _pages(package, meanings.options, k))
     except package.exceptions.PageError:
         return None
 
 
-def _pages(package: Any, titles: list[str], k: int) -> list[Page]:
+def _pages(package: Any, titles: list[str], k: int) -> list[Article]:
     """Return the pages of the first `k` titles that exist."""
-    pages: list[Page] = []
+    pages: list[Article] = []
     for title in dict.fromkeys(titles):
         if len(pages) == k:
             break
         try:
             page = package.page(title, auto_suggest=False)
-            pages.append(Page(page.title, page.summary.strip()))
+            pages.append(Article(page.title, page.summary.strip()))
         except package.exceptions.DisambiguationError:
-            pages.append(Page(title, "", ambiguous=True))
+            pages.append(Article(title, "", ambiguous=True))
         except package.exceptions.PageError:
             continue
     return pages

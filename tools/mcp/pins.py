@@ -61,8 +61,8 @@ def _path(spec: ServerSpec) -> Path:
 
 
 def _digest(tool: "Tool") -> str:
-    said = tool.model_dump(mode="json", include={"name", "title", "description", "input_schema", "annotations"})
-    return hashlib.sha256(json.dumps(said, sort_keys=True).encode()).hexdigest()
+    declared = tool.model_dump(mode="json", include={"name", "title", "description", "input_schema", "annotations"})
+    return hashlib.sha256(json.dumps(declared, sort_keys=True).encode()).hexdigest()
 
 
 def _read(path: Path) -> dict[str, str] | None:

@@ -82,7 +82,7 @@ class McpServer:
                 return [tool async for tool in _offered(connection.client)]
         except Exception as error:  # the library may raise any exception
             await self._forget(connection)
-            raise Unavailable(f"the MCP server {self.spec.name} does not list its tools ({_said(error)})") from error
+            raise Unavailable(f"the MCP server {self.spec.name} does not list its tools ({_reason(error)})") from error
 
     async def _call(self, tool: str, arguments: dict[str, Any]) -> "CallToolResult":
         from mcp import MCPError
@@ -127,7 +127,7 @@ class _Connection:
         """Done when calls can be made; fails with Unavailable."""
         self.ready.add_done_callback(lambda ready: ready.cancelled() or ready.exception())  # even if nobody waits
         self.suspect = False
-        """Whether a call was abandoned or the protocol failed. The server is then probed before the next call."""
+        """True if a call was abandoned or the protocol failed. The server is then probed before the next call."""
         self.client: Client
         self._end = asyncio.Event()
         # An empty context, since the context of the run that opens the session holds its callbacks.
@@ -170,9 +170,9 @@ class _Connection:
         name = self.spec.name
         if isinstance(error, ImportError):
             return Unavailable(f"the MCP server {name} {_INSTALL}")
-        said = f"; it said: {last_words.text}" if last_words.text else ""
+        stderr = f"; it said: {last_words.text}" if last_words.text else ""
         what = "did not start" if self.spec.command else "cannot be reached"
-        return Unavailable(f"the MCP server {name} {what} ({_said(error)}){said}")
+        return Unavailable(f"the MCP server {name} {what} ({_reason(error)}){stderr}")
 
 
 @asynccontextmanager
@@ -228,11 +228,11 @@ class _LastWords:
         self.file.close()
 
     def _read(self) -> None:
-        said = os.read(self._reading, 65536).decode("utf-8", "replace").strip()
-        self.text = bounded_line(said.rpartition("\n")[2], 300) or self.text
+        text = os.read(self._reading, 65536).decode("utf-8", "replace").strip()
+        self.text = bounded_line(text.rpartition("\n")[2], 300) or self.text
 
 
-def _said(error: BaseException) -> str:
+def _reason(error: BaseException) -> str:
     """Return an error on one line; for a group, the first error in it."""
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]

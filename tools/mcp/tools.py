@@ -65,9 +65,9 @@ def _tool(offering: McpServer, offered: "Tool") -> BaseTool:
 
 def _text(reply: "CallToolResult") -> str:
     """Return a reply's blocks as text, or else its structured content."""
-    said = "\n".join(_block(block) for block in reply.content)
-    if said.strip() or reply.structured_content is None:
-        return said
+    text = "\n".join(_block(block) for block in reply.content)
+    if text.strip() or reply.structured_content is None:
+        return text
     return json.dumps(reply.structured_content, ensure_ascii=False, default=str)
 
 

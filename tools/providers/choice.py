@@ -13,10 +13,11 @@ from agentflow.tools.providers.provider import SearchProvider, SearchResult, key
 from agentflow.tools.providers.serper import Serper
 from agentflow.tools.providers.tavily import Tavily
 from agentflow.tools.result import ErrorClass, ToolFailure
+from agentflow.tools.search_settings import ENGINES
 
 AUTO = "auto"
 WITH_KEY: dict[str, type[Tavily | Serper | Gemini]] = {"tavily": Tavily, "serper": Serper, "gemini": Gemini}
-"""In the order in which `auto` looks for keys: engines without a language model first."""
+"""Engines in the order in which `auto` looks for their keys: those without a language model first."""
 
 
 def provider_of(spec: str) -> SearchProvider:
@@ -38,7 +39,7 @@ def _problem(name: str, detail: str) -> str | None:
     if name == "community":
         return None if detail in WRAPPERS else f"use community: with one of {', '.join(WRAPPERS)}"
     if name not in (AUTO, *WITH_KEY):
-        return f"use {AUTO}, {', '.join(WITH_KEY)} or community:NAME"
+        return f"use {AUTO}, {', '.join(ENGINES)}"
     if detail and name != "gemini":
         return f"{name} takes no detail"
     return None if detail.replace("-", "").replace(".", "").isalnum() or not detail else "a model's name is meant"

@@ -39,8 +39,8 @@ class Community:
         except ToolFailure:
             raise
         except Exception as error:  # external code may raise any exception
-            said = " ".join(f"{type(error).__name__}: {error}".split())
-            raise ToolFailure(ErrorClass.TOOL_ERROR, f"the search engine failed ({said})") from error
+            reason = " ".join(f"{type(error).__name__}: {error}".split())
+            raise ToolFailure(ErrorClass.TOOL_ERROR, f"the search engine failed ({reason})") from error
         return SearchResult(hits[:k], f"community:{self._name}")
 
 

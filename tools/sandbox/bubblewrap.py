@@ -13,7 +13,7 @@ from agentflow.tools.sandbox.confine import WORK
 from agentflow.tools.sandbox.limits import SandboxError
 
 HOME = "/host"
-"""Where the server finds the `agentflow` package inside the sandbox. Only the parts that it runs are mounted."""
+"""Path of the `agentflow` package inside the sandbox. Only the parts that it runs are mounted."""
 
 _UNSHARED = ("--unshare-pid", "--unshare-net", "--unshare-ipc", "--unshare-uts", "--unshare-cgroup-try")
 _CAPABILITIES = ("CAP_SYS_ADMIN", "CAP_SETPCAP")

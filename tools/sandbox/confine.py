@@ -33,21 +33,21 @@ class Surroundings:
     """The environment of a fork server, which is the same for all its programs."""
 
     own_mounts: bool
-    """Whether each program gets separate mounts, in a root file system without files of the host."""
+    """True if each program gets separate mounts, in a root file system without files of the host."""
     own_tmp: bool
-    """Whether the program's folder can also be its /tmp. It cannot if the interpreter is below /tmp."""
+    """True if the program's folder can also be its /tmp. It cannot if the interpreter is below /tmp."""
     readable: list[str]
     """Paths of the system and the interpreter, for Landlock."""
     first_user: int | None
     """User id of the first concurrent program; the next one gets the following id. None if the server is not root."""
     files_as_root: bool
-    """Whether only root can read the interpreter. Programs then run as other users with root's access to files, but
+    """True if only root can read the interpreter. Programs then run as other users with root's access to files, but
     without root's capabilities.
     """
     folders: str
     """Parent of the programs' folders in a tier without separate mounts."""
     own_folder: bool = False
-    """Whether the kernel limits each folder in a tier without separate mounts: see `own_folder_works`."""
+    """True if the kernel limits each folder in a tier without separate mounts: see `own_folder_works`."""
 
 
 def confine(surroundings: Surroundings, limits: Limits, folder: str, slot: int, server: int) -> None:

@@ -13,7 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import lru_cache
 
 from agentflow.tools.sandbox import plain_subprocess, tiers
-from agentflow.tools.sandbox.fork_client import ForkServer, NotStarted, ServerEnded
+from agentflow.tools.sandbox.fork_client import ForkServerClient, NotStarted, ServerEnded
 from agentflow.tools.sandbox.limits import Limits, Outcome, SandboxError
 from agentflow.tools.sandbox.turns import SLOTS
 
@@ -87,9 +87,9 @@ class _Sandbox:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._server: ForkServer | None = None
+        self._server: ForkServerClient | None = None
 
-    def server(self) -> ForkServer | None:
+    def server(self) -> ForkServerClient | None:
         """Return the server, and start it if there is none. Return None in the tier without a server.
 
         Raises SandboxError if no tier works.
@@ -99,7 +99,7 @@ class _Sandbox:
                 self._server = _start()
             return self._server
 
-    def forget(self, server: ForkServer) -> None:
+    def forget(self, server: ForkServerClient) -> None:
         """Close a server that failed; the next program starts another."""
         with self._lock:
             if self._server is server:
@@ -112,13 +112,13 @@ class _Sandbox:
             self.forget(self._server)
 
 
-def _start() -> ForkServer | None:
+def _start() -> ForkServerClient | None:
     reasons = []
     for name in tiers.candidates():
         if name == tiers.SUBPROCESS:
             return None
         try:
-            return ForkServer(name)
+            return ForkServerClient(name)
         except SandboxError as error:
             reasons.append(f"{name}: {error}")
     raise SandboxError(f"no sandbox works here ({'; '.join(reasons)}); {REMEDY}")

@@ -57,7 +57,7 @@ class ServerEnded(NotStarted):
     """The fork server ended before the program started. Another server can run the program."""
 
 
-class ForkServer:
+class ForkServerClient:
     """A fork server of one tier, usable from any thread until it ends or is closed."""
 
     def __init__(self, tier: str) -> None:

@@ -5,7 +5,7 @@ from dataclasses import dataclass, fields
 from typing import Literal
 
 Stopped = Literal["", "timeout", "flood", "disk", "cancelled"]
-"""Why the program was stopped from outside; empty if it was not."""
+"""Reason why the program was stopped from outside; empty if it was not."""
 
 
 @dataclass(frozen=True)

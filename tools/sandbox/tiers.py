@@ -1,7 +1,7 @@
 """The tiers of the sandbox, from the strongest down, and how each starts its fork server.
 
-A tier is tested by starting it and running a program that tries to escape; see `fork_client.ForkServer`. The system's
-settings (sysctls, AppArmor, a container's profile) are not read, since they are not conclusive.
+A tier is tested by starting it and running a program that tries to escape; see `fork_client.ForkServerClient`. The
+system's settings (sysctls, AppArmor, a container's profile) are not read, since they are not conclusive.
 """
 
 import os
@@ -37,12 +37,12 @@ DESCRIPTIONS = {
 
 @dataclass(frozen=True)
 class Launch:
-    """How the fork server of a tier is started."""
+    """Command line and settings of the fork server of a tier."""
 
     command: Callable[[list[str]], list[str]]
     """Maps the command of a bare server to that of a confined one. Raises SandboxError."""
     home: str
-    """Where the server finds the `agentflow` package."""
+    """Path of the `agentflow` package for the server."""
     surroundings: Callable[[str], Surroundings]
     """Maps the parent of the programs' folders to the server's surroundings."""
 

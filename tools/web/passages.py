@@ -68,7 +68,7 @@ async def rank_by_embeddings(query: str, chunks: Sequence[str], k: int, embeddin
         lengths = np.linalg.norm(matrix, axis=1) * np.linalg.norm(vector)
         scores = matrix @ vector / np.maximum(lengths, 1e-12)
     except Exception as error:  # external code may raise any exception
-        said = " ".join(f"{type(error).__name__}: {error}".split())
-        raise ToolFailure(ErrorClass.MODEL_ERROR, f"the embeddings could not be computed ({said})") from error
+        reason = " ".join(f"{type(error).__name__}: {error}".split())
+        raise ToolFailure(ErrorClass.MODEL_ERROR, f"the embeddings could not be computed ({reason})") from error
     best = np.argsort(-scores, kind="stable")[:k]
     return [chunks[number] for number in sorted(best)]

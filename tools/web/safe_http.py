@@ -58,7 +58,7 @@ class FetchPolicy:
     seconds: float = 15.0
     """Total time limit, including redirects and robots.txt."""
     robots: bool = True
-    """Whether robots.txt is fetched and respected (RFC 9309)."""
+    """True if robots.txt is fetched and respected (RFC 9309)."""
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,7 @@
 // Which page the address asks for, the colours, and when to look again: the server says so when a file has changed.
 
 import { Missing, el } from "./dom.js";
-import { shelfPage } from "./shelf.js";
+import { runsPage } from "./runs.js";
 import { tracePage } from "./trace.js";
 import { runPage } from "./run.js";
 import { groupsPage } from "./groups.js";
@@ -16,7 +16,7 @@ function route() {
   const [path, query] = location.hash.replace(/^#\/?/, "").split("?");
   const parts = path.split("/").filter(Boolean).map(decodeURIComponent);
   const asked = Object.fromEntries(new URLSearchParams(query ?? ""));
-  if (parts.length === 0) return [shelfPage, {}];
+  if (parts.length === 0) return [runsPage, {}];
   if (parts[0] === "pairs") return [pairsPage, asked];
   if (parts[0] === "run" && parts[2] === "step" && parts[4] === "tokens") return [tokensPage, { source: parts[1], step: parts[3], group: parts[5] }];
   if (parts[0] === "run" && parts[2] === "step") return [groupsPage, { source: parts[1], step: parts[3] }];

@@ -1,1 +1,1 @@
-"""Who is measured: a module each, with `DISTRIBUTION`, and `rollouts`, which gives what runs one rollout."""
+"""The contenders, a module each, with `DISTRIBUTION` and `rollouts`, which yields the function that runs a rollout."""

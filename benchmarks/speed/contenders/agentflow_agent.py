@@ -1,4 +1,4 @@
-"""Ours: AgentFlow's own graph, with its memory; the policy is all its modules, and every call is captured.
+"""Ours: AgentFlow's graph with its memory; all modules use the policy, and every call is captured.
 
 A rollout of one turn makes five model calls: analyst, planner, executor, verifier, generator. Each further turn makes
 three more.
@@ -24,7 +24,7 @@ DISTRIBUTION = "agentflow-langgraph"
 
 @asynccontextmanager
 async def rollouts(work: Work) -> AsyncIterator[Rollout]:
-    """Rollouts whose policy is served over aiohttp."""
+    """Yield rollouts whose policy is served over aiohttp."""
     async with served(work.url("text")) as generate:
         run = agent(work, Context(model="policy"), captured=MODULES)
 
@@ -36,7 +36,7 @@ async def rollouts(work: Work) -> AsyncIterator[Rollout]:
 
 
 def agent(work: Work, context: Context, captured: Collection[str]) -> Rollout:
-    """Rollouts of the graph with the models of `context`; the calls of the nodes `captured` are."""
+    """Yield rollouts of the graph with the models of `context`, which capture the calls of the nodes `captured`."""
     turns = max(1, (work.calls - 2) // 3)
     result = work.result_of(turns)
 

@@ -1,4 +1,4 @@
-"""Ours: AgentFlow's own graph with its memory, all modules behind an OpenAI-compatible endpoint, as `eval` runs it."""
+"""Ours: AgentFlow's graph with its memory, all modules behind an OpenAI-compatible endpoint, as in `eval`."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -12,6 +12,6 @@ DISTRIBUTION = "agentflow-langgraph"
 
 @asynccontextmanager
 async def rollouts(work: Work) -> AsyncIterator[Rollout]:
-    """Rollouts over the openai SDK; without capture, for which the endpoint is asked in training alone."""
+    """Yield rollouts over the openai SDK, without capture."""
     specs = {module: f"vllm:{module}@{work.url('text')}" for module in MODULES}
     yield agent(work, Context(models=specs), captured=())

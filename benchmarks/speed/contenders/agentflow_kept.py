@@ -1,4 +1,4 @@
-"""Ours: the traces of all rollouts are kept, as until their batch is trained on, to see what they take."""
+"""Ours, with the traces of all rollouts kept, as until their batch is trained on, to measure memory."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -16,7 +16,7 @@ _kept: list[list[Call]] = []
 
 @asynccontextmanager
 async def rollouts(work: Work) -> AsyncIterator[Rollout]:
-    """Rollouts whose calls stay."""
+    """Yield rollouts whose calls are kept."""
     async with served(work.url("text")) as generate:
         graph = plain_graph(Policy(), work)
 

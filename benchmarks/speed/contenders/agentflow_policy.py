@@ -1,4 +1,4 @@
-"""Ours: a StateGraph of model and tool, the node a `Policy`, every call captured as ids and log-probabilities."""
+"""Ours: a StateGraph of model and tool with a `Policy`; every call is captured as ids and log-probabilities."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -16,18 +16,18 @@ from benchmarks.speed.work import ANSWER, QUESTION, Rollout, Work
 
 DISTRIBUTION = "agentflow-langgraph"
 LIMIT = 1000
-"""Steps of the graph."""
+"""Recursion limit of the graph."""
 
 
 class Talk(TypedDict):
-    """The conversation."""
+    """State of the graph."""
 
     messages: Annotated[list[AnyMessage], add]
 
 
 @asynccontextmanager
 async def rollouts(work: Work) -> AsyncIterator[Rollout]:
-    """Rollouts whose policy is served over aiohttp."""
+    """Yield rollouts whose policy is served over aiohttp."""
     async with served(work.url("text")) as generate:
         graph = plain_graph(Policy(), work)
 
@@ -40,7 +40,7 @@ async def rollouts(work: Work) -> AsyncIterator[Rollout]:
 
 
 def plain_graph(model: Any, work: Work) -> Any:
-    """Model and tool in turn, until the model has answered."""
+    """Build a graph that alternates model and tool until the model answers."""
 
     async def policy(state: Talk) -> dict[str, Any]:
         return {"messages": [await model.ainvoke(state["messages"])]}
@@ -61,7 +61,7 @@ def plain_graph(model: Any, work: Work) -> Any:
 
 
 async def captured(graph: Any, work: Work) -> tuple[str, list[Call]]:
-    """The answer of a rollout, and its calls."""
+    """Return the answer and the calls of a rollout."""
     collector = TokenCollector("rollout", {"policy"})
     config = {"callbacks": [Observer(collector, raise_error=True)], "recursion_limit": LIMIT}
     state = await graph.ainvoke({"messages": [HumanMessage(QUESTION)]}, config)

@@ -1,10 +1,10 @@
-"""Ours: the same graph with a model behind an OpenAI-compatible endpoint, `traced_model`, whose ids are captured."""
+"""Ours: the same graph with `rl.traced`, a model behind an OpenAI-compatible endpoint whose ids are captured."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 from agentflow.graph.context import Sampling
-from agentflow.rl.traced import traced_model
+from agentflow.rl import traced
 from benchmarks.speed.contenders.agentflow_policy import captured, plain_graph
 from benchmarks.speed.work import Rollout, Work
 
@@ -13,8 +13,8 @@ DISTRIBUTION = "agentflow-langgraph"
 
 @asynccontextmanager
 async def rollouts(work: Work) -> AsyncIterator[Rollout]:
-    """Rollouts over the openai SDK, as `solve` and `eval` call endpoints."""
-    graph = plain_graph(traced_model(f"vllm:none@{work.url('text')}", Sampling()), work)
+    """Yield rollouts over the openai SDK, as in `solve` and `eval`."""
+    graph = plain_graph(traced.load(f"vllm:none@{work.url('text')}", Sampling()), work)
 
     async def rollout() -> str:
         answer, _ = await captured(graph, work)

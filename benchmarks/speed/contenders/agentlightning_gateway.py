@@ -1,4 +1,4 @@
-"""Agent Lightning's server, through which the calls of a rollout go and are captured in its memory."""
+"""Agent Lightning's server, which forwards the calls of a rollout and captures them in memory."""
 
 import sys
 from collections.abc import AsyncIterator
@@ -16,7 +16,7 @@ DISTRIBUTION = "agentlightning"
 
 @asynccontextmanager
 async def rollouts(work: Work) -> AsyncIterator[Rollout]:
-    """Rollouts that the server knows beforehand."""
+    """Yield rollouts that are registered with the server."""
     address = f"http://127.0.0.1:{(port := free_port())}"
     command = [sys.executable, "-m", "agentlightning.server", "host=127.0.0.1", f"port={port}", "hydra.run.dir=."]
     command += ["default_proxy.model_name=none", "hydra.output_subdir=null", "hydra/job_logging=none"]

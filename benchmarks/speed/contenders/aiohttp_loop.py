@@ -14,14 +14,14 @@ DISTRIBUTION = "aiohttp"
 
 @asynccontextmanager
 async def rollouts(work: Work) -> AsyncIterator[Rollout]:
-    """Rollouts straight to the server."""
+    """Yield rollouts that call the server directly."""
     async with loops(work, lambda: work.url("tools")) as rollout:
         yield rollout
 
 
 @asynccontextmanager
 async def loops(work: Work, url: Callable[[], str], **fields: Any) -> AsyncIterator[Rollout]:
-    """Rollouts, each to the address that `url` gives for it, with `fields` in every request."""
+    """Return rollouts, each at the address that `url` returns, with `fields` in every request."""
     tools = tool_schemas(work)
     async with aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=0)) as session:
 

@@ -1,4 +1,4 @@
-"""AutoGen's `AssistantAgent`, an agent a rollout."""
+"""AutoGen's `AssistantAgent`, one agent per rollout."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -15,7 +15,7 @@ DISTRIBUTION = "autogen-agentchat"
 
 @asynccontextmanager
 async def rollouts(work: Work) -> AsyncIterator[Rollout]:
-    """Rollouts over one client."""
+    """Yield rollouts over one client."""
 
     async def look_up(text: str) -> str:
         """Looks something up."""

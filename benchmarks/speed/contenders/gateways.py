@@ -1,4 +1,4 @@
-"""A peer's gateway, started beside the loop that goes through it. Its time and memory count: it is the peer's work."""
+"""A peer's gateway, started next to the loop that uses it. Its time and memory count as the peer's."""
 
 import asyncio
 import socket
@@ -9,11 +9,11 @@ from contextlib import asynccontextmanager
 import aiohttp
 
 SECONDS = 60
-"""To start in."""
+"""Timeout of the start, in seconds."""
 
 
 def free_port() -> int:
-    """A port of loopback that nobody uses now."""
+    """Return a free port of the loopback interface."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])
@@ -21,7 +21,7 @@ def free_port() -> int:
 
 @asynccontextmanager
 async def started(command: Sequence[str], health: str) -> AsyncIterator[None]:
-    """The gateway, from when its address `health` answers until the end of the block. Raises TimeoutError."""
+    """Run the gateway inside the block, once its address `health` answers. Raises TimeoutError."""
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)  # noqa: ASYNC220, S603
     try:
         async with asyncio.timeout(SECONDS), aiohttp.ClientSession() as session:

@@ -15,7 +15,7 @@ DISTRIBUTION = "langgraph"
 
 @asynccontextmanager
 async def rollouts(work: Work) -> AsyncIterator[Rollout]:
-    """Rollouts of one agent."""
+    """Yield rollouts of one agent."""
 
     async def look_up(text: str) -> str:
         """Looks something up."""

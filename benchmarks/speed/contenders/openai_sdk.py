@@ -13,7 +13,7 @@ DISTRIBUTION = "openai"
 
 @asynccontextmanager
 async def rollouts(work: Work) -> AsyncIterator[Rollout]:
-    """Rollouts over one client."""
+    """Yield rollouts over one client."""
     tools: Any = tool_schemas(work)
     async with AsyncOpenAI(base_url=work.url("tools"), api_key="none") as client:
 

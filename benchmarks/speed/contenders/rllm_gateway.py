@@ -20,7 +20,7 @@ _folder = Path(mkdtemp(prefix="agentflow-speed-"))
 
 @asynccontextmanager
 async def rollouts(work: Work) -> AsyncIterator[Rollout]:
-    """Rollouts, a session each."""
+    """Yield rollouts, each in its own session."""
     address, numbers = f"http://127.0.0.1:{(port := free_port())}", count()
     command = [sys.executable, "-m", "rllm_model_gateway", "--host", "127.0.0.1", "--port", str(port)]
     command += ["--worker", work.url("tools"), "--db-path", str(_folder / "traces.sqlite"), "--log-level", "error"]
@@ -35,5 +35,5 @@ async def rollouts(work: Work) -> AsyncIterator[Rollout]:
 
 
 def stored_bytes() -> int:
-    """Size of the database, its journal included."""
+    """Return the size of the database with its journal, in bytes."""
     return sum(path.stat().st_size for path in _folder.iterdir())

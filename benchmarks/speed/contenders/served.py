@@ -1,4 +1,4 @@
-"""A policy served over aiohttp, as the trainer's rollout servers serve it: messages in, ids out."""
+"""A policy served over aiohttp like the trainer's rollout servers: messages in, ids out."""
 
 import json
 from collections.abc import AsyncIterator
@@ -16,13 +16,13 @@ _BEGINNINGS = {
 
 
 def module_of(system: str) -> str:
-    """The module of AgentFlow whose instructions these are; none of another graph."""
+    """Return the module of AgentFlow with these instructions, or "none" for another graph."""
     return next((name for beginning, name in _BEGINNINGS.items() if system.startswith(beginning)), "none")
 
 
 @asynccontextmanager
 async def served(url: str) -> AsyncIterator[Generate]:
-    """What answers `Policy` from the server at `url`."""
+    """Yield the function with which `Policy` calls the server at `url`."""
     async with aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=0)) as session:
 
         async def generate(request: ChatRequest) -> TokenReply:

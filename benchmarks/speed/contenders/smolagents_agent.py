@@ -1,4 +1,4 @@
-"""smolagents' `ToolCallingAgent`, an agent a rollout. It is not asynchronous: each rollout has a thread."""
+"""smolagents' `ToolCallingAgent`, one agent per rollout. It is not asynchronous, so each rollout has a thread."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -31,7 +31,7 @@ class LookUp(Tool):  # type: ignore[misc]
 
 @asynccontextmanager
 async def rollouts(work: Work) -> AsyncIterator[Rollout]:
-    """Rollouts with one model."""
+    """Yield rollouts with one model."""
     model = OpenAIModel(model_id="none", api_base=work.url("finish"), api_key="none")
     tools = [LookUp(name, work.result) for name in work.names]
 

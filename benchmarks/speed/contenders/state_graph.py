@@ -1,4 +1,4 @@
-"""The floor of LangGraph: a StateGraph of model and tool whose node calls aiohttp, without LangChain's models."""
+"""The floor of LangGraph: a StateGraph of model and tool whose node uses aiohttp, without LangChain's models."""
 
 import json
 from collections.abc import AsyncIterator
@@ -15,14 +15,14 @@ DISTRIBUTION = "langgraph"
 
 
 class Talk(TypedDict):
-    """The messages as the server knows them."""
+    """Messages in the server's format."""
 
     messages: Annotated[list[dict[str, Any]], add]
 
 
 @asynccontextmanager
 async def rollouts(work: Work) -> AsyncIterator[Rollout]:
-    """Rollouts of the graph."""
+    """Yield rollouts of the graph."""
     tools, url = tool_schemas(work), f"{work.url('tools')}/chat/completions"
     async with aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=0)) as session:
 

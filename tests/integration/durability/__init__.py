@@ -1,1 +1,1 @@
-"""Runs that are killed, kept and gone on with, on real databases."""
+"""Runs that are killed, saved and resumed, on real databases."""

@@ -4,7 +4,7 @@ python -m tests.integration.durability.agent SPEC THREAD FOLDER POINT
 
 At POINT it says so on stdout and hangs, until it is killed: "planner" and "executor" in a model call, "before" a call's
 mark, "in" the call when nothing is written yet, "after" it when the line is there. "none" never hangs. A thread that is
-there is gone on with.
+there is resumed.
 """
 
 import asyncio
@@ -82,7 +82,7 @@ def script(point: str) -> scripted.Scripted:
 async def main(spec: str, thread: str, folder: Path, point: str) -> None:
     found = script(point)
     entry = EntryPoint("scripted", "tests.scripted:load", "agentflow.models")
-    loading._installed = lambda: {"scripted": entry}  # type: ignore[assignment]
+    loading.installed = lambda: {"scripted": entry}  # type: ignore[assignment]
     scripted._scripts[found.name] = found
     if point == "before":
         call = Executor._call

@@ -26,7 +26,7 @@ def postgres_url() -> Iterator[str]:
 
 @pytest.fixture(params=["sqlite", "postgres"])
 def spec(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    """Where a test keeps its runs: each database in turn."""
+    """The spec of each database in turn."""
     if request.param == "sqlite":
         return f"sqlite:{tmp_path / 'threads.sqlite'}"
     return str(request.getfixturevalue("postgres_url"))

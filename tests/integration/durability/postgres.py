@@ -20,7 +20,7 @@ def binaries() -> Path | None:
 
 
 def unprivileged() -> list[str] | None:
-    """What a command begins with so as not to run as root, which PostgreSQL refuses; None where that cannot be."""
+    """Command prefix that drops root, which PostgreSQL refuses; None if that is impossible."""
     if os.geteuid() != 0:
         return []
     if not shutil.which("setpriv") or "postgres" not in {user.pw_name for user in pwd.getpwall()}:
@@ -29,7 +29,7 @@ def unprivileged() -> list[str] | None:
 
 
 def missing() -> str:
-    """Why there can be no server here; empty if there can."""
+    """Reason why there is no server here; empty if there is one."""
     if binaries() is None:
         return "PostgreSQL is not installed (apt-get install postgresql)"
     return "" if unprivileged() is not None else "PostgreSQL does not run as root, and there is no user postgres"

@@ -28,7 +28,7 @@ built: list[str] = []
 
 @dataclass
 class Foreign:
-    """What nobody's state holds."""
+    """A class that no state contains."""
 
     text: str
 

@@ -18,7 +18,7 @@ SAID: dict[str, str] = {
     "in": f"[{UNCERTAIN}, None, None, None]",  # it looks, finds nothing, and writes
     "after": f"[{UNCERTAIN}, None]",  # it looks, and finds it
 }
-"""By the point of the kill: the results of the turns of a run that is gone on with."""
+"""Results of the turns of a resumed run, by the point of the kill."""
 
 
 def start(spec: str, thread: str, folder: Path, point: str) -> "subprocess.Popen[str]":

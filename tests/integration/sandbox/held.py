@@ -26,7 +26,7 @@ def waiting() -> set[int]:
 
 
 def waits(pid: int) -> bool:
-    """Whether a process blocks the second signal."""
+    """Return whether a process blocks the second signal."""
     with contextlib.suppress(OSError):
         for line in Path(f"/proc/{pid}/status").read_text().splitlines():
             if line.startswith("SigBlk:"):

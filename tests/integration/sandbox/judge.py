@@ -1,4 +1,4 @@
-"""What abuse programs are after, planted on this machine, and a judge who looks from outside at what became of it."""
+"""Targets of abuse programs, placed on this machine, and a judge that inspects them from outside."""
 
 import os
 import re
@@ -26,13 +26,13 @@ SECRET = "s3cret-of-the-host"
 LIMITS = Limits(seconds=1.5, memory_bytes=256 << 20, files=200)
 
 _SLACK_SECONDS = 15.0
-"""On a busy machine; a bomb that holds the host up takes longer."""
+"""Tolerance on a busy machine; a bomb that blocks the host takes longer."""
 _SLACK_BYTES = 300 << 20
-"""Of memory: the interpreter with the libraries that a program loads, which the limit does not count."""
+"""Memory of the interpreter and the libraries that a program loads, which the limit does not count."""
 _LATE_BYTES = 512 << 20
-"""What a program may have written to a disk without a quota before the server looks, on a busy machine."""
+"""Most that a program can write to a disk without a quota before the server checks, on a busy machine."""
 _LATE_FILES = 10_000
-"""What a program may have created before the server looks, on a busy machine, in the tier without quotas."""
+"""Most that a program can create before the server checks, on a busy machine, in the tier without quotas."""
 
 
 @dataclass
@@ -93,7 +93,7 @@ class World:
         self._signals.append(number)
 
     def names(self) -> dict[str, str]:
-        """What programs are told."""
+        """Return the placeholders of the abuse programs."""
         ports = {name: str(self._sockets[name].getsockname()[1]) for name in ("TCP4", "TCP6", "UDP")}
         return ports | {
             "SECRET": str(self.folder / "secret"),
@@ -122,7 +122,7 @@ class World:
         }
 
     def _canary_answers(self) -> bool:
-        """Whether the canary runs: a signal that is on its way to it takes effect before its answer."""
+        """Return whether the canary runs. A pending signal takes effect before its answer."""
         assert self._canary.stdin
         assert self._canary.stdout
         with suppress(BrokenPipeError):
@@ -134,7 +134,7 @@ class World:
         return Path(f"/proc/{self._canary.pid}/stat").read_text().rpartition(")")[2].split()[0] in "tTZX"
 
     def successes(self, outcome: Outcome, seconds: float, peak: Peak, started: Callable[[], set[int]]) -> list[str]:
-        """What a program achieved that it must not; `started` are the processes since it ran."""
+        """Return the program's forbidden achievements; `started` are the processes since it ran."""
         printed = outcome.stdout + outcome.stderr
         after = self._state()
         found = [name for name, value in after.items() if value != self._before[name]]
@@ -188,7 +188,7 @@ def _gone(started: Callable[[], set[int]]) -> bool:
 
 
 def _tasks_of_the_system() -> int:
-    """Where programs are not users of their own, their limit lies above what all users have."""
+    """Return the number of all tasks, above which lies the limit of programs that are not users of their own."""
     return 0 if os.geteuid() == 0 else int(Path("/proc/loadavg").read_text().split()[3].split("/")[1])
 
 

@@ -35,7 +35,7 @@ def servers() -> Iterator[None]:
 
 @pytest.fixture(scope="module", autouse=True)
 def adopt_orphans() -> Iterator[None]:
-    """So that a process whose parent has ended is still found below this one."""
+    """Keep orphaned processes below this process."""
     PR_SET_CHILD_SUBREAPER = 36
     prctl = ctypes.CDLL(None).prctl
     prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
@@ -45,7 +45,7 @@ def adopt_orphans() -> Iterator[None]:
 
 @pytest.fixture
 def world() -> Iterator[World]:
-    """In a folder that everyone can reach, so that it is the sandbox that keeps programs out and not its modes."""
+    """Return a folder that everyone can reach, so that only the sandbox keeps programs out."""
     with tempfile.TemporaryDirectory(prefix="abuse-", dir="/var/tmp") as folder:
         os.chmod(folder, 0o755)
         with World(Path(folder)) as planted:
@@ -53,7 +53,7 @@ def world() -> Iterator[World]:
 
 
 def judged(world: World, run: Callable[[], Outcome]) -> list[str]:
-    """What a program achieved."""
+    """Return the program's forbidden achievements."""
     started = new_processes()
     watch = Watch(started)
     watch.start()

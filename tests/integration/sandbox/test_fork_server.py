@@ -144,7 +144,7 @@ async def test_two_thousand_runs_leak_nothing(tier: str) -> None:
 
 
 def test_a_folder_of_any_shape_is_removed(tier: str) -> None:
-    """Where the kernel does not clean up: nothing stays in the temporary folder."""
+    """Nothing stays in the temporary folder where the kernel does not clean up."""
     sandbox = execution._sandbox.server()
     assert sandbox
     folders = Path(sandbox._folders)

@@ -15,7 +15,7 @@ import pytest
 
 from agentflow.tools.sandbox import memory, plain_subprocess
 from agentflow.tools.sandbox.execute import execute
-from agentflow.tools.sandbox.fork_client import ForkServer
+from agentflow.tools.sandbox.fork_client import ForkServerClient
 from agentflow.tools.sandbox.limits import Limits, Outcome
 from agentflow.tools.sandbox.turns import SLOTS, turns
 from tests.integration.sandbox.held import WAITS, await_waiting, let_go, waits
@@ -50,7 +50,7 @@ def servers() -> Iterator[None]:
 
 @pytest.fixture(autouse=True)
 def much_memory(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What a small machine would not run at a time is run: these programs take next to nothing."""
+    """Allow more concurrent programs than a small machine would; these take almost no resources."""
     monkeypatch.setattr(memory, "available", lambda: math.inf)
 
 
@@ -202,7 +202,7 @@ def test_the_tier_without_isolation_takes_turns_too() -> None:
 def test_a_server_is_usable_again_after_it_was_full(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in NAMES:
         with contextlib.suppress(pytest.skip.Exception):
-            sandbox: ForkServer = server(name)
+            sandbox: ForkServerClient = server(name)
             with ThreadPoolExecutor(SLOTS) as pool:
                 started = [pool.submit(run, sandbox, WAITS.format(n=n), LIMITS) for n in range(SLOTS)]
                 let_go(await_waiting(SLOTS))

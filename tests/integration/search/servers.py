@@ -31,7 +31,7 @@ PACKAGES = {
     "zim-tools": "/usr/bin/zimwriterfs",
     "debian-reference-en": "/usr/share/debian-reference/index.en.html",
 }
-"""A file of each package tells that it is there."""
+"""A file of each package, which shows that it is installed."""
 POLICY = Path("/usr/sbin/policy-rc.d")
 WIKI = Path("/usr/share/mediawiki")
 DOCUMENTS = Path("/usr/share/debian-reference")

@@ -138,7 +138,7 @@ def question() -> Problem:
 
 
 CONTEXT: dict[str, Any] = {"model": "atlas-oracle", "corpus": "atlas"}
-"""A model that is there without training or key, and the encyclopedia that it knows."""
+"""A model that needs no training or key, with its encyclopedia."""
 
 
 def asked(question: Problem) -> dict[str, Any]:

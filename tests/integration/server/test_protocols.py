@@ -50,7 +50,7 @@ async def test_mcp_answers(server: Server, knows_atlas: str, question: Problem) 
 
 
 async def test_mcp_answers_with_the_embedded_model(server: Server) -> None:
-    """As the server stands, without a setting or a key."""
+    """The server works without settings and keys."""
     asked = "How many years lie between the publication of Song of Fupoz and that of Song of Gotonub?"
     async with mcp(server) as client:
         result = await client.call_tool("ask", {"question": asked})

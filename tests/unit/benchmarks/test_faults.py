@@ -1,4 +1,4 @@
-"""Where `python -m benchmarks.faults` strikes: at the call that was drawn, also when the rollout is tried again."""
+"""`python -m benchmarks.faults` injects a fault at the drawn call, also if the rollout is retried."""
 
 from pathlib import Path
 

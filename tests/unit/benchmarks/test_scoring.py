@@ -1,6 +1,6 @@
 """The scoring measurement scores every benchmark, right answers among wrong ones."""
 
-from agentflow.evals.runner import Evaluation
+from agentflow.evals.runner import Runner
 from agentflow.evals.trace import Trace
 from agentflow.graph.agent import graph
 from agentflow.graph.context import Context
@@ -8,7 +8,7 @@ from benchmarks.scoring import ANSWERS, ROWS, items
 
 
 async def test_each_benchmark_is_scored_and_none_crashes() -> None:
-    evaluation = Evaluation(graph, Context())
+    evaluation = Runner(graph, Context())
     for item in items():
         traces = [Trace(task=item.task, answer=answer, status="answered") for answer in (item.task.gold, *ANSWERS)]
         records = [await evaluation.record(item, trace) for trace in traces]

@@ -17,7 +17,7 @@ from benchmarks.speed.drive import WrongAnswer, several
 from benchmarks.speed.growth import SIZES, exponent, load
 from benchmarks.speed.page import write
 from benchmarks.speed.profiles import package
-from benchmarks.speed.results import Results
+from benchmarks.speed.results import SpeedResults
 from benchmarks.speed.rows import ROWS, cells
 from benchmarks.speed.server import PROMPT, REPLY, answer
 from benchmarks.speed.traces import tokens, trajectories
@@ -79,8 +79,8 @@ def line(name: str = PLAIN.name, role: str = "ours", measure: str = "turn", repe
     return {"measure": measure, "name": name, "label": name, "role": role, "repeat": repeat, "at": at}
 
 
-def results(path: Path) -> Results:
-    return Results(path / "results.jsonl", repeats=3, small=True, said=lambda _: None)
+def results(path: Path) -> SpeedResults:
+    return SpeedResults(path / "results.jsonl", repeats=3, small=True, show=lambda _: None)
 
 
 def test_what_is_there_is_not_measured_again(tmp_path: Path) -> None:
@@ -123,7 +123,7 @@ def test_every_row_can_be_read_before_anything_is_measured(tmp_path: Path) -> No
 
 @given(st.floats(0.1, 3), st.floats(0.1, 100))
 def test_the_exponent_is_that_of_the_growth(power: float, cost: float) -> None:
-    one = Results(Path("/dev/null"), 1, True, lambda _: None)
+    one = SpeedResults(Path("/dev/null"), 1, True, lambda _: None)
     for size in SIZES["turns"]:
         one.once(lambda size=size: {"values": {"cpu": cost * size**power}}, **line(measure="growth:turns", at=size))
     assert exponent(one, "turns", PLAIN.name) == pytest.approx(power)

@@ -6,6 +6,7 @@ import pytest
 
 import agentflow
 from agentflow.evals.benchmarks.errors import BenchmarkError
+from agentflow.evals.evaluate import EvaluationRequest
 from agentflow.evals.record import Record
 from agentflow.evals.results_store import ResultsError, read
 from agentflow.graph.models.spec import ModelError
@@ -27,6 +28,30 @@ async def test_the_same_call_runs_what_is_left(tmp_path: Path) -> None:
     seen: list[Record] = []
     results = await agentflow.aevaluate("atlas", limit=3, out=tmp_path / "a", on_record=seen.append)
     assert (len(seen), len(results.records["atlas"])) == (1, 3)
+
+
+async def test_tasks_are_selected_as_by_the_command(tmp_path: Path) -> None:
+    chosen = agentflow.Selection(span="2:12", sample=3, seed=1)
+    results = await agentflow.aevaluate("atlas", selection=chosen, limit=2, out=tmp_path / "a")
+    assert len(results.records["atlas"]) == 2
+    with pytest.raises(BenchmarkError, match="no range"):
+        await agentflow.aevaluate("atlas", selection=agentflow.Selection(span="2"))
+
+
+async def test_a_file_a_subset_and_the_limits_of_a_sample_reach_the_run(tmp_path: Path) -> None:
+    over = await agentflow.aevaluate("atlas", limit=1, budget=agentflow.Budget(tokens=1))
+    late = await agentflow.aevaluate("atlas", limit=1, seconds=1e-6, retries=1)
+    assert [record.failed for record in (*over.records["atlas"], *late.records["atlas"])] == [True, True]
+    with pytest.raises(BenchmarkError):
+        await agentflow.aevaluate("game24", file=tmp_path / "none.jsonl")
+    with pytest.raises(BenchmarkError):
+        await agentflow.aevaluate("game24", subset="none")
+
+
+def test_settings_that_are_rarely_meant_have_a_hint() -> None:
+    assert EvaluationRequest(["atlas"]).hints() == []
+    context = agentflow.Context(models={"planner": "embedded:seed"})
+    assert len(EvaluationRequest(["atlas"], context, agent="react", judge="embedded").hints()) == 2
 
 
 def test_without_an_event_loop_it_is_a_plain_call() -> None:

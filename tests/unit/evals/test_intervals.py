@@ -92,7 +92,7 @@ def simulated(questions: int, tries: int, times: int = 500) -> Iterator[float]:
 
 
 def _shares(random: np.random.Generator, accuracy: float, shared: float, size: tuple[int, int]) -> Floats:
-    """How likely each question is answered: of a beta distribution."""
+    """Probabilities of a correct answer for each question, from a beta distribution."""
     if not shared:
         return np.full(size, accuracy)
     weight = 1 / shared - 1

@@ -1,4 +1,4 @@
-"""What a run leaves beside its trace while it goes on, and what of its cost is known afterwards."""
+"""The status file next to a trace during a run, and the costs known afterwards."""
 
 import json
 from pathlib import Path

@@ -1,45 +1,50 @@
-"""How many questions a difference needs: against published figures, and by simulated evaluations."""
+"""Number of questions that a difference needs, against published values and simulated evaluations."""
 
 import numpy as np
 import pytest
 
-from agentflow.evals.power import Plan, between
+from agentflow.evals.power import PlannedComparison, between
 from agentflow.evals.statistics import compare
 
 
 def test_single_tries_agree_with_published_sizes() -> None:
     """Fleiss, Levin and Paik, "Statistical methods for rates and proportions", 2003: without their correction."""
-    assert Plan(0.5, 0.6).unpaired == pytest.approx(388, abs=1)
-    assert Plan(0.1, 0.2).unpaired == pytest.approx(199, abs=1)
-    assert Plan(0.6, 0.5).unpaired == Plan(0.5, 0.6).unpaired
+    assert PlannedComparison(0.5, 0.6).unpaired == pytest.approx(388, abs=1)
+    assert PlannedComparison(0.1, 0.2).unpaired == pytest.approx(199, abs=1)
+    assert PlannedComparison(0.6, 0.5).unpaired == PlannedComparison(0.5, 0.6).unpaired
 
 
 def test_questions_that_differ_are_worth_pairing() -> None:
-    alike, differing = (Plan(0.5, 0.55, between=share) for share in (0.0, 0.8))
+    alike, differing = (PlannedComparison(0.5, 0.55, between=share) for share in (0.0, 0.8))
     assert alike.paired == pytest.approx(alike.unpaired, rel=0.04)
     assert differing.paired < 0.3 * differing.unpaired
 
 
 def test_more_tries_save_questions_as_far_as_tries_differ() -> None:
-    assert Plan(0.5, 0.55, tries=8, between=0.0).unpaired == pytest.approx(Plan(0.5, 0.55).unpaired / 8, rel=0.01)
-    assert Plan(0.5, 0.55, tries=8, between=1.0).unpaired == Plan(0.5, 0.55).unpaired
+    assert PlannedComparison(0.5, 0.55, tries=8, between=0.0).unpaired == pytest.approx(
+        PlannedComparison(0.5, 0.55).unpaired / 8, rel=0.01
+    )
+    assert PlannedComparison(0.5, 0.55, tries=8, between=1.0).unpaired == PlannedComparison(0.5, 0.55).unpaired
 
 
 def test_the_test_takes_some_questions_whatever_the_difference() -> None:
     """Six questions that all differ the same way have a p-value of 1/32."""
-    assert Plan(0.0, 1.0, between=1.0).paired == 6
-    assert Plan(0.0, 1.0).unpaired == 6
+    assert PlannedComparison(0.0, 1.0, between=1.0).paired == 6
+    assert PlannedComparison(0.0, 1.0).unpaired == 6
 
 
 @pytest.mark.parametrize(("first", "second"), [(0.5, 0.5), (0.98, 1.03), (-0.1, 0.5)])
 def test_what_is_no_difference_of_accuracies_is_refused(first: float, second: float) -> None:
     with pytest.raises(ValueError, match=r"accuracy|difference"):
-        Plan(first, second)
+        PlannedComparison(first, second)
 
 
-@pytest.mark.parametrize("plan", [Plan(0.4, 0.55), Plan(0.5, 0.6, tries=4, between=0.3), Plan(0.85, 0.95)])
-def test_that_many_questions_show_it_in_four_of_five_evaluations(plan: Plan) -> None:
-    """Of questions whose chances come from one beta distribution, at the same quantile for both."""
+@pytest.mark.parametrize(
+    "plan",
+    [PlannedComparison(0.4, 0.55), PlannedComparison(0.5, 0.6, tries=4, between=0.3), PlannedComparison(0.85, 0.95)],
+)
+def test_that_many_questions_show_it_in_four_of_five_evaluations(plan: PlannedComparison) -> None:
+    """Probabilities of a correct answer from one beta distribution, at the same quantile for both."""
     random, times, shown = np.random.default_rng(7), 300, 0
     weight = 1 / plan.between - 1
     pool = [np.sort(random.beta(mean * weight, (1 - mean) * weight, 20_000)) for mean in (plan.first, plan.second)]

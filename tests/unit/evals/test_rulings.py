@@ -1,4 +1,4 @@
-"""What counts of several decisions, and how they are kept."""
+"""The effective decision of several rulings, and their storage."""
 
 from datetime import UTC, datetime, timedelta
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""What a folder's first file says decides who reads it."""
+"""The first file of a folder decides its reader."""
 
 import json
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""The runner, its journal and its figures: no item is lost, repeated or counted twice."""
+"""The runner, its store and its figures: no item is lost, repeated or counted twice."""
 
 import asyncio
 import json
@@ -13,7 +13,7 @@ from agentflow.evals.cost import Budget
 from agentflow.evals.metrics import interval, summarise
 from agentflow.evals.record import CRASH, Dataset, EvaluationSettings, Key, Record
 from agentflow.evals.results_store import ResultsError, ResultsStore, read
-from agentflow.evals.runner import Evaluation, Item, items, unfinished
+from agentflow.evals.runner import Item, Runner, items, unfinished
 from agentflow.evals.scorers.free_text import free_text
 from agentflow.evals.scorers.score import Decision, Score, decided
 from agentflow.evals.task import Task
@@ -77,7 +77,7 @@ async def run(
     answered: dict[Key, Record] | None = None,
 ) -> dict[Key, Record]:
     ended: dict[Key, Record] = {}
-    evaluation = Evaluation(build_graph(), Context(model=script.spec), judge, seconds)
+    evaluation = Runner(build_graph(), Context(model=script.spec), judge, seconds)
     await evaluation.run(
         asked, concurrency=concurrency, on_end=lambda r: ended.update({r.key: r}), answered=answered or {}
     )
@@ -160,7 +160,7 @@ async def test_a_run_that_takes_too_much_is_broken_off_with_what_it_took(monkeyp
             return "enough" if usage.calls >= 3 else ""
 
     scripted = script(monkeypatch)
-    evaluation = Evaluation(build_graph(), Context(model=scripted.spec), budget=ThreeCalls())
+    evaluation = Runner(build_graph(), Context(model=scripted.spec), budget=ThreeCalls())
     found = await evaluation.record(dataset(1)[0])
     assert (found.failed, found.decided_by, found.error) == (True, CRASH, "enough")
     assert 3 <= found.usage.calls < 5
@@ -178,7 +178,7 @@ async def test_a_try_that_breaks_off_is_begun_again_as_often_as_asked(
         raise ModelError("connection refused")
 
     scripted = script(monkeypatch, analyst=down)
-    evaluation = Evaluation(build_graph(), Context(model=scripted.spec), retries=retries)
+    evaluation = Runner(build_graph(), Context(model=scripted.spec), retries=retries)
     found = await evaluation.record(dataset(1)[0])
     assert (found.failed, calls) == (True, tries)
 
@@ -261,10 +261,10 @@ def test_nothing_to_count_is_no_division_by_zero() -> None:
 
 def test_a_journal_takes_up_where_a_kill_left_it(tmp_path: Path) -> None:
     asked = dataset(3)
-    journal = ResultsStore(tmp_path, SETTINGS)
-    journal.add(record(asked[0]))
-    journal.add(record(asked[1]))
-    journal.close()
+    store = ResultsStore(tmp_path, SETTINGS)
+    store.add(record(asked[0]))
+    store.add(record(asked[1]))
+    store.close()
     path = tmp_path / "traces.jsonl"
     torn = path.read_bytes()[:-20]
     path.write_bytes(torn)
@@ -286,12 +286,12 @@ def test_a_journal_takes_up_where_a_kill_left_it(tmp_path: Path) -> None:
 
 def test_a_run_that_broke_off_is_tried_again_if_asked_for_and_the_later_record_counts(tmp_path: Path) -> None:
     asked = dataset(1)
-    journal = ResultsStore(tmp_path, SETTINGS)
-    journal.add(record(asked[0], error="connection refused"))
-    assert unfinished(asked, journal.by_key) == []
-    assert unfinished(asked, journal.by_key, retry=True) == asked
-    journal.add(record(asked[0]))
-    journal.close()
+    store = ResultsStore(tmp_path, SETTINGS)
+    store.add(record(asked[0], error="connection refused"))
+    assert unfinished(asked, store.by_key) == []
+    assert unfinished(asked, store.by_key, retry=True) == asked
+    store.add(record(asked[0]))
+    store.close()
     resumed = ResultsStore(tmp_path, SETTINGS)
     resumed.close()
     assert resumed.by_key[asked[0].key].correct
@@ -312,9 +312,9 @@ def settings(**changed: object) -> EvaluationSettings:
     ],
 )
 def test_a_folder_of_other_settings_is_refused_by_name(other: EvaluationSettings, name: str, tmp_path: Path) -> None:
-    journal = ResultsStore(tmp_path, SETTINGS)
-    journal.add(record(dataset(1)[0]))
-    journal.close()
+    store = ResultsStore(tmp_path, SETTINGS)
+    store.add(record(dataset(1)[0]))
+    store.close()
     with pytest.raises(ResultsError, match=rf"{name}.*--out"):
         ResultsStore(tmp_path, other)
 
@@ -323,19 +323,19 @@ def test_questions_benchmarks_and_epochs_may_be_added_to_a_folder(tmp_path: Path
     first = settings(benchmarks={"a": Dataset(questions=3, digest="a")}, epochs=2)
     more = settings(benchmarks={"a": Dataset(questions=2, digest="a"), "b": Dataset(questions=5, digest="b")})
     for one in (first, more):
-        journal = ResultsStore(tmp_path, one)
-        journal.add(record(dataset(1)[0]))
-        journal.close()
+        store = ResultsStore(tmp_path, one)
+        store.add(record(dataset(1)[0]))
+        store.close()
     found, _ = read(tmp_path)
     assert {name: one.questions for name, one in found.benchmarks.items()} == {"a": 3, "b": 5}
     assert (found.epochs, found.number) == (2, 16)
 
 
 def test_two_evaluations_do_not_share_a_folder(tmp_path: Path) -> None:
-    journal = ResultsStore(tmp_path, SETTINGS)
+    store = ResultsStore(tmp_path, SETTINGS)
     with pytest.raises(ResultsError, match="another evaluation"):
         ResultsStore(tmp_path, SETTINGS)
-    journal.close()
+    store.close()
 
 
 @pytest.mark.parametrize("content", [None, "not json", "[1]"])

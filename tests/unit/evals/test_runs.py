@@ -1,4 +1,4 @@
-"""What a folder comes to: nothing is left out of a denominator, and made-up tools are no columns."""
+"""Results of a folder: the denominator is complete, and invented tools are not columns."""
 
 from pathlib import Path
 
@@ -22,7 +22,7 @@ def test_what_has_not_ended_counts_as_wrong(tmp_path: Path) -> None:
 
 
 def test_the_accuracy_of_a_running_evaluation_is_in_its_interval(tmp_path: Path) -> None:
-    """What is left of the tries is wrong so far, and no further question."""
+    """A missing sample is wrong, and is not another question."""
     records = [record(n, sample=sample, correct=n % 10 > 0) for sample in range(3) for n in range(50)]
     [run] = read_runs([write_run(tmp_path / "a", records[:137], questions=50, epochs=4)])
     [cell] = run.cells
@@ -31,7 +31,7 @@ def test_the_accuracy_of_a_running_evaluation_is_in_its_interval(tmp_path: Path)
 
 
 def test_a_family_has_its_own_accuracy(tmp_path: Path) -> None:
-    """Its questions are those that were begun; a try that is missing is a wrong one."""
+    """Its questions are those with a record; a missing sample is wrong."""
     records = [record(n, sample=sample, family="abc"[n % 2], correct=n % 2 > 0) for n in range(10) for sample in (0, 1)]
     [run] = read_runs([write_run(tmp_path / "a", records[:-1], epochs=2, questions=12)])
     first, second = run.families

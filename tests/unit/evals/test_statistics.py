@@ -59,7 +59,7 @@ def test_many_questions_with_many_tries_are_added_up_in_time() -> None:
 
 
 def coverage(number: int, better: float, worse: float) -> float:
-    """How often the interval holds the true difference, by the chance of every outcome."""
+    """Return the coverage of the interval, from the probability of every outcome."""
     covered = 0.0
     for up in range(number + 1):
         for down in range(number + 1 - up):
@@ -71,7 +71,7 @@ def coverage(number: int, better: float, worse: float) -> float:
 
 
 def test_the_interval_covers_the_difference() -> None:
-    """In 95 of 100 evaluations over all cases; the worst is a planner that only ever loses, and rarely."""
+    """At least 95 % coverage on average over all cases; the worst case is a planner that loses only, and rarely."""
     shares = (0.0, 0.05, 0.3)
     found = [coverage(number, *pair) for number in (10, 40) for pair in product(shares, shares)]
     assert sum(found) / len(found) > 0.95
@@ -99,7 +99,7 @@ def test_only_common_questions_count() -> None:
 
 
 def test_ten_points_on_a_hundred_questions_are_no_difference() -> None:
-    """As of a single run of each: 25 questions gained and 15 lost."""
+    """One run of each: 25 questions gained and 15 lost."""
     first = {str(n): [n < 50] for n in range(100)}
     second = {str(n): [15 <= n < 75] for n in range(100)}
     found = compare(first, second)
@@ -116,14 +116,14 @@ def test_a_difference_is_said_of_the_better_one() -> None:
 
 @pytest.mark.parametrize("tried", [3, 61])
 def test_odd_numbers_of_tries_are_put_on_one_grid(tried: int) -> None:
-    """Also where no common unit is small enough."""
+    """The interval holds also if no common unit is small enough."""
     first = {str(n): [True] * (n % tried + 1) for n in range(100)}
     second = {str(n): [True] * (n % 7) + [False] * (n % tried + 1) for n in range(100)}
     assert compare(first, second).p_value < 1e-6
 
 
 def test_differences_that_are_looked_at_together_are_corrected() -> None:
-    """By Holm's own steps: the least p-value times their number, and none less than one before it."""
+    """Holm's procedure: the least p-value times their number, and none less than the one before it."""
     one = compare({"a": [True]}, {"a": [False]})
     found = holm([replace(one, p_value=p) for p in (0.04, 0.01, 0.03, 0.8)])
     assert [comparison.corrected for comparison in found] == pytest.approx([0.09, 0.04, 0.09, 0.8])

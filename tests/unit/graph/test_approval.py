@@ -24,7 +24,7 @@ def settings(script: Scripted, **fields: Any) -> Context:
 
 
 async def waiting(script: Scripted, **fields: Any) -> tuple[Agent, Context]:
-    """A run that waits for a person, with what it takes to go on."""
+    """A run that waits for a person, with the means to resume it."""
     graph = build_graph([echo], checkpointer=InMemorySaver())
     context = settings(script, **fields)
     found = await graph.ainvoke(QUESTION, THREAD, context=context)

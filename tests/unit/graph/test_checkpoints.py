@@ -1,4 +1,4 @@
-"""Where runs are kept, as far as that takes no database."""
+"""Checkpoint stores, as far as that takes no database."""
 
 import sys
 from collections.abc import Iterator
@@ -13,7 +13,7 @@ from agentflow.graph.state import Plan
 
 
 class Own(Plan):
-    """Of somebody's own state."""
+    """Type of an application's own state."""
 
 
 @pytest.fixture

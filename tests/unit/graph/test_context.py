@@ -1,7 +1,10 @@
+from importlib.metadata import EntryPoint
+
 import pytest
 from pydantic import ValidationError
 
 from agentflow.graph.context import MODULES, Context
+from agentflow.graph.models import providers
 from agentflow.graph.models.spec import ModelError
 from agentflow.graph.toolbox import Toolbox
 from agentflow.tools.search_settings import SearchSettings
@@ -26,7 +29,21 @@ def test_search_is_built_from_what_a_run_sets() -> None:
         Context(search_cache="sometimes")
 
 
+@pytest.mark.parametrize(
+    ("planner", "corpus"),
+    [("embedded:seed", "atlas"), ("atlas-random", "atlas"), ("openai:m", "live"), ("none", "live"), ("broken", "live")],
+)
+def test_a_provider_declares_the_corpus_of_its_planners(
+    planner: str, corpus: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    broken = EntryPoint("broken", "no_such_module:load", "agentflow.models")
+    known = {**providers.installed(), "broken": broken}
+    monkeypatch.setattr(providers, "installed", lambda: known)
+    assert Context(models={"planner": planner}).corpus_name == corpus
+    assert Context(models={"planner": planner}, corpus="package").corpus_name == "package"
+
+
 async def test_a_search_engine_that_there_is_not_ends_the_run() -> None:
     with pytest.raises(ModelError, match="there is no search engine 'bing'") as raised:
-        await Toolbox().offer(Context(tools=["google_search"], search_engine="bing"))
+        await Toolbox().available_tools(Context(tools=["google_search"], search_engine="bing"))
     assert raised.value.configuration

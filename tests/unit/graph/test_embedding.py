@@ -219,7 +219,7 @@ async def test_a_batch_returns_failures_where_it_is_asked_to(scripted: Script) -
 
 
 class Assistant(BaseChatModel):
-    """A model that hands every question to its first tool, as often as it is told, and repeats what the tools say."""
+    """A model that calls its first tool with every question, as often as configured, and repeats the results."""
 
     calls: int = 1
     offered: tuple[str, ...] = ()

@@ -15,7 +15,7 @@ from tests.scripted import CONTINUE, STOP, Reply, Scripted, echo
 from tests.unit.graph.test_agent import question
 
 FIELDS = {get_args(get_type_hints(kind)["type"])[0]: set(get_type_hints(kind)) for kind in get_args(Event)}
-"""Of each type of event."""
+"""An event of each type."""
 THREAD: Any = {"configurable": {"thread_id": "1"}}
 
 

@@ -1,4 +1,4 @@
-"""What a client's settings may reach. Each trick here is one that gets around a careless comparison."""
+"""Files and servers that a client's settings can reach. Each trick defeats a careless comparison."""
 
 import string
 from pathlib import Path
@@ -144,7 +144,7 @@ URLISH = st.lists(
 def test_whatever_is_allowed_leads_to_the_granted_server(
     before: str, after: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As httpx reads it, which sends it, and not as we do."""
+    """The URL is compared as httpx reads it, which sends the request."""
     monkeypatch.setenv(ENDPOINTS, GRANT)
     for url in (f"http://{before}{after}", f"{GRANT}{after}", f"http://{before}good.example:8000/v1{after}"):
         if url.startswith(("http://", "https://")) and not refused(corpus=url):

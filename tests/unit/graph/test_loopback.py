@@ -1,4 +1,4 @@
-"""Who is answered by servers on this machine, and by the LangGraph server, which pages and hosts can be granted to."""
+"""Requests that servers on this machine and the LangGraph server answer, with granted pages and hosts."""
 
 from typing import Any
 
@@ -80,7 +80,7 @@ async def test_what_is_granted_is_answered_under_its_name_and_to_its_pages(monke
 
 @pytest.mark.parametrize("arrived", [("172.17.0.2", 8000), ("fd00::7", 8000), ("api", None)])
 async def test_any_name_will_do_beyond_loopback(arrived: tuple[str, int | None]) -> None:
-    """In a container, and for what the LangGraph server asks of itself."""
+    """Requests in a container, and of the LangGraph server to itself, are answered."""
     assert await status(OriginGuard, {"Host": "api"}, arrived) == 200
     assert await status(OriginGuard, {"Host": "api", "Origin": "https://evil.example"}, arrived) == 403
     assert await status(OriginGuard, {"Host": "api"}) == 403

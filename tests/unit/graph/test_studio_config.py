@@ -8,7 +8,7 @@ from pydantic import ValidationError
 
 from agentflow.graph.context import MODULES, Context
 from agentflow.graph.prompts import PLACEHOLDERS
-from agentflow.graph.server import graph, served
+from agentflow.graph.server import for_server, graph
 from agentflow.graph.studio_config import StudioConfig
 from agentflow.nodes import planner, verifier
 from tests.scripted import Scripted
@@ -116,6 +116,6 @@ def test_any_agent_can_be_served(monkeypatch: pytest.MonkeyPatch) -> None:
     from tests.scripted import echo
 
     agent = build_graph([echo])
-    assert served(agent).get_context_jsonschema() == SCHEMA
+    assert for_server(agent).get_context_jsonschema() == SCHEMA
     assert agent.context_schema is Context
-    assert served(agent).config == agent.config
+    assert for_server(agent).config == agent.config

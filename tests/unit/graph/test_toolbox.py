@@ -1,4 +1,4 @@
-"""What a run is offered: what is there, granted, and can be told apart."""
+"""The available tools of a run: installed, granted and distinguishable."""
 
 import logging
 import re
@@ -16,7 +16,7 @@ from agentflow.nodes import planner
 from agentflow.tools.external import SpecError
 from tests.scripted import Scripted
 
-FOREIGN = f"{__name__}:weather"
+EXTERNAL = f"{__name__}:weather"
 KEYED = f"{__name__}:keyed"
 
 
@@ -32,24 +32,24 @@ keyed = weather.model_copy(update={"name": "keyed", "metadata": {"agentflow": {"
 async def test_a_context_alone_grants_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     """It may come from anyone who reaches the server; a spec runs code."""
     monkeypatch.delenv("AGENTFLOW_TOOLS", raising=False)
-    for spec in (FOREIGN, "os:getcwd", f"mcp:stdio:{sys.executable} -c pass", "mcp:http://127.0.0.1:1/mcp"):
+    for spec in (EXTERNAL, "os:getcwd", f"mcp:stdio:{sys.executable} -c pass", "mcp:http://127.0.0.1:1/mcp"):
         with pytest.raises(ModelError, match=f"'{re.escape(spec)}' is not granted") as raised:
-            await Toolbox().offer(Context(tools=["base_generator", spec]))
+            await Toolbox().available_tools(Context(tools=["base_generator", spec]))
         assert raised.value.configuration
 
 
 async def test_the_operator_grants_by_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("AGENTFLOW_TOOLS", f"some.other:tool, {FOREIGN}")
-    assert list((await Toolbox().offer(Context(tools=["base_generator", FOREIGN]))).tools) == [
+    monkeypatch.setenv("AGENTFLOW_TOOLS", f"some.other:tool, {EXTERNAL}")
+    assert list((await Toolbox().available_tools(Context(tools=["base_generator", EXTERNAL]))).tools) == [
         "base_generator",
         "weather",
     ]
-    assert list((await Toolbox().offer(Context(tools=["base_generator"]))).tools) == ["base_generator"]
+    assert list((await Toolbox().available_tools(Context(tools=["base_generator"]))).tools) == ["base_generator"]
 
 
 async def test_whoever_builds_the_graph_grants_and_enables() -> None:
-    offer = await Toolbox([FOREIGN]).offer(Context(tools=["base_generator"]))
-    assert list(offer.tools) == list(offer.cards) == ["base_generator", "weather"]
+    available = await Toolbox([EXTERNAL]).available_tools(Context(tools=["base_generator"]))
+    assert list(available.tools) == list(available.cards) == ["base_generator", "weather"]
 
 
 async def test_what_cannot_be_used_is_said_and_not_offered(
@@ -59,36 +59,36 @@ async def test_what_cannot_be_used_is_said_and_not_offered(
         monkeypatch.delenv(name, raising=False)
     box, context = Toolbox([KEYED]), Context(tools=["base_generator", "google_search"])
     with caplog.at_level(logging.WARNING):
-        offer = await box.offer(context)
-    assert list(offer.tools) == ["base_generator"]
-    assert list(offer.unavailable) == ["google_search", KEYED]
+        available = await box.available_tools(context)
+    assert list(available.tools) == ["base_generator"]
+    assert list(available.unavailable) == ["google_search", KEYED]
     assert "google_search is not offered to the planner" in caplog.text
-    assert "keyed" not in planner.describe_tools(offer.cards.values())
+    assert "keyed" not in planner.describe_tools(available.cards.values())
 
 
 async def test_what_comes_back_is_offered_and_what_was_there_stays(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("KEY_OF_A_TEST", raising=False)
     box, context = Toolbox([KEYED]), Context(tools=["base_generator"])
-    before = await box.offer(context)
+    before = await box.available_tools(context)
     monkeypatch.setenv("KEY_OF_A_TEST", "x")
-    assert await box.offer(context) is before
+    assert await box.available_tools(context) is before
     monkeypatch.setattr(toolbox, "RETRY_SECONDS", 0.0)
-    after = await box.offer(context)
+    after = await box.available_tools(context)
     assert list(after.tools) == ["base_generator", "keyed"]
     assert after.tools["base_generator"] is before.tools["base_generator"]
-    assert await box.offer(context) is after
+    assert await box.available_tools(context) is after
 
 
 async def test_nothing_to_use_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("TAVILY_API_KEY", raising=False)
     with pytest.raises(ModelError, match="no tool can be used: google_search: set TAVILY_API_KEY"):
-        await Toolbox().offer(Context(tools=["google_search"]))
+        await Toolbox().available_tools(Context(tools=["google_search"]))
 
 
 async def test_names_collide_clearly() -> None:
     with pytest.raises(ModelError, match=r"'weather' of .* cannot be told apart; put a prefix"):
-        await Toolbox([weather, FOREIGN]).offer(Context())
-    both = await Toolbox([weather, f"my={FOREIGN}"]).offer(Context(tools=["base_generator"]))
+        await Toolbox([weather, EXTERNAL]).available_tools(Context())
+    both = await Toolbox([weather, f"my={EXTERNAL}"]).available_tools(Context(tools=["base_generator"]))
     assert list(both.tools) == ["base_generator", "my_weather", "weather"]
     with pytest.raises(SpecError, match="which a planner cannot write"):
         build_graph([weather.model_copy(update={"name": "a\nb"})])
@@ -97,12 +97,12 @@ async def test_names_collide_clearly() -> None:
 async def test_a_tool_that_vanished_while_a_run_was_paused_is_a_failed_turn(monkeypatch: pytest.MonkeyPatch) -> None:
     script = Scripted(planner="Sub-Goal: x\nTool: weather\nContext: Oslo", executor='{"city": "Oslo"}')
     script.install(monkeypatch)
-    offered = Toolbox.offer
+    offered = Toolbox.available_tools
 
     async def only_to_the_planner(self: Toolbox, context: Context) -> toolbox.AvailableTools:
-        offer = await offered(self, context)
-        return toolbox.AvailableTools() if script.asked("planner") else offer
+        available = await offered(self, context)
+        return toolbox.AvailableTools() if script.asked("planner") else available
 
-    monkeypatch.setattr(Toolbox, "offer", only_to_the_planner)
+    monkeypatch.setattr(Toolbox, "available_tools", only_to_the_planner)
     state = await build_graph([weather]).ainvoke({"messages": [("user", "q")]}, context=Context(model=script.spec))
     assert state["memory"][0].action.result.output == "weather cannot be used any more"

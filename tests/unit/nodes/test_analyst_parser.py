@@ -1,4 +1,4 @@
-"""What the analyst's parser makes of replies as models really write them. Any text is an analysis."""
+"""The analyst's parser on realistic replies. Any text is an analysis."""
 
 import json
 import time

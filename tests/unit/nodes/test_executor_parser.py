@@ -1,4 +1,4 @@
-"""What the executor's parser makes of replies as models really write them. It reads; it never runs."""
+"""The executor's parser on realistic replies. It reads code and never runs it."""
 
 import json
 import time

@@ -1,4 +1,4 @@
-"""What the generator's parser makes of replies as models really write them: the answer, or else all that was said."""
+"""The generator's parser on realistic replies: the answer, or else the whole reply."""
 
 import time
 

@@ -1,4 +1,4 @@
-"""What the planner's parser makes of replies as models really write them."""
+"""The planner's parser on realistic replies."""
 
 import time
 

@@ -1,4 +1,4 @@
-"""What the verifier's parser makes of replies as models really write them. Only a clear stop may end a run."""
+"""The verifier's parser on realistic replies. Only a clear stop may end a run."""
 
 import time
 

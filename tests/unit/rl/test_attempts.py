@@ -1,4 +1,4 @@
-"""What an attempt that was given up called is not trained on; what a node caught is."""
+"""Calls of an abandoned attempt are not trained on; those of a caught error are."""
 
 import operator
 from collections.abc import Awaitable, Callable, Sequence
@@ -24,7 +24,7 @@ Node = Callable[[Talk], Awaitable[dict[str, Any]]]
 
 
 class Flaky:
-    """Asks the policy and fails, so many times; then asks and goes on."""
+    """Call the policy and fail, the given number of times; then call it and continue."""
 
     def __init__(self, failures: int) -> None:
         self.failures = failures

@@ -1,4 +1,4 @@
-"""From the rows of a step to the credit of every call in them."""
+"""Credit of every call in a step's rows."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""What a template writes occurs once for each message, whatever the texts of a conversation say."""
+"""A template's control tokens occur once per message, whatever the texts of a conversation contain."""
 
 from collections import Counter
 from pathlib import Path

@@ -79,7 +79,7 @@ def sampled(directory: Path, version: int) -> TokenReply:
 
 @pytest.fixture
 def replies(run: Path, tmp_path: Path) -> dict[int, TokenReply]:
-    """By the weights of steps 3 and 4; the run's settings are written too."""
+    """Replies by the weights of steps 3 and 4; the run's settings are written too."""
     (run / "settings.json").write_text('{"temperature": 1.0, "validation_temperature": 1.0}')
     found = {}
     for step in (3, 4):
@@ -132,7 +132,7 @@ def token_step(reply: TokenReply, updated: list[float], trainer: list[float]) ->
 
 
 def test_the_update_of_the_last_step_must_be_in_it(run: Path, replies: dict[int, TokenReply], tmp_path: Path) -> None:
-    """An update as small as its effect on a token's log-probability, 0.02 nats, is told from none."""
+    """An update of 0.02 nats in a token's log-probability is distinguished from none."""
     reply, log = replies[3], TrainingLog(run)
     other = [value + 0.02 * (-1) ** place for place, value in enumerate(reply.logprobs)]
     log.tokens(token_step(reply, updated=list(reply.logprobs), trainer=other))

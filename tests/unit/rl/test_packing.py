@@ -116,7 +116,7 @@ turns = st.lists(st.tuples(ids, ids), min_size=1, max_size=5)
 def test_chains_are_a_row_each_however_they_interleave(
     chains: list[list[tuple[list[int], list[int]]]], distinct: bool, data: st.DataObject
 ) -> None:
-    """Also where they say the same for a while, so that a call may continue another chain's row."""
+    """A call may continue another chain's row, also if the chains agree for a while."""
     waiting = [grown([4 + number] if distinct else [], one) for number, one in enumerate(chains)]
     calls: list[Call] = []
     while any(waiting):

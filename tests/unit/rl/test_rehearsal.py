@@ -1,4 +1,4 @@
-"""What a rehearsal finds in apps of others, and what it lets pass."""
+"""Errors that a rehearsal finds in other apps, and apps that it accepts."""
 
 import subprocess
 import sys

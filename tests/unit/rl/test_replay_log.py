@@ -1,4 +1,4 @@
-"""A rollout that is told what it was told before: nothing is asked twice, and it ends as it would have ended."""
+"""A replayed rollout gets the recorded responses: nothing is requested twice, and it ends in the same way."""
 
 from collections import Counter
 from contextvars import copy_context

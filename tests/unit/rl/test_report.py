@@ -27,7 +27,7 @@ SETTINGS: dict[str, Any] = {
 
 
 class Page(HTMLParser):
-    """What a browser would see."""
+    """Return the text that a browser would show."""
 
     def __init__(self, html: str) -> None:
         super().__init__()

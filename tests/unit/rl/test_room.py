@@ -1,4 +1,4 @@
-"""What a run asks of a machine is known, and refused, before anything is started."""
+"""The resources that a run needs are computed, and refused, before anything starts."""
 
 from functools import lru_cache
 

@@ -43,7 +43,7 @@ def test_verls_own_keys_can_be_set() -> None:
     [
         (["stepz=3"], "there is no setting 'stepz'; the nearest is 'steps'"),
         (["flow.update=1"], "there is no setting 'flow.update'; the nearest is 'flow.updates'"),
-        (["algorithm=ppo"], "there is no algorithm 'ppo'; there are flow-grpo, grpo"),
+        (["algorithm=ppo"], "there is no algorithm 'ppo'; there are flow-grpo"),
         (["flow.algorithm.clip=1"], "flow.algorithm.clip=1: extra inputs are not permitted"),
         (["flow.algorithm.penalty=-1"], "flow.algorithm.penalty=-1: input should be greater than or equal to 0"),
         (["trainer.nnode=2"], "there is no setting 'trainer.nnode'; the nearest is 'trainer.nnodes'"),

@@ -1,4 +1,4 @@
-"""What a chat template does to a trajectory, on templates of the kinds that models have."""
+"""Effects of a chat template on a trajectory, with templates of the kinds that models have."""
 
 import shutil
 from collections.abc import Callable

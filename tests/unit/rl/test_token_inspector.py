@@ -1,4 +1,4 @@
-"""What is shown of the tokens of a group."""
+"""The page's data of a group's tokens."""
 
 import math
 

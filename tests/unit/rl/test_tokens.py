@@ -1,4 +1,4 @@
-"""What is kept of a step's tokens, and what of it can be read again."""
+"""Recorded tokens of a step, and how much of a damaged record can be read."""
 
 import gzip
 import json

@@ -81,7 +81,7 @@ def test_a_step_that_is_tried_again_counts_once(log: TrainingLog) -> None:
 
 
 def test_a_validation_counts_every_rollout(log: TrainingLog) -> None:
-    """One that broke off is wrong, as in `agentflow eval`; a line that a kill left torn is none."""
+    """A failed rollout is wrong, as in `agentflow eval`; a line that a kill left incomplete does not count."""
     path = log.rollouts / "000003-test.jsonl"
     for found in (
         record(3),

@@ -1,4 +1,4 @@
-"""What every test of the tools needs: no proxy between it and its servers, and no rules of an earlier test's sites."""
+"""Surroundings of every test of the tools: no proxy, and no robots.txt rules of an earlier test."""
 
 import pytest
 

@@ -11,10 +11,10 @@ from langchain_core.tools import BaseTool, StructuredTool, tool
 from agentflow.graph.state import Plan
 from agentflow.nodes import executor, planner
 from agentflow.tools.card import MAX_TOKENS, ToolCard
-from agentflow.tools.untrusted_text import contained
+from agentflow.tools.untrusted_text import mark_untrusted
 
 
-def foreign(description: str, schema: dict[str, Any], own: dict[str, Any] | None = None) -> BaseTool:
+def external(description: str, schema: dict[str, Any], own: dict[str, Any] | None = None) -> BaseTool:
     async def never(**arguments: Any) -> str:
         return ""
 
@@ -29,7 +29,7 @@ CITY = {"type": "object", "properties": {"city": {"type": "string"}}, "required"
 
 def test_metadata_come_first() -> None:
     own = {"description": "Weather.", "limits": "Norway.", "examples": [{"city": "Oslo"}]}
-    card = ToolCard.of(foreign('Else.\nLimits: none\nExample: {"city": "Rome"}', CITY, own))
+    card = ToolCard.of(external('Else.\nLimits: none\nExample: {"city": "Rome"}', CITY, own))
     assert (card.description, card.limits, card.examples, card.made_up) == (
         "Weather.",
         "Norway.",
@@ -69,19 +69,19 @@ def test_the_docstring_is_read() -> None:
     ],
 )
 def test_what_is_not_said_is_made_up(schema: dict[str, Any], example: object) -> None:
-    card = ToolCard.of(foreign("", {"type": "object", "properties": {"x": schema}, "required": ["x"]}))
+    card = ToolCard.of(external("", {"type": "object", "properties": {"x": schema}, "required": ["x"]}))
     assert (card.description, card.examples, card.made_up) == ("F.", [{"x": example}], True)
 
 
 def test_what_is_cut_says_so() -> None:
-    card = ToolCard.of(foreign("word " * 1000, CITY, {"limits": "é" * 1000}))
+    card = ToolCard.of(external("word " * 1000, CITY, {"limits": "é" * 1000}))
     assert card.description.endswith("…")
     assert card.limits.endswith("…")
 
 
 def test_of_many_arguments_the_required_ones_are_there() -> None:
     properties = {f"argument_{n}": {"type": "string", "description": "what it is " * 9} for n in range(200)}
-    lines = ToolCard.of(foreign("d", {"type": "object", "properties": properties, "required": ["argument_199"]}))
+    lines = ToolCard.of(external("d", {"type": "object", "properties": properties, "required": ["argument_199"]}))
     shown = lines.describe_arguments()
     assert shown[0] == "- argument_199 (string)"
     assert shown[-1] == f"… and {201 - len(shown)} more"
@@ -116,11 +116,11 @@ SCHEMAS = st.builds(
     WORDS, SCHEMAS, st.none() | st.fixed_dictionaries({"limits": WORDS, "examples": st.lists(JSON, max_size=5) | JSON})
 )
 def test_no_card_outgrows_its_budget_or_leaves_its_lines(description: str, schema: Any, own: Any) -> None:
-    card = ToolCard.of(foreign(description, schema, own))
+    card = ToolCard.of(external(description, schema, own))
     shown = planner.describe_tools([card])
     system = executor.messages(card, Plan(text=""))[0].text
     assert len("\n".join([shown, *card.describe_arguments()]).encode("utf-8", "replace")) / 3 <= MAX_TOKENS
     starts = ("- ", "  Limits: ", "  Example: ", planner.OUTPUT_IS_DATA, "… and ")
     assert all(line.startswith(starts) for line in [*shown.splitlines(), *card.describe_arguments()])
-    assert contained(system).count("<|") == system.count("<|")
+    assert mark_untrusted(system).count("<|") == system.count("<|")
     json.dumps(card.examples)

@@ -42,7 +42,7 @@ def test_the_cards_that_the_checkpoints_were_trained_on_stay(name: str) -> None:
 
 
 def test_the_prompt_that_the_checkpoints_were_trained_on_stays() -> None:
-    """As above."""
+    """Changed text would be out of distribution for them."""
     assert prompt("Q") == "Answer the request below directly and briefly. Give only the answer.\n\nRequest: Q"
 
 

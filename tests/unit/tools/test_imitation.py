@@ -1,4 +1,4 @@
-"""Lines that look like a part of our prompts are told from ordinary ones."""
+"""Lines that look like a part of our prompts are distinguished from ordinary ones."""
 
 import unicodedata
 

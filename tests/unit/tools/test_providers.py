@@ -1,6 +1,7 @@
 """The search engines' own protocols, spoken by servers on loopback over real HTTP."""
 
 import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,6 +17,7 @@ from agentflow.tools.providers.serper import Serper
 from agentflow.tools.providers.tavily import Tavily
 from agentflow.tools.result import ErrorClass, ToolResult
 from agentflow.tools.run import run_tool
+from agentflow.tools.search_settings import ENGINES
 from agentflow.tools.web.safe_http import FetchPolicy
 from tests.hanging import Handler
 from tests.waiting import LAST_RESORT
@@ -101,7 +103,7 @@ async def test_a_busy_engine_is_asked_again_and_a_slow_one_is_not(
 
 
 def grounded(server: HTTPServer) -> dict[str, Any]:
-    """As the API answers: three pages, of which the second is cited twice and the third never."""
+    """A reply of the API: three pages, of which the second is cited twice and the third never."""
     pages = [("a.example", "/r/1"), ("b.example", "/r/2"), ("c.example", "/r/3")]
     supports = [("One sentence.", [0, 1]), ("Another one.", [1])]
     return {
@@ -241,6 +243,15 @@ def test_another_spec_names_those_that_there_are(spec: str) -> None:
     with pytest.raises(ValueError, match=f"there is no search engine '{spec}': "):
         provider_of(spec)
     assert state(spec)[0] is False
+
+
+def test_help_and_example_environment_list_the_engines() -> None:
+    assert [name for name in ENGINES if name.islower()] == [*choice.WITH_KEY]
+    for spec in ENGINES:
+        provider_of(spec.replace("MODEL", "gemini-2.5-pro").replace("NAME", "searx"))
+    example = (Path(__file__).parents[3] / ".env.example").read_text()
+    places = [example.index(f"\n{engine.keys[0]}=") for engine in choice.WITH_KEY.values()]
+    assert places == sorted(places)
 
 
 async def test_auto_asks_the_first_with_a_key(monkeypatch: pytest.MonkeyPatch) -> None:

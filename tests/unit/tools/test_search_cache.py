@@ -18,7 +18,7 @@ from tests.waiting import LAST_RESORT
 
 
 class Source:
-    """A source that counts how often it is asked, and says what it is told to."""
+    """A source that counts its requests and gives scripted replies."""
 
     def __init__(self) -> None:
         self.asked = 0

@@ -1,4 +1,4 @@
-"""What web_search makes of pages: robots.txt, PDF, encodings, embeddings, passages; and servers that mean harm."""
+"""web_search on pages: robots.txt, PDF, encodings, embeddings, passages, and malicious servers."""
 
 import asyncio
 import gzip
@@ -184,7 +184,7 @@ HOSTILE = {
 async def test_a_document_that_takes_all_time_or_memory_is_given_up(
     read: Callable[[], Awaitable[str]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The paragraphs took 25 seconds and 1.3 GB of the agent's own process, and went on after its timeout."""
+    """The paragraphs took 25 seconds and 1.3 GB of the agent's own process, and continued after its timeout."""
     monkeypatch.setattr(extraction, "LIMITS", replace(extraction.LIMITS, seconds=2.0))
     execute.unavailable()
     started = new_processes()
@@ -206,7 +206,7 @@ async def test_who_gives_up_leaves_no_process() -> None:
 
 @pytest.mark.parametrize("tier", ["", "subprocess", "none such"])
 def test_the_agents_own_process_parses_nothing(tier: str) -> None:
-    """Also where no sandbox works."""
+    """This holds also where no sandbox works."""
     program = (
         "import asyncio, sys\nfrom agentflow.tools.web.extraction import text_of_html, text_of_pdf\n"
         "print(asyncio.run(text_of_html(b'<html><body><p>Velmora is a city.</p></body></html>', '')).strip())\n"
@@ -274,7 +274,7 @@ async def test_encodings_right_wrong_and_unknown(
 
 
 class Letters(Embeddings):
-    """Vectors that count letters, so that what is close can be told by looking."""
+    """Vectors that count letters, so that similarity is obvious."""
 
     def embed_documents(self, texts: list[str]) -> list[list[float]]:
         return [[float(text.count(letter)) for letter in "xyz"] for text in texts]

@@ -33,7 +33,7 @@ def policy(httpserver: HTTPServer) -> FetchPolicy:
 
 
 class Model:
-    """A model that says what it is told to, and keeps its prompts."""
+    """A model with scripted replies that records its prompts."""
 
     def __init__(self, answer: str = "the answer") -> None:
         self.answer, self.prompts = answer, list[str]()

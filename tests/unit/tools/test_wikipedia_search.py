@@ -10,7 +10,7 @@ from agentflow import __version__
 from agentflow.tools.encyclopedia.choice import missing
 from agentflow.tools.encyclopedia.corpus import Passage
 from agentflow.tools.encyclopedia.corpus_build import build
-from agentflow.tools.encyclopedia.encyclopedia import Page
+from agentflow.tools.encyclopedia.encyclopedia import Article
 from agentflow.tools.encyclopedia.mediawiki import MediaWiki
 from agentflow.tools.result import ErrorClass, ToolResult
 from agentflow.tools.run import run_tool
@@ -71,7 +71,7 @@ async def test_no_hit_is_an_empty_result(corpus: str, query: str) -> None:
     ],
 )
 def test_the_first_sentence_is_one_line(text: str, sentence: str) -> None:
-    assert _first_sentence(Page("T", text)) == sentence
+    assert _first_sentence(Article("T", text)) == sentence
 
 
 async def test_many_look_ups_share_a_corpus(corpus: str) -> None:

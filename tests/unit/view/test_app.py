@@ -1,4 +1,4 @@
-"""What the server answers, and what it refuses."""
+"""Replies of the server, and requests that it refuses."""
 
 import asyncio
 from pathlib import Path
@@ -22,10 +22,10 @@ class Client:
     """Asks the application without a socket."""
 
     def __init__(self, *roots: Path) -> None:
-        self.shelf = RunIndex([Root(root) for root in roots])
-        while self.shelf.refresh():
+        self.index = RunIndex([Root(root) for root in roots])
+        while self.index.refresh():
             pass
-        self.app = build_app(self.shelf)
+        self.app = build_app(self.index)
 
     def ask(self, path: str, method: str = "GET", **options: Any) -> httpx.Response:
         async def go() -> httpx.Response:
@@ -41,7 +41,7 @@ class Client:
         return reply.json()
 
     def id(self, name: str) -> str:
-        return next(source.id for source in self.shelf.sources.values() if source.name == name)
+        return next(source.id for source in self.index.sources.values() if source.name == name)
 
 
 @pytest.fixture(scope="module")
@@ -147,7 +147,7 @@ def test_tokens_that_were_not_kept_are_not_there(client: Client, tmp_path: Path)
     out = begin(tmp_path / "other", 1)
     write_step(out, 1, [rollout(1, "train", "c", 1.0)])
     (out / "tokens").mkdir()
-    (out / "tokens" / "000001.jsonl.gz").symlink_to(client.shelf.sources[training].path / "tokens" / "000001.jsonl.gz")
+    (out / "tokens" / "000001.jsonl.gz").symlink_to(client.index.sources[training].path / "tokens" / "000001.jsonl.gz")
     other = Client(tmp_path)
     path = f"/api/sources/{other.id('other')}/steps/1"
     assert other.get(path)["groups"][0]["tokens"] is None

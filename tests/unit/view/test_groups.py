@@ -17,7 +17,7 @@ FLOW = {"algorithm": {"name": "rloo", "penalty": 0.3}}
 
 
 def found(tmp_path: Path, *advantages: list[float] | None, **flow: Any) -> dict[str, Any]:
-    """Of three rollouts of one question, and two of another."""
+    """Three rollouts of one question, and two of another."""
     out = begin(tmp_path / "t", 1, **(flow or FLOW))
     rollouts = [
         rollout(1, "train", "a", 1.0, turns=[turn(), turn(2)]),
@@ -28,9 +28,9 @@ def found(tmp_path: Path, *advantages: list[float] | None, **flow: Any) -> dict[
     ]
     told = [*advantages, *[None] * len(rollouts)]
     write_step(out, 1, [one.credited(told[n]) for n, one in enumerate(rollouts)])
-    shelf = RunIndex([Root(tmp_path)])
-    shelf.refresh()
-    [training] = shelf.sources.values()
+    index = RunIndex([Root(tmp_path)])
+    index.refresh()
+    [training] = index.sources.values()
     assert isinstance(training, Training)
     return groups(training.of_step(1, "train"), training.settings)
 

@@ -1,4 +1,4 @@
-"""What is found below a folder, and how it is kept up to date."""
+"""Sources that are found below a folder, and their updates."""
 
 import json
 import os
@@ -16,15 +16,15 @@ from tests.runs import record, turn, write_run
 from tests.trainings import begin, rollout, write_step, write_validation
 
 
-def shelf(*roots: Path, **options: Any) -> RunIndex:
+def index(*roots: Path, **options: Any) -> RunIndex:
     made = RunIndex([Root(root, **options) for root in roots])
     while made.refresh():
         pass
     return made
 
 
-def only(shelf: RunIndex) -> Source:
-    [source] = shelf.sources.values()
+def only(index: RunIndex) -> Source:
+    [source] = index.sources.values()
     return source
 
 
@@ -36,7 +36,7 @@ def test_each_kind_is_found_and_foreign_files_are_not(tmp_path: Path) -> None:
     (tmp_path / "note.txt").write_text("hello")
     (tmp_path / ".hidden").mkdir()
     append(tmp_path / ".hidden" / "x.jsonl", Trace(**record(1).own_fields))
-    found = {source.name: source.kind for source in shelf(tmp_path).sources.values()}
+    found = {source.name: source.kind for source in index(tmp_path).sources.values()}
     assert found == {"deep/er/eval": "evaluation", "training": "training", "first.jsonl": "traces"}
 
 
@@ -50,13 +50,13 @@ def test_links_do_not_lead_out(tmp_path: Path) -> None:
     real = write_run(inside / "real", [record(0)])
     (real / "traces.jsonl").unlink()
     (real / "traces.jsonl").symlink_to(tmp_path / "outside" / "eval" / "traces.jsonl")
-    assert [len(source.rows()) for source in shelf(inside).sources.values()] == [0]
+    assert [len(source.rows()) for source in index(inside).sources.values()] == [0]
 
 
 def test_a_folder_and_a_file_can_be_named_themselves(tmp_path: Path) -> None:
     write_run(tmp_path / "eval", [record(0)])
     append(tmp_path / "first.jsonl", Trace(**record(1).own_fields))
-    assert {source.name for source in shelf(tmp_path / "eval", tmp_path / "first.jsonl").sources.values()} == {
+    assert {source.name for source in index(tmp_path / "eval", tmp_path / "first.jsonl").sources.values()} == {
         "eval",
         "first.jsonl",
     }
@@ -64,7 +64,7 @@ def test_a_folder_and_a_file_can_be_named_themselves(tmp_path: Path) -> None:
 
 def test_new_lines_new_files_and_vanished_ones_are_seen(tmp_path: Path) -> None:
     folder = write_run(tmp_path / "eval", [record(0)], questions=3)
-    looking = shelf(tmp_path)
+    looking = index(tmp_path)
     version = looking.version
     looking.refresh()
     assert looking.version == version
@@ -82,28 +82,28 @@ def test_new_lines_new_files_and_vanished_ones_are_seen(tmp_path: Path) -> None:
 def test_a_later_line_on_the_same_try_takes_the_place_of_the_earlier_one(tmp_path: Path) -> None:
     folder = write_run(tmp_path / "eval", [record(0, error="down"), record(1)])
     append(folder / "traces.jsonl", record(0))
-    assert [row.outcome for _, row in only(shelf(tmp_path)).rows()] == ["correct", "correct"]
+    assert [row.outcome for _, row in only(index(tmp_path)).rows()] == ["correct", "correct"]
 
 
 def test_broken_lines_are_counted(tmp_path: Path) -> None:
     folder = write_run(tmp_path / "eval", [record(0)])
     with (folder / "traces.jsonl").open("a") as file:
         file.write('{"id": 1}\nnot json\n\x00\n{"half')
-    source = only(shelf(tmp_path))
+    source = only(index(tmp_path))
     assert (source.broken, len(source.rows())) == (3, 1)
 
 
 def test_an_evaluation_with_unknown_settings_is_still_shown(tmp_path: Path) -> None:
     folder = write_run(tmp_path / "eval", [record(0)])
     (folder / "settings.json").write_text('{"kind": "evaluation", "later": 1}')
-    assert only(shelf(tmp_path)).summary()["ended"] == 1
+    assert only(index(tmp_path)).summary()["ended"] == 1
 
 
 def test_what_was_written_long_ago_is_not_live(tmp_path: Path) -> None:
     folder = write_run(tmp_path / "eval", [record(0)], questions=3)
     old = (folder / "traces.jsonl").stat().st_mtime - LIVE_SECONDS - 60
     os.utime(folder / "traces.jsonl", (old, old))
-    assert only(shelf(tmp_path)).live is False
+    assert only(index(tmp_path)).live is False
 
 
 def test_a_training_that_goes_back_to_its_checkpoint_loses_what_came_after(tmp_path: Path) -> None:
@@ -111,7 +111,7 @@ def test_a_training_that_goes_back_to_its_checkpoint_loses_what_came_after(tmp_p
     write_validation(out, 0, [rollout(0, "test", "a", 0.0)])
     for step in (1, 2):
         write_step(out, step, [rollout(step, "train", "a", 1.0, turns=[turn()])])
-    looking = shelf(tmp_path)
+    looking = index(tmp_path)
     training = only(looking)
     assert isinstance(training, Training)
     assert training.steps("train") == [1, 2]
@@ -124,7 +124,7 @@ def test_a_training_that_goes_back_to_its_checkpoint_loses_what_came_after(tmp_p
 def test_numbers_that_json_does_not_know_are_none(tmp_path: Path) -> None:
     out = begin(tmp_path / "t", 5)
     (out / "metrics.jsonl").write_text('{"step": 1, "split": "train", "reward": NaN}\n[]\n{"step": "x"}\n')
-    training = only(shelf(tmp_path))
+    training = only(index(tmp_path))
     assert training.summary()["rewards"] == [None]
     assert training.broken == 2
     json.dumps(training.summary(), allow_nan=False)
@@ -135,7 +135,7 @@ def test_a_question_is_seen_while_it_is_answered(tmp_path: Path) -> None:
         file.show(Started(module="planner", turn=1))
         file.show(turn())
         file.show(Started(module="executor", turn=2, tool="python_coder"))
-        looking = shelf(tmp_path)
+        looking = index(tmp_path)
         running = only(looking)
         assert isinstance(running, Running)
         assert (running.name, running.live, running.summary()["module"]) == ("first.jsonl", True, "executor")

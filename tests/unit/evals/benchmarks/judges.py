@@ -6,7 +6,7 @@ from agentflow.evals.scorers.score import Decision
 
 
 class ScriptedJudge:
-    """Says what a function of (question, gold, answer) says, or always the same; keeps what it was asked."""
+    """A judge with a fixed or computed decision, which records the questions."""
 
     def __init__(self, says: Decision | Callable[[str, str, str], Decision], chooses: str = "") -> None:
         self._says, self._chooses = says, chooses

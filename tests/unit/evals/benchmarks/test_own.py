@@ -14,7 +14,7 @@ from agentflow.evals.benchmarks.benchmark import Judging
 from agentflow.evals.benchmarks.catalogue import benchmark
 from agentflow.evals.benchmarks.errors import BenchmarkError
 from agentflow.evals.benchmarks.own import benchmark_of
-from agentflow.evals.benchmarks.store import Source
+from agentflow.evals.benchmarks.store import DatasetSource
 from agentflow.evals.runs import read_runs
 from agentflow.evals.scorers.score import Decision, decided
 from agentflow.evals.task import Task
@@ -34,7 +34,7 @@ EVEN = benchmark_of(
     rule=lambda one, answer: decided(int(answer) > one.data["above"] and int(answer) % 2 == 0, "even"),
 )
 ATLAS = benchmark_of("atlas", QUIZ)
-GATED = replace(EVEN, name="gated", source=Source("a/b", ("x.csv",), 1, gated=True))
+GATED = replace(EVEN, name="gated", source=DatasetSource("a/b", ("x.csv",), 1, gated=True))
 NUMBER = 7
 EMPTY: list[object] = []
 KEYS = [{**QUIZ[0], 7: "seven"}]

@@ -56,7 +56,7 @@ def test_missing_items_stay_in_the_denominator(tmp_path: Path) -> None:
 
 
 async def test_a_judge_is_given_gold_and_answer_in_their_own_places(tmp_path: Path) -> None:
-    """There, the training reward swaps them, so that the judge is told that the model's answer is the truth."""
+    """There, the training reward swaps them, so that the judge takes the model's answer for the reference."""
     found, [one] = loaded("bamboogle", [{"question": "Where?", "answer": "Istanbul"}], tmp_path)
     asked = ScriptedJudge(Decision.CORRECT)
     await found.reward(one, "Constantinople", asked)

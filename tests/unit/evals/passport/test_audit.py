@@ -1,4 +1,4 @@
-"""What the audit flags, and what it lets pass: the question as a query, pages that have the answers, hidden models."""
+"""Flags of the audit, and cases without one: the question as a query, pages with the answers, hidden models."""
 
 from typing import Any
 
@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from agentflow.evals.benchmarks.catalogue import BENCHMARKS, benchmark
 from agentflow.evals.benchmarks.readers import choice, without_options
-from agentflow.evals.passport.audit import Flag, Reason, audit, flags_of
+from agentflow.evals.passport.audit import Flag, FlagReason, audit, flags_of
 from agentflow.evals.passport.leaks import COPY, GRAM, NEAR, QuestionMatcher, own_page, plain_words, spaced
 from agentflow.evals.record import Record
 from agentflow.evals.trace import TraceTurn
@@ -30,7 +30,7 @@ def flags(*turns: TraceTurn, gold: str = "Bukazo", question: str = QUESTION, **m
     return flags_of(record(0, question=question, gold=gold, turns=turns), GAIA, models)
 
 
-def reasons(*turns: TraceTurn, **more: str) -> list[Reason]:
+def reasons(*turns: TraceTurn, **more: str) -> list[FlagReason]:
     return [flag.reason for flag in flags(*turns, **more)]
 
 
@@ -98,11 +98,11 @@ def test_a_short_question_is_near_itself_alone() -> None:
     ],
 )
 def test_the_question_as_query_is_flagged(tool: str, arguments: dict[str, Any]) -> None:
-    assert reasons(turn(1, tool, arguments=arguments)) == [Reason.QUESTION]
+    assert reasons(turn(1, tool, arguments=arguments)) == [FlagReason.QUESTION]
 
 
 def test_a_search_that_found_nothing_was_asked_all_the_same() -> None:
-    assert reasons(searched(QUESTION, error=ErrorClass.EMPTY_RESULT)) == [Reason.QUESTION]
+    assert reasons(searched(QUESTION, error=ErrorClass.EMPTY_RESULT)) == [FlagReason.QUESTION]
 
 
 @pytest.mark.parametrize("error", [ErrorClass.BAD_PLAN, ErrorClass.UNKNOWN_TOOL, ErrorClass.BAD_ARGUMENTS])
@@ -125,7 +125,7 @@ def test_of_multiple_choice_the_stem_is_the_question() -> None:
     assert without_options(asked.question, asked.gold) == (QUESTION, "Bukazo")
     copied = searched("Fupoz", f"{QUESTION} Bukazo.", tool="web_search")
     found = reasons(searched(QUESTION), copied, question=asked.question, gold=asked.gold)
-    assert found == [Reason.QUESTION, Reason.COPY, Reason.ANSWER]
+    assert found == [FlagReason.QUESTION, FlagReason.COPY, FlagReason.ANSWER]
 
 
 # ---------------------------------------------------------------- pages
@@ -148,8 +148,8 @@ def test_of_multiple_choice_the_stem_is_the_question() -> None:
 )
 def test_own_pages_and_their_mirrors_are_known(url: str) -> None:
     assert own_page(f"1. Some page\n({url}\nsnippet", GAIA) in GAIA
-    assert reasons(searched("Fupoz", f"see {url} there")) == [Reason.PAGE]
-    assert reasons(turn(1, "web_search", arguments={"query": "x", "url": url})) == [Reason.PAGE]
+    assert reasons(searched("Fupoz", f"see {url} there")) == [FlagReason.PAGE]
+    assert reasons(turn(1, "web_search", arguments={"query": "x", "url": url})) == [FlagReason.PAGE]
 
 
 @pytest.mark.parametrize(
@@ -178,20 +178,20 @@ def test_an_answer_on_such_a_page_is_worse() -> None:
     page = "https://huggingface.co/datasets/gaia-benchmark/GAIA"
     found = flags(searched("Fupoz", f"{page}\n... | final answer: BUKAZO | level 1"))
     assert [(flag.reason, flag.detail) for flag in found] == [
-        (Reason.PAGE, "huggingface.co/datasets/gaia-benchmark/GAIA"),
-        (Reason.ANSWER, ""),
+        (FlagReason.PAGE, "huggingface.co/datasets/gaia-benchmark/GAIA"),
+        (FlagReason.ANSWER, ""),
     ]
     assert reasons(searched("Fupoz", "The answer is Bukazo, says https://example.org")) == []
-    assert reasons(searched("Fupoz", f"{page}\nBukazonia")) == [Reason.PAGE]
+    assert reasons(searched("Fupoz", f"{page}\nBukazonia")) == [FlagReason.PAGE]
 
 
 def test_a_copy_of_the_question_anywhere_is_flagged() -> None:
-    assert reasons(searched("Fupoz", f"My quiz\n\n{QUESTION}\nBukazo")) == [Reason.COPY, Reason.ANSWER]
+    assert reasons(searched("Fupoz", f"My quiz\n\n{QUESTION}\nBukazo")) == [FlagReason.COPY, FlagReason.ANSWER]
 
 
 def test_what_a_tool_repeats_of_its_call_is_no_copy() -> None:
     echo = f'No page is titled "{QUESTION}". Closest pages:\n- Bukazo: A city.'
-    assert reasons(searched(f"{QUESTION}\n", echo, tool="wikipedia_search")) == [Reason.QUESTION]
+    assert reasons(searched(f"{QUESTION}\n", echo, tool="wikipedia_search")) == [FlagReason.QUESTION]
 
 
 def test_a_short_question_may_be_the_heading_of_any_page() -> None:
@@ -208,12 +208,12 @@ def test_a_model_behind_a_search_is_flagged_where_it_answered() -> None:
     answered.result.provider, other.result.provider = "gemini (gemini-2.5-flash)", "tavily"
     failed = searched("Fupoz", error=ErrorClass.EMPTY_RESULT)
     assert [(flag.reason, flag.detail) for flag in flags(answered, other, failed)] == [
-        (Reason.MODEL, "gemini-2.5-flash")
+        (FlagReason.MODEL, "gemini-2.5-flash")
     ]
 
 
 def test_a_model_that_a_foreign_tool_declared_is_flagged() -> None:
-    assert reasons(turn(1, "oracle"), turn(2, "stock"), oracle="openai:gpt-4o") == [Reason.MODEL]
+    assert reasons(turn(1, "oracle"), turn(2, "stock"), oracle="openai:gpt-4o") == [FlagReason.MODEL]
 
 
 # ---------------------------------------------------------------- of a benchmark
@@ -230,7 +230,7 @@ def test_flagged_tries_can_be_taken_for_wrong() -> None:
     records = [asked(n, flagged=n < 3, correct=n in (0, 1, 5, 6)) for n in range(8)]
     found = audit(records, 10, 1, (), {})
     assert (found.tries, found.correct, found.share) == (3, 2, 0.3)
-    assert found.reasons == {Reason.QUESTION: 3}
+    assert found.reasons == {FlagReason.QUESTION: 3}
     assert found.accuracy == 0.2
     assert found.low < 0.2 < found.high
     assert [item.id for item in found.items] == [one.task.id for one in records[:3]]

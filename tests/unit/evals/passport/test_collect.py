@@ -1,4 +1,4 @@
-"""What an evaluation writes down of what it is made with, and how its folder keeps that."""
+"""Provenance that an evaluation records, and how its folder keeps it."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -9,7 +9,7 @@ from langchain_core.tools import tool
 from agentflow.evals.agents import AGENTS, AgentName
 from agentflow.evals.judge import prompt_hash
 from agentflow.evals.passport import collect
-from agentflow.evals.passport.provenance import Provenance, ToolProvenance
+from agentflow.evals.provenance import Provenance, ToolProvenance
 from agentflow.evals.record import Dataset, EvaluationSettings
 from agentflow.evals.results_store import ResultsStore, digest, read
 from agentflow.graph.context import Context
@@ -132,11 +132,11 @@ def settings(*by: Provenance) -> EvaluationSettings:
 
 def go_on(folder: Path, by: Provenance | None, *numbers: int) -> list[str]:
     """Adds tries, and returns the differences that the folder found before."""
-    journal = ResultsStore(folder, settings(*([by] if by else [])))
-    said = journal.differences
+    store = ResultsStore(folder, settings(*([by] if by else [])))
+    said = store.differences
     for number in numbers:
-        journal.add(record(number))
-    journal.close()
+        store.add(record(number))
+    store.close()
     return said
 
 

@@ -1,4 +1,4 @@
-"""What the audit finds of planted leaks, and what it lets pass: a table of each, kind by kind."""
+"""Planted leaks that the audit detects, and harmless texts that it accepts, by kind."""
 
 from collections.abc import Sequence
 

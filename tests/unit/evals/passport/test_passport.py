@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from agentflow.evals.passport.passport import Passport, passport
-from agentflow.evals.passport.provenance import Provenance, ToolProvenance
+from agentflow.evals.provenance import Provenance, ToolProvenance
 from agentflow.evals.runs import read_runs
 from agentflow.evals.trace import Tokens
 from agentflow.tools.catalogue import STANDARD_TOOLS
@@ -99,7 +99,7 @@ def test_a_new_tool_is_doubted_without_being_listed(tmp_path: Path, monkeypatch:
         ({"records": searched("wikipedia_search", "live")}, "wikipedia_search read the live web (results: 1)"),
         ({"records": searched("stock")}, "stock is a tool that is not AgentFlow's (results: 1)"),
         ({"questions": 9}, "not been made yet and count as wrong: 6"),
-        ({"records": [record(0, error="down")]}, "broke off and count as wrong: 1"),
+        ({"records": [record(0, error="down")]}, "failed tries, which count as wrong: 1"),
         ({"records": [record(0).model_copy(update={"status": "out_of_time"})]}, "ran out of time, which depends on"),
     ],
 )  # fmt: skip

@@ -1,4 +1,4 @@
-"""What goes over the wire ends no message for a server that reads special tokens out of its texts."""
+"""Request texts contain no special tokens, for servers that parse them."""
 
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage
 

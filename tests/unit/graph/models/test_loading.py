@@ -14,7 +14,7 @@ from langchain_core.language_models import BaseChatModel, FakeListChatModel
 from langchain_core.messages import HumanMessage
 
 from agentflow.graph.context import Sampling
-from agentflow.graph.models import loading
+from agentflow.graph.models import loading, providers
 from agentflow.graph.models.loading import aload_model, complete, load_model
 from agentflow.graph.models.spec import PROVIDERS, ModelError, ModelSpec, endpoint_of, parse
 from agentflow.tools.untrusted_text import one_line
@@ -166,12 +166,12 @@ def parrot(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     def found(group: str) -> list[EntryPoint]:
         return [EntryPoint("parrot", f"{__name__}:Parrot.load", group)]
 
-    monkeypatch.setattr(loading, "entry_points", found)
+    monkeypatch.setattr(providers, "entry_points", found)
     monkeypatch.setattr(Parrot, "loaded", [])
     monkeypatch.setattr(loading, "_kept", {})
-    loading._installed.cache_clear()
+    providers.installed.cache_clear()
     yield
-    loading._installed.cache_clear()
+    providers.installed.cache_clear()
 
 
 @pytest.mark.usefixtures("parrot")

@@ -21,7 +21,7 @@ from tests.scripted import Scripted
 
 
 class Kept:
-    """A sink that keeps what it is told."""
+    """A sink that records its operations."""
 
     def __init__(self) -> None:
         self.begun: list[Operation] = []

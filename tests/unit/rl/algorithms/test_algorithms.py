@@ -25,12 +25,12 @@ AVERAGE_OVER_TOKENS = ("dr-grpo", "rloo", "reinforce++")
 
 
 def advantages(name: str, rollouts: Sequence[Rollout]) -> list[float]:
-    """Of each rollout's first call."""
+    """Return the advantage of each rollout's first call."""
     return [credit[0].advantage for credit in algorithm_of({"name": name}).credit(rollouts)]
 
 
 def factors(name: str, rollouts: Sequence[Rollout]) -> list[list[float]]:
-    """Of each rollout, the factor of every token's score, call after call."""
+    """Return, for each rollout, the factor of every token's score, call by call."""
     found: list[list[float]] = []
     for credit, of in zip(algorithm_of({"name": name}).credit(rollouts), rollouts, strict=True):
         each = [[one.advantage * one.weight] * length for one, length in zip(credit, of.lengths, strict=True)]

@@ -1,6 +1,6 @@
 """Credit by turn on a decision process that can be summed up: every group of trajectories, with its probability.
 
-A run goes on with probability p, at most three turns; each turn goes well with probability q. A turn that goes well
+A run continues with probability p, at most three turns; each turn goes well with probability q. A turn that goes well
 earns 1, a turn that does not costs 1, and a run of three turns is rewarded at its end. Both choices have one
 parameter each, so that the true gradient is a derivative of two numbers.
 """
@@ -21,7 +21,7 @@ from tests.unit.rl.algorithms.rollouts import ROLLOUTS, rollout
 GROUP = 3
 LONGEST = 3
 THETA = (-1.0, -1.0)
-"""Logits of going on, and of going well."""
+"""Logits of continuing, and of success."""
 
 
 class Path:
@@ -33,7 +33,7 @@ class Path:
         self.reward = (0.0, -1.4, -1.4, 0.1)[len(turns)]
 
     def goes_on(self, turn: int) -> bool | None:
-        """Whether it went on after `turn`; None where it could not."""
+        """True if the run continued after `turn`; None if it could not."""
         return None if turn == LONGEST - 1 else turn < len(self.turns) - 1
 
     def probability(self, theta: Sequence[float]) -> float:
@@ -58,7 +58,7 @@ PATHS = [Path(turns) for length in range(1, LONGEST + 1) for turns in product((T
 
 
 def true_gradient() -> Floats:
-    """Of the expected sum of rewards, by central differences."""
+    """Gradient of the expected sum of rewards, by central differences."""
 
     def value(theta: Sequence[float]) -> float:
         return sum(path.probability(theta) * (path.reward + sum(path.earned)) for path in PATHS)
@@ -120,7 +120,7 @@ def test_it_is_unbiased_where_the_policy_decides_when_to_stop() -> None:
 
 
 def test_comparing_turns_by_their_index_is_biased() -> None:
-    """It would learn to stop where going on is better: +0.019 is the truth, -0.011 its mean."""
+    """It would learn to stop where continuing is better: the true value is +0.019, its mean -0.011."""
     mean, _ = expected(by_turn_index)
     assert mean[0] < -0.01 < 0.01 < true_gradient()[0]
 

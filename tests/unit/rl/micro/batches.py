@@ -1,4 +1,4 @@
-"""Whether what an engine answers depends on what runs beside: `python -m tests.unit.rl.micro.batches ROUNDS`.
+"""Dependence of an engine's replies on concurrent requests: `python -m tests.unit.rl.micro.batches ROUNDS`.
 
 A program, as OpenBLAS reads which kernels to take when it is loaded. It prints the kernels that it has.
 """
@@ -35,7 +35,7 @@ def requests(chance: np.random.Generator, longest: int) -> list[Request]:
 
 
 def differing(model: MicroModel, tokenizer: MicroTokenizer, seed: int) -> int:
-    """How many requests of a random batch differ from the same ones alone, in a bit."""
+    """Return how many requests of a random batch differ, in any bit, from the same requests alone."""
     chance = np.random.default_rng(seed)
     asked = requests(chance, longest=int(chance.choice([20, 150, 600]) if seed else 40))
     threads, slots = int(chance.integers(1, 4)), int(chance.integers(2, 40))

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from agentflow.rl.micro.engine import Completion, Engine, PromptTooLong
+from agentflow.rl.micro.engine import Completion, ContextWindowExceeded, Engine
 from agentflow.rl.micro.kv_cache import BLOCK
 from agentflow.rl.micro.model import MicroModel
 from agentflow.rl.micro.tokenizer import MicroTokenizer
@@ -164,7 +164,7 @@ def test_a_reply_ends_where_the_positions_do(engine: Engine) -> None:
 
 
 def test_a_prompt_without_room_for_a_reply_is_refused(engine: Engine) -> None:
-    with pytest.raises(PromptTooLong, match=r"600 .* 512"):
+    with pytest.raises(ContextWindowExceeded, match=r"600 .* 512"):
         engine.submit(_prompt(9, 600))
 
 

@@ -14,8 +14,8 @@ from transformers import Qwen2Config, Qwen2ForCausalLM  # noqa: E402
 from agentflow.rl.micro.initial import CopyingHeads  # noqa: E402
 from agentflow.rl.micro.model import MicroModel  # noqa: E402
 from agentflow.rl.micro.pretrain import (  # noqa: E402
-    Group,
-    Row,
+    Example,
+    PrefixGroup,
     Shape,
     Trainer,
     batches,
@@ -103,8 +103,8 @@ def test_only_what_the_assistant_says_is_learnt():
 def test_sharing_the_prefix_changes_neither_loss_nor_gradient():
     torch.manual_seed(0)
     model = _model()
-    rows = [Row([5, 9, 7, 11, 4], [False, True, True, False, True]), Row([8, 6, 3], [False, True, True])]
-    shared, _ = loss_of(model, Group("planner", [4, 5, 6], rows), rows)
+    rows = [Example([5, 9, 7, 11, 4], [False, True, True, False, True]), Example([8, 6, 3], [False, True, True])]
+    shared, _ = loss_of(model, PrefixGroup("planner", [4, 5, 6], rows), rows)
     shared.backward()
     gradient = model.model.layers[0].mlp.up_proj.weight.grad.clone()
     model.zero_grad()
@@ -123,8 +123,8 @@ def test_sharing_the_prefix_changes_neither_loss_nor_gradient():
 def test_batches_hold_every_row_and_no_more_tokens_than_asked_for():
     import random
 
-    rows = [Row([1] * length, [True] * length) for length in range(3, 60)]
-    drawn = list(islice(batches(Group("planner", [], rows), 120, random.Random(0)), 40))
+    rows = [Example([1] * length, [True] * length) for length in range(3, 60)]
+    drawn = list(islice(batches(PrefixGroup("planner", [], rows), 120, random.Random(0)), 40))
     assert all(len(batch) * max(len(row.ids) for row in batch) <= 120 for batch in drawn)
     assert {len(row.ids) for batch in drawn for row in batch} >= set(range(3, 50))
 

@@ -56,7 +56,7 @@ def test_replies_have_the_same_bits_whatever_runs_beside(kernels: str) -> None:
 
 
 def _features() -> list[str]:
-    """Of the processor, with loops of numpy's that are chosen when it is loaded."""
+    """CPU features that select numpy's loops when it is loaded."""
     return list(np.show_config(mode="dicts")["SIMD Extensions"].get("found", []))
 
 

@@ -54,7 +54,7 @@ def test_the_parsers_read_what_is_learnt(conversations):
 
 
 def chains(conversations: list[Conversation], tool: str) -> Counter[str]:
-    """How often planners of arithmetic chains chose `tool`: single operations, and longer chains."""
+    """Return how often planners of arithmetic chains chose `tool`, for single operations and longer chains."""
     found: Counter[str] = Counter()
     for conversation in conversations:
         question = conversation.messages[1][1]

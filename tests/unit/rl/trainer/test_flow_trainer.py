@@ -31,7 +31,7 @@ def test_metrics_are_over_rollouts_and_a_reward_only_where_there_is_one() -> Non
 
 
 def test_why_a_step_has_nothing_to_train_on_is_counted_over_rollouts() -> None:
-    """It said "(4 ok)" of rollouts whose nodes never asked the policy."""
+    """The line counted rollouts whose nodes never called the policy as "(4 ok)"."""
     rows = {
         "q_0_0": row([], counted=False),
         "q_1_0": row([], counted=False),

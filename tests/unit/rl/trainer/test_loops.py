@@ -16,7 +16,7 @@ with warnings.catch_warnings():
 
 @pytest.fixture
 def manager(monkeypatch: pytest.MonkeyPatch) -> loops.FlowLoops:
-    """With two workers that answer what is in the place of their answer."""
+    """Two workers, which return the given answers."""
 
     def get(answer: object) -> object:
         if isinstance(answer, Exception):

@@ -82,7 +82,7 @@ KIND = compose_settings("atlas-cpu", []).actor_rollout_ref.actor.kl_loss_type
 
 
 def actor(beta: float = BETA) -> Any:
-    """What the loss reads of verl's configuration of the actor."""
+    """The fields of verl's actor configuration that the loss reads."""
     return SimpleNamespace(
         clip_ratio_low=LOW,
         clip_ratio_high=HIGH,
@@ -174,7 +174,7 @@ def test_the_objective_is_zero_on_policy() -> None:
 
 @pytest.mark.parametrize("seed", range(5))
 def test_the_expected_gradient_of_the_kl_term_is_the_gradient_of_kl(seed: int) -> None:
-    """In expectation over the policy: every token of a small vocabulary is a row, weighed by its probability."""
+    """In expectation over the policy: every token of a small vocabulary is a row, weighted by its probability."""
     generator = torch.Generator().manual_seed(seed)
     logits = torch.randn(7, generator=generator, dtype=torch.float64).requires_grad_()
     reference = torch.randn(7, generator=generator, dtype=torch.float64).log_softmax(0)
@@ -188,7 +188,7 @@ def test_the_expected_gradient_of_the_kl_term_is_the_gradient_of_kl(seed: int) -
 
 
 def test_importance_weights_are_not_counted_as_clipped() -> None:
-    """Of four tokens of the same weight, the ratio of the last alone is beyond its clip."""
+    """Only the last of four tokens of equal weight has a ratio beyond its clip."""
     now = torch.tensor([-1.0, -1.0, -1.0, -0.5], dtype=torch.float64)
     told = {"old_log_probs": [-1.0] * 4, "advantages": [1.0, -1.0, 1.0, 1.0]}
     _, metrics = single(now, [0.25] * 4, rollout_is_weights=[0.5, 2.0, 1.0, 1.0], **told)

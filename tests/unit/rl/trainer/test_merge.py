@@ -24,7 +24,7 @@ PEFT = "base_model.model.model.layers.0.mlp"
 
 @pytest.fixture
 def state() -> dict[str, torch.Tensor]:
-    """As PEFT and verl name them: one adapted matrix with its bias, one that is not adapted."""
+    """Names as in PEFT and verl: one adapted matrix with its bias, one that is not adapted."""
     torch.manual_seed(0)
     return {
         "base_model.model.model.norm.weight": torch.rand(4),

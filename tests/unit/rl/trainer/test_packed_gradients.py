@@ -50,7 +50,7 @@ def trajectory(rng: random.Random, name: str, turns: int, *, mismatch: int | Non
 
 
 def gradients(trajectories: Sequence[Sequence[Call]], *, limit: int) -> tuple[dict[str, "torch.Tensor"], int]:
-    """Of each parameter, with rows of at most `limit` response tokens; and the tokens that were computed."""
+    """Return the gradients with rows of at most `limit` response tokens, and the number of computed tokens."""
     lengths = [[len(call.response_ids) for call in calls] for calls in trajectories]
     rollouts = [rollout(reward, lengths=each) for reward, each in zip([1.0, 0.0, 1.0], lengths, strict=True)]
     credit = FlowGRPO().credit(rollouts)
@@ -67,7 +67,7 @@ def gradients(trajectories: Sequence[Sequence[Call]], *, limit: int) -> tuple[di
 
 
 def gains(policy: "transformers.Qwen2ForCausalLM", row: TrainingSample, advantage: float) -> list["torch.Tensor"]:
-    """Of each call in the row, the surrogate of each of its tokens."""
+    """Return the surrogate of each token of each call in the row."""
     tokens = torch.tensor([[*row.prompt_ids, *row.response_ids]])
     scores = policy(tokens).logits[0, :-1].log_softmax(-1)
     log_probs = scores.gather(1, tokens[0, 1:, None])[:, 0][len(row.prompt_ids) - 1 :]

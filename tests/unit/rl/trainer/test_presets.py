@@ -1,4 +1,4 @@
-"""What cannot be run here is at least what verl accepts."""
+"""Presets that cannot run here are valid for verl."""
 
 import pytest
 

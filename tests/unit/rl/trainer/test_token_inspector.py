@@ -1,4 +1,4 @@
-"""Which rows the token inspector takes, and what it makes of what verl says of them."""
+"""Rows that the token inspector records, and their data from verl."""
 
 import math
 import warnings

@@ -1,4 +1,4 @@
-"""Builds that are stopped, killed and gone on with; and queries that stay cheap however common their words are."""
+"""Builds that are stopped, killed and resumed, and queries that stay cheap however common their words are."""
 
 import json
 import os
@@ -91,7 +91,7 @@ def test_another_dump_begins_anew(dump: Path, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("seconds", [0.2, 0.6, 1.0])
 def test_a_build_that_was_killed_goes_on(tmp_path: Path, seconds: float) -> None:
-    """The process is killed at some moment of reading, merging or renaming; what is there then is always usable."""
+    """The process is killed while reading, merging or renaming; the files are then always usable."""
     dump = write(tmp_path / "dump.jsonl", [Passage(f"T{n}", f"word{n % 13} " * 50, str(n)) for n in range(3000)])
     program = (
         "import sys, pathlib\nfrom agentflow.tools.encyclopedia import corpus_build, dumps\ncorpus_build.BATCH = 20\n"

@@ -27,7 +27,7 @@ MEANINGS_HTML = "<ul>" + "".join(f"<li><a>{title}</a></li>" for title in MEANING
 
 
 def mediawiki(request: Request) -> Response:
-    """What MediaWiki answers to the requests that the package makes."""
+    """MediaWiki's replies to the requests of the package."""
     asked = request.args
     assert asked["format"] == "json"
     assert "list" in asked or "titles" in asked or "pageids" in asked

@@ -1,4 +1,4 @@
-"""What is taken of the tools that an MCP server offers: so many, so long, and as they were when it was first used."""
+"""Limits on the tools of an MCP server: their number, their size, and changes since the first use."""
 
 import asyncio
 from pathlib import Path
@@ -23,7 +23,7 @@ def tool(name: str = "add", description: str = "Adds.", **schema: Any) -> Tool:
 
 
 class Offers(list[Tool]):
-    """What every server offers, to be changed by a test."""
+    """Tools of every server, which a test can change."""
 
 
 @pytest.fixture

@@ -23,7 +23,7 @@ def cold(code: str, limits: Limits | None = None) -> Outcome:
 
 
 def ended(pid: int) -> bool:
-    """Whether there is no such process any more, or only a zombie that nobody reaps."""
+    """Return whether the process is gone, or only a zombie that nobody reaps."""
     listed = subprocess.run(["ps", "-o", "stat=", "-p", str(pid)], capture_output=True, text=True, check=False).stdout
     return listed.strip()[:1] in ("", "Z", "X")
 
@@ -121,7 +121,7 @@ async def test_the_operator_may_ask_for_it(monkeypatch: pytest.MonkeyPatch) -> N
 
 
 def test_what_is_printed_at_the_very_end_is_read(tmp_path: Path) -> None:
-    """On a busy machine a program could print and end between a look at its pipe and the one at its status."""
+    """On a busy machine a program could print and end between two checks, of its pipe and of its status."""
     wait_and_print = "import sys, time, pathlib\nwhile not pathlib.Path('go').exists(): time.sleep(0.01)\nprint(42)"
 
     class EndsWhenLookedAt(subprocess.Popen[bytes]):

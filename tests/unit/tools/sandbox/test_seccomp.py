@@ -28,7 +28,7 @@ def machine(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def decide(machine: str, number: int, *arguments: int, architecture: int | None = None, **options: bool) -> str:
-    """What the filter makes of a call."""
+    """Return the filter's verdict on a call."""
     settings = {"keeps_metadata": False, "governs_truncate": True, "has_quota": True} | options
     program = [*struct.iter_unpack("HBBI", seccomp.program(PID, **settings))]
     words = [number, architecture or {"x86_64": 0xC000003E, "aarch64": 0xC00000B7}[machine], 0, 0]

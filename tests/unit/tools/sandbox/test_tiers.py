@@ -33,7 +33,7 @@ def test_the_strongest_comes_first_and_linux_never_goes_without(
 
 @pytest.mark.skipif(sys.platform != "linux", reason="capabilities are Linux's")
 def test_root_without_its_rights_runs_programs_as_itself(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As below `apart`, and in a container that drops capabilities, where other users are out of reach."""
+    """Without the capability to use other users, as below `apart` and in some containers."""
     monkeypatch.setattr(os, "geteuid", lambda: 0)
     launch = tiers.launch("landlock")
     monkeypatch.setattr(kernel, "capabilities", lambda: 0x1FFFFFFFFFF)

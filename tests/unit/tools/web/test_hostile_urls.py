@@ -198,7 +198,7 @@ INSIDE = [url for url in URLS if url.startswith(("http://", "file:", "gopher:", 
 async def test_no_redirect_and_no_robots_txt_leads_there(
     httpserver: HTTPServer, listener: tuple[int, list[Any]]
 ) -> None:
-    """The same addresses as targets of a page, or of a robots.txt, that may itself be fetched."""
+    """The same addresses as redirects of a page, or of a robots.txt, that may itself be fetched."""
     port, connected = listener
     allowed = frozenset({(httpserver.host, httpserver.port)})
     for number, url in enumerate(INSIDE):

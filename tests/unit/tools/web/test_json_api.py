@@ -1,4 +1,4 @@
-"""What every JSON API has in common: bounds, patience, and a name for each failure."""
+"""Common behaviour of all JSON APIs: limits, timeouts, and a name for each failure."""
 
 import asyncio
 import gzip

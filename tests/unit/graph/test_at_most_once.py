@@ -1,4 +1,4 @@
-"""Calls with side effects: one process makes them, another that goes on from its mark does not."""
+"""Calls with side effects: one process makes them, and another one that resumes from the mark does not."""
 
 import asyncio
 from collections.abc import Callable
@@ -22,7 +22,7 @@ QUESTION: dict[str, Any] = {"messages": [("user", "Which word?")]}
 
 
 class Killed(BaseException):
-    """What a test raises in place of a signal: nothing in between sees it."""
+    """Exception in place of a signal, which nothing in between catches."""
 
 
 @pytest.fixture
@@ -39,7 +39,7 @@ Script = Callable[..., Scripted]
 
 
 class Post:
-    """What was sent; the first letters are lost together with the process."""
+    """Return the letters that were sent; the first ones are lost with the process."""
 
     def __init__(self, crashes: int = 0) -> None:
         self.sent: list[str] = []
@@ -57,7 +57,7 @@ class Post:
 
 
 async def crashed(script: Scripted, post: Post, **fields: Any) -> tuple[Agent, Context]:
-    """A run that broke off in mid-call, as another process finds it."""
+    """A run that was killed during a call, as another process finds it."""
     saver, context = InMemorySaver(), Context(model=script.spec, **fields)
     graph = build_graph([post.tool()], checkpointer=saver)
     with pytest.raises(Killed):

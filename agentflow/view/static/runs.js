@@ -2,7 +2,7 @@
 
 import { address, ago, bar, breakable, count, el, get, liveDot, percent, plural, redraw, svg, trail } from "./dom.js";
 
-export async function shelfPage(holder) {
+export async function runsPage(holder) {
   trail(["All runs"]);
   const list = el("div", {});
   holder.append(el("h1", { class: "visually-hidden" }, "All runs"), list);
