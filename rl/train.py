@@ -196,7 +196,7 @@ def train(
         settings = prepare(config, on_remark)
         on_start(settings)
         launch(config, on_line)
-    write_report(out, settings.model_dump())
+    write_report(out)
     return out
 
 

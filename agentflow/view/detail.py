@@ -4,11 +4,14 @@ The memory's messages are made by the planner's own code, so that what is shown 
 turn t is the first 2 t - 1 of them, after its instructions.
 """
 
+from collections.abc import Sequence
 from typing import Any
 
 from langchain_core.messages import AIMessage
 from pydantic import ValidationError
 
+from agentflow.evals.passport.audit import flags_of
+from agentflow.evals.passport.passport import own_models, own_pages
 from agentflow.evals.record import Record
 from agentflow.evals.trace import Trace, TraceTurn
 from agentflow.graph.state import Action, Plan, Turn
@@ -26,28 +29,42 @@ class Gone(Exception):
 
 def detail(source: Source, name: str, row: Row) -> dict[str, Any]:
     """The trace of `row`. Raises Gone."""
-    more: dict[str, Any] = {}
     try:
         if isinstance(source, Running):
-            trace, more = source.trace, {"started": source.started.model_dump() if source.started else None}
+            started = source.started.model_dump() if source.started else None
+            found = {"started": started, **told(source.trace, source.max_turns(row))}
         elif isinstance(source, Evaluation):
             record = Record.model_validate_json(row.place.read())
-            trace, more = record, {"decided_by": record.decided_by, "metrics": record.metrics}
+            models = own_models(source.settings) if source.settings else {}
+            flags = [str(flag) for flag in flags_of(record, own_pages(record.benchmark), models)]
+            found = scored(record, source.max_turns(row), flags)
         elif isinstance(source, Training):
             rollout = RolloutRecord.model_validate_json(row.place.read())
-            trace, more = rollout, {"status": str(rollout.outcome), "split": rollout.split}
+            found = {
+                "status": str(rollout.outcome),
+                "split": rollout.split,
+                **told(rollout, source.max_turns(row)),
+            }
         else:
-            trace = Trace.model_validate_json(row.place.read())
+            found = told(Trace.model_validate_json(row.place.read()), source.max_turns(row))
     except (OSError, ValidationError) as error:
         raise Gone(f"the trace {name} of {source.name} is not there any more") from error
-    limit = source.max_turns(row)
-    known = {**cells(name, row), "question": trace.task.question, "gold": row.gold, "running": row.outcome == "running"}
+    return {**cells(name, row), **found, "running": row.outcome == "running"}
+
+
+def scored(record: Record, max_turns: int, flags: Sequence[str]) -> dict[str, Any]:
+    """Return the texts of a trace of an evaluation, with its decision and the audit's flags."""
+    own = {"decided_by": record.decided_by, "metrics": record.metrics, "flags": flags}
+    return {**own, **told(record, max_turns)}
+
+
+def told(trace: Trace, max_turns: int) -> dict[str, Any]:
+    """Return the texts of a trace, with the memory that its planner read."""
     return {
-        **known,
-        **more,
-        "trace": trace.model_dump(mode="json"),
-        "memory": memory(trace, limit),
-        "max_turns": limit,
+        "question": trace.task.question,
+        "gold": trace.task.gold,
+        "trace": trace.model_dump(mode="json", include={*Trace.model_fields} - {"task"}),
+        "memory": memory(trace, max_turns),
     }
 
 

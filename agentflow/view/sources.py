@@ -172,22 +172,25 @@ class Evaluation(TraceFile):
         return self.settings is not None and len(self._rows.rows) < self.settings.number
 
     def summary(self) -> dict[str, Any]:
-        """With its accuracy: over all questions, and over those that have ended."""
-        rows, settings = self._rows.rows, self.settings
-        correct = sum(row.outcome == "correct" for row in rows)
-        number = max(settings.number if settings else 0, len(rows))
-        found = {**super().summary(), "number": number, "correct": correct}
-        found |= {"accuracy": correct / number if number else None, "so_far": correct / len(rows) if rows else None}
-        if settings:
-            spec = settings.context.model_of("planner")
-            planner = spec if settings.agent == "agentflow" else f"{settings.agent}: {spec}"
-            found |= {"what": ", ".join(settings.benchmarks), "planner": planner, "epochs": settings.epochs}
-            found |= {"judge": settings.judge, "turns_limit": settings.context.max_turns}
-        return found
+        """With its accuracy."""
+        return {**super().summary(), **evaluation_facts(self.settings, self._rows.rows)}
 
     def max_turns(self, row: Row) -> int:
         """As in its settings."""
         return self.settings.context.max_turns if self.settings else super().max_turns(row)
+
+
+def evaluation_facts(settings: EvaluationSettings | None, rows: Sequence[Row]) -> dict[str, Any]:
+    """Return the models and the accuracy of an evaluation: over all questions, and over those that have ended."""
+    correct = sum(row.outcome == "correct" for row in rows)
+    number = max(settings.number if settings else 0, len(rows))
+    found: dict[str, Any] = {"ended": len(rows), "number": number, "correct": correct}
+    found |= {"accuracy": correct / number if number else None, "so_far": correct / len(rows) if rows else None}
+    if settings:
+        spec = settings.context.model_of("planner")
+        planner = spec if settings.agent == "agentflow" else f"{settings.agent}: {spec}"
+        found |= {"what": ", ".join(settings.benchmarks), "planner": planner}
+    return found
 
 
 class Training(Source):
