@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
+from agentflow.evals.passport.audit import Flag
 from agentflow.evals.report.summary import summary
 from agentflow.evals.results_store import RULINGS, TRACES, ResultsError
 from agentflow.evals.run_folder import SETTINGS
@@ -45,12 +46,15 @@ def report(sources: Sequence[Source]) -> dict[str, Any]:
     return found
 
 
-def name_flagged(passport: dict[str, Any], rows: Sequence[Named]) -> None:
-    """Add to each flagged sample of a passport the name of its trace."""
+def name_flagged(passport: dict[str, Any], rows: Sequence[Named]) -> dict[str, list[str]]:
+    """Add the name of its trace to each flagged sample of a passport, and return the flags by this name."""
     names = {(row.benchmark, row.task, row.sample): name for name, row in rows}
+    found = {}
     for score in passport["scores"]:
         for item in score["audit"]["items"]:
-            item["trace"] = names.get((score["benchmark"], item["id"], item["sample"]))
+            item["trace"] = names.get((score["benchmark"], item["id"], item["sample"]), "")
+            item["flags"] = found[item["trace"]] = [str(Flag(**flag)) for flag in item["flags"]]
+    return found
 
 
 def step_groups(source: Training, step: int) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from pydantic import ValidationError
 
 from agentflow.evals.passport.audit import flags_of
 from agentflow.evals.passport.passport import own_models, own_pages
-from agentflow.evals.record import Record
+from agentflow.evals.record import EvaluationSettings, Record
 from agentflow.evals.trace import Trace, TraceTurn
 from agentflow.graph.state import Action, Plan, Turn
 from agentflow.nodes.planner import messages
@@ -37,7 +37,7 @@ def detail(source: Source, name: str, row: Row) -> dict[str, Any]:
             record = Record.model_validate_json(row.place.read())
             models = own_models(source.settings) if source.settings else {}
             flags = [str(flag) for flag in flags_of(record, own_pages(record.benchmark), models)]
-            found = scored(record, source.max_turns(row), flags)
+            found = scored(record, source.settings, source.max_turns(row), flags)
         elif isinstance(source, Training):
             rollout = RolloutRecord.model_validate_json(row.place.read())
             found = {
@@ -52,10 +52,13 @@ def detail(source: Source, name: str, row: Row) -> dict[str, Any]:
     return {**cells(name, row), **found, "running": row.outcome == "running"}
 
 
-def scored(record: Record, max_turns: int, flags: Sequence[str]) -> dict[str, Any]:
-    """Return the texts of a trace of an evaluation, with its decision and the audit's flags."""
-    own = {"decided_by": record.decided_by, "metrics": record.metrics, "flags": flags}
-    return {**own, **told(record, max_turns)}
+def scored(record: Record, settings: EvaluationSettings | None, max_turns: int, flags: Sequence[str]) -> dict[str, Any]:
+    """Return the texts of a trace of an evaluation, with its decision and the audit's flags.
+
+    The memory of an agent that is not AgentFlow is empty, because its prompts are others.
+    """
+    found = {"decided_by": record.decided_by, "metrics": record.metrics, "flags": flags, **told(record, max_turns)}
+    return {**found, "memory": []} if settings and settings.agent != "agentflow" else found
 
 
 def told(trace: Trace, max_turns: int) -> dict[str, Any]:

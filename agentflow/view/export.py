@@ -11,11 +11,11 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
 from agentflow.evals.benchmarks.catalogue import BENCHMARKS
-from agentflow.evals.passport.audit import Flag
 from agentflow.evals.report.summary import summary
 from agentflow.evals.results_store import collection_paused
 from agentflow.evals.runs import Run
@@ -76,7 +76,6 @@ def evaluations(runs: Sequence[Run], *, with_gated: bool = False, limit: int = B
         known = {"id": id, "kind": "evaluation", "name": run.name, "choices": choices([one.named for one in own])}
         sources[id] = {**known, **facts}
         report["runs"][number]["id"] = id
-        name_flagged(passport, [trace.named for trace in own])
         traces += own
     report["choices"] = choices([trace.named for trace in traces])
     data = {"home": f"#/report/{','.join(sources)}", "sources": sources, "report": report, "hidden": sorted(hidden)}
@@ -87,20 +86,16 @@ def _listed(
     number: int, run: Run, passport: dict[str, Any], hidden: frozenset[str], tasks: dict[tuple[str, str], int]
 ) -> list[_Listed]:
     """Return the traces of a run in written order; `tasks` numbers tasks by first appearance in any run."""
-    flags = {
-        (score["benchmark"], item["id"], item["sample"]): [str(Flag(**flag)) for flag in item["flags"]]
-        for score in passport["scores"]
-        for item in score["audit"]["items"]
-    }
-    limit, found = run.settings.context.max_turns, []
-    for at, record in enumerate(run.records):
-        secret, row = record.benchmark in hidden, record_row(record, _NOWHERE)
-        task = tasks.setdefault((record.benchmark, record.task.id), len(tasks))
-        rank = (task, number, record.sample)
-        texts = partial(scored, record, limit, flags.get(record.key, ()))
-        if secret:
+    named = [(str(at), record_row(record, _NOWHERE)) for at, record in enumerate(run.records)]
+    flags, found = name_flagged(passport, named), []
+    for (name, row), record in zip(named, run.records, strict=True):
+        rank = (tasks.setdefault((record.benchmark, record.task.id), len(tasks)), number, record.sample)
+        texts = partial(scored, record, run.settings, run.settings.context.max_turns, flags.get(name, []))
+        if record.benchmark in hidden:
             row = replace(row, question="", gold="", answer="")
-        found.append(_Listed(str(number), (str(at), row), rank, None if secret else texts))
+            found.append(_Listed(str(number), (name, row), rank, None))
+        else:
+            found.append(_Listed(str(number), (name, row), rank, texts))
     return found
 
 
@@ -114,8 +109,8 @@ def training(folder: Path, *, limit: int = BYTES) -> Export:
     while source.refresh()[1]:
         pass
     trained, tested = source.steps("train"), source.steps("test")
-    with_tokens = [step for step in trained if source.tokens(step, rows=False)]
-    shown = (with_tokens or trained)[-1:]
+    with_tokens = (step for step in reversed(trained) if source.tokens(step, rows=False))
+    shown = [*islice(with_tokens, 1)] or trained[-1:]
     first = [(step, "test") for step in (*tested[-1:], *tested[:1])] + [(step, "train") for step in shown]
     order = {key: rank for rank, key in enumerate([*first, *((step, "test") for step in tested[1:-1])])}
     traces = [

@@ -173,10 +173,9 @@ const MOST = 500; // flagged tries that are listed
 function flagged(page, { name, scores }) {
   const items = scores.flatMap(({ benchmark, audit }) => audit.items.map((item) => ({ ...item, benchmark })));
   if (items.length === 0) return null;
-  const reason = ({ turn, tool, reason: why, detail }) => `turn ${turn}, ${tool}: ${why}${detail ? ` (${detail})` : ""}`;
   return el("details", { class: "flagged" }, el("summary", {}, `${plural(items.length, "flagged try", "flagged tries")}`), el("ul", {}, items.slice(0, MOST).map((item) => el("li", {},
     el("a", { href: address("run", page.run(name).id, item.trace) }, `${page.title(item.benchmark)} ${item.id}${item.sample ? `, try ${item.sample + 1}` : ""}`),
-    ` ${item.flags.map(reason).join("; ")}`))), items.length > MOST ? el("p", { class: "quiet" }, `and ${count(items.length - MOST)} more`) : null);
+    ` ${item.flags.join("; ")}`))), items.length > MOST ? el("p", { class: "quiet" }, `and ${count(items.length - MOST)} more`) : null);
 }
 
 function made(one) {

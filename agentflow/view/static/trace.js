@@ -10,7 +10,10 @@ export async function tracePage(holder, { source, name, at }) {
   const load = () => get(`/api/sources/${source}/traces/${encodeURIComponent(name)}`);
   let found = await load();
   trail(home, [found.source.name, address("run", source)], [`Trace ${name}`]);
-  if (found.note) { holder.append(...heading({ ...found, trace: { answer: found.answer, turns: found.tools, usage: {}, seconds: found.seconds } }), el("p", { class: "warn" }, found.note)); return {}; }
+  if (found.note) {
+    holder.append(el("div", { class: "heading" }, heading({ ...found, trace: { answer: found.answer, turns: found.tools, usage: {}, seconds: found.seconds } })), el("p", { class: "warn" }, found.note));
+    return {};
+  }
   const graph = agentGraph();
   const [head, track, now, memory, costs, same] = [el("div", { class: "heading" }), el("ol", { class: "track", "aria-label": "Steps" }), el("section", { class: "card now", "aria-label": "This step" }),
     el("div", {}), el("div", {}), el("div", {})];
@@ -149,7 +152,7 @@ function args(given) {
 }
 
 function memoryOf(found, step) {
-  if (!step || !found.trace.turns.length) return null;
+  if (!step || !found.trace.turns.length || !found.memory.length) return null;
   const seen = step.module === "generator" || step.module === "end" ? found.memory.length : 2 * Math.max(1, step.turn) - 1 + (step.module === "verifier" ? 2 : 0);
   const messages = found.memory.slice(0, step.module === "analyst" ? 1 : seen);
   const size = messages.reduce((sum, [, text]) => sum + text.length, 0);
