@@ -34,7 +34,7 @@ def detail(source: Source, name: str, row: Row) -> dict[str, Any]:
             started = source.started.model_dump() if source.started else None
             found = {"started": started, **told(source.trace, source.max_turns(row))}
         elif isinstance(source, Evaluation):
-            record = Record.model_validate_json(row.place.read())
+            record = source.record(row.place.read())
             models = own_models(source.settings) if source.settings else {}
             flags = [str(flag) for flag in flags_of(record, own_pages(record.benchmark), models)]
             found = scored(record, source.settings, source.max_turns(row), flags)

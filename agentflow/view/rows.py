@@ -53,11 +53,6 @@ class Row:
     """The advantage of each call of a rollout; empty if the rollout is masked."""
 
 
-def of_record(line: bytes, place: Place) -> Row:
-    """Return the row of a line of an evaluation. Raises ValidationError."""
-    return record_row(Record.model_validate_json(line), place)
-
-
 def record_row(record: Record, place: Place) -> Row:
     """Return the row of a scored trace."""
     outcome = "failed" if record.failed else str(record.decision)
