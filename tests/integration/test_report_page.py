@@ -303,6 +303,15 @@ def test_a_single_run_that_never_took_a_turn_is_a_report_too(browser: "sync_api.
     shown.context.close()
 
 
+def test_a_frame_without_an_origin_shows_it(browser: "sync_api.Browser", report: Path, tmp_path: Path) -> None:
+    frame = tmp_path / "frame.html"
+    frame.write_text(f'<iframe sandbox="allow-scripts" src="{report.as_uri()}" width="900" height="900"></iframe>')
+    page = browser.new_context().new_page()
+    page.goto(frame.as_uri())
+    expect(page.frame_locator("iframe").locator(".found")).to_contain_text("322 traces", timeout=60_000)
+    page.context.close()
+
+
 def test_a_training_is_a_report_too(browser: "sync_api.Browser", tmp_path: Path) -> None:
     out = begin(tmp_path / "training", 2)
     for step in (0, 2):

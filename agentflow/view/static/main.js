@@ -85,17 +85,19 @@ function listen() {
 
 // ---------------------------------------------------------------- colours
 
+// A frame without an origin, as some sites show reports in, has no storage.
+const stored = () => { try { return localStorage; } catch { return null; } };
 const THEMES = [["", "as the system"], ["light", "light"], ["dark", "dark"]];
 
 function colours() {
   const button = document.getElementById("theme");
-  let at = Math.max(0, THEMES.findIndex(([name]) => name === (localStorage.getItem("theme") ?? "")));
+  let at = Math.max(0, THEMES.findIndex(([name]) => name === (stored()?.getItem("theme") ?? "")));
   const apply = () => {
     document.documentElement.style.colorScheme = THEMES[at][0] || "light dark";
     button.setAttribute("aria-label", `Colours: ${THEMES[at][1]}`);
     button.title = `Colours: ${THEMES[at][1]}`;
   };
-  button.addEventListener("click", () => { at = (at + 1) % THEMES.length; localStorage.setItem("theme", THEMES[at][0]); apply(); });
+  button.addEventListener("click", () => { at = (at + 1) % THEMES.length; stored()?.setItem("theme", THEMES[at][0]); apply(); });
   apply();
 }
 
