@@ -1,4 +1,4 @@
-"""What the page of a source shows above its list of traces, and the groups of a training's step."""
+"""Figures above a list of traces: curves of a training, comparison of evaluations; and the groups of a step."""
 
 from collections.abc import Sequence
 from typing import Any

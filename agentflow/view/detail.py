@@ -32,7 +32,7 @@ def detail(source: Source, name: str, row: Row) -> dict[str, Any]:
     try:
         if isinstance(source, Running):
             started = source.started.model_dump() if source.started else None
-            found = {"started": started, **told(source.trace, source.max_turns(row))}
+            found = {"started": started, **texts_of(source.trace, source.max_turns(row))}
         elif isinstance(source, Evaluation):
             record = source.record(row.place.read())
             models = own_models(source.settings) if source.settings else {}
@@ -43,10 +43,10 @@ def detail(source: Source, name: str, row: Row) -> dict[str, Any]:
             found = {
                 "status": str(rollout.outcome),
                 "split": rollout.split,
-                **told(rollout, source.max_turns(row)),
+                **texts_of(rollout, source.max_turns(row)),
             }
         else:
-            found = told(Trace.model_validate_json(row.place.read()), source.max_turns(row))
+            found = texts_of(Trace.model_validate_json(row.place.read()), source.max_turns(row))
     except (OSError, ValidationError) as error:
         raise Gone(f"the trace {name} of {source.name} is not there any more") from error
     return {**cells(name, row), **found, "running": row.outcome == "running"}
@@ -57,11 +57,11 @@ def scored(record: Record, settings: EvaluationSettings | None, max_turns: int, 
 
     The memory of an agent that is not AgentFlow is empty, because its prompts are others.
     """
-    found = {"decided_by": record.decided_by, "metrics": record.metrics, "flags": flags, **told(record, max_turns)}
+    found = {"decided_by": record.decided_by, "metrics": record.metrics, "flags": flags, **texts_of(record, max_turns)}
     return {**found, "memory": []} if settings and settings.agent != "agentflow" else found
 
 
-def told(trace: Trace, max_turns: int) -> dict[str, Any]:
+def texts_of(trace: Trace, max_turns: int) -> dict[str, Any]:
     """Return the texts of a trace, with the memory that its planner read."""
     return {
         "question": trace.task.question,

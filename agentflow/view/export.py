@@ -18,7 +18,7 @@ from typing import Any
 from agentflow.evals.benchmarks.catalogue import BENCHMARKS
 from agentflow.evals.report.summary import summary
 from agentflow.evals.results_store import collection_paused
-from agentflow.evals.runs import Run
+from agentflow.evals.runs import Run, tool_name
 from agentflow.version import __version__
 from agentflow.view.about import about, name_flagged, step_groups
 from agentflow.view.detail import detail, scored
@@ -92,7 +92,8 @@ def _listed(
         rank = (tasks.setdefault((record.benchmark, record.task.id), len(tasks)), number, record.sample)
         texts = partial(scored, record, run.settings, run.settings.context.max_turns, flags.get(name, []))
         if record.benchmark in hidden:
-            row = replace(row, question="", gold="", answer="")
+            tools = tuple(tool_name(turn.tool, turn.result.error) for turn in record.turns)
+            row = replace(row, question="", gold="", answer="", tools=tools)
             found.append(_Listed(str(number), (name, row), rank, None))
         else:
             found.append(_Listed(str(number), (name, row), rank, texts))

@@ -70,7 +70,8 @@ def test_half_a_surrogate_pair_does_not_stop_the_report(tmp_path: Path) -> None:
 def test_gated_benchmarks_keep_only_their_rows(benchmark: str, tmp_path: Path) -> None:
     secret = "SECRET"
     said = turn(sub_goal=secret, context=secret, arguments={"query": secret}, output=secret, plan=secret)
-    gated = record(0, benchmark=benchmark, question=secret, gold=secret, answer=secret, turns=[said])
+    invented = turn(2, secret, ErrorClass.UNKNOWN_TOOL)
+    gated = record(0, benchmark=benchmark, question=secret, gold=secret, answer=secret, turns=[said, invented])
     runs = read_runs([write_run(tmp_path / "a", [gated, record(1)])])
     made = evaluations(runs)
     assert (made.traces, made.with_text, made.gated) == (2, 1, 1)
