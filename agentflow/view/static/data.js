@@ -28,7 +28,7 @@ export async function get(path, parameters = {}) {
 async function answer([kind, ids, what, name, , group], asked) {
   const found = kind === "pairs" ? pairs(asked) : kind === "reports" ? file.report
     : what === "traces" ? (name === undefined ? select(ids.split(","), asked) : trace(ids, name))
-    : what === "steps" ? (group === undefined ? file.steps[name] : file.tokens[`${name}/${group}`]) : file.sources[ids];
+    : what === "steps" ? (group === undefined ? file.steps?.[name] : file.tokens?.[`${name}/${group}`]) : file.sources[ids];
   if (!found) throw new Missing("This report does not have it.");
   return found;
 }
