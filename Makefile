@@ -75,8 +75,8 @@ test-durability: $(VENV)/with-dev,studio,local,train ## Kill runs on SQLite and 
 		$(PYTEST_FLAGS)
 
 test-report: $(VENV)/with-dev ## Reports: of 30,000 traces, and in a headless Chromium (apt install chromium)
-	$(BIN)/python -m pytest -m "slow or not slow" tests/unit/evals/report tests/integration/test_report_page.py \
-		$(PYTEST_FLAGS)
+	$(BIN)/python -m pytest -m "slow or not slow" tests/unit/evals/report tests/unit/view/test_export.py \
+		tests/integration/test_report_page.py $(PYTEST_FLAGS)
 
 test-view: $(VENV)/with-dev ## The page of agentflow view, in a headless Chromium (apt install chromium)
 	$(BIN)/python -m pytest -m "slow or not slow" tests/unit/view tests/integration/test_view_page.py $(PYTEST_FLAGS)

@@ -15,7 +15,6 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from agentflow.evals.record import Dataset, EvaluationSettings, Record
-from agentflow.evals.report.page import PAGE_BYTES, page
 from agentflow.evals.results_store import TRACES
 from agentflow.evals.run_folder import SETTINGS
 from agentflow.evals.runs import read_runs
@@ -25,6 +24,7 @@ from agentflow.evals.trace import Tokens, TraceTurn, Usage
 from agentflow.graph.context import Context
 from agentflow.graph.state import Verdict
 from agentflow.tools.result import ToolResult
+from agentflow.view.export import BYTES, evaluations
 
 NUMBER, GOAL = 30_000, 10.0
 BENCHMARK = "bamboogle"
@@ -96,11 +96,11 @@ def main() -> None:
         folder = evaluation(Path(made) / "run", NUMBER)
         floor = _floor(folder)
         start = time.process_time()
-        report = page(read_runs([folder]))
+        report = evaluations(read_runs([folder]))
         seconds = time.process_time() - start
     size = len(report.html.encode())
     print(f"{NUMBER:,} traces {seconds:6.2f} s of {GOAL:g}, {seconds / floor:.1f} times reading them as JSON")
-    print(f"page {size / 1e6:.2f} MB of {PAGE_BYTES / 1e6:g}, with the texts of {report.with_text:,}")
+    print(f"page {size / 1e6:.2f} MB of {BYTES / 1e6:g}, with the texts of {report.with_text:,}")
 
 
 if __name__ == "__main__":

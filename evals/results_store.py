@@ -189,7 +189,7 @@ def _records(folder: Path) -> dict[Key, Record]:
         return records
     later: dict[Key, list[Ruling]] = {}
     for ruling in _lines(folder / RULINGS, Ruling, "a ruling"):
-        later.setdefault((ruling.benchmark, ruling.id, ruling.sample), []).append(ruling)
+        later.setdefault(ruling.key, []).append(ruling)
     judge = _settings(folder).judge
     ended = datetime.fromtimestamp((folder / TRACES).stat().st_mtime, UTC)
     return {key: record.ruled(later[key], judge, ended) if key in later else record for key, record in records.items()}

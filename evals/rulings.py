@@ -37,6 +37,11 @@ class Ruling(BaseModel):
     at: AwareDatetime
     metrics: dict[str, float] = {}
 
+    @property
+    def key(self) -> tuple[str, str, int]:
+        """The record that it is on, as `Record.key`."""
+        return self.benchmark, self.id, self.sample
+
     def is_same(self, other: Self) -> bool:
         """Return whether `other` has the same decision and metrics."""
         return (self.decision, self.metrics) == (other.decision, other.metrics)

@@ -219,7 +219,7 @@ def train(
         settings = prepare(config, checked, on_remark)
         on_start(settings)
         launch(config, on_line)
-    write_report(out, settings.model_dump())
+    write_report(out)
     return out
 
 

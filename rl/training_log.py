@@ -20,7 +20,7 @@ from pydantic import ValidationError
 
 from agentflow.evals.trace import to_line
 from agentflow.rl.rollout import RolloutRecord
-from agentflow.rl.tokens import TokenStep, packed, unpacked
+from agentflow.rl.tokens import TokenStep, packed
 from agentflow.rl.trainable import Split
 
 Line = dict[str, Any]
@@ -107,11 +107,6 @@ class TrainingLog:
         """Write the inspected tokens of a step."""
         self._tokens.mkdir(exist_ok=True)
         _replace(self._tokens / token_file(found.step), packed(found))
-
-    def last_tokens(self) -> TokenStep | None:
-        """Return the tokens of the last step that recorded any; None in a run with token_groups=0."""
-        latest = sorted(self._tokens.glob("*.jsonl.gz"), reverse=True)
-        return next(filter(None, (unpacked(path.read_bytes()) for path in latest)), None)
 
     def path_of(self, step: int, split: Split) -> Path:
         """Return the path of a step's rollouts."""

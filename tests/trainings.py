@@ -11,9 +11,9 @@ from agentflow.rl.algorithms.algorithm import Rollout
 from agentflow.rl.algorithms.flow_grpo import FlowGRPO
 from agentflow.rl.packing import PrefixMismatch, Reason
 from agentflow.rl.rollout import CallRecord, RolloutRecord, RolloutStatus
-from agentflow.rl.tokens import Sampled, TokenRow, TokenStep
+from agentflow.rl.tokens import Sampled, TokenRow, TokenStep, unpacked
 from agentflow.rl.trainable import Split
-from agentflow.rl.training_log import TrainingLog
+from agentflow.rl.training_log import TOKENS, TrainingLog
 
 
 def rollout(
@@ -120,3 +120,9 @@ def token_step(step: int, task: str, rollouts: Sequence[RolloutRecord], *, hosti
         if number == 0:
             rows.append(TokenRow(ids=[*prompt, 3, 4, 3, 4, 5, 6], calls=[second], mismatch=mismatch, **known))
     return TokenStep(step=step, old="rollout", clip=(0.2, 0.3), tasks=[task], pieces=pieces, rows=rows)
+
+
+def last_tokens(log: TrainingLog) -> TokenStep | None:
+    """The tokens of the last step that recorded any."""
+    latest = sorted((log.out / TOKENS).glob("*.jsonl.gz"), reverse=True)
+    return next(filter(None, (unpacked(path.read_bytes()) for path in latest)), None)

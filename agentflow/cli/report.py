@@ -28,11 +28,11 @@ def report(
     ] = False,
 ) -> None:
     """Write one HTML page of evaluations, with every trace."""
-    from agentflow.evals.report.page import page
+    from agentflow.view.export import evaluations
 
     runs = read_folders(folders)
     with console(stderr=True).status("writing the page"):
-        report = page(runs, with_gated=with_gated)
+        report = evaluations(runs, with_gated=with_gated)
     try:
         out.write_text(report.html, encoding="utf-8")
         drawn = _draw(figures, runs) if figures else []

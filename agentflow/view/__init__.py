@@ -1,4 +1,4 @@
-"""`agentflow view`: a local web page of runs, updated while they run.
+"""`agentflow view`: runs as a local web page, updated while they run, and as a file that can be shared.
 
     lines        a growing file, read line by line
     rows         a trace as a row of a list
@@ -10,8 +10,10 @@
     tokens       the tokens of a group, with their training data
     pairs        the same questions in two sources
     detail       one trace in full, with the planner's conversation
+    about        the figures above a list: curves of a training, comparison of evaluations
     guard        access control
     app          the server; static/ is the page
+    export       reports: the page as one file (single_file), with the data of some runs inside
 
-Nothing here writes a file, calls a model or runs a graph.
+Nothing here calls a model or runs a graph.
 """

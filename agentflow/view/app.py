@@ -9,7 +9,6 @@ import mimetypes
 import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
-from importlib.resources import files
 from typing import Any
 
 from pydantic import ValidationError
@@ -20,14 +19,16 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 
-from agentflow import __version__
+from agentflow.evals.results_store import ResultsError
+from agentflow.version import __version__
+from agentflow.view.about import about, report, step_groups
 from agentflow.view.detail import Gone, detail
-from agentflow.view.groups import groups
 from agentflow.view.guard import Guard
-from agentflow.view.pairs import at, matrix, pairs
+from agentflow.view.pairs import at, pairs
 from agentflow.view.query import Query, cells, choices, select
 from agentflow.view.rows import Row
 from agentflow.view.run_index import RunIndex
+from agentflow.view.single_file import static_files
 from agentflow.view.sources import Source, Training
 from agentflow.view.tokens import tokens
 
@@ -51,6 +52,7 @@ def build_app(index: RunIndex, stopping: Callable[[], bool] = lambda: False) -> 
         Route("/api/sources/{source}/traces/{name}", view.trace),
         Route("/api/sources/{source}/steps/{step:int}", view.step),
         Route("/api/sources/{source}/steps/{step:int}/tokens/{group:int}", view.tokens),
+        Route("/api/reports/{sources}", view.report),
         Route("/api/pairs", view.pairs),
         Route("/api/events", view.events),
     ]
@@ -70,9 +72,8 @@ class _View:
 
     def __init__(self, index: RunIndex, stopping: Callable[[], bool]) -> None:
         self.index, self.stopping = index, stopping
-        own = (files("agentflow.view") / "static").iterdir()
-        shared = files("agentflow.rl") / "tokens.css"
-        self.static_files = {path.name: path.read_bytes() for path in (*own, shared) if path.is_file()}
+        self.static_files = static_files()
+        self.reported: tuple[list[tuple[str, float]], dict[str, Any]] = [], {}
         self.changed = asyncio.Condition()
 
     @asynccontextmanager
@@ -116,33 +117,34 @@ class _View:
 
     def source(self, request: Request) -> Response:
         with self.index.lock:
-            source = self._source(request.path_params["source"])
-            rows = source.rows()
-            found = {**source.summary(), "choices": choices(rows)}
-            if isinstance(source, Training):
-                found |= {
-                    "settings": source.settings,
-                    "lines": source.lines,
-                    "measured": source.measured(),
-                    "train_steps": source.steps("train"),
-                    "test_steps": source.steps("test"),
-                    "matrix": matrix(source),
-                }
-        return Json(found)
+            return Json(about(self._source(request.path_params["source"])))
+
+    def report(self, request: Request) -> Response:
+        """The figures of some evaluations, which are computed again only when a file has changed."""
+        with self.index.lock:
+            sources = self._sources(request.path_params["sources"])
+            known = [(source.id, source.changed) for source in sources]
+            rows = [named for source in sources for named in source.rows()]
+        if known != self.reported[0]:
+            try:
+                self.reported = known, report(sources)
+            except ResultsError as error:
+                raise HTTPException(404, str(error)) from error
+        return Json({**self.reported[1], "choices": choices(rows)})
 
     def traces(self, request: Request) -> Response:
         query = _query(request)
         with self.index.lock:
-            source = self._source(request.path_params["source"])
-            rows = list(source.rows())
+            sources = self._sources(request.path_params["source"])
+            rows = [(source.id, *named) for source in sources for named in source.rows()]
         found = select(rows, query)
         page = found[query.offset : query.offset + query.limit]
         return Json(
             {
                 "all": len(rows),
                 "number": len(found),
-                "correct": sum(row.outcome == "correct" for _, row in found),
-                "rows": [cells(name, row) for name, row in page],
+                "correct": sum(row.outcome == "correct" for *_, row in found),
+                "rows": [{"source": source, **cells(name, row)} for source, name, row in page],
             }
         )
 
@@ -176,15 +178,8 @@ class _View:
         }
 
     def step(self, request: Request) -> Response:
-        step = request.path_params["step"]
         with self.index.lock:
-            source = self._training(request)
-            found = groups(source.of_step(step, "train"), source.settings)
-            kept = source.tokens(step, rows=False)
-            looked_at = {task: number for number, task in enumerate(kept.tasks)} if kept else {}
-            for group in found["groups"]:
-                group["tokens"] = looked_at.get(group["task"])
-            return Json({**found, "step": step, "steps": source.steps("train")})
+            return Json(step_groups(self._training(request), request.path_params["step"]))
 
     def tokens(self, request: Request) -> Response:
         step, group = request.path_params["step"], request.path_params["group"]
@@ -206,7 +201,7 @@ class _View:
         with self.index.lock:
             sides = [self._side(request, side) for side in ("before", "after")]
             (before, first), (after, second) = sides
-            found = pairs(at(before, first), at(after, second))
+            found = pairs(at(before, first), at(after, second), request.query_params.get("benchmark", ""))
             return Json(
                 {
                     **found,
@@ -227,6 +222,9 @@ class _View:
         if id not in self.index.sources:
             raise HTTPException(404, "there is no such run (any more)")
         return self.index.sources[id]
+
+    def _sources(self, ids: str) -> list[Source]:
+        return [self._source(id) for id in dict.fromkeys(ids.split(","))]
 
     async def events(self, request: Request) -> Response:
         return StreamingResponse(self._events(), media_type="text/event-stream")

@@ -3,12 +3,15 @@
 The planner's own code renders the messages: its prompt in turn t is the instructions and the first 2 t - 1 messages.
 """
 
+from collections.abc import Sequence
 from typing import Any
 
 from langchain_core.messages import AIMessage
 from pydantic import ValidationError
 
-from agentflow.evals.record import Record
+from agentflow.evals.passport.audit import flags_of
+from agentflow.evals.passport.passport import own_models, own_pages
+from agentflow.evals.record import EvaluationSettings, Record
 from agentflow.evals.trace import Trace, TraceTurn
 from agentflow.graph.state import Action, Plan, Turn
 from agentflow.nodes.planner import messages
@@ -24,29 +27,46 @@ class Gone(Exception):
 
 
 def detail(source: Source, name: str, row: Row) -> dict[str, Any]:
-    """Return the trace of `row` with its conversation. Raises Gone."""
-    more: dict[str, Any] = {}
+    """The trace of `row`. Raises Gone."""
     try:
         if isinstance(source, Running):
-            trace, more = source.trace, {"started": source.started.model_dump() if source.started else None}
+            started = source.started.model_dump() if source.started else None
+            found = {"started": started, **texts_of(source.trace, source.max_turns(row))}
         elif isinstance(source, Evaluation):
-            record = Record.model_validate_json(row.place.read())
-            trace, more = record, {"decided_by": record.decided_by, "metrics": record.metrics}
+            record = source.record(row.place.read())
+            models = own_models(source.settings) if source.settings else {}
+            flags = [str(flag) for flag in flags_of(record, own_pages(record.benchmark), models)]
+            found = scored(record, source.settings, source.max_turns(row), flags)
         elif isinstance(source, Training):
             rollout = RolloutRecord.model_validate_json(row.place.read())
-            trace, more = rollout, {"status": str(rollout.outcome), "split": rollout.split}
+            found = {
+                "status": str(rollout.outcome),
+                "split": rollout.split,
+                **texts_of(rollout, source.max_turns(row)),
+            }
         else:
-            trace = Trace.model_validate_json(row.place.read())
+            found = texts_of(Trace.model_validate_json(row.place.read()), source.max_turns(row))
     except (OSError, ValidationError) as error:
         raise Gone(f"the trace {name} of {source.name} is not there any more") from error
-    limit = source.max_turns(row)
-    known = {**cells(name, row), "question": trace.task.question, "gold": row.gold, "running": row.outcome == "running"}
+    return {**cells(name, row), **found, "running": row.outcome == "running"}
+
+
+def scored(record: Record, settings: EvaluationSettings | None, max_turns: int, flags: Sequence[str]) -> dict[str, Any]:
+    """Return the texts of a trace of an evaluation, with its decision and the audit's flags.
+
+    The memory of an agent that is not AgentFlow is empty, because its prompts are others.
+    """
+    found = {"decided_by": record.decided_by, "metrics": record.metrics, "flags": flags, **texts_of(record, max_turns)}
+    return {**found, "memory": []} if settings and settings.agent != "agentflow" else found
+
+
+def texts_of(trace: Trace, max_turns: int) -> dict[str, Any]:
+    """Return the texts of a trace, with the memory that its planner read."""
     return {
-        **known,
-        **more,
-        "trace": trace.model_dump(mode="json"),
-        "memory": memory(trace, limit),
-        "max_turns": limit,
+        "question": trace.task.question,
+        "gold": trace.task.gold,
+        "trace": trace.model_dump(mode="json", include={*Trace.model_fields} - {"task"}),
+        "memory": memory(trace, max_turns),
     }
 
 

@@ -20,9 +20,14 @@ def at(source: Source, step: int | None) -> Sequence[Named]:
     return source.of_step(step, "test") if step is not None else []
 
 
-def pairs(before: Sequence[Named], after: Sequence[Named]) -> dict[str, Any]:
-    """Return the questions of both sides with all samples, those with a changed outcome first."""
-    earlier, later = _by_question(before), _by_question(after)
+def pairs(before: Sequence[Named], after: Sequence[Named], benchmark: str = "") -> dict[str, Any]:
+    """The questions that both sides have, with every try of each, those whose outcome changed first.
+
+    `benchmark` limits them to one; "" takes all.
+    """
+    earlier, later = (
+        _by_question([named for named in side if benchmark in ("", named[1].benchmark)]) for side in (before, after)
+    )
     both = [(question, tries, later[question]) for question, tries in earlier.items() if question in later]
     found = [
         {

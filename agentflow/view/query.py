@@ -1,6 +1,7 @@
 """Filters, order and pages of a list. They are applied on the server, so that little is sent."""
 
 import json
+import re
 from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any, Literal
@@ -11,6 +12,12 @@ from agentflow.view.rows import SHORT, Row
 
 Named = tuple[str, Row]
 """A row with its name in addresses."""
+
+Listed = tuple[str, str, Row]
+"""The id of a source, and the name and the row of a trace in it."""
+
+_FIELD = re.compile(rb'"\w+": ?')
+"""A field's name in a line of JSON, which no search is for."""
 
 Order = Literal["written", "question", "outcome", "turns", "seconds", "tokens", "reward"]
 
@@ -43,12 +50,12 @@ class Query(BaseModel):
     limit: int = Field(default=100, ge=1, le=500)
 
 
-def select(rows: Sequence[Named], query: Query) -> list[Named]:
-    """Return the selected rows of all pages."""
-    found = [named for named in rows if _matches(*named, query)]
+def select(rows: Sequence[Listed], query: Query) -> list[Listed]:
+    """The rows that are asked for, all pages of them."""
+    found = [listed for listed in rows if _matches(listed[1], listed[2], query)]
     if query.order != "written":
         value = _VALUES[query.order]
-        return sorted(found, key=lambda named: value(named[1]), reverse=query.down)
+        return sorted(found, key=lambda listed: value(listed[2]), reverse=query.down)
     return found[::-1] if query.down else found
 
 
@@ -71,7 +78,7 @@ def _has(row: Row, text: str) -> bool:
     if lowered in row.question.casefold() or lowered in row.answer.casefold() or lowered in row.gold.casefold():
         return True
     try:
-        line = row.place.read()
+        line = _FIELD.sub(b"", row.place.read())
     except OSError:
         return False
     return json.dumps(text)[1:-1].lower().encode() in line.lower()

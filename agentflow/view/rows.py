@@ -53,9 +53,8 @@ class Row:
     """The advantage of each call of a rollout; empty if the rollout is masked."""
 
 
-def of_record(line: bytes, place: Place) -> Row:
-    """Return the row of a line of an evaluation. Raises ValidationError."""
-    record = Record.model_validate_json(line)
+def record_row(record: Record, place: Place) -> Row:
+    """Return the row of a scored trace."""
     outcome = "failed" if record.failed else str(record.decision)
     own: dict[str, Any] = {"benchmark": record.benchmark, "sample": record.sample}
     return Row(place, record.key, record.task.id, outcome, **trace_cells(record), **own)

@@ -7,20 +7,23 @@ import re
 import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from pydantic import ValidationError
 
-from agentflow.evals.record import EvaluationSettings
-from agentflow.evals.results_store import TRACES
+from agentflow.evals.record import EvaluationSettings, Key, Record
+from agentflow.evals.results_store import RULINGS, TRACES
+from agentflow.evals.rulings import Ruling
 from agentflow.evals.run_folder import SETTINGS
 from agentflow.graph.context import Context
 from agentflow.rl.tokens import TokenStep, unpacked
 from agentflow.rl.training_log import TOKENS, token_file
-from agentflow.view.lines import Tail, read_file
-from agentflow.view.rows import Reader, Row, of_record, of_rollout, of_trace, read
+from agentflow.view.lines import Place, Tail, read_file
+from agentflow.view.rows import Reader, Row, of_rollout, of_trace, read, record_row
 
 METRICS, ROLLOUTS = "metrics.jsonl", "rollouts"
 LIVE_SECONDS = 120
@@ -156,15 +159,40 @@ class Evaluation(TraceFile):
 
     def __init__(self, path: Path, name: str) -> None:
         super().__init__(path, name)
-        self._rows = Rows(Tail(path / TRACES), of_record)
+        self._rows = Rows(Tail(path / TRACES), self._row)
+        self._rulings = Tail(path / RULINGS)
+        self._later: dict[Key, list[Ruling]] = {}
         self._settings_file = Watched(path / SETTINGS)
         self.settings: EvaluationSettings | None = None
 
     def refresh(self) -> tuple[bool, bool]:
-        """Read new lines, and the settings if they changed."""
+        """Read new lines; after a new ruling, every trace again."""
         if self._settings_file.changed():
             self.settings = _evaluation_settings(self._settings_file.content)
+        if news := self._rulings.look():
+            self._later = {} if news.again else self._later
+            for _, line in news.lines or ():
+                with suppress(ValidationError):
+                    ruling = Ruling.model_validate_json(line)
+                    self._later.setdefault(ruling.key, []).append(ruling)
+            self._rows = Rows(Tail(self.path / TRACES), self._row)
         return self._rows.refresh()
+
+    def record(self, line: bytes) -> Record:
+        """Return the record of a line, as it counts after all rulings. Raises ValidationError."""
+        record = Record.model_validate_json(line)
+        if later := self._later.get(record.key):
+            ended = datetime.fromtimestamp(self._rows.tail.changed, UTC)
+            return record.ruled(later, self.settings.judge if self.settings else "", ended)
+        return record
+
+    def _row(self, line: bytes, place: Place) -> Row:
+        return record_row(self.record(line), place)
+
+    @property
+    def changed(self) -> float:
+        """When a trace or a ruling was written last."""
+        return max(super().changed, self._rulings.changed)
 
     @property
     def unfinished(self) -> bool:
@@ -172,22 +200,25 @@ class Evaluation(TraceFile):
         return self.settings is not None and len(self._rows.rows) < self.settings.number
 
     def summary(self) -> dict[str, Any]:
-        """Return the entry with the accuracy over all samples and over those with a record."""
-        rows, settings = self._rows.rows, self.settings
-        correct = sum(row.outcome == "correct" for row in rows)
-        number = max(settings.number if settings else 0, len(rows))
-        found = {**super().summary(), "number": number, "correct": correct}
-        found |= {"accuracy": correct / number if number else None, "so_far": correct / len(rows) if rows else None}
-        if settings:
-            spec = settings.context.model_of("planner")
-            planner = spec if settings.agent == "agentflow" else f"{settings.agent}: {spec}"
-            found |= {"what": ", ".join(settings.benchmarks), "planner": planner, "epochs": settings.epochs}
-            found |= {"judge": settings.judge, "turns_limit": settings.context.max_turns}
-        return found
+        """Return the entry with the accuracy."""
+        return {**super().summary(), **evaluation_facts(self.settings, self._rows.rows)}
 
     def max_turns(self, row: Row) -> int:
         """Return the limit of turns in the settings."""
         return self.settings.context.max_turns if self.settings else super().max_turns(row)
+
+
+def evaluation_facts(settings: EvaluationSettings | None, rows: Sequence[Row]) -> dict[str, Any]:
+    """Return the models and the accuracy of an evaluation: over all questions, and over those that have ended."""
+    correct = sum(row.outcome == "correct" for row in rows)
+    number = max(settings.number if settings else 0, len(rows))
+    found: dict[str, Any] = {"ended": len(rows), "number": number, "correct": correct}
+    found |= {"accuracy": correct / number if number else None, "so_far": correct / len(rows) if rows else None}
+    if settings:
+        spec = settings.context.model_of("planner")
+        planner = spec if settings.agent == "agentflow" else f"{settings.agent}: {spec}"
+        found |= {"what": ", ".join(settings.benchmarks), "planner": planner}
+    return found
 
 
 class Training(Source):

@@ -3,9 +3,7 @@
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-import matplotlib as mpl
-from matplotlib import pyplot
-
+from agentflow.evals.report.drawing import lines
 from agentflow.rl.training_log import Line, TrainingLog
 from benchmarks.analyses.stages import BUDGETS, EPOCHS, QUESTIONS, STEPS, TURNS, ComparedPlanner, Measured, Stages
 
@@ -80,7 +78,6 @@ def write(
     """Write the page and its figures; return the page's path."""
     figures = docs / "figures"
     figures.mkdir(parents=True, exist_ok=True)
-    mpl.rcParams["svg.hashsalt"] = "agentflow"  # the same figure gives an identical file
     _rewards(stages, figures / "rewards.svg")
     _budgets(budgets, figures / "budgets.svg")
     before, after = measured[BEFORE].summary, measured[AFTER].summary
@@ -152,26 +149,16 @@ def _lines(stages: Stages, name: str, split: str) -> list[Line]:
 
 
 def _rewards(stages: Stages, path: Path) -> None:
-    figure, axes = pyplot.subplots(figsize=(6, 3.2))
-    for name in ("flow-grpo", "per-call", "small", "monolithic"):
-        lines = _lines(stages, name, "train")
-        axes.plot([line["step"] for line in lines], [line["reward"] for line in lines], label=name)
-    axes.set(xlabel="step", ylabel="reward of the step's rollouts", ylim=(0, 1))
-    save(figure, axes, path)
+    series = {
+        name: [(line["step"], line["reward"]) for line in _lines(stages, name, "train")]
+        for name in ("flow-grpo", "per-call", "small", "monolithic")
+    }
+    lines(path, series, marker="", xlabel="step", ylabel="reward of the step's rollouts", ylim=(0, 1))
 
 
 def _budgets(budgets: Mapping[str, Sequence[Measured]], path: Path) -> None:
-    figure, axes = pyplot.subplots(figsize=(6, 3.2))
-    for name, row in budgets.items():
-        axes.plot(list(BUDGETS), [one.summary.total.accuracy for one in row], marker="o", label=name)
-    axes.set(xlabel="most turns", ylabel="accuracy", ylim=(0, 1))
-    save(figure, axes, path)
-
-
-def save(figure: pyplot.Figure, axes: pyplot.Axes, path: Path) -> None:
-    """Write a figure and close it."""
-    axes.legend(frameon=False)
-    axes.spines[["top", "right"]].set_visible(False)
-    figure.tight_layout()
-    figure.savefig(path, metadata={"Date": None})
-    pyplot.close(figure)
+    series = {
+        name: [(turns, one.summary.total.accuracy) for turns, one in zip(BUDGETS, row, strict=True)]
+        for name, row in budgets.items()
+    }
+    lines(path, series, xlabel="most turns", ylabel="accuracy", ylim=(0, 1))

@@ -2,10 +2,8 @@
 
 from pathlib import Path
 
-import matplotlib as mpl
-from matplotlib import pyplot
-
-from benchmarks.analyses.report import save, table
+from agentflow.evals.report.drawing import lines
+from benchmarks.analyses.report import table
 from benchmarks.speed.growth import GROWING, SIZES, exponent
 from benchmarks.speed.results import SpeedResults
 from benchmarks.speed.rows import cells, shown
@@ -90,7 +88,6 @@ def write(docs: Path, results: SpeedResults) -> Path:
     """Write the page and its figures; return the page's path."""
     folder = docs / "figures"
     folder.mkdir(parents=True, exist_ok=True)
-    mpl.rcParams["svg.hashsalt"] = "agentflow"  # the same figure is the same file
     axes = [axis for axis in SIZES if any(results.of(f"growth:{axis}"))]
     for axis in axes:
         _growth(results, axis, folder / f"growth-{axis}.svg")
@@ -146,10 +143,8 @@ def _profiles(results: SpeedResults) -> str:
 
 
 def _growth(results: SpeedResults, axis: str, path: Path) -> None:
-    figure, axes = pyplot.subplots(figsize=(6, 3.2))
+    series = {}
     for one in GROWING:
         points = [(size, results.median(f"growth:{axis}", one.name, "cpu", size)) for size in SIZES[axis]]
-        known = [(size, cost) for size, cost in points if cost is not None]
-        axes.plot([size for size, _ in known], [cost for _, cost in known], marker="o", label=one.label)
-    axes.set(xlabel=UNITS[axis], ylabel="processor, ms", ylim=(0, None))
-    save(figure, axes, path)
+        series[one.label] = [(size, cost) for size, cost in points if cost is not None]
+    lines(path, series, xlabel=UNITS[axis], ylabel="processor, ms", ylim=(0, None))

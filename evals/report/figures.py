@@ -4,22 +4,13 @@ from collections import Counter, defaultdict
 from collections.abc import Sequence
 from pathlib import Path
 
-import matplotlib as mpl
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import PercentFormatter
 
+from agentflow.evals.report.drawing import SERIES, plot, save, style
 from agentflow.evals.report.paper import paper
 from agentflow.evals.runs import Cell, Run
-
-STYLE = {
-    "axes.spines.right": False,
-    "axes.spines.top": False,
-    "font.size": 9,
-    "legend.frameon": False,
-    "svg.fonttype": "none",  # keeps text as text instead of paths
-    "svg.hashsalt": "agentflow",  # makes files reproducible
-}
 
 
 def write_figures(folder: Path, runs: Sequence[Run]) -> list[Path]:
@@ -28,13 +19,13 @@ def write_figures(folder: Path, runs: Sequence[Run]) -> list[Path]:
     cells = [cell for run in runs for cell in run.cells if cell.ended]
     drawings = {"accuracy": _accuracy, "turns": _turns, "tools": _tools, "errors": _errors}
     written = []
-    with mpl.rc_context(STYLE):  # type: ignore[arg-type]  # annotated with a Literal of all names
+    with style():
         for name, draw in drawings.items():
             if (figure := draw(cells)) is None:
                 continue
-            for kind, metadata in (("png", {}), ("svg", {"Date": None})):
+            for kind in ("png", "svg"):
                 written.append(folder / f"{name}.{kind}")
-                figure.savefig(written[-1], dpi=160, metadata=metadata, bbox_inches="tight")
+                save(figure, written[-1])
     return written
 
 
@@ -61,8 +52,7 @@ def _turns(cells: Sequence[Cell]) -> Figure | None:
     lines = {name: line for name, line in series.items() if len({cell.max_turns for cell in line}) > 1}
     if not lines:
         return None
-    figure = Figure(figsize=(6, 3.2))
-    axes = figure.subplots()
+    figure, axes = plot()
     for number, ((planner, benchmark), line) in enumerate(lines.items()):
         turns, colour = [cell.max_turns for cell in line], f"C{number}"
         axes.plot(turns, [cell.accuracy for cell in line], marker="o", color=colour, label=f"{planner}, {benchmark}")
@@ -105,8 +95,8 @@ def _stacked(label: str, cells: Sequence[Cell], counts: Sequence[Counter[str]]) 
     left = [0.0] * len(cells)
     for number, part in enumerate(parts):
         shares = [count[part] / max(1, cell.calls) for cell, count in zip(cells, counts, strict=True)]
-        hatch = None if number < 10 else "//"  # there are only ten colours
-        axes.barh(range(len(cells)), shares, left=left, height=0.6, label=part, color=f"C{number % 10}", hatch=hatch)
+        hatch = None if number < len(SERIES) else "//"
+        axes.barh(range(len(cells)), shares, left=left, height=0.6, label=part, color=f"C{number}", hatch=hatch)
         left = [start + share for start, share in zip(left, shares, strict=True)]
     axes.set(xlabel=label, xlim=(0, max(left) or 1))
     axes.legend(loc="upper left", bbox_to_anchor=(1, 1))
@@ -115,8 +105,7 @@ def _stacked(label: str, cells: Sequence[Cell], counts: Sequence[Counter[str]]) 
 
 def _rows(cells: Sequence[Cell]) -> tuple[Figure, Axes]:
     """Return a figure and its axes with one row per cell, from the top."""
-    figure = Figure(figsize=(6, 0.8 + 0.45 * len(cells)))
-    axes = figure.subplots()
+    figure, axes = plot(0.8 + 0.45 * len(cells))
     axes.xaxis.set_major_formatter(PercentFormatter(1, decimals=None))
     several = len({cell.run for cell in cells}) > 1
     labels = [f"{cell.planner}, {cell.benchmark}{f' ({cell.run})' if several else ''}" for cell in cells]

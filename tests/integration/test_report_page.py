@@ -1,4 +1,4 @@
-"""The report in a real browser: headless Chromium, offline, with whatever a model may have written."""
+"""Reports in a real browser: headless Chromium, offline, with whatever a model may have written."""
 
 import asyncio
 import re
@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from agentflow.evals.report.page import page
 from agentflow.evals.rollout import rollout
 from agentflow.evals.runs import read_runs
 from agentflow.evals.scorers.score import Decision
@@ -17,9 +16,16 @@ from agentflow.evals.trace import Trace, TraceTurn
 from agentflow.graph.agent import build_graph
 from agentflow.graph.context import Context
 from agentflow.graph.state import Verdict
+from agentflow.rl.report import write_report
+from agentflow.rl.training_log import TrainingLog
 from agentflow.tools.result import ErrorClass
+from agentflow.view.export import evaluations
+from tests.contrast import CONTRAST
+from tests.reports import Report
 from tests.runs import record, turn, write_run
 from tests.scripted import Scripted
+from tests.trainings import begin, credited, token_step, write_step, write_validation
+from tests.trainings import rollout as rolled_out
 
 sync_api = pytest.importorskip("playwright.sync_api")
 expect = sync_api.expect
@@ -45,11 +51,17 @@ class Seen:
         self.page.on("pageerror", lambda error: self.said.append(str(error)))
         self.page.on("request", lambda request: self.requests.append(request.url))
         self.page.goto(path.as_uri())
+        self.ready()
+
+    def ready(self) -> None:
         self.page.wait_for_selector("body[data-ready=yes]")
 
     def finds(self, start: str) -> None:
         """Waits until the line above the list begins so."""
-        expect(self.page.locator("#found")).to_have_text(re.compile(f"^{re.escape(start)}"))
+        expect(self.page.locator(".found")).to_have_text(re.compile(f"^{re.escape(start)}"))
+
+    def shows(self, selector: str, text: str) -> None:
+        expect(self.page.locator(selector).first).to_contain_text(text)
 
     def choose(self, name: str, value: str) -> None:
         self.page.locator(f"select[name={name}]").select_option(value)
@@ -58,17 +70,11 @@ class Seen:
         self.page.locator("input[name=text]").fill(text)
         self.page.locator("input[name=text]").press("Enter")
 
-    def open(self, number: int = 0) -> "sync_api.Locator":
-        trace = self.page.locator("details.trace").nth(number)
-        trace.locator("> summary").click()
-        trace.locator("dl").first.wait_for()
-        return trace
-
-
-def remember(turn: "sync_api.Locator") -> None:
-    """Opens what the planner saw, which the page fills in when it is opened."""
-    turn.locator(".memory > summary").click()
-    turn.locator(".message pre").first.wait_for()
+    def open(self, number: int = 0) -> None:
+        """A trace of the list."""
+        self.page.locator(".traces a.open").nth(number).click()
+        expect(self.page.locator(".ways-between")).to_have_count(1)
+        self.ready()
 
 
 @pytest.fixture(scope="module")
@@ -89,7 +95,7 @@ def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
         write_run(folder / "longer", [record(n) for n in range(100)], planner="embedded:trained", max_turns=6),
     ]
     path = folder / "report.html"
-    path.write_text(page(read_runs(runs)).html, encoding="utf-8")
+    path.write_text(evaluations(read_runs(runs)).html, encoding="utf-8")
     return path
 
 
@@ -103,52 +109,54 @@ def seen(browser: "sync_api.Browser", report: Path) -> Iterator[Seen]:
     shown = Seen(browser, report, viewport={"width": 1200, "height": 900})
     yield shown
     assert shown.said == []
-    assert shown.requests == [report.as_uri()]
+    assert [one for one in shown.requests if not one.startswith("data:image/svg")] == [report.as_uri()]
     shown.context.close()
 
 
 def test_it_shows_figures_differences_and_the_papers_table(seen: Seen) -> None:
-    assert seen.page.locator("#about").inner_text().startswith("3 evaluations on Bamboogle, AIME24, GPQA: 322 traces.")
-    assert "40.0" in seen.page.locator("#cells tr", has_text="embedded:seed").first.inner_text()
-    assert "trained is better than seed" in seen.page.locator("#differences").inner_text()
-    table = seen.page.locator("#table")
+    assert seen.page.locator(".about").inner_text().startswith("3 evaluations on Bamboogle, AIME24, GPQA: 322 traces.")
+    assert "40.0" in seen.page.locator(".cells tr", has_text="seed").first.inner_text()
+    assert "trained is better than seed" in seen.page.locator(".differences").inner_text()
+    table = seen.page.locator(".paper")
     assert "69.6" in table.locator("tr", has_text="Flow-GRPO").inner_text()
     assert "50.5" in table.locator("tr", has_text="SimpleTIR-7B").inner_text()
-    expect(seen.page.locator("p.note", has_text="Not comparable")).to_have_count(1)  # the others have none of these
+    expect(table.locator("p", has_text="Not comparable")).to_have_count(1)  # the others have none of these
     expect(table.locator("tr.ours")).to_have_count(3)
-    expect(seen.page.locator("#budgets circle")).to_have_count(2)
-    assert "empty_result" in seen.page.locator("#tools").inner_text()
+    expect(seen.page.locator(".budgets circle")).to_have_count(2)
+    assert "empty_result" in seen.page.locator(".tool-use").inner_text()
 
 
 def test_tables_have_no_empty_columns(seen: Seen) -> None:
-    heads = seen.page.locator("#cells thead th").all_inner_texts()
+    heads = seen.page.locator(".cells thead th").all_inner_texts()
     assert "undecided" in heads
     assert "pass@k" not in heads
-    assert seen.page.locator("#table thead tr").nth(1).locator("th").count() == 1 + 3  # what is here
+    assert seen.page.locator(".paper thead tr").nth(1).locator("th").count() == 1 + 3  # what is here
 
 
 def test_families_have_a_row_each(seen: Seen) -> None:
-    """A benchmark with one family has no such table."""
-    assert seen.page.locator("#families tr.section").all_inner_texts() == ["Bamboogle"]
-    rows = seen.page.locator("#families tbody tr:not(.section)").all_inner_texts()
+    """Of a benchmark with one family there is none."""
+    assert seen.page.locator(".families tr.section").all_inner_texts() == ["Bamboogle"]
+    rows = seen.page.locator(".families tbody tr:not(.section)").all_inner_texts()
     assert len(rows) == 2
     assert "40.0" in rows[0]
 
 
 def test_questions_that_came_out_otherwise_are_a_click_away(seen: Seen) -> None:
-    seen.page.get_by_role("button", name="40 questions gained").click()
-    seen.finds("80 traces, 40 correct")
-    assert "flip=gained" in seen.page.url
-    assert seen.page.get_by_role("button", name="questions lost").count() == 0
+    assert seen.page.get_by_role("link", name="questions lost").count() == 0
+    seen.page.get_by_role("link", name="40 questions gained").click()
+    seen.shows(".filter.gained[aria-pressed=true]", "40 gained")
+    expect(seen.page.locator(".pick")).to_have_count(40)
+    seen.shows(".columns", "nothing")
 
 
 def test_filters_alone_and_together(seen: Seen) -> None:
     seen.finds("322 traces")
     seen.choose("outcome", "undecided")
     seen.finds("20 traces, 0 correct (0.0 %)")
-    seen.choose("run", "trained")
+    seen.choose("run", "1")
     seen.finds("No trace matches.")
-    seen.page.get_by_role("button", name="Clear").click()
+    seen.choose("run", "")
+    seen.choose("outcome", "")
     seen.finds("322")
     seen.choose("benchmark", "aime24")
     seen.finds("20 traces")
@@ -161,105 +169,113 @@ def test_filters_alone_and_together(seen: Seen) -> None:
     seen.finds("No trace matches.")
 
 
+def test_rows_are_ordered_and_come_in_pages(seen: Seen) -> None:
+    expect(seen.page.locator(".traces tbody tr")).to_have_count(100)
+    seen.page.get_by_role("button", name="turns").click()
+    seen.page.get_by_role("button", name="turns").click()
+    seen.shows(".traces tbody tr", "Question 7?")
+    seen.page.get_by_role("button", name="Last").click()
+    seen.shows(".pager", "301 – 322 of 322")
+
+
 def test_text_is_found_in_turns_also_with_quotes_and_lines(seen: Seen) -> None:
-    seen.search("NEEDLE in “quotes”\nand 2 < 3".replace("\n", " "))
+    seen.search("NEEDLE in “quotes” and 2 < 3")
     seen.finds("No trace matches.")
     seen.search("needle in “quotes”")
-    seen.finds("1 trace")
-    assert "Question 7?" in seen.page.locator("details.trace").inner_text()
+    seen.finds("1 trace,")
+    seen.shows(".traces tbody", "Question 7?")
     seen.search("print(6 * 7)")
-    seen.finds("1 trace")
+    seen.finds("1 trace,")
+    seen.search("decided_by")
+    seen.finds("No trace matches.")
 
 
-def test_a_search_that_comes_while_texts_are_unpacked_finds_all(seen: Seen) -> None:
-    """Typing, leaving the field and Enter each begin one; the first unpacks, the last counts."""
-    search = "document.forms[0].elements.text.value = 'needle'; for (const kind of ['input', 'change', 'submit'])"
-    seen.page.evaluate(
-        f"() => {{ {search} document.forms[0].dispatchEvent(new Event(kind, {{ cancelable: true }})); }}"
-    )
-    seen.finds("1 trace")
-
-
-def test_filters_are_kept_in_the_address(seen: Seen, browser: "sync_api.Browser", report: Path) -> None:
+def test_filters_are_kept_in_the_address(seen: Seen) -> None:
     seen.choose("outcome", "failed")
-    address = seen.page.url
-    assert address.endswith("#outcome=failed")
+    seen.finds("1 trace,")
+    assert seen.page.url.endswith("#/report/0,1,2?outcome=failed")
     again = seen.context.new_page()
-    again.goto(address)
+    again.goto(seen.page.url)
     again.wait_for_selector("body[data-ready=yes]")
-    assert again.locator("#found").inner_text().startswith("1 trace,")
+    assert again.locator(".found").inner_text().startswith("1 trace,")
     again.close()
 
 
-def test_a_trace_opens_with_its_turns(seen: Seen) -> None:
+def test_a_trace_opens_and_leads_to_its_question_elsewhere(seen: Seen) -> None:
     seen.search("needle")
-    seen.finds("1 trace")
-    trace = seen.open()
-    first, second = trace.locator(".turn").all()
-    for text in ("the sub-goal", "wikipedia_search", "failed (empty_result)"):
-        assert text in first.inner_text()
-    assert "needle in “quotes”\nand 2 < 3" in second.inner_text()
-    assert "the verdict" in second.inner_text()
-    trace.get_by_role("button", name="This question in every run").click()
-    seen.finds("3 traces")
-
-
-def test_flagged_traces_are_marked_and_every_run_has_its_passport(seen: Seen) -> None:
-    seen.choose("flag", "question as query")
-    seen.finds("2 traces")
-    seen.choose("run", "seed")
     seen.finds("1 trace,")
-    assert "flagged" in seen.page.locator("details.trace .facts").inner_text()
-    assert "turn 2, google_search: question as query" in seen.open().inner_text()
-    passports = seen.page.locator("#passports")
+    seen.open()
+    seen.page.keyboard.press("ArrowRight")
+    seen.page.keyboard.press("ArrowRight")
+    seen.shows(".now", "empty_result")
+    for _ in range(3):
+        seen.page.keyboard.press("ArrowRight")
+    seen.shows(".now", "needle in “quotes”\nand 2 < 3")
+    seen.page.keyboard.press("ArrowRight")
+    seen.shows(".now", "the verdict")
+    expect(seen.page.locator(".same li")).to_have_count(2)
+    seen.page.locator(".same a").first.click()
+    seen.shows("#trail", "trained")
+    seen.page.get_by_role("link", name="next trace").click()
+    seen.shows("h1", "Question 8?")
+
+
+def test_flagged_traces_are_named_and_every_run_has_its_passport(seen: Seen) -> None:
+    passports = seen.page.locator(".passports")
     assert passports.locator("h3").all_inner_texts() == ["seed", "trained", "longer"]
     assert "question as query 1" in passports.locator("tr", has_text="1 of 100").first.inner_text()
-    passports.locator("details > summary").first.click()
-    shown = passports.locator("details").first.inner_text()
+    passports.locator(".passport > summary").first.click()
+    shown = passports.locator(".passport").first.inner_text()
     assert "planner: embedded:seed, served as m, temperature 0" in shown
     assert "versions, prompts and tools were not recorded" in shown
-
-
-def test_more_are_shown_when_asked_for(seen: Seen) -> None:
-    expect(seen.page.locator("details.trace")).to_have_count(50)
-    seen.page.locator("#more").click()
-    expect(seen.page.locator("details.trace")).to_have_count(100)
+    passports.locator(".flagged > summary").first.click()
+    passports.locator(".flagged a").first.click()
+    seen.shows("h1", "Question 8?")
+    seen.shows(".heading", "turn 2, google_search: question as query")
 
 
 def test_what_a_model_wrote_stays_text(seen: Seen) -> None:
     seen.search("document.title")
-    seen.finds("1 trace")
-    trace = seen.open()
-    remember(trace)
-    assert trace.inner_text().count("<script>") >= 8
-    expect(seen.page.locator("img, b:text-is('bold')")).to_have_count(0)
-    assert seen.page.title() == "AgentFlow evaluation report"
+    seen.finds("1 trace,")
+    seen.open()
+    for _ in range(5):
+        seen.page.keyboard.press("ArrowRight")
+        expect(seen.page.locator("main img, main script, main b:text-is('bold')")).to_have_count(0)
+    seen.shows(".messages", "<script>")
+    assert seen.page.title().split(" · ")[0] == "Trace 100"
 
 
 def test_gated_questions_are_not_in_it(seen: Seen, report: Path) -> None:
-    assert "SECRET" not in report.read_text()
+    assert "SECRET" not in Report(report.read_text()).everything
     seen.choose("benchmark", "gpqa")
-    assert "terms of this benchmark" in seen.open().inner_text()
+    seen.finds("1 trace,")
+    seen.open()
+    seen.shows("main", "terms of this benchmark")
+    seen.page.go_back()
     seen.search("secret")
     seen.finds("No trace matches.")
 
 
 def test_it_works_by_keyboard(seen: Seen) -> None:
-    seen.page.locator("select[name=flag]").focus()
-    for _ in range(2):  # past "Clear" to the first trace
-        seen.page.keyboard.press("Tab")
+    link = seen.page.locator(".traces a.open").first
+    link.focus()
+    seen.page.keyboard.press("ArrowDown")
     seen.page.keyboard.press("Enter")
-    seen.page.locator("details.trace[open] .turn").first.wait_for()
+    seen.shows("h1", "Question 1?")
+    seen.shows(".said", "Step 1 of 5")
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_it_is_readable_at_400_pixels(browser: "sync_api.Browser", report: Path, scheme: str) -> None:
-    shown = Seen(browser, report, viewport={"width": 400, "height": 800}, color_scheme=scheme)
-    shown.open(2)
-    assert shown.page.evaluate("document.documentElement.scrollWidth") == 400
-    assert shown.page.evaluate(TOO_WIDE) == []
-    assert shown.page.evaluate(SMALLEST) >= 12
-    assert shown.page.evaluate(CONTRAST) >= 4.5
+    options = {"viewport": {"width": 400, "height": 800}, "color_scheme": scheme, "reduced_motion": "reduce"}
+    shown = Seen(browser, report, **options)
+    for page in ("report", "trace"):
+        if page == "trace":
+            shown.open(2)
+        assert shown.page.evaluate("document.documentElement.scrollWidth") == 400, page
+        assert shown.page.evaluate(TOO_WIDE) == [], page
+        assert shown.page.evaluate(SMALLEST) >= 12, page
+        assert shown.page.evaluate(CONTRAST) == [], page
     assert shown.said == []
     shown.context.close()
 
@@ -273,37 +289,54 @@ SMALLEST = """
 Math.min(...[...document.querySelectorAll("p, td, dd, summary, pre, label")]
   .map((one) => parseFloat(getComputedStyle(one).fontSize)))
 """
-CONTRAST = """
-(() => {
-  const linear = (one) => (one <= 0.04045 ? one / 12.92 : ((one + 0.055) / 1.055) ** 2.4);
-  const light = (rgb) => rgb.map((one) => linear(one / 255))
-    .reduce((sum, one, at) => sum + one * [0.2126, 0.7152, 0.0722][at], 0);
-  const colour = (text) => (text.match(/[\\d.]+/g) ?? []).map(Number);
-  const behind = (one) => {
-    for (let at = one; at; at = at.parentElement) {
-      const back = colour(getComputedStyle(at).backgroundColor);
-      if (back.length === 3 || back[3] > 0) return back.slice(0, 3);
-    }
-    return [255, 255, 255];
-  };
-  const ratio = (one) => {
-    const [a, b] = [light(colour(getComputedStyle(one).color).slice(0, 3)), light(behind(one))];
-    return (Math.max(a, b) + 0.05) / (Math.min(a, b) + 0.05);
-  };
-  const texts = "h1, h2, p, td, th, small, dt, dd, summary span, label, button";
-  return Math.min(...[...document.querySelectorAll(texts)].map(ratio));
-})()
-"""
-"""The least contrast of a text with what is behind it, as WCAG 2.2 defines it; 4.5 is its level AA."""
 
 
 def test_a_single_run_that_never_took_a_turn_is_a_report_too(browser: "sync_api.Browser", tmp_path: Path) -> None:
     path = tmp_path / "report.html"
-    path.write_text(page(read_runs([write_run(tmp_path / "a", [record(0)])])).html, encoding="utf-8")
+    path.write_text(evaluations(read_runs([write_run(tmp_path / "a", [record(0)])])).html, encoding="utf-8")
     shown = Seen(browser, path)
     shown.finds("1 trace, 1 correct")
-    assert "the analysis" in shown.open().inner_text()
-    expect(shown.page.locator("#differences-section, #budget-section").filter(visible=True)).to_have_count(0)
+    expect(shown.page.locator(".differences, .budgets, .families, .tool-use")).to_have_count(0)
+    shown.open()
+    shown.shows(".now", "the analysis")
+    assert shown.said == []
+    shown.context.close()
+
+
+def test_a_frame_without_an_origin_shows_it(browser: "sync_api.Browser", report: Path, tmp_path: Path) -> None:
+    frame = tmp_path / "frame.html"
+    frame.write_text(f'<iframe sandbox="allow-scripts" src="{report.as_uri()}" width="900" height="900"></iframe>')
+    page = browser.new_context().new_page()
+    page.goto(frame.as_uri())
+    expect(page.frame_locator("iframe").locator(".found")).to_contain_text("322 traces", timeout=60_000)
+    page.context.close()
+
+
+def test_a_training_is_a_report_too(browser: "sync_api.Browser", tmp_path: Path) -> None:
+    out = begin(tmp_path / "training", 2)
+    for step in (0, 2):
+        write_validation(out, step, [rolled_out(step, "test", f"t{n}", float(step > 0 or n == 0)) for n in range(4)])
+    for step in (1, 2):
+        rewards = enumerate((1.0, 0.0, 0.0, 1.0))
+        rollouts = [rolled_out(step, "train", "g", reward, question=HOSTILE, id=f"r{n}") for n, reward in rewards]
+        write_step(out, step, credited(rollouts))
+        TrainingLog(out).tokens(token_step(step, "g", rollouts, hostile=HOSTILE))
+    shown = Seen(browser, write_report(out))
+    shown.shows("figure", "Reward and held-out accuracy")
+    shown.shows("section[aria-label='Before and after']", "Step 0: 25.0 % right")
+    shown.finds("12 traces, 7 correct")
+    shown.page.get_by_role("button", name="The same questions side by side").click()
+    shown.shows(".filter.gained", "3 gained")
+    expect(shown.page.locator(".columns section")).to_have_count(2)
+    shown.page.go_back()
+    shown.page.get_by_role("button", name="Show the trajectories").click()
+    shown.shows(".advantage", "+0.87")
+    shown.page.get_by_role("link", name="its tokens").click()
+    shown.shows("h1", HOSTILE)
+    expect(shown.page.locator(".t")).to_have_count(20)
+    expect(shown.page.locator("main img, main script")).to_have_count(0)
+    shown.page.get_by_role("link", name="turn by turn").first.click()
+    shown.shows(".said", "Step 1")
     assert shown.said == []
     shown.context.close()
 
@@ -324,13 +357,13 @@ def test_memory_is_what_the_planner_was_asked_with(
         trace = thread.submit(asyncio.run, run(script)).result()
     one = record(0).model_copy(update=trace.own_fields)
     path = tmp_path / "report.html"
-    path.write_text(page(read_runs([write_run(tmp_path / "a", [one], max_turns=5)])).html, encoding="utf-8")
+    path.write_text(evaluations(read_runs([write_run(tmp_path / "a", [one], max_turns=5)])).html, encoding="utf-8")
     shown = Seen(browser, path)
-    last = shown.open().locator(".turn").nth(3)
-    remember(last)
+    shown.open()
+    shown.page.locator(".chip.planner").nth(3).click()
     asked = [message.text for message in script.asked("planner")[-1][1:]]
     assert len(asked) == 7
-    assert last.locator(".message pre").all_text_contents() == asked
+    assert shown.page.locator(".message pre").all_text_contents() == asked
     shown.context.close()
 
 

@@ -17,6 +17,7 @@ from agentflow.evals.trace import Trace, TraceTurn, append
 from agentflow.graph.state import Verdict
 from agentflow.rl.training_log import TrainingLog
 from agentflow.tools.result import ErrorClass
+from tests.contrast import CONTRAST
 from tests.runs import record, turn, write_run
 from tests.trainings import begin, credited, rollout, token_step, write_step, write_validation
 from tests.waiting import LAST_RESORT
@@ -178,11 +179,16 @@ def test_two_evaluations_stand_side_by_side(seen: Seen) -> None:
     form = seen.page.locator("form.compare")
     form.locator("select").nth(0).select_option(label="seed")
     form.locator("select").nth(1).select_option(label="trained")
-    form.get_by_role("button").click()
+    form.get_by_role("button", name="Side by side").click()
     seen.shows(".filter.gained", "5 gained")
     seen.page.locator(".filter.gained").click()
     expect(seen.page.locator(".pick")).to_have_count(5)
     seen.shows(".columns", "nothing")
+    seen.open("trained")
+    seen.page.get_by_role("link", name="Report").click()
+    seen.shows(".cells", "embedded:trained")
+    seen.shows(".paper", "AgentFlow, Flow-GRPO")
+    seen.shows(".found", "13 traces")
 
 
 def test_a_trace_is_stepped_through_with_the_keyboard(seen: Seen) -> None:
@@ -292,39 +298,6 @@ def test_it_is_readable_at_400_pixels(browser: "sync_api.Browser", url: str, sch
     assert shown.page.evaluate("getComputedStyle(document.querySelector('.chip')).transitionDuration") == "0s"
     assert shown.said == []
     shown.context.close()
-
-
-CONTRAST = """
-(() => {
-  const canvas = document.createElement("canvas").getContext("2d", { willReadFrequently: true });
-  const rgb = (text) => {
-    canvas.clearRect(0, 0, 1, 1);
-    canvas.fillStyle = text;
-    canvas.fillRect(0, 0, 1, 1);
-    return [...canvas.getImageData(0, 0, 1, 1).data];
-  };
-  const linear = (one) => (one <= 0.04045 ? one / 12.92 : ((one + 0.055) / 1.055) ** 2.4);
-  const weights = [0.2126, 0.7152, 0.0722];
-  const light = (colour) => weights.reduce((sum, weight, at) => sum + weight * linear(colour[at] / 255), 0);
-  const behind = (one) => {
-    for (let at = one; at; at = at.parentElement) {
-      const back = rgb(getComputedStyle(at).backgroundColor);
-      if (back[3] > 250) return back;
-    }
-    return [255, 255, 255, 255];
-  };
-  const ratio = (one) => {
-    const [a, b] = [rgb(getComputedStyle(one).color), behind(one)].map(light).sort((x, y) => y - x);
-    return (a + 0.05) / (b + 0.05);
-  };
-  const hasText = (one) => [...one.childNodes].some((node) => node.nodeType === 3 && node.data.trim());
-  return [...document.querySelectorAll("main *, header *")]
-    .filter((one) => hasText(one) && one.checkVisibility() && !one.closest("svg, option, :disabled, .visually-hidden"))
-    .map((one) => [ratio(one), one.outerHTML.slice(0, 80)])
-    .filter(([found]) => found < 4.5);
-})()
-"""
-"""Texts whose contrast with what is behind them is below WCAG's level AA."""
 
 
 def test_the_colours_can_be_chosen(seen: Seen) -> None:

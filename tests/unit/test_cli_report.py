@@ -95,7 +95,8 @@ def test_a_report_says_what_it_wrote(folders: tuple[Path, Path], tmp_path: Path)
 def test_figures_say_which_extra_they_need(
     folders: tuple[Path, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.delitem(sys.modules, "agentflow.evals.report.figures", raising=False)
+    for name in ("figures", "drawing"):
+        monkeypatch.delitem(sys.modules, f"agentflow.evals.report.{name}", raising=False)
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     done = run("report", *folders, "--out", tmp_path / "r.html", "--figures", tmp_path / "figures")
     assert done.exit_code == 2

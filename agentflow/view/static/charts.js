@@ -4,10 +4,10 @@ import { el, svg } from "./dom.js";
 
 const [LEFT, RIGHT, TOP, BOTTOM] = [52, 392, 12, 150];
 
-function scale(points, least) {
+function scale(points, least, most) {
   const [xs, ys] = [points.map(([x]) => x), points.map(([, y]) => y)];
   const [first, last] = [Math.min(...xs), Math.max(...xs)];
-  let [low, high] = [Math.min(least ?? Infinity, ...ys), Math.max(...ys)];
+  let [low, high] = [Math.min(least, ...ys), Math.max(most, ...ys)];
   if (high === low) high = low + (Math.abs(low) || 1);
   return {
     first, last, low, high,
@@ -16,26 +16,27 @@ function scale(points, least) {
   };
 }
 
-function frame({ first, last, low, high, y, x }, format) {
+function frame({ first, last, low, high, y, x }, format, unit) {
   const lines = [low, (low + high) / 2, high].flatMap((value) => [
     svg("line", { class: "axis", x1: LEFT, x2: RIGHT, y1: y(value), y2: y(value) }),
     svg("text", { x: LEFT - 6, y: y(value) + 4, "text-anchor": "end" }, format(value))]);
   const steps = first === last ? [first] : [first, Math.round((first + last) / 2), last];
-  return [...lines, ...[...new Set(steps)].map((step) => svg("text", { x: x(step), y: 168, "text-anchor": step === last && step !== first ? "end" : step === first ? "start" : "middle" }, `step ${step}`))];
+  return [...lines, ...[...new Set(steps)].map((step) => svg("text", { x: x(step), y: 168, "text-anchor": step === last && step !== first ? "end" : step === first ? "start" : "middle" }, `${unit} ${step}`))];
 }
 
-// series: [name, [[step, value], …], dotted]
-export function curves(title, series, format, least = 0) {
+// series: [name, [[step, value, low, high], …], dotted]; low and high, of an interval, may be missing.
+export function curves(title, series, format, { least = 0, high = -Infinity, unit = "step" } = {}) {
   const kept = series.map(([name, points, dots]) => [name, points.filter(([, value]) => value !== null && value !== undefined), dots]).filter(([, points]) => points.length > 0);
   if (kept.length === 0) return null;
-  const plane = scale(kept.flatMap(([, points]) => points), least);
+  const plane = scale(kept.flatMap(([, points]) => points), least, high);
   const drawn = kept.map(([name, points, dots], at) => svg("g", { class: `series-${at}` },
     svg("polyline", { class: "curve", points: points.map(([step, value]) => `${plane.x(step).toFixed(1)},${plane.y(value).toFixed(1)}`).join(" ") }),
+    points.filter(([, , below]) => below !== undefined).map(([step, , below, above]) => svg("line", { class: "curve", x1: plane.x(step), x2: plane.x(step), y1: plane.y(below), y2: plane.y(above) })),
     (dots || points.length === 1 ? points : points.slice(-1)).map(([step, value]) => svg("circle", { class: "point", cx: plane.x(step), cy: plane.y(value), r: 3.5 },
-      svg("title", {}, `${name}, step ${step}: ${format(value)}`)))));
-  const said = kept.map(([name, points]) => `${name} ${format(points[0][1])} at step ${points[0][0]}, ${format(points.at(-1)[1])} at step ${points.at(-1)[0]}`).join("; ");
-  return figure(title, svg("svg", { viewBox: "0 0 400 176", role: "img", "aria-label": `${title}: ${said}` }, frame(plane, format), drawn),
-    kept.map(([name, points]) => [name, format(points.at(-1)[1])]), stepTable(kept, format));
+      svg("title", {}, `${name}, ${unit} ${step}: ${format(value)}`)))));
+  const said = kept.map(([name, points]) => `${name} ${format(points[0][1])} at ${unit} ${points[0][0]}, ${format(points.at(-1)[1])} at ${unit} ${points.at(-1)[0]}`).join("; ");
+  return figure(title, svg("svg", { viewBox: "0 0 400 176", role: "img", "aria-label": `${title}: ${said}` }, frame(plane, format, unit), drawn),
+    kept.map(([name, points]) => [name, format(points.at(-1)[1])]), stepTable(kept, format, unit));
 }
 
 // shares: [[step, { part: count }], …]
@@ -68,9 +69,9 @@ function figure(title, drawing, legend, table) {
     el("details", { "data-key": `table ${title}` }, el("summary", {}, "As a table"), el("div", { class: "scroll low", tabindex: 0, role: "region", "aria-label": `${title}, table` }, table)));
 }
 
-function stepTable(series, format) {
+function stepTable(series, format, unit = "step") {
   const steps = [...new Set(series.flatMap(([, points]) => points.map(([step]) => step)))].sort((a, b) => a - b);
   const values = series.map(([, points]) => new Map(points));
-  return el("table", {}, el("thead", {}, el("tr", {}, el("th", { scope: "col" }, "step"), series.map(([name]) => el("th", { scope: "col", class: "n" }, name)))),
+  return el("table", {}, el("thead", {}, el("tr", {}, el("th", { scope: "col" }, unit), series.map(([name]) => el("th", { scope: "col", class: "n" }, name)))),
     el("tbody", {}, steps.map((step) => el("tr", {}, el("th", { scope: "row" }, String(step)), values.map((value) => el("td", { class: "n" }, value.has(step) ? format(value.get(step)) : "–"))))));
 }

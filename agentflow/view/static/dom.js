@@ -1,5 +1,7 @@
 // Making elements. Every text of a model, a tool or a data set gets into the page as a text node, by `append`.
 
+import { file } from "./data.js";
+
 const SVG = "http://www.w3.org/2000/svg";
 
 function fill(made, attributes, children) {
@@ -8,15 +10,16 @@ function fill(made, attributes, children) {
     if (name.startsWith("on")) made.addEventListener(name.slice(2), value);
     else made.setAttribute(name, value === true ? "" : value);
   }
-  made.append(...children.flat().filter((child) => child !== null && child !== undefined && child !== ""));
+  made.append(...children.flat(Infinity).filter((child) => child !== null && child !== undefined && child !== ""));
   return made;
 }
 export const el = (tag, attributes, ...children) => fill(document.createElement(tag), attributes ?? {}, children);
 export const svg = (tag, attributes, ...children) => fill(document.createElementNS(SVG, tag), attributes ?? {}, children);
 
 export const count = (number) => number.toLocaleString("en");
-export const plural = (number, noun) => `${count(number)} ${noun}${number === 1 ? "" : "s"}`;
-export const percent = (share) => (share === null || share === undefined ? "–" : `${(100 * share).toFixed(1)} %`);
+export const plural = (number, noun, several = `${noun}s`) => `${count(number)} ${number === 1 ? noun : several}`;
+export const percent = (share) => (share === null || share === undefined ? "–" : `${points(share)} %`);
+export const points = (share) => (100 * share).toFixed(1);
 export const signed = (value, digits) => `${value < 0 ? "−" : "+"}${Math.abs(value).toFixed(digits)}`;
 export const seconds = (value) => (value < 60 ? `${value.toFixed(1)} s` : `${Math.floor(value / 60)} min ${Math.round(value % 60)} s`);
 
@@ -51,15 +54,6 @@ export function bar(share, label, kind = "") {
   return el("span", { class: "bar", role: "img", "aria-label": label }, inner);
 }
 
-export class Missing extends Error {}
-
-export async function get(path, parameters = {}) {
-  const asked = new URLSearchParams(Object.entries(parameters).filter(([, value]) => value !== "" && value !== null && value !== undefined));
-  const reply = await fetch(`${path}${asked.size ? `?${asked}` : ""}`);
-  if (!reply.ok) throw new Missing(await reply.text());
-  return reply.json();
-}
-
 // What was focused before a redraw is focused after it.
 export function redraw(container, ...children) {
   const focused = container.contains(document.activeElement) ? document.activeElement : null;
@@ -72,7 +66,11 @@ export function redraw(container, ...children) {
   again?.focus({ preventScroll: true });
 }
 
+export const definitions = (all) => el("dl", {}, all.filter(([, text]) => text).flatMap(([name, text]) => [el("dt", {}, name), el("dd", {}, text)]));
+
 export const address = (...parts) => `#/${parts.map(encodeURIComponent).join("/")}`;
+
+export const home = [file ? "Report" : "All runs", "#/"]; // the first step of a trail
 
 export function trail(...steps) {
   const items = steps.filter(Boolean).map(([name, href]) => el("li", {}, href ? el("a", { href }, name) : el("span", { "aria-current": "page" }, name)));

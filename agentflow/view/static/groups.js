@@ -1,12 +1,13 @@
 // The groups of a step: the trajectories of one question, with the rewards and the advantages that they were trained with.
 
-import { address, badge, count, el, get, plural, redraw, signed, trail } from "./dom.js";
+import { get } from "./data.js";
+import { address, badge, count, el, home, plural, redraw, signed, trail } from "./dom.js";
 import { toolMarks } from "./traces.js";
 
 export async function groupsPage(holder, { source, step }) {
   const run = await get(`/api/sources/${source}`);
   const wanted = Number(step);
-  trail(["All runs", "#/"], [run.name, address("run", source)], [`Groups of step ${wanted}`]);
+  trail(home, [run.name, address("run", source)], [`Groups of step ${wanted}`]);
   const list = el("div", {});
   holder.append(list);
   const refresh = async () => draw(list, source, await get(`/api/sources/${source}/steps/${wanted}`));

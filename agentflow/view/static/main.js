@@ -1,23 +1,26 @@
 // Which page the address asks for, the colours, and when to look again: the server says so when a file has changed.
 
-import { Missing, el } from "./dom.js";
+import { Missing, file } from "./data.js";
+import { el, home } from "./dom.js";
 import { runsPage } from "./runs.js";
 import { tracePage } from "./trace.js";
 import { runPage } from "./run.js";
 import { groupsPage } from "./groups.js";
 import { tokensPage } from "./tokens.js";
 import { pairsPage } from "./pairs.js";
+import { reportPage } from "./report.js";
 
 const main = document.getElementById("main");
 let page = null;
 let wanted = 0;
 
 function route() {
-  const [path, query] = location.hash.replace(/^#\/?/, "").split("?");
+  const [path, query] = (location.hash.replace(/^#\/?/, "") || (file?.home.slice(2) ?? "")).split("?");
   const parts = path.split("/").filter(Boolean).map(decodeURIComponent);
   const asked = Object.fromEntries(new URLSearchParams(query ?? ""));
   if (parts.length === 0) return [runsPage, {}];
   if (parts[0] === "pairs") return [pairsPage, asked];
+  if (parts[0] === "report" && parts.length === 2) return [reportPage, { sources: parts[1], ...asked }];
   if (parts[0] === "run" && parts[2] === "step" && parts[4] === "tokens") return [tokensPage, { source: parts[1], step: parts[3], group: parts[5] }];
   if (parts[0] === "run" && parts[2] === "step") return [groupsPage, { source: parts[1], step: parts[3] }];
   if (parts[0] === "run" && parts.length === 3) return [tracePage, { source: parts[1], name: parts[2], ...asked }];
@@ -39,7 +42,7 @@ async function go() {
     page = made;
   } catch (error) {
     if (mine !== wanted) return;
-    holder.replaceChildren(el("h1", {}, "Not found"), el("p", {}, problem(error)), el("p", {}, el("a", { href: "#/" }, "All runs")));
+    holder.replaceChildren(el("h1", {}, "Not found"), el("p", {}, problem(error)), el("p", {}, el("a", { href: home[1] }, home[0])));
   }
   main.replaceChildren(holder);
   window.scrollTo(0, 0);
@@ -72,6 +75,7 @@ async function refresh() {
 function listen() {
   const connection = document.getElementById("connection");
   const say = (state, text) => { connection.className = `connection ${state}`; connection.textContent = text; };
+  if (file) { say("still", `AgentFlow ${file.version}`); return; }
   const events = new EventSource("/api/events");
   let first = true;
   events.onopen = () => say("on", "watching");
@@ -81,17 +85,19 @@ function listen() {
 
 // ---------------------------------------------------------------- colours
 
+// A frame without an origin, as some sites show reports in, has no storage.
+const stored = () => { try { return localStorage; } catch { return null; } };
 const THEMES = [["", "as the system"], ["light", "light"], ["dark", "dark"]];
 
 function colours() {
   const button = document.getElementById("theme");
-  let at = Math.max(0, THEMES.findIndex(([name]) => name === (localStorage.getItem("theme") ?? "")));
+  let at = Math.max(0, THEMES.findIndex(([name]) => name === (stored()?.getItem("theme") ?? "")));
   const apply = () => {
     document.documentElement.style.colorScheme = THEMES[at][0] || "light dark";
     button.setAttribute("aria-label", `Colours: ${THEMES[at][1]}`);
     button.title = `Colours: ${THEMES[at][1]}`;
   };
-  button.addEventListener("click", () => { at = (at + 1) % THEMES.length; localStorage.setItem("theme", THEMES[at][0]); apply(); });
+  button.addEventListener("click", () => { at = (at + 1) % THEMES.length; stored()?.setItem("theme", THEMES[at][0]); apply(); });
   apply();
 }
 

@@ -1,6 +1,7 @@
 // One evaluation, training or file of traces.
 
-import { bar, badge, count, el, get, liveDot, percent, plural, redraw, trail } from "./dom.js";
+import { file, get } from "./data.js";
+import { address, badge, bar, breakable, count, el, home, liveDot, percent, plural, redraw, trail } from "./dom.js";
 import { traceList } from "./traces.js";
 import { trainingSections } from "./training.js";
 
@@ -8,7 +9,7 @@ export async function runPage(holder, { source, ...asked }) {
   const about = el("div", {});
   let run = await get(`/api/sources/${source}`);
   if (run.kind === "running") { location.replace(`#/run/${source}/0`); return {}; }
-  trail(["All runs", "#/"], [run.name]);
+  trail(home, [run.name]);
   const training = run.kind === "training" ? trainingSections(source) : null;
   const steps = training ? [...new Set([...run.train_steps, ...run.test_steps])].sort((a, b) => a - b) : [];
   const remember = (state) => history.replaceState(null, "", `#/run/${source}${Object.keys(state).length ? `?${new URLSearchParams(state)}` : ""}`);
@@ -28,10 +29,10 @@ export async function runPage(holder, { source, ...asked }) {
 
 function heading(run) {
   const parts = [el("h1", {}, run.name, " ", liveDot(run.live))];
-  if (run.kind === "evaluation") parts.push(evaluationFacts(run));
+  if (run.kind === "evaluation") parts.push(evaluationFacts(run), file || !run.ended ? null : el("p", {}, el("a", { href: address("report", run.id), "data-key": "report" }, "Report: families, tools, passport, and the paper’s numbers")));
   if (run.kind === "training") parts.push(trainingFacts(run));
   if (run.broken) parts.push(el("p", { class: "warn" }, `${plural(run.broken, "line")} of its files could not be read and ${run.broken === 1 ? "is" : "are"} left out.`));
-  return el("div", { class: "heading" }, parts);
+  return el("div", { class: "heading" }, parts.filter(Boolean));
 }
 
 const fact = (name, ...value) => el("div", { class: "fact" }, el("dt", {}, name), el("dd", {}, ...value));
@@ -50,6 +51,6 @@ function trainingFacts(run) {
     fact("step", el("b", { class: "big" }, String(run.step)), ` of ${run.steps}`, bar(run.steps ? run.step / run.steps : 0, `step ${run.step} of ${run.steps}`)),
     fact("a step", `${own.questions ?? "?"} questions × ${own.rollouts ?? "?"} rollouts`), fact("learning rate", String(own.lr ?? "?")),
     fact("KL weight", String(own.kl ?? "?")), fact("clip", `${own.clip_low ?? "?"} / ${own.clip_high ?? "?"}`),
-    fact("algorithm", own.flow?.algorithm?.name ?? "?"));
+    fact("algorithm", own.flow?.algorithm?.name ?? "?"), fact("app", breakable(own.app ?? "?")), fact("seed", String(own.seed ?? "?")));
 }
 

@@ -1,6 +1,7 @@
 // All runs: trainings, evaluations, solved questions.
 
-import { address, ago, bar, breakable, count, el, get, liveDot, percent, plural, redraw, svg, trail } from "./dom.js";
+import { get } from "./data.js";
+import { address, ago, bar, breakable, count, el, liveDot, percent, plural, redraw, svg, trail } from "./dom.js";
 
 export async function runsPage(holder) {
   trail(["All runs"]);
@@ -83,5 +84,6 @@ function compareForm(evaluations) {
   const oldest = evaluations.length - 1;
   const [before, after] = [select("Compare", oldest), select("with", 0)];
   const open = () => { location.hash = `#/pairs?before=${before.lastChild.value}&after=${after.lastChild.value}`; };
-  return el("form", { class: "compare", onsubmit: (event) => { event.preventDefault(); open(); } }, before, after, el("button", { "data-key": "compare" }, "Side by side"));
+  return el("form", { class: "compare", onsubmit: (event) => { event.preventDefault(); open(); } }, before, after, el("button", { "data-key": "compare" }, "Side by side"),
+    el("button", { type: "button", "data-key": "report", onclick: () => { location.hash = `#/report/${[...new Set([before, after].map((one) => one.lastChild.value))]}`; } }, "Report"));
 }

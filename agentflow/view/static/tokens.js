@@ -1,6 +1,7 @@
 // Every token of a group's trajectories: what it was sampled with, what it was credited, what the update made of it.
 
-import { address, badge, count, el, get, plural, signed, trail } from "./dom.js";
+import { get } from "./data.js";
+import { address, badge, count, el, home, plural, signed, trail } from "./dom.js";
 
 const COLOURS = ["advantage", "ratio", "drift", "mask"];
 const SHORT = 40; // tokens that were given to the model and are shown without being asked for
@@ -8,7 +9,7 @@ const SHORT = 40; // tokens that were given to the model and are shown without b
 export async function tokensPage(holder, { source, step, group }) {
   const run = await get(`/api/sources/${source}`);
   const found = await get(`/api/sources/${source}/steps/${step}/tokens/${group}`);
-  trail(["All runs", "#/"], [run.name, address("run", source)], [`Groups of step ${step}`, address("run", source, "step", step)], ["Tokens"]);
+  trail(home, [run.name, address("run", source)], [`Groups of step ${step}`, address("run", source, "step", step)], ["Tokens"]);
   const about = new WeakMap(); // of each token's element, what is told of it
   const facts = el("aside", { class: "token-facts card", "aria-live": "polite", "aria-label": "The token" }, el("p", { class: "quiet" }, "Point at a token, or go into a row with Tab and along it with ← and →."));
   const show = (one) => { if (about.has(one)) facts.replaceChildren(...told(about.get(one))); };

@@ -1,6 +1,7 @@
 // One trace: stepped through module by module, with what the planner saw, what came of it, and what it cost.
 
-import { address, badge, bar, count, el, get, liveDot, plural, redraw, seconds, trail } from "./dom.js";
+import { get } from "./data.js";
+import { address, badge, bar, count, el, home, liveDot, plural, redraw, seconds, trail } from "./dom.js";
 import { agentGraph } from "./graph.js";
 
 const PAUSE = 1100;
@@ -8,7 +9,11 @@ const PAUSE = 1100;
 export async function tracePage(holder, { source, name, at }) {
   const load = () => get(`/api/sources/${source}/traces/${encodeURIComponent(name)}`);
   let found = await load();
-  trail(["All runs", "#/"], [found.source.name, address("run", source)], [`Trace ${name}`]);
+  trail(home, [found.source.name, address("run", source)], [`Trace ${name}`]);
+  if (found.note) {
+    holder.append(el("div", { class: "heading" }, heading({ ...found, trace: { answer: found.answer, turns: found.tools, usage: {}, seconds: found.seconds } })), el("p", { class: "warn" }, found.note));
+    return {};
+  }
   const graph = agentGraph();
   const [head, track, now, memory, costs, same] = [el("div", { class: "heading" }), el("ol", { class: "track", "aria-label": "Steps" }), el("section", { class: "card now", "aria-label": "This step" }),
     el("div", {}), el("div", {}), el("div", {})];
@@ -133,7 +138,7 @@ function body(step, found) {
       item(turn.result.error ? "Failed" : "Result", turn.result.error ? el("span", { class: "badge failed" }, turn.result.error) : "", pre(turn.result.output)),
       item("Took", `${turn.result.seconds.toFixed(2)} s`, turn.result.sandbox ? ` in the ${turn.result.sandbox} sandbox` : "", turn.result.provider ? `, answered by ${turn.result.provider}` : ""))],
     verifier: () => [el("p", {}, el("span", { class: `badge ${turn.verdict.signal}` }, turn.verdict.signal === "stop" ? "■ stop" : "↻ continue")), pre(turn.verdict.analysis)],
-    generator: () => [el("p", { class: "answer-text" }, found.trace.answer || "(no answer)"), found.gold ? el("dl", {}, item("Gold", found.gold), item("Outcome", badge(found.outcome), found.decided_by ? ` by ${found.decided_by}` : "")) : el("p", {}, badge(found.outcome))],
+    generator: () => [el("p", { class: "answer-text" }, found.trace.answer || "(no answer)"), found.gold ? el("dl", {}, item("Gold", found.gold), item("Outcome", badge(found.outcome), found.decided_by ? ` by ${found.decided_by}` : "", Object.entries(found.metrics ?? {}).map(([name, value]) => ` · ${name} ${value}`))) : el("p", {}, badge(found.outcome))],
     end: () => [el("p", { class: "warn" }, found.trace.error)],
   }[step.module];
   return [title, ...(inside ? inside().flat(2).filter(Boolean) : [])];
@@ -147,7 +152,7 @@ function args(given) {
 }
 
 function memoryOf(found, step) {
-  if (!step || !found.trace.turns.length) return null;
+  if (!step || !found.trace.turns.length || !found.memory.length) return null;
   const seen = step.module === "generator" || step.module === "end" ? found.memory.length : 2 * Math.max(1, step.turn) - 1 + (step.module === "verifier" ? 2 : 0);
   const messages = found.memory.slice(0, step.module === "analyst" ? 1 : seen);
   const size = messages.reduce((sum, [, text]) => sum + text.length, 0);
@@ -166,9 +171,10 @@ function heading(found) {
     found.family, found.benchmark, found.split ? `step ${found.step}, ${found.split === "test" ? "validation" : "training"}` : "", found.reward === null ? "" : `reward ${found.reward}`].filter(Boolean);
   const way = (name, label) => (name === null ? null : el("a", { href: address("run", found.source.id, name), rel: label === "Next" ? "next" : "prev", "data-key": label }, label === "Next" ? "next trace →" : "← previous"));
   return [el("div", { class: "ways-between" }, way(found.previous, "Previous"), way(found.next, "Next")),
-    el("h1", { class: "question" }, found.question || "(empty question)"),
+    el("h1", { class: "question" }, found.question || found.task || "(empty question)"),
     el("p", { class: "result" }, found.running ? liveDot(true) : badge(found.outcome), " ", el("b", {}, trace.answer ? trace.answer.slice(0, 300) : ""), found.gold && found.outcome !== "correct" ? el("span", { class: "quiet" }, ` — gold: ${found.gold.slice(0, 300)}`) : ""),
     el("p", { class: "quiet" }, facts.join(" · ")),
+    found.flags?.length ? el("p", { class: "warn" }, `Flagged: ${found.flags.join("; ")}`) : null,
     trace.error && !found.running ? el("p", { class: "warn" }, trace.error) : null];
 }
 

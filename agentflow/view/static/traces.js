@@ -1,6 +1,7 @@
 // A list of traces: filtered, ordered and cut into pages by the server.
 
-import { address, badge, count, el, get, outcomeName, percent, plural, redraw } from "./dom.js";
+import { get } from "./data.js";
+import { address, badge, count, el, outcomeName, percent, plural, redraw } from "./dom.js";
 
 const SIZE = 100;
 const COLUMNS = {
@@ -8,14 +9,15 @@ const COLUMNS = {
   turns: ["turns", "turns", "n"], tokens: ["tokens", "tokens", "n"], seconds: ["seconds", "seconds", "n"],
 };
 
-export function traceList(source, kind, choices, asked, remember) {
-  const state = { outcome: "", family: "", tool: "", error: "", benchmark: "", text: "", split: "", step: "", order: "written", down: "", offset: 0, ...asked };
+// source: an id, or several with commas between them, whose runs then are to choose from.
+export function traceList(source, kind, choices, asked, remember, runs = []) {
+  const state = { outcome: "", family: "", tool: "", error: "", benchmark: "", text: "", split: "", step: "", run: "", order: "written", down: "", offset: 0, ...asked };
   state.offset = Number(state.offset) || 0;
   const found = el("p", { class: "found", role: "status", "aria-live": "polite" });
   const body = el("tbody", {});
   const head = el("thead", {});
   const pager = el("nav", { class: "pager", "aria-label": "Pages" });
-  const form = filters(kind, choices, state, () => { state.offset = 0; refresh(); });
+  const form = filters(kind, choices, state, runs, () => { state.offset = 0; refresh(); });
   const table = el("table", { class: "list traces" }, el("caption", { class: "visually-hidden" }, "Traces"), head, body);
   table.addEventListener("keydown", walk);
   const box = el("section", { "aria-label": "Traces" }, el("h2", {}, kind === "training" ? "Rollouts" : "Traces"), form, found, el("div", { class: "scroll card flush" }, table), pager);
@@ -24,12 +26,13 @@ export function traceList(source, kind, choices, asked, remember) {
 
   async function refresh(live = false) {
     const mine = (latest += 1);
-    const page = await get(`/api/sources/${source}/traces`, { ...state, limit: SIZE });
+    const page = await get(`/api/sources/${state.run || source}/traces`, { ...state, run: "", limit: SIZE });
     if (mine !== latest) return;
+    const name = (row) => `${row.source}/${row.id}`;
     const used = Object.keys(COLUMNS).filter((name) => (name !== "family" || choices.family.length > 0));
     redraw(head, el("tr", {}, used.map(heading)));
-    redraw(body, page.rows.map((row) => line(row, used, live && shown.size > 0 && !shown.has(row.id))));
-    shown = new Set(page.rows.map((row) => row.id));
+    redraw(body, page.rows.map((row) => line(row, used, live && shown.size > 0 && !shown.has(name(row)))));
+    shown = new Set(page.rows.map(name));
     found.textContent = page.number === 0 ? (page.all ? "No trace matches." : "There is no trace yet.")
       : `${plural(page.number, "trace")}${kind === "traces" ? "" : `, ${count(page.correct)} correct (${percent(page.correct / page.number)})`}`;
     pages(page.number);
@@ -48,7 +51,8 @@ export function traceList(source, kind, choices, asked, remember) {
   function line(row, used, fresh) {
     const inside = {
       outcome: () => el("td", {}, badge(row.outcome)),
-      question: () => el("td", { class: "long" }, el("a", { class: "open", href: address("run", source, row.id) }, row.question || "(empty)"),
+      question: () => el("td", { class: "long" }, el("a", { class: "open", href: address("run", row.source, row.id) }, row.question || row.task || "(empty)"),
+        runs.length || row.sample ? el("small", {}, [runs.find((run) => run.id === row.source)?.name, row.sample ? `try ${row.sample + 1}` : ""].filter(Boolean).join(", ")) : null,
         kind === "training" ? el("small", {}, `step ${row.step}${row.reward === null ? "" : `, reward ${row.reward}`}`) : null),
       answer: () => el("td", { class: "answer" }, row.answer || "–"),
       family: () => el("td", {}, row.family),
@@ -94,7 +98,7 @@ function walk(event) {
   to.focus();
 }
 
-function filters(kind, choices, state, changed) {
+function filters(kind, choices, state, runs, changed) {
   const set = (name) => (event) => { state[name] = event.target.value; changed(); };
   const select = (label, name, options) => (options.length < (name === "outcome" ? 2 : 1) ? null : el("label", {}, label,
     el("select", { name, onchange: set(name) }, el("option", { value: "" }, "all"), options.map(([value, text]) => el("option", { value, selected: String(state[name]) === String(value) }, text)))));
@@ -105,6 +109,7 @@ function filters(kind, choices, state, changed) {
   const several = choices.benchmark.length > 1;
   return el("form", { class: "filters", role: "search", "aria-label": "Filter the traces", onsubmit: (event) => { event.preventDefault(); clearTimeout(pause); state.text = text.value; changed(); } },
     el("label", { class: "wide" }, "Text", text),
+    runs.length ? select("Run", "run", runs.map((run) => [run.id, run.name === run.planner ? run.name : `${run.name}: ${run.planner}`])) : null,
     select("Outcome", "outcome", listed("outcome")), several ? select("Benchmark", "benchmark", listed("benchmark")) : null,
     select("Family", "family", listed("family")), select("Tool", "tool", listed("tool")), select("Error", "error", listed("error")),
     kind === "training" ? select("Of", "split", [["train", "training"], ["test", "validation"]]) : null,

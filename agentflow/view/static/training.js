@@ -7,15 +7,16 @@ const number = (digits) => (value) => value.toFixed(digits);
 const share = (value) => `${(100 * value).toFixed(value !== 0 && Math.abs(value) < 0.001 ? 2 : 1)} %`;
 
 export function trainingSections(source) {
-  const [charts, ways, matrix] = [el("div", { class: "charts" }), el("div", { class: "card ways" }), el("div", {})];
+  const [charts, compared, ways, matrix] = [el("div", { class: "charts" }), el("div", {}), el("div", { class: "card ways" }), el("div", {})];
   const box = el("div", {}, el("section", { "aria-label": "Curves" }, el("h2", {}, "Curves"), charts),
-    el("section", { "aria-label": "A closer look" }, el("h2", {}, "A closer look"), ways),
+    compared, el("section", { "aria-label": "A closer look" }, el("h2", {}, "A closer look"), ways),
     el("section", { "aria-label": "Held-out questions" }, el("h2", {}, "Held-out questions, before to after"), matrix));
   let drawn = "";
   return {
     box,
     draw: (run) => {
       redraw(charts, figures(run));
+      redraw(compared, beforeAndAfter(run.lines));
       const state = JSON.stringify([run.train_steps, run.test_steps]);
       if (state !== drawn) redraw(ways, closer(source, run));
       drawn = state;
@@ -41,9 +42,27 @@ function figures({ lines, measured }) {
     curves("KL to the reference", [["KL", of("train", "kl")]], number(4)),
     curves("Turns of a rollout", both("turns", measured), number(2)),
     curves("Tokens that the policy wrote, per rollout", both("sampled", measured), number(0)),
+    curves("Tokens that the policy wrote, per second", [["tokens", of("train", "tokens_per_second")]], number(0)),
     curves("Clipped share of tokens", [["clipped", of("train", "clip_fraction")]], share),
     curves("Seconds of a step", [["step", of("train", "seconds/step")], ["rollouts", of("train", "seconds/rollouts")], ["update", of("train", "seconds/update")]], number(0)),
   ];
+}
+
+// The first and the last validation: accuracy by family, tools chosen, error classes.
+function beforeAndAfter(lines) {
+  const tests = lines.filter((line) => line.split === "test");
+  if (tests.length < 2) return [];
+  const sides = [tests[0], tests.at(-1)];
+  const part = (counts, name) => `${((100 * (counts[name] ?? 0)) / Math.max(1, Object.values(counts).reduce((sum, one) => sum + one, 0))).toFixed(0)} % (${counts[name] ?? 0})`;
+  const table = (title, field, value) => {
+    const names = [...new Set(sides.flatMap((side) => Object.keys(side[field] ?? {})))].sort();
+    return names.length === 0 ? null : el("table", { class: "list" }, el("thead", {}, el("tr", {}, [title, "before", "after"].map((name, at) => el("th", { scope: "col", class: at ? "n" : null }, name)))),
+      el("tbody", {}, names.map((name) => el("tr", {}, el("th", { scope: "row" }, name || "(none)"), sides.map((side) => el("td", { class: "n" }, value(side[field] ?? {}, name)))))));
+  };
+  const tables = [table("family", "families", (shares, name) => (name in shares ? percent(shares[name]) : "–")), table("tool chosen", "tools", part), table("error of a turn", "errors", part)];
+  const rate = (side) => `${percent(side.accuracy)} right, ${percent(side.tool_error_rate)} of tool calls failed`;
+  return [el("section", { "aria-label": "Before and after" }, el("h2", {}, "Before and after, held out"), el("p", { class: "quiet" }, `Step ${sides[0].step}: ${rate(sides[0])}. Step ${sides[1].step}: ${rate(sides[1])}.`),
+    el("div", { class: "charts" }, tables.filter(Boolean).map((one) => el("div", { class: "scroll card flush" }, one))))];
 }
 
 function closer(source, run) {

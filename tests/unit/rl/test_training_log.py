@@ -7,7 +7,7 @@ from agentflow.evals.task import Task
 from agentflow.evals.trace import append
 from agentflow.rl.rollout import RolloutRecord, RolloutStatus
 from agentflow.rl.training_log import TrainingLog
-from tests.trainings import token_step
+from tests.trainings import last_tokens, token_step
 
 
 def record(
@@ -71,7 +71,7 @@ def test_tokens_after_the_checkpoint_are_taken_back_too(log: TrainingLog) -> Non
     log.rewind(2)
     assert sorted(path.name for path in (log.out / "tokens").iterdir()) == ["000001.jsonl.gz", "000002.jsonl.gz"]
     (log.out / "tokens" / "000002.jsonl.gz").write_bytes(b"torn")
-    assert log.last_tokens() == token_step(1, "t", [])
+    assert last_tokens(log) == token_step(1, "t", [])
 
 
 def test_a_step_that_is_tried_again_counts_once(log: TrainingLog) -> None:

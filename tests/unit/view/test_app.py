@@ -93,6 +93,32 @@ def test_text_is_found_in_turns_as_it_was_written(client: Client) -> None:
     assert client.get(path, text="nowhere")["number"] == 0
 
 
+def test_field_names_are_no_text(client: Client) -> None:
+    assert client.get(f"/api/sources/{client.id('seed')}/traces", text="decided_by")["number"] == 0
+
+
+def test_evaluations_are_reported_together(client: Client) -> None:
+    both = f"{client.id('seed')},{client.id('trained')}"
+    found = client.get(f"/api/reports/{both}")
+    assert [run["id"] for run in found["runs"]] == both.split(",")
+    assert [cell["accuracy"] for cell in found["cells"]] == [0.4, 0.6]
+    [difference] = found["differences"]
+    assert (difference["gained"], difference["lost"]) == (2, 1)
+    assert dict(found["choices"]["outcome"]) == {"correct": 5, "incorrect": 4, "failed": 1}
+    rows = client.get(f"/api/sources/{both}/traces", outcome="correct", down="true")["rows"]
+    assert [row["source"] for row in rows] == [client.id("trained")] * 3 + [client.id("seed")] * 2
+
+
+def test_only_evaluations_are_reported_and_links_are_not_followed(client: Client, tmp_path: Path) -> None:
+    assert client.ask(f"/api/reports/{client.id('training')}").status_code == 404
+    write_run(tmp_path / "outside" / "run", [record(0)])
+    (write_run(tmp_path / "inside" / "run", [record(0)]) / "rulings.jsonl").symlink_to(
+        tmp_path / "outside" / "run" / "traces.jsonl"
+    )
+    other = Client(tmp_path / "inside")
+    assert other.ask(f"/api/reports/{other.id('run')}").status_code == 404
+
+
 def test_a_trace_has_the_memory_that_its_planner_read(client: Client) -> None:
     found = client.get(f"/api/sources/{client.id('seed')}/traces/1")
     roles, texts = zip(*found["memory"], strict=True)
@@ -117,6 +143,7 @@ def test_groups_and_the_same_questions_before_and_after(client: Client) -> None:
         "wrong": 1,
         "right": 1,
     }
+    assert client.get("/api/pairs", before=seed, after=trained, benchmark="aime24")["number"] == 0
     assert client.get(f"/api/sources/{training}")["matrix"]["rows"][0]["shares"] == [0.0, 1.0]
 
 

@@ -2,13 +2,17 @@
 
 import json
 import os
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from agentflow.evals.live_status import LiveStatusFile
+from agentflow.evals.results_store import rule
 from agentflow.evals.rollout import Started
+from agentflow.evals.rulings import PERSON
 from agentflow.evals.trace import Trace, append
 from agentflow.rl.training_log import TrainingLog
+from agentflow.view.detail import detail
 from agentflow.view.live_status import Running
 from agentflow.view.run_index import Root, RunIndex
 from agentflow.view.sources import LIVE_SECONDS, Source, Training
@@ -51,6 +55,20 @@ def test_links_do_not_lead_out(tmp_path: Path) -> None:
     (real / "traces.jsonl").unlink()
     (real / "traces.jsonl").symlink_to(tmp_path / "outside" / "eval" / "traces.jsonl")
     assert [len(source.rows()) for source in index(inside).sources.values()] == [0]
+
+
+def test_what_counts_is_what_was_ruled_last(tmp_path: Path) -> None:
+    folder = write_run(tmp_path / "eval", [record(n) for n in range(3)])
+    found = index(tmp_path)
+    assert [row.outcome for _, row in only(found).rows()] == ["correct"] * 3
+    wrong = record(1, correct=False)
+    [given] = wrong.history("", datetime.now(UTC))
+    rule(folder, [given.model_copy(update={"by": "R. Reader", "decided_by": PERSON})])
+    while found.refresh():
+        pass
+    source = only(found)
+    assert [row.outcome for _, row in source.rows()] == ["correct", "incorrect", "correct"]
+    assert detail(source, "1", source.rows()[1][1])["decided_by"].startswith(PERSON)
 
 
 def test_a_folder_and_a_file_can_be_named_themselves(tmp_path: Path) -> None:

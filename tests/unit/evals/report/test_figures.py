@@ -6,6 +6,7 @@ import pytest
 
 pytest.importorskip("matplotlib")
 
+from agentflow.evals.report.drawing import PALETTE, SERIES
 from agentflow.evals.report.figures import write_figures
 from agentflow.evals.runs import read_runs
 from agentflow.tools.result import ErrorClass
@@ -34,3 +35,9 @@ def test_all_four_from_runs_with_several_limits(tmp_path: Path) -> None:
 def test_without_data_there_is_no_figure(tmp_path: Path) -> None:
     runs = read_runs([write_run(tmp_path / "a", [record(0)])])
     assert [path.name for path in write_figures(tmp_path / "figures", runs)] == ["accuracy.png", "accuracy.svg"]
+
+
+def test_figures_have_the_colours_of_the_pages(tmp_path: Path) -> None:
+    [_, svg] = write_figures(tmp_path, read_runs([write_run(tmp_path / "a", [record(0, benchmark="atlas")])]))
+    assert SERIES[0] in svg.read_text()
+    assert len({*SERIES}) == len(SERIES) <= len(PALETTE)

@@ -22,6 +22,7 @@ with warnings.catch_warnings():
     from agentflow.rl.trainer import token_inspector
     from agentflow.rl.trainer.token_inspector import TokenInspector, chosen, piece, token_row
     from agentflow.rl.training_log import TrainingLog
+    from tests.trainings import last_tokens
 
 PROMPT, RESPONSE = [7, 8, 9], [1, 2, 3, 4]
 ROW = {
@@ -88,7 +89,7 @@ def test_in_bypass_mode_the_trainer_is_asked_before_and_after(tmp_path: Path, mo
     found.before_update(["q_0_0"], nested(LOGPROBS), torch.tensor([[1, 0, 0, 1]]))
     workers.learnt = 0.5
     found.after_update(log, 3)
-    step = log.last_tokens()
+    step = last_tokens(log)
     assert step is not None
     assert (step.step, step.old, step.clip, step.tasks) == (3, "rollout", (0.2, 0.3), ["t"])
     trained, left = step.rows
@@ -117,7 +118,7 @@ def test_where_the_old_log_probabilities_are_the_trainers_they_are_taken(
     found.before_update(["q_0_0", "pad_0_0"], nested([-1.1, -2.1, 0.0, -3.1], [0.0]), torch.ones(2, 4))
     assert workers.asked == []
     found.after_update(log, 1)
-    step = log.last_tokens()
+    step = last_tokens(log)
     assert step is not None
     assert step.old == "trainer"
     assert [call.trainer for call in step.rows[0].calls] == [pytest.approx([-1.1, -2.1]), pytest.approx([-3.1])]
@@ -128,7 +129,7 @@ def test_without_it_nothing_is_asked_and_nothing_written(tmp_path: Path, monkeyp
     chose(found, monkeypatch)
     found.before_update(["q_0_0"], nested(LOGPROBS), torch.ones(1, 4))
     found.after_update(log, 1)
-    assert (workers.asked, log.last_tokens()) == ([], None)
+    assert (workers.asked, last_tokens(log)) == ([], None)
 
 
 def test_the_groups_that_weigh_most_in_the_update_are_taken() -> None:

@@ -1,0 +1,63 @@
+"""Data of the page that compares evaluations: tables, differences, passports, and the paper's numbers."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict
+from statistics import fmean
+from typing import Any
+
+from agentflow.evals.passport.passport import passport
+from agentflow.evals.report.paper import paper
+from agentflow.evals.results_store import collection_paused
+from agentflow.evals.runs import Run
+from agentflow.evals.statistics import Comparison, compare, holm
+
+
+@collection_paused()
+def summary(runs: Sequence[Run]) -> dict[str, Any]:
+    """Return the data of tables and charts. It contains no text of a benchmark."""
+    return {
+        "runs": [{"name": run.name, "planner": run.planner} for run in runs],
+        "cells": [
+            {**asdict(cell), "error_rate": cell.error_rate, "most": cell.most} for run in runs for cell in run.cells
+        ],
+        "families": [asdict(family) for run in runs for family in run.families],
+        "passports": [passport(run).model_dump(mode="json") for run in runs],
+        "differences": list(_differences(runs)),
+        "paper": paper().model_dump(mode="json"),
+    }
+
+
+def _differences(runs: Sequence[Run]) -> Iterator[dict[str, Any]]:
+    """Yield a comparison of every run with the first run of the same benchmark, on the tasks that both have.
+
+    The p-values are corrected for the number of comparisons (Holm).
+    """
+    first: dict[str, Run] = {}
+    pairs, compared = list[tuple[str, Run, Run]](), list[Comparison]()
+    for run in runs:
+        for cell in run.cells:
+            base = first.setdefault(cell.benchmark, run)
+            before, after = base.tries(cell.benchmark), run.tries(cell.benchmark)
+            if base is not run and before.keys() & after.keys():
+                pairs.append((cell.benchmark, base, run))
+                compared.append(compare(before, after))
+    for (benchmark, base, run), found in zip(pairs, holm(compared), strict=True):
+        yield {
+            "benchmark": benchmark,
+            "first": base.name,
+            "second": run.name,
+            "verdict": found.verdict(base.name, run.name),
+            "shown": found.shown,
+            "accuracies": [found.first, found.second],
+            "questions": found.questions,
+            "p_value": found.p_value,
+            "corrected": found.corrected,
+            "among": found.among,
+            **_flips(base.tries(benchmark), run.tries(benchmark)),
+        }
+
+
+def _flips(before: dict[str, list[bool]], after: dict[str, list[bool]]) -> dict[str, int]:
+    """Return the numbers of tasks that the second run has right more often, and less often."""
+    changes = [fmean(after[task]) - fmean(tries) for task, tries in before.items() if task in after]
+    return {"gained": sum(change > 0 for change in changes), "lost": sum(change < 0 for change in changes)}
