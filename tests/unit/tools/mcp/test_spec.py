@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from agentflow.tools.mcp.spec import ServerSpec, SpecError, Unavailable, filled, servers
+from tests.failing import fails
 
 SERVERS = {
     "files": {"command": "npx", "args": ["-y", "server", "/data"], "env": {"TOKEN": "${FILES_TOKEN}"}, "cwd": "work"},
@@ -61,7 +62,7 @@ def test_a_wrong_file_says_where(tmp_path: Path, content: object, problem: str) 
 
 
 def test_a_server_that_the_file_lacks(tmp_path: Path) -> None:
-    with pytest.raises(SpecError, match="has no MCP server 'x'; it has files, far"):
+    with fails(SpecError, "unknown_server", "files, far"):
         servers(written(tmp_path, {"mcpServers": SERVERS}) + "#x")
 
 
@@ -69,11 +70,11 @@ def test_variables_are_filled_in(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("FAR_TOKEN", "abc")
     assert filled("Bearer ${FAR_TOKEN}", "far") == "Bearer abc"
     monkeypatch.delenv("FAR_TOKEN")
-    with pytest.raises(Unavailable, match="the MCP server far needs the environment variable FAR_TOKEN; set it"):
+    with fails(Unavailable, "missing_variable", "FAR_TOKEN"):
         filled("Bearer ${FAR_TOKEN}", "far")
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="quoting is another there")
 def test_a_command_that_cannot_be_split() -> None:
-    with pytest.raises(SpecError, match="No closing quotation"):
+    with fails(SpecError, "bad_spec"):
         servers("stdio:python 'oops")
