@@ -151,10 +151,3 @@ def test_without_a_network_each_is_one_line_and_what_is_generated_is_there(tmp_p
     assert len(problems) == 9
     assert all("the hub is out of reach" in line and "is downloaded once" in line for line in problems)
     assert done.stdout.splitlines() == ["game24: 1,362 questions, generated", "atlas: 600 questions, generated"]
-
-
-def test_an_unknown_name_is_one_line(tmp_path: Path) -> None:
-    done = command("get", "mmlu", cache=tmp_path)
-    assert done.returncode == 2
-    assert done.stderr.startswith("error: there is no benchmark 'mmlu'; there are bamboogle")
-    assert len(done.stderr.splitlines()) == 1

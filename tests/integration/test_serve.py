@@ -158,22 +158,6 @@ def test_a_key_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
         assert httpx.post(f"{url}/chat/completions", json={}).status_code == 401
 
 
-@pytest.mark.parametrize(
-    ("arguments", "says"),
-    [
-        (["openai:gpt-4o"], "is not an embedded model"),
-        (["embedded:/no/such"], "there is no embedded model"),
-        (["--host", "0.0.0.0"], "set AGENTFLOW_SERVE_KEY"),
-        (["--host", "no such host"], "is no address"),
-    ],
-)
-def test_a_wrong_call_is_one_line_and_exit_2(arguments: list[str], says: str) -> None:
-    done = CliRunner().invoke(app, ["serve", *arguments])
-    assert done.exit_code == 2
-    assert says in done.stderr
-    assert len(done.stderr.splitlines()) == 1
-
-
 def test_a_port_that_is_taken(url: str) -> None:
     port = url.removesuffix("/v1").rpartition(":")[2]
     done = CliRunner().invoke(app, ["serve", "--port", port])

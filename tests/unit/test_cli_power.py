@@ -2,7 +2,6 @@
 
 from pathlib import Path
 
-import pytest
 from typer.testing import CliRunner, Result
 
 from agentflow.cli import app
@@ -40,25 +39,3 @@ def test_a_folder_has_accuracy_tries_and_variance(tmp_path: Path) -> None:
     assert done.stdout.splitlines()[-1].split()[-4:] == needed(Plan(0.5, 0.3, 2, 1.0))
     single = run(write_run(tmp_path / "b", [record(n, correct=n < 10) for n in range(20)]))
     assert single.stderr.startswith("note: bamboogle: ")
-
-
-@pytest.mark.parametrize(
-    "arguments",
-    [
-        (),
-        ("nowhere",),
-        ("nowhere", "--accuracy", 0.5),
-        ("--accuracy", 0.5, "--difference", 0),
-        ("--accuracy", 0.98, "--difference", 0.05, "--between", 0.5),
-        ("--accuracy", 1.5),
-        ("--accuracy", 0.5, "--alpha", 0),
-    ],
-)
-def test_a_wrong_call_is_one_line_and_exit_2(arguments: tuple[object, ...]) -> None:
-    done = run(*arguments)
-    assert (done.exit_code, done.stdout) == (2, "")
-    assert done.stderr.splitlines()[-1].startswith("error: ")
-
-
-def test_help_has_an_example() -> None:
-    assert "Example: agentflow eval power" in run("--help").stdout

@@ -76,13 +76,6 @@ def test_compare_says_whether_another_program_made_one_of_them(tmp_path: Path) -
     assert said.strip() == "note: besides the planner, they differ in the program"
 
 
-def test_compare_needs_common_questions(folders: tuple[Path, Path], tmp_path: Path) -> None:
-    other = write_run(tmp_path / "other", [record(n, benchmark="aime24") for n in range(3)])
-    done = run("compare", folders[0], other)
-    assert (done.exit_code, done.stdout) == (2, "")
-    assert done.stderr.startswith("error: the two have no question in common")
-
-
 def test_a_report_says_what_it_wrote(folders: tuple[Path, Path], tmp_path: Path) -> None:
     pytest.importorskip("matplotlib")
     done = run("report", *folders, "--out", tmp_path / "r.html", "--figures", tmp_path / "figures")
@@ -102,21 +95,7 @@ def test_figures_say_which_extra_they_need(
     assert done.stderr.splitlines()[-1].endswith("install it with: pip install 'agentflow-langgraph[report]'")
 
 
-@pytest.mark.parametrize("command", ["report", "compare", "langsmith"])
-def test_what_is_no_evaluation_is_one_line_and_exit_2(command: str, tmp_path: Path) -> None:
-    (tmp_path / "a").mkdir()
-    done = run(command, tmp_path / "a", tmp_path / "b")
-    assert (done.exit_code, done.stdout) == (2, "")
-    assert len(done.stderr.splitlines()) == 1
-    assert done.stderr.startswith("error: ")
-
-
 def test_a_report_that_cannot_be_written_is_one_line_and_exit_1(folders: tuple[Path, Path], tmp_path: Path) -> None:
     done = run("report", *folders, "--out", tmp_path / "nowhere" / "r.html")
     assert done.exit_code == 1
     assert len(done.stderr.splitlines()) == 1
-
-
-@pytest.mark.parametrize("command", ["report", "compare", "langsmith"])
-def test_help_has_an_example(command: str) -> None:
-    assert f"Example: agentflow eval {command}" in run(command, "--help").stdout

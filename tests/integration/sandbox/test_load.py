@@ -1,7 +1,6 @@
 """Many programs at once, which overlap by construction: each waits for a signal that the host sends when all run."""
 
 import asyncio
-import contextlib
 import math
 import os
 import random
@@ -15,11 +14,10 @@ import pytest
 
 from agentflow.tools.sandbox import memory, plain_subprocess
 from agentflow.tools.sandbox.execute import execute
-from agentflow.tools.sandbox.fork_client import ForkServer
 from agentflow.tools.sandbox.limits import Limits, Outcome
 from agentflow.tools.sandbox.turns import SLOTS, turns
 from tests.integration.sandbox.held import WAITS, await_waiting, let_go, waits
-from tests.sandboxes import NAMES, TIERS, close_all, executes_in, is_alive, new_processes, run, server
+from tests.sandboxes import TIERS, close_all, executes_in, is_alive, new_processes, run, server
 from tests.waiting import LAST_RESORT, until, until_async
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the tiers with isolation are Linux's")
@@ -75,14 +73,6 @@ async def test_as_many_as_there_are_slots_run_at_once_and_the_others_after_them(
 
 def _until_gone(pids: set[int]) -> None:
     until(lambda: not any(is_alive(pid) and waits(pid) for pid in pids))
-
-
-@pytest.mark.parametrize("name", TIERS)
-def test_more_threads_than_slots_may_ask_one_server(name: str) -> None:
-    sandbox = server(name)
-    with ThreadPoolExecutor(3 * SLOTS) as pool:
-        outcomes = list(pool.map(lambda n: run(sandbox, f"print({n})", LIMITS), range(3 * SLOTS)))
-    assert [outcome.stdout for outcome in outcomes] == [str(n) for n in range(3 * SLOTS)]
 
 
 @pytest.mark.parametrize("name", TIERS)
@@ -197,14 +187,3 @@ def test_the_tier_without_isolation_takes_turns_too() -> None:
         let_go(first)
         let_go(await_waiting(8, first))
     assert [one.result().stdout for one in started] == [str(n) for n in range(SLOTS + 8)]
-
-
-def test_a_server_is_usable_again_after_it_was_full(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in NAMES:
-        with contextlib.suppress(pytest.skip.Exception):
-            sandbox: ForkServer = server(name)
-            with ThreadPoolExecutor(SLOTS) as pool:
-                started = [pool.submit(run, sandbox, WAITS.format(n=n), LIMITS) for n in range(SLOTS)]
-                let_go(await_waiting(SLOTS))
-                assert [one.result().stdout for one in started] == [str(n) for n in range(SLOTS)]
-            assert run(sandbox, "print(1)").stdout == "1"

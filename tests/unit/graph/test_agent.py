@@ -3,14 +3,12 @@
 import asyncio
 import re
 import threading
-from typing import Any, TypedDict
+from typing import Any
 
 import pytest
 from langchain_core.messages import BaseMessage
-from langchain_core.runnables import RunnableLambda
 from langchain_core.tools import BaseTool, ToolException, tool
 from langgraph.checkpoint.memory import InMemorySaver
-from langgraph.graph import END, START, StateGraph
 
 from agentflow.graph.agent import build_graph
 from agentflow.graph.context import Context
@@ -360,49 +358,9 @@ def test_invoke(scripted: Script) -> None:
     assert found["answer"] == "hello"
 
 
-async def test_invoke_within_a_running_loop(scripted: Script) -> None:
-    found = build_graph([echo]).invoke(question(), context=settings(scripted()))
-    assert found["answer"] == "hello"
-
-
 def test_invoke_raises_what_a_node_raises(scripted: Script) -> None:
     with fails(ModelError, "no_question"):
         build_graph().invoke({"messages": []}, context=settings(scripted()))
-
-
-def test_invoke_from_many_threads(scripted: Script) -> None:
-    script = scripted(**numbered())
-    chain = build_graph([echo]).bind(context=settings(script))
-    answers = [found["answer"] for found in chain.batch([question(f"What is #{number}#?") for number in range(8)])]
-    assert answers == [f"#{number}#" for number in range(8)]
-
-
-async def test_a_link_of_a_chain(scripted: Script) -> None:
-    graph = build_graph([echo]).bind(context=settings(scripted()))
-    chain = RunnableLambda(question) | graph | RunnableLambda(lambda found: found["answer"].upper())
-    assert await chain.ainvoke("Which word?") == "HELLO"
-    assert chain.invoke("Which word?") == "HELLO"
-
-
-class Parent(TypedDict):
-    messages: list[Any]
-    answer: str
-
-
-class ParentContext(TypedDict):
-    user: str
-
-
-async def test_a_node_of_a_graph_with_a_context_of_its_own(scripted: Script) -> None:
-    scripted()
-    builder = StateGraph(Parent, context_schema=ParentContext)
-    builder.add_node("agent", build_graph([echo]))
-    builder.add_edge(START, "agent")
-    builder.add_edge("agent", END)
-    parent = builder.compile()
-    found = await parent.ainvoke({**question(), "answer": ""}, context={"user": "me"})
-    assert found["answer"] == "hello"
-    assert parent.invoke({**question(), "answer": ""}, context={"user": "me"})["answer"] == "hello"
 
 
 async def test_a_tool_of_ones_own(scripted: Script) -> None:

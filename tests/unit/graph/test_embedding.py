@@ -254,19 +254,13 @@ def loop(agent_tool: Any, calls: int = 1, checkpointer: Any = None) -> CompiledS
 
 
 async def test_a_tool_of_a_react_agent(scripted: Script) -> None:
-    agent_tool = build_tool(Context(model=scripted().spec), [echo])
-    app = loop(agent_tool)
-    assert (await app.ainvoke(question()))["messages"][-1].text == "They say: hello"
-    assert app.invoke(question())["messages"][-1].text == "They say: hello"
-
-
-async def test_a_tool_of_langgraphs_create_react_agent(scripted: Script) -> None:
-    """LangGraph 1 has moved it to the package langchain, and says so; it works."""
+    """By LangGraph's parts; and by its own, which has moved to the package langchain, says so, and works."""
     agent_tool = build_tool(Context(model=scripted().spec), [echo])
     with pytest.warns(LangGraphDeprecatedSinceV10):
-        app = create_react_agent(Assistant(), [agent_tool])
-    assert (await app.ainvoke(question()))["messages"][-1].text == "They say: hello"
-    assert app.invoke(question())["messages"][-1].text == "They say: hello"
+        theirs = create_react_agent(Assistant(), [agent_tool])
+    for app in (loop(agent_tool), theirs):
+        assert (await app.ainvoke(question()))["messages"][-1].text == "They say: hello"
+        assert app.invoke(question())["messages"][-1].text == "They say: hello"
 
 
 async def test_two_calls_of_the_tool_at_once_under_a_checkpointer(scripted: Script) -> None:

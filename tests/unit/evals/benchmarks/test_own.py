@@ -168,15 +168,6 @@ def test_the_command_evaluates_on_it_from_the_users_folder(tmp_path: Path, monke
     assert (cell.benchmark, cell.questions) == ("QUIZ", 2)
 
 
-def test_two_of_one_name_are_refused(tmp_path: Path) -> None:
-    (tmp_path / "QUIZ.jsonl").write_text(json.dumps(QUIZ[1]) + "\n")
-    (tmp_path / "more").mkdir()
-    (tmp_path / "more" / "QUIZ.jsonl").write_text(json.dumps(QUIZ[0]) + "\n")
-    done = CliRunner().invoke(app, ["eval", str(tmp_path / "QUIZ.jsonl"), str(tmp_path / "more" / "QUIZ.jsonl")])
-    assert done.exit_code == 2
-    assert "as another of these is; give it another name" in done.stderr
-
-
 async def test_it_can_be_trained_on() -> None:
     app = training.benchmark(f"{HERE}:EVEN", frozen="embedded")
     tasks = [*app.tasks("train", 5), *app.tasks("test", 5)]
