@@ -1,8 +1,8 @@
 """The wording of the command line: one snapshot per command, with its help and the lines of its errors.
 
 A snapshot is a list of calls, each followed by what it prints. To add one, write its line `$ agentflow ...`. Then
-`python -m tests.unit.test_commands` runs the calls and writes the files anew, for the diff to be read; with the words of
-a command, such as `eval judge`, it does so for that one alone.
+`python -m tests.unit.test_commands` runs the calls and writes the files anew, for the diff to be read; with the words
+of a command, such as `eval judge`, it does so for that one alone.
 """
 
 import os
@@ -48,7 +48,7 @@ def snapshot(name: str) -> Path:
 
 def help_of(command: Any) -> str:
     """The texts of a command's help, without their layout, which is typer's."""
-    lines = [" ".join((command.help or "").split()).replace("\x0c", "")]
+    lines = [" ".join(text.split()) for text in (command.help, command.epilog) if text]
     for one in command.params:
         if one.name != "help":
             text = " ".join((getattr(one, "help", "") or "").split())
