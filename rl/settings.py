@@ -126,7 +126,7 @@ def compose_settings(preset: str, overrides: Sequence[str]) -> DictConfig:
             config = compose(preset, [VERL_CONFIG, *overrides])
         except HydraException as error:
             known = set(_keys(compose(preset, [VERL_CONFIG])))
-            raise SettingsError(_explain(error, overrides, known)) from error
+            raise SettingsError(_explain(error, overrides, known), code="refused") from error
     keys = [override.partition("=")[0].lstrip("+") for override in overrides]
     if "app" in keys:
         _drop_options(config, [key for key in keys if key.startswith("options.")])

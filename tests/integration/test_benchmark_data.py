@@ -93,10 +93,9 @@ def test_a_file_that_the_repository_has_not(hub: Hub) -> None:
 
 def test_a_gated_data_set_names_the_token_where_the_hub_is_out_of_reach(hub: Hub) -> None:
     hub.refuse = True
-    with pytest.raises(BenchmarkError, match="HF_TOKEN") as raised:
+    with fails(BenchmarkError, "download_failed", "HF_TOKEN"):
         get(hub, Source("made/places", ("dev.jsonl",), 2, gated=True))
-    assert "\n" not in str(raised.value)
-    with pytest.raises(BenchmarkError) as public:
+    with fails(BenchmarkError, "download_failed") as public:
         get(hub)
     assert "HF_TOKEN" not in str(public.value)
 
@@ -104,11 +103,8 @@ def test_a_gated_data_set_names_the_token_where_the_hub_is_out_of_reach(hub: Hub
 def test_a_gated_data_set_takes_the_users_token(hub: Hub, monkeypatch: pytest.MonkeyPatch) -> None:
     hub.token = "hf_made_for_this_test"
     gated = Source("made/places", ("dev.jsonl",), 2, gated=True)
-    with pytest.raises(
-        TokenNeeded, match=r"gated: accept its terms at http.*/datasets/made/places.* HF_TOKEN"
-    ) as raised:
+    with fails(TokenNeeded, "", "/datasets/made/places", "HF_TOKEN"):
         get(hub, gated)
-    assert "\n" not in str(raised.value)
     monkeypatch.setenv("HF_TOKEN", hub.token)
     assert get(hub, gated).rows == 2
 

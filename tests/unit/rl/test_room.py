@@ -34,9 +34,8 @@ def test_more_ranks_need_more_places(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_too_few_places_are_refused_with_both_numbers() -> None:
     config = composed("qwen2.5-7b-lora", "ray_kwargs.ray_init.num_cpus=5")
-    with fails(SettingsError, "too_few_cpus", room.places(config), 5) as refused:
+    with fails(SettingsError, "too_few_cpus", room.places(config), 5):
         room.ray_options(config)
-    assert "\n" not in str(refused.value)
 
 
 def test_a_cluster_that_is_too_small_is_refused() -> None:

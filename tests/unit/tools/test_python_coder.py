@@ -242,7 +242,7 @@ async def test_every_signal_has_a_name(number: int) -> None:
 
 @pytest.mark.parametrize("seconds", [math.nan, math.inf, -math.inf, 0, -1, True, "10"])
 def test_a_time_that_is_none_is_refused(seconds: float) -> None:
-    with pytest.raises(ValueError, match="seconds must be a number above zero"):
+    with pytest.raises(ValueError, match="seconds"):
         python_coder(Limits(seconds=seconds))
 
 
