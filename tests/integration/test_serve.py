@@ -125,13 +125,8 @@ async def test_the_ids_are_those_of_the_embedded_model(url: str) -> None:
 
 def test_an_agent_runs_on_it(url: str) -> None:
     models = ["--model", f"vllm:embedded@{url}", "--planner", f"vllm:embedded:trained@{url}"]
-    done = subprocess.run(
-        [sys.executable, "-m", "agentflow", "solve", "What is 3 times 7?", "--json", "--corpus", "atlas", *models],
-        capture_output=True,
-        timeout=100,
-        text=True,
-    )
-    assert done.returncode == 0, done.stderr
+    done = CliRunner().invoke(app, ["solve", "What is 3 times 7?", "--json", "--corpus", "atlas", *models])
+    assert done.exit_code == 0, done.stderr
     assert json.loads(done.stdout)["turns"]
 
 

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -31,10 +32,17 @@ def no_cache() -> Any:
     set_llm_cache(None)
 
 
+@pytest.fixture(scope="module")
+def run_of_one_step(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    out = tmp_path_factory.mktemp("run")
+    asyncio.run(record(out))
+    return out
+
+
 @pytest.fixture
-def out(tmp_path: Path) -> Path:
-    asyncio.run(record(tmp_path))
-    return tmp_path
+def out(run_of_one_step: Path, tmp_path: Path) -> Path:
+    """A copy of the run, which a test may change."""
+    return shutil.copytree(run_of_one_step, tmp_path / "run")
 
 
 async def record(out: Path) -> None:
