@@ -121,8 +121,7 @@ async def test_given_up_at_any_moment_none_is_left(tier: str) -> None:
     await until_async(lambda: not turns()._running and not started())
 
 
-@pytest.mark.parametrize("descriptors", [64, 256])
-def test_few_descriptors_are_enough(tier: str, descriptors: int) -> None:
+def test_few_descriptors_are_enough(tier: str) -> None:
     program = (
         "import asyncio\nfrom agentflow.tools.sandbox.execute import execute\n"
         "from agentflow.tools.sandbox.limits import Limits\n"
@@ -132,7 +131,7 @@ def test_few_descriptors_are_enough(tier: str, descriptors: int) -> None:
         "    print([one.stdout for one in found] == [str(n) for n in range(100)])\n"
         "asyncio.run(main())"
     )
-    limited = ["sh", "-c", f'ulimit -n {descriptors} && exec "$@"', "sh", sys.executable, "-c", program]
+    limited = ["sh", "-c", 'ulimit -n 64 && exec "$@"', "sh", sys.executable, "-c", program]
     done = subprocess.run(limited, capture_output=True, text=True, check=False)
     assert done.stdout.strip() == "True", done.stderr
 
