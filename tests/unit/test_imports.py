@@ -195,7 +195,7 @@ def test_importing_is_cheap(statement: str, absent: set[str]) -> None:
 
 
 def test_the_package_itself_imports_nothing_of_ours() -> None:
-    """In bubblewrap a program's helper finds `agentflow/__init__.py`, the sandbox's files and their error, and nothing else: an
+    """In bubblewrap a program's helper finds `agentflow/__init__.py`, the sandbox's files and their error alone: an
     import of `agentflow.version` here left the tier unusable."""
     tree = ast.parse((HOME / "__init__.py").read_text())
     found = [node for node in tree.body if isinstance(node, ast.Import | ast.ImportFrom)]
