@@ -108,13 +108,11 @@ def test_one_engine_per_checkpoint_until_it_is_written_anew(tmp_path: Path) -> N
 def test_a_missing_or_broken_file_is_a_configuration_error(tmp_path: Path, name: str) -> None:
     checkpoint.write(tmp_path)
     (tmp_path / name).write_text("broken")
-    with fails(ModelError, "bad_checkpoint", configuration=True) as broken:
+    with fails(ModelError, "bad_checkpoint", configuration=True):
         load(str(tmp_path))
     (tmp_path / name).unlink()
-    with fails(ModelError, "no_checkpoint") as missing:
+    with fails(ModelError, "no_checkpoint", configuration=True):
         load(str(tmp_path))
-    assert missing.value.configuration
-    assert "\n" not in str(broken.value) + str(missing.value)
 
 
 def test_a_missing_shipped_checkpoint_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
