@@ -22,6 +22,7 @@ class ModelError(CodedError, RuntimeError):
     others.
 
     Attributes:
+        code: The cause in snake_case, such as "unknown_model" or "rate_limit".
         configuration: True when the settings are wrong (key, name, URL), so that a retry cannot help;
             False when the call failed at run time (server down, overloaded, sending invalid replies).
     """
