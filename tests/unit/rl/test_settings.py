@@ -38,7 +38,7 @@ def test_verls_own_keys_and_the_algorithm_can_be_set() -> None:
     ("overrides", "code", "named"),
     [
         ("flow.update=1", "refused", "'flow.updates'"),
-        ("algorithm=ppo", "unknown_algorithm", "flow-grpo, grpo"),
+        ("algorithm=ppo", "unknown_algorithm", "flow-grpo, "),
         ("flow.algorithm.clip=1", "bad_value", "flow.algorithm.clip=1"),
         ("flow.algorithm.penalty=-1", "bad_value", "flow.algorithm.penalty=-1"),
         ("steps", "bad_override", "'steps'"),
