@@ -269,13 +269,15 @@ evaluate = _blocking(aevaluate)
 def _load(request: EvaluationRequest) -> tuple[dict[str, list[Item]], dict[str, Dataset]]:
     """Return the items of each benchmark and its `Dataset` for the settings. Raises BenchmarkError."""
     if request.file and len(set(request.benchmarks)) > 1:
-        raise BenchmarkError("a file holds the questions of one benchmark; name one")
+        raise BenchmarkError("a file holds the questions of one benchmark; name one", code="several_benchmarks")
     loaded: dict[str, list[Item]] = {}
     datasets: dict[str, Dataset] = {}
     for name in dict.fromkeys(request.benchmarks):
         found = benchmark(name)
         if found.name in loaded:
-            raise BenchmarkError(f"{name} is called '{found.name}', as another of these is; give it another name")
+            raise BenchmarkError(
+                f"{name} is called '{found.name}', as another of these is; give it another name", code="name_taken"
+            )
         chosen, digest = _questions(found, request)
         loaded[found.name] = items(found, chosen, request.epochs)
         datasets[found.name] = Dataset(questions=len(chosen), digest=digest)
@@ -287,7 +289,8 @@ def _questions(found: Benchmark, request: EvaluationRequest) -> tuple[list[Task]
     tasks = found.tasks(request.subset, request.file)
     if not tasks:
         raise BenchmarkError(
-            f"there are no questions of {found.name}" + (f" in {request.file}" if request.file else "")
+            f"there are no questions of {found.name}" + (f" in {request.file}" if request.file else ""),
+            code="no_questions",
         )
     selected = request.selection.of(tasks) if request.selection else tasks
     digest = identity(*(one.id for one in selected))

@@ -15,8 +15,10 @@ from huggingface_hub import HfApi
 from huggingface_hub.errors import HfHubHTTPError, HFValidationError, OfflineModeIsEnabled
 from pydantic import BaseModel
 
+from agentflow.tools.coded_error import CodedError
 
-class HubError(RuntimeError):
+
+class HubError(CodedError, RuntimeError):
     """Files cannot be downloaded; `str()` is one line with the reason and a remedy."""
 
 
@@ -42,7 +44,7 @@ def find(hub: HfApi, repository: str, pattern: str, revision: str | None = None)
         if fnmatch(file.rfilename, pattern)
     }
     if not files:
-        raise HubError(f"{repository} has no file {pattern}")
+        raise HubError(f"{repository} has no file {pattern}", code="no_file")
     return Pin(repository=repository, revision=info.sha or revision or "main", files=files)
 
 
@@ -61,7 +63,9 @@ def download(hub: HfApi, pin: Pin, folder: Path | None = None) -> Iterator[Path]
         )
         digest = sha256(path)
         if expected and digest != expected:
-            raise HubError(f"{path} is damaged: its SHA-256 is not that of {name}; remove it and try again")
+            raise HubError(
+                f"{path} is damaged: its SHA-256 is not that of {name}; remove it and try again", code="damaged_file"
+            )
         pin.files[name] = digest
         yield path
 

@@ -71,6 +71,7 @@ def cached_judge(spec: str) -> "Judge":
         raise ModelError(
             f"the judge's replies cannot be kept in {cache.parent} ({error.strerror}); set XDG_CACHE_HOME",
             configuration=True,
+            code="unwritable",
         ) from error
     return Judge(spec, cache=cache)
 

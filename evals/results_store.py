@@ -27,6 +27,7 @@ from agentflow.evals.record import Dataset, EvaluationSettings, Key, Record
 from agentflow.evals.rulings import Ruling
 from agentflow.evals.run_folder import SETTINGS, RunFolderError, read_settings, write_settings
 from agentflow.evals.trace import to_line
+from agentflow.tools.coded_error import CodedError
 from agentflow.tools.redaction import redacted_data
 
 TRACES, RULINGS = "traces.jsonl", "rulings.jsonl"
@@ -35,7 +36,7 @@ TRACES, RULINGS = "traces.jsonl", "rulings.jsonl"
 Model = TypeVar("Model", bound=BaseModel)
 
 
-class ResultsError(Exception):
+class ResultsError(CodedError):
     """A run folder cannot be used; `str()` is one line with the reason and a remedy."""
 
 
@@ -76,7 +77,9 @@ class ResultsStore(Records):
             folder.mkdir(parents=True, exist_ok=True)
             self._file = (folder / TRACES).open("ab+")
         except OSError as error:
-            raise ResultsError(f"cannot write to {folder} ({error.strerror}); choose another --out") from error
+            raise ResultsError(
+                f"cannot write to {folder} ({error.strerror}); choose another --out", code="unwritable"
+            ) from error
         try:
             _lock(self._file, folder)
             self._settings = settings.model_copy(update={"provenance": []})
@@ -138,7 +141,7 @@ def rule(folder: Path, rulings: Sequence[Ruling]) -> None:
             _drop_torn_line(file)
             file.write("".join(to_line(ruling) + "\n" for ruling in rulings).encode())
     except PermissionError as error:
-        raise ResultsError(f"cannot write to {folder} ({error.strerror})") from error
+        raise ResultsError(f"cannot write to {folder} ({error.strerror})", code="unwritable") from error
 
 
 def digest(folder: Path) -> str:
@@ -156,14 +159,18 @@ def _content(path: Path) -> bytes:
     try:
         return path.read_bytes()
     except OSError as error:
-        raise ResultsError(f"{path} cannot be read ({error.strerror}); name an evaluation's folder") from error
+        raise ResultsError(
+            f"{path} cannot be read ({error.strerror}); name an evaluation's folder", code="unreadable"
+        ) from error
 
 
 def _lock(file: IO[bytes], folder: Path) -> None:
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError as error:
-        raise ResultsError(f"another evaluation writes to {folder}; wait for it, or choose another --out") from error
+        raise ResultsError(
+            f"another evaluation writes to {folder}; wait for it, or choose another --out", code="locked"
+        ) from error
 
 
 @contextmanager
@@ -208,14 +215,14 @@ def _lines(path: Path, kind: type[Model], what: str) -> Iterator[Model]:
             yield kind.model_validate_json(line)
         except ValidationError as error:
             reason = f"{path}, line {number} is not {what}; mend it, or choose another folder"
-            raise ResultsError(reason) from error
+            raise ResultsError(reason, code="bad_line") from error
 
 
 def _settings(folder: Path) -> EvaluationSettings:
     try:
         return read_settings(folder, EvaluationSettings)
     except RunFolderError as error:
-        raise ResultsError(str(error)) from error
+        raise ResultsError(str(error), code=error.code) from error
 
 
 def _grown(folder: Path, settings: EvaluationSettings) -> EvaluationSettings:
@@ -232,7 +239,8 @@ def _grown(folder: Path, settings: EvaluationSettings) -> EvaluationSettings:
     if different:
         raise ResultsError(
             f"{folder} was made with other settings ({', '.join(sorted(different))}); use the same, or choose another "
-            "--out"
+            "--out",
+            code="other_settings",
         )
     larger = {
         name: max(old.benchmarks.get(name, ours), ours, key=lambda one: one.questions)

@@ -6,12 +6,14 @@ from typing import Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
+from agentflow.tools.coded_error import CodedError
+
 SETTINGS = "settings.json"
 
 Kind = Literal["evaluation", "training"]
 
 
-class RunFolderError(ValueError):
+class RunFolderError(CodedError, ValueError):
     """A folder does not hold the requested run; `str()` is one line with the reason and a remedy."""
 
 
@@ -42,16 +44,20 @@ def read_settings(folder: Path, model: type[Settings]) -> Settings:
     try:
         content = (folder / SETTINGS).read_bytes()
     except OSError as error:
-        raise RunFolderError(f"{folder} holds no {wanted}: {SETTINGS} cannot be read ({error.strerror})") from error
+        raise RunFolderError(
+            f"{folder} holds no {wanted}: {SETTINGS} cannot be read ({error.strerror})", code="unreadable"
+        ) from error
     kind = kind_of(content)
     if kind and kind != wanted:
-        raise RunFolderError(f"{folder} holds a run of kind {kind}, not {wanted}; choose another folder")
+        raise RunFolderError(
+            f"{folder} holds a run of kind {kind}, not {wanted}; choose another folder", code="other_kind"
+        )
     try:
         if kind:
             return model.model_validate_json(content)
     except ValidationError:
         pass
-    raise RunFolderError(other_version(folder))
+    raise RunFolderError(other_version(folder), code="other_version")
 
 
 def other_version(folder: Path) -> str:

@@ -210,7 +210,7 @@ def read_runs(folders: Sequence[Path]) -> list[Run]:
     """Read the evaluations in `folders`. Raises ResultsError, also if a folder is named twice."""
     resolved = [folder.resolve() for folder in folders]
     if repeated := [folder for folder, number in Counter(resolved).items() if number > 1]:
-        raise ResultsError(f"{repeated[0]} is named twice; name each folder once")
+        raise ResultsError(f"{repeated[0]} is named twice; name each folder once", code="named_twice")
     return [Run(name, *read(folder), digest(folder)) for name, folder in zip(_names(resolved), folders, strict=True)]
 
 

@@ -56,7 +56,8 @@ async def saved_run(agent: Agent, thread: str) -> SavedRun | None:
     except ValidationError as error:
         raise CheckpointError(
             f"thread {thread} cannot be resumed: another version or another graph wrote it "
-            f"({error.errors()[0]['loc']}: {error.errors()[0]['msg']})"
+            f"({error.errors()[0]['loc']}: {error.errors()[0]['msg']})",
+            code="other_version",
         ) from error
     if "analyst" in snapshot.next:  # interrupted before its first node: the values are those of the previous run
         state = State(messages=state.messages, question=state.messages[-1].text if state.messages else "")

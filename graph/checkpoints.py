@@ -20,6 +20,7 @@ from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 
 from agentflow.graph.state import Action, PendingCall, Plan, Turn, Verdict
+from agentflow.tools.coded_error import CodedError
 from agentflow.tools.result import ErrorClass, ToolResult
 from agentflow.tools.untrusted_text import bounded_line
 
@@ -40,14 +41,14 @@ POOL = 10
 _INSTALL = "install it with: pip install 'agentflow-langgraph[durable]'"
 
 
-class CheckpointError(Exception):
+class CheckpointError(CodedError):
     """A checkpointer that cannot be used. The message is one line with the cause and the remedy, without a password."""
 
-    def __init__(self, problem: str, *, configuration: bool = False) -> None:
+    def __init__(self, problem: str, *, code: str = "", configuration: bool = False) -> None:
         """Set the message. `configuration` is True for an error in the settings, and False for one that may be
         temporary.
         """
-        super().__init__(problem)
+        super().__init__(problem, code=code)
         self.configuration = configuration
 
 
@@ -63,7 +64,9 @@ class StateSerializer(JsonPlusSerializer):
         constructors.
         """
         if data[0] == "json":
-            raise CheckpointError("a checkpoint holds objects written as JSON, which this version does not read")
+            raise CheckpointError(
+                "a checkpoint holds objects written as JSON, which this version does not read", code="json_object"
+            )
         return super().loads_typed(data)
 
 
@@ -89,7 +92,7 @@ async def open_checkpointer(
     elif "://" in spec or not spec.removeprefix("sqlite:").strip():
         shown = bounded_line(spec.partition("://")[0], 40)
         problem = f"'{shown}' is no place for checkpoints: write memory, sqlite:PATH or postgres://..."
-        raise CheckpointError(problem, configuration=True)
+        raise CheckpointError(problem, configuration=True, code="bad_spec")
     else:
         async with _sqlite(spec.removeprefix("sqlite:"), serializer) as saver:
             yield saver
@@ -103,7 +106,9 @@ async def _sqlite(name: str, serializer: StateSerializer) -> AsyncIterator[BaseC
         import aiosqlite
         from langgraph.checkpoint.sqlite.aio import AsyncSqliteSaver
     except ImportError as error:
-        raise CheckpointError(f"keeping runs in SQLite needs {error.name}; {_INSTALL}", configuration=True) from error
+        raise CheckpointError(
+            f"keeping runs in SQLite needs {error.name}; {_INSTALL}", configuration=True, code="missing_package"
+        ) from error
     path = _writable(name)
     try:
         async with aiosqlite.connect(path, timeout=BUSY_SECONDS) as connection:
@@ -111,7 +116,9 @@ async def _sqlite(name: str, serializer: StateSerializer) -> AsyncIterator[BaseC
             await saver.setup()
             yield saver
     except sqlite3.Error as error:
-        raise CheckpointError(f"the checkpoints in {path} cannot be used ({bounded_line(str(error), 200)})") from error
+        raise CheckpointError(
+            f"the checkpoints in {path} cannot be used ({bounded_line(str(error), 200)})", code="unusable"
+        ) from error
 
 
 def _writable(name: str) -> Path:
@@ -122,7 +129,7 @@ def _writable(name: str) -> Path:
         path.touch(mode=0o600)  # questions are private to the user
     except OSError as error:
         raise CheckpointError(
-            f"cannot write to {path} ({error.strerror}); choose another place", configuration=True
+            f"cannot write to {path} ({error.strerror}); choose another place", configuration=True, code="unwritable"
         ) from error
     return path
 
@@ -134,7 +141,7 @@ async def _postgres(url: str, serializer: StateSerializer) -> AsyncIterator[Base
         from langgraph.checkpoint.postgres.aio import AsyncPostgresSaver
     except ImportError as error:
         problem = f"keeping runs in PostgreSQL needs {error.name}; {_INSTALL}"
-        raise CheckpointError(problem, configuration=True) from error
+        raise CheckpointError(problem, configuration=True, code="missing_package") from error
     try:
         await _reach(url)
         async with _pool(url) as pool:
@@ -142,7 +149,9 @@ async def _postgres(url: str, serializer: StateSerializer) -> AsyncIterator[Base
             await saver.setup()
             yield saver
     except psycopg.Error as error:
-        raise CheckpointError(f"the checkpoints in {_shown(url)} cannot be used ({_message(error, url)})") from error
+        raise CheckpointError(
+            f"the checkpoints in {_shown(url)} cannot be used ({_message(error, url)})", code="unusable"
+        ) from error
 
 
 async def _reach(url: str) -> None:
@@ -153,7 +162,7 @@ async def _reach(url: str) -> None:
         connection = await psycopg.AsyncConnection.connect(url, connect_timeout=CONNECT_SECONDS)
     except psycopg.ProgrammingError as error:
         problem = "the URL of the PostgreSQL server cannot be read; write postgres://USER:PASSWORD@HOST:PORT/DATABASE"
-        raise CheckpointError(problem, configuration=True) from error
+        raise CheckpointError(problem, configuration=True, code="bad_url") from error
     await connection.close()
 
 

@@ -77,7 +77,9 @@ def _check_file(name: str) -> None:
 
 
 def _refused(what: str, instead: str) -> ModelError:
-    return ModelError(f"a client's settings may not name {one_line(what, 200)}; {instead}", configuration=True)
+    return ModelError(
+        f"a client's settings may not name {one_line(what, 200)}; {instead}", configuration=True, code="not_granted"
+    )
 
 
 def granted(variable: str) -> list[str]:

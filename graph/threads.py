@@ -162,4 +162,6 @@ def _store(agent: Agent) -> _Sqlite | _Postgres:
         return _Sqlite(saver)
     if kind == "AsyncPostgresSaver":
         return _Postgres(saver)
-    raise CheckpointError("threads are kept in SQLite or PostgreSQL; memory forgets them with the process")
+    raise CheckpointError(
+        "threads are kept in SQLite or PostgreSQL; memory forgets them with the process", code="not_kept"
+    )

@@ -92,7 +92,7 @@ class Toolbox:
         found.warn()
         if not found.tools:
             reasons = "; ".join(f"{name}: {reason}" for name, reason in found.unavailable.items())
-            raise ModelError(f"no tool can be used: {reasons}", configuration=True)
+            raise ModelError(f"no tool can be used: {reasons}", configuration=True, code="no_tool")
         return found
 
     async def examine(self, context: Context) -> AvailableTools:
@@ -123,7 +123,7 @@ class Toolbox:
                     external.check_names([*added, *available.sources.items(), (tool.name, spec)])
                     available.add(tool, spec)
             except SpecError as error:
-                raise ModelError(str(error), configuration=True) from error
+                raise ModelError(str(error), configuration=True, code=error.code) from error
             except Unavailable as error:
                 available.unavailable[spec] = str(error)
         for name, tool in self._added.items():
@@ -136,7 +136,9 @@ class Toolbox:
                 raise Unavailable(problem)
             return list(_standard(spec, ask, search).values())
         if spec not in self._specs and spec not in granted_tools():
-            raise SpecError(f"'{spec}' is not granted; name it in {GRANTED}, or give it to build_graph")
+            raise SpecError(
+                f"'{spec}' is not granted; name it in {GRANTED}, or give it to build_graph", code="not_granted"
+            )
         return await external.load(spec)
 
 
@@ -149,8 +151,10 @@ def _standard(name: str, ask: Ask, search: SearchSettings) -> dict[str, BaseTool
     embeddings = load_embeddings(search.embeddings) if search.embeddings else None
     try:
         return standard_tools([name], ask, search, embeddings)
+    except SpecError:
+        raise
     except ValueError as error:
-        raise SpecError(str(error)) from error
+        raise SpecError(str(error), code="bad_search") from error
 
 
 def _asks(model: str, sampling: Sampling) -> Ask:

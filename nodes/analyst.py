@@ -84,5 +84,7 @@ def begin(state: InputState, context: Context) -> dict[str, Any]:
 def _question(conversation: list[AnyMessage]) -> str:
     question = conversation[-1].text.strip() if conversation else ""
     if not question:
-        raise ModelError("there is no question: the last message must hold it as text", configuration=True)
+        raise ModelError(
+            "there is no question: the last message must hold it as text", configuration=True, code="no_question"
+        )
     return question

@@ -70,6 +70,7 @@ def require_checkpointer(context: Context) -> None:
         raise ModelError(
             "approve_tools needs a checkpointer, which keeps the run while it waits: build_graph(checkpointer=...)",
             configuration=True,
+            code="no_checkpointer",
         )
 
 

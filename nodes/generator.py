@@ -63,5 +63,5 @@ class Generator:
                 reply = await ask(context, "generator", messages(state.question, state.memory, prompt))
         except TimeoutError:
             problem = f"the generator's model wrote no answer within {SECONDS:.0f} s; try a faster one with --model"
-            raise ModelError(problem, configuration=False) from None
+            raise ModelError(problem, configuration=False, code="no_answer") from None
         return {"answer": parse(reply), "messages": [AIMessage(reply)]}

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from agentflow.rl.export_check import Checked, check, is_start
+from agentflow.tools.coded_error import CodedError
 
 LATEST = "latest_checkpointed_iteration.txt"
 """File in which verl records the step of the last complete checkpoint."""
@@ -21,7 +22,7 @@ TOKENIZER = "tokenizer"
 config.json of Qwen2, transformers 5 loads any tokenizer as a Qwen2 tokenizer."""
 
 
-class ExportError(ValueError):
+class ExportError(CodedError, ValueError):
     """A checkpoint cannot be exported; `str()` is one line that explains why."""
 
 
@@ -57,9 +58,9 @@ def export(
     checkpoint = _checkpoint(source)
     lora = (checkpoint / "actor" / LORA_META).is_file()
     if adapter and not lora:
-        raise ExportError(f"{checkpoint} has no adapter: all weights were trained")
+        raise ExportError(f"{checkpoint} has no adapter: all weights were trained", code="no_adapter")
     if directory.exists() and (not directory.is_dir() or any(directory.iterdir())):
-        raise ExportError(f"{directory} exists already; name a new folder")
+        raise ExportError(f"{directory} exists already; name a new folder", code="folder_exists")
     saved, run, step = checkpoint / "actor" / "huggingface", checkpoint.parents[1], _step(checkpoint)
     try:
         directory.parent.mkdir(parents=True, exist_ok=True)
@@ -79,7 +80,9 @@ def export(
                 directory.rmdir()
             folder.rename(directory)
     except OSError as error:
-        raise ExportError(f"cannot write {directory} ({error.strerror or error}); choose another folder") from error
+        raise ExportError(
+            f"cannot write {directory} ({error.strerror or error}); choose another folder", code="unwritable"
+        ) from error
     return step
 
 
@@ -94,7 +97,9 @@ def _checkpoint(source: Path) -> Path:
             source = folder / f"global_step_{note.read_text().strip()}"
             break
     if not (source / "actor").is_dir() or not source.name.startswith("global_step_"):
-        raise ExportError(f"{source} is no checkpoint; name a run's folder, or checkpoints/global_step_N in it")
+        raise ExportError(
+            f"{source} is no checkpoint; name a run's folder, or checkpoints/global_step_N in it", code="no_checkpoint"
+        )
     return source
 
 
@@ -106,11 +111,17 @@ def _checked(folder: Path, run: Path, step: int) -> Checked | None:
         untrained, found = is_start(folder, run, step), check(folder, run, step)
     except (OSError, ValueError, RuntimeError) as error:
         line = str(error).strip().partition("\n")[0]
-        raise ExportError(f"transformers cannot compute the written model: {line}; nothing is kept of it") from error
+        raise ExportError(
+            f"transformers cannot compute the written model: {line}; nothing is kept of it", code="not_computed"
+        ) from error
     if untrained:
-        raise ExportError("the written model has the weights of the run's start; nothing is kept of it")
+        raise ExportError(
+            "the written model has the weights of the run's start; nothing is kept of it", code="untrained"
+        )
     if found and not found.same:
-        raise ExportError(f"the written model is not the policy of step {step}: {found}; nothing is kept of it")
+        raise ExportError(
+            f"the written model is not the policy of step {step}: {found}; nothing is kept of it", code="other_policy"
+        )
     return found
 
 
@@ -121,7 +132,7 @@ def _merge_shards(actor: Path, folder: Path, dtype: str, adapter: Path | None) -
     done = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603
     if done.returncode:
         last = (done.stderr.strip().splitlines() or ["no message"])[-1]
-        raise ExportError(f"{actor} cannot be merged: {last}")
+        raise ExportError(f"{actor} cannot be merged: {last}", code="not_merged")
 
 
 def _halve(folder: Path) -> None:

@@ -17,9 +17,10 @@ from agentflow.rl.rollout import RolloutStatus, Trajectory, run_recorded
 from agentflow.rl.settings import TrainingSettings
 from agentflow.rl.trainable import AppError, Split, load_app
 from agentflow.rl.training_log import TrainingLog
+from agentflow.tools.coded_error import CodedError
 
 
-class ReplayError(ValueError):
+class ReplayError(CodedError, ValueError):
     """A step cannot be replayed; `str()` is one line that explains why."""
 
 
@@ -49,10 +50,14 @@ class Replay:
         self.log = TrainingLog(out)
         steps = [int(path.name.partition("-")[0]) for path in self.log.replay_logs.glob(f"*-{split}.jsonl")]
         if not steps:
-            raise ReplayError(f"{out} has no replay logs of the {split} split; runs with replay_logs=true keep them")
+            raise ReplayError(
+                f"{out} has no replay logs of the {split} split; runs with replay_logs=true keep them", code="no_logs"
+            )
         self.step, self.split = max(steps) if step is None else step, split
         if self.step not in steps:
-            raise ReplayError(f"{out} has no replay logs of step {step}; it has {min(steps)} to {max(steps)}")
+            raise ReplayError(
+                f"{out} has no replay logs of step {step}; it has {min(steps)} to {max(steps)}", code="unknown_step"
+            )
         try:
             self.settings = read_settings(out, TrainingSettings)
             app = load_app(self.settings.app, **self.settings.options)
@@ -86,7 +91,9 @@ class Replay:
     async def _again(self, replay_log: ReplayLog) -> Trajectory:
         task = self._tasks.get(replay_log.rollout.rpartition("/")[0])
         if task is None:
-            raise ReplayError(f"the app has no task {replay_log.rollout.rpartition('/')[0]} any more")
+            raise ReplayError(
+                f"the app has no task {replay_log.rollout.rpartition('/')[0]} any more", code="unknown_task"
+            )
         seconds = self.settings.rollout_seconds
         again = await run_recorded(self._app, self._graph, task, lambda: _nobody, replay_log, seconds=seconds, tries=1)
         status = RolloutStatus(replay_log.end["status"]) if replay_log.end else again.status

@@ -29,7 +29,8 @@ def check_room(needed: int, free: float) -> None:
         raise SettingsError(
             f"the run needs {needed} of Ray's CPUs, and {free:g} are free; wait, start Ray with more "
             "(ray start --num-cpus: places, not cores), or set fewer ranks or "
-            "transfer_queue.backend.SimpleStorage.num_data_storage_units=1"
+            "transfer_queue.backend.SimpleStorage.num_data_storage_units=1",
+            code="too_few_cpus",
         )
 
 
@@ -66,5 +67,6 @@ def check_masks(config: DictConfig) -> None:
             raise SettingsError(
                 f"actor_rollout_ref.{name}={tokens} with attn_implementation={attention} makes a mask of "
                 f"{4 * tokens**2 >> 30} GiB; set at most {math.isqrt(MASK // 4)}, or "
-                "attn_implementation=flash_attention_2"
+                "attn_implementation=flash_attention_2",
+                code="mask_too_large",
             )

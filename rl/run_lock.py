@@ -21,16 +21,22 @@ def run_lock(out: Path) -> Iterator[None]:
         out.mkdir(parents=True, exist_ok=True)
         file = (out / LOCK).open("a+", encoding="utf-8")
     except OSError as error:
-        raise SettingsError(f"cannot write to {out} ({error.strerror}); choose another out=") from error
+        raise SettingsError(
+            f"cannot write to {out} ({error.strerror}); choose another out=", code="unwritable"
+        ) from error
     with file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:
             file.seek(0)
             holder = file.read().strip() or "another process"
-            raise SettingsError(f"{holder} is training in {out}; wait for its end, or choose another out=") from error
+            raise SettingsError(
+                f"{holder} is training in {out}; wait for its end, or choose another out=", code="locked"
+            ) from error
         except OSError as error:
-            raise SettingsError(f"cannot lock {out} ({error.strerror}); choose another out=") from error
+            raise SettingsError(
+                f"cannot lock {out} ({error.strerror}); choose another out=", code="unwritable"
+            ) from error
         file.truncate(0)
         file.write(f"process {os.getpid()} on {socket.gethostname()}\n")
         file.flush()

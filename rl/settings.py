@@ -18,13 +18,14 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from agentflow.evals.run_folder import RunSettings
 from agentflow.rl.algorithms import NAMES, AnyAlgorithm
+from agentflow.tools.coded_error import CodedError
 
 PRESETS = Path(__file__).with_name("presets")
 
 VERL_CONFIG = "hydra.searchpath=[pkg://verl.trainer.config]"
 
 
-class SettingsError(ValueError):
+class SettingsError(CodedError, ValueError):
     """A setting is invalid; `str()` is one line that names the remedy."""
 
 
@@ -87,16 +88,20 @@ class TrainingSettings(RunSettings):
             own = OmegaConf.masked_copy(config, [name for name in cls.model_fields if name != "kind"])
             settings = cls.model_validate(OmegaConf.to_container(own, resolve=True, throw_on_missing=True))
         except OmegaConfBaseException as error:
-            raise SettingsError(f"{_first_line(error)}; give it as key=value") from error
+            raise SettingsError(f"{_first_line(error)}; give it as key=value", code="missing_setting") from error
         except ValidationError as error:
             first = error.errors()[0]
             if first["type"] == "union_tag_invalid":
                 known = ", ".join(NAMES)
-                raise SettingsError(f"there is no algorithm '{first['ctx']['tag']}'; there are {known}") from error
+                raise SettingsError(
+                    f"there is no algorithm '{first['ctx']['tag']}'; there are {known}", code="unknown_algorithm"
+                ) from error
             name = ".".join(str(part) for part in first["loc"] if part not in NAMES)
-            raise SettingsError(f"{name}={first['input']}: {first['msg'].lower()}") from error
+            raise SettingsError(f"{name}={first['input']}: {first['msg'].lower()}", code="bad_value") from error
         if settings.train_tasks < settings.questions:
-            raise SettingsError(f"train_tasks={settings.train_tasks} is less than questions={settings.questions}")
+            raise SettingsError(
+                f"train_tasks={settings.train_tasks} is less than questions={settings.questions}", code="too_few_tasks"
+            )
         return settings
 
 
@@ -108,10 +113,12 @@ def presets() -> list[str]:
 def compose_settings(preset: str, overrides: Sequence[str]) -> DictConfig:
     """Compose the configuration of a run from a preset and overrides. Raises SettingsError."""
     if preset not in presets():
-        raise SettingsError(f"there is no preset '{preset}'; the presets are {', '.join(presets())}")
+        raise SettingsError(
+            f"there is no preset '{preset}'; the presets are {', '.join(presets())}", code="unknown_preset"
+        )
     for override in overrides:
         if "=" not in override:
-            raise SettingsError(f"'{override}' is no setting; write key=value, as in steps=10")
+            raise SettingsError(f"'{override}' is no setting; write key=value, as in steps=10", code="bad_override")
     overrides = [_as_hydra(override) for override in overrides]
     os.environ.setdefault("VERL_LOGGING_LEVEL", "WARNING")  # read when hydra imports verl to find its configuration
     with initialize_config_dir(str(PRESETS), version_base=None):
@@ -119,7 +126,7 @@ def compose_settings(preset: str, overrides: Sequence[str]) -> DictConfig:
             config = compose(preset, [VERL_CONFIG, *overrides])
         except HydraException as error:
             known = set(_keys(compose(preset, [VERL_CONFIG])))
-            raise SettingsError(_explain(error, overrides, known)) from error
+            raise SettingsError(_explain(error, overrides, known), code="refused") from error
     keys = [override.partition("=")[0].lstrip("+") for override in overrides]
     if "app" in keys:
         _drop_options(config, [key for key in keys if key.startswith("options.")])

@@ -20,6 +20,7 @@ from agentflow.rl.chat import ROLES, ChatError, ChatRequest
 from agentflow.rl.chat_format import ChatFormat, Tokenizer
 from agentflow.rl.packing import first_difference, pack
 from agentflow.tools.card import ToolCard
+from agentflow.tools.coded_error import CodedError
 from agentflow.tools.redaction import cut
 from agentflow.tools.result import ToolResult
 
@@ -34,7 +35,7 @@ SHOWN = 40
 """Characters of the sampled and of the rendered text that are shown at a break."""
 
 
-class TemplateError(ValueError):
+class TemplateError(CodedError, ValueError):
     """A tokenizer or its chat template cannot be used; `str()` is one line that explains why."""
 
 
@@ -73,15 +74,21 @@ class Certificate:
 def load_tokenizer(folder: Path) -> Tokenizer:
     """Load the tokenizer in a folder without network access. Raises TemplateError."""
     if not folder.is_dir():
-        raise TemplateError(f"{folder} is no folder; name one with tokenizer.json and tokenizer_config.json")
+        raise TemplateError(
+            f"{folder} is no folder; name one with tokenizer.json and tokenizer_config.json", code="no_folder"
+        )
     from transformers import AutoTokenizer
 
     try:
         tokenizer: Any = AutoTokenizer.from_pretrained(os.fspath(folder), local_files_only=True)
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-        raise TemplateError(f"{folder} holds no tokenizer that can be read ({_one_line(error)})") from error
+        raise TemplateError(
+            f"{folder} holds no tokenizer that can be read ({_one_line(error)})", code="no_tokenizer"
+        ) from error
     if not tokenizer.chat_template:
-        raise TemplateError(f"the tokenizer of {folder} has no chat template; training needs an instruct model's")
+        raise TemplateError(
+            f"the tokenizer of {folder} has no chat template; training needs an instruct model's", code="no_template"
+        )
     return cast(Tokenizer, tokenizer)
 
 
@@ -151,7 +158,9 @@ def _applied(tokenizer: Tokenizer, conversation: list[dict[str, str]], **options
         return tokenizer.apply_chat_template(conversation, **options)
     except (JinjaError, TypeError, ValueError) as error:
         roles = ", ".join(dict.fromkeys(message["role"] for message in conversation))
-        raise TemplateError(f"the template refuses a conversation of {roles} ({_one_line(error)})") from error
+        raise TemplateError(
+            f"the template refuses a conversation of {roles} ({_one_line(error)})", code="template_refused"
+        ) from error
 
 
 def _end(tokenizer: Tokenizer) -> list[int]:

@@ -26,12 +26,13 @@ from pyarrow import parquet
 from pyarrow.json import read_json
 
 from agentflow.evals.hub import TROUBLE, HubError, Pin, download, explain, find
+from agentflow.tools.coded_error import CodedError
 
 SHUFFLE_SEED = 42
 SOURCES = "sources.json"
 
 
-class TrainingSetError(RuntimeError):
+class TrainingSetError(CodedError, RuntimeError):
     """The training set cannot be built; `str()` is one line with the reason and the remedy."""
 
 
@@ -81,7 +82,8 @@ def build(
             if len(found) != source.rows:
                 raise TrainingSetError(
                     f"{source.repository} has {len(found):,} questions at revision {pin.revision}, and the paper's "
-                    f"set {source.rows:,}; name an earlier revision in {out / SOURCES}"
+                    f"set {source.rows:,}; name an earlier revision in {out / SOURCES}",
+                    code="other_size",
                 )
             rows += [_row(source, number, row) for number, row in enumerate(found)]
             pins[source.name] = pin
@@ -91,11 +93,13 @@ def build(
         recorded = {name: pin.model_dump() for name, pin in pins.items()}
         (out / SOURCES).write_text(json.dumps(recorded, indent=2) + "\n", encoding="utf-8")
     except HubError as error:
-        raise TrainingSetError(str(error)) from error
+        raise TrainingSetError(str(error), code=error.code) from error
     except HFValidationError as error:
-        raise TrainingSetError(f"{out / SOURCES} names no repository or revision ({error})") from error
+        raise TrainingSetError(f"{out / SOURCES} names no repository or revision ({error})", code="bad_pins") from error
     except TROUBLE as error:
-        raise TrainingSetError(explain(error, "the training set is downloaded once, about 2 GB")) from error
+        raise TrainingSetError(
+            explain(error, "the training set is downloaded once, about 2 GB"), code="download_failed"
+        ) from error
     return len(rows)
 
 
@@ -105,7 +109,9 @@ def _read_pins(path: Path) -> dict[str, Pin]:
     try:
         return {name: Pin.model_validate(pin) for name, pin in json.loads(path.read_bytes()).items()}
     except (ValueError, AttributeError) as error:
-        raise TrainingSetError(f"{path} cannot be read; remove it to take the newest revisions") from error
+        raise TrainingSetError(
+            f"{path} cannot be read; remove it to take the newest revisions", code="bad_pins"
+        ) from error
 
 
 def _read(source: MixtureSource, path: Path) -> list[dict[str, Any]]:
@@ -117,7 +123,7 @@ def _read(source: MixtureSource, path: Path) -> list[dict[str, Any]]:
         else:
             table = read_json(path).select(columns)
     except (pyarrow.ArrowException, KeyError) as error:
-        raise TrainingSetError(f"{path} has not the columns {' and '.join(columns)}") from error
+        raise TrainingSetError(f"{path} has not the columns {' and '.join(columns)}", code="no_columns") from error
     rows: list[dict[str, Any]] = table.to_pylist()
     return rows
 

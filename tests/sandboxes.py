@@ -39,6 +39,7 @@ def server(tier: str) -> ForkServerClient:
     """The running server of a tier; skips the test where that tier does not work."""
     started = _started(tier)
     if isinstance(started, str):
+        assert "ModuleNotFoundError" not in started, f"the tier lacks a file of ours: {started}"
         pytest.skip(f"the tier {tier} does not work: {started}{'' if BWRAP else ' (apt install bubblewrap)'}")
     return started
 

@@ -15,6 +15,7 @@ from agentflow.tools.base_generator import Ask, base_generator, prompt
 from agentflow.tools.card import ToolCard
 from agentflow.tools.encyclopedia.choice import missing
 from agentflow.tools.google_search import google_search
+from agentflow.tools.mcp.spec import SpecError
 from agentflow.tools.providers.choice import state
 from agentflow.tools.python_coder import python_coder
 from agentflow.tools.sandbox.execute import unavailable
@@ -94,12 +95,12 @@ OFFLINE_TOOLS: tuple[str, ...] = tuple(name for name, spec in TOOLS.items() if n
 def standard_tools(
     names: Iterable[str], ask: Ask, search: SearchSettings, embeddings: Embeddings | None = None
 ) -> dict[str, BaseTool]:
-    """Return the named tools. Raises ValueError."""
+    """Return the named tools. Raises SpecError or ValueError."""
     return {name: _spec(name).build(Parts(ask, search, embeddings)) for name in names}
 
 
 def standard_cards(names: Iterable[str]) -> dict[str, ToolCard]:
-    """Return the cards of the named tools. Raises ValueError."""
+    """Return the cards of the named tools. Raises SpecError or ValueError."""
     return {name: ToolCard.of(tool) for name, tool in standard_tools(names, _no_model, SearchSettings()).items()}
 
 
@@ -110,7 +111,7 @@ def availability(name: str, search: SearchSettings) -> str | None:
 
 def _spec(name: str) -> ToolSpec:
     if name not in TOOLS:
-        raise ValueError(_unknown(name))
+        raise SpecError(_unknown(name), code="unknown_tool")
     return TOOLS[name]
 
 

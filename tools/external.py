@@ -52,7 +52,9 @@ async def load(spec: str) -> list[BaseTool]:
     check_names((tool.name, spec) for tool in tools)
     for tool in tools:
         if missing := [name for name in _needs(tool) if not os.environ.get(name)]:
-            raise Unavailable(f"{tool.name} needs the environment variable {missing[0]}; set it")
+            raise Unavailable(
+                f"{tool.name} needs the environment variable {missing[0]}; set it", code="missing_variable"
+            )
     return tools
 
 
@@ -93,7 +95,8 @@ def check_names(owned: Iterable[tuple[str, str]]) -> None:
         if not _WRITABLE.fullmatch(name):
             raise SpecError(
                 f"a tool of {owner} is called '{shown}', which a planner cannot write; "
-                "names are of up to 64 letters, digits, _, -, . and /"
+                "names are of up to 64 letters, digits, _, -, . and /",
+                code="bad_name",
             )
         # The planner's reply is parsed alike: case, separators and a final "tool" make no difference.
         key = re.sub(r"[\s_-]+", "", name.lower()).removesuffix("tool")
@@ -101,7 +104,8 @@ def check_names(owned: Iterable[tuple[str, str]]) -> None:
             other, its_owner = owners[key]
             raise SpecError(
                 f"'{shown}' of {owner} and '{other}' of {its_owner} cannot be told apart; "
-                "put a prefix before a spec, as in my=SPEC"
+                "put a prefix before a spec, as in my=SPEC",
+                code="ambiguous_name",
             )
         owners[key] = shown, owner
 
@@ -113,18 +117,20 @@ def _split(spec: str) -> tuple[str, str]:
 
 def _of_python(spec: str) -> list[BaseTool]:
     if not is_object_name(spec):
-        raise SpecError(f"'{bounded_line(spec, 120)}' is no tool: write module:attribute or mcp:...")
+        raise SpecError(f"'{bounded_line(spec, 120)}' is no tool: write module:attribute or mcp:...", code="bad_spec")
     try:
         found: Any = named_object(spec)
     except NamedObjectError as error:
-        raise SpecError(str(error)) from error
+        raise SpecError(str(error), code=error.code) from error
     if not isinstance(found, BaseTool) and callable(getattr(found, "get_tools", None)):
         found = found.get_tools()
     elif not isinstance(found, BaseTool) and callable(found):
         found = _made(found, spec)
     tools = list(found) if isinstance(found, Sequence) and not isinstance(found, str) else [found]
     if not tools or not all(isinstance(tool, BaseTool) for tool in tools):
-        raise SpecError(f"{spec} is a {type(found).__name__}, not a LangChain tool or a list of them")
+        raise SpecError(
+            f"{spec} is a {type(found).__name__}, not a LangChain tool or a list of them", code="wrong_type"
+        )
     return tools
 
 
@@ -134,7 +140,8 @@ def _made(make: Callable[[], object], spec: str) -> object:
     except Exception as error:  # as above
         raise SpecError(
             f"{spec} makes no tool if called without arguments ({error_line(error)}); a function that is a tool "
-            "itself has LangChain's @tool before it"
+            "itself has LangChain's @tool before it",
+            code="factory_failed",
         ) from error
 
 

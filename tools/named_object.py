@@ -6,12 +6,13 @@ import re
 import sys
 from pathlib import Path
 
+from agentflow.tools.coded_error import CodedError
 from agentflow.tools.untrusted_text import bounded_line
 
 _NAME = re.compile(r"([A-Za-z_][\w.]*):([A-Za-z_][\w.]*)")
 
 
-class NamedObjectError(ValueError):
+class NamedObjectError(CodedError, ValueError):
     """A name that refers to no object; `str()` is one line with the reason."""
 
 
@@ -26,7 +27,7 @@ def named_object(name: str) -> object:
     This imports and so runs the user's code. Raises NamedObjectError.
     """
     if (match := _NAME.fullmatch(name)) is None:
-        raise NamedObjectError(f"'{bounded_line(name, 120)}' is not of the form module:attribute")
+        raise NamedObjectError(f"'{bounded_line(name, 120)}' is not of the form module:attribute", code="bad_name")
     # As `python -m` does, since the user's modules are in the current folder.
     if (here := os.getcwd()) not in sys.path and "" not in sys.path:
         sys.path.append(here)
@@ -35,7 +36,7 @@ def named_object(name: str) -> object:
         for attribute in match[2].split("."):
             found = getattr(found, attribute)
     except Exception as error:  # the user's module may raise any exception
-        raise NamedObjectError(f"{name} cannot be imported ({error_line(error)})") from error
+        raise NamedObjectError(f"{name} cannot be imported ({error_line(error)})", code="import_failed") from error
     return found
 
 

@@ -90,7 +90,9 @@ class Benchmark:
         """
         subset = subset or (ALL if file else self.subsets[0])
         if subset not in (ALL, *self.subsets):
-            raise BenchmarkError(f"{self.name} has no subset '{subset}'; it has {', '.join(self.subsets)}")
+            raise BenchmarkError(
+                f"{self.name} has no subset '{subset}'; it has {', '.join(self.subsets)}", code="unknown_subset"
+            )
         if file is None and self.generate:
             return list(self.generate(subset))
         paths = [file] if file else store.files(self.name)
@@ -102,7 +104,7 @@ class Benchmark:
     def read_files(self, paths: Iterable[Path]) -> list[Task]:
         """Return a task for every row of `paths` that `read` does not skip. Raises BenchmarkError."""
         if self.read is None:
-            raise BenchmarkError(f"{self.name} reads no files")
+            raise BenchmarkError(f"{self.name} reads no files", code="no_files")
         tasks = []
         for path in paths:
             for place, row in read_rows(path):

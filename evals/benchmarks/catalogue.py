@@ -237,9 +237,12 @@ def benchmark(name: str) -> Benchmark:
     if not own.is_own(name):
         raise BenchmarkError(
             f"there is no benchmark '{name}'; there are {', '.join(BENCHMARKS)}, and your own: a file of questions, or "
-            "module:attribute"
+            "module:attribute",
+            code="unknown_benchmark",
         )
     found = own.load(name)
     if found.name in BENCHMARKS:
-        raise BenchmarkError(f"{name} is called '{found.name}', as one of ours is; give it another name")
+        raise BenchmarkError(
+            f"{name} is called '{found.name}', as one of ours is; give it another name", code="name_taken"
+        )
     return found

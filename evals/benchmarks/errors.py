@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 
+from agentflow.tools.coded_error import CodedError
 from agentflow.tools.named_object import error_line
 from agentflow.tools.untrusted_text import bounded_line
 
@@ -9,7 +10,7 @@ READING = (ValueError, KeyError, TypeError, AttributeError)
 """Exceptions of a reader that refuses a row."""
 
 
-class BenchmarkError(ValueError):
+class BenchmarkError(CodedError, ValueError):
     """A benchmark cannot be used."""
 
 
@@ -33,4 +34,4 @@ def refused(refusal: str, row: Mapping[str, object], error: Exception, *, hidden
         why = type(error).__name__
     else:
         why = bounded_line(str(error), 200) if isinstance(error, ValueError) else error_line(error)
-    return BenchmarkError(f"{refusal}: {why}")
+    return BenchmarkError(f"{refusal}: {why}", code="bad_row")

@@ -55,11 +55,13 @@ def load(spec: str) -> Benchmark:
         if callable(found) and not isinstance(found, Benchmark):
             found = _made(found, spec)
     except NamedObjectError as error:
-        raise BenchmarkError(str(error)) from error
+        raise BenchmarkError(str(error), code=error.code) from error
     if isinstance(found, Benchmark):
         return _checked(found, spec)
     if not isinstance(found, Sequence) or isinstance(found, str) or not all(isinstance(row, Mapping) for row in found):
-        raise BenchmarkError(f"{spec} is a {type(found).__name__}, not rows (a list of dictionaries) or a Benchmark")
+        raise BenchmarkError(
+            f"{spec} is a {type(found).__name__}, not rows (a list of dictionaries) or a Benchmark", code="wrong_type"
+        )
     return benchmark_of(spec.partition(":")[2], found)
 
 
@@ -87,7 +89,7 @@ def _benchmark(
 ) -> Benchmark:
     """Create a benchmark from rows with their places. Raises BenchmarkError."""
     if not rows:
-        raise BenchmarkError(f"{name} has no rows")
+        raise BenchmarkError(f"{name} has no rows", code="no_rows")
     choice = any("options" in row or "choices" in row for _, row in rows)
     read = partial(_read, choice=choice)
     usual = Judging.EXTRACTS if choice else Judging.DECIDES
@@ -131,11 +133,14 @@ def _made(make: Callable[[], object], spec: str) -> object:
         return make()
     except Exception as error:  # the user's function runs here, and may raise anything
         raise BenchmarkError(
-            f"{spec} makes no benchmark when it is called without arguments ({error_line(error)})"
+            f"{spec} makes no benchmark when it is called without arguments ({error_line(error)})",
+            code="factory_failed",
         ) from error
 
 
 def _checked(found: Benchmark, spec: str) -> Benchmark:
     if found.gated:
-        raise BenchmarkError(f"{spec} is gated, which reports know of our own benchmarks only; leave `gated` out")
+        raise BenchmarkError(
+            f"{spec} is gated, which reports know of our own benchmarks only; leave `gated` out", code="gated"
+        )
     return found

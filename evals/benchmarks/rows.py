@@ -24,15 +24,18 @@ def read_rows(path: Path) -> list[tuple[str, dict[str, Any]]]:
         rows = list(_parquet(path) if path.suffix == ".parquet" else _text(path, _content(path)))
     except ImportError as error:
         raise BenchmarkError(
-            f"{path} needs {error.name}; install it with: pip install 'agentflow-langgraph[data]'"
+            f"{path} needs {error.name}; install it with: pip install 'agentflow-langgraph[data]'",
+            code="missing_package",
         ) from error
     except (OSError, ValueError, RecursionError) as error:
         why = (isinstance(error, OSError) and error.strerror) or " ".join(str(error).split())
-        raise BenchmarkError(f"{path} cannot be read ({why}); it has to be JSON lines, JSON, CSV or parquet") from error
+        raise BenchmarkError(
+            f"{path} cannot be read ({why}); it has to be JSON lines, JSON, CSV or parquet", code="unreadable"
+        ) from error
     if not rows:
-        raise BenchmarkError(f"{path} has no rows")
+        raise BenchmarkError(f"{path} has no rows", code="no_rows")
     if wrong := [place for place, row in rows if not isinstance(row, dict)]:
-        raise BenchmarkError(f"{path}, {wrong[0]}, is no JSON object")
+        raise BenchmarkError(f"{path}, {wrong[0]}, is no JSON object", code="bad_row")
     return rows
 
 

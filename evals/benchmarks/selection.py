@@ -34,7 +34,8 @@ class Selection:
             known = {one.family for one in tasks}
             if missing := sorted(set(self.families) - known):
                 raise BenchmarkError(
-                    f"there is no family {missing[0]!r}; there are {', '.join(sorted(known)) or 'none'}"
+                    f"there is no family {missing[0]!r}; there are {', '.join(sorted(known)) or 'none'}",
+                    code="unknown_family",
                 )
             found = [one for one in found if one.family in self.families]
         found = found[range_of(self.span)]
@@ -46,7 +47,7 @@ class Selection:
         if self.sample:
             found = self._drawn(found, self.sample)
         if not found:
-            raise BenchmarkError(f"of {len(tasks):,} questions none is selected")
+            raise BenchmarkError(f"of {len(tasks):,} questions none is selected", code="no_questions")
         return found
 
     def _named(self, tasks: Sequence[Task]) -> list[Task]:
@@ -55,7 +56,7 @@ class Selection:
             matching = {one.id for one in tasks if one.id.startswith(name)}
             if len(matching) != 1:
                 why = f"{len(matching)} questions have an id that begins with" if matching else "no question has the id"
-                raise BenchmarkError(f"{why} {name!r}")
+                raise BenchmarkError(f"{why} {name!r}", code="unknown_id")
             chosen |= matching
         return [one for one in tasks if one.id in chosen] if self.ids else list(tasks)
 

@@ -59,7 +59,9 @@ def lock_of(name: str) -> Lock | None:
     try:
         return Lock.model_validate_json(path.read_bytes()) if path.exists() else None
     except (OSError, ValidationError) as error:
-        raise BenchmarkError(f"{path} cannot be read; remove it and run: agentflow data get {name}") from error
+        raise BenchmarkError(
+            f"{path} cannot be read; remove it and run: agentflow data get {name}", code="bad_lock"
+        ) from error
 
 
 def files(name: str) -> list[Path]:
@@ -67,7 +69,7 @@ def files(name: str) -> list[Path]:
     lock = lock_of(name)
     paths = [folder(name) / file for file in lock.files] if lock else []
     if not paths or not all(path.exists() for path in paths):
-        raise BenchmarkError(f"{name} is not downloaded; run: agentflow data get {name}")
+        raise BenchmarkError(f"{name} is not downloaded; run: agentflow data get {name}", code="not_downloaded")
     return paths
 
 
@@ -97,19 +99,22 @@ def get(name: str, source: DatasetSource, count: Callable[[list[Path]], int], hu
         rows = count(list(hugging_face.download(hub, pin, folder(name))))
         if rows != source.rows:
             raise BenchmarkError(
-                f"{source.repository} has {rows:,} questions at revision {pin.revision}, and {name} {source.rows:,}"
+                f"{source.repository} has {rows:,} questions at revision {pin.revision}, and {name} {source.rows:,}",
+                code="other_size",
             )
         lock = Lock(**pin.model_dump(), rows=rows)
         (folder(name) / "lock.json").write_text(json.dumps(lock.model_dump(), indent=2) + "\n", encoding="utf-8")
         return lock
     except hugging_face.HubError as error:
-        raise BenchmarkError(str(error)) from error
+        raise BenchmarkError(str(error), code=error.code) from error
     except hugging_face.TROUBLE as error:
         status = error.response.status_code if isinstance(error, HfHubHTTPError) and error.response is not None else 0
         if source.gated and status in (401, 403, 404):
             raise TokenNeeded(_terms(name, source, hub.endpoint)) from error
         beside = f"; {_terms(name, source, hub.endpoint)}" if source.gated else ""
-        raise BenchmarkError(hugging_face.explain(error, f"{name} is downloaded once") + beside) from error
+        raise BenchmarkError(
+            hugging_face.explain(error, f"{name} is downloaded once") + beside, code="download_failed"
+        ) from error
 
 
 def _intact(name: str, lock: Lock) -> bool:
@@ -121,7 +126,10 @@ def _intact(name: str, lock: Lock) -> bool:
         if not path.exists():
             return False
         if sha256(path) != expected:
-            raise BenchmarkError(f"{path} was changed: its SHA-256 is not that of lock.json; remove it and try again")
+            raise BenchmarkError(
+                f"{path} was changed: its SHA-256 is not that of lock.json; remove it and try again",
+                code="changed_file",
+            )
     return True
 
 

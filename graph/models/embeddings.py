@@ -15,6 +15,7 @@ def load_embeddings(spec: str) -> Embeddings:
             f"'{spec}' names no embeddings; write provider:model or provider:model@URL, where provider is one of "
             f"{', '.join(PROVIDERS)}",
             configuration=True,
+            code="unknown_embeddings",
         )
     return _from_endpoint(endpoint_of(parsed))
 

@@ -16,6 +16,11 @@ from agentflow.tools.untrusted_text import one_line
 _SETTINGS = frozenset({"model", "temperature", "top_p", "max_tokens", "max_completion_tokens", "stop", "seed"})
 """Request fields that come from the user's settings."""
 
+_CONFIGURATION = frozenset(
+    {"key_refused", "forbidden", "not_found", "no_chat", "unknown_model", "bad_setting", "redirected"}
+)
+"""Codes of errors in the settings."""
+
 
 class StreamCutError(Exception):
     """A streamed reply that ended before the server reported its completion."""
@@ -23,60 +28,77 @@ class StreamCutError(Exception):
 
 def explain(endpoint: Endpoint, error: Exception) -> ModelError:
     """Return `error`, which a call to `endpoint` raised, as a ModelError. Blocks if it lists the endpoint's models."""
-    message, configuration = _explain(endpoint, error)
-    return ModelError(f"{endpoint}: {endpoint.without_key(message)}", configuration=configuration)
+    code, message = _explain(endpoint, error)
+    return ModelError(f"{endpoint}: {endpoint.without_key(message)}", code=code, configuration=code in _CONFIGURATION)
 
 
-def _explain(endpoint: Endpoint, error: Exception) -> tuple[str, bool]:
+def _explain(endpoint: Endpoint, error: Exception) -> tuple[str, str]:
+    """Return the error's code and its line."""
     match error:
         case openai.APIStatusError():
             return _explain_status(endpoint, error)
         case openai.APITimeoutError():
-            return "no answer in time; is the server overloaded? Try again, or a smaller or faster model", False
+            return "timeout", "no answer in time; is the server overloaded? Try again, or a smaller or faster model"
         case openai.APIConnectionError() if any(isinstance(cause, httpx.ConnectError) for cause in _causes(error)):
-            return f"cannot connect ({_reason(error)}); is the server running, and is the URL right?", False
+            return "unreachable", f"cannot connect ({_reason(error)}); is the server running, and is the URL right?"
         case openai.APIConnectionError() | StreamCutError():
-            return f"the connection broke off ({_reason(error)}); try again, or look at the server's log", False
+            return "cut", f"the connection broke off ({_reason(error)}); try again, or look at the server's log"
         case openai.APIError():
             detail = one_line(endpoint.without_key(error.message), 200)
-            return f"the server failed while replying: {detail}; try again", False
+            return "server_error", f"the server failed while replying: {detail}; try again"
         case _:
             reason = f"{type(error).__name__}: {one_line(endpoint.without_key(str(error)), 120)}"
-            return f"the reply is no chat completion ({reason}); does the base URL speak the OpenAI protocol?", False
+            return (
+                "bad_reply",
+                f"the reply is no chat completion ({reason}); does the base URL speak the OpenAI protocol?",
+            )
 
 
-def _explain_status(endpoint: Endpoint, error: openai.APIStatusError) -> tuple[str, bool]:
+def _explain_status(endpoint: Endpoint, error: openai.APIStatusError) -> tuple[str, str]:
     detail = _detail(endpoint, error)
     match error.status_code:
         case 401:
-            return f"the API key was not accepted (401); set {endpoint.key_variable} to a valid key", True
+            return "key_refused", f"the API key was not accepted (401); set {endpoint.key_variable} to a valid key"
         case 403:
-            return f"access refused (403): {detail}; use a key that may use this model, or another model", True
+            return "forbidden", f"access refused (403): {detail}; use a key that may use this model, or another model"
         case 404:
-            return _explain_not_found(endpoint, detail), True
+            return _explain_not_found(endpoint, detail)
         case 429 if out_of_credit(error.response.text):
-            return "the account has no credit left (429); top it up, or choose another model", False
+            return "no_credit", "the account has no credit left (429); top it up, or choose another model"
         case 429:
-            return "too many requests (429), also after retries; wait a while, or run fewer at a time", False
+            return "rate_limit", "too many requests (429), also after retries; wait a while, or run fewer at a time"
         case 400 | 413 | 422 if isinstance(error, ContextOverflowError):
-            return f"the prompt is too long ({error.status_code}): {detail}; lower memory_tokens or max_tokens", False
+            return (
+                "too_long",
+                f"the prompt is too long ({error.status_code}): {detail}; lower memory_tokens or max_tokens",
+            )
         case 400 | 413 | 422:
             remedy = "check the model's name and sampling settings"
-            return f"request refused ({error.status_code}): {detail}; {remedy}", error.param in _SETTINGS
+            code = "bad_setting" if error.param in _SETTINGS else "bad_request"
+            return code, f"request refused ({error.status_code}): {detail}; {remedy}"
         case status if 300 <= status < 400:
-            return f"redirected ({status}) to {error.response.headers.get('location', '?')}; use that base URL", True
+            return (
+                "redirected",
+                f"redirected ({status}) to {error.response.headers.get('location', '?')}; use that base URL",
+            )
         case status:
-            return f"the server failed ({status}): {detail}; try again, or look at the server's log", False
+            return "server_error", f"the server failed ({status}): {detail}; try again, or look at the server's log"
 
 
-def _explain_not_found(endpoint: Endpoint, detail: str) -> str:
+def _explain_not_found(endpoint: Endpoint, detail: str) -> tuple[str, str]:
     try:
         offered = models_offered(endpoint)
     except (httpx.HTTPError, ValueError):
-        return f"not found (404): {detail}; check the model's name, and the base URL, which usually ends in /v1"
+        return (
+            "not_found",
+            f"not found (404): {detail}; check the model's name, and the base URL, which usually ends in /v1",
+        )
     if endpoint.model in offered:
-        return f"not found (404): {detail}; the endpoint lists the model but does not serve chat completions for it"
-    return f"there is no model '{endpoint.model}' (404); {listed(offered)}"
+        return (
+            "no_chat",
+            f"not found (404): {detail}; the endpoint lists the model but does not serve chat completions for it",
+        )
+    return "unknown_model", f"there is no model '{endpoint.model}' (404); {listed(offered)}"
 
 
 def out_of_credit(body: str) -> bool:

@@ -51,7 +51,9 @@ def with_sole_model(endpoint: Endpoint) -> Endpoint:
         ModelError: The list cannot be requested, or does not have exactly one model.
     """
     if PROVIDERS[endpoint.provider].needs_key:
-        raise ModelError(f"{endpoint.provider} needs a model; write {endpoint.provider}:MODEL", configuration=True)
+        raise ModelError(
+            f"{endpoint.provider} needs a model; write {endpoint.provider}:MODEL", configuration=True, code="no_model"
+        )
     name_it = f"write {endpoint.provider}:NAME@{endpoint.base_url}"
     try:
         models = models_offered(endpoint)
@@ -61,7 +63,12 @@ def with_sole_model(endpoint: Endpoint) -> Endpoint:
             f"{endpoint.base_url} does not say which model it serves ({one_line(error, 80)}); is the server running? "
             f"If it is, {name_it}",
             configuration=not unreachable,
+            code="model_not_listed",
         ) from error
     if len(models) != 1:
-        raise ModelError(f"{endpoint.base_url}: no model is named, and {listed(models)}; {name_it}", configuration=True)
+        raise ModelError(
+            f"{endpoint.base_url}: no model is named, and {listed(models)}; {name_it}",
+            configuration=True,
+            code="no_model",
+        )
     return replace(endpoint, model=models[0])

@@ -100,7 +100,7 @@ async def complete(model: BaseChatModel, messages: list[BaseMessage], config: Ru
         if isinstance(model, Explains):
             raise await model.explain(error) from error
         raise ModelError(
-            f"the model failed ({type(error).__name__}: {one_line(error, 200)}); try another one"
+            f"the model failed ({type(error).__name__}: {one_line(error, 200)}); try another one", code="model_failed"
         ) from error
 
 
@@ -136,9 +136,10 @@ def _from_entry_point(spec: ModelSpec, sampling: Sampling) -> BaseChatModel:
             f"there is no model provider '{one_line(spec.provider, 60)}'; write provider:model, where provider is one "
             f"of {known}",
             configuration=True,
+            code="unknown_provider",
         )
     if spec.base_url and spec.model.partition(":")[0] not in PROVIDERS:
-        raise ModelError(f"{spec.provider} has no URL; leave out @{spec.base_url}", configuration=True)
+        raise ModelError(f"{spec.provider} has no URL; leave out @{spec.base_url}", configuration=True, code="bad_url")
     name = f"{spec.model}@{spec.base_url}" if spec.base_url else spec.model
     try:
         model: BaseChatModel = provider.load()(name, sampling)
@@ -152,5 +153,6 @@ def _from_entry_point(spec: ModelSpec, sampling: Sampling) -> BaseChatModel:
             f"{one_line(what, 200)} cannot be loaded ({reason}); check its name or directory, and that what it needs "
             "is installed",
             configuration=True,
+            code="not_loaded",
         ) from error
     return model

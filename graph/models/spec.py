@@ -12,22 +12,24 @@ from dataclasses import dataclass, field
 
 import httpx
 
+from agentflow.tools.coded_error import CodedError
 from agentflow.tools.redaction import remember
 
 
-class ModelError(RuntimeError):
+class ModelError(CodedError, RuntimeError):
     """A model that is unavailable or did not answer; `str()` is one line with the cause and the remedy.
 
     It is a RuntimeError, since the LangGraph server shows the messages of those to clients, and "internal error" for
     others.
 
     Attributes:
+        code: The cause in snake_case, such as "unknown_model" or "rate_limit".
         configuration: True when the settings are wrong (key, name, URL), so that a retry cannot help;
             False when the call failed at run time (server down, overloaded, sending invalid replies).
     """
 
-    def __init__(self, message: str, *, configuration: bool = False) -> None:
-        super().__init__(" ".join(message.split()))
+    def __init__(self, message: str, *, code: str = "", configuration: bool = False) -> None:
+        super().__init__(" ".join(message.split()), code=code)
         self.configuration = configuration
 
 
@@ -92,9 +94,15 @@ def parse(spec: str) -> ModelSpec:
     name, base_url = _split_url(spec.strip())
     provider, _, model = name.partition(":")
     if not provider:
-        raise ModelError("no model is named; write provider:model, such as ollama:qwen2.5:7b", configuration=True)
+        raise ModelError(
+            "no model is named; write provider:model, such as ollama:qwen2.5:7b", configuration=True, code="no_model"
+        )
     if not spec.isprintable() or any(character.isspace() for character in base_url or ""):
-        raise ModelError("a model's name has no line breaks, and a URL no spaces; write it again", configuration=True)
+        raise ModelError(
+            "a model's name has no line breaks, and a URL no spaces; write it again",
+            configuration=True,
+            code="bad_spec",
+        )
     return ModelSpec(provider, model, _checked(base_url) if base_url else None)
 
 
@@ -110,15 +118,19 @@ def endpoint_of(spec: ModelSpec) -> Endpoint:
         raise ModelError(
             f"{spec.provider} needs a base URL; write {spec.provider}:{spec.model or 'NAME'}@http://HOST:PORT/v1",
             configuration=True,
+            code="no_url",
         )
     key = os.environ.get(provider.key_variable, "").strip()
     if not key and provider.needs_key:
         raise ModelError(
             f"{spec.provider} needs an API key; set the environment variable {provider.key_variable}",
             configuration=True,
+            code="no_key",
         )
     if not (key.isascii() and key.isprintable()):
-        raise ModelError(f"{provider.key_variable} is not an API key; copy the key again", configuration=True)
+        raise ModelError(
+            f"{provider.key_variable} is not an API key; copy the key again", configuration=True, code="bad_key"
+        )
     remember(key)
     return Endpoint(spec.provider, spec.model, base_url, key or NO_KEY)
 
@@ -133,12 +145,13 @@ def _checked(base_url: str) -> str:
         url = httpx.URL(base_url)
     except (httpx.InvalidURL, ValueError) as error:
         raise ModelError(
-            f"what follows @ is no URL ({error}); write http://HOST:PORT/v1", configuration=True
+            f"what follows @ is no URL ({error}); write http://HOST:PORT/v1", configuration=True, code="bad_url"
         ) from error
     port_is_wrong = url.port is not None and not 0 < url.port < 65536
     if url.userinfo or url.query or url.fragment or not url.host or port_is_wrong:
         raise ModelError(
             "a base URL is scheme, host, port and path; write http://HOST:PORT/v1, and put a key in the environment",
             configuration=True,
+            code="bad_url",
         )
     return base_url.rstrip("/")

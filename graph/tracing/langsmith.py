@@ -26,7 +26,7 @@ _log = logging.getLogger(__name__)
 def langsmith_tracing(project: str = "") -> Iterator[None]:
     """Send every LangChain run of the process to LangSmith inside the block. Raises TracingError without a key."""
     if not any(os.environ.get(name, "").strip() for name in KEYS):
-        raise TracingError("langsmith needs a key; set LANGSMITH_API_KEY")
+        raise TracingError("langsmith needs a key; set LANGSMITH_API_KEY", code="no_key")
     from langsmith import Client, configure
 
     named = (os.environ.get(name, "").strip() for name in PROJECTS)

@@ -53,7 +53,9 @@ def otel_tracing(url: str = "", *, content: bool) -> Iterator[Sink]:
     try:
         spans, measures = CountingExporter(OTLPSpanExporter(traces), url), OTLPMetricExporter(numbers)
     except ValueError as error:  # an environment variable of OpenTelemetry's is wrong
-        raise TracingError(f"OpenTelemetry cannot be set up ({redacted(str(error))}); see OTEL_EXPORTER_*") from error
+        raise TracingError(
+            f"OpenTelemetry cannot be set up ({redacted(str(error))}); see OTEL_EXPORTER_*", code="setup_failed"
+        ) from error
     resource = _resource()
     tracers = TracerProvider(resource=resource, shutdown_on_exit=False)
     tracers.add_span_processor(BatchSpanProcessor(spans))
@@ -118,7 +120,9 @@ def _check(url: str) -> None:
     except (httpx.InvalidURL, ValueError):
         parsed = httpx.URL()
     if parsed.scheme not in ("http", "https") or not parsed.host:
-        raise TracingError(f"otel:{redacted(url)} is no address of a collector; write otel:http://HOST:4318")
+        raise TracingError(
+            f"otel:{redacted(url)} is no address of a collector; write otel:http://HOST:4318", code="bad_url"
+        )
 
 
 def _resource() -> Resource:

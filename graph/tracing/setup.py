@@ -46,7 +46,7 @@ def tracing(to: str, *, content: bool | None = None) -> Iterator[None]:
         content = os.environ.get(CONTENT_VARIABLE, "").strip().lower() in ("true", "1")
     targets = [target.strip() for target in to.split(",") if target.strip()]
     if not targets:
-        raise TracingError(f"tracing needs a target; {HOW}")
+        raise TracingError(f"tracing needs a target; {HOW}", code="no_target")
     with ExitStack() as stack:
         for target in targets:
             name, _, rest = target.partition(":")
@@ -74,7 +74,8 @@ def _open(stack: ExitStack, name: str, rest: str, *, content: bool) -> None:
                 from agentflow.graph.tracing.otlp import otel_tracing
             except ModuleNotFoundError as error:
                 raise TracingError(
-                    "otel needs OpenTelemetry; install it with: pip install 'agentflow-langgraph[otel]'"
+                    "otel needs OpenTelemetry; install it with: pip install 'agentflow-langgraph[otel]'",
+                    code="missing_package",
                 ) from error
             stack.enter_context(_observed_by(stack.enter_context(otel_tracing(rest, content=content))))
         case "langsmith":
@@ -86,10 +87,12 @@ def _open(stack: ExitStack, name: str, rest: str, *, content: bool) -> None:
                 try:
                     stack.enter_context(written_to(rest))
                 except OSError as error:
-                    raise TracingError(f"cannot write to {rest} ({error.strerror}); choose another file") from error
+                    raise TracingError(
+                        f"cannot write to {rest} ({error.strerror}); choose another file", code="unwritable"
+                    ) from error
             stack.enter_context(_observed_by(LogSink()))
         case _:
-            raise TracingError(f"there is no tracing '{cut(name, 40)}'; {HOW}")
+            raise TracingError(f"there is no tracing '{cut(name, 40)}'; {HOW}", code="unknown_target")
 
 
 @contextmanager

@@ -100,6 +100,7 @@ class EmbeddedChatModel(BaseChatModel):
             raise ModelError(
                 f"the embedded model reads system, human and ai messages, not '{unknown}'; leave those out",
                 configuration=False,
+                code="unknown_role",
             )
         return self._tokenizer.encode_chat([(ROLES[message.type], str(message.text)) for message in messages])
 
@@ -122,7 +123,7 @@ class EmbeddedChatModel(BaseChatModel):
             )
         except ContextWindowExceeded as error:
             message = f"{error}; lower memory_tokens or max_turns, or use a larger model"
-            raise ModelError(message, configuration=False) from error
+            raise ModelError(message, configuration=False, code="prompt_too_long") from error
 
     def _result(self, prompt_ids: list[int], completion: Completion) -> ChatResult:
         reply = TokenReply(
@@ -167,10 +168,10 @@ def checkpoint(model: str = "") -> Checkpoint:
     except OSError as error:
         remedy = "install the package again" if model in SHIPPED else "name the directory of a checkpoint"
         message = f"there is no embedded model in {directory} ({error.strerror or error}); {remedy}"
-        raise ModelError(message, configuration=True) from error
+        raise ModelError(message, configuration=True, code="no_checkpoint") from error
     except ValueError as error:
         message = f"the checkpoint in {directory} cannot be used: {error}; make it again"
-        raise ModelError(message, configuration=True) from error
+        raise ModelError(message, configuration=True, code="bad_checkpoint") from error
 
 
 _LOADING = threading.Lock()

@@ -15,6 +15,7 @@ from agentflow.evals.benchmarks import store
 from agentflow.evals.benchmarks.catalogue import BENCHMARKS, benchmark
 from agentflow.evals.benchmarks.errors import BenchmarkError, TokenNeeded
 from agentflow.evals.benchmarks.store import DatasetSource
+from tests.failing import fails
 from tests.fake_hub import REVISION, Hub
 
 TWO = b'{"question": "Where is 1?", "answer": "Rome"}\n{"question": "Where is 2?", "answer": "Oslo"}\n'
@@ -52,7 +53,7 @@ def test_what_is_there_needs_no_network(hub: Hub) -> None:
 def test_a_file_that_is_gone_is_fetched_again_at_the_same_revision(hub: Hub) -> None:
     get(hub)
     (store.folder("musique") / "dev.jsonl").unlink()
-    with pytest.raises(BenchmarkError, match="not downloaded"):
+    with fails(BenchmarkError, "not_downloaded"):
         benchmark("musique").tasks()
     get(hub)
     assert len(benchmark("musique").tasks()) == 2
@@ -69,33 +70,32 @@ def test_a_download_that_is_cut_off_goes_on_where_it_stopped(hub: Hub, monkeypat
 def test_a_file_that_was_changed_is_refused(hub: Hub) -> None:
     get(hub)
     (store.folder("musique") / "dev.jsonl").write_bytes(TWO + TWO)
-    with pytest.raises(BenchmarkError, match=r"dev\.jsonl was changed: its SHA-256 is not that of lock\.json"):
+    with fails(BenchmarkError, "changed_file", "dev.jsonl"):
         get(hub)
 
 
 def test_another_content_than_was_recorded_is_refused(hub: Hub) -> None:
-    with pytest.raises(BenchmarkError, match=r"is damaged: its SHA-256 is not that of dev\.jsonl"):
+    with fails(BenchmarkError, "damaged_file", "dev.jsonl"):
         get(hub, DatasetSource("made/places", ("dev.jsonl",), 2, checksums={"dev.jsonl": "0" * 64}))
     assert store.lock_of("musique") is None
 
 
 def test_another_number_of_rows_is_refused(hub: Hub) -> None:
-    with pytest.raises(BenchmarkError, match=r"has 2 questions at revision 0123.*, and musique 3"):
+    with fails(BenchmarkError, "other_size", 2, "0123", 3):
         get(hub, DatasetSource("made/places", ("dev.jsonl",), 3))
     assert benchmark("musique").state() == "not downloaded"
 
 
 def test_a_file_that_the_repository_has_not(hub: Hub) -> None:
-    with pytest.raises(BenchmarkError, match=r"made/places has no file test\.jsonl"):
+    with fails(BenchmarkError, "no_file", "made/places", "test.jsonl"):
         get(hub, DatasetSource("made/places", ("test.jsonl",), 2))
 
 
 def test_a_gated_data_set_names_the_token_where_the_hub_is_out_of_reach(hub: Hub) -> None:
     hub.refuse = True
-    with pytest.raises(BenchmarkError, match="HF_TOKEN") as raised:
+    with fails(BenchmarkError, "download_failed", "HF_TOKEN"):
         get(hub, DatasetSource("made/places", ("dev.jsonl",), 2, gated=True))
-    assert "\n" not in str(raised.value)
-    with pytest.raises(BenchmarkError) as public:
+    with fails(BenchmarkError, "download_failed") as public:
         get(hub)
     assert "HF_TOKEN" not in str(public.value)
 
@@ -103,11 +103,8 @@ def test_a_gated_data_set_names_the_token_where_the_hub_is_out_of_reach(hub: Hub
 def test_a_gated_data_set_takes_the_users_token(hub: Hub, monkeypatch: pytest.MonkeyPatch) -> None:
     hub.token = "hf_made_for_this_test"
     gated = DatasetSource("made/places", ("dev.jsonl",), 2, gated=True)
-    with pytest.raises(
-        TokenNeeded, match=r"gated: accept its terms at http.*/datasets/made/places.* HF_TOKEN"
-    ) as raised:
+    with fails(TokenNeeded, "", "/datasets/made/places", "HF_TOKEN"):
         get(hub, gated)
-    assert "\n" not in str(raised.value)
     monkeypatch.setenv("HF_TOKEN", hub.token)
     assert get(hub, gated).rows == 2
 
@@ -115,7 +112,7 @@ def test_a_gated_data_set_takes_the_users_token(hub: Hub, monkeypatch: pytest.Mo
 def test_a_lock_that_cannot_be_read_is_one_line(hub: Hub) -> None:
     get(hub)
     (store.folder("musique") / "lock.json").write_text("{")
-    with pytest.raises(BenchmarkError, match="remove it and run: agentflow data get musique"):
+    with fails(BenchmarkError, "bad_lock", "agentflow data get musique"):
         benchmark("musique").tasks()
 
 
@@ -150,10 +147,3 @@ def test_without_a_network_each_is_one_line_and_what_is_generated_is_there(tmp_p
     assert len(problems) == 9
     assert all("the hub is out of reach" in line and "is downloaded once" in line for line in problems)
     assert done.stdout.splitlines() == ["game24: 1,362 questions, generated", "atlas: 600 questions, generated"]
-
-
-def test_an_unknown_name_is_one_line(tmp_path: Path) -> None:
-    done = command("get", "mmlu", cache=tmp_path)
-    assert done.returncode == 2
-    assert done.stderr.startswith("error: there is no benchmark 'mmlu'; there are bamboogle")
-    assert len(done.stderr.splitlines()) == 1

@@ -201,8 +201,14 @@ sys.stdin.readline()
 ASKED = "{'messages': [HumanMessage('First?')]}, THREAD"
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-@pytest.mark.parametrize("run", [f"graph.invoke({ASKED})", f"list(graph.stream({ASKED}, stream_mode='updates'))"])
+@pytest.mark.parametrize(
+    ("run", "number"),
+    [
+        (f"graph.invoke({ASKED})", signal.SIGINT),
+        (f"list(graph.stream({ASKED}, stream_mode='updates'))", signal.SIGTERM),
+    ],
+    ids=["invoke", "stream"],
+)
 def test_ctrl_c(run: str, number: signal.Signals) -> None:
     """While a program is at work; the handlers are Python's own, whatever the shell below makes of SIGINT."""
     home = str(Path(agentflow.__file__).parents[1])

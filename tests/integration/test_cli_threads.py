@@ -137,11 +137,6 @@ def test_the_end_of_the_input_refuses(home: dict[str, str], server: str, model: 
     assert (code, "no reason given" in model.refused) == (0, True)
 
 
-def test_nobody_is_asked_without_a_terminal(home: dict[str, str], server: str) -> None:
-    done = run(home, *ASK, "--model", server)
-    assert error(done, MISUSED) == "--approve asks at the terminal; run it in one, without --json"
-
-
 def killed_in_the_middle(home: dict[str, str], server: str) -> None:
     """A run on the thread t that is killed while it waits for the person."""
     with terminal(home, *ASK, "--thread", "t", "--model", server) as (ours, _):

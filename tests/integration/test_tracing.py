@@ -219,23 +219,6 @@ def test_usage_is_a_table_of_modules(script: Scripted) -> None:
     assert float(total[-1]) == 3 * int(total[1])
 
 
-@pytest.mark.parametrize(
-    ("arguments", "says"),
-    [
-        (["--tracing", "jaeger"], "--tracing: there is no tracing 'jaeger'"),
-        (["--tracing", "langsmith"], "--tracing: langsmith needs a key; set LANGSMITH_API_KEY"),
-        (["--tracing", "otel:ftp://x"], "otel:ftp://x is no address of a collector"),
-        (["--log", "/no/such/folder/log"], "--log: cannot write to /no/such/folder/log"),
-        (["--price", "x"], "--price: 'x' is no price"),
-    ],
-)
-def test_wrong_options_are_one_line(arguments: list[str], says: str, script: Scripted) -> None:
-    done = CliRunner().invoke(app, ["solve", "q", *arguments])
-    assert done.exit_code == 2
-    [line] = done.stderr.splitlines()
-    assert says in line
-
-
 def test_a_missing_extra_is_named(script: Scripted, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in [name for name in sys.modules if name.startswith("agentflow.graph.tracing.otlp")]:
         monkeypatch.delitem(sys.modules, name)

@@ -20,6 +20,7 @@ from pyarrow import parquet
 
 from agentflow.rl.benchmark import benchmark
 from agentflow.rl.training_set import DEEPMATH, NQ, MixtureSource, TrainingSetError, build
+from tests.failing import fails
 from tests.fake_hub import REVISION, Hub
 
 SMALL_NQ = MixtureSource("nq", "made/nq", "nq/train.jsonl", "question", "golden_answers", 3)
@@ -83,7 +84,7 @@ def test_a_second_build_takes_the_same_revisions_and_downloads_nothing(small: Hu
 
 def test_what_was_downloaded_before_a_failure_is_not_downloaded_again(small: Hub, tmp_path: Path) -> None:
     broken = MixtureSource("mathhard", "made/math", "data/none-*.parquet", "question", "final_answer", 4)
-    with pytest.raises(TrainingSetError, match=r"made/math has no file data/none-\*\.parquet"):
+    with fails(TrainingSetError, "no_file", "made/math", "data/none-*.parquet"):
         made(small, tmp_path / "data", SMALL_NQ, broken)
     assert not (tmp_path / "data" / "train.parquet").exists()
     made(small, tmp_path / "data")
@@ -92,31 +93,31 @@ def test_what_was_downloaded_before_a_failure_is_not_downloaded_again(small: Hub
 
 def test_a_damaged_file_is_refused(small: Hub, tmp_path: Path) -> None:
     small.files["made/nq"]["nq/train.jsonl"] = questions(2)
-    with pytest.raises(TrainingSetError, match=r"is damaged: its SHA-256 is not that of nq/train\.jsonl"):
+    with fails(TrainingSetError, "damaged_file", "nq/train.jsonl"):
         made(small, tmp_path / "data")
 
 
 def test_another_number_of_rows_is_another_set(small: Hub, tmp_path: Path) -> None:
     longer = MixtureSource("nq", "made/nq", "nq/train.jsonl", "question", "golden_answers", 79_168)
-    with pytest.raises(TrainingSetError, match=r"has 3 questions at revision 0123.* set 79,168"):
+    with fails(TrainingSetError, "other_size", 3, "0123", "79,168"):
         made(small, tmp_path / "data", longer)
 
 
 def test_a_file_of_other_columns_is_refused(small: Hub, tmp_path: Path) -> None:
     other = MixtureSource("nq", "made/nq", "nq/train.jsonl", "question", "solution", 3)
-    with pytest.raises(TrainingSetError, match="has not the columns question and solution"):
+    with fails(TrainingSetError, "no_columns", "question", "solution"):
         made(small, tmp_path / "data", other)
 
 
 def test_pins_that_cannot_be_read_are_one_line(small: Hub, tmp_path: Path) -> None:
     (tmp_path / "sources.json").write_text('{"nq": 3}')
-    with pytest.raises(TrainingSetError, match="cannot be read; remove it"):
+    with fails(TrainingSetError, "bad_pins"):
         made(small, tmp_path)
 
 
 def test_a_hub_that_refuses_is_one_line(small: Hub, tmp_path: Path) -> None:
     small.refuse = True
-    with pytest.raises(TrainingSetError, match="the hub"):
+    with fails(TrainingSetError, "download_failed"):
         made(small, tmp_path / "data")
 
 

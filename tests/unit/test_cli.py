@@ -3,8 +3,6 @@
 import errno
 import json
 import re
-import subprocess
-import sys
 from pathlib import Path
 from typing import get_args
 
@@ -51,29 +49,6 @@ def only_line(text: str) -> str:
     return lines[0]
 
 
-def test_importing_the_command_line_loads_nothing_heavy() -> None:
-    code = (
-        "import sys, agentflow.cli\n"
-        "print([name for name in ('langgraph', 'langchain_core', 'openai', 'torch', 'numpy') if name in sys.modules])"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "[]"
-
-
-@pytest.mark.parametrize(
-    "command",
-    [
-        *("", "solve", "eval", "eval judge", "train", "export", "data train", "data get", "data list"),
-        *("corpus build", "corpus look-up", "tools", "tools test", "serve", "graph", "doctor", "doctor template"),
-    ],
-)
-def test_every_help_text_has_an_example(command: str) -> None:
-    done = run(*command.split(), "--help")
-    assert done.exit_code == 0
-    assert f"agentflow {command}" in " ".join(done.stdout.partition("Usage")[2].split())
-    assert "Example: agentflow" in done.stdout or "Try: agentflow" in done.stdout
-
-
 def test_version() -> None:
     assert run("--version").stdout == f"agentflow {__version__}\n"
 
@@ -82,73 +57,6 @@ def test_no_command_is_a_request_for_help() -> None:
     done = run()
     assert done.exit_code == 0
     assert "solve" in done.stdout
-
-
-@pytest.mark.parametrize(
-    ("arguments", "says"),
-    [
-        (["solve"], "there is no question"),
-        (["solve", ""], "the question is empty"),
-        (["solve", "  \n "], "the question is empty"),
-        (["solve", "bad \udcff bytes"], "not valid UTF-8"),
-        (["solve", "q", "--max-turns", "0"], "--max-turns"),
-        (["solve", "q", "--max-turns", "many"], "--max-turns"),
-        (["solve", "q", "--max-seconds", "0"], "--max-seconds"),
-        (["solve", "q", "--max-seconds", "nan"], "--max-seconds"),
-        (["solve", "q", "--tools", "hammer"], "there is no tool 'hammer'; the tools are base_generator"),
-        (["solve", "q", "--tools", " , "], "names no tool"),
-        (["solve", "q", "--tools", "google_search"], "set TAVILY_API_KEY"),
-        (["solve", "q", "--corpus", "/no/such/index"], "there is no corpus"),
-        (["solve", "q", "--corpus", "http:///"], "is no address"),
-        (["solve", "q", "--tools", "google_search", "--search-engine", "bing"], "there is no search engine 'bing'"),
-        (["solve", "q", "--tools", "google_search", "--search-engine", "serper"], "set SERPER_API_KEY"),
-        (["solve", "q", "--search-cache", "on"], "the search cache is one of off, use, record, replay"),
-        (["solve", "q", "--search-cache", "replay:/no/such"], "there is no recording at /no/such"),
-        (["corpus", "build", "/no/such.jsonl"], "cannot read /no/such.jsonl"),
-        (["corpus", "look-up", "/no/such.sqlite", "x"], "there is no corpus"),
-        (["solve", "q", "--model", "nobody:x"], "there is no model provider 'nobody'"),
-        (["solve", "q", "--model", "openai:gpt-4o"], "set the environment variable OPENAI_API_KEY"),
-        (["solve", "q", "--planner", "openai:gpt-4o"], "set the environment variable OPENAI_API_KEY"),
-        (["solve", "q", "--model", "openai-compatible:x"], "needs a base URL"),
-        (["solve", "q", "--trace", "/no/such/folder/file"], "choose another --trace"),
-        (["solve", "q", "--frobnicate"], "--frobnicate"),
-        (["eval"], "Missing argument"),
-        (["eval", "mars"], "there is no benchmark 'mars'; there are bamboogle"),
-        (["eval", "atlas", "--limit", "0"], "--limit"),
-        (["eval", "atlas", "--concurrency", "0"], "--concurrency"),
-        (["eval", "atlas", "--subset", "dev"], "atlas has no subset 'dev'; it has test, train"),
-        (["eval", "--limit", "1", "--frobnicate", "atlas"], "eval --help)"),
-        (["eval", "atlas", "game24", "--file", "rows.jsonl"], "the questions of one benchmark"),
-        (["eval", "bamboogle"], "bamboogle is not downloaded; run: agentflow data get bamboogle"),
-        (["eval", "bamboogle", "--file", "/no/such/file"], "/no/such/file cannot be read"),
-        (["eval", "atlas", "--price", "my-model"], "'my-model' is no price; write MODEL=READ/WRITTEN"),
-        (["eval", "atlas", "--agent", "autogen"], "--agent"),
-        (["eval", "judge"], "Missing argument"),
-        (["eval", "judge", "nobody:x"], "there is no model provider 'nobody'"),
-        (["eval", "judge", "embedded", "--rows", "/no/such/file"], "/no/such/file cannot be read"),
-        (["eval", "atlas", "--limit", "1", "--judge", "nobody:x"], "there is no model provider 'nobody'"),
-        (["eval", "atlas", "--limit", "1", "--model", "openai:gpt-4o"], "OPENAI_API_KEY"),
-        (["eval", "atlas", "--limit", "1", "--out", "/dev/null/x"], "choose another --out"),
-        (["tools", "--tools", "hammer"], "there is no tool 'hammer'"),
-        (["tools", "test", "--tools", "hammer"], "there is no tool 'hammer'"),
-        (["tools", "--approve"], "--tools"),
-        (["tools", "--approve", "--tools", "python_coder"], "--tools"),
-        (["tools", "--approve", "--tools", "mcp:nowhere.json"], "nowhere.json"),
-        (["tools", "test", "--call", "python_coder=print(1)"], "write NAME=JSON"),
-        (["tools", "test", "--tools", "python_coder", "--call", 'x={"a": 1}'], "not among the tools"),
-        (["tools", "--tools", "no_such_module:search"], "No module named 'no_such_module'"),
-        (["solve", "q", "--tools", "no_such_module:search"], "No module named 'no_such_module'"),
-        (["solve", "q", "--tools", "mcp:stdio:no-such-command"], "install it"),
-        (["frobnicate"], "frobnicate"),
-    ],
-    ids=lambda value: " ".join(value)[:40] if isinstance(value, list) else "",
-)
-def test_a_wrong_call_is_one_line_and_exit_2(arguments: list[str], says: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    scripted(monkeypatch)
-    done = run(*arguments)
-    assert done.exit_code == 2, done.output
-    assert done.stdout == ""
-    assert says in only_line(done.stderr)
 
 
 EXTERNAL = "tests.unit.tools.test_external:search"
@@ -360,19 +268,6 @@ def test_compare_shows_the_planners_side_by_side(monkeypatch: pytest.MonkeyPatch
     assert done.stdout.count("Answer:") == 2
 
 
-@pytest.mark.parametrize("planners", [["embedded"], ["embedded", "embedded"]])
-def test_compare_takes_two_planners(planners: list[str]) -> None:
-    done = run("compare", "Who wrote Faust?", *(word for planner in planners for word in ("--planner", planner)))
-    assert done.exit_code == 2
-    assert "give two planners to compare" in only_line(done.stderr)
-
-
-def test_compare_with_a_planner_that_cannot_be_had_is_one_line() -> None:
-    done = run("compare", "Who wrote Faust?", "--planner", "nobody:x", "--planner", "embedded")
-    assert done.exit_code == 2
-    assert "there is no model provider 'nobody'" in only_line(done.stderr)
-
-
 def test_tools_says_what_a_tool_needs() -> None:
     done = run("tools")
     assert done.exit_code == 0
@@ -460,15 +355,6 @@ def test_an_evaluation_ends_at_the_first_failure_if_it_is_asked_to(
     assert len((out / "traces.jsonl").read_text().splitlines()) == 1
 
 
-@pytest.mark.parametrize(
-    "options", [("--range", "5"), ("--family", "none"), ("--id", "zz"), ("--sample", "0"), ("--range", "9000:")]
-)
-def test_a_selection_of_nothing_is_one_line(options: tuple[str, ...]) -> None:
-    done = run("eval", "atlas", *options)
-    assert (done.exit_code, done.stdout) == (2, "")
-    assert only_line(done.stderr).startswith("error: ")
-
-
 def test_a_wrong_setting_ends_an_evaluation_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     calls = []
 
@@ -481,28 +367,6 @@ def test_a_wrong_setting_ends_an_evaluation_at_once(monkeypatch: pytest.MonkeyPa
     assert done.exit_code == 2
     assert only_line(done.stderr) == "error: the API key was not accepted (401)"
     assert len(calls) == 1
-
-
-@pytest.mark.parametrize(
-    ("arguments", "says"),
-    [
-        (["--preset", "atlas"], "there is no preset 'atlas'; the presets are atlas-cpu, "),
-        (["stepz=3"], "there is no setting 'stepz'; the nearest is 'steps'"),
-        (["steps"], "write key=value"),
-        (["app=nowhere:app"], "cannot be imported"),
-        (["--show", "app=nowhere:app"], "cannot be imported"),
-        (["--show", "app=examples.help_desk:app", "options.turns=3"], "does not take these options"),
-        (["--show", "steps=0"], "steps=0"),
-        (["start="], "start="),
-        (["out=/dev/null/run"], "cannot write to /dev/null/run"),
-    ],
-)
-def test_training_that_cannot_start(arguments: list[str], says: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    pytest.importorskip("verl")
-    monkeypatch.chdir(tmp_path)
-    done = run("train", *arguments)
-    assert done.exit_code == 2
-    assert says in only_line(done.stderr)
 
 
 @pytest.mark.parametrize("show", [["--show"], []], ids=["show", "start"])
@@ -526,27 +390,11 @@ def test_what_the_engine_cannot_run_is_refused_before_there_is_a_folder(
     assert not (tmp_path / "run").exists()
 
 
-def test_a_folder_whose_settings_cannot_be_read(tmp_path: Path) -> None:
-    pytest.importorskip("verl")
-    (tmp_path / "settings.json").write_text('{"steps": ')
-    done = run("train", f"out={tmp_path}")
-    assert done.exit_code == 2
-    assert "choose another folder" in only_line(done.stderr)
-
-
 def test_training_without_its_extra(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("agentflow.checks.doctor.TRAINING", ("verl_that_is_not_there",))
     done = run("train")
     assert done.exit_code == 2
     assert "needs verl_that_is_not_there; install it with: pip install" in only_line(done.stderr)
-
-
-@pytest.mark.parametrize("source", ["nothing", "empty"])
-def test_an_export_of_what_is_no_checkpoint(source: str, tmp_path: Path) -> None:
-    (tmp_path / "empty").mkdir()
-    done = run("export", str(tmp_path / source), str(tmp_path / "planner"))
-    assert done.exit_code == 2
-    assert "is no checkpoint" in only_line(done.stderr)
 
 
 @pytest.mark.parametrize(
@@ -599,12 +447,6 @@ def test_the_embedded_model_is_no_baseline(monkeypatch: pytest.MonkeyPatch) -> N
 
 def test_the_agents_of_the_command_line_are_those_there_are() -> None:
     assert get_args(evaluate.AgentName) == AGENTS
-
-
-def test_help_of_eval_names_its_other_commands() -> None:
-    shown = " ".join(run("eval", "--help").stdout.split())
-    assert "NAME..." in shown
-    assert "eval judge Measure a judge" in shown
 
 
 def test_a_corpus_is_built_and_asked(tmp_path: Path) -> None:

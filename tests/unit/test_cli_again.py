@@ -8,7 +8,6 @@ from typer.testing import CliRunner, Result
 
 from agentflow import aevaluate
 from agentflow.cli import app
-from tests.runs import record, write_run
 
 
 def run(*arguments: object) -> Result:
@@ -24,17 +23,6 @@ def test_the_embedded_model_answers_alike(tmp_path: Path, written: list[str]) ->
     assert "2 of 2 tries have the same answer" in done.stdout
     assert done.stderr.splitlines()[-1].startswith("note: ") or "same parts" in done.stderr
     assert (second / "traces.jsonl").read_text().count("\n") == 2
-
-
-def test_what_cannot_be_repeated_is_one_line_and_exit_2(tmp_path: Path) -> None:
-    old = write_run(tmp_path / "old", [record(0)])
-    for arguments in (
-        ("again", old, "--out", tmp_path / "new"),
-        ("again", tmp_path / "none", "--out", tmp_path / "new"),
-    ):
-        done = run(*arguments)
-        assert (done.exit_code, done.stdout) == (2, "")
-        assert done.stderr.splitlines()[-1].startswith("error: ")
 
 
 async def test_what_python_evaluated_is_repeated_in_python(tmp_path: Path) -> None:

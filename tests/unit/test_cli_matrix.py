@@ -50,24 +50,6 @@ def test_a_model_that_nothing_works_with_does_not_stop_the_others(tmp_path: Path
     assert json.loads((failed / "traces.jsonl").read_text())["status"] == "failed"
 
 
-@pytest.mark.parametrize(
-    "wrong",
-    [
-        ["atlas", "--agent", "nobody"],
-        ["atlas", "--no-such-option"],
-        ["nothing-of-the-kind"],
-        [],
-        ["atlas", "--planner", "embedded", "--planner", "nobody:x"],
-        ["atlas", "--model", "openai-compatible:a/b@http://x/v1", "--model", "openai-compatible:a-b@http://x/v1"],
-    ],
-)
-def test_a_wrong_call_is_one_line_and_exit_2(tmp_path: Path, wrong: list[str]) -> None:
-    done = run(*wrong, "--out", tmp_path)
-    assert (done.exit_code, done.stdout) == (2, "")
-    assert done.stderr.splitlines()[-1].startswith("error: ")
-    assert list(tmp_path.glob("*/traces.jsonl")) == []
-
-
 def test_tools_that_are_not_asked_for_need_not_work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AGENTFLOW_SANDBOX", "no-such-tier")
     done = run("atlas", "--tools", "base_generator", "--limit", 1, "--out", tmp_path)

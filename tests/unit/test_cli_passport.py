@@ -127,19 +127,3 @@ def test_long_lists_are_cut_and_say_so(tmp_path: Path) -> None:
     folder = write_run(tmp_path / "a", records)
     assert "... and 10 more, which --json lists" in run("passport", folder).stdout
     assert len(json.loads(run("passport", folder, "--json").stdout)["scores"][0]["audit"]["items"]) == 30
-
-
-@pytest.mark.parametrize("content", [None, "", "{}"])
-def test_what_is_no_evaluation_is_one_line_and_exit_2(content: str | None, tmp_path: Path) -> None:
-    if content is not None:
-        (tmp_path / "settings.json").write_text(content)
-        (tmp_path / "traces.jsonl").write_text("")
-    done = run("passport", tmp_path)
-    assert (done.exit_code, done.stdout) == (2, "")
-    assert len(done.stderr.splitlines()) == 1
-    assert done.stderr.startswith("error: ")
-
-
-def test_help_has_an_example() -> None:
-    assert "Example: agentflow eval passport" in run("passport", "--help").stdout
-    assert "passport" in run("--help").stdout

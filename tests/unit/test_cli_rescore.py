@@ -125,23 +125,6 @@ def test_tries_are_counted_from_one_as_in_the_passport(tmp_path: Path) -> None:
     assert {one.sample: one.correct for one in results_store.read(path)[1]} == {0: True, 1: False}
 
 
-@pytest.mark.parametrize(
-    ("arguments", "says"),
-    [
-        (["--correct", "ffff", "--by", "me", "--why", "so"], "names 0 tries"),
-        (["--correct", "", "--by", "me", "--why", "so"], "names 3 tries"),
-        (["--incorrect", "0"], "needs --by NAME and --why"),
-        (["--benchmark", "none.jsonl"], "none.jsonl"),
-        ([], "quiz.jsonl"),
-    ],
-)
-def test_what_is_wrong_is_one_line(folder: Path, arguments: list[str], says: str) -> None:
-    done = run("rescore", folder, *arguments)
-    assert done.exit_code == 2
-    assert len(done.stderr.splitlines()) == 1
-    assert says in done.stderr
-
-
 def test_answers_are_scored_with_the_tasks_of_their_records(folder: Path, quiz: Path) -> None:
     before = by_question(folder)
     quiz.write_text('{"question": "Another?", "answer": "x"}\n')

@@ -185,7 +185,8 @@ def test_what_is_allowed_is_not_seen(module: str, source: str) -> None:
     ("statement", "absent"),
     [
         ("import agentflow", {"langgraph", "langchain_core", "pydantic", *HEAVY}),
-        ("import agentflow.graph.agent", {"mcp", *HEAVY}),
+        ("import agentflow.cli", {"langgraph", "langchain_core", "openai", "numpy", *HEAVY}),
+        ("import agentflow.graph.agent, agentflow.graph.models.loading", {"mcp", "openai", *HEAVY}),
         ("import agentflow.rl.micro.chat_model", HEAVY),
         ("import agentflow.evals.atlas.oracle", HEAVY),
     ],
@@ -198,7 +199,7 @@ def test_importing_is_cheap(statement: str, absent: set[str]) -> None:
 
 
 def test_the_package_itself_imports_nothing_of_ours() -> None:
-    """In bubblewrap a program's helper finds `agentflow/__init__.py` and the sandbox's files, and nothing else: an
+    """In bubblewrap a program's helper finds `agentflow/__init__.py`, the sandbox's files and their error alone: an
     import of `agentflow.version` here left the tier unusable."""
     tree = ast.parse((HOME / "__init__.py").read_text())
     found = [node for node in tree.body if isinstance(node, ast.Import | ast.ImportFrom)]

@@ -21,6 +21,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+from agentflow.tools.coded_error import CodedError
+
 APPLICATION_ID = 0x4146_4358
 """Marks the SQLite file as a corpus index ("AFCX")."""
 FORMAT = 2
@@ -45,7 +47,7 @@ _FIRST = "SELECT title, text, id FROM passage WHERE number IN (SELECT rowid FROM
 """Any passages that contain a word, unranked."""
 
 
-class CorpusError(Exception):
+class CorpusError(CodedError):
     """A corpus that cannot be read or built; the message is one line with the remedy."""
 
 
@@ -66,7 +68,7 @@ class Corpus:
         """Open the index at `path`. Raises CorpusError if there is none."""
         path = Path(path)
         if not path.is_file():
-            raise CorpusError(f"there is no corpus at {path}; build one with agentflow corpus build")
+            raise CorpusError(f"there is no corpus at {path}; build one with agentflow corpus build", code="no_corpus")
         self._lock = threading.Lock()
         uri = f"{path.resolve().as_uri()}?mode=ro&immutable=1"
         self._connection = sqlite3.connect(uri, uri=True, check_same_thread=False)
@@ -79,7 +81,8 @@ class Corpus:
         if marks != [APPLICATION_ID, FORMAT]:
             self.close()
             raise CorpusError(
-                f"{path} is not a corpus index of this version; build it anew with agentflow corpus build"
+                f"{path} is not a corpus index of this version; build it anew with agentflow corpus build",
+                code="not_corpus",
             )
 
     def __len__(self) -> int:

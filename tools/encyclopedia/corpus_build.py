@@ -112,7 +112,7 @@ def build_from_dump(path: Path, dump: Dump, on_progress: Callable[[Progress], No
 
             number = _fill(connection, dump.articles(start), report)
             if not number:
-                raise CorpusError("the dump has no passages")
+                raise CorpusError("the dump has no passages", code="empty_dump")
             on_progress(Progress("indexing", dump.total, dump.total, number))
             connection.executescript(_FINISH)
         os.replace(partial, path)
@@ -130,11 +130,15 @@ def _failures_named(path: Path) -> Iterator[None]:
         yield
     except sqlite3.OperationalError as error:
         if "locked" in str(error):
-            raise CorpusError(f"another build of {path} is under way; wait for it") from error
-        raise CorpusError(f"{path} cannot be written ({error}); make room, or choose another --out") from error
+            raise CorpusError(f"another build of {path} is under way; wait for it", code="locked") from error
+        raise CorpusError(
+            f"{path} cannot be written ({error}); make room, or choose another --out", code="unwritable"
+        ) from error
     except (sqlite3.DatabaseError, OSError) as error:
         why = (isinstance(error, OSError) and error.strerror) or error
-        raise CorpusError(f"{path} cannot be written ({why}); remove {partial_of(path)} and try again") from error
+        raise CorpusError(
+            f"{path} cannot be written ({why}); remove {partial_of(path)} and try again", code="unwritable"
+        ) from error
 
 
 def _open(path: Path) -> sqlite3.Connection:

@@ -27,7 +27,7 @@ def open_dump(path: Path) -> Dump:
     try:
         return Zim(path) if path.suffix == ".zim" else JsonLines(path)
     except OSError as error:
-        raise CorpusError(f"cannot read {path}: {error.strerror}") from error
+        raise CorpusError(f"cannot read {path}: {error.strerror}", code="unreadable") from error
 
 
 def _identity(path: Path) -> str:
@@ -67,7 +67,7 @@ class JsonLines:
         try:
             return self._path.open("rb")
         except OSError as error:
-            raise CorpusError(f"cannot read {self._path}: {error.strerror}") from error
+            raise CorpusError(f"cannot read {self._path}: {error.strerror}", code="unreadable") from error
 
     def _text(self, file: IO[bytes]) -> Any:
         return gzip.open(file) if self._path.suffix == ".gz" else file
@@ -76,9 +76,13 @@ class JsonLines:
         try:
             line = lines.readline(MAX_LINE)
         except (OSError, EOFError) as error:  # a damaged or truncated gzip file
-            raise CorpusError(f"{self._path} cannot be read any further ({error}); get it again") from error
+            raise CorpusError(
+                f"{self._path} cannot be read any further ({error}); get it again", code="truncated"
+            ) from error
         if len(line) == MAX_LINE:
-            raise CorpusError(f"{self._path} has a line of more than {MAX_LINE >> 20} MiB; is it JSON lines?")
+            raise CorpusError(
+                f"{self._path} has a line of more than {MAX_LINE >> 20} MiB; is it JSON lines?", code="line_too_long"
+            )
         return line
 
 
@@ -86,16 +90,16 @@ def _passage(line: bytes, place: str) -> Passage:
     try:
         record = json.loads(line.decode("utf-8"))
     except UnicodeDecodeError as error:
-        raise CorpusError(f"{place}: not UTF-8 text") from error
+        raise CorpusError(f"{place}: not UTF-8 text", code="bad_line") from error
     except (ValueError, RecursionError) as error:
-        raise CorpusError(f"{place}: not JSON: {error}") from error
+        raise CorpusError(f"{place}: not JSON: {error}", code="bad_line") from error
     if not isinstance(record, dict):
-        raise CorpusError(f'{place}: expected an object with "title" and "text"')
+        raise CorpusError(f'{place}: expected an object with "title" and "text"', code="bad_line")
     if isinstance(record.get("contents"), str):
         record["title"], record["text"] = titled(record["contents"])
     for field in ("title", "text"):
         if not isinstance(record.get(field), str) or not record[field].strip():
-            raise CorpusError(f'{place}: "{field}" must be a text that is not empty')
+            raise CorpusError(f'{place}: "{field}" must be a text that is not empty', code="bad_line")
     identifier = record.get("id")
     return Passage(record["title"], record["text"], None if identifier is None else str(identifier))
 
@@ -112,11 +116,13 @@ class Zim:
         try:
             from libzim.reader import Archive  # type: ignore[import-untyped, unused-ignore]
         except ImportError as error:
-            raise CorpusError("ZIM files need libzim: pip install 'agentflow-langgraph[zim]'") from error
+            raise CorpusError(
+                "ZIM files need libzim: pip install 'agentflow-langgraph[zim]'", code="missing_package"
+            ) from error
         try:
             self._archive = Archive(path)
         except RuntimeError as error:
-            raise CorpusError(f"{path} is not a ZIM archive that can be read: {error}") from error
+            raise CorpusError(f"{path} is not a ZIM archive that can be read: {error}", code="not_zim") from error
         self.total = int(self._archive.all_entry_count)
         self._position = 0
 

@@ -44,7 +44,8 @@ def check(spec: ServerSpec, offered: "Sequence[Tool]") -> None:
         names = bounded_line(", ".join(changed), 200)
         raise Unavailable(
             f"the MCP server {spec.name} has new or changed tools ({names}); "
-            "add --approve to `agentflow tools --tools ...` to see and take them"
+            "add --approve to `agentflow tools --tools ...` to see and take them",
+            code="changed_tools",
         )
 
 

@@ -82,7 +82,9 @@ class McpServer:
                 return [tool async for tool in _offered(connection.client)]
         except Exception as error:  # the library may raise any exception
             await self._forget(connection)
-            raise Unavailable(f"the MCP server {self.spec.name} does not list its tools ({_reason(error)})") from error
+            raise Unavailable(
+                f"the MCP server {self.spec.name} does not list its tools ({_reason(error)})", code="unreachable"
+            ) from error
 
     async def _call(self, tool: str, arguments: dict[str, Any]) -> "CallToolResult":
         from mcp import MCPError
@@ -169,10 +171,10 @@ class _Connection:
             return error
         name = self.spec.name
         if isinstance(error, ImportError):
-            return Unavailable(f"the MCP server {name} {_INSTALL}")
+            return Unavailable(f"the MCP server {name} {_INSTALL}", code="missing_package")
         stderr = f"; it said: {last_words.text}" if last_words.text else ""
         what = "did not start" if self.spec.command else "cannot be reached"
-        return Unavailable(f"the MCP server {name} {what} ({_reason(error)}){stderr}")
+        return Unavailable(f"the MCP server {name} {what} ({_reason(error)}){stderr}", code="unreachable")
 
 
 @asynccontextmanager
@@ -194,7 +196,9 @@ async def _connected(spec: ServerSpec, last_words: "_LastWords") -> "AsyncIterat
     environment = {name: filled(value, spec.name) for name, value in spec.environment}
     program = [filled(word, spec.name) for word in spec.command]
     if not shutil.which(program[0], path=environment.get("PATH")):
-        raise Unavailable(f"the MCP server {spec.name} needs the command {program[0]}; install it")
+        raise Unavailable(
+            f"the MCP server {spec.name} needs the command {program[0]}; install it", code="missing_command"
+        )
     command, *arguments = isolate.command(program)
     server = StdioServerParameters(command=command, args=arguments, env=environment, cwd=spec.folder)
     async with Client(stdio_client(server, errlog=last_words.file), cache=None) as client:

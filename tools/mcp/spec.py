@@ -20,14 +20,15 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, StringConstraints, ValidationError, model_validator
 
+from agentflow.tools.coded_error import CodedError
 from agentflow.tools.untrusted_text import bounded_line
 
 
-class SpecError(ValueError):
+class SpecError(CodedError, ValueError):
     """A spec that names no tools on any machine."""
 
 
-class Unavailable(Exception):
+class Unavailable(CodedError):
     """Tools that cannot be used at present; the message has the remedy."""
 
 
@@ -53,10 +54,15 @@ def servers(text: str) -> list[ServerSpec]:
         return [ServerSpec(name=text, url=text)]
     path, _, name = text.partition("#")
     if not path.endswith((".json", ".toml")):
-        raise SpecError(f"mcp:{text}: write mcp:https://..., mcp:stdio:COMMAND, mcp:FILE.json or mcp:FILE.json#SERVER")
+        raise SpecError(
+            f"mcp:{text}: write mcp:https://..., mcp:stdio:COMMAND, mcp:FILE.json or mcp:FILE.json#SERVER",
+            code="bad_spec",
+        )
     found = _read(Path(path).expanduser())
     if name and name not in found:
-        raise SpecError(f"{path} has no MCP server '{name}'; it has {', '.join(found) or 'none'}")
+        raise SpecError(
+            f"{path} has no MCP server '{name}'; it has {', '.join(found) or 'none'}", code="unknown_server"
+        )
     return [found[name]] if name else [*found.values()]
 
 
@@ -66,7 +72,9 @@ def filled(text: str, server: str) -> str:
     def value(match: re.Match[str]) -> str:
         if found := os.environ.get(match[1]):
             return found
-        raise Unavailable(f"the MCP server {server} needs the environment variable {match[1]}; set it")
+        raise Unavailable(
+            f"the MCP server {server} needs the environment variable {match[1]}; set it", code="missing_variable"
+        )
 
     return re.sub(r"\$\{(\w+)\}", value, text)
 
@@ -75,9 +83,9 @@ def _command(text: str) -> ServerSpec:
     try:
         words = tuple(shlex.split(text))
     except ValueError as error:
-        raise SpecError(f"mcp:stdio:{text}: {error}") from error
+        raise SpecError(f"mcp:stdio:{text}: {error}", code="bad_spec") from error
     if not words:
-        raise SpecError("mcp:stdio: names no command; write mcp:stdio:COMMAND ARGUMENTS")
+        raise SpecError("mcp:stdio: names no command; write mcp:stdio:COMMAND ARGUMENTS", code="bad_spec")
     return ServerSpec(name=text.strip(), command=words)
 
 
@@ -110,13 +118,13 @@ def _read(path: Path) -> dict[str, ServerSpec]:
         content: Any = tomllib.loads(text) if path.suffix == ".toml" else json.loads(text)
         entries = _File.model_validate(content).mcpServers
     except OSError as error:
-        raise SpecError(f"{path} cannot be read ({error.strerror})") from error
+        raise SpecError(f"{path} cannot be read ({error.strerror})", code="unreadable") from error
     except ValidationError as error:
         first = error.errors(include_input=False, include_url=False)[0]
         where = ".".join(map(str, first["loc"]))
-        raise SpecError(f"{path}: {where}: {bounded_line(first['msg'], 200)}") from error
+        raise SpecError(f"{path}: {where}: {bounded_line(first['msg'], 200)}", code="bad_entry") from error
     except ValueError as error:
-        raise SpecError(f"{path} cannot be read ({bounded_line(str(error), 200)})") from error
+        raise SpecError(f"{path} cannot be read ({bounded_line(str(error), 200)})", code="unreadable") from error
     return {name: _server(name, entry, path.parent) for name, entry in entries.items()}
 
 

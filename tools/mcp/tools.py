@@ -32,12 +32,13 @@ async def tools_of(spec: ServerSpec) -> list[BaseTool]:
 
 def _check_size(spec: ServerSpec, offered: "list[Tool]") -> None:
     if len(offered) > MAX_TOOLS:
-        raise Unavailable(f"the MCP server {spec.name} offers more than {MAX_TOOLS} tools")
+        raise Unavailable(f"the MCP server {spec.name} offers more than {MAX_TOOLS} tools", code="too_large")
     for tool in offered:
         if len(tool.model_dump_json().encode()) > MAX_BYTES:
             name = bounded_line(tool.name, 80)
             raise Unavailable(
-                f"the MCP server {spec.name} describes its tool {name} in more than {MAX_BYTES >> 10} KiB"
+                f"the MCP server {spec.name} describes its tool {name} in more than {MAX_BYTES >> 10} KiB",
+                code="too_large",
             )
 
 

@@ -51,7 +51,7 @@ def _files() -> list[str]:
         elif os.path.exists(source):
             arguments += ["--ro-bind", source, source]
     package = interpreter.home() / "agentflow"
-    for part in ("__init__.py", "tools/__init__.py", "tools/sandbox"):
+    for part in ("__init__.py", "tools/__init__.py", "tools/coded_error.py", "tools/sandbox"):
         target = f"{HOME}/agentflow/{part}"
         arguments += [*_parents(target, made), "--ro-bind", os.path.realpath(package / part), target]
     return arguments

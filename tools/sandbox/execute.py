@@ -121,7 +121,7 @@ def _start() -> ForkServerClient | None:
             return ForkServerClient(name)
         except SandboxError as error:
             reasons.append(f"{name}: {error}")
-    raise SandboxError(f"no sandbox works here ({'; '.join(reasons)}); {REMEDY}")
+    raise SandboxError(f"no sandbox works here ({'; '.join(reasons)}); {REMEDY}", code="no_tier")
 
 
 def _renew() -> None:

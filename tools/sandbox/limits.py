@@ -4,6 +4,8 @@ import math
 from dataclasses import dataclass, fields
 from typing import Literal
 
+from agentflow.tools.coded_error import CodedError
+
 Stopped = Literal["", "timeout", "flood", "disk", "cancelled"]
 """Reason why the program was stopped from outside; empty if it was not."""
 
@@ -49,7 +51,7 @@ class Outcome:
     """The tier that confined it: see `tiers`."""
 
 
-class SandboxError(RuntimeError):
+class SandboxError(CodedError, RuntimeError):
     """The sandbox failed, not the program. The message is one line with the reason and the remedy.
 
     It is not a tool result that a planner could act on. It ends the run, as an unavailable model does.

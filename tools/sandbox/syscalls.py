@@ -59,7 +59,7 @@ def numbers() -> dict[str, int]:
     """Return the numbers by name for this machine. Raises SandboxError if the table does not cover it."""
     column = _COLUMNS.get(platform.machine())
     if column is None:
-        raise SandboxError(f"there is no table of system calls for {platform.machine()}")
+        raise SandboxError(f"there is no table of system calls for {platform.machine()}", code="unknown_machine")
     lines = (line for line in _TABLE.splitlines() if not line.startswith("#"))
     rows = (entry.split() for entry in " ".join(lines).split(",") if entry.strip())
     return {row[0]: int(row[column]) for row in rows if row[column] != "-"}

@@ -53,7 +53,7 @@ def candidates() -> list[str]:
     if named in DESCRIPTIONS:
         return [named]
     if named != "auto":
-        raise SandboxError(f"{VARIABLE} is '{named}', not one of auto, {', '.join(DESCRIPTIONS)}")
+        raise SandboxError(f"{VARIABLE} is '{named}', not one of auto, {', '.join(DESCRIPTIONS)}", code="unknown_tier")
     if sys.platform != "linux":
         return [SUBPROCESS]
     own = ["bwrap"] if _has_roots_rights() else ["bwrap-userns", "bwrap-userns-noproc"]

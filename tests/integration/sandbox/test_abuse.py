@@ -88,10 +88,6 @@ def test_the_kernel_limits_the_folder_where_it_can(tier: str, tmp_path: Path) ->
     assert [int(number) for number in said.split()] == [LIMITS.disk_bytes, LIMITS.files + 2]
 
 
-def test_there_are_enough_of_them() -> None:
-    assert len(PROGRAMS) >= 60
-
-
 @pytest.mark.parametrize(
     ("name", "success"),
     [

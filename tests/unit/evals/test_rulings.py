@@ -9,6 +9,7 @@ from agentflow.evals import results_store
 from agentflow.evals.rescore import agreements
 from agentflow.evals.rulings import JUDGE, PERSON, Ruling, answer_hash, settled
 from agentflow.evals.scorers.score import Decision
+from tests.failing import fails
 from tests.runs import record, write_run
 
 YES, NO, OPEN = Decision.CORRECT, Decision.INCORRECT, Decision.UNDECIDED
@@ -72,7 +73,7 @@ def test_a_torn_ruling_is_dropped(tmp_path: Path) -> None:
 def test_a_ruling_that_is_none_is_named(tmp_path: Path) -> None:
     folder = write_run(tmp_path / "run", [record(0)])
     (folder / results_store.RULINGS).write_text("{}\n")
-    with pytest.raises(results_store.ResultsError, match="line 1 is not a ruling"):
+    with fails(results_store.ResultsError, "bad_line", "line 1"):
         results_store.read(folder)
 
 

@@ -7,6 +7,7 @@ import pytest
 
 from agentflow.evals.record import EvaluationSettings
 from agentflow.evals.run_folder import RunFolderError, kind_of, read_settings
+from tests.failing import fails
 from tests.runs import record, write_run
 from tests.trainings import begin
 
@@ -30,7 +31,7 @@ def test_what_is_no_evaluation_of_this_version_is_refused(content: str | None, t
 
 def test_a_training_is_not_read_as_an_evaluation_nor_the_other_way(tmp_path: Path) -> None:
     training = pytest.importorskip("agentflow.rl.settings", reason="the extra train is not installed")
-    with pytest.raises(RunFolderError, match="of kind evaluation"):
+    with fails(RunFolderError, "other_kind", "evaluation"):
         read_settings(write_run(tmp_path / "e", [record(0)]), training.TrainingSettings)
-    with pytest.raises(RunFolderError, match="of kind training"):
+    with fails(RunFolderError, "other_kind", "training"):
         read_settings(begin(tmp_path / "t", 3), EvaluationSettings)

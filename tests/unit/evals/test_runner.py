@@ -26,6 +26,7 @@ from agentflow.tools import python_coder
 from agentflow.tools.result import ErrorClass, ToolResult
 from agentflow.tools.sandbox.limits import Limits, Outcome, SandboxError
 from tests.clock import HOUR, Clock
+from tests.failing import fails
 from tests.scripted import Conversation, Scripted
 from tests.unit.evals.benchmarks.judges import ScriptedJudge
 
@@ -315,7 +316,7 @@ def test_a_folder_of_other_settings_is_refused_by_name(other: EvaluationSettings
     store = ResultsStore(tmp_path, SETTINGS)
     store.add(record(dataset(1)[0]))
     store.close()
-    with pytest.raises(ResultsError, match=rf"{name}.*--out"):
+    with fails(ResultsError, "other_settings", name, "--out"):
         ResultsStore(tmp_path, other)
 
 
@@ -333,7 +334,7 @@ def test_questions_benchmarks_and_epochs_may_be_added_to_a_folder(tmp_path: Path
 
 def test_two_evaluations_do_not_share_a_folder(tmp_path: Path) -> None:
     store = ResultsStore(tmp_path, SETTINGS)
-    with pytest.raises(ResultsError, match="another evaluation"):
+    with fails(ResultsError, "locked"):
         ResultsStore(tmp_path, SETTINGS)
     store.close()
 
@@ -343,14 +344,14 @@ def test_traces_without_settings_are_not_mixed_with_new_ones(tmp_path: Path, con
     (tmp_path / "traces.jsonl").write_text("{}\n")
     if content is not None:
         (tmp_path / "settings.json").write_text(content)
-    with pytest.raises(ResultsError, match=r"cannot be read|choose another folder"):
+    with pytest.raises(ResultsError, match=str(tmp_path)):
         ResultsStore(tmp_path, SETTINGS)
 
 
 def test_a_line_that_is_no_trace_is_named(tmp_path: Path) -> None:
     ResultsStore(tmp_path, SETTINGS).close()
     (tmp_path / "traces.jsonl").write_text('{"a": 1}\n')
-    with pytest.raises(ResultsError, match="line 1"):
+    with fails(ResultsError, "bad_line", "line 1"):
         ResultsStore(tmp_path, SETTINGS)
 
 

@@ -10,6 +10,7 @@ from agentflow.evals.results_store import ResultsError
 from agentflow.evals.runs import FAMILIES, NO_TOOL, UNKNOWN_TOOL, read_runs
 from agentflow.evals.scorers.score import Decision
 from agentflow.tools.result import ErrorClass
+from tests.failing import fails
 from tests.runs import record, turn, write_run
 
 
@@ -98,7 +99,7 @@ def test_names_tell_folders_apart(tmp_path: Path) -> None:
     folders = [write_run(tmp_path / end, [record(0)]) for end in ("x/seed", "y/seed")]
     assert [run.name for run in read_runs(folders)] == ["x/seed", "y/seed"]
     assert [run.name for run in read_runs(folders[:1])] == ["seed"]
-    with pytest.raises(ResultsError, match="named twice"):
+    with fails(ResultsError, "named_twice"):
         read_runs([folders[0], folders[0] / ".." / "seed"])
 
 

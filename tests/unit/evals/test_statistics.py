@@ -92,10 +92,9 @@ def test_comparing_the_other_way_round_turns_the_signs(tries: dict[str, tuple[li
 def test_only_common_questions_count() -> None:
     found = compare({"a": [True], "b": [False]}, {"b": [True], "c": [True]})
     assert (found.questions, found.first, found.second) == (1, 0.0, 1.0)
-    with pytest.raises(ValueError, match="no question in common"):
-        compare({"a": [True]}, {"b": [True]})
-    with pytest.raises(ValueError, match="no question in common"):
-        compare({"a": [True]}, {"a": []})
+    for other in ({"b": [True]}, {"a": []}):
+        with pytest.raises(ValueError, match="in common"):
+            compare({"a": [True]}, other)
 
 
 def test_ten_points_on_a_hundred_questions_are_no_difference() -> None:
@@ -105,13 +104,6 @@ def test_ten_points_on_a_hundred_questions_are_no_difference() -> None:
     found = compare(first, second)
     assert found.difference == pytest.approx(0.1)
     assert not found.shown
-    assert found.verdict("seed", "trained").startswith("no difference that 100 questions can show: trained minus seed")
-
-
-def test_a_difference_is_said_of_the_better_one() -> None:
-    first, second = ({str(n): [n < number] for n in range(60)} for number in (20, 40))
-    assert compare(first, second).verdict("seed", "trained").startswith("trained is better than seed: trained minus")
-    assert compare(second, first).verdict("trained", "seed").startswith("trained is better than seed: seed minus")
 
 
 @pytest.mark.parametrize("tried", [3, 61])

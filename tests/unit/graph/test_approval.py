@@ -12,6 +12,7 @@ from agentflow.graph.context import Context
 from agentflow.graph.models.spec import ModelError
 from agentflow.nodes.approval import read_decision
 from agentflow.tools.result import ErrorClass, ToolResult
+from tests.failing import fails
 from tests.scripted import CONTINUE, STOP, Script, Scripted, echo
 
 THREAD: Any = {"configurable": {"thread_id": "1"}}
@@ -157,9 +158,8 @@ async def test_tools_that_need_no_approval_run_at_once(scripted: Script) -> None
 
 async def test_no_run_that_could_not_wait_begins(scripted: Script) -> None:
     script = scripted()
-    with pytest.raises(ModelError, match="approve_tools needs a checkpointer") as caught:
+    with fails(ModelError, "no_checkpointer", configuration=True):
         await build_graph([echo]).ainvoke(QUESTION, THREAD, context=settings(script))
-    assert caught.value.configuration
     assert script.calls == []
 
 

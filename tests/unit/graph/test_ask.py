@@ -8,6 +8,7 @@ from langgraph.checkpoint.memory import InMemorySaver
 from agentflow.graph import ask
 from agentflow.graph.models.spec import ModelError
 from agentflow.graph.studio_config import StudioConfig
+from tests.failing import fails
 from tests.scripted import Scripted
 
 
@@ -38,7 +39,7 @@ async def test_a_second_question_on_a_thread_knows_nothing_of_the_first(context:
 async def test_its_settings_are_a_clients(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("AGENTFLOW_FILES", raising=False)
     far: Any = {"corpus": "/etc/passwd"}
-    with pytest.raises(ModelError, match="AGENTFLOW_FILES"):
+    with fails(ModelError, "not_granted", "AGENTFLOW_FILES"):
         await ask.graph.ainvoke({"question": "What?"}, context=far)
     assert ask.graph.get_context_jsonschema() == StudioConfig.model_json_schema()
 

@@ -8,6 +8,7 @@ from agentflow.graph.models import providers
 from agentflow.graph.models.spec import ModelError
 from agentflow.graph.toolbox import Toolbox
 from agentflow.tools.search_settings import SearchSettings
+from tests.failing import fails
 
 
 def test_of_the_embedded_model_the_planner_has_a_checkpoint_of_its_own() -> None:
@@ -25,7 +26,7 @@ def test_a_named_planner_is_that_planner(spec: str) -> None:
 def test_search_is_built_from_what_a_run_sets() -> None:
     assert Context(corpus="package", search_cache="use:a").search == SearchSettings(corpus="package", cache="use:a")
     assert Context().search.corpus == "atlas"
-    with pytest.raises(ValidationError, match="the search cache is one of off, use, record, replay"):
+    with pytest.raises(ValidationError, match="search_cache"):
         Context(search_cache="sometimes")
 
 
@@ -44,6 +45,5 @@ def test_a_provider_declares_the_corpus_of_its_planners(
 
 
 async def test_a_search_engine_that_there_is_not_ends_the_run() -> None:
-    with pytest.raises(ModelError, match="there is no search engine 'bing'") as raised:
+    with fails(ModelError, "no_tool", "bing", configuration=True):
         await Toolbox().available_tools(Context(tools=["google_search"], search_engine="bing"))
-    assert raised.value.configuration

@@ -182,7 +182,7 @@ async def test_long_runs_are_not_cut_short_by_langchains_limit(scripted: Script)
 
 async def test_a_recursion_limit_that_a_run_gives_counts(scripted: Script) -> None:
     agent = build_graph([echo], context=Context(model=scripted(verifier=CONTINUE).spec))
-    with pytest.raises(GraphRecursionError, match="limit of 10 "):
+    with pytest.raises(GraphRecursionError, match="10"):
         await agent.ainvoke(question(), {"recursion_limit": 10})
 
 
@@ -212,7 +212,7 @@ async def test_a_batch_returns_failures_where_it_is_asked_to(scripted: Script) -
     graph = build_graph([echo], context=Context(model=scripted().spec))
     found = await graph.abatch([question(), {"messages": []}], return_exceptions=True)
     assert found[0]["answer"] == "hello"
-    assert "no question" in str(found[1])
+    assert found[1].code == "no_question"
 
 
 # A tool of another agent
@@ -254,19 +254,13 @@ def loop(agent_tool: Any, calls: int = 1, checkpointer: Any = None) -> CompiledS
 
 
 async def test_a_tool_of_a_react_agent(scripted: Script) -> None:
-    agent_tool = build_tool(Context(model=scripted().spec), [echo])
-    app = loop(agent_tool)
-    assert (await app.ainvoke(question()))["messages"][-1].text == "They say: hello"
-    assert app.invoke(question())["messages"][-1].text == "They say: hello"
-
-
-async def test_a_tool_of_langgraphs_create_react_agent(scripted: Script) -> None:
-    """LangGraph 1 has moved it to the package langchain, and says so; it works."""
+    """By LangGraph's parts; and by its own, which has moved to the package langchain, says so, and works."""
     agent_tool = build_tool(Context(model=scripted().spec), [echo])
     with pytest.warns(LangGraphDeprecatedSinceV10):
-        app = create_react_agent(Assistant(), [agent_tool])
-    assert (await app.ainvoke(question()))["messages"][-1].text == "They say: hello"
-    assert app.invoke(question())["messages"][-1].text == "They say: hello"
+        theirs = create_react_agent(Assistant(), [agent_tool])
+    for app in (loop(agent_tool), theirs):
+        assert (await app.ainvoke(question()))["messages"][-1].text == "They say: hello"
+        assert app.invoke(question())["messages"][-1].text == "They say: hello"
 
 
 async def test_two_calls_of_the_tool_at_once_under_a_checkpointer(scripted: Script) -> None:
@@ -392,31 +386,27 @@ async def test_a_node_of_ones_own_gets_the_settings_of_the_run(scripted: Script)
 
 
 MISTAKES: dict[str, tuple[str, Any, str]] = {
-    "nothing": ("verifier", None, "the node 'verifier' must return an update of the state as a dict, not NoneType"),
-    "too little": ("verifier", {"memory": []}, "must return memory, status; it left out status"),
-    "unknown": ("generator", {"answer": "", "messages": [], "mood": 1}, "returned mood, which is no part of the state"),
-    "wrong type": ("planner", {"plan": "Tool: echo"}, "the node 'planner' returned a wrong plan: Input should be"),
-    "wrong part": ("verifier", {"memory": [{"turn": 0}], "status": "running"}, "a wrong memory.0.turn: Input should"),
-    "wrong word": ("verifier", {"memory": [], "status": "done"}, "a wrong status: Input should be 'running'"),
+    "nothing": ("verifier", None, "NoneType"),
+    "too little": ("verifier", {"memory": []}, "status"),
+    "unknown": ("generator", {"answer": "", "messages": [], "mood": 1}, "mood"),
+    "wrong type": ("planner", {"plan": "Tool: echo"}, "plan"),
+    "wrong part": ("verifier", {"memory": [{"turn": 0}], "status": "running"}, "memory.0.turn"),
+    "wrong word": ("verifier", {"memory": [], "status": "done"}, "status"),
 }
 
 
-@pytest.mark.parametrize(("name", "update", "says"), MISTAKES.values(), ids=MISTAKES)
-async def test_a_wrong_update_names_the_node_and_the_field(name: str, update: Any, says: str, scripted: Script) -> None:
+@pytest.mark.parametrize(("name", "update", "field"), MISTAKES.values(), ids=MISTAKES)
+async def test_a_wrong_update_names_the_node_and_the_field(
+    name: str, update: Any, field: str, scripted: Script
+) -> None:
     graph = build_graph([echo], nodes={name: lambda state, runtime: update}, context=Context(model=scripted().spec))
-    with pytest.raises(InvalidUpdateError, match=says):
+    with pytest.raises(InvalidUpdateError, match=rf"'{name}'.*\b{field}\b"):
         await graph.ainvoke(question())
 
 
-@pytest.mark.parametrize(
-    ("nodes", "says"),
-    [
-        ({"verifer": strict}, "no node 'verifer' to replace; the nodes are analyst, planner, executor, verifier, gen"),
-        ({"verifier": "strict"}, "the node 'verifier' must be a function of state and runtime, not str"),
-    ],
-)
-def test_a_wrong_node_is_one_clear_error(nodes: Any, says: str) -> None:
-    with pytest.raises(ValueError, match=says):
+@pytest.mark.parametrize("nodes", [{"verifer": strict}, {"verifier": "strict"}])
+def test_a_wrong_node_is_named(nodes: Any) -> None:
+    with pytest.raises(ValueError, match=f"'{next(iter(nodes))}'"):
         build_graph(nodes=nodes)
 
 

@@ -75,7 +75,22 @@ async def test_what_is_granted_is_answered_under_its_name_and_to_its_pages(monke
     assert await status(OriginGuard, {"Host": "agent.example"}) == 200
     assert await status(OriginGuard, {"Host": "proxy.example:8000", "Origin": "http://proxy.example:8000"}) == 200
     assert await status(OriginGuard, {"Host": "other.example"}) == 403
+    assert await status(OriginGuard, {"Origin": "http://agent.example"}) == 403
     assert await status(LoopbackOnly, {"Host": "agent.example"}) == 403
+
+
+@pytest.mark.parametrize(
+    ("origin", "expected"),
+    [
+        ("https://smith.langchain.com", 200),
+        ("https://eu.smith.langchain.com", 200),
+        ("https://smith.langchain.com.evil.example", 403),
+        ("https://evilsmith.langchain.com", 403),
+        ("http://localhost.evil.example", 403),
+    ],
+)
+async def test_studios_pages_may_use_the_langgraph_server(origin: str, expected: int) -> None:
+    assert await status(OriginGuard, {"Origin": origin}) == expected
 
 
 @pytest.mark.parametrize("arrived", [("172.17.0.2", 8000), ("fd00::7", 8000), ("api", None)])

@@ -30,11 +30,11 @@ def test_the_default_prompts_are_prompts(module: Prompted) -> None:
 @pytest.mark.parametrize(
     ("module", "text", "problem"),
     [
-        ("planner", "Plan!", r"lacks \{tools\}"),
-        ("planner", "Plan with {tools} and {secrets}.", r"unknown placeholder \{secrets\}; it may have: \{tools\}"),
-        ("executor", "{name} {description}", r"lacks \{arguments\}"),
-        ("verifier", "Judge {plan}.", "it may have: none"),
-        ("generator", " \n", "is empty"),
+        ("planner", "Plan!", r"\{tools\}"),
+        ("planner", "Plan with {tools} and {secrets}.", r"\{secrets\}.*\{tools\}"),
+        ("executor", "{name} {description}", r"\{arguments\}"),
+        ("verifier", "Judge {plan}.", r"\{plan\}"),
+        ("generator", " \n", "generator"),
     ],
 )
 def test_a_prompt_that_cannot_be_filled_is_refused(module: Prompted, text: str, problem: str) -> None:

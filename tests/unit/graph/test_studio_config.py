@@ -77,8 +77,8 @@ def test_what_is_filled_in_is_where_the_modules_look() -> None:
 @pytest.mark.parametrize(
     ("filled", "problem"),
     [
-        ({"planner_prompt": "Plan!"}, r"lacks \{tools\}"),
-        ({"verifier_prompt": "{plan}"}, "unknown placeholder"),
+        ({"planner_prompt": "Plan!"}, r"\{tools\}"),
+        ({"verifier_prompt": "{plan}"}, r"\{plan\}"),
         ({"max_turns": 0}, "max_turns"),
         ({"planner_modell": "x"}, "planner_modell"),
         ({"models": {"judge": "x"}}, "judge"),

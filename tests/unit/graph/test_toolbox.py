@@ -1,7 +1,6 @@
 """The available tools of a run: installed, granted and distinguishable."""
 
 import logging
-import re
 import sys
 
 import pytest
@@ -14,6 +13,7 @@ from agentflow.graph.models.spec import ModelError
 from agentflow.graph.toolbox import Toolbox
 from agentflow.nodes import planner
 from agentflow.tools.external import SpecError
+from tests.failing import fails
 from tests.scripted import Scripted
 
 EXTERNAL = f"{__name__}:weather"
@@ -33,9 +33,8 @@ async def test_a_context_alone_grants_nothing(monkeypatch: pytest.MonkeyPatch) -
     """It may come from anyone who reaches the server; a spec runs code."""
     monkeypatch.delenv("AGENTFLOW_TOOLS", raising=False)
     for spec in (EXTERNAL, "os:getcwd", f"mcp:stdio:{sys.executable} -c pass", "mcp:http://127.0.0.1:1/mcp"):
-        with pytest.raises(ModelError, match=f"'{re.escape(spec)}' is not granted") as raised:
+        with fails(ModelError, "not_granted", spec, configuration=True):
             await Toolbox().available_tools(Context(tools=["base_generator", spec]))
-        assert raised.value.configuration
 
 
 async def test_the_operator_grants_by_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -81,16 +80,16 @@ async def test_what_comes_back_is_offered_and_what_was_there_stays(monkeypatch: 
 
 async def test_nothing_to_use_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("TAVILY_API_KEY", raising=False)
-    with pytest.raises(ModelError, match="no tool can be used: google_search: set TAVILY_API_KEY"):
+    with fails(ModelError, "no_tool", "google_search", "TAVILY_API_KEY"):
         await Toolbox().available_tools(Context(tools=["google_search"]))
 
 
 async def test_names_collide_clearly() -> None:
-    with pytest.raises(ModelError, match=r"'weather' of .* cannot be told apart; put a prefix"):
+    with fails(ModelError, "ambiguous_name", "weather"):
         await Toolbox([weather, EXTERNAL]).available_tools(Context())
     both = await Toolbox([weather, f"my={EXTERNAL}"]).available_tools(Context(tools=["base_generator"]))
     assert list(both.tools) == ["base_generator", "my_weather", "weather"]
-    with pytest.raises(SpecError, match="which a planner cannot write"):
+    with fails(SpecError, "bad_name"):
         build_graph([weather.model_copy(update={"name": "a\nb"})])
 
 

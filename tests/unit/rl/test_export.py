@@ -17,6 +17,7 @@ from agentflow.rl.micro.chat_model import load  # noqa: E402
 from agentflow.rl.replay_log import Entry, as_answer  # noqa: E402
 from agentflow.rl.tokens import Sampled, TokenRow, TokenStep  # noqa: E402
 from agentflow.rl.training_log import TrainingLog  # noqa: E402
+from tests.failing import fails  # noqa: E402
 from tests.unit.rl.micro import checkpoint  # noqa: E402
 
 
@@ -50,24 +51,24 @@ def test_a_checkpoint_can_be_named(run: Path, tmp_path: Path) -> None:
 def test_nothing_is_overwritten(run: Path, tmp_path: Path) -> None:
     (tmp_path / "planner").mkdir()
     (tmp_path / "planner" / "mine").write_text("x")
-    with pytest.raises(ExportError, match="exists already"):
+    with fails(ExportError, "folder_exists"):
         export(run, tmp_path / "planner")
 
 
 def test_what_cannot_be_written_leaves_nothing_behind(run: Path, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("x")
-    with pytest.raises(ExportError, match="cannot write"):
+    with fails(ExportError, "unwritable"):
         export(run, tmp_path / "file" / "planner")
 
 
 @pytest.mark.parametrize("name", ["nothing", "run/checkpoints/global_step_9", "run/tokenizer"])
 def test_what_is_no_checkpoint(name: str, run: Path, tmp_path: Path) -> None:
-    with pytest.raises(ExportError, match="is no checkpoint"):
+    with fails(ExportError, "no_checkpoint"):
         export(tmp_path / name, tmp_path / "planner")
 
 
 def test_an_adapter_is_only_of_a_run_that_has_one(run: Path, tmp_path: Path) -> None:
-    with pytest.raises(ExportError, match="has no adapter"):
+    with fails(ExportError, "no_adapter"):
         export(run, tmp_path / "planner", adapter=True)
 
 
@@ -140,7 +141,7 @@ def test_the_update_of_the_last_step_must_be_in_it(run: Path, replies: dict[int,
     assert checked is not None
     assert checked.after < 1e-3 < checked.before == pytest.approx(0.02, abs=1e-3)
     log.tokens(token_step(reply, updated=other, trainer=list(reply.logprobs)))
-    with pytest.raises(ExportError, match="is not the policy of step 3"):
+    with fails(ExportError, "other_policy", 3):
         export(run, tmp_path / "stale")
     assert not (tmp_path / "stale").exists()
 
@@ -149,7 +150,7 @@ def test_other_weights_are_refused(run: Path, replies: dict[int, TokenReply], tm
     (run / "replay").mkdir()
     wrong = replace(replies[4], weights_version=3)
     append(run / "replay/000004-train.jsonl", Entry(rollout="x/0", kind="policy", request="", answer=as_answer(wrong)))
-    with pytest.raises(ExportError, match="is not the policy of step 3"):
+    with fails(ExportError, "other_policy", 3):
         export(run, tmp_path / "planner")
     assert {path.name for path in tmp_path.iterdir()} == {"run", "model3", "model4"}
 

@@ -1,21 +1,28 @@
 """The resources that a run needs are computed, and refused, before anything starts."""
 
 from functools import lru_cache
+from typing import cast
 
 import pytest
 
 pytest.importorskip("hydra")
 pytest.importorskip("verl")
 
-from omegaconf import DictConfig
+from omegaconf import DictConfig, OmegaConf
 
 from agentflow.rl import room
 from agentflow.rl.settings import SettingsError, compose_settings, presets
+from tests.failing import fails
 
 
 @lru_cache
 def composed(preset: str, *overrides: str) -> DictConfig:
     return compose_settings(preset, list(overrides))
+
+
+def changed(config: DictConfig, setting: str) -> DictConfig:
+    """A copy with another value: composing anew takes a second."""
+    return cast(DictConfig, OmegaConf.merge(config, OmegaConf.from_dotlist([setting])))
 
 
 @pytest.mark.parametrize("preset", presets())
@@ -26,21 +33,20 @@ def test_a_ray_of_its_own_has_a_place_for_every_process(preset: str, monkeypatch
 
 
 def test_more_ranks_need_more_places(monkeypatch: pytest.MonkeyPatch) -> None:
-    one, two = (composed("atlas-cpu", f"trainer.n_gpus_per_node={ranks}") for ranks in (1, 2))
+    one, two = (changed(composed("atlas-cpu"), f"trainer.n_gpus_per_node={ranks}") for ranks in (1, 2))
     assert room.places(two) == room.places(one) + 3
     assert room.ray_options(two)["num_gpus"] == 2
 
 
 def test_too_few_places_are_refused_with_both_numbers() -> None:
     config = composed("qwen2.5-7b-lora", "ray_kwargs.ray_init.num_cpus=5")
-    with pytest.raises(SettingsError, match=rf"\b{room.places(config)}\b.*\b5\b") as refused:
+    with fails(SettingsError, "too_few_cpus", room.places(config), 5):
         room.ray_options(config)
-    assert "\n" not in str(refused.value)
 
 
 def test_a_cluster_that_is_too_small_is_refused() -> None:
     room.check_room(13, 13.0)
-    with pytest.raises(SettingsError, match=r"\b13\b.*\b12\b"):
+    with fails(SettingsError, "too_few_cpus", 13, 12):
         room.check_room(13, 12.0)
 
 
@@ -58,8 +64,8 @@ def test_the_masks_of_a_preset_fit_beside_its_rows(preset: str) -> None:
     ["actor.ppo_max_token_len_per_gpu", "ref.log_prob_max_token_len_per_gpu", "rollout.log_prob_max_token_len_per_gpu"],
 )
 def test_a_mask_that_cannot_fit_is_refused(key: str) -> None:
-    long = f"actor_rollout_ref.{key}=131072"
-    with pytest.raises(SettingsError, match=key):
-        room.check_masks(composed("atlas-gpu", long))
+    long = changed(composed("atlas-gpu"), f"actor_rollout_ref.{key}=131072")
+    with fails(SettingsError, "mask_too_large", key):
+        room.check_masks(long)
     flash = "actor_rollout_ref.model.override_config.attn_implementation=flash_attention_2"
-    room.check_masks(composed("atlas-gpu", long, flash))
+    room.check_masks(changed(long, flash))

@@ -14,6 +14,7 @@ pytest.importorskip("hydra")
 from agentflow.cli import app
 from agentflow.rl.run_lock import run_lock
 from agentflow.rl.settings import SettingsError
+from tests.failing import fails
 
 HOLDER = """
 import sys
@@ -55,7 +56,7 @@ def test_a_folder_is_free_when_its_training_ends_or_is_killed(tmp_path: Path) ->
     with holder:
         assert holder.stdout is not None
         assert holder.stdout.readline() == "held\n"
-        with pytest.raises(SettingsError, match=str(holder.pid)), run_lock(tmp_path):
+        with fails(SettingsError, "locked", holder.pid), run_lock(tmp_path):
             pass
         holder.kill()
     with run_lock(tmp_path):

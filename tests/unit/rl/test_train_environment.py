@@ -7,6 +7,8 @@ import pytest
 pytest.importorskip("hydra")
 pytest.importorskip("verl")
 
+from omegaconf import DictConfig, OmegaConf
+
 from agentflow.rl.settings import compose_settings
 from agentflow.rl.train import _environment
 
@@ -19,21 +21,28 @@ def _unset(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.delenv(name, raising=False)
 
 
+@pytest.fixture(scope="module")
+def config() -> DictConfig:
+    return compose_settings("atlas-cpu", [])
+
+
 @pytest.mark.parametrize("ranks", [1, 2, 1000])
-def test_ranks_share_the_cores_and_their_threads_do_not_spin_for_long(ranks: int) -> None:
-    found = _environment(compose_settings("atlas-cpu", [f"trainer.n_gpus_per_node={ranks}"]))
+def test_ranks_share_the_cores_and_their_threads_do_not_spin_for_long(ranks: int, config: DictConfig) -> None:
+    found = _environment(OmegaConf.merge(config, {"trainer": {"n_gpus_per_node": ranks}}))
     assert int(found["OMP_NUM_THREADS"]) == max(1, len(os.sched_getaffinity(0)) // ranks)
     assert int(found["GOMP_SPINCOUNT"]) <= 10_000
 
 
 @pytest.mark.parametrize(("name", "value"), [("OMP_NUM_THREADS", "7"), ("GOMP_SPINCOUNT", "77")])
-def test_what_the_user_has_set_holds(name: str, value: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_the_user_has_set_holds(
+    name: str, value: str, config: DictConfig, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv(name, value)
-    assert _environment(compose_settings("atlas-cpu", []))[name] == value
+    assert _environment(config)[name] == value
 
 
-def test_a_wait_policy_of_the_user_holds(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_wait_policy_of_the_user_holds(config: DictConfig, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OMP_WAIT_POLICY", "active")
-    found = _environment(compose_settings("atlas-cpu", []))
+    found = _environment(config)
     assert "GOMP_SPINCOUNT" not in found
     assert found.get("OMP_WAIT_POLICY", "active") == "active"

@@ -6,7 +6,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agentflow.evals.atlas.world import pages
 from agentflow.tools.imitation import imitates
 
 LABELS = [
@@ -76,7 +75,3 @@ def test_a_label_is_found_however_it_is_written(label: str, data: st.DataObject)
 )
 def test_ordinary_lines_are_none(text: str) -> None:
     assert [line for line in text.split("\n") if imitates(line)] == []
-
-
-def test_the_encyclopedia_s_articles_are_ordinary() -> None:
-    assert [page.title for page in [*pages("test"), *pages("train")] if imitates(page.text)] == []

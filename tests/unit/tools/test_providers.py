@@ -19,7 +19,6 @@ from agentflow.tools.result import ErrorClass, ToolResult
 from agentflow.tools.run import run_tool
 from agentflow.tools.search_settings import ENGINES
 from agentflow.tools.web.safe_http import FetchPolicy
-from tests.hanging import Handler
 from tests.waiting import LAST_RESORT
 
 KEYS = ("TAVILY_API_KEY", "SERPER_API_KEY", "GEMINI_API_KEY", "GOOGLE_API_KEY")
@@ -85,18 +84,6 @@ async def test_serpers_failure_is_one_line_and_not_retried(
     assert message in result.output
     assert "serper-secret" not in result.output
     assert len(httpserver.log) == 1
-
-
-async def test_a_busy_engine_is_asked_again_and_a_slow_one_is_not(
-    httpserver: HTTPServer, serper: Serper, never: Handler
-) -> None:
-    httpserver.expect_ordered_request("/search").respond_with_data("busy", 429, {"Retry-After": "0"})
-    httpserver.expect_ordered_request("/search").respond_with_json(ORGANIC)
-    assert (await search(serper)).error is None
-    httpserver.clear()
-    httpserver.expect_request("/search").respond_with_handler(never)
-    result = await search(Serper(httpserver.url_for("/search"), seconds=0.5))
-    assert (result.error, result.output) == (ErrorClass.TIMEOUT, "the search engine did not answer in time")
 
 
 # Gemini.
@@ -240,7 +227,7 @@ def test_an_engine_by_its_spec(spec: str, kind: type) -> None:
 
 @pytest.mark.parametrize("spec", ["", "bing", "tavily:x", "community", "community:x", "gemini:../../x", "gemini:a b"])
 def test_another_spec_names_those_that_there_are(spec: str) -> None:
-    with pytest.raises(ValueError, match=f"there is no search engine '{spec}': "):
+    with pytest.raises(ValueError, match=f"'{spec}'"):
         provider_of(spec)
     assert state(spec)[0] is False
 

@@ -333,12 +333,6 @@ async def test_what_asking_again_does_not_help_is_asked_once(
     assert len(httpserver.log) == tries
 
 
-async def test_a_redirect_loop_ends(httpserver: HTTPServer, open_policy: FetchPolicy) -> None:
-    httpserver.expect_request("/a").respond_with_data("", 302, {"Location": "/b"})
-    httpserver.expect_request("/b").respond_with_data("", 301, {"Location": "/a"})
-    assert (await passages(httpserver.url_for("/a"), open_policy)).output == "more than 5 redirects"
-
-
 async def test_of_a_body_of_100_mb_only_the_beginning_is_taken(
     httpserver: HTTPServer, open_policy: FetchPolicy
 ) -> None:

@@ -15,7 +15,6 @@ from agentflow.tools.encyclopedia.mediawiki import MediaWiki
 from agentflow.tools.result import ErrorClass, ToolResult
 from agentflow.tools.run import run_tool
 from agentflow.tools.wikipedia_search import _first_sentence, wikipedia_search
-from tests.hanging import Handler
 from tests.waiting import LAST_RESORT
 
 PASSAGES = [
@@ -159,47 +158,18 @@ async def test_live_no_hit_is_an_empty_result(httpserver: HTTPServer, live: Medi
     assert (result.error, result.output) == (ErrorClass.EMPTY_RESULT, 'no page matches "qqq"')
 
 
-@pytest.mark.parametrize(
-    ("response", "message"),
-    [
-        (Response("<html>no", 403), "answered with HTTP 403"),
-        (Response("oops", 500), "answered with HTTP 500"),
-        (Response("<html>not JSON</html>", 200), "did not answer with JSON"),
-        (Response('["a"]', 200), "did not answer with a JSON object"),
-        (Response('{"error": {"code": "badvalue", "info": "bad"}}', 200), "refused the request"),
-        (Response("slow down", 429, {"Retry-After": "120"}), "asks to wait 120 seconds"),
-    ],
-)
-async def test_live_a_failure_is_one_line_and_is_not_retried(
-    httpserver: HTTPServer, live: MediaWiki, response: Response, message: str
-) -> None:
-    httpserver.expect_request("/w/api.php").respond_with_response(response)
+async def test_live_an_error_of_the_api_is_one_line(httpserver: HTTPServer, live: MediaWiki) -> None:
+    httpserver.expect_request("/w/api.php").respond_with_json({"error": {"code": "badvalue", "info": "bad"}})
     result = await look_up("x", live)
-    assert result.error is ErrorClass.TOOL_ERROR
-    assert message in result.output
+    assert (result.error, "badvalue" in result.output) == (ErrorClass.TOOL_ERROR, True)
     assert len(httpserver.log) == 1
 
 
-@pytest.mark.parametrize(
-    "busy",
-    [Response("wait", 429, {"Retry-After": "0"}), Response('{"error": {"code": "maxlag"}}', 200, {"Retry-After": "0"})],
-)
-async def test_live_a_busy_server_is_asked_again(httpserver: HTTPServer, live: MediaWiki, busy: Response) -> None:
+async def test_live_a_busy_server_is_asked_again(httpserver: HTTPServer, live: MediaWiki) -> None:
+    busy = Response('{"error": {"code": "maxlag"}}', 200, {"Retry-After": "0"})
     httpserver.expect_ordered_request("/w/api.php").respond_with_response(busy)
     httpserver.expect_ordered_request("/w/api.php").respond_with_json(reply(page("X", "Found.")))
     assert (await look_up("X", live)).output == "X: Found."
-
-
-async def test_live_a_server_that_stays_busy_is_given_up(httpserver: HTTPServer, live: MediaWiki) -> None:
-    httpserver.expect_request("/w/api.php").respond_with_data("wait", 503, {"Retry-After": "0"})
-    assert "is busy" in (await look_up("X", live)).output
-    assert len(httpserver.log) == 3
-
-
-async def test_live_a_server_that_hangs_is_a_timeout(httpserver: HTTPServer, live: MediaWiki, never: Handler) -> None:
-    httpserver.expect_request("/w/api.php").respond_with_handler(never)
-    result = await look_up("X", MediaWiki(httpserver.url_for("/w/api.php"), seconds=0.5))
-    assert (result.error, result.output) == (ErrorClass.TIMEOUT, f"{httpserver.host} did not answer in time")
 
 
 async def test_live_a_refused_connection_says_what_to_do() -> None:

@@ -8,6 +8,7 @@ from agentflow.evals.benchmarks.catalogue import BENCHMARKS
 from agentflow.evals.benchmarks.errors import BenchmarkError
 from agentflow.evals.benchmarks.subsets import FOLDER, chosen, key, listed
 from agentflow.evals.task import Task
+from tests.failing import fails
 
 
 @pytest.mark.parametrize("path", sorted(FOLDER.iterdir()), ids=lambda path: path.stem)
@@ -26,7 +27,7 @@ def test_a_subset_comes_in_its_order_from_any_order_and_spelling(monkeypatch: py
     (tmp_path / "some.official.txt").write_text("\n".join(key("some", question) for question in questions[:2]))
     tasks = [Task.of(question.upper() + " ", "x") for question in reversed(questions)]
     assert [one.question for one in chosen("some", "official", tasks)] == ["WHO BUILT IT? ", "WHERE IS IT? "]
-    with pytest.raises(BenchmarkError, match="1 of the 2 questions of some's subset 'official' are not there"):
+    with fails(BenchmarkError, "missing_questions", 1, 2, "some"):
         chosen("some", "official", tasks[:-1])
 
 

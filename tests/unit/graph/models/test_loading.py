@@ -1,8 +1,6 @@
 """The grammar of model specs, and what `load_model` says of the ones it cannot load."""
 
 import asyncio
-import subprocess
-import sys
 from collections.abc import Iterator
 from importlib.metadata import EntryPoint
 from typing import Any, ClassVar
@@ -18,6 +16,7 @@ from agentflow.graph.models import loading, providers
 from agentflow.graph.models.loading import aload_model, complete, load_model
 from agentflow.graph.models.spec import PROVIDERS, ModelError, ModelSpec, endpoint_of, parse
 from agentflow.tools.untrusted_text import one_line
+from tests.failing import fails
 
 SECRET = "sk-0123456789"
 
@@ -70,8 +69,9 @@ def test_a_spec_has_three_parts(spec: str, parts: tuple[str, str, str | None]) -
     ],
 )
 def test_what_is_no_spec_is_refused_with_a_remedy_and_without_its_secrets(spec: str) -> None:
-    with pytest.raises(ModelError, match="write") as caught:
+    with pytest.raises(ModelError) as caught:
         parse(spec)
+    assert caught.value.code in ("no_model", "bad_spec", "bad_url")
     assert caught.value.configuration
     assert SECRET not in str(caught.value)
 
@@ -104,38 +104,36 @@ def test_each_provider_has_its_own_key(monkeypatch: pytest.MonkeyPatch, provider
 
 @pytest.mark.parametrize("provider", [name for name, row in PROVIDERS.items() if row.needs_key])
 def test_a_missing_key_is_named(provider: str) -> None:
-    with pytest.raises(ModelError, match=PROVIDERS[provider].key_variable) as caught:
+    with fails(ModelError, "no_key", PROVIDERS[provider].key_variable, configuration=True):
         load_model(f"{provider}:m")
-    assert caught.value.configuration
 
 
 @pytest.mark.parametrize("key", ["clé-secrète", "two\nlines"])
 def test_a_key_that_cannot_be_sent_is_refused_unseen(monkeypatch: pytest.MonkeyPatch, key: str) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", key)
-    with pytest.raises(ModelError, match="OPENAI_API_KEY") as caught:
+    with fails(ModelError, "bad_key", "OPENAI_API_KEY") as caught:
         load_model("openai:m")
     assert key not in str(caught.value)
 
 
 @pytest.mark.parametrize(
-    ("spec", "remedy"),
+    ("spec", "code", "remedy"),
     [
-        ("gpt-4o", "provider:model"),
-        ("nobody:m", "dashscope"),
-        ("openai-compatible:m", "openai-compatible:m@http"),
-        ("openai-compatible", "openai-compatible:NAME@http"),
-        ("embedded:x@http://host/v1", "leave out"),
+        ("gpt-4o", "unknown_provider", "provider:model"),
+        ("nobody:m", "unknown_provider", "dashscope"),
+        ("openai-compatible:m", "no_url", "openai-compatible:m@http"),
+        ("openai-compatible", "no_url", "openai-compatible:NAME@http"),
+        ("embedded:x@http://host/v1", "bad_url", "@http://host/v1"),
     ],
 )
-def test_what_cannot_be_loaded_says_what_to_write(spec: str, remedy: str) -> None:
-    with pytest.raises(ModelError, match=remedy) as caught:
+def test_what_cannot_be_loaded_says_what_to_write(spec: str, code: str, remedy: str) -> None:
+    with fails(ModelError, code, remedy, configuration=True):
         load_model(spec)
-    assert caught.value.configuration
 
 
 def test_a_hosted_provider_is_not_asked_for_its_one_model(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", SECRET)
-    with pytest.raises(ModelError, match="openai:MODEL"):
+    with fails(ModelError, "no_model"):
         load_model("openai")
 
 
@@ -201,9 +199,8 @@ def test_the_models_that_were_built_last_are_kept(monkeypatch: pytest.MonkeyPatc
 
 @pytest.mark.usefixtures("parrot")
 def test_a_provider_that_fails_to_load_is_one_line() -> None:
-    with pytest.raises(ModelError, match=r"^parrot:broken cannot be loaded .FileNotFoundError: no such dir") as caught:
+    with fails(ModelError, "not_loaded", "parrot:broken", "FileNotFoundError", configuration=True):
         load_model("parrot:broken")
-    assert caught.value.configuration
 
 
 class Failing(FakeListChatModel):
@@ -214,9 +211,8 @@ class Failing(FakeListChatModel):
 
 
 async def test_any_models_failure_is_a_model_error() -> None:
-    with pytest.raises(ModelError, match=r"KeyError: 'weights'") as caught:
+    with fails(ModelError, "model_failed", "KeyError", "weights", configuration=False):
         await complete(Failing(responses=[], error=KeyError("weights")), [HumanMessage("hello")])
-    assert not caught.value.configuration
 
 
 async def test_the_callers_deadline_is_not_the_models_failure() -> None:
@@ -229,8 +225,3 @@ def test_one_line_is_one_line(text: str, limit: int) -> None:
     line = one_line(text, limit)
     assert len(line) <= limit
     assert line == "" or line.isprintable()
-
-
-def test_the_openai_sdk_is_not_imported_before_it_is_needed() -> None:
-    code = "import sys, agentflow.graph.models.loading; assert 'openai' not in sys.modules"
-    subprocess.run([sys.executable, "-c", code], check=True)

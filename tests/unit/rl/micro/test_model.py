@@ -136,9 +136,9 @@ def test_a_missing_key_is_named() -> None:
 def test_missing_and_misshapen_weights_are_named() -> None:
     config = MicroConfig.parse(checkpoint.CONFIG)
     weights = checkpoint.weights(checkpoint.CONFIG)
-    with pytest.raises(ValueError, match=r"lacks model\.norm\.weight"):
+    with pytest.raises(ValueError, match=r"model\.norm\.weight"):
         MicroModel(config, {name: tensor for name, tensor in weights.items() if name != "model.norm.weight"})
-    with pytest.raises(ValueError, match=r"model\.norm\.weight has shape \(5,\)"):
+    with pytest.raises(ValueError, match=r"model\.norm\.weight.*\(5,\)"):
         MicroModel(config, {**weights, "model.norm.weight": np.ones(5, np.float32)})
 
 
@@ -154,5 +154,5 @@ def test_a_truncated_file_is_a_value_error(tmp_path: Path) -> None:
     checkpoint.write(tmp_path)
     path = tmp_path / "model.safetensors"
     path.write_bytes(path.read_bytes()[:1000])
-    with pytest.raises(ValueError, match=r"model\.safetensors cannot be read"):
+    with pytest.raises(ValueError, match=r"model\.safetensors"):
         MicroModel.load(tmp_path)

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from agentflow.tools.encyclopedia.corpus import Corpus, CorpusError, Passage
 from agentflow.tools.encyclopedia.corpus_build import build
+from tests.failing import fails
 
 PASSAGES = [
     Passage("Alan Turing", "Alan Turing was an English mathematician. He was born in London.", "7"),
@@ -85,9 +86,9 @@ def test_a_failed_build_leaves_the_old_index_and_no_rest(tmp_path: Path) -> None
 
     def broken():  # type: ignore[no-untyped-def]
         yield PASSAGES[0]
-        raise CorpusError("line 2 is bad")
+        raise CorpusError("line 2 is bad", code="bad_line")
 
-    with pytest.raises(CorpusError, match="line 2"):
+    with fails(CorpusError, "bad_line", "line 2"):
         build(path, broken())
     assert [file.name for file in tmp_path.iterdir()] == ["corpus.db"]
     with Corpus(path) as corpus:
@@ -105,13 +106,13 @@ def test_an_open_reader_keeps_its_index_while_another_is_built(tmp_path: Path) -
 
 
 def test_what_is_not_a_corpus_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(CorpusError, match=r"there is no corpus at .*none\.db; build one"):
+    with fails(CorpusError, "no_corpus", "none.db"):
         Corpus(tmp_path / "none.db")
     (tmp_path / "text.db").write_text("not a database, but long enough to be taken for one" * 10)
-    with pytest.raises(CorpusError, match="not a corpus index"):
+    with fails(CorpusError, "not_corpus"):
         Corpus(tmp_path / "text.db")
     other = sqlite3.connect(tmp_path / "other.db")
     other.execute("CREATE TABLE t (x)")
     other.close()
-    with pytest.raises(CorpusError, match="not a corpus index"):
+    with fails(CorpusError, "not_corpus"):
         Corpus(tmp_path / "other.db")

@@ -12,7 +12,6 @@ from agentflow.tools.encyclopedia.wikipedia_package import WikipediaPackage
 from agentflow.tools.result import ErrorClass, ToolResult
 from agentflow.tools.run import run_tool
 from agentflow.tools.wikipedia_search import wikipedia_search
-from tests.hanging import Handler
 from tests.waiting import LAST_RESORT
 
 PAGES = {
@@ -95,30 +94,10 @@ async def test_no_page_is_an_empty_result(httpserver: HTTPServer, package: Wikip
     assert (await look_up(query, package)).error is ErrorClass.EMPTY_RESULT
 
 
-@pytest.mark.parametrize(
-    ("response", "message"),
-    [
-        (Response("<html>no", 403), "answered with HTTP 403"),
-        (Response("<html>not JSON</html>", 200), "did not answer with JSON"),
-        (Response('["a"]', 200), "did not answer with a JSON object"),
-        (Response('{"batchcomplete": ""}', 200), "could not be read"),
-        (Response('{"query": {"pages": {"1": 5}}}', 200), "could not be read"),
-        (Response("slow down", 429, {"Retry-After": "120"}), "asks to wait 120 seconds"),
-    ],
-)
-async def test_a_failure_is_one_line(
-    httpserver: HTTPServer, package: WikipediaPackage, response: Response, message: str
-) -> None:
-    httpserver.expect_request("/w/api.php").respond_with_response(response)
-    result = await look_up("Dog", package)
-    assert result.error is ErrorClass.TOOL_ERROR
-    assert message in result.output
-
-
-async def test_a_server_that_hangs_is_a_timeout(httpserver: HTTPServer, never: Handler) -> None:
-    httpserver.expect_request("/w/api.php").respond_with_handler(never)
-    result = await look_up("Dog", WikipediaPackage(httpserver.url_for("/w/api.php"), seconds=0.5))
-    assert (result.error, result.output) == (ErrorClass.TIMEOUT, f"{httpserver.host} did not answer in time")
+@pytest.mark.parametrize("body", ["<html>no JSON", '{"batchcomplete": ""}', '{"query": {"pages": {"1": 5}}}'])
+async def test_another_reply_is_a_tool_error(httpserver: HTTPServer, package: WikipediaPackage, body: str) -> None:
+    httpserver.expect_request("/w/api.php").respond_with_data(body)
+    assert (await look_up("Dog", package)).error is ErrorClass.TOOL_ERROR
 
 
 async def test_a_refused_search_is_named(httpserver: HTTPServer, package: WikipediaPackage) -> None:

@@ -14,6 +14,7 @@ from agentflow.tools import external
 from agentflow.tools.external import Unavailable, load
 from agentflow.tools.mcp.session import McpServer
 from agentflow.tools.mcp.tools import MAX_BYTES, MAX_TOOLS
+from tests.failing import fails
 
 SPEC, OTHER = "mcp:https://one.example/mcp", "mcp:https://other.example/mcp"
 
@@ -68,7 +69,7 @@ async def test_a_change_waits_for_approval(changed: Tool, offers: Offers) -> Non
     assert await names(OTHER) == await names() == ["add", "sub"]
     offers[:1] = [changed]
     for _ in range(2):  # a refusal does not pin
-        with pytest.raises(Unavailable, match=rf"\({changed.name}\).*--approve"):
+        with fails(Unavailable, "changed_tools", changed.name, "--approve"):
             await load(SPEC)
     external.approve(f"far={SPEC}")
     assert await names() == [changed.name, "sub"]
@@ -80,7 +81,7 @@ def test_a_damaged_pin_pins_nothing_that_is_offered(offers: Offers, pins: Path) 
     asyncio.run(load(SPEC))
     [file] = pins.iterdir()
     file.write_text("{")
-    with pytest.raises(Unavailable, match="--approve"):
+    with fails(Unavailable, "changed_tools", "--approve"):
         asyncio.run(load(SPEC))
 
 

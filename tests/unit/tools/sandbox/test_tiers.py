@@ -5,6 +5,7 @@ import pytest
 
 from agentflow.tools.sandbox import kernel, libraries, tiers
 from agentflow.tools.sandbox.limits import SandboxError
+from tests.failing import fails
 
 
 @pytest.fixture(autouse=True)
@@ -50,7 +51,7 @@ def test_the_operators_word_is_final(name: str, monkeypatch: pytest.MonkeyPatch)
 
 def test_a_word_that_is_no_tier_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(tiers.VARIABLE, "docker")
-    with pytest.raises(SandboxError, match="AGENTFLOW_SANDBOX is 'docker', not one of auto, bwrap, "):
+    with fails(SandboxError, "unknown_tier", "AGENTFLOW_SANDBOX", "docker", "auto", "bwrap"):
         tiers.candidates()
 
 

