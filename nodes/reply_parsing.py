@@ -31,9 +31,24 @@ _UNFINISHED_THOUGHT = re.compile(r"\A\s*<think(?:ing)?>.*", re.IGNORECASE | re.D
 
 
 def spoken(text: str) -> str:
-    """Return a reply without its reasoning block, with line ends normalised."""
+    """Return a reply without its reasoning block, with line ends normalised.
+
+    A reply that is a JSON object as a whole has none, whatever its strings hold.
+    """
+    if _is_object(text):
+        return text.strip()
     reply = _UNFINISHED_THOUGHT.sub("", _THOUGHT.split(text)[-1])
     return reply.replace("\r\n", "\n").replace("\r", "\n").strip()
+
+
+def _is_object(text: str) -> bool:
+    if not text.lstrip().startswith("{"):
+        return False
+    try:
+        json.loads(text, strict=False)
+    except (ValueError, RecursionError):
+        return False
+    return True
 
 
 def unfence(reply: str) -> str:

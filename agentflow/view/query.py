@@ -16,7 +16,7 @@ Named = tuple[str, Row]
 Listed = tuple[str, str, Row]
 """The id of a source, and the name and the row of a trace in it."""
 
-_FIELD = re.compile(rb'"\w+": ?')
+_FIELD = re.compile(r'"\w+": ?')
 """A field's name in a line of JSON, which no search is for."""
 
 Order = Literal["written", "question", "outcome", "turns", "seconds", "tokens", "reward"]
@@ -78,10 +78,10 @@ def _has(row: Row, text: str) -> bool:
     if lowered in row.question.casefold() or lowered in row.answer.casefold() or lowered in row.gold.casefold():
         return True
     try:
-        line = _FIELD.sub(b"", row.place.read())
+        line = _FIELD.sub("", row.place.read().decode("utf-8", "replace"))
     except OSError:
         return False
-    return json.dumps(text)[1:-1].lower().encode() in line.lower()
+    return json.dumps(text)[1:-1].lower() in line.lower()
 
 
 def choices(rows: Sequence[Named]) -> dict[str, list[tuple[str, int]]]:

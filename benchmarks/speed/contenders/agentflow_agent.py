@@ -49,7 +49,7 @@ def agent(work: Work, context: Context, captured: Collection[str]) -> Rollout:
     context = context.model_copy(update=settings)
 
     async def rollout() -> str:
-        collector = TokenCollector("rollout", captured)
+        collector = TokenCollector("rollout", captured or ["no node"])
         question = InputState(messages=[HumanMessage(QUESTION)])
         state = await graph.ainvoke(question, {"callbacks": [Observer(collector, raise_error=True)]}, context=context)
         assert [turn.action.result.error for turn in state["memory"]] == [None] * turns

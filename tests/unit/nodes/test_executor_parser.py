@@ -5,7 +5,7 @@ import time
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from agentflow.nodes.executor import parse
@@ -186,6 +186,7 @@ def test_any_text_is_arguments_of_the_tool_or_none(text: str, card: ToolCard) ->
 
 
 @given(st.dictionaries(st.sampled_from(["query", "url"]), st.text(), min_size=1))
+@example({"query": "</think> is not the end of a thought here"})
 def test_what_the_prompt_asks_for_is_read_exactly(arguments: dict[str, str]) -> None:
     assert parse(json.dumps(arguments), WEB) == arguments
 
