@@ -6,11 +6,14 @@ import time
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from heapq import nlargest
+from statistics import median
 from types import FrameType
 
 from benchmarks.expressions.texts import Attack
 
 SIZE, SMALL, GOAL, LIMIT = 1_000_000, 4_000, 0.2, 20.0
+PAIRS = 5
+"""Pairs of runs that `growth` compares."""
 WORST = 3
 """Number of slowest attacks on a small text that are run again at full size."""
 
@@ -58,13 +61,9 @@ def growth(run: Run, attack: Attack, size: int, limit: float) -> float:
     """Return the factor by which CPU time grows from `size` to twice as many characters: 2 if linear, 4 if quadratic.
 
     Return 0 if the longer text takes less than GOAL allows for its length, and infinity if it is stopped after `limit`.
-    The fastest of a few runs counts, so that other load on the machine does not.
+    The median of a few pairs of runs counts, each pair made in turn, so that other load on the machine does not.
     """
     short, long = attack.text(size), attack.text(2 * size)
     if (first := seconds(run, long, limit)) <= GOAL * 2 * size / SIZE or first == math.inf:
         return 0.0 if first < math.inf else first
-    return min(first, *_runs(run, long, limit)) / min(_runs(run, short, limit))
-
-
-def _runs(run: Run, text: str, limit: float) -> list[float]:
-    return [seconds(run, text, limit) for _ in range(3)]
+    return median(seconds(run, long, limit) / seconds(run, short, limit) for _ in range(PAIRS))
