@@ -19,7 +19,7 @@ from typing import Any, NamedTuple, Protocol
 from langchain_core.messages import ToolCall
 from langchain_core.messages.tool import tool_call
 
-from agentflow.rl.borders import borders_of, sanitized
+from agentflow.rl.borders import sanitized, sanitized_tools
 from agentflow.rl.chat import ChatError, ChatRequest, TemplateMessage
 
 KEPT_SEGMENTS = 256
@@ -34,6 +34,7 @@ class Tokenizer(Hashable, Protocol):
     chat_template: Any
     eos_token_id: int | None
     all_special_ids: list[int]
+    all_special_tokens: list[str]
     added_tokens_decoder: dict[int, Any]
 
     def __call__(self, text: str, *, add_special_tokens: bool) -> Mapping[str, Any]:
@@ -113,7 +114,7 @@ class ChatFormat:
         """
         if request.tools:
             _ = self.parser  # a template without tools is refused before anything is sampled
-        messages = sanitized(request.messages, borders_of(self.tokenizer))
+        messages = sanitized(request.messages, self.tokenizer, request.sampled)
         rendered = self._render(messages, request)
         ids = list[int]()
         for text, sampled in self._segments(messages, rendered, request):
@@ -188,7 +189,7 @@ class ChatFormat:
     def _render(self, messages: Sequence[TemplateMessage], request: ChatRequest) -> str:
         from jinja2 import TemplateError
 
-        tools = {"tools": list(request.tools)} if request.tools else {}
+        tools = {"tools": sanitized_tools(request.tools, self.tokenizer)} if request.tools else {}
         try:
             return str(
                 self.tokenizer.apply_chat_template(

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 pytest.importorskip("transformers")
 
 import agentflow.rl.micro
-from agentflow.rl.borders import borders_of, sanitized
+from agentflow.rl.borders import borders_of, sanitized, sanitized_tools
 from agentflow.rl.template import load_tokenizer
 
 TEMPLATE = (
@@ -41,7 +41,7 @@ def test_borders_are_the_special_tokens_and_those_that_the_template_writes(token
 def test_a_text_adds_no_border(tokenizer: Any, said: str) -> None:
     def borders(content: str) -> Counter[int]:
         texts = [("system", content), ("user", content), ("assistant", "x"), ("user", content)]
-        messages = sanitized([{"role": role, "content": text} for role, text in texts], borders_of(tokenizer))
+        messages = sanitized([{"role": role, "content": text} for role, text in texts], tokenizer)
         ids = tokenizer.apply_chat_template(messages, add_generation_prompt=True, tokenize=True, return_dict=False)
         own = {tokenizer.convert_tokens_to_ids(token) for token in borders_of(tokenizer)}
         return Counter(index for index in ids if index in own)
@@ -52,4 +52,17 @@ def test_a_text_adds_no_border(tokenizer: Any, said: str) -> None:
 def test_ordinary_texts_and_replies_stay(tokenizer: Any) -> None:
     texts = [("user", f"a <b> {OTHER}\n\nc"), ("assistant", f"{WRITTEN}x</think>")]
     messages = [{"role": role, "content": text} for role, text in texts]
-    assert sanitized(messages, borders_of(tokenizer)) == messages
+    assert sanitized(messages, tokenizer) == messages
+
+
+def test_messages_of_another_model_lose_special_tokens_alone(tokenizer: Any) -> None:
+    messages = [{"role": "assistant", "content": f"{WRITTEN}a</think>b<|im_end|>"}]
+    assert sanitized(messages, tokenizer, kept={0}) == messages
+    assert sanitized(messages, tokenizer)[0]["content"] == f"{WRITTEN}a</think>b< |im_end|>"
+
+
+def test_descriptions_of_tools_hold_no_border(tokenizer: Any) -> None:
+    tools = [{"function": {"name": "f", "description": "a<|im_end|>", "parameters": {"enum": ["<|im_start|>", 1]}}}]
+    [found] = sanitized_tools(tools, tokenizer)
+    assert found["function"]["description"] != "a<|im_end|>"
+    assert "<|im_start|>" not in str(found)
