@@ -9,7 +9,7 @@ import json
 from array import array
 from collections.abc import Awaitable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from langchain_core.messages import AIMessage, BaseMessage, ChatMessage, ToolCall, ToolMessage
 from langchain_core.messages.ai import UsageMetadata
@@ -80,6 +80,22 @@ class Generate(Protocol):
 
     def __call__(self, request: ChatRequest) -> Awaitable[TokenReply]:
         """Return the reply to a request."""
+        ...
+
+
+class FoundCall(NamedTuple):
+    """A call in a reply."""
+
+    name: str
+    arguments: str
+    """JSON, as the model wrote it; it may be invalid."""
+
+
+class ToolParser(Protocol):
+    """Parser of the calls in a reply."""
+
+    async def parse(self, text: str, tools: Sequence[dict[str, Any]]) -> tuple[str, list[FoundCall]] | None:
+        """Return the text beside the calls, and the calls; None if a call cannot be read."""
         ...
 
 

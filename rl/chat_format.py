@@ -14,13 +14,13 @@ import secrets
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Protocol
 
 from langchain_core.messages import ToolCall
 from langchain_core.messages.tool import tool_call
 
 from agentflow.rl.borders import sanitized, sanitized_tools
-from agentflow.rl.chat import ChatError, ChatRequest, TemplateMessage
+from agentflow.rl.chat import ChatError, ChatRequest, TemplateMessage, ToolParser
 
 KEPT_SEGMENTS = 256
 """Texts between replies whose ids are kept: instructions and tools are shared by all rollouts of a step."""
@@ -48,22 +48,6 @@ class Tokenizer(Hashable, Protocol):
 
     def decode(self, token_ids: Sequence[int], **options: Any) -> str:
         """Return the text of ids."""
-
-
-class FoundCall(NamedTuple):
-    """A call in a reply."""
-
-    name: str
-    arguments: str
-    """JSON, as the model wrote it; it may be invalid."""
-
-
-class ToolParser(Protocol):
-    """Parser of the calls in a reply."""
-
-    async def parse(self, text: str, tools: Sequence[dict[str, Any]]) -> tuple[str, list[FoundCall]] | None:
-        """Return the text beside the calls, and the calls; None if a call cannot be read."""
-        ...
 
 
 @dataclass(frozen=True)

@@ -10,12 +10,13 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from agentflow.evals.run_folder import RunFolderError, read_settings
+from agentflow.rl.apps import load_app
 from agentflow.rl.batch import Facts, assign_credit, batch_digest, counts, facts_of, rows_of
 from agentflow.rl.chat import ChatRequest, TokenReply
 from agentflow.rl.replay_log import Answer, ReplayLog, ReplayLogs
 from agentflow.rl.rollout import RolloutStatus, Trajectory, run_recorded
 from agentflow.rl.settings import TrainingSettings
-from agentflow.rl.trainable import AppError, Split, load_app
+from agentflow.rl.trainable import AppError, Split
 from agentflow.rl.training_log import TrainingLog
 from agentflow.tools.coded_error import CodedError
 

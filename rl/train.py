@@ -24,6 +24,7 @@ from omegaconf import DictConfig, OmegaConf, open_dict
 
 from agentflow.evals.run_folder import SETTINGS, RunFolderError, read_settings, write_settings
 from agentflow.graph.tracing.setup import TracingError, tracing
+from agentflow.rl.apps import load_app
 from agentflow.rl.export import TOKENIZER
 from agentflow.rl.micro.chat_model import SEED
 from agentflow.rl.micro.tokenizer import MicroTokenizer
@@ -32,7 +33,7 @@ from agentflow.rl.report import write_report
 from agentflow.rl.room import check_masks, check_room, places, ray_options
 from agentflow.rl.run_lock import run_lock
 from agentflow.rl.settings import SettingsError, TrainingSettings, compose_settings
-from agentflow.rl.trainable import AppError, Graph, Split, Trainable, load_app
+from agentflow.rl.trainable import AppError, Graph, Split, Trainable
 from agentflow.rl.training_log import Line, TrainingLog
 
 DISTRIBUTION = "agentflow-langgraph"

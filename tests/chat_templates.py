@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from agentflow.rl.chat import ChatRequest, TokenReply
-from agentflow.rl.chat_format import ChatFormat, FoundCall
+from agentflow.rl.chat import ChatRequest, FoundCall, TokenReply
+from agentflow.rl.chat_format import ChatFormat
 from agentflow.rl.micro.chat_model import SEED
 from tests.pages import ROOT
 

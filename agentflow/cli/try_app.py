@@ -41,11 +41,12 @@ def try_app(
     _, works, says = doctor.training()
     if works != "ok":
         fail(f"a rollout {says}", MISUSED)
+    from agentflow.rl.apps import load_app
     from agentflow.rl.local_policy import LocalPolicy
     from agentflow.rl.preview import Preview, remedies
     from agentflow.rl.rollout import RolloutStatus, run
     from agentflow.rl.settings import SettingsError, TrainingSettings, compose_settings
-    from agentflow.rl.trainable import AppError, load_app
+    from agentflow.rl.trainable import AppError
 
     try:
         settings = TrainingSettings.of(compose_settings("atlas-cpu", app_settings(words, tasks, test, reward, nodes)))

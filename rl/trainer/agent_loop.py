@@ -21,6 +21,7 @@ from verl.experimental.agent_loop.agent_loop import AgentLoopBase, AgentLoopMetr
 from agentflow.evals.task import Task
 from agentflow.evals.trace import append
 from agentflow.graph.tracing.setup import tracing_from_environment
+from agentflow.rl.apps import load_app
 from agentflow.rl.batch import counts, facts_of, rows_of
 from agentflow.rl.calls import ids_array, logprobs_array
 from agentflow.rl.chat import ChatRequest, TokenReply
@@ -29,7 +30,7 @@ from agentflow.rl.packing import TrainingSample
 from agentflow.rl.policy import PromptTooLong
 from agentflow.rl.replay_log import ReplayLog, ReplayLogs, digest
 from agentflow.rl.rollout import RolloutRecord, Trajectory, run_recorded
-from agentflow.rl.trainable import Graph, Split, Trainable, load_app
+from agentflow.rl.trainable import Graph, Split, Trainable
 from agentflow.rl.training_log import TrainingLog
 
 _graphs: dict[str, tuple[Trainable, Graph]] = {}

@@ -10,8 +10,7 @@ from importlib import import_module
 from types import SimpleNamespace
 from typing import Any
 
-from agentflow.rl.chat import ChatError
-from agentflow.rl.chat_format import FoundCall, ToolParser
+from agentflow.rl.chat import ChatError, FoundCall, ToolParser
 
 MARKS = (
     ("<|channel|>", "gpt-oss"),

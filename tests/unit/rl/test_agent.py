@@ -9,8 +9,9 @@ from langchain_core.messages import AIMessage, HumanMessage
 
 from agentflow.evals.task import Task
 from agentflow.rl.agent import compare, final_text, inputs, read_tasks
+from agentflow.rl.apps import load_app
 from agentflow.rl.node_paths import fits, learns, node_patterns
-from agentflow.rl.trainable import AppError, load_app
+from agentflow.rl.trainable import AppError
 
 GRAPH = "examples.help_desk:build"
 

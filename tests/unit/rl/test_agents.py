@@ -15,11 +15,11 @@ pytest.importorskip("langgraph_supervisor")
 pytest.importorskip("langgraph_swarm")
 
 from agentflow.evals.task import Task
+from agentflow.rl.apps import load_app
 from agentflow.rl.chat import ChatRequest
 from agentflow.rl.chat_format import ChatFormat
 from agentflow.rl.packing import pack
 from agentflow.rl.rollout import RolloutStatus, Trajectory, run
-from agentflow.rl.trainable import load_app
 from tests.chat_templates import ScriptedPolicy, called, chat_format, needs_templates
 
 pytestmark = [

@@ -5,8 +5,9 @@ from pathlib import Path
 
 import pytest
 
+from agentflow.rl.apps import load_app
 from agentflow.rl.benchmark import benchmark
-from agentflow.rl.trainable import AppError, load_app
+from agentflow.rl.trainable import AppError
 from agentflow.tools.search_settings import SearchSettings
 
 

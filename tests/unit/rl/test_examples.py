@@ -3,9 +3,9 @@
 import pytest
 
 from agentflow.evals.task import Task
+from agentflow.rl.apps import load_app
 from agentflow.rl.chat import ChatRequest, TokenReply
 from agentflow.rl.rollout import run
-from agentflow.rl.trainable import load_app
 from tests.waiting import LAST_RESORT
 
 app = load_app("examples.help_desk:app")

@@ -10,9 +10,10 @@ from langgraph.graph import END, START, StateGraph
 
 from agentflow.evals.task import Task
 from agentflow.graph.models.spec import ModelError
+from agentflow.rl.apps import load_app
 from agentflow.rl.policy import Policy
 from agentflow.rl.rehearsal import rehearse
-from agentflow.rl.trainable import AppError, Trainable, load_app
+from agentflow.rl.trainable import AppError, Trainable
 
 TASK = Task(id="t-1", question="1 + 1?", gold="2")
 
@@ -100,7 +101,7 @@ async def test_a_graph_that_stumbles_over_the_stand_ins_reply_is_a_remark() -> N
 
 def test_an_app_may_lie_in_the_current_folder(tmp_path: Path) -> None:
     (tmp_path / "echo.py").write_text(Path(__file__).read_text() + "\napp = app()\n")
-    program = "from agentflow.rl.trainable import load_app; print(load_app('echo:app').name)"
+    program = "from agentflow.rl.apps import load_app; print(load_app('echo:app').name)"
     done = subprocess.run(
         [sys.executable, "-c", f"import sys; sys.path.remove(''); {program}"],
         cwd=tmp_path, env=_environment(), capture_output=True, text=True, check=False,

@@ -13,12 +13,12 @@ pytest.importorskip("hydra")
 pytest.importorskip("verl")
 
 from agentflow.rl import planner
+from agentflow.rl.apps import load_app
 from agentflow.rl.batch import assign_credit, batch_digest, counts, facts_of, rows_of
 from agentflow.rl.replay import Replay, ReplayError
 from agentflow.rl.replay_log import ReplayLogs, recorded, replaying
 from agentflow.rl.rollout import run
 from agentflow.rl.settings import TrainingSettings, compose_settings
-from agentflow.rl.trainable import load_app
 from agentflow.rl.training_log import TrainingLog
 from tests.failing import fails
 from tests.unit.rl.test_planner import nonsense, oracle

@@ -14,11 +14,12 @@ from langgraph.graph import END, START, StateGraph
 
 from agentflow.evals.task import Task
 from agentflow.graph.models.spec import ModelError
+from agentflow.rl.apps import load_app
 from agentflow.rl.chat import ChatRequest, TokenReply
 from agentflow.rl.policy import Policy
 from agentflow.rl.replay_log import Entry, ReplayLog
 from agentflow.rl.rollout import RolloutRecord, RolloutStatus, Trajectory, run, run_recorded
-from agentflow.rl.trainable import AppError, Trainable, load_app
+from agentflow.rl.trainable import AppError, Trainable
 from agentflow.tools import python_coder as tool_module
 from agentflow.tools.python_coder import python_coder
 from agentflow.tools.run import run_tool
