@@ -127,7 +127,7 @@ NEAR = (
 class Reply(BaseModel):
     """A row of a table: a reply, its reference answer, and a careful person's verdict."""
 
-    part: Literal["first", "second", "third"]
+    part: Literal["first", "second", "third", "fourth"]
     kind: str
     reply: str
     verdict: Literal["correct", "incorrect", "unclear"]
@@ -216,7 +216,7 @@ def puzzles() -> None:
 def main() -> None:
     """Print all tables."""
     for table in TABLES:
-        for part in ("first", "second", "third"):
+        for part in ("first", "second", "third", "fourth"):
             if not (rows := [row for row in replies(table) if row.part == part]):
                 continue
             print(line(f"{table}, {part} part", rows, SCORERS[table]))

@@ -232,6 +232,12 @@ _ASIDE = re.compile(
     r"|(?:how|what|find|which|would you|do you|shall|can you|want|should i)\b.*\?"
 )
 _AGAINST = re.compile(r"\b(?:not|never|cannot|no|false|suppose|let|than)\b|n['’]t\b")
+_EXCLAIMED = re.compile(r"[a-z][^#]{0,40}#!\W{0,9}\Z")
+"""A number before an exclamation mark at the end of words, which may be a factorial."""
+_CONVERTED = re.compile(r"# ?[a-z]{1,20},? (?:that is|i\.?e\.?),? ?#")
+"""A number in one unit, and again in another."""
+_THOUSANDS = re.compile(r"\d\.\d{3}(?!\d)")
+"""A point that marks thousands in many languages: 12.500."""
 _OPERATION = re.compile(r"[-+*/^!√\\]")
 _UNDONE = re.compile(
     r"(?:\b(?:is|are|have|get|in|of|answer)|=|:) ([^a-z=:]{2,60}(?:\\?(?:sqrt"
@@ -276,6 +282,8 @@ def number(answer: str, gold: str) -> Score:
         return decided(False, "only what it is not")
     if values == [expected] and expected and _CHANGED.fullmatch(around):
         return decided(False, "changed")
+    if expected in values and (_EXCLAIMED.search(around) or _CONVERTED.search(around)):
+        return undecided("an exclamation or a factorial, or two units")
     around, values = _merged(around, values)
     found = _stated(around, values)
     if found is None and _OPERATION.search(text) and not _AMBIGUOUS.fullmatch(around):
@@ -286,7 +294,9 @@ def number(answer: str, gold: str) -> Score:
         return undecided("no single number in a known shape")
     if found == expected or ("%" in around and found == 100 * expected):
         return decided(True, RULE)
-    return undecided("rounded") if found == _rounded_like(found, expected) else decided(False, RULE)
+    if found == _rounded_like(found, expected) or (expected == 1000 * found and _THOUSANDS.search(text)):
+        return undecided("rounded, or with another mark of thousands")
+    return decided(False, RULE)
 
 
 def _merged(around: str, values: list[Fraction | None]) -> tuple[str, list[Fraction | None]]:
