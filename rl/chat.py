@@ -46,7 +46,7 @@ class ChatRequest:
     tool_choice: str = "auto"
     """auto, required, or the name of the tool that must be called."""
     sampling: Sampling = field(default_factory=Sampling)
-    """Of these, only max_tokens and stop are the caller's to set."""
+    """The caller sets only max_tokens and stop."""
     sampled: Mapping[int, Sequence[int]] = field(default_factory=dict)
     """Sampled ids of the messages that are unchanged replies of the policy, by position in `messages`."""
 

@@ -126,7 +126,7 @@ class Policy(BaseChatModel):
     fallback: str = "embedded"
     """Spec of the model that answers outside of training."""
     cache: BaseCache | bool | None = Field(default=False, exclude=True)
-    """What is trained on has to be sampled; LangChain's cache would return a reply without its ids."""
+    """Off: a trained reply must be sampled, and LangChain's cache returns replies without their ids."""
     sampling: Sampling = Sampling()
     """In training, the trainer sets temperature and top_p."""
 

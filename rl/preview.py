@@ -1,4 +1,4 @@
-"""What a training would learn from: the model calls of a few rollouts by node, their rows and their groups."""
+"""Preview of a training: the model calls of a few rollouts by node, their rows and their groups."""
 
 from collections import Counter
 from collections.abc import Sequence

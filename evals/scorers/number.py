@@ -202,7 +202,7 @@ _AFTER = re.compile(
     r"|(?:is|was|are|were)\b(?! (?:the|our|my|correct|right|indeed)\b)|too\b|(?:fails?|works?|does|do|has|have|can)\b"
     r"|(?!is )[a-z]+s (?:the|a|an|all|every|each)\b)"
 )
-"""What follows a number that is not a unit: "doubled", "is too big", "fails the test"."""
+"""Text after a number that is no unit: "doubled", "is too big", "fails the test"."""
 _LABEL = re.compile(r"\bnos?\. #|^\[#\]")
 """A number that names something: "No. 5", the reference "[5]"."""
 _TAKES_BACK = re.compile(

@@ -193,7 +193,7 @@ def _tasks_of_the_system() -> int:
 
 
 def _taken(folder: str) -> int:
-    """What a folder takes, however deep it is."""
+    """Return the bytes of a folder, however deep it is."""
     taken, pending = 0, [os.open(folder, os.O_RDONLY)]
     while pending:
         descriptor = pending.pop()
@@ -209,7 +209,7 @@ def _taken(folder: str) -> int:
 
 
 def _deleted(process: Path) -> int:
-    """What files take that are deleted, and open or mapped."""
+    """Return the bytes of files that are deleted and still open or mapped."""
     found = {}
     for path in (*(process / "fd").iterdir(), *(process / "map_files").iterdir()):
         with suppress(OSError):
