@@ -428,9 +428,11 @@ async def test_a_tool_with_a_card_of_its_own(scripted: Script) -> None:
     )
 
 
-def test_the_public_names_are_documented() -> None:
-    for name in agentflow.__all__:
-        assert getattr(agentflow, name).__doc__, name
+@pytest.mark.parametrize("name", agentflow.__all__)
+def test_the_public_names_are_documented(name: str) -> None:
+    if name == "train":
+        pytest.importorskip("omegaconf")
+    assert getattr(agentflow, name).__doc__
 
 
 async def test_a_parent_whose_state_has_more_than_messages(scripted: Script) -> None:
