@@ -91,7 +91,7 @@ def world(folder: Path) -> None:
 
 
 def outcome(line: str) -> str:
-    """What a call prints and its exit status, with typer's own words left out."""
+    """Return the output of a call and its exit status, without typer's own words."""
     words = [word.encode().decode("unicode_escape") if "\\" in word else word for word in shlex.split(line)[1:]]
     done = CliRunner().invoke(app, words, prog_name="agentflow")
     printed = TYPERS_WORDS.sub(r"\1 ...", done.output.replace(f"{Path.cwd()}/", ""))

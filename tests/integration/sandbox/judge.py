@@ -247,7 +247,7 @@ class Watch(threading.Thread):
             return
 
     def _bytes_on_disk(self, process: Path) -> int:
-        """What is taken of a folder with a quota; of one on a shared disk, what is above the delay's share."""
+        """Return the bytes of a folder with a quota; on a shared disk, those beyond the share of the delay."""
         if os.stat(process / "cwd").st_dev != os.stat(tempfile.gettempdir()).st_dev:
             disk = os.statvfs(process / "cwd")
             return (disk.f_blocks - disk.f_bfree) * disk.f_frsize

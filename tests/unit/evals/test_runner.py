@@ -366,7 +366,7 @@ def test_each_question_may_be_tried_several_times() -> None:
 
 
 def test_bounds_are_of_the_undecided_answers_beside_the_missing_ones() -> None:
-    """Of ten tries two are right, three undecided, one broke off, three wrong, and one has not been made."""
+    """Ten tries: two right, three undecided, one failed, three wrong, one not run yet."""
     decisions = [Decision.CORRECT] * 2 + [Decision.UNDECIDED] * 3 + [Decision.INCORRECT] * 4
     records = [
         record(item, correct=False).model_copy(

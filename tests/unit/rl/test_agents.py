@@ -139,11 +139,19 @@ async def test_only_the_nodes_that_are_named_learn(monkeypatch: pytest.MonkeyPat
     assert (len(policy.sampled), len(asked)) == (1, 3)
 
 
-async def test_a_tool_that_raises_and_a_call_that_cannot_be_read_are_seen_by_the_graph(known: ChatFormat) -> None:
-    replies = iter([call("add", a="two", b=3), '<tool_call>\n{"name": "add"', "It is 20."])
-    found, _ = await rollout("tools", lambda request: next(replies), known)
-    assert found.status == RolloutStatus.OK
-    assert found.faults == [False, True] if len(found.calls) == 2 else found.faults == [False, True, False]
+async def test_a_call_that_cannot_be_read_is_text_for_the_graph_and_a_fault(known: ChatFormat) -> None:
+    """The call before it has arguments that the tool refuses, which the policy reads as the tool's result."""
+    replies, requests = iter([call("add", a="two", b=3), '<tool_call>\n{"name": "add"']), list[ChatRequest]()
+
+    def script(request: ChatRequest) -> str:
+        requests.append(request)
+        return next(replies)
+
+    found, _ = await rollout("tools", script, known)
+    assert (found.status, found.faults) == (RolloutStatus.OK, [False, True])
+    assert requests[1].messages[-1]["role"] == "tool"
+    assert "two" in requests[1].messages[-1]["content"]
+    assert found.trace.answer == '<tool_call>\n{"name": "add"'
 
 
 @pytest.mark.parametrize("mode", ["messages", "values", "updates"])
