@@ -69,9 +69,9 @@ class EvaluationRequest:
     def hints(self) -> list[str]:
         """Return advice, a line each, on settings that are valid but rarely meant."""
         found = []
-        if self.agent != "agentflow" and self.context.model_of("planner") in SHIPPED:
+        if self.agent != "agentflow" and self.context.model_name_of("planner") in SHIPPED:
             found.append(f"the embedded model knows only AgentFlow's own prompts; give {self.agent} another model")
-        if self.judge in {self.context.model_of(module) for module in MODULES}:
+        if self.judge in {self.context.model_name_of(module) for module in MODULES}:
             found.append("the judge is the model that answers; another one is less partial")
         return found
 
@@ -299,6 +299,6 @@ def _questions(found: Benchmark, request: EvaluationRequest) -> tuple[list[Task]
 
 def _checkpoints(context: Context, judge: str) -> dict[str, str]:
     """Return the hash of the weights of each embedded model, by spec. Raises ModelError."""
-    models = {context.model_of(module): load_model(context.model_of(module), DETERMINISTIC) for module in MODULES}
-    models |= {judge: load_model(judge, DETERMINISTIC)} if judge else {}
+    specs = {model for module in MODULES if isinstance(model := context.model_of(module), str)} | {judge} - {""}
+    models = {spec: load_model(spec, DETERMINISTIC) for spec in specs}
     return {spec: model.fingerprint for spec, model in models.items() if isinstance(model, Fingerprinted)}

@@ -33,7 +33,8 @@ class Meter:
             for reply in operation.replies:
                 if reply.usage_metadata:
                     models = self._tokens.setdefault(operation.module, {})
-                    name = str(reply.response_metadata.get("model_name", ""))
+                    metadata = reply.response_metadata
+                    name = str(metadata.get("model_name") or metadata.get("model") or "")
                     models[name] = models.get(name, Tokens()) + _tokens(reply)
 
     def usage(self) -> Usage:

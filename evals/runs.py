@@ -33,7 +33,7 @@ class Run:
     @property
     def planner(self) -> str:
         """Return the planner's model for tables, after the name of the agent if it is a baseline."""
-        spec = self.settings.context.model_of("planner")
+        spec = self.settings.context.model_name_of("planner")
         return spec if self.settings.agent == "agentflow" else f"{self.settings.agent}: {spec}"
 
     @cached_property

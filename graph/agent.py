@@ -19,7 +19,7 @@ from langgraph.store.base import BaseStore
 from langgraph.types import Checkpointer
 
 from agentflow.graph.clock import timed
-from agentflow.graph.context import Context
+from agentflow.graph.context import Context, Model, Module
 from agentflow.graph.custom_node import CustomNode, checked_nodes
 from agentflow.graph.events import reported
 from agentflow.graph.recursion_limit import OwnRecursionLimit
@@ -47,6 +47,8 @@ the next step begins. Marks of calls with side effects rely on it (`nodes.at_mos
 def build_graph(
     tools: Sequence[BaseTool | str] = (),
     *,
+    model: Model | None = None,
+    models: Mapping[Module, Model] | None = None,
     context: Context | None = None,
     nodes: Mapping[str, CustomNode] | None = None,
     checkpointer: Checkpointer = None,
@@ -57,8 +59,10 @@ def build_graph(
     Args:
         tools: LangChain tools, or specs of external ones (`agentflow.tools.external`). The planner may choose them in
             addition to those in `Context.tools`.
+        model: The model of all modules, as in `Context`: a spec, or a LangChain chat model.
+        models: The models of single modules, by name.
         context: Settings of runs without a `Context`, such as runs inside a graph with another context. A run's
-            `Context` replaces them completely.
+            `Context` replaces them completely, and with them `model` and `models`.
         nodes: Functions that replace built-in nodes, by name: analyst, planner, executor, verifier or generator.
             `agentflow.graph.custom_node` documents their input and output.
         checkpointer: Stores threads; required for approval of tools (`open_checkpointer`). Runs then use
@@ -67,8 +71,9 @@ def build_graph(
 
     Raises:
         ValueError: A planner cannot write a tool's name, or cannot distinguish it from another; or a node to replace
-            does not exist.
+            does not exist; or a model is neither a spec nor a chat model.
     """
+    context = _with_models(context, model, models)
     toolbox = Toolbox(tools)
     own: dict[str, Node] = {
         "analyst": Analyst(toolbox),
@@ -91,6 +96,15 @@ def build_graph(
     durable = DURABLE if isinstance(checkpointer, BaseCheckpointSaver) else {}
     agent: Agent = OwnRecursionLimit.of(compiled)
     return agent.with_config(recursion_limit=RECURSION_LIMIT, configurable=durable)
+
+
+def _with_models(context: Context | None, model: Model | None, models: Mapping[Module, Model] | None) -> Context | None:
+    given = {"model": model} if model is not None else {}
+    own = {"models": {**(context.models if context else {}), **models}} if models else {}
+    if not given and not own:
+        return context
+    fields = {name: getattr(context, name) for name in context.model_fields_set} if context else {}
+    return Context.model_validate({**fields, **given, **own})
 
 
 def after_executor(state: State) -> Literal["executor", "verifier"]:

@@ -1,9 +1,17 @@
 """The settings of a run. LangGraph Studio shows every field with its title, help and range."""
 
-from typing import Any, Literal, get_args
+from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args
 
 from langgraph.runtime import Runtime
-from pydantic import BaseModel, ConfigDict, Field, field_validator
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    PlainSerializer,
+    PlainValidator,
+    WithJsonSchema,
+    field_validator,
+)
 
 from agentflow.graph.models.providers import corpus_of
 from agentflow.graph.prompts import Prompted, check
@@ -37,19 +45,49 @@ class Sampling(BaseModel):
 DETERMINISTIC = Sampling(temperature=0.0, max_tokens=2048)
 
 
+def _is_model(model: object) -> object:
+    from langchain_core.language_models import BaseChatModel  # late: it takes half a second
+
+    if not isinstance(model, str | BaseChatModel):
+        raise ValueError("a model is provider:model, or a LangChain chat model")
+    return model
+
+
+def _name(model: "Model") -> str:
+    """Return the spec, or `provider:model` as LangChain's traces name a chat model."""
+    if isinstance(model, str):
+        return model
+    params = model._get_ls_params()
+    return f"{params.get('ls_provider') or type(model).__name__}:{params.get('ls_model_name') or 'unnamed'}"
+
+
+if TYPE_CHECKING:
+    from langchain_core.language_models import BaseChatModel
+
+    Model = str | BaseChatModel
+else:
+    Model = Annotated[
+        Any,
+        PlainValidator(_is_model),
+        PlainSerializer(_name, return_type=str),
+        WithJsonSchema({"type": "string"}),
+    ]
+
+
 class Context(BaseModel):
     """Settings of one run; nothing else configures it, neither globals nor the environment."""
 
     model_config = ConfigDict(extra="forbid")
 
-    model: str = Field(
+    model: Model = Field(
         default="embedded",
         title="Model",
         description="Model of every module that names none: embedded, or provider:model, or provider:model@base_url "
-        "(openai, vllm, dashscope, together, ollama, openai-compatible).",
+        "(openai, vllm, dashscope, together, ollama, openai-compatible, and the providers of LangChain, such as "
+        "anthropic). In Python, a LangChain chat model too.",
         examples=["embedded", "openai:gpt-4o-mini", "ollama:qwen2.5:7b"],
     )
-    models: dict[Module, str] = Field(
+    models: dict[Module, Model] = Field(
         default_factory=dict,
         title="Models per module",
         description="Overrides `model` for single modules, for example "
@@ -59,7 +97,7 @@ class Context(BaseModel):
         default={},
         title="Sampling per module",
         description="temperature, top_p, max_tokens, stop and seed of single modules. "
-        "Default: temperature 0, 2048 tokens.",
+        "Default: temperature 0, 2048 tokens; those of its own for a chat model that was passed in Python.",
     )
     prompts: dict[Prompted, str] = Field(
         default_factory=dict,
@@ -125,6 +163,13 @@ class Context(BaseModel):
         "Needs a checkpointer.",
     )
 
+    @field_validator("search_engine")
+    @classmethod
+    def _is_an_engine(cls, name: str) -> str:
+        if name not in ("auto", *ENGINES):
+            raise ValueError(f"there is no search engine '{name}'; choose auto or one of {', '.join(ENGINES)}")
+        return name
+
     @field_validator("search_cache")
     @classmethod
     def _is_a_mode(cls, spec: str) -> str:
@@ -143,22 +188,28 @@ class Context(BaseModel):
         """Return the run's settings, or defaults if none were passed or a parent graph's context arrives instead."""
         return runtime.context if isinstance(runtime.context, cls) else cls()
 
-    def model_of(self, module: Module) -> str:
-        """Return the spec of the module's model. For the embedded model, the planner has a separate checkpoint."""
-        spec = self.models.get(module, self.model)
-        return TRAINED_PLANNER if module == "planner" and spec == "embedded" else spec
+    def model_of(self, module: Module) -> Model:
+        """Return the module's model. For the embedded model, the planner has a separate checkpoint."""
+        model = self.models.get(module, self.model)
+        return TRAINED_PLANNER if module == "planner" and model == "embedded" else model
+
+    def model_name_of(self, module: Module) -> str:
+        """Return the spec of the module's model; `provider:model` if it is a chat model."""
+        return _name(self.model_of(module))
 
     def sampling_of(self, module: Module) -> Sampling:
-        """Return the module's parameters, with the deterministic default for each field that is not set."""
-        own = self.sampling.get(module, Sampling()).model_dump(exclude_none=True)
-        return DETERMINISTIC.model_copy(update=own)
+        """Return the module's parameters. A spec's model has the deterministic default for each that is not set."""
+        own = self.sampling.get(module, Sampling())
+        if not isinstance(self.model_of(module), str):
+            return own
+        return DETERMINISTIC.model_copy(update=own.model_dump(exclude_none=True))
 
     @property
     def corpus_name(self) -> str:
         """Return `corpus` with "auto" resolved."""
         if self.corpus != "auto":
             return self.corpus
-        return corpus_of(self.model_of("planner").partition(":")[0]) or LIVE
+        return corpus_of(self.model_name_of("planner").partition(":")[0]) or LIVE
 
     @property
     def search(self) -> SearchSettings:

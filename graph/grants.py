@@ -40,8 +40,9 @@ _NAME = re.compile(r"[\w-]*", re.ASCII)
 
 def check_grants(context: Context) -> None:
     """Raise ModelError (configuration), with one line, if the settings name a URL or file that is not granted."""
-    for spec in (context.model, *context.models.values()):
-        _check_model(spec)
+    for model in (context.model, *context.models.values()):
+        if isinstance(model, str):
+            _check_model(model)
     if context.embeddings:
         _check_model(context.embeddings)
     if context.corpus.startswith(("http://", "https://")):

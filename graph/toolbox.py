@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from langchain_core.messages import HumanMessage
 from langchain_core.tools import BaseTool
 
-from agentflow.graph.context import Context, Sampling
+from agentflow.graph.context import Context, Model, Sampling
 from agentflow.graph.models.embeddings import load_embeddings
 from agentflow.graph.models.loading import aload_model, called_by, complete
 from agentflow.graph.models.spec import ModelError
@@ -84,7 +84,7 @@ class Toolbox:
         self._added = {tool.name: tool for tool in added if isinstance(tool, BaseTool)}
         self._specs = tuple(spec for spec in added if isinstance(spec, str))
         external.check_names((name, "build_graph") for name in self._added)
-        self._cache: dict[tuple[tuple[str, ...], str, Sampling, SearchSettings], AvailableTools] = {}
+        self._cache: dict[tuple[tuple[str, ...], str | int, Sampling, SearchSettings], AvailableTools] = {}
 
     async def available_tools(self, context: Context) -> AvailableTools:
         """Return the tools of a run. Raises ModelError as `examine` does, and if no tool is available."""
@@ -102,18 +102,21 @@ class Toolbox:
             ModelError: The context names a tool that does not exist, is not granted, or is confusable with another.
         """
         specs = tuple(dict.fromkeys([*context.tools, *self._specs]))
-        key = (specs, context.model_of("tools"), context.sampling_of("tools"), context.search)
+        model, sampling, search = context.model_of("tools"), context.sampling_of("tools"), context.search
+        key = (specs, model if isinstance(model, str) else id(model), sampling, search)  # a tool keeps its model alive
         found = self._cache.get(key)
         if found is None or found.stale:
             if len(self._cache) > 64:
                 self._cache.clear()
-            found = self._cache[key] = await self._look(*key, before=found or AvailableTools())
+            found = self._cache[key] = await self._look(
+                specs, _asks(model, sampling), search, found or AvailableTools()
+            )
         return found
 
     async def _look(
-        self, specs: tuple[str, ...], model: str, sampling: Sampling, search: SearchSettings, *, before: AvailableTools
+        self, specs: tuple[str, ...], ask: Ask, search: SearchSettings, before: AvailableTools
     ) -> AvailableTools:
-        available, ask = AvailableTools(), _asks(model, sampling)
+        available = AvailableTools()
         added = [(name, "build_graph") for name in self._added]
         for spec in specs:
             if spec in self._added:
@@ -157,7 +160,7 @@ def _standard(name: str, ask: Ask, search: SearchSettings) -> dict[str, BaseTool
         raise SpecError(str(error), code="bad_search") from error
 
 
-def _asks(model: str, sampling: Sampling) -> Ask:
+def _asks(model: Model, sampling: Sampling) -> Ask:
     """Return a function that asks the model of the tools that need one."""
 
     async def ask(prompt: str) -> str:

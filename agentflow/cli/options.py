@@ -128,7 +128,7 @@ def _load_models(context: "Context") -> None:
         if context.embeddings:
             load_embeddings(context.embeddings)
         for module in MODULES:
-            load_model(context.model_of(module), context.sampling_of(module))
+            load_model(context.model_name_of(module), context.sampling_of(module))
     except ModelError as error:
         fail(str(error), MISUSED if error.configuration else FAILED)
 

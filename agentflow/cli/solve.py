@@ -207,7 +207,7 @@ def _beyond_embedded(finished: "Finished", context: "Context") -> bool:
     """Return whether the embedded planner could not answer the question."""
     from agentflow.rl.micro.outside import REPLY
 
-    if context.model_of("planner").strip().partition(":")[0] != "embedded":
+    if context.model_name_of("planner").strip().partition(":")[0] != "embedded":
         return False
     return finished.trace.status != "answered" or REPLY in finished.trace.answer
 

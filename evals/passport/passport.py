@@ -158,9 +158,9 @@ def _modules(run: Run) -> dict[Module, ModuleModel]:
             served.setdefault(module, set()).update(models)
     return {
         module: ModuleModel(
-            model=settings.context.model_of(module),
+            model=settings.context.model_name_of(module),
             served=sorted(served[module]),
-            weights=settings.checkpoints.get(settings.context.model_of(module), ""),
+            weights=settings.checkpoints.get(settings.context.model_name_of(module), ""),
             sampling=settings.context.sampling_of(module),
             prompt=made[-1].prompts.get(module, "") if made else "",
             own_prompt=module in own,

@@ -14,7 +14,8 @@ from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import BaseMessage
 from langchain_core.runnables import RunnableConfig, ensure_config
 
-from agentflow.graph.context import Context, Module, Sampling
+from agentflow.graph.context import Context, Model, Module, Sampling
+from agentflow.graph.models.chat_models import initialised, with_sampling
 from agentflow.graph.models.listing import with_sole_model
 from agentflow.graph.models.providers import installed
 from agentflow.graph.models.spec import PROVIDERS, Endpoint, ModelError, ModelSpec, endpoint_of, parse
@@ -76,10 +77,12 @@ def load_model(spec: str, sampling: Sampling = _UNSET) -> BaseChatModel:
         return model
 
 
-async def aload_model(spec: str, sampling: Sampling = _UNSET) -> BaseChatModel:
+async def aload_model(spec: Model, sampling: Sampling = _UNSET) -> BaseChatModel:
     """Load a model as `load_model` does, but do not block the event loop while libraries and weights are read from
-    disk.
+    disk. A chat model instead of a spec is returned with `sampling`.
     """
+    if not isinstance(spec, str):
+        return with_sampling(spec, sampling)
     model = _kept.get(_key(spec, sampling))  # usually a hit; a thread per call would take a third of a rollout's time
     return model if model is not None else await asyncio.to_thread(load_model, spec, sampling)
 
@@ -131,13 +134,7 @@ def _built(what: Endpoint | ModelSpec, sampling: Sampling) -> BaseChatModel:
 def _from_entry_point(spec: ModelSpec, sampling: Sampling) -> BaseChatModel:
     provider = installed().get(spec.provider)
     if provider is None:
-        known = ", ".join([*installed(), *PROVIDERS])
-        raise ModelError(
-            f"there is no model provider '{one_line(spec.provider, 60)}'; write provider:model, where provider is one "
-            f"of {known}",
-            configuration=True,
-            code="unknown_provider",
-        )
+        return initialised(spec, sampling)
     if spec.base_url and spec.model.partition(":")[0] not in PROVIDERS:
         raise ModelError(f"{spec.provider} has no URL; leave out @{spec.base_url}", configuration=True, code="bad_url")
     name = f"{spec.model}@{spec.base_url}" if spec.base_url else spec.model

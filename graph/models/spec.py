@@ -3,17 +3,19 @@
 A spec is parsed in three steps: the base URL begins at the last "@http", the provider ends at the first ":", and the
 part between them is the model's name, which may contain ":", "/" and "@" (`ollama:qwen2.5:7b`). Every provider in the
 table has OpenAI's chat completions API, so a new one needs only a row. Any other provider is an entry point of the
-group `agentflow.models`, which interprets the part after its ":" itself (`embedded:DIR`). Only one whose part is again
-the spec of a server has a base URL (`traced:vllm:NAME@URL`).
+group `agentflow.models`, which interprets the part after its ":" itself (`embedded:DIR`), where only one whose part is
+again the spec of a server has a base URL (`traced:vllm:NAME@URL`); or it is one of LangChain's (`chat_models`).
 """
 
 import os
+import re
 from dataclasses import dataclass, field
 
 import httpx
 
 from agentflow.tools.coded_error import CodedError
 from agentflow.tools.redaction import remember
+from agentflow.tools.untrusted_text import one_line
 
 
 class ModelError(CodedError, RuntimeError):
@@ -102,6 +104,13 @@ def parse(spec: str) -> ModelSpec:
             "a model's name has no line breaks, and a URL no spaces; write it again",
             configuration=True,
             code="bad_spec",
+        )
+    _, at, version = model.rpartition("@")
+    if provider in PROVIDERS and base_url is None and at and not re.fullmatch(r"[\d-]+", version):
+        raise ModelError(
+            f"what follows @ in '{one_line(spec, 100)}' is no URL; write {provider}:NAME@http://HOST:PORT/v1",
+            configuration=True,
+            code="bad_url",
         )
     return ModelSpec(provider, model, _checked(base_url) if base_url else None)
 

@@ -1,14 +1,12 @@
 from importlib.metadata import EntryPoint
 
 import pytest
-from pydantic import ValidationError
+from langchain_openai import ChatOpenAI
+from pydantic import SecretStr, ValidationError
 
-from agentflow.graph.context import MODULES, Context
+from agentflow.graph.context import MODULES, Context, Sampling
 from agentflow.graph.models import providers
-from agentflow.graph.models.spec import ModelError
-from agentflow.graph.toolbox import Toolbox
 from agentflow.tools.search_settings import SearchSettings
-from tests.failing import fails
 
 
 def test_of_the_embedded_model_the_planner_has_a_checkpoint_of_its_own() -> None:
@@ -44,6 +42,20 @@ def test_a_provider_declares_the_corpus_of_its_planners(
     assert Context(models={"planner": planner}, corpus="package").corpus_name == "package"
 
 
-async def test_a_search_engine_that_there_is_not_ends_the_run() -> None:
-    with fails(ModelError, "no_tool", "bing", configuration=True):
-        await Toolbox().available_tools(Context(tools=["google_search"], search_engine="bing"))
+def test_a_search_engine_that_there_is_not_is_refused() -> None:
+    with pytest.raises(ValidationError):
+        Context(search_engine="bing")
+
+
+def test_a_chat_model_keeps_its_own_sampling_and_is_named() -> None:
+    model = ChatOpenAI(model="m", api_key=SecretStr("k"), temperature=0.3)
+    context = Context(models={"planner": model}, sampling={"planner": Sampling(top_p=0.5)})
+    assert context.sampling_of("planner") == Sampling(top_p=0.5)
+    assert context.model_name_of("planner") == "openai:m"
+    assert context.model_dump()["models"] == {"planner": "openai:m"}
+    assert Context.model_json_schema()["properties"]["model"]["type"] == "string"
+
+
+def test_a_model_is_a_spec_or_a_chat_model() -> None:
+    with pytest.raises(ValidationError):
+        Context.model_validate({"model": 7})

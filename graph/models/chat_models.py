@@ -1,0 +1,78 @@
+"""Chat models of LangChain: an instance, or `provider:model` of any provider that `init_chat_model` knows.
+
+A model has its own client, retries and errors. What differs between the classes is the name of a sampling parameter,
+which is a field or the alias of one, and that some have no such parameter.
+"""
+
+import logging
+from typing import Any
+
+from langchain_core.language_models import BaseChatModel
+
+from agentflow.graph.context import Sampling
+from agentflow.graph.models.providers import installed
+from agentflow.graph.models.spec import PROVIDERS, ModelError, ModelSpec
+from agentflow.tools.untrusted_text import one_line
+
+_log = logging.getLogger(__name__)
+
+
+def initialised(spec: ModelSpec, sampling: Sampling) -> BaseChatModel:
+    """Return the chat model that LangChain's `init_chat_model` makes for `spec`, with `sampling`.
+
+    Raises:
+        ModelError: LangChain does not know the provider, the provider's package is not installed, or the model cannot
+            be made, such as without a key.
+    """
+    from langchain.chat_models import init_chat_model
+
+    if not spec.model:
+        raise _unknown(spec)
+    name = f"{spec.provider}:{spec.model}"
+    address: dict[str, Any] = {"base_url": spec.base_url} if spec.base_url else {}
+    try:
+        model = init_chat_model(spec.model, model_provider=spec.provider, **address)
+    except ImportError as error:
+        raise ModelError(
+            f"{one_line(name, 200)} needs a package: {one_line(error, 200)}", configuration=True, code="not_installed"
+        ) from error
+    except Exception as error:
+        # A provider's package reads the user's settings, and may raise any exception.
+        if "Supported model providers" in str(error):
+            raise _unknown(spec) from error
+        reason = f"{type(error).__name__}: {one_line(error, 300)}"
+        raise ModelError(
+            f"{one_line(name, 200)} cannot be made ({reason}); set what it asks for",
+            configuration=True,
+            code="not_loaded",
+        ) from error
+    return with_sampling(model, sampling)
+
+
+def with_sampling(model: BaseChatModel, sampling: Sampling) -> BaseChatModel:
+    """Return a copy of `model` with the parameters of `sampling` that are set; the model itself if none is.
+
+    A parameter that the model's class does not have is left out, with a warning.
+    """
+    wanted = sampling.model_dump(exclude_none=True)
+    if not wanted:
+        return model
+    fields = {alias: name for name, field in type(model).model_fields.items() for alias in (field.alias, name) if alias}
+    for parameter in wanted.keys() - fields.keys():
+        _log.warning("%s takes no %s: it is left out", type(model).__name__, parameter)
+    return model.model_copy(update={fields[key]: _plain(value) for key, value in wanted.items() if key in fields})
+
+
+def _unknown(spec: ModelSpec) -> ModelError:
+    ours = ", ".join([*installed(), *PROVIDERS])
+    return ModelError(
+        f"there is no model provider '{one_line(spec.provider, 60)}'; write provider:model, where provider is one of "
+        f"{ours}, or one that LangChain's init_chat_model knows, such as anthropic",
+        configuration=True,
+        code="unknown_provider",
+    )
+
+
+def _plain(value: Any) -> Any:
+    """Return `stop` as a list, which is what LangChain's classes take."""
+    return list(value) if isinstance(value, tuple) else value
