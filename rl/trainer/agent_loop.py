@@ -70,6 +70,7 @@ class FlowAgentLoop(AgentLoopBase):  # type: ignore[misc]
         mask_cut_off: bool,
         pack_turns: bool,
         tool_parser: str,
+        seed_requests: bool,
         **kwargs: Any,
     ) -> None:
         """
@@ -83,6 +84,7 @@ class FlowAgentLoop(AgentLoopBase):  # type: ignore[misc]
             mask_cut_off: Whether rollouts with a reply that reached its length limit are excluded from training.
             pack_turns: Whether turns that share a token prefix are packed into one row.
             tool_parser: Name of the parser of tool calls; "auto" chooses by the chat template.
+            seed_requests: Whether each call of the policy carries a seed.
             *args: Passed to the base class.
             **kwargs: Passed to the base class.
         """
@@ -94,7 +96,7 @@ class FlowAgentLoop(AgentLoopBase):  # type: ignore[misc]
         self.app, self.graph = _graphs[app]
         self.format = _chat_format(self.tokenizer, tool_parser, json.dumps(dict(self.apply_chat_template_kwargs)))
         self.log, self.seconds, self.tries, self.keep_replay_logs = TrainingLog(out), seconds, tries, keep_replay_logs
-        self.mask_cut_off, self.pack_turns = mask_cut_off, pack_turns
+        self.mask_cut_off, self.pack_turns, self.seed_requests = mask_cut_off, pack_turns, seed_requests
 
     async def run(self, sampling_params: dict[str, Any], **row: Any) -> list[AgentLoopOutput]:
         """Run one rollout of the task in the dataset's `row`. Return its outputs; the last one holds the reward."""
@@ -198,8 +200,9 @@ class VerlPolicy:
                 f"a prompt of {len(prompt_ids)} tokens is more than prompt_tokens={config.prompt_length}"
             )
         most = min(sampling.max_tokens or config.response_length, config.response_length)
-        seed = random.Random(name).getrandbits(31)
-        params = {**self.sampling_params, "max_tokens": most, "logprobs": True, "seed": seed}
+        params = {**self.sampling_params, "max_tokens": most, "logprobs": True}
+        if loop.seed_requests:
+            params["seed"] = random.Random(name).getrandbits(31)
         if sampling.stop:
             params["stop"] = list(sampling.stop)
         output = await loop.server_manager.generate(request_id=self.id, prompt_ids=prompt_ids, sampling_params=params)

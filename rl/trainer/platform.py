@@ -2,11 +2,12 @@
 
 verl gets its device from a platform object and has those for CUDA and NPU. This module adds one for the CPU, which is
 selected only by `VERL_PLATFORM=cpu` (see `cpu_environment`). It also patches two torch functions that verl calls in a
-way that fails on a CPU, and one function of verl that is slow there. No file of verl is edited; each patch names the
-place in 0.9.1 that needs it.
+way that fails on a CPU, one function of verl that is slow there, and vLLM (see `vllm_cpu`). No file of verl is edited;
+each patch names the place in 0.9.1 that needs it.
 """
 
 import os
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -18,6 +19,8 @@ import torch.distributed.fsdp
 import verl.utils.torch_functional
 from verl.plugin.platform.platform_base import PlatformBase
 from verl.plugin.platform.platform_manager import PlatformRegistry
+
+from agentflow.rl.trainer.vllm_cpu import answer_for_vllm, keep_linear_weights
 
 
 class _CpuModule:
@@ -208,3 +211,6 @@ if os.environ.get("VERL_PLATFORM") == "cpu":
     verl.utils.torch_functional.logprobs_from_logits_v2 = log_probs
     torch.distributed.init_process_group = _init_without_duplicates
     torch.distributed.fsdp.CPUOffloadPolicy = _nothing_to_offload  # type: ignore[assignment, misc]
+    answer_for_vllm()
+    if "vllm" in sys.modules:  # vLLM's worker, which loads verl's extension of it
+        keep_linear_weights()

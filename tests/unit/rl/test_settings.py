@@ -38,6 +38,14 @@ def test_verls_own_keys_and_the_algorithm_can_be_set() -> None:
     ("overrides", "code", "named"),
     [
         ("flow.update=1", "refused", "'flow.updates'"),
+        ("actor_rollout_ref.rollout.nme=vllm", "refused", "'actor_rollout_ref.rollout.name'"),
+        ("actor_rollout_ref.rollout.limit_images=2", "refused", "+actor_rollout_ref.rollout.limit_images=2"),
+        ("actor_rollout_ref.model.override_config.x=2", "refused", "+actor_rollout_ref.model.override_config.x=2"),
+        (
+            "actor_rollout_ref.rollout.engine_kwargs.vllm.x=2",
+            "refused",
+            "+actor_rollout_ref.rollout.engine_kwargs.vllm.x=2",
+        ),
         ("algorithm=ppo", "unknown_algorithm", "flow-grpo, "),
         ("flow.algorithm.clip=1", "bad_value", "flow.algorithm.clip=1"),
         ("flow.algorithm.penalty=-1", "bad_value", "flow.algorithm.penalty=-1"),

@@ -1,0 +1,71 @@
+"""The rollout engine of a run: settings that follow from others, whether it can run here, and what it reads from the
+environment.
+"""
+
+import importlib
+import os
+from importlib.util import find_spec
+
+from omegaconf import DictConfig, open_dict
+
+from agentflow.rl.settings import SettingsError
+from agentflow.rl.trainer import vllm_cpu
+
+DISTRIBUTION = "agentflow-langgraph"
+
+BESIDE = ("torchvision", "torchcodec")
+"""Packages that come with vLLM, which imports them wherever they are installed."""
+
+
+def on_cpu(config: DictConfig) -> bool:
+    """Return whether vLLM samples, and on a CPU."""
+    return bool(config.actor_rollout_ref.rollout.name == "vllm" and config.trainer.device == "cpu")
+
+
+def complete(config: DictConfig) -> None:
+    """Set the context length of the engine, unless it is set. Raises SettingsError for seeds that would kill it."""
+    rollout = config.actor_rollout_ref.rollout
+    if rollout.max_model_len is None:
+        with open_dict(config):
+            rollout.max_model_len = rollout.prompt_length + rollout.response_length
+    if on_cpu(config) and config.seed_requests:
+        raise SettingsError(
+            "vLLM's CPU engine dies of a seeded request that is prefilled in chunks; set seed_requests=false",
+            code="seeds_on_cpu",
+        )
+
+
+def check_installed(config: DictConfig) -> None:
+    """Raise SettingsError if this machine lacks the engine, or packages beside vLLM that do not fit its torch."""
+    name = config.actor_rollout_ref.rollout.name
+    if on_cpu(config):
+        if not vllm_cpu.installed():
+            raise _missing("vllm on a CPU", "vllm-cpu")
+        for package in filter(find_spec, BESIDE):
+            try:
+                importlib.import_module(package)
+            except (ImportError, OSError, RuntimeError) as error:
+                reason = str(error).partition("\n")[0]
+                raise SettingsError(
+                    f"{package} does not fit this torch ({reason}), and vLLM imports it though no training of ours "
+                    f"needs it: pip uninstall {' '.join(BESIDE)}",
+                    code="does_not_fit",
+                ) from error
+    elif name != "micro" and find_spec(name) is None:
+        raise _missing(name, "gpu")
+
+
+def _missing(engine: str, extra: str) -> SettingsError:
+    return SettingsError(
+        f"the preset samples with {engine}; install it with: pip install '{DISTRIBUTION}[{extra}]'", code="no_engine"
+    )
+
+
+def environment(config: DictConfig) -> dict[str, str]:
+    """Return the environment variables that vLLM reads; on a CPU, those that the user has set take precedence."""
+    if config.actor_rollout_ref.rollout.name != "vllm":
+        return {}
+    found = {"VLLM_NO_USAGE_STATS": "1", "DO_NOT_TRACK": "1"}
+    # GiB of KV cache; vLLM's default is a share of all memory. Threads are left to the scheduler, as are the trainer's.
+    defaults = {"VLLM_CPU_KVCACHE_SPACE": "1", "VLLM_CPU_OMP_THREADS_BIND": "nobind"} if on_cpu(config) else {}
+    return found | {key: os.environ.get(key, value) for key, value in defaults.items()}

@@ -1,0 +1,94 @@
+"""Training of the micro model's planner with vLLM as the engine of rollouts, on a CPU: what GPUs run but the device."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from agentflow.rl.micro.chat_model import SEED
+from agentflow.rl.micro.engine import Engine
+from agentflow.rl.micro.model import MicroModel
+from agentflow.rl.micro.tokenizer import MicroTokenizer
+from agentflow.rl.replay_log import ReplayLogs, as_reply
+from agentflow.rl.rollout import RolloutStatus
+from agentflow.rl.tokens import unpacked
+from agentflow.rl.trainer import vllm_cpu
+from agentflow.rl.training_log import TrainingLog, token_file
+from tests.integration.training import lines, rollouts, train
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.timeout(1800),
+    pytest.mark.skipif(not vllm_cpu.installed(), reason="needs the extra vllm-cpu: make test-vllm"),
+]
+
+SETTINGS = [
+    *("--preset", "atlas-cpu-vllm", "validation_temperature=0"),
+    "token_groups=4",  # all groups of a step
+    "actor_rollout_ref.rollout.max_num_batched_tokens=256",  # every prompt is prefilled in chunks
+]
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    out = tmp_path_factory.mktemp("runs") / "vllm"
+    train(out, *SETTINGS, "steps=2")
+    return out
+
+
+def differences(run: Path, step: int) -> list[float]:
+    """Absolute differences of the log-probabilities that vLLM and the trainer give the sampled tokens of a step."""
+    found = unpacked((run / "tokens" / token_file(step)).read_bytes())
+    assert found is not None
+    calls = [call for row in found.rows for call in row.calls if call.trainer is not None]
+    return [abs(ours - theirs) for call in calls for ours, theirs in zip(call.rollout, call.trainer, strict=True)]
+
+
+def assert_one_policy(run: Path, step: int) -> None:
+    found = differences(run, step)
+    assert len(found) > 100
+    assert sum(found) / len(found) < 2e-6
+    assert max(found) < 1e-4  # float32 through four layers; one token in a thousand is beyond 1e-5
+
+
+@pytest.mark.parametrize("step", [1, 2])
+def test_the_trainer_gives_sampled_tokens_the_log_probabilities_of_vllm(run: Path, step: int) -> None:
+    """Step 2 is sampled from weights that were synchronised after an update."""
+    assert lines(run, "train")[step - 1]["gradient"] > 0
+    assert_one_policy(run, step)
+
+
+def test_no_rollout_is_lost(run: Path) -> None:
+    for step in (1, 2):
+        records = rollouts(run, step, "train")
+        assert [record.outcome for record in records] == [RolloutStatus.OK] * 16
+    assert [line["prefix_breaks"] for line in lines(run, "train")] == [0, 0]
+
+
+def test_greedy_answers_are_those_of_the_embedded_engine(run: Path) -> None:
+    log = ReplayLogs(TrainingLog(run).replay_log_of(0, "test"), live=False)
+    replies = [as_reply(entry.answer) for entry in log if entry.kind == "policy"]
+    assert len(replies) > 12
+    engine = Engine(MicroModel.load(SEED), MicroTokenizer.load(SEED), slots=16)
+    futures = [engine.submit(reply.prompt_ids, temperature=0, max_tokens=len(reply.token_ids)) for reply in replies]
+    assert [list(future.result().token_ids) for future in futures] == [reply.token_ids for reply in replies]
+
+
+def test_a_step_is_replayed_without_seeds(run: Path) -> None:
+    command = [sys.executable, "-m", "agentflow", "replay", str(run), "--step", "2"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=600, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert lines(run, "train")[1]["batch"] in done.stdout
+
+
+def test_it_resumes_from_its_checkpoint(run: Path) -> None:
+    train(run, *SETTINGS, "steps=3")
+    assert [line["step"] for line in lines(run, "train")] == [1, 2, 3]
+    assert_one_policy(run, 3)
+
+
+def test_log_probabilities_are_those_of_the_temperature(tmp_path: Path) -> None:
+    out = tmp_path / "cooler"
+    train(out, *SETTINGS, "temperature=0.7", "steps=1", "trainer.val_before_train=false", "trainer.test_freq=-1")
+    assert_one_policy(out, 1)

@@ -1,0 +1,78 @@
+"""What follows from the choice of the rollout engine."""
+
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("hydra")
+pytest.importorskip("verl")
+
+from agentflow.rl import engine
+from agentflow.rl.settings import SettingsError, compose_settings
+from agentflow.rl.trainer import vllm_cpu
+from tests.failing import fails
+
+VLLM = "actor_rollout_ref.rollout.name=vllm"
+
+
+def test_the_context_length_follows_the_budgets_of_tokens_unless_it_is_set() -> None:
+    for overrides, length in (([], 20480), (["prompt_tokens=100"], 2148)):
+        config = compose_settings("qwen2.5-7b", overrides)
+        engine.complete(config)
+        assert config.actor_rollout_ref.rollout.max_model_len == length
+    config = compose_settings("qwen2.5-7b", ["actor_rollout_ref.rollout.max_model_len=7"])
+    engine.complete(config)
+    assert config.actor_rollout_ref.rollout.max_model_len == 7
+
+
+@pytest.mark.parametrize(
+    ("preset", "overrides", "sleeps"),
+    [
+        ("atlas-cpu", [VLLM], False),
+        ("atlas-cpu-vllm", [], False),
+        ("qwen2.5-7b", ["trainer.device=cpu"], False),
+        ("qwen2.5-7b", [], True),
+    ],
+)
+def test_vllm_sleeps_and_records_graphs_only_on_a_gpu(preset: str, overrides: list[str], sleeps: bool) -> None:
+    rollout = compose_settings(preset, overrides).actor_rollout_ref.rollout
+    assert (rollout.enable_sleep_mode, rollout.free_cache_engine, rollout.enforce_eager) == (sleeps, sleeps, not sleeps)
+    assert rollout.dtype == ("bfloat16" if sleeps else "float32")
+
+
+def test_vllm_reads_the_tokenizer_that_the_trainer_reads() -> None:
+    config = compose_settings("atlas-cpu-vllm", ["actor_rollout_ref.model.tokenizer_path=there"])
+    assert config.actor_rollout_ref.rollout.engine_kwargs.vllm.tokenizer == "there"
+
+
+def test_seeds_that_kill_vllm_on_a_cpu_are_refused() -> None:
+    with fails(SettingsError, "seeds_on_cpu", "seed_requests=false"):
+        engine.complete(compose_settings("atlas-cpu", [VLLM]))
+    engine.complete(compose_settings("qwen2.5-7b", ["seed_requests=true"]))
+
+
+def test_an_engine_that_is_missing_is_named_with_its_extra(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(vllm_cpu, "installed", lambda: False)
+    monkeypatch.setattr(engine, "find_spec", lambda name: None)
+    for preset, extra in (("atlas-cpu-vllm", "[vllm-cpu]"), ("qwen2.5-7b", "[gpu]")):
+        with fails(SettingsError, "no_engine", extra):
+            engine.check_installed(compose_settings(preset, []))
+    engine.check_installed(compose_settings("atlas-cpu", []))
+
+
+def test_a_package_that_breaks_vllm_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(vllm_cpu, "installed", lambda: True)
+    reason = "operator torchvision::nms does not exist"
+    (tmp_path / "torchvision.py").write_text(f"raise RuntimeError('{reason}')\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    with fails(SettingsError, "does_not_fit", reason, "pip uninstall torchvision torchcodec"):
+        engine.check_installed(compose_settings("atlas-cpu-vllm", []))
+
+
+def test_the_environment_of_vllm_is_the_users_where_it_is_set(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("VLLM_CPU_KVCACHE_SPACE", "7")
+    found = engine.environment(compose_settings("atlas-cpu-vllm", []))
+    assert found["VLLM_CPU_KVCACHE_SPACE"] == "7"
+    assert found["VLLM_NO_USAGE_STATS"] == "1"
+    assert "VLLM_CPU_KVCACHE_SPACE" not in engine.environment(compose_settings("qwen2.5-7b", []))
+    assert engine.environment(compose_settings("atlas-cpu", [])) == {}
