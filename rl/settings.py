@@ -7,7 +7,6 @@ before anything is started.
 import difflib
 import os
 from collections.abc import Iterator, Sequence
-from dataclasses import fields
 from pathlib import Path
 from typing import Any, Literal
 
@@ -180,7 +179,7 @@ def _addable(config: DictConfig, key: str) -> bool:
     if not isinstance(found, DictConfig):
         return False
     if built := found.get("_target_"):
-        return name in {field.name for field in fields(get_class(built))}
+        return name in getattr(get_class(built), "__dataclass_fields__", ())
     return not found or _addable(config, group)
 
 
