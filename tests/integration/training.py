@@ -19,7 +19,7 @@ SMALL = [
 
 def train(out: Path, *settings: str, check: bool = True) -> "subprocess.CompletedProcess[str]":
     command = [sys.executable, "-m", "agentflow", "train", f"out={out}", *SMALL, *settings]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=600, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=1500, check=False)
     assert not check or done.returncode == 0, done.stdout + done.stderr
     return done
 
