@@ -75,8 +75,10 @@ class ScriptedPolicy:
     def __init__(self, family: str, script: Callable[[ChatRequest], str], known: ChatFormat | None = None) -> None:
         self.format, self.script = known or chat_format(family), script
         self.sampled: list[TokenReply] = []
+        self.requests: list[ChatRequest] = []
 
     async def __call__(self, request: ChatRequest) -> TokenReply:
+        self.requests.append(request)
         prompt_ids = self.format.prompt_ids(request)
         tokenizer: Any = self.format.tokenizer
         ids = [*tokenizer(self.script(request), add_special_tokens=False)["input_ids"], tokenizer.eos_token_id]
