@@ -1,7 +1,8 @@
 """A policy from a folder on this machine, sampled by transformers, to try an app without an engine."""
 
 import asyncio
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,9 @@ from agentflow.rl.micro.chat_model import SHIPPED
 from agentflow.rl.policy import PromptTooLong
 from agentflow.rl.template import TemplateError, load_tokenizer
 from agentflow.rl.trainable import AppError
+
+TIMED_AT_ONCE, TIMED_REPLY, TIMED_ROW = 8, 16, 1024
+"""Replies sampled at once, their tokens, and most tokens of the row, with which passes are timed."""
 
 
 class LocalPolicy:
@@ -69,6 +73,36 @@ class LocalPolicy:
             unreadable=read.unreadable,
         )
 
+    @property
+    def parameters(self) -> int:
+        """Number of the model's parameters."""
+        return sum(parameter.numel() for parameter in self._model.parameters())
+
+    def timed(self, row: Sequence[int]) -> tuple[float, float]:
+        """Return the seconds per sampled token, several replies at once, and of an update's passes over a row."""
+        import torch
+
+        ids = list(row)[:TIMED_ROW]
+        prompts, tokens = torch.tensor([ids] * TIMED_AT_ONCE), torch.tensor([ids])
+
+        def sample() -> None:
+            with torch.inference_mode():
+                self._model.generate(
+                    prompts,
+                    attention_mask=torch.ones_like(prompts),
+                    min_new_tokens=TIMED_REPLY,
+                    max_new_tokens=TIMED_REPLY,
+                    do_sample=True,
+                    pad_token_id=self.format.tokenizer.eos_token_id,
+                )
+
+        def update() -> None:
+            self._model(tokens, labels=tokens).loss.backward()
+            self._model.zero_grad(set_to_none=True)
+
+        update()  # the first one takes longer
+        return _seconds(sample) / (TIMED_AT_ONCE * TIMED_REPLY), _seconds(update) * len(row) / len(ids)
+
     def text(self, ids: Sequence[int]) -> str:
         """Return the text of ids, control tokens included."""
         return self.format.tokenizer.decode(ids, skip_special_tokens=False)
@@ -92,6 +126,12 @@ class LocalPolicy:
         ids = found.sequences[0, len(prompt_ids) :]
         scores = torch.cat(found.scores).float().log_softmax(dim=-1)
         return ids.tolist(), scores.gather(1, ids[:, None])[:, 0].tolist()
+
+
+def _seconds(work: Callable[[], None]) -> float:
+    start = time.perf_counter()
+    work()
+    return time.perf_counter() - start
 
 
 def _folder(name: str) -> Path:

@@ -75,6 +75,7 @@ class TrainingSettings(RunSettings):
     rollout_tries: int = Field(ge=1)
     tool_parser: str = "auto"
     rehearsal: bool = True
+    preview: int = Field(default=0, ge=0)
     replay_logs: bool
     tracing: str = ""
     token_groups: int = Field(default=1, ge=0)
