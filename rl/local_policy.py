@@ -16,6 +16,9 @@ from agentflow.rl.trainable import AppError
 TIMED_AT_ONCE, TIMED_REPLY, TIMED_ROW = 8, 16, 1024
 """Replies sampled at once, their tokens, and most tokens of the row, with which passes are timed."""
 
+TIMES = 2
+"""Number of times that each is timed."""
+
 
 class LocalPolicy:
     """Policy of one process, which samples one reply at a time; an `agentflow.rl.chat.Generate`."""
@@ -79,7 +82,10 @@ class LocalPolicy:
         return sum(parameter.numel() for parameter in self._model.parameters())
 
     def timed(self, row: Sequence[int]) -> tuple[float, float]:
-        """Return the seconds per sampled token, several replies at once, and of an update's passes over a row."""
+        """Return the seconds per sampled token, several replies at once, and of an update's passes over a row.
+
+        They are processor time of one thread, which other programs on the machine do not change.
+        """
         import torch
 
         ids = list(row)[:TIMED_ROW]
@@ -100,8 +106,12 @@ class LocalPolicy:
             self._model(tokens, labels=tokens).loss.backward()
             self._model.zero_grad(set_to_none=True)
 
-        update()  # the first one takes longer
-        return _seconds(sample) / (TIMED_AT_ONCE * TIMED_REPLY), _seconds(update) * len(row) / len(ids)
+        threads = torch.get_num_threads()
+        torch.set_num_threads(1)
+        try:
+            return _seconds(sample) / (TIMED_AT_ONCE * TIMED_REPLY), _seconds(update) * len(row) / len(ids)
+        finally:
+            torch.set_num_threads(threads)
 
     def text(self, ids: Sequence[int]) -> str:
         """Return the text of ids, control tokens included."""
@@ -129,9 +139,13 @@ class LocalPolicy:
 
 
 def _seconds(work: Callable[[], None]) -> float:
-    start = time.perf_counter()
-    work()
-    return time.perf_counter() - start
+    """Return the processor time of this thread for `work`, the shortest of a few."""
+    found = []
+    for _ in range(TIMES):
+        start = time.thread_time()
+        work()
+        found.append(time.thread_time() - start)
+    return min(found)
 
 
 def _folder(name: str) -> Path:

@@ -71,7 +71,7 @@ def _measured(work: _Work, policy: LocalPolicy, rows: Sequence[TrainingSample]) 
         sampling=work.rollouts * work.sampled * per_token,
         training=work.rollouts * work.rows * per_row * passes,
         memory=policy.parameters * STATES,
-        basis="measured on this machine",
+        basis="measured on one core of this machine",
     )
 
 
