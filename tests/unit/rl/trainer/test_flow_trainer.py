@@ -47,7 +47,7 @@ def test_why_a_step_has_nothing_to_train_on_is_counted_over_rollouts() -> None:
 
 
 def test_a_step_whose_rollouts_all_earn_the_same_teaches_nothing() -> None:
-    rows = {"q_0_0": row([2]), "q_0_1": row([2]), "q_1_0": row([2], counted=False, status="timed_out")}
+    rows = {"q_0_0": row([2]), "q_1_0": row([2]), "q_2_0": row([2], counted=False, status="timed_out")}
     flat, one = dict.fromkeys(rows, 0.0), {key: [Span(0, 2, 0.0, 1.0)] for key in rows}
     assert _only_reward(rows, flat, one) == 0.0
     assert _only_reward(rows, flat | {"q_0_0": 1.0}, one) is None
