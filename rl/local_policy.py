@@ -13,8 +13,9 @@ from agentflow.rl.policy import PromptTooLong
 from agentflow.rl.template import TemplateError, load_tokenizer
 from agentflow.rl.trainable import AppError
 
-TIMED_AT_ONCE, TIMED_REPLY, TIMED_ROW = 8, 16, 1024
-"""Replies sampled at once, their tokens, and most tokens of the row, with which passes are timed."""
+TIMED_AT_ONCE, TIMED_PROMPT, TIMED_REPLY, TIMED_ROW = 8, 64, 32, 1024
+"""Replies that are sampled at once, tokens of their prompts, their own tokens, and most tokens of the row of an update.
+"""
 
 TIMES = 2
 """Number of times that each is timed."""
@@ -89,7 +90,7 @@ class LocalPolicy:
         import torch
 
         ids = list(row)[:TIMED_ROW]
-        prompts, tokens = torch.tensor([ids] * TIMED_AT_ONCE), torch.tensor([ids])
+        prompts, tokens = torch.tensor([ids[:TIMED_PROMPT]] * TIMED_AT_ONCE), torch.tensor([ids])
 
         def sample() -> None:
             with torch.inference_mode():

@@ -65,11 +65,11 @@ def _measured(work: _Work, policy: LocalPolicy, rows: Sequence[TrainingSample]) 
     by_length = sorted(rows, key=lambda row: len(row.prompt_ids) + len(row.response_ids))
     usual = by_length[len(rows) // 2]
     per_token, per_row = policy.timed([*usual.prompt_ids, *usual.response_ids])
-    passes = (FORWARD * (1 + work.passes) + GRADIENT) / (FORWARD + GRADIENT)
+    update, forward = work.rows * per_row, work.rows * per_row * FORWARD / (FORWARD + GRADIENT)
     return StepCost(
         rollouts=work.rollouts,
-        sampling=work.rollouts * work.sampled * per_token,
-        training=work.rollouts * work.rows * per_row * passes,
+        sampling=work.rollouts * (work.sampled * per_token + forward),
+        training=work.rollouts * (update + work.passes * forward),
         memory=policy.parameters * STATES,
         basis="measured on one core of this machine",
     )
