@@ -9,12 +9,15 @@ pytest.importorskip("verl")
 
 from agentflow.evals.task import Task
 from agentflow.evals.trace import Trace
+from agentflow.rl.micro.chat_model import SEED
 from agentflow.rl.packing import Reason
 from agentflow.rl.preview import Preview, notes, obstacles
 from agentflow.rl.rollout import RolloutStatus, Trajectory
-from agentflow.rl.settings import compose_settings
+from agentflow.rl.settings import SettingsError, TrainingSettings, compose_settings
 from agentflow.rl.step_cost import cost_of, parameters_of
+from agentflow.rl.train import _preview
 from tests.unit.rl.test_packing import call
+from tests.unit.rl.test_rehearsal import app
 
 
 def trajectory(reward: float = 1.0, status: RolloutStatus = RolloutStatus.OK, task: str = "1") -> Trajectory:
@@ -95,3 +98,16 @@ def test_no_cost_without_tokens_or_a_size() -> None:
 )
 def test_sizes_of_models_by_name(name: str, parameters: int | None) -> None:
     assert parameters_of(name) == parameters
+
+
+def test_a_training_on_a_cpu_plays_a_few_tasks_first() -> None:
+    config = compose_settings("atlas-cpu", ["preview=1", "response_tokens=4", f"start={SEED}"])
+    settings, remarks = TrainingSettings.of(config), list[str]()
+    found, cost = _preview(config, settings, app(), app().built(), remarks.append)
+    assert (len(found.trajectories), found.nodes["answer"].calls) == (2, 2)
+    assert cost
+    assert cost.rollouts == 192
+    assert len(remarks) == 1  # the rewards are equal
+    hopeless = app(reward=lambda task, state: 7.0)
+    with pytest.raises(SettingsError):
+        _preview(config, settings, hopeless, hopeless.built(), remarks.append)
