@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from agentflow.graph.models.spec import ModelError
     from agentflow.graph.state import State, Turn, Verdict
     from agentflow.graph.tracing.setup import TracingError, tracing
+    from agentflow.rl.capture import policy_url
     from agentflow.rl.policy import Policy
     from agentflow.rl.train import train
     from agentflow.rl.trainable import Trainable
@@ -52,6 +53,7 @@ _HOME = {
     "TracingError": "agentflow.graph.tracing.setup",
     "tracing": "agentflow.graph.tracing.setup",
     "Policy": "agentflow.rl.policy",
+    "policy_url": "agentflow.rl.capture",
     "train": "agentflow.rl.train",
     "Task": "agentflow.evals.task",
     "Trainable": "agentflow.rl.trainable",
@@ -88,6 +90,7 @@ __all__ = [
     "evaluate",
     "load_model",
     "open_checkpointer",
+    "policy_url",
     "tracing",
     "train",
 ]

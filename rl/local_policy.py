@@ -1,7 +1,8 @@
 """A policy from a folder on this machine, sampled by transformers, to try an app without an engine."""
 
 import asyncio
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,13 @@ from agentflow.rl.micro.chat_model import SHIPPED
 from agentflow.rl.policy import PromptTooLong
 from agentflow.rl.template import TemplateError, load_tokenizer
 from agentflow.rl.trainable import AppError
+
+TIMED_AT_ONCE, TIMED_PROMPT, TIMED_REPLY, TIMED_ROW = 8, 64, 32, 1024
+"""Replies that are sampled at once, tokens of their prompts, their own tokens, and most tokens of the row of an update.
+"""
+
+TIMES = 2
+"""Number of times that each is timed."""
 
 
 class LocalPolicy:
@@ -69,6 +77,43 @@ class LocalPolicy:
             unreadable=read.unreadable,
         )
 
+    @property
+    def parameters(self) -> int:
+        """Number of the model's parameters."""
+        return sum(parameter.numel() for parameter in self._model.parameters())
+
+    def timed(self, row: Sequence[int]) -> tuple[float, float]:
+        """Return the seconds per sampled token, several replies at once, and of an update's passes over a row.
+
+        They are processor time of one thread, which other programs on the machine do not change.
+        """
+        import torch
+
+        ids = list(row)[:TIMED_ROW]
+        prompts, tokens = torch.tensor([ids[:TIMED_PROMPT]] * TIMED_AT_ONCE), torch.tensor([ids])
+
+        def sample() -> None:
+            with torch.inference_mode():
+                self._model.generate(
+                    prompts,
+                    attention_mask=torch.ones_like(prompts),
+                    min_new_tokens=TIMED_REPLY,
+                    max_new_tokens=TIMED_REPLY,
+                    do_sample=True,
+                    pad_token_id=self.format.tokenizer.eos_token_id,
+                )
+
+        def update() -> None:
+            self._model(tokens, labels=tokens).loss.backward()
+            self._model.zero_grad(set_to_none=True)
+
+        threads = torch.get_num_threads()
+        torch.set_num_threads(1)
+        try:
+            return _seconds(sample) / (TIMED_AT_ONCE * TIMED_REPLY), _seconds(update) * len(row) / len(ids)
+        finally:
+            torch.set_num_threads(threads)
+
     def text(self, ids: Sequence[int]) -> str:
         """Return the text of ids, control tokens included."""
         return self.format.tokenizer.decode(ids, skip_special_tokens=False)
@@ -92,6 +137,16 @@ class LocalPolicy:
         ids = found.sequences[0, len(prompt_ids) :]
         scores = torch.cat(found.scores).float().log_softmax(dim=-1)
         return ids.tolist(), scores.gather(1, ids[:, None])[:, 0].tolist()
+
+
+def _seconds(work: Callable[[], None]) -> float:
+    """Return the processor time of this thread for `work`, the shortest of a few."""
+    found = []
+    for _ in range(TIMES):
+        start = time.thread_time()
+        work()
+        found.append(time.thread_time() - start)
+    return min(found)
 
 
 def _folder(name: str) -> Path:

@@ -10,10 +10,11 @@ that is not recorded is not trained on.
 import asyncio
 import json
 import os
+import secrets
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import contextmanager
-from contextvars import ContextVar
+from contextvars import Context, ContextVar
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -64,6 +65,12 @@ class Serving:
     conversations: Conversations = field(default_factory=Conversations)
     misused: PolicyMisused | None = None
     """The first call that was refused. It ends the rollout even if the graph, or a thread of it, passes it over."""
+    failed: Exception | None = None
+    """The error of the last call over HTTP that failed, of which a node sees only its client's error."""
+    secret: str = field(default_factory=lambda: secrets.token_hex(16))
+    """Part of the URLs of its nodes (`agentflow.rl.capture`)."""
+    captured: dict[str, Context] = field(default_factory=dict)
+    """Contexts of the nodes that have a URL, by its path."""
 
     def refuse(self, why: str) -> PolicyMisused:
         """Record that a call cannot be answered."""
@@ -103,6 +110,11 @@ def rollout_of_context() -> Serving | None:
     return found if found in _under_way and found.process == os.getpid() else None
 
 
+def rollouts_under_way() -> Collection[Serving]:
+    """Return the rollouts of this process."""
+    return tuple(_under_way)
+
+
 def current_rollout() -> Serving | None:
     """Return the rollout that a call belongs to; None outside of training. Raises PolicyMisused if it is unknown."""
     found = _serving.get()
@@ -115,7 +127,7 @@ def current_rollout() -> Serving | None:
             "the policy was called in a thread or process that does not know its rollout; start it in a node of the "
             "graph, or run the call with contextvars.copy_context() of the node"
         )
-        refused = [one.refuse(why) for one in tuple(_under_way)]  # whose call it was cannot be told
+        refused = [one.refuse(why) for one in rollouts_under_way()]  # whose call it was cannot be told
         raise refused[0] if refused else PolicyMisused(why)
     return found
 

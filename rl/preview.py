@@ -1,11 +1,15 @@
 """Preview of a training: the model calls of a few rollouts by node, their rows and their groups."""
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
+from agentflow.evals.task import Task
+from agentflow.rl.chat import Generate
 from agentflow.rl.packing import Reason, TrainingSample, pack
-from agentflow.rl.rollout import RolloutStatus, Trajectory
+from agentflow.rl.rehearsal import naming_errors
+from agentflow.rl.rollout import RolloutStatus, Trajectory, run
+from agentflow.rl.trainable import Graph, Trainable
 
 
 @dataclass
@@ -61,9 +65,19 @@ class Preview:
         return sum(len(call.prompt_ids) + len(call.response_ids) for one in self.trajectories for call in one.calls)
 
     @property
-    def mismatches(self) -> Counter[Reason]:
-        """Number of rows that could not continue an earlier one, by reason."""
-        return Counter(row.mismatch.reason for row in self.rows if row.mismatch)
+    def sampled_tokens(self) -> int:
+        """Tokens that the policy sampled."""
+        return sum(len(call.response_ids) for one in self.trajectories for call in one.calls)
+
+    @property
+    def breaks(self) -> dict[Reason, tuple[int, int]]:
+        """Number of rows that could not continue an earlier one, and the tokens that they compute again, by reason."""
+        found: dict[Reason, tuple[int, int]] = {}
+        for row in self.rows:
+            if row.mismatch:
+                rows, tokens = found.get(row.mismatch.reason, (0, 0))
+                found[row.mismatch.reason] = rows + 1, tokens + row.mismatch.position
+        return found
 
     @property
     def groups_with_signal(self) -> tuple[int, int]:
@@ -82,24 +96,53 @@ def packed(trajectory: Trajectory) -> Sequence[TrainingSample]:
     return pack(trajectory.calls, limit=longest)
 
 
-def remedies(preview: Preview, nodes: Sequence[str]) -> list[str]:
-    """Return why nothing can be learnt from these rollouts, or what costs much, each with its remedy."""
-    found = []
-    if not any(use.learns for use in preview.nodes.values()):
-        paths = ", ".join(f"'{path}'" for path in preview.nodes) or "no node"
+async def play(
+    app: Trainable,
+    graph: Graph,
+    tasks: Sequence[Task],
+    policy: Generate,
+    *,
+    rollouts: int,
+    seconds: float,
+    on_rollout: Callable[[Trajectory], None] = lambda trajectory: None,
+) -> Preview:
+    """Play so many rollouts of each task, one after another; `on_rollout` gets each that has ended."""
+    named, preview = naming_errors(app), Preview()
+    for task in tasks:
+        for number in range(rollouts):
+            found = await run(named, graph, task, policy, id=f"{task.id}/{number}", seconds=seconds)
+            preview.trajectories.append(found)
+            on_rollout(found)
+    return preview
+
+
+def obstacles(preview: Preview, nodes: Sequence[str]) -> list[str]:
+    """Return why nothing can be learnt from these rollouts, each with its remedy; empty if something can."""
+    if not any(use.learns for use in preview.nodes.values()) and preview.nodes:
+        paths = ", ".join(f"'{path}'" for path in preview.nodes)
         named = ", ".join(f"'{node}'" for node in nodes)
-        found.append(f"no model call in {named or 'any node'} was seen; model calls are in {paths}")
+        return [f"no model call in {named} was seen; model calls are in {paths}, which --nodes can name"]
     counted = [one for one in preview.trajectories if one.status == RolloutStatus.OK]
-    if preview.trajectories and not counted:
-        found.append(f"no rollout can be trained on: {preview.trajectories[0].trace.error}")
+    if not counted:
+        errors = Counter(one.trace.error or "its reward is None" for one in preview.trajectories)
+        return [f"no rollout can be trained on: {error} ({number} of them)" for error, number in errors.items()]
+    if not preview.nodes:
+        return ["no model call was seen; the policy answers LangChain's chat models and the openai SDK"]
     if len(counted) > 1 and len({one.reward for one in counted}) == 1:
-        found.append(
-            f"every rollout has the reward {counted[0].reward:g}; try more tasks, easier ones, or a stronger model"
-        )
+        reward = f"{counted[0].reward:g}"
+        return [f"every rollout has the reward {reward}; try more tasks, easier or harder ones, or a stronger model"]
+    return []
+
+
+def notes(preview: Preview) -> list[str]:
+    """Return what costs much or may fail, each with its remedy."""
+    found = []
     if unreadable := sum(use.unreadable for use in preview.nodes.values()):
         found.append(f"{unreadable} tool calls could not be read; the model may not know the format of its template")
-    if preview.mismatches:
-        reasons = ", ".join(f"{number} by {reason}" for reason, number in preview.mismatches.items())
-        share = preview.unpacked_tokens / max(1, preview.forward_tokens)
-        found.append(f"turns do not share a row ({reasons}); packing saves a factor of {share:.1f} as it is")
+    for reason, (rows, tokens) in preview.breaks.items():
+        share = tokens / preview.forward_tokens
+        found.append(
+            f"{rows} rows do not continue an earlier one ({reason}), which computes {tokens:,} tokens again "
+            f"({share:.0%} of all)"
+        )
     return found

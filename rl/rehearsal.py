@@ -21,7 +21,7 @@ SECONDS = 120.0
 """Time limit of the rehearsal; the rollouts of the training have their own limit."""
 
 
-class _Failed(RuntimeError):
+class AppFailed(RuntimeError):
     """A function of the app, not its graph, raised an exception."""
 
 
@@ -38,14 +38,19 @@ async def rehearse(app: Trainable, graph: Graph, task: Task) -> str | None:
         asked += 1
         return TokenReply(REPLY, [0], [0], [0.0], "stop")
 
-    parts = ("inputs", "context", "trace", "faults", "turn_rewards", "reward")
-    named: dict[str, Any] = {part: _named(part, getattr(app, part)) for part in parts}
-    ended = await run(replace(app, **named), graph, task, stand_in, id="rehearsal", seconds=SECONDS)
+    ended = await run(naming_errors(app), graph, task, stand_in, id="rehearsal", seconds=SECONDS)
     if problem := _problem(app, ended, asked):
         raise AppError(f"{app.name} cannot be trained: task '{task.id}', tried once before the start, {problem}")
     if ended.status in (RolloutStatus.OK, RolloutStatus.UNDECIDED):
         return None
     return f"a rehearsal with the reply '{REPLY}' for every call of the policy ended early: {ended.trace.error}"
+
+
+def naming_errors(app: Trainable) -> Trainable:
+    """Return the app with functions whose exceptions name them."""
+    parts = ("inputs", "context", "trace", "faults", "turn_rewards", "reward")
+    named: dict[str, Any] = {part: _named(part, getattr(app, part)) for part in parts}
+    return replace(app, **named)
 
 
 def _problem(app: Trainable, ended: Trajectory, asked: int) -> str:
@@ -59,8 +64,8 @@ def _problem(app: Trainable, ended: Trajectory, asked: int) -> str:
         RolloutStatus.TIMED_OUT,
     ):
         return f"ended as {ended.status}: {error}"
-    if ended.status == RolloutStatus.CRASHED and (not asked or error.startswith(_Failed.__name__)):
-        return f"raised: {error.removeprefix(f'{_Failed.__name__}: ')}"
+    if ended.status == RolloutStatus.CRASHED and (not asked or error.startswith(AppFailed.__name__)):
+        return f"raised: {error.removeprefix(f'{AppFailed.__name__}: ')}"
     if not asked:
         took = f" ({error})" if error else ""
         elsewhere = f"; its model calls are in {_listed(ended.model_calls)}" if ended.model_calls else ""
@@ -77,8 +82,8 @@ def _listed(paths: Iterable[str]) -> str:
 def _named(part: str, function: Callable[..., Any]) -> Callable[..., Any]:
     """Wrap a function of the app so that its exceptions name it."""
 
-    def failed(error: Exception) -> _Failed:
-        return _Failed(f"its {part} raised {type(error).__name__}: {error}")
+    def failed(error: Exception) -> AppFailed:
+        return AppFailed(f"its {part} raised {type(error).__name__}: {error}")
 
     async def waited_for(result: Any) -> Any:
         try:

@@ -23,6 +23,7 @@ from agentflow.evals.trace import Trace
 from agentflow.graph.models.spec import ModelError
 from agentflow.graph.tracing.observer import Observer
 from agentflow.rl.calls import Call, TokenCollector
+from agentflow.rl.capture import redirect_openai
 from agentflow.rl.chat import Generate
 from agentflow.rl.policy import PolicyMisused, PromptTooLong, serving
 from agentflow.rl.replay_log import Answer, ReplayLog, answered, recorded, replaying
@@ -136,6 +137,7 @@ class RolloutRecord(Trace):
 async def run(app: Trainable, graph: Graph, task: Task, generate: Generate, *, id: str, seconds: float) -> Trajectory:
     """Run `task`; `generate` answers the policy's calls, and graph and reward have `seconds` together."""
     stand_in()
+    redirect_openai()
     collector, start = TokenCollector(id, app.nodes), time.perf_counter()
     observer = Observer(collector, raise_error=True)
     status, reward, faults, earned = RolloutStatus.OK, 0.0, list[bool](), list[float]()
@@ -159,7 +161,7 @@ async def run(app: Trainable, graph: Graph, task: Task, generate: Generate, *, i
         except Exception as error:
             # The boundary of a rollout: whatever a foreign graph or reward raises is this rollout's; training goes on.
             timed_out = limit.expired() and isinstance(error, TimeoutError)
-            status, reason = _broken_by(served.misused or error, f"{seconds:g} s" if timed_out else "")
+            status, reason = _broken_by(served.misused or served.failed or error, f"{seconds:g} s" if timed_out else "")
             trace = Trace(task=task, status="failed", error=reason)
     calls = collector.calls
     unreadable = [call.unreadable for call in calls]

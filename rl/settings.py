@@ -77,6 +77,7 @@ class TrainingSettings(RunSettings):
     tool_parser: str = "auto"
     rehearsal: bool = True
     seed_requests: bool = False
+    preview: int = Field(default=0, ge=0)
     replay_logs: bool
     tracing: str = ""
     token_groups: int = Field(default=1, ge=0)

@@ -11,13 +11,14 @@ sees its calls; the callbacks of the rollout are added to such calls.
 from collections.abc import Callable
 from functools import cache, wraps
 from typing import Any
+from uuid import UUID
 
 from langchain_core.callbacks import BaseCallbackManager
 from langchain_core.language_models import BaseChatModel
 from langchain_core.runnables.config import RunnableConfig, ensure_config
 
 from agentflow.graph.context import Sampling
-from agentflow.rl.node_paths import learns
+from agentflow.rl.node_paths import Path, learns
 from agentflow.rl.policy import Policy, Serving, rollout_of_context
 
 WITH_CONFIG = ("stream", "astream", "stream_events", "astream_events")
@@ -31,6 +32,13 @@ def stand_in() -> None:
         setattr(BaseChatModel, name, _with_callbacks(getattr(BaseChatModel, name)))
     for name in WITH_CONFIG:
         setattr(BaseChatModel, name, _with_config(getattr(BaseChatModel, name)))
+
+
+def learning_path(served: Serving, callbacks: Any) -> tuple[UUID, Path] | None:
+    """Return the caller and the path of a call with these callbacks; None if it is in no node that learns."""
+    caller = callbacks.parent_run_id if isinstance(callbacks, BaseCallbackManager) else None
+    path = served.observer.path(caller) if caller and served.observer else None
+    return (caller, path) if caller and path and learns(path, served.nodes) else None
 
 
 def _with_callbacks(method: Callable[..., Any]) -> Callable[..., Any]:
@@ -77,11 +85,7 @@ def _seen(served: Serving, callbacks: Any) -> Any:
 
 def _answering(model: BaseChatModel, served: Serving, callbacks: Any) -> BaseChatModel:
     """Return the policy for a call in a node that learns, else the model itself."""
-    if isinstance(model, Policy) or served.observer is None:
-        return model
-    caller = callbacks.parent_run_id if isinstance(callbacks, BaseCallbackManager) else None
-    path = served.observer.path(caller) if caller else None
-    return _policy_for(model) if path and learns(path, served.nodes) else model
+    return model if isinstance(model, Policy) or not learning_path(served, callbacks) else _policy_for(model)
 
 
 def _policy_for(model: BaseChatModel) -> Policy:

@@ -26,22 +26,30 @@ from agentflow.graph.tracing.setup import TracingError, tracing
 from agentflow.rl import engine
 from agentflow.rl.apps import load_app
 from agentflow.rl.export import TOKENIZER
+from agentflow.rl.local_policy import LocalPolicy
 from agentflow.rl.micro.chat_model import SEED, SHIPPED
 from agentflow.rl.micro.tokenizer import MicroTokenizer
+from agentflow.rl.preview import Preview, notes, obstacles, play
 from agentflow.rl.rehearsal import rehearse
 from agentflow.rl.report import write_report
+from agentflow.rl.rollout import RolloutStatus
 from agentflow.rl.room import check_masks, check_room, places, ray_options
 from agentflow.rl.run_lock import run_lock
 from agentflow.rl.settings import SettingsError, TrainingSettings, compose_settings
+from agentflow.rl.step_cost import StepCost, cost_of
 from agentflow.rl.trainable import AppError, Graph, Split, Trainable
 from agentflow.rl.training_log import Line, TrainingLog
 
 CHANGEABLE = {
     *("steps", "validate_every", "save_every", "keep", "test_tasks"),
     *("ray_address", "out", "tracing", "replay_logs", "seed_requests"),
-    *("rollout_tries", "token_groups", "rehearsal"),
+    *("rollout_tries", "token_groups", "rehearsal", "preview"),
 }
 """Settings that may change when a run resumes."""
+
+
+PREVIEWED = 2
+"""Rollouts of each task of the preview."""
 
 
 class TrainingFailed(RuntimeError):
@@ -87,11 +95,15 @@ def _check_engine(config: DictConfig) -> None:
 
 
 def prepare(
-    config: DictConfig, checked: tuple[TrainingSettings, Trainable, Graph], on_remark: Callable[[str], None]
+    config: DictConfig,
+    checked: tuple[TrainingSettings, Trainable, Graph],
+    on_remark: Callable[[str], None],
+    on_preview: Callable[[Preview, StepCost | None], None] = lambda preview, cost: None,
 ) -> TrainingSettings:
-    """Rehearse the app of a checked configuration, fix its paths, and write the run's folder.
+    """Rehearse and preview the app of a checked configuration, fix its paths, and write the run's folder.
 
-    `checked` is the result of `check`. `on_remark` gets a line on what could not be rehearsed. Raises SettingsError.
+    `checked` is the result of `check`. `on_remark` gets a line on what could not be rehearsed, or on what stands
+    against learning; `on_preview` gets the rollouts that were played. Raises SettingsError.
     """
     settings, app, graph = checked
     out = Path(settings.out).absolute()
@@ -101,8 +113,11 @@ def prepare(
         config.start = str(start.absolute()) if start.exists() else settings.start
     _same_run(out, settings)
     _check_devices(config)
-    if settings.rehearsal and not (out / SETTINGS).exists():
-        _rehearse(app, graph, on_remark)
+    if not (out / SETTINGS).exists():
+        if settings.rehearsal:
+            _rehearse(app, graph, on_remark)
+        if settings.preview and config.trainer.device == "cpu" and start.is_dir():
+            on_preview(*_preview(config, settings, app, graph, on_remark))
     log = TrainingLog(out)
     try:
         (out / "tasks").mkdir(parents=True, exist_ok=True)
@@ -142,6 +157,30 @@ def _rehearse(app: Trainable, graph: Graph, on_remark: Callable[[str], None]) ->
         raise SettingsError(f"{error} (rehearsal=false starts without a rehearsal)") from error
     if remark:
         on_remark(remark)
+
+
+def _preview(
+    config: DictConfig, settings: TrainingSettings, app: Trainable, graph: Graph, on_remark: Callable[[str], None]
+) -> tuple[Preview, StepCost | None]:
+    """Play a few tasks with the model that is trained. Raises SettingsError if none of them can be trained on."""
+    try:
+        policy = LocalPolicy(
+            config.start,
+            temperature=settings.temperature,
+            max_tokens=settings.response_tokens,
+            parser=settings.tool_parser,
+        )
+    except AppError as error:
+        raise SettingsError(str(error)) from error
+    tasks, seconds = app.tasks("train", settings.preview), settings.rollout_seconds
+    preview = asyncio.run(play(app, graph, tasks, policy, rollouts=PREVIEWED, seconds=seconds))
+    found = "; ".join(obstacles(preview, list(app.nodes)))
+    if RolloutStatus.OK not in preview.statuses:
+        raise SettingsError(f"nothing can be learnt: {found} (preview=0 starts without a preview)")
+    for remark in (found, *notes(preview)):
+        if remark:
+            on_remark(remark)
+    return preview, cost_of(preview, config, policy)
 
 
 def as_yaml(config: DictConfig) -> str:
@@ -206,6 +245,7 @@ def train(
     on_start: Callable[[TrainingSettings], None] = lambda settings: None,
     on_line: Callable[[Line], None] = lambda line: None,
     on_remark: Callable[[str], None] = lambda remark: None,
+    on_preview: Callable[[Preview, StepCost | None], None] = lambda preview, cost: None,
 ) -> Path:
     """Train the nodes of a LangGraph graph to the last step, and write the report. A stopped run resumes.
 
@@ -214,7 +254,8 @@ def train(
         overrides: Settings to change, as in "steps=10".
         on_start: Called with the settings before the workers start.
         on_line: Called with each new line of metrics.jsonl.
-        on_remark: Called with a line on what the rehearsal could not try.
+        on_remark: Called with a line on what the rehearsal could not try, or what stands against learning.
+        on_preview: Called with the rollouts of the preview and the cost of a step before the workers start.
 
     Returns:
         The folder of the run.
@@ -227,7 +268,7 @@ def train(
     checked = check(config)
     out = Path(checked[0].out).absolute()
     with run_lock(out):
-        settings = prepare(config, checked, on_remark)
+        settings = prepare(config, checked, on_remark, on_preview)
         on_start(settings)
         launch(config, on_line)
     write_report(out)

@@ -1,14 +1,19 @@
 """Tokenizers with the chat templates of families of models, and a policy that samples a script with them."""
 
+import asyncio
 import json
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
+from langchain_core.messages import AIMessage, BaseMessage
 
-from agentflow.rl.chat import ChatRequest, FoundCall, TokenReply
+from agentflow.graph.context import Sampling
+from agentflow.rl.calls import Call, ids_array, logprobs_array
+from agentflow.rl.chat import ChatRequest, Conversations, FoundCall, TokenReply, as_chat_result
 from agentflow.rl.chat_format import ChatFormat
 from agentflow.rl.micro.chat_model import SEED
+from agentflow.rl.packing import pack
 from tests.pages import ROOT
 
 TEMPLATES = ROOT / ".venvs" / "templates" / "trl" / "chat_templates"
@@ -28,6 +33,17 @@ SMOLLM2 = (
     "{% if add_generation_prompt %}{{ '<|im_start|>assistant\n' }}{% endif %}"
 )
 """ChatML with a system message of its own, and without tools, as small models have it."""
+
+
+ADD = {
+    "type": "function",
+    "function": {
+        "name": "add",
+        "description": "Add two numbers.",
+        "parameters": {"type": "object", "properties": {"a": {"type": "integer"}, "b": {"type": "integer"}}},
+    },
+}
+"""A tool in OpenAI's format."""
 
 
 class JsonCalls:
@@ -75,8 +91,10 @@ class ScriptedPolicy:
     def __init__(self, family: str, script: Callable[[ChatRequest], str], known: ChatFormat | None = None) -> None:
         self.format, self.script = known or chat_format(family), script
         self.sampled: list[TokenReply] = []
+        self.requests: list[ChatRequest] = []
 
     async def __call__(self, request: ChatRequest) -> TokenReply:
+        self.requests.append(request)
         prompt_ids = self.format.prompt_ids(request)
         tokenizer: Any = self.format.tokenizer
         ids = [*tokenizer(self.script(request), add_special_tokens=False)["input_ids"], tokenizer.eos_token_id]
@@ -87,3 +105,37 @@ class ScriptedPolicy:
         )
         self.sampled.append(reply)
         return reply
+
+
+class Talk:
+    """A conversation with a policy, whose turns are calls of one trajectory."""
+
+    def __init__(self, policy: ScriptedPolicy, tools: bool = True) -> None:
+        self.policy, self.options = policy, {"tools": [ADD]} if tools else {}
+        self.conversations = Conversations()
+        self.calls: list[Call] = []
+
+    def turn(self, messages: list[BaseMessage]) -> AIMessage:
+        request = self.conversations.request(messages, Sampling(), self.options)
+        reply: TokenReply = asyncio.run(self.policy(request))
+        message: Any = as_chat_result(reply, "policy").generations[0].message
+        self.conversations.remember(message, reply)
+        tokens = ids_array(reply.prompt_ids), ids_array(reply.token_ids), logprobs_array(reply.logprobs)
+        self.calls.append(Call("r", "agent", len(self.calls), *tokens, "stop", 0))
+        return message
+
+    def rows(self) -> int:
+        return len(pack(self.calls, limit=100_000))
+
+    def sampled(self) -> list[tuple[int, float]]:
+        """Every sampled token with its log-probability, in order."""
+        return [pair for call in self.calls for pair in zip(call.response_ids, call.logprobs, strict=True)]
+
+    def trained(self) -> list[tuple[int, float]]:
+        """Every token that the packed rows train on, with its log-probability."""
+        return [
+            (index, logprob)
+            for row in pack(self.calls, limit=100_000)
+            for index, logprob, counts in zip(row.response_ids, row.logprobs, row.mask, strict=True)
+            if counts
+        ]

@@ -1,6 +1,7 @@
 """`agentflow train`, `agentflow export` and `agentflow replay`: train a policy, export it, and replay a step."""
 
 import asyncio
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -8,6 +9,7 @@ import typer
 
 from agentflow.cli.group import FAILED, MISUSED, fail, say
 from agentflow.console.progress import ReplayView, TrainView
+from agentflow.console.rollouts import print_preview
 from agentflow.console.terminal import console
 
 app = typer.Typer()
@@ -71,8 +73,16 @@ def train(
             training.check(config)
             typer.echo(training.as_yaml(config))
             return
-        with TrainView(console()) as view:
-            out = training.train(preset, *chosen, on_start=view.begin, on_line=view.show, on_remark=say)
+        terminal = console()
+        with TrainView(terminal) as view:
+            out = training.train(
+                preset,
+                *chosen,
+                on_start=view.begin,
+                on_line=view.show,
+                on_remark=say,
+                on_preview=partial(print_preview, terminal),
+            )
     except SettingsError as error:
         fail(str(error), MISUSED)
     except training.TrainingFailed as error:

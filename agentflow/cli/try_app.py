@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from agentflow.cli.group import FAILED, MISUSED, fail
+from agentflow.cli.group import FAILED, MISUSED, fail, say
 from agentflow.cli.train import Nodes, Reward, Tasks, TestTasks, app_settings
 from agentflow.console.progress import CountProgress
 from agentflow.console.rollouts import print_preview, print_rollout
@@ -29,6 +29,9 @@ def try_app(
     model: Annotated[
         str, typer.Option(metavar="DIR", help="The policy: a Hugging Face folder, or embedded[:NAME].")
     ] = "embedded",
+    preset: Annotated[
+        str, typer.Option(metavar="NAME", help="The preset whose step is estimated; a wrong name lists them.")
+    ] = "atlas-cpu",
     limit: Annotated[int, typer.Option(min=1, help="Number of tasks.")] = 4,
     rollouts: Annotated[int, typer.Option(min=1, help="Rollouts of each task.")] = 1,
     temperature: Annotated[float, typer.Option(min=0.01, help="Temperature of sampling.")] = 1.0,
@@ -43,30 +46,31 @@ def try_app(
         fail(f"a rollout {says}", MISUSED)
     from agentflow.rl.apps import load_app
     from agentflow.rl.local_policy import LocalPolicy
-    from agentflow.rl.preview import Preview, remedies
-    from agentflow.rl.rollout import RolloutStatus, run
+    from agentflow.rl.preview import notes, obstacles, play
+    from agentflow.rl.rollout import Trajectory
     from agentflow.rl.settings import SettingsError, TrainingSettings, compose_settings
+    from agentflow.rl.step_cost import cost_of
     from agentflow.rl.trainable import AppError
 
     try:
-        settings = TrainingSettings.of(compose_settings("atlas-cpu", app_settings(words, tasks, test, reward, nodes)))
+        config = compose_settings(preset, app_settings(words, tasks, test, reward, nodes))
+        settings = TrainingSettings.of(config)
         trained = load_app(settings.app, **settings.options)
         graph, asked = trained.built(), trained.tasks("train", limit)
         policy = LocalPolicy(model, temperature=temperature, max_tokens=max_tokens, parser=settings.tool_parser)
     except (SettingsError, AppError) as error:
         fail(str(error), MISUSED)
-    out, preview = console(), Preview()
+    out = console()
+    with CountProgress(out, len(asked) * rollouts, "rollouts") as progress:
 
-    async def all_rollouts() -> None:
-        with CountProgress(out, len(asked) * rollouts, "rollouts") as progress:
-            for task in asked:
-                for number in range(rollouts):
-                    found = await run(trained, graph, task, policy, id=f"{task.id}/{number}", seconds=seconds)
-                    preview.trajectories.append(found)
-                    print_rollout(out, found, [policy.text(call.response_ids) for call in found.calls])
-                    progress.add()
+        def show(found: Trajectory) -> None:
+            print_rollout(out, found, [policy.text(call.response_ids) for call in found.calls])
+            progress.add()
 
-    asyncio.run(all_rollouts())
-    print_preview(out, preview, remedies(preview, list(trained.nodes)))
-    if RolloutStatus.OK not in preview.statuses:
-        raise typer.Exit(FAILED)
+        playing = play(trained, graph, asked, policy, rollouts=rollouts, seconds=seconds, on_rollout=show)
+        preview = asyncio.run(playing)
+    print_preview(out, preview, cost_of(preview, config, policy))
+    for note in notes(preview):
+        say(note)
+    if found := obstacles(preview, list(trained.nodes)):
+        fail(f"nothing can be learnt: {'; '.join(found)}", FAILED)

@@ -8,12 +8,13 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from agentflow.console.terminal import counted, shortened
+from agentflow.console.terminal import counted, shortened, shown_bytes
 from agentflow.tools.untrusted_text import one_line
 
 if TYPE_CHECKING:
     from agentflow.rl.preview import Preview
     from agentflow.rl.rollout import Trajectory
+    from agentflow.rl.step_cost import StepCost
 
 
 def print_rollout(out: Console, trajectory: "Trajectory", texts: Sequence[str]) -> None:
@@ -28,8 +29,8 @@ def print_rollout(out: Console, trajectory: "Trajectory", texts: Sequence[str]) 
     out.print(Text(f"  {trajectory.status}{reward}, {trajectory.trace.seconds:.1f} s{why}", "dim"))
 
 
-def print_preview(out: Console, preview: "Preview", remedies: Sequence[str]) -> None:
-    """Print the nodes, the rows and the remedies of a preview."""
+def print_preview(out: Console, preview: "Preview", cost: "StepCost | None") -> None:
+    """Print the nodes and the rows of a preview, and the cost of a step."""
     table = Table(box=SIMPLE_HEAD, pad_edge=False)
     for head in ("node", "learns", "calls", "prompt tokens", "sampled tokens"):
         table.add_column(head, justify="left" if head in ("node", "learns") else "right")
@@ -45,5 +46,9 @@ def print_preview(out: Console, preview: "Preview", remedies: Sequence[str]) -> 
         out.print(f"signal: {varied} of {counted(several, 'task')} with different rewards")
     rows = counted(len(preview.rows), "row")
     out.print(f"training: {rows} with {preview.forward_tokens:,} tokens ({preview.unpacked_tokens:,} if not packed)")
-    for remedy in remedies:
-        out.print(Text(f"note: {remedy}", "yellow"))
+    if cost:
+        seconds = (
+            f"{cost.sampling + cost.training:,.0f} s ({cost.sampling:,.0f} sampling, {cost.training:,.0f} training)"
+        )
+        memory = f"at least {shown_bytes(int(cost.memory))} on each device"
+        out.print(f"a step: {cost.rollouts:,} rollouts, about {seconds}, {memory}; {cost.basis}")

@@ -86,6 +86,7 @@ def printed(python: str, arguments: list[str]) -> dict[str, Any]:
 AGENT = Contender("agentflow_agent", "AgentFlow's graph, policy", "ours")
 ENDPOINT = Contender("agentflow_endpoint", "AgentFlow's graph, endpoint", "ours")
 PLAIN = Contender("agentflow_policy", "plain graph, our policy", "ours")
+TOOLS = Contender("agentflow_tools", "plain graph with tools, our policy", "ours")
 TRACED = Contender("agentflow_traced", "plain graph, our endpoint model", "ours")
 AIOHTTP = Contender("aiohttp_loop", "aiohttp loop", "floor")
 STATE_GRAPH = Contender("state_graph", "StateGraph + aiohttp", "floor")
@@ -95,6 +96,7 @@ KEPT = Contender("agentflow_kept", "AgentFlow's traces", "ours")
 
 CONTENDERS = (
     PLAIN,
+    TOOLS,
     Contender("openai_sdk", "openai SDK loop", "peer", "openai"),
     STATE_GRAPH,
     AGENT,

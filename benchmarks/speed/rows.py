@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from benchmarks.speed.catalogue import AGENT, AIOHTTP, ENDPOINT, KEPT, PLAIN, STATE_GRAPH
+from benchmarks.speed.catalogue import AGENT, AIOHTTP, ENDPOINT, KEPT, PLAIN, STATE_GRAPH, TOOLS
 from benchmarks.speed.results import Line, SpeedResults
 
 MB = 1e6
@@ -61,6 +61,7 @@ ROWS = (
     ComparisonRow(
         "processor per turn, plain graph", "turn", "turn", PLAIN.name, "ms", reach=1.5, floor=STATE_GRAPH.name
     ),
+    ComparisonRow("the same with tools bound", "turn", "turn", TOOLS.name, "ms", reach=1.5, floor=STATE_GRAPH.name),
     ComparisonRow(
         "processor per model call, AgentFlow's graph", "turn", "call", AGENT.name, "ms", floor=STATE_GRAPH.name
     ),
@@ -79,6 +80,9 @@ ROWS = (
         False,
         120,
         STATE_GRAPH.name,
+    ),
+    ComparisonRow(
+        "the same, plain graph with tools", "load", "memory", TOOLS.name, "kB", 1000, False, 120, STATE_GRAPH.name
     ),
     ComparisonRow(
         "the same, AgentFlow's graph", "load", "memory", AGENT.name, "kB", 1000, False, 120, STATE_GRAPH.name

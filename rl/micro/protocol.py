@@ -1,12 +1,12 @@
 """Formats of OpenAI's chat completions, as far as a text model supports them, with vLLM's token ids.
 
 Unknown fields, which client libraries often send, are accepted. Unsupported fields that would change the reply, such as
-tools, a JSON schema or alternatives for each token, are rejected and never ignored.
+alternatives for each token, are rejected and never ignored.
 """
 
 import time
 from collections.abc import Mapping, Sequence
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal, Self
 from uuid import uuid4
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
@@ -15,18 +15,8 @@ from agentflow.rl.micro.tokenizer import MicroTokenizer
 
 MOST_CHOICES = 64
 
-_REFUSED: Mapping[str, tuple[Any, ...]] = {
-    "tools": (None, []),
-    "functions": (None, []),
-    "top_logprobs": (None, 0),
-    "logit_bias": (None, {}),
-    "presence_penalty": (None, 0),
-    "frequency_penalty": (None, 0),
-    "response_format": (None, {"type": "text"}),
-    "audio": (None,),
-}
+Refusals = Mapping[str, tuple[Any, ...]]
 """Unsupported fields, with the values that have no effect and are accepted."""
-
 
 Stop = Annotated[str, Field(max_length=256)]
 """A stop string; its length is limited because it is searched at every token."""
@@ -57,25 +47,19 @@ class StreamOptions(BaseModel):
     include_usage: bool = False
 
 
-class ChatRequest(BaseModel):
-    """The body of a request for a chat completion."""
+class CompletionRequest(BaseModel):
+    """The fields of a request for a chat completion that all endpoints read."""
 
     model_config = ConfigDict(extra="allow")
 
+    refused: ClassVar[Refusals] = {"functions": (None, []), "top_logprobs": (None, 0), "audio": (None,)}
+
     model: str
-    messages: Annotated[list[ChatMessage], Field(min_length=1)]
-    temperature: Annotated[float, Field(ge=0, le=2)] = 1.0
-    top_p: Annotated[float, Field(gt=0, le=1)] = 1.0
     max_tokens: Annotated[int | None, Field(ge=1)] = None
     max_completion_tokens: Annotated[int | None, Field(ge=1)] = None
     stop: Stop | Annotated[list[Stop], Field(max_length=16)] | None = None
-    seed: Annotated[int | None, Field(ge=0)] = None
-    n: Annotated[int, Field(ge=1, le=MOST_CHOICES)] = 1
-    logprobs: bool = False
     stream: bool = False
     stream_options: StreamOptions | None = None
-    return_token_ids: bool = False
-    """vLLM's: bring the ids of prompt and reply."""
 
     @model_validator(mode="before")
     @classmethod
@@ -84,9 +68,9 @@ class ChatRequest(BaseModel):
         return {key: value for key, value in body.items() if value is not None} if isinstance(body, dict) else body
 
     @model_validator(mode="after")
-    def _can_be_done(self) -> "ChatRequest":
+    def _can_be_done(self) -> Self:
         for name, value in (self.model_extra or {}).items():
-            if name in _REFUSED and value not in _REFUSED[name]:
+            if name in self.refused and value not in self.refused[name]:
                 raise ValueError(f"{name} is not something that this model can do; leave it out")
         return self
 
@@ -100,6 +84,33 @@ class ChatRequest(BaseModel):
         """Strings that end the reply."""
         stops = (self.stop,) if isinstance(self.stop, str) else tuple(self.stop or ())
         return tuple(stop for stop in stops if stop)
+
+    @property
+    def wants_usage(self) -> bool:
+        """True if a stream ends with the token counts."""
+        return bool(self.stream_options and self.stream_options.include_usage)
+
+
+class ChatRequest(CompletionRequest):
+    """The body of a request to an embedded model."""
+
+    refused: ClassVar[Refusals] = {
+        **CompletionRequest.refused,
+        "tools": (None, []),
+        "logit_bias": (None, {}),
+        "presence_penalty": (None, 0),
+        "frequency_penalty": (None, 0),
+        "response_format": (None, {"type": "text"}),
+    }
+
+    messages: Annotated[list[ChatMessage], Field(min_length=1)]
+    temperature: Annotated[float, Field(ge=0, le=2)] = 1.0
+    top_p: Annotated[float, Field(gt=0, le=1)] = 1.0
+    seed: Annotated[int | None, Field(ge=0)] = None
+    n: Annotated[int, Field(ge=1, le=MOST_CHOICES)] = 1
+    logprobs: bool = False
+    return_token_ids: bool = False
+    """vLLM's: bring the ids of prompt and reply."""
 
 
 def head(kind: Literal["chat.completion", "chat.completion.chunk"], model: str) -> dict[str, Any]:

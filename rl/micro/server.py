@@ -8,14 +8,12 @@ model are rejected before tokenisation, and tokenisation runs in a thread, so th
 
 import asyncio
 import hmac
-import json
 from collections.abc import AsyncIterator, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
-from pydantic import ValidationError
 from starlette.applications import Starlette
 from starlette.middleware import Middleware
 from starlette.requests import Request
@@ -26,6 +24,7 @@ from agentflow.graph.loopback import LoopbackOnly
 from agentflow.rl.micro import protocol
 from agentflow.rl.micro.chat_model import Checkpoint
 from agentflow.rl.micro.engine import Completion, ContextWindowExceeded, Engine
+from agentflow.rl.micro.http import HUNG_UP, Refused, event, read, unless_gone
 from agentflow.rl.micro.protocol import ChatRequest
 from agentflow.rl.micro.tokenizer import MicroTokenizer
 from agentflow.tools.untrusted_text import bounded_line
@@ -34,9 +33,6 @@ MOST_BYTES = 1 << 20
 """Maximum size of a request's body; a prompt that fills the model's 4,096 positions has less than a tenth of it."""
 
 Served = Mapping[str, Checkpoint]
-
-_HANG_UP = 499
-"""HTTP status of a reply whose client has disconnected."""
 
 
 def build_app(served: Served, key: str = "") -> Starlette:
@@ -54,14 +50,6 @@ def build_app(served: Served, key: str = "") -> Starlette:
     return Starlette(routes=routes, middleware=[] if key else [Middleware(LoopbackOnly)])
 
 
-class _Refused(Exception):
-    """A request is rejected with an HTTP status."""
-
-    def __init__(self, status: int, message: str, code: str | None = None) -> None:
-        super().__init__(message)
-        self.status, self.code = status, code
-
-
 class _Server:
     def __init__(self, served: Served, key: str) -> None:
         self.served, self.key = served, key
@@ -72,8 +60,8 @@ class _Server:
     async def models(self, request: Request) -> Response:
         try:
             self._check_key(request)
-        except _Refused as refused:
-            return _refusal(refused)
+        except Refused as refused:
+            return refused.response
         found = [
             {
                 "id": name,
@@ -89,10 +77,10 @@ class _Server:
     async def chat(self, request: Request) -> Response:
         try:
             self._check_key(request)
-            wanted = await _read(request)
+            wanted = await read(request, ChatRequest, MOST_BYTES)
             reply = await self._reply(wanted)
-        except _Refused as refused:
-            return _refusal(refused)
+        except Refused as refused:
+            return refused.response
         if wanted.stream:
             return StreamingResponse(reply.stream(), media_type="text/event-stream")
         return await _unless_gone(request, reply)
@@ -100,22 +88,22 @@ class _Server:
     async def _reply(self, wanted: ChatRequest) -> "_Reply":
         if wanted.model not in self.served:
             named, names = bounded_line(wanted.model, 120), ", ".join(self.served)
-            raise _Refused(404, f"there is no model '{named}' here; there are {names}", "model_not_found")
+            raise Refused(404, f"there is no model '{named}' here; there are {names}", "model_not_found")
         served = self.served[wanted.model]
         try:
             prompt_ids = await asyncio.to_thread(_encode, wanted, served)
             reply = _Reply(wanted, served.tokenizer, prompt_ids)
             reply.start(served.engine)
         except ContextWindowExceeded as error:
-            raise _Refused(400, str(error), "context_length_exceeded") from error
+            raise Refused(400, str(error), "context_length_exceeded") from error
         except ValueError as error:
-            raise _Refused(400, str(error)) from error
+            raise Refused(400, str(error)) from error
         return reply
 
     def _check_key(self, request: Request) -> None:
         sent = request.headers.get("authorization", "").removeprefix("Bearer ").encode()
         if self.key and not hmac.compare_digest(sent, self.key.encode()):
-            raise _Refused(401, "the API key is wrong", "invalid_api_key")
+            raise Refused(401, "the API key is wrong", "invalid_api_key")
 
 
 @dataclass(eq=False)
@@ -200,15 +188,15 @@ class _Reply:
             for index in range(wanted.n):
                 first = {"index": index, "delta": {"role": "assistant", "content": ""}, "finish_reason": None}
                 ids = {"prompt_token_ids": self.prompt_ids} if wanted.return_token_ids else {}
-                yield _event({**head, "choices": [first], **ids})
+                yield event({**head, "choices": [first], **ids})
             running = wanted.n
             while running:
                 index, token, logprob = await self.events.get()
                 running -= token is None
-                yield _event({**head, "choices": [self._piece(index, token, logprob)]})
-            if wanted.stream_options and wanted.stream_options.include_usage:
+                yield event({**head, "choices": [self._piece(index, token, logprob)]})
+            if wanted.wants_usage:
                 drawn = sum(len(choice.ids) for choice in self.choices)
-                yield _event({**head, "choices": [], "usage": protocol.usage(len(self.prompt_ids), drawn)})
+                yield event({**head, "choices": [], "usage": protocol.usage(len(self.prompt_ids), drawn)})
             yield "data: [DONE]\n\n"
         finally:
             self.cancel()
@@ -243,20 +231,6 @@ def _overlap(text: str, stop: str) -> int:
     return next((n for n in range(min(len(text), len(stop)), 0, -1) if text.endswith(stop[:n])), 0)
 
 
-async def _read(request: Request) -> ChatRequest:
-    body = bytearray()
-    async for chunk in request.stream():
-        body += chunk
-        if len(body) > MOST_BYTES:
-            raise _Refused(413, f"the request has more than {MOST_BYTES:,} bytes")
-    try:
-        return ChatRequest.model_validate_json(bytes(body))
-    except ValidationError as error:
-        first = error.errors(include_url=False, include_context=False, include_input=False)[0]
-        where = ".".join(map(str, first["loc"]))
-        raise _Refused(400, f"{where}: {first['msg']}" if where else first["msg"]) from error
-
-
 def _encode(wanted: ChatRequest, served: Checkpoint) -> list[int]:
     """Return the prompt's ids. Raises ContextWindowExceeded, where possible before tokenisation."""
     messages = [message.as_pair() for message in wanted.messages]
@@ -268,24 +242,8 @@ def _encode(wanted: ChatRequest, served: Checkpoint) -> list[int]:
 
 async def _unless_gone(request: Request, reply: _Reply) -> Response:
     """Return the whole reply, or cancel it when the client disconnects."""
-    answer, gone = asyncio.create_task(reply.whole()), asyncio.create_task(_hung_up(request))
     try:
-        await asyncio.wait((answer, gone), return_when=asyncio.FIRST_COMPLETED)
-        return JSONResponse(await answer) if answer.done() else Response(status_code=_HANG_UP)
+        answer = await unless_gone(request, reply.whole())
+        return JSONResponse(answer) if answer else Response(status_code=HUNG_UP)
     finally:
         reply.cancel()
-        answer.cancel()
-        gone.cancel()
-
-
-async def _hung_up(request: Request) -> None:
-    while (await request.receive())["type"] != "http.disconnect":
-        pass
-
-
-def _event(data: Mapping[str, Any]) -> str:
-    return f"data: {json.dumps(data, ensure_ascii=False)}\n\n"
-
-
-def _refusal(refused: _Refused) -> Response:
-    return JSONResponse(protocol.error(str(refused), refused.code), refused.status)

@@ -101,6 +101,12 @@ class FlowTrainer(PPOTrainerSync):  # type: ignore[misc]
         self._digest = batch_digest(rows, self._credit)
         if not self._credit:
             raise NothingToTrain(_why_nothing(rows))
+        reward = _only_reward(rows, rewards, self._credit)
+        if self.global_steps == 1 and self.config.rehearsal and reward is not None:
+            raise NothingToTrain(
+                f"every rollout of the first step has the reward {reward:g}, from which nothing can be learnt; try "
+                "easier or harder tasks, or a stronger model (rehearsal=false goes on)"
+            )
         self.log.credit(self.global_steps, advantages_of(rows, self._credit))
         self.inspector.choose(batch, rows, rewards, self._credit)
         kept = self._needed(batch.keys) if self.config.flow.skip_settled_groups else batch.keys
@@ -224,6 +230,17 @@ def _rollout_metrics(rows: dict[str, dict[str, Any]], rewards: dict[str, float])
         "sampled_tokens": sum(length for row in rows.values() for _, length in row["spans"]),
         **{f"status/{status}": statuses[status] for status in RolloutStatus},
     }
+
+
+def _only_reward(
+    rows: dict[str, dict[str, Any]], rewards: dict[str, float], credit: dict[str, list[Span]]
+) -> float | None:
+    """Return the reward that all rollouts share; None if there are several, or a call has an advantage."""
+    if any(advantage for spans in credit.values() for _, _, advantage, _ in spans):
+        return None
+    sessions = {session_of(key): rewards[key] for key, row in rows.items() if row["status"] == RolloutStatus.OK}
+    found = set(sessions.values())
+    return found.pop() if len(sessions) > 1 and len(found) == 1 else None
 
 
 def _why_nothing(rows: dict[str, dict[str, Any]]) -> str:

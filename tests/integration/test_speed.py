@@ -24,6 +24,7 @@ def server() -> Iterator[str]:
         "agentflow_endpoint",
         "agentflow_kept",
         "agentflow_policy",
+        "agentflow_tools",
         "agentflow_traced",
         "aiohttp_loop",
         "state_graph",

@@ -13,7 +13,7 @@ from agentflow.rl.training_log import TrainingLog
 
 SMALL = [
     *("questions=4", "rollouts=4", "train_tasks=48", "test_tasks=12", "seed=3"),
-    *("validate_every=2", "validation_rollouts=1", "save_every=1"),
+    *("validate_every=2", "validation_rollouts=1", "save_every=1", "preview=0"),
 ]
 
 

@@ -31,8 +31,11 @@ builder.add_edge("answer", END)
 agent = builder.compile()
 
 
+rewards = iter([0.0, 1.0] * 10)
+
+
 def score(task, state):
-    return 1.0 if state["messages"][-1].text else 0.0
+    return {REWARD}
 """
 TOOL = '{"type": "function", "function": {"name": "add", "description": "", "parameters": {}}}'
 
@@ -45,8 +48,8 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def write(folder: Path, name: str, *, tools: bool = False) -> str:
-    (folder / f"{name}.py").write_text(AGENT.format(TOOL=TOOL, TOOLS=tools))
+def write(folder: Path, name: str, *, tools: bool = False, reward: str = "next(rewards)") -> str:
+    (folder / f"{name}.py").write_text(AGENT.format(TOOL=TOOL, TOOLS=tools, REWARD=reward))
     return f"{name}:agent"
 
 
@@ -58,6 +61,28 @@ def test_a_graph_of_ones_own_is_tried_with_the_embedded_model(folder: Path) -> N
     lines = done.stdout.splitlines()
     assert sum("answer ·" in line for line in lines) == 4
     assert any(line.split()[:3] == ["answer", "yes", "4"] for line in lines)
+    assert any("signal: 2 of 2" in line for line in lines)
+    assert any("a step: 192 rollouts" in line and "measured" in line for line in lines)
+
+
+@pytest.mark.parametrize(
+    ("reward", "nodes", "why"),
+    [
+        ("0.0", "answer", "reward 0"),
+        ("7.0", "answer", "from 0 to 1"),
+        ("task.none", "answer", "reward raised"),
+        ("None", "answer", "None"),
+        ("next(rewards)", "answr", "'answer'"),
+    ],
+)
+def test_nothing_can_be_learnt(folder: Path, request: pytest.FixtureRequest, reward: str, nodes: str, why: str) -> None:
+    """The command fails, and its error names the reason and the remedy."""
+    name = f"hopeless_{abs(hash(request.node.name))}"
+    agent = write(folder, name, reward=reward)
+    words = ["try", agent, "--tasks", "tasks.jsonl", "--reward", f"{name}:score", "--limit", "2", "--nodes", nodes]
+    done = CliRunner().invoke(app, words)
+    assert done.exit_code == FAILED
+    assert why in done.stderr
 
 
 def test_a_model_whose_template_has_no_tools_says_so(folder: Path) -> None:

@@ -5,6 +5,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 import aiohttp
+from langchain_core.messages.tool import tool_call
 
 from agentflow.nodes import analyst, executor, generator, planner, verifier
 from agentflow.rl.chat import ChatRequest, Generate, TokenReply
@@ -31,16 +32,24 @@ async def served(url: str) -> AsyncIterator[Generate]:
                 "messages": list(request.messages),
                 "logprobs": True,
                 "return_token_ids": True,
+                **({"tools": list(request.tools)} if request.tools else {}),
             }
             async with session.post(f"{url}/chat/completions", json=body) as response:
                 found = json.loads(await response.read())
             choice = found["choices"][0]
+            message = choice["message"]
             return TokenReply(
-                text=choice["message"]["content"],
+                text=message["content"] or "",
                 prompt_ids=found["prompt_token_ids"],
                 token_ids=choice["token_ids"],
                 logprobs=[token["logprob"] for token in choice["logprobs"]["content"]],
                 finish_reason=choice["finish_reason"],
+                tool_calls=[
+                    tool_call(
+                        name=call["function"]["name"], args=json.loads(call["function"]["arguments"]), id=call["id"]
+                    )
+                    for call in message.get("tool_calls", ())
+                ],
             )
 
         yield generate

@@ -154,8 +154,37 @@ async def test_a_call_that_cannot_be_read_is_text_for_the_graph_and_a_fault(know
     assert found.trace.answer == '<tool_call>\n{"name": "add"'
 
 
+@pytest.mark.parametrize(("handled", "status"), [(True, RolloutStatus.OK), (False, RolloutStatus.CRASHED)])
+async def test_a_tool_that_raises(
+    monkeypatch: pytest.MonkeyPatch, known: ChatFormat, handled: bool, status: RolloutStatus
+) -> None:
+    """Its error is what the policy reads next, if the agent handles it, else the rollout's end; never a reward."""
+    from langchain_core.tools import StructuredTool, ToolException
+
+    tools = importlib.import_module("examples.agents.tools")
+
+    def add(a: int, b: int) -> int:
+        """Add two numbers."""
+        raise ToolException("the adder is broken")
+
+    broken = StructuredTool.from_function(add, handle_tool_error=handled)
+    agent = importlib.import_module("langchain.agents").create_agent(tools.model, [broken])
+    monkeypatch.setattr(tools, "agent", agent)
+    replies, requests = iter([call("add", a=2, b=3), "It is 20."]), list[ChatRequest]()
+
+    def script(request: ChatRequest) -> str:
+        requests.append(request)
+        return next(replies)
+
+    found, _ = await rollout("tools", script, known)
+    assert found.status == status
+    assert (found.reward, len(found.calls)) == ((1.0, 2) if handled else (0.0, 1))
+    assert "the adder is broken" in (requests[-1].messages[-1]["content"] if handled else found.trace.error)
+
+
 @pytest.mark.parametrize("mode", ["messages", "values", "updates"])
 async def test_streaming_agents(mode: str, known: ChatFormat) -> None:
+    """Agent-lightning's proxy answers 400 to a stream."""
     from agentflow.graph.tracing.observer import Observer
     from agentflow.rl.calls import TokenCollector
     from agentflow.rl.policy import serving

@@ -1,6 +1,5 @@
 """Prompts repeat sampled tokens exactly, for the templates of families of models."""
 
-import asyncio
 from typing import Any
 
 import pytest
@@ -12,49 +11,19 @@ pytest.importorskip("transformers")
 pytest.importorskip("verl")
 
 from agentflow.graph.context import Sampling
-from agentflow.rl.calls import Call, ids_array, logprobs_array
 from agentflow.rl.chat import ChatError, ChatRequest, Conversations, TokenReply, as_chat_result
 from agentflow.rl.chat_format import ChatFormat
-from agentflow.rl.packing import pack
-from tests.chat_templates import ENDS, ScriptedPolicy, called, chat_format, needs_templates
+from agentflow.rl.packing import Reason, pack
+from tests.chat_templates import ADD, ENDS, ScriptedPolicy, Talk, called, chat_format, needs_templates
 
 pytestmark = needs_templates
 
-ADD = {
-    "type": "function",
-    "function": {
-        "name": "add",
-        "description": "Add two numbers.",
-        "parameters": {"type": "object", "properties": {"a": {"type": "integer"}, "b": {"type": "integer"}}},
-    },
-}
 WITH_TOOLS = [family for family in ENDS if family != "smollm2"]
 
 
 @pytest.fixture(scope="module")
 def formats() -> dict[str, ChatFormat]:
     return {family: chat_format(family) for family in ENDS}
-
-
-class Talk:
-    """A conversation with a policy, whose turns are calls of one trajectory."""
-
-    def __init__(self, policy: ScriptedPolicy, tools: bool = True) -> None:
-        self.policy, self.options = policy, {"tools": [ADD]} if tools else {}
-        self.conversations = Conversations()
-        self.calls: list[Call] = []
-
-    def turn(self, messages: list[BaseMessage]) -> AIMessage:
-        request = self.conversations.request(messages, Sampling(), self.options)
-        reply: TokenReply = asyncio.run(self.policy(request))
-        message: Any = as_chat_result(reply, "policy").generations[0].message
-        self.conversations.remember(message, reply)
-        tokens = ids_array(reply.prompt_ids), ids_array(reply.token_ids), logprobs_array(reply.logprobs)
-        self.calls.append(Call("r", "agent", len(self.calls), *tokens, "stop", 0))
-        return message
-
-    def rows(self) -> int:
-        return len(pack(self.calls, limit=100_000))
 
 
 texts = st.text(st.characters(codec="utf-8", exclude_categories=("Cs", "Cc")), max_size=12)
@@ -65,15 +34,17 @@ steps = st.lists(
 )
 
 
-@pytest.mark.parametrize("family", WITH_TOOLS)
+@pytest.mark.parametrize("family", list(ENDS))
 @settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(steps=steps)
 def test_a_growing_conversation_is_one_row(
     family: str, formats: dict[str, ChatFormat], steps: list[tuple[str, str, int]]
 ) -> None:
     """Whatever is sampled, its tokens and log-probabilities are trained on once, in one row."""
+    if family not in WITH_TOOLS:
+        steps = [("text", text, number) for _, text, number in steps]
     script = iter(_written(family, kind, text, number) for kind, text, number in steps)
-    talk = Talk(ScriptedPolicy(family, lambda request: next(script), formats[family]))
+    talk = Talk(ScriptedPolicy(family, lambda request: next(script), formats[family]), tools=family in WITH_TOOLS)
     messages: list[BaseMessage] = [SystemMessage("s"), HumanMessage("q")]
     for kind, text, number in steps:
         message = talk.turn(messages)
@@ -81,13 +52,8 @@ def test_a_growing_conversation_is_one_row(
             assert [(call["name"], call["args"]) for call in message.tool_calls] == [("add", {"b": number, "a": text})]
         results = [ToolMessage(str(number), tool_call_id=str(call["id"])) for call in message.tool_calls]
         messages += [message, *(results or [HumanMessage("and now?")])]
-    [row] = pack(talk.calls, limit=100_000)
-    trained = [
-        (index, logprob)
-        for index, logprob, counts in zip(row.response_ids, row.logprobs, row.mask, strict=True)
-        if counts
-    ]
-    assert trained == [pair for call in talk.calls for pair in zip(call.response_ids, call.logprobs, strict=True)]
+    assert talk.rows() == 1
+    assert talk.trained() == talk.sampled()
 
 
 def _written(family: str, kind: str, text: str, number: int) -> str:
@@ -122,6 +88,66 @@ def test_a_rewritten_history_is_another_row(family: str, formats: dict[str, Chat
     assert talk.rows() == 1
     talk.turn([SystemMessage("a summary"), first, HumanMessage("more")])
     assert talk.rows() == 2
+
+
+edits = st.lists(
+    st.tuples(st.sampled_from(["go on", "nudge", "drop", "edit", "branch", "summary"]), texts, st.integers(0, 9)),
+    min_size=1,
+    max_size=6,
+)
+
+
+@pytest.mark.parametrize("family", list(ENDS))
+@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(edits=edits)
+def test_every_sampled_token_is_trained_on_once_whatever_a_graph_does(
+    family: str, formats: dict[str, ChatFormat], edits: list[tuple[str, str, int]]
+) -> None:
+    """Histories that are trimmed, changed, summarised or gone back to; with thinking, where the template has it."""
+    thought = "<think>\nhm\n</think>\n\n" if family == "qwen3" else ""
+    tools = family in WITH_TOOLS
+    policy = ScriptedPolicy(
+        family,
+        lambda request: thought + (called(family, "add", {"a": 1}, tight=True) if tools else "Fine."),
+        formats[family],
+    )
+    talk = Talk(policy, tools=tools)
+    history: list[BaseMessage] = [SystemMessage("s"), HumanMessage("q")]
+    for kind, text, number in edits:
+        message = talk.turn(history)
+        results = [ToolMessage("1", tool_call_id=str(call["id"])) for call in message.tool_calls]
+        history = [*history, message, *results]
+        match kind:
+            case "nudge":
+                history.append(HumanMessage("Continue."))
+            case "drop":
+                history = [history[0], HumanMessage("q"), *history[4:]]
+            case "edit":
+                changed = AIMessage(f"{message.text} {text}", tool_calls=message.tool_calls)
+                history = [changed if one is message else one for one in history]
+            case "branch":
+                history = history[: max(2, 2 + number % len(history))]
+            case "summary":
+                history = [SystemMessage(text), HumanMessage("and now?")]
+    assert sorted(talk.trained()) == sorted(talk.sampled())
+    for row in pack(talk.calls, limit=100_000):
+        tokens = [*row.prompt_ids, *row.response_ids]
+        assert all(tokens[: len(call.prompt_ids)] == call.prompt_ids.tolist() for call in row.calls)
+
+
+@pytest.mark.parametrize("family", list(ENDS))
+def test_a_nudge_in_mid_rollout_loses_no_token(family: str, formats: dict[str, ChatFormat]) -> None:
+    """NeMo Gym #3198: after a nudge, the template strips the thinking before it, and the prefix no longer holds.
+
+    There the rollout ends in an error. Here it is two rows, each exact; without thinking it stays one.
+    """
+    thought = "<think>\nhm\n</think>\n\n" if family == "qwen3" else ""
+    talk = Talk(ScriptedPolicy(family, lambda request: f"{thought}Fine.", formats[family]), tools=False)
+    first = talk.turn([SystemMessage("s"), HumanMessage("q")])
+    talk.turn([SystemMessage("s"), HumanMessage("q"), first, HumanMessage("Continue.")])
+    rows = pack(talk.calls, limit=100_000)
+    assert [row.mismatch and row.mismatch.reason for row in rows] == ([None, Reason.REPLY] if thought else [None])
+    assert talk.trained() == talk.sampled()
 
 
 def test_a_reply_that_a_graph_changed_is_rendered(formats: dict[str, ChatFormat]) -> None:

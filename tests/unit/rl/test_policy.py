@@ -202,7 +202,7 @@ async def test_it_answers_for_the_model_of_a_node_that_learns(how: str) -> None:
 
 
 async def test_other_nodes_ask_their_own_model() -> None:
-    """Also a second model of the same graph, and a judge in the reward."""
+    """Also a second model of the same graph (agent-lightning #110), and a judge in the reward."""
     server, other = Server(), FakeListChatModel(responses=["itself"])
 
     def node(state: MessagesState) -> dict[str, Any]:

@@ -137,7 +137,10 @@ def _raises(error: Exception) -> Any:
     ],
 )
 async def test_an_undecided_reward_is_a_status_and_not_a_zero(reward: Any, status: RolloutStatus, reason: str) -> None:
-    """The reference trained on a judge's failure as if the answer had been wrong (its bug T8)."""
+    """The reference trained on a judge's failure as if the answer had been wrong (its bug T8).
+
+    Agent-lightning takes a missing reward for 0 (`reward_fillna_value`).
+    """
     trajectory = await rollout(app(reward=reward))
     assert (trajectory.status, trajectory.trace.error) == (status, reason)
     assert len(trajectory.calls) == 1

@@ -5,13 +5,14 @@ import warnings
 
 import pytest
 
+from agentflow.rl.batch import Span
 from tests.unit.rl.rows import row
 
 pytest.importorskip("verl")
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")  # verl's imports
-    from agentflow.rl.trainer.flow_trainer import _rollout_metrics, _why_nothing
+    from agentflow.rl.trainer.flow_trainer import _only_reward, _rollout_metrics, _why_nothing
 
 
 def test_metrics_are_over_rollouts_and_a_reward_only_where_there_is_one() -> None:
@@ -43,3 +44,12 @@ def test_why_a_step_has_nothing_to_train_on_is_counted_over_rollouts() -> None:
     assert "2 without a call of a node that learns" in said
     assert "1 cut off" in said
     assert "1 timed_out" in said
+
+
+def test_a_step_whose_rollouts_all_earn_the_same_teaches_nothing() -> None:
+    rows = {"q_0_0": row([2]), "q_1_0": row([2]), "q_2_0": row([2], counted=False, status="timed_out")}
+    flat, one = dict.fromkeys(rows, 0.0), {key: [Span(0, 2, 0.0, 1.0)] for key in rows}
+    assert _only_reward(rows, flat, one) == 0.0
+    assert _only_reward(rows, flat | {"q_0_0": 1.0}, one) is None
+    assert _only_reward(rows, flat, one | {"q_0_0": [Span(0, 2, -0.3, 1.0)]}) is None
+    assert _only_reward({"q_0_0": rows["q_0_0"]}, {"q_0_0": 1.0}, one) is None

@@ -5,6 +5,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 import pytest
+from langchain_core.messages import BaseMessage, HumanMessage, ToolMessage
 
 torch = pytest.importorskip("torch")
 transformers = pytest.importorskip("transformers")
@@ -12,17 +13,19 @@ pytest.importorskip("verl")
 
 from agentflow.rl.algorithms.flow_grpo import FlowGRPO  # noqa: E402
 from agentflow.rl.calls import Call, ids_array, logprobs_array  # noqa: E402
+from agentflow.rl.chat_format import ChatFormat  # noqa: E402
 from agentflow.rl.packing import TrainingSample, pack  # noqa: E402
 from agentflow.rl.trainer.loss import surrogate  # noqa: E402
+from tests.chat_templates import ENDS, ScriptedPolicy, Talk, called, chat_format, needs_templates  # noqa: E402
 from tests.unit.rl.algorithms.rollouts import rollout  # noqa: E402
 
 VOCABULARY = 40
 
 
-def model() -> "transformers.Qwen2ForCausalLM":
+def model(vocabulary: int) -> "transformers.Qwen2ForCausalLM":
     torch.manual_seed(0)
     config = transformers.Qwen2Config(
-        vocab_size=VOCABULARY,
+        vocab_size=vocabulary,
         hidden_size=32,
         intermediate_size=48,
         num_hidden_layers=2,
@@ -49,12 +52,14 @@ def trajectory(rng: random.Random, name: str, turns: int, *, mismatch: int | Non
     return calls
 
 
-def gradients(trajectories: Sequence[Sequence[Call]], *, limit: int) -> tuple[dict[str, "torch.Tensor"], int]:
+def gradients(
+    trajectories: Sequence[Sequence[Call]], *, limit: int, vocabulary: int = VOCABULARY
+) -> tuple[dict[str, "torch.Tensor"], int]:
     """Return the gradients with rows of at most `limit` response tokens, and the number of computed tokens."""
     lengths = [[len(call.response_ids) for call in calls] for calls in trajectories]
     rollouts = [rollout(reward, lengths=each) for reward, each in zip([1.0, 0.0, 1.0], lengths, strict=True)]
     credit = FlowGRPO().credit(rollouts)
-    policy, computed = model(), 0
+    policy, computed = model(vocabulary), 0
     for number, of in enumerate(trajectories):
         for row in pack(of, limit=limit):
             computed += len(row.prompt_ids) + len(row.response_ids)
@@ -95,9 +100,38 @@ def interleaved(rng: random.Random, name: str, turns: int, mismatch: int | None)
 def test_packing_changes_no_gradient(mismatch: int | None, calls_of: Callable[..., list[Call]]) -> None:
     rng = random.Random(7)
     trajectories = [calls_of(rng, str(number), turns, mismatch) for number, turns in enumerate((4, 1, 3))]
-    packed, fewer = gradients(trajectories, limit=1000)
-    unpacked, all_of_them = gradients(trajectories, limit=0)
+    assert_same_gradients(trajectories, limit=1000)
+
+
+def assert_same_gradients(trajectories: Sequence[Sequence[Call]], *, limit: int, vocabulary: int = VOCABULARY) -> None:
+    packed, fewer = gradients(trajectories, limit=limit, vocabulary=vocabulary)
+    unpacked, all_of_them = gradients(trajectories, limit=0, vocabulary=vocabulary)
     assert fewer < all_of_them
     for name, gradient in unpacked.items():
         assert gradient.abs().max() > 0
         torch.testing.assert_close(packed[name], gradient, atol=1e-7, rtol=1e-5)  # norms are in single precision
+
+
+@needs_templates
+@pytest.mark.parametrize("family", [family for family in ENDS if family != "smollm2"])
+def test_tool_conversations_with_spliced_replies_have_the_same_gradient(family: str) -> None:
+    """Calls that the template would write differently, and a history that is summarised halfway."""
+    known = chat_format(family)
+    trajectories = [tool_conversation(family, known, turns) for turns in (3, 1, 2)]
+    assert [len(pack(calls, limit=100_000)) for calls in trajectories] == [2, 2, 2]
+    vocabulary = len(known.tokenizer)  # type: ignore[arg-type]
+    assert_same_gradients(trajectories, limit=100_000, vocabulary=vocabulary)
+
+
+def tool_conversation(family: str, known: ChatFormat, turns: int) -> list[Call]:
+    """Return the calls of a conversation of several tool calls, and of one that begins with its summary."""
+    policy = ScriptedPolicy(
+        family, lambda request: called(family, "add", {"b": len(request.messages)}, tight=True), known
+    )
+    talk = Talk(policy)
+    for question, number in (("What is 1 plus 2?", turns), ("A summary.", 2)):
+        messages: list[BaseMessage] = [HumanMessage(question)]
+        for _ in range(number):
+            message = talk.turn(messages)
+            messages += [message, *(ToolMessage("3", tool_call_id=str(call["id"])) for call in message.tool_calls)]
+    return talk.calls

@@ -1,0 +1,113 @@
+"""What a preview says of rollouts, and what a step of a preset costs."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+pytest.importorskip("verl")
+
+from agentflow.evals.task import Task
+from agentflow.evals.trace import Trace
+from agentflow.rl.micro.chat_model import SEED
+from agentflow.rl.packing import Reason
+from agentflow.rl.preview import Preview, notes, obstacles
+from agentflow.rl.rollout import RolloutStatus, Trajectory
+from agentflow.rl.settings import SettingsError, TrainingSettings, compose_settings
+from agentflow.rl.step_cost import cost_of, parameters_of
+from agentflow.rl.train import _preview
+from tests.unit.rl.test_packing import call
+from tests.unit.rl.test_rehearsal import app
+
+
+def trajectory(reward: float = 1.0, status: RolloutStatus = RolloutStatus.OK, task: str = "1") -> Trajectory:
+    calls = [call(0, [1] * 100, [3] * 10), call(1, [1] * 50 + [2] * 100, [3] * 10)]
+    trace = Trace(task=Task(id=task, question="q"), status="answered", error="" if status == "ok" else "it broke")
+    return Trajectory("r", status, reward, calls, [False] * 2, [0.0] * 2, trace, {"planner": 2})
+
+
+def test_breaks_cost_the_tokens_that_are_computed_again() -> None:
+    preview = Preview([trajectory()])
+    assert preview.breaks == {Reason.PROMPT: (1, 50)}
+    assert (preview.sampled_tokens, preview.forward_tokens) == (20, 270)
+    [note] = notes(preview)
+    assert "50" in note
+
+
+@pytest.mark.parametrize(
+    ("found", "hopeless"),
+    [
+        ([trajectory(1.0), trajectory(0.0)], False),
+        ([trajectory(1.0), trajectory(1.0)], True),
+        ([trajectory(1.0)], False),
+        ([trajectory(status=RolloutStatus.BAD_REWARD)], True),
+        ([replace(trajectory(), calls=[])], True),
+        ([replace(trajectory(), calls=[], model_calls={})], True),
+    ],
+)
+def test_what_stands_against_learning(found: list[Trajectory], hopeless: bool) -> None:
+    assert bool(obstacles(Preview(found), ["planner"])) == hopeless
+
+
+class Timed:
+    """A policy whose sampled token takes a second, and whose row takes a hundred."""
+
+    parameters = 1000
+
+    def timed(self, row: Any) -> tuple[float, float]:
+        return 1.0, 100.0
+
+
+def test_a_step_on_this_machine() -> None:
+    config = compose_settings("atlas-cpu", ["questions=2", "rollouts=4", "kl=0.003"])
+    timed: Any = Timed()
+    cost = cost_of(Preview([trajectory()]), config, timed)
+    assert cost
+    assert (cost.rollouts, cost.memory) == (8, 16_000)
+    assert cost.sampling == pytest.approx(8 * (20 + 200 / 3))
+    assert cost.training == pytest.approx(8 * 2 * 100 * 8 / 6)  # two rows, and a pass of the reference
+
+
+def test_a_step_on_gpus() -> None:
+    config = compose_settings("qwen2.5-7b", ["questions=2", "rollouts=4"])
+    timed: Any = Timed()
+    cost = cost_of(Preview([trajectory()]), config, timed)
+    assert cost
+    assert cost.memory == 16 * 7e9 / 8
+    assert cost.training == pytest.approx(270 * (2 * 3 + 4) * 7e9 / (0.4 * 312e12))
+    lora = cost_of(Preview([trajectory()]), compose_settings("qwen2.5-7b-lora", []), timed)
+    assert lora
+    assert lora.memory == 4 * 7e9
+
+
+def test_no_cost_without_tokens_or_a_size() -> None:
+    timed: Any = Timed()
+    assert cost_of(Preview(), compose_settings("atlas-cpu", []), timed) is None
+    assert cost_of(Preview([trajectory()]), compose_settings("qwen2.5-7b", ["start=models/mine"]), timed) is None
+
+
+@pytest.mark.parametrize(
+    ("name", "parameters"),
+    [
+        ("Qwen/Qwen2.5-7B-Instruct", 7_000_000_000),
+        ("HuggingFaceTB/SmolLM2-360M-Instruct", 360_000_000),
+        ("Qwen/Qwen2.5-0.5B", 500_000_000),
+        ("seed", None),
+        ("7B/mine", None),
+    ],
+)
+def test_sizes_of_models_by_name(name: str, parameters: int | None) -> None:
+    assert parameters_of(name) == parameters
+
+
+def test_a_training_on_a_cpu_plays_a_few_tasks_first() -> None:
+    config = compose_settings("atlas-cpu", ["preview=1", "response_tokens=4", f"start={SEED}"])
+    settings, remarks = TrainingSettings.of(config), list[str]()
+    found, cost = _preview(config, settings, app(), app().built(), remarks.append)
+    assert (len(found.trajectories), found.nodes["answer"].calls) == (2, 2)
+    assert cost
+    assert cost.rollouts == 192
+    assert len(remarks) == 1  # the rewards are equal
+    hopeless = app(reward=lambda task, state: 7.0)
+    with pytest.raises(SettingsError):
+        _preview(config, settings, hopeless, hopeless.built(), remarks.append)
