@@ -60,10 +60,15 @@ def worst(run: Run, attacks: Iterable[Attack]) -> tuple[float, str]:
 def growth(run: Run, attack: Attack, size: int, limit: float) -> float:
     """Return the factor by which CPU time grows from `size` to twice as many characters: 2 if linear, 4 if quadratic.
 
-    Return 0 if the longer text takes less than GOAL allows for its length, and infinity if it is stopped after `limit`.
-    The median of a few pairs of runs counts, each pair made in turn, so that other load on the machine does not.
+    Return 0 if the longer text ever takes less than GOAL allows for its length, and infinity if it is stopped after
+    `limit`. The median of a few pairs of runs counts, each pair made in turn, so that other load does not.
     """
     short, long = attack.text(size), attack.text(2 * size)
-    if (first := seconds(run, long, limit)) <= GOAL * 2 * size / SIZE or first == math.inf:
-        return 0.0 if first < math.inf else first
-    return median(seconds(run, long, limit) / seconds(run, short, limit) for _ in range(PAIRS))
+    ratios = []
+    for _ in range(PAIRS):
+        if (taken := seconds(run, long, limit)) <= GOAL * 2 * size / SIZE:
+            return 0.0
+        if taken == math.inf:
+            return taken
+        ratios.append(taken / seconds(run, short, limit))
+    return median(ratios)

@@ -22,9 +22,9 @@ class Attack:
     after: str = ""
 
     def text(self, size: int) -> str:
-        """Return a text of about `size` characters."""
+        """Return a text of about `size` characters, in whole units, so that every size ends alike."""
         each = size // len(self.units)
-        return self.before + "".join((unit * (each // len(unit) + 1))[:each] for unit in self.units) + self.after
+        return self.before + "".join(unit * (each // len(unit) + 1) for unit in self.units) + self.after
 
 
 def attacks(pattern: re.Pattern[str]) -> Iterator[Attack]:

@@ -5,7 +5,6 @@ import logging
 import os
 import subprocess
 import sys
-import time
 from pathlib import Path
 from typing import Any
 
@@ -167,15 +166,14 @@ def test_a_caller_s_trace_goes_on(by: str, script: Scripted, monkeypatch: pytest
     assert (root.trace, root.parent) == (trace, span)
 
 
-def test_a_collector_that_is_down_costs_a_line_and_a_moment(script: Scripted, caplog: pytest.LogCaptureFixture) -> None:
-    with caplog.at_level(logging.WARNING, "agentflow"):
-        with tracing(f"otel:{NOBODY}"):
-            asyncio.run(ask(script.spec))
-            start = time.perf_counter()
-        taken = time.perf_counter() - start
+def test_a_collector_that_is_down_costs_a_line_and_a_moment(
+    script: Scripted, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OTEL_EXPORTER_OTLP_TIMEOUT", "3600")  # what the exporter would wait for by itself
+    with caplog.at_level(logging.WARNING, "agentflow"), tracing(f"otel:{NOBODY}"):
+        asyncio.run(ask(script.spec))
     [line] = [record.getMessage() for record in caplog.records if record.name.startswith("agentflow")]
     assert line == f"13 spans were lost: no collector took them at {NOBODY}; is it running?"
-    assert taken < 60, "two seconds, and what a busy machine adds; the exporter's own patience is over a minute"
 
 
 def test_the_command_line_ends_in_order_without_a_collector() -> None:

@@ -20,6 +20,7 @@ from tests.integration.sandbox import judge
 from tests.integration.sandbox.abuse import PROGRAMS, program
 from tests.integration.sandbox.judge import LIMITS, Watch, World
 from tests.sandboxes import TIERS, close_all, new_processes, run, server
+from tests.waiting import LAST_RESORT
 
 pytestmark = [
     pytest.mark.skipif(sys.platform != "linux", reason="the tiers with isolation are Linux's"),
@@ -128,7 +129,7 @@ def test_the_judge_sees_what_succeeds_without_a_sandbox(
     monkeypatch.setattr(judge, "_SLACK_SECONDS", 1.0)  # which the one that leaves a process is waited for
     code = program(name, world.names())
     started = new_processes()
-    found = judged(world, lambda: plain_subprocess.run(code, replace(LIMITS, seconds=30.0), threading.Event()))
+    found = judged(world, lambda: plain_subprocess.run(code, replace(LIMITS, seconds=LAST_RESORT), threading.Event()))
     for left in started():
         os.kill(left, signal.SIGKILL)
     for path in (Path(parent) / f"abuse-{world.mark}" for parent in ("/tmp", "/var/tmp", "/dev/shm", "/run")):

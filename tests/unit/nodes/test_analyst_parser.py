@@ -1,13 +1,14 @@
 """The analyst's parser on realistic replies. Any text is an analysis."""
 
 import json
-import time
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from agentflow.nodes.analyst import MAX_CHARACTERS, parse
+from benchmarks.expressions.texts import Attack
+from tests.linear import assert_linear
 
 LINES = "A year is asked for.\nLook up Alan Turing.\nBeware of his father."
 
@@ -78,13 +79,10 @@ def test_any_text_is_an_analysis_of_bounded_length(text: str) -> None:
     assert len(parse(text)) <= MAX_CHARACTERS
 
 
-LONG = 100_000
+UNITS = ("{", "{}", '{"a":', "#", "*", "`", "```\n", " ", "\n", "Analysis:", "Analysis:\n", "<think>")
+HOSTILE = [Attack((unit,)) for unit in UNITS]
 
 
-@pytest.mark.parametrize(
-    "unit", ["{", "{}", '{"a":', "#", "*", "`", "```\n", " ", "\n", "Analysis:", "Analysis:\n", "<think>"]
-)
-def test_hostile_text_takes_bounded_time(unit: str) -> None:
-    start = time.process_time()
-    assert len(parse((unit * LONG)[:LONG])) <= MAX_CHARACTERS
-    assert time.process_time() - start < 30  # quadratic: minutes
+def test_hostile_text_takes_linear_time() -> None:
+    assert_linear(parse, HOSTILE)
+    assert all(len(parse(attack.text(10_000))) <= MAX_CHARACTERS for attack in HOSTILE)

@@ -1,12 +1,12 @@
 """The generator's parser on realistic replies: the answer, or else the whole reply."""
 
-import time
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from agentflow.nodes.generator import parse
+from benchmarks.expressions.texts import Attack
+from tests.linear import assert_linear
 
 READ = {
     "as asked": ("He was born in London.\nAnswer: 1912", "1912"),
@@ -92,30 +92,12 @@ def test_what_the_prompt_asks_for_is_read_exactly(answer: str) -> None:
     assert parse(f"Because of that.\nAnswer: {answer}") == answer.strip()
 
 
-LONG = 100_000
-HOSTILE = {
-    unit: (unit * LONG)[:LONG]
-    for unit in (
-        "{",
-        '{"a":',
-        "#",
-        "*",
-        "`",
-        "```\n",
-        " ",
-        "\n",
-        "Answer:",
-        "Answer:\n",
-        "<answer>",
-        "</answer>",
-        "<",
-        '"',
-    )
-} | {"fence of blanks": "```\n" + " " * LONG, "quoted": "Answer: " + "'" * LONG}
+UNITS = [
+    *("{", '{"a":', "#", "*", "`", "```\n", " "),
+    *("\n", "Answer:", "Answer:\n", "<answer>", "</answer>", "<", '"'),
+]
+HOSTILE = [*(Attack((unit,)) for unit in UNITS), Attack((" ",), "```\n"), Attack(("'",), "Answer: ")]
 
 
-@pytest.mark.parametrize("text", HOSTILE.values(), ids=[repr(name) for name in HOSTILE])
-def test_hostile_text_takes_bounded_time(text: str) -> None:
-    start = time.process_time()
-    parse(text)
-    assert time.process_time() - start < 30  # quadratic: minutes
+def test_hostile_text_takes_linear_time() -> None:
+    assert_linear(parse, HOSTILE)

@@ -1,13 +1,13 @@
 """The planner's parser on realistic replies."""
 
-import time
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from agentflow.nodes.planner import parse
 from agentflow.tools.result import ErrorClass
+from benchmarks.expressions.texts import Attack
+from tests.linear import assert_linear
 
 TOOLS = ("base_generator", "python_coder", "wikipedia_search")
 STEP = ("Find the birth year of Alan Turing", "wikipedia_search", "Alan Turing")
@@ -212,22 +212,20 @@ def test_what_the_prompt_asks_for_is_read_exactly(goal: str, context: str) -> No
     assert (plan.sub_goal, plan.context, plan.tool) == (goal.strip(), context.strip(), "python_coder")
 
 
-LONG = 100_000
-HOSTILE = {
-    unit: (unit * LONG)[:LONG]
-    for unit in ("{", "}", "{}", '{"a":', "[", "#", "*", "`", "```\n", "-", " ", "\n", "Tool:", "Tool:\n", "(", "1.\n")
-} | {
-    "fence of blanks": "```\n" + " " * LONG,
-    "label and blanks": "Tool" + " " * LONG + "x",
-    "tool of marks": "Sub-Goal: a\nTool: " + "python_" * (LONG // 7),
-    "value of bullets": "Sub-Goal: a" + "\n- " * (LONG // 3) + "x",
-    "thoughts": "<think>" * (LONG // 7),
-    "signs": "{" + "-" * LONG + "1}",
-}
+UNITS = [
+    *("{", "}", "{}", '{"a":', "[", "#", "*", "`", "```\n"),
+    *("-", " ", "\n", "Tool:", "Tool:\n", "(", "1.\n", "<think>"),
+]
+HOSTILE = [
+    *(Attack((unit,)) for unit in UNITS),
+    Attack((" ",), "```\n"),
+    Attack((" ",), "Tool", "x"),
+    Attack(("python_",), "Sub-Goal: a\nTool: "),
+    Attack(("\n- ",), "Sub-Goal: a", "x"),
+    Attack(("-",), "{", "1}"),
+]
 
 
-@pytest.mark.parametrize("text", HOSTILE.values(), ids=[repr(name) for name in HOSTILE])
-def test_hostile_text_takes_bounded_time(text: str) -> None:
-    start = time.process_time()
-    assert parse(text, TOOLS).error
-    assert time.process_time() - start < 30  # quadratic: minutes
+def test_hostile_text_takes_linear_time() -> None:
+    assert_linear(lambda text: parse(text, TOOLS), HOSTILE)
+    assert all(parse(attack.text(10_000), TOOLS).error for attack in HOSTILE)

@@ -1,12 +1,12 @@
 """The verifier's parser on realistic replies. Only a clear stop may end a run."""
 
-import time
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from agentflow.nodes.verifier import MAX_CHARACTERS, UNREADABLE, parse, reply_text
+from benchmarks.expressions.texts import Attack
+from tests.linear import assert_linear
 
 FINDING = "Turing was born in 1912."
 
@@ -149,31 +149,17 @@ def test_a_verdict_reads_back_as_it_was_written(analysis: str, signal: str) -> N
     assert parse(reply_text(verdict)) == verdict
 
 
-LONG = 100_000
-HOSTILE = {
-    unit: (unit * LONG)[:LONG]
-    for unit in (
-        "{",
-        "{}",
-        '{"a":',
-        "#",
-        "*",
-        ">",
-        "_",
-        "`",
-        "```\n",
-        " ",
-        "\n",
-        "Verdict:",
-        "Verdict:\n",
-        "not ",
-        "STOP CONTINUE ",
-    )
-} | {"words": "Verdict: " + "stop " * (LONG // 5) + "continue", "fence of blanks": "```\n" + " " * LONG}
+UNITS = [
+    *("{", "{}", '{"a":', "#", "*", ">", "_", "`"),
+    *("```\n", " ", "\n", "Verdict:", "Verdict:\n", "not ", "STOP CONTINUE "),
+]
+HOSTILE = [
+    *(Attack((unit,)) for unit in UNITS),
+    Attack(("stop ",), "Verdict: ", "continue"),
+    Attack((" ",), "```\n"),
+]
 
 
-@pytest.mark.parametrize("text", HOSTILE.values(), ids=[repr(name) for name in HOSTILE])
-def test_hostile_text_takes_bounded_time(text: str) -> None:
-    start = time.process_time()
-    assert parse(text).signal == "continue"
-    assert time.process_time() - start < 30  # quadratic: minutes
+def test_hostile_text_takes_linear_time() -> None:
+    assert_linear(parse, HOSTILE)
+    assert {parse(attack.text(10_000)).signal for attack in HOSTILE} == {"continue"}

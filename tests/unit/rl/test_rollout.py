@@ -66,7 +66,7 @@ async def two(request: ChatRequest) -> TokenReply:
     return TokenReply("2", [1], [2, 3], [-0.1, -0.2], "stop")
 
 
-async def rollout(trainable: Trainable, generate: Any = two, seconds: float = 5) -> Trajectory:
+async def rollout(trainable: Trainable, generate: Any = two, seconds: float = LAST_RESORT) -> Trajectory:
     return await run(trainable, trainable.built(), TASK, generate, id="r", seconds=seconds)
 
 
@@ -172,8 +172,8 @@ async def test_a_sandbox_that_fails_is_tried_again_and_never_the_policys_fault(m
     masked = await rollout(trainable)
     assert (masked.status, masked.reward, masked.faults) == (RolloutStatus.ENDPOINT_FAILED, 0.0, [False])
     tries, kept = 0, list[Entry]()
-    replay_log = ReplayLog("r", keep=kept.append)
-    again = await run_recorded(trainable, trainable.built(), TASK, lambda: two, replay_log, seconds=5, tries=2)
+    replay_log, graph = ReplayLog("r", keep=kept.append), trainable.built()
+    again = await run_recorded(trainable, graph, TASK, lambda: two, replay_log, seconds=LAST_RESORT, tries=2)
     assert (again.status, again.reward, tries) == (RolloutStatus.OK, 1.0, 2)
     assert [told.kind for told in kept] == ["policy", "tool"]
 

@@ -36,19 +36,18 @@ async def test_a_result_carries_output_and_time() -> None:
     @tool
     async def slow() -> str:
         """Takes a while."""
-        await asyncio.sleep(0.05)
         return " done\n"
 
     result = await run_tool(slow, {}, LAST_RESORT)
     assert (result.status, result.output, result.error) == ("ok", "done", None)
-    assert result.seconds >= 0.05
+    assert result.seconds > 0
 
 
 async def test_each_kind_of_failure_has_its_own_class() -> None:
     @tool
     async def hang() -> str:
         """Never ends."""
-        await asyncio.sleep(60)
+        await asyncio.Event().wait()
         return "late"
 
     failures = {

@@ -228,9 +228,11 @@ async def test_processes_may_share_a_file(tmp_path: Path, source: Source) -> Non
     await first.get("t", "s", "q", source)
     other = sqlite3.connect(first.path, isolation_level=None)
     other.execute("BEGIN IMMEDIATE")
+    begun = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    first._open().set_trace_callback(lambda _: loop.call_soon_threadsafe(begun.set))  # before it needs the lock
     waiting = asyncio.create_task(first.get("t", "s", "q2", source))
-    await asyncio.sleep(0.2)
-    assert not waiting.done()
+    await begun.wait()
     other.execute("COMMIT")
     other.close()
     assert await waiting == "first"

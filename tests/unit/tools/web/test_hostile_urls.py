@@ -18,6 +18,7 @@ from agentflow.tools.result import ErrorClass, ToolFailure
 from agentflow.tools.run import run_tool
 from agentflow.tools.web.safe_http import FetchPolicy, fetch
 from agentflow.tools.web_search import web_search
+from tests.waiting import until_async
 
 URLS = [
     # Loopback, in the notations that resolvers understand.
@@ -180,10 +181,12 @@ async def test_no_hostile_address_is_dialled(listener: tuple[int, list[Any]]) ->
             refused = result.output.startswith("refused: ") or "is not known" in result.output
             if result.error is not ErrorClass.TOOL_ERROR or not refused:
                 wrong[url] = result.output
-        await asyncio.sleep(0.05)
+        assert dialled == []
     assert wrong == {}
-    assert dialled == []
-    assert connected == []
+    _, ours = await asyncio.open_connection("127.0.0.1", port)  # accepted after any of theirs
+    await until_async(lambda: connected)
+    ours.close()
+    assert connected == [("127.0.0.1", port)]
 
 
 async def test_the_witnesses_see_a_connection(listener: tuple[int, list[Any]]) -> None:
