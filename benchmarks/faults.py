@@ -92,9 +92,9 @@ class Faulty:
         match self._fault:
             case "fails once" if not mark.exists():
                 mark.touch()
-                raise ModelError("the endpoint answered 503")
+                raise ModelError("the endpoint answered 503", code="http_503")
             case "down":
-                raise ModelError("the endpoint cannot be reached")
+                raise ModelError("the endpoint cannot be reached", code="unreachable")
             case "hangs":
                 await asyncio.sleep(10 * SECONDS)
             case "raises":
@@ -112,7 +112,7 @@ def fault_of(name: str, share: float, calls: int) -> tuple[str, int]:
 
 async def judge_fails(task: Task, state: Any) -> float:
     """Raise ModelError, as a reward whose judge cannot be reached."""
-    raise ModelError("the judge cannot be reached")
+    raise ModelError("the judge cannot be reached", code="unreachable")
 
 
 def ended_in(folder: Path) -> dict[str, Any]:

@@ -92,7 +92,7 @@ def read_calibration(path: Path = ROWS) -> list[CalibrationRow]:
         except ValidationError as error:
             first = error.errors()[0]
             why = f"{'.'.join(map(str, first['loc']))}: {first['msg']}"
-            raise BenchmarkError(f"{place} of {path} is no answer: {bounded_line(why, 200)}") from error
+            raise BenchmarkError(f"{place} of {path} is no answer: {bounded_line(why, 200)}", code="bad_row") from error
     return found
 
 

@@ -5,11 +5,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from agentflow.evals.trace import Tokens, Usage
+from agentflow.tools.coded_error import CodedError
 
 MILLION = 1_000_000
 
 
-class PriceError(ValueError):
+class PriceError(CodedError, ValueError):
     """A price cannot be parsed; `str()` is one line with the expected format."""
 
 

@@ -19,6 +19,7 @@ from agentflow.evals.record import Record
 from agentflow.evals.runs import Run
 from agentflow.evals.scorers.score import Decision
 from agentflow.evals.trace import TraceTurn
+from agentflow.tools.coded_error import CodedError
 from agentflow.tools.redaction import cut
 
 if TYPE_CHECKING:
@@ -32,7 +33,7 @@ BATCH = 100
 Line = dict[str, Any]
 
 
-class UploadError(Exception):
+class UploadError(CodedError):
     """An upload to LangSmith failed; the message is one line."""
 
 

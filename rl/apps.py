@@ -23,7 +23,7 @@ def load_app(name: str, /, **options: Any) -> Trainable:
     try:
         found = named_object(name)
     except NamedObjectError as error:
-        raise AppError(f"the app cannot be loaded: {error}") from error
+        raise AppError(f"the app cannot be loaded: {error}", code="not_loaded") from error
     if callable(found) and not isinstance(found, Pregel):
         named = _parameters(found)
         own = {key: value for key, value in options.items() if named is None or key in named}
@@ -31,18 +31,22 @@ def load_app(name: str, /, **options: Any) -> Trainable:
         try:
             found = found(**own)
         except TypeError as error:
-            raise AppError(f"'{name}' does not take these options ({error})") from error
+            raise AppError(f"'{name}' does not take these options ({error})", code="unknown_options") from error
     try:
         if isinstance(found, CompiledStateGraph):
             return trainable_agent(name, found, **options)
     except TypeError as error:
-        raise AppError(f"'{name}' is a graph, which takes tasks, reward, nodes and test ({error})") from error
+        raise AppError(
+            f"'{name}' is a graph, which takes tasks, reward, nodes and test ({error})", code="graph_options"
+        ) from error
     if not isinstance(found, Trainable):
-        raise AppError(f"'{name}' is a {type(found).__name__}, neither a compiled graph nor an agentflow.Trainable")
+        raise AppError(
+            f"'{name}' is a {type(found).__name__}, neither a compiled graph nor an agentflow.Trainable", code="no_app"
+        )
     if "nodes" in options:
         found = replace(found, nodes=node_patterns(options.pop("nodes")))
     if options:
-        raise AppError(f"'{name}' does not take these options: {', '.join(options)}")
+        raise AppError(f"'{name}' does not take these options: {', '.join(options)}", code="unknown_options")
     return found
 
 

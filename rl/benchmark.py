@@ -75,7 +75,7 @@ def benchmark(
         try:
             every = load(named[split]).tasks(subset if own else "", Path(file) if file and own else None)
         except BenchmarkError as error:
-            raise AppError(str(error)) from error
+            raise AppError(str(error), code=error.code) from error
         if test:
             return every
         return [one for one in every if (int(one.id, 16) % TEST_SHARE == 0) == (split == "test")]
@@ -100,4 +100,4 @@ def _load(spec: str) -> Benchmark:
     try:
         return catalogue.benchmark(spec)
     except BenchmarkError as error:
-        raise AppError(str(error)) from error
+        raise AppError(str(error), code=error.code) from error

@@ -16,9 +16,10 @@ from langchain_core.messages import AIMessage
 from agentflow.graph.tracing.operation import Operation
 from agentflow.rl.chat import IDS, UNREADABLE
 from agentflow.rl.node_paths import learns
+from agentflow.tools.coded_error import CodedError
 
 
-class TokenError(RuntimeError):
+class TokenError(CodedError, RuntimeError):
     """A reply cannot be trained on: its ids are missing or do not fit together."""
 
 
@@ -99,7 +100,8 @@ def _call(rollout: str, node: str, turn: int, replies: Sequence[AIMessage]) -> C
     if message is None or not message.response_metadata.keys() >= set(IDS):
         raise TokenError(
             f"the model of node '{node}' returned no token ids; a trainable node must call a model that does, such as "
-            "policy or embedded"
+            "policy or embedded",
+            code="no_ids",
         )
     found = message.response_metadata
     # Taken out: the message stays in the graph's state and in each of its checkpoints, at 40 bytes a token.
@@ -111,12 +113,15 @@ def _call(rollout: str, node: str, turn: int, replies: Sequence[AIMessage]) -> C
     if not len(response_ids) == len(logprobs) == counted[1] > 0 or len(prompt_ids) != counted[0] or not prompt_ids:
         raise TokenError(
             f"node '{node}': {len(prompt_ids)} prompt ids, {len(response_ids)} sampled ids and {len(logprobs)} "
-            f"log-probabilities do not fit the {counted[0]} and {counted[1]} tokens that the server counted"
+            f"log-probabilities do not fit the {counted[0]} and {counted[1]} tokens that the server counted",
+            code="ids_misfit",
         )
     try:
         tokens = ids_array(prompt_ids), ids_array(response_ids), logprobs_array(logprobs)
     except (TypeError, OverflowError) as error:
-        raise TokenError(f"node '{node}': the server's ids or log-probabilities are no numbers") from error
+        raise TokenError(
+            f"node '{node}': the server's ids or log-probabilities are no numbers", code="ids_invalid"
+        ) from error
     finish_reason, weights_version = found.get("finish_reason") or "", int(found.get("weights_version") or 0)
     unreadable = bool(found.pop(UNREADABLE, False))
     return Call(rollout, node, turn, *tokens, finish_reason, weights_version, unreadable)

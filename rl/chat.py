@@ -17,6 +17,7 @@ from langchain_core.outputs import ChatGeneration, ChatResult
 from langchain_core.utils.function_calling import convert_to_openai_tool
 
 from agentflow.graph.context import Sampling
+from agentflow.tools.coded_error import CodedError
 
 IDS = ("prompt_token_ids", "token_ids", "logprobs")
 """Keys of a reply's metadata that hold its tokens: a list each."""
@@ -32,7 +33,7 @@ TemplateMessage = dict[str, Any]
 """A message as chat templates take it: role, content, and tool_calls, tool_call_id, name or reasoning_content."""
 
 
-class ChatError(ValueError):
+class ChatError(CodedError, ValueError):
     """A conversation cannot be written as a prompt; `str()` is one line that says what it holds."""
 
 
@@ -125,11 +126,13 @@ def template_message(message: BaseMessage) -> TemplateMessage:
     """Convert a message. Raises ChatError for a role or a kind of content that templates do not have."""
     role = message.role if isinstance(message, ChatMessage) else ROLES.get(message.type)
     if role is None:
-        raise ChatError(f"the policy reads messages of {', '.join(ROLES)}, not of '{message.type}'")
+        raise ChatError(
+            f"the policy reads messages of {', '.join(ROLES)}, not of '{message.type}'", code="unknown_role"
+        )
     if not isinstance(message.content, str):
         blocks = {str(block.get("type")) for block in message.content_blocks}
         if other := blocks - {"text", "reasoning", "tool_call", "tool_call_chunk", "invalid_tool_call"}:
-            raise ChatError(f"the policy reads text, and a message holds {', '.join(sorted(other))}")
+            raise ChatError(f"the policy reads text, and a message holds {', '.join(sorted(other))}", code="not_text")
     found: TemplateMessage = {"role": role, "content": str(message.text)}
     if isinstance(message, AIMessage):
         if message.tool_calls:
@@ -175,9 +178,14 @@ def _tools(options: Mapping[str, Any]) -> tuple[list[dict[str, Any]], str]:
     try:
         tools = [convert_to_openai_tool(tool) for tool in offered]
     except (ValueError, TypeError, KeyError, AttributeError) as error:
-        raise ChatError(f"a tool cannot be described to the policy ({' '.join(str(error).split())})") from error
+        raise ChatError(
+            f"a tool cannot be described to the policy ({' '.join(str(error).split())})", code="bad_tool"
+        ) from error
     if server := next((tool for tool in tools if tool.get("type") != "function"), None):
-        raise ChatError(f"'{server.get('type')}' is a tool that its provider runs, which the policy cannot call")
+        raise ChatError(
+            f"'{server.get('type')}' is a tool that its provider runs, which the policy cannot call",
+            code="provider_tool",
+        )
     choice = options.get("tool_choice")
     if isinstance(choice, dict):
         choice = (choice.get("function") or choice).get("name") or choice.get("type")

@@ -39,7 +39,7 @@ class LocalPolicy:
         try:
             tokenizer = load_tokenizer(folder)
         except TemplateError as error:
-            raise AppError(str(error)) from error
+            raise AppError(str(error), code=error.code) from error
         from transformers import AutoModelForCausalLM
         from transformers.utils import logging
 
@@ -47,7 +47,9 @@ class LocalPolicy:
         try:
             self._model: Any = AutoModelForCausalLM.from_pretrained(folder, local_files_only=True)
         except (OSError, ValueError) as error:
-            raise AppError(f"{folder} holds no model that transformers can load ({error})") from error
+            raise AppError(
+                f"{folder} holds no model that transformers can load ({error})", code="unreadable_model"
+            ) from error
         self.format = ChatFormat(tokenizer, parser)
         self._temperature, self._max_tokens = temperature, max_tokens
         self._turn = asyncio.Lock()

@@ -56,7 +56,7 @@ def trainable(
     Raises AppError if there is no such agent.
     """
     if agent not in AGENTS:
-        raise AppError(f"there is no agent '{agent}'; the agents are {', '.join(AGENTS)}")
+        raise AppError(f"there is no agent '{agent}'; the agents are {', '.join(AGENTS)}", code="unknown_agent")
     policy = {
         "models": dict.fromkeys(nodes, "policy"),
         "sampling": {node: {"max_tokens": max_tokens} for node in nodes},

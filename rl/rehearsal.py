@@ -40,7 +40,10 @@ async def rehearse(app: Trainable, graph: Graph, task: Task) -> str | None:
 
     ended = await run(naming_errors(app), graph, task, stand_in, id="rehearsal", seconds=SECONDS)
     if problem := _problem(app, ended, asked):
-        raise AppError(f"{app.name} cannot be trained: task '{task.id}', tried once before the start, {problem}")
+        raise AppError(
+            f"{app.name} cannot be trained: task '{task.id}', tried once before the start, {problem}",
+            code="rehearsal_failed",
+        )
     if ended.status in (RolloutStatus.OK, RolloutStatus.UNDECIDED):
         return None
     return f"a rehearsal with the reply '{REPLY}' for every call of the policy ended early: {ended.trace.error}"

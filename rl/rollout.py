@@ -29,6 +29,7 @@ from agentflow.rl.policy import PolicyMisused, PromptTooLong, serving
 from agentflow.rl.replay_log import Answer, ReplayLog, answered, recorded, replaying
 from agentflow.rl.stand_in import stand_in
 from agentflow.rl.trainable import Graph, Split, Trainable
+from agentflow.tools.coded_error import CodedError
 from agentflow.tools.sandbox.limits import SandboxError
 
 
@@ -49,7 +50,7 @@ class RolloutStatus(StrEnum):
     """The graph or the reward raised something else, or called the policy where it cannot be answered."""
 
 
-class RewardError(ValueError):
+class RewardError(CodedError, ValueError):
     """A reward cannot be trained on; `str()` names the task and the reward."""
 
 

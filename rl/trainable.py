@@ -12,12 +12,13 @@ from langgraph.graph.state import CompiledStateGraph
 
 from agentflow.evals.task import Task
 from agentflow.evals.trace import Trace
+from agentflow.tools.coded_error import CodedError
 
 Split = Literal["train", "test"]
 Graph = CompiledStateGraph[Any, Any, Any, Any]
 
 
-class AppError(ValueError):
+class AppError(CodedError, ValueError):
     """An app cannot be trained; `str()` is one line that explains why."""
 
 

@@ -5,6 +5,7 @@ from typing import Literal
 
 from pydantic import BaseModel, Field
 
+from agentflow.tools.coded_error import CodedError
 from agentflow.tools.redaction import redacted
 
 PROVIDER = "agentflow_provider"
@@ -72,10 +73,13 @@ class ToolResult(BaseModel):
         return cls(status="error", error=error, output=output, seconds=seconds, sandbox=sandbox)
 
 
-class ToolFailure(Exception):
-    """A failure that a tool can classify. It becomes a `ToolResult` of that class, never a traceback."""
+class ToolFailure(CodedError):
+    """A failure that a tool can classify. It becomes a `ToolResult` of that class, never a traceback.
 
-    def __init__(self, error: ErrorClass, message: str, sandbox: str = "") -> None:
-        super().__init__(message)
+    Its code is the class of the failure, unless the tool tells several causes of one class apart.
+    """
+
+    def __init__(self, error: ErrorClass, message: str, sandbox: str = "", *, code: str = "") -> None:
+        super().__init__(message, code=code or error.value)
         self.error = error
         self.sandbox = sandbox

@@ -88,7 +88,9 @@ def _named(path: Path) -> Iterator[None]:
     try:
         yield
     except (sqlite3.Error, OSError) as error:
-        raise ToolFailure(ErrorClass.TOOL_ERROR, f"the search cache {path} cannot be used ({error})") from error
+        raise ToolFailure(
+            ErrorClass.TOOL_ERROR, f"the search cache {path} cannot be used ({error})", code="unusable_cache"
+        ) from error
 
 
 @dataclass
@@ -138,7 +140,11 @@ class SearchCache:
                 raise ToolFailure(ErrorClass(error), message)
             return json.loads(value)
         if self.mode == "replay":
-            raise ToolFailure(ErrorClass.TOOL_ERROR, f'{self.path} has no recording of {question[0]} "{question[2]}"')
+            raise ToolFailure(
+                ErrorClass.TOOL_ERROR,
+                f'{self.path} has no recording of {question[0]} "{question[2]}"',
+                code="no_recording",
+            )
         try:
             value = await load()
         except ToolFailure as failure:

@@ -77,8 +77,8 @@ def range_of(text: str) -> slice:
     """Parse a range such as "20:40", "20:" or ":40"; "" is everything. Raises BenchmarkError."""
     first, colon, last = text.partition(":")
     if text and (not colon or not all(part.isdecimal() or not part for part in (first, last))):
-        raise BenchmarkError(f"{text!r} is no range; write it as 20:40, the last one left out")
+        raise BenchmarkError(f"{text!r} is no range; write it as 20:40, the last one left out", code="bad_range")
     start, end = int(first or 0), int(last) if last else None
     if end is not None and end <= start:
-        raise BenchmarkError(f"{text!r} is an empty range")
+        raise BenchmarkError(f"{text!r} is an empty range", code="bad_range")
     return slice(start, end)

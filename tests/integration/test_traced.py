@@ -14,6 +14,7 @@ from agentflow.graph.models.loading import load_model
 from agentflow.graph.tracing.observer import Observer
 from agentflow.rl.calls import TokenCollector, TokenError
 from agentflow.rl.traced import TracedModel
+from tests.failing import fails
 from tests.fake_openai import FakeOpenAI
 
 
@@ -86,5 +87,5 @@ async def test_the_servers_ids_are_what_is_trained_on() -> None:
 
 
 async def test_a_server_without_ids_is_refused() -> None:
-    with FakeOpenAI(no_ids) as server, pytest.raises(TokenError, match="no token ids"):
+    with FakeOpenAI(no_ids) as server, fails(TokenError, "no_ids"):
         await run(server)

@@ -10,6 +10,7 @@ from agentflow.graph.models.spec import ModelError
 from agentflow.rl.chat import ChatRequest, TokenReply
 from agentflow.rl.replay_log import ReplayLog
 from benchmarks.faults import Faulty
+from tests.failing import fails
 
 
 class Answers:
@@ -28,5 +29,5 @@ async def test_calls_that_the_log_answers_count(tmp_path: Path, answered: int, p
     faulty = Faulty(Answers(), "down", 2, replay_log, tmp_path)
     for _ in range(passing):
         assert (await faulty(ChatRequest([]))).text == "yes"
-    with pytest.raises(ModelError, match="cannot be reached"):
+    with fails(ModelError, "unreachable"):
         await faulty(ChatRequest([]))

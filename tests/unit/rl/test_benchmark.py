@@ -9,6 +9,7 @@ from agentflow.rl.apps import load_app
 from agentflow.rl.benchmark import benchmark
 from agentflow.rl.trainable import AppError
 from agentflow.tools.search_settings import SearchSettings
+from tests.failing import fails
 
 
 def test_game_of_24_is_split_and_rewarded_by_the_same_check_that_evaluates_it() -> None:
@@ -45,9 +46,9 @@ def test_search_is_set_by_the_apps_options() -> None:
 
 
 def test_what_cannot_be_had_is_one_line(tmp_path: Path) -> None:
-    with pytest.raises(AppError, match="no benchmark 'mmlu'"):
+    with fails(AppError, "unknown_benchmark", "mmlu"):
         benchmark("mmlu", frozen="atlas-oracle")
-    with pytest.raises(AppError, match="cannot be read"):
+    with fails(AppError, "unreadable", "none.jsonl"):
         benchmark("bamboogle", frozen="atlas-oracle", file=str(tmp_path / "none.jsonl")).tasks("train", 1)
 
 

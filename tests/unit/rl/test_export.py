@@ -167,7 +167,7 @@ def test_the_start_of_a_run_that_updated_it_is_refused(
     (run / "metrics.jsonl").write_text(json.dumps({"step": 1, "split": "train", "gradient": gradient}) + "\n")
     assert export(run / "checkpoints/global_step_4", tmp_path / "trained") == 4
     if refused:
-        with pytest.raises(ExportError, match="the run's start"):
+        with fails(ExportError, "untrained"):
             export(run, tmp_path / "planner")
         assert not (tmp_path / "planner").exists()
     else:

@@ -1,13 +1,14 @@
 """AgentFlow's planner as an app, with the oracle in the policy's place."""
 
-import pytest
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage
 
+from agentflow.evals.agents import AGENTS
 from agentflow.evals.atlas.oracle import Oracle
 from agentflow.rl.chat import ChatRequest, TokenReply
 from agentflow.rl.planner import atlas
 from agentflow.rl.rollout import RolloutStatus, run
 from agentflow.rl.trainable import AppError
+from tests.failing import fails
 
 TYPES = {"system": SystemMessage, "user": HumanMessage, "assistant": AIMessage}
 
@@ -68,5 +69,5 @@ async def test_the_monolithic_policy_is_trained_as_the_planner_is() -> None:
 
 
 def test_an_agent_that_does_not_exist_is_one_line() -> None:
-    with pytest.raises(AppError, match="there is no agent 'autogen'; the agents are direct, react, team, agentflow"):
+    with fails(AppError, "unknown_agent", "autogen", *AGENTS):
         atlas(agent="autogen")  # type: ignore[arg-type]

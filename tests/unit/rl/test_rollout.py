@@ -24,6 +24,7 @@ from agentflow.tools import python_coder as tool_module
 from agentflow.tools.python_coder import python_coder
 from agentflow.tools.run import run_tool
 from agentflow.tools.sandbox.limits import Limits, Outcome, SandboxError
+from tests.failing import fails
 from tests.waiting import LAST_RESORT
 
 
@@ -366,14 +367,14 @@ def test_apps_by_name() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "options", "problem"),
+    ("name", "options", "code", "named"),
     [
-        ("nowhere:app", {}, "cannot be imported"),
-        ("json:nothing", {}, "cannot be imported"),
-        ("json:dumps", {"obj": 1}, "is a str, neither"),
-        ("agentflow.rl.planner:atlas", {"turns": 3}, "does not take these options"),
+        ("nowhere:app", {}, "not_loaded", "nowhere"),
+        ("json:nothing", {}, "not_loaded", "nothing"),
+        ("json:dumps", {"obj": 1}, "no_app", "str"),
+        ("agentflow.rl.planner:atlas", {"turns": 3}, "unknown_options", "turns"),
     ],
 )
-def test_names_that_are_no_app(name: str, options: dict[str, Any], problem: str) -> None:
-    with pytest.raises(AppError, match=problem):
+def test_names_that_are_no_app(name: str, options: dict[str, Any], code: str, named: str) -> None:
+    with fails(AppError, code, name.partition(":")[0], named):
         load_app(name, **options)

@@ -14,6 +14,7 @@ from agentflow.tools.search_cache import SearchCache, parse_mode, search_cache, 
 from agentflow.tools.web.safe_http import FetchPolicy
 from agentflow.tools.web_search import web_search
 from agentflow.tools.wikipedia_search import wikipedia_search
+from tests.failing import fails
 from tests.waiting import LAST_RESORT
 
 
@@ -65,16 +66,16 @@ async def test_record_always_asks_and_replay_never(tmp_path: Path, source: Sourc
     assert source.asked == 2
     replayed = cache(tmp_path, "replay")
     assert await replayed.get("t", "s", "q", source) == {"second": ["ä", 1, None]}
-    with pytest.raises(ToolFailure, match='"other"'):
+    with fails(ToolFailure, "no_recording", "other"):
         await replayed.get("t", "s", "other", source)
     assert source.asked == 2
 
 
 async def test_a_recorded_failure_is_replayed_and_asked_anew_in_use(tmp_path: Path, source: Source) -> None:
     source.says = ToolFailure(ErrorClass.TIMEOUT, "too slow")
-    with pytest.raises(ToolFailure, match="too slow"):
+    with fails(ToolFailure, "timeout", "too slow"):
         await cache(tmp_path, "record").get("t", "s", "q", source)
-    with pytest.raises(ToolFailure, match="too slow") as replayed:
+    with fails(ToolFailure, "timeout", "too slow") as replayed:
         await cache(tmp_path, "replay").get("t", "s", "q", source)
     assert replayed.value.error is ErrorClass.TIMEOUT
     source.says = "found"
@@ -160,7 +161,7 @@ async def test_a_recording_may_be_read_only_and_any_text_may_be_asked(tmp_path: 
 
 async def test_a_file_that_is_no_cache_is_named(tmp_path: Path, source: Source) -> None:
     (tmp_path / "text").write_text("no database, and long enough to be told apart" * 50)
-    with pytest.raises(ToolFailure, match="text"):
+    with fails(ToolFailure, "unusable_cache", "text"):
         await SearchCache("use", tmp_path / "text").get("t", "s", "q", source)
     assert "is not a search cache" in (unusable(f"use:{tmp_path / 'text'}") or "")
 
