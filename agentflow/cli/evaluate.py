@@ -27,6 +27,7 @@ from agentflow.cli.options import (
     TracingContent,
     context_of,
 )
+from agentflow.cli.panels import PanelledCommand
 from agentflow.console.evaluations import print_summaries
 from agentflow.console.progress import EvalProgress
 from agentflow.console.terminal import console
@@ -75,7 +76,7 @@ def evaluation() -> None:
     """Evaluate on benchmarks; judge, compare and report evaluations."""
 
 
-@app.command(RUN, epilog="Example: agentflow eval game24 --limit 50 --out runs/game24")
+@app.command(RUN, cls=PanelledCommand, epilog="Example: agentflow eval game24 --limit 50 --out runs/game24")
 def evaluate(
     ctx: typer.Context,
     names: Annotated[

@@ -26,6 +26,7 @@ from agentflow.cli.options import (
     context_of,
     names_in,
 )
+from agentflow.cli.panels import PanelledCommand
 from agentflow.cli.threads import UNSAVED, RunLocation, check_terminal, found_run, run_with_checkpoints
 from agentflow.console.approval import ask_for_approval
 from agentflow.console.runs import RunView, answer_text, print_compared
@@ -43,7 +44,7 @@ if TYPE_CHECKING:
 app = typer.Typer()
 
 
-@app.command(epilog='Example: agentflow solve "How many feet are 3 yards?" --max-turns 5')
+@app.command(cls=PanelledCommand, epilog='Example: agentflow solve "How many feet are 3 yards?" --max-turns 5')
 def solve(
     question: Annotated[
         str | None, typer.Argument(help="The question, in quotes; without it, the run of --thread is resumed.")
@@ -105,7 +106,8 @@ def solve(
 
 
 @app.command(
-    epilog='Example: agentflow compare "How many feet are 3 yards?" --planner embedded:seed --planner embedded'
+    cls=PanelledCommand,
+    epilog='Example: agentflow compare "How many feet are 3 yards?" --planner embedded:seed --planner embedded',
 )
 def compare(
     question: Annotated[str, typer.Argument(help="The question, in quotes.")],

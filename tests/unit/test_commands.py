@@ -20,6 +20,7 @@ import typer
 from typer.testing import CliRunner
 
 from agentflow.cli import app
+from agentflow.cli.panels import PANELS, PanelledCommand
 from agentflow.evals.benchmarks import store
 from agentflow.evals.provenance import Provenance
 from tests.runs import record, write_run
@@ -140,6 +141,13 @@ def test_a_wrong_call_is_one_line_and_exit_2() -> None:
 def test_every_help_has_an_example() -> None:
     shown = {name: help_of(command) for name, command in CALLED.items() if not hasattr(command, "commands")}
     assert [name for name, text in shown.items() if not re.search("(Example|Try).*: .*agentflow", text)] == []
+
+
+def test_the_options_of_a_long_command_are_in_panels() -> None:
+    long = [command for command in CALLED.values() if isinstance(command, PanelledCommand)]
+    shown = {one.name: one.rich_help_panel for command in long for one in command.params if one.name != "help"}
+    assert {name for name, panel in shown.items() if panel not in PANELS} <= {"question", "names"}
+    assert {name for names in PANELS.values() for name in names.split()} <= set(shown)
 
 
 def test_every_snapshot_is_of_a_command() -> None:
