@@ -22,7 +22,8 @@ if "PYTEST_XDIST_WORKER" in os.environ:  # the workers fill the cores already
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
-settings.register_profile("agentflow", deadline=None)
+settings.register_profile("agentflow", deadline=None, max_examples=40)
+settings.register_profile("thorough", deadline=None, max_examples=1000)  # --hypothesis-profile=thorough
 settings.load_profile("agentflow")
 
 

@@ -70,7 +70,9 @@ class World:
         self._sockets = {name: self._listen(*kind) for name, kind in kinds.items()}
         environment = {**os.environ, "PLANTED_API_KEY": SECRET}
         self._canary = self._stack.enter_context(
-            subprocess.Popen([sys.executable, "-c", _CANARY], env=environment, stdin=PIPE, stdout=PIPE, bufsize=0)
+            subprocess.Popen(
+                [sys.executable, "-I", "-S", "-c", _CANARY], env=environment, stdin=PIPE, stdout=PIPE, bufsize=0
+            )
         )
         self._stack.callback(self._canary.kill)
         self._signals: list[int] = []
@@ -157,7 +159,8 @@ class World:
 
 
 _FOLDER = re.compile(r".*?/agentflow-sandbox-[^/]+/run-[^/]+")
-_CANARY = "import os\nwhile os.read(0, 1): os.write(1, b'!')"
+_CANARY = [sys.executable, "-I", "-S", "-c", "import os\nwhile os.read(0, 1): os.write(1, b'!')"]
+"""The other process. Without site packages it starts at once."""
 
 
 def _readable(stream: IO[bytes] | None) -> bool:

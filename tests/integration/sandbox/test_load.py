@@ -6,13 +6,12 @@ import os
 import random
 import subprocess
 import sys
-import threading
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 
 import pytest
 
-from agentflow.tools.sandbox import memory, plain_subprocess
+from agentflow.tools.sandbox import memory
 from agentflow.tools.sandbox.execute import execute
 from agentflow.tools.sandbox.limits import Limits, Outcome
 from agentflow.tools.sandbox.turns import SLOTS, turns
@@ -60,9 +59,9 @@ def tier(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Ite
 
 async def test_as_many_as_there_are_slots_run_at_once_and_the_others_after_them(tier: str) -> None:
     await execute("print(1)", LIMITS)
-    number = 2 * SLOTS + 8
+    number = SLOTS + 8
     started = [asyncio.create_task(execute(WAITS.format(n=n), LIMITS)) for n in range(number)]
-    for at_once in (SLOTS, SLOTS, 8):
+    for at_once in (SLOTS, 8):
         found = await asyncio.to_thread(await_waiting, at_once)
         assert len(found) == at_once
         let_go(found)
@@ -109,8 +108,8 @@ async def test_given_up_at_any_moment_none_is_left(tier: str) -> None:
     await execute("print(1)", LIMITS)
     started = new_processes()
     for _ in range(3):
-        tasks = [asyncio.create_task(execute("import time\ntime.sleep(.05)\nprint(7)", LIMITS)) for _ in range(100)]
-        for task in chance.sample(tasks, 60):
+        tasks = [asyncio.create_task(execute("import time\ntime.sleep(.05)\nprint(7)", LIMITS)) for _ in range(40)]
+        for task in chance.sample(tasks, 25):
             await asyncio.sleep(0.001 * chance.randrange(5))
             task.cancel()
         for outcome in await asyncio.gather(*tasks, return_exceptions=True):
@@ -126,9 +125,9 @@ def test_few_descriptors_are_enough(tier: str) -> None:
         "import asyncio\nfrom agentflow.tools.sandbox.execute import execute\n"
         "from agentflow.tools.sandbox.limits import Limits\n"
         "async def main():\n"
-        "    codes = [f'import time\\ntime.sleep(.1)\\nprint({n})' for n in range(100)]\n"
+        "    codes = [f'import time\\ntime.sleep(.1)\\nprint({n})' for n in range(70)]\n"
         "    found = await asyncio.gather(*(execute(code, Limits(seconds=120)) for code in codes))\n"
-        "    print([one.stdout for one in found] == [str(n) for n in range(100)])\n"
+        "    print([one.stdout for one in found] == [str(n) for n in range(70)])\n"
         "asyncio.run(main())"
     )
     limited = ["sh", "-c", 'ulimit -n 64 && exec "$@"', "sh", sys.executable, "-c", program]
@@ -175,14 +174,3 @@ async def test_a_soak_at_sixty_four_at_once(tier: str) -> None:
 
     await asyncio.gather(*(one(n) for n in range(1000)))
     assert turns()._running == 0
-
-
-def test_the_tier_without_isolation_takes_turns_too() -> None:
-    with ThreadPoolExecutor(SLOTS + 8) as pool:
-        never = threading.Event()
-        started = [pool.submit(plain_subprocess.run, WAITS.format(n=n), LIMITS, never) for n in range(SLOTS + 8)]
-        first = await_waiting(SLOTS)
-        assert len(first) == SLOTS
-        let_go(first)
-        let_go(await_waiting(8, first))
-    assert [one.result().stdout for one in started] == [str(n) for n in range(SLOTS + 8)]

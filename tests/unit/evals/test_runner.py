@@ -339,12 +339,14 @@ def test_two_evaluations_do_not_share_a_folder(tmp_path: Path) -> None:
     store.close()
 
 
-@pytest.mark.parametrize("content", [None, "not json", "[1]"])
-def test_traces_without_settings_are_not_mixed_with_new_ones(tmp_path: Path, content: str | None) -> None:
+@pytest.mark.parametrize(
+    ("content", "code"), [(None, "unreadable"), ("not json", "other_version"), ("[1]", "other_version")]
+)
+def test_traces_without_settings_are_not_mixed_with_new_ones(tmp_path: Path, content: str | None, code: str) -> None:
     (tmp_path / "traces.jsonl").write_text("{}\n")
     if content is not None:
         (tmp_path / "settings.json").write_text(content)
-    with fails(ResultsError, "other_version", tmp_path):
+    with fails(ResultsError, code, tmp_path):
         ResultsStore(tmp_path, SETTINGS)
 
 
