@@ -70,9 +70,7 @@ class World:
         self._sockets = {name: self._listen(*kind) for name, kind in kinds.items()}
         environment = {**os.environ, "PLANTED_API_KEY": SECRET}
         self._canary = self._stack.enter_context(
-            subprocess.Popen(
-                [sys.executable, "-I", "-S", "-c", _CANARY], env=environment, stdin=PIPE, stdout=PIPE, bufsize=0
-            )
+            subprocess.Popen(_CANARY, env=environment, stdin=PIPE, stdout=PIPE, bufsize=0)
         )
         self._stack.callback(self._canary.kill)
         self._signals: list[int] = []

@@ -33,10 +33,9 @@ ALL = [token for tokens in TOKENS.values() for token in tokens.split()]
 INVISIBLE = "\u200b\u200c\u200d\u2060\ufeff\u00ad\u034f\u180e\ufe0f\u2063\u061c\u3164\U000e0041\U000e0101"
 
 
-@pytest.mark.parametrize("token", ALL)
-def test_it_is_broken(token: str) -> None:
-    assert token not in unbordered(f"a {token} b")
-    assert token not in unbordered(f"a{token}{token}b")
+def test_it_is_broken() -> None:
+    assert [token for token in ALL if token in unbordered(f"a {token} b")] == []
+    assert [token for token in ALL if token in unbordered(f"a{token}{token}b")] == []
 
 
 @given(st.sampled_from(ALL), st.data())

@@ -4,6 +4,9 @@ The questions are invented; the forms are those that models write, and those tha
 that no wrong answer is C and no right one is I.
 """
 
+from collections.abc import Callable, Sequence
+from typing import Any
+
 import pytest
 
 from agentflow.evals.scorers.expression import expression
@@ -11,7 +14,13 @@ from agentflow.evals.scorers.free_text import free_text
 from agentflow.evals.scorers.gaia import quasi_exact
 from agentflow.evals.scorers.number import number
 from agentflow.evals.scorers.option import option
-from agentflow.evals.scorers.score import Decision
+from agentflow.evals.scorers.score import Decision, Score
+
+
+def decided_otherwise(rows: Sequence[tuple[Any, ...]], scorer: Callable[..., Score]) -> list[tuple[Any, ...]]:
+    """Return the rows whose decision, the last column, is not that of the scorer for the other columns."""
+    return [row for row in rows if scorer(*row[:-1]).decision.name[0] != row[-1]]
+
 
 NUMBERS = [
     ("204", "204", "C"),
@@ -93,9 +102,8 @@ NUMBERS = [
 ]
 
 
-@pytest.mark.parametrize(("answer", "gold", "expected"), NUMBERS)
-def test_numbers(answer: str, gold: str, expected: str) -> None:
-    assert number(answer, gold).decision.name[0] == expected
+def test_numbers() -> None:
+    assert decided_otherwise(NUMBERS, number) == []
 
 
 OPTIONS = {"A": "Oral ulcers", "B": "Kidney stones", "C": "Stones", "D": "Vitamin A"}
@@ -155,9 +163,8 @@ CHOICES = [
 ]
 
 
-@pytest.mark.parametrize(("answer", "expected"), CHOICES)
-def test_options(answer: str, expected: str) -> None:
-    assert option(answer, OPTIONS, "B").decision.name[0] == expected
+def test_options() -> None:
+    assert decided_otherwise(CHOICES, lambda answer: option(answer, OPTIONS, "B")) == []
 
 
 @pytest.mark.parametrize(
@@ -231,9 +238,8 @@ TEXTS = [
 ]
 
 
-@pytest.mark.parametrize(("answer", "golds", "expected"), TEXTS)
-def test_free_text(answer: str, golds: list[str], expected: str) -> None:
-    assert free_text(answer, golds).decision.name[0] == expected
+def test_free_text() -> None:
+    assert decided_otherwise(TEXTS, free_text) == []
 
 
 GAIA = [
@@ -257,9 +263,8 @@ GAIA = [
 ]
 
 
-@pytest.mark.parametrize(("answer", "gold", "expected"), GAIA)
-def test_gaia(answer: str, gold: str, expected: str) -> None:
-    assert quasi_exact(answer, gold).decision.name[0] == expected
+def test_gaia() -> None:
+    assert decided_otherwise(GAIA, quasi_exact) == []
 
 
 EXPRESSIONS = [
@@ -296,9 +301,8 @@ EXPRESSIONS = [
 ]
 
 
-@pytest.mark.parametrize(("answer", "expected"), EXPRESSIONS)
-def test_expressions(answer: str, expected: str) -> None:
-    assert expression(answer, (3, 3, 8, 8), 24).decision.name[0] == expected
+def test_expressions() -> None:
+    assert decided_otherwise(EXPRESSIONS, lambda answer: expression(answer, (3, 3, 8, 8), 24)) == []
 
 
 def test_the_table_is_long_and_has_every_decision() -> None:
