@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from typer.core import TyperCommand
+from typer.core import TyperCommand, TyperOption
 
 PANELS = {
     "Agent": "agent planner model tools max_turns max_seconds temperature approve",
@@ -23,5 +23,5 @@ class PanelledCommand(TyperCommand):
         super().__init__(*args, **options)
         panel_of = {name: panel for panel, names in PANELS.items() for name in names.split()}
         for param in self.params:
-            if param.name in panel_of:
-                param.rich_help_panel = panel_of[param.name]  # type: ignore[attr-defined]
+            if isinstance(param, TyperOption) and param.name in panel_of:
+                param.rich_help_panel = panel_of[param.name]
