@@ -82,7 +82,9 @@ class TrainingSettings(RunSettings):
     tracing: str = ""
     token_groups: int = Field(default=1, ge=0)
     flow: FlowSettings
+    sync_seconds: float = Field(default=600, gt=0)
     ray_address: str | Literal["auto"] | None
+    ray_seconds: float = Field(default=60, gt=0)
 
     @classmethod
     def of(cls, config: DictConfig) -> "TrainingSettings":

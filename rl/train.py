@@ -9,11 +9,13 @@ import importlib
 import json
 import os
 import runpy
+import shlex
 import shutil
+import subprocess
 import sys
 import time
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import redirect_stdout
 from io import StringIO
 from pathlib import Path
@@ -25,7 +27,7 @@ from agentflow.evals.run_folder import SETTINGS, RunFolderError, read_settings, 
 from agentflow.graph.tracing.setup import TracingError, tracing
 from agentflow.rl import engine
 from agentflow.rl.apps import load_app
-from agentflow.rl.export import TOKENIZER
+from agentflow.rl.export import LATEST, TOKENIZER
 from agentflow.rl.local_policy import LocalPolicy
 from agentflow.rl.micro.chat_model import SEED, SHIPPED
 from agentflow.rl.micro.tokenizer import MicroTokenizer
@@ -42,7 +44,7 @@ from agentflow.rl.training_log import Line, TrainingLog
 
 CHANGEABLE = {
     *("steps", "validate_every", "save_every", "keep", "test_tasks"),
-    *("ray_address", "out", "tracing", "replay_logs", "seed_requests"),
+    *("ray_address", "ray_seconds", "sync_seconds", "out", "tracing", "replay_logs", "seed_requests"),
     *("rollout_tries", "token_groups", "rehearsal", "preview"),
 }
 """Settings that may change when a run resumes."""
@@ -270,7 +272,10 @@ def train(
     with run_lock(out):
         settings = prepare(config, checked, on_remark, on_preview)
         on_start(settings)
-        launch(config, on_line)
+        try:
+            launch(config, on_line)
+        except TrainingFailed as error:
+            raise TrainingFailed(f"{error}; {_way_on(out, preset, overrides)}") from error
     write_report(out)
     return out
 
@@ -280,7 +285,7 @@ def launch(config: DictConfig, on_line: Callable[[Line], None]) -> None:
 
     Raises:
         SettingsError: Ray has too few free CPUs.
-        TrainingFailed: The run failed.
+        TrainingFailed: The run failed: a process died, a weight sync failed or stalled, or Ray does not answer.
     """
     environment = _environment(config)
     os.environ.update(environment)
@@ -291,22 +296,47 @@ def launch(config: DictConfig, on_line: Callable[[Line], None]) -> None:
     from verl.trainer.constants_ppo import get_ppo_ray_runtime_env
 
     from agentflow.rl.trainer.flow_trainer import FlowRunner
+    from agentflow.rl.trainer.watch import WorkerDied, cause, deaths
 
     options = ray_options(config)
     runtime = {**get_ppo_ray_runtime_env(config), **(options.pop("runtime_env", None) or {})}
     runtime["env_vars"] = {**runtime.get("env_vars", {}), **environment}
     if config.ray_address:
         options = {"address": config.ray_address}
+        _check_answers(config.ray_address, config.ray_seconds)
     ray.init(runtime_env=runtime, log_to_driver=False, logging_level="ERROR", **options)
     try:
         check_room(places(config), ray.available_resources().get("CPU", 0))
         running = FlowRunner.remote().run.remote(config)  # type: ignore[attr-defined]
         _follow(running, TrainingLog(config.out), on_line)
-    except ray.exceptions.RayError as error:
-        logs = _keep_logs(Path(config.out))
-        raise TrainingFailed(f"{_cause(error)}; the same command goes on from the last checkpoint ({logs})") from error
+    except (ray.exceptions.RayError, WorkerDied) as error:
+        died = deaths()
+        logs = _keep_logs(Path(config.out), died[0].process if died else None)
+        raise TrainingFailed(f"{died[0] if died else cause(error)}; {logs}") from error
     finally:
         ray.shutdown()
+
+
+def _check_answers(address: str, seconds: float) -> None:
+    """Raise TrainingFailed if no Ray at `address` accepts a driver within `seconds`.
+
+    A process of its own tries, since Ray itself waits longer and writes its log to the terminal.
+    """
+    attempt = "import sys, ray; ray.init(address=sys.argv[1], log_to_driver=False, logging_level='ERROR')"
+    remedy = "start it with `ray start`, or correct ray_address"
+    try:
+        done = subprocess.run(  # noqa: S603 (the address is one argument, and no shell reads it)
+            [sys.executable, "-W", "ignore", "-c", attempt, address],
+            capture_output=True,
+            text=True,
+            timeout=seconds,
+            check=False,
+        )
+    except subprocess.TimeoutExpired as error:
+        raise TrainingFailed(f"no Ray answers at {address} within ray_seconds={seconds:g}; {remedy}") from error
+    if done.returncode:
+        reason = (done.stderr.strip().splitlines() or ["no reason given"])[-1]
+        raise TrainingFailed(f"no Ray answers at {address}: {reason}; {remedy}")
 
 
 def _check_devices(config: DictConfig) -> None:
@@ -323,8 +353,13 @@ def _check_devices(config: DictConfig) -> None:
 
 
 def _follow(running: Any, log: TrainingLog, on_line: Callable[[Line], None]) -> None:
-    """Wait for the end of the run and pass new lines of metrics.jsonl to `on_line`. Raises the run's exception."""
+    """Wait for the end of the run and pass new lines of metrics.jsonl to `on_line`.
+
+    Raises the run's exception, or WorkerDied if a process died that the trainer may wait for without end.
+    """
     import ray
+
+    from agentflow.rl.trainer.watch import WorkerDied, deaths
 
     seen: set[tuple[int, str]] = set()
     while True:
@@ -336,6 +371,8 @@ def _follow(running: Any, log: TrainingLog, on_line: Callable[[Line], None]) -> 
         if ended:
             ray.get(running)
             return
+        if died := deaths():
+            raise WorkerDied(str(died[0]))
 
 
 def _environment(config: DictConfig) -> dict[str, str]:
@@ -373,15 +410,11 @@ def _threads(ranks: int) -> dict[str, str]:
     return found
 
 
-def _cause(error: Exception) -> str:
-    """Return the innermost cause of a Ray error, in one line."""
-    inner: BaseException = getattr(error, "cause", None) or error
-    lines = [line.strip() for line in str(inner).splitlines() if line.strip()]
-    return lines[-1] if lines else type(inner).__name__
+def _keep_logs(out: Path, process: int | None) -> str:
+    """Copy the logs of Ray's workers to the run folder, where the next run does not delete them.
 
-
-def _keep_logs(out: Path) -> str:
-    """Copy the logs of Ray's workers to the run folder, where the next run does not delete them; describe the place."""
+    Describe the place: the log of `process`, if it is given and was on this machine, or the folder.
+    """
     import ray
 
     node = ray._private.worker.global_worker.node
@@ -392,7 +425,15 @@ def _keep_logs(out: Path) -> str:
     kept.mkdir(parents=True, exist_ok=True)
     for path in session.glob("worker-*"):
         shutil.copy(path, kept)
-    return f"logs are in {kept}"
+    own = next(kept.glob(f"worker-*-{process}.err"), None)
+    return f"its log is {own}" if own else f"logs are in {kept}"
+
+
+def _way_on(out: Path, preset: str, overrides: Sequence[str]) -> str:
+    """Return the command that resumes a run, and the step that it starts from."""
+    command = shlex.join(["agentflow", "train", "--preset", preset, *overrides])
+    saved = out / "checkpoints" / LATEST
+    return f"continue from {f'step {saved.read_text().strip()}' if saved.exists() else 'the start'} with: {command}"
 
 
 if __name__ == "__main__":

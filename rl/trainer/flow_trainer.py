@@ -32,7 +32,7 @@ from agentflow.rl.rollout import RolloutStatus
 from agentflow.rl.trainer.loops import FlowLoops
 from agentflow.rl.trainer.loss import flow_grpo_loss
 from agentflow.rl.trainer.token_inspector import TokenInspector
-from agentflow.rl.trainer.watch import Watch
+from agentflow.rl.trainer.watch import SyncFailed, cause, within
 from agentflow.rl.training_log import TrainingLog
 
 
@@ -46,8 +46,8 @@ class FlowTrainer(PPOTrainerSync):  # type: ignore[misc]
     def __init__(self, config: DictConfig) -> None:
         super().__init__(config)
         self.log = TrainingLog(config.out)
-        self.health_checks: Sequence[Callable[[], None]] = ()
-        """Functions called between polls for finished rollouts; each raises if a worker or server is dead."""
+        self.health_check: Callable[[], None] = lambda: None
+        """Called between polls for finished rollouts; raises if a rollout worker cannot be restarted."""
         self.restarted: list[str] = []
         """Workers that were restarted since the last line of metrics.jsonl."""
         self._algorithm = algorithm_of(OmegaConf.to_container(config.flow.algorithm))  # type: ignore[arg-type]
@@ -62,6 +62,22 @@ class FlowTrainer(PPOTrainerSync):  # type: ignore[misc]
         self.inspector = TokenInspector(self.config, self.tokenizer, self.actor_rollout_wg)
         self.log.rewind(self.global_steps)
 
+    def on_init_end(self) -> None:
+        """Send the rollout servers the weights of the start or of the checkpoint."""
+        self._sync(super().on_init_end)
+
+    def _sync(self, send: Callable[[], None]) -> None:
+        """Send weights to the rollout servers: verl waits for an answer without a limit. Raises SyncFailed."""
+        seconds = self.config.sync_seconds
+        try:
+            within(seconds, send)
+        except TimeoutError as error:
+            raise SyncFailed(
+                f"the weight sync after step {self.global_steps} stalled: it took more than sync_seconds={seconds:g}"
+            ) from error
+        except ray.exceptions.RayError as error:
+            raise SyncFailed(f"the weight sync after step {self.global_steps} failed: {cause(error)}") from error
+
     def on_step_begin(self) -> None:
         """Prepare the run folder for a step's rollouts."""
         self.log.begin(self.global_steps, "train")
@@ -71,7 +87,7 @@ class FlowTrainer(PPOTrainerSync):  # type: ignore[misc]
         """Record inspected tokens after a step's update, before the rollout servers receive its weights."""
         with marked_timer("token_inspector", self.timing_raw):
             self.inspector.after_update(self.log, self.global_steps)
-        super().on_step_end()
+        self._sync(super().on_step_end)
 
     def _build_replay_buffer(self) -> ReplayBuffer:
         buffer = super()._build_replay_buffer()
@@ -79,8 +95,7 @@ class FlowTrainer(PPOTrainerSync):  # type: ignore[misc]
         wait = buffer._wait_for_next_poll
 
         def watchful(*arguments: Any) -> float:
-            for check in self.health_checks:
-                check()
+            self.health_check()
             return float(wait(*arguments))
 
         buffer._wait_for_next_poll = watchful
@@ -274,8 +289,7 @@ class FlowRunner:
                 teacher_client=trainer.get_teacher_client(),
                 reward_loop_worker_handles=trainer.get_reward_handles(),
             )
-            servers = [server for replica in trainer.llm_server_manager.get_replicas() for server in replica.servers]
-            trainer.health_checks = loops.check, Watch(servers).check
+            trainer.health_check = loops.check
             trainer.restarted = loops.restarted
             trainer.fit(loops)
             trainer.logger.finish(exit_code=0)

@@ -1,30 +1,87 @@
-"""Liveness check of the servers that hold the policy's weights, without which no rollout can continue."""
+"""Faults that would otherwise be waited for: a process that died, and a call that does not return."""
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable
+from concurrent.futures import Future
+from dataclasses import dataclass
+from threading import Thread
+from typing import TypeVar
 
 import ray
+from ray.core.generated.common_pb2 import ActorDeathCause, ActorDiedErrorContext
+
+Result = TypeVar("Result")
+
+ROLES = {
+    "FlowRunner": "the trainer",
+    "FlowLoopWorker": "a rollout worker",
+    "WorkerDict": "a training worker",
+    "MicroServer": "the server of the policy",
+    "vLLMHttpServer": "the server of the policy",
+    "SGLangHttpServer": "the server of the policy",
+}
+"""Names of actor classes in messages; other classes keep their own."""
+
+LOST = ActorDiedErrorContext.WORKER_DIED, ActorDiedErrorContext.NODE_DIED
+"""Reasons of Ray for an actor's end that nobody asked for."""
 
 
 class WorkerDied(RuntimeError):
     """A process that rollouts depend on has died."""
 
 
-class Watch:
-    """Non-blocking liveness check of Ray actors."""
+class SyncFailed(RuntimeError):
+    """The rollout servers did not get the weights of a step."""
 
-    def __init__(self, actors: Sequence[Any] = ()) -> None:
-        self._asked = {actor.__ray_ready__.remote(): actor for actor in actors}
 
-    def check(self) -> None:
-        """Raise WorkerDied if an actor is known to have died."""
-        if not self._asked:
-            return
-        answered, _ = ray.wait(list(self._asked), num_returns=len(self._asked), timeout=0)
-        for sign in answered:
-            actor = self._asked.pop(sign)
-            try:
-                ray.get(sign)
-            except ray.exceptions.RayActorError as error:
-                raise WorkerDied("the server of the policy has died: killed, or out of memory") from error
-            self._asked[actor.__ray_ready__.remote()] = actor
+@dataclass(frozen=True)
+class Death:
+    """An actor whose process died."""
+
+    role: str
+    process: int
+    node: str
+    """IP address."""
+
+    def __str__(self) -> str:
+        return f"{self.role} (process {self.process} on {self.node}) has died: killed, or out of memory"
+
+
+def deaths() -> list[Death]:
+    """Return the actors of this driver that died and that Ray does not restart, the first one first.
+
+    The answer comes from Ray's own table, so it does not depend on what the trainer is waiting for.
+    """
+    job = ray.get_runtime_context().get_job_id()
+    actors = ray._private.state.actors(actor_state_name="DEAD").values()
+    lost = [actor for actor in actors if actor["JobID"] == job and _is_lost(actor["DeathCause"])]
+    return [
+        Death(ROLES.get(name := actor["ActorClassName"], name), actor["Pid"], actor["Address"]["IPAddress"])
+        for actor in sorted(lost, key=lambda actor: actor["EndTime"])
+    ]
+
+
+def _is_lost(cause: ActorDeathCause) -> bool:
+    return cause.HasField("oom_context") or (
+        cause.HasField("actor_died_error_context") and cause.actor_died_error_context.reason in LOST
+    )
+
+
+def within(seconds: float, call: Callable[[], Result]) -> Result:
+    """Return `call()`. Raises TimeoutError if it takes longer than `seconds`; its thread is then abandoned."""
+    answer: Future[Result] = Future()
+
+    def run() -> None:
+        try:
+            answer.set_result(call())
+        except BaseException as error:  # raised again where the result is awaited
+            answer.set_exception(error)
+
+    Thread(target=run, daemon=True).start()
+    return answer.result(seconds)
+
+
+def cause(error: Exception) -> str:
+    """Return the innermost cause of a Ray error, in one line."""
+    inner: BaseException = getattr(error, "cause", None) or error
+    lines = [line.strip() for line in str(inner).splitlines() if line.strip()]
+    return lines[-1] if lines else type(inner).__name__

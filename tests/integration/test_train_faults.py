@@ -1,7 +1,9 @@
 """Faults during training: the run's state and saved data after something breaks."""
 
 import os
+import shlex
 import signal
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -16,13 +18,13 @@ pytest.importorskip("verl")
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 
 
-def killed(process: "subprocess.Popen[str]", name: str) -> list[int]:
-    """Kills the workers of a class; their process ids."""
+def sent(process: "subprocess.Popen[str]", name: str, number: signal.Signals) -> list[int]:
+    """Sends a signal to the workers of a class; their process ids."""
     family = psutil.Process(process.pid).children(recursive=True)
     workers = [member for member in family if name in " ".join(member.cmdline())]
     assert workers
     for worker in workers:
-        worker.kill()
+        worker.send_signal(number)
     return [worker.pid for worker in workers]
 
 
@@ -30,7 +32,7 @@ def test_rollouts_go_on_when_their_worker_is_killed_and_repeat_no_call(tmp_path:
     """Each answered call is a line of the replay log, so a repeated call has two lines."""
     out = tmp_path / "worker"
     process = started(out, "steps=3", until="rollouts/000002-train.jsonl")
-    [worker] = killed(process, "FlowLoopWorker")
+    [worker] = sent(process, "FlowLoopWorker", signal.SIGKILL)
     terminal, said = process.communicate(timeout=300)
     assert process.returncode == 0, said
     assert [line["step"] for line in lines(out, "train")] == [1, 2, 3]
@@ -44,18 +46,53 @@ def test_rollouts_go_on_when_their_worker_is_killed_and_repeat_no_call(tmp_path:
         assert sum(line["kind"] == "end" for line in told) == 16
 
 
-def test_a_server_of_the_policy_that_is_killed_ends_the_run_with_a_clear_line(tmp_path: Path) -> None:
-    out = tmp_path / "server"
-    process = started(out, "steps=3", until="rollouts/000002-train.jsonl")
-    killed(process, "MicroServer")
-    _, said = process.communicate(timeout=120)
-    assert process.returncode == 1, said
-    assert "the server of the policy has died" in said
-    assert "the same command goes on from the last checkpoint" in said
-    assert "Traceback" not in said
-    train(out, "steps=3")
-    assert [line["step"] for line in lines(out, "train")] == [1, 2, 3]
-    assert len(rollouts(out, 2, "train")) == 16
+def test_a_training_ends_after_each_fault_and_continues_with_the_command_that_it_names(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One run whose weight sync fails, whose server and training worker are killed, and whose weight sync stalls."""
+    out, flag = tmp_path / "run", tmp_path / "flag"
+    monkeypatch.setenv("FAILING_SYNC", str(flag))
+    settings = ["steps=4", "sync_seconds=20", "actor_rollout_ref.model.external_lib=tests.integration.failing_sync"]
+
+    def ended(process: "subprocess.Popen[str]", *words: str, step: int) -> None:
+        """The run ends with one line, which holds these words; the step is saved."""
+        _, said = process.communicate(timeout=120)
+        assert process.returncode == 1, said
+        [line] = said.strip().splitlines()
+        assert all(word in line for word in words), line
+        assert f"continue from step {step} with: agentflow train" in line
+        command = shlex.split(line.partition(" with: agentflow ")[2])
+        assert {f"out={out}", *SMALL, *settings} <= set(command)
+
+    process = started(out, *settings, until="rollouts/000001-train.jsonl")
+    flag.touch()
+    ended(process, "weight sync", "this weight has no loader", str(out / "logs"), step=1)
+
+    process = started(out, *settings, until="rollouts/000002-train.jsonl")
+    [server] = sent(process, "MicroServer", signal.SIGKILL)
+    ended(process, str(server), f"-{server}.err", step=1)
+
+    process = started(out, *settings, until="rollouts/000003-train.jsonl")
+    [worker] = sent(process, "WorkerDict", signal.SIGKILL)
+    ended(process, str(worker), f"-{worker}.err", step=2)
+
+    process = started(out, *settings, until="checkpoints/global_step_3")
+    sent(process, "MicroServer", signal.SIGSTOP)
+    ended(process, "weight sync", "sync_seconds=20", str(out / "logs"), step=3)
+
+    train(out, *settings)
+    assert [line["step"] for line in lines(out, "train")] == [1, 2, 3, 4]
+    assert [len(rollouts(out, step, "train")) for step in (1, 2, 3, 4)] == [16] * 4
+
+
+def test_a_ray_that_does_not_answer_ends_the_run_within_its_seconds(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        address = f"127.0.0.1:{silent.getsockname()[1]}"
+        done = train(tmp_path / "run", f"ray_address={address}", "ray_seconds=5", check=False)
+    assert done.returncode == 1
+    [line] = done.stderr.strip().splitlines()
+    assert f"no Ray answers at {address} within ray_seconds=5" in line
+    assert "continue from the start with: agentflow train" in line
 
 
 def test_a_full_disk_at_a_checkpoint_loses_no_earlier_one(tmp_path: Path) -> None:
@@ -78,7 +115,7 @@ def test_a_full_disk_at_a_checkpoint_loses_no_earlier_one(tmp_path: Path) -> Non
         pytest.skip("no right to mount a small disk here")
     assert done.returncode == 1, done.stdout + done.stderr
     assert "No space left on device" in done.stderr
-    assert "the same command goes on from the last checkpoint" in done.stderr
+    assert "continue from step 1 with: agentflow train" in done.stderr
     assert [line["step"] for line in lines(tmp_path, "train")] == [1, 2]
 
 

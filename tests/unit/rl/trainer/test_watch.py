@@ -1,0 +1,57 @@
+"""Processes that died, and calls that do not return."""
+
+import threading
+import warnings
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+pytest.importorskip("ray")
+
+with warnings.catch_warnings():
+    warnings.simplefilter("ignore")  # ray's imports
+    from ray.core.generated.common_pb2 import ActorDeathCause, ActorDiedErrorContext, OomContext
+
+    from agentflow.rl.trainer import watch
+
+
+def actor(name: str, end: int, job: str = "01", **context: Any) -> dict[str, Any]:
+    """An entry of Ray's table of dead actors."""
+    cause = ActorDeathCause(**{key: value for key, value in context.items() if value is not None})
+    return {
+        **{"ActorClassName": name, "JobID": job, "EndTime": end, "DeathCause": cause, "Pid": 10 + end},
+        "Address": {"IPAddress": "192.0.2.1"},
+    }
+
+
+def died(reason: str) -> dict[str, Any]:
+    return {"actor_died_error_context": ActorDiedErrorContext(reason=ActorDiedErrorContext.Reason.Value(reason))}
+
+
+def test_only_ends_that_nobody_asked_for_are_deaths_and_the_first_is_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = [
+        actor("Third", 3, oom_context=OomContext()),
+        actor("SecondNode", 2, **died("NODE_DIED")),
+        actor("FlowRunner", 1, **died("WORKER_DIED")),
+        *(actor("Ended", 0, **died(reason)) for reason in ("RAY_KILL", "OUT_OF_SCOPE", "REF_DELETED", "OWNER_DIED")),
+        actor("OfAnotherJob", 0, "02", **died("WORKER_DIED")),
+    ]
+    table = SimpleNamespace(actors=lambda actor_state_name: dict(enumerate(found)))
+    monkeypatch.setattr(watch.ray._private, "state", table)
+    monkeypatch.setattr(watch.ray, "get_runtime_context", lambda: SimpleNamespace(get_job_id=lambda: "01"))
+    assert [death.process for death in watch.deaths()] == [11, 12, 13]
+    assert [death.role for death in watch.deaths()] == [watch.ROLES["FlowRunner"], "SecondNode", "Third"]
+
+
+def test_a_call_within_its_time_returns_or_raises_what_it_does() -> None:
+    assert watch.within(60, lambda: 3) == 3
+    with pytest.raises(ZeroDivisionError):
+        watch.within(60, lambda: 1 / 0)
+
+
+def test_a_call_that_does_not_return_is_left_behind() -> None:
+    never = threading.Event()
+    with pytest.raises(TimeoutError):
+        watch.within(0.01, never.wait)
+    never.set()
