@@ -7,6 +7,7 @@ before anything is started.
 import difflib
 import os
 from collections.abc import Iterator, Sequence
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Literal
 
@@ -23,7 +24,12 @@ from agentflow.tools.coded_error import CodedError
 
 PRESETS = Path(__file__).with_name("presets")
 
-VERL_CONFIG = "hydra.searchpath=[pkg://verl.trainer.config]"
+
+def verl_config() -> str:
+    """Return the override that adds verl's configuration; its folder is found without the import of verl, for time."""
+    verl = find_spec("verl")
+    assert verl is not None
+    return f"hydra.searchpath=['file://{Path(str(verl.origin)).parent / 'trainer' / 'config'}']"
 
 
 class SettingsError(CodedError, ValueError):
@@ -128,9 +134,9 @@ def compose_settings(preset: str, overrides: Sequence[str]) -> DictConfig:
     os.environ.setdefault("VERL_LOGGING_LEVEL", "WARNING")  # read when hydra imports verl to find its configuration
     with initialize_config_dir(str(PRESETS), version_base=None):
         try:
-            config = compose(preset, [VERL_CONFIG, *overrides])
+            config = compose(preset, [verl_config(), *overrides])
         except HydraException as error:
-            raise SettingsError(_explain(error, overrides, compose(preset, [VERL_CONFIG])), code="refused") from error
+            raise SettingsError(_explain(error, overrides, compose(preset, [verl_config()])), code="refused") from error
     keys = [override.partition("=")[0].lstrip("+") for override in overrides]
     if "app" in keys:
         _drop_options(config, [key for key in keys if key.startswith("options.")])

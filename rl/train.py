@@ -16,7 +16,7 @@ import sys
 import time
 import warnings
 from collections.abc import Callable, Sequence
-from contextlib import redirect_stdout
+from contextlib import AbstractContextManager, nullcontext, redirect_stdout
 from io import StringIO
 from pathlib import Path
 from typing import Any
@@ -40,6 +40,7 @@ from agentflow.rl.run_lock import run_lock
 from agentflow.rl.settings import SettingsError, TrainingSettings, compose_settings
 from agentflow.rl.step_cost import StepCost, cost_of
 from agentflow.rl.trainable import AppError, Graph, Split, Trainable
+from agentflow.rl.trainer.worker_template import worker_template
 from agentflow.rl.training_log import Line, TrainingLog
 
 CHANGEABLE = {
@@ -267,21 +268,34 @@ def train(
         TrainingFailed: The run failed.
     """
     config = compose_settings(preset, overrides)
-    checked = check(config)
-    out = Path(checked[0].out).absolute()
-    with run_lock(out):
-        settings = prepare(config, checked, on_remark, on_preview)
-        on_start(settings)
-        try:
-            launch(config, on_line)
-        except TrainingFailed as error:
-            raise TrainingFailed(f"{error}; {_way_on(out, preset, overrides)}") from error
+    out = Path(config.out).absolute()
+    with _template(config) as executable:
+        checked = check(config)
+        with run_lock(out):
+            settings = prepare(config, checked, on_remark, on_preview)
+            on_start(settings)
+            try:
+                launch(config, executable, on_line)
+            except TrainingFailed as error:
+                raise TrainingFailed(f"{error}; {_way_on(out, preset, overrides)}") from error
     write_report(out)
     return out
 
 
-def launch(config: DictConfig, on_line: Callable[[Line], None]) -> None:
-    """Run a prepared configuration to its last step; `on_line` gets each new line of metrics.jsonl.
+def _template(config: DictConfig) -> AbstractContextManager[str | None]:
+    """Start what Ray's workers are forked from, which imports verl while the settings are checked.
+
+    The result is Ray's `py_executable`, or None where workers cannot be forks.
+    """
+    if config.trainer.device != "cpu" or config.ray_address:
+        return nullcontext()
+    return worker_template(_environment(config))
+
+
+def launch(config: DictConfig, executable: str | None, on_line: Callable[[Line], None]) -> None:
+    """Run a prepared configuration to its last step.
+
+    `executable` is what Ray starts workers with, instead of Python; `on_line` gets each new line of metrics.jsonl.
 
     Raises:
         SettingsError: Ray has too few free CPUs.
@@ -301,6 +315,8 @@ def launch(config: DictConfig, on_line: Callable[[Line], None]) -> None:
     options = ray_options(config)
     runtime = {**get_ppo_ray_runtime_env(config), **(options.pop("runtime_env", None) or {})}
     runtime["env_vars"] = {**runtime.get("env_vars", {}), **environment}
+    if executable:
+        runtime["py_executable"] = executable
     if config.ray_address:
         options = {"address": config.ray_address}
         _check_answers(config.ray_address, config.ray_seconds)
@@ -403,7 +419,7 @@ def _threads(ranks: int) -> dict[str, str]:
     processes use the same cores, spinning threads block them and each other: an update took ten times as long, and four
     times the processor time. With a short spin, updates are as fast as with the default on an idle machine.
     """
-    threads = max(1, len(os.sched_getaffinity(0)) // ranks)
+    threads = max(1, len(os.sched_getaffinity(0)) // max(1, ranks))
     found = {"OMP_NUM_THREADS": os.environ.get("OMP_NUM_THREADS", str(threads))}
     if "OMP_WAIT_POLICY" not in os.environ:
         found["GOMP_SPINCOUNT"] = os.environ.get("GOMP_SPINCOUNT", "1000")
