@@ -1,6 +1,7 @@
-"""Figures of a step's rollouts, and why a step has nothing to train on."""
+"""Figures of a step's rollouts, why a step has nothing to train on, and weight syncs that fail."""
 
 import math
+import threading
 import warnings
 
 import pytest
@@ -12,7 +13,11 @@ pytest.importorskip("verl")
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")  # verl's imports
-    from agentflow.rl.trainer.flow_trainer import _only_reward, _rollout_metrics, _why_nothing
+    import ray
+    from omegaconf import OmegaConf
+
+    from agentflow.rl.trainer.flow_trainer import FlowTrainer, _only_reward, _rollout_metrics, _why_nothing
+    from agentflow.rl.trainer.watch import SyncFailed
 
 
 def test_metrics_are_over_rollouts_and_a_reward_only_where_there_is_one() -> None:
@@ -53,3 +58,26 @@ def test_a_step_whose_rollouts_all_earn_the_same_teaches_nothing() -> None:
     assert _only_reward(rows, flat | {"q_0_0": 1.0}, one) is None
     assert _only_reward(rows, flat, one | {"q_0_0": [Span(0, 2, -0.3, 1.0)]}) is None
     assert _only_reward({"q_0_0": rows["q_0_0"]}, {"q_0_0": 1.0}, one) is None
+
+
+@pytest.fixture
+def trainer() -> FlowTrainer:
+    """A trainer after step 3, without workers."""
+    found = FlowTrainer.__new__(FlowTrainer)
+    found.config, found.global_steps = OmegaConf.create({"sync_seconds": 0.05}), 3
+    return found
+
+
+def test_a_weight_sync_that_stalls_fails_after_its_seconds(trainer: FlowTrainer) -> None:
+    answered = threading.Event()
+    with pytest.raises(SyncFailed, match=r"step 3 .*sync_seconds=0\.05"):
+        trainer._sync(lambda: answered.wait() and None)
+    answered.set()
+
+
+def test_a_weight_sync_that_fails_names_its_cause(trainer: FlowTrainer) -> None:
+    def send() -> None:
+        raise ray.exceptions.RaySystemError("no loader")
+
+    with pytest.raises(SyncFailed, match=r"step 3 .*no loader"):
+        trainer._sync(send)
