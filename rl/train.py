@@ -287,7 +287,7 @@ def _template(config: DictConfig) -> AbstractContextManager[str | None]:
 
     The result is Ray's `py_executable`, or None where workers cannot be forks.
     """
-    if config.trainer.device != "cpu" or config.ray_address:
+    if config.trainer.device != "cpu" or config.ray_address or config.actor_rollout_ref.rollout.name != "micro":
         return nullcontext()
     return worker_template(_environment(config))
 

@@ -4,8 +4,8 @@ A training has seven processes that need verl, and they start one after another.
 core; a fork takes none and shares the memory. Ray starts a worker by `launch_worker`, which passes the worker's command
 line, environment, folder and standard streams to the template, and ends.
 
-A GPU cannot be used in a fork of a process that has looked for it, so the template is for `trainer.device=cpu`; and it
-forks only workers of the Ray that the training itself starts.
+A GPU cannot be used in a fork of a process that has looked for it, and vLLM starts processes of its own, so the
+template is for the micro model on a CPU; and it forks only workers of the Ray that the training itself starts.
 """
 
 import gc
