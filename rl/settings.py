@@ -131,7 +131,7 @@ def compose_settings(preset: str, overrides: Sequence[str]) -> DictConfig:
         if "=" not in override:
             raise SettingsError(f"'{override}' is no setting; write key=value, as in steps=10", code="bad_override")
     overrides = [_as_hydra(override) for override in overrides]
-    os.environ.setdefault("VERL_LOGGING_LEVEL", "WARNING")  # read when hydra imports verl to find its configuration
+    os.environ.setdefault("VERL_LOGGING_LEVEL", "WARNING")  # read when verl is imported
     with initialize_config_dir(str(PRESETS), version_base=None):
         try:
             config = compose(preset, [verl_config(), *overrides])

@@ -304,7 +304,7 @@ def launch(config: DictConfig, executable: str | None, on_line: Callable[[Line],
     environment = _environment(config)
     os.environ.update(environment)
     if config.trainer.device == "cpu":
-        # Imported explicitly: hydra already imported verl, to find its configuration, before the environment was set.
+        # Imported explicitly: verl was already imported, to check the settings, before the environment was set.
         importlib.import_module("agentflow.rl.trainer.platform")
     import ray
     from verl.trainer.constants_ppo import get_ppo_ray_runtime_env
