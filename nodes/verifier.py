@@ -12,6 +12,7 @@ from langgraph.runtime import Runtime
 
 from agentflow.graph.context import Context
 from agentflow.graph.models.loading import ask
+from agentflow.graph.models.structured import ReplyForm
 from agentflow.graph.state import Action, Plan, Signal, State, Status, Turn, Verdict
 from agentflow.nodes.reply_parsing import bare, read_labels, spoken, unfence
 from agentflow.tools.redaction import cut
@@ -74,6 +75,13 @@ def parse(text: str) -> Verdict:
     return Verdict(analysis=analysis, signal=signal)
 
 
+FORM = ReplyForm.of_lines(
+    "verdict",
+    {"Analysis": 600, "Verdict": [*_SIGNALS]},
+    lambda text: not parse(text).analysis.endswith(UNREADABLE),
+)
+
+
 def _signal(value: str) -> Signal | None:
     """Return the signal of a verdict: its first word, or the only one in capitals unless the verdict has a negation."""
     words = re.findall(r"[A-Za-z]+(?:'t)?", value.replace("’", "'"))
@@ -112,7 +120,7 @@ class Verifier:
         verdicts = [reply_text(turn.verdict) for turn in state.memory]
         prompt = context.prompts.get("verifier", PROMPT)
         conversation = messages(state.question, state.analysis, turns, verdicts, prompt)
-        return parse(await ask(context, "verifier", conversation))
+        return parse(await ask(context, "verifier", conversation, FORM))
 
 
 def kept(action: Action, context: Context) -> Action:

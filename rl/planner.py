@@ -53,6 +53,8 @@ def trainable(
 ) -> Trainable:
     """Build the trainable app of `agent`: `nodes` call the policy, `settings` are the other fields of its `Context`.
 
+    Unless `settings` say otherwise, no reply of the frozen modules has an enforced form.
+
     Raises AppError if there is no such agent.
     """
     if agent not in AGENTS:
@@ -61,7 +63,7 @@ def trainable(
         "models": dict.fromkeys(nodes, "policy"),
         "sampling": {node: {"max_tokens": max_tokens} for node in nodes},
     }
-    context = Context.model_validate({**settings, **policy})
+    context = Context.model_validate({"structured_output": "off", **settings, **policy})
     return Trainable(
         name=name,
         graph=lambda: agent_graph(agent),

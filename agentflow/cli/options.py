@@ -1,7 +1,7 @@
 """Options that several commands share, and their validation before a run starts."""
 
 import asyncio
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
@@ -25,6 +25,16 @@ Tools = Annotated[
     typer.Option(metavar="a,b", help="Tools by name, your own by module:attribute or mcp:...; see agentflow tools."),
 ]
 MaxTurns = Annotated[int, typer.Option(min=1, max=100, help="Most turns of a run.")]
+MaxTokens = Annotated[
+    int | None, typer.Option(min=1, help="Longest reply of every module, in tokens; a longer one is cut off.")
+]
+MemoryTokens = Annotated[
+    int, typer.Option(min=200, help="Tokens that tool results may take in memory; with a reply, less than the context.")
+]
+StructuredOutput = Annotated[
+    Literal["auto", "always", "off"],
+    typer.Option(help="Have the server enforce the form of plans, calls and verdicts: auto if one cannot be read."),
+]
 Corpus = Annotated[
     str,
     typer.Option(
@@ -66,16 +76,21 @@ Prices = Annotated[
 ]
 
 
-def context_of(model: str, planner: str | None, tools: str | None, **limits: Any) -> "Context":
+def context_of(
+    model: str, planner: str | None, tools: str | None, *, max_tokens: int | None = None, **limits: Any
+) -> "Context":
     """Return the run's settings; ends the command if a tool, a key or a model is missing."""
     from pydantic import ValidationError
 
-    from agentflow.graph.context import DEFAULT_TOOLS, Context
+    from agentflow.graph.context import DEFAULT_TOOLS, MODULES, Context
     from agentflow.tools.catalogue import STANDARD_TOOLS, availability
     from agentflow.tools.external import is_external
 
     names = list(DEFAULT_TOOLS if tools is None else names_in(tools))
     models = {} if planner is None else {"planner": planner}
+    if max_tokens is not None:
+        own = limits.get("sampling", {})
+        limits["sampling"] = {module: {"max_tokens": max_tokens, **own.get(module, {})} for module in MODULES}
     try:
         context = Context.model_validate({"model": model, "models": models, "tools": names, **limits})
     except ValidationError as error:
