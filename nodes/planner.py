@@ -20,7 +20,7 @@ from agentflow.graph.models.structured import ReplyForm
 from agentflow.graph.prompts import fill
 from agentflow.graph.state import Plan, State, Turn
 from agentflow.graph.toolbox import Toolbox
-from agentflow.nodes.reply_parsing import bare, read_labels
+from agentflow.nodes.reply_parsing import bare, read_labels, without_loop
 from agentflow.tools.card import ToolCard
 from agentflow.tools.catalogue import STANDARD_TOOLS
 from agentflow.tools.redaction import cut
@@ -158,4 +158,4 @@ class Planner:
                 text="", error=ErrorClass.TIMEOUT, problem="the run was out of time before the step was planned"
             )
             return {"plan": late, "action": None}
-        return {"plan": parse(reply, cards), "action": None}
+        return {"plan": parse(without_loop(reply), cards), "action": None}

@@ -14,8 +14,9 @@ from agentflow.graph.context import Context
 from agentflow.graph.models.loading import ask
 from agentflow.graph.models.structured import ReplyForm
 from agentflow.graph.state import Action, Plan, Signal, State, Status, Turn, Verdict
-from agentflow.nodes.reply_parsing import bare, read_labels, spoken, unfence
+from agentflow.nodes.reply_parsing import bare, read_labels, spoken, unfence, without_loop
 from agentflow.tools.redaction import cut
+from agentflow.tools.result import ErrorClass
 
 PROMPT = """\
 You check the work of an agent turn by turn. After each turn, say in one or two sentences what its result establishes, \
@@ -29,6 +30,11 @@ LABELS = {
     "verdict": ("verdict", "final verdict", "conclusion", "decision", "signal", "stop signal"),
 }
 UNREADABLE = "The verdict could not be read, so the work goes on."
+
+LATE = "The run was out of time before this turn was checked."
+
+MAX_SAME_PLANS = 3
+"""Identical unreadable plans in a row after which a run ends: nothing suggests that the next one differs."""
 
 MAX_CHARACTERS = 1500
 _SIGNALS: dict[str, Signal] = {"stop": "stop", "continue": "continue"}
@@ -62,6 +68,11 @@ def describe_turn(number: int, plan: Plan, action: Action) -> str:
 def reply_text(verdict: Verdict) -> str:
     """Return a verdict in the format that the prompt asks for. Past verdicts are repeated in it."""
     return f"Analysis: {verdict.analysis}\nVerdict: {verdict.signal}"
+
+
+def own_words(verdict: Verdict) -> str:
+    """Return the analysis as the model wrote it, without the sentence of ours that may end it."""
+    return verdict.analysis.removesuffix(UNREADABLE).removesuffix(LATE).strip()
 
 
 def parse(text: str) -> Verdict:
@@ -112,7 +123,7 @@ class Verifier:
             async with asyncio.timeout(state.seconds_left()):
                 verdict = await self._judge(context, state, state.plan, kept(state.action, context))
         except TimeoutError:
-            verdict = Verdict(analysis="The run was out of time before this turn was checked.", signal="continue")
+            verdict = Verdict(analysis=LATE, signal="continue")
         return close(state, verdict, context)
 
     async def _judge(self, context: Context, state: State, plan: Plan, action: Action) -> Verdict:
@@ -120,7 +131,7 @@ class Verifier:
         verdicts = [reply_text(turn.verdict) for turn in state.memory]
         prompt = context.prompts.get("verifier", PROMPT)
         conversation = messages(state.question, state.analysis, turns, verdicts, prompt)
-        return parse(await ask(context, "verifier", conversation, FORM))
+        return parse(without_loop(await ask(context, "verifier", conversation, FORM)))
 
 
 def kept(action: Action, context: Context) -> Action:
@@ -135,7 +146,18 @@ def close(state: State, verdict: Verdict, context: Context) -> dict[str, Any]:
         raise RuntimeError("the verifier runs after the planner and the executor")
     action = kept(state.action, context)
     turn = Turn(turn=len(state.memory) + 1, plan=state.plan, action=action, verdict=verdict)
-    return {"memory": [turn], "action": action, "verdict": verdict, "status": status_after(turn, state, context)}
+    status = status_after(turn, state, context)
+    if status != "answered" and _without_plan([*state.memory, turn], ended=status != "running"):
+        status = "no_plan"
+    return {"memory": [turn], "action": action, "verdict": verdict, "status": status}
+
+
+def _without_plan(memory: list[Turn], *, ended: bool) -> bool:
+    """Return whether a run ends without a plan: none could be read before it ended, or the last ones are the same."""
+    last = memory if ended else memory[-MAX_SAME_PLANS:]
+    unreadable = all(turn.plan.error is ErrorClass.BAD_PLAN for turn in last)
+    same = len(last) == MAX_SAME_PLANS and len({turn.plan.text for turn in last}) == 1
+    return unreadable and (ended or same)
 
 
 def status_after(turn: Turn, state: State, context: Context) -> Status:

@@ -70,7 +70,7 @@ def trainable(
         nodes=tuple(nodes),
         tasks=tasks,
         inputs=lambda task: InputState(messages=[HumanMessage(task.question)]),
-        reward=reward,
+        reward=lambda task, state: 0.0 if state.get("status") == "no_plan" else reward(task, state),
         context=lambda: context,
         trace=trace,
         faults=FAULTS.get(agent, no_faults) if tuple(nodes) == ("planner",) else no_faults,

@@ -81,7 +81,7 @@ def in_turn(*replies: Reply) -> Script:
     return lambda _: left.pop(0) if len(left) > 1 else left[0]
 
 
-def completion(model: str, text: str) -> dict[str, Any]:
+def completion(model: str, text: str, finish_reason: str = "stop") -> dict[str, Any]:
     """The JSON of a chat completion."""
     message = {"role": "assistant", "content": text}
     return {
@@ -89,7 +89,7 @@ def completion(model: str, text: str) -> dict[str, Any]:
         "object": "chat.completion",
         "created": 0,
         "model": model,
-        "choices": [{"index": 0, "message": message, "finish_reason": "stop"}],
+        "choices": [{"index": 0, "message": message, "finish_reason": finish_reason}],
         "usage": {"prompt_tokens": 1, "completion_tokens": 1, "total_tokens": 2},
     }
 

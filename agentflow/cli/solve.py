@@ -199,6 +199,8 @@ def _fail_without_answer(finished: "Finished") -> None:
     """End the command if the run failed or its answer is empty."""
     if finished.failure:
         fail(str(finished.failure), _exit_code(finished.failure))
+    if finished.trace.status == "no_plan":
+        fail("the planner's model cannot follow the planner's format; see the answer", FAILED)
     if not finished.trace.answer.strip():
         fail("the model gave no answer; try again, or another --model", FAILED)
 

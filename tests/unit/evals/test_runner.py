@@ -11,7 +11,7 @@ import pytest
 from agentflow.evals.benchmarks.benchmark import AnswerJudge, Benchmark, Judging
 from agentflow.evals.cost import Budget
 from agentflow.evals.metrics import interval, summarise
-from agentflow.evals.record import CRASH, Dataset, EvaluationSettings, Key, Record
+from agentflow.evals.record import CRASH, NO_PLAN, Dataset, EvaluationSettings, Key, Record
 from agentflow.evals.results_store import ResultsError, ResultsStore, read
 from agentflow.evals.runner import Item, Runner, items, unfinished
 from agentflow.evals.scorers.free_text import free_text
@@ -108,6 +108,15 @@ async def test_items_run_concurrently_and_never_more_than_asked(monkeypatch: pyt
     assert most == 3
     assert set(ended) == {item.key for item in asked}
     assert all(found.correct for found in ended.values())
+
+
+async def test_a_run_without_a_plan_is_wrong_whatever_its_text_holds(monkeypatch: pytest.MonkeyPatch) -> None:
+    benchmark = replace(GREETINGS, rule=lambda one, answer: decided(True, "exact"))
+    without_plan = script(monkeypatch, planner="no", verifier="Verdict: continue")
+    ended = await run(without_plan, dataset(1, benchmark=benchmark))
+    (found,) = ended.values()
+    assert (found.status, found.decision, found.decided_by) == ("no_plan", Decision.INCORRECT, NO_PLAN)
+    assert (found.scorable, found.failed) == (False, False)
 
 
 async def test_crashed_items_stay_in_the_denominator_as_wrong(monkeypatch: pytest.MonkeyPatch) -> None:

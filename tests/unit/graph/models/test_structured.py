@@ -20,10 +20,7 @@ PLAN = "Sub-Goal: add\nTool: python_coder\nContext: 1 + 2"
 PROSE = "I would add the numbers."
 FORM = planner.reply_form(CARDS)
 REFUSED: Reply = (400, {"error": {"message": "unknown field", "param": None, "code": None}})
-CUT: Reply = (
-    200,
-    {**completion("m", PROSE), "choices": [{**completion("m", PROSE)["choices"][0], "finish_reason": "length"}]},
-)
+CUT: Reply = (200, completion("m", PROSE, "length"))
 
 
 def way(body: dict[str, Any]) -> str:
