@@ -1,6 +1,7 @@
 """Options that several commands share, and their validation before a run starts."""
 
 import asyncio
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
@@ -82,15 +83,13 @@ def context_of(
     """Return the run's settings; ends the command if a tool, a key or a model is missing."""
     from pydantic import ValidationError
 
-    from agentflow.graph.context import DEFAULT_TOOLS, MODULES, Context
+    from agentflow.graph.context import DEFAULT_TOOLS, Context
     from agentflow.tools.catalogue import STANDARD_TOOLS, availability
     from agentflow.tools.external import is_external
 
     names = list(DEFAULT_TOOLS if tools is None else names_in(tools))
     models = {} if planner is None else {"planner": planner}
-    if max_tokens is not None:
-        own = limits.get("sampling", {})
-        limits["sampling"] = {module: {"max_tokens": max_tokens, **own.get(module, {})} for module in MODULES}
+    limits["sampling"] = with_max_tokens(max_tokens, limits.get("sampling", {}))
     try:
         context = Context.model_validate({"model": model, "models": models, "tools": names, **limits})
     except ValidationError as error:
@@ -104,6 +103,15 @@ def context_of(
     _load_models(context)
     _load_external(context)
     return context
+
+
+def with_max_tokens(max_tokens: int | None, sampling: Mapping[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
+    """Return `sampling` by module with the longest reply of every module."""
+    from agentflow.graph.context import MODULES
+
+    if max_tokens is None:
+        return dict(sampling)
+    return {module: {"max_tokens": max_tokens, **sampling.get(module, {})} for module in MODULES}
 
 
 def agent_of(
