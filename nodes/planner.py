@@ -101,7 +101,7 @@ def parse(text: str, tools: Collection[str]) -> Plan:
 
 def reply_form(tools: Collection[str]) -> ReplyForm:
     """Return the form of a plan that chooses one of `tools`."""
-    lines = {"Sub-Goal": 400, "Tool": [*tools], "Context": 1200}
+    lines = {"Sub-Goal": None, "Tool": [*tools], "Context": None}
     return ReplyForm.of_lines("plan", lines, lambda text: parse(text, tools).error is None)
 
 

@@ -88,7 +88,7 @@ def parse(text: str) -> Verdict:
 
 FORM = ReplyForm.of_lines(
     "verdict",
-    {"Analysis": 600, "Verdict": [*_SIGNALS]},
+    {"Analysis": None, "Verdict": [*_SIGNALS]},
     lambda text: not parse(text).analysis.endswith(UNREADABLE),
 )
 

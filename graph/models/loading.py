@@ -146,7 +146,7 @@ async def enforced(
 ) -> AIMessage | None:
     """Return a reply in `form`, or None if the server cannot enforce it or the reply was cut off.
 
-    Raises ModelError as `reply_of` does, but not if the server refuses the form.
+    Raises ModelError as `reply_of` does, but not if the server refuses the form or fails on it.
     """
     unsupported = model.unsupported_forms if isinstance(model, Enforces) else None
     for way, fields in form.requests() if unsupported is not None else ():
@@ -155,7 +155,7 @@ async def enforced(
         try:
             reply = await reply_of(model, messages, config, extra_body=fields)
         except ModelError as error:
-            if error.code not in ("bad_request", "bad_setting"):
+            if error.code not in ("bad_request", "bad_setting", "server_error"):
                 raise
             unsupported.add(way)
             continue

@@ -22,6 +22,7 @@ from agentflow.graph.agent import build_graph
 from agentflow.graph.context import Context
 from agentflow.graph.models.spec import ModelError
 from agentflow.graph.state import Verdict
+from agentflow.nodes import verifier
 from agentflow.tools import python_coder
 from agentflow.tools.result import ErrorClass, ToolResult
 from agentflow.tools.sandbox.limits import Limits, Outcome, SandboxError
@@ -254,6 +255,13 @@ def test_turns_and_errors_are_counted_by_class() -> None:
     assert summary.errors == {"bad_plan": 1, "tool_error": 2}
     assert (summary.error_rate, summary.readable_rate, summary.total.mean_turns) == (0.75, 0.75, 4)
     assert summary.tools == {"python_coder": 3}
+
+
+def test_verdicts_that_could_not_be_read_are_counted() -> None:
+    found = record(dataset(1)[0], turns=[ToolResult(status="ok", output="1")] * 2)
+    assert summarise([found], 1).verdict_rate == 1
+    unread = found.turns[0].model_copy(update={"verdict": verifier.parse("Perhaps.")})
+    assert summarise([found.model_copy(update={"turns": [unread, found.turns[1]]})], 1).verdict_rate == 0.5
 
 
 def test_who_searched_is_counted_with_the_language_model_behind_it() -> None:
