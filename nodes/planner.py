@@ -101,7 +101,7 @@ def parse(text: str, tools: Collection[str]) -> Plan:
 
 def reply_form(tools: Collection[str]) -> ReplyForm:
     """Return the form of a plan that chooses one of `tools`."""
-    lines = {"Sub-Goal": None, "Tool": [*tools], "Context": None}
+    lines: dict[str, int | list[str]] = {"Sub-Goal": 40, "Tool": [*tools], "Context": 80}
     return ReplyForm.of_lines("plan", lines, lambda text: parse(text, tools).error is None)
 
 

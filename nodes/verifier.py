@@ -88,7 +88,7 @@ def parse(text: str) -> Verdict:
 
 FORM = ReplyForm.of_lines(
     "verdict",
-    {"Analysis": None, "Verdict": [*_SIGNALS]},
+    {"Analysis": 60, "Verdict": [*_SIGNALS]},
     lambda text: not parse(text).analysis.endswith(UNREADABLE),
 )
 

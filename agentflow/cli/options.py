@@ -77,10 +77,11 @@ Prices = Annotated[
 ]
 
 
-def context_of(
-    model: str, planner: str | None, tools: str | None, *, max_tokens: int | None = None, **limits: Any
-) -> "Context":
-    """Return the run's settings; ends the command if a tool, a key or a model is missing."""
+def context_of(model: str, planner: str | None, tools: str | None, **limits: Any) -> "Context":
+    """Return the run's settings; ends the command if a tool, a key or a model is missing.
+
+    `limits` are other fields of the context, and `max_tokens`, the longest reply of every module.
+    """
     from pydantic import ValidationError
 
     from agentflow.graph.context import DEFAULT_TOOLS, Context
@@ -89,7 +90,7 @@ def context_of(
 
     names = list(DEFAULT_TOOLS if tools is None else names_in(tools))
     models = {} if planner is None else {"planner": planner}
-    limits["sampling"] = with_max_tokens(max_tokens, limits.get("sampling", {}))
+    limits["sampling"] = with_max_tokens(limits.pop("max_tokens", None), limits.get("sampling", {}))
     try:
         context = Context.model_validate({"model": model, "models": models, "tools": names, **limits})
     except ValidationError as error:

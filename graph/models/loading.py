@@ -148,8 +148,9 @@ async def enforced(
 
     Raises ModelError as `reply_of` does, but not if the server refuses the form or fails on it.
     """
-    unsupported = model.unsupported_forms if isinstance(model, Enforces) else None
-    for way, fields in form.requests() if unsupported is not None else ():
+    if not isinstance(model, Enforces) or (unsupported := model.unsupported_forms) is None:
+        return None
+    for way, fields in form.requests():
         if way in unsupported:
             continue
         try:

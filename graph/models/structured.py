@@ -24,21 +24,22 @@ class ReplyForm:
     """Pattern of a reply in lines; empty if the module asks for JSON."""
 
     @classmethod
-    def of_lines(cls, name: str, lines: Mapping[str, Sequence[str] | None], readable: Callable[[str], bool]) -> Self:
+    def of_lines(cls, name: str, lines: Mapping[str, int | Sequence[str]], readable: Callable[[str], bool]) -> Self:
         """Return the form of a reply of lines `Label: value`.
 
-        `lines` has the texts that a label may have, or None for any text on the line. The text's length is not
-        bounded: servers compile a bounded repetition for many seconds, and refuse it.
+        The value of a label in `lines` is its maximum number of words, which ends repetitions, or the texts that it may
+        have. Servers compile a bound on words in a fraction of a second, and one on characters in many.
         """
         schema = {
             "type": "object",
             "properties": {
-                label: {"enum": [*texts]} if texts else {"type": "string"} for label, texts in lines.items()
+                label: {"type": "string"} if isinstance(value, int) else {"enum": [*value]}
+                for label, value in lines.items()
             },
             "required": [*lines],
             "additionalProperties": False,
         }
-        return cls(name, schema, readable, "\n".join(f"{label}: {_pattern(texts)}" for label, texts in lines.items()))
+        return cls(name, schema, readable, "\n".join(f"{label}: {_pattern(value)}" for label, value in lines.items()))
 
     def requests(self) -> Iterator[tuple[str, dict[str, Any]]]:
         """Yield each way to request the form: the name of its field, and the fields of the request."""
@@ -48,5 +49,6 @@ class ReplyForm:
         yield "response_format", {"response_format": {"type": "json_schema", "json_schema": schema}}
 
 
-def _pattern(texts: Sequence[str] | None) -> str:
-    return f"({'|'.join(map(re.escape, texts))})" if texts else "[^\\n]+"
+def _pattern(value: int | Sequence[str]) -> str:
+    words = r"[^ \n]+( [^ \n]+){0,%d}"
+    return words % (value - 1) if isinstance(value, int) else f"({'|'.join(map(re.escape, value))})"
