@@ -12,7 +12,7 @@ from langchain_core.messages import AIMessage, BaseMessage
 from agentflow.checks import endpoint as server
 from agentflow.checks.check import Check
 from agentflow.graph.context import Context, Module
-from agentflow.graph.models.listing import context_lengths, listed
+from agentflow.graph.models.listing import context_lengths, listed, with_sole_model
 from agentflow.graph.models.loading import aload_model, enforced, load_model, reply_of
 from agentflow.graph.models.spec import PROVIDERS, Endpoint, ModelError, endpoint_of, parse
 from agentflow.graph.models.structured import ReplyForm
@@ -67,6 +67,7 @@ def _offered(spec: str) -> tuple[Check, Endpoint | None]:
             return (spec, "ok", "loads"), None
         endpoint = endpoint_of(parsed)
         offered = list(context_lengths(endpoint))
+        endpoint = endpoint if endpoint.model else with_sole_model(endpoint)
     except ModelError as error:
         return (spec, "no", str(error)), None
     except httpx.HTTPStatusError as error:
@@ -76,7 +77,7 @@ def _offered(spec: str) -> tuple[Check, Endpoint | None]:
         problem = endpoint.without_key(one_line(str(error)))
         says = f"{endpoint.base_url}/models does not list models ({problem}); is the server running?"
         return (spec, "no", says), None
-    if endpoint.model and endpoint.model not in offered:
+    if endpoint.model not in offered:
         return (spec, "no", f"there is no model '{endpoint.model}'; {listed(offered)}"), None
     return (spec, "ok", f"{endpoint.base_url} answers; {listed(offered)}"), endpoint
 
