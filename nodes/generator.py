@@ -81,7 +81,7 @@ class Generator:
         """Return the answer. Raises ModelError if the model does not answer in time."""
         context = Context.of(runtime)
         if state.status == "no_plan":
-            answer = NO_PLAN.format(spec=context.model_of("planner"))
+            answer = NO_PLAN.format(spec=context.model_name_of("planner"))
             return {"answer": answer, "messages": [AIMessage(answer)]}
         try:
             async with asyncio.timeout(SECONDS):
