@@ -1,11 +1,11 @@
-"""Usage of a run: model calls, tokens and seconds by module and model."""
+"""Usage of a run: model calls, tokens and seconds by module and model, and why replies ended."""
 
 import threading
 from math import inf
 
 from langchain_core.messages import AIMessage
 
-from agentflow.evals.trace import Tokens, Usage
+from agentflow.evals.trace import FinishReasons, Tokens, Usage
 from agentflow.graph.tracing.operation import Operation
 
 
@@ -16,6 +16,7 @@ class Meter:
         self._calls = 0
         self._tokens: dict[str, dict[str, Tokens]] = {}
         self._seconds: dict[str, float] = {}
+        self._reasons: dict[int | None, FinishReasons] = {}
         self._lock = threading.Lock()  # a tool may call a model from a thread of its own
 
     def begin(self, operation: Operation) -> None:
@@ -25,12 +26,15 @@ class Meter:
                 self._calls += 1
 
     def end(self, operation: Operation) -> None:
-        """Add the tokens and the time of a call."""
+        """Add the tokens, the time and the finish reason of a call."""
         if operation.kind != "model_call":
             return
         with self._lock:
             self._seconds[operation.module] = self._seconds.get(operation.module, 0.0) + operation.seconds
             for reply in operation.replies:
+                if reason := reply.response_metadata.get("finish_reason"):
+                    reasons = self._reasons.setdefault(operation.turn, {})
+                    reasons.setdefault(operation.module, []).append(str(reason))
                 if reply.usage_metadata:
                     models = self._tokens.setdefault(operation.module, {})
                     metadata = reply.response_metadata
@@ -43,6 +47,11 @@ class Meter:
             modules = {module: dict(models) for module, models in self._tokens.items()}
             seconds = {module: round(taken, 3) for module, taken in self._seconds.items()}
             return Usage(calls=self._calls, modules=modules, seconds=seconds)
+
+    def finish_reasons(self, turn: int | None) -> FinishReasons:
+        """Return why the replies of a turn ended so far; None for the calls outside turns."""
+        with self._lock:
+            return {module: [*reasons] for module, reasons in self._reasons.get(turn, {}).items()}
 
 
 def _tokens(message: AIMessage) -> Tokens:

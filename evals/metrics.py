@@ -12,6 +12,7 @@ from agentflow.evals.record import Record
 from agentflow.evals.scorers.score import Decision
 from agentflow.evals.trace import Tokens
 from agentflow.evals.votes import majority
+from agentflow.nodes.verifier import UNREADABLE as UNREADABLE_VERDICT
 from agentflow.tools.result import ErrorClass
 
 UNREADABLE = (ErrorClass.BAD_PLAN, ErrorClass.UNKNOWN_TOOL)
@@ -78,6 +79,8 @@ class Summary:
     """Results by the source that search tools report, which includes a language model behind it."""
     readable: int
     """Turns whose plan is readable and names a tool."""
+    verdicts: int
+    """Turns whose verdict is readable."""
     metrics: dict[str, float]
     """Means over all samples, by name. A sample without the metric, because it failed, counts as 0."""
     failures: Counter[str]
@@ -105,6 +108,11 @@ class Summary:
         """Return the share of turns whose plan is readable and names a tool, 0 to 1."""
         return self.readable / self.total.turns if self.total.turns else 0.0
 
+    @property
+    def verdict_rate(self) -> float:
+        """Return the share of turns whose verdict is readable, 0 to 1."""
+        return self.verdicts / self.total.turns if self.total.turns else 1.0
+
 
 def summarise(records: Sequence[Record], number: int) -> Summary:
     """Summarise `number` samples. One that failed or has no record counts as wrong."""
@@ -121,6 +129,7 @@ def summarise(records: Sequence[Record], number: int) -> Summary:
         tools=Counter(turn.tool for turn in readable if turn.tool),
         sources=Counter(turn.result.provider for turn in turns if turn.result.provider),
         readable=len(readable),
+        verdicts=sum(not turn.verdict.analysis.endswith(UNREADABLE_VERDICT) for turn in turns),
         metrics=means(records, number),
         failures=Counter(_reason(record) for record in records if record.failed or record.judge_failed),
         modules=_modules(records),

@@ -22,6 +22,8 @@ Key = tuple[str, str, int]
 
 CRASH = "crash"
 """`Record.decided_by` of a run that failed."""
+NO_PLAN = "no plan"
+"""`Record.decided_by` of a run that ended without a readable plan."""
 JUDGE_FAILED = "judge failed"
 """Prefix of `Record.decided_by` for an answer whose judge failed."""
 
@@ -82,6 +84,11 @@ class Record(Trace):
         A failed record has no scored answer: its decision is INCORRECT, decided by CRASH.
         """
         return self.status == "failed"
+
+    @property
+    def scorable(self) -> bool:
+        """True if the record has an answer of the agent, which scorers decide on."""
+        return not self.failed and self.status != "no_plan"
 
     @property
     def judge_failed(self) -> bool:

@@ -63,7 +63,7 @@ class Rescorer:
         return [ruling for number in sorted(found) for ruling in found[number]]
 
     async def _rulings(self, record: Record) -> list[Ruling]:
-        if record.failed:
+        if not record.scorable:
             return []
         benchmark = self._benchmarks[record.benchmark]
         score = benchmark.score(record.task, record.answer)

@@ -94,7 +94,8 @@ async def rollout(
         saved: An interrupted run of that thread to continue; `task` and `context` must be its own.
         decide: Decides on each call that waits for approval; without it, the run ends there.
     """
-    start, meter, run = time.perf_counter(), Meter(), _Run(task, saved)
+    start, meter = time.perf_counter(), Meter()
+    run = _Run(task, saved, meter)
     limit, failure = asyncio.timeout(seconds), None
 
     async def emit(event: Event) -> None:
@@ -118,13 +119,15 @@ async def rollout(
             run.fail(reason(error))
     taken = round(time.perf_counter() - start, 3)
     known = {"task": task, "analysis": run.analysis, "turns": run.turns, "usage": meter.usage(), "seconds": taken}
+    known["finish_reasons"] = meter.finish_reasons(None)
     return Finished(_shown(Trace(**known, **run.outcome)), failure)
 
 
 class _Run:
     """Turns, analysis and outcome of a run under way."""
 
-    def __init__(self, task: Task, saved: SavedRun | None) -> None:
+    def __init__(self, task: Task, saved: SavedRun | None, meter: Meter) -> None:
+        self._meter = meter
         self.turns = [_shown(TraceTurn.of(turn)) for turn in saved.turns] if saved else []
         self.analysis = saved.analysis if saved else ""
         self.outcome: dict[str, Any] = {"status": "running" if saved else "failed"}
@@ -159,7 +162,8 @@ class _Run:
         self._waits = _asked(chunk) or self._waits
         for update in filter(_is_update, chunk.values()):
             for closed in _turns(update):
-                self.turns.append(_shown(TraceTurn.of(closed)))
+                ended = {"finish_reasons": self._meter.finish_reasons(closed.turn)}
+                self.turns.append(_shown(TraceTurn.of(closed).model_copy(update=ended)))
                 await emit(self.turns[-1])
             self.analysis = update.get("analysis") or self.analysis
             self.outcome |= {

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from agentflow.evals.benchmarks.benchmark import AnswerJudge, Benchmark
 from agentflow.evals.cost import UNLIMITED, Budget
-from agentflow.evals.record import CRASH, JUDGE_FAILED, Key, Record
+from agentflow.evals.record import CRASH, JUDGE_FAILED, NO_PLAN, Key, Record
 from agentflow.evals.rollout import Finished, reason, rollout
 from agentflow.evals.scorers.score import Decision, Score, undecided
 from agentflow.evals.task import Task
@@ -126,6 +126,8 @@ class Runner:
     async def _score(self, item: Item, trace: Trace) -> Score:
         if trace.status == "failed":
             return Score(Decision.INCORRECT, CRASH)
+        if trace.status == "no_plan":
+            return Score(Decision.INCORRECT, NO_PLAN)
         try:
             return await item.benchmark.decide(item.task, trace.answer, self.judge)
         except ModelError as error:

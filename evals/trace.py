@@ -16,7 +16,17 @@ from agentflow.graph.state import Turn, Verdict
 from agentflow.tools.redaction import redacted_data
 from agentflow.tools.result import ToolResult
 
-TraceStatus = Literal["answered", "out_of_turns", "out_of_time", "failed"]
+TraceStatus = Literal["answered", "out_of_turns", "out_of_time", "no_plan", "failed"]
+
+
+FinishReasons = dict[str, list[str]]
+"""Why the replies of each module ended, as the server says, in the order of its calls; "length" for one that reached
+its limit of tokens."""
+
+
+def cut_off(reasons: FinishReasons) -> list[str]:
+    """Return the modules whose last reply reached its limit of tokens."""
+    return [module for module, ended in reasons.items() if ended[-1] == "length"]
 
 
 class TraceTurn(BaseModel):
@@ -32,6 +42,8 @@ class TraceTurn(BaseModel):
     verdict: Verdict
     plan: str = ""
     """The planner's output, verbatim. Empty for agents without a planner."""
+    finish_reasons: FinishReasons = Field(default_factory=dict, exclude_if=lambda reasons: not reasons)
+    """Of the calls in this turn, those of tools included."""
 
     @classmethod
     def of(cls, turn: Turn) -> "TraceTurn":
@@ -114,6 +126,8 @@ class Trace(BaseModel):
     turns: list[TraceTurn] = Field(default_factory=list)
     """The finished turns; a run that failed has those before its failure."""
     usage: Usage = Usage()
+    finish_reasons: FinishReasons = Field(default_factory=dict, exclude_if=lambda reasons: not reasons)
+    """Of the calls outside turns: the analyst's and the generator's."""
     seconds: float = 0.0
     """Wall-clock time of the run."""
     error: str = ""

@@ -37,7 +37,7 @@ def majority(records: Sequence[Record]) -> float | None:
 
 
 def _elects_correct(tries: Sequence[Record]) -> bool:
-    values = [(value_of(record.task, record.answer), record) for record in tries if not record.failed]
+    values = [(value_of(record.task, record.answer), record) for record in tries if record.scorable]
     votes = Counter(value for value, _ in values).most_common(1)
     return any(record.correct for value, record in values if value == votes[0][0])
 

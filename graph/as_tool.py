@@ -18,7 +18,11 @@ DESCRIPTION = (
     "returns the answer. Give the whole question with all that it needs; nothing is remembered between calls."
 )
 
-UNFINISHED = {"out_of_turns": "it ran out of turns", "out_of_time": "it ran out of time"}
+UNFINISHED = {
+    "out_of_turns": "it ran out of turns",
+    "out_of_time": "it ran out of time",
+    "no_plan": "no plan could be read",
+}
 """Notes for answers that no verifier has approved."""
 
 

@@ -156,6 +156,12 @@ class Context(BaseModel):
         title="Memory budget",
         description="Tokens that tool results may take in memory; each turn gets an equal share, and is cut to it.",
     )
+    structured_output: Literal["auto", "always", "off"] = Field(
+        default="auto",
+        title="Structured output",
+        description="Enforced form of plans, calls and verdicts, where the server supports it. auto: a reply that "
+        "cannot be read is asked for again in that form; always: every such reply; off: never.",
+    )
     approve_tools: list[str] = Field(
         default=[],
         title="Approve tools",

@@ -15,15 +15,17 @@ from pydantic import BaseModel, Field, model_validator
 from agentflow.tools.result import ErrorClass, ToolResult
 
 Signal = Literal["continue", "stop"]
-Status = Literal["running", "answered", "out_of_turns", "out_of_time"]
+Status = Literal["running", "answered", "out_of_turns", "out_of_time", "no_plan"]
+"""State of a run; "no_plan": it ended since the planner's model wrote no plan that could be read."""
 
 
 class Plan(BaseModel):
     """The planner's action a^t: one step, one tool, and all information that the tool needs."""
 
     text: str = ""
-    """The planner's exact output. Later prompts repeat it, so that their tokens extend this prompt's tokens. A plan
-    that a person wrote instead has the text that the planner would have written.
+    """The planner's exact output, but for repetitions at the end of a long one, which are cut. Later prompts repeat
+    it, so that their tokens extend this prompt's tokens. A plan that a person wrote instead has the text that the
+    planner would have written.
     """
     sub_goal: str = ""
     tool: str = ""

@@ -24,6 +24,7 @@ NODES = {
     "approve_tools": ["executor"],
     "max_turns": ["verifier"],
     "memory_tokens": ["verifier"],
+    "structured_output": ["planner", "executor", "verifier"],
 }
 """The nodes at which Studio shows a setting, besides the settings of a module."""
 

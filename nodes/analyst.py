@@ -18,7 +18,7 @@ from agentflow.graph.prompts import fill
 from agentflow.graph.state import InputState
 from agentflow.graph.toolbox import Toolbox
 from agentflow.nodes.approval import require_checkpointer
-from agentflow.nodes.reply_parsing import read_labels, spoken, unfence
+from agentflow.nodes.reply_parsing import read_labels, spoken, unfence, without_loop
 from agentflow.tools.redaction import cut
 
 PROMPT = """\
@@ -36,7 +36,7 @@ def messages(question: str, tools: list[str], prompt: str = PROMPT) -> list[Base
 
 def parse(text: str) -> str:
     """Return the analysis without a heading. Any text is accepted; an overlong one is cut."""
-    reply = unfence(spoken(text))
+    reply = without_loop(unfence(spoken(text)))
     analysis = read_labels(reply, {"analysis": ("query analysis", "analysis")}).get("analysis", reply)
     return cut(analysis, MAX_CHARACTERS, "")
 

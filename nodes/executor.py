@@ -21,6 +21,7 @@ from langgraph.runtime import Runtime
 from agentflow.graph.context import Context
 from agentflow.graph.events import tool_called
 from agentflow.graph.models.loading import ask
+from agentflow.graph.models.structured import ReplyForm
 from agentflow.graph.prompts import fill
 from agentflow.graph.state import Action, PendingCall, Plan, State
 from agentflow.graph.toolbox import Toolbox
@@ -80,6 +81,17 @@ def parse(text: str, card: ToolCard) -> dict[str, Any] | None:
     if "code" in card.arguments.get("properties", {}) and programs:
         return {"code": max(programs, key=len).strip("\n")}
     return None
+
+
+def reply_form(card: ToolCard) -> ReplyForm:
+    """Return the form of a call of the tool: its arguments as a JSON object."""
+    required = set(card.arguments.get("required", ()))
+
+    def readable(text: str) -> bool:
+        arguments = parse(text, card)
+        return arguments is not None and required <= arguments.keys()
+
+    return ReplyForm("call", card.arguments, readable)
 
 
 def _unwrapped(found: dict[str, Any], card: ToolCard) -> dict[str, Any]:
@@ -172,7 +184,8 @@ class Executor:
     ) -> dict[str, Any]:
         try:
             async with asyncio.timeout(state.seconds_left()):
-                reply = await ask(context, "executor", messages(card, plan, context.prompts.get("executor", PROMPT)))
+                conversation = messages(card, plan, context.prompts.get("executor", PROMPT))
+                reply = await ask(context, "executor", conversation, reply_form(card))
         except TimeoutError:
             return _done(
                 {}, ToolResult.failed(ErrorClass.TIMEOUT, "the run was out of time before the call was written")

@@ -10,9 +10,10 @@ from langgraph.runtime import Runtime
 from agentflow.graph.context import Context
 from agentflow.graph.models.loading import ask
 from agentflow.graph.models.spec import ModelError
-from agentflow.graph.state import State, Turn
+from agentflow.graph.state import Action, State, Turn
 from agentflow.nodes.reply_parsing import read_labels, spoken, unfence
-from agentflow.nodes.verifier import describe_turn
+from agentflow.nodes.verifier import describe_turn, own_words
+from agentflow.tools.result import ErrorClass
 
 PROMPT = """\
 You write the final answer of an agent from what its turns established. Rely on the results below, not on memory of \
@@ -25,16 +26,38 @@ SECONDS = 60.0
 It is added to the run's time, so that a run out of time still answers.
 """
 
+NO_PLAN = (
+    "No answer: the planner's model ({spec}) wrote no plan that could be read, so it cannot follow the planner's "
+    "format. Check it with: agentflow doctor --model {spec}. Serve it where the format can be enforced "
+    "(--structured-output, for example on vLLM), or use a larger model."
+)
+"""The answer of a run that ended without a readable plan."""
+
+_UNREADABLE = (ErrorClass.BAD_PLAN, ErrorClass.BAD_ARGUMENTS)
+"""Failures of turns in which no tool was called, because a model's text could not be read."""
+
 LABELS = {"answer": ("final answer", "answer", "the answer")}
 _TAGGED = re.compile(r"<answer>((?:(?!<answer>).)*?)</answer>", re.DOTALL | re.IGNORECASE)
 
 
 def messages(question: str, memory: list[Turn], prompt: str = PROMPT) -> list[BaseMessage]:
-    """Return the generator's conversation: the question and every turn."""
-    turns = [
-        f"{describe_turn(turn.turn, turn.plan, turn.action)}\nVerifier: {turn.verdict.analysis}" for turn in memory
-    ]
+    """Return the generator's conversation: the question and every turn that may hold a fact.
+
+    Our own texts about a model's reply are left out, since a weak model repeats them as facts.
+    """
+    turns = [_described(turn) for turn in memory if _may_hold_a_fact(turn.action)]
     return [SystemMessage(prompt), HumanMessage("\n\n".join([f"Question: {question}", *turns]))]
+
+
+def _may_hold_a_fact(action: Action) -> bool:
+    error = action.result.error
+    called_too_late = error is ErrorClass.TIMEOUT and not action.arguments
+    return error not in _UNREADABLE and not called_too_late
+
+
+def _described(turn: Turn) -> str:
+    described, analysis = describe_turn(turn.turn, turn.plan, turn.action), own_words(turn.verdict)
+    return f"{described}\nVerifier: {analysis}" if analysis else described
 
 
 def parse(text: str) -> str:
@@ -57,6 +80,9 @@ class Generator:
     async def __call__(self, state: State, runtime: Runtime[Context]) -> dict[str, Any]:
         """Return the answer. Raises ModelError if the model does not answer in time."""
         context = Context.of(runtime)
+        if state.status == "no_plan":
+            answer = NO_PLAN.format(spec=context.model_name_of("planner"))
+            return {"answer": answer, "messages": [AIMessage(answer)]}
         try:
             async with asyncio.timeout(SECONDS):
                 prompt = context.prompts.get("generator", PROMPT)

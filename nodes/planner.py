@@ -16,10 +16,11 @@ from langgraph.runtime import Runtime
 
 from agentflow.graph.context import Context
 from agentflow.graph.models.loading import ask
+from agentflow.graph.models.structured import ReplyForm
 from agentflow.graph.prompts import fill
 from agentflow.graph.state import Plan, State, Turn
 from agentflow.graph.toolbox import Toolbox
-from agentflow.nodes.reply_parsing import bare, read_labels
+from agentflow.nodes.reply_parsing import bare, read_labels, without_loop
 from agentflow.tools.card import ToolCard
 from agentflow.tools.catalogue import STANDARD_TOOLS
 from agentflow.tools.redaction import cut
@@ -98,6 +99,12 @@ def parse(text: str, tools: Collection[str]) -> Plan:
     return plan.model_copy(update={"tool": tool, "error": error, "problem": problem})
 
 
+def reply_form(tools: Collection[str]) -> ReplyForm:
+    """Return the form of a plan that chooses one of `tools`."""
+    lines: dict[str, int | list[str]] = {"Sub-Goal": 40, "Tool": [*tools], "Context": 80}
+    return ReplyForm.of_lines("plan", lines, lambda text: parse(text, tools).error is None)
+
+
 def chosen_tool(value: str, tools: Collection[str]) -> tuple[str, str]:
     """Return the one tool that `value` names and "". Otherwise return the name given and one line on the problem."""
     value = value[:MAX_TOOL]
@@ -145,10 +152,10 @@ class Planner:
                 tools = describe_tools(cards.values())
                 prompt = context.prompts.get("planner", PROMPT)
                 conversation = messages(state.question, state.analysis, state.memory, tools, context.max_turns, prompt)
-                reply = await ask(context, "planner", conversation)
+                reply = await ask(context, "planner", conversation, reply_form(cards))
         except TimeoutError:
             late = Plan(
                 text="", error=ErrorClass.TIMEOUT, problem="the run was out of time before the step was planned"
             )
             return {"plan": late, "action": None}
-        return {"plan": parse(reply, cards), "action": None}
+        return {"plan": parse(without_loop(reply), cards), "action": None}

@@ -12,9 +12,11 @@ from langgraph.runtime import Runtime
 
 from agentflow.graph.context import Context
 from agentflow.graph.models.loading import ask
+from agentflow.graph.models.structured import ReplyForm
 from agentflow.graph.state import Action, Plan, Signal, State, Status, Turn, Verdict
-from agentflow.nodes.reply_parsing import bare, read_labels, spoken, unfence
+from agentflow.nodes.reply_parsing import bare, read_labels, spoken, unfence, without_loop
 from agentflow.tools.redaction import cut
+from agentflow.tools.result import ErrorClass
 
 PROMPT = """\
 You check the work of an agent turn by turn. After each turn, say in one or two sentences what its result establishes, \
@@ -28,6 +30,11 @@ LABELS = {
     "verdict": ("verdict", "final verdict", "conclusion", "decision", "signal", "stop signal"),
 }
 UNREADABLE = "The verdict could not be read, so the work goes on."
+
+LATE = "The run was out of time before this turn was checked."
+
+MAX_SAME_PLANS = 3
+"""Identical unreadable plans in a row after which a run ends: nothing suggests that the next one differs."""
 
 MAX_CHARACTERS = 1500
 _SIGNALS: dict[str, Signal] = {"stop": "stop", "continue": "continue"}
@@ -63,6 +70,11 @@ def reply_text(verdict: Verdict) -> str:
     return f"Analysis: {verdict.analysis}\nVerdict: {verdict.signal}"
 
 
+def own_words(verdict: Verdict) -> str:
+    """Return the analysis as the model wrote it, without the sentence of ours that may end it."""
+    return verdict.analysis.removesuffix(UNREADABLE).removesuffix(LATE).strip()
+
+
 def parse(text: str) -> Verdict:
     """Parse the verifier's reply. Never raises, and never stops a run on a word that only resembles a verdict."""
     reply = unfence(spoken(text))
@@ -72,6 +84,13 @@ def parse(text: str) -> Verdict:
     if signal is None:
         return Verdict(analysis=f"{analysis} {UNREADABLE}".strip(), signal="continue")
     return Verdict(analysis=analysis, signal=signal)
+
+
+FORM = ReplyForm.of_lines(
+    "verdict",
+    {"Analysis": 60, "Verdict": [*_SIGNALS]},
+    lambda text: not parse(text).analysis.endswith(UNREADABLE),
+)
 
 
 def _signal(value: str) -> Signal | None:
@@ -104,7 +123,7 @@ class Verifier:
             async with asyncio.timeout(state.seconds_left()):
                 verdict = await self._judge(context, state, state.plan, kept(state.action, context))
         except TimeoutError:
-            verdict = Verdict(analysis="The run was out of time before this turn was checked.", signal="continue")
+            verdict = Verdict(analysis=LATE, signal="continue")
         return close(state, verdict, context)
 
     async def _judge(self, context: Context, state: State, plan: Plan, action: Action) -> Verdict:
@@ -112,7 +131,7 @@ class Verifier:
         verdicts = [reply_text(turn.verdict) for turn in state.memory]
         prompt = context.prompts.get("verifier", PROMPT)
         conversation = messages(state.question, state.analysis, turns, verdicts, prompt)
-        return parse(await ask(context, "verifier", conversation))
+        return parse(without_loop(await ask(context, "verifier", conversation, FORM)))
 
 
 def kept(action: Action, context: Context) -> Action:
@@ -127,7 +146,18 @@ def close(state: State, verdict: Verdict, context: Context) -> dict[str, Any]:
         raise RuntimeError("the verifier runs after the planner and the executor")
     action = kept(state.action, context)
     turn = Turn(turn=len(state.memory) + 1, plan=state.plan, action=action, verdict=verdict)
-    return {"memory": [turn], "action": action, "verdict": verdict, "status": status_after(turn, state, context)}
+    status = status_after(turn, state, context)
+    if status != "answered" and _without_plan([*state.memory, turn], ended=status != "running"):
+        status = "no_plan"
+    return {"memory": [turn], "action": action, "verdict": verdict, "status": status}
+
+
+def _without_plan(memory: list[Turn], *, ended: bool) -> bool:
+    """Return whether a run ends without a plan: none could be read before it ended, or the last ones are the same."""
+    last = memory if ended else memory[-MAX_SAME_PLANS:]
+    unreadable = all(turn.plan.error is ErrorClass.BAD_PLAN for turn in last)
+    same = len(last) == MAX_SAME_PLANS and len({turn.plan.text for turn in last}) == 1
+    return unreadable and (ended or same)
 
 
 def status_after(turn: Turn, state: State, context: Context) -> Status:

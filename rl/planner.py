@@ -53,6 +53,8 @@ def trainable(
 ) -> Trainable:
     """Build the trainable app of `agent`: `nodes` call the policy, `settings` are the other fields of its `Context`.
 
+    Unless `settings` say otherwise, no reply of the frozen modules has an enforced form.
+
     Raises AppError if there is no such agent.
     """
     if agent not in AGENTS:
@@ -61,14 +63,14 @@ def trainable(
         "models": dict.fromkeys(nodes, "policy"),
         "sampling": {node: {"max_tokens": max_tokens} for node in nodes},
     }
-    context = Context.model_validate({**settings, **policy})
+    context = Context.model_validate({"structured_output": "off", **settings, **policy})
     return Trainable(
         name=name,
         graph=lambda: agent_graph(agent),
         nodes=tuple(nodes),
         tasks=tasks,
         inputs=lambda task: InputState(messages=[HumanMessage(task.question)]),
-        reward=reward,
+        reward=lambda task, state: 0.0 if state.get("status") == "no_plan" else reward(task, state),
         context=lambda: context,
         trace=trace,
         faults=FAULTS.get(agent, no_faults) if tuple(nodes) == ("planner",) else no_faults,

@@ -19,6 +19,11 @@ from agentflow.graph.models.spec import endpoint_of, parse
 class TracedModel(EndpointModel):
     """An endpoint's model that asks for ids and log-probabilities."""
 
+    @property
+    def unsupported_forms(self) -> None:
+        """Return None: a reply in an enforced form is not a sample of the policy."""
+        return
+
     def _get_request_payload(self, *args: Any, **kwargs: Any) -> dict[str, Any]:
         payload = super()._get_request_payload(*args, **kwargs)
         return {**payload, "logprobs": True, "extra_body": {"return_token_ids": True}}

@@ -47,9 +47,13 @@ class Request:
 class FakeOpenAI:
     """A context manager: the server runs inside `with`."""
 
-    def __init__(self, script: Script, models: tuple[str, ...] = ("fake-model",)) -> None:
+    def __init__(
+        self, script: Script, models: tuple[str, ...] = ("fake-model",), context_length: int | None = None
+    ) -> None:
         self.script = script
         self.models = models
+        self.context_length = context_length
+        """Length that vLLM would list, if any."""
         self.requests: list[Request] = []
         """Every chat completion asked for, in order of arrival."""
         self.lists = 0
@@ -81,7 +85,7 @@ def in_turn(*replies: Reply) -> Script:
     return lambda _: left.pop(0) if len(left) > 1 else left[0]
 
 
-def completion(model: str, text: str) -> dict[str, Any]:
+def completion(model: str, text: str, finish_reason: str = "stop") -> dict[str, Any]:
     """The JSON of a chat completion."""
     message = {"role": "assistant", "content": text}
     return {
@@ -89,7 +93,7 @@ def completion(model: str, text: str) -> dict[str, Any]:
         "object": "chat.completion",
         "created": 0,
         "model": model,
-        "choices": [{"index": 0, "message": message, "finish_reason": "stop"}],
+        "choices": [{"index": 0, "message": message, "finish_reason": finish_reason}],
         "usage": {"prompt_tokens": 1, "completion_tokens": 1, "total_tokens": 2},
     }
 
@@ -135,7 +139,8 @@ class _Handler(BaseHTTPRequestHandler):
     def do_GET(self) -> None:
         fake = self.server.fake
         fake.lists += 1
-        self._send(200, {"object": "list", "data": [{"id": name, "object": "model"} for name in fake.models]})
+        length = {"max_model_len": fake.context_length} if fake.context_length else {}
+        self._send(200, {"object": "list", "data": [{"id": name, "object": "model", **length} for name in fake.models]})
 
     def do_POST(self) -> None:
         fake = self.server.fake

@@ -13,7 +13,6 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
 from agentflow.checks.check import Check
-from agentflow.tools.untrusted_text import one_line
 from agentflow.version import __version__
 
 if TYPE_CHECKING:
@@ -73,37 +72,6 @@ async def embedded() -> list[Check]:
     except SandboxError as error:
         return [*checks, ("python_coder", "no", str(error))]
     return [*checks, ("python_coder", "no" if ran.error else "ok", ran.output if ran.error else level)]
-
-
-def model(spec: str) -> Check:
-    """Check that the server of `spec` answers and offers its model.
-
-    A model of any other provider is only loaded.
-    """
-    import httpx
-
-    from agentflow.graph.models.listing import listed, models_offered
-    from agentflow.graph.models.loading import load_model
-    from agentflow.graph.models.spec import PROVIDERS, ModelError, endpoint_of, parse
-
-    try:
-        parsed = parse(spec)
-        if parsed.provider not in PROVIDERS:
-            load_model(spec)
-            return spec, "ok", "loads"
-        endpoint = endpoint_of(parsed)
-        offered = models_offered(endpoint)
-    except ModelError as error:
-        return spec, "no", str(error)
-    except httpx.HTTPStatusError as error:
-        remedy = f"set {endpoint.key_variable}" if error.response.status_code in (401, 403) else "is the URL right?"
-        return spec, "no", f"{endpoint.base_url}/models answers with {error.response.status_code}; {remedy}"
-    except (httpx.HTTPError, ValueError) as error:
-        problem = endpoint.without_key(one_line(str(error)))
-        return spec, "no", f"{endpoint.base_url}/models does not list models ({problem}); is the server running?"
-    if endpoint.model and endpoint.model not in offered:
-        return spec, "no", f"there is no model '{endpoint.model}'; {listed(offered)}"
-    return spec, "ok", f"{endpoint.base_url} answers; {listed(offered)}"
 
 
 def tools(names: Sequence[str], search: "SearchSettings") -> list[Check]:

@@ -8,6 +8,7 @@ import typer
 
 from agentflow.checks.check import Check
 from agentflow.cli.group import FAILED, MISUSED, fail
+from agentflow.cli.options import MaxTokens, MemoryTokens, with_max_tokens
 from agentflow.console.checks import print_checks
 from agentflow.console.terminal import console
 
@@ -29,7 +30,11 @@ def draw_graph() -> None:
 @doctor.callback(epilog="Example: agentflow doctor --model vllm:my-model@http://127.0.0.1:8000/v1")
 def check(
     ctx: typer.Context,
-    model: Annotated[str | None, typer.Option(metavar="SPEC", help="Also ask for this model at its server.")] = None,
+    model: Annotated[
+        str | None, typer.Option(metavar="SPEC", help="Also try this model: one reply of each module, and its server.")
+    ] = None,
+    max_tokens: MaxTokens = None,
+    memory_tokens: MemoryTokens = 16000,
 ) -> None:
     """Check what is installed, configured and reachable; exits with 0 if the embedded model (and SPEC) works."""
     if ctx.invoked_subcommand is not None:
@@ -38,11 +43,23 @@ def check(
     from agentflow.tools.catalogue import STANDARD_TOOLS
     from agentflow.tools.search_settings import SearchSettings
 
-    needed = [*asyncio.run(checks.embedded()), *([checks.model(model)] if model else [])]
+    needed = asyncio.run(checks.embedded())
+    if model:
+        needed += _model_checks(model, max_tokens, memory_tokens)
     tools = checks.tools(STANDARD_TOOLS, SearchSettings())
     print_checks(console(), [*checks.versions(), *needed, *tools, *checks.engines(), checks.training(), *checks.keys()])
     if any(works == "no" for _, works, _ in needed):
         fail("something that is needed does not work: see the lines marked 'no'", FAILED)
+
+
+def _model_checks(spec: str, max_tokens: int | None, memory_tokens: int) -> list[Check]:
+    from agentflow.checks.model import examine
+    from agentflow.graph.context import Context
+
+    sampling = with_max_tokens(max_tokens, {})
+    context = Context.model_validate({"model": spec, "memory_tokens": memory_tokens, "sampling": sampling})
+    with console(stderr=True).status("the model is being tried"):
+        return asyncio.run(examine(spec, context))
 
 
 @doctor.command(epilog="Example: agentflow doctor template ~/models/Qwen2.5-7B-Instruct")

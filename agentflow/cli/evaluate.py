@@ -16,12 +16,15 @@ from agentflow.cli.observing import observing, prices_of
 from agentflow.cli.options import (
     Corpus,
     Log,
+    MaxTokens,
     MaxTurns,
+    MemoryTokens,
     Model,
     Planner,
     Prices,
     SearchCache,
     SearchEngine,
+    StructuredOutput,
     Tools,
     Tracing,
     TracingContent,
@@ -105,6 +108,9 @@ def evaluate(
     agent: Annotated[AgentName, typer.Option(help="Agent; all but agentflow are baselines.")] = "agentflow",
     max_turns: MaxTurns = 10,
     tools: Tools = None,
+    reply_tokens: MaxTokens = None,
+    memory_tokens: MemoryTokens = 16000,
+    structured_output: StructuredOutput = "auto",
     corpus: Corpus = "auto",
     temperature: Annotated[float, typer.Option(min=0, max=2, help="The planner's; the other modules stay at 0.")] = 0.0,
     judge: Annotated[
@@ -140,7 +146,8 @@ def evaluate(
     prices = prices_of(price)
     sampling = {"planner": {"temperature": temperature}} if temperature else {}
     search = {"corpus": corpus, "search_engine": search_engine, "search_cache": search_cache}
-    context = context_of(model, planner, tools, max_turns=max_turns, sampling=sampling, **search)
+    replies = {"max_tokens": reply_tokens, "memory_tokens": memory_tokens, "structured_output": structured_output}
+    context = context_of(model, planner, tools, max_turns=max_turns, sampling=sampling, **search, **replies)
     request = EvaluationRequest(
         benchmarks=names,
         context=context,

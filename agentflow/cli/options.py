@@ -1,7 +1,8 @@
 """Options that several commands share, and their validation before a run starts."""
 
 import asyncio
-from typing import TYPE_CHECKING, Annotated, Any
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
@@ -25,6 +26,16 @@ Tools = Annotated[
     typer.Option(metavar="a,b", help="Tools by name, your own by module:attribute or mcp:...; see agentflow tools."),
 ]
 MaxTurns = Annotated[int, typer.Option(min=1, max=100, help="Most turns of a run.")]
+MaxTokens = Annotated[
+    int | None, typer.Option(min=1, help="Longest reply of every module, in tokens; a longer one is cut off.")
+]
+MemoryTokens = Annotated[
+    int, typer.Option(min=200, help="Tokens that tool results may take in memory; with a reply, less than the context.")
+]
+StructuredOutput = Annotated[
+    Literal["auto", "always", "off"],
+    typer.Option(help="Have the server enforce the form of plans, calls and verdicts: auto if one cannot be read."),
+]
 Corpus = Annotated[
     str,
     typer.Option(
@@ -67,7 +78,10 @@ Prices = Annotated[
 
 
 def context_of(model: str, planner: str | None, tools: str | None, **limits: Any) -> "Context":
-    """Return the run's settings; ends the command if a tool, a key or a model is missing."""
+    """Return the run's settings; ends the command if a tool, a key or a model is missing.
+
+    `limits` are other fields of the context, and `max_tokens`, the longest reply of every module.
+    """
     from pydantic import ValidationError
 
     from agentflow.graph.context import DEFAULT_TOOLS, Context
@@ -76,6 +90,7 @@ def context_of(model: str, planner: str | None, tools: str | None, **limits: Any
 
     names = list(DEFAULT_TOOLS if tools is None else names_in(tools))
     models = {} if planner is None else {"planner": planner}
+    limits["sampling"] = with_max_tokens(limits.pop("max_tokens", None), limits.get("sampling", {}))
     try:
         context = Context.model_validate({"model": model, "models": models, "tools": names, **limits})
     except ValidationError as error:
@@ -89,6 +104,15 @@ def context_of(model: str, planner: str | None, tools: str | None, **limits: Any
     _load_models(context)
     _load_external(context)
     return context
+
+
+def with_max_tokens(max_tokens: int | None, sampling: Mapping[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
+    """Return `sampling` by module with the longest reply of every module."""
+    from agentflow.graph.context import MODULES
+
+    if max_tokens is None:
+        return dict(sampling)
+    return {module: {"max_tokens": max_tokens, **sampling.get(module, {})} for module in MODULES}
 
 
 def agent_of(

@@ -13,12 +13,15 @@ from agentflow.cli.options import (
     Checkpoints,
     Corpus,
     Log,
+    MaxTokens,
     MaxTurns,
+    MemoryTokens,
     Model,
     Planner,
     Prices,
     SearchCache,
     SearchEngine,
+    StructuredOutput,
     Tools,
     Tracing,
     TracingContent,
@@ -54,6 +57,9 @@ def solve(
     tools: Tools = None,
     max_turns: MaxTurns = 10,
     max_seconds: Annotated[float, typer.Option(help="Time for all turns of the run.")] = 300.0,
+    max_tokens: MaxTokens = None,
+    memory_tokens: MemoryTokens = 16000,
+    structured_output: StructuredOutput = "auto",
     corpus: Corpus = "auto",
     search_engine: SearchEngine = "auto",
     search_cache: SearchCache = "off",
@@ -81,7 +87,8 @@ def solve(
     approved = [] if approve is None else list(names_in(approve, "--approve"))
     search = {"corpus": corpus, "search_engine": search_engine, "search_cache": search_cache}
     limits = {"max_turns": max_turns, "max_seconds": max_seconds, "approve_tools": approved}
-    context = context_of(model, planner, tools, **search, **limits)
+    replies = {"max_tokens": max_tokens, "memory_tokens": memory_tokens, "structured_output": structured_output}
+    context = context_of(model, planner, tools, **search, **limits, **replies)
     prices = prices_of(price)
     if approved:
         check_terminal(as_json)
@@ -115,6 +122,9 @@ def compare(
     model: Model = "embedded",
     tools: Tools = None,
     max_turns: MaxTurns = 10,
+    max_tokens: MaxTokens = None,
+    memory_tokens: MemoryTokens = 16000,
+    structured_output: StructuredOutput = "auto",
     corpus: Corpus = "auto",
     search_engine: SearchEngine = "auto",
     search_cache: SearchCache = "off",
@@ -127,7 +137,8 @@ def compare(
     if len(set(planner)) < 2:
         fail("give two planners to compare, each with --planner", MISUSED)
     search = {"corpus": corpus, "search_engine": search_engine, "search_cache": search_cache}
-    contexts = {spec: context_of(model, spec, tools, max_turns=max_turns, **search) for spec in planner}
+    replies = {"max_tokens": max_tokens, "memory_tokens": memory_tokens, "structured_output": structured_output}
+    contexts = {spec: context_of(model, spec, tools, max_turns=max_turns, **search, **replies) for spec in planner}
     with observing(tracing, log, content=tracing_content), console(stderr=True).status("running the planners"):
         found = asyncio.run(_compare(question, contexts))
     print_compared(console(), {spec: finished.trace for spec, finished in found.items()})
@@ -190,6 +201,8 @@ def _fail_without_answer(finished: "Finished") -> None:
     """End the command if the run failed or its answer is empty."""
     if finished.failure:
         fail(str(finished.failure), _exit_code(finished.failure))
+    if finished.trace.status == "no_plan":
+        fail("the planner's model cannot follow the planner's format; see the answer", FAILED)
     if not finished.trace.answer.strip():
         fail("the model gave no answer; try again, or another --model", FAILED)
 

@@ -102,6 +102,8 @@ def _totals(summary: "Summary", interval: tuple[float, float]) -> Iterable[tuple
     if summary.sources:
         yield "searched", one_line(", ".join(f"{name} {count}" for name, count in summary.sources.most_common()))
     yield "readable plans", f"{percent(summary.readable_rate)} of turns"
+    if summary.verdict_rate < 1:
+        yield "readable verdicts", f"{percent(summary.verdict_rate)} of turns"
     yield "seconds", f"{summary.seconds:.1f} per question"
 
 

@@ -82,7 +82,9 @@ class _Working:
 
 
 def turn_text(turn: "TraceTurn") -> Text:
-    """Format a turn in a few lines: sub-goal, call, result, verdict."""
+    """Format a turn in a few lines: sub-goal, call, result, verdict, and replies that were cut off."""
+    from agentflow.evals.trace import cut_off
+
     text = Text(f"Turn {turn.turn}  ", style="bold")
     text.append(one_line(turn.sub_goal) or "(no step could be read)", style="not bold")
     if turn.tool:
@@ -93,12 +95,20 @@ def turn_text(turn: "TraceTurn") -> Text:
     text.append("\n  → ", style="not bold green" if result.error is None else "not bold red")
     text.append(_indented(_clipped(output)), style="not bold")
     text.append(f"\n  verifier: {turn.verdict.signal}. {one_line(turn.verdict.analysis)}", style="not bold dim")
+    if modules := cut_off(turn.finish_reasons):
+        text.append(f"\n  cut off at --max-tokens: {', '.join(map(one_line, modules))}", style="not bold yellow")
     return text
 
 
 def answer_text(trace: "Trace") -> Text:
     """Format the answer, the run's status and its counts of turns, calls, tokens and seconds."""
-    how = {"out_of_turns": "out of turns, answered from what was found", "out_of_time": "out of time, likewise"}
+    from agentflow.evals.trace import cut_off
+
+    how = {
+        "out_of_turns": "out of turns, answered from what was found",
+        "out_of_time": "out of time, likewise",
+        "no_plan": "no plan could be read",
+    }
     tokens = trace.usage.total_tokens
     facts = [
         how.get(trace.status, trace.status),
@@ -106,6 +116,7 @@ def answer_text(trace: "Trace") -> Text:
         counted(trace.usage.calls, "model call"),
         *([counted(tokens, "token")] if tokens else []),
         f"{trace.seconds:.1f} s",
+        *(f"{module} cut off at --max-tokens" for module in cut_off(trace.finish_reasons)),
     ]
     text = Text("\n").append("Answer: ", style="bold green").append(clean(trace.answer).strip(), style="bold")
     text.append(f"\n({', '.join(facts)})", style="dim")

@@ -117,6 +117,7 @@ class EndpointModel(ChatOpenAI):
     """A model behind an OpenAI-compatible endpoint."""
 
     _endpoint: Endpoint = PrivateAttr()
+    _unsupported_forms: set[str] = PrivateAttr(default_factory=set)
 
     @classmethod
     def of(cls, endpoint: Endpoint, sampling: Sampling) -> "EndpointModel":
@@ -140,6 +141,11 @@ class EndpointModel(ChatOpenAI):
         model._endpoint = endpoint
         model.temperature = _temperature(endpoint, sampling)  # set late: the constructor drops it for names like gpt-5
         return model
+
+    @property
+    def unsupported_forms(self) -> set[str] | None:
+        """Return the ways to request a reply's form that the server refused or ignored (`structured`)."""
+        return self._unsupported_forms
 
     async def explain(self, error: Exception) -> ModelError:
         """Return a ModelError for `error`, which a call to this model raised."""

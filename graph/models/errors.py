@@ -9,6 +9,7 @@ import httpx
 import openai
 from langchain_core.exceptions import ContextOverflowError
 
+from agentflow.graph.models.context_length import fitting, is_overflow, stated
 from agentflow.graph.models.listing import listed, models_offered
 from agentflow.graph.models.spec import Endpoint, ModelError
 from agentflow.tools.untrusted_text import one_line
@@ -67,11 +68,9 @@ def _explain_status(endpoint: Endpoint, error: openai.APIStatusError) -> tuple[s
             return "no_credit", "the account has no credit left (429); top it up, or choose another model"
         case 429:
             return "rate_limit", "too many requests (429), also after retries; wait a while, or run fewer at a time"
-        case 400 | 413 | 422 if isinstance(error, ContextOverflowError):
-            return (
-                "too_long",
-                f"the prompt is too long ({error.status_code}): {detail}; lower memory_tokens or max_tokens",
-            )
+        case 400 | 413 | 422 if isinstance(error, ContextOverflowError) or is_overflow(error.response.text):
+            advice = fitting(stated(error.response.text))
+            return "too_long", f"prompt and reply are too long ({error.status_code}): {detail}; {advice}"
         case 400 | 413 | 422:
             remedy = "check the model's name and sampling settings"
             code = "bad_setting" if error.param in _SETTINGS else "bad_request"

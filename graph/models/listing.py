@@ -4,7 +4,7 @@ from dataclasses import replace
 from functools import lru_cache
 
 import httpx
-from pydantic import BaseModel
+from pydantic import AliasChoices, BaseModel, Field
 
 from agentflow.graph.models.spec import PROVIDERS, Endpoint, ModelError
 from agentflow.tools.untrusted_text import one_line
@@ -17,6 +17,9 @@ _SHOWN = 8
 
 class _Model(BaseModel):
     id: str
+    context_length: int | None = Field(
+        default=None, validation_alias=AliasChoices("max_model_len", "context_length", "max_context_length")
+    )
 
 
 class _Listing(BaseModel):
@@ -24,7 +27,14 @@ class _Listing(BaseModel):
 
 
 def models_offered(endpoint: Endpoint) -> list[str]:
-    """Return the names that GET base_url/models lists. Blocks for a few seconds at most.
+    """Return the names that GET base_url/models lists. Raises as `context_lengths` does."""
+    return list(context_lengths(endpoint))
+
+
+def context_lengths(endpoint: Endpoint) -> dict[str, int | None]:
+    """Return the context length in tokens of each model that GET base_url/models lists, None where it is not stated.
+
+    Blocks for a few seconds at most.
 
     Raises:
         httpx.HTTPError: The endpoint does not answer, or answers with an error status.
@@ -32,7 +42,8 @@ def models_offered(endpoint: Endpoint) -> list[str]:
     """
     headers = {"Authorization": f"Bearer {endpoint.key}"}
     response = httpx.get(f"{endpoint.base_url}/models", headers=headers, timeout=_TIMEOUT)
-    return [model.id for model in _Listing.model_validate_json(response.raise_for_status().content).data]
+    listing = _Listing.model_validate_json(response.raise_for_status().content)
+    return {model.id: model.context_length for model in listing.data}
 
 
 def listed(models: list[str]) -> str:

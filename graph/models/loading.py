@@ -8,10 +8,10 @@ are loaded with the first model that needs them.
 
 import asyncio
 import threading
-from typing import Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 from langchain_core.language_models import BaseChatModel
-from langchain_core.messages import BaseMessage
+from langchain_core.messages import AIMessage, BaseMessage
 from langchain_core.runnables import RunnableConfig, ensure_config
 
 from agentflow.graph.context import Context, Model, Module, Sampling
@@ -19,6 +19,7 @@ from agentflow.graph.models.chat_models import initialised, with_sampling
 from agentflow.graph.models.listing import with_sole_model
 from agentflow.graph.models.providers import installed
 from agentflow.graph.models.spec import PROVIDERS, Endpoint, ModelError, ModelSpec, endpoint_of, parse
+from agentflow.graph.models.structured import ReplyForm
 from agentflow.tools.untrusted_text import one_line
 
 MODULE = "agentflow_module"
@@ -44,6 +45,16 @@ class Explains(Protocol):
 
     async def explain(self, error: Exception) -> ModelError:
         """Return the error as one line, with its remedy."""
+        ...
+
+
+@runtime_checkable
+class Enforces(Protocol):
+    """A chat model whose server may enforce the form of a reply, requested as `extra_body`."""
+
+    @property
+    def unsupported_forms(self) -> set[str] | None:
+        """Return the ways to request a form that its server refused or ignored; None if none may be requested."""
         ...
 
 
@@ -88,14 +99,21 @@ async def aload_model(spec: Model, sampling: Sampling = _UNSET) -> BaseChatModel
 
 
 async def complete(model: BaseChatModel, messages: list[BaseMessage], config: RunnableConfig | None = None) -> str:
-    """Return the text of the model's reply.
+    """Return the text of the model's reply. Raises as `reply_of` does."""
+    return str((await reply_of(model, messages, config)).text)
+
+
+async def reply_of(
+    model: BaseChatModel, messages: list[BaseMessage], config: RunnableConfig | None = None, **fields: Any
+) -> AIMessage:
+    """Return the model's reply to a request with further `fields`.
 
     Raises:
         ModelError: Any failure of the provider.
         TimeoutError, asyncio.CancelledError: The caller's own deadline.
     """
     try:
-        return str((await model.ainvoke(messages, config)).text)
+        return await model.ainvoke(messages, config, **fields)
     except (ModelError, TimeoutError):
         raise
     except Exception as error:
@@ -107,10 +125,47 @@ async def complete(model: BaseChatModel, messages: list[BaseMessage], config: Ru
         ) from error
 
 
-async def ask(context: Context, module: Module, messages: list[BaseMessage]) -> str:
-    """Return the reply of the run's model for `module`. Raises as `complete` does."""
-    model = await aload_model(context.model_of(module), context.sampling_of(module))
-    return await complete(model, messages, called_by(module))
+async def ask(context: Context, module: Module, messages: list[BaseMessage], form: ReplyForm | None = None) -> str:
+    """Return the reply of the run's model for `module`. Raises as `reply_of` does.
+
+    The server enforces `form` as `Context.structured_output` says, if it can; otherwise the reply is free text.
+    """
+    model, config = await aload_model(context.model_of(module), context.sampling_of(module)), called_by(module)
+    mode = context.structured_output if form else "off"
+    if form and mode == "always" and (reply := await enforced(model, messages, form, config)):
+        return str(reply.text)
+    text = await complete(model, messages, config)
+    if form and mode == "auto" and not form.readable(text):
+        reply = await enforced(model, messages, form, config)
+        return str(reply.text) if reply else text
+    return text
+
+
+async def enforced(
+    model: BaseChatModel, messages: list[BaseMessage], form: ReplyForm, config: RunnableConfig | None = None
+) -> AIMessage | None:
+    """Return a reply in `form`, or None if the server cannot enforce it or the reply was cut off.
+
+    Raises ModelError as `reply_of` does, but not if the server refuses the form or fails on it.
+    """
+    if not isinstance(model, Enforces) or (unsupported := model.unsupported_forms) is None:
+        return None
+    for way, fields in form.requests():
+        if way in unsupported:
+            continue
+        try:
+            reply = await reply_of(model, messages, config, extra_body=fields)
+        except ModelError as error:
+            if error.code not in ("bad_request", "bad_setting", "server_error"):
+                raise
+            unsupported.add(way)
+            continue
+        if form.readable(str(reply.text)):
+            return reply
+        if reply.response_metadata.get("finish_reason") == "length":
+            return None
+        unsupported.add(way)  # the server ignored the field
+    return None
 
 
 def called_by(module: Module) -> RunnableConfig:

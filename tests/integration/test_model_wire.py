@@ -59,6 +59,13 @@ def error(status: int, message: str = "no reason", headers: dict[str, str] | Non
 # What is asked for
 
 
+VLLM_TOO_LONG = (
+    "This model's maximum context length is 8192 tokens. However, you requested 2048 output tokens and your prompt "
+    "contains at least 6145 input tokens, for a total of at least 8193 tokens."
+)
+LLAMA_TOO_LONG = "request (9000 tokens) exceeds the available context size (4096 tokens), try increasing it"
+
+
 def sampling_of(module: Module) -> Sampling:
     """Parameters that differ between modules in every field."""
     number = MODULES.index(module) + 1
@@ -153,6 +160,9 @@ async def test_a_server_that_is_down_cannot_be_asked_for_its_model() -> None:
         (error(400, "n" * 190 + KEY), 1, False, "bad_request", "400"),
         (error(400, "temperature must be 1", param="temperature"), 1, True, "bad_setting", "temperature must be 1"),
         (error(400, "context_length_exceeded"), 1, False, "too_long", "memory_tokens"),
+        (error(400, VLLM_TOO_LONG), 1, False, "too_long", "--memory-tokens 4096 --max-tokens 1024"),
+        (error(400, LLAMA_TOO_LONG), 1, False, "too_long", "--memory-tokens 2048 --max-tokens 512"),
+        (error(400, "the prompt exceeds max_model_len"), 1, False, "too_long", "--max-model-len"),
         (error(422, "odd"), 1, False, "bad_request", "odd"),
         (error(429, "slow down", SOON), TRIES, False, "rate_limit", "429"),
         (error(429, "no money", SOON, code="insufficient_quota"), 1, False, "no_credit", "429"),

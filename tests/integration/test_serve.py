@@ -1,5 +1,6 @@
 """`agentflow serve` as its clients meet it: the openai library, LangChain, curl, and the trace collector."""
 
+import asyncio
 import json
 import shutil
 import signal
@@ -19,8 +20,9 @@ pytest.importorskip("starlette", reason="the extra serve is not installed")
 from langchain_openai import ChatOpenAI
 from typer.testing import CliRunner
 
+from agentflow.checks.model import examine
 from agentflow.cli import app
-from agentflow.graph.context import Sampling
+from agentflow.graph.context import Context, Sampling
 from agentflow.rl import traced
 from agentflow.rl.micro.chat_model import load
 from tests.waiting import LAST_RESORT, until
@@ -157,3 +159,13 @@ def test_a_port_that_is_taken(url: str) -> None:
     port = url.removesuffix("/v1").rpartition(":")[2]
     done = CliRunner().invoke(app, ["serve", "--port", port])
     assert (done.exit_code, "choose another --port" in done.stderr) == (2, True)
+
+
+def test_doctor_tries_the_served_model(url: str) -> None:
+    """Our server states its context, returns ids, and the log-probabilities of the sampling distribution."""
+    spec = f"openai-compatible:embedded@{url}"
+    found = {name: works for name, works, _ in asyncio.run(examine(spec, Context(model=spec)))}
+    assert found.pop("context length") == "no"  # 4,096 tokens do not hold the default memory
+    assert found.pop("structured output") == "-"
+    assert set(found.values()) == {"ok"}
+    assert {"planner", "executor", "verifier", "log-probabilities", "token ids"} <= found.keys()

@@ -55,7 +55,10 @@ def hostile_turn() -> TraceTurn:
 def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Evaluations before and after, a training of two steps, and what a hostile model wrote."""
     folder = tmp_path_factory.mktemp("runs")
-    lost = turn(1, "wikipedia_search", ErrorClass.EMPTY_RESULT, output="nothing", verdict=goes_on())
+    ended = {"executor": ["length"]}
+    lost = turn(
+        1, "wikipedia_search", ErrorClass.EMPTY_RESULT, output="nothing", verdict=goes_on(), finish_reasons=ended
+    )
     both = [lost, turn(2, output="49")]
     write_run(folder / "seed", [record(n, correct=n < 4, turns=both) for n in range(12)], planner="embedded:seed")
     trained = [record(n, correct=n < 9, turns=both) for n in range(12)]
@@ -202,6 +205,7 @@ def test_a_trace_is_stepped_through_with_the_keyboard(seen: Seen) -> None:
     seen.page.keyboard.press("ArrowRight")
     seen.shows(".said", "turn 1, the executor calls wikipedia_search (empty_result)")
     seen.shows(".node.lit >> nth=1", "Executor")
+    seen.shows(".now .warn", "finish_reason length")
     expect(seen.page.locator(".messages .message")).to_have_count(1)
     for _ in range(2):
         seen.page.keyboard.press("ArrowRight")

@@ -4,7 +4,7 @@ import errno
 import json
 import re
 from pathlib import Path
-from typing import get_args
+from typing import Any, get_args
 
 import pytest
 from pytest_httpserver import HTTPServer
@@ -14,11 +14,12 @@ from agentflow import __version__
 from agentflow.cli import app, evaluate
 from agentflow.evals.agents import AGENTS
 from agentflow.evals.benchmarks import store
+from agentflow.evals.trace import Trace
 from agentflow.graph.context import MODULES
 from agentflow.graph.models.spec import PROVIDERS, ModelError
 from agentflow.rl.micro.outside import REPLY
 from agentflow.tools.providers.choice import WITH_KEY
-from tests.fake_openai import FakeOpenAI
+from tests.fake_openai import FakeOpenAI, Reply, completion
 from tests.scripted import Scripted
 
 PLAN = "Sub-Goal: Say it\nTool: base_generator\nContext: hello"
@@ -289,12 +290,43 @@ def test_graph_prints_the_compiled_graph() -> None:
     assert run("graph").stdout.strip() == graph.get_graph().draw_mermaid().strip()
 
 
+def test_a_model_that_cannot_plan_is_a_failed_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    scripted(monkeypatch, planner="no plan", verifier="Verdict: continue")
+    done = run("solve", "Which word?")
+    assert done.exit_code == 1
+    assert "agentflow doctor --model" in " ".join(done.stdout.split())
+
+
+def test_replies_that_were_cut_off_are_in_the_trace_and_in_the_text(tmp_path: Path) -> None:
+    plans = [PLAN, "no plan"]
+
+    def cut(body: dict[str, Any]) -> Reply:
+        assert body["max_tokens"] == 40
+        system = body["messages"][0]["content"]
+        if system.startswith("You are the planner"):
+            return 200, completion("m", plans.pop(), "length" if plans else "stop")
+        if system.startswith("You write the final answer"):
+            return 200, completion("m", "Answer: 4", "length")
+        return '{"query": "hello"}' if system.startswith("You carry out") else "Analysis: It is 4.\nVerdict: stop"
+
+    with FakeOpenAI(cut) as server:
+        model = ("--model", f"openai-compatible:m@{server.base_url}", "--max-tokens", "40", "--max-turns", "1")
+        done = run("solve", "What is 2 + 2?", *model, "--json")
+        trace = Trace.model_validate_json(done.stdout)
+        assert trace.turns[0].finish_reasons["planner"] == ["length", "stop"]
+        assert trace.finish_reasons["generator"] == ["length"]
+        plans = [PLAN, PLAN]
+        shown = run("solve", "What is 2 + 2?", *model).stdout
+    assert "cut off at --max-tokens: planner" in shown
+    assert "generator cut off at --max-tokens" in " ".join(shown.split())
+
+
 def test_doctor_names_keys_and_never_shows_them(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", SECRET)
     scripted(monkeypatch)
     with FakeOpenAI(lambda _: "4") as server:
         done = run("doctor", "--model", f"vllm:fake-model@{server.base_url}")
-    assert done.exit_code == 0, done.output
+    assert done.exit_code == 1, done.output  # a model that only ever writes "4" is of no use as a planner
     assert SECRET not in done.output
     shown = " ".join(done.stdout.split())
     assert "OPENAI_API_KEY ok set" in shown

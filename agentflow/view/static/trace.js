@@ -141,7 +141,10 @@ function body(step, found) {
     generator: () => [el("p", { class: "answer-text" }, found.trace.answer || "(no answer)"), found.gold ? el("dl", {}, item("Gold", found.gold), item("Outcome", badge(found.outcome), found.decided_by ? ` by ${found.decided_by}` : "", Object.entries(found.metrics ?? {}).map(([name, value]) => ` · ${name} ${value}`))) : el("p", {}, badge(found.outcome))],
     end: () => [el("p", { class: "warn" }, found.trace.error)],
   }[step.module];
-  return [title, ...(inside ? inside().flat(2).filter(Boolean) : [])];
+  const ended = (turn && ["planner", "executor", "verifier"].includes(step.module) ? turn : found.trace).finish_reasons?.[step.module] ?? [];
+  const cut = ended.at(-1) === "length" ? el("p", { class: "warn" }, "This reply was cut off at its limit of tokens (finish_reason length).")
+    : ended.includes("length") ? el("p", { class: "quiet" }, `finish_reason: ${ended.join(", ")}`) : null;
+  return [title, cut, ...(inside ? inside().flat(2) : [])].filter(Boolean);
 }
 
 function args(given) {

@@ -11,7 +11,7 @@ import pytest
 from agentflow.evals.benchmarks.benchmark import AnswerJudge, Benchmark, Judging
 from agentflow.evals.cost import Budget
 from agentflow.evals.metrics import interval, summarise
-from agentflow.evals.record import CRASH, Dataset, EvaluationSettings, Key, Record
+from agentflow.evals.record import CRASH, NO_PLAN, Dataset, EvaluationSettings, Key, Record
 from agentflow.evals.results_store import ResultsError, ResultsStore, read
 from agentflow.evals.runner import Item, Runner, items, unfinished
 from agentflow.evals.scorers.free_text import free_text
@@ -22,6 +22,7 @@ from agentflow.graph.agent import build_graph
 from agentflow.graph.context import Context
 from agentflow.graph.models.spec import ModelError
 from agentflow.graph.state import Verdict
+from agentflow.nodes import verifier
 from agentflow.tools import python_coder
 from agentflow.tools.result import ErrorClass, ToolResult
 from agentflow.tools.sandbox.limits import Limits, Outcome, SandboxError
@@ -108,6 +109,15 @@ async def test_items_run_concurrently_and_never_more_than_asked(monkeypatch: pyt
     assert most == 3
     assert set(ended) == {item.key for item in asked}
     assert all(found.correct for found in ended.values())
+
+
+async def test_a_run_without_a_plan_is_wrong_whatever_its_text_holds(monkeypatch: pytest.MonkeyPatch) -> None:
+    benchmark = replace(GREETINGS, rule=lambda one, answer: decided(True, "exact"))
+    without_plan = script(monkeypatch, planner="no", verifier="Verdict: continue")
+    ended = await run(without_plan, dataset(1, benchmark=benchmark))
+    (found,) = ended.values()
+    assert (found.status, found.decision, found.decided_by) == ("no_plan", Decision.INCORRECT, NO_PLAN)
+    assert (found.scorable, found.failed) == (False, False)
 
 
 async def test_crashed_items_stay_in_the_denominator_as_wrong(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -245,6 +255,13 @@ def test_turns_and_errors_are_counted_by_class() -> None:
     assert summary.errors == {"bad_plan": 1, "tool_error": 2}
     assert (summary.error_rate, summary.readable_rate, summary.total.mean_turns) == (0.75, 0.75, 4)
     assert summary.tools == {"python_coder": 3}
+
+
+def test_verdicts_that_could_not_be_read_are_counted() -> None:
+    found = record(dataset(1)[0], turns=[ToolResult(status="ok", output="1")] * 2)
+    assert summarise([found], 1).verdict_rate == 1
+    unread = found.turns[0].model_copy(update={"verdict": verifier.parse("Perhaps.")})
+    assert summarise([found.model_copy(update={"turns": [unread, found.turns[1]]})], 1).verdict_rate == 0.5
 
 
 def test_who_searched_is_counted_with_the_language_model_behind_it() -> None:

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from agentflow.evals.task import Task
-from agentflow.evals.trace import Trace, append, to_line
+from agentflow.evals.trace import Trace, append, cut_off, to_line
 
 
 def test_a_line_reads_back_as_the_trace() -> None:
@@ -17,6 +17,14 @@ def test_a_line_reads_back_as_the_trace() -> None:
 
 def test_a_failed_trace_says_why() -> None:
     assert Trace(task=Task.from_question("q"), status="failed", error="down").model_dump()["error"] == "down"
+
+
+def test_finish_reasons_are_kept_where_a_server_gives_them() -> None:
+    trace = Trace(task=Task.from_question("q"), status="answered", finish_reasons={"generator": ["stop", "length"]})
+    assert Trace.model_validate_json(to_line(trace)) == trace
+    assert cut_off(trace.finish_reasons) == ["generator"]
+    assert cut_off({"planner": ["length", "stop"]}) == []
+    assert "finish_reasons" not in Trace(task=Task.from_question("q"), status="answered").model_dump()
 
 
 @pytest.mark.parametrize("name", ["OPENAI_API_KEY", "HF_TOKEN", "DB_PASSWORD", "MY_SECRET"])

@@ -92,6 +92,51 @@ async def test_the_most_turns_that_can_be_set_are_run(scripted: Script) -> None:
     assert (state.status, len(state.memory)) == ("out_of_turns", 100)
 
 
+# Replies that cannot be read
+
+
+async def test_three_identical_plans_that_cannot_be_read_end_the_run(scripted: Script) -> None:
+    script = scripted(planner="I cannot plan.", verifier=CONTINUE, generator="never")
+    state = await solve(script)
+    assert (state.status, len(state.memory)) == ("no_plan", 3)
+    assert f"agentflow doctor --model {script.spec}" in state.answer
+    assert state.messages[-1].text == state.answer
+    assert not script.asked("generator")
+
+
+async def test_a_planner_that_varies_may_go_on(scripted: Script) -> None:
+    state = await solve(scripted(planner=["a", "b", "a", "a", PLAN], verifier=[CONTINUE] * 4 + [STOP]))
+    assert (state.status, len(state.memory), state.answer) == ("answered", 5, "hello")
+
+
+async def test_a_run_that_ends_without_any_plan_says_so(scripted: Script) -> None:
+    assert (await solve(scripted(planner=["a", "b"], verifier=CONTINUE), max_turns=2)).status == "no_plan"
+    assert (await solve(scripted(planner=[PLAN, "b"], verifier=CONTINUE), max_turns=2)).status == "out_of_turns"
+
+
+async def test_the_generator_reads_none_of_our_texts_as_facts(scripted: Script) -> None:
+    """A user was once answered with "The plan had no line 'Sub-Goal: ...'"."""
+    script = scripted(
+        planner=["no plan", PLAN, PLAN],
+        executor=["no call", '{"text": "hello"}'],
+        verifier=["no verdict", CONTINUE, "The word is hello."],
+    )
+    state = await solve(script, max_turns=3)
+    assert [turn.action.result.error for turn in state.memory] == [ErrorClass.BAD_PLAN, ErrorClass.BAD_ARGUMENTS, None]
+    assert script.asked("generator")[0][1].text == (
+        "Question: Which word?\n\nTurn 3\nSub-Goal: repeat it\nTool: echo\nResult: hello\nVerifier: The word is hello."
+    )
+    planner_reads = script.asked("planner")[-1]
+    assert state.memory[0].plan.problem in planner_reads[3].text
+    assert "no call" in planner_reads[5].text
+
+
+async def test_a_call_that_came_too_late_is_no_fact(scripted: Script, clock: Clock) -> None:
+    script = scripted(executor=clock.hang)
+    assert (await solve(script, max_seconds=HOUR)).status == "out_of_time"
+    assert script.asked("generator")[0][1].text == "Question: Which word?"
+
+
 # Time
 
 

@@ -48,6 +48,13 @@ async def test_several_nodes_share_the_policy() -> None:
     assert trajectory.reward == 1.0
 
 
+async def test_a_rollout_without_a_plan_has_no_reward_whatever_its_answer_holds() -> None:
+    app = atlas()
+    task = app.tasks("train", 1)[0]
+    assert app.reward(task, {"answer": task.gold, "status": "answered"}) == 1.0
+    assert app.reward(task, {"answer": task.gold, "status": "no_plan"}) == 0.0
+
+
 def test_train_and_test_tasks_differ() -> None:
     app = atlas()
     train, test = ({task.question for task in app.tasks(split, 48)} for split in ("train", "test"))  # type: ignore[arg-type]

@@ -1,0 +1,54 @@
+"""Structured output: replies in a form that the server enforces while it samples.
+
+A form is given twice, since servers differ: as a regular expression for the lines that the prompt asks for, which vLLM
+enforces, and as a JSON schema, which most servers do. Both are fields of the request. Whether a server supports one is
+found out by sending it: a server that does not either refuses the request or ignores the field.
+"""
+
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Self
+
+
+@dataclass(frozen=True)
+class ReplyForm:
+    """The form of a module's reply."""
+
+    name: str
+    schema: Mapping[str, Any]
+    """JSON schema of a reply that is an object."""
+    readable: Callable[[str], bool]
+    """Returns whether the module can parse a reply."""
+    regex: str = ""
+    """Pattern of a reply in lines; empty if the module asks for JSON."""
+
+    @classmethod
+    def of_lines(cls, name: str, lines: Mapping[str, int | Sequence[str]], readable: Callable[[str], bool]) -> Self:
+        """Return the form of a reply of lines `Label: value`.
+
+        The value of a label in `lines` is its maximum number of words, which ends repetitions, or the texts that it may
+        have. Servers compile a bound on words in a fraction of a second, and one on characters in many.
+        """
+        schema = {
+            "type": "object",
+            "properties": {
+                label: {"type": "string"} if isinstance(value, int) else {"enum": [*value]}
+                for label, value in lines.items()
+            },
+            "required": [*lines],
+            "additionalProperties": False,
+        }
+        return cls(name, schema, readable, "\n".join(f"{label}: {_pattern(value)}" for label, value in lines.items()))
+
+    def requests(self) -> Iterator[tuple[str, dict[str, Any]]]:
+        """Yield each way to request the form: the name of its field, and the fields of the request."""
+        if self.regex:
+            yield "structured_outputs", {"structured_outputs": {"regex": self.regex}}
+        schema = {"name": self.name, "schema": dict(self.schema)}
+        yield "response_format", {"response_format": {"type": "json_schema", "json_schema": schema}}
+
+
+def _pattern(value: int | Sequence[str]) -> str:
+    words = r"[^ \n]+( [^ \n]+){0,%d}"
+    return words % (value - 1) if isinstance(value, int) else f"({'|'.join(map(re.escape, value))})"

@@ -1,0 +1,118 @@
+"""Replies in a form that the server enforces: when it is requested, how, and what happens where it cannot be."""
+
+import json
+import re
+from typing import Any, Literal
+
+import pytest
+from langchain_core.messages import HumanMessage
+
+from agentflow.graph.context import Context
+from agentflow.graph.models.loading import ask
+from agentflow.graph.models.structured import ReplyForm
+from agentflow.nodes import executor, planner, verifier
+from agentflow.rl.planner import atlas
+from agentflow.tools.catalogue import standard_cards
+from tests.fake_openai import FakeOpenAI, Reply, completion
+
+CARDS = standard_cards(["base_generator", "python_coder"])
+PLAN = "Sub-Goal: add\nTool: python_coder\nContext: 1 + 2"
+PROSE = "I would add the numbers."
+FORM = planner.reply_form(CARDS)
+REFUSED: Reply = (400, {"error": {"message": "unknown field", "param": None, "code": None}})
+FAILED: Reply = (500, {"error": {"message": "the grammar took too long to compile"}}, {"Retry-After": "0.01"})
+CUT: Reply = (200, completion("m", PROSE, "length"))
+
+
+def way(body: dict[str, Any]) -> str:
+    return next((name for name in ("structured_outputs", "response_format") if name in body), "free")
+
+
+class Server(FakeOpenAI):
+    """Replies by the way in which the form is requested."""
+
+    def __init__(self, free: Reply = PROSE, structured_outputs: Reply = PLAN, response_format: Reply = PLAN) -> None:
+        replies = {"free": free, "structured_outputs": structured_outputs, "response_format": response_format}
+        super().__init__(lambda body: replies[way(body)])
+
+    async def plan(self, mode: Literal["auto", "always", "off"] = "auto", provider: str = "vllm") -> str:
+        context = Context(model=f"{provider}:any@{self.base_url}", structured_output=mode)
+        return await ask(context, "planner", [HumanMessage("Plan.")], FORM)
+
+    @property
+    def ways(self) -> list[str]:
+        return [way(body) for body in self.bodies]
+
+
+async def test_a_reply_that_can_be_read_costs_nothing_more() -> None:
+    with Server(free=PLAN) as server:
+        assert await server.plan() == PLAN
+    assert server.ways == ["free"]
+    assert set(server.bodies[0]) == {"model", "messages", "stream", "temperature", "max_tokens"}
+
+
+async def test_one_that_cannot_is_asked_for_again_in_the_form() -> None:
+    with Server() as server:
+        assert await server.plan() == PLAN
+    assert server.ways == ["free", "structured_outputs"]
+    free, formed = server.bodies
+    assert formed == {**free, "structured_outputs": {"regex": FORM.regex}}
+
+
+@pytest.mark.parametrize("unable", [REFUSED, PROSE], ids=["refused", "ignored"])
+async def test_a_server_without_regular_expressions_gets_a_schema_and_is_remembered(unable: Reply) -> None:
+    with Server(structured_outputs=unable) as server:
+        for _ in range(2):
+            assert await server.plan() == PLAN
+    assert server.ways == ["free", "structured_outputs", "response_format", "free", "response_format"]
+    assert server.bodies[2]["response_format"]["json_schema"]["schema"] == FORM.schema
+
+
+@pytest.mark.parametrize("unable", [REFUSED, PROSE, FAILED], ids=["refused", "ignored", "failed"])
+async def test_a_server_without_either_gives_what_the_model_wrote(unable: Reply) -> None:
+    with Server(structured_outputs=unable, response_format=unable) as server:
+        for _ in range(2):
+            assert await server.plan() == PROSE
+    assert list(dict.fromkeys(server.ways)) == ["free", "structured_outputs", "response_format"]
+    assert server.ways.count("free") == 2
+    assert server.ways[-1] == "free"
+
+
+async def test_a_reply_that_was_cut_off_does_not_show_what_the_server_supports() -> None:
+    with Server(structured_outputs=CUT) as server:
+        for _ in range(2):
+            assert await server.plan() == PROSE
+    assert server.ways == ["free", "structured_outputs"] * 2
+
+
+async def test_always_and_off() -> None:
+    with Server() as server:
+        assert await server.plan("always") == PLAN
+        assert await server.plan("off") == PROSE
+    assert server.ways == ["structured_outputs", "free"]
+
+
+async def test_a_model_that_is_trained_on_is_never_constrained() -> None:
+    """A reply in an enforced form has other log-probabilities than those of the policy."""
+    with Server() as server:
+        assert await server.plan("always", provider="traced:vllm") == PROSE
+    assert server.ways == ["free"]
+    assert atlas().context().structured_output == "off"
+
+
+def fits(form: ReplyForm, text: str) -> bool:
+    return re.fullmatch(form.regex, text) is not None and form.readable(text)
+
+
+def test_the_forms_are_those_that_the_parsers_read() -> None:
+    assert fits(FORM, PLAN)
+    assert not fits(FORM, PLAN.replace("python_coder", "calculator"))
+    assert FORM.readable(json.dumps({"Sub-Goal": "add", "Tool": "python_coder", "Context": "1 + 2"}))
+    assert not FORM.readable(PROSE)
+    assert fits(verifier.FORM, "Analysis: It is 3.\nVerdict: stop")
+    assert verifier.FORM.readable('{"Analysis": "It is 3.", "Verdict": "stop"}')
+    assert not verifier.FORM.readable("stop or continue")
+    call = executor.reply_form(CARDS["python_coder"])
+    assert call.schema["properties"].keys() == {"code"}
+    assert call.readable('{"code": "print(3)"}')
+    assert not call.readable("print(3)")
