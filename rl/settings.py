@@ -116,6 +116,10 @@ class TrainingSettings(RunSettings):
         return settings
 
 
+PREVIEWED_TASKS = 2
+"""Tasks of the preview of an app that the user names; the apps of the presets are known to learn."""
+
+
 def presets() -> list[str]:
     """Return the names of the presets."""
     return sorted(path.stem for path in PRESETS.glob("*.yaml") if path.stem != "base")
@@ -140,6 +144,8 @@ def compose_settings(preset: str, overrides: Sequence[str]) -> DictConfig:
     keys = [override.partition("=")[0].lstrip("+") for override in overrides]
     if "app" in keys:
         _drop_options(config, [key for key in keys if key.startswith("options.")])
+        if "preview" not in keys:
+            config.preview = PREVIEWED_TASKS
     return config
 
 
