@@ -1,8 +1,8 @@
 """A model that knows the sums and plays every part of the example agents, with mistakes at a given rate.
 
-Its mistakes are those of a small model: it guesses instead of calling a tool, calls the wrong tool or two at once, takes
-numbers of the question where a result belongs, stops early, or writes a call that cannot be read. After a mistake it
-goes on from the result that it got.
+Its mistakes are those of a small model: it guesses instead of calling a tool, calls the wrong tool or two at once,
+takes numbers of the question where a result belongs, stops early, or writes a call that cannot be read. After a mistake
+it continues from the result that it got.
 """
 
 import json

@@ -1,4 +1,4 @@
-"""A small model that speaks tool calls, trained from scratch on what the example agents do with an oracle as their model.
+"""A small model that calls tools, trained from scratch on what the example agents do with an oracle as their model.
 
 python -m examples.agents.pretrain --out runs/tool-model
 

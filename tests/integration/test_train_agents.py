@@ -1,6 +1,5 @@
-"""Agents with tools, source untouched, through the whole of verl's trainer, with a small model that speaks tool calls."""
+"""Agents with tools, source untouched, through the whole of verl's trainer, with a small model that calls tools."""
 
-import json
 import subprocess
 import sys
 from collections import Counter
@@ -77,7 +76,10 @@ def test_every_sampled_token_is_accounted_for_by_its_path(run: Path, agent: str)
                 trained[one.node] += sum(one.mask)
         assert trained == sampled
         assert set(sampled) <= NODES[agent]
-        assert sum(sampled.values()) == next(line for line in lines(run, "train") if line["step"] == step)["sampled_tokens"]
+        assert (
+            sum(sampled.values())
+            == next(line for line in lines(run, "train") if line["step"] == step)["sampled_tokens"]
+        )
 
 
 def test_both_engines_agree(run: Path) -> None:
