@@ -75,7 +75,8 @@ class Oracle:
         wrong = _call(step, *((b, c) if c else (a, a)))
         if step == "add" and c and "multiply" in names:
             others.append(_call("add", a, b) + _call("multiply", b, c))
-        return [_call(step, *steps[step]), wrong, _broken(step, *steps[step]), *others, stop]
+        right = _call(step, *steps[step])
+        return [right, wrong, _broken(right), *others, stop]
 
     def _number(self, messages: Sequence[dict[str, Any]], a: int, operator: str, b: int) -> list[str]:
         """Return the ways of an expert, who may take the wrong operator, or of an editor, who chooses."""
@@ -99,16 +100,16 @@ def _form(a: int, operator: str, b: int) -> list[str]:
     other = "times" if operator == "plus" else "plus"
     right = {"name": "Sum", "arguments": {"a": a, "b": b, "operator": operator}}
     wrong = {"name": "Sum", "arguments": {"a": a, "b": b, "operator": other}}
-    return [_written(right), _written(wrong), _written(wrong), _written(right)[:-13] + "</tool_call>"]
+    return [_written(right), _written(wrong), _written(wrong), _broken(_written(right))]
 
 
 def _call(name: str, *numbers: int) -> str:
     return _written({"name": name, "arguments": dict(zip("ab", numbers, strict=False))})
 
 
-def _broken(name: str, *numbers: int) -> str:
-    """Return a call that lacks its last brace."""
-    return _call(name, *numbers).replace("}}<", "}<")
+def _broken(call: str) -> str:
+    """Return a call without its last brace."""
+    return call.replace("}}<", "}<")
 
 
 def _written(call: dict[str, Any]) -> str:

@@ -60,9 +60,19 @@ FIRST_ROLLOUTS = 20
 """Rollouts of each agent that the tokenizer is trained on."""
 
 SHAPE = Shape(
-    hidden=128, layers=3, heads=4, feed_forward=384, vocabulary=700, tokens=800, steps=800, warm_up=30, hold=250
+    hidden=128,
+    layers=3,
+    heads=4,
+    key_value_heads=4,
+    feed_forward=256,
+    vocabulary=700,
+    tokens=400,
+    steps=500,
+    warm_up=30,
+    hold=200,
+    look_back=3,
 )
-
+"""A number of a question is told from the others by the word before it, which is up to three tokens back."""
 
 Prefix = tuple[str, tuple[int, ...]]
 """An agent, and the tokens of a system prompt."""

@@ -66,6 +66,8 @@ class Shape:
     warm_up: int = 60
     hold: int = 1000
     """Steps during which the copying heads keep their initial weights."""
+    look_back: int = 1
+    """Number of tokens back that the copying heads of the first layer read, one each."""
     cool_down: float = 0.5
     """Share of the steps over which the learning rate falls to zero."""
     seed: int = 0
@@ -195,7 +197,7 @@ class Trainer:
             self.copying = None
         else:
             self.model = Qwen2ForCausalLM(_config(shape, self.tokenizer))
-            self.copying = CopyingHeads(self.model, shape.seed)
+            self.copying = CopyingHeads(self.model, shape.seed, shape.look_back)
         matrices = [p for name, p in self.model.model.layers.named_parameters() if p.ndim == 2]
         chosen = {id(p) for p in matrices}
         rest = [p for p in self.model.parameters() if id(p) not in chosen]

@@ -141,6 +141,16 @@ def test_the_initial_weights_copy():
     assert _copied(model) > 0.3
 
 
+def test_heads_look_back_by_as_many_tokens_as_asked_for():
+    model = _model(hidden=128, layers=2, heads=4, vocabulary=64, key_value_heads=4)
+    model.set_attn_implementation("eager")
+    CopyingHeads(model, seed=0, look_back=3)
+    with torch.no_grad():
+        attention = model(torch.arange(40)[None], output_attentions=True).attentions[0][0]
+    for distance in (1, 2, 3):
+        assert attention[distance - 1, distance:].diagonal().min() > 0.9
+
+
 def _copied(model: Qwen2ForCausalLM) -> float:
     """Share of tokens that the model predicts in the second half of sequences whose halves are alike."""
     rng = np.random.default_rng(0)
@@ -150,7 +160,9 @@ def _copied(model: Qwen2ForCausalLM) -> float:
     return (logits[:, 40:-1].argmax(-1) == half[:, 1:]).float().mean().item()
 
 
-def _model(hidden: int = 32, layers: int = 2, heads: int = 2, vocabulary: int = 64) -> Qwen2ForCausalLM:
+def _model(
+    hidden: int = 32, layers: int = 2, heads: int = 2, vocabulary: int = 64, key_value_heads: int = 0
+) -> Qwen2ForCausalLM:
     torch.manual_seed(0)
     config = Qwen2Config(
         vocab_size=vocabulary,
@@ -158,7 +170,7 @@ def _model(hidden: int = 32, layers: int = 2, heads: int = 2, vocabulary: int = 
         intermediate_size=64,
         num_hidden_layers=layers,
         num_attention_heads=heads,
-        num_key_value_heads=heads // 2 if heads > 2 else 1,
+        num_key_value_heads=key_value_heads or max(1, heads // 2),
         tie_word_embeddings=True,
         rope_parameters={"rope_type": "default", "rope_theta": 100_000.0},
     )
