@@ -1,4 +1,4 @@
-"""A model that knows the sums and plays every part of the example agents, with mistakes at a given rate.
+"""A model that knows the sums and plays every part of the example agents with tools, with mistakes at a given rate.
 
 Its mistakes are those of a small model: it guesses instead of calling a tool, calls the wrong tool or two at once,
 takes numbers of the question where a result belongs, stops early, or writes a call that cannot be read. After a mistake
@@ -51,8 +51,6 @@ class Oracle:
         task = next(found for message in request.messages if (found := SUM.search(str(message["content"]))))
         a, operator, b, c = int(task[1]), task[2], int(task[3]), int(task[4] or 0)
         names = {str(tool["function"]["name"]) for tool in request.tools}
-        if not names:
-            return self._number(request.messages, a, operator, b)
         if "Sum" in names:
             return _form(a, operator, b)
         said = [message for message in request.messages if message["role"] in ("assistant", "tool")]
@@ -77,15 +75,6 @@ class Oracle:
             others.append(_call("add", a, b) + _call("multiply", b, c))
         right = _call(step, *steps[step])
         return [right, wrong, _broken(right), *others, stop]
-
-    def _number(self, messages: Sequence[dict[str, Any]], a: int, operator: str, b: int) -> list[str]:
-        """Return the ways of an expert, who may take the wrong operator, or of an editor, who chooses."""
-        result, wrong = (a + b, a * b) if operator == "plus" else (a * b, a + b)
-        opinions = str(messages[-1]["content"]).split("\n")
-        if SUM.search(opinions[0]):
-            return [str(result), str(wrong)]
-        found = [one for one in opinions if one.isdigit()]
-        return [str(result) if str(result) in found else self.rng.choice(found or [str(wrong)]), *found]
 
 
 def _transfer(step: str) -> str:

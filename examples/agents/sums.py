@@ -1,8 +1,7 @@
 """Tasks and the reward of the example agents: sums in words.
 
 python -m examples.agents.sums > sums.jsonl
-python -m examples.agents.sums --steps 1 > steps.jsonl          # for `structured`, which carries out one step
-python -m examples.agents.sums --steps 1 --largest 9 > small.jsonl    # for `fan_out`, which has no tools
+python -m examples.agents.sums --steps 1 > steps.jsonl    # for `structured`, which carries out one step
 """
 
 import argparse
@@ -20,9 +19,9 @@ def score(task, state) -> float:
     return float(bool(numbers) and numbers[-1] == task.gold)
 
 
-def example(rng: random.Random, steps: int = 2, largest: int = 50) -> tuple[str, int]:
+def example(rng: random.Random, steps: int = 2) -> tuple[str, int]:
     """Return a question of at most so many steps, and its result."""
-    a, b, c = (rng.randint(2, largest) for _ in range(3))
+    a, b, c = (rng.randint(2, 50) for _ in range(3))
     other = (f"What is {a} times {b}?", a * b) if steps == 1 else (f"What is {a} plus {b}, times {c}?", (a + b) * c)
     return rng.choice([(f"What is {a} plus {b}?", a + b), other])
 
@@ -31,11 +30,10 @@ def main() -> None:
     """Print the tasks, one line of JSON each."""
     options = argparse.ArgumentParser(description="Sums in words, with their results.")
     options.add_argument("--steps", type=int, choices=(1, 2), default=2, help="most steps of a sum")
-    options.add_argument("--largest", type=int, default=50, help="largest number in a question")
-    chosen = options.parse_args()
+    steps = options.parse_args().steps
     rng = random.Random(0)
     for _ in range(NUMBERS):
-        question, result = example(rng, chosen.steps, chosen.largest)
+        question, result = example(rng, steps)
         print(json.dumps({"question": question, "answer": str(result)}))
 
 

@@ -40,7 +40,7 @@ def known() -> ChatFormat:
 
 async def rollout(agent: str, policy: Oracle | LocalPolicy, number: int) -> Trajectory:
     lesson = pretrain.LESSONS[agent]
-    question, result = example(random.Random(number), lesson.steps, lesson.largest)
+    question, result = example(random.Random(number), lesson.steps)
     app = load_app(f"examples.agents.{agent}:agent", tasks="sums.jsonl", reward="examples.agents.sums:score")
     task = Task(id=str(number), question=question, gold=str(result))
     return await run(app, app.built(), task, policy, id=str(number), seconds=LAST_RESORT)
