@@ -105,14 +105,18 @@ class MicroTokenizer:
 
     @classmethod
     def load(cls, directory: str | Path) -> "MicroTokenizer":
-        """Read `tokenizer.json`. Raises FileNotFoundError if it is missing, ValueError if it is invalid."""
-        path = Path(directory) / "tokenizer.json"
+        """Read `tokenizer.json`, and the chat template of `tokenizer_config.json` where there is one.
+
+        Raises FileNotFoundError if `tokenizer.json` is missing, ValueError if a file is invalid.
+        """
+        path, config = (Path(directory) / name for name in ("tokenizer.json", "tokenizer_config.json"))
         text = path.read_text(encoding="utf-8")
         try:
             tokenizer = Tokenizer.from_str(text)
         except Exception as error:  # the library raises no narrower class for a malformed file
             raise ValueError(f"{path} is not a tokenizer: {error}") from error
-        return cls(tokenizer)
+        known = json.loads(config.read_text(encoding="utf-8")) if config.exists() else {}
+        return cls(tokenizer, known.get("chat_template") or CHAT_TEMPLATE)
 
     def save(self, directory: str | Path) -> None:
         """Write `tokenizer.json`, and `tokenizer_config.json` for transformers' AutoTokenizer.
