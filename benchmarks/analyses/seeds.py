@@ -7,7 +7,8 @@ from pathlib import Path
 import typer
 
 from agentflow.rl.micro.chat_model import SEED
-from agentflow.rl.micro.pretrain import Shape, Trainer, atlas_search
+from agentflow.rl.micro.pretrain import Shape, Trainer, atlas_search, group_rows, tokenised
+from agentflow.rl.micro.tokenizer import MicroTokenizer
 from agentflow.rl.micro.traces import FAULTLESS, Conversation, traces
 from benchmarks.analyses.monolithic import conversations
 
@@ -19,14 +20,15 @@ def supervised(folder: Path) -> None:
     """Train a planner offline on faultless plans, starting from the seed."""
     shape = Shape(questions=6000, steps=OFFLINE_STEPS, muon_rate=2e-3, adam_rate=3e-4)
     plans = _first(traces(atlas_search(), shape.seed, FAULTLESS), "planner", shape.questions)
-    _learn(Trainer(shape, folder, plans, start=SEED))
+    tokenizer = MicroTokenizer.load(SEED)
+    _learn(Trainer(shape, folder, tokenizer, group_rows(plans, tokenizer), start=SEED))
 
 
 def small_seed(folder: Path) -> None:
     """Train a seed planner of half the size from scratch, on the seed's plans and with a third of its steps."""
     shape = Shape(hidden=128, heads=4, feed_forward=384, steps=Shape.steps // 3)
     plans = _first(traces(atlas_search(), shape.seed), "planner", shape.questions)
-    _learn(Trainer(shape, folder, plans))
+    _learn(Trainer(shape, folder, *tokenised(plans, shape)))
 
 
 def monolithic_seed(folder: Path) -> None:
@@ -37,7 +39,7 @@ def monolithic_seed(folder: Path) -> None:
     """
     shape = replace(Shape(), tokens=3 * Shape.tokens, steps=Shape.steps // 3)
     # One conversation per question, where the agent's planner has two or more turns.
-    _learn(Trainer(shape, folder, list(conversations(atlas_search(), shape.questions // 2))))
+    _learn(Trainer(shape, folder, *tokenised(list(conversations(atlas_search(), shape.questions // 2)), shape)))
 
 
 def _first(rows: Iterator[Conversation], module: str, number: int) -> list[Conversation]:
@@ -52,13 +54,6 @@ def _first(rows: Iterator[Conversation], module: str, number: int) -> list[Conve
 def _learn(trainer: Trainer) -> None:
     """Train to the end, resuming from an earlier call's state, and export the model."""
     trainer.out.mkdir(parents=True, exist_ok=True)
-    if (trainer.out / "state.pt").exists():
-        trainer.resume()
-    with typer.progressbar(length=trainer.shape.steps, label=trainer.describe()) as bar:
-        bar.update(trainer.step)
-        while trainer.step < trainer.shape.steps:
-            trainer.train_step()
-            bar.update(1)
-            if trainer.step % 100 == 0:
-                trainer.save()
+    typer.echo(trainer.describe())
+    trainer.run(save_every=100)
     trainer.export(trainer.out / "model")

@@ -1,8 +1,10 @@
 """Tasks and the reward of the example agents: sums in words.
 
 python -m examples.agents.sums > sums.jsonl
+python -m examples.agents.sums --steps 1 > steps.jsonl    # for `structured`, which carries out one step
 """
 
+import argparse
 import json
 import random
 import re
@@ -17,14 +19,21 @@ def score(task, state) -> float:
     return float(bool(numbers) and numbers[-1] == task.gold)
 
 
+def example(rng: random.Random, steps: int = 2) -> tuple[str, int]:
+    """Return a question of at most so many steps, and its result."""
+    a, b, c = (rng.randint(2, 50) for _ in range(3))
+    other = (f"What is {a} times {b}?", a * b) if steps == 1 else (f"What is {a} plus {b}, times {c}?", (a + b) * c)
+    return rng.choice([(f"What is {a} plus {b}?", a + b), other])
+
+
 def main() -> None:
     """Print the tasks, one line of JSON each."""
+    options = argparse.ArgumentParser(description="Sums in words, with their results.")
+    options.add_argument("--steps", type=int, choices=(1, 2), default=2, help="most steps of a sum")
+    steps = options.parse_args().steps
     rng = random.Random(0)
     for _ in range(NUMBERS):
-        a, b, c = (rng.randint(2, 50) for _ in range(3))
-        question, result = rng.choice(
-            [(f"What is {a} plus {b}?", a + b), (f"What is {a} plus {b}, times {c}?", (a + b) * c)]
-        )
+        question, result = example(rng, steps)
         print(json.dumps({"question": question, "answer": str(result)}))
 
 

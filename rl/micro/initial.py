@@ -31,8 +31,14 @@ class CopyingHeads:
     """Copying heads of a model, written into its initial weights."""
 
     @torch.no_grad()
-    def __init__(self, model: Qwen2ForCausalLM, seed: int) -> None:
-        """Overwrite the embedding, one head of layer 0 and one head per key-value head of layer 1, in place.
+    def __init__(self, model: Qwen2ForCausalLM, seed: int, look_back: int = 1) -> None:
+        """Overwrite the embedding, heads of layer 0 and one head per key-value head of layer 1, in place.
+
+        Args:
+            model: The model.
+            seed: Seed of the projections.
+            look_back: Number of heads of layer 0 that read the token 1, 2, ... positions back; at most the number of
+                key-value heads. The induction heads use the first.
 
         Raises ValueError if the model's configuration lacks rope_parameters or num_key_value_heads.
         """
@@ -54,26 +60,28 @@ class CopyingHeads:
         identity, beside = projection(), projection()
         nothing = torch.zeros(width)
 
-        # Layer 0: query and key are constant, and the key is rotated one token ahead, so that the score depends only on
-        # the distance and is highest at distance one.
-        previous, first = model.model.layers[0].self_attn, slice(0, width)
-        length = (frequencies > FAST) * POSITION_SCORE**0.5
-        ahead = torch.cat([length * torch.cos(frequencies), length * torch.sin(frequencies)])
-        layout: list[tuple[Place, Tensor]] = [
-            ((previous.q_proj.weight, (first,)), torch.zeros(width, config.hidden_size)),
-            ((previous.q_proj.bias, (first,)), torch.cat([length, torch.zeros_like(length)])),
-            ((previous.k_proj.weight, (first,)), torch.zeros(width, config.hidden_size)),
-            ((previous.k_proj.bias, (first,)), ahead),
-            ((previous.v_proj.weight, (first,)), identity),
-            ((previous.v_proj.bias, (first,)), nothing),
-            ((previous.o_proj.weight, (slice(None), first)), PREVIOUS_SCALE * beside.T),
-        ]
+        # Layer 0: query and key are constant, and the key is rotated ahead by the distance, at which the score is
+        # therefore highest; it depends on nothing else.
+        previous, length = model.model.layers[0].self_attn, (frequencies > FAST) * POSITION_SCORE**0.5
+        layout: list[tuple[Place, Tensor]] = []
+        for distance in range(1, look_back + 1):
+            query, key = _head((distance - 1) * group, width), _head(distance - 1, width)
+            turned = distance * frequencies
+            written = beside if distance == 1 else projection()
+            layout += [
+                ((previous.q_proj.weight, (query,)), torch.zeros(width, config.hidden_size)),
+                ((previous.q_proj.bias, (query,)), torch.cat([length, torch.zeros_like(length)])),
+                ((previous.k_proj.weight, (key,)), torch.zeros(width, config.hidden_size)),
+                ((previous.k_proj.bias, (key,)), torch.cat([length * torch.cos(turned), length * torch.sin(turned)])),
+                ((previous.v_proj.weight, (key,)), identity),
+                ((previous.v_proj.bias, (key,)), nothing),
+                ((previous.o_proj.weight, (slice(None), query)), PREVIOUS_SCALE * written.T),
+            ]
         # Layer 1: a token attends to positions whose preceding token equals it, and reads the tokens there.
         induction = model.model.layers[1].self_attn
         unturned = (frequencies < SLOW).repeat(2)[:, None] * MATCH_SCORE**0.5
         for head in range(config.num_key_value_heads):
-            query = slice(head * group * width, head * group * width + width)
-            key = slice(head * width, (head + 1) * width)
+            query, key = _head(head * group, width), _head(head, width)
             read = projection()
             layout += [
                 ((induction.q_proj.weight, (query,)), unturned * identity),
@@ -92,3 +100,7 @@ class CopyingHeads:
         """Write the initial weights of the heads again."""
         for (parameter, place), value in self._layout:
             parameter[place] = value
+
+
+def _head(number: int, width: int) -> slice:
+    return slice(number * width, (number + 1) * width)

@@ -13,7 +13,7 @@ import json
 import math
 import random
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Annotated
@@ -38,7 +38,7 @@ OTHER_TEXT = 0.1
 """Weight of the loss on text that the model does not write; it teaches copying early."""
 
 SHARES = {"planner": 0.4, "verifier": 0.3, "other": 0.3}
-"""Loss weight of each kind of batch in a step."""
+"""Loss weight of each kind of batch in a step; a module without a kind of its own is of the kind "other"."""
 
 EMPHASIS = {"executor python_coder": 2.5, "tools": 1.5}
 """Factors by which batches of kind "other" are drawn from a module more often than its size implies."""
@@ -66,6 +66,8 @@ class Shape:
     warm_up: int = 60
     hold: int = 1000
     """Steps during which the copying heads keep their initial weights."""
+    look_back: int = 1
+    """Number of tokens back that the copying heads of the first layer read, one each."""
     cool_down: float = 0.5
     """Share of the steps over which the learning rate falls to zero."""
     seed: int = 0
@@ -163,23 +165,29 @@ class Trainer:
     """Pretraining run: data, model, optimisers and progress."""
 
     def __init__(
-        self, shape: Shape, out: Path, conversations: Sequence[Conversation], start: Path | None = None
+        self,
+        shape: Shape,
+        out: Path,
+        tokenizer: MicroTokenizer,
+        groups: Sequence[PrefixGroup],
+        *,
+        shares: Mapping[str, float] = SHARES,
+        start: Path | None = None,
     ) -> None:
         """
         Args:
             shape: Sizes of the model and of the run.
             out: The run folder.
-            conversations: Training data.
-            start: Checkpoint whose tokenizer and weights are trained further; None trains from scratch.
+            tokenizer: Tokenizer of the rows.
+            groups: Training data.
+            shares: Loss weight of each kind of batch in a step, as SHARES.
+            start: Checkpoint whose weights are trained further; None trains from scratch.
         """
         torch.manual_seed(shape.seed)
-        self.shape, self.out = shape, out
-        tokenizer = MicroTokenizer.load(start) if start else None
-        self.tokenizer = tokenizer or MicroTokenizer(train(_texts(conversations), shape.vocabulary))
-        groups = group_rows(conversations, self.tokenizer)
-        kinds: dict[str, list[PrefixGroup]] = {kind: [] for kind in SHARES}
+        self.shape, self.out, self.tokenizer, self.shares = shape, out, tokenizer, shares
+        kinds: dict[str, list[PrefixGroup]] = {kind: [] for kind in shares}
         for group in groups:
-            kinds[group.module if group.module in SHARES else "other"].append(group)
+            kinds[group.module if group.module in shares else "other"].append(group)
         self.kinds = {kind: members for kind, members in kinds.items() if members}
         rng = random.Random(f"batches {shape.seed}")
         self.streams = {id(group): batches(group, shape.tokens, rng) for group in groups}
@@ -189,7 +197,7 @@ class Trainer:
             self.copying = None
         else:
             self.model = Qwen2ForCausalLM(_config(shape, self.tokenizer))
-            self.copying = CopyingHeads(self.model, shape.seed)
+            self.copying = CopyingHeads(self.model, shape.seed, shape.look_back)
         matrices = [p for name, p in self.model.model.layers.named_parameters() if p.ndim == 2]
         chosen = {id(p) for p in matrices}
         rest = [p for p in self.model.parameters() if id(p) not in chosen]
@@ -216,7 +224,7 @@ class Trainer:
         measured = {}
         for kind, group, rows in self._batches():
             loss, exact = loss_of(self.model, group, rows)
-            torch.autograd.backward(SHARES[kind] * loss)
+            torch.autograd.backward(self.shares[kind] * loss)
             measured[f"{kind} loss"], measured[f"{kind} exact"] = loss.item(), exact.item()
         torch.nn.utils.clip_grad_norm_(self.model.parameters(), 1.0)
         for optimiser in self.optimisers:
@@ -262,6 +270,23 @@ class Trainer:
             list(self._batches())
             self.step += 1
 
+    def run(self, save_every: int) -> None:
+        """Train to the last step, with a progress bar and a log; a stopped run resumes from its last checkpoint."""
+        if (self.out / "state.pt").exists():
+            self.resume()
+            typer.echo(f"going on from step {self.step}")
+        columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+        with Progress(*columns) as progress, (self.out / "metrics.jsonl").open("a") as log:
+            task = progress.add_task("training", total=self.shape.steps, completed=self.step)
+            while self.step < self.shape.steps:
+                measured = self.train_step()
+                log.write(json.dumps({"step": self.step, **measured}) + "\n")
+                log.flush()
+                losses = "/".join(f"{value:.3f}" for name, value in measured.items() if name.endswith("loss"))
+                progress.update(task, completed=self.step, description=f"loss {losses}")
+                if self.step % save_every == 0 or self.step == self.shape.steps:
+                    self.save()
+
     def export(self, directory: Path) -> None:
         """Write the checkpoint in half precision, for transformers, vLLM, verl and the embedded engine."""
         halved = Qwen2ForCausalLM(self.model.config)
@@ -290,6 +315,12 @@ def _config(shape: Shape, tokenizer: MicroTokenizer) -> Qwen2Config:
         eos_token_id=SPECIAL_TOKENS.index(END),
         pad_token_id=SPECIAL_TOKENS.index(PAD),
     )
+
+
+def tokenised(conversations: Sequence[Conversation], shape: Shape) -> tuple[MicroTokenizer, list[PrefixGroup]]:
+    """Train a tokenizer on the conversations. Return it, and their rows by module and system prompt."""
+    tokenizer = MicroTokenizer(train(_texts(conversations), shape.vocabulary))
+    return tokenizer, group_rows(conversations, tokenizer)
 
 
 def _texts(conversations: Sequence[Conversation]) -> Iterator[str]:
@@ -350,22 +381,9 @@ def main(
     """Train the micro model's seed checkpoint from scratch, or resume a stopped run."""
     shape = Shape(hidden=hidden, layers=layers, heads=hidden // 32, steps=steps, questions=questions, seed=seed)
     out.mkdir(parents=True, exist_ok=True)
-    trainer = Trainer(shape, out, list(conversations_of(shape)))
+    trainer = Trainer(shape, out, *tokenised(list(conversations_of(shape)), shape))
     typer.echo(trainer.describe())
-    if (out / "state.pt").exists():
-        trainer.resume()
-        typer.echo(f"going on from step {trainer.step}")
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    with Progress(*columns) as progress, (out / "metrics.jsonl").open("a") as log:
-        task = progress.add_task("training", total=shape.steps, completed=trainer.step)
-        while trainer.step < shape.steps:
-            measured = trainer.train_step()
-            log.write(json.dumps({"step": trainer.step, **measured}) + "\n")
-            log.flush()
-            described = f"loss {measured['planner loss']:.3f}/{measured['verifier loss']:.3f}"
-            progress.update(task, completed=trainer.step, description=described)
-            if trainer.step % save_every == 0 or trainer.step == shape.steps:
-                trainer.save()
+    trainer.run(save_every)
     trainer.export(out / "model")
     typer.echo(f"the model is in {out / 'model'}")
 

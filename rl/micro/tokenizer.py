@@ -45,6 +45,21 @@ CHAT_TEMPLATE = (
 )
 """ChatML as in `encode_chat`, for programs that load the checkpoint with transformers or vLLM."""
 
+TOOL_TEMPLATE = (
+    "{% if tools %}{{ '<|im_start|>system\n' }}"
+    "{% if messages[0]['role'] == 'system' %}{{ messages[0]['content'] + '\n\n' }}{% endif %}"
+    "{{ 'Tools:' }}{% for tool in tools %}{{ '\n' + (tool['function'] | tojson) }}{% endfor %}"
+    "{{ '<|im_end|>\n' }}{% endif %}"
+    "{% for message in messages %}{% if not (tools and loop.first and message['role'] == 'system') %}"
+    "{{ '<|im_start|>' + message['role'] + '\n' + message['content'] }}"
+    "{% for call in message['tool_calls'] %}{{ '<tool_call>'"
+    " + ({'name': call['function']['name'], 'arguments': call['function']['arguments']} | tojson)"
+    " + '</tool_call>' }}{% endfor %}"
+    "{{ '<|im_end|>\n' }}{% endif %}{% endfor %}"
+    "{% if add_generation_prompt %}{{ '<|im_start|>assistant\n' }}{% endif %}"
+)
+"""CHAT_TEMPLATE with tools after the system prompt, calls in the Hermes format, and messages of the role `tool`."""
+
 
 def train(texts: Iterable[str], vocab_size: int) -> Tokenizer:
     """Learn `vocab_size` tokens from `texts`: the special tokens, all 256 bytes, and the most frequent merges.
@@ -77,7 +92,9 @@ def train(texts: Iterable[str], vocab_size: int) -> Tokenizer:
 class MicroTokenizer:
     """Converter of text and conversations to ids, and of ids to text."""
 
-    def __init__(self, tokenizer: Tokenizer) -> None:
+    def __init__(self, tokenizer: Tokenizer, template: str = CHAT_TEMPLATE) -> None:
+        """`template` is the chat template that `save` writes."""
+        self._template = template
         tokenizer.encode_special_tokens = True  # "<|im_end|>" inside a text is text
         self._tokenizer = tokenizer
         self.pad_id, self.start_id, self.end_id = (_id(tokenizer, token) for token in SPECIAL_TOKENS)
@@ -88,14 +105,18 @@ class MicroTokenizer:
 
     @classmethod
     def load(cls, directory: str | Path) -> "MicroTokenizer":
-        """Read `tokenizer.json`. Raises FileNotFoundError if it is missing, ValueError if it is invalid."""
-        path = Path(directory) / "tokenizer.json"
+        """Read `tokenizer.json`, and the chat template of `tokenizer_config.json` where there is one.
+
+        Raises FileNotFoundError if `tokenizer.json` is missing, ValueError if a file is invalid.
+        """
+        path, config = (Path(directory) / name for name in ("tokenizer.json", "tokenizer_config.json"))
         text = path.read_text(encoding="utf-8")
         try:
             tokenizer = Tokenizer.from_str(text)
         except Exception as error:  # the library raises no narrower class for a malformed file
             raise ValueError(f"{path} is not a tokenizer: {error}") from error
-        return cls(tokenizer)
+        known = json.loads(config.read_text(encoding="utf-8")) if config.exists() else {}
+        return cls(tokenizer, known.get("chat_template") or CHAT_TEMPLATE)
 
     def save(self, directory: str | Path) -> None:
         """Write `tokenizer.json`, and `tokenizer_config.json` for transformers' AutoTokenizer.
@@ -110,7 +131,7 @@ class MicroTokenizer:
             "pad_token": PAD,
             "eos_token": END,
             "clean_up_tokenization_spaces": False,
-            "chat_template": CHAT_TEMPLATE,
+            "chat_template": self._template,
         }
         text = json.dumps(config, indent=2, ensure_ascii=False) + "\n"
         (directory / "tokenizer_config.json").write_text(text, encoding="utf-8")

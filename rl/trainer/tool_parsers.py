@@ -4,6 +4,7 @@ A parser is chosen by name, or by what the chat template writes. verl's own are 
 installed, add the formats of Llama and others (`llama3_json`, `pythonic`, `mistral`, ...).
 """
 
+import logging
 import warnings
 from collections.abc import Sequence
 from importlib import import_module
@@ -41,9 +42,11 @@ def tool_parser(name: str, tokenizer: Any) -> ToolParser:
             raise ChatError("the format of the model's tool calls is not known; name its parser with tool_parser=")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # about engines that are neither installed nor used
-        from verl.experimental.agent_loop.tool_parser import ToolParser as VerlToolParser
+        from verl.experimental.agent_loop import tool_parser as parsers
+    # A call that cannot be read is a fault of its rollout, which is counted and shown.
+    parsers.logger.setLevel(logging.CRITICAL)
     try:
-        return _Verl(VerlToolParser.get_tool_parser(name, _Decoded(tokenizer)))
+        return _Verl(parsers.ToolParser.get_tool_parser(name, _Decoded(tokenizer)))
     except ValueError:
         return _Vllm(_vllm_parser(name)(tokenizer))
 

@@ -20,8 +20,10 @@ from agentflow.rl.micro.pretrain import (  # noqa: E402
     Trainer,
     batches,
     conversations_of,
+    group_rows,
     loss_of,
     tokenise,
+    tokenised,
 )
 from agentflow.rl.micro.tokenizer import MicroTokenizer  # noqa: E402
 from agentflow.rl.micro.traces import Conversation  # noqa: E402
@@ -40,11 +42,12 @@ SMALL = Shape(
 
 
 ROWS = list(conversations_of(SMALL))
+DATA = tokenised(ROWS, SMALL)
 
 
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory) -> Trainer:
-    trainer = Trainer(SMALL, tmp_path_factory.mktemp("run"), ROWS)
+    trainer = Trainer(SMALL, tmp_path_factory.mktemp("run"), *DATA)
     for _ in range(3):
         trainer.train_step()
     trainer.save()
@@ -52,14 +55,14 @@ def trained(tmp_path_factory) -> Trainer:
 
 
 def test_training_lowers_the_loss(tmp_path):
-    trainer = Trainer(SMALL, tmp_path, ROWS)
+    trainer = Trainer(SMALL, tmp_path, *DATA)
     losses = [trainer.train_step()["verifier loss"] for _ in range(12)]
     assert losses[-1] < 0.9 * losses[0]
 
 
 def test_a_resumed_run_goes_on_as_if_it_had_not_stopped(trained):
     expected = [trained.train_step() for _ in range(2)]
-    resumed = Trainer(SMALL, trained.out, ROWS)
+    resumed = Trainer(SMALL, trained.out, *DATA)
     resumed.resume()
     assert resumed.step == 3
     for measured, wanted in zip([resumed.train_step() for _ in range(2)], expected, strict=True):
@@ -67,7 +70,7 @@ def test_a_resumed_run_goes_on_as_if_it_had_not_stopped(trained):
 
 
 def test_a_run_of_another_shape_is_refused(trained):
-    other = Trainer(Shape(**{**SMALL.__dict__, "seed": 1}), trained.out, ROWS)
+    other = Trainer(Shape(**{**SMALL.__dict__, "seed": 1}), trained.out, *DATA)
     with pytest.raises(Exception, match="another shape or seed"):
         other.resume()
 
@@ -75,7 +78,8 @@ def test_a_run_of_another_shape_is_refused(trained):
 def test_another_run_can_go_on_from_its_checkpoint(trained, tmp_path):
     trained.export(tmp_path / "model")
     plans = [row for row in ROWS if row.module == "planner"]
-    further = Trainer(SMALL, tmp_path, plans, start=tmp_path / "model")
+    tokenizer = MicroTokenizer.load(tmp_path / "model")
+    further = Trainer(SMALL, tmp_path, tokenizer, group_rows(plans, tokenizer), start=tmp_path / "model")
     assert further.tokenizer.vocab_size == trained.tokenizer.vocab_size
     for name, weight in trained.model.state_dict().items():
         assert torch.allclose(further.model.state_dict()[name], weight, atol=1e-2)
@@ -137,6 +141,16 @@ def test_the_initial_weights_copy():
     assert _copied(model) > 0.3
 
 
+def test_heads_look_back_by_as_many_tokens_as_asked_for():
+    model = _model(hidden=128, layers=2, heads=4, vocabulary=64, key_value_heads=4)
+    model.set_attn_implementation("eager")
+    CopyingHeads(model, seed=0, look_back=3)
+    with torch.no_grad():
+        attention = model(torch.arange(40)[None], output_attentions=True).attentions[0][0]
+    for distance in (1, 2, 3):
+        assert attention[distance - 1, distance:].diagonal().min() > 0.9
+
+
 def _copied(model: Qwen2ForCausalLM) -> float:
     """Share of tokens that the model predicts in the second half of sequences whose halves are alike."""
     rng = np.random.default_rng(0)
@@ -146,7 +160,9 @@ def _copied(model: Qwen2ForCausalLM) -> float:
     return (logits[:, 40:-1].argmax(-1) == half[:, 1:]).float().mean().item()
 
 
-def _model(hidden: int = 32, layers: int = 2, heads: int = 2, vocabulary: int = 64) -> Qwen2ForCausalLM:
+def _model(
+    hidden: int = 32, layers: int = 2, heads: int = 2, vocabulary: int = 64, key_value_heads: int = 0
+) -> Qwen2ForCausalLM:
     torch.manual_seed(0)
     config = Qwen2Config(
         vocab_size=vocabulary,
@@ -154,7 +170,7 @@ def _model(hidden: int = 32, layers: int = 2, heads: int = 2, vocabulary: int = 
         intermediate_size=64,
         num_hidden_layers=layers,
         num_attention_heads=heads,
-        num_key_value_heads=heads // 2 if heads > 2 else 1,
+        num_key_value_heads=key_value_heads or max(1, heads // 2),
         tie_word_embeddings=True,
         rope_parameters={"rope_type": "default", "rope_theta": 100_000.0},
     )

@@ -1,10 +1,11 @@
+import json
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agentflow.rl.micro.tokenizer import SPECIAL_TOKENS, MicroTokenizer, train
+from agentflow.rl.micro.tokenizer import SPECIAL_TOKENS, TOOL_TEMPLATE, MicroTokenizer, train
 
 TEXTS = [
     'Marlow was founded in 1843 by Tessa Quill.\n{"query": "Marlow"}\nthe population of the city is 20500',
@@ -99,6 +100,13 @@ def test_a_broken_file_is_a_value_error(tmp_path: Path, text: str) -> None:
     (tmp_path / "tokenizer.json").write_text(text)
     with pytest.raises(ValueError, match=r"tokenizer\.json"):
         MicroTokenizer.load(tmp_path)
+
+
+def test_its_template_outlives_saving_and_loading(tmp_path: Path) -> None:
+    """A training writes the tokenizer of its start model anew."""
+    MicroTokenizer(train(["a"], 300), TOOL_TEMPLATE).save(tmp_path / "one")
+    MicroTokenizer.load(tmp_path / "one").save(tmp_path / "two")
+    assert json.loads((tmp_path / "two" / "tokenizer_config.json").read_text())["chat_template"] == TOOL_TEMPLATE
 
 
 @pytest.mark.filterwarnings("ignore")

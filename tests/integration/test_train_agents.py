@@ -1,0 +1,95 @@
+"""Agents with tools, source untouched, through the whole of verl's trainer, with a small model that calls tools."""
+
+import subprocess
+import sys
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from agentflow.rl.rollout import RolloutStatus
+from agentflow.rl.tokens import TokenStep, unpacked
+from tests.integration.training import lines, rollouts, train
+
+pytest.importorskip("verl")
+pytest.importorskip("langgraph_swarm")
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
+
+PRETRAINING_STEPS = 200
+"""Fewer than usual: the model writes calls by then, and many of them are wrong."""
+STEPS = (1, 2)
+NODES = {"tools": {"model"}, "swarm": {"adder/model", "multiplier/model"}}
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    out = tmp_path_factory.mktemp("tool-model")
+    command = [sys.executable, "-m", "examples.agents.pretrain", "--out", str(out), "--steps", str(PRETRAINING_STEPS)]
+    subprocess.run(command, check=True, timeout=600)
+    return out / "model"
+
+
+@pytest.fixture(scope="module")
+def tasks(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    file = tmp_path_factory.mktemp("tasks") / "sums.jsonl"
+    made = subprocess.run([sys.executable, "-m", "examples.agents.sums"], check=True, capture_output=True, timeout=60)
+    file.write_bytes(made.stdout)
+    return file
+
+
+@pytest.fixture(scope="module", params=list(NODES))
+def agent(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+@pytest.fixture(scope="module")
+def run(agent: str, model: Path, tasks: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    out = tmp_path_factory.mktemp("runs") / agent
+    command = [f"examples.agents.{agent}:agent", "--tasks", str(tasks), "--reward", "examples.agents.sums:score"]
+    train(out, *command, f"start={model}", f"steps={STEPS[-1]}", "token_groups=4")
+    return out
+
+
+def inspected(run: Path, step: int) -> TokenStep:
+    found = unpacked((run / "tokens" / f"{step:06d}.jsonl.gz").read_bytes())
+    assert found is not None
+    return found
+
+
+def test_no_rollout_is_lost_and_calls_are_read(run: Path) -> None:
+    records = [record for step in STEPS for record in rollouts(run, step, "train")]
+    assert Counter(record.outcome for record in records) == {RolloutStatus.OK: 16 * len(STEPS)}
+    several = [record for record in records if len(record.calls) > 1]
+    assert several, "an agent speaks again after a tool has answered"
+    assert not all(call.fault for record in several for call in record.calls)
+
+
+def test_every_sampled_token_is_accounted_for_by_its_path(run: Path, agent: str) -> None:
+    for step in STEPS:
+        sampled, trained = Counter[str](), Counter[str]()
+        for record in rollouts(run, step, "train"):
+            for call in record.calls:
+                sampled[call.node] += call.sampled_tokens
+        for row in inspected(run, step).rows:
+            for one in row.calls:
+                trained[one.node] += sum(one.mask)
+        assert trained == sampled
+        assert set(sampled) <= NODES[agent]
+        assert (
+            sum(sampled.values())
+            == next(line for line in lines(run, "train") if line["step"] == step)["sampled_tokens"]
+        )
+
+
+def test_both_engines_agree(run: Path) -> None:
+    for step in STEPS:
+        drifts = [
+            abs(trainer - sampled)
+            for row in inspected(run, step).rows
+            for one in row.calls
+            for trainer, sampled in zip(one.trainer or (), one.rollout, strict=True)
+            if trainer is not None and sampled is not None
+        ]
+        assert len(drifts) > 100
+        assert sum(drifts) / len(drifts) < 1e-5
