@@ -6,7 +6,7 @@ The graph is not changed. Each task becomes its input, and the policy answers th
 (`agentflow.rl.stand_in`).
 """
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -19,12 +19,15 @@ from agentflow.evals.scorers.free_text import free_text
 from agentflow.evals.scorers.score import Decision
 from agentflow.evals.task import Task, identity
 from agentflow.evals.trace import Trace
-from agentflow.rl.node_paths import node_patterns
+from agentflow.rl.node_paths import Nodes, PolicyNameError, named_nodes
 from agentflow.rl.trainable import AppError, Graph, Split, Trainable
 from agentflow.tools.named_object import NamedObjectError, named_object
 
 TEST_SHARE = 5
 """One in TEST_SHARE tasks is held out, chosen by the hash of its content, where no file of test tasks is given."""
+
+GivenNodes = str | Sequence[str] | Mapping[str, str | Sequence[str]]
+"""Patterns of nodes as options give them: with commas or as a list, by the name of a policy or not."""
 
 Reward = Callable[[Task, Any], float | Awaitable[float | None] | None]
 
@@ -35,7 +38,7 @@ def trainable_agent(
     *,
     tasks: str = "",
     reward: str = "",
-    nodes: Sequence[str] | str = (),
+    nodes: GivenNodes = (),
     test: str = "",
 ) -> Trainable:
     """Build the trainable app of a graph.
@@ -47,7 +50,8 @@ def trainable_agent(
             message, or `inputs`, which are the graph's input; `answer` and all other columns are the reward's.
         reward: Function of a task and the graph's final state, as `module:attribute`; by default, the answer is
             compared with the column `answer`.
-        nodes: Patterns of the nodes that learn, or one string of them with commas; by default, all.
+        nodes: Patterns of the nodes that learn, or one string of them with commas, or a mapping of such by the names
+            of several policies; by default, all.
         test: File of the test tasks; by default, one in five tasks is held out.
 
     Raises:
@@ -71,12 +75,20 @@ def trainable_agent(
     return Trainable(
         name=name,
         graph=graph,
-        nodes=node_patterns(nodes),
+        nodes=app_nodes(nodes),
         tasks=split_tasks,
         inputs=inputs,
         reward=score,
         trace=trace,
     )
+
+
+def app_nodes(given: GivenNodes) -> Nodes:
+    """Return the nodes of an app as given in its options. Raises AppError."""
+    try:
+        return named_nodes(given)
+    except PolicyNameError as error:
+        raise AppError(str(error), code="policy_name") from error
 
 
 def read_tasks(path: Path, *, graded: bool) -> list[Task]:

@@ -8,8 +8,7 @@ from typing import Any
 from langgraph.graph.state import CompiledStateGraph
 from langgraph.pregel import Pregel
 
-from agentflow.rl.agent import trainable_agent
-from agentflow.rl.node_paths import node_patterns
+from agentflow.rl.agent import app_nodes, trainable_agent
 from agentflow.rl.trainable import AppError, Trainable
 from agentflow.tools.named_object import NamedObjectError, named_object
 
@@ -44,7 +43,7 @@ def load_app(name: str, /, **options: Any) -> Trainable:
             f"'{name}' is a {type(found).__name__}, neither a compiled graph nor an agentflow.Trainable", code="no_app"
         )
     if "nodes" in options:
-        found = replace(found, nodes=node_patterns(options.pop("nodes")))
+        found = replace(found, nodes=app_nodes(options.pop("nodes")))
     if options:
         raise AppError(f"'{name}' does not take these options: {', '.join(options)}", code="unknown_options")
     return found

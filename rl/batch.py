@@ -42,9 +42,23 @@ def counts(trajectory: Trajectory, *, mask_cut_off: bool) -> bool:
     return trajectory.status == RolloutStatus.OK and not cut_off and bool(trajectory.calls)
 
 
-def rows_of(trajectory: Trajectory, *, pack_turns: bool, limit: int) -> list[TrainingSample]:
-    """Return the rows of a trajectory's calls; `limit` is the maximum response length of a packed row, in tokens."""
-    return pack(trajectory.calls, limit=limit if pack_turns else 0)
+def rows_of(trajectory: Trajectory, *, pack_turns: bool, limit: int, separate: bool = False) -> list[TrainingSample]:
+    """Return the rows of a trajectory's calls; a row's calls are of one policy if `separate`.
+
+    Args:
+        trajectory: The trajectory.
+        pack_turns: Whether calls that share a token prefix share a row.
+        limit: Maximum response length of a packed row, in tokens.
+        separate: Whether policies have weights of their own.
+    """
+    policies = dict.fromkeys(call.policy for call in trajectory.calls) if separate else [None]
+    return [
+        row
+        for policy in policies
+        for row in pack(
+            [call for call in trajectory.calls if policy in (None, call.policy)], limit=limit if pack_turns else 0
+        )
+    ]
 
 
 def facts_of(row: TrainingSample, trajectory: Trajectory, name: str, *, counted: bool) -> Facts:
@@ -62,12 +76,19 @@ def facts_of(row: TrainingSample, trajectory: Trajectory, name: str, *, counted:
         "places": places,
         "faults": [trajectory.faults[place] for place in places],
         "nodes": [call.node for call in row.calls],
+        "policies": [call.policy for call in row.calls],
+        "surprise": [-sum(call.logprobs) for call in row.calls],
         "turn_rewards": trajectory.turn_rewards,
     }
 
 
+def row_policy(row: Facts) -> str:
+    """Return the policy of a row whose calls are of one policy; "" for a row without calls."""
+    return str(next(iter(row["policies"]), ""))
+
+
 def assign_credit(
-    rows: Mapping[str, Facts], rewards: Mapping[str, float], algorithm: Algorithm
+    rows: Mapping[str, Facts], rewards: Mapping[str, float], algorithm: Algorithm, *, separate: bool = False
 ) -> dict[str, list[Span]]:
     """Assign credit to the calls of each row; rows that are excluded from training are absent from the result.
 
@@ -75,25 +96,38 @@ def assign_credit(
         rows: Facts of each row, by row name.
         rewards: Reward of each row's trajectory, by row name.
         algorithm: Algorithm that assigns advantages and weights.
+        separate: Whether policies have weights of their own. Each is then credited by itself: its calls are compared
+            with its calls in other trajectories, and the weights of its tokens sum to 1.
     """
+    counted = {key: row for key, row in rows.items() if row["counted"]}
+    parts: dict[str, dict[str, Facts]] = defaultdict(dict)
+    for key, row in counted.items():
+        parts[row_policy(row) if separate else ""][key] = row
+    return {key: spans for part in parts.values() for key, spans in _credit(part, rewards, algorithm).items()}
+
+
+def _credit(rows: Mapping[str, Facts], rewards: Mapping[str, float], algorithm: Algorithm) -> dict[str, list[Span]]:
     sessions: dict[str, list[str]] = defaultdict(list)
-    for key, row in rows.items():
-        if row["counted"]:
-            sessions[session_of(key)].append(key)
+    for key in rows:
+        sessions[session_of(key)].append(key)
     # Ordered by name and not by completion, because sums of floats depend on the order.
     ordered = sorted(sessions, key=lambda session: (str(rows[sessions[session][0]]["name"]), session))
     rollouts = [_rollout(session, sessions[session], rows, rewards) for session in ordered]
     found: dict[str, list[Span]] = {}
     for session, credit in zip(ordered, algorithm.credit(rollouts), strict=True):
         keys = sessions[session]
+        by_place = dict(zip(sorted(place for key in keys for place in rows[key]["places"]), credit, strict=True))
         for key in keys:
             spans = zip(rows[key]["spans"], rows[key]["places"], strict=True)
-            found[key] = [Span(start, length, *credit[place]) for (start, length), place in spans]
+            found[key] = [Span(start, length, *by_place[place]) for (start, length), place in spans]
     return found
 
 
 def _rollout(session: str, keys: Sequence[str], rows: Mapping[str, Facts], rewards: Mapping[str, float]) -> Rollout:
-    """Build the algorithm's input for a trajectory, with the calls of all its rows in order."""
+    """Build the algorithm's input for a trajectory, with the calls of the rows `keys` in order.
+
+    The turn rewards of its other calls, which are of other policies, count for the whole trajectory.
+    """
     calls = sorted(
         (place, length, fault, node)
         for key in keys
@@ -101,11 +135,13 @@ def _rollout(session: str, keys: Sequence[str], rows: Mapping[str, Facts], rewar
             *(rows[key][name] for name in ("spans", "places", "faults", "nodes")), strict=True
         )
     )
+    earned = dict(enumerate(rows[keys[0]]["turn_rewards"]))
+    own = [earned.pop(place) for place, _, _, _ in calls]
     return Rollout(
         group=question_of(session),
-        reward=rewards[keys[0]],
+        reward=rewards[keys[0]] + sum(earned.values()),
         lengths=[length for _, length, _, _ in calls],
-        turn_rewards=rows[keys[0]]["turn_rewards"],
+        turn_rewards=own,
         faults=[fault for _, _, fault, _ in calls],
         nodes=[node for _, _, _, node in calls],
     )
@@ -138,10 +174,14 @@ def advantages_of(rows: Mapping[str, Facts], credit: Mapping[str, Sequence[Span]
 def batch_digest(rows: Mapping[str, Facts], credit: Mapping[str, Sequence[Span]]) -> str:
     """Return the digest of all rows that have credit, as `DIGITS` hexadecimal digits."""
     lines = sorted(
-        f"{rows[key]['name']} {rows[key]['digest']} {[tuple(span) for span in spans]!r}"
+        f"{rows[key]['name']} {rows[key]['digest']} {[tuple(span) for span in spans]!r}{_named(rows[key])}"
         for key, spans in credit.items()
     )
     return hashlib.sha256("\n".join(lines).encode()).hexdigest()[:DIGITS]
+
+
+def _named(row: Facts) -> str:
+    return f" {row['policies']}" if any(row["policies"]) else ""
 
 
 def _digest(row: TrainingSample, reward: float) -> str:

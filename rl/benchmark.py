@@ -17,6 +17,7 @@ from agentflow.evals.benchmarks.errors import BenchmarkError
 from agentflow.evals.benchmarks.own import benchmark_of, is_file
 from agentflow.evals.judge import Judge
 from agentflow.evals.task import Task
+from agentflow.rl.agent import GivenNodes
 from agentflow.rl.planner import trainable
 from agentflow.rl.trainable import AppError, Split, Trainable
 
@@ -36,7 +37,7 @@ def benchmark(
     tools: Sequence[str] = ("base_generator", "python_coder", "google_search", "wikipedia_search"),
     max_turns: int = 3,
     max_tokens: int = 2048,
-    nodes: Sequence[str] = ("planner",),
+    nodes: GivenNodes = ("planner",),
     agent: AgentName = "agentflow",
     corpus: str = "auto",
     search_engine: str = "auto",
@@ -56,7 +57,7 @@ def benchmark(
         tools: Tools that the planner may choose from.
         max_turns: Maximum number of planner turns in a rollout.
         max_tokens: Maximum number of tokens in one reply of the policy.
-        nodes: Modules that are trained; several share one policy.
+        nodes: Modules that are trained; several share one policy, or are given by the names of policies.
         agent: Agent, as in `agentflow eval --agent`; with "react", the planner is the whole policy.
         corpus: Corpus of wikipedia_search, by default the one that suits the benchmark. If many rollouts search, use
             the address of a retrieval server.

@@ -7,15 +7,15 @@ which concurrent calls end does not matter, and nothing is tokenised a second ti
 
 from array import array
 from collections import Counter
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from uuid import UUID
 
 from langchain_core.messages import AIMessage
 
 from agentflow.graph.tracing.operation import Operation
-from agentflow.rl.chat import IDS, UNREADABLE
-from agentflow.rl.node_paths import learns
+from agentflow.rl.chat import IDS, POLICY, UNREADABLE
+from agentflow.rl.node_paths import Nodes, learns, policy_of
 from agentflow.tools.coded_error import CodedError
 
 
@@ -47,6 +47,8 @@ class Call:
     """Training step of the weights that wrote it; 0 where weights do not change."""
     unreadable: bool = False
     """True if a tool call or a structured reply could not be parsed, or a call that was asked for is missing."""
+    policy: str = ""
+    """Name of the policy that replied; "" where only one is trained."""
 
 
 def ids_array(ids: Iterable[int]) -> "array[int]":
@@ -66,7 +68,7 @@ class TokenCollector:
     attempt that was given up are left out: what the last attempt called led to the outcome.
     """
 
-    def __init__(self, rollout: str, nodes: Collection[str]) -> None:
+    def __init__(self, rollout: str, nodes: Nodes) -> None:
         """Collect the calls whose path fits one of the patterns `nodes`, or all calls if there are none."""
         self.rollout = rollout
         self.nodes = nodes
@@ -91,11 +93,12 @@ class TokenCollector:
     def end(self, operation: Operation) -> None:
         """Take the tokens of a call that did not fail. Raises TokenError."""
         if operation.id in self._begun and not operation.error:
-            call = _call(self.rollout, "/".join(operation.path), self._begun[operation.id], operation.replies)
+            policy = policy_of(operation.path, self.nodes) or ""
+            call = _call(self.rollout, "/".join(operation.path), policy, self._begun[operation.id], operation.replies)
             self._ended.append((operation, call))
 
 
-def _call(rollout: str, node: str, turn: int, replies: Sequence[AIMessage]) -> Call:
+def _call(rollout: str, node: str, policy: str, turn: int, replies: Sequence[AIMessage]) -> Call:
     message = replies[0] if replies else None
     if message is None or not message.response_metadata.keys() >= set(IDS):
         raise TokenError(
@@ -123,5 +126,5 @@ def _call(rollout: str, node: str, turn: int, replies: Sequence[AIMessage]) -> C
             f"node '{node}': the server's ids or log-probabilities are no numbers", code="ids_invalid"
         ) from error
     finish_reason, weights_version = found.get("finish_reason") or "", int(found.get("weights_version") or 0)
-    unreadable = bool(found.pop(UNREADABLE, False))
-    return Call(rollout, node, turn, *tokens, finish_reason, weights_version, unreadable)
+    unreadable, policy = bool(found.pop(UNREADABLE, False)), str(found.pop(POLICY, policy))
+    return Call(rollout, node, turn, *tokens, finish_reason, weights_version, unreadable, policy)

@@ -34,6 +34,7 @@ def export(
     source: Path,
     directory: Path,
     *,
+    policy: str = "",
     adapter: bool = False,
     on_checked: Callable[[Checked | None], None] = lambda checked: None,
 ) -> int:
@@ -45,6 +46,7 @@ def export(
     Args:
         source: The run folder, or a checkpoint in it.
         directory: A new or empty folder.
+        policy: Name of the policy, for a run that trains several with weights of their own.
         adapter: Also write a LoRA run's adapter, to `directory`/adapter.
         on_checked: Called with the comparison of the model's log-probabilities with those that the run recorded under
             the same weights; None if it recorded none.
@@ -56,12 +58,13 @@ def export(
         ExportError: The checkpoint cannot be exported, or the written model differs from the trained one.
     """
     checkpoint = _checkpoint(source)
-    lora = (checkpoint / "actor" / LORA_META).is_file()
+    actor = _actor(checkpoint, policy)
+    lora = (actor / LORA_META).is_file()
     if adapter and not lora:
         raise ExportError(f"{checkpoint} has no adapter: all weights were trained", code="no_adapter")
     if directory.exists() and (not directory.is_dir() or any(directory.iterdir())):
         raise ExportError(f"{directory} exists already; name a new folder", code="folder_exists")
-    saved, run, step = checkpoint / "actor" / "huggingface", checkpoint.parents[1], _step(checkpoint)
+    saved, run, step = actor / "huggingface", checkpoint.parents[1], _step(checkpoint)
     try:
         directory.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=directory.parent) as work:
@@ -71,11 +74,11 @@ def export(
                 shutil.copytree(saved, folder)
             else:
                 dtype = "float32" if own_tokenizer.is_dir() else "bfloat16"
-                _merge_shards(checkpoint / "actor", folder, dtype, folder / ADAPTER if adapter else None)
+                _merge_shards(actor, folder, dtype, folder / ADAPTER if adapter else None)
             _halve(folder)
             if own_tokenizer.is_dir():
                 shutil.copytree(own_tokenizer, folder / TOKENIZER)
-            on_checked(_checked(folder, run, step))
+            on_checked(_checked(folder, run, step, policy))
             if directory.exists():
                 directory.rmdir()
             folder.rename(directory)
@@ -103,12 +106,25 @@ def _checkpoint(source: Path) -> Path:
     return source
 
 
-def _checked(folder: Path, run: Path, step: int) -> Checked | None:
+def _actor(checkpoint: Path, policy: str) -> Path:
+    """Return the folder of a policy in a checkpoint. Raises ExportError if there is none of the name."""
+    actor = checkpoint / "actor"
+    if (actor / "huggingface").is_dir() and not policy:
+        return actor
+    names = sorted(folder.parent.name for folder in actor.glob("*/huggingface"))
+    if policy in names:
+        return actor / policy
+    if not names:
+        raise ExportError(f"{checkpoint} has one policy without a name; leave --policy out", code="one_policy")
+    raise ExportError(f"{checkpoint} has the policies {', '.join(names)}; choose by --policy", code="which_policy")
+
+
+def _checked(folder: Path, run: Path, step: int, policy: str) -> Checked | None:
     """Compare the model in `folder` with the records of `step`. Raises ExportError if they differ, or if the model is
     the one that the run started from.
     """
     try:
-        untrained, found = is_start(folder, run, step), check(folder, run, step)
+        untrained, found = is_start(folder, run, step, policy), check(folder, run, step, policy)
     except (OSError, ValueError, RuntimeError) as error:
         line = str(error).strip().partition("\n")[0]
         raise ExportError(

@@ -16,6 +16,8 @@ from agentflow.evals.task import Task
 from agentflow.evals.trace import Trace, TraceTurn
 from agentflow.graph.context import DEFAULT_TOOLS, Context
 from agentflow.graph.state import InputState
+from agentflow.rl.agent import GivenNodes, app_nodes
+from agentflow.rl.node_paths import all_patterns
 from agentflow.rl.trainable import AppError, Split, Trainable, no_faults
 
 
@@ -23,7 +25,7 @@ def atlas(
     max_turns: int = 6,
     max_tokens: int = 128,
     frozen: str = "embedded:seed",
-    nodes: Sequence[str] = ("planner",),
+    nodes: GivenNodes = ("planner",),
     agent: AgentName = "agentflow",
     tools: Sequence[str] = DEFAULT_TOOLS,
 ) -> Trainable:
@@ -33,7 +35,7 @@ def atlas(
         max_turns: Maximum number of planner turns in a rollout.
         max_tokens: Maximum number of tokens in one reply of the policy.
         frozen: Model of the modules that are not trained.
-        nodes: Modules that are trained; several share one policy.
+        nodes: Modules that are trained; several share one policy, or are given by the names of policies.
         agent: Agent, as in `agentflow eval --agent`.
         tools: Tools that the planner may choose from.
     """
@@ -47,7 +49,7 @@ def trainable(
     tasks: Callable[[Split, int], Sequence[Task]],
     reward: Callable[[Task, Any], float | Awaitable[float | None]],
     *,
-    nodes: Sequence[str],
+    nodes: GivenNodes,
     max_tokens: int,
     settings: Mapping[str, Any],
 ) -> Trainable:
@@ -59,21 +61,23 @@ def trainable(
     """
     if agent not in AGENTS:
         raise AppError(f"there is no agent '{agent}'; the agents are {', '.join(AGENTS)}", code="unknown_agent")
+    trained = app_nodes(nodes)
+    modules = all_patterns(trained)
     policy = {
-        "models": dict.fromkeys(nodes, "policy"),
-        "sampling": {node: {"max_tokens": max_tokens} for node in nodes},
+        "models": dict.fromkeys(modules, "policy"),
+        "sampling": {module: {"max_tokens": max_tokens} for module in modules},
     }
     context = Context.model_validate({"structured_output": "off", **settings, **policy})
     return Trainable(
         name=name,
         graph=lambda: agent_graph(agent),
-        nodes=tuple(nodes),
+        nodes=trained,
         tasks=tasks,
         inputs=lambda task: InputState(messages=[HumanMessage(task.question)]),
         reward=lambda task, state: 0.0 if state.get("status") == "no_plan" else reward(task, state),
         context=lambda: context,
         trace=trace,
-        faults=FAULTS.get(agent, no_faults) if tuple(nodes) == ("planner",) else no_faults,
+        faults=FAULTS.get(agent, no_faults) if modules == ["planner"] else no_faults,
     )
 
 

@@ -13,6 +13,7 @@ from typing import Any
 
 from agentflow.evals.task import Task
 from agentflow.rl.chat import ChatRequest, TokenReply
+from agentflow.rl.node_paths import all_patterns
 from agentflow.rl.rollout import RolloutStatus, Trajectory, run
 from agentflow.rl.trainable import AppError, Graph, Trainable
 
@@ -58,7 +59,7 @@ def naming_errors(app: Trainable) -> Trainable:
 
 def _problem(app: Trainable, ended: Trajectory, asked: int) -> str:
     """Return why no reply of the policy could make this rollout trainable; "" if one could."""
-    nodes, error = ", ".join(f"'{node}'" for node in app.nodes) or "its nodes", ended.trace.error
+    nodes, error = ", ".join(f"'{node}'" for node in all_patterns(app.nodes)) or "its nodes", ended.trace.error
     if ended.status not in (
         RolloutStatus.OK,
         RolloutStatus.UNDECIDED,

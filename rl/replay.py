@@ -85,7 +85,7 @@ class Replay:
                 differences.append(f"{name}: {different}")
             self._take(name, trajectory, rows, rewards)
             on_rollout()
-        credit = assign_credit(rows, rewards, self.settings.flow.algorithm)
+        credit = assign_credit(rows, rewards, self.settings.flow.algorithm, separate=self.settings.separate)
         batch = batch_digest(rows, credit) if self.split == "train" else ""
         return Replayed(len(self.rollouts), differences, batch, self._recorded())
 
@@ -105,7 +105,8 @@ class Replay:
         flow = self.settings.flow
         counted = counts(trajectory, mask_cut_off=flow.mask_cut_off)
         task, _, session = name.rpartition("/")
-        found = rows_of(trajectory, pack_turns=flow.pack_turns, limit=self.settings.response_tokens)
+        limit, separate = self.settings.response_tokens, self.settings.separate
+        found = rows_of(trajectory, pack_turns=flow.pack_turns, limit=limit, separate=separate)
         for position, row in enumerate(found):
             key = f"{task}_{session}_{position}"
             rows[key] = facts_of(row, trajectory, name, counted=counted)

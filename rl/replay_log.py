@@ -18,6 +18,7 @@ from collections import defaultdict, deque
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
+from dataclasses import replace
 from itertools import chain
 from pathlib import Path
 from typing import Any, Literal
@@ -240,7 +241,7 @@ def recorded(generate: Generate) -> Generate:
 
     async def through_log(request: ChatRequest) -> TokenReply:
         async def ask() -> Answer:
-            return as_answer(await generate(request))
+            return as_answer(replace(await generate(request), policy=request.policy))
 
         return as_reply(await answered("policy", request.identity, ask))
 
@@ -259,6 +260,7 @@ def as_answer(reply: TokenReply) -> Answer:
         **({"tool_calls": list(reply.tool_calls)} if reply.tool_calls else {}),
         **({"reasoning": reply.reasoning} if reply.reasoning else {}),
         **({"unreadable": True} if reply.unreadable else {}),
+        **({"policy": reply.policy} if reply.policy else {}),
     }
 
 

@@ -57,6 +57,9 @@ class TrainingSettings(RunSettings):
     kind: Literal["training"] = "training"
     app: str = Field(pattern=r"^[\w.]+:\w+$")
     options: dict[str, Any]
+    policies: dict[str, list[str]] = Field(default_factory=dict)
+    """Nodes of each policy, where the app has several; taken from the app."""
+    weights: Literal["separate", "shared"] = "separate"
     start: str = Field(min_length=1)
     out: str = Field(min_length=1)
     preset: str
@@ -91,6 +94,11 @@ class TrainingSettings(RunSettings):
     sync_seconds: float = Field(default=600, gt=0)
     ray_address: str | Literal["auto"] | None
     ray_seconds: float = Field(default=60, gt=0)
+
+    @property
+    def separate(self) -> bool:
+        """Return whether there are several policies with weights of their own."""
+        return self.weights == "separate" and len(self.policies) > 1
 
     @classmethod
     def of(cls, config: DictConfig) -> "TrainingSettings":

@@ -53,6 +53,8 @@ class Written:
 
     start: int
     node: str
+    policy: str
+    """Name of the policy; "" where only one is trained."""
     turn: int
     advantage: float | None
     weight: float | None
@@ -136,6 +138,7 @@ def _written(step: TokenStep, ids: list[int], call: Sampled, most: float) -> Wri
     return Written(
         call.start,
         call.node,
+        call.policy,
         call.turn,
         call.advantage,
         call.weight,
@@ -184,7 +187,11 @@ def terms(step: TokenStep) -> list[tuple[str, str]]:
             "trainer − rollout: what the engine that trains and the one that sampled make of the same weights, those "
             "before the update, in nats",
         ),
-        ("weight", "of the token in the objective; those of all tokens of the step sum to 1"),
+        (
+            "weight",
+            "of the token in the objective; those of all tokens of the step, or of a policy with weights of its own, "
+            "sum to 1",
+        ),
         ("mask", "only what was sampled is trained on; grey is what was given to the model, or left out"),
     ]
 

@@ -41,6 +41,8 @@ class Sampled(BaseModel):
     start: int
     """Position of the first token in the row's ids."""
     node: str
+    policy: str = ""
+    """Name of the policy; "" where only one is trained."""
     turn: int
     """Number of the call in its rollout, as in `agentflow.rl.calls.Call.turn`."""
     mask: list[Literal[0, 1]]
@@ -48,7 +50,8 @@ class Sampled(BaseModel):
     advantage: float | None
     """Advantage of each token; None if the rollout is excluded from training."""
     weight: float | None
-    """Weight of each token in the objective; the weights of all tokens of a step sum to 1. None if excluded."""
+    """Weight of each token in the objective; those of all tokens of a step, and of a policy with weights of its own,
+    sum to 1. None if excluded."""
     rollout: Logprobs
     trainer: Logprobs | None = None
     """None if the update did not use the row: its rollout is excluded, or all its advantages are 0 and there is no

@@ -15,7 +15,7 @@ import subprocess
 import sys
 import time
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext, redirect_stdout
 from io import StringIO
 from pathlib import Path
@@ -31,6 +31,7 @@ from agentflow.rl.export import LATEST, TOKENIZER
 from agentflow.rl.local_policy import LocalPolicy
 from agentflow.rl.micro.chat_model import SEED, SHIPPED
 from agentflow.rl.micro.tokenizer import MicroTokenizer
+from agentflow.rl.node_paths import PolicyNameError, all_patterns, named_nodes
 from agentflow.rl.preview import Preview, notes, obstacles, play
 from agentflow.rl.rehearsal import rehearse
 from agentflow.rl.report import write_report
@@ -65,9 +66,12 @@ def check(config: DictConfig) -> tuple[TrainingSettings, Trainable, Graph]:
     _check_engine(config)
     try:
         app = load_app(settings.app, **settings.options)
-        graph = app.built()
-    except AppError as error:
+        graph, nodes = app.built(), named_nodes(app.nodes)
+    except (AppError, PolicyNameError) as error:
         raise SettingsError(str(error)) from error
+    if isinstance(nodes, Mapping):
+        settings = settings.model_copy(update={"policies": nodes})
+    _check_separate(config, settings)
     if settings.tracing:
         try:
             with tracing(settings.tracing):  # reports an error here instead of in every worker
@@ -75,6 +79,17 @@ def check(config: DictConfig) -> tuple[TrainingSettings, Trainable, Graph]:
         except TracingError as error:
             raise SettingsError(f"tracing={settings.tracing}: {error}") from error
     return settings, app, graph
+
+
+def _check_separate(config: DictConfig, settings: TrainingSettings) -> None:
+    """Raise SettingsError if the engine of rollouts cannot hold the weights of several policies."""
+    server = config.actor_rollout_ref.rollout.name
+    if settings.separate and server != "micro":
+        raise SettingsError(
+            f"{len(settings.policies)} policies are given, and {server} as verl drives it serves one set of weights; "
+            "train one model for all of them with weights=shared, or one policy at a time with --nodes",
+            code="one_set_of_weights",
+        )
 
 
 def _check_engine(config: DictConfig) -> None:
@@ -114,6 +129,7 @@ def prepare(
     with open_dict(config):
         config.out = str(out)
         config.start = str(start.absolute()) if start.exists() else settings.start
+        config.policies = list(settings.policies) if settings.separate else []
     _same_run(out, settings)
     _check_devices(config)
     if not (out / SETTINGS).exists():
@@ -177,7 +193,7 @@ def _preview(
         raise SettingsError(str(error)) from error
     tasks, seconds = app.tasks("train", settings.preview), settings.rollout_seconds
     preview = asyncio.run(play(app, graph, tasks, policy, rollouts=PREVIEWED, seconds=seconds))
-    found = "; ".join(obstacles(preview, list(app.nodes)))
+    found = "; ".join(obstacles(preview, all_patterns(app.nodes)))
     if RolloutStatus.OK not in preview.statuses:
         raise SettingsError(f"nothing can be learnt: {found} (preview=0 starts without a preview)")
     for remark in (found, *notes(preview)):
@@ -239,6 +255,7 @@ def _agent_loop(settings: TrainingSettings, out: Path) -> dict[str, Any]:
         "pack_turns": settings.flow.pack_turns,
         "tool_parser": settings.tool_parser,
         "seed_requests": settings.seed_requests,
+        "separate": settings.separate,
     }
 
 

@@ -4,7 +4,7 @@ The trainer gets an app by name, as in `app=agentflow.rl.planner:atlas` (`agentf
 model calls of the trained nodes; the graph needs no change.
 """
 
-from collections.abc import Awaitable, Callable, Collection, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
@@ -12,6 +12,7 @@ from langgraph.graph.state import CompiledStateGraph
 
 from agentflow.evals.task import Task
 from agentflow.evals.trace import Trace
+from agentflow.rl.node_paths import Nodes, policies_of
 from agentflow.tools.coded_error import CodedError
 
 Split = Literal["train", "test"]
@@ -44,9 +45,11 @@ class Trainable:
     name: str
     graph: Graph | Callable[[], Graph]
     """The compiled graph, or a function that builds it, called once in every worker process."""
-    nodes: Collection[str]
+    nodes: Nodes
     """Patterns of the trained nodes, such as `planner`, `research/agent` or `tools/*/model`; the name of a subgraph
-    trains all nodes in it, and no pattern trains all (`agentflow.rl.node_paths`). All share one policy."""
+    trains all nodes in it, and no pattern trains all (`agentflow.rl.node_paths`). They share one policy. Several
+    policies are patterns by name, as in `{"planner": ["planner"], "critic": ["verifier", "generator"]}`; a node belongs
+    to the first that fits."""
     tasks: Callable[[Split, int], Sequence[Task]]
     """Returns the first n tasks of a split."""
     inputs: Callable[[Task], Any]
@@ -67,6 +70,11 @@ class Trainable:
     def with_reward(self, reward: Callable[[Task, Any], float | Awaitable[float | None] | None]) -> "Trainable":
         """Return a copy of the app with another reward."""
         return replace(self, reward=reward)
+
+    @property
+    def policies(self) -> Mapping[str, Collection[str]]:
+        """Patterns of the nodes of each policy, by name; "" is the only policy, where none is named."""
+        return policies_of(self.nodes)
 
     def built(self) -> Graph:
         """Return the compiled graph."""

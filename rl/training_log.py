@@ -82,7 +82,8 @@ class TrainingLog:
         taken = {f"seconds/{ours}": round(seconds[name], 3) for name, ours in TIMES.items() if name in seconds}
         speed = {"tokens_per_second": own.get("sampled_tokens", 0) / seconds["step"]}
         found = {ours: metrics[name] for ours, name in named.items() if name in metrics}
-        self._add({"step": step, "split": "train", **own, **found, **speed, **taken, **_named(restarted)})
+        policies = {"policies": _policies(metrics)} if any(name.startswith("policy/") for name in metrics) else {}
+        self._add({"step": step, "split": "train", **own, **found, **speed, **taken, **policies, **_named(restarted)})
 
     def validation(self, step: int, restarted: Sequence[str] = ()) -> None:
         """Add the line of the validation after `step`, summarised from its rollouts."""
@@ -153,6 +154,16 @@ def summary(records: Sequence[RolloutRecord]) -> Line:
         "errors": dict(Counter(str(turn.result.error) for turn in turns if turn.result.error).most_common()),
         **{f"status/{status}": count for status, count in statuses.items()},
     }
+
+
+def _policies(metrics: Mapping[str, Any]) -> dict[str, Line]:
+    """Return the metrics `policy/NAME/METRIC` by name of the policy."""
+    found: dict[str, Line] = defaultdict(dict)
+    for name, value in metrics.items():
+        if name.startswith("policy/"):
+            _, policy, metric = name.split("/")
+            found[policy]["gradient" if metric == "grad_norm" else metric] = _plain(value)
+    return dict(found)
 
 
 def _named(restarted: Sequence[str]) -> Line:

@@ -27,17 +27,44 @@ Nodes = Annotated[
 ]
 
 
-def app_settings(words: list[str] | None, tasks: Path | None, test: Path | None, reward: str, nodes: str) -> list[str]:
+Policies = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--policy", metavar="NAME=PATH,...", help="One of several policies with its nodes; repeat it for each."
+    ),
+]
+
+
+def app_settings(
+    words: list[str] | None,
+    tasks: Path | None,
+    test: Path | None,
+    reward: str,
+    nodes: str,
+    policies: list[str] | None,
+) -> list[str]:
     """Return the settings of a call: key=value words, and the app that the first other word names."""
     words = list(words or [])
     apps = [word for word in words if "=" not in word and ":" in word][:1]
     given = {"tasks": str(tasks or ""), "test": str(test or ""), "reward": reward, "nodes": nodes}
+    from agentflow.rl.node_paths import POLICY_NAME
     from agentflow.rl.settings import setting
 
+    if nodes and policies:
+        fail("--nodes names the nodes of one policy, --policy those of several; give one of them", MISUSED)
+    named: dict[str, str] = {}
+    for policy in policies or ():
+        name, equals, paths = policy.partition("=")
+        if not equals or not POLICY_NAME.fullmatch(name):
+            fail(f"--policy {policy} is no NAME=PATH,..., as in --policy critic=verifier,generator", MISUSED)
+        if name in named:
+            fail(f"--policy {name} is given twice; name its nodes in one, with commas", MISUSED)
+        named[name] = paths
     return [
         *(f"app={name}" for name in apps),
         *(word for word in words if word not in apps),
         *(setting(f"options.{name}", value) for name, value in given.items() if value),
+        *(setting(f"options.nodes.{name}", paths) for name, paths in named.items()),
     ]
 
 
@@ -54,6 +81,7 @@ def train(
     tasks: Tasks = None,
     reward: Reward = "",
     nodes: Nodes = "",
+    policies: Policies = None,
     test: TestTasks = None,
     show: Annotated[bool, typer.Option("--show", help="Check the whole configuration, print it and exit.")] = False,
 ) -> None:
@@ -66,7 +94,7 @@ def train(
     from agentflow.rl import train as training
     from agentflow.rl.settings import SettingsError, compose_settings
 
-    chosen = app_settings(words, tasks, test, reward, nodes)
+    chosen = app_settings(words, tasks, test, reward, nodes, policies)
     try:
         if show:
             config = compose_settings(preset, chosen)
@@ -87,7 +115,16 @@ def train(
         fail(str(error), MISUSED)
     except training.TrainingFailed as error:
         fail(str(error), FAILED)
-    typer.echo(f"report: {out / 'report.html'}\nnext: agentflow export {out} planner")
+    typer.echo(f"report: {out / 'report.html'}\nnext: agentflow export {out} planner{_policy(out)}")
+
+
+def _policy(out: Path) -> str:
+    """Return the option of `agentflow export` for a run's first policy; "" where only one was trained."""
+    from agentflow.evals.run_folder import read_settings
+    from agentflow.rl.settings import TrainingSettings
+
+    settings = read_settings(out, TrainingSettings)
+    return f" --policy {next(iter(settings.policies))}" if settings.separate else ""
 
 
 @app.command(
@@ -96,6 +133,9 @@ def train(
 def export(
     checkpoint: Annotated[Path, typer.Argument(help="A training run's folder, or one of its checkpoints.")],
     directory: Annotated[Path, typer.Argument(help="The new folder.")],
+    policy: Annotated[
+        str, typer.Option(metavar="NAME", help="The policy, of a run that trains several; a wrong name lists them.")
+    ] = "",
     adapter: Annotated[
         bool, typer.Option("--adapter", help="Write the adapter of a LoRA run too, to DIRECTORY/adapter.")
     ] = False,
@@ -111,10 +151,10 @@ def export(
 
     checks: list[Checked | None] = []
     try:
-        step = write(checkpoint, directory, adapter=adapter, on_checked=checks.append)
+        step = write(checkpoint, directory, policy=policy, adapter=adapter, on_checked=checks.append)
     except ExportError as error:
         fail(str(error), MISUSED)
-    typer.echo(f"the policy of step {step} is in {directory}")
+    typer.echo(f"the policy{f' {policy}' if policy else ''} of step {step} is in {directory}")
     typer.echo(f"checked: {checks[0]}" if checks[0] else "not checked: the run recorded no tokens of these weights")
 
 

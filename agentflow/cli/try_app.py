@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from agentflow.cli.group import FAILED, MISUSED, fail, say
-from agentflow.cli.train import Nodes, Reward, Tasks, TestTasks, app_settings
+from agentflow.cli.train import Nodes, Policies, Reward, Tasks, TestTasks, app_settings
 from agentflow.console.progress import CountProgress
 from agentflow.console.rollouts import print_preview, print_rollout
 from agentflow.console.terminal import console
@@ -25,6 +25,7 @@ def try_app(
     tasks: Tasks = None,
     reward: Reward = "",
     nodes: Nodes = "",
+    policies: Policies = None,
     test: TestTasks = None,
     model: Annotated[
         str, typer.Option(metavar="DIR", help="The policy: a Hugging Face folder, or embedded[:NAME].")
@@ -46,6 +47,7 @@ def try_app(
         fail(f"a rollout {says}", MISUSED)
     from agentflow.rl.apps import load_app
     from agentflow.rl.local_policy import LocalPolicy
+    from agentflow.rl.node_paths import all_patterns
     from agentflow.rl.preview import notes, obstacles, play
     from agentflow.rl.rollout import Trajectory
     from agentflow.rl.settings import SettingsError, TrainingSettings, compose_settings
@@ -53,7 +55,7 @@ def try_app(
     from agentflow.rl.trainable import AppError
 
     try:
-        config = compose_settings(preset, app_settings(words, tasks, test, reward, nodes))
+        config = compose_settings(preset, app_settings(words, tasks, test, reward, nodes, policies))
         settings = TrainingSettings.of(config)
         trained = load_app(settings.app, **settings.options)
         graph, asked = trained.built(), trained.tasks("train", limit)
@@ -70,7 +72,9 @@ def try_app(
         playing = play(trained, graph, asked, policy, rollouts=rollouts, seconds=seconds, on_rollout=show)
         preview = asyncio.run(playing)
     print_preview(out, preview, cost_of(preview, config, policy))
-    for note in notes(preview):
+    silent = set(trained.policies) - {call.policy for one in preview.trajectories for call in one.calls}
+    uncalled = [f"policy '{name}' was never called" for name in trained.policies if name and name in silent]
+    for note in (*notes(preview), *uncalled):
         say(note)
-    if found := obstacles(preview, list(trained.nodes)):
+    if found := obstacles(preview, all_patterns(trained.nodes)):
         fail(f"nothing can be learnt: {'; '.join(found)}", FAILED)

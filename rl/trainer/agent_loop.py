@@ -71,6 +71,7 @@ class FlowAgentLoop(AgentLoopBase):  # type: ignore[misc]
         pack_turns: bool,
         tool_parser: str,
         seed_requests: bool,
+        separate: bool,
         **kwargs: Any,
     ) -> None:
         """
@@ -85,6 +86,7 @@ class FlowAgentLoop(AgentLoopBase):  # type: ignore[misc]
             pack_turns: Whether turns that share a token prefix are packed into one row.
             tool_parser: Name of the parser of tool calls; "auto" chooses by the chat template.
             seed_requests: Whether each call of the policy carries a seed.
+            separate: Whether there are several policies with weights of their own.
             *args: Passed to the base class.
             **kwargs: Passed to the base class.
         """
@@ -97,6 +99,7 @@ class FlowAgentLoop(AgentLoopBase):  # type: ignore[misc]
         self.format = _chat_format(self.tokenizer, tool_parser, json.dumps(dict(self.apply_chat_template_kwargs)))
         self.log, self.seconds, self.tries, self.keep_replay_logs = TrainingLog(out), seconds, tries, keep_replay_logs
         self.mask_cut_off, self.pack_turns, self.seed_requests = mask_cut_off, pack_turns, seed_requests
+        self.separate = separate
 
     async def run(self, sampling_params: dict[str, Any], **row: Any) -> list[AgentLoopOutput]:
         """Run one rollout of the task in the dataset's `row`. Return its outputs; the last one holds the reward."""
@@ -130,7 +133,7 @@ class FlowAgentLoop(AgentLoopBase):  # type: ignore[misc]
         name, step = _name(row), int(row["global_steps"])
         counted = counts(trajectory, mask_cut_off=self.mask_cut_off)
         limit = self.rollout_config.response_length
-        rows = rows_of(trajectory, pack_turns=self.pack_turns, limit=limit) or [self._empty()]
+        rows = rows_of(trajectory, pack_turns=self.pack_turns, limit=limit, separate=self.separate) or [self._empty()]
         return [self._output(row, trajectory, name, counted, step) for row in rows]
 
     def _empty(self) -> TrainingSample:
@@ -205,7 +208,10 @@ class VerlPolicy:
             params["seed"] = random.Random(name).getrandbits(31)
         if sampling.stop:
             params["stop"] = list(sampling.stop)
-        output = await loop.server_manager.generate(request_id=self.id, prompt_ids=prompt_ids, sampling_params=params)
+        named = {"policy": request.policy} if loop.separate else {}
+        output = await loop.server_manager.generate(
+            request_id=self.id, prompt_ids=prompt_ids, sampling_params=params, **named
+        )
         ids = list(output.token_ids)
         reading = await loop.format.read(ids, request, name)
         ended = bool(ids) and ids[-1] == loop.tokenizer.eos_token_id

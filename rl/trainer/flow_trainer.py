@@ -5,8 +5,8 @@ trajectories: the selection of rows to compute, their advantages and weights, th
 """
 
 import math
-from collections import Counter
-from collections.abc import Callable, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -27,13 +27,17 @@ from verl.utils.py_functional import rename_dict
 from verl.workers.utils.padding import response_to_nested
 
 from agentflow.rl.algorithms import algorithm_of
-from agentflow.rl.batch import Span, advantages_of, assign_credit, batch_digest, matters, session_of
+from agentflow.rl.batch import Span, advantages_of, assign_credit, batch_digest, matters, row_policy, session_of
 from agentflow.rl.rollout import RolloutStatus
 from agentflow.rl.trainer.loops import FlowLoops
 from agentflow.rl.trainer.loss import flow_grpo_loss
+from agentflow.rl.trainer.policies import PolicyWorker
 from agentflow.rl.trainer.token_inspector import TokenInspector
 from agentflow.rl.trainer.watch import SyncFailed, cause, within
 from agentflow.rl.training_log import TrainingLog
+
+UPDATED = ("kl", "clip_fraction", "grad_norm")
+"""Metrics of an update, as verl names them, that are kept for each policy."""
 
 
 class NothingToTrain(RuntimeError):
@@ -51,7 +55,11 @@ class FlowTrainer(PPOTrainerSync):  # type: ignore[misc]
         self.restarted: list[str] = []
         """Workers that were restarted since the last line of metrics.jsonl."""
         self._algorithm = algorithm_of(OmegaConf.to_container(config.flow.algorithm))  # type: ignore[arg-type]
+        self.policies: list[str] = list(config.get("policies") or [])
+        """Names of the policies with weights of their own; empty where only one is trained."""
         self._credit: dict[str, list[Span]] = {}
+        self._parts: dict[str, list[str]] = {}
+        """Rows that each policy is updated with, in the order of the batch."""
         self._digest = ""
 
     def init(self) -> None:
@@ -59,7 +67,7 @@ class FlowTrainer(PPOTrainerSync):  # type: ignore[misc]
         super().init()
         actor = omega_conf_to_dataclass(self.config.actor_rollout_ref.actor)
         self.actor_rollout_wg.set_loss_fn(partial(flow_grpo_loss, config=actor))
-        self.inspector = TokenInspector(self.config, self.tokenizer, self.actor_rollout_wg)
+        self.inspector = TokenInspector(self.config, self.tokenizer, self.actor_rollout_wg, self._select)
         self.log.rewind(self.global_steps)
 
     def on_init_end(self) -> None:
@@ -77,6 +85,21 @@ class FlowTrainer(PPOTrainerSync):  # type: ignore[misc]
             ) from error
         except ray.exceptions.RayError as error:
             raise SyncFailed(f"the weight sync after step {self.global_steps} failed: {cause(error)}") from error
+
+    def _init_resource_pool_mgr(self) -> None:
+        super()._init_resource_pool_mgr()
+        if self.policies:
+            self.role_worker_mapping: dict[Any, Any] = dict.fromkeys(self.role_worker_mapping, ray.remote(PolicyWorker))
+
+    def _load_checkpoint(self) -> None:
+        if self.policies:
+            self.actor_rollout_wg.hold(self.policies)
+        super()._load_checkpoint()
+
+    def _select(self, policy: str) -> None:
+        """Let the workers compute and update a policy."""
+        if self.policies:
+            self.actor_rollout_wg.select(policy)
 
     def on_step_begin(self) -> None:
         """Prepare the run folder for a step's rollouts."""
@@ -111,8 +134,8 @@ class FlowTrainer(PPOTrainerSync):  # type: ignore[misc]
         )
         rows = dict(zip(batch.keys, fields.pop("extra_fields").tolist(), strict=True))
         rewards = dict(zip(batch.keys, (float(scores.sum()) for scores in fields["rm_scores"]), strict=True))
-        metrics.update(_rollout_metrics(rows, rewards))
-        self._credit = assign_credit(rows, rewards, self._algorithm)
+        metrics.update(_rollout_metrics(rows, rewards, separate=bool(self.policies)))
+        self._credit = assign_credit(rows, rewards, self._algorithm, separate=bool(self.policies))
         self._digest = batch_digest(rows, self._credit)
         if not self._credit:
             raise NothingToTrain(_why_nothing(rows))
@@ -124,18 +147,40 @@ class FlowTrainer(PPOTrainerSync):  # type: ignore[misc]
             )
         self.log.credit(self.global_steps, advantages_of(rows, self._credit))
         self.inspector.choose(batch, rows, rewards, self._credit)
-        kept = self._needed(batch.keys) if self.config.flow.skip_settled_groups else batch.keys
         # Ordered by name and not by completion, because sums of floats depend on the order.
-        batch = _selected(batch, sorted(kept, key=lambda key: (rows[key]["name"], key)))
+        kept = sorted(self._needed(batch.keys, rows), key=lambda key: (rows[key]["name"], key))
+        batch = _selected(batch, kept)
         metrics["rows_trained"] = len(batch)
-        return super()._balance_batch(batch, metrics, **kwargs)
+        parts = {}
+        for policy in self.policies or [""]:
+            own = [key for key in kept if not self.policies or row_policy(rows[key]) == policy]
+            if own:
+                parts[policy] = super()._balance_batch(batch.select_keys(own), metrics, **kwargs)
+        self._parts = {policy: part.keys for policy, part in parts.items()}
+        return _joined(list(parts.values()))
 
-    def _needed(self, keys: Sequence[str]) -> list[str]:
-        """Return the rows that the update depends on, at least one."""
+    def _needed(self, keys: Sequence[str], rows: Mapping[str, Any]) -> list[str]:
+        """Return the rows to train on, at least one; none of a policy whose update does not depend on its rows."""
         actor = self.config.actor_rollout_ref.actor
         regularised = bool((actor.use_kl_loss and actor.kl_loss_coef) or actor.entropy_coeff)
         kept = [key for key in keys if matters(self._credit.get(key, ()), regularised=regularised)]
-        return kept or [next(iter(self._credit))]
+        kept = kept or [next(iter(self._credit))]
+        if self.config.flow.skip_settled_groups:
+            return kept
+        moved = {row_policy(rows[key]) for key in kept}
+        return [key for key in keys if not self.policies or row_policy(rows[key]) in moved]
+
+    def _by_policy(self, batch: KVBatchMeta) -> Iterator[tuple[str, KVBatchMeta]]:
+        """Yield the rows of each policy, which is selected meanwhile."""
+        for policy, keys in self._parts.items():
+            self._select(policy)
+            yield policy, batch.select_keys(keys)
+
+    def _compute_old_log_prob(self, batch: KVBatchMeta, metrics: dict[str, Any]) -> KVBatchMeta:
+        """Compute the log-probabilities of each policy's rows under its own weights."""
+        for _, part in self._by_policy(batch):
+            super()._compute_old_log_prob(part, metrics)
+        return batch
 
     def _get_required_batch_multiple(self, dp_size: int) -> int:
         updates = self.config.flow.updates
@@ -150,11 +195,11 @@ class FlowTrainer(PPOTrainerSync):  # type: ignore[misc]
         mask = data.batch["response_mask"]
         each = torch.zeros(mask.shape, dtype=torch.float32)
         weights = torch.zeros(mask.shape, dtype=torch.float32)
-        updates = self._updates(len(batch))
+        updates = {key: self._updates(len(keys)) for keys in self._parts.values() for key in keys}
         for position, key in enumerate(batch.keys):
             for start, length, advantage, weight in self._credit.get(key, ()):
                 each[position, start : start + length] = advantage
-                weights[position, start : start + length] = weight * updates
+                weights[position, start : start + length] = weight * updates[key]
         columns = {"advantages": each, "returns": each.clone(), "token_weights": weights}
         correction = self.config.algorithm.get("rollout_correction")
         if correction is not None and not correction.get("bypass_mode", False):
@@ -176,6 +221,19 @@ class FlowTrainer(PPOTrainerSync):  # type: ignore[misc]
         return int(self.config.flow.updates or math.ceil(rows / mini_batch))
 
     def _update_actor(self, batch: KVBatchMeta, metrics: dict[str, Any]) -> KVBatchMeta:
+        """Update every policy with its own rows; the metrics are means over the policies."""
+        found: dict[str, list[float]] = defaultdict(list)
+        for policy, part in self._by_policy(batch):
+            measured = self._update(part)
+            for name, value in measured.items():
+                found[name].append(value)
+            if policy:
+                own = {name: measured[f"actor/{name}"] for name in UPDATED if f"actor/{name}" in measured}
+                metrics.update({f"policy/{policy}/{name}": value for name, value in own.items()})
+        metrics.update({name: sum(values) / len(values) for name, values in found.items()})
+        return batch
+
+    def _update(self, batch: KVBatchMeta) -> dict[str, float]:
         """Update the actor as verl does, but in `flow.updates` optimiser updates of equal numbers of rows."""
         actor = self.config.actor_rollout_ref.actor
         mini_batch = math.ceil(len(batch) / self._updates(len(batch)))
@@ -194,8 +252,7 @@ class FlowTrainer(PPOTrainerSync):  # type: ignore[misc]
         )
         output = rename_dict(self.actor_rollout_wg.update_actor(batch)["metrics"], "actor/")
         output["perf/mfu/actor"] = output.pop("actor/mfu")
-        metrics.update(reduce_metrics(output))
-        return batch
+        return dict(reduce_metrics(output))
 
     def _compute_metrics(
         self, batch: KVBatchMeta, metrics: dict[str, Any], timing_raw: dict[str, float], global_steps: int, epoch: int
@@ -226,24 +283,69 @@ def _selected(batch: KVBatchMeta, keys: list[str]) -> KVBatchMeta:
     return smaller
 
 
-def _rollout_metrics(rows: dict[str, dict[str, Any]], rewards: dict[str, float]) -> dict[str, float]:
+def _joined(batches: Sequence[KVBatchMeta]) -> KVBatchMeta:
+    """Return the rows of all batches."""
+    first = batches[0]
+    return KVBatchMeta(
+        keys=[key for batch in batches for key in batch.keys],
+        tags=[tag for batch in batches for tag in batch.tags],
+        partition_id=first.partition_id,
+        fields=first.fields,
+        extra_info=first.extra_info,
+    )
+
+
+def _policy_metrics(rows: Mapping[str, Mapping[str, Any]], rewards: Mapping[str, float]) -> dict[str, float]:
+    """Return the metrics of each policy that has a name.
+
+    Entropy is estimated by the mean of -log p over the sampled tokens; the reward is that of the rollouts with status
+    OK in which the policy was called.
+    """
+    lengths: dict[str, list[int]] = defaultdict(list)
+    surprise: dict[str, float] = defaultdict(float)
+    earned: dict[str, dict[str, float]] = defaultdict(dict)
+    for key, row in rows.items():
+        for policy, (_, length), nats in zip(row["policies"], row["spans"], row["surprise"], strict=True):
+            lengths[policy].append(length)
+            surprise[policy] += nats
+            if row["status"] == RolloutStatus.OK:
+                earned[policy][session_of(key)] = rewards[key]
+    found: dict[str, float] = {}
+    for policy in sorted(lengths.keys() - {""}):
+        tokens, own = sum(lengths[policy]), earned[policy].values()
+        measured = {
+            "calls": len(lengths[policy]),
+            "sampled_tokens": tokens,
+            "reply_tokens": tokens / len(lengths[policy]),
+            "entropy": surprise[policy] / tokens,
+            **({"reward": sum(own) / len(own)} if own else {}),
+        }
+        found |= {f"policy/{policy}/{name}": value for name, value in measured.items()}
+    return found
+
+
+def _rollout_metrics(
+    rows: dict[str, dict[str, Any]], rewards: dict[str, float], *, separate: bool = False
+) -> dict[str, float]:
     """Return the metrics of a step's rollouts; the mean reward is over rollouts with status OK."""
     sessions = {session_of(key): (row, rewards[key]) for key, row in rows.items()}
     first = [row for row, _ in sessions.values()]
     statuses = Counter(row["status"] for row in first)
     known = [reward for row, reward in sessions.values() if row["status"] == RolloutStatus.OK]
     calls = sum(row["tool_calls"] for row in first)
+    unbroken = {(session_of(key), row_policy(row) if separate else "") for key, row in rows.items()}
     return {
         "rollouts": len(sessions),
         "reward": sum(known) / len(known) if known else math.nan,
         "turns": sum(row["turns"] for row in first) / len(first),
         "tool_error_rate": sum(row["tool_errors"] for row in first) / calls if calls else 0.0,
         "rows": len(rows),
-        "prefix_breaks": len(rows) - len(sessions),
+        "prefix_breaks": len(rows) - len(unbroken),
         "forward_tokens": sum(row["forward_tokens"] for row in rows.values()),
         "unpacked_tokens": sum(row["unpacked_tokens"] for row in rows.values()),
         "sampled_tokens": sum(length for row in rows.values() for _, length in row["spans"]),
         **{f"status/{status}": statuses[status] for status in RolloutStatus},
+        **_policy_metrics(rows, rewards),
     }
 
 

@@ -8,6 +8,7 @@ samples in the same way as inference. Importing this module registers both parts
 import asyncio
 import os
 from collections.abc import Iterable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -24,12 +25,13 @@ NAME = "micro"
 
 
 class MicroServer:
-    """Ray actor that holds the current weights and samples from them."""
+    """Ray actor that holds the current weights of each policy and samples from them."""
 
     def __init__(self, path: str, slots: int) -> None:
         model = MicroModel.load(Path(path))
         self._config: MicroConfig = model.config
-        self._engine = Engine(model, MicroTokenizer.load(Path(path)), slots=slots)
+        self._engine = partial(Engine, tokenizer=MicroTokenizer.load(Path(path)), slots=slots)
+        self._engines = {"": self._engine(model)}
         self._step = 0
 
     async def generate(
@@ -39,9 +41,10 @@ class MicroServer:
         request_id: str,
         image_data: object = None,
         video_data: object = None,
+        policy: str = "",
     ) -> TokenOutput:
-        """Sample a continuation of `prompt_ids`; returns its ids with their log-probabilities."""
-        future = self._engine.submit(
+        """Sample a continuation of `prompt_ids` from a policy; returns its ids with their log-probabilities."""
+        future = self._engines[policy].submit(
             prompt_ids,
             temperature=sampling_params.get("temperature", 1.0),
             top_p=sampling_params.get("top_p", 1.0),
@@ -57,9 +60,13 @@ class MicroServer:
             extra_fields={"global_steps": self._step},
         )
 
-    def load_weights(self, weights: Weights) -> None:
-        """Replace the weights; later requests are sampled from `weights`."""
-        self._engine.replace(MicroModel(self._config, weights))
+    def load_weights(self, weights: Weights, policy: str = "") -> None:
+        """Replace the weights of a policy; its later requests are sampled from `weights`."""
+        model = MicroModel(self._config, weights)
+        if policy in self._engines:
+            self._engines[policy].replace(model)
+        else:
+            self._engines[policy] = self._engine(model)
 
     def set_global_steps(self, step: int) -> None:
         """Set the training step of the current weights."""
@@ -117,6 +124,9 @@ class MicroReplica(RolloutReplica):  # type: ignore[misc]
 class MicroRollout(BaseRollout):  # type: ignore[misc]
     """Adapter in a training worker that sends the worker's weights to the server."""
 
+    policy = ""
+    """Name of the policy that the worker's weights are of; "" where only one is trained."""
+
     def __init__(self, config: Any, model_config: Any, device_mesh: Any, replica_rank: int = -1) -> None:
         super().__init__(config, model_config, device_mesh)
         ranks = self.config.tensor_model_parallel_size * self.config.data_parallel_size
@@ -142,7 +152,7 @@ class MicroRollout(BaseRollout):  # type: ignore[misc]
         if self._rank != 0:
             return
         server = ray.get_actor(_server_name(self._replica))
-        await server.load_weights.remote(tensors)
+        await server.load_weights.remote(tensors, self.policy)
         await server.set_global_steps.remote(global_steps or 0)
 
 

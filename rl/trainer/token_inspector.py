@@ -6,7 +6,8 @@ before it if the loss uses the rollout's log-probabilities as the old ones. Trai
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -27,15 +28,18 @@ FIELDS = ["prompts", "responses", "response_mask", "rollout_log_probs"]
 class TokenInspector:
     """Recorder of the chosen rows of the current step."""
 
-    def __init__(self, config: DictConfig, tokenizer: Any, workers: Any) -> None:
+    def __init__(
+        self, config: DictConfig, tokenizer: Any, workers: Any, select: Callable[[str], None] = lambda policy: None
+    ) -> None:
         """
         Args:
             config: Configuration of the run.
             tokenizer: Tokenizer of the policy.
             workers: verl's worker group of the actor.
+            select: Lets the workers compute the policy of a name.
         """
         correction = config.algorithm.get("rollout_correction")
-        self.config, self.tokenizer, self.workers = config, tokenizer, workers
+        self.config, self.tokenizer, self.workers, self._select = config, tokenizer, workers, select
         self.bypass = bool(correction is not None and correction.get("bypass_mode", False))
         self.rows: dict[str, TokenRow] = {}
         self._trained: list[str] = []
@@ -100,13 +104,21 @@ class TokenInspector:
         log.tokens(found)
 
     def _log_probs(self) -> dict[str, list[float]]:
-        """Compute log-probabilities of all tokens of the trained rows under the trainer's current weights.
+        """Compute log-probabilities of all tokens of the trained rows under the current weights of their policies.
 
         The first token of a row gets 0.0.
         """
-        if not self._trained:
-            return {}
-        ids = [torch.tensor(self.rows[key].ids) for key in self._trained]
+        policies: dict[str, list[str]] = defaultdict(list)
+        for key in self._trained:
+            policies[self.rows[key].calls[0].policy].append(key)
+        found: dict[str, list[float]] = {}
+        for policy, keys in policies.items():
+            self._select(policy)
+            found |= self._log_probs_of(keys)
+        return found
+
+    def _log_probs_of(self, keys: Sequence[str]) -> dict[str, list[float]]:
+        ids = [torch.tensor(self.rows[key].ids) for key in keys]
         # Padded so that every rank gets the same number of whole micro-batches.
         multiple = len(set(self.workers._dispatch_info["actor"]))
         multiple *= self.config.actor_rollout_ref.rollout.log_prob_micro_batch_size_per_gpu or 1
@@ -124,7 +136,7 @@ class TokenInspector:
         tu.assign_non_tensor(data, calculate_entropy=False, compute_loss=False, temperature=temperature)
         found = tu.get(self.workers.compute_log_prob(data), "log_probs").unbind()
         # The model's log-probability of a token is at the position of the preceding token.
-        return {key: [0.0, *row.tolist()[:-1]] for key, row in zip(self._trained, found, strict=False)}
+        return {key: [0.0, *row.tolist()[:-1]] for key, row in zip(keys, found, strict=False)}
 
 
 def chosen(rows: Mapping[str, Any], credit: Mapping[str, Sequence[Span]], number: int) -> list[str]:
@@ -171,13 +183,15 @@ def token_row(
         logprobs: Log-probabilities as sampled [response].
     """
     calls = []
-    for number, ((start, length), (node, turn)) in enumerate(zip(row["spans"], row["names"], strict=True)):
+    named = zip(row["spans"], row["names"], row["policies"], strict=True)
+    for number, ((start, length), (node, turn), policy) in enumerate(named):
         _, _, advantage, weight = credit[number] if credit else (start, length, math.nan, None)
         own = slice(start, start + length)
         calls.append(
             Sampled(
                 start=len(prompt) + start,
                 node=node,
+                policy=policy,
                 turn=turn,
                 mask=mask[own],
                 advantage=kept([advantage])[0],

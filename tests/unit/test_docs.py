@@ -17,6 +17,7 @@ import tomllib
 from collections import defaultdict
 from collections.abc import Iterator
 from importlib.util import find_spec
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -169,7 +170,8 @@ def test_settings_of_training_are_those_that_there_are() -> None:
     for line in (line for page in PAGES for line in commands(page) if line.startswith("agentflow train ")):
         [words] = simple_commands(line)
         preset = words[words.index("--preset") + 1]
-        overrides[preset] |= {word for word in words[2:] if re.match(r"[\w.+~]+=", word)}
+        settings = [word for before, word in pairwise(words[1:]) if before != "--policy"]
+        overrides[preset] |= {word for word in settings if re.match(r"[\w.+~]+=", word)}
     assert len(overrides) >= 2
     for preset, changed in overrides.items():  # all of a preset's at once: each composition takes seconds
         assert TrainingSettings.of(compose_settings(preset, sorted(changed))).preset == preset

@@ -39,8 +39,10 @@ function tokenRow(row, name, about) {
     row.parts.flatMap((part, at) => ("node" in part ? sampledTokens(part, row, about) : givenTokens(part, row, at === 0, about))));
 }
 
+const writer = ({ node, policy, turn }) => `${node}, call ${turn + 1}${policy ? `, policy ${policy}` : ""}`;
+
 function sampledTokens(part, row, about) {
-  const label = el("span", { class: "call" }, `${part.node}, call ${part.turn + 1}`);
+  const label = el("span", { class: "call" }, writer(part));
   return [label, ...part.tokens.map((token, at) => {
     const [, text, trained, , , , , , clipped, ratio, drift] = token;
     const made = el("span", { class: `t${trained ? "" : " left"}${clipped ? " clipped" : ""}`, tabindex: -1, "data-a": part.level || null, "data-r": ratio || null, "data-d": drift || null }, text);
@@ -80,7 +82,7 @@ function told({ part, row, token, position }) {
   const fact = (name, value) => el("div", {}, el("dt", {}, name), el("dd", {}, value));
   const shown = [fact("token", el("code", {}, JSON.stringify(text))), fact("id", String(id)), fact("position", `${count(position + 1)} of ${count(row.length)}`)];
   if (part) {
-    shown.push(fact("written by", `${part.node}, call ${part.turn + 1}`), fact("mask", trained ? "1, trained on" : "0, left out"),
+    shown.push(fact("written by", writer(part)), fact("mask", trained ? "1, trained on" : "0, left out"),
       fact("advantage", part.advantage === null ? "none: left out" : signed(part.advantage, 4)), fact("weight", part.weight === null ? "none: left out" : part.weight.toExponential(2)),
       fact("rollout", nats(rollout)), fact("trainer", nats(trainer)), fact("updated", nats(updated)),
       fact("drift", drift === null ? "not computed" : signed(drift, 6)), fact("ratio", ratio === null ? "not computed" : `${ratio.toFixed(4)}${clipped ? ", clipped" : ""}`));

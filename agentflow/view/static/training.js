@@ -44,7 +44,20 @@ function figures({ lines, measured }) {
     curves("Tokens that the policy wrote, per rollout", both("sampled", measured), number(0)),
     curves("Tokens that the policy wrote, per second", [["tokens", of("train", "tokens_per_second")]], number(0)),
     curves("Clipped share of tokens", [["clipped", of("train", "clip_fraction")]], share),
+    ...byPolicy(lines),
     curves("Seconds of a step", [["step", of("train", "seconds/step")], ["rollouts", of("train", "seconds/rollouts")], ["update", of("train", "seconds/update")]], number(0)),
+  ];
+}
+
+// Several policies: the same figures of each.
+function byPolicy(lines) {
+  const names = [...new Set(lines.flatMap((line) => Object.keys(line.policies ?? {})))].sort();
+  const of = (name) => names.map((policy) => [policy, lines.filter((line) => typeof line.policies?.[policy]?.[name] === "number").map((line) => [line.step, line.policies[policy][name]])]);
+  return names.length < 2 ? [] : [
+    curves("Reward where a policy was called", of("reward"), number(3)),
+    curves("Tokens of a reply, by policy", of("reply_tokens"), number(1)),
+    curves("Entropy by policy, nats a token", of("entropy"), number(3)),
+    curves("KL to the reference, by policy", of("kl"), number(4)),
   ];
 }
 

@@ -20,7 +20,7 @@ def test_every_call_of_a_trajectory_has_its_advantage_wherever_its_row_is() -> N
     rows = {
         "q_0_0": row([4, 2]),
         "q_1_0": row([5]),
-        "q_2_0": row([1, 3]),
+        "q_2_0": row([1, 3], earned=[0.0, 0.0, 0.0]),
         "q_2_1": row([2], first=2),
         "q_3_0": row([6, 1]),
     }

@@ -363,7 +363,7 @@ async def test_rollouts_share_no_memory() -> None:
 
 
 def test_apps_by_name() -> None:
-    assert load_app("agentflow.rl.planner:atlas", max_turns=2).nodes == ("planner",)
+    assert load_app("agentflow.rl.planner:atlas", max_turns=2).nodes == ["planner"]
 
 
 @pytest.mark.parametrize(

@@ -106,3 +106,12 @@ def test_workers_that_died_are_named_in_the_line_of_their_step(tmp_path: Path) -
     log.step(2, {"reward": 0.5}, {"step": 2.0})
     named = [line.get("restarted") for line in log.lines()]
     assert named == [["rollout worker 0"], ["rollout worker 1", "rollout worker 2"], None]
+
+
+def test_figures_of_policies_are_recorded_by_name(tmp_path: Path) -> None:
+    log = TrainingLog(tmp_path)
+    log.step(1, {"reward": 0.5, "policy/critic/kl": 0.25, "policy/critic/grad_norm": 2.0}, {"step": 1.0})
+    log.step(2, {"reward": 0.5}, {"step": 1.0})
+    first, second = log.lines()
+    assert first["policies"] == {"critic": {"kl": 0.25, "gradient": 2.0}}
+    assert "policies" not in second
