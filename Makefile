@@ -55,7 +55,8 @@ test-sandbox: $(VENV)/with-dev ## The sandbox's soak, 64 programs at once, and i
 	$(BIN)/python -m pytest -m slow tests/integration/sandbox tests/unit/tools/sandbox $(PYTEST_FLAGS)
 
 test-train: $(VENV)/with-dev,studio,local,train ## Train for a few steps with the whole of verl, be killed, go on, export
-	$(BIN)/python -m pytest -m slow tests/integration/test_train.py tests/integration/test_train_agents.py $(PYTEST_FLAGS)
+	$(BIN)/python -m pytest -m slow tests/integration/test_train.py tests/integration/test_train_agents.py \
+		tests/integration/test_train_policies.py $(PYTEST_FLAGS)
 
 test-faults: $(VENV)/with-dev,studio,local,train ## Strike rollouts, kill a training and a worker of it, fill its disk; it must go on
 	$(BIN)/python -m pytest -m slow tests/integration/test_faults.py tests/integration/test_train_faults.py \
