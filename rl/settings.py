@@ -24,6 +24,9 @@ from agentflow.tools.coded_error import CodedError
 
 PRESETS = Path(__file__).with_name("presets")
 
+OPEN = ("options.", "flow.algorithm.", "template_options.")
+"""Groups of settings that may have any key."""
+
 
 def verl_config() -> str:
     """Return the override that adds verl's configuration; its folder is found without the import of verl, for time."""
@@ -83,6 +86,7 @@ class TrainingSettings(RunSettings):
     response_tokens: int = Field(ge=1)
     rollout_seconds: float = Field(gt=0)
     rollout_tries: int = Field(ge=1)
+    template_options: dict[str, Any] = Field(default_factory=dict)
     tool_parser: str = "auto"
     rehearsal: bool = True
     seed_requests: bool = False
@@ -175,11 +179,11 @@ def setting(key: str, value: str) -> str:
 def _as_hydra(override: str) -> str:
     """Convert an override to hydra's syntax.
 
-    Options of the app and of the algorithm are force-added (`++`), since the preset does not list them.
+    Options of the app, the algorithm and the chat template are force-added (`++`), since the preset does not list them.
     """
     if override.startswith("algorithm="):
         return f"flow.algorithm.name={override.removeprefix('algorithm=')}"
-    return f"++{override}" if override.startswith(("options.", "flow.algorithm.")) else override
+    return f"++{override}" if override.startswith(OPEN) else override
 
 
 def _explain(error: HydraException, overrides: Sequence[str], config: DictConfig) -> str:

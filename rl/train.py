@@ -5,6 +5,7 @@ starts Ray and reports progress. The training itself runs in a Ray actor, on thi
 """
 
 import asyncio
+import copy
 import importlib
 import json
 import os
@@ -17,6 +18,7 @@ import time
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext, redirect_stdout
+from importlib.util import find_spec
 from io import StringIO
 from pathlib import Path
 from typing import Any
@@ -24,6 +26,7 @@ from typing import Any
 from omegaconf import DictConfig, OmegaConf, open_dict
 
 from agentflow.evals.run_folder import SETTINGS, RunFolderError, read_settings, write_settings
+from agentflow.graph.models.endpoint import ROLLOUT_HOST
 from agentflow.graph.tracing.setup import TracingError, tracing
 from agentflow.rl import engine
 from agentflow.rl.apps import load_app
@@ -104,6 +107,10 @@ def _check_engine(config: DictConfig) -> None:
     from verl.trainer.ppo.utils import need_critic, need_reference_policy
     from verl.utils.config import validate_config
 
+    if config.actor_rollout_ref.rollout.name == "vllm" and find_spec("vllm") is None:
+        config = copy.deepcopy(config)  # verl would import vLLM to compare the rank with the largest that it serves
+        with open_dict(config):
+            config.actor_rollout_ref.model.lora_rank = 0
     try:
         with redirect_stdout(StringIO()):  # it prints a line on success
             validate_config(config, need_reference_policy(config), need_critic(config))
@@ -133,7 +140,10 @@ def prepare(
     _same_run(out, settings)
     _check_devices(config)
     if not (out / SETTINGS).exists():
-        if settings.rehearsal:
+        served = f"@http://{ROLLOUT_HOST}/" in json.dumps(settings.options)
+        if settings.rehearsal and served:
+            on_remark("no rehearsal: a frozen module is served by the training's own engine, which is not running yet")
+        elif settings.rehearsal:
             _rehearse(app, graph, on_remark)
         if settings.preview and config.trainer.device == "cpu" and start.is_dir():
             on_preview(*_preview(config, settings, app, graph, on_remark))

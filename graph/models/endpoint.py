@@ -16,6 +16,7 @@
 import asyncio
 import json
 import logging
+import os
 import re
 import threading
 from collections.abc import AsyncGenerator, AsyncIterator
@@ -47,6 +48,14 @@ TIMEOUT = httpx.Timeout(300.0, connect=5.0)
 
 _REASONING = re.compile(r"o\d|gpt-5(?!.*chat)")
 """OpenAI's models that refuse requests with a temperature."""
+
+ROLLOUT_HOST = "rollout"
+"""Host of specs such as `vllm:base@http://rollout/v1`: the server that a training samples from. Its address, which
+differs from start to start, is in the environment (`ROLLOUT_ADDRESS`) and not in the model, by whose settings recorded
+responses are found again."""
+
+ROLLOUT_ADDRESS = "AGENTFLOW_ROLLOUT_ADDRESS"
+"""Environment variable that a training sets in its workers: host:port."""
 
 _log = logging.getLogger(__name__)
 
@@ -82,6 +91,8 @@ class LoopClient(httpx.AsyncClient):
 
     async def _send_once(self, request: httpx.Request, **options: Any) -> httpx.Response:
         client = await self._client()
+        if request.url.host == ROLLOUT_HOST and (address := os.environ.get(ROLLOUT_ADDRESS)):
+            request.url = request.url.copy_with(netloc=address.encode())
         try:
             return await client.send(request, **options)
         except httpx.TimeoutException as error:

@@ -6,6 +6,7 @@ trained on, and its reward.
 """
 
 import json
+import os
 import random
 from array import array
 from collections import Counter
@@ -20,6 +21,7 @@ from verl.experimental.agent_loop.agent_loop import AgentLoopBase, AgentLoopMetr
 
 from agentflow.evals.task import Task
 from agentflow.evals.trace import append
+from agentflow.graph.models.endpoint import ROLLOUT_ADDRESS
 from agentflow.graph.tracing.setup import tracing_from_environment
 from agentflow.rl.apps import load_app
 from agentflow.rl.batch import counts, facts_of, rows_of
@@ -91,6 +93,8 @@ class FlowAgentLoop(AgentLoopBase):  # type: ignore[misc]
             **kwargs: Passed to the base class.
         """
         super().__init__(*args, **kwargs)
+        if addresses := self.config.get("rollout_addresses"):
+            os.environ[ROLLOUT_ADDRESS] = addresses[os.getpid() % len(addresses)]
         if app not in _graphs:
             tracing_from_environment()  # the driver passes the setting `tracing` in the environment
             loaded = load_app(app, **options)
@@ -178,6 +182,15 @@ def _name(row: dict[str, Any]) -> str:
     return f"{Task.model_validate_json(row['extra_info']['task']).id}/{row['session_id']}"
 
 
+def longest_prompt(config: Any, reply: int, *, packed: bool) -> int:
+    """Return the most tokens of a prompt whose reply may have `reply` tokens.
+
+    A packed row has room for `prompt_length` + `response_length` tokens, of which a later turn's prompt may take all
+    but its reply's. Otherwise every prompt begins a row.
+    """
+    return int(config.prompt_length + (config.response_length - reply if packed else 0))
+
+
 class VerlPolicy:
     """Policy of one rollout, served by verl; implements `agentflow.rl.chat.Generate`."""
 
@@ -198,11 +211,13 @@ class VerlPolicy:
         loop, sampling = self.loop, request.sampling
         config = loop.rollout_config
         prompt_ids = loop.format.prompt_ids(request)
-        if len(prompt_ids) > config.prompt_length:
-            raise PromptTooLong(
-                f"a prompt of {len(prompt_ids)} tokens is more than prompt_tokens={config.prompt_length}"
-            )
         most = min(sampling.max_tokens or config.response_length, config.response_length)
+        longest = longest_prompt(config, most, packed=loop.pack_turns)
+        if len(prompt_ids) > longest:
+            raise PromptTooLong(
+                f"a prompt of {len(prompt_ids)} tokens is more than the {longest} that prompt_tokens="
+                f"{config.prompt_length} and response_tokens={config.response_length} leave beside a reply of {most}"
+            )
         params = {**self.sampling_params, "max_tokens": most, "logprobs": True}
         if loop.seed_requests:
             params["seed"] = random.Random(name).getrandbits(31)

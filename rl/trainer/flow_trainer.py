@@ -385,6 +385,7 @@ class FlowRunner:
         try:
             trainer = FlowTrainer(config)
             trainer.init()
+            config.rollout_addresses = trainer.llm_server_manager.get_addresses()
             loops = FlowLoops.create(
                 config=config,
                 llm_client=trainer.get_llm_client(),

@@ -4,18 +4,14 @@ import pytest
 
 pytest.importorskip("verl")
 
-from verl.trainer.ppo.utils import need_critic, need_reference_policy
-from verl.utils.config import validate_config
-
 from agentflow.rl.settings import compose_settings, presets
+from agentflow.rl.train import check
 
 
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("preset", presets())
-def test_verl_accepts_it(preset: str, capsys: pytest.CaptureFixture[str]) -> None:
-    config = compose_settings(preset, [])
-    validate_config(config, need_reference_policy(config), need_critic(config))
-    assert "All configuration checks passed" in capsys.readouterr().out
+def test_verl_accepts_it(preset: str) -> None:
+    check(compose_settings(preset, []))
 
 
 def test_the_paper_preset_has_the_papers_settings() -> None:
@@ -24,4 +20,5 @@ def test_the_paper_preset_has_the_papers_settings() -> None:
     assert (config.data.train_batch_size, rollout.n, actor.optim.lr) == (32, 8, 1e-6)
     assert (actor.kl_loss_coef, actor.kl_loss_type) == (0.001, "low_var_kl+")
     assert (actor.clip_ratio_low, actor.clip_ratio_high) == (0.2, 0.3)
-    assert (rollout.prompt_length, rollout.response_length, config.options.max_turns) == (18432, 2048, 3)
+    assert rollout.prompt_length + rollout.response_length == 18432 + 2048
+    assert (config.options.max_tokens, config.options.max_turns) == (2048, 3)
