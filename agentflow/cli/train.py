@@ -84,6 +84,9 @@ def train(
     policies: Policies = None,
     test: TestTasks = None,
     show: Annotated[bool, typer.Option("--show", help="Check the whole configuration, print it and exit.")] = False,
+    estimate: Annotated[
+        bool, typer.Option("--estimate", help="Print the memory and time that it takes on GPUs, as computed, and exit.")
+    ] = False,
 ) -> None:
     """Train the nodes of a LangGraph graph in the flow. An interrupted run resumes from its last checkpoint."""
     from agentflow.checks import doctor
@@ -92,14 +95,15 @@ def train(
     if works != "ok":
         fail(f"training {says}", MISUSED)
     from agentflow.rl import train as training
+    from agentflow.rl.estimate import lines
     from agentflow.rl.settings import SettingsError, compose_settings
 
     chosen = app_settings(words, tasks, test, reward, nodes, policies)
     try:
-        if show:
+        if show or estimate:
             config = compose_settings(preset, chosen)
             training.check(config)
-            typer.echo(training.as_yaml(config))
+            typer.echo("\n".join(lines(config)) if estimate else training.as_yaml(config))
             return
         terminal = console()
         with TrainView(terminal) as view:

@@ -1,0 +1,76 @@
+"""Memory and time of a training on GPUs, against figures that are known otherwise."""
+
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("hydra")
+pytest.importorskip("verl")
+pytest.importorskip("transformers")
+
+from agentflow.rl.estimate import SHAPES, Rollouts, Shape, estimate, lines, shape_of
+from agentflow.rl.micro.chat_model import SEED
+from agentflow.rl.settings import SettingsError, compose_settings, presets
+from tests.failing import fails
+
+GPU = [preset for preset in presets() if preset.startswith("qwen")]
+
+
+@pytest.mark.parametrize(("name", "billions"), list(zip(SHAPES, (3.09, 7.62, 4.02, 8.19), strict=True)))
+def test_models_have_the_parameters_that_their_cards_give(name: str, billions: float) -> None:
+    assert SHAPES[name].parameters / 1e9 == pytest.approx(billions, abs=0.01)
+
+
+def test_a_folder_gives_the_parameters_of_its_model() -> None:
+    from safetensors import safe_open
+
+    with safe_open(SEED / "model.safetensors", "pt") as file:
+        tensors = [file.get_slice(name).get_shape() for name in file.keys()]  # noqa: SIM118
+    matrices = sum(shape[0] * shape[1] for shape in tensors if len(shape) == 2)
+    assert shape_of(str(SEED)).parameters == matrices
+
+
+def test_the_adapter_has_the_parameters_that_peft_adds() -> None:
+    peft = pytest.importorskip("peft")
+    from transformers import Qwen2Config, Qwen2ForCausalLM
+
+    small = {"hidden_size": 16, "intermediate_size": 24, "num_attention_heads": 2, "num_key_value_heads": 1}
+    model = Qwen2ForCausalLM(Qwen2Config(vocab_size=32, num_hidden_layers=2, **small))
+    wrapped = peft.get_peft_model(model, peft.LoraConfig(r=4, target_modules="all-linear", task_type="CAUSAL_LM"))
+    assert wrapped.get_nb_trainable_parameters()[0] == Shape(16, 2, 2, 1, 8, 24, 32, tied=False).adapter(4)
+
+
+def test_a_model_whose_sizes_are_unknown_is_refused(tmp_path: Path) -> None:
+    with fails(SettingsError, "unknown_model", "someone/model"):
+        shape_of("someone/model")
+    (tmp_path / "config.json").write_text('{"hidden_size": 3}')
+    with fails(SettingsError, "unknown_model", "num_attention_heads"):
+        shape_of(str(tmp_path))
+
+
+def test_rows_of_a_rollout() -> None:
+    """Prompts of 10, 14 and 18 tokens with replies of 1."""
+    short = Rollouts(turns=3, prompt=10, reply=1, added=3)
+    assert (short.rows, short.row) == (11 + 15 + 19, 19)
+
+
+@pytest.mark.parametrize("preset", GPU)
+def test_every_preset_fits_its_gpus(preset: str) -> None:
+    config = compose_settings(preset, [])
+    found = estimate(config)
+    assert max(found.updating, found.rolling) < 80e9
+    assert found.kv_tokens / found.gpus > 4 * (config.prompt_tokens + config.response_tokens)
+
+
+def test_packing_saves_tokens_and_time() -> None:
+    packed, apart = (estimate(compose_settings("qwen2.5-7b", [f"flow.pack_turns={one}"])) for one in ("true", "false"))
+    assert apart.tokens == packed.unpacked == apart.unpacked
+    assert packed.update / apart.update == pytest.approx(packed.tokens / apart.tokens)
+
+
+def test_the_checkpoint_and_the_judge() -> None:
+    config = compose_settings("qwen2.5-7b", ["steps=10", "validate_every=5", "test_tasks=7"])
+    found = estimate(config)
+    assert found.checkpoint == 12 * found.parameters
+    assert found.judged == 10 * 256 + 3 * 7
+    assert str(found.judged) in lines(config)[-1]
