@@ -129,6 +129,8 @@ class Estimate:
     """Computed tokens of a step's rows."""
     unpacked: int
     """The same without packing."""
+    sampled: int
+    """Sampled tokens of a step."""
     sampling: float
     log_probs: float
     """Of the policy and of the reference, if there is one."""
@@ -202,6 +204,7 @@ def estimate(config: DictConfig, speed: Speed = Speed(), rollouts: Rollouts = Ro
         checkpoint=4.0 * (size + trained if rank else size) + 8 * trained,
         tokens=tokens,
         unpacked=unpacked,
+        sampled=number * rollouts.turns * rollouts.reply,
         sampling=_sampling(shape, speed, rollouts, number / gpus, kv_tokens / gpus),
         log_probs=passes * 2 * size * tokens / gpus / speed.operations,
         # Forward, forward again for the checkpoints, and twice that backward, half of it without gradients of weights.
@@ -238,7 +241,11 @@ def lines(config: DictConfig) -> list[str]:
         "vLLM's weights and KV cache": found.engine,
         "most during rollouts": found.rolling,
     }
-    seconds = {"sampling": found.sampling, "log-probabilities": found.log_probs, "update": found.update}
+    seconds = {
+        "sampling": (found.sampling, found.sampled),
+        "log-probabilities": (found.log_probs, found.tokens),
+        "update": (found.update, found.tokens),
+    }
     share = found.unpacked / found.tokens
     return [
         f"{config.start}: {found.parameters / GB:.1f} billion parameters on {found.gpus} x 80 GB; "
@@ -249,7 +256,7 @@ def lines(config: DictConfig) -> list[str]:
         f"a step of {config.questions} x {config.rollouts} rollouts, {assumed.turns} turns each of {assumed.reply} "
         f"tokens, first prompt {assumed.prompt}, {assumed.added} between turns",
         f"  {'computed tokens':<32}{found.tokens / 1e6:6.2f} million ({share:.1f} times as many without packing)",
-        *(f"  {name:<32}{value:6.0f} s" for name, value in seconds.items()),
+        *(f"  {name:<32}{value:6.0f} s, {tokens / value:,.0f} tokens/s" for name, (value, tokens) in seconds.items()),
         f"  {'together':<32}{found.step:6.0f} s, and the time of tools, frozen modules and judge",
         f"a checkpoint {found.checkpoint / GB:.0f} GB, every {config.save_every} steps, {config.keep} kept",
         f"calls of the judge: at most {found.judged} in {config.steps} steps",

@@ -2,6 +2,7 @@
 
 import math
 import os
+from importlib.util import find_spec
 from typing import Any
 
 from omegaconf import DictConfig, OmegaConf
@@ -45,6 +46,24 @@ def ray_options(config: DictConfig) -> dict[str, Any]:
     return options
 
 
+def attention_of(config: DictConfig) -> str:
+    """Return the name of transformers' attention implementation; verl's default is flash_attention_2."""
+    return str(
+        config.actor_rollout_ref.model.get("override_config", {}).get("attn_implementation", "flash_attention_2")
+    )
+
+
+def check_attention(config: DictConfig) -> None:
+    """Raise SettingsError if the policy needs flash-attn and it is missing, as transformers would in each worker."""
+    if attention_of(config) == "flash_attention_2" and find_spec("flash_attn") is None:
+        raise SettingsError(
+            "attn_implementation=flash_attention_2 needs flash-attn, which has to be built for this torch and CUDA "
+            "(pip install flash-attn --no-build-isolation); or set "
+            "actor_rollout_ref.model.override_config.attn_implementation=sdpa and compute one row at a time",
+            code="no_flash_attn",
+        )
+
+
 def check_masks(config: DictConfig) -> None:
     """Raise SettingsError if the attention mask of concatenated rows would exceed MASK bytes.
 
@@ -52,7 +71,7 @@ def check_masks(config: DictConfig) -> None:
     entry. flash_attention_2 and flex_attention allocate none.
     """
     model, rollout = config.actor_rollout_ref.model, config.actor_rollout_ref.rollout
-    attention = model.get("override_config", {}).get("attn_implementation", "flash_attention_2")
+    attention = attention_of(config)
     if not model.use_remove_padding or attention not in ("sdpa", "eager"):
         return
     actor, ref = config.actor_rollout_ref.actor, config.actor_rollout_ref.ref

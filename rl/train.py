@@ -40,6 +40,7 @@ from agentflow.rl.rehearsal import rehearse
 from agentflow.rl.report import write_report
 from agentflow.rl.rollout import RolloutStatus
 from agentflow.rl.room import check_masks, check_room, places, ray_options
+from agentflow.rl.room import check_attention, check_masks, check_room, places, ray_options
 from agentflow.rl.run_lock import run_lock
 from agentflow.rl.settings import SettingsError, TrainingSettings, compose_settings
 from agentflow.rl.step_cost import StepCost, cost_of
@@ -393,6 +394,8 @@ def _check_devices(config: DictConfig) -> None:
             f"the preset needs {wanted} GPU(s) and torch finds {torch.cuda.device_count()} here; "
             "set trainer.n_gpus_per_node, ray_address, or choose another preset"
         )
+    if config.ray_address is None:
+        check_attention(config)
 
 
 def _follow(running: Any, log: TrainingLog, on_line: Callable[[Line], None]) -> None:

@@ -4,7 +4,6 @@ Their tokenizer is a byte-level BPE with Qwen's control tokens, trained on this 
 Qwen's own is on a hub.
 """
 
-import json
 from pathlib import Path
 from typing import Any, Literal
 
@@ -28,6 +27,9 @@ SHAPE = {
 SPREAD = 0.3
 """Standard deviation of the weights: their replies differ, and an update moves them."""
 
+SERVED = 64
+"""Most tokens of a reply that a server gives, whatever a request allows: random weights do not end their replies."""
+
 
 def tiny_model(folder: Path, family: Family, *, tied: bool) -> Path:
     """Write a model of a family; `tied`: the input and output embeddings are one, as in the smaller models."""
@@ -42,6 +44,7 @@ def tiny_model(folder: Path, family: Family, *, tied: bool) -> Path:
     config = AutoConfig.for_model(kind, **SHAPE, **own, **ids, tie_word_embeddings=tied, initializer_range=SPREAD)
     torch.manual_seed(0)
     model: Any = AutoModelForCausalLM.from_config(config, dtype=torch.bfloat16)
+    model.generation_config.max_new_tokens = SERVED
     model.save_pretrained(folder)
     return folder
 
@@ -66,10 +69,4 @@ def _tokenizer(family: Family) -> Any:
     )
     found.add_tokens(ADDED)
     found.chat_template = (TEMPLATES / f"{family.replace('.', '_')}.jinja").read_text()
-    return found
-
-
-def numbers(folder: Path) -> dict[str, Any]:
-    """The configuration of a model."""
-    found: dict[str, Any] = json.loads((folder / "config.json").read_text())
     return found

@@ -12,6 +12,7 @@ from agentflow.rl.estimate import SHAPES, Rollouts, Shape, estimate, lines, shap
 from agentflow.rl.micro.chat_model import SEED
 from agentflow.rl.settings import SettingsError, compose_settings, presets
 from tests.failing import fails
+from tests.pages import ROOT
 
 GPU = [preset for preset in presets() if preset.startswith("qwen")]
 
@@ -74,3 +75,18 @@ def test_the_checkpoint_and_the_judge() -> None:
     assert found.checkpoint == 12 * found.parameters
     assert found.judged == 10 * 256 + 3 * 7
     assert str(found.judged) in lines(config)[-1]
+
+
+def row(preset: str) -> str:
+    """A row of the page's table."""
+    found = estimate(compose_settings(preset, []))
+    cells = [
+        *(f"`{preset}`", f"{found.gpus}", f"{found.updating / 1e9:.0f} GB", f"{found.rolling / 1e9:.0f} GB"),
+        *(f"{found.kv_tokens / 1e6:.1f} million", f"{found.step:.0f} s", f"{found.checkpoint / 1e9:.0f} GB"),
+    ]
+    return f"| {' | '.join(cells)} |"
+
+
+def test_the_page_has_the_figures_of_every_preset() -> None:
+    page = (ROOT / "docs" / "how-to" / "train-gpus.md").read_text(encoding="utf-8").splitlines()
+    assert [row(preset) for preset in GPU if row(preset) not in page] == []

@@ -69,3 +69,14 @@ def test_a_mask_that_cannot_fit_is_refused(key: str) -> None:
         room.check_masks(long)
     flash = "actor_rollout_ref.model.override_config.attn_implementation=flash_attention_2"
     room.check_masks(changed(long, flash))
+
+
+def test_flash_attention_is_refused_where_flash_attn_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
+    config = composed("qwen2.5-7b")
+    monkeypatch.setattr(room, "find_spec", lambda name: None)
+    room.check_attention(config)
+    flash = changed(config, "actor_rollout_ref.model.override_config.attn_implementation=flash_attention_2")
+    with fails(SettingsError, "no_flash_attn", "flash-attn", "attn_implementation=sdpa"):
+        room.check_attention(flash)
+    monkeypatch.setattr(room, "find_spec", lambda name: name)
+    room.check_attention(flash)

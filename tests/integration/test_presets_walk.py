@@ -1,0 +1,193 @@
+"""Every preset for GPUs on a CPU, with its own settings and vLLM, on tiny models of the same architecture.
+
+Rollouts, log-probabilities, loss, weight sync, validation, checkpoint, resume, replay, export and serving. What differs
+from a run on GPUs is in `DEVICE` and `SMALL`; everything else is the preset's. The frozen modules and the judge are a
+scripted server, so that rewards differ between rollouts; the frozen modules of the LoRA preset are its own vLLM.
+"""
+
+import hashlib
+import json
+import os
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from agentflow.rl.rollout import RolloutStatus
+from agentflow.rl.tokens import unpacked
+from tests.chat_templates import needs_templates
+from tests.fake_openai import FakeOpenAI
+from tests.integration.training import lines, rollouts
+from tests.qwen import Family, tiny_model
+from tests.waiting import until
+
+pytest.importorskip("verl")
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.timeout(1800),
+    pytest.mark.skipif(find_spec("vllm") is None, reason="vLLM is not installed; make test-presets installs it"),
+    needs_templates,
+]
+
+DEVICE = (
+    "trainer.device=cpu",
+    "trainer.n_gpus_per_node=1",
+    "+ray_kwargs.ray_init.num_gpus=1",  # a place that verl asks for
+    "+ray_kwargs.ray_init.include_dashboard=false",
+    "actor_rollout_ref.rollout.dtype=bfloat16",  # as on a GPU, where it is the default
+)
+"""Settings that differ because of the device; vLLM's sleep and graphs follow from it by themselves."""
+
+SMALL = (
+    *("steps=2", "questions=4", "rollouts=4", "train_tasks=40", "test_tasks=4", "save_every=1"),
+    "options.max_tokens=32",  # random weights do not end their replies
+    "actor_rollout_ref.actor.ppo_mini_batch_size=1",  # as many updates a step as the preset has
+    "actor_rollout_ref.rollout.agent.num_workers=1",
+    "transfer_queue.backend.SimpleStorage.num_data_storage_units=1",
+)
+"""Settings that differ because the run is small."""
+
+PRESETS: dict[str, tuple[Family, bool, int]] = {
+    "qwen2.5-7b": ("qwen2.5", False, 1),
+    "qwen2.5-3b": ("qwen2.5", True, 1),
+    "qwen2.5-7b-lora": ("qwen2.5", False, 1),
+    "qwen3-8b": ("qwen3", False, 3),
+    "qwen3-4b": ("qwen3", True, 3),
+}
+"""The family of a preset's model, whether its embeddings are tied, and the rows of a rollout of three turns."""
+
+ROUNDING = 0.1
+"""Most mean difference between vLLM's and the trainer's log-probabilities, both in bfloat16, in nats."""
+
+
+def script(body: dict[str, Any]) -> str:
+    """A frozen module whose reply depends on the conversation, or a judge that finds half of all answers correct."""
+    number = int(hashlib.sha256(json.dumps(body["messages"]).encode()).hexdigest(), 16)
+    if body["model"] == "judge":
+        return f"Verdict: {('correct', 'incorrect')[number % 2]}"
+    return f"It is {number % 1000}."
+
+
+@pytest.fixture(scope="module")
+def endpoint() -> Iterator[str]:
+    with FakeOpenAI(script, models=("frozen", "judge")) as server:
+        yield server.base_url
+
+
+@pytest.fixture(scope="module", params=PRESETS)
+def preset(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+@pytest.fixture(scope="module")
+def model(preset: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    family, tied, _ = PRESETS[preset]
+    return tiny_model(tmp_path_factory.mktemp("models") / preset, family, tied=tied)
+
+
+def settings(preset: str, model: Path, endpoint: str, folder: Path) -> list[str]:
+    """The differences from the preset, with a place for every file."""
+    for name in ("train", "test"):
+        asked = [{"question": f"What colour has {name} tower {number}?", "result": "blue"} for number in range(40)]
+        (folder / f"{name}.jsonl").write_text("".join(json.dumps(task) + "\n" for task in asked))
+    frozen = [] if preset.endswith("lora") else [f"options.frozen=openai-compatible:frozen@{endpoint}"]
+    return [
+        *(f"start={model}", f"out={folder / 'run'}", f"options.name={folder}/train.jsonl"),
+        *(f"options.test={folder}/test.jsonl", f"options.judge=openai-compatible:judge@{endpoint}", *frozen),
+        *(*DEVICE, *SMALL),
+    ]
+
+
+def agentflow(*words: str) -> str:
+    done = subprocess.run(
+        [sys.executable, "-m", "agentflow", *words], capture_output=True, text=True, timeout=900, check=False
+    )
+    assert done.returncode == 0, f"{words}: {done.stdout[-3000:]}{done.stderr[-3000:]}"
+    return done.stdout
+
+
+@pytest.fixture(scope="module")
+def run(preset: str, model: Path, endpoint: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp(preset)
+    words = settings(preset, model, endpoint, folder)
+    agentflow("train", "--preset", preset, *words)
+    agentflow("train", "--preset", preset, *words, "steps=3")  # from its checkpoint
+    return folder / "run"
+
+
+def test_every_step_samples_trains_and_validates(run: Path, preset: str) -> None:
+    steps = lines(run, "train")
+    assert [line["step"] for line in steps] == [1, 2, 3]
+    assert [line["step"] for line in lines(run, "test")] == [0, 2, 3]
+    for line in steps:
+        records = rollouts(run, line["step"], "train")
+        assert [record.outcome for record in records] == [RolloutStatus.OK] * 16
+        assert line["rows"] == 16 * PRESETS[preset][2]
+        assert any(call.advantage for record in records for call in record.calls)
+        assert line["gradient"] > 0
+
+
+def test_rows_have_the_tokens_that_the_template_allows(run: Path, preset: str) -> None:
+    for line in lines(run, "train"):
+        ratio = line["unpacked_tokens"] / line["forward_tokens"]
+        assert ratio > 2 if PRESETS[preset][2] == 1 else ratio == 1
+
+
+def test_vllm_and_the_trainer_agree_after_every_sync(run: Path) -> None:
+    for path in sorted((run / "tokens").glob("*.gz")):
+        found = unpacked(path.read_bytes())
+        assert found is not None
+        pairs = [
+            (ours, theirs)
+            for row in found.rows
+            for call in row.calls
+            if call.trainer is not None
+            for ours, theirs in zip(call.trainer, call.rollout, strict=True)
+        ]
+        assert pairs
+        difference = sum(abs(ours - theirs) for ours, theirs in pairs) / len(pairs)
+        print(f"{path}: {difference:.2g} nats over {len(pairs)} tokens")
+        assert difference < ROUNDING
+
+
+def test_a_step_is_replayed_to_the_same_batch(run: Path) -> None:
+    assert "the same as recorded" in agentflow("replay", str(run), "--step", "2")
+
+
+def test_the_export_is_the_policy_and_vllm_serves_it(run: Path, endpoint: str) -> None:
+    folder = run.parent / "planner"
+    assert "checked: " in agentflow("export", str(run), str(folder))
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    command = [sys.executable, "-m", "vllm.entrypoints.cli.main", "serve", str(folder), "--port", str(port)]
+    command += ["--served-model-name", "planner", "--enforce-eager", "--max-model-len", "8192"]
+    environment = {**os.environ, "VLLM_CPU_KVCACHE_SPACE": "1", "VLLM_CPU_OMP_THREADS_BIND": "nobind"}
+    with (run.parent / "serve.log").open("w") as log:
+        server = subprocess.Popen(command, stdout=log, stderr=log, env=environment)
+    url = f"http://127.0.0.1:{port}"
+
+    def ready() -> bool:
+        assert server.poll() is None, (run.parent / "serve.log").read_text()[-3000:]
+        try:
+            return httpx.get(f"{url}/health").status_code == 200
+        except httpx.TransportError:
+            return False
+
+    try:
+        until(ready)
+        told = agentflow(
+            *("solve", "What colour has tower 1?", "--model", f"openai-compatible:frozen@{endpoint}", "--json"),
+            *("--planner", f"vllm:planner@{url}/v1", "--max-turns", "2"),
+        )
+        assert json.loads(told)["turns"]
+    finally:
+        server.terminate()
+        server.wait(60)
