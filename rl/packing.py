@@ -88,6 +88,15 @@ def pack(calls: Sequence[Call], *, limit: int) -> list[TrainingSample]:
     return rows
 
 
+def longest_prompt(prompt: int, response: int, reply: int, *, packed: bool) -> int:
+    """Return the most tokens of a prompt whose reply may have `reply` tokens.
+
+    A packed row has room for `prompt` + `response` tokens, of which a later turn's prompt may take all but its reply's.
+    Otherwise every prompt begins a row, and has its own budget.
+    """
+    return prompt + (response - reply if packed else 0)
+
+
 def first_difference(known: "array[int]", found: "array[int]") -> int | None:
     """Return the index of the first token of `known` that `found` does not repeat; None if it repeats all."""
     if found[: len(known)] == known:

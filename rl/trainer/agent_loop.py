@@ -28,7 +28,7 @@ from agentflow.rl.batch import counts, facts_of, rows_of
 from agentflow.rl.calls import ids_array, logprobs_array
 from agentflow.rl.chat import ChatRequest, TokenReply
 from agentflow.rl.chat_format import ChatFormat, Tokenizer
-from agentflow.rl.packing import TrainingSample
+from agentflow.rl.packing import TrainingSample, longest_prompt
 from agentflow.rl.policy import PromptTooLong
 from agentflow.rl.replay_log import ReplayLog, ReplayLogs, digest
 from agentflow.rl.rollout import RolloutRecord, Trajectory, run_recorded
@@ -182,15 +182,6 @@ def _name(row: dict[str, Any]) -> str:
     return f"{Task.model_validate_json(row['extra_info']['task']).id}/{row['session_id']}"
 
 
-def longest_prompt(config: Any, reply: int, *, packed: bool) -> int:
-    """Return the most tokens of a prompt whose reply may have `reply` tokens.
-
-    A packed row has room for `prompt_length` + `response_length` tokens, of which a later turn's prompt may take all
-    but its reply's. Otherwise every prompt begins a row.
-    """
-    return int(config.prompt_length + (config.response_length - reply if packed else 0))
-
-
 class VerlPolicy:
     """Policy of one rollout, served by verl; implements `agentflow.rl.chat.Generate`."""
 
@@ -212,7 +203,7 @@ class VerlPolicy:
         config = loop.rollout_config
         prompt_ids = loop.format.prompt_ids(request)
         most = min(sampling.max_tokens or config.response_length, config.response_length)
-        longest = longest_prompt(config, most, packed=loop.pack_turns)
+        longest = longest_prompt(config.prompt_length, config.response_length, most, packed=loop.pack_turns)
         if len(prompt_ids) > longest:
             raise PromptTooLong(
                 f"a prompt of {len(prompt_ids)} tokens is more than the {longest} that prompt_tokens="

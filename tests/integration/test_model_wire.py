@@ -312,3 +312,14 @@ def closed_port() -> str:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         return f"http://127.0.0.1:{free.getsockname()[1]}/v1"
+
+
+async def test_the_host_of_a_training_is_where_it_runs_now(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Recorded responses are found again by a model's settings, which must not hold an address that changes."""
+    model = load_model("vllm:base@http://rollout/v1")
+    settings = model._get_llm_string()
+    for _ in range(2):
+        with FakeOpenAI(lambda body: f"I am {body['model']}.") as server:
+            monkeypatch.setenv(endpoint.ROLLOUT_ADDRESS, httpx.URL(server.base_url).netloc.decode())
+            assert await complete(model, QUESTION) == "I am base."
+    assert model._get_llm_string() == settings

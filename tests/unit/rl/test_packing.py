@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agentflow.rl.calls import Call, ids_array, logprobs_array
-from agentflow.rl.packing import PrefixMismatch, Reason, TrainingSample, pack
+from agentflow.rl.packing import PrefixMismatch, Reason, TrainingSample, longest_prompt, pack
 
 
 def call(turn: int, prompt: list[int], response: list[int]) -> Call:
@@ -149,3 +149,9 @@ def test_every_sampled_token_is_kept_with_its_context(calls: list[Call], limit: 
             assert row.mask[start : start + length].tolist() == [1] * length
         assert sum(row.mask) == sum(len(found.response_ids) for found in row.calls)
         assert len(row.response_ids) <= limit or len(row.calls) == 1
+
+
+def test_a_later_prompt_takes_all_of_a_packed_row_but_the_room_for_its_reply() -> None:
+    assert longest_prompt(4096, 16384, 2048, packed=True) == 4096 + 16384 - 2048
+    assert longest_prompt(4096, 16384, 16384, packed=True) == 4096
+    assert longest_prompt(4096, 16384, 2048, packed=False) == 4096

@@ -59,3 +59,11 @@ def test_verls_own_keys_and_the_algorithm_can_be_set() -> None:
 def test_wrong_settings_are_one_clear_line(overrides: str, code: str, named: str) -> None:
     with fails(SettingsError, code, named):
         TrainingSettings.of(compose_settings("atlas-cpu", overrides.split()))
+
+
+def test_the_chat_template_gets_its_options() -> None:
+    """`FlowAgentLoop` passes those of verl's data configuration to `ChatFormat`."""
+    config = compose_settings("qwen2.5-7b", ["template_options.enable_thinking=true"])
+    assert config.data.apply_chat_template_kwargs == {"enable_thinking": True}
+    assert TrainingSettings.of(config).template_options == {"enable_thinking": True}
+    assert compose_settings("qwen3-4b", []).data.apply_chat_template_kwargs == {"enable_thinking": False}
