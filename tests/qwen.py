@@ -12,6 +12,15 @@ from tests.pages import ROOT
 
 Family = Literal["qwen2.5", "qwen3"]
 
+GPU_PRESETS: dict[str, tuple[Family, bool, int]] = {
+    "qwen2.5-7b": ("qwen2.5", False, 1),
+    "qwen2.5-3b": ("qwen2.5", True, 1),
+    "qwen2.5-7b-lora": ("qwen2.5", False, 1),
+    "qwen3-8b": ("qwen3", False, 3),
+    "qwen3-4b": ("qwen3", True, 3),
+}
+"""The family of a preset's model, whether its embeddings are tied, and the rows of a rollout of three turns."""
+
 CONTROL = ["<|endoftext|>", "<|im_start|>", "<|im_end|>"]
 ADDED = ["<tool_call>", "</tool_call>", "<tool_response>", "</tool_response>", "<think>", "</think>"]
 VOCABULARY = 4096
@@ -24,7 +33,7 @@ SHAPE = {
     "max_position_embeddings": 32768,
     "vocab_size": VOCABULARY,
 }
-SPREAD = 0.3
+SPREAD = 0.1
 """Standard deviation of the weights: their replies differ, and an update moves them."""
 
 SERVED = 64

@@ -24,7 +24,7 @@ from agentflow.rl.tokens import unpacked
 from tests.chat_templates import needs_templates
 from tests.fake_openai import FakeOpenAI
 from tests.integration.training import lines, rollouts
-from tests.qwen import Family, tiny_model
+from tests.qwen import GPU_PRESETS, tiny_model
 from tests.waiting import until
 
 pytest.importorskip("verl")
@@ -54,15 +54,6 @@ SMALL = (
 )
 """Settings that differ because the run is small."""
 
-PRESETS: dict[str, tuple[Family, bool, int]] = {
-    "qwen2.5-7b": ("qwen2.5", False, 1),
-    "qwen2.5-3b": ("qwen2.5", True, 1),
-    "qwen2.5-7b-lora": ("qwen2.5", False, 1),
-    "qwen3-8b": ("qwen3", False, 3),
-    "qwen3-4b": ("qwen3", True, 3),
-}
-"""The family of a preset's model, whether its embeddings are tied, and the rows of a rollout of three turns."""
-
 ROUNDING = 0.1
 """Most mean difference between vLLM's and the trainer's log-probabilities, both in bfloat16, in nats."""
 
@@ -81,14 +72,14 @@ def endpoint() -> Iterator[str]:
         yield server.base_url
 
 
-@pytest.fixture(scope="module", params=PRESETS)
+@pytest.fixture(scope="module", params=GPU_PRESETS)
 def preset(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 
 
 @pytest.fixture(scope="module")
 def model(preset: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    family, tied, _ = PRESETS[preset]
+    family, tied, _ = GPU_PRESETS[preset]
     return tiny_model(tmp_path_factory.mktemp("models") / preset, family, tied=tied)
 
 
@@ -129,7 +120,7 @@ def test_every_step_samples_trains_and_validates(run: Path, preset: str) -> None
     for line in steps:
         records = rollouts(run, line["step"], "train")
         assert [record.outcome for record in records] == [RolloutStatus.OK] * 16
-        assert line["rows"] == 16 * PRESETS[preset][2]
+        assert line["rows"] == 16 * GPU_PRESETS[preset][2]
         assert any(call.advantage for record in records for call in record.calls)
         assert line["gradient"] > 0
 
@@ -137,7 +128,7 @@ def test_every_step_samples_trains_and_validates(run: Path, preset: str) -> None
 def test_rows_have_the_tokens_that_the_template_allows(run: Path, preset: str) -> None:
     for line in lines(run, "train"):
         ratio = line["unpacked_tokens"] / line["forward_tokens"]
-        assert ratio > 2 if PRESETS[preset][2] == 1 else ratio == 1
+        assert ratio > 2 if GPU_PRESETS[preset][2] == 1 else ratio == 1
 
 
 def test_vllm_and_the_trainer_agree_after_every_sync(run: Path) -> None:
