@@ -39,7 +39,6 @@ from agentflow.rl.preview import Preview, notes, obstacles, play
 from agentflow.rl.rehearsal import rehearse
 from agentflow.rl.report import write_report
 from agentflow.rl.rollout import RolloutStatus
-from agentflow.rl.room import check_masks, check_room, places, ray_options
 from agentflow.rl.room import check_attention, check_masks, check_room, places, ray_options
 from agentflow.rl.run_lock import run_lock
 from agentflow.rl.settings import SettingsError, TrainingSettings, compose_settings
