@@ -16,7 +16,7 @@ VLLM = "actor_rollout_ref.rollout.name=vllm"
 
 
 def test_the_context_length_follows_the_budgets_of_tokens_unless_it_is_set() -> None:
-    for overrides, length in (([], 20480), (["prompt_tokens=100"], 2148)):
+    for overrides, length in (([], 20480), (["prompt_tokens=100"], 16484)):
         config = compose_settings("qwen2.5-7b", overrides)
         engine.complete(config)
         assert config.actor_rollout_ref.rollout.max_model_len == length

@@ -45,6 +45,8 @@ async def seeds(seed_requests: bool) -> list[int | None]:
         server_manager=Servers(),
         tokenizer=SimpleNamespace(eos_token_id=2),
         seed_requests=seed_requests,
+        pack_turns=False,
+        separate=False,
     )
     policy = VerlPolicy(loop, {"temperature": 0.7}, "task/0")
     for _ in range(2):
