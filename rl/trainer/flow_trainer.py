@@ -13,7 +13,7 @@ from typing import Any
 import ray
 import torch
 import transfer_queue as tq
-from omegaconf import DictConfig, OmegaConf
+from omegaconf import DictConfig, OmegaConf, open_dict
 from tensordict import TensorDict
 from transfer_queue import KVBatchMeta
 from verl import DataProto
@@ -385,7 +385,8 @@ class FlowRunner:
         try:
             trainer = FlowTrainer(config)
             trainer.init()
-            config.rollout_addresses = trainer.llm_server_manager.get_addresses()
+            with open_dict(config):  # verl makes it a struct again
+                config.rollout_addresses = trainer.llm_server_manager.get_addresses()
             loops = FlowLoops.create(
                 config=config,
                 llm_client=trainer.get_llm_client(),

@@ -84,4 +84,6 @@ def cause(error: Exception) -> str:
     """Return the innermost cause of a Ray error, in one line."""
     inner: BaseException = getattr(error, "cause", None) or error
     lines = [line.strip() for line in str(inner).splitlines() if line.strip()]
-    return lines[-1] if lines else type(inner).__name__
+    if not lines:
+        return type(inner).__name__
+    return lines[-1] if inner is error else lines[0]  # Ray's own text is a traceback, whose error comes last
