@@ -94,7 +94,8 @@ def _estimated(work: _Work, config: DictConfig) -> StepCost | None:
 
 def parameters_of(name: str) -> int | None:
     """Return the number of parameters that a model's name tells, as in Qwen2.5-7B-Instruct."""
-    found = re.findall(r"(?<![\d.])(\d{1,4}(?:\.\d{1,4})?)\s?([BM])(?![a-z])", name.rpartition("/")[2], re.IGNORECASE | re.ASCII)
+    size = re.compile(r"(?<![\d.])(\d{1,4}(?:\.\d{1,4})?)\s?([BM])(?![a-z])", re.IGNORECASE | re.ASCII)
+    found = size.findall(name.rpartition("/")[2])
     return int(float(found[-1][0]) * (1e9 if found[-1][1] in "bB" else 1e6)) if found else None
 
 
