@@ -357,8 +357,12 @@ def _transcripts() -> list[tuple[Path, str]]:
 def test_transcripts_are_what_a_run_prints(page: Path, transcript: str, tmp_path: Path) -> None:
     """All but the line with the seconds."""
     command, _, printed = transcript.removeprefix("$ ").partition("\n")
-    assert shlex.split(command)[2] in DEMO
-    now = _run("-m", *shlex.split(command), cwd=tmp_path)
+    words = shlex.split(command)
+    if words[1] == "train":
+        pytest.importorskip("verl")
+    else:
+        assert words[2] in DEMO
+    now = _run("-m", *words, cwd=tmp_path)
     shown, found = (
         [line.rstrip() for line in text.strip("\n ").splitlines() if not line.startswith("(")]
         for text in (printed, now)
