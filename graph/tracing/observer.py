@@ -8,6 +8,7 @@ The module of a model call comes from its metadata, the turn from the memory tha
 node tells how its part ended: a failed tool call is a result there, not an exception.
 """
 
+import asyncio
 import threading
 import time
 from collections.abc import Mapping, Sequence
@@ -168,8 +169,9 @@ class Observer(BaseCallbackHandler):
             self._end(operation)
 
     def on_tool_error(self, error: BaseException, *, run_id: UUID, **kwargs: Any) -> None:
-        """End it with an error."""
-        self._fail(run_id, error)
+        """End it with an error. A cancelled call ends with its module, which knows why it was cancelled."""
+        if not isinstance(error, asyncio.CancelledError):
+            self._fail(run_id, error)
 
     def _new(
         self,
@@ -226,7 +228,7 @@ class Observer(BaseCallbackHandler):
             self._end(operation)
 
     def _end(self, operation: Operation) -> None:
-        """End an operation after its parts; LangChain reports no end for a tool call that ran out of time."""
+        """End an operation after its parts; a tool call that ran out of time has not ended by itself."""
         for part in list(operation.parts.values()):
             part.error = operation.error or CUT_OFF
             if self._close(part.id):

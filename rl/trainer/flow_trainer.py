@@ -5,6 +5,7 @@ trajectories: the selection of rows to compute, their advantages and weights, th
 """
 
 import math
+import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
@@ -61,6 +62,8 @@ class FlowTrainer(PPOTrainerSync):  # type: ignore[misc]
         self._parts: dict[str, list[str]] = {}
         """Rows that each policy is updated with, in the order of the batch."""
         self._digest = ""
+        self._metrics: dict[str, Any] = {}
+        self._began = 0.0
 
     def init(self) -> None:
         """Start all workers, load the last checkpoint, and delete the records of later steps."""
@@ -106,11 +109,22 @@ class FlowTrainer(PPOTrainerSync):  # type: ignore[misc]
         self.log.begin(self.global_steps, "train")
         super().on_step_begin()
 
+    def step(self, metrics: dict[str, Any], timing_raw: dict[str, float]) -> KVBatchMeta:
+        """Sample and update, and keep the step's metrics for its line."""
+        self._metrics, self._began = metrics, time.monotonic()
+        return super().step(metrics, timing_raw)
+
     def on_step_end(self) -> None:
         """Record inspected tokens after a step's update, before the rollout servers receive its weights."""
         with marked_timer("token_inspector", self.timing_raw):
             self.inspector.after_update(self.log, self.global_steps)
-        self._sync(super().on_step_end)
+        try:
+            self._sync(super().on_step_end)
+        except SyncFailed:  # its checkpoint may have been saved, and then no later run writes its line
+            self._log_step(
+                self.global_steps, self._metrics, {**self.timing_raw, "step": time.monotonic() - self._began}
+            )
+            raise
 
     def _build_replay_buffer(self) -> ReplayBuffer:
         buffer = super()._build_replay_buffer()
@@ -259,7 +273,10 @@ class FlowTrainer(PPOTrainerSync):  # type: ignore[misc]
     ) -> None:
         """Compute verl's metrics for TensorBoard, and write the step's line in metrics.jsonl."""
         super()._compute_metrics(batch, metrics, timing_raw, global_steps, epoch)
-        self.log.step(global_steps, {**metrics, "batch": self._digest}, timing_raw, self._restarted())
+        self._log_step(global_steps, metrics, timing_raw)
+
+    def _log_step(self, step: int, metrics: dict[str, Any], seconds: Mapping[str, float]) -> None:
+        self.log.step(step, {**metrics, "batch": self._digest}, seconds, self._restarted())
 
     def _validate(self) -> dict[str, float]:
         """Run verl's validation, and write its summary as a line in metrics.jsonl."""

@@ -117,7 +117,7 @@ async def test_how_a_tool_failed_is_its_error_class(script: Scripted) -> None:
 async def test_a_tool_that_runs_out_of_time_ends_with_its_module(
     script: Scripted, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """LangChain says nothing of a call that was cancelled."""
+    """LangChain reports a cancelled call from langchain-core 1.8 on, and as cancelled."""
     clock = Clock(monkeypatch)
 
     @tool
