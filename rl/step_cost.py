@@ -8,12 +8,14 @@ a rollout reads all weights once. Neither holds the time of tools, of other mode
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-
-from omegaconf import DictConfig
+from typing import TYPE_CHECKING
 
 from agentflow.rl.local_policy import LocalPolicy
 from agentflow.rl.packing import TrainingSample
 from agentflow.rl.preview import Preview
+
+if TYPE_CHECKING:
+    from omegaconf import DictConfig
 
 FORWARD, GRADIENT = 2, 4
 """Floating-point operations per parameter and token."""
@@ -53,7 +55,7 @@ class _Work:
     """Forward passes besides that of the update: the old log-probabilities, and the reference's."""
 
 
-def cost_of(preview: Preview, config: DictConfig, policy: LocalPolicy) -> StepCost | None:
+def cost_of(preview: Preview, config: "DictConfig", policy: LocalPolicy) -> StepCost | None:
     """Return the cost of a step of a composed configuration; None where it cannot be told."""
     work = _work(preview, config)
     if work is None:
@@ -75,7 +77,7 @@ def _measured(work: _Work, policy: LocalPolicy, rows: Sequence[TrainingSample]) 
     )
 
 
-def _estimated(work: _Work, config: DictConfig) -> StepCost | None:
+def _estimated(work: _Work, config: "DictConfig") -> StepCost | None:
     """Return the cost on a preset's GPUs; None if the model's name does not tell its size."""
     if (parameters := parameters_of(str(config.start))) is None:
         return None
@@ -99,7 +101,7 @@ def parameters_of(name: str) -> int | None:
     return int(float(found[-1][0]) * (1e9 if found[-1][1] in "bB" else 1e6)) if found else None
 
 
-def _work(preview: Preview, config: DictConfig) -> _Work | None:
+def _work(preview: Preview, config: "DictConfig") -> _Work | None:
     played = [one for one in preview.trajectories if one.calls]
     if not played:
         return None

@@ -6,7 +6,6 @@ import time
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from heapq import nlargest
-from statistics import median
 from types import FrameType
 
 from benchmarks.expressions.texts import Attack
@@ -61,14 +60,15 @@ def growth(run: Run, attack: Attack, size: int, limit: float) -> float:
     """Return the factor by which CPU time grows from `size` to twice as many characters: 2 if linear, 4 if quadratic.
 
     Return 0 if the longer text ever takes less than GOAL allows for its length, and infinity if it is stopped after
-    `limit`. The median of a few pairs of runs counts, each pair made in turn, so that other load does not.
+    `limit`. The shortest of a few runs of each counts, made in turn, since other load only adds time.
     """
     short, long = attack.text(size), attack.text(2 * size)
-    ratios = []
+    shorts, longs = [], []
     for _ in range(PAIRS):
-        if (taken := seconds(run, long, limit)) <= GOAL * 2 * size / SIZE:
+        longs.append(seconds(run, long, limit))
+        if longs[-1] <= GOAL * 2 * size / SIZE:
             return 0.0
-        if taken == math.inf:
-            return taken
-        ratios.append(taken / seconds(run, short, limit))
-    return median(ratios)
+        if longs[-1] == math.inf:
+            return math.inf
+        shorts.append(seconds(run, short, limit))
+    return min(longs) / min(shorts)
