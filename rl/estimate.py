@@ -117,7 +117,7 @@ class Estimate:
     whole: float
     """Two layers and the embeddings in bfloat16, while they are computed."""
     activations: float
-    """Of the longest row."""
+    """Activations of the longest row."""
     logits: float
     engine: float
     """vLLM's weights and KV cache."""
@@ -133,7 +133,7 @@ class Estimate:
     """Sampled tokens of a step."""
     sampling: float
     log_probs: float
-    """Of the policy and of the reference, if there is one."""
+    """Seconds of the passes of the policy and of the reference, if there is one."""
     update: float
     judged: int
     """Most calls of the judge in the whole training."""

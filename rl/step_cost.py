@@ -39,7 +39,7 @@ class StepCost:
     memory: float
     """Bytes on each device, at least."""
     basis: str
-    """Where the figures come from."""
+    """Source of the figures: a measurement or an estimate."""
 
 
 @dataclass(frozen=True)

@@ -38,7 +38,7 @@ LONGEST = 4096
 
 @dataclass(frozen=True)
 class Lesson:
-    """What is learnt of one agent."""
+    """Training data of one agent."""
 
     rollouts: int
     mistakes: float
