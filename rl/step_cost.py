@@ -1,30 +1,26 @@
 """Seconds and memory of a training step of a preset, from the rollouts of a preview.
 
-On a CPU, the model's passes over a row of usual length are timed on this machine, a row at a time. For GPUs, it is
-arithmetic: a pass takes 2 floating-point operations per parameter and token, its gradient 4, and each sampled token of
-a rollout reads all weights once. Neither holds the time of tools, of other models and of moving weights.
+On a CPU, the model's passes over a row of usual length are timed on this machine, a row at a time. For GPUs, it is the
+arithmetic of `estimate` with the tokens that were seen. Neither holds the time of tools,
+of other models and of moving weights.
 """
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
+from omegaconf import DictConfig
+
+from agentflow.rl.estimate import Rollouts, estimate
 from agentflow.rl.local_policy import LocalPolicy
 from agentflow.rl.packing import TrainingSample
 from agentflow.rl.preview import Preview
-
-if TYPE_CHECKING:
-    from omegaconf import DictConfig
+from agentflow.rl.settings import SettingsError
 
 FORWARD, GRADIENT = 2, 4
 """Floating-point operations per parameter and token."""
 
-RATE, READS = 0.4 * 312e12, 2e12
-"""Operations and bytes a second of an A100, the operations as trainings reach them."""
-
-STATES, ADAPTED = 16, 4
-"""Bytes per parameter: weights, gradients and Adam's moments in single precision; weights alone under an adapter."""
+STATES = 16
+"""Bytes per parameter: weights, gradients and Adam's moments in single precision."""
 
 
 @dataclass(frozen=True)
@@ -55,7 +51,7 @@ class _Work:
     """Forward passes besides that of the update: the old log-probabilities, and the reference's."""
 
 
-def cost_of(preview: Preview, config: "DictConfig", policy: LocalPolicy) -> StepCost | None:
+def cost_of(preview: Preview, config: DictConfig, policy: LocalPolicy) -> StepCost | None:
     """Return the cost of a step of a composed configuration; None where it cannot be told."""
     work = _work(preview, config)
     if work is None:
@@ -77,31 +73,23 @@ def _measured(work: _Work, policy: LocalPolicy, rows: Sequence[TrainingSample]) 
     )
 
 
-def _estimated(work: _Work, config: "DictConfig") -> StepCost | None:
-    """Return the cost on a preset's GPUs; None if the model's name does not tell its size."""
-    if (parameters := parameters_of(str(config.start))) is None:
+def _estimated(work: _Work, config: DictConfig) -> StepCost | None:
+    """Return the cost on a preset's GPUs; None if the sizes of its model are not known."""
+    sampled = round(work.sampled)
+    try:
+        found = estimate(config, rollouts=Rollouts(turns=1, prompt=round(work.forward) - sampled, reply=sampled))
+    except SettingsError:
         return None
-    gpus = config.trainer.nnodes * config.trainer.n_gpus_per_node
-    tokens = work.rollouts * work.forward / gpus
-    adapted = config.actor_rollout_ref.model.get("lora_rank", 0)
-    weights = 2 * parameters / config.actor_rollout_ref.rollout.tensor_model_parallel_size
     return StepCost(
         rollouts=work.rollouts,
-        sampling=work.sampled * weights / READS + tokens * FORWARD * parameters / RATE,
-        training=tokens * (FORWARD * (1 + work.passes) + GRADIENT) * parameters / RATE,
-        memory=(ADAPTED if adapted else STATES) * parameters / gpus,
-        basis=f"an estimate for {gpus} A100",
+        sampling=found.sampling,
+        training=found.log_probs + found.update,
+        memory=max(found.updating, found.rolling),
+        basis=f"an estimate for {found.gpus} H100",
     )
 
 
-def parameters_of(name: str) -> int | None:
-    """Return the number of parameters that a model's name tells, as in Qwen2.5-7B-Instruct."""
-    size = re.compile(r"(?<![\d.])(\d{1,4}(?:\.\d{1,4})?)\s?([BM])(?![a-z])", re.IGNORECASE | re.ASCII)
-    found = size.findall(name.rpartition("/")[2])
-    return int(float(found[-1][0]) * (1e9 if found[-1][1] in "bB" else 1e6)) if found else None
-
-
-def _work(preview: Preview, config: "DictConfig") -> _Work | None:
+def _work(preview: Preview, config: DictConfig) -> _Work | None:
     played = [one for one in preview.trajectories if one.calls]
     if not played:
         return None
