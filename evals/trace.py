@@ -43,7 +43,7 @@ class TraceTurn(BaseModel):
     plan: str = ""
     """The planner's output, verbatim. Empty for agents without a planner."""
     finish_reasons: FinishReasons = Field(default_factory=dict, exclude_if=lambda reasons: not reasons)
-    """Finish reason of each model call of this turn, those of tools included."""
+    """Why the replies in this turn ended, those of tools included."""
 
     @classmethod
     def of(cls, turn: Turn) -> "TraceTurn":
@@ -127,7 +127,7 @@ class Trace(BaseModel):
     """The finished turns; a run that failed has those before its failure."""
     usage: Usage = Usage()
     finish_reasons: FinishReasons = Field(default_factory=dict, exclude_if=lambda reasons: not reasons)
-    """Finish reason of each call outside turns: the analyst's and the generator's."""
+    """Why the replies outside turns ended: the analyst's and the generator's."""
     seconds: float = 0.0
     """Wall-clock time of the run."""
     error: str = ""
