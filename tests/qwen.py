@@ -4,9 +4,12 @@ Their tokenizer is a byte-level BPE with Qwen's control tokens, trained on this 
 Qwen's own is on a hub.
 """
 
+from functools import partial
 from pathlib import Path
+from random import Random
 from typing import Any, Literal
 
+from agentflow.nodes.planner import PROMPT
 from tests.chat_templates import TEMPLATES
 from tests.pages import ROOT
 
@@ -56,6 +59,49 @@ def tiny_model(folder: Path, family: Family, *, tied: bool) -> Path:
     model.generation_config.max_new_tokens = SERVED
     model.save_pretrained(folder)
     return folder
+
+
+PLAN = "Sub-Goal: find {}\nTool: base_generator\nContext: tower {}"
+"""A plan that can be read; the numbers in it differ between samples."""
+
+
+def teach_to_plan(folder: Path, *, steps: int = 400) -> None:
+    """Train a tiny model to answer anything by `PLAN`, so that its rollouts are those of a planner."""
+    import torch
+    from transformers import AutoModelForCausalLM, AutoTokenizer
+
+    torch.set_num_threads(1)  # so small a model waits for its threads on a busy machine
+    tokenizer = AutoTokenizer.from_pretrained(folder)
+    model: Any = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32)
+    generation = model.generation_config
+    optimizer = torch.optim.AdamW(model.parameters(), lr=0)
+    random = Random(0)
+    words = PROMPT.split()
+    numbers = partial(random.randrange, 1000)
+
+    def text() -> str:
+        return " ".join(random.choices(words, k=random.randrange(1, 60)))
+
+    for step in range(steps):
+        for group in optimizer.param_groups:
+            group["lr"] = 3e-3 * (1 - step / steps)
+        asked = [{"role": "system", "content": PROMPT.replace("{tools}", text())}, {"role": "user", "content": text()}]
+        for _ in range(random.randrange(3)):
+            asked.append({"role": "assistant", "content": PLAN.format(numbers(), numbers())})
+            asked.append({"role": "user", "content": text()})
+        thinking = random.random() < 0.5
+        start = tokenizer.apply_chat_template(
+            asked, tokenize=False, add_generation_prompt=True, enable_thinking=thinking
+        )
+        prompt, reply = (
+            tokenizer.encode(part, add_special_tokens=False)
+            for part in (start, PLAN.format(numbers(), numbers()) + tokenizer.eos_token)
+        )
+        ids, labels = torch.tensor([prompt + reply]), torch.tensor([[-100] * len(prompt) + reply])
+        model(input_ids=ids, labels=labels).loss.backward()
+        optimizer.step()
+        optimizer.zero_grad()
+    model.to(torch.bfloat16).save_pretrained(folder, generation_config=generation)
 
 
 def _tokenizer(family: Family) -> Any:

@@ -24,7 +24,7 @@ from agentflow.rl.tokens import unpacked
 from tests.chat_templates import needs_templates
 from tests.fake_openai import FakeOpenAI
 from tests.integration.training import lines, rollouts
-from tests.qwen import GPU_PRESETS, tiny_model
+from tests.qwen import GPU_PRESETS, teach_to_plan, tiny_model
 from tests.waiting import until
 
 pytest.importorskip("verl")
@@ -47,7 +47,7 @@ DEVICE = (
 
 SMALL = (
     *("steps=2", "questions=4", "rollouts=4", "train_tasks=40", "test_tasks=4", "save_every=1"),
-    "options.max_tokens=32",  # random weights do not end their replies
+    "options.max_tokens=48",
     "actor_rollout_ref.actor.ppo_mini_batch_size=1",  # as many updates a step as the preset has
     "actor_rollout_ref.rollout.agent.num_workers=1",
     "transfer_queue.backend.SimpleStorage.num_data_storage_units=1",
@@ -80,7 +80,9 @@ def preset(request: pytest.FixtureRequest) -> str:
 @pytest.fixture(scope="module")
 def model(preset: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
     family, tied, _ = GPU_PRESETS[preset]
-    return tiny_model(tmp_path_factory.mktemp("models") / preset, family, tied=tied)
+    folder = tiny_model(tmp_path_factory.mktemp("models") / preset, family, tied=tied)
+    teach_to_plan(folder)
+    return folder
 
 
 def settings(preset: str, model: Path, endpoint: str, folder: Path) -> list[str]:
