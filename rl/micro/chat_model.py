@@ -34,7 +34,7 @@ SEED, TRAINED = (Path(__file__).with_name(name) for name in ("seed", "trained"))
 """Checkpoints that ship with the package: the seed of all modules, and a planner trained with Flow-GRPO."""
 SHIPPED = {"": SEED, "seed": SEED, "trained": TRAINED}
 PLANNER_PROMPT = PROMPT.partition("{tools}")[0]
-"""Beginning of the planner's prompt, to which `embedded` replies with the trained planner. All others go to the seed."""
+"""Beginning of the planner's prompt, to which `embedded` replies with the trained planner. The seed gets all others."""
 
 
 @dataclass(frozen=True)
