@@ -56,7 +56,7 @@ def agentflow(
     ctx: typer.Context,
     show_version: Annotated[bool, typer.Option("--version", help="Print the version and exit.")] = False,
 ) -> None:
-    """An agent of planner, executor, verifier and generator. Try: agentflow solve "What is 3 times 7?"."""
+    """An agent of planner, executor, verifier and generator. Try: agentflow solve "How many feet are 3 yards?" """
     if show_version:
         typer.echo(f"agentflow {__version__}")
     elif ctx.invoked_subcommand is None:

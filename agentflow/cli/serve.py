@@ -36,7 +36,9 @@ def serve(
     listening = listen(host, port, "" if key else f"set {KEY} to a key that clients must send")
     url = f"{url_of(host, listening)}/v1"
     typer.echo(f"serving {', '.join(served)} at {url} (Ctrl-C ends it)")
-    typer.echo(f'try: agentflow solve "How many feet are 3 yards?" --model vllm:{next(iter(served))}@{url}')
+    first = next(iter(served))
+    option = "--model" if first == "embedded" else "--planner"  # a trained planner is for the planner alone
+    typer.echo(f'try: agentflow solve "How many feet are 3 yards?" --corpus atlas {option} vllm:{first}@{url}')
     config = uvicorn.Config(build_app(served, key), log_level="warning", timeout_graceful_shutdown=3)
     with listening:
         uvicorn.Server(config).run(sockets=[listening])

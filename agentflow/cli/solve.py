@@ -114,7 +114,7 @@ def solve(
 
 @app.command(
     cls=PanelledCommand,
-    epilog='Example: agentflow compare "How many feet are 3 yards?" --planner embedded:seed --planner embedded',
+    epilog='Example: agentflow compare "How many minutes are 7 hours?" --planner embedded:seed --planner embedded',
 )
 def compare(
     question: Annotated[str, typer.Argument(help="The question, in quotes.")],
@@ -239,6 +239,7 @@ def _check_writable(trace: Path | None) -> None:
     if trace is None:
         return
     try:
+        trace.parent.mkdir(parents=True, exist_ok=True)
         trace.open("ab").close()
     except OSError as error:
         fail(f"cannot write to {trace} ({error.strerror}); choose another --trace", MISUSED)

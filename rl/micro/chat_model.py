@@ -8,7 +8,7 @@ import asyncio
 import hashlib
 import threading
 from concurrent.futures import Future
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -23,6 +23,7 @@ from pydantic import PrivateAttr
 from agentflow.graph.context import Sampling
 from agentflow.graph.models.providers import knows_only
 from agentflow.graph.models.spec import ModelError
+from agentflow.nodes.planner import PROMPT
 from agentflow.rl.chat import ROLES, TokenReply, as_chat_result
 from agentflow.rl.micro.engine import Completion, ContextWindowExceeded, Engine
 from agentflow.rl.micro.model import MicroModel
@@ -32,6 +33,24 @@ from agentflow.rl.micro.tokenizer import MicroTokenizer
 SEED, TRAINED = (Path(__file__).with_name(name) for name in ("seed", "trained"))
 """Checkpoints that ship with the package: the seed of all modules, and a planner trained with Flow-GRPO."""
 SHIPPED = {"": SEED, "seed": SEED, "trained": TRAINED}
+PLANNER_PROMPT = PROMPT.partition("{tools}")[0]
+"""Beginning of the planner's prompt, to which `embedded` replies with the trained planner. The seed gets all others."""
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """A loaded checkpoint, whose engine all its chat models share."""
+
+    engine: Engine
+    tokenizer: MicroTokenizer
+    fingerprint: str
+    """First 16 hexadecimal digits of the SHA-256 of configuration, tokenizer and weights."""
+    planner: "Checkpoint | None" = None
+    """Checkpoint that replies to the planner's prompt in place of this one."""
+
+    def addressed_by(self, prompt: str) -> "Checkpoint":
+        """Return the checkpoint that replies to a conversation which begins with `prompt`."""
+        return self.planner if self.planner and prompt.startswith(PLANNER_PROMPT) else self
 
 
 class EmbeddedChatModel(BaseChatModel):
@@ -55,13 +74,11 @@ class EmbeddedChatModel(BaseChatModel):
     fingerprint: str = ""
     """Fingerprint of the checkpoint."""
 
-    _engine: Engine = PrivateAttr()
-    _tokenizer: MicroTokenizer = PrivateAttr()
+    _checkpoint: Checkpoint = PrivateAttr()
 
-    def __init__(self, engine: Engine, tokenizer: MicroTokenizer, **fields: Any) -> None:
-        super().__init__(**fields)
-        self._engine = engine
-        self._tokenizer = tokenizer
+    def __init__(self, checkpoint: Checkpoint, **fields: Any) -> None:
+        super().__init__(fingerprint=checkpoint.fingerprint, **fields)
+        self._checkpoint = checkpoint
 
     @property
     def _llm_type(self) -> str:
@@ -81,8 +98,8 @@ class EmbeddedChatModel(BaseChatModel):
         run_manager: CallbackManagerForLLMRun | None = None,
         **kwargs: Any,
     ) -> ChatResult:
-        prompt_ids = self._prompt_ids(messages)
-        return self._result(prompt_ids, self._submit(prompt_ids, stop, kwargs).result())
+        prompt_ids, completion = self._submit(messages, stop, kwargs)
+        return self._result(prompt_ids, completion.result())
 
     async def _agenerate(
         self,
@@ -91,10 +108,10 @@ class EmbeddedChatModel(BaseChatModel):
         run_manager: AsyncCallbackManagerForLLMRun | None = None,
         **kwargs: Any,
     ) -> ChatResult:
-        prompt_ids = self._prompt_ids(messages)
-        return self._result(prompt_ids, await asyncio.wrap_future(self._submit(prompt_ids, stop, kwargs)))
+        prompt_ids, completion = self._submit(messages, stop, kwargs)
+        return self._result(prompt_ids, await asyncio.wrap_future(completion))
 
-    def _prompt_ids(self, messages: list[BaseMessage]) -> list[int]:
+    def _read(self, messages: list[BaseMessage]) -> list[tuple[str, str]]:
         unknown = next((message.type for message in messages if ROLES.get(message.type) not in KNOWN_ROLES), None)
         if unknown is not None:
             raise ModelError(
@@ -102,18 +119,24 @@ class EmbeddedChatModel(BaseChatModel):
                 configuration=False,
                 code="unknown_role",
             )
-        return self._tokenizer.encode_chat([(ROLES[message.type], str(message.text)) for message in messages])
+        return [(ROLES[message.type], str(message.text)) for message in messages]
 
     def _sampling(self, **overrides: Any) -> Sampling:
         own = {name: getattr(self, name) for name in Sampling.model_fields}
         return Sampling.model_validate({**own, **overrides})
 
-    def _submit(self, prompt_ids: list[int], stop: list[str] | None, overrides: dict[str, Any]) -> Future[Completion]:
+    def _submit(
+        self, messages: list[BaseMessage], stop: list[str] | None, overrides: dict[str, Any]
+    ) -> tuple[list[int], Future[Completion]]:
+        """Return the prompt's ids, and the completion to come."""
+        chat = self._read(messages)
+        checkpoint = self._checkpoint.addressed_by(chat[0][1] if chat else "")
+        prompt_ids = checkpoint.tokenizer.encode_chat(chat)
         if stop is not None:
             overrides = {**overrides, "stop": stop}
         sampling = self._sampling(**overrides)
         try:
-            return self._engine.submit(
+            return prompt_ids, checkpoint.engine.submit(
                 prompt_ids,
                 temperature=sampling.temperature or 0.0,
                 top_p=sampling.top_p or 1.0,
@@ -136,26 +159,15 @@ class EmbeddedChatModel(BaseChatModel):
         return as_chat_result(reply, self.model_name)
 
 
-@dataclass(frozen=True)
-class Checkpoint:
-    """A loaded checkpoint, whose engine all its chat models share."""
-
-    engine: Engine
-    tokenizer: MicroTokenizer
-    fingerprint: str
-    """First 16 hexadecimal digits of the SHA-256 of configuration, tokenizer and weights."""
-
-
 @knows_only("atlas")
 def load(model: str = "", sampling: Sampling | None = None) -> EmbeddedChatModel:
     """Return a chat model of a checkpoint. Raises ModelError as `checkpoint` does."""
-    found = checkpoint(model)
-    fields = (sampling or Sampling()).model_dump()
-    return EmbeddedChatModel(found.engine, found.tokenizer, fingerprint=found.fingerprint, **fields)
+    return EmbeddedChatModel(checkpoint(model), **(sampling or Sampling()).model_dump())
 
 
 def checkpoint(model: str = "") -> Checkpoint:
-    """Load the checkpoint in the directory `model`, or the shipped one of that name; "" is the seed.
+    """Load the checkpoint in the directory `model`, or the shipped one of that name; "" is the seed with the trained
+    planner.
 
     Raises:
         ModelError: There is no valid checkpoint; `configuration` is True.
@@ -164,7 +176,8 @@ def checkpoint(model: str = "") -> Checkpoint:
     try:
         version = (directory / "model.safetensors").stat().st_mtime_ns
         with _LOADING:
-            return _checkpoint(directory, version)
+            found = _checkpoint(directory, version)
+        return found if model else replace(found, planner=checkpoint("trained"))
     except OSError as error:
         remedy = "install the package again" if model in SHIPPED else "name the directory of a checkpoint"
         message = f"there is no embedded model in {directory} ({error.strerror or error}); {remedy}"

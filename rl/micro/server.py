@@ -91,7 +91,9 @@ class _Server:
             raise Refused(404, f"there is no model '{named}' here; there are {names}", "model_not_found")
         served = self.served[wanted.model]
         try:
-            prompt_ids = await asyncio.to_thread(_encode, wanted, served)
+            messages = [message.as_pair() for message in wanted.messages]
+            served = served.addressed_by(messages[0][1])
+            prompt_ids = await asyncio.to_thread(_encode, messages, served)
             reply = _Reply(wanted, served.tokenizer, prompt_ids)
             reply.start(served.engine)
         except ContextWindowExceeded as error:
@@ -231,9 +233,8 @@ def _overlap(text: str, stop: str) -> int:
     return next((n for n in range(min(len(text), len(stop)), 0, -1) if text.endswith(stop[:n])), 0)
 
 
-def _encode(wanted: ChatRequest, served: Checkpoint) -> list[int]:
+def _encode(messages: Sequence[tuple[str, str]], served: Checkpoint) -> list[int]:
     """Return the prompt's ids. Raises ContextWindowExceeded, where possible before tokenisation."""
-    messages = [message.as_pair() for message in wanted.messages]
     longest, positions = served.tokenizer.longest_token, served.engine.positions
     if sum(2 + len(text) // longest for _, text in messages) >= positions:  # each message adds a start and an end token
         raise ContextWindowExceeded(f"the prompt is too long for the model's {positions} tokens")

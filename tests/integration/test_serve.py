@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import shlex
 import shutil
 import signal
 import subprocess
@@ -28,16 +29,19 @@ from agentflow.rl.micro.chat_model import load
 from tests.waiting import LAST_RESORT, until
 
 COMMAND = [sys.executable, "-m", "agentflow", "serve"]
+QUESTION = "How many years lie between the publication of Song of Fupoz and that of Song of Gotonub?"
 HELLO: Any = [{"role": "user", "content": "Hello"}]
 
 
 @contextmanager
-def serving(*arguments: str) -> Iterator[str]:
-    """The URL of a server on a free port."""
+def serving(*arguments: str, suggests: list[str] | None = None) -> Iterator[str]:
+    """The URL of a server on a free port. The words of the call that it suggests are added to `suggests`."""
     with subprocess.Popen([*COMMAND, "--port", "0", *arguments], stdout=subprocess.PIPE, text=True) as server:
         assert server.stdout
         url = server.stdout.readline().split(" at ")[1].split()[0]
         until(lambda: is_up(url))
+        if suggests is not None:
+            suggests += shlex.split(server.stdout.readline().removeprefix("try: agentflow "))
         yield url
         server.terminate()
         assert server.wait(timeout=LAST_RESORT) in (0, -signal.SIGTERM)
@@ -125,11 +129,24 @@ async def test_the_ids_are_those_of_the_embedded_model(url: str) -> None:
     assert served.response_metadata["logprobs"] == pytest.approx(here.response_metadata["logprobs"], abs=1e-5)
 
 
-def test_an_agent_runs_on_it(url: str) -> None:
-    models = ["--model", f"vllm:embedded@{url}", "--planner", f"vllm:embedded:trained@{url}"]
-    done = CliRunner().invoke(app, ["solve", "What is 3 times 7?", "--json", "--corpus", "atlas", *models])
+@pytest.mark.parametrize("spec", ["embedded", "embedded:trained"])
+def test_the_suggested_call_is_answered(spec: str) -> None:
+    words: list[str] = []
+    with serving(spec, suggests=words):
+        done = CliRunner().invoke(app, [*words, "--json"])
     assert done.exit_code == 0, done.stderr
-    assert json.loads(done.stdout)["turns"]
+    assert json.loads(done.stdout)["answer"] == "9"
+
+
+def test_embedded_is_the_model_that_runs_in_this_process(url: str) -> None:
+    """All turns are the same; the seed alone plans otherwise."""
+    solve = ["solve", QUESTION, "--json", "--corpus", "atlas", "--model"]
+    here, served, seed = (
+        json.loads(CliRunner().invoke(app, [*solve, spec]).stdout)
+        for spec in ("embedded", f"vllm:embedded@{url}", "embedded:seed")
+    )
+    plans, same, other = ([turn["plan"] for turn in found["turns"]] for found in (here, served, seed))
+    assert plans == same != other
 
 
 @pytest.mark.parametrize(

@@ -192,7 +192,7 @@ def _parse(words: list[str]) -> None:
         called, command, left = command.resolve_command(context, left)
 
 
-def _wrong(words: list[str]) -> str:
+def wrong(words: list[str]) -> str:
     """Return the problem of a page's command; "" if there is none."""
     if words[0] == "agentflow":
         try:
@@ -213,7 +213,7 @@ def _wrong(words: list[str]) -> str:
 
 @every_page
 def test_commands_are_those_that_there_are(page: Path) -> None:
-    found = [(line, _wrong(words)) for line in commands(page) for words in simple_commands(line)]
+    found = [(line, wrong(words)) for line in commands(page) for words in simple_commands(line)]
     assert [(line, problem) for line, problem in found if problem] == []
 
 
@@ -231,7 +231,7 @@ def test_commands_are_those_that_there_are(page: Path) -> None:
     ],
 )
 def test_a_wrong_command_is_seen(line: str, problem: str) -> None:
-    assert problem in "".join(map(_wrong, simple_commands(line)))
+    assert problem in "".join(map(wrong, simple_commands(line)))
 
 
 @every_page

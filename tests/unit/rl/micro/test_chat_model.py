@@ -10,6 +10,7 @@ from safetensors.numpy import save_file
 
 from agentflow.graph.context import Sampling
 from agentflow.graph.models.spec import ModelError
+from agentflow.nodes.planner import PROMPT
 from agentflow.rl.micro import chat_model
 from agentflow.rl.micro.chat_model import EmbeddedChatModel, load
 from agentflow.rl.micro.tokenizer import MicroTokenizer
@@ -67,13 +68,13 @@ def test_sampling_that_is_not_set_is_greedy(directory: Path) -> None:
 
 async def test_cancelling_the_call_cancels_the_request(directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     model = load(str(directory), Sampling(temperature=1.0, seed=0))
-    slow(model._engine, monkeypatch)
+    slow(model._checkpoint.engine, monkeypatch)
     task = asyncio.create_task(model.ainvoke(CHAT))
-    await asyncio.to_thread(until, lambda: bool(model._engine._running))
+    await asyncio.to_thread(until, lambda: bool(model._checkpoint.engine._running))
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
-    await asyncio.to_thread(until, lambda: not model._engine._running)
+    await asyncio.to_thread(until, lambda: not model._checkpoint.engine._running)
 
 
 def test_content_blocks_are_read_as_text(model: EmbeddedChatModel) -> None:
@@ -99,9 +100,9 @@ def test_other_messages_are_refused(model: EmbeddedChatModel) -> None:
 def test_one_engine_per_checkpoint_until_it_is_written_anew(tmp_path: Path) -> None:
     checkpoint.write(tmp_path)
     first = load(str(tmp_path))
-    assert load(str(tmp_path), Sampling(seed=1))._engine is first._engine
+    assert load(str(tmp_path), Sampling(seed=1))._checkpoint.engine is first._checkpoint.engine
     os.utime(tmp_path / "model.safetensors", ns=(1, 1))
-    assert load(str(tmp_path))._engine is not first._engine
+    assert load(str(tmp_path))._checkpoint.engine is not first._checkpoint.engine
 
 
 @pytest.mark.parametrize("name", ["model.safetensors", "config.json", "tokenizer.json"])
@@ -127,6 +128,15 @@ def test_the_shipped_planner_reads_what_the_seed_reads_and_has_learnt_something_
     seed, trained = (load(name, Sampling(max_tokens=4)).invoke(CHAT).response_metadata for name in ("seed", "trained"))
     assert seed["prompt_token_ids"] == trained["prompt_token_ids"]
     assert seed["logprobs"] != trained["logprobs"]
+
+
+@pytest.mark.skipif(not chat_model.SEED.exists(), reason="there is no seed checkpoint in this checkout yet")
+@pytest.mark.parametrize(("prompt", "speaker"), [(PROMPT.format(tools="- hammer: hits"), "trained"), ("Hello", "seed")])
+def test_embedded_plans_with_the_trained_planner(prompt: str, speaker: str) -> None:
+    chat = [SystemMessage(prompt), HumanMessage("Question: How many feet are 3 yards?")]
+    replies = {name: load(name, Sampling(max_tokens=8)).invoke(chat) for name in ("", "seed", "trained")}
+    logprobs = {name: reply.response_metadata["logprobs"] for name, reply in replies.items()}
+    assert [name for name in ("seed", "trained") if logprobs[name] == logprobs[""]] == [speaker]
 
 
 def test_a_tokenizer_of_another_model_is_refused(tmp_path: Path) -> None:
