@@ -26,7 +26,7 @@ from typing import Any
 from omegaconf import DictConfig, OmegaConf, open_dict
 
 from agentflow.evals.run_folder import SETTINGS, RunFolderError, read_settings, write_settings
-from agentflow.graph.models.endpoint import ROLLOUT_HOST
+from agentflow.graph.models.connections import ROLLOUT_HOST
 from agentflow.graph.tracing.setup import TracingError, tracing
 from agentflow.rl import engine
 from agentflow.rl.apps import load_app

@@ -173,8 +173,8 @@ class _Handler(BaseHTTPRequestHandler):
             self.wfile.write(text[: len(text) // 2])
 
     def _send(self, status: int, body: Any, headers: dict[str, str] | None = None) -> None:
-        """`body` as JSON, or as it is when it is a string."""
-        text = (body if isinstance(body, str) else json.dumps(body)).encode()
+        """`body` as JSON, or as it is when it is text or bytes."""
+        text = body if isinstance(body, bytes) else (body if isinstance(body, str) else json.dumps(body)).encode()
         self._start(status, {"Content-Type": "application/json", "Content-Length": str(len(text)), **(headers or {})})
         self.wfile.write(text)
 

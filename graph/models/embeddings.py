@@ -25,7 +25,7 @@ def _from_endpoint(endpoint: Endpoint) -> Embeddings:
     from langchain_openai import OpenAIEmbeddings
     from pydantic import SecretStr
 
-    from agentflow.graph.models.endpoint import RETRIES, LoopClient
+    from agentflow.graph.models.connections import RETRIES, PooledClient
 
     return OpenAIEmbeddings(
         model=endpoint.model,
@@ -33,5 +33,5 @@ def _from_endpoint(endpoint: Endpoint) -> Embeddings:
         openai_api_key=SecretStr(endpoint.key),
         max_retries=RETRIES,
         check_embedding_ctx_length=False,  # sends texts as they are instead of as another model's tokens
-        http_async_client=LoopClient(),
+        http_async_client=PooledClient(),
     )

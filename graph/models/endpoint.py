@@ -1,14 +1,9 @@
-"""The chat model for every endpoint: LangChain's `ChatOpenAI`, with changes for reliability and speed.
+"""The chat model for every endpoint: LangChain's `ChatOpenAI`, with changes for speed.
 
-- *One connection pool per event loop.* A model is cached and used from several loops: `graph.ainvoke` runs on the
-  caller's loop, `graph.invoke` on a background one, a test on a new one each time. A connection made on one loop fails
-  on another, so the HTTP client keeps one pool per loop and closes it when the loop shuts down.
-- *Retries only of temporary failures.* The SDK retries server errors and lost connections, twice each. It must not
-  retry a refused connection, a timeout or an empty account. Rate limits are handled here (`pace`), for all requests
-  together. If a server names no time to wait, the SDK retries.
 - *Low cost per call.* The SDK and ChatOpenAI build types for every field of request and reply, and the latter uses a
   thread for it. This takes two thirds of a call's processor time, for which an evaluation with 256 concurrent questions
-  has to wait. Here, a complete reply is read as JSON; streams are handled as usual.
+  has to wait. Here, a request for a complete reply is sent without the SDK (`connections`), and the reply is read as
+  JSON. Streams and replies whose types the caller defines pass through the SDK, over the same connections.
 - *Requests with exactly the given settings.* ChatOpenAI renames `max_tokens` and drops the temperature of some models
   because of their name. Here, both happen only for OpenAI itself.
 """
@@ -16,32 +11,27 @@
 import asyncio
 import json
 import logging
-import os
 import re
-import threading
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncIterator
 from functools import lru_cache
 from typing import Any
 
 import httpx
 import openai
 from langchain_core.callbacks import AsyncCallbackManagerForLLMRun
-from langchain_core.language_models.base import LangSmithParams
-from langchain_core.messages import BaseMessage
+from langchain_core.language_models.base import LangSmithParams, LanguageModelInput
+from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage
 from langchain_core.outputs import ChatGenerationChunk, ChatResult
 from langchain_openai import ChatOpenAI
 from langchain_openai.chat_models.base import _handle_openai_api_error, _handle_openai_bad_request
 from pydantic import PrivateAttr
+from pydantic_core import from_json
 
 from agentflow.graph.context import Sampling
-from agentflow.graph.models.errors import StreamCutError, explain, out_of_credit
-from agentflow.graph.models.pace import TRIES, Pace, retry_after
+from agentflow.graph.models.connections import RETRIES, PooledClient, as_httpx, connections
+from agentflow.graph.models.errors import StreamCutError, explain
 from agentflow.graph.models.spec import Endpoint, ModelError
 from agentflow.tools.borders import unbordered
-from agentflow.tools.web.hosts import tls
-
-RETRIES = 2
-"""Further attempts for a request that may succeed later."""
 
 TIMEOUT = httpx.Timeout(300.0, connect=5.0)
 """Seconds to connect, and between two chunks of a reply. `Context.max_seconds` bounds the whole run."""
@@ -49,85 +39,14 @@ TIMEOUT = httpx.Timeout(300.0, connect=5.0)
 _REASONING = re.compile(r"o\d|gpt-5(?!.*chat)")
 """OpenAI's models that refuse requests with a temperature."""
 
-ROLLOUT_HOST = "rollout"
-"""Host of specs such as `vllm:base@http://rollout/v1`: the server that a training samples from. Its address, which
-differs from start to start, is in the environment (`ROLLOUT_ADDRESS`) and not in the model, by whose settings recorded
-responses are found again."""
-
-ROLLOUT_ADDRESS = "AGENTFLOW_ROLLOUT_ADDRESS"
-"""Environment variable that a training sets in its workers: host:port."""
-
 _log = logging.getLogger(__name__)
-
-_Pool = tuple[httpx.AsyncClient, AsyncGenerator[None, None]]
-
-
-class LoopClient(httpx.AsyncClient):
-    """An HTTP client with one connection pool per event loop, which also restricts the SDK's retries."""
-
-    def __init__(self) -> None:
-        super().__init__(verify=tls())
-        self._pools: dict[asyncio.AbstractEventLoop, _Pool] = {}
-        self._lock = threading.Lock()
-        self._pace = Pace()
-
-    async def send(self, request: httpx.Request, **options: Any) -> httpx.Response:
-        """Send on the running loop's pool. Raises errors that the SDK does not retry where a retry cannot help."""
-        server = request.url.netloc.decode()
-        for _ in range(TRIES):
-            await self._pace.keep(server)
-            response = await self._send_once(request, **options)
-            if response.status_code != 429:
-                return response
-            if out_of_credit((await response.aread()).decode(errors="replace")):
-                break
-            seconds = retry_after(response.headers)
-            if seconds is None:
-                return response  # the SDK retries
-            if not self._pace.refused(server, seconds):
-                break
-        response.headers["x-should-retry"] = "false"
-        return response
-
-    async def _send_once(self, request: httpx.Request, **options: Any) -> httpx.Response:
-        client = await self._client()
-        if request.url.host == ROLLOUT_HOST and (address := os.environ.get(ROLLOUT_ADDRESS)):
-            request.url = request.url.copy_with(netloc=address.encode())
-        try:
-            return await client.send(request, **options)
-        except httpx.TimeoutException as error:
-            raise openai.APITimeoutError(request=request) from error  # type: ignore[arg-type]
-        except httpx.ConnectError as error:
-            raise openai.APIConnectionError(request=request) from error  # type: ignore[arg-type]
-
-    async def _client(self) -> httpx.AsyncClient:
-        loop = asyncio.get_running_loop()
-        with self._lock:
-            if loop in self._pools:
-                return self._pools[loop][0]
-            for closed in [known for known in self._pools if known.is_closed()]:
-                del self._pools[closed]
-            client = httpx.AsyncClient(verify=tls())
-            closing = _close_with_loop(client)
-            self._pools[loop] = client, closing
-        await anext(closing)
-        return client
-
-
-async def _close_with_loop(client: httpx.AsyncClient) -> AsyncGenerator[None, None]:
-    """Close `client` when the loop that starts this generator shuts down, since a loop closes its async generators
-    last.
-    """
-    try:
-        yield
-    finally:
-        await client.aclose()
 
 
 class EndpointModel(ChatOpenAI):
     """A model behind an OpenAI-compatible endpoint."""
 
     _endpoint: Endpoint = PrivateAttr()
+    _headers: dict[str, str] = PrivateAttr()
     _unsupported_forms: set[str] = PrivateAttr(default_factory=set)
 
     @classmethod
@@ -147,9 +66,10 @@ class EndpointModel(ChatOpenAI):
             stream_chunk_timeout=None,  # TIMEOUT already sets it
             use_responses_api=False,  # it supports neither stop nor seed
             http_socket_options=(),  # otherwise the synchronous client ignores the environment's proxies
-            http_async_client=_loop_client(),
+            http_async_client=_client(),
         )
         model._endpoint = endpoint
+        model._headers = _headers(model.root_async_client)
         model.temperature = _temperature(endpoint, sampling)  # set late: the constructor drops it for names like gpt-5
         return model
 
@@ -166,8 +86,14 @@ class EndpointModel(ChatOpenAI):
         """Return the parameters for traces, with the actual provider."""
         return {**super()._get_ls_params(*args, **kwargs), "ls_provider": self._endpoint.provider}
 
-    def _get_request_payload(self, *args: Any, **kwargs: Any) -> dict[str, Any]:
-        payload = super()._get_request_payload(*args, **kwargs)
+    def _get_request_payload(
+        self, input_: LanguageModelInput, *, stop: list[str] | None = None, **kwargs: Any
+    ) -> dict[str, Any]:
+        plain = [_plain(message) for message in input_] if isinstance(input_, list) else [None]
+        if None in plain or self.model_name.startswith("o"):  # ChatOpenAI renames the roles of OpenAI's o1 and the like
+            payload = super()._get_request_payload(input_, stop=stop, **kwargs)
+        else:
+            payload = {**super()._get_request_payload([], stop=stop, **kwargs), "messages": plain}
         if self._endpoint.provider != "openai" and "max_completion_tokens" in payload:
             # Every compatible server knows this name; OpenAI's newer models know only the other one.
             payload["max_tokens"] = payload.pop("max_completion_tokens")
@@ -187,14 +113,26 @@ class EndpointModel(ChatOpenAI):
             return await super()._agenerate(messages, stop, run_manager, **kwargs)
         extra = payload.pop("extra_body", {})
         try:
-            found = await self.root_async_client.post("/chat/completions", cast_to=httpx.Response, body=payload | extra)
+            return self._create_chat_result(await self._completion(payload | extra))
         except openai.BadRequestError as error:
             _handle_openai_bad_request(error)  # raises
             raise
         except openai.APIError as error:
             _handle_openai_api_error(error)  # may raise
             raise
-        return self._create_chat_result(_json(found))
+
+    async def _completion(self, body: dict[str, Any]) -> Any:
+        """Return the JSON of the reply, or its text if it is not JSON, which ChatOpenAI refuses with a message."""
+        url = f"{self._endpoint.base_url}/chat/completions"
+        response = await connections().post(url, self._headers, json.dumps(body).encode(), self.request_timeout)
+        if not 200 <= response.status < 300:
+            refused = await as_httpx(response, httpx.Request("POST", url))
+            raise self.root_async_client._make_status_error_from_response(refused)  # type: ignore[arg-type]
+        content = await response.read()
+        try:
+            return from_json(content)
+        except ValueError:
+            return content.decode(errors="replace")
 
     async def _astream(self, *args: Any, **kwargs: Any) -> AsyncIterator[ChatGenerationChunk]:
         started = finished = False
@@ -204,6 +142,22 @@ class EndpointModel(ChatOpenAI):
             yield chunk
         if started and not finished:
             raise StreamCutError("the stream ended before the reply did")
+
+
+_ROLES = {SystemMessage: "system", HumanMessage: "user", AIMessage: "assistant"}
+
+
+def _plain(message: Any) -> dict[str, str] | None:
+    """Return the request's form of a message that is text and nothing else; None for others, which ChatOpenAI converts.
+
+    It looks at each character of a reply.
+    """
+    role = _ROLES.get(type(message))
+    if not role or not isinstance(message.content, str) or message.name or message.additional_kwargs:
+        return None
+    if role == "assistant" and (message.tool_calls or message.invalid_tool_calls):
+        return None
+    return {"role": role, "content": message.content}
 
 
 def _without_borders(message: dict[str, Any]) -> dict[str, Any]:
@@ -217,12 +171,10 @@ def _without_borders(message: dict[str, Any]) -> dict[str, Any]:
     return {**message, "content": blocks}
 
 
-def _json(response: httpx.Response) -> Any:
-    """Return the parsed body, or its text if it is not JSON, which ChatOpenAI refuses with a message."""
-    try:
-        return json.loads(response.content)
-    except ValueError:
-        return response.text
+def _headers(client: openai.AsyncOpenAI) -> dict[str, str]:
+    """Return the headers that the SDK would send: the key, OpenAI's organization and project, the program."""
+    headers = {**client.default_headers, **client.auth_headers}
+    return {name.lower(): value for name, value in headers.items() if isinstance(value, str)}
 
 
 def _temperature(endpoint: Endpoint, sampling: Sampling) -> float | None:
@@ -234,5 +186,5 @@ def _temperature(endpoint: Endpoint, sampling: Sampling) -> float | None:
 
 
 @lru_cache(maxsize=1)
-def _loop_client() -> LoopClient:
-    return LoopClient()
+def _client() -> PooledClient:
+    return PooledClient()

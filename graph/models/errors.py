@@ -5,6 +5,7 @@ temporary (a server that is down, overloaded or sending invalid replies). Text f
 and the key never appears in it.
 """
 
+import aiohttp
 import httpx
 import openai
 from langchain_core.exceptions import ContextOverflowError
@@ -40,7 +41,7 @@ def _explain(endpoint: Endpoint, error: Exception) -> tuple[str, str]:
             return _explain_status(endpoint, error)
         case openai.APITimeoutError():
             return "timeout", "no answer in time; is the server overloaded? Try again, or a smaller or faster model"
-        case openai.APIConnectionError() if any(isinstance(cause, httpx.ConnectError) for cause in _causes(error)):
+        case openai.APIConnectionError() if any(isinstance(cause, aiohttp.ClientConnectorError) for cause in _causes(error)):
             return "unreachable", f"cannot connect ({_reason(error)}); is the server running, and is the URL right?"
         case openai.APIConnectionError() | StreamCutError():
             return "cut", f"the connection broke off ({_reason(error)}); try again, or look at the server's log"
@@ -115,7 +116,7 @@ def _detail(endpoint: Endpoint, error: openai.APIStatusError) -> str:
 def _reason(error: BaseException) -> str:
     """Return why a connection failed, as the operating system or the HTTP library reports it."""
     for cause in reversed(_causes(error)):
-        if isinstance(cause, OSError | httpx.HTTPError | StreamCutError) and str(cause):
+        if isinstance(cause, OSError | aiohttp.ClientError | StreamCutError) and str(cause):
             return one_line(cause, 120)
     return "no reason given"
 

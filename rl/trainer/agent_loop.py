@@ -21,7 +21,7 @@ from verl.experimental.agent_loop.agent_loop import AgentLoopBase, AgentLoopMetr
 
 from agentflow.evals.task import Task
 from agentflow.evals.trace import append
-from agentflow.graph.models.endpoint import ROLLOUT_ADDRESS
+from agentflow.graph.models.connections import ROLLOUT_ADDRESS
 from agentflow.graph.tracing.setup import tracing_from_environment
 from agentflow.rl.apps import load_app
 from agentflow.rl.batch import counts, facts_of, rows_of

@@ -2,7 +2,11 @@
 
 import asyncio
 import gc
+import gzip
+import json
 import socket
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -15,6 +19,7 @@ from langchain_core.messages import HumanMessage
 
 from agentflow.graph.context import MODULES, Context, Module, Sampling
 from agentflow.graph.models import endpoint
+from agentflow.graph.models.connections import ROLLOUT_ADDRESS
 from agentflow.graph.models.loading import aload_model, complete, load_model
 from agentflow.graph.models.pace import TRIES
 from agentflow.graph.models.spec import PROVIDERS, ModelError
@@ -251,8 +256,8 @@ async def test_half_a_stream_is_not_an_answer(fault: Fault) -> None:
 
 async def test_a_refused_connection_is_tried_once(monkeypatch: pytest.MonkeyPatch) -> None:
     url, loop = closed_port(), asyncio.get_running_loop()
-    connect, tries = loop.create_connection, list[object]()
-    monkeypatch.setattr(loop, "create_connection", lambda *how, **more: tries.append(how) or connect(*how, **more))
+    connect, tries = loop.sock_connect, list[object]()
+    monkeypatch.setattr(loop, "sock_connect", lambda *how: tries.append(how) or connect(*how))
     with fails(ModelError, "unreachable", url, configuration=False):
         await complete(load_model(f"vllm:m@{url}"), QUESTION)
     assert len(tries) == 1
@@ -270,6 +275,24 @@ async def test_the_callers_deadline_passes_through() -> None:
     with FakeOpenAI(lambda _: Fault.HANG) as server, pytest.raises(TimeoutError):
         async with asyncio.timeout(0.2):
             await ask(server)
+
+
+@pytest.mark.parametrize("stream", [False, True], ids=["whole", "streamed"])
+async def test_a_compressed_reply_is_read(stream: bool) -> None:
+    packed = gzip.compress(json.dumps(error(418, "short and stout")[1]).encode())
+    with FakeOpenAI(lambda _: (418, packed, {"Content-Encoding": "gzip"})) as server:
+        await fails_with(server, "server_error", "short and stout", stream=stream)
+
+
+async def test_the_environments_proxy_is_used_but_not_for_servers_that_it_excludes(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    with FakeOpenAI(lambda _: "by proxy") as proxy, FakeOpenAI(lambda _: "directly") as server:
+        monkeypatch.setenv("http_proxy", proxy.base_url.removesuffix("/v1"))
+        monkeypatch.setenv("no_proxy", "127.0.0.1")
+        assert await complete(load_model("vllm:m@http://model.invalid/v1"), QUESTION) == "by proxy"
+        assert await ask(server) == "directly"
+    assert [request.path for request in proxy.requests] == ["http://model.invalid/v1/chat/completions"]
 
 
 # Event loops
@@ -300,6 +323,26 @@ def test_a_model_works_on_any_event_loop_and_leaves_no_connection_behind() -> No
     gc.collect()  # an unclosed connection warns here, and warnings are errors
 
 
+def test_a_program_ends_without_a_word_about_its_connections() -> None:
+    """aiohttp reports connections that are open at exit, such as those of a loop that is never shut down."""
+    program = """
+import asyncio, sys, threading
+from agentflow import load_model
+model = load_model(sys.argv[1])
+running = asyncio.new_event_loop()
+threading.Thread(target=running.run_forever, daemon=True).start()
+stopped, closed = asyncio.new_event_loop(), asyncio.new_event_loop()
+print(asyncio.run_coroutine_threadsafe(model.ainvoke("?"), running).result().text)
+for loop in stopped, closed:
+    print(loop.run_until_complete(model.ainvoke("?")).text)
+closed.close()
+"""
+    with FakeOpenAI(lambda _: "4") as server:
+        command = [sys.executable, "-c", program, f"vllm:m@{server.base_url}"]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=LAST_RESORT, check=False)
+    assert (done.stdout, done.stderr, done.returncode) == ("4\n4\n4\n", "", 0)
+
+
 async def test_many_calls_at_once_share_one_pool() -> None:
     with FakeOpenAI(lambda body: body["messages"][0]["content"]) as server:
         model = load_model(f"vllm:m@{server.base_url}")
@@ -320,6 +363,6 @@ async def test_the_host_of_a_training_is_where_it_runs_now(monkeypatch: pytest.M
     settings = model._get_llm_string()
     for _ in range(2):
         with FakeOpenAI(lambda body: f"I am {body['model']}.") as server:
-            monkeypatch.setenv(endpoint.ROLLOUT_ADDRESS, httpx.URL(server.base_url).netloc.decode())
+            monkeypatch.setenv(ROLLOUT_ADDRESS, httpx.URL(server.base_url).netloc.decode())
             assert await complete(model, QUESTION) == "I am base."
     assert model._get_llm_string() == settings
