@@ -14,6 +14,7 @@ from agentflow.graph import threads
 from agentflow.graph.agent import Agent
 from agentflow.graph.checkpoints import CheckpointError
 from agentflow.graph.context import Context
+from agentflow.graph.conversation import asked
 from agentflow.graph.state import State, Turn
 from agentflow.graph.threads import ThreadState
 from agentflow.nodes.approval import Proposal
@@ -60,7 +61,8 @@ async def saved_run(agent: Agent, thread: str) -> SavedRun | None:
             code="other_version",
         ) from error
     if "analyst" in snapshot.next:  # interrupted before its first node: the values are those of the previous run
-        state = State(messages=state.messages, question=state.messages[-1].text if state.messages else "")
+        last = asked(state.messages)
+        state = State(messages=state.messages, question=last.text if last else "")
     return SavedRun(
         state=threads.state_of(snapshot),
         question=state.question,

@@ -20,6 +20,7 @@ from langgraph.types import Checkpointer
 
 from agentflow.graph.clock import timed
 from agentflow.graph.context import Context, Model, Module
+from agentflow.graph.conversation import conversing, quiet
 from agentflow.graph.custom_node import CustomNode, checked_nodes
 from agentflow.graph.events import reported
 from agentflow.graph.recursion_limit import OwnRecursionLimit
@@ -83,7 +84,8 @@ def build_graph(
         "generator": Generator(),
     }
     builder = StateGraph(State, context_schema=Context, input_schema=InputState)
-    for name, node in {**own, **checked_nodes(nodes or {})}.items():
+    chosen = {**own, **checked_nodes(nodes or {})}
+    for name, node in {**chosen, "executor": conversing(chosen["executor"])}.items():
         reads = InputState if name == "analyst" else State
         builder.add_node(name, NodeRunnable(node, context), input_schema=reads)
     builder.add_edge(START, "analyst")
@@ -137,7 +139,10 @@ class NodeRunnable(Runnable[Any, dict[str, Any]]):
         runtime = get_runtime(Context)
         if self.default and not isinstance(runtime.context, Context):
             runtime = runtime.override(context=self.default)
-        return await reported(self.node, input, runtime)
+        if self.name == "generator":  # it streams the answer
+            return await reported(self.node, input, runtime)
+        with quiet(Context.of(runtime)):
+            return await reported(self.node, input, runtime)
 
     def invoke(self, input: Any, config: RunnableConfig | None = None, **kwargs: Any) -> dict[str, Any]:
         """Run the node on the background event loop, for `graph.invoke`."""

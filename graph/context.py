@@ -162,6 +162,12 @@ class Context(BaseModel):
         description="Enforced form of plans, calls and verdicts, where the server supports it. auto: a reply that "
         "cannot be read is asked for again in that form; always: every such reply; off: never.",
     )
+    stream_modules: bool = Field(
+        default=False,
+        title="Stream modules",
+        description="Stream what the modules write to each other too, and the calls of tools, where a client reads "
+        'messages as they are written (stream_mode="messages"). Off: the answer alone.',
+    )
     approve_tools: list[str] = Field(
         default=[],
         title="Approve tools",
@@ -209,6 +215,11 @@ class Context(BaseModel):
         if not isinstance(self.model_of(module), str):
             return own
         return DETERMINISTIC.model_copy(update=own.model_dump(exclude_none=True))
+
+    @property
+    def result_tokens(self) -> int:
+        """Return the tokens that memory keeps of one tool result."""
+        return self.memory_tokens // self.max_turns
 
     @property
     def corpus_name(self) -> str:

@@ -1,7 +1,8 @@
 """The evolving memory: the typed state that the four nodes read and extend (paper section 3.1).
 
 `memory` holds one `Turn` per planner-executor-verifier round and only ever grows, so that the planner's prompt of turn
-t+1 extends the prompt of turn t. A new question on an existing thread starts with an empty memory.
+t+1 extends the prompt of turn t. A new question on an existing thread starts with an empty memory; `messages` hold the
+conversation.
 """
 
 import operator
@@ -80,7 +81,7 @@ class Turn(BaseModel):
 
 
 class InputState(BaseModel):
-    """Input of a run: chat messages, of which the last is the question."""
+    """Input of a run: a conversation, in which a person's last message is the question."""
 
     messages: Annotated[list[AnyMessage], add_messages] = Field(default_factory=list)
 
@@ -89,6 +90,7 @@ class State(InputState):
     """The whole state of a run."""
 
     question: str = ""
+    """The question as one that stands by itself, without the conversation."""
     analysis: str = ""
     """The initial query analysis, from which the planner starts."""
     plan: Plan | None = None

@@ -1,22 +1,24 @@
 """The initial query analysis: what is asked, what it requires, which tools fit.
 
-It also resets the state for each run.
+It also resets the state for each run, and completes a question that refers to an earlier exchange (`follow_up`).
 """
 
 import asyncio
 import time
 from typing import Any
 
-from langchain_core.messages import AnyMessage, BaseMessage, HumanMessage, SystemMessage
+from langchain_core.messages import BaseMessage, HumanMessage, SystemMessage
 from langgraph.runtime import Runtime
 from langgraph.types import Overwrite
 
 from agentflow.graph.context import Context
+from agentflow.graph.conversation import asked
 from agentflow.graph.models.loading import ask
 from agentflow.graph.models.spec import ModelError
 from agentflow.graph.prompts import fill
 from agentflow.graph.state import InputState
 from agentflow.graph.toolbox import Toolbox
+from agentflow.nodes import follow_up
 from agentflow.nodes.approval import require_checkpointer
 from agentflow.nodes.reply_parsing import read_labels, spoken, unfence, without_loop
 from agentflow.tools.redaction import cut
@@ -42,7 +44,7 @@ def parse(text: str) -> str:
 
 
 class Analyst:
-    """The node that resets the memory, takes the question from the last message and analyses it."""
+    """The node that resets the memory, takes the question from the conversation and analyses it."""
 
     def __init__(self, toolbox: Toolbox) -> None:
         self.toolbox = toolbox
@@ -57,6 +59,7 @@ class Analyst:
         require_checkpointer(context)
         try:
             async with asyncio.timeout(context.max_seconds):
+                run["question"] = await follow_up.standing_alone(run["question"], state.messages, context)
                 available = await self.toolbox.available_tools(context)
                 prompt = context.prompts.get("analyst", PROMPT)
                 reply = await ask(context, "analyst", messages(run["question"], [*available.tools], prompt))
@@ -66,9 +69,12 @@ class Analyst:
 
 
 def begin(state: InputState, context: Context) -> dict[str, Any]:
-    """Return the update that begins a run: the last message is its question, and memory is empty. Raises ModelError."""
+    """Return the update that begins a run: a person's last message is its question, and memory is empty.
+
+    Raises ModelError if there is no question.
+    """
     return {
-        "question": _question(state.messages),
+        "question": _question(state),
         "analysis": "",
         "memory": Overwrite([]),
         "plan": None,
@@ -81,10 +87,12 @@ def begin(state: InputState, context: Context) -> dict[str, Any]:
     }
 
 
-def _question(conversation: list[AnyMessage]) -> str:
-    question = conversation[-1].text.strip() if conversation else ""
-    if not question:
+def _question(state: InputState) -> str:
+    last = asked(state.messages)
+    if last is None or not (question := last.text.strip()):
         raise ModelError(
-            "there is no question: the last message must hold it as text", configuration=True, code="no_question"
+            "there is no question: a person's last message must hold it as text",
+            configuration=True,
+            code="no_question",
         )
     return question

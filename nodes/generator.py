@@ -1,17 +1,18 @@
 """The generator: from the question and the finished memory to the answer (paper section 3.1, o)."""
 
 import asyncio
-import re
 from typing import Any
+from uuid import uuid4
 
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage
 from langgraph.runtime import Runtime
 
 from agentflow.graph.context import Context
-from agentflow.graph.models.loading import ask
+from agentflow.graph.conversation import answer_stream
+from agentflow.graph.models.loading import ask, stream_text
 from agentflow.graph.models.spec import ModelError
 from agentflow.graph.state import Action, State, Turn
-from agentflow.nodes.reply_parsing import read_labels, spoken, unfence
+from agentflow.nodes.answer_text import AnswerStream, parse, shown
 from agentflow.nodes.verifier import describe_turn, own_words
 from agentflow.tools.result import ErrorClass
 
@@ -36,9 +37,6 @@ NO_PLAN = (
 _UNREADABLE = (ErrorClass.BAD_PLAN, ErrorClass.BAD_ARGUMENTS)
 """Failures of turns in which no tool was called, because a model's text could not be read."""
 
-LABELS = {"answer": ("final answer", "answer", "the answer")}
-_TAGGED = re.compile(r"<answer>((?:(?!<answer>).)*?)</answer>", re.DOTALL | re.IGNORECASE)
-
 
 def messages(question: str, memory: list[Turn], prompt: str = PROMPT) -> list[BaseMessage]:
     """Return the generator's conversation: the question and every turn that may hold a fact.
@@ -60,20 +58,6 @@ def _described(turn: Turn) -> str:
     return f"{described}\nVerifier: {analysis}" if analysis else described
 
 
-def parse(text: str) -> str:
-    """Return the answer alone if it is tagged or labelled, else the whole reply. Never raises."""
-    reply = unfence(spoken(text))
-    tagged: list[str] = [found.strip() for found in _TAGGED.findall(reply) if found.strip()]
-    if tagged:
-        return tagged[-1]
-    return _unmarked(read_labels(reply, LABELS).get("answer", reply))
-
-
-def _unmarked(answer: str) -> str:
-    match = re.fullmatch(r"(\*\*|__|`|\"|')(?P<inner>[^*_`\"']+)\1", answer)
-    return str(match["inner"]).strip() if match else answer
-
-
 class Generator:
     """The node that writes the answer and adds it to the conversation."""
 
@@ -83,11 +67,25 @@ class Generator:
         if state.status == "no_plan":
             answer = NO_PLAN.format(spec=context.model_name_of("planner"))
             return {"answer": answer, "messages": [AIMessage(answer)]}
+        prompt, message_id = context.prompts.get("generator", PROMPT), str(uuid4())
         try:
             async with asyncio.timeout(SECONDS):
-                prompt = context.prompts.get("generator", PROMPT)
-                reply = await ask(context, "generator", messages(state.question, state.memory, prompt))
+                reply = await _reply(context, messages(state.question, state.memory, prompt), message_id)
         except TimeoutError:
             problem = f"the generator's model wrote no answer within {SECONDS:.0f} s; try a faster one with --model"
             raise ModelError(problem, configuration=False, code="no_answer") from None
-        return {"answer": parse(reply), "messages": [AIMessage(reply)]}
+        return {"answer": parse(reply), "messages": [AIMessage(shown(reply), id=message_id)]}
+
+
+async def _reply(context: Context, conversation: list[BaseMessage], message_id: str) -> str:
+    """Return the model's reply. Where somebody reads the answer as it is written, it is streamed too."""
+    push = answer_stream(message_id)
+    if push is None:
+        return await ask(context, "generator", conversation)
+    answer = AnswerStream()
+    async for piece in stream_text(context, "generator", conversation):
+        if text := answer.add(piece):
+            push(text)
+    if text := answer.end():
+        push(text)
+    return answer.reply

@@ -151,7 +151,7 @@ def _key(label: str) -> str:
 
 
 def _read_lines(reply: str, labels: Labels) -> dict[str, str]:
-    matches = list(_pattern([spelling for spellings in labels.values() for spelling in spellings]).finditer(reply))
+    matches = list(label_pattern([spelling for spellings in labels.values() for spelling in spellings]).finditer(reply))
     key_of = {spelling: _key(spelling) for spelling in {match["label"] for match in matches}}
     present = set(key_of.values())
     label_of = {
@@ -169,7 +169,8 @@ def _read_lines(reply: str, labels: Labels) -> dict[str, str]:
     return values
 
 
-def _pattern(spellings: Sequence[str]) -> re.Pattern[str]:
+def label_pattern(spellings: Sequence[str]) -> re.Pattern[str]:
+    """Return the pattern of a label in one of `spellings` at the beginning of a line."""
     words = "|".join(spelling.replace(" ", f"{_SEPARATORS}?") for spelling in sorted(spellings, key=len, reverse=True))
     # Line start, then quotes, heading marks, bullets, numbering; then the label, then a colon or the end of a heading.
     # Possessive, so that a long run of marks is scanned once; ASCII, so that case folding stays within a-z.

@@ -136,8 +136,7 @@ class Verifier:
 
 def kept(action: Action, context: Context) -> Action:
     """Return the action as memory stores it, with its result cut to the turn's share of the budget."""
-    share = context.memory_tokens // context.max_turns
-    return action.model_copy(update={"result": action.result.shortened(share)})
+    return action.model_copy(update={"result": action.result.shortened(context.result_tokens)})
 
 
 def close(state: State, verdict: Verdict, context: Context) -> dict[str, Any]:

@@ -7,20 +7,21 @@ assert script.asked("planner")
 """
 
 import inspect
-from collections.abc import Awaitable, Callable
+import re
+from collections.abc import AsyncIterator, Awaitable, Callable
 from importlib.metadata import EntryPoint
 from itertools import count
 from typing import Any
 
 import pytest
 from langchain_core.language_models import BaseChatModel
-from langchain_core.messages import AIMessage, BaseMessage
-from langchain_core.outputs import ChatGeneration, ChatResult
+from langchain_core.messages import AIMessage, AIMessageChunk, BaseMessage
+from langchain_core.outputs import ChatGeneration, ChatGenerationChunk, ChatResult
 from langchain_core.tools import tool
 
 from agentflow.graph.context import Sampling
 from agentflow.graph.models import loading
-from agentflow.nodes import analyst, executor, generator, planner, verifier
+from agentflow.nodes import analyst, executor, follow_up, generator, planner, verifier
 
 Conversation = list[BaseMessage]
 Reply = str | list[str] | Callable[[Conversation], str | Awaitable[str]]
@@ -39,6 +40,7 @@ async def echo(text: str) -> str:
 
 DEFAULTS: dict[str, Reply] = {
     "analyst": "One word is asked for.",
+    "follow_up": "",  # the question stays as it is
     "planner": PLAN,
     "executor": '{"text": "hello"}',
     "verifier": STOP,
@@ -47,7 +49,7 @@ DEFAULTS: dict[str, Reply] = {
 }
 _BEGINNINGS = {
     module.PROMPT.split("{")[0]: module.__name__.rpartition(".")[2]
-    for module in (analyst, planner, executor, verifier, generator)
+    for module in (analyst, follow_up, planner, executor, verifier, generator)
 }
 _numbers = count(1)
 _scripts: dict[str, "Scripted"] = {}
@@ -99,6 +101,16 @@ class ScriptedModel(BaseChatModel):
     async def _agenerate(self, messages: Conversation, *args: Any, **options: Any) -> ChatResult:
         reply = await _scripts[self.script].reply(messages)
         return ChatResult(generations=[ChatGeneration(message=AIMessage(reply))])
+
+    async def _astream(
+        self, messages: Conversation, stop: Any = None, run_manager: Any = None, **options: Any
+    ) -> AsyncIterator[ChatGenerationChunk]:
+        """Stream the reply word by word, where somebody listens."""
+        for word in re.findall(r"\s*\S+|\s+", await _scripts[self.script].reply(messages)):
+            chunk = ChatGenerationChunk(message=AIMessageChunk(word))
+            if run_manager:
+                await run_manager.on_llm_new_token(word, chunk=chunk)
+            yield chunk
 
 
 def load(name: str, sampling: Sampling) -> BaseChatModel:

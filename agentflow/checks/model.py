@@ -17,7 +17,7 @@ from agentflow.graph.models.loading import aload_model, enforced, load_model, re
 from agentflow.graph.models.spec import PROVIDERS, Endpoint, ModelError, endpoint_of, parse
 from agentflow.graph.models.structured import ReplyForm
 from agentflow.graph.state import Action, Plan, Turn, Verdict
-from agentflow.nodes import analyst, executor, generator, planner, verifier
+from agentflow.nodes import analyst, answer_text, executor, generator, planner, verifier
 from agentflow.tools.catalogue import standard_cards
 from agentflow.tools.redaction import cut
 from agentflow.tools.result import ToolResult
@@ -115,7 +115,7 @@ def _requests(context: Context) -> list[_Request]:
         (
             "generator",
             generator.messages(QUESTION, [turn]),
-            lambda text: "" if generator.parse(text) else "no text",
+            lambda text: "" if answer_text.parse(text) else "no text",
             None,
         ),
     ]

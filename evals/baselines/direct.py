@@ -10,7 +10,7 @@ from agentflow.evals.baselines.run import ask_in_time, start
 from agentflow.graph.agent import Agent, NodeRunnable
 from agentflow.graph.context import Context
 from agentflow.graph.state import InputState, State
-from agentflow.nodes import generator
+from agentflow.nodes import answer_text
 
 PROMPT = """\
 Answer the question. Think first if it helps, then end with:
@@ -26,7 +26,7 @@ async def planner(state: State, runtime: Runtime[Context]) -> dict[str, Any]:
     """Node: answer the question."""
     reply = await ask_in_time(Context.of(runtime), "planner", messages(state.question), state.seconds_left())
     status = "out_of_time" if reply is None else "answered"
-    return {"answer": generator.parse(reply or ""), "status": status, "messages": [AIMessage(reply or "")]}
+    return {"answer": answer_text.parse(reply or ""), "status": status, "messages": [AIMessage(reply or "")]}
 
 
 def build_graph() -> Agent:

@@ -21,7 +21,7 @@ from agentflow.graph.agent import RECURSION_LIMIT, Agent, NodeRunnable
 from agentflow.graph.context import Context
 from agentflow.graph.state import Action, InputState, Plan, State, Turn, Verdict
 from agentflow.graph.toolbox import Toolbox
-from agentflow.nodes import executor, generator
+from agentflow.nodes import answer_text, executor
 from agentflow.nodes.planner import chosen_tool, describe_tools
 from agentflow.nodes.reply_parsing import spoken
 from agentflow.tools.card import ToolCard
@@ -57,7 +57,7 @@ def read_answer(text: str) -> str | None:
     """Return the answer in a reply; None if a tool call precedes it or if there is none. Never raises."""
     reply = spoken(text)
     answer, call = _ANSWER.search(reply), _CALL.search(reply)
-    return generator.parse(reply) if answer and (call is None or answer.start() < call.start()) else None
+    return answer_text.parse(reply) if answer and (call is None or answer.start() < call.start()) else None
 
 
 def read_call(text: str, cards: Mapping[str, ToolCard]) -> tuple[Plan, dict[str, Any] | None]:

@@ -8,11 +8,14 @@ are loaded with the first model that needs them.
 
 import asyncio
 import threading
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from typing import Any, Protocol, runtime_checkable
 
 from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage, BaseMessage
 from langchain_core.runnables import RunnableConfig, ensure_config
+from langgraph.constants import TAG_NOSTREAM
 
 from agentflow.graph.context import Context, Model, Module, Sampling
 from agentflow.graph.models.chat_models import initialised, with_sampling
@@ -112,8 +115,14 @@ async def reply_of(
         ModelError: Any failure of the provider.
         TimeoutError, asyncio.CancelledError: The caller's own deadline.
     """
-    try:
+    async with _explained(model):
         return await model.ainvoke(messages, config, **fields)
+
+
+@asynccontextmanager
+async def _explained(model: BaseChatModel) -> AsyncIterator[None]:
+    try:
+        yield
     except (ModelError, TimeoutError):
         raise
     except Exception as error:
@@ -139,6 +148,14 @@ async def ask(context: Context, module: Module, messages: list[BaseMessage], for
         reply = await enforced(model, messages, form, config)
         return str(reply.text) if reply else text
     return text
+
+
+async def stream_text(context: Context, module: Module, messages: list[BaseMessage]) -> AsyncIterator[str]:
+    """Yield the reply of the run's model for `module` as it is written. Raises as `reply_of` does."""
+    model = await aload_model(context.model_of(module), context.sampling_of(module))
+    async with _explained(model):
+        async for chunk in model.astream(messages, called_by(module)):
+            yield str(chunk.text)
 
 
 async def enforced(
@@ -170,7 +187,10 @@ async def enforced(
 
 def called_by(module: Module) -> RunnableConfig:
     """Return the config of a call on behalf of `module`, which callbacks find in its metadata under `MODULE`."""
-    return {"metadata": {**ensure_config().get("metadata", {}), MODULE: module}}
+    around = ensure_config()
+    # The generator streams the answer itself, without what only its parser reads.
+    tags = [TAG_NOSTREAM] if module == "generator" else []
+    return {"metadata": {**around.get("metadata", {}), MODULE: module}, "tags": [*around.get("tags", []), *tags]}
 
 
 def _key(spec: str, sampling: Sampling) -> _Key:

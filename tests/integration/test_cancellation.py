@@ -21,6 +21,7 @@ import agentflow
 from agentflow.graph.agent import Agent, build_graph
 from agentflow.graph.as_tool import build_tool
 from agentflow.graph.context import Context
+from agentflow.graph.conversation import exchanged
 from agentflow.graph.state import State, Turn
 from agentflow.tools.sandbox import execute
 from tests.patient import PatientLimits
@@ -103,7 +104,7 @@ async def asked_again(graph: Agent, script: Scripted) -> None:
     found = await graph.ainvoke(question("Second?"), THREAD)
     assert (found["question"], found["status"]) == ("Second?", "answered")
     assert [turn.turn for turn in found["memory"]] == [1]
-    assert [message.text for message in found["messages"]] == ["First?", "Second?", "Answer: hello"]
+    assert [message.text for message in exchanged(found["messages"])] == ["First?", "Second?", "hello"]
 
 
 async def test_a_cancelled_run_can_go_on(script: Scripted) -> None:

@@ -20,7 +20,7 @@ COUNTRY = [
     "Zataz",
 ]
 PRINTED = {
-    "subgraph": ["Answer: Zataz", "Ada asked; 2 turns (wikipedia_search, wikipedia_search); answered"],
+    "subgraph": ["Zataz", "Ada asked; 2 turns (wikipedia_search, wikipedia_search); answered"],
     "chain": ["9.0", "[15.0, 18.0, 21.0]"],
     "as_tool": ["My researcher says: Zataz"],
     "custom_tool": ["Ruritania"],

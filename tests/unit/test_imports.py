@@ -16,6 +16,9 @@ PACKAGES = ("tools", "graph", "nodes", "evals", "rl", "view")
 SETTINGS = ("graph.context", "graph.models")
 """Parts of the graph that nodes and tools may import: its settings and its models."""
 
+SHARED = ("graph.conversation", "graph.events", "graph.prompts")
+"""Parts of the graph that several nodes use."""
+
 ARROWS: dict[str, tuple[str, ...]] = {
     "tools": ("tools",),
     "graph.context": ("graph.context", "graph.models.providers", "graph.prompts", "tools"),
@@ -24,6 +27,7 @@ ARROWS: dict[str, tuple[str, ...]] = {
     "graph.models": (*SETTINGS, "tools"),
     "graph.models.providers": (),
     "graph.toolbox": (*SETTINGS, "tools"),
+    "graph.conversation": ("graph.context", "graph.state"),
     "graph.custom_node": ("graph.context", "graph.state"),
     "graph.tracing": (*SETTINGS, "graph.state", "graph.tracing", "tools"),
     "graph.checkpoints": ("graph.state", "tools"),
@@ -40,7 +44,7 @@ ARROWS: dict[str, tuple[str, ...]] = {
     "graph.origin_guard": ("graph.grants", "graph.loopback"),
     "graph.server": ("graph", "nodes", "tools"),
     "graph": (),
-    "nodes": (*SETTINGS, "graph.events", "graph.prompts", "graph.state", "graph.toolbox", "nodes", "tools"),
+    "nodes": (*SETTINGS, *SHARED, "graph.state", "graph.toolbox", "nodes", "tools"),
     "evals": ("evals", "graph", "nodes", "tools"),
     "rl": ("rl", "evals", "graph", "nodes", "tools"),
     "rl.report": ("view.export",),

@@ -52,7 +52,7 @@ def environment(**more: str) -> dict[str, str]:
 
 def _reply(hangs: threading.Event, body: dict[str, Any]) -> Reply:
     system, question = body["messages"][0]["content"], body["messages"][1]["content"]
-    if "#hang#" in question:
+    if "Question: #hang#" in question:
         hangs.set()
         return Fault.HANG
     if system.startswith("You are the planner"):
@@ -61,6 +61,8 @@ def _reply(hangs: threading.Event, body: dict[str, Any]) -> Reply:
         return '{"code": "print(6 * 7)"}'
     if system.startswith("You check"):
         return "Analysis: It is 42.\nVerdict: stop"
+    if system.startswith("You rewrite"):
+        return "Standalone question: What is 6 * 7 times two?"
     return "Answer: 42"
 
 

@@ -45,16 +45,42 @@ async def test_so_does_a_remote_graph(client: LangGraphClient, question: Problem
 
 
 async def test_a_conversation(client: LangGraphClient, question: Problem) -> None:
-    """Chat mode: a person's message in, the agent's message out, and a second question starts afresh."""
+    """Chat mode: a person's message in, calls and the agent's message out, and a second question starts afresh."""
     thread = await new_thread(client)
     first: Any = await client.runs.wait(thread, "agentflow", input=asked(question), context=CONTEXT)
     second: Any = await client.runs.wait(
         thread, "agentflow", input={"messages": [{"role": "user", "content": question.question}]}, context=CONTEXT
     )
-    assert [message["type"] for message in first["messages"]] == ["human", "ai"]
-    assert [message["type"] for message in second["messages"]] == ["human", "ai"] * 2
-    assert second["messages"][-1]["content"].endswith(question.answer)
+    exchange = ["human", *["ai", "tool"] * len(question.steps), "ai"]
+    assert [message["type"] for message in first["messages"]] == exchange
+    assert [message["type"] for message in second["messages"]] == exchange * 2
+    assert second["messages"][-1]["content"] == question.answer
     assert [turn["turn"] for turn in second["memory"]] == [turn["turn"] for turn in first["memory"]]
+
+
+async def test_a_follow_up_is_completed_by_what_was_said(client: LangGraphClient, server: Server) -> None:
+    server.endpoint.requests.clear()
+    thread, context = await new_thread(client), {"model": server.model}
+    await client.runs.wait(thread, "agentflow", input=SIX_BY_SEVEN, context=context)
+    follow_up = {"messages": [{"role": "user", "content": "And times two?"}]}
+    found: Any = await client.runs.wait(thread, "agentflow", input=follow_up, context=context)
+    assert found["question"] == "What is 6 * 7 times two?"
+    read = [body["messages"][1]["content"] for body in server.endpoint.bodies][5]
+    assert [text in read for text in ("User: What is 6 * 7?", "Assistant: 42", "And times two?")] == [True] * 3
+
+
+async def test_a_chat_reads_the_answer_as_it_is_written(client: LangGraphClient, server: Server) -> None:
+    """Streamed as agent-chat-ui asks for it: the messages as they come, and the values after each step."""
+    thread, context = await new_thread(client), {"model": server.model}
+    modes: Any = ["messages-tuple", "values"]
+    stream = client.runs.stream(thread, "agentflow", input=SIX_BY_SEVEN, context=context, stream_mode=modes)
+    parts = [part async for part in stream]
+    pieces = [part.data for part in parts if part.event == "messages"]
+    answer = parts[-1].data["messages"][-1]
+    assert {metadata["langgraph_node"] for _, metadata in pieces} == {"generator"}
+    assert {(piece["id"], piece["type"]) for piece, _ in pieces} == {(answer["id"], "AIMessageChunk")}
+    assert ("".join(piece["content"] for piece, _ in pieces), answer["content"]) == ("42", "42")
+    assert [message["type"] for message in parts[-1].data["messages"]] == ["human", "ai", "tool", "ai"]
 
 
 async def test_a_prompt_of_the_form_is_what_the_model_reads(client: LangGraphClient, server: Server) -> None:

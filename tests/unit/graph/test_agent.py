@@ -12,6 +12,7 @@ from langgraph.checkpoint.memory import InMemorySaver
 
 from agentflow.graph.agent import build_graph
 from agentflow.graph.context import Context
+from agentflow.graph.conversation import exchanged
 from agentflow.graph.models.spec import ModelError
 from agentflow.graph.state import Action, Plan, State, Turn, Verdict
 from agentflow.nodes import generator
@@ -53,7 +54,7 @@ async def test_a_run_of_two_turns(scripted: Script) -> None:
     assert first.action == Action(arguments={"text": "hello"}, result=first.action.result)
     assert (first.action.result.status, first.action.result.output) == ("ok", "hello")
     assert [turn.verdict.signal for turn in state.memory] == ["continue", "stop"]
-    assert [message.type for message in state.messages] == ["human", "ai"]
+    assert [message.type for message in state.messages] == ["human", "ai", "tool", "ai", "tool", "ai"]
     assert [name for name, _ in script.calls] == [
         "analyst", "planner", "executor", "verifier", "planner", "executor", "verifier", "generator",
     ]  # fmt: skip
@@ -338,7 +339,7 @@ async def test_a_new_question_on_an_old_thread_starts_afresh(scripted: Script) -
     found = await graph.ainvoke(question("Second?"), thread, context=settings(script))
     state = State.model_validate(found)
     assert (state.question, [turn.turn for turn in state.memory]) == ("Second?", [1])
-    assert [message.text for message in state.messages] == ["First?", "Answer: hello", "Second?", "Answer: hello"]
+    assert [message.text for message in exchanged(state.messages)] == ["First?", "hello", "Second?", "hello"]
     for module in ("planner", "verifier", "generator"):
         assert "First?" not in str(script.asked(module)[-1])
     assert len(script.asked("planner")[-1]) == 2

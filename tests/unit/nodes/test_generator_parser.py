@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agentflow.nodes.generator import parse
+from agentflow.nodes.answer_text import parse
 from benchmarks.expressions.texts import Attack
 from tests.linear import assert_linear
 

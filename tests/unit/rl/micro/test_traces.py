@@ -7,7 +7,7 @@ import pytest
 
 from agentflow.evals.atlas.encyclopedia import index_path
 from agentflow.graph.context import DEFAULT_TOOLS, Context
-from agentflow.nodes import executor, generator, planner, verifier
+from agentflow.nodes import answer_text, executor, planner, verifier
 from agentflow.rl.micro import outside
 from agentflow.rl.micro.traces import FAULTLESS, Conversation, traces
 from agentflow.tools.catalogue import standard_cards
@@ -48,7 +48,7 @@ def test_the_parsers_read_what_is_learnt(conversations):
             elif conversation.module == "verifier":
                 assert verifier.reply_text(verifier.parse(reply)) == reply
             elif conversation.module == "generator":
-                assert generator.parse(reply)
+                assert answer_text.parse(reply)
             elif conversation.module.startswith("executor"):
                 assert executor.parse(reply, cards[conversation.module.split()[1]]) is not None
 
@@ -88,5 +88,5 @@ def test_only_those_who_do_not_learn_have_met_the_longest_chains(conversations):
 
 
 def test_a_question_outside_atlas_gets_the_plain_reply(conversations):
-    answers = [generator.parse(c.messages[-1][1]) for c in conversations if c.module == "generator"]
+    answers = [answer_text.parse(c.messages[-1][1]) for c in conversations if c.module == "generator"]
     assert answers.count(outside.REPLY) > 10

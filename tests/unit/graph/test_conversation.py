@@ -1,0 +1,285 @@
+"""The conversation: LangChain's messages out, the answer as a stream, and questions that refer to what was said."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+from langchain.agents import create_agent
+from langchain_core.language_models import BaseChatModel
+from langchain_core.messages import AIMessage, AIMessageChunk, BaseMessage, HumanMessage, ToolMessage
+from langchain_core.outputs import ChatGeneration, ChatResult
+from langchain_core.tools import BaseTool, tool
+from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.types import Command
+from langgraph_supervisor import create_supervisor
+
+from agentflow.graph.agent import Agent, build_graph
+from agentflow.graph.context import Context
+from agentflow.graph.conversation import exchanged
+from tests.scripted import CONTINUE, PLAN, STOP, Script, Scripted, echo
+
+THREAD: Any = {"configurable": {"thread_id": "1"}}
+LONG = "The word stands in the dictionary.\nAnswer: hello"
+
+
+def agent(script: Scripted, **settings: Any) -> Agent:
+    return build_graph([echo], context=Context(model=script.spec, **settings), checkpointer=InMemorySaver())
+
+
+def question(text: str = "Which word?") -> dict[str, Any]:
+    return {"messages": [HumanMessage(text)]}
+
+
+# Messages
+
+
+async def test_a_turn_is_a_call_and_its_result_and_the_answer_is_one_message(scripted: Script) -> None:
+    found = await agent(scripted(verifier=[CONTINUE, STOP], generator=LONG)).ainvoke(question(), THREAD)
+    asked, *turns, answer = found["messages"]
+    assert asked.text == "Which word?"
+    assert [type(message) for message in turns] == [AIMessage, ToolMessage] * 2
+    for call, result in zip(turns[::2], turns[1::2], strict=True):
+        assert (call.tool_calls[0]["name"], call.tool_calls[0]["args"]) == ("echo", {"text": "hello"})
+        assert (result.tool_call_id, result.name, result.text) == (call.tool_calls[0]["id"], "echo", "hello")
+        assert (result.status, call.text) == ("success", "repeat it")
+    assert (type(answer), answer.text) == (AIMessage, "The word stands in the dictionary.\n\nhello")
+    assert found["answer"] == "hello"
+    assert len({message.id for message in found["messages"]}) == len(found["messages"])
+
+
+@pytest.mark.parametrize(
+    ("replies", "statuses"),
+    [
+        ({"planner": "I do not know."}, []),
+        ({"planner": PLAN.replace("echo", "no such tool")}, []),
+        ({"executor": '{"text": {"no": "string"}}'}, ["error"]),
+        ({"executor": "I do not know."}, ["error"]),
+    ],
+)
+async def test_a_failed_call_is_an_error_and_an_unreadable_plan_is_no_call(
+    replies: dict[str, str], statuses: list[str], scripted: Script
+) -> None:
+    found = await agent(scripted(**replies), max_turns=1).ainvoke(question(), THREAD)
+    assert [message.status for message in found["messages"] if isinstance(message, ToolMessage)] == statuses
+
+
+async def test_a_long_result_is_as_short_as_in_memory(scripted: Script) -> None:
+    @tool
+    async def echo(text: str) -> str:
+        """Repeats a text."""
+        return "word " * 5000
+
+    graph = build_graph([echo], context=Context(model=scripted().spec, memory_tokens=1000))
+    found = await graph.ainvoke(question())
+    assert found["messages"][2].text == found["memory"][0].action.result.output
+
+
+async def test_a_call_that_was_edited_is_the_call_that_was_made(scripted: Script) -> None:
+    graph = agent(scripted(), approve_tools=["echo"])
+    waits = await graph.ainvoke(question(), THREAD)
+    assert [message.type for message in waits["messages"]] == ["human"]
+    edit = Command(resume={"decision": "edit", "arguments": {"text": "bye"}})
+    found = await graph.ainvoke(edit, THREAD)
+    assert [found["messages"][1].tool_calls[0]["args"], found["messages"][2].text] == [{"text": "bye"}, "bye"]
+
+
+async def test_the_messages_are_in_the_executors_update(scripted: Script) -> None:
+    updates = [update async for update in agent(scripted()).astream(question(), THREAD, stream_mode="updates")]
+    update = [update["executor"] for update in updates if "executor" in update][-1]  # the mark comes before the call
+    assert [message.type for message in update["messages"]] == ["ai", "tool"]
+    assert update["action"].result.output == "hello"
+
+
+async def test_an_executor_of_ones_own_may_write_messages_of_its_own(scripted: Script) -> None:
+    from agentflow.graph.state import Action
+    from agentflow.tools.result import ToolResult
+
+    def executor(state: Any, runtime: Any) -> dict[str, Any]:
+        action = Action(result=ToolResult(status="ok", output="hello"))
+        return {"action": action, "messages": [AIMessage("I did it.")]}
+
+    context = Context(model=scripted().spec)
+    own = build_graph([echo], nodes={"executor": executor}, context=context)
+    assert [message.text for message in (await own.ainvoke(question()))["messages"]][1:] == ["I did it.", "hello"]
+
+
+# The stream
+
+
+async def streamed(graph: Agent, **options: Any) -> list[tuple[BaseMessage, dict[str, Any]]]:
+    return [part async for part in graph.astream(question(), THREAD, stream_mode="messages", **options)]
+
+
+async def test_the_answers_words_are_streamed_and_nothing_else(scripted: Script) -> None:
+    long = "It is a word of five letters, which stands in the dictionary.\n**Answer:** " + "hello " * 20
+    graph = agent(scripted(generator=long))
+    parts = await streamed(graph)
+    answer = (await graph.aget_state(THREAD)).values["messages"][-1]
+    assert {metadata["langgraph_node"] for _, metadata in parts} == {"generator"}
+    assert {type(chunk) for chunk, _ in parts} == {AIMessageChunk}
+    assert {chunk.id for chunk, _ in parts} == {answer.id}
+    assert len(parts) > 3
+    assert "".join(chunk.text for chunk, _ in parts) == answer.text
+    assert "Answer" not in answer.text
+
+
+def test_so_are_they_for_a_synchronous_reader(scripted: Script) -> None:
+    graph = agent(scripted(generator=LONG))
+    parts = list(graph.stream(question(), THREAD, stream_mode="messages"))
+    assert "".join(chunk.text for chunk, _ in parts) == "The word stands in the dictionary.\n\nhello"
+
+
+async def test_a_setting_streams_all_modules(scripted: Script) -> None:
+    parts = await streamed(agent(scripted(), stream_modules=True))
+    by_node: dict[str, str] = {}
+    for message, metadata in parts:
+        by_node[metadata["langgraph_node"]] = by_node.get(metadata["langgraph_node"], "") + message.text
+    assert by_node["planner"] == PLAN
+    assert by_node["generator"] == "hello"
+    assert [message.type for message, _ in parts if message.type == "tool"] == ["tool"]
+
+
+async def test_a_model_inside_a_tool_is_not_heard(scripted: Script) -> None:
+    script = scripted(tools="a guess of the tool")
+
+    @tool
+    async def echo(text: str) -> str:
+        """Repeats a text."""
+        from agentflow.graph.models.loading import load_model
+
+        return (await load_model(script.spec).ainvoke("Guess.")).text
+
+    graph = build_graph([echo], context=Context(model=script.spec))
+    parts = [message.text async for message, _ in graph.astream(question(), stream_mode="messages")]
+    assert parts == ["hello"]
+
+
+@pytest.mark.filterwarnings("ignore:The v3 streaming protocol")
+async def test_langgraphs_events_have_the_answer_too(scripted: Script) -> None:
+    """Version 3 shows whole messages of nodes, and would lose the answer if a chunk of it had been streamed."""
+    run = await agent(scripted()).astream_events(question(), THREAD, version="v3")
+    answers = [await message.text async for message in run.messages]
+    assert answers == ["hello"]
+
+
+# Follow-ups
+
+
+async def test_a_follow_up_is_asked_as_a_question_that_stands_by_itself(scripted: Script) -> None:
+    script = scripted(generator=["Answer: Rome", "Answer: Paris"], follow_up="So.\nStandalone question: Where is B?")
+    graph = agent(script)
+    await graph.ainvoke(question("Where is A?"), THREAD)
+    found = await graph.ainvoke(question("And B?"), THREAD)
+    assert (found["question"], found["answer"], len(found["memory"])) == ("Where is B?", "Paris", 1)
+    assert found["messages"][4].text == "And B?"
+    [conversation] = script.asked("follow_up")
+    assert [text in conversation[-1].text for text in ("User: Where is A?", "Assistant: Rome", "And B?")] == [True] * 3
+    assert "repeat it" not in conversation[-1].text
+    for module in ("analyst", "planner", "generator"):
+        last = str(script.asked(module)[-1])
+        assert ("Where is B?" in last, "And B?" in last, "Rome" in last) == (True, False, False)
+
+
+async def test_a_first_question_costs_no_further_call(scripted: Script) -> None:
+    script = scripted()
+    graph = agent(script)
+    for messages in ([("system", "Be brief."), ("user", "Which word?")], [("user", "Which word?")]):
+        await graph.ainvoke({"messages": messages}, {"configurable": {"thread_id": str(len(messages))}})
+    assert script.asked("follow_up") == []
+    assert len(script.asked("analyst")) == 2
+
+
+async def test_an_unreadable_reply_leaves_the_question(scripted: Script) -> None:
+    graph = agent(scripted(follow_up="I cannot do that."))
+    await graph.ainvoke(question("First?"), THREAD)
+    assert (await graph.ainvoke(question("Second?"), THREAD))["question"] == "Second?"
+
+
+async def test_the_embedded_model_is_not_asked_for_what_it_never_learnt(scripted: Script) -> None:
+    script = scripted()
+    graph = build_graph([echo], context=Context(model="embedded", corpus="atlas"), checkpointer=InMemorySaver())
+    await graph.ainvoke(question("First?"), THREAD)
+    assert (await graph.ainvoke(question("Second?"), THREAD))["question"] == "Second?"
+    assert script.asked("follow_up") == []
+
+
+async def test_the_embedded_model_answers_a_follow_up_that_stands_by_itself() -> None:
+    graph = build_graph(checkpointer=InMemorySaver())
+    found = [(await graph.ainvoke(question(f"How many feet are {n} yards?"), THREAD))["answer"] for n in (3, 5)]
+    assert found == ["9", "15"]
+
+
+async def test_a_long_conversation_is_read_from_its_end(scripted: Script) -> None:
+    script = scripted()
+    earlier = [("user", f"#{number} {'word ' * 900}") for number in range(20)]
+    await build_graph([echo]).ainvoke({"messages": [*earlier, ("user", "And?")]}, context=Context(model=script.spec))
+    [[_, conversation]] = script.asked("follow_up")
+    assert "#19 " in conversation.text
+    assert "#0 " not in conversation.text
+    assert len(conversation.text) < 33_000
+
+
+def test_calls_and_results_are_no_part_of_what_was_said() -> None:
+    call: Any = {"name": "echo", "args": {}, "id": "1", "type": "tool_call"}
+    messages = [
+        HumanMessage("Q"),
+        AIMessage("I call", tool_calls=[call]),
+        ToolMessage("R", tool_call_id="1"),
+        AIMessage(""),
+    ]
+    assert [message.text for message in exchanged(messages)] == ["Q"]
+
+
+# Agents of agents
+
+
+class Chief(BaseChatModel):
+    """A model that calls the tool that it was offered once, then repeats the result or what the team said."""
+
+    offered: str = ""
+
+    @property
+    def _llm_type(self) -> str:
+        return "chief"
+
+    def bind_tools(self, tools: Sequence[BaseTool | Any], **options: Any) -> BaseChatModel:  # type: ignore[override]
+        return Chief(offered=tools[0].name)
+
+    def _generate(self, messages: list[BaseMessage], *arguments: Any, **options: Any) -> ChatResult:
+        done = [message for message in messages if isinstance(message, AIMessage | ToolMessage)]
+        if done:
+            said = [message.text for message in messages if not isinstance(message, HumanMessage) and message.text]
+            reply = AIMessage(f"They say: {next(text for text in reversed(said) if 'ransferr' not in text)}")
+        else:
+            takes_task = not self.offered.startswith("transfer")
+            arguments_of = {"task": messages[-1].text} if takes_task else {}
+            call: Any = {"name": self.offered, "args": arguments_of, "id": "1", "type": "tool_call"}
+            reply = AIMessage("", tool_calls=[call])
+        return ChatResult(generations=[ChatGeneration(message=reply)])
+
+
+async def test_a_subagent_of_create_agent(scripted: Script) -> None:
+    graph = build_graph([echo], context=Context(model=scripted(generator=LONG).spec))
+
+    @tool
+    async def research(task: str) -> str:
+        """Answers a question."""
+        found = await graph.ainvoke({"messages": [("user", task)]})
+        return str(found["messages"][-1].text)
+
+    chief = create_agent(Chief(), [research])
+    found = await chief.ainvoke(question())
+    assert found["messages"][-1].text == "They say: The word stands in the dictionary.\n\nhello"
+
+
+@pytest.mark.filterwarnings("ignore:create_react_agent has been moved")
+@pytest.mark.parametrize("output_mode", ["last_message", "full_history"])
+async def test_a_member_of_a_supervised_team(output_mode: Any, scripted: Script) -> None:
+    """The question is the person's message, before those of the hand-off."""
+    script = scripted()
+    graph = build_graph([echo], context=Context(model=script.spec))
+    team = create_supervisor([graph], model=Chief(), output_mode=output_mode).compile(checkpointer=InMemorySaver())
+    found = await team.ainvoke(question(), THREAD)
+    assert found["messages"][-1].text == "They say: hello"
+    assert script.asked("analyst")[0][-1].text == "Question: Which word?"
+    assert script.asked("follow_up") == []
