@@ -1,10 +1,10 @@
 """Usage of a run: model calls, tokens and seconds by module and model, and why replies ended."""
 
 import threading
-from math import inf
 
 from langchain_core.messages import AIMessage
 
+from agentflow.evals.calls import cost_of
 from agentflow.evals.trace import FinishReasons, Tokens, Usage
 from agentflow.graph.tracing.operation import Operation
 
@@ -55,8 +55,5 @@ class Meter:
 
 
 def _tokens(message: AIMessage) -> Tokens:
-    """Return the tokens of a reply, and its cost where the server reports one, as routers between providers do."""
-    reported = message.response_metadata.get("token_usage")
-    cost = reported.get("cost") if isinstance(reported, dict) else None
-    known = cost if isinstance(cost, int | float) and not isinstance(cost, bool) and 0 <= cost < inf else None
-    return Tokens.model_validate({**dict(message.usage_metadata or {}), "calls": 1, "cost": known})
+    """Return the tokens of a reply, and its cost where the server reports one."""
+    return Tokens.model_validate({**dict(message.usage_metadata or {}), "calls": 1, "cost": cost_of(message)})

@@ -5,6 +5,7 @@
   samples.
 - `traces.jsonl` has one line per sample that ended. An incomplete last line, which a killed process left, is dropped.
   A later line replaces an earlier one on the same sample.
+- `traces.calls.jsonl` has the prompts and replies of these samples, which only the viewer reads.
 - `rulings.jsonl` has later decisions on these samples.
 
 A lock ensures that only one process writes at a time. `read` opens a folder for reading only.
@@ -22,11 +23,12 @@ from typing import IO, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
+from agentflow.evals.calls import calls_file, calls_line
 from agentflow.evals.provenance import Provenance
 from agentflow.evals.record import Dataset, EvaluationSettings, Key, Record
 from agentflow.evals.rulings import Ruling
 from agentflow.evals.run_folder import SETTINGS, RunFolderError, read_settings, write_settings
-from agentflow.evals.trace import to_line
+from agentflow.evals.trace import append_line, to_line
 from agentflow.tools.coded_error import CodedError
 from agentflow.tools.redaction import redacted_data
 
@@ -48,8 +50,8 @@ class Records:
         """Records of the samples that ended."""
 
     def add(self, record: Record) -> None:
-        """Add `record`, replacing an earlier one of the same sample."""
-        self.by_key[record.key] = record
+        """Add `record`, replacing an earlier one of the same sample, without its calls, which would fill memory."""
+        self.by_key[record.key] = record.model_copy(update={"calls_made": None})
 
     def close(self) -> None:
         """Release resources; no record may be added afterwards."""
@@ -76,6 +78,7 @@ class ResultsStore(Records):
         try:
             folder.mkdir(parents=True, exist_ok=True)
             self._file = (folder / TRACES).open("ab+")
+            self._calls = calls_file(folder / TRACES)
         except OSError as error:
             raise ResultsError(
                 f"cannot write to {folder} ({error.strerror}); choose another --out", code="unwritable"
@@ -97,7 +100,10 @@ class ResultsStore(Records):
     def add(self, record: Record) -> None:
         """Add `record` and write it to the file, flushed but without fsync. Raises OSError."""
         self._sign()
-        self._file.write(to_line(record).encode() + b"\n")
+        line = to_line(record).encode() + b"\n"
+        if record.calls_made:
+            append_line(self._calls, calls_line(record.calls_made, line))
+        self._file.write(line)
         self._file.flush()
         super().add(record)
 

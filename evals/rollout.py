@@ -17,6 +17,7 @@ from langchain_core.runnables import RunnableConfig
 from langgraph.types import Command
 from pydantic import BaseModel, ConfigDict
 
+from agentflow.evals.calls import Recorder
 from agentflow.evals.cost import UNLIMITED, Budget
 from agentflow.evals.meter import Meter
 from agentflow.evals.saved_run import SavedRun, config_of
@@ -94,7 +95,7 @@ async def rollout(
         saved: An interrupted run of that thread to continue; `task` and `context` must be its own.
         decide: Decides on each call that waits for approval; without it, the run ends there.
     """
-    start, meter = time.perf_counter(), Meter()
+    start, meter, recorder = time.perf_counter(), Meter(), Recorder()
     run = _Run(task, saved, meter)
     limit, failure = asyncio.timeout(seconds), None
 
@@ -108,7 +109,7 @@ async def rollout(
             for turn in run.turns:
                 await emit(turn)
             config = config_of(thread, context) if thread else RunnableConfig()
-            await run.stream(agent, context, {**config, "callbacks": [Observer(meter)]}, emit, decide)
+            await run.stream(agent, context, {**config, "callbacks": [Observer(meter, recorder)]}, emit, decide)
     except LimitExceeded as error:
         run.fail(str(error))
     except Exception as error:  # the boundary of a run: whatever a graph or a tool raises is the failure of this run
@@ -120,7 +121,8 @@ async def rollout(
     taken = round(time.perf_counter() - start, 3)
     known = {"task": task, "analysis": run.analysis, "turns": run.turns, "usage": meter.usage(), "seconds": taken}
     known["finish_reasons"] = meter.finish_reasons(None)
-    return Finished(_shown(Trace(**known, **run.outcome)), failure)
+    trace = _shown(Trace(**known, **run.outcome))
+    return Finished(trace.model_copy(update={"calls_made": recorder.calls()}), failure)
 
 
 class _Run:

@@ -11,6 +11,7 @@ from typing import Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, SerializerFunctionWrapHandler, computed_field, model_serializer
 
+from agentflow.evals.calls import RunCalls, calls_file, calls_line
 from agentflow.evals.task import Task
 from agentflow.graph.state import Turn, Verdict
 from agentflow.tools.redaction import redacted_data
@@ -132,6 +133,8 @@ class Trace(BaseModel):
     """Wall-clock time of the run."""
     error: str = ""
     """Reason why the run failed, in one line; written only if it did."""
+    calls_made: RunCalls | None = Field(default=None, exclude=True, repr=False)
+    """The modules and calls with their prompts, until they are written to a file of their own."""
 
     @property
     def own_fields(self) -> dict[str, Any]:
@@ -156,7 +159,15 @@ def to_line(record: BaseModel) -> str:
 
 
 def append(path: Path, record: BaseModel) -> None:
-    """Append `record` as a line, also where a crash left the last line unfinished. Raises OSError."""
+    """Append `record` as a line, after its calls, if any, in their own file. Raises OSError."""
+    line = to_line(record).encode() + b"\n"
+    if isinstance(record, Trace) and record.calls_made:
+        append_line(calls_file(path), calls_line(record.calls_made, line))
+    append_line(path, line)
+
+
+def append_line(path: Path, line: bytes) -> None:
+    """Append a line, also where a crash left the last line unfinished. Raises OSError."""
     with path.open("ab+") as file:
         unfinished = file.tell() and os.pread(file.fileno(), 1, file.tell() - 1) != b"\n"
-        file.write((b"\n" if unfinished else b"") + to_line(record).encode() + b"\n")
+        file.write((b"\n" if unfinished else b"") + line)

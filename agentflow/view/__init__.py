@@ -2,9 +2,11 @@
 
     lines        a growing file, read line by line
     rows         a trace as a row of a list
+    calls        prompts and replies of a trace
     sources      evaluations, trainings and trace files
     live_status  a run of `agentflow solve` that has not ended
     run_index    the sources below some folders
+    search       text in traces
     query        filters, order and pages of a list
     groups       the trajectories of one question, with their advantages
     tokens       the tokens of a group, with their training data

@@ -1,4 +1,4 @@
-"""One trace in full, with the conversation that its planner read.
+"""One trace in full, with the conversation that its planner read, and all calls where they were recorded.
 
 The planner's own code renders the messages: its prompt in turn t is the instructions and the first 2 t - 1 messages.
 """
@@ -19,7 +19,7 @@ from agentflow.rl.rollout import RolloutRecord
 from agentflow.view.live_status import Running
 from agentflow.view.query import cells
 from agentflow.view.rows import Row
-from agentflow.view.sources import Evaluation, Source, Training
+from agentflow.view.sources import Evaluation, Source, TraceFile, Training
 
 
 class Gone(Exception):
@@ -29,26 +29,28 @@ class Gone(Exception):
 def detail(source: Source, name: str, row: Row) -> dict[str, Any]:
     """The trace of `row`. Raises Gone."""
     try:
+        line = row.place.read() if not isinstance(source, Running) else b""
         if isinstance(source, Running):
             started = source.started.model_dump() if source.started else None
             found = {"started": started, **texts_of(source.trace, source.max_turns(row))}
         elif isinstance(source, Evaluation):
-            record = source.record(row.place.read())
+            record = source.record(line)
             models = own_models(source.settings) if source.settings else {}
             flags = [str(flag) for flag in flags_of(record, own_pages(record.benchmark), models)]
             found = scored(record, source.settings, source.max_turns(row), flags)
         elif isinstance(source, Training):
-            rollout = RolloutRecord.model_validate_json(row.place.read())
+            rollout = RolloutRecord.model_validate_json(line)
             found = {
                 "status": str(rollout.outcome),
                 "split": rollout.split,
                 **texts_of(rollout, source.max_turns(row)),
             }
         else:
-            found = texts_of(Trace.model_validate_json(row.place.read()), source.max_turns(row))
+            found = texts_of(Trace.model_validate_json(line), source.max_turns(row))
     except (OSError, ValidationError) as error:
         raise Gone(f"the trace {name} of {source.name} is not there any more") from error
-    return {**cells(name, row), **found, "running": row.outcome == "running"}
+    calls = source.calls.of(line) if isinstance(source, TraceFile) else None
+    return {**cells(name, row), **found, "calls": calls, "running": row.outcome == "running"}
 
 
 def scored(record: Record, settings: EvaluationSettings | None, max_turns: int, flags: Sequence[str]) -> dict[str, Any]:

@@ -1,7 +1,5 @@
 """Filters, order and pages of a list. They are applied on the server, so that little is sent."""
 
-import json
-import re
 from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any, Literal
@@ -9,15 +7,13 @@ from typing import Any, Literal
 from pydantic import BaseModel, Field
 
 from agentflow.view.rows import SHORT, Row
+from agentflow.view.search import containing
 
 Named = tuple[str, Row]
 """A row with its name in addresses."""
 
 Listed = tuple[str, str, Row]
 """The id of a source, and the name and the row of a trace in it."""
-
-_FIELD = re.compile(r'"\w+": ?')
-"""A field's name in a line of JSON, which no search is for."""
 
 Order = Literal["written", "question", "outcome", "turns", "seconds", "tokens", "reward"]
 
@@ -53,6 +49,8 @@ class Query(BaseModel):
 def select(rows: Sequence[Listed], query: Query) -> list[Listed]:
     """The rows that are asked for, all pages of them."""
     found = [listed for listed in rows if _matches(listed[1], listed[2], query)]
+    if text := query.text.strip():
+        found = _with_text(found, text)
     if query.order != "written":
         value = _VALUES[query.order]
         return sorted(found, key=lambda listed: value(listed[2]), reverse=query.down)
@@ -67,21 +65,16 @@ def _matches(name: str, row: Row, query: Query) -> bool:
     for wanted, given in ((query.outcome, row.outcome), (query.family, row.family), (query.benchmark, row.benchmark)):
         if wanted and wanted != given:
             return False
-    if (query.tool and query.tool not in row.tools) or (query.error and query.error not in row.errors):
-        return False
-    return not query.text.strip() or _has(row, query.text.strip())
+    return (not query.tool or query.tool in row.tools) and (not query.error or query.error in row.errors)
 
 
-def _has(row: Row, text: str) -> bool:
-    """Return whether the text occurs in the trace. Lines are ASCII, with text escaped as in JSON."""
+def _with_text(rows: Sequence[Listed], text: str) -> list[Listed]:
     lowered = text.casefold()
-    if lowered in row.question.casefold() or lowered in row.answer.casefold() or lowered in row.gold.casefold():
-        return True
-    try:
-        line = _FIELD.sub("", row.place.read().decode("utf-8", "replace"))
-    except OSError:
-        return False
-    return json.dumps(text)[1:-1].lower() in line.lower()
+    found = [any(lowered in cell.casefold() for cell in (row.question, row.answer, row.gold)) for *_, row in rows]
+    rest = [number for number, known in enumerate(found) if not known]
+    for number, known in zip(rest, containing([rows[number][2].place for number in rest], text), strict=True):
+        found[number] = known
+    return [listed for listed, known in zip(rows, found, strict=True) if known]
 
 
 def choices(rows: Sequence[Named]) -> dict[str, list[tuple[str, int]]]:

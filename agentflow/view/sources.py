@@ -22,6 +22,7 @@ from agentflow.evals.run_folder import SETTINGS
 from agentflow.graph.context import Context
 from agentflow.rl.tokens import TokenStep, unpacked
 from agentflow.rl.training_log import TOKENS, token_file
+from agentflow.view.calls import CallsFile
 from agentflow.view.lines import Place, Tail, read_file
 from agentflow.view.rows import Reader, Row, of_rollout, of_trace, read, record_row
 
@@ -127,6 +128,7 @@ class TraceFile(Source):
     def __init__(self, path: Path, name: str) -> None:
         super().__init__(path, name)
         self._rows = Rows(Tail(path), of_trace)
+        self.calls = CallsFile(path)
 
     def refresh(self) -> tuple[bool, bool]:
         """Read new lines."""
@@ -160,6 +162,7 @@ class Evaluation(TraceFile):
     def __init__(self, path: Path, name: str) -> None:
         super().__init__(path, name)
         self._rows = Rows(Tail(path / TRACES), self._row)
+        self.calls = CallsFile(path / TRACES)
         self._rulings = Tail(path / RULINGS)
         self._later: dict[Key, list[Ruling]] = {}
         self._settings_file = Watched(path / SETTINGS)

@@ -8,6 +8,8 @@ from typing import Any
 
 from langchain_core.messages import AIMessage, BaseMessage
 
+_CALL = {"id": "id", "name": "name", "arguments": "args"}
+"""Names of a tool call's fields in the conventions, and in LangChain."""
 _ROLES = {"human": "user", "ai": "assistant"}
 
 
@@ -59,7 +61,9 @@ def output_messages(replies: Sequence[AIMessage]) -> list[dict[str, Any]]:
 
 
 def _message(message: BaseMessage) -> dict[str, Any]:
-    parts = [{"type": "text", "content": str(message.text)}]
+    calls = message.tool_calls if isinstance(message, AIMessage) else []
+    parts: list[dict[str, Any]] = [{"type": "text", "content": str(message.text)}] if message.text or not calls else []
+    parts += [{"type": "tool_call", **{name: call[of] for name, of in _CALL.items()}} for call in calls]
     return {"role": _ROLES.get(message.type, message.type), "parts": parts}
 
 

@@ -1,5 +1,6 @@
 """`agentflow view` as a person meets it: the command, and the page in a headless Chromium."""
 
+import json
 import re
 import signal
 import subprocess
@@ -11,6 +12,7 @@ from pathlib import Path
 import httpx
 import pytest
 
+from agentflow.evals.calls import Message, RunCalls, Span
 from agentflow.evals.live_status import LiveStatusFile
 from agentflow.evals.rollout import Started
 from agentflow.evals.trace import Trace, TraceTurn, append
@@ -31,6 +33,7 @@ pytestmark = [
 ]
 
 WAIT = 60_000
+LONG = "a line of a long text\n" * 100
 HOSTILE = '</script><img src=http://127.0.0.1:9/x onerror=document.title="taken"><b>bold</b> \u202egnp.exe ' + "x" * 300
 
 
@@ -74,7 +77,34 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
         write_step(out, step, credited(rollouts))
         TrainingLog(out).tokens(token_step(step, "g", rollouts, hostile=HOSTILE))
     append(folder / "first.jsonl", Trace(**record(0, turns=both).own_fields))
+    append(folder / "called.jsonl", called())
     return folder
+
+
+def called() -> Trace:
+    """A trace with the calls of its modules, of which the planner's prompt is long and hostile."""
+    messages = [
+        Message(role=role, text=text) for role, text in (("system", LONG), ("user", HOSTILE), ("assistant", "it"))
+    ]
+    spans = []
+    for at, module in enumerate(("analyst", "planner", "executor", "verifier", "generator")):
+        turn_of = None if module in ("analyst", "generator") else 1
+        spans.append(Span(kind="module", name=module, module=module, turn=turn_of, start=at / 4, seconds=0.25))
+        facts = {"input_tokens": 90 + at, "output_tokens": 5, "cost": 0.002, "prompt": [0, 1], "replies": [2]}
+        spans.append(
+            Span(
+                kind="model_call",
+                name="m",
+                module=module,
+                turn=turn_of,
+                parent=2 * at,
+                start=at / 4,
+                seconds=0.125,
+                **facts,
+            )
+        )
+    trace = Trace(**record(0, turns=[turn(1, output=LONG)]).own_fields)
+    return trace.model_copy(update={"calls_made": RunCalls(spans=spans, messages=messages)})
 
 
 def goes_on() -> Verdict:
@@ -223,6 +253,40 @@ def test_a_trace_is_stepped_through_with_the_keyboard(seen: Seen) -> None:
     seen.shows(".play", "Play")
 
 
+def test_each_step_has_its_time_its_prompt_and_an_address(seen: Seen) -> None:
+    seen.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    seen.open("called.jsonl")
+    seen.page.locator(".traces a.open").click()
+    rows = seen.page.locator(".waterfall tbody tr")
+    expect(rows).to_have_count(5)
+    seen.shows(".waterfall tfoot", "5 model calls")
+    seen.shows(".waterfall tfoot", "$0.010")
+    rows.nth(1).locator("button").click()
+    seen.page.wait_for_url(re.compile(r"\?at=1$"))
+    expect(rows.nth(1)).to_have_attribute("aria-current", "step")
+    seen.shows(".call", "91 read, 5 written")
+    seen.page.get_by_text("Prompt: 2 messages").click()
+    seen.shows(".call .message >> nth=1", "onerror")
+    expect(seen.page.locator("main img, main script")).to_have_count(0)
+    full = seen.page.locator(".call .fold > pre")
+    expect(full).to_be_hidden()
+    seen.page.get_by_text("Show all 2,200 characters").click()
+    expect(full).to_be_visible()
+    assert full.text_content() == LONG
+    seen.page.get_by_role("button", name="Copy the prompt").click()
+    seen.page.get_by_role("button", name="Copied").wait_for()
+    assert seen.page.evaluate("navigator.clipboard.readText()").startswith(LONG)
+    seen.page.keyboard.press("ArrowRight")
+    seen.page.wait_for_url(re.compile(r"\?at=2$"))
+    with seen.page.expect_download() as given:
+        seen.page.get_by_role("button", name="Download as JSON").click()
+    found = json.loads(given.value.path().read_text())
+    assert (found["turns"][0]["result"]["output"], len(found["calls"]["spans"])) == (LONG, 10)
+    seen.page.reload()
+    seen.ready()
+    seen.shows(".said", "Step 3 of 5: turn 1, the executor")
+
+
 def test_the_tab_key_reaches_everything_and_shows_where_it_is(seen: Seen) -> None:
     reached = []
     for _ in range(14):
@@ -281,23 +345,29 @@ def test_lines_that_come_are_seen(browser: "sync_api.Browser", tmp_path: Path) -
         seen.context.close()
 
 
+CUT_OFF = "[...document.querySelectorAll('td')].filter((one) => one.getBoundingClientRect().right > 360)"
+"""Cells of tables that one must scroll to see."""
+
+
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_it_is_readable_at_400_pixels(browser: "sync_api.Browser", url: str, scheme: str) -> None:
-    shown = Seen(browser, url, viewport={"width": 400, "height": 800}, color_scheme=scheme, reduced_motion="reduce")
-    for name in ("", "trained", "training", "first.jsonl"):
+def test_it_is_readable_on_a_phone(browser: "sync_api.Browser", url: str, scheme: str) -> None:
+    shown = Seen(browser, url, viewport={"width": 360, "height": 800}, color_scheme=scheme, reduced_motion="reduce")
+    for name in ("", "trained", "training", "called.jsonl", "first.jsonl"):
         if name:
             shown.open(name)
-        if name == "first.jsonl":
+        else:
+            assert shown.page.evaluate(CUT_OFF) == []
+        if name.endswith(".jsonl"):
             shown.page.locator(".traces a.open").click()
             shown.shows(".said", "Step 1")
-        assert shown.page.evaluate("document.documentElement.scrollWidth") == 400, name
+        assert shown.page.evaluate("document.documentElement.scrollWidth") == 360, name
         assert shown.page.evaluate(CONTRAST) == [], name
         if name == "training":
             shown.page.goto(shown.page.url.partition("?")[0] + "/step/2/tokens/0")
             shown.shows(".t", "Sub")
             for colour in ("advantage", "ratio", "drift", "mask"):
                 shown.page.get_by_label(colour).check()
-                assert shown.page.evaluate("document.documentElement.scrollWidth") == 400, colour
+                assert shown.page.evaluate("document.documentElement.scrollWidth") == 360, colour
                 assert shown.page.evaluate(CONTRAST) == [], colour
     assert shown.page.evaluate("getComputedStyle(document.querySelector('.chip')).transitionDuration") == "0s"
     assert shown.said == []

@@ -54,6 +54,12 @@ export function bar(share, label, kind = "") {
   return el("span", { class: "bar", role: "img", "aria-label": label }, inner);
 }
 
+// Rows whose cells say their column's name where a phone shows each row as a card.
+export function labelled(row, names) {
+  [...row.cells].forEach((cell, at) => { if (names[at]) cell.dataset.label = names[at]; });
+  return row;
+}
+
 // What was focused before a redraw is focused after it.
 export function redraw(container, ...children) {
   const focused = container.contains(document.activeElement) ? document.activeElement : null;

@@ -1,7 +1,7 @@
 // All runs: trainings, evaluations, solved questions.
 
 import { get } from "./data.js";
-import { address, ago, bar, breakable, count, el, liveDot, percent, plural, redraw, svg, trail } from "./dom.js";
+import { address, ago, bar, breakable, count, el, labelled, liveDot, percent, plural, redraw, svg, trail } from "./dom.js";
 
 export async function runsPage(holder) {
   trail(["All runs"]);
@@ -33,9 +33,9 @@ function nothing(roots) {
 const section = (title, inside, kind = "") => el("section", { class: kind, "aria-label": title }, el("h2", {}, title), ...inside);
 
 function table(columns, rows) {
-  return el("div", { class: "scroll card flush" }, el("table", { class: "list" },
+  return el("div", { class: "scroll card flush" }, el("table", { class: "list cards-if-narrow" },
     el("thead", {}, el("tr", {}, columns.map((name) => el("th", { scope: "col", class: name === "written" || name === "traces" ? "n" : null }, name || el("span", { class: "visually-hidden" }, "state"))))),
-    el("tbody", {}, rows)));
+    el("tbody", {}, rows.map((row) => labelled(row, columns)))));
 }
 
 const nameCell = (one) => el("td", { class: "name" }, el("a", { href: address("run", one.id), class: "open" }, breakable(one.name)),

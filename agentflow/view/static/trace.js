@@ -3,6 +3,8 @@
 import { get } from "./data.js";
 import { address, badge, bar, count, el, home, liveDot, plural, redraw, seconds, trail } from "./dom.js";
 import { agentGraph } from "./graph.js";
+import { copyButton, download, folded } from "./texts.js";
+import { callsOf, waterfall } from "./waterfall.js";
 
 const PAUSE = 1100;
 
@@ -15,8 +17,8 @@ export async function tracePage(holder, { source, name, at }) {
     return {};
   }
   const graph = agentGraph();
-  const [head, track, now, memory, costs, same] = [el("div", { class: "heading" }), el("ol", { class: "track", "aria-label": "Steps" }), el("section", { class: "card now", "aria-label": "This step" }),
-    el("div", {}), el("div", {}), el("div", {})];
+  const [head, track, now, calls, memory, costs, same] = [el("div", { class: "heading" }), el("div", {}), el("section", { class: "card now", "aria-label": "This step" }),
+    el("div", {}), el("div", {}), el("div", {}), el("div", {})];
   let steps = stepsOf(found);
   let place = Math.min(Math.max(0, Number(at ?? 0) || 0), Math.max(0, steps.length - 1));
   let timer = null;
@@ -29,7 +31,7 @@ export async function tracePage(holder, { source, name, at }) {
   const transport = el("div", { class: "transport" }, button("|◀", "First step (Home)", () => to(0)), button("◀", "Step back (←)", () => to(place - 1)), play,
     button("▶", "Step on (→)", () => to(place + 1)), button("▶|", "Last step (End)", () => to(steps.length - 1)), slider);
   holder.append(head, el("div", { class: "stage" }, el("section", { class: "card flow", "aria-label": "The graph" }, graph.drawing, transport, said), now),
-    el("section", { "aria-label": "Timeline" }, el("h2", {}, "Timeline"), track), memory, costs, same);
+    el("section", { "aria-label": "Timeline" }, el("h2", {}, "Timeline"), track), calls, memory, costs, same);
 
   function pause() { clearInterval(timer); timer = null; label(); }
   function start() { if (place >= steps.length - 1) to(0); timer = setInterval(() => (place < steps.length - 1 ? to(place + 1, true) : pause()), PAUSE); label(); }
@@ -49,13 +51,15 @@ export async function tracePage(holder, { source, name, at }) {
     said.textContent = step ? `Step ${place + 1} of ${steps.length}: ${step.said}` : "There is no step to show.";
     slider.setAttribute("aria-valuetext", said.textContent);
     redraw(now, step ? body(step, found) : el("p", {}, found.trace.error || "The run ended before its first step."));
-    for (const [number, chip] of [...track.querySelectorAll("button")].entries()) {
-      if (number === place) chip.setAttribute("aria-current", "step"); else chip.removeAttribute("aria-current");
-      chip.classList.toggle("past", number < place);
+    for (const one of track.querySelectorAll("[data-step]")) {
+      if (Number(one.dataset.step) === place) one.setAttribute("aria-current", "step"); else one.removeAttribute("aria-current");
+      one.classList.toggle("past", Number(one.dataset.step) < place);
     }
-    const chip = track.querySelector("[aria-current]");
-    if (chip) track.scrollTop = Math.max(0, chip.offsetTop - track.clientHeight / 2);
+    const [box, current] = [track.firstElementChild, track.querySelector("[aria-current]")];
+    if (box && current) box.scrollTop = Math.max(0, current.offsetTop - box.clientHeight / 2);
+    redraw(calls, callsOf(found, step));
     redraw(memory, memoryOf(found, step));
+    history.replaceState(null, "", `${address("run", source, name)}?at=${place}`);
   }
 
   function keys(event) {
@@ -67,7 +71,7 @@ export async function tracePage(holder, { source, name, at }) {
 
   function draw() {
     redraw(head, heading(found));
-    redraw(track, chips(steps, to));
+    redraw(track, found.calls ? waterfall(found, steps, to) : el("ol", { class: "track", "aria-label": "Steps" }, chips(steps, to)));
     redraw(costs, costsOf(found));
     redraw(same, elsewhere(found));
     show();
@@ -114,7 +118,7 @@ export function stepsOf(found) {
 const NAMES = { analyst: "Analyst", planner: "Planner", executor: "Executor", verifier: "Verifier", generator: "Generator", end: "Broke off" };
 
 function chips(steps, to) {
-  const chip = (step, at) => el("button", { type: "button", "data-key": `step ${at}`, class: `chip ${step.module}${step.wrong ? " wrong" : ""}${step.signal === "stop" ? " stop" : ""}${step.working ? " working" : ""}`, onclick: () => to(at) }, NAMES[step.module] ?? step.module);
+  const chip = (step, at) => el("button", { type: "button", "data-key": `step ${at}`, "data-step": at, class: `chip ${step.module}${step.wrong ? " wrong" : ""}${step.signal === "stop" ? " stop" : ""}${step.working ? " working" : ""}`, onclick: () => to(at) }, NAMES[step.module] ?? step.module);
   const lanes = new Map();
   steps.forEach((step, at) => {
     const key = ["planner", "executor", "verifier"].includes(step.module) ? `Turn ${step.turn}` : NAMES[step.module] ?? step.module;
@@ -123,7 +127,6 @@ function chips(steps, to) {
   return [...lanes].map(([title, inside]) => el("li", { class: "lane" }, el("span", { class: "lane-name" }, title.startsWith("Turn") ? title : ""), inside));
 }
 
-const pre = (text) => el("pre", { tabindex: text.length > 1500 ? 0 : null, class: text.length > 1500 ? "scroll low" : null }, text);
 const item = (name, ...value) => [el("dt", {}, name), el("dd", {}, ...value)];
 
 function body(step, found) {
@@ -131,14 +134,14 @@ function body(step, found) {
   const title = el("h2", {}, NAMES[step.module] ?? step.module, step.turn && step.module !== "generator" && step.module !== "end" ? el("small", {}, ` turn ${step.turn}`) : "");
   if (step.working) return [title, el("p", {}, liveDot(true), ` at work${step.tool ? ` with ${step.tool}` : ""} …`)];
   const inside = {
-    analyst: () => [el("p", { class: "quiet" }, "Reads the question once; what it writes is the beginning of the memory."), pre(found.trace.analysis)],
+    analyst: () => [el("p", { class: "quiet" }, "Reads the question once; what it writes is the beginning of the memory."), folded(found.trace.analysis, "analysis")],
     planner: () => [el("dl", {}, item("Sub-goal", turn.sub_goal || "(no step could be read)"), item("Tool", el("b", {}, turn.tool || "(none)")), turn.context ? item("Context", turn.context) : []),
-      turn.plan ? el("details", { "data-key": "plan" }, el("summary", {}, "Its words, to the letter"), pre(turn.plan)) : null],
+      turn.plan && !found.calls ? el("details", { "data-key": "plan" }, el("summary", {}, "Its words, to the letter"), folded(turn.plan, "plan")) : null],
     executor: () => [el("dl", {}, item("Call", el("b", {}, turn.tool || "(none)"), args(turn.arguments)),
-      item(turn.result.error ? "Failed" : "Result", turn.result.error ? el("span", { class: "badge failed" }, turn.result.error) : "", pre(turn.result.output)),
+      item(turn.result.error ? "Failed" : "Result", turn.result.error ? el("span", { class: "badge failed" }, turn.result.error) : "", folded(turn.result.output, "result")),
       item("Took", `${turn.result.seconds.toFixed(2)} s`, turn.result.sandbox ? ` in the ${turn.result.sandbox} sandbox` : "", turn.result.provider ? `, answered by ${turn.result.provider}` : ""))],
-    verifier: () => [el("p", {}, el("span", { class: `badge ${turn.verdict.signal}` }, turn.verdict.signal === "stop" ? "■ stop" : "↻ continue")), pre(turn.verdict.analysis)],
-    generator: () => [el("p", { class: "answer-text" }, found.trace.answer || "(no answer)"), found.gold ? el("dl", {}, item("Gold", found.gold), item("Outcome", badge(found.outcome), found.decided_by ? ` by ${found.decided_by}` : "", Object.entries(found.metrics ?? {}).map(([name, value]) => ` · ${name} ${value}`))) : el("p", {}, badge(found.outcome))],
+    verifier: () => [el("p", {}, el("span", { class: `badge ${turn.verdict.signal}` }, turn.verdict.signal === "stop" ? "■ stop" : "↻ continue")), folded(turn.verdict.analysis, "verdict")],
+    generator: () => [longAnswer(found.trace.answer), found.gold ? el("dl", {}, item("Gold", found.gold), item("Outcome", badge(found.outcome), found.decided_by ? ` by ${found.decided_by}` : "", Object.entries(found.metrics ?? {}).map(([name, value]) => ` · ${name} ${value}`))) : el("p", {}, badge(found.outcome))],
     end: () => [el("p", { class: "warn" }, found.trace.error)],
   }[step.module];
   const ended = (turn && ["planner", "executor", "verifier"].includes(step.module) ? turn : found.trace).finish_reasons?.[step.module] ?? [];
@@ -147,11 +150,13 @@ function body(step, found) {
   return [title, cut, ...(inside ? inside().flat(2) : [])].filter(Boolean);
 }
 
+const longAnswer = (answer) => (answer.length > 300 ? el("div", {}, folded(answer, "answer"), copyButton("Copy the answer", answer)) : el("p", { class: "answer-text" }, answer || "(no answer)"));
+
 function args(given) {
   const values = Object.entries(given);
   if (values.length === 0) return null;
-  if (values.length === 1 && typeof values[0][1] === "string") return [el("small", {}, ` ${values[0][0]}`), pre(values[0][1])];
-  return pre(JSON.stringify(given, null, 2));
+  if (values.length === 1 && typeof values[0][1] === "string") return [el("small", {}, ` ${values[0][0]}`), folded(values[0][1], "arguments")];
+  return folded(JSON.stringify(given, null, 2), "arguments");
 }
 
 function memoryOf(found, step) {
@@ -164,7 +169,7 @@ function memoryOf(found, step) {
   return el("section", { "aria-label": "Memory" }, el("h2", {}, "Memory ", el("small", {}, words)),
     el("p", { class: "quiet" }, `${plural(messages.length, "message")}, ${count(size)} characters; the instructions and the tools stand before them. It only ever grows.`),
     el("p", {}, bar(messages.length / Math.max(1, found.memory.length), `${messages.length} of ${found.memory.length} messages`)),
-    el("ol", { class: "messages" }, messages.map(([role, text], at) => el("li", { class: `message ${role}${at >= messages.length - fresh ? " new" : ""}` }, el("b", {}, role === "planner" ? "planner" : at ? "result and verdict" : "question"), pre(text)))));
+    el("ol", { class: "messages" }, messages.map(([role, text], at) => el("li", { class: `message ${role}${at >= messages.length - fresh ? " new" : ""}` }, el("b", {}, role === "planner" ? "planner" : at ? "result and verdict" : "question"), folded(text, `memory ${at}`)))));
 }
 
 function heading(found) {
@@ -177,6 +182,8 @@ function heading(found) {
     el("h1", { class: "question" }, found.question || found.task || "(empty question)"),
     el("p", { class: "result" }, found.running ? liveDot(true) : badge(found.outcome), " ", el("b", {}, trace.answer ? trace.answer.slice(0, 300) : ""), found.gold && found.outcome !== "correct" ? el("span", { class: "quiet" }, ` — gold: ${found.gold.slice(0, 300)}`) : ""),
     el("p", { class: "quiet" }, facts.join(" · ")),
+    trace.status ? el("p", { class: "tasks" }, copyButton("Copy the answer", trace.answer), " ", copyButton("Copy a link to this step", () => location.href), " ",
+      el("button", { type: "button", class: "small", "data-key": "download", onclick: () => download(`${found.source.name}-${found.id}.json`, JSON.stringify({ question: found.question, gold: found.gold, ...trace, calls: found.calls }, null, 1)) }, "Download as JSON")) : null,
     found.flags?.length ? el("p", { class: "warn" }, `Flagged: ${found.flags.join("; ")}`) : null,
     trace.error && !found.running ? el("p", { class: "warn" }, trace.error) : null];
 }
@@ -219,7 +226,7 @@ export function column(found) {
     el("ol", { class: "turns" }, trace.turns.map((turn) => el("li", { class: `turn${turn.result.error ? " wrong" : ""}` },
       el("p", {}, el("b", {}, turn.sub_goal || "(no step could be read)")),
       el("p", { class: "call" }, el("span", { class: "tool" }, turn.tool || "none"), " ", el("code", {}, inline(turn.arguments))),
-      turn.result.error ? el("span", { class: "badge failed" }, turn.result.error) : null, pre(turn.result.output.slice(0, 1200)),
+      turn.result.error ? el("span", { class: "badge failed" }, turn.result.error) : null, folded(turn.result.output, `${found.source.id} ${turn.turn}`),
       el("p", {}, el("span", { class: `badge ${turn.verdict.signal}` }, turn.verdict.signal === "stop" ? "■ stop" : "↻ continue"), ` ${turn.verdict.analysis.slice(0, 400)}`))))].filter(Boolean);
 }
 

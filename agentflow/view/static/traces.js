@@ -1,7 +1,7 @@
 // A list of traces: filtered, ordered and cut into pages by the server.
 
 import { get } from "./data.js";
-import { address, badge, count, el, outcomeName, percent, plural, redraw } from "./dom.js";
+import { address, badge, count, el, labelled, outcomeName, percent, plural, redraw } from "./dom.js";
 
 const SIZE = 100;
 const COLUMNS = {
@@ -18,7 +18,7 @@ export function traceList(source, kind, choices, asked, remember, runs = []) {
   const head = el("thead", {});
   const pager = el("nav", { class: "pager", "aria-label": "Pages" });
   const form = filters(kind, choices, state, runs, () => { state.offset = 0; refresh(); });
-  const table = el("table", { class: "list traces" }, el("caption", { class: "visually-hidden" }, "Traces"), head, body);
+  const table = el("table", { class: "list traces cards-if-narrow" }, el("caption", { class: "visually-hidden" }, "Traces"), head, body);
   table.addEventListener("keydown", walk);
   const box = el("section", { "aria-label": "Traces" }, el("h2", {}, kind === "training" ? "Rollouts" : "Traces"), form, found, el("div", { class: "scroll card flush" }, table), pager);
   let shown = new Set();
@@ -61,7 +61,7 @@ export function traceList(source, kind, choices, asked, remember, runs = []) {
       tokens: () => el("td", { class: "n" }, count(row.tokens)),
       seconds: () => el("td", { class: "n" }, row.seconds.toFixed(1)),
     };
-    return el("tr", { class: fresh ? "fresh" : null }, used.map((name) => inside[name]()));
+    return labelled(el("tr", { class: fresh ? "fresh" : null }, used.map((name) => inside[name]())), used);
   }
 
   function pages(number) {

@@ -34,7 +34,7 @@ def test_solve_shows_each_module_and_turn_until_the_trace_has_the_trace(
     modules = [line["module"] for line in rest if "module" in line]
     assert modules[:4] == ["analyst", "planner", "executor", "verifier"]
     assert [line["turn"] for line in rest if "sub_goal" in line] == [1]
-    assert [path.name for path in tmp_path.iterdir()] == ["first.jsonl"]
+    assert {path.name for path in tmp_path.iterdir()} == {"first.jsonl", "first.calls.jsonl"}
     usage = Trace.model_validate_json(trace.read_text()).usage
     assert {"analyst", "planner", "executor", "verifier", "generator"} <= set(usage.seconds)
 

@@ -8,6 +8,7 @@ from urllib.parse import urlencode
 import httpx
 import pytest
 
+from agentflow.evals.calls import Message, RunCalls, Span
 from agentflow.evals.trace import Trace, append
 from agentflow.graph.state import Verdict
 from agentflow.rl.training_log import TrainingLog
@@ -127,6 +128,21 @@ def test_a_trace_has_the_memory_that_its_planner_read(client: Client) -> None:
     assert texts[3] == "Sub-Goal: s\nTool: python_coder\nContext: c"
     assert (found["previous"], found["next"]) == ("0", "2")
     assert {one["from"] for one in found["same"]} == {"trained"}
+
+
+def test_a_trace_has_its_calls_as_soon_as_they_are_written(tmp_path: Path) -> None:
+    message = Message(role="user", text="Why? " * 3)
+    span = Span(kind="model_call", name="m", module="planner", turn=1, start=0.5, seconds=0.25, prompt=[0], replies=[0])
+    with_calls = {"calls_made": RunCalls(spans=[span], messages=[message])}
+    write_run(tmp_path / "run", [record(0), record(1).model_copy(update=with_calls)], questions=3)
+    client = Client(tmp_path)
+    traces = f"/api/sources/{client.id('run')}/traces"
+    assert client.get(f"{traces}/0")["calls"] is None
+    assert client.get(f"{traces}/1")["calls"] == with_calls["calls_made"].model_dump()
+    append(tmp_path / "run" / "traces.jsonl", record(2).model_copy(update=with_calls))
+    client.index.refresh()
+    assert client.get(f"{traces}/2")["calls"]["messages"] == [message.model_dump()]
+    assert client.get(traces, text="why?")["number"] == 0
 
 
 def test_groups_and_the_same_questions_before_and_after(client: Client) -> None:

@@ -1,0 +1,40 @@
+"""Calls of traces, from the file beside them. It is read when a trace is opened, and only where it has grown."""
+
+import re
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+
+from agentflow.evals.calls import RunCalls, calls_file, hash_of
+from agentflow.view.lines import Place, Tail
+
+_HASH = re.compile(rb'\{"trace": "([0-9a-f]{16})"')
+
+
+class CallsFile:
+    """The calls of one file of traces."""
+
+    def __init__(self, traces: Path) -> None:
+        self._tail = Tail(calls_file(traces))
+        self._places: dict[bytes, Place] = {}
+
+    def of(self, line: bytes) -> dict[str, Any] | None:
+        """Return the spans and messages of the trace with this line, None if they were not recorded."""
+        self._refresh()
+        try:
+            content = self._places[hash_of(line).encode()].read()
+            return RunCalls.model_validate_json(content).model_dump(mode="json")
+        except (KeyError, OSError, ValidationError):
+            return None
+
+    def _refresh(self) -> None:
+        more = True
+        while more:
+            news = self._tail.look()
+            if news.again:
+                self._places = {}
+            for place, line in news.lines or ():
+                if match := _HASH.match(line):
+                    self._places[match[1]] = place
+            more = news.more
