@@ -6,7 +6,7 @@ log-probabilities are unknown: NaN, which no supervised loss reads.
 
 import asyncio
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextvars import Context
 from typing import cast
 
@@ -56,5 +56,5 @@ class Teacher:
             choice = None if request.tool_choice == "auto" else request.tool_choice
             model = self.model.bind_tools(request.tools, tool_choice=choice)
         asked = reply_of(cast(BaseChatModel, model), convert_to_messages(request.messages))
-        # In a context of its own, else the policy would stand in for the teacher, which is called in a node that learns.
+        # In a context of its own: the policy stands in for every model that is called in a node that learns.
         return await asyncio.create_task(asked, context=Context())
