@@ -22,7 +22,7 @@ def convert(source: Path, target: Path) -> None:
     from transformers import AutoModelForCausalLM, AutoTokenizer, GenerationConfig, LlamaConfig, LlamaForCausalLM
 
     tokenizer: Any = AutoTokenizer.from_pretrained(source, gguf_file=FILE)
-    tokenizer.eos_token = tokenizer.pad_token = "<|im_end|>"
+    tokenizer.eos_token = tokenizer.pad_token = "<|im_end|>"  # noqa: S105
     tokenizer.clean_up_tokenization_spaces = False
     read: Any = AutoModelForCausalLM.from_pretrained(source, gguf_file=FILE, dtype=torch.float32)
     fields = {name: value for name, value in read.config.to_dict().items() if name not in QUANTIZED}
