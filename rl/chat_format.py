@@ -108,6 +108,22 @@ class ChatFormat:
             ids += sampled
         return ids
 
+    def reply_ids(self, request: ChatRequest, reply: TemplateMessage) -> list[int]:
+        """Return the ids of a reply as the template writes it, with the end token.
+
+        Raises ChatError if the template does not write the reply after the request's prompt.
+        """
+        messages = sanitized([*request.messages, reply], self.tokenizer, {})
+        prompt, whole = self._render(messages[:-1], request), self._render(messages, request, prompt=False)
+        if not whole.startswith(prompt):
+            raise ChatError(
+                "the model's chat template writes a reply otherwise than after its prompt", code="rewritten"
+            )
+        ids, end = list(self._encoded(whole[len(prompt) :])), self.tokenizer.eos_token_id
+        if end is None:
+            return ids
+        return ids[: ids.index(end) + 1] if end in ids else [*ids, end]
+
     async def read(self, token_ids: Sequence[int], request: ChatRequest, name: str) -> Reading:
         """Return a sampled reply as a message. The ids of its tool calls derive from `name`."""
         ids = list(token_ids)
@@ -170,14 +186,14 @@ class ChatFormat:
         """Return the text between a mark and the next one."""
         return rest[: min((at for mark in marks.values() if (at := rest.find(mark)) >= 0), default=len(rest))]
 
-    def _render(self, messages: Sequence[TemplateMessage], request: ChatRequest) -> str:
+    def _render(self, messages: Sequence[TemplateMessage], request: ChatRequest, *, prompt: bool = True) -> str:
         from jinja2 import TemplateError
 
         tools = {"tools": sanitized_tools(request.tools, self.tokenizer)} if request.tools else {}
         try:
             return str(
                 self.tokenizer.apply_chat_template(
-                    list(messages), add_generation_prompt=True, tokenize=False, **tools, **self._options
+                    list(messages), add_generation_prompt=prompt, tokenize=False, **tools, **self._options
                 )
             )
         except (TemplateError, TypeError, ValueError) as error:

@@ -20,6 +20,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from agentflow.evals.run_folder import RunSettings
 from agentflow.rl.algorithms import NAMES, AnyAlgorithm
+from agentflow.rl.algorithms.sft import SFT
 from agentflow.tools.coded_error import CodedError
 
 PRESETS = Path(__file__).with_name("presets")
@@ -69,7 +70,7 @@ class TrainingSettings(RunSettings):
     seed: int = Field(ge=0)
     steps: int = Field(ge=1)
     questions: int = Field(ge=1)
-    rollouts: int = Field(ge=2)
+    rollouts: int = Field(ge=1)
     train_tasks: int = Field(ge=1)
     test_tasks: int = Field(ge=1)
     validate_every: int
@@ -104,6 +105,11 @@ class TrainingSettings(RunSettings):
         """Return whether there are several policies with weights of their own."""
         return self.weights == "separate" and len(self.policies) > 1
 
+    @property
+    def teacher(self) -> str:
+        """Return the model that plays the rollouts to imitate; "" if the policy plays."""
+        return self.flow.algorithm.teacher if isinstance(self.flow.algorithm, SFT) else ""
+
     @classmethod
     def of(cls, config: DictConfig) -> "TrainingSettings":
         """Validate a composed configuration. Raises SettingsError."""
@@ -124,6 +130,11 @@ class TrainingSettings(RunSettings):
         if settings.train_tasks < settings.questions:
             raise SettingsError(
                 f"train_tasks={settings.train_tasks} is less than questions={settings.questions}", code="too_few_tasks"
+            )
+        if settings.rollouts == 1 and not settings.flow.algorithm.supervised:
+            raise SettingsError(
+                f"rollouts=1, and {settings.flow.algorithm.name} compares the rollouts of a task; give at least 2",
+                code="bad_value",
             )
         return settings
 

@@ -27,6 +27,8 @@ from omegaconf import DictConfig, OmegaConf, open_dict
 
 from agentflow.evals.run_folder import SETTINGS, RunFolderError, read_settings, write_settings
 from agentflow.graph.models.connections import ROLLOUT_HOST
+from agentflow.graph.models.loading import load_model
+from agentflow.graph.models.spec import ModelError
 from agentflow.graph.tracing.setup import TracingError, tracing
 from agentflow.rl import engine
 from agentflow.rl.apps import load_app
@@ -75,6 +77,11 @@ def check(config: DictConfig) -> tuple[TrainingSettings, Trainable, Graph]:
     if isinstance(nodes, Mapping):
         settings = settings.model_copy(update={"policies": nodes})
     _check_separate(config, settings)
+    if settings.teacher:
+        try:
+            load_model(settings.teacher)
+        except ModelError as error:
+            raise SettingsError(f"flow.algorithm.teacher={settings.teacher}: {error}", code=error.code) from error
     if settings.tracing:
         try:
             with tracing(settings.tracing):  # reports an error here instead of in every worker
@@ -266,6 +273,7 @@ def _agent_loop(settings: TrainingSettings, out: Path) -> dict[str, Any]:
         "tool_parser": settings.tool_parser,
         "seed_requests": settings.seed_requests,
         "separate": settings.separate,
+        "teacher": settings.teacher,
     }
 
 

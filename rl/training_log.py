@@ -78,7 +78,12 @@ class TrainingLog:
         `metrics` and `seconds` have verl's names as keys; `restarted` names workers that died.
         """
         own = {name: value for name, value in metrics.items() if "/" not in name or name.startswith("status/")}
-        named = {"kl": "actor/kl", "clip_fraction": "actor/clip_fraction", "gradient": "actor/grad_norm"}
+        named = {
+            "nll": "actor/nll",
+            "kl": "actor/kl",
+            "clip_fraction": "actor/clip_fraction",
+            "gradient": "actor/grad_norm",
+        }
         taken = {f"seconds/{ours}": round(seconds[name], 3) for name, ours in TIMES.items() if name in seconds}
         speed = {"tokens_per_second": own.get("sampled_tokens", 0) / seconds["step"]}
         found = {ours: metrics[name] for ours, name in named.items() if name in metrics}

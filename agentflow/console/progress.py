@@ -134,7 +134,13 @@ def train_text(line: "Line") -> str:
     failed = line["rollouts"] - line["status/ok"]
     return (
         f"reward {line['reward']:.3f}  turns {line['turns']:.2f}  tool errors {percent(line['tool_error_rate'])}  "
-        f"KL {line.get('kl', 0.0):.4f}  clipped {percent(line.get('clip_fraction', 0.0))}  "
+        f"{_loss_text(line)}  "
         f"{line['tokens_per_second']:.0f} tok/s  {line['seconds/step']:.1f} s"
         f"{f'  left out {failed:.0f}' if failed else ''}"
     )
+
+
+def _loss_text(line: "Line") -> str:
+    if "nll" in line:  # supervised
+        return f"loss {line['nll']:.4f}"
+    return f"KL {line.get('kl', 0.0):.4f}  clipped {percent(line.get('clip_fraction', 0.0))}"

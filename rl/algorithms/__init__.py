@@ -11,10 +11,11 @@ from agentflow.rl.algorithms.grpo import GRPO
 from agentflow.rl.algorithms.per_node import PerNode
 from agentflow.rl.algorithms.reinforce_plus_plus import ReinforcePlusPlus
 from agentflow.rl.algorithms.rloo import RLOO
+from agentflow.rl.algorithms.sft import SFT
 from agentflow.rl.algorithms.turn import TurnCredit
 
 AnyAlgorithm = Annotated[
-    FlowGRPO | PerNode | GRPO | DrGRPO | RLOO | ReinforcePlusPlus | TurnCredit,
+    FlowGRPO | PerNode | GRPO | DrGRPO | RLOO | ReinforcePlusPlus | TurnCredit | SFT,
     Field(discriminator="name"),
 ]
 """Type of the setting `flow.algorithm`: an algorithm's name with its settings."""

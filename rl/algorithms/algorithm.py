@@ -53,6 +53,8 @@ class Algorithm(BaseModel, ABC):
 
     formula: ClassVar[str]
     """Formula of the advantage, shown in the viewer."""
+    supervised: ClassVar[bool] = False
+    """True if the loss is the mean of -A log pi, without a ratio, a clip or a KL term."""
 
     penalty: float = Field(default=0.0, ge=0)
     """Subtracted from the advantage of a call that led to a format or tool error."""

@@ -10,6 +10,7 @@ import os
 import random
 from array import array
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import asdict
 from functools import lru_cache, partial
 from pathlib import Path
@@ -21,18 +22,21 @@ from verl.experimental.agent_loop.agent_loop import AgentLoopBase, AgentLoopMetr
 
 from agentflow.evals.task import Task
 from agentflow.evals.trace import append
+from agentflow.graph.context import Sampling
 from agentflow.graph.models.connections import ROLLOUT_ADDRESS
+from agentflow.graph.models.loading import aload_model
 from agentflow.graph.tracing.setup import tracing_from_environment
 from agentflow.rl.apps import load_app
 from agentflow.rl.batch import counts, facts_of, rows_of
 from agentflow.rl.calls import ids_array, logprobs_array
-from agentflow.rl.chat import ChatRequest, TokenReply
+from agentflow.rl.chat import ChatRequest, Generate, TokenReply
 from agentflow.rl.chat_format import ChatFormat, Tokenizer
 from agentflow.rl.packing import TrainingSample, longest_prompt
 from agentflow.rl.policy import PromptTooLong
 from agentflow.rl.replay_log import ReplayLog, ReplayLogs, digest
 from agentflow.rl.rollout import RolloutRecord, Trajectory, run_recorded
 from agentflow.rl.trainable import Graph, Split, Trainable
+from agentflow.rl.trainer.teacher import Teacher
 from agentflow.rl.training_log import TrainingLog
 
 _graphs: dict[str, tuple[Trainable, Graph]] = {}
@@ -74,6 +78,7 @@ class FlowAgentLoop(AgentLoopBase):  # type: ignore[misc]
         tool_parser: str,
         seed_requests: bool,
         separate: bool,
+        teacher: str,
         **kwargs: Any,
     ) -> None:
         """
@@ -89,6 +94,7 @@ class FlowAgentLoop(AgentLoopBase):  # type: ignore[misc]
             tool_parser: Name of the parser of tool calls; "auto" chooses by the chat template.
             seed_requests: Whether each call of the policy carries a seed.
             separate: Whether there are several policies with weights of their own.
+            teacher: Model that plays the rollouts of the train split; "" for the policy.
             *args: Passed to the base class.
             **kwargs: Passed to the base class.
         """
@@ -103,7 +109,7 @@ class FlowAgentLoop(AgentLoopBase):  # type: ignore[misc]
         self.format = _chat_format(self.tokenizer, tool_parser, json.dumps(dict(self.apply_chat_template_kwargs)))
         self.log, self.seconds, self.tries, self.keep_replay_logs = TrainingLog(out), seconds, tries, keep_replay_logs
         self.mask_cut_off, self.pack_turns, self.seed_requests = mask_cut_off, pack_turns, seed_requests
-        self.separate = separate
+        self.separate, self.teacher = separate, teacher
 
     async def run(self, sampling_params: dict[str, Any], **row: Any) -> list[AgentLoopOutput]:
         """Run one rollout of the task in the dataset's `row`. Return its outputs; the last one holds the reward."""
@@ -114,7 +120,13 @@ class FlowAgentLoop(AgentLoopBase):  # type: ignore[misc]
         task = Task.model_validate_json(row["extra_info"]["task"])
         step, split = int(row["global_steps"]), row["extra_info"]["split"]
         replay_log = self._replay_log(step, split, _name(row))
-        policy = partial(VerlPolicy, self, sampling_params, f"{step} {replay_log.rollout}")
+        policy: Callable[[], Generate] = partial(VerlPolicy, self, sampling_params, f"{step} {replay_log.rollout}")
+        if self.teacher and split == "train":
+            sampling = Sampling(
+                temperature=sampling_params["temperature"], max_tokens=self.rollout_config.response_length
+            )
+            model = await aload_model(self.teacher, sampling)
+            policy = partial(Teacher, model, self.format, self.fitted)
         trajectory = await run_recorded(
             self.app, self.graph, task, policy, replay_log, seconds=self.seconds, tries=self.tries
         )
@@ -122,6 +134,18 @@ class FlowAgentLoop(AgentLoopBase):  # type: ignore[misc]
             append(self.log.path_of(step, split), RolloutRecord.of(trajectory, step, split))
             replay_log.ended(trajectory.status, trajectory.reward)
         return trajectory
+
+    def fitted(self, request: ChatRequest) -> tuple[list[int], int]:
+        """Return the ids of a request's prompt, and the most tokens of its reply. Raises PromptTooLong, ChatError."""
+        config, prompt_ids = self.rollout_config, self.format.prompt_ids(request)
+        most = min(request.sampling.max_tokens or config.response_length, config.response_length)
+        longest = longest_prompt(config.prompt_length, config.response_length, most, packed=self.pack_turns)
+        if len(prompt_ids) > longest:
+            raise PromptTooLong(
+                f"a prompt of {len(prompt_ids)} tokens is more than the {longest} that prompt_tokens="
+                f"{config.prompt_length} and response_tokens={config.response_length} leave beside a reply of {most}"
+            )
+        return prompt_ids, most
 
     def _replay_log(self, step: int, split: Split, name: str) -> ReplayLog:
         path = self.log.replay_log_of(step, split)
@@ -200,15 +224,7 @@ class VerlPolicy:
         # Derived from the content of the request, not from its position, so that the order of nodes does not matter.
         name = f"{self._name} {key} {self._asked[key]}"
         loop, sampling = self.loop, request.sampling
-        config = loop.rollout_config
-        prompt_ids = loop.format.prompt_ids(request)
-        most = min(sampling.max_tokens or config.response_length, config.response_length)
-        longest = longest_prompt(config.prompt_length, config.response_length, most, packed=loop.pack_turns)
-        if len(prompt_ids) > longest:
-            raise PromptTooLong(
-                f"a prompt of {len(prompt_ids)} tokens is more than the {longest} that prompt_tokens="
-                f"{config.prompt_length} and response_tokens={config.response_length} leave beside a reply of {most}"
-            )
+        prompt_ids, most = loop.fitted(request)
         params = {**self.sampling_params, "max_tokens": most, "logprobs": True}
         if loop.seed_requests:
             params["seed"] = random.Random(name).getrandbits(31)

@@ -31,7 +31,7 @@ from agentflow.rl.algorithms import algorithm_of
 from agentflow.rl.batch import Span, advantages_of, assign_credit, batch_digest, matters, row_policy, session_of
 from agentflow.rl.rollout import RolloutStatus
 from agentflow.rl.trainer.loops import FlowLoops
-from agentflow.rl.trainer.loss import flow_grpo_loss
+from agentflow.rl.trainer.loss import flow_grpo_loss, supervised_loss
 from agentflow.rl.trainer.policies import PolicyWorker
 from agentflow.rl.trainer.token_inspector import TokenInspector
 from agentflow.rl.trainer.watch import SyncFailed, cause, within
@@ -69,7 +69,8 @@ class FlowTrainer(PPOTrainerSync):  # type: ignore[misc]
         """Start all workers, load the last checkpoint, and delete the records of later steps."""
         super().init()
         actor = omega_conf_to_dataclass(self.config.actor_rollout_ref.actor)
-        self.actor_rollout_wg.set_loss_fn(partial(flow_grpo_loss, config=actor))
+        loss = supervised_loss if self._algorithm.supervised else flow_grpo_loss
+        self.actor_rollout_wg.set_loss_fn(partial(loss, config=actor))
         self.inspector = TokenInspector(self.config, self.tokenizer, self.actor_rollout_wg, self._select)
         self.log.rewind(self.global_steps)
 

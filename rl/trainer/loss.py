@@ -20,6 +20,20 @@ def surrogate(ratio: torch.Tensor, advantages: torch.Tensor, low: float, high: f
     return torch.minimum(ratio * advantages, ratio.clamp(1 - low, 1 + high) * advantages)
 
 
+def supervised_loss(
+    config: ActorConfig, model_output: dict[str, Any], data: TensorDict, dp_group: Any = None
+) -> tuple[torch.Tensor, dict[str, Any]]:
+    """Return the weighted mean of -A log pi and its metrics: the cross-entropy of the tokens to imitate.
+
+    Fields and `dp_size` are those of `flow_grpo_loss`. Log-probabilities of the rollout are not read.
+    """
+    log_prob = no_padding_2_padding(model_output["log_probs"], data)
+    fields = data.select("response_mask", "advantages", "token_weights").to_padded_tensor()
+    weights = fields["token_weights"] * fields["advantages"] * fields["response_mask"].to(bool)
+    loss = -(log_prob * weights).sum() * data["dp_size"]
+    return loss, {"nll": Metric(value=loss.detach(), aggregation=AggregationType.SUM)}
+
+
 def flow_grpo_loss(
     config: ActorConfig, model_output: dict[str, Any], data: TensorDict, dp_group: Any = None
 ) -> tuple[torch.Tensor, dict[str, Any]]:

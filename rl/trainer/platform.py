@@ -190,21 +190,19 @@ LOGITS = 1 << 22
 """Number of logits that are exponentiated at a time: 16 MiB."""
 
 
-_log_probs = verl.utils.torch_functional.logprobs_from_logits_v2
-
-
 def log_probs(logits: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
-    """Compute the log-probabilities [...] of `labels` [...] under `logits` [..., vocabulary].
+    """Compute the log-probabilities [...] of `labels` [...] under `logits` [..., vocabulary], in float32 at least.
 
     verl/utils/torch_functional.py:197 processes one token at a time to save memory, which takes a fifth of a step of
     the micro model, forward and backward. This function processes `LOGITS` logits at a time, with the same results.
     """
-    if logits.dtype not in (torch.float32, torch.float64):  # logsumexp is too coarse there; verl uses another formula
-        found: torch.Tensor = _log_probs(logits, labels)
-        return found
-    chosen = logits.gather(-1, labels.unsqueeze(-1)).squeeze(-1)
-    rows = max(1, LOGITS // logits.shape[-1])
-    return chosen - torch.cat([some.logsumexp(-1) for some in torch.split(logits, rows)])
+    tokens = max(1, LOGITS // logits.shape[-1])
+    parts = zip(logits.split(tokens), labels.split(tokens), strict=True)
+    return torch.cat([_log_probs(part if part.dtype == torch.float64 else part.float(), own) for part, own in parts])
+
+
+def _log_probs(logits: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
+    return logits.gather(-1, labels.unsqueeze(-1)).squeeze(-1) - logits.logsumexp(-1)
 
 
 if os.environ.get("VERL_PLATFORM") == "cpu":

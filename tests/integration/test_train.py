@@ -117,6 +117,41 @@ def test_an_export_answers_a_question(run: Path, tmp_path: Path) -> None:
     assert json.loads(done.stdout)["turns"]
 
 
+def test_supervised_rollouts_of_a_teacher_lower_the_loss(tmp_path: Path) -> None:
+    """The teacher is the shipped trained planner; every accepted plan is imitated token by token."""
+    out = tmp_path / "taught"
+    teacher = [
+        "algorithm=sft",
+        "flow.algorithm.teacher=embedded:trained",
+        "questions=16",
+        "rollouts=1",
+        "train_tasks=16",
+    ]
+    train(out, *teacher, "steps=3", "test_tasks=4", "validate_every=3", "lr=1e-3")
+    losses = [line["nll"] for line in lines(out, "train")]
+    assert losses[2] < losses[0]
+    for record in rollouts(out, 3, "train"):
+        taken = [record.reward == 1 and not call.fault for call in record.calls]
+        assert [call.advantage for call in record.calls] == [float(one) for one in taken]
+    found = unpacked((out / "tokens/000003.jsonl.gz").read_bytes())
+    assert found is not None
+    calls = [call for row in found.rows for call in row.calls if call.trainer and call.updated]
+    assert {value for call in calls for value in call.rollout} == {None}, "the teacher's probabilities are unknown"
+    assert sum(sum(call.updated or ()) - sum(call.trainer or ()) for call in calls) > 0  # type: ignore[type-var]
+    command = [sys.executable, "-m", "agentflow", "replay", str(out), "--step", "3"]
+    subprocess.run(command, check=True, timeout=300)
+    checks: list[Checked | None] = []
+    export(out, tmp_path / "planner", on_checked=checks.append)
+    assert checks[0] is not None
+    assert checks[0].same
+
+
+def test_a_teacher_that_does_not_exist_is_refused(tmp_path: Path) -> None:
+    done = train(tmp_path / "none", "algorithm=sft", "flow.algorithm.teacher=embedded:nobody", check=False)
+    assert done.returncode == 2
+    assert "flow.algorithm.teacher=embedded:nobody" in done.stderr
+
+
 def test_the_export_of_an_adapter_that_two_ranks_trained_is_what_they_trained(tmp_path: Path) -> None:
     """Full weights are exported unrounded from elsewhere in a checkpoint; an adapter is put together and merged."""
     out, model = tmp_path / "lora", tmp_path / "planner"

@@ -39,6 +39,7 @@ function figures({ lines, measured }) {
     curves("Reward and held-out accuracy", [["reward", of("train", "reward")], ["held-out accuracy", of("test", "accuracy"), true]], number(3)),
     stacks("Tools chosen, share of turns", gathered, order),
     curves("Tool-call errors, share of calls", both("tool_error_rate"), share),
+    curves("Supervised loss, nats a token", [["loss", of("train", "nll")]], number(3)),
     curves("KL to the reference", [["KL", of("train", "kl")]], number(4)),
     curves("Turns of a rollout", both("turns", measured), number(2)),
     curves("Tokens that the policy wrote, per rollout", both("sampled", measured), number(0)),

@@ -191,3 +191,18 @@ def test_a_page_cannot_end_the_message_that_quotes_it(family: str, formats: dict
         return known.prompt_ids(ChatRequest([{"role": "user", "content": text}])).count(end)
 
     assert ends(f"a page{ENDS[family]}") == ends("a page")
+
+
+@pytest.mark.parametrize("family", list(ENDS))
+async def test_a_teachers_reply_is_read_back_as_it_was(family: str, formats: dict[str, ChatFormat]) -> None:
+    known, call = formats[family], {"name": "add", "arguments": {"a": 1, "b": 2}}
+    replies = [({"role": "assistant", "content": "three"}, "three", [])]
+    if family in WITH_TOOLS:
+        with_call = {"role": "assistant", "content": "", "tool_calls": [{"type": "function", "function": call}]}
+        replies.append((with_call, "", [call["arguments"]]))
+    for reply, text, arguments in replies:
+        request = ChatRequest([{"role": "user", "content": "1 + 2?"}], tools=[ADD] if family in WITH_TOOLS else [])
+        ids = known.reply_ids(request, reply)
+        assert ids[-1] == known.tokenizer.eos_token_id
+        found = await known.read(ids, request, "x")
+        assert (found.text.strip(), [one["args"] for one in found.tool_calls]) == (text, arguments)

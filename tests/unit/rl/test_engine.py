@@ -51,6 +51,13 @@ def test_seeds_that_kill_vllm_on_a_cpu_are_refused() -> None:
     engine.complete(compose_settings("qwen2.5-7b", ["seed_requests=true"]))
 
 
+def test_a_supervised_loss_needs_no_reference_and_no_importance_weights() -> None:
+    config = compose_settings("qwen2.5-7b", ["algorithm=sft"])
+    engine.complete(config)
+    assert not config.actor_rollout_ref.actor.use_kl_loss
+    assert config.algorithm.rollout_correction == {"bypass_mode": True}
+
+
 def test_an_engine_that_is_missing_is_named_with_its_extra(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(vllm_cpu, "installed", lambda: False)
     monkeypatch.setattr(engine, "find_spec", lambda name: None)

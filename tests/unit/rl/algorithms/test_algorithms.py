@@ -17,7 +17,10 @@ REWARDS = [1.0, 0.0, 1.0, 0.0]
 CALLS = [2, 1, 3, 2]
 FOUR = [rollout(reward, lengths=[1] * calls) for reward, calls in zip(REWARDS, CALLS, strict=True)]
 
-PER_QUESTION = tuple(name for name in NAMES if name != "reinforce++")
+COMPARING = tuple(name for name in NAMES if name != "sft")
+"""Algorithms whose advantages compare rollouts."""
+
+PER_QUESTION = tuple(name for name in COMPARING if name != "reinforce++")
 """Algorithms that compare the rollouts of one question alone."""
 
 AVERAGE_OVER_TOKENS = ("dr-grpo", "rloo", "reinforce++")
@@ -42,7 +45,7 @@ def factors(name: str, rollouts: Sequence[Rollout]) -> list[list[float]]:
 
 
 def test_the_union_has_every_name() -> None:
-    assert NAMES == ("flow-grpo", "per-node", "grpo", "dr-grpo", "rloo", "reinforce++", "turn")
+    assert NAMES == ("flow-grpo", "per-node", "grpo", "dr-grpo", "rloo", "reinforce++", "turn", "sft")
     assert [algorithm_of({"name": name}).name for name in NAMES] == list(NAMES)
 
 
@@ -54,7 +57,7 @@ def test_other_settings_are_refused(wrong: dict[str, Any]) -> None:
         algorithm_of(wrong)
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", COMPARING)
 @given(ROLLOUTS)
 def test_every_call_has_credit_and_all_weights_sum_to_one(name: str, rollouts: list[Rollout]) -> None:
     credit = algorithm_of({"name": name}).credit(rollouts)
@@ -98,7 +101,7 @@ def test_advantages_of_a_group_sum_to_zero(name: str, rollouts: list[Rollout]) -
         assert sum(own) == pytest.approx(0, abs=1e-9)
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", COMPARING)
 def test_the_penalty_is_for_the_call_that_was_at_fault(name: str) -> None:
     rollouts = [rollout(1.0, lengths=[2, 2], faults=[True, False]), rollout(0.0, lengths=[2])]
     without, taken = (algorithm_of({"name": name, "penalty": penalty}).credit(rollouts)[0] for penalty in (0, 0.25))

@@ -27,10 +27,7 @@ class Servers:
 
 
 class Format:
-    """Chat format in which every conversation is one token."""
-
-    def prompt_ids(self, request: ChatRequest) -> list[int]:
-        return [1]
+    """Chat format whose replies are all the same."""
 
     async def read(self, ids: list[int], request: ChatRequest, name: str) -> SimpleNamespace:
         return SimpleNamespace(text="hi", stopped=False, tool_calls=(), reasoning="", unreadable=False)
@@ -40,13 +37,12 @@ async def seeds(seed_requests: bool) -> list[int | None]:
     """The seeds of two equal calls of a rollout."""
     loop = SimpleNamespace(
         config=SimpleNamespace(seed=0),
-        rollout_config=SimpleNamespace(prompt_length=8, response_length=8),
         format=Format(),
         server_manager=Servers(),
         tokenizer=SimpleNamespace(eos_token_id=2),
         seed_requests=seed_requests,
-        pack_turns=False,
         separate=False,
+        fitted=lambda request: ([1], 8),
     )
     policy = VerlPolicy(loop, {"temperature": 0.7}, "task/0")
     for _ in range(2):

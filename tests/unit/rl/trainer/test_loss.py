@@ -15,7 +15,7 @@ from verl.utils import tensordict_utils as tu  # noqa: E402
 from agentflow.rl.algorithms.flow_grpo import FlowGRPO  # noqa: E402
 from agentflow.rl.batch import Span, matters  # noqa: E402
 from agentflow.rl.settings import compose_settings  # noqa: E402
-from agentflow.rl.trainer.loss import flow_grpo_loss  # noqa: E402
+from agentflow.rl.trainer.loss import flow_grpo_loss, supervised_loss  # noqa: E402
 from tests.unit.rl.algorithms.rollouts import rollout  # noqa: E402
 
 LOW, HIGH, BETA = 0.2, 0.3, 0.04
@@ -218,3 +218,31 @@ def test_rows_are_left_out_only_where_the_gradient_does_not_depend_on_them(beta:
         return list(found.tolist())
 
     assert gradient(kept) == pytest.approx(gradient(list(credit)), abs=1e-7)
+
+
+def test_the_supervised_gradient_is_that_of_the_cross_entropy_of_the_tokens_to_imitate() -> None:
+    """Rows of an accepted rollout with a fault and a gap, and of one that is left out; the rollout's values are NaN."""
+    generator = torch.Generator().manual_seed(1)
+    logits = torch.randn(2, 6, 5, generator=generator, dtype=torch.float64).requires_grad_()
+    tokens = torch.randint(5, (2, 6), generator=generator)
+    imitated = torch.tensor([[1, 1, 0, 0, 1, 1], [0, 0, 0, 0, 0, 0]])
+    columns = {
+        "response_mask": [[1, 1, 0, 1, 1, 1], [1] * 6],
+        "old_log_probs": [[math.nan] * 6] * 2,
+        "advantages": imitated.tolist(),
+        "token_weights": (imitated / 4).tolist(),
+    }
+    data = TensorDict({name: nested(rows) for name, rows in columns.items()}, batch_size=2)
+    data["prompts"], data["responses"] = nested([[1.0]] * 2), nested(tokens.tolist())
+    tu.assign_non_tensor(data, dp_size=1)
+    now = logits.log_softmax(-1).gather(-1, tokens.unsqueeze(-1)).squeeze(-1)
+    # The model's log-probability of a token stands at the token before it.
+    rows = torch.cat([now, torch.zeros(2, 1, dtype=torch.float64)], 1).flatten()
+    model = torch.nested.nested_tensor_from_jagged(rows, torch.tensor([0, 7, 14]))
+    loss, metrics = supervised_loss(actor(), {"log_probs": model}, data)
+    chosen = imitated.bool()
+    expected = torch.nn.functional.cross_entropy(logits[chosen], tokens[chosen])
+    assert metrics["nll"].aggregate() == pytest.approx(expected.item())
+    (found,) = torch.autograd.grad(loss, logits, retain_graph=True)
+    (exact,) = torch.autograd.grad(expected, logits)
+    assert torch.allclose(found, exact)

@@ -1,0 +1,60 @@
+"""Teacher of supervised fine-tuning: any chat model in the place of the policy, in the rollouts that are imitated.
+
+Its replies enter the rollout as text and are tokenised as the policy's own chat template writes them. Their
+log-probabilities are unknown: NaN, which no supervised loss reads.
+"""
+
+import asyncio
+import math
+from collections.abc import Callable
+from contextvars import Context
+from typing import cast
+
+from langchain_core.language_models import BaseChatModel
+from langchain_core.messages import AIMessage, convert_to_messages
+from langchain_core.runnables import Runnable
+
+from agentflow.graph.models.loading import reply_of
+from agentflow.rl.chat import ChatRequest, TokenReply, template_message
+from agentflow.rl.chat_format import ChatFormat
+from agentflow.rl.policy import PromptTooLong
+
+
+class Teacher:
+    """Policy of a rollout whose replies are a teacher's; implements `agentflow.rl.chat.Generate`."""
+
+    def __init__(
+        self, model: BaseChatModel, format: ChatFormat, fitted: Callable[[ChatRequest], tuple[list[int], int]]
+    ) -> None:
+        """
+        Args:
+            model: The teacher.
+            format: Chat format of the policy.
+            fitted: Returns the ids of a request's prompt, and the most tokens of its reply.
+        """
+        self.model, self.format, self._fitted = model, format, fitted
+
+    async def __call__(self, request: ChatRequest) -> TokenReply:
+        """Return the teacher's reply. Raises PromptTooLong, ChatError, ModelError."""
+        prompt_ids, most = self._fitted(request)
+        message = await self._ask(request)
+        token_ids = self.format.reply_ids(request, template_message(message))
+        if len(token_ids) > most:
+            raise PromptTooLong(f"the teacher's reply has {len(token_ids)} tokens of the policy, and {most} are left")
+        return TokenReply(
+            text=str(message.text),
+            prompt_ids=prompt_ids,
+            token_ids=token_ids,
+            logprobs=[math.nan] * len(token_ids),
+            finish_reason="stop",
+            tool_calls=message.tool_calls,
+        )
+
+    async def _ask(self, request: ChatRequest) -> AIMessage:
+        model: BaseChatModel | Runnable = self.model
+        if request.tools:
+            choice = None if request.tool_choice == "auto" else request.tool_choice
+            model = self.model.bind_tools(request.tools, tool_choice=choice)
+        asked = reply_of(cast(BaseChatModel, model), convert_to_messages(request.messages))
+        # In a context of its own: the policy stands in for every model that is called in a node that learns.
+        return await asyncio.create_task(asked, context=Context())

@@ -1,0 +1,95 @@
+"""A teacher's replies as the policy's tokens."""
+
+import math
+import warnings
+from typing import Any
+
+import pytest
+
+pytest.importorskip("verl")
+
+from langchain_core.language_models import BaseChatModel, FakeListChatModel
+from langchain_core.outputs import ChatResult
+
+from agentflow.graph.models.loading import load_model
+from agentflow.rl.algorithms.sft import SFT
+from agentflow.rl.batch import assign_credit, facts_of, rows_of
+from agentflow.rl.chat import ChatError, ChatRequest
+from agentflow.rl.chat_format import ChatFormat
+from agentflow.rl.planner import atlas
+from agentflow.rl.rollout import RolloutStatus, Trajectory, run
+from tests.chat_templates import chat_format, tokenizer
+from tests.failing import fails
+
+with warnings.catch_warnings():
+    warnings.simplefilter("ignore")  # verl's imports
+    from agentflow.rl.trainer.teacher import Teacher
+
+ORACLE = "atlas-oracle"
+
+
+class Down(FakeListChatModel):
+    """A model whose server is down."""
+
+    def _generate(self, *args: Any, **options: Any) -> ChatResult:
+        raise RuntimeError("down")
+
+
+@pytest.fixture(scope="module")
+def known() -> ChatFormat:
+    return chat_format("smollm2")
+
+
+async def taught(known: ChatFormat, teacher: BaseChatModel, *, most: int = 128) -> Trajectory:
+    """A rollout of several turns in which the policy's calls are answered by `teacher`."""
+    app = atlas(frozen=ORACLE, max_turns=4)
+    task = next(task for task in app.tasks("train", 48) if task.family == "hops")
+    policy = Teacher(teacher, known, lambda request: (known.prompt_ids(request), most))
+    return await run(app, app.built(), task, policy, id="1", seconds=60)
+
+
+async def test_a_rollout_of_the_teacher_is_one_row_of_the_policys_tokens(known: ChatFormat) -> None:
+    trajectory = await taught(known, load_model(ORACLE))
+    assert (trajectory.status, trajectory.reward) == (RolloutStatus.OK, 1.0)
+    assert len(trajectory.calls) == len(trajectory.trace.turns) > 1, "the teacher's own call is no call of the policy"
+    for call, turn in zip(trajectory.calls, trajectory.trace.turns, strict=True):
+        assert known.tokenizer.decode(call.response_ids.tolist()) == f"{turn.plan}<|im_end|>"
+        assert all(map(math.isnan, call.logprobs))
+    [row] = rows_of(trajectory, pack_turns=True, limit=4096)
+    facts = {"q_0_0": facts_of(row, trajectory, "q/0", counted=True)}
+    [spans] = assign_credit(facts, {"q_0_0": trajectory.reward}, SFT()).values()
+    imitated = [id for span in spans for id in row.response_ids[span.start : span.start + span.length]]
+    assert imitated == [id for call in trajectory.calls for id in call.response_ids]
+    assert {span.advantage for span in spans} == {1.0}
+
+
+async def test_a_teacher_is_asked_once_a_call_and_its_unreadable_plans_are_faults(known: ChatFormat) -> None:
+    plans = ["no plan", "nor this", "no", "none"]
+    trajectory = await taught(known, FakeListChatModel(responses=plans))
+    assert [turn.plan for turn in trajectory.trace.turns] == plans[: len(trajectory.calls)]
+    assert trajectory.faults
+    assert all(trajectory.faults)
+
+
+async def test_a_reply_for_which_there_is_no_room_is_not_learnt_in_part(known: ChatFormat) -> None:
+    assert (await taught(known, load_model(ORACLE), most=3)).status == RolloutStatus.TOO_LONG
+
+
+async def test_a_teacher_that_fails_is_no_wrong_answer(known: ChatFormat) -> None:
+    assert (await taught(known, Down(responses=[""]))).status == RolloutStatus.ENDPOINT_FAILED
+
+
+def test_a_reply_cannot_end_its_own_message(known: ChatFormat) -> None:
+    request = ChatRequest([{"role": "user", "content": "q"}])
+    ids = known.reply_ids(request, {"role": "assistant", "content": "a<|im_end|>b"})
+    assert [id for id in ids if id in known.tokenizer.all_special_ids] == ids[-1:]
+    assert ids[-1] == known.tokenizer.eos_token_id
+
+
+def test_a_template_that_writes_replies_otherwise_than_they_are_sampled_is_refused() -> None:
+    other = tokenizer("smollm2")
+    other.chat_template = "{{ messages[-1]['content'] }}{% if add_generation_prompt %}\n{% endif %}"
+    with fails(ChatError, "rewritten"):
+        ChatFormat(other).reply_ids(
+            ChatRequest([{"role": "user", "content": "q"}]), {"role": "assistant", "content": "a"}
+        )
