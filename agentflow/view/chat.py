@@ -97,17 +97,14 @@ class Chat:
 
     def about(self) -> dict[str, Any]:
         """Return what answers, and the conversation under way."""
-        names = {name: self.context.model_name_of(name) for name in ("planner", "generator")}
-        running = self._running.id if self._running else ""
-        return redacted_data(
-            {
-                "models": list(dict.fromkeys(names.values())),
-                "tools": [str(tool) for tool in self.context.tools],
-                "approve": self.context.approve_tools,
-                "max_turns": self.context.max_turns,
-                "running": running,
-            }
-        )
+        models = [self.context.model_name_of(name) for name in ("planner", "generator")]
+        return {
+            "models": redacted_data(list(dict.fromkeys(models))),
+            "tools": list(self.context.tools),
+            "approve": self.context.approve_tools,
+            "max_turns": self.context.max_turns,
+            "running": self._running.id if self._running else "",
+        }
 
     async def ask(self, question: str, id: str) -> Conversation:
         """Start to answer, in the conversation `id` or, if there is none, in a new one. Raises Busy."""

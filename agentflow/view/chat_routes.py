@@ -105,7 +105,7 @@ class ChatRoutes:
         while not self._stopping():
             events = await conversation.after(number, BEAT)
             for event in events:
-                yield b"id: %d\ndata: %b\n\n" % (number, Json(event).body)
+                yield b"id: %d\ndata: %b\n\n" % (number, bytes(Json(event).body))
                 number += 1
             if not events:
                 yield b": still here\n\n"  # by sending, the server learns that the client is gone
