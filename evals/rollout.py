@@ -10,7 +10,7 @@ import time
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import aclosing
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 from langchain_core.messages import HumanMessage
 from langchain_core.runnables import RunnableConfig
@@ -25,6 +25,8 @@ from agentflow.evals.task import Task
 from agentflow.evals.trace import Trace, TraceTurn
 from agentflow.graph.agent import Agent
 from agentflow.graph.context import Context
+from agentflow.graph.events import EVENT_TYPES
+from agentflow.graph.events import Event as ProgressEvent
 from agentflow.graph.models.spec import ModelError
 from agentflow.graph.state import InputState, Turn
 from agentflow.graph.tracing.observer import Observer
@@ -61,6 +63,7 @@ class LimitExceeded(Exception):
 Shown = TypeVar("Shown", bound=BaseModel)
 Event = Started | TraceTurn
 OnEvent = Callable[[Event], Awaitable[None]]
+OnProgress = Callable[[ProgressEvent], Awaitable[None]]
 
 Decide = Callable[[Proposal], Awaitable[ApprovalDecision]]
 """Asks a person about a tool call."""
@@ -81,6 +84,7 @@ async def rollout(
     thread: str = "",
     saved: SavedRun | None = None,
     decide: Decide | None = None,
+    on_progress: OnProgress | None = None,
 ) -> Finished:
     """Run `task` and return its trace. Whatever the graph raises becomes a failed trace; only cancellation is raised.
 
@@ -94,9 +98,10 @@ async def rollout(
         thread: Name of the thread that checkpoints the run.
         saved: An interrupted run of that thread to continue; `task` and `context` must be its own.
         decide: Decides on each call that waits for approval; without it, the run ends there.
+        on_progress: Is awaited for each of the graph's own events, which may hold secrets.
     """
     start, meter, recorder = time.perf_counter(), Meter(), Recorder()
-    run = _Run(task, saved, meter)
+    run = _Run(task, saved, meter, on_progress)
     limit, failure = asyncio.timeout(seconds), None
 
     async def emit(event: Event) -> None:
@@ -128,8 +133,8 @@ async def rollout(
 class _Run:
     """Turns, analysis and outcome of a run under way."""
 
-    def __init__(self, task: Task, saved: SavedRun | None, meter: Meter) -> None:
-        self._meter = meter
+    def __init__(self, task: Task, saved: SavedRun | None, meter: Meter, on_progress: OnProgress | None) -> None:
+        self._meter, self._on_progress = meter, on_progress
         self.turns = [_shown(TraceTurn.of(turn)) for turn in saved.turns] if saved else []
         self.analysis = saved.analysis if saved else ""
         self.outcome: dict[str, Any] = {"status": "running" if saved else "failed"}
@@ -149,9 +154,12 @@ class _Run:
             elif self._waits:
                 break
             self._waits = None
-            async with aclosing(_stream(agent, self._input, config, context)) as stream:
+            modes = ["tasks", "updates", *(["custom"] if self._on_progress else [])]
+            async with aclosing(_stream(agent, self._input, config, context, modes)) as stream:
                 async for mode, chunk in stream:
-                    if mode == "updates":
+                    if mode == "custom":
+                        await self._progress(chunk)
+                    elif mode == "updates":
                         await self._update(chunk, emit)
                     elif "input" in chunk:
                         await emit(_started(chunk, len(self.turns) + 1))
@@ -159,6 +167,11 @@ class _Run:
                 break
         if self._waits or self.outcome["status"] == "running":
             self.fail("a tool's call waited for approval")
+
+    async def _progress(self, chunk: Any) -> None:
+        """Pass on an event of the graph; a tool may write others."""
+        if self._on_progress and isinstance(chunk, dict) and chunk.get("type") in EVENT_TYPES:
+            await self._on_progress(cast("ProgressEvent", chunk))
 
     async def _update(self, chunk: dict[str, Any], emit: OnEvent) -> None:
         self._waits = _asked(chunk) or self._waits
@@ -184,8 +197,10 @@ def _shown(record: Shown) -> Shown:
     return type(record).model_validate(redacted_data(record.model_dump()))
 
 
-def _stream(agent: Agent, given: Any, config: RunnableConfig, context: Context) -> AsyncGenerator[Any]:
-    stream: Any = agent.astream(given, config, context=context, stream_mode=["tasks", "updates"])
+def _stream(
+    agent: Agent, given: Any, config: RunnableConfig, context: Context, modes: list[Any]
+) -> AsyncGenerator[Any]:
+    stream: Any = agent.astream(given, config, context=context, stream_mode=modes)
     return stream  # type: ignore[no-any-return]  # an async generator, though it is typed as an iterator
 
 

@@ -8,7 +8,7 @@ a node's input and output, so custom nodes report the same events as built-in on
 """
 
 from collections.abc import Awaitable, Callable, Iterator
-from typing import Any, Literal, TypedDict
+from typing import Any, Literal, TypedDict, get_args, get_type_hints
 
 from langgraph.config import get_config, get_stream_writer
 from langgraph.runtime import Runtime
@@ -95,6 +95,9 @@ class Answered(TypedDict):
 
 
 Event = Analysed | Planning | Planned | ApprovalNeeded | ToolCalled | Result | Judged | Answered
+
+EVENT_TYPES = frozenset(name for event in get_args(Event) for name in get_args(get_type_hints(event)["type"]))
+"""The values of `type`, by which clients tell these events from those that a tool writes."""
 
 Node = Callable[[Any, Runtime[Any]], Awaitable[dict[str, Any]]]
 

@@ -10,6 +10,7 @@ import typer
 
 from agentflow.cli.group import MISUSED, fail
 from agentflow.cli.listening import listen, url_of
+from agentflow.cli.options import MaxTurns, Model, Planner, Tools, agent_of, context_of, names_in
 
 if TYPE_CHECKING:
     from agentflow.view.run_index import Root
@@ -34,25 +35,38 @@ def view(
     browser: Annotated[
         bool | None, typer.Option("--browser/--no-browser", help="Open the page; by default where there is a display.")
     ] = None,
+    model: Model = "embedded",
+    planner: Planner = None,
+    tools: Tools = None,
+    max_turns: MaxTurns = 10,
+    approve: Annotated[
+        str | None, typer.Option(metavar="a,b", help="Tools whose calls the page asks you to approve; * for all.")
+    ] = None,
+    chat: Annotated[bool, typer.Option("--chat/--no-chat", help="Let the page ask the agent questions.")] = True,
 ) -> None:
-    """Show turns, memory, training curves and groups on a local page, live."""
+    """Show turns, memory, training curves and groups on a local page, live; and ask the agent there."""
     import uvicorn
 
     from agentflow.view.app import build_app
-    from agentflow.view.run_index import RunIndex
+    from agentflow.view.chat import Chat
+    from agentflow.view.run_index import Root, RunIndex
 
-    index = RunIndex(_roots(runs or []))
+    roots = _roots(runs or [])
+    approved = [] if approve is None else list(names_in(approve, "--approve"))
+    context = context_of(model, planner, tools, max_turns=max_turns, approve_tools=approved) if chat else None
     listening = listen(host, port, "the page is for this machine alone; use an ssh tunnel to look from another one")
     url = url_of(host, listening)
+    asked = Chat(lambda saver: agent_of(context, checkpointer=saver), context) if context else None
+    index = RunIndex([*roots, *([Root(asked.traces)] if asked else [])])
     server = uvicorn.Server(
         uvicorn.Config(
-            build_app(index, stopping=lambda: server.should_exit),
+            build_app(index, lambda: server.should_exit, asked),
             log_level="warning",
             timeout_graceful_shutdown=5,
             server_header=False,
         )
     )
-    typer.echo(f"looking at {', '.join(str(root.path) for root in index.roots)}; nothing is changed there")
+    typer.echo(f"looking at {', '.join(str(root.path) for root in roots)}; nothing is changed there")
     typer.echo(f"open {url} (Ctrl-C ends it)")
     if browser or (browser is None and _has_display()):
         webbrowser.open(url)

@@ -4,11 +4,10 @@ Addresses contain ids of sources and names of traces, which the index resolves; 
 """
 
 import asyncio
-import json
 import mimetypes
 import time
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager, nullcontext, suppress
 from typing import Any
 
 from pydantic import ValidationError
@@ -16,14 +15,17 @@ from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 from starlette.requests import Request
-from starlette.responses import JSONResponse, Response, StreamingResponse
+from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route
 
 from agentflow.evals.results_store import ResultsError
 from agentflow.version import __version__
 from agentflow.view.about import about, report, step_groups
+from agentflow.view.chat import Chat
+from agentflow.view.chat_routes import BEAT, ChatRoutes
 from agentflow.view.detail import Gone, detail
 from agentflow.view.guard import Guard
+from agentflow.view.json_reply import Json
 from agentflow.view.pairs import at, pairs
 from agentflow.view.query import Query, cells, choices, select
 from agentflow.view.rows import Row
@@ -34,15 +36,16 @@ from agentflow.view.tokens import tokens
 
 PAUSE = 0.5
 """Seconds between looks at the files."""
-BEAT = 1.0
-"""Longest interval between checks, while a client listens, of whether the server is stopping, in seconds."""
 
 _TYPES = {".js": "text/javascript", ".css": "text/css", ".html": "text/html", ".svg": "image/svg+xml"}
 
 
-def build_app(index: RunIndex, stopping: Callable[[], bool] = lambda: False) -> Starlette:
-    """Build the server of `index`. `stopping` returns True before the server ends, so that event streams close."""
-    view = _View(index, stopping)
+def build_app(index: RunIndex, stopping: Callable[[], bool] = lambda: False, chat: Chat | None = None) -> Starlette:
+    """Build the server of `index`, which answers questions if there is a `chat`.
+
+    `stopping` returns True before the server ends, so that event streams close.
+    """
+    view = _View(index, stopping, chat)
     routes = [
         Route("/", view.page),
         Route("/static/{name}", view.static),
@@ -55,33 +58,27 @@ def build_app(index: RunIndex, stopping: Callable[[], bool] = lambda: False) -> 
         Route("/api/reports/{sources}", view.report),
         Route("/api/pairs", view.pairs),
         Route("/api/events", view.events),
+        *ChatRoutes(chat, stopping).routes,
     ]
     return Starlette(routes=routes, middleware=[Middleware(Guard)], lifespan=view.lifespan)
-
-
-class Json(JSONResponse):
-    """JSON in ASCII, so that any text of a model can be sent."""
-
-    def render(self, content: Any) -> bytes:
-        """Encode the content."""
-        return json.dumps(content, separators=(",", ":")).encode("ascii")
 
 
 class _View:
     """Request handlers. Those that are not coroutines run in threads, and hold the index's lock while they read it."""
 
-    def __init__(self, index: RunIndex, stopping: Callable[[], bool]) -> None:
-        self.index, self.stopping = index, stopping
+    def __init__(self, index: RunIndex, stopping: Callable[[], bool], chat: Chat | None) -> None:
+        self.index, self.stopping, self.chat = index, stopping, chat
         self.static_files = static_files()
         self.reported: tuple[list[tuple[str, float]], dict[str, Any]] = [], {}
         self.changed = asyncio.Condition()
 
     @asynccontextmanager
     async def lifespan(self, app: Starlette) -> AsyncIterator[None]:
-        """Refresh the index while the server runs."""
+        """Refresh the index, and be ready for questions, while the server runs."""
         watching = asyncio.create_task(self._watch())
         try:
-            yield
+            async with self.chat.open() if self.chat else nullcontext():
+                yield
         finally:
             watching.cancel()
             with suppress(asyncio.CancelledError):

@@ -65,6 +65,11 @@ class Rows:
         self.rows.append(row)
 
 
+def id_of(path: Path) -> str:
+    """Return the id of the source at `path`."""
+    return hashlib.sha256(str(path).encode("utf-8", "surrogateescape")).hexdigest()[:12]
+
+
 class Source:
     """A source of traces. Its methods are called by one thread at a time."""
 
@@ -72,7 +77,7 @@ class Source:
 
     def __init__(self, path: Path, name: str) -> None:
         self.path, self.name = path, name
-        self.id = hashlib.sha256(str(path).encode("utf-8", "surrogateescape")).hexdigest()[:12]
+        self.id = id_of(path)
         """Identity in addresses, which therefore contain no path."""
 
     def refresh(self) -> tuple[bool, bool]:

@@ -8,8 +8,6 @@ from typing import Any
 
 from langchain_core.messages import AIMessage, BaseMessage
 
-_CALL = {"id": "id", "name": "name", "arguments": "args"}
-"""Names of a tool call's fields in the conventions, and in LangChain."""
 _ROLES = {"human": "user", "ai": "assistant"}
 
 
@@ -63,7 +61,8 @@ def output_messages(replies: Sequence[AIMessage]) -> list[dict[str, Any]]:
 def _message(message: BaseMessage) -> dict[str, Any]:
     calls = message.tool_calls if isinstance(message, AIMessage) else []
     parts: list[dict[str, Any]] = [{"type": "text", "content": str(message.text)}] if message.text or not calls else []
-    parts += [{"type": "tool_call", **{name: call[of] for name, of in _CALL.items()}} for call in calls]
+    for call in calls:
+        parts.append({"type": "tool_call", "id": call["id"], "name": call["name"], "arguments": call["args"]})
     return {"role": _ROLES.get(message.type, message.type), "parts": parts}
 
 

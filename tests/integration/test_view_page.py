@@ -20,6 +20,7 @@ from agentflow.graph.state import Verdict
 from agentflow.rl.training_log import TrainingLog
 from agentflow.tools.result import ErrorClass
 from tests.contrast import CONTRAST
+from tests.fake_openai import FakeOpenAI, Fault
 from tests.runs import record, turn, write_run
 from tests.trainings import begin, credited, rollout, token_step, write_step, write_validation
 from tests.waiting import LAST_RESORT
@@ -388,6 +389,91 @@ def test_the_colours_can_be_chosen(seen: Seen) -> None:
     assert button.get_attribute("aria-label") == "Colours: dark"
 
 
+@contextmanager
+def asking(browser: "sync_api.Browser", *arguments: str | Path) -> Iterator[Seen]:
+    """The chat page of a server with these arguments."""
+    with viewing(*arguments) as url:
+        seen = Seen(browser, url)
+        seen.page.get_by_role("link", name="Ask", exact=True).click()
+        seen.page.wait_for_selector(".ask-form")
+        yield seen
+        assert seen.said == []
+        seen.context.close()
+
+
+def ask(seen: Seen, question: str) -> None:
+    seen.page.get_by_label("Question", exact=True).fill(question)
+    seen.page.keyboard.press("Enter")
+
+
+def test_a_question_is_answered_turn_by_turn_and_can_be_followed_up(
+    browser: "sync_api.Browser", tmp_path: Path
+) -> None:
+    with asking(browser, tmp_path) as seen:
+        seen.page.get_by_role("button", name="How many feet are 3 yards?").click()
+        seen.shows(".exchange .turn", "python_coder")
+        seen.shows(".exchange .answer", "9")
+        ask(seen, "How many feet are 5 yards?")
+        seen.shows(".exchange >> nth=1 >> .answer", "15")
+        seen.page.reload()
+        expect(seen.page.locator(".exchange")).to_have_count(2)
+        seen.page.get_by_role("link", name="Every step").last.click()
+        seen.shows("h1", "How many feet are 5 yards?")
+        expect(seen.page.locator(".waterfall tbody tr")).to_have_count(5)
+        seen.shows(".call", "Prompt: 2 messages")
+        seen.page.go_back()
+        seen.page.get_by_role("link", name="New conversation").click()
+        expect(seen.page.locator(".exchange")).to_have_count(0)
+
+
+def test_calls_are_approved_or_declined_on_the_page(browser: "sync_api.Browser", tmp_path: Path) -> None:
+    with asking(browser, tmp_path, "--approve", "python_coder", "--max-turns", "1") as seen:
+        ask(seen, "How many feet are 3 yards?")
+        seen.shows(".approval", "print(3 * 3)")
+        seen.page.get_by_role("button", name="Approve").click()
+        seen.shows(".exchange .answer", "9")
+        ask(seen, "How many feet are 5 yards?")
+        seen.page.get_by_label("Reason").fill("not now")
+        seen.page.get_by_role("button", name="Decline").click()
+        seen.shows(".exchange >> nth=1 >> .turn", "not now")
+        seen.shows(".exchange >> nth=1 >> .turn .badge", "refused")
+        seen.shows(".exchange >> nth=1", "It ran out of turns")
+
+
+def test_a_run_is_stopped_and_a_second_page_waits(browser: "sync_api.Browser", tmp_path: Path) -> None:
+    with (
+        FakeOpenAI(lambda _: Fault.HANG) as fake,
+        asking(browser, tmp_path, "--model", f"vllm:m@{fake.base_url}") as seen,
+    ):
+        ask(seen, "How so?")
+        seen.shows(".at-work", "the analyst")
+        other = seen.context.new_page()
+        other.goto(f"{seen.url}/#/ask")
+        other.get_by_label("Question", exact=True).fill("Me too?")
+        other.keyboard.press("Enter")
+        expect(other.locator("[role=alert]")).to_contain_text("another question")
+        other.get_by_role("link", name="Look at it").click()
+        expect(other.locator(".exchange")).to_contain_text("How so?")
+        seen.page.get_by_role("button", name="Stop").click()
+        seen.shows(".exchange", "Stopped")
+        expect(other.locator(".exchange")).to_contain_text("Stopped")
+        expect(seen.page.get_by_role("button", name="Ask", exact=True)).to_be_enabled()
+
+
+def test_what_the_model_says_in_a_chat_stays_text(browser: "sync_api.Browser", tmp_path: Path) -> None:
+    wrote = f"Analysis: {HOSTILE}\nSub-Goal: {HOSTILE}\nTool: python_coder\nContext: {HOSTILE}\nVerdict: stop"
+    model = FakeOpenAI(lambda _: wrote)
+    with model as fake, asking(browser, tmp_path, "--model", f"vllm:m@{fake.base_url}", "--max-turns", "2") as seen:
+        ask(seen, HOSTILE)
+        seen.page.get_by_role("link", name="Every step").wait_for()
+        seen.shows(".exchange", "onerror")
+        expect(seen.page.locator("main img, main script, main b:text-is('bold')")).to_have_count(0)
+        assert seen.page.evaluate("document.documentElement.scrollWidth") == 1200
+        seen.page.set_viewport_size({"width": 360, "height": 800})
+        assert seen.page.evaluate("document.documentElement.scrollWidth") == 360
+        assert seen.page.evaluate(CONTRAST) == []
+
+
 TIMES = """
 [performance.getEntriesByName("first-contentful-paint")[0].startTime,
  performance.getEntriesByType("resource").find((one) => one.name.includes("/traces")).responseEnd]
@@ -401,7 +487,7 @@ def test_ten_thousand_traces_are_there_in_a_second(browser: "sync_api.Browser", 
         seen = Seen(browser, url)
         seen.shows("main", "10,000 of 10,000")
         seen.open("large")
-        address = seen.page.url
+        address = seen.page.url.partition("?")[0]
         times = []
         for _ in range(3):
             page = seen.context.new_page()

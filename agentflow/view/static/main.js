@@ -2,6 +2,7 @@
 
 import { Missing, file } from "./data.js";
 import { el, home } from "./dom.js";
+import { chatPage } from "./chat.js";
 import { runsPage } from "./runs.js";
 import { tracePage } from "./trace.js";
 import { runPage } from "./run.js";
@@ -19,6 +20,7 @@ function route() {
   const parts = path.split("/").filter(Boolean).map(decodeURIComponent);
   const asked = Object.fromEntries(new URLSearchParams(query ?? ""));
   if (parts.length === 0) return [runsPage, {}];
+  if (parts[0] === "ask" && parts.length <= 2) return [chatPage, { conversation: parts[1] }];
   if (parts[0] === "pairs") return [pairsPage, asked];
   if (parts[0] === "report" && parts.length === 2) return [reportPage, { sources: parts[1], ...asked }];
   if (parts[0] === "run" && parts[2] === "step" && parts[4] === "tokens") return [tokensPage, { source: parts[1], step: parts[3], group: parts[5] }];
@@ -43,6 +45,7 @@ async function go() {
   } catch (error) {
     if (mine !== wanted) return;
     holder.replaceChildren(el("h1", {}, "Not found"), el("p", {}, problem(error)), el("p", {}, el("a", { href: home[1] }, home[0])));
+    page = { refresh: go }; // what is asked for may be there after the next change
   }
   main.replaceChildren(holder);
   window.scrollTo(0, 0);
@@ -103,6 +106,7 @@ function colours() {
 
 document.getElementById("skip").addEventListener("click", (event) => { event.preventDefault(); main.focus(); });
 window.addEventListener("hashchange", go);
+document.getElementById("ask").hidden = Boolean(file);
 colours();
 listen();
 go();
