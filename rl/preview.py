@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 from agentflow.evals.task import Task
 from agentflow.rl.chat import Generate
+from agentflow.rl.node_paths import learns
 from agentflow.rl.packing import Reason, TrainingSample, pack
 from agentflow.rl.rehearsal import naming_errors
 from agentflow.rl.rollout import RolloutStatus, Trajectory, run
@@ -118,7 +119,7 @@ async def play(
 
 def obstacles(preview: Preview, nodes: Sequence[str]) -> list[str]:
     """Return why nothing can be learnt from these rollouts, each with its remedy; empty if something can."""
-    if not any(use.learns for use in preview.nodes.values()) and preview.nodes:
+    if preview.nodes and not any(learns(path.split("/"), nodes) for path in preview.nodes):
         paths = ", ".join(f"'{path}'" for path in preview.nodes)
         named = ", ".join(f"'{node}'" for node in nodes)
         return [f"no model call in {named} was seen; model calls are in {paths}, which --nodes can name"]
@@ -126,8 +127,8 @@ def obstacles(preview: Preview, nodes: Sequence[str]) -> list[str]:
     if not counted:
         errors = Counter(one.trace.error or "its reward is None" for one in preview.trajectories)
         return [f"no rollout can be trained on: {error} ({number} of them)" for error, number in errors.items()]
-    if not preview.nodes:
-        return ["no model call was seen; the policy answers LangChain's chat models and the openai SDK"]
+    if not any(use.learns for use in preview.nodes.values()):
+        return ["no reply of the policy was seen; it answers LangChain's chat models and the openai SDK"]
     if len(counted) > 1 and len({one.reward for one in counted}) == 1:
         reward = f"{counted[0].reward:g}"
         return [f"every rollout has the reward {reward}; try more tasks, easier or harder ones, or a stronger model"]

@@ -12,7 +12,8 @@ from dataclasses import replace
 from typing import Any
 
 from agentflow.evals.task import Task
-from agentflow.rl.chat import ChatRequest, TokenReply
+from agentflow.rl.chat import ChatError, ChatRequest, TokenReply
+from agentflow.rl.chat_format import ChatFormat
 from agentflow.rl.node_paths import all_patterns
 from agentflow.rl.rollout import RolloutStatus, Trajectory, run
 from agentflow.rl.trainable import AppError, Graph, Trainable
@@ -26,20 +27,29 @@ class AppFailed(RuntimeError):
     """A function of the app, not its graph, raised an exception."""
 
 
-async def rehearse(app: Trainable, graph: Graph, task: Task) -> str | None:
+async def rehearse(app: Trainable, graph: Graph, task: Task, known: ChatFormat | None = None) -> str | None:
     """Run `task` once. Return a remark on what could not be rehearsed, or None.
 
+    `known` is the format of the model that is trained; with it, a model without tools is found too.
+
     Raises:
-        AppError: The app cannot be trained as it is.
+        AppError: The app cannot be trained as it is, or not with this model.
     """
-    asked = 0
+    asked, refused = 0, list[ChatError]()
 
     async def stand_in(request: ChatRequest) -> TokenReply:
         nonlocal asked
         asked += 1
+        if known and request.tools:
+            try:
+                _ = known.parser
+            except ChatError as error:
+                refused.append(error)
         return TokenReply(REPLY, [0], [0], [0.0], "stop")
 
     ended = await run(naming_errors(app), graph, task, stand_in, id="rehearsal", seconds=SECONDS)
+    if refused:
+        raise AppError(f"{app.name} calls tools, but {refused[0]}", code="no_tools")
     if problem := _problem(app, ended, asked):
         raise AppError(
             f"{app.name} cannot be trained: task '{task.id}', tried once before the start, {problem}",

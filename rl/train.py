@@ -32,6 +32,7 @@ from agentflow.graph.models.spec import ModelError
 from agentflow.graph.tracing.setup import TracingError, tracing
 from agentflow.rl import engine
 from agentflow.rl.apps import load_app
+from agentflow.rl.chat_format import ChatFormat
 from agentflow.rl.export import LATEST, TOKENIZER
 from agentflow.rl.local_policy import LocalPolicy
 from agentflow.rl.micro.chat_model import SEED, SHIPPED
@@ -45,6 +46,7 @@ from agentflow.rl.room import check_attention, check_masks, check_room, places, 
 from agentflow.rl.run_lock import run_lock
 from agentflow.rl.settings import SettingsError, TrainingSettings, compose_settings
 from agentflow.rl.step_cost import StepCost, cost_of
+from agentflow.rl.template import TemplateError, load_tokenizer
 from agentflow.rl.trainable import AppError, Graph, Split, Trainable
 from agentflow.rl.trainer.worker_template import worker_template
 from agentflow.rl.training_log import Line, TrainingLog
@@ -151,7 +153,7 @@ def prepare(
         if settings.rehearsal and served:
             on_remark("no rehearsal: a frozen module is served by the training's own engine, which is not running yet")
         elif settings.rehearsal:
-            _rehearse(app, graph, on_remark)
+            _rehearse(app, graph, _format(config, settings), on_remark)
         if settings.preview and config.trainer.device == "cpu" and start.is_dir():
             on_preview(*_preview(config, settings, app, graph, on_remark))
     log = TrainingLog(out)
@@ -183,12 +185,22 @@ def _micro_tokenizer(config: DictConfig) -> Path | None:
     return start if micro else None
 
 
-def _rehearse(app: Trainable, graph: Graph, on_remark: Callable[[str], None]) -> None:
+def _format(config: DictConfig, settings: TrainingSettings) -> ChatFormat | None:
+    """Return the format of the model that is trained; None if its tokenizer is not on this machine."""
+    try:
+        tokenizer = load_tokenizer(_micro_tokenizer(config) or Path(config.start))
+    except TemplateError:
+        return None
+    tokenizer.chat_template = config.actor_rollout_ref.model.custom_chat_template or tokenizer.chat_template
+    return ChatFormat(tokenizer, settings.tool_parser)
+
+
+def _rehearse(app: Trainable, graph: Graph, known: ChatFormat | None, on_remark: Callable[[str], None]) -> None:
     tasks = app.tasks("train", 1)
     if not tasks:
         raise SettingsError(f"the app {app.name} has no train tasks")
     try:
-        remark = asyncio.run(rehearse(app, graph, tasks[0]))
+        remark = asyncio.run(rehearse(app, graph, tasks[0], known))
     except AppError as error:
         raise SettingsError(f"{error} (rehearsal=false starts without a rehearsal)") from error
     if remark:

@@ -88,6 +88,12 @@ def test_no_cost_without_tokens_or_a_size() -> None:
     assert cost_of(Preview([trajectory()]), compose_settings("qwen2.5-7b", ["start=models/mine"]), timed) is None
 
 
+def test_a_call_that_the_model_could_not_answer_is_not_taken_for_one_elsewhere() -> None:
+    failed = replace(trajectory(status=RolloutStatus.CRASHED), calls=[])
+    [found] = obstacles(Preview([failed]), [])
+    assert "it broke" in found
+
+
 def test_a_training_on_a_cpu_plays_a_few_tasks_first() -> None:
     config = compose_settings("atlas-cpu", ["preview=1", "response_tokens=4", f"start={SEED}"])
     settings, remarks = TrainingSettings.of(config), list[str]()

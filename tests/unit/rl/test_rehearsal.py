@@ -11,8 +11,12 @@ from langgraph.graph import END, START, StateGraph
 from agentflow.evals.task import Task
 from agentflow.graph.models.spec import ModelError
 from agentflow.rl.apps import load_app
+from agentflow.rl.chat_format import ChatFormat
+from agentflow.rl.micro.chat_model import SEED
+from agentflow.rl.micro.tokenizer import TOOL_TEMPLATE
 from agentflow.rl.policy import Policy
 from agentflow.rl.rehearsal import rehearse
+from agentflow.rl.template import load_tokenizer
 from agentflow.rl.trainable import AppError, Trainable
 from tests.failing import fails
 
@@ -92,6 +96,26 @@ async def test_what_no_reply_can_mend_is_an_error_that_names_it(faulty: Trainabl
     with pytest.raises(AppError) as error:
         await rehearse(faulty, faulty.built(), TASK)
     assert all(part in str(error.value) for part in (*named, "'t-1'")), error.value
+
+
+async def use_tools(state: Sum) -> dict[str, str]:
+    return {"answer": str((await Policy().bind_tools([add]).ainvoke(state["question"])).text)}
+
+
+def add(a: int, b: int) -> int:
+    """Add two numbers."""
+    return a + b
+
+
+async def test_tools_need_a_model_whose_template_has_them() -> None:
+    pytest.importorskip("verl")
+    tokenizer = load_tokenizer(SEED)
+    with pytest.raises(AppError) as raised:
+        await rehearse(app(use_tools), app(use_tools).built(), TASK, ChatFormat(tokenizer))
+    assert raised.value.code == "no_tools"
+    assert await rehearse(app(), app().built(), TASK, ChatFormat(tokenizer)) is None
+    tokenizer.chat_template = TOOL_TEMPLATE
+    assert await rehearse(app(use_tools), app(use_tools).built(), TASK, ChatFormat(tokenizer)) is None
 
 
 async def test_a_graph_that_stumbles_over_the_stand_ins_reply_is_a_remark() -> None:
