@@ -148,7 +148,8 @@ class Context(BaseModel):
         default=300.0,
         gt=0,
         title="Seconds",
-        description="Time for all turns of one run; a turn under way is cut short. The answer is written after it.",
+        description="Time for one run. A turn under way is cut short to keep a fifth of it, a minute at most, for the "
+        "answer.",
     )
     memory_tokens: int = Field(
         default=16000,
@@ -209,6 +210,11 @@ class Context(BaseModel):
         if not isinstance(self.model_of(module), str):
             return own
         return DETERMINISTIC.model_copy(update=own.model_dump(exclude_none=True))
+
+    @property
+    def answer_seconds(self) -> float:
+        """Return the part of `max_seconds` that is kept for the answer."""
+        return min(60.0, self.max_seconds / 5)
 
     @property
     def corpus_name(self) -> str:

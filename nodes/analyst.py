@@ -56,7 +56,7 @@ class Analyst:
         run = begin(state, context)
         require_checkpointer(context)
         try:
-            async with asyncio.timeout(context.max_seconds):
+            async with asyncio.timeout(run["deadline"] - time.time()):
                 available = await self.toolbox.available_tools(context)
                 prompt = context.prompts.get("analyst", PROMPT)
                 reply = await ask(context, "analyst", messages(run["question"], [*available.tools], prompt))
@@ -77,7 +77,7 @@ def begin(state: InputState, context: Context) -> dict[str, Any]:
         "verdict": None,
         "answer": "",
         "status": "running",
-        "deadline": time.time() + context.max_seconds,
+        "deadline": time.time() + context.max_seconds - context.answer_seconds,
     }
 
 

@@ -9,7 +9,6 @@ from langgraph.runtime import Runtime
 
 from agentflow.graph.context import Context
 from agentflow.graph.models.loading import ask
-from agentflow.graph.models.spec import ModelError
 from agentflow.graph.state import Action, State, Turn
 from agentflow.nodes.reply_parsing import read_labels, spoken, unfence
 from agentflow.nodes.verifier import describe_turn, own_words
@@ -20,11 +19,11 @@ You write the final answer of an agent from what its turns established. Rely on 
 your own, and do not mention the turns or the tools. Explain briefly if the question needs it, then end with:
 Answer: the answer alone, in the form that the question asks for"""
 
-SECONDS = 60.0
-"""Time limit in seconds for the final answer.
-
-It is added to the run's time, so that a run out of time still answers.
-"""
+OUT_OF_TIME = (
+    "No answer: the run's time ran out before the model had written one. Allow more with --max-seconds "
+    "(Context.max_seconds), or use a faster model."
+)
+"""The answer of a run whose generator did not reply in time. Evaluation and training take the run as failed."""
 
 NO_PLAN = (
     "No answer: the planner's model ({spec}) wrote no plan that could be read, so it cannot follow the planner's "
@@ -78,16 +77,18 @@ class Generator:
     """The node that writes the answer and adds it to the conversation."""
 
     async def __call__(self, state: State, runtime: Runtime[Context]) -> dict[str, Any]:
-        """Return the answer. Raises ModelError if the model does not answer in time."""
+        """Return the answer, within what is left of the run's time and what is kept for the answer. Raises ModelError."""
         context = Context.of(runtime)
         if state.status == "no_plan":
-            answer = NO_PLAN.format(spec=context.model_name_of("planner"))
-            return {"answer": answer, "messages": [AIMessage(answer)]}
+            return _without_model(NO_PLAN.format(spec=context.model_name_of("planner")))
         try:
-            async with asyncio.timeout(SECONDS):
+            async with asyncio.timeout(state.seconds_left() + context.answer_seconds):
                 prompt = context.prompts.get("generator", PROMPT)
                 reply = await ask(context, "generator", messages(state.question, state.memory, prompt))
         except TimeoutError:
-            problem = f"the generator's model wrote no answer within {SECONDS:.0f} s; try a faster one with --model"
-            raise ModelError(problem, configuration=False, code="no_answer") from None
+            return {**_without_model(OUT_OF_TIME), "status": "out_of_time"}
         return {"answer": parse(reply), "messages": [AIMessage(reply)]}
+
+
+def _without_model(answer: str) -> dict[str, Any]:
+    return {"answer": answer, "messages": [AIMessage(answer)]}
