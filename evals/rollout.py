@@ -31,6 +31,7 @@ from agentflow.graph.models.spec import ModelError
 from agentflow.graph.state import InputState, Turn
 from agentflow.graph.tracing.observer import Observer
 from agentflow.nodes.approval import ApprovalDecision, Proposal
+from agentflow.nodes.generator import OUT_OF_TIME
 from agentflow.tools.redaction import redacted, redacted_data
 from agentflow.tools.sandbox.limits import SandboxError
 
@@ -167,6 +168,8 @@ class _Run:
                 break
         if self._waits or self.outcome["status"] == "running":
             self.fail("a tool's call waited for approval")
+        elif self.outcome.get("answer") == OUT_OF_TIME:
+            self.fail(OUT_OF_TIME)
 
     async def _progress(self, chunk: Any) -> None:
         """Pass on an event of the graph; a tool may write others."""

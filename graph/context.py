@@ -148,7 +148,8 @@ class Context(BaseModel):
         default=300.0,
         gt=0,
         title="Seconds",
-        description="Time for all turns of one run; a turn under way is cut short. The answer is written after it.",
+        description="Time for one run. A turn under way is cut short to keep a fifth of it, a minute at most, for the "
+        "answer.",
     )
     memory_tokens: int = Field(
         default=16000,
@@ -220,6 +221,11 @@ class Context(BaseModel):
     def result_tokens(self) -> int:
         """Return the tokens that memory keeps of one tool result."""
         return self.memory_tokens // self.max_turns
+
+    @property
+    def answer_seconds(self) -> float:
+        """Return the part of `max_seconds` that is kept for the answer."""
+        return min(60.0, self.max_seconds / 5)
 
     @property
     def corpus_name(self) -> str:

@@ -58,7 +58,7 @@ class Analyst:
         run = begin(state, context)
         require_checkpointer(context)
         try:
-            async with asyncio.timeout(context.max_seconds):
+            async with asyncio.timeout(run["deadline"] - time.time()):
                 run["question"] = await follow_up.standing_alone(run["question"], state.messages, context)
                 available = await self.toolbox.available_tools(context)
                 prompt = context.prompts.get("analyst", PROMPT)
@@ -83,7 +83,7 @@ def begin(state: InputState, context: Context) -> dict[str, Any]:
         "verdict": None,
         "answer": "",
         "status": "running",
-        "deadline": time.time() + context.max_seconds,
+        "deadline": time.time() + context.max_seconds - context.answer_seconds,
     }
 
 

@@ -10,7 +10,6 @@ from langgraph.runtime import Runtime
 from agentflow.graph.context import Context
 from agentflow.graph.conversation import answer_stream
 from agentflow.graph.models.loading import ask, stream_text
-from agentflow.graph.models.spec import ModelError
 from agentflow.graph.state import Action, State, Turn
 from agentflow.nodes.answer_text import AnswerStream, parse, shown
 from agentflow.nodes.verifier import describe_turn, own_words
@@ -21,11 +20,11 @@ You write the final answer of an agent from what its turns established. Rely on 
 your own, and do not mention the turns or the tools. Explain briefly if the question needs it, then end with:
 Answer: the answer alone, in the form that the question asks for"""
 
-SECONDS = 60.0
-"""Time limit in seconds for the final answer.
-
-It is added to the run's time, so that a run out of time still answers.
-"""
+OUT_OF_TIME = (
+    "No answer: the run's time ran out before the model had written one. Allow more with --max-seconds "
+    "(Context.max_seconds), or use a faster model."
+)
+"""The answer of a run whose generator did not reply in time. Evaluation and training take the run as failed."""
 
 NO_PLAN = (
     "No answer: the planner's model ({spec}) wrote no plan that could be read, so it cannot follow the planner's "
@@ -62,19 +61,21 @@ class Generator:
     """The node that writes the answer and adds it to the conversation."""
 
     async def __call__(self, state: State, runtime: Runtime[Context]) -> dict[str, Any]:
-        """Return the answer. Raises ModelError if the model does not answer in time."""
+        """Return the answer, within the rest of the run's time and what is kept for the answer. Raises ModelError."""
         context = Context.of(runtime)
         if state.status == "no_plan":
-            answer = NO_PLAN.format(spec=context.model_name_of("planner"))
-            return {"answer": answer, "messages": [AIMessage(answer)]}
+            return _without_model(NO_PLAN.format(spec=context.model_name_of("planner")))
         prompt, message_id = context.prompts.get("generator", PROMPT), str(uuid4())
         try:
-            async with asyncio.timeout(SECONDS):
+            async with asyncio.timeout(state.seconds_left() + context.answer_seconds):
                 reply = await _reply(context, messages(state.question, state.memory, prompt), message_id)
         except TimeoutError:
-            problem = f"the generator's model wrote no answer within {SECONDS:.0f} s; try a faster one with --model"
-            raise ModelError(problem, configuration=False, code="no_answer") from None
+            return {**_without_model(OUT_OF_TIME, message_id), "status": "out_of_time"}
         return {"answer": parse(reply), "messages": [AIMessage(shown(reply), id=message_id)]}
+
+
+def _without_model(answer: str, message_id: str | None = None) -> dict[str, Any]:
+    return {"answer": answer, "messages": [AIMessage(answer, id=message_id)]}
 
 
 async def _reply(context: Context, conversation: list[BaseMessage], message_id: str) -> str:

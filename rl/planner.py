@@ -16,6 +16,7 @@ from agentflow.evals.task import Task
 from agentflow.evals.trace import Trace, TraceTurn
 from agentflow.graph.context import DEFAULT_TOOLS, Context
 from agentflow.graph.state import InputState
+from agentflow.nodes.generator import OUT_OF_TIME
 from agentflow.rl.agent import GivenNodes, app_nodes
 from agentflow.rl.node_paths import all_patterns
 from agentflow.rl.trainable import AppError, Split, Trainable, no_faults
@@ -68,13 +69,19 @@ def trainable(
         "sampling": {module: {"max_tokens": max_tokens} for module in modules},
     }
     context = Context.model_validate({"structured_output": "off", **settings, **policy})
+
+    def rewarded(task: Task, state: Any) -> float | Awaitable[float | None] | None:
+        if state.get("status") == "no_plan":
+            return 0.0
+        return None if state.get("answer") == OUT_OF_TIME else reward(task, state)
+
     return Trainable(
         name=name,
         graph=lambda: agent_graph(agent),
         nodes=trained,
         tasks=tasks,
         inputs=lambda task: InputState(messages=[HumanMessage(task.question)]),
-        reward=lambda task, state: 0.0 if state.get("status") == "no_plan" else reward(task, state),
+        reward=rewarded,
         context=lambda: context,
         trace=trace,
         faults=FAULTS.get(agent, no_faults) if modules == ["planner"] else no_faults,

@@ -42,7 +42,7 @@ def mcp(
     model: Model = "embedded",
     tools: Tools = None,
     max_turns: MaxTurns = 10,
-    max_seconds: Annotated[float, typer.Option(help="Time for all turns of a run.")] = 300.0,
+    max_seconds: Annotated[float, typer.Option(help="Time for a run, answer included.")] = 300.0,
     corpus: Corpus = "auto",
     search_engine: SearchEngine = "auto",
     search_cache: SearchCache = "off",

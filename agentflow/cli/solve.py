@@ -56,7 +56,7 @@ def solve(
     model: Model = "embedded",
     tools: Tools = None,
     max_turns: MaxTurns = 10,
-    max_seconds: Annotated[float, typer.Option(help="Time for all turns of the run.")] = 300.0,
+    max_seconds: Annotated[float, typer.Option(help="Time for the run, answer included.")] = 300.0,
     max_tokens: MaxTokens = None,
     memory_tokens: MemoryTokens = 16000,
     structured_output: StructuredOutput = "auto",
@@ -201,6 +201,8 @@ def _fail_without_answer(finished: "Finished") -> None:
     """End the command if the run failed or its answer is empty."""
     if finished.failure:
         fail(str(finished.failure), _exit_code(finished.failure))
+    if finished.trace.error:
+        fail(finished.trace.error, FAILED)
     if finished.trace.status == "no_plan":
         fail("the planner's model cannot follow the planner's format; see the answer", FAILED)
     if not finished.trace.answer.strip():

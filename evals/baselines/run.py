@@ -1,6 +1,7 @@
 """Code that all baselines share: the start of a run, and a model call within the run's time limit."""
 
 import asyncio
+import time
 from typing import Any
 
 from langchain_core.messages import BaseMessage
@@ -14,7 +15,9 @@ from agentflow.nodes.analyst import begin
 
 async def start(state: InputState, runtime: Runtime[Context]) -> dict[str, Any]:
     """Node: read the question and clear the memory. Raises ModelError if there is no question."""
-    return begin(state, Context.of(runtime))
+    context = Context.of(runtime)
+    # No generator follows, so that nothing is kept for it.
+    return {**begin(state, context), "deadline": time.time() + context.max_seconds}
 
 
 async def ask_in_time(context: Context, module: Module, messages: list[BaseMessage], seconds: float) -> str | None:

@@ -168,7 +168,9 @@ class PooledClient(httpx.AsyncClient):
 async def as_httpx(response: aiohttp.ClientResponse, request: httpx.Request, *, stream: bool = False) -> httpx.Response:
     """Return the response, decompressed, in the type of httpx. Its headers keep the SDK from retrying."""
     decoded = {name: value for name, value in response.headers.items() if name.lower() != "content-encoding"}
-    body: dict[str, Any] = {"stream": _Body(response)} if stream and response.status == 200 else {"content": await response.read()}
+    body: dict[str, Any] = (
+        {"stream": _Body(response)} if stream and response.status == 200 else {"content": await response.read()}
+    )
     return httpx.Response(response.status, headers={**decoded, "x-should-retry": "false"}, **body, request=request)
 
 
@@ -197,7 +199,9 @@ def openai_errors(url: URL) -> Iterator[None]:
 
 def _is_temporary(error: openai.APIConnectionError) -> bool:
     """Return whether a connection was made and lost."""
-    return not isinstance(error, openai.APITimeoutError) and not isinstance(error.__cause__, aiohttp.ClientConnectorError)
+    return not isinstance(error, openai.APITimeoutError) and not isinstance(
+        error.__cause__, aiohttp.ClientConnectorError
+    )
 
 
 async def _is_repeatable(response: aiohttp.ClientResponse) -> bool:

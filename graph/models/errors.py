@@ -41,7 +41,9 @@ def _explain(endpoint: Endpoint, error: Exception) -> tuple[str, str]:
             return _explain_status(endpoint, error)
         case openai.APITimeoutError():
             return "timeout", "no answer in time; is the server overloaded? Try again, or a smaller or faster model"
-        case openai.APIConnectionError() if any(isinstance(cause, aiohttp.ClientConnectorError) for cause in _causes(error)):
+        case openai.APIConnectionError() if any(
+            isinstance(cause, aiohttp.ClientConnectorError) for cause in _causes(error)
+        ):
             return "unreachable", f"cannot connect ({_reason(error)}); is the server running, and is the URL right?"
         case openai.APIConnectionError() | StreamCutError():
             return "cut", f"the connection broke off ({_reason(error)}); try again, or look at the server's log"

@@ -3,6 +3,7 @@
 import errno
 import json
 import re
+import time
 from pathlib import Path
 from typing import Any, get_args
 
@@ -17,9 +18,10 @@ from agentflow.evals.benchmarks import store
 from agentflow.evals.trace import Trace
 from agentflow.graph.context import MODULES
 from agentflow.graph.models.spec import PROVIDERS, ModelError
+from agentflow.nodes.generator import OUT_OF_TIME
 from agentflow.rl.micro.outside import REPLY
 from agentflow.tools.providers.choice import WITH_KEY
-from tests.fake_openai import FakeOpenAI, Reply, completion
+from tests.fake_openai import FakeOpenAI, Fault, Reply, completion
 from tests.scripted import Scripted
 
 PLAN = "Sub-Goal: Say it\nTool: base_generator\nContext: hello"
@@ -141,6 +143,14 @@ def test_json_is_one_object_of_the_pinned_form(monkeypatch: pytest.MonkeyPatch) 
     assert trace["usage"].pop("seconds").keys() == {*MODULES}
     assert trace["usage"] == {"calls": 8, "modules": {}, "models": {}}
     assert trace["seconds"] > 0
+
+
+def test_a_hung_endpoint_is_waited_for_as_long_as_the_run_may_take() -> None:
+    with FakeOpenAI(lambda _: Fault.HANG) as server:
+        begun = time.monotonic()
+        done = run("solve", "q", "--max-seconds", "1", "--model", f"openai-compatible:fake@{server.base_url}")
+    assert time.monotonic() - begun < 30, "the generator alone once waited for a minute"
+    assert (done.exit_code, OUT_OF_TIME in only_line(done.stderr)) == (1, True)
 
 
 def test_usage_counts_the_tokens_that_the_server_counts() -> None:

@@ -3,6 +3,7 @@
 import asyncio
 import re
 import threading
+import time
 from typing import Any
 
 import pytest
@@ -15,10 +16,11 @@ from agentflow.graph.context import Context
 from agentflow.graph.conversation import exchanged
 from agentflow.graph.models.spec import ModelError
 from agentflow.graph.state import Action, Plan, State, Turn, Verdict
-from agentflow.nodes import generator
+from agentflow.nodes.generator import OUT_OF_TIME
 from agentflow.tools.result import ErrorClass
 from tests.clock import HOUR, Clock
 from tests.failing import fails
+from tests.fake_openai import FakeOpenAI, Fault
 from tests.scripted import CONTINUE, PLAN, STOP, Reply, Script, Scripted, echo
 from tests.waiting import LAST_RESORT
 
@@ -196,10 +198,27 @@ async def test_the_planner_reads_why_a_turn_ended(scripted: Script, monkeypatch:
     assert (state.status, state.memory[1].action.result.output) == ("answered", "hello")
 
 
-async def test_a_hanging_generator_is_an_error(scripted: Script, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(generator, "SECONDS", 0.1)
-    with fails(ModelError, "no_answer"):
-        await solve(scripted(generator=hang))
+async def test_a_hanging_generator_leaves_an_answer_that_tells(scripted: Script, clock: Clock) -> None:
+    state = await solve(scripted(generator=clock.hang), max_seconds=HOUR)
+    assert (state.status, state.answer, state.messages[-1].text) == ("out_of_time", OUT_OF_TIME, OUT_OF_TIME)
+
+
+@pytest.mark.parametrize("invoke", ["ainvoke", "invoke"])
+async def test_the_seconds_bound_a_run_whose_endpoint_hangs(invoke: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It once took 77 seconds where 4 were allowed."""
+    monkeypatch.setenv("VLLM_API_KEY", "none")
+    with FakeOpenAI(lambda _: Fault.HANG) as server:
+        graph, asked = build_graph(context=Context(model=f"vllm:m@{server.base_url}", max_seconds=0.5)), question()
+        async with asyncio.timeout(30):
+            run = graph.ainvoke(asked) if invoke == "ainvoke" else asyncio.to_thread(graph.invoke, asked)
+            found = await run
+    assert (found["status"], found["answer"], len(found["memory"])) == ("out_of_time", OUT_OF_TIME, 1)
+
+
+async def test_a_part_of_the_time_is_kept_for_the_answer(scripted: Script, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(time, "time", lambda: 1000.0)
+    assert (await solve(scripted(), max_seconds=50)).deadline == 1040
+    assert (await solve(scripted(), max_seconds=3000)).deadline == 3940
 
 
 # Failures are turns that the planner sees
