@@ -68,7 +68,7 @@ class Connections:
         atexit.register(self._close_at_exit)
 
     async def post(
-        self, url: str, headers: Mapping[str, str], body: bytes, timeout: httpx.Timeout, *, stream: bool = False
+        self, url: str, headers: Mapping[str, str], body: bytes, limits: httpx.Timeout, *, stream: bool = False
     ) -> aiohttp.ClientResponse:
         """Return the response to a POST, which may be an error's. Its body is read unless a stream was asked for.
 
@@ -79,7 +79,7 @@ class Connections:
         for _ in range(TRIES):
             await self._pace.keep(to.authority)
             try:
-                response = await self._attempt(to, headers, body, timeout, stream)
+                response = await self._attempt(to, headers, body, limits, stream)
             except openai.APIConnectionError as error:
                 if failures == RETRIES or not _is_temporary(error):
                     raise
@@ -99,7 +99,7 @@ class Connections:
         return response
 
     async def _attempt(
-        self, to: URL, headers: Mapping[str, str], body: bytes, timeout: httpx.Timeout, stream: bool
+        self, to: URL, headers: Mapping[str, str], body: bytes, limits: httpx.Timeout, stream: bool
     ) -> aiohttp.ClientResponse:
         pool = await self._pool()
         if (server := to.origin()) not in pool.proxies:
@@ -109,7 +109,7 @@ class Connections:
                 to,
                 headers=headers,
                 data=body,
-                timeout=aiohttp.ClientTimeout(sock_connect=timeout.connect, sock_read=timeout.read),
+                timeout=aiohttp.ClientTimeout(sock_connect=limits.connect, sock_read=limits.read),
                 allow_redirects=False,
                 proxy=pool.proxies[server],
             )
@@ -160,8 +160,8 @@ class PooledClient(httpx.AsyncClient):
         """Send a POST request. Raises as `Connections.post` does."""
         own = ("host", "connection", "accept-encoding", "content-length")
         headers = {name: value for name, value in request.headers.items() if name not in own}
-        timeout = httpx.Timeout(**request.extensions["timeout"])
-        response = await connections().post(str(request.url), headers, request.content, timeout, stream=stream)
+        limits = httpx.Timeout(**request.extensions["timeout"])
+        response = await connections().post(str(request.url), headers, request.content, limits, stream=stream)
         return await as_httpx(response, request, stream=stream)
 
 

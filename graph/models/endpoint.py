@@ -124,10 +124,11 @@ class EndpointModel(ChatOpenAI):
     async def _completion(self, body: dict[str, Any]) -> Any:
         """Return the JSON of the reply, or its text if it is not JSON, which ChatOpenAI refuses with a message."""
         url = f"{self._endpoint.base_url}/chat/completions"
-        response = await connections().post(url, self._headers, json.dumps(body).encode(), self.request_timeout)
+        limits = httpx.Timeout(self.request_timeout)
+        response = await connections().post(url, self._headers, json.dumps(body).encode(), limits)
         if not 200 <= response.status < 300:
-            refused = await as_httpx(response, httpx.Request("POST", url))
-            raise self.root_async_client._make_status_error_from_response(refused)  # type: ignore[arg-type]
+            refused: Any = await as_httpx(response, httpx.Request("POST", url))
+            raise self.root_async_client._make_status_error_from_response(refused)
         content = await response.read()
         try:
             return from_json(content)
@@ -144,7 +145,7 @@ class EndpointModel(ChatOpenAI):
             raise StreamCutError("the stream ended before the reply did")
 
 
-_ROLES = {SystemMessage: "system", HumanMessage: "user", AIMessage: "assistant"}
+_ROLES: dict[type, str] = {SystemMessage: "system", HumanMessage: "user", AIMessage: "assistant"}
 
 
 def _plain(message: Any) -> dict[str, str] | None:

@@ -10,6 +10,7 @@ again the spec of a server has a base URL (`traced:vllm:NAME@URL`); or it is one
 import os
 import re
 from dataclasses import dataclass, field
+from functools import lru_cache
 
 import httpx
 
@@ -91,6 +92,7 @@ class Endpoint:
         return f"{self.provider}:{self.model}@{self.base_url}"
 
 
+@lru_cache(maxsize=256)
 def parse(spec: str) -> ModelSpec:
     """Return the parts of `spec`. Raises ModelError (configuration) if it is invalid."""
     name, base_url = _split_url(spec.strip())
