@@ -33,8 +33,11 @@ from agentflow.graph.models.errors import StreamCutError, explain
 from agentflow.graph.models.spec import Endpoint, ModelError
 from agentflow.tools.borders import unbordered
 
-TIMEOUT = httpx.Timeout(300.0, connect=5.0)
-"""Seconds to connect, and between two chunks of a reply. `Context.max_seconds` bounds the whole run."""
+TIMEOUT = httpx.Timeout(300.0, connect=15.0)
+"""Seconds between two chunks of a reply, and to connect, for which hundreds of calls at once need some on a busy machine.
+
+`Context.max_seconds` bounds the whole run.
+"""
 
 _REASONING = re.compile(r"o\d|gpt-5(?!.*chat)")
 """OpenAI's models that refuse requests with a temperature."""
@@ -124,7 +127,7 @@ class EndpointModel(ChatOpenAI):
     async def _completion(self, body: dict[str, Any]) -> Any:
         """Return the JSON of the reply, or its text if it is not JSON, which ChatOpenAI refuses with a message."""
         url = f"{self._endpoint.base_url}/chat/completions"
-        limits = httpx.Timeout(self.request_timeout)
+        limits = httpx.Timeout(self.request_timeout)  # type: ignore[arg-type]  # a tuple of two is not ours
         response = await connections().post(url, self._headers, json.dumps(body).encode(), limits)
         if not 200 <= response.status < 300:
             refused: Any = await as_httpx(response, httpx.Request("POST", url))
