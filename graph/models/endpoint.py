@@ -34,7 +34,7 @@ from agentflow.graph.models.spec import Endpoint, ModelError
 from agentflow.tools.borders import unbordered
 
 TIMEOUT = httpx.Timeout(300.0, connect=15.0)
-"""Seconds between two chunks of a reply, and to connect, for which hundreds of calls at once need some on a busy machine.
+"""Seconds between two chunks of a reply, and to connect, which is slow where hundreds of calls begin at once.
 
 `Context.max_seconds` bounds the whole run.
 """
