@@ -98,7 +98,7 @@ export function take(one, event) {
     return one.turns.at(-1);
   };
   one.at = NOW[event.type]?.(event) ?? one.at;
-  if (event.type === "analysed") one.analysis = event.analysis;
+  if (event.type === "analysed") Object.assign(one, { analysis: event.analysis, understood: event.question });
   if (event.type === "planning") turn();
   if (event.type === "planned") Object.assign(turn(), { goal: event.sub_goal, tool: event.tool, problem: event.problem });
   if (event.type === "tool_called") turn().arguments = event.arguments;
@@ -119,6 +119,7 @@ const spoken = (event) => ({ question: () => "The agent is at work", planned: ()
 
 function exchange(one, at, source, decide) {
   return el("article", { class: "exchange", "aria-label": `Question ${at + 1}` }, el("h2", { class: "asked" }, one.question),
+    one.understood && one.understood !== one.question ? el("p", { class: "quiet" }, `Understood as: ${one.understood}`) : null,
     one.analysis ? el("details", { "data-key": `analysis ${at}` }, el("summary", {}, "The analyst’s reading"), folded(one.analysis, `analysis ${at}`)) : null,
     el("ol", { class: "turns" }, one.turns.map((turn) => oneTurn(turn, at))),
     one.approval ? approval(one.approval, decide) : null,
