@@ -197,7 +197,7 @@ def log_probs(logits: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
     the micro model, forward and backward. This function processes `LOGITS` logits at a time, with the same results.
     """
     tokens = max(1, LOGITS // logits.shape[-1])
-    parts = zip(logits.split(tokens), labels.split(tokens), strict=True)
+    parts = zip(torch.split(logits, tokens), torch.split(labels, tokens), strict=True)
     return torch.cat([_log_probs(part if part.dtype == torch.float64 else part.float(), own) for part, own in parts])
 
 

@@ -8,11 +8,10 @@ import asyncio
 import math
 from collections.abc import Callable
 from contextvars import Context
-from typing import cast
+from typing import Any
 
 from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage, convert_to_messages
-from langchain_core.runnables import Runnable
 
 from agentflow.graph.models.loading import reply_of
 from agentflow.rl.chat import ChatRequest, TokenReply, template_message
@@ -51,10 +50,10 @@ class Teacher:
         )
 
     async def _ask(self, request: ChatRequest) -> AIMessage:
-        model: BaseChatModel | Runnable = self.model
+        model: Any = self.model
         if request.tools:
             choice = None if request.tool_choice == "auto" else request.tool_choice
             model = self.model.bind_tools(request.tools, tool_choice=choice)
-        asked = reply_of(cast(BaseChatModel, model), convert_to_messages(request.messages))
+        asked = reply_of(model, convert_to_messages(request.messages))
         # In a context of its own: the policy stands in for every model that is called in a node that learns.
         return await asyncio.create_task(asked, context=Context())
