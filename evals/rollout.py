@@ -44,6 +44,23 @@ class Started(BaseModel):
     """Name of the tool that the executor is about to call."""
 
 
+class Restated(BaseModel):
+    """Event: the question refers to an earlier exchange, and is read as one that stands by itself."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    question: str
+
+
+class Writing(BaseModel):
+    """Event: the answer is being written."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    text: str
+    """The answer so far, as a chat shows it."""
+
+
 @dataclass(frozen=True)
 class Finished:
     """The result of a run."""
@@ -58,7 +75,7 @@ class LimitExceeded(Exception):
 
 
 Shown = TypeVar("Shown", bound=BaseModel)
-Event = Started | TraceTurn
+Event = Started | TraceTurn | Restated | Writing
 OnEvent = Callable[[Event], Awaitable[None]]
 
 Decide = Callable[[Proposal], Awaitable[ApprovalDecision]]
@@ -80,6 +97,7 @@ async def rollout(
     thread: str = "",
     saved: SavedRun | None = None,
     decide: Decide | None = None,
+    streams: bool = False,
 ) -> Finished:
     """Run `task` and return its trace. Whatever the graph raises becomes a failed trace; only cancellation is raised.
 
@@ -93,9 +111,10 @@ async def rollout(
         thread: Name of the thread that checkpoints the run.
         saved: An interrupted run of that thread to continue; `task` and `context` must be its own.
         decide: Decides on each call that waits for approval; without it, the run ends there.
+        streams: Whether the answer is reported as it is written, by `Writing`.
     """
     start, meter = time.perf_counter(), Meter()
-    run = _Run(task, saved, meter)
+    run = _Run(task, saved, meter, streams)
     limit, failure = asyncio.timeout(seconds), None
 
     async def emit(event: Event) -> None:
@@ -126,8 +145,9 @@ async def rollout(
 class _Run:
     """Turns, analysis and outcome of a run under way."""
 
-    def __init__(self, task: Task, saved: SavedRun | None, meter: Meter) -> None:
-        self._meter = meter
+    def __init__(self, task: Task, saved: SavedRun | None, meter: Meter, streams: bool) -> None:
+        self._meter, self._modes, self._written = meter, _MODES + ["messages"] * streams, ""
+        self._question = task.question.strip()
         self.turns = [_shown(TraceTurn.of(turn)) for turn in saved.turns] if saved else []
         self.analysis = saved.analysis if saved else ""
         self.outcome: dict[str, Any] = {"status": "running" if saved else "failed"}
@@ -147,10 +167,13 @@ class _Run:
             elif self._waits:
                 break
             self._waits = None
-            async with aclosing(_stream(agent, self._input, config, context)) as stream:
+            async with aclosing(_stream(agent, self._input, config, context, self._modes)) as stream:
                 async for mode, chunk in stream:
                     if mode == "updates":
                         await self._update(chunk, emit)
+                    elif mode == "messages":
+                        self._written += chunk[0].text
+                        await emit(_shown(Writing(text=self._written)))
                     elif "input" in chunk:
                         await emit(_started(chunk, len(self.turns) + 1))
             if not self._waits:
@@ -166,6 +189,8 @@ class _Run:
                 self.turns.append(_shown(TraceTurn.of(closed).model_copy(update=ended)))
                 await emit(self.turns[-1])
             self.analysis = update.get("analysis") or self.analysis
+            if update.get("question", self._question) != self._question:
+                await emit(_shown(Restated(question=update["question"])))
             self.outcome |= {
                 key: update[key] for key in ("status", "answer") if update.get(key, "running") != "running"
             }
@@ -182,8 +207,13 @@ def _shown(record: Shown) -> Shown:
     return type(record).model_validate(redacted_data(record.model_dump()))
 
 
-def _stream(agent: Agent, given: Any, config: RunnableConfig, context: Context) -> AsyncGenerator[Any]:
-    stream: Any = agent.astream(given, config, context=context, stream_mode=["tasks", "updates"])
+_MODES = ["tasks", "updates"]
+
+
+def _stream(
+    agent: Agent, given: Any, config: RunnableConfig, context: Context, modes: list[str]
+) -> AsyncGenerator[Any]:
+    stream: Any = agent.astream(given, config, context=context, stream_mode=modes)
     return stream  # type: ignore[no-any-return]  # an async generator, though it is typed as an iterator
 
 
