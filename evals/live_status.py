@@ -12,8 +12,8 @@ from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict
 
-from agentflow.evals.rollout import Event
-from agentflow.evals.trace import to_line
+from agentflow.evals.rollout import Event, Started
+from agentflow.evals.trace import TraceTurn, to_line
 
 SUFFIX = ".running"
 """Suffix that is appended to the trace's file name."""
@@ -49,8 +49,9 @@ class LiveStatusFile:
             self._path.unlink(missing_ok=True)
 
     def show(self, event: Event) -> None:
-        """Append an event."""
-        self._add(event)
+        """Append an event of a module or a turn."""
+        if isinstance(event, Started | TraceTurn):
+            self._add(event)
 
     def _add(self, record: BaseModel) -> None:
         with suppress(OSError), self._path.open("ab") as file:

@@ -48,6 +48,23 @@ class Started(BaseModel):
     """Name of the tool that the executor is about to call."""
 
 
+class Restated(BaseModel):
+    """Event: the question refers to an earlier exchange, and is read as one that stands by itself."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    question: str
+
+
+class Writing(BaseModel):
+    """Event: the answer is being written."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    text: str
+    """The answer so far, as a chat shows it."""
+
+
 @dataclass(frozen=True)
 class Finished:
     """The result of a run."""
@@ -62,7 +79,7 @@ class LimitExceeded(Exception):
 
 
 Shown = TypeVar("Shown", bound=BaseModel)
-Event = Started | TraceTurn
+Event = Started | TraceTurn | Restated | Writing
 OnEvent = Callable[[Event], Awaitable[None]]
 OnProgress = Callable[[ProgressEvent], Awaitable[None]]
 
@@ -86,6 +103,7 @@ async def rollout(
     saved: SavedRun | None = None,
     decide: Decide | None = None,
     on_progress: OnProgress | None = None,
+    streams: bool = False,
 ) -> Finished:
     """Run `task` and return its trace. Whatever the graph raises becomes a failed trace; only cancellation is raised.
 
@@ -100,9 +118,10 @@ async def rollout(
         saved: An interrupted run of that thread to continue; `task` and `context` must be its own.
         decide: Decides on each call that waits for approval; without it, the run ends there.
         on_progress: Is awaited for each of the graph's own events, which may hold secrets.
+        streams: Whether the answer is reported as it is written, by `Writing`.
     """
     start, meter, recorder = time.perf_counter(), Meter(), Recorder()
-    run = _Run(task, saved, meter, on_progress)
+    run = _Run(task, saved, meter, on_progress, streams=streams)
     limit, failure = asyncio.timeout(seconds), None
 
     async def emit(event: Event) -> None:
@@ -134,8 +153,12 @@ async def rollout(
 class _Run:
     """Turns, analysis and outcome of a run under way."""
 
-    def __init__(self, task: Task, saved: SavedRun | None, meter: Meter, on_progress: OnProgress | None) -> None:
-        self._meter, self._on_progress = meter, on_progress
+    def __init__(
+        self, task: Task, saved: SavedRun | None, meter: Meter, on_progress: OnProgress | None, *, streams: bool
+    ) -> None:
+        self._meter, self._on_progress, self._written = meter, on_progress, ""
+        self._modes = ["tasks", "updates", *["custom"] * bool(on_progress), *["messages"] * streams]
+        self._question = task.question.strip()
         self.turns = [_shown(TraceTurn.of(turn)) for turn in saved.turns] if saved else []
         self.analysis = saved.analysis if saved else ""
         self.outcome: dict[str, Any] = {"status": "running" if saved else "failed"}
@@ -155,13 +178,15 @@ class _Run:
             elif self._waits:
                 break
             self._waits = None
-            modes = ["tasks", "updates", *(["custom"] if self._on_progress else [])]
-            async with aclosing(_stream(agent, self._input, config, context, modes)) as stream:
+            async with aclosing(_stream(agent, self._input, config, context, self._modes)) as stream:
                 async for mode, chunk in stream:
                     if mode == "custom":
                         await self._progress(chunk)
                     elif mode == "updates":
                         await self._update(chunk, emit)
+                    elif mode == "messages":
+                        self._written += chunk[0].text
+                        await emit(_shown(Writing(text=self._written)))
                     elif "input" in chunk:
                         await emit(_started(chunk, len(self.turns) + 1))
             if not self._waits:
@@ -184,6 +209,8 @@ class _Run:
                 self.turns.append(_shown(TraceTurn.of(closed).model_copy(update=ended)))
                 await emit(self.turns[-1])
             self.analysis = update.get("analysis") or self.analysis
+            if update.get("question", self._question) != self._question:
+                await emit(_shown(Restated(question=update["question"])))
             self.outcome |= {
                 key: update[key] for key in ("status", "answer") if update.get(key, "running") != "running"
             }
@@ -201,7 +228,7 @@ def _shown(record: Shown) -> Shown:
 
 
 def _stream(
-    agent: Agent, given: Any, config: RunnableConfig, context: Context, modes: list[Any]
+    agent: Agent, given: Any, config: RunnableConfig, context: Context, modes: list[str]
 ) -> AsyncGenerator[Any]:
     stream: Any = agent.astream(given, config, context=context, stream_mode=modes)
     return stream  # type: ignore[no-any-return]  # an async generator, though it is typed as an iterator

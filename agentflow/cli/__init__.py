@@ -10,6 +10,7 @@ import typer
 from agentflow.cli import (
     about,
     again,
+    chat,
     corpus,
     data,
     evaluate,
@@ -29,11 +30,12 @@ from agentflow.cli import (
     try_app,
     view,
 )
+from agentflow.cli.dotenv_file import read_dotenv
 from agentflow.cli.group import CommandGroup
 from agentflow.version import __version__
 
-app = typer.Typer(cls=CommandGroup, add_completion=False, pretty_exceptions_enable=False, rich_markup_mode="rich")
-for commands in (solve, train, try_app, view, serve, mcp):
+app = typer.Typer(cls=CommandGroup, pretty_exceptions_enable=False, rich_markup_mode="rich")
+for commands in (solve, chat, train, try_app, view, serve, mcp):
     app.add_typer(commands.app)
 for commands in (judging, rescore, report, passport, again, matrix, power, langsmith):
     evaluate.app.add_typer(commands.app)
@@ -48,6 +50,7 @@ app.add_typer(about.doctor, name="doctor")
 
 def main() -> None:
     """Entry point of the `agentflow` command."""
+    read_dotenv()
     app(prog_name="agentflow")
 
 

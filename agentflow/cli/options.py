@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
@@ -25,6 +26,11 @@ Tools = Annotated[
     str | None,
     typer.Option(metavar="a,b", help="Tools by name, your own by module:attribute or mcp:...; see agentflow tools."),
 ]
+MaxSeconds = Annotated[float, typer.Option(help="Time for the run, answer included.")]
+Approve = Annotated[
+    str | None, typer.Option(metavar="a,b", help="Tools whose calls you approve, edit or refuse; * for all.")
+]
+TraceFile = Annotated[Path | None, typer.Option(help="Append the trace to this file, for agentflow view.")]
 MaxTurns = Annotated[int, typer.Option(min=1, max=100, help="Most turns of a run.")]
 MaxTokens = Annotated[
     int | None, typer.Option(min=1, help="Longest reply of every module, in tokens; a longer one is cut off.")

@@ -1,6 +1,7 @@
 """`agentflow solve` and `agentflow compare`: one question, one planner or several."""
 
 import asyncio
+import sys
 from contextlib import ExitStack, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -10,9 +11,11 @@ import typer
 from agentflow.cli.group import FAILED, MISUSED, fail, say
 from agentflow.cli.observing import observing, prices_of
 from agentflow.cli.options import (
+    Approve,
     Checkpoints,
     Corpus,
     Log,
+    MaxSeconds,
     MaxTokens,
     MaxTurns,
     MemoryTokens,
@@ -23,6 +26,7 @@ from agentflow.cli.options import (
     SearchEngine,
     StructuredOutput,
     Tools,
+    TraceFile,
     Tracing,
     TracingContent,
     agent_of,
@@ -41,35 +45,38 @@ if TYPE_CHECKING:
     from agentflow.evals.rollout import Event, Finished
     from agentflow.evals.saved_run import SavedRun
     from agentflow.evals.trace import Trace
+    from agentflow.graph.agent import Agent
     from agentflow.graph.context import Context
     from agentflow.nodes.approval import ApprovalDecision, Proposal
 
 app = typer.Typer()
 
+HINT = "hint: the embedded model knows only Atlas; for other questions name a model: --model openai:gpt-4o-mini"
+"""A line for a question that the embedded model could not answer."""
+
 
 @app.command(cls=PanelledCommand, epilog='Example: agentflow solve "How many feet are 3 yards?" --max-turns 5')
 def solve(
     question: Annotated[
-        str | None, typer.Argument(help="The question, in quotes; without it, the run of --thread is resumed.")
+        str | None,
+        typer.Argument(help="The question, in quotes; - reads it from stdin; without it, --thread is resumed."),
     ] = None,
     planner: Planner = None,
     model: Model = "embedded",
     tools: Tools = None,
     max_turns: MaxTurns = 10,
-    max_seconds: Annotated[float, typer.Option(help="Time for the run, answer included.")] = 300.0,
+    max_seconds: MaxSeconds = 300.0,
     max_tokens: MaxTokens = None,
     memory_tokens: MemoryTokens = 16000,
     structured_output: StructuredOutput = "auto",
     corpus: Corpus = "auto",
     search_engine: SearchEngine = "auto",
     search_cache: SearchCache = "off",
-    approve: Annotated[
-        str | None, typer.Option(metavar="a,b", help="Tools whose calls you approve, edit or refuse; * for all.")
-    ] = None,
+    approve: Approve = None,
     thread: Annotated[str | None, typer.Option(help="Save the run under this name, so that it can be resumed.")] = None,
     checkpoints: Checkpoints = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")] = False,
-    trace: Annotated[Path | None, typer.Option(help="Append the trace to this file, for agentflow view.")] = None,
+    trace: TraceFile = None,
     usage: Annotated[bool, typer.Option("--usage", help="Also show tokens and cost of each module.")] = False,
     price: Prices = None,
     tracing: Tracing = None,
@@ -82,8 +89,8 @@ def solve(
     run = RunLocation.of(checkpoints, thread)
     if question is None and not run.thread:
         fail("there is no question; write it in quotes after solve, or name a --thread to resume", MISUSED)
-    question = None if question is None else _checked_question(question)
-    _check_writable(trace)
+    question = None if question is None else checked_question(sys.stdin.read() if question == "-" else question)
+    check_writable(trace)
     approved = [] if approve is None else list(names_in(approve, "--approve"))
     search = {"corpus": corpus, "search_engine": search_engine, "search_cache": search_cache}
     limits = {"max_turns": max_turns, "max_seconds": max_seconds, "approve_tools": approved}
@@ -106,9 +113,9 @@ def solve(
     if usage:
         print_usage(console(stderr=as_json), finished.trace.usage, prices)
     if trace:
-        _append(trace, finished.trace)
-    if not as_json and _beyond_embedded(finished, context):
-        say("hint: the embedded model knows only Atlas; for other questions name a model: --model openai:gpt-4o-mini")
+        append_trace(trace, finished.trace)
+    if not as_json and beyond_embedded(finished, context):
+        say(HINT)
     _fail_without_answer(finished)
 
 
@@ -133,7 +140,7 @@ def compare(
     log: Log = None,
 ) -> None:
     """Answer a question with several planners, side by side."""
-    question = _checked_question(question)
+    question = checked_question(question)
     if len(set(planner)) < 2:
         fail("give two planners to compare, each with --planner", MISUSED)
     search = {"corpus": corpus, "search_engine": search_engine, "search_cache": search_cache}
@@ -160,11 +167,33 @@ async def _solve(
     saved: "SavedRun | None" = None,
     running: "LiveStatusFile | None" = None,
 ) -> "Finished":
-    from agentflow.evals.rollout import rollout
-    from agentflow.evals.task import Task
     from agentflow.graph.checkpoints import open_checkpointer
     from agentflow.graph.models.spec import ModelError
     from agentflow.tools.sandbox.limits import SandboxError
+
+    async with open_checkpointer(run.spec) as saver:
+        if run.thread or context.approve_tools:
+            agent, thread = agent_of(context, checkpointer=saver), run.thread or "this"
+        else:
+            agent, thread = agent_of(context), ""
+        finished = await show_run(agent, question, context, view, thread, saved, running)
+    if finished.failure and not isinstance(finished.failure, ModelError | SandboxError):
+        raise finished.failure
+    return finished
+
+
+async def show_run(
+    agent: "Agent",
+    question: str,
+    context: "Context",
+    view: RunView | None,
+    thread: str,
+    saved: "SavedRun | None" = None,
+    running: "LiveStatusFile | None" = None,
+) -> "Finished":
+    """Run a question of a thread, or without one, and show it in `view`, where a person also approves calls."""
+    from agentflow.evals.rollout import rollout
+    from agentflow.evals.task import Task
 
     async def decide(proposal: "Proposal") -> "ApprovalDecision":
         with view.paused() if view else nullcontext():
@@ -176,19 +205,14 @@ async def _solve(
         if view:
             view.show(event)
 
-    async with open_checkpointer(run.spec) as saver:
-        if run.thread or context.approve_tools:
-            agent, thread = agent_of(context, checkpointer=saver), run.thread or "this"
-        else:
-            agent, thread = agent_of(context), ""
-        task = Task.from_question(question)
-        finished = await rollout(agent, task, context, on_event=show, thread=thread, saved=saved, decide=decide)
-    if finished.failure and not isinstance(finished.failure, ModelError | SandboxError):
-        raise finished.failure
-    return finished
+    task, streams = Task.from_question(question), view is not None and view.streams
+    return await rollout(
+        agent, task, context, on_event=show, thread=thread, saved=saved, decide=decide, streams=streams
+    )
 
 
-def _append(path: Path, trace: "Trace") -> None:
+def append_trace(path: Path, trace: "Trace") -> None:
+    """Append the trace of a run; ends the command if that fails."""
     from agentflow.evals.trace import append
 
     try:
@@ -220,7 +244,7 @@ def _running(trace: Path, question: str, max_turns: int) -> "LiveStatusFile":
     return LiveStatusFile(trace, question, max_turns)
 
 
-def _beyond_embedded(finished: "Finished", context: "Context") -> bool:
+def beyond_embedded(finished: "Finished", context: "Context") -> bool:
     """Return whether the embedded planner could not answer the question."""
     from agentflow.rl.micro.outside import REPLY
 
@@ -229,7 +253,8 @@ def _beyond_embedded(finished: "Finished", context: "Context") -> bool:
     return finished.trace.status != "answered" or REPLY in finished.trace.answer
 
 
-def _checked_question(question: str) -> str:
+def checked_question(question: str) -> str:
+    """Return the question without surrounding space; ends the command if it is empty or not valid UTF-8."""
     if not question.strip():
         fail("the question is empty; write it in quotes after solve", MISUSED)
     if not question.isascii() and question.encode("utf-8", "replace").decode() != question:
@@ -237,7 +262,8 @@ def _checked_question(question: str) -> str:
     return question.strip()
 
 
-def _check_writable(trace: Path | None) -> None:
+def check_writable(trace: Path | None) -> None:
+    """End the command if a trace cannot be appended to the file."""
     if trace is None:
         return
     try:

@@ -106,7 +106,7 @@ def run_with_checkpoints(work: Coroutine[Any, Any, _Found], run: RunLocation = U
 
 @app.callback(invoke_without_command=True)
 def saved_threads(ctx: typer.Context) -> None:
-    """List, show and prune the runs saved by solve --thread."""
+    """List, show and prune the runs saved by solve --thread and chat --thread."""
     if ctx.invoked_subcommand is None:
         typer.echo(ctx.get_help())
 

@@ -9,7 +9,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
 from rich.box import SIMPLE_HEAD
-from rich.console import Console
+from rich.console import Console, Group, RenderableType
 from rich.live import Live
 from rich.spinner import Spinner
 from rich.table import Table
@@ -20,7 +20,7 @@ from agentflow.tools.redaction import cut
 from agentflow.tools.untrusted_text import clean, one_line
 
 if TYPE_CHECKING:
-    from agentflow.evals.rollout import Started
+    from agentflow.evals.rollout import Event
     from agentflow.evals.trace import Trace, TraceTurn
 
 _SHOWN_LINES = 12
@@ -28,11 +28,15 @@ _SHOWN_CHARACTERS = 800
 
 
 class RunView:
-    """Live view of a run: finished turns, and a spinner naming the active module; plain lines without a terminal."""
+    """Live view of a run: finished turns, and a spinner naming the active module; plain lines without a terminal.
+
+    At a terminal, the answer is shown as it is written. It is left in `answer`, to be printed when it is whole.
+    """
 
     def __init__(self, out: Console) -> None:
         self._out = out
-        self._working = _Working()
+        self.answer = ""
+        self._working = _Working(out)
         self._live = Live(self._working, console=out, transient=True, refresh_per_second=8) if out.is_terminal else None
 
     def __enter__(self) -> Self:
@@ -46,6 +50,11 @@ class RunView:
         if self._live:
             self._live.stop()
 
+    @property
+    def streams(self) -> bool:
+        """Return whether the view shows an answer that is being written."""
+        return self._live is not None
+
     @contextmanager
     def paused(self) -> Iterator[None]:
         """Stop drawing inside the block, so that other code can use the terminal."""
@@ -55,30 +64,38 @@ class RunView:
         if self._live:
             self._live.start()
 
-    def show(self, event: "Started | TraceTurn") -> None:
-        """Show that a module starts, or a finished turn."""
-        from agentflow.evals.rollout import Started
+    def show(self, event: "Event") -> None:
+        """Show an event of the run."""
+        from agentflow.evals.rollout import Restated, Started, Writing
 
-        if isinstance(event, Started):
-            where = "" if event.module in ("analyst", "generator") else f"turn {event.turn} · "
-            self._working.now(f"{where}{event.module}{f' · {one_line(event.tool)}' if event.tool else ''}")
-        else:
-            self._out.print(turn_text(event))
+        match event:
+            case Started():
+                where = "" if event.module in ("analyst", "generator") else f"turn {event.turn} · "
+                self._working.now(f"{where}{event.module}{f' · {one_line(event.tool)}' if event.tool else ''}")
+            case Restated():
+                self._out.print(Text(f"read as: {one_line(event.question)}", style="dim"))
+            case Writing():
+                self.answer = self._working.text = event.text
+            case _:
+                self._out.print(turn_text(event))
 
 
 class _Working:
-    """A spinner with the seconds since the last change."""
+    """A spinner with the seconds since the last change, below the end of the text that is being written."""
 
-    def __init__(self) -> None:
-        self._spinner = Spinner("dots")
+    def __init__(self, out: Console) -> None:
+        self._spinner, self._out, self.text = Spinner("dots"), out, ""
         self.now("starting")
 
     def now(self, what: str) -> None:
         self._what, self._since = what, time.monotonic()
 
-    def __rich__(self) -> Spinner:
+    def __rich__(self) -> RenderableType:
         self._spinner.update(text=Text(f"{self._what} · {time.monotonic() - self._since:.0f} s", style="dim"))
-        return self._spinner
+        if not self.text:
+            return self._spinner
+        lines = Text(clean(self.text)).wrap(self._out, self._out.width)
+        return Group(Text("\n").join(lines[-max(1, self._out.height - 4) :]), self._spinner)
 
 
 def turn_text(turn: "TraceTurn") -> Text:
@@ -101,7 +118,13 @@ def turn_text(turn: "TraceTurn") -> Text:
 
 
 def answer_text(trace: "Trace") -> Text:
-    """Format the answer, the run's status and its counts of turns, calls, tokens and seconds."""
+    """Format the answer with the facts of its run."""
+    text = Text("\n").append("Answer: ", style="bold green").append(clean(trace.answer).strip(), style="bold")
+    return text.append("\n").append(facts_text(trace))
+
+
+def facts_text(trace: "Trace") -> Text:
+    """Format the run's status and its counts of turns, calls, tokens and seconds."""
     from agentflow.evals.trace import cut_off
 
     how = {
@@ -118,9 +141,7 @@ def answer_text(trace: "Trace") -> Text:
         f"{trace.seconds:.1f} s",
         *(f"{module} cut off at --max-tokens" for module in cut_off(trace.finish_reasons)),
     ]
-    text = Text("\n").append("Answer: ", style="bold green").append(clean(trace.answer).strip(), style="bold")
-    text.append(f"\n({', '.join(facts)})", style="dim")
-    return text
+    return Text(f"({', '.join(facts)})", style="dim")
 
 
 def print_compared(out: Console, traces: Mapping[str, "Trace"]) -> None:

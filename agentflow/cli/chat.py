@@ -1,0 +1,166 @@
+"""`agentflow chat`: a conversation at the terminal."""
+
+import asyncio
+import sys
+from contextlib import AsyncExitStack, ExitStack
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from agentflow.cli.group import FAILED, MISUSED, fail, say
+from agentflow.cli.observing import observing
+from agentflow.cli.options import (
+    Approve,
+    Checkpoints,
+    Corpus,
+    Log,
+    MaxSeconds,
+    MaxTokens,
+    MaxTurns,
+    MemoryTokens,
+    Model,
+    Planner,
+    SearchCache,
+    SearchEngine,
+    StructuredOutput,
+    Tools,
+    TraceFile,
+    Tracing,
+    TracingContent,
+    agent_of,
+    context_of,
+    names_in,
+)
+from agentflow.cli.panels import PanelledCommand
+from agentflow.cli.solve import HINT, append_trace, beyond_embedded, check_writable, show_run
+from agentflow.cli.threads import RunLocation, check_terminal
+from agentflow.console.reading import history, read_question
+from agentflow.console.runs import RunView, facts_text
+from agentflow.console.terminal import console
+from agentflow.tools.untrusted_text import clean
+
+if TYPE_CHECKING:
+    from agentflow.evals.rollout import Finished
+    from agentflow.graph.agent import Agent
+    from agentflow.graph.context import Context
+
+app = typer.Typer()
+
+KEYS = "Enter sends; \\ at the end of a line continues it; Ctrl-C cancels a turn; Ctrl-D ends."
+
+
+@app.command(cls=PanelledCommand, epilog="Example: agentflow chat --model openai:gpt-4o-mini --thread monday")
+def chat(
+    planner: Planner = None,
+    model: Model = "embedded",
+    tools: Tools = None,
+    max_turns: MaxTurns = 10,
+    max_seconds: MaxSeconds = 300.0,
+    max_tokens: MaxTokens = None,
+    memory_tokens: MemoryTokens = 16000,
+    structured_output: StructuredOutput = "auto",
+    corpus: Corpus = "auto",
+    search_engine: SearchEngine = "auto",
+    search_cache: SearchCache = "off",
+    approve: Approve = None,
+    thread: Annotated[str | None, typer.Option(help="Keep the conversation under this name, to continue it.")] = None,
+    checkpoints: Checkpoints = None,
+    trace: TraceFile = None,
+    tracing: Tracing = None,
+    tracing_content: TracingContent = False,
+    log: Log = None,
+) -> None:
+    """Hold a conversation: each question may refer to what was said before."""
+    import platformdirs
+
+    run = RunLocation.of(checkpoints, thread)
+    check_writable(trace)
+    approved = [] if approve is None else list(names_in(approve, "--approve"))
+    search = {"corpus": corpus, "search_engine": search_engine, "search_cache": search_cache}
+    limits = {"max_turns": max_turns, "max_seconds": max_seconds, "approve_tools": approved}
+    replies = {"max_tokens": max_tokens, "memory_tokens": memory_tokens, "structured_output": structured_output}
+    context = context_of(model, planner, tools, **search, **limits, **replies)
+    if approved:
+        check_terminal(False)
+    with ExitStack() as stack:
+        stack.enter_context(observing(tracing, log, content=tracing_content))
+        stack.enter_context(history(Path(platformdirs.user_data_dir("agentflow")) / "history"))
+        conversation = stack.enter_context(_Conversation(context, run))
+        failed = _talk(conversation, trace)
+    if run.thread and sys.stdin.isatty():
+        say(f"the conversation is kept; continue it with agentflow chat --thread {run.thread}")
+    if failed and not sys.stdin.isatty():
+        raise typer.Exit(FAILED)
+
+
+def _talk(conversation: "_Conversation", trace: Path | None) -> bool:
+    """Answer questions until the input ends. Return whether one failed."""
+    out, failed = console(), False
+    if sys.stdin.isatty():
+        say(KEYS)
+    while True:
+        try:
+            question = read_question()
+        except KeyboardInterrupt:
+            out.print()  # what was typed is left
+            continue
+        if question is None:
+            if sys.stdin.isatty():
+                out.print()
+            return failed
+        view = RunView(out)
+        try:
+            with view:
+                finished = conversation.ask(question, view)
+        except KeyboardInterrupt:
+            say("cancelled; the conversation goes on")
+            continue
+        failed |= finished.failure is not None
+        _print(view, finished)
+        if beyond_embedded(finished, conversation.context):
+            say(HINT)
+        if trace:
+            append_trace(trace, finished.trace)
+
+
+def _print(view: RunView, finished: "Finished") -> None:
+    if finished.failure:
+        say(f"error: {finished.failure}")
+        return
+    out = console()
+    out.print(f"\n{clean(view.answer or finished.trace.answer).strip()}", style="bold")
+    out.print(facts_text(finished.trace))
+    out.print()
+
+
+class _Conversation:
+    """An agent with one thread and one event loop for all questions: `with _Conversation(context, run)`."""
+
+    def __init__(self, context: "Context", run: RunLocation) -> None:
+        self.context, self._run = context, run
+        self._runner, self._open = asyncio.Runner(), AsyncExitStack()
+
+    def __enter__(self) -> "_Conversation":
+        from agentflow.graph.checkpoints import CheckpointError
+
+        try:
+            self._agent: Agent = self._runner.run(self._start())
+        except CheckpointError as error:
+            self._runner.close()
+            fail(str(error), MISUSED if error.configuration else FAILED)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._runner.run(self._open.aclose())
+        self._runner.close()
+
+    def ask(self, question: str, view: RunView) -> "Finished":
+        """Return the finished run of a question, shown in `view`. Raises KeyboardInterrupt when it is cancelled."""
+        return self._runner.run(show_run(self._agent, question, self.context, view, self._run.thread or "this"))
+
+    async def _start(self) -> "Agent":
+        from agentflow.graph.checkpoints import open_checkpointer
+
+        saver = await self._open.enter_async_context(open_checkpointer(self._run.spec))
+        return agent_of(self.context, checkpointer=saver)

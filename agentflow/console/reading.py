@@ -1,0 +1,52 @@
+"""Questions that a person types: several lines, with a history that outlasts the command."""
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+MORE = "\\"
+"""End of a line that is continued on the next one."""
+
+MAX_HISTORY = 1000
+"""Lines that the history keeps."""
+
+
+def read_question(prompt: str = "> ", further: str = ". ") -> str | None:
+    """Return the next question that is not empty, None at the end of the input. Raises KeyboardInterrupt.
+
+    A line that ends in a backslash continues on the next. A pasted text of several lines is one question.
+    """
+    lines: list[str] = []
+    shown = sys.stdin.isatty()
+    while True:
+        try:
+            line = input((further if lines else prompt) if shown else "")
+        except EOFError:
+            return "\n".join(lines).strip() or None
+        lines.append(line.removesuffix(MORE))
+        if line.endswith(MORE):
+            continue
+        if question := "\n".join(lines).strip():
+            return question.encode("utf-8", "replace").decode()
+        lines.clear()
+
+
+@contextmanager
+def history(path: Path) -> Iterator[None]:
+    """Edit lines with the shell's keys inside the block, and keep them in `path`, which only its owner may read."""
+    try:
+        import readline
+    except ImportError:  # Python without it, as on Windows
+        yield
+        return
+    with suppress(OSError):
+        readline.read_history_file(path)
+    readline.set_history_length(MAX_HISTORY)
+    try:
+        yield
+    finally:
+        with suppress(OSError):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.touch(0o600)
+            readline.write_history_file(path)

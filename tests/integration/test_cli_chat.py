@@ -1,0 +1,108 @@
+"""`agentflow chat` and a streamed answer, as a person at a terminal uses them."""
+
+import os
+import re
+import signal
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.fake_openai import FakeOpenAI, Fault, Reply
+from tests.integration.test_cli_threads import at_terminal, terminal, until
+
+ANSWERED = "\r\n\r\n> "
+"""The prompt after an answer. What is typed before it appears, the terminal does not pass on as it is."""
+
+
+class Model:
+    """Plays every module; it hangs at "#hang#", and says which questions it was asked."""
+
+    def __init__(self) -> None:
+        self.hangs = threading.Event()
+        self.asked: list[str] = []
+
+    def __call__(self, body: dict[str, Any]) -> Reply:
+        system, last = body["messages"][0]["content"], body["messages"][-1]["content"]
+        if system.startswith("You rewrite"):
+            return "Standalone question: Which word comes after hello?"
+        if system.startswith("You prepare"):
+            self.asked.append(last.removeprefix("Question: "))
+            if "#hang#" in last:
+                self.hangs.set()
+                return Fault.HANG
+        if system.startswith("You are the planner"):
+            return "Sub-Goal: Say it\nTool: base_generator\nContext: x"
+        if system.startswith("You carry out"):
+            return '{"query": "which word?"}'
+        if system.startswith("You check"):
+            return "Analysis: It is said.\nVerdict: stop"
+        return "It is a greeting.\nAnswer: hello" if system.startswith("You write") else "a word"
+
+
+@pytest.fixture
+def model() -> Model:
+    return Model()
+
+
+@pytest.fixture
+def server(model: Model) -> Iterator[str]:
+    with FakeOpenAI(model) as fake:
+        yield f"openai-compatible:fake@{fake.base_url}"
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> dict[str, str]:
+    return {**os.environ, "XDG_DATA_HOME": str(tmp_path), "HOME": str(tmp_path), "TERM": "xterm", "COLUMNS": "200"}
+
+
+def plain(screen: str) -> str:
+    return re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]|\r", "", screen)
+
+
+def test_a_conversation(home: dict[str, str], server: str, model: Model, tmp_path: Path) -> None:
+    """A question of two lines, one that was pasted, one from the history, and a follow-up."""
+    says = [
+        ("> ", "Which \\\n"),
+        (". ", "word?\n"),
+        (ANSWERED, "\x1b[200~And\nnext?\x1b[201~\n"),
+        (ANSWERED, "\x04"),
+    ]
+    code, screen = at_terminal(home, says, "chat", "--model", server, "--thread", "monday")
+    assert code == 0
+    assert model.asked == ["Which \nword?", "Which word comes after hello?"]
+    assert plain(screen).count("It is a greeting.\n\nhello") >= 2
+    assert "read as: Which word comes after hello?" in plain(screen)
+
+    code, screen = at_terminal(
+        home, [("> ", "\x1b[A\n"), (ANSWERED, "\x04")], "chat", "--model", server, "--thread", "monday"
+    )
+    assert (code, len(model.asked)) == (0, 3)
+    assert (tmp_path / "agentflow" / "history").stat().st_mode & 0o077 == 0
+
+
+def test_ctrl_c_cancels_a_turn_and_the_conversation_goes_on(home: dict[str, str], server: str, model: Model) -> None:
+    with terminal(home, "chat", "--model", server) as (ours, process):
+        until(ours, "> ")
+        os.write(ours, b"half a line")
+        until(ours, "half a line")
+        process.send_signal(signal.SIGINT)
+        until(ours, "> ")
+        os.write(ours, b"Wait #hang#\n")
+        assert model.hangs.wait(90)
+        process.send_signal(signal.SIGINT)
+        assert "cancelled" in until(ours, "> ")
+        os.write(ours, b"And now?\n")
+        assert "hello" in until(ours, ANSWERED)
+        os.write(ours, b"\x04")
+        until(ours)
+        assert process.wait(timeout=90) == 0
+    assert model.asked == ["Wait #hang#", "Which word comes after hello?"]
+
+
+def test_solve_shows_the_answer_as_it_is_written(home: dict[str, str], server: str) -> None:
+    code, screen = at_terminal(home, [], "solve", "Which word?", "--model", server)
+    assert code == 0
+    assert plain(screen).count("Answer: hello") == 1

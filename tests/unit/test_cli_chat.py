@@ -1,0 +1,97 @@
+"""`agentflow chat` without a terminal, a question from stdin, `.env` and the completion of the shell."""
+
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from agentflow.cli import app
+from agentflow.cli.dotenv_file import read_dotenv
+from agentflow.cli.group import FAILED, MISUSED
+from agentflow.evals.trace import Trace
+from agentflow.graph.models.spec import ModelError
+from tests.scripted import Scripted
+
+PLAN = "Sub-Goal: Say it\nTool: base_generator\nContext: it"
+
+
+@pytest.fixture
+def script(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Scripted:
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
+    monkeypatch.chdir(tmp_path)
+    script = Scripted(planner=PLAN, executor='{"query": "it"}', generator="So it is.\nAnswer: hello")
+    script.install(monkeypatch)
+    return script
+
+
+def run(*words: str, says: str = "", **environment: str) -> Any:
+    return CliRunner().invoke(app, words, input=says, env=environment, prog_name="agentflow")
+
+
+def test_each_line_is_a_question_of_one_conversation(script: Scripted, tmp_path: Path) -> None:
+    script.replies["follow_up"] = "Standalone question: Which other word?"
+    done = run("chat", "--model", script.spec, "--trace", "t.jsonl", says="Which \\\nword?\n\n  \nAnd the other?\n")
+    assert (done.exit_code, done.stdout.count("\nhello\n")) == (0, 2)
+    assert "read as: Which other word?" in done.stdout
+    asked = [conversation[-1].text for conversation in script.asked("analyst")]
+    assert asked == ["Question: Which \nword?", "Question: Which other word?"]
+    traces = [Trace.model_validate_json(line) for line in (tmp_path / "t.jsonl").read_text().splitlines()]
+    assert [trace.task.question for trace in traces] == ["Which \nword?", "And the other?"]
+
+
+def test_a_thread_is_continued_by_another_call(script: Scripted) -> None:
+    pytest.importorskip("aiosqlite")
+    for question in ("First?\n", "Second?\n"):
+        assert run("chat", "--model", script.spec, "--thread", "monday", says=question).exit_code == 0
+    [conversation] = script.asked("follow_up")
+    assert "User: First?\n\nAssistant: So it is.\n\nhello" in conversation[-1].text
+
+
+def test_a_failed_turn_is_one_line_and_the_conversation_goes_on(script: Scripted) -> None:
+    def fails(_: Any) -> str:
+        raise ModelError("the server is away", code="away")
+
+    script.replies["verifier"] = fails
+    done = run("chat", "--model", script.spec, says="First?\nSecond?\n")
+    assert done.exit_code == FAILED
+    assert done.stderr.count("error: the server is away\n") == 2
+
+
+def test_a_question_from_stdin(script: Scripted) -> None:
+    done = run("solve", "-", "--model", script.spec, says="Which word?\nThe long one.\n")
+    assert done.exit_code == 0
+    assert script.asked("analyst")[0][-1].text == "Question: Which word?\nThe long one."
+    done = run("solve", "-", "--model", script.spec, says=" \n")
+    assert (done.exit_code, len(done.stderr.splitlines())) == (MISUSED, 1)
+
+
+def test_dotenv_adds_what_the_environment_has_not(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name in ("CHAT_OWN", "CHAT_ADDED"):
+        monkeypatch.setenv(name, "own")
+    monkeypatch.delenv("CHAT_ADDED")
+    read_dotenv()
+    assert "CHAT_ADDED" not in os.environ
+    (tmp_path / ".env").write_text("CHAT_OWN=other\nCHAT_ADDED='a word' # of mine\n")
+    read_dotenv()
+    assert (os.environ["CHAT_OWN"], os.environ["CHAT_ADDED"]) == ("own", "a word")
+
+
+def test_a_dotenv_that_is_no_text_is_one_line(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / ".env").write_bytes(b"\xff\xfe")
+    with pytest.raises(SystemExit) as ended:
+        read_dotenv()
+    assert (ended.value.code, len(capsys.readouterr().err.splitlines())) == (MISUSED, 1)
+
+
+def test_the_shell_completes_commands_and_options() -> None:
+    words = {"agentflow so": "solve", "agentflow solve --max-sec": "--max-seconds"}
+    for typed, expected in words.items():
+        count = str(len(typed.split()) - 1)
+        done = run(_AGENTFLOW_COMPLETE="complete_bash", COMP_WORDS=typed, COMP_CWORD=count)
+        assert done.stdout.split() == [expected]
