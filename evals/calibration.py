@@ -20,6 +20,7 @@ from agentflow.evals.benchmarks.benchmark import AnswerJudge
 from agentflow.evals.benchmarks.errors import BenchmarkError
 from agentflow.evals.benchmarks.rows import read_rows
 from agentflow.evals.scorers.score import Decision
+from agentflow.tools.expected import expected
 from agentflow.tools.untrusted_text import bounded_line
 
 ROWS = Path(__file__).parent / "calibration.jsonl"
@@ -91,7 +92,7 @@ def read_calibration(path: Path = ROWS) -> list[CalibrationRow]:
             found.append(CalibrationRow.model_validate(row))
         except ValidationError as error:
             first = error.errors()[0]
-            why = f"{'.'.join(map(str, first['loc']))}: {first['msg']}"
+            why = f"{'.'.join(map(str, first['loc']))}: {expected(first)}"
             raise BenchmarkError(f"{place} of {path} is no answer: {bounded_line(why, 200)}", code="bad_row") from error
     return found
 

@@ -21,9 +21,9 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from agentflow.evals.run_folder import RunSettings
 from agentflow.rl.algorithms import NAMES, AnyAlgorithm
 from agentflow.rl.algorithms.sft import SFT
+from agentflow.rl.preset_files import PRESETS, unknown_preset
 from agentflow.tools.coded_error import CodedError
-
-PRESETS = Path(__file__).with_name("presets")
+from agentflow.tools.expected import expected
 
 OPEN = ("options.", "flow.algorithm.", "template_options.")
 """Groups of settings that may have any key."""
@@ -126,7 +126,7 @@ class TrainingSettings(RunSettings):
                     f"there is no algorithm '{first['ctx']['tag']}'; there are {known}", code="unknown_algorithm"
                 ) from error
             name = ".".join(str(part) for part in first["loc"] if part not in NAMES)
-            raise SettingsError(f"{name}={first['input']}: {first['msg'].lower()}", code="bad_value") from error
+            raise SettingsError(f"{name}={first['input']}: {expected(first)}", code="bad_value") from error
         if settings.train_tasks < settings.questions:
             raise SettingsError(
                 f"train_tasks={settings.train_tasks} is less than questions={settings.questions}", code="too_few_tasks"
@@ -143,17 +143,10 @@ PREVIEWED_TASKS = 2
 """Tasks of the preview of an app that the user names; the apps of the presets are known to learn."""
 
 
-def presets() -> list[str]:
-    """Return the names of the presets."""
-    return sorted(path.stem for path in PRESETS.glob("*.yaml") if path.stem != "base")
-
-
 def compose_settings(preset: str, overrides: Sequence[str]) -> DictConfig:
     """Compose the configuration of a run from a preset and overrides. Raises SettingsError."""
-    if preset not in presets():
-        raise SettingsError(
-            f"there is no preset '{preset}'; the presets are {', '.join(presets())}", code="unknown_preset"
-        )
+    if problem := unknown_preset(preset):
+        raise SettingsError(problem, code="unknown_preset")
     for override in overrides:
         if "=" not in override:
             raise SettingsError(f"'{override}' is no setting; write key=value, as in steps=10", code="bad_override")

@@ -88,6 +88,8 @@ def left_out(names: Iterable[str]) -> list[Trial]:
 
 
 def _example(card: "ToolCard", corpus: str) -> dict[str, Any] | None:
+    if card.name == "base_generator":  # the example of its card is beyond the embedded model
+        return {"query": "Read the code of Lukik. The codes are Lukik 297 and Metab 939."}
     if card.name == "wikipedia_search" and corpus != "live":
         return {"query": "capital"}  # matches an article of any encyclopedia
     return None if card.made_up else card.examples[0]

@@ -8,9 +8,9 @@ import typer
 
 from agentflow.checks.check import Check
 from agentflow.cli.group import FAILED, MISUSED, fail
-from agentflow.cli.options import MaxTokens, MemoryTokens, with_max_tokens
-from agentflow.console.checks import print_checks
-from agentflow.console.terminal import console
+from agentflow.cli.options import AsJson, MaxTokens, MemoryTokens, with_max_tokens
+from agentflow.console.checks import checks_data, print_checks
+from agentflow.console.terminal import console, print_json
 
 if TYPE_CHECKING:
     from agentflow.rl.template import Certificate
@@ -35,6 +35,7 @@ def check(
     ] = None,
     max_tokens: MaxTokens = None,
     memory_tokens: MemoryTokens = 16000,
+    as_json: AsJson = False,
 ) -> None:
     """Check what is installed, configured and reachable; exits with 0 if the embedded model (and SPEC) works."""
     if ctx.invoked_subcommand is not None:
@@ -47,7 +48,11 @@ def check(
     if model:
         needed += _model_checks(model, max_tokens, memory_tokens)
     tools = checks.tools(STANDARD_TOOLS, SearchSettings())
-    print_checks(console(), [*checks.versions(), *needed, *tools, *checks.engines(), checks.training(), *checks.keys()])
+    found = [*checks.versions(), *needed, *tools, *checks.engines(), checks.training(), *checks.keys()]
+    if as_json:
+        print_json(checks_data(found))
+    else:
+        print_checks(console(), found)
     if any(works == "no" for _, works, _ in needed):
         fail("something that is needed does not work: see the lines marked 'no'", FAILED)
 

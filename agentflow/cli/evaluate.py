@@ -14,6 +14,7 @@ import typer
 from agentflow.cli.group import FAILED, MISUSED, CommandGroup, fail, say
 from agentflow.cli.observing import observing, prices_of
 from agentflow.cli.options import (
+    AsJson,
     Corpus,
     Log,
     MaxTokens,
@@ -31,9 +32,9 @@ from agentflow.cli.options import (
     context_of,
 )
 from agentflow.cli.panels import PanelledCommand
-from agentflow.console.evaluations import print_summaries
+from agentflow.console.evaluations import print_summaries, results_data
 from agentflow.console.progress import EvalProgress
-from agentflow.console.terminal import console
+from agentflow.console.terminal import console, print_json
 
 if TYPE_CHECKING:
     from agentflow.evals.cost import Price
@@ -137,6 +138,7 @@ def evaluate(
     tracing: Tracing = None,
     tracing_content: TracingContent = False,
     log: Log = None,
+    as_json: AsJson = False,
 ) -> None:
     """Measure accuracy, turns and tool-call errors on benchmarks."""
     from agentflow.evals.benchmarks.selection import Selection
@@ -166,8 +168,12 @@ def evaluate(
     for hint in request.hints():
         say(f"hint: {hint}")
     with observing(tracing, log, content=tracing_content), _opened(request, out) as run:
-        _run(run, concurrency, retry=retry, fail_on_error=fail_on_error)
-    _show(run.results, prices, run.gated)
+        _run(run, concurrency, retry=retry, fail_on_error=fail_on_error, kept=out is not None)
+    if as_json:
+        print_json(results_data(run.results))
+    else:
+        _show(run.results, prices, run.gated)
+    _check_failures(run.results)
     _show_flags(run.flags, out)
 
 
@@ -187,7 +193,7 @@ class _TryFailed(Exception):
     """A try failed, which ends the evaluation."""
 
 
-def _run(run: "EvaluationRun", concurrency: int, *, retry: bool, fail_on_error: bool) -> None:
+def _run(run: "EvaluationRun", concurrency: int, *, retry: bool, fail_on_error: bool, kept: bool) -> None:
     """Run the unfinished items with a progress bar. Ends the command on an error."""
     from agentflow.graph.models.spec import ModelError
 
@@ -216,18 +222,26 @@ def _run(run: "EvaluationRun", concurrency: int, *, retry: bool, fail_on_error: 
             fail(str(error), MISUSED)
         except _TryFailed as error:
             fail(f"{error}; resume with the same command, --out and --retry", FAILED)
+        except KeyboardInterrupt:
+            if kept:
+                say(f"the tries are kept; resume with: {run.request.call}")
+            raise
         except OSError as error:
             fail(f"the traces could not be written ({error.strerror}); make room and repeat the command", FAILED)
 
 
 def _show(results: "Results", prices: "dict[str, Price]", gated: set[str]) -> None:
-    """Print the metrics of each benchmark. Ends the command if every run failed."""
+    """Print the metrics of each benchmark."""
     print_summaries(
         console(),
         {name: (results.summary(name), results.interval(name)) for name in results.records},
         prices,
         gated=gated,
     )
+
+
+def _check_failures(results: "Results") -> None:
+    """Print a note on failed runs. Ends the command if every run failed."""
     everything = [record for records in results.records.values() for record in records]
     if any(record.failed or record.judge_failed for record in everything):
         say("hint: some runs failed; the same command with --out and --retry repeats them")

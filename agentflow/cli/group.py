@@ -26,6 +26,7 @@ class CommandGroup(TyperGroup):
 
     def main(self, *args: Any, **options: Any) -> NoReturn:
         """Run the command and exit the process."""
+        _hide_type_of_flags(self)
         try:
             code = super().main(*args, **{**options, "standalone_mode": False})
         except _WrongCall as error:
@@ -46,6 +47,15 @@ class CommandGroup(TyperGroup):
         except KeyboardInterrupt:
             say("interrupted")
             raise typer.Exit(INTERRUPTED) from None
+
+
+def _hide_type_of_flags(command: Any) -> None:
+    """Leave out the type of options without a value, of a command and those in it; typer prints it as <bool>."""
+    for option in command.get_params(typer.Context(command)):
+        if getattr(option, "is_flag", False):
+            option.metavar = ""
+    for inner in getattr(command, "commands", {}).values():
+        _hide_type_of_flags(inner)
 
 
 def call(ctx: Any, words: list[str]) -> None:

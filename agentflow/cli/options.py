@@ -76,6 +76,7 @@ Tracing = Annotated[
 TracingContent = Annotated[
     bool, typer.Option("--tracing-content", help="Put prompts, answers and tool results into OpenTelemetry's spans.")
 ]
+AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")]
 Log = Annotated[str | None, typer.Option(metavar="FILE", help="Append a log as lines of JSON; - is stderr.")]
 Prices = Annotated[
     list[str] | None,
@@ -92,6 +93,7 @@ def context_of(model: str, planner: str | None, tools: str | None, **limits: Any
 
     from agentflow.graph.context import DEFAULT_TOOLS, Context
     from agentflow.tools.catalogue import STANDARD_TOOLS, availability
+    from agentflow.tools.expected import expected
     from agentflow.tools.external import is_external
 
     names = list(DEFAULT_TOOLS if tools is None else names_in(tools))
@@ -101,9 +103,7 @@ def context_of(model: str, planner: str | None, tools: str | None, **limits: Any
         context = Context.model_validate({"model": model, "models": models, "tools": names, **limits})
     except ValidationError as error:
         first = error.errors()[0]
-        fail(
-            f"--{str(first['loc'][0]).replace('_', '-')}: {first['msg'].removeprefix('Value error, ').lower()}", MISUSED
-        )
+        fail(f"--{str(first['loc'][0]).replace('_', '-')}: {expected(first)}", MISUSED)
     for name in names:
         if not is_external(name) and (problem := availability(name, context.search)):
             fail(f"{name} cannot be used: {problem}" if name in STANDARD_TOOLS else problem, MISUSED)

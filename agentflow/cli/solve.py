@@ -12,6 +12,7 @@ from agentflow.cli.group import FAILED, MISUSED, fail, say
 from agentflow.cli.observing import observing, prices_of
 from agentflow.cli.options import (
     Approve,
+    AsJson,
     Checkpoints,
     Corpus,
     Log,
@@ -37,7 +38,7 @@ from agentflow.cli.panels import PanelledCommand
 from agentflow.cli.threads import UNSAVED, RunLocation, check_terminal, found_run, run_with_checkpoints
 from agentflow.console.approval import ask_for_approval
 from agentflow.console.runs import RunView, answer_text, print_compared
-from agentflow.console.terminal import console
+from agentflow.console.terminal import console, print_json
 from agentflow.console.usage import print_usage
 
 if TYPE_CHECKING:
@@ -75,7 +76,7 @@ def solve(
     approve: Approve = None,
     thread: Annotated[str | None, typer.Option(help="Save the run under this name, so that it can be resumed.")] = None,
     checkpoints: Checkpoints = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")] = False,
+    as_json: AsJson = False,
     trace: TraceFile = None,
     usage: Annotated[bool, typer.Option("--usage", help="Also show tokens and cost of each module.")] = False,
     price: Prices = None,
@@ -138,6 +139,7 @@ def compare(
     tracing: Tracing = None,
     tracing_content: TracingContent = False,
     log: Log = None,
+    as_json: AsJson = False,
 ) -> None:
     """Answer a question with several planners, side by side."""
     question = checked_question(question)
@@ -148,7 +150,11 @@ def compare(
     contexts = {spec: context_of(model, spec, tools, max_turns=max_turns, **search, **replies) for spec in planner}
     with observing(tracing, log, content=tracing_content), console(stderr=True).status("running the planners"):
         found = asyncio.run(_compare(question, contexts))
-    print_compared(console(), {spec: finished.trace for spec, finished in found.items()})
+    traces = {spec: finished.trace for spec, finished in found.items()}
+    if as_json:
+        print_json(traces)
+    else:
+        print_compared(console(), traces)
     for spec, finished in found.items():
         if finished.failure:
             fail(f"{spec}: {finished.failure}", _exit_code(finished.failure))

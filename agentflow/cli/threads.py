@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 import typer
 
 from agentflow.cli.group import FAILED, MISUSED, CommandGroup, fail, say
-from agentflow.cli.options import Checkpoints
-from agentflow.console.terminal import console, counted, shown_bytes
-from agentflow.console.threads import print_threads, thread_text
+from agentflow.cli.options import AsJson, Checkpoints
+from agentflow.console.terminal import console, counted, print_json, shown_bytes
+from agentflow.console.threads import print_threads, thread_data, thread_text
 
 if TYPE_CHECKING:
     from agentflow.evals.saved_run import SavedRun
@@ -112,10 +112,12 @@ def saved_threads(ctx: typer.Context) -> None:
 
 
 @app.command("list", epilog="Example: agentflow threads list")
-def list_threads(checkpoints: Checkpoints = None) -> None:
+def list_threads(checkpoints: Checkpoints = None, as_json: AsJson = False) -> None:
     """List the threads with the state of their last run and their size."""
     found = run_with_checkpoints(_threads(place(checkpoints)))
-    if found:
+    if as_json:
+        print_json({"threads": found})
+    elif found:
         print_threads(console(), found)
     else:
         typer.echo('there are no threads; begin one: agentflow solve "QUESTION" --thread NAME')
@@ -125,6 +127,7 @@ def list_threads(checkpoints: Checkpoints = None) -> None:
 def show_thread(
     name: Annotated[str, typer.Argument(help="A thread; see agentflow threads list.")],
     checkpoints: Checkpoints = None,
+    as_json: AsJson = False,
 ) -> None:
     """Show a thread's last run: its turns, its answer, or the call that waits for approval."""
     from agentflow.evals.saved_run import saved_run
@@ -136,7 +139,10 @@ def show_thread(
     saved = run_with_checkpoints(look())
     if saved is None:
         fail(f"there is no thread {name}; see agentflow threads list", MISUSED)
-    console().print(thread_text(name, saved))
+    if as_json:
+        print_json({"thread": name, **thread_data(saved)})
+    else:
+        console().print(thread_text(name, saved))
 
 
 @app.command("prune", epilog="Example: agentflow threads prune --older-than 30d")

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from agentflow.cli.group import FAILED, MISUSED, CommandGroup, fail
-from agentflow.cli.options import Corpus, Model, SearchEngine, Tools, names_in
-from agentflow.console.checks import print_checks, print_trials
-from agentflow.console.terminal import console
+from agentflow.cli.options import AsJson, Corpus, Model, SearchEngine, Tools, names_in
+from agentflow.console.checks import checks_data, print_checks, print_trials
+from agentflow.console.terminal import console, print_json
 
 if TYPE_CHECKING:
     from agentflow.checks.check import Trial
@@ -27,6 +27,7 @@ def list_tools(
     approve: Annotated[
         bool, typer.Option("--approve", help="Take the new and changed tools of the MCP servers that --tools names.")
     ] = False,
+    as_json: AsJson = False,
 ) -> None:
     """List the tools with a description, or with what each needs before it can be used."""
     if ctx.invoked_subcommand is not None:
@@ -38,11 +39,13 @@ def list_tools(
     if approve:
         _approve(tools)
     try:
-        print_checks(
-            console(), asyncio.run(listed(_context(tools, STANDARD_TOOLS, corpus=corpus, search_engine=search_engine)))
-        )
+        found = asyncio.run(listed(_context(tools, STANDARD_TOOLS, corpus=corpus, search_engine=search_engine)))
     except ModelError as error:
         fail(str(error), MISUSED)
+    if as_json:
+        print_json(checks_data(found))
+    else:
+        print_checks(console(), found)
 
 
 def _approve(tools: str | None) -> None:
@@ -67,6 +70,7 @@ def try_tools(
     call: Annotated[
         list[str] | None, typer.Option(metavar="NAME=JSON", help="Arguments to try a tool with, if not its example.")
     ] = None,
+    as_json: AsJson = False,
 ) -> None:
     """Call every enabled tool once, and print whether it works, its time, its sandbox and a remedy.
 
@@ -87,7 +91,10 @@ def try_tools(
     if (unknown := calls.keys() - {trial.name for trial in trials}) and not broken:
         fail(f"--call names {min(unknown)}, which is not among the tools", MISUSED)
     others = [] if tools else left_out(name for name in STANDARD_TOOLS if name not in context.tools)
-    print_trials(console(), [*trials, *others])
+    if as_json:
+        print_json({"trials": [*trials, *others]})
+    else:
+        print_trials(console(), [*trials, *others])
     if broken:
         fail(f"{', '.join(broken)} {'does' if len(broken) == 1 else 'do'} not work: see above", FAILED)
 

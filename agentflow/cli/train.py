@@ -90,8 +90,15 @@ def train(
 ) -> None:
     """Train the nodes of a LangGraph graph in the flow. An interrupted run resumes from its last checkpoint."""
     from agentflow.checks import doctor
+    from agentflow.rl.preset_files import preset_text, unknown_preset
 
+    if problem := unknown_preset(preset):
+        fail(problem, MISUSED)
     _, works, says = doctor.training()
+    if works != "ok" and show and not words:
+        typer.echo(preset_text(preset))
+        say(f"note: these are the preset's files, unchecked and without verl's settings; training {says}")
+        return
     if works != "ok":
         fail(f"training {says}", MISUSED)
     from agentflow.rl import train as training

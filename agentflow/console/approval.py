@@ -1,6 +1,9 @@
 """Approval of a tool call at the terminal."""
 
 import json
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from rich.console import Console
@@ -51,9 +54,20 @@ def _edited(out: Console) -> object:
         return None
 
 
+@contextmanager
+def _interruptible() -> Iterator[None]:
+    """Let Ctrl-C end the prompt at once; asyncio's own handler waits until a line was read."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
 def _line(out: Console, prompt: str) -> str | None:
     try:
-        return out.input(prompt, markup=False, emoji=False).strip()
+        with _interruptible():
+            return out.input(prompt, markup=False, emoji=False).strip()
     except EOFError:
         out.print()
         return None

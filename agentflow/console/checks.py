@@ -20,6 +20,11 @@ def print_checks(out: Console, checks: Iterable[Check]) -> None:
     out.print(table)
 
 
+def checks_data(checks: Iterable[Check]) -> dict[str, list[dict[str, str]]]:
+    """Return checks as JSON data."""
+    return {"checks": [{"name": what, "works": works, "says": says} for what, works, says in checks]}
+
+
 def print_trials(out: Console, trials: Iterable[Trial]) -> None:
     """Print a line for each trial with its status, seconds and sandbox tier; the call and the result below it."""
     colours = {"ok": "green", "no": "red", "-": "dim"}

@@ -14,6 +14,7 @@ from agentflow.tools.untrusted_text import one_line
 if TYPE_CHECKING:
     from agentflow.evals.calibration import Calibration
     from agentflow.evals.cost import Price
+    from agentflow.evals.evaluate import Results
     from agentflow.evals.metrics import GroupSummary, Summary
     from agentflow.evals.power import PlannedComparison
     from agentflow.evals.runs import Run
@@ -134,6 +135,32 @@ def _failures(summary: "Summary", *, quiet: bool) -> Iterable[tuple[str, str]]:
         yield "failed runs", f"{count} x {one_line(reason)}"
     if (rest := len(summary.failures) - _SHOWN_FAILURES) > 0:
         yield "failed runs", f"... and {counted(rest, 'other reason')}"
+
+
+def results_data(results: "Results") -> dict[str, dict[str, object]]:
+    """Return the metrics of each benchmark as JSON data."""
+    return {name: _summary_data(results.summary(name), results.interval(name)) for name in results.records}
+
+
+def _summary_data(summary: "Summary", interval: tuple[float, float]) -> dict[str, object]:
+    total = summary.total
+    return {
+        "tries": total.number,
+        "questions": total.questions,
+        "correct": total.correct,
+        "undecided": total.undecided,
+        "accuracy": total.accuracy,
+        "interval": interval,
+        "families": {group.name: {"tries": group.number, "correct": group.correct} for group in summary.families},
+        "metrics": summary.metrics,
+        "majority": summary.majority,
+        "turns": total.mean_turns,
+        "tool_call_errors": summary.errors,
+        "tools": summary.tools,
+        "failures": summary.failures.total(),
+        "seconds": summary.seconds,
+        "modules": summary.modules,
+    }
 
 
 def print_calibration(out: Console, found: "Calibration", prompt: str) -> None:

@@ -4,8 +4,10 @@ Text from a model, a tool or a server is untrusted. It is shown as plain text, n
 characters that could rewrite or recolour the terminal (`one_line`).
 """
 
+import json
 import sys
 
+import typer
 from rich.console import Console
 
 from agentflow.tools.redaction import cut
@@ -24,6 +26,13 @@ def console(*, stderr: bool = False) -> Console:
     # Lines written to a file or a pipe are not wrapped at 80 columns.
     shown.soft_wrap = not shown.is_terminal
     return shown
+
+
+def print_json(data: object) -> None:
+    """Print data of models, dataclasses and plain types as one line of JSON in ASCII, which steers no terminal."""
+    from pydantic_core import to_jsonable_python
+
+    typer.echo(json.dumps(to_jsonable_python(data)))
 
 
 def counted(number: int, noun: str) -> str:

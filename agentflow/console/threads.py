@@ -20,11 +20,11 @@ if TYPE_CHECKING:
 
 def print_threads(out: Console, threads: "Sequence[Thread]") -> None:
     """Print a table of threads and their total size."""
-    table = Table(box=SIMPLE_HEAD, pad_edge=False)
+    table = Table(box=SIMPLE_HEAD, pad_edge=False, expand=True)  # the question takes what the others leave
     for heading, justify in (("thread", "left"), ("state", "left"), ("turns", "right"), ("last used", "left")):
         table.add_column(heading, justify="right" if justify == "right" else "left", no_wrap=heading != "thread")
     table.add_column("size", justify="right", no_wrap=True)
-    table.add_column("question", overflow="ellipsis", no_wrap=True)
+    table.add_column("question", overflow="ellipsis", no_wrap=True, ratio=1)
     for thread in threads:
         used = thread.updated.astimezone().strftime("%Y-%m-%d %H:%M")
         name, question = Text(one_line(thread.id)), Text(shortened(thread.question))
@@ -32,6 +32,14 @@ def print_threads(out: Console, threads: "Sequence[Thread]") -> None:
     out.print(table)
     checkpoints, size = sum(thread.checkpoints for thread in threads), sum(thread.bytes for thread in threads)
     out.print(f"{counted(len(threads), 'thread')}, {counted(checkpoints, 'checkpoint')}, {shown_bytes(size)}")
+
+
+def thread_data(run: "SavedRun") -> dict[str, object]:
+    """Return a thread's last run as JSON data."""
+    from agentflow.evals.trace import TraceTurn
+
+    turns = [TraceTurn.of(turn) for turn in run.turns]
+    return {"state": run.state, "question": run.question, "answer": run.answer, "turns": turns, "waits": run.waits}
 
 
 def thread_text(name: str, run: "SavedRun") -> Text:

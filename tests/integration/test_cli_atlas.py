@@ -2,10 +2,13 @@
 
 import json
 import os
+import shlex
 import signal
 import subprocess
 import sys
 from pathlib import Path
+
+import pytest
 
 from agentflow.evals.atlas.families import questions
 from agentflow.evals.scorers.exact import correct
@@ -29,6 +32,37 @@ def test_solve_answers_over_several_turns_with_real_tools(tmp_path: Path) -> Non
     assert correct(printed["answer"], task.answer, task.numbers, task.target)
     assert [turn["tool"] for turn in printed["turns"]] == ["wikipedia_search", "wikipedia_search", "python_coder"]
     assert json.loads(trace.read_text()) == printed
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no /dev/full, a full disk")
+@pytest.mark.parametrize("call", ["--help", "data list", "solve q --model atlas-random --json"])
+def test_a_full_disk_is_one_line(call: str) -> None:
+    with Path("/dev/full").open("w") as full:
+        command = [*COMMAND, *call.split()]
+        done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, timeout=LAST_RESORT, check=False)
+    assert (done.returncode, done.stderr) == (1, "error: the disk is full; make room and try again\n")
+
+
+@pytest.mark.parametrize("call", ["--help", "data list", "solve q --model atlas-random"])
+def test_a_closed_pipe_ends_the_command_silently(call: str) -> None:
+    read, write = os.pipe()
+    os.close(read)
+    command = [*COMMAND, *call.split()]
+    done = subprocess.run(command, stdout=write, stderr=subprocess.PIPE, text=True, timeout=LAST_RESORT, check=False)
+    os.close(write)
+    assert (done.returncode, done.stderr) == (1, "")
+
+
+def test_an_interrupted_evaluation_says_how_to_go_on(tmp_path: Path) -> None:
+    with FakeOpenAI(lambda _: Fault.HANG) as server:
+        model = f"openai-compatible:fake@{server.base_url}"
+        call = ["eval", "atlas", "--limit", "2", "--model", model, "--out", str(tmp_path)]
+        process = subprocess.Popen([*COMMAND, *call], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        until(lambda: server.requests)
+        os.kill(process.pid, signal.SIGINT)
+        _, errors = process.communicate(timeout=LAST_RESORT)
+    assert process.returncode == 130
+    assert errors.splitlines()[-2:] == [f"the tries are kept; resume with: agentflow {shlex.join(call)}", "interrupted"]
 
 
 def test_an_interruption_ends_the_run_with_one_line() -> None:

@@ -4,6 +4,7 @@ import os
 import pty
 import re
 import select
+import signal
 import subprocess
 import sys
 import time
@@ -14,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from agentflow.cli.group import FAILED, MISUSED
+from agentflow.cli.group import FAILED, INTERRUPTED, MISUSED
 from tests.fake_openai import FakeOpenAI
 
 pytestmark = pytest.mark.slow  # each starts several processes
@@ -135,6 +136,20 @@ def test_a_person_refuses(home: dict[str, str], server: str, model: Model) -> No
 def test_the_end_of_the_input_refuses(home: dict[str, str], server: str, model: Model) -> None:
     code, _ = at_terminal(home, [("[a/e/r] ", "\x04")], *ASK, "--model", server)
     assert (code, "no reason given" in model.refused) == (0, True)
+
+
+@pytest.mark.parametrize(("answer", "prompt"), [("", "[a/e/r] "), ("e\n", "one line: "), ("r\n", "planner) ")])
+def test_one_interrupt_ends_the_prompt(home: dict[str, str], server: str, answer: str, prompt: str) -> None:
+    with terminal(home, *ASK, "--thread", "t", "--model", server) as (ours, process):
+        until(ours, "[a/e/r] ")
+        os.write(ours, answer.encode())
+        if answer:
+            until(ours, prompt)
+        process.send_signal(signal.SIGINT)
+        screen = until(ours)
+        assert process.wait(timeout=100) == INTERRUPTED
+    assert "resume it with agentflow solve --thread t" in screen
+    assert "Traceback" not in screen
 
 
 def killed_in_the_middle(home: dict[str, str], server: str) -> None:

@@ -158,6 +158,21 @@ def seen(browser: "sync_api.Browser", url: str) -> Iterator[Seen]:
     shown.context.close()
 
 
+APART = """svg => { const boxes = [...svg.querySelectorAll("text")].map(text => text.getBoundingClientRect());
+  return boxes.every((one, at) => boxes.slice(at + 1).every(other => one.right < other.left || other.right < one.left
+    || one.bottom < other.top || other.bottom < one.top)); }"""
+
+
+def test_labels_of_axes_are_round_and_apart(seen: Seen) -> None:
+    seen.open("training")
+    drawings = seen.page.locator("figure svg[role=img]")
+    assert [drawing.evaluate(APART) for drawing in drawings.all()] == [True] * drawings.count()
+    labels = [label for drawing in drawings.all() for label in drawing.locator("text.y").all_text_contents()]
+    digits = [re.sub(r"\D", "", label).strip("0") for label in labels]
+    assert labels
+    assert [label for label, own in zip(labels, digits, strict=True) if len(own) > 2] == []
+
+
 def test_every_page_opens(seen: Seen) -> None:
     seen.shows("main", "held-out accuracy")
     seen.open("trained")

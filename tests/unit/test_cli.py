@@ -4,20 +4,25 @@ import errno
 import json
 import re
 import time
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, get_args
 
 import pytest
 from pytest_httpserver import HTTPServer
+from rich.console import Console
 from typer.testing import CliRunner, Result
 
 from agentflow import __version__
+from agentflow.checks import doctor
 from agentflow.cli import app, evaluate
+from agentflow.console.threads import print_threads
 from agentflow.evals.agents import AGENTS
 from agentflow.evals.benchmarks import store
 from agentflow.evals.trace import Trace
 from agentflow.graph.context import MODULES
 from agentflow.graph.models.spec import PROVIDERS, ModelError
+from agentflow.graph.threads import Thread
 from agentflow.nodes.generator import OUT_OF_TIME
 from agentflow.rl.micro.outside import REPLY
 from agentflow.tools.providers.choice import WITH_KEY
@@ -277,6 +282,64 @@ def test_compare_shows_the_planners_side_by_side(monkeypatch: pytest.MonkeyPatch
     assert done.exit_code == 0, done.stderr
     assert done.stdout.split()[:2] == ["embedded:seed", "embedded"]
     assert done.stdout.count("Answer:") == 2
+
+
+@pytest.mark.parametrize(
+    ("call", "keys"),
+    [
+        ("compare q --planner embedded:seed --planner embedded", {"embedded:seed", "embedded"}),
+        ("eval atlas --limit 2", {"atlas"}),
+        ("tools", {"checks"}),
+        ("tools test", {"trials"}),
+        ("doctor", {"checks"}),
+        ("threads list", {"threads"}),
+    ],
+)
+def test_commands_print_one_json_object(
+    call: str, keys: set[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    if "threads" in call:
+        pytest.importorskip("langgraph.checkpoint.sqlite")
+    scripted(monkeypatch, generator="Answer: caf\xe9 \x9b31m")
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
+    done = run(*call.split(), "--json")
+    assert done.exit_code == 0, done.stderr
+    assert only_line(done.stdout).isascii()
+    assert set(json.loads(done.stdout)) == keys
+
+
+def test_an_evaluation_in_json_has_its_figures(monkeypatch: pytest.MonkeyPatch) -> None:
+    scripted(monkeypatch)
+    found = json.loads(run("eval", "atlas", "--limit", "3", "--json").stdout)["atlas"]
+    assert (found["tries"], found["correct"], found["accuracy"]) == (3, 0, 0.0)
+    assert sum(family["tries"] for family in found["families"].values()) == 3
+
+
+def test_threads_keep_their_columns_beside_a_long_question(capsys: pytest.CaptureFixture[str]) -> None:
+    thread = Thread("monday", "finished", datetime(2026, 1, 5, tzinfo=UTC), "why? " * 200, 12, "", 3, 23_500)
+    print_threads(Console(width=80), [thread])
+    table = capsys.readouterr().out
+    for shown in ("monday", "finished", "12", "23.5 kB", "why?"):
+        assert shown in table
+
+
+def test_the_help_names_no_type_of_an_option_without_a_value() -> None:
+    assert "bool" not in run("solve", "--help").stdout + run("--help").stdout
+
+
+def test_presets_are_shown_without_the_extra_of_the_training(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(doctor, "TRAINING", ("no_such_package",))
+    done = run("train", "--preset", "none")
+    assert (done.exit_code, "atlas-gpu" in only_line(done.stderr)) == (2, True)
+    done = run("train", "--preset", "atlas-gpu", "--show")
+    assert (done.exit_code, "preset: atlas-gpu" in done.stdout.splitlines()) == (0, True)
+    assert "no_such_package" in only_line(done.stderr)
+    assert run("train", "--show", "steps=3").exit_code == 2
+
+
+def test_the_trial_of_the_generator_is_answered() -> None:
+    done = run("tools", "test", "--tools", "base_generator", "--json")
+    assert "297" in json.loads(done.stdout)["trials"][0]["says"]
 
 
 def test_tools_says_what_a_tool_needs() -> None:

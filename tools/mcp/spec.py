@@ -21,6 +21,7 @@ from typing import Annotated, Any
 from pydantic import BaseModel, ConfigDict, StringConstraints, ValidationError, model_validator
 
 from agentflow.tools.coded_error import CodedError
+from agentflow.tools.expected import expected
 from agentflow.tools.untrusted_text import bounded_line
 
 
@@ -120,9 +121,9 @@ def _read(path: Path) -> dict[str, ServerSpec]:
     except OSError as error:
         raise SpecError(f"{path} cannot be read ({error.strerror})", code="unreadable") from error
     except ValidationError as error:
-        first = error.errors(include_input=False, include_url=False)[0]
+        first = error.errors()[0]
         where = ".".join(map(str, first["loc"]))
-        raise SpecError(f"{path}: {where}: {bounded_line(first['msg'], 200)}", code="bad_entry") from error
+        raise SpecError(f"{path}: {where}: {bounded_line(expected(first), 200)}", code="bad_entry") from error
     except ValueError as error:
         raise SpecError(f"{path} cannot be read ({bounded_line(str(error), 200)})", code="unreadable") from error
     return {name: _server(name, entry, path.parent) for name, entry in entries.items()}

@@ -4,31 +4,47 @@ import { el, svg } from "./dom.js";
 
 const [LEFT, RIGHT, TOP, BOTTOM] = [52, 392, 12, 150];
 
-function scale(points, least, most) {
+// Round values from below `low` to above `high`, 1, 2 or 5 times a power of ten apart, whose labels differ.
+export function ticks(low, high, label, most = 4) {
+  if (high === low) high = low + (Math.abs(low) || 1);
+  for (let power = 10 ** Math.floor(Math.log10((high - low) / most)); ; power *= 10) {
+    for (const step of [1, 2, 5].map((digit) => digit * power)) {
+      const [first, last] = [Math.floor(low / step + 1e-9), Math.ceil(high / step - 1e-9)];
+      const found = Array.from({ length: last - first + 1 }, (_, at) => Number(((first + at) * step).toPrecision(12)));
+      if (found.length <= most + 1 && new Set(found.map(label)).size === found.length) return found;
+    }
+  }
+}
+
+// A label without the zeros that say nothing: 0.200 is 0.2, and 10.0 % is 10 %.
+const bare = (text) => text.replace(/(\.\d*?)0+(?=\D|$)/, "$1").replace(/\.(?=\D|$)/, "");
+
+function scale(points, least, most, format) {
   const [xs, ys] = [points.map(([x]) => x), points.map(([, y]) => y)];
   const [first, last] = [Math.min(...xs), Math.max(...xs)];
-  let [low, high] = [Math.min(least, ...ys), Math.max(most, ...ys)];
-  if (high === low) high = low + (Math.abs(low) || 1);
+  const lines = ticks(Math.min(least, ...ys), Math.max(most, ...ys), (value) => bare(format(value)));
+  const [low, high] = [lines[0], lines.at(-1)];
   return {
-    first, last, low, high,
+    first, last, lines,
     x: (step) => LEFT + ((RIGHT - LEFT) * (step - first)) / Math.max(1, last - first),
     y: (value) => BOTTOM - ((BOTTOM - TOP) * (value - low)) / (high - low),
   };
 }
 
-function frame({ first, last, low, high, y, x }, format, unit) {
-  const lines = [low, (low + high) / 2, high].flatMap((value) => [
+function frame({ first, last, lines, y, x }, format, unit) {
+  const grid = lines.flatMap((value) => [
     svg("line", { class: "axis", x1: LEFT, x2: RIGHT, y1: y(value), y2: y(value) }),
-    svg("text", { x: LEFT - 6, y: y(value) + 4, "text-anchor": "end" }, format(value))]);
-  const steps = first === last ? [first] : [first, Math.round((first + last) / 2), last];
-  return [...lines, ...[...new Set(steps)].map((step) => svg("text", { x: x(step), y: 168, "text-anchor": step === last && step !== first ? "end" : step === first ? "start" : "middle" }, `${unit} ${step}`))];
+    svg("text", { class: "y", x: LEFT - 6, y: y(value) + 4, "text-anchor": "end" }, bare(format(value)))]);
+  const steps = first === last ? [first] : ticks(first, last, (step) => step.toFixed(0)).filter((step) => step >= first && step <= last);
+  const labels = steps.map((step) => svg("text", { class: "x", x: x(step), y: 170, "text-anchor": x(step) > RIGHT - 8 ? "end" : "middle" }, String(step)));
+  return [...grid, ...labels, svg("text", { x: 0, y: 170 }, unit)];
 }
 
 // series: [name, [[step, value, low, high], …], dotted]; low and high, of an interval, may be missing.
 export function curves(title, series, format, { least = 0, high = -Infinity, unit = "step" } = {}) {
   const kept = series.map(([name, points, dots]) => [name, points.filter(([, value]) => value !== null && value !== undefined), dots]).filter(([, points]) => points.length > 0);
   if (kept.length === 0) return null;
-  const plane = scale(kept.flatMap(([, points]) => points), least, high);
+  const plane = scale(kept.flatMap(([, points]) => points), least, high, format);
   const drawn = kept.map(([name, points, dots], at) => svg("g", { class: `series-${at}` },
     svg("polyline", { class: "curve", points: points.map(([step, value]) => `${plane.x(step).toFixed(1)},${plane.y(value).toFixed(1)}`).join(" ") }),
     points.filter(([, , below]) => below !== undefined).map(([step, , below, above]) => svg("line", { class: "curve", x1: plane.x(step), x2: plane.x(step), y1: plane.y(below), y2: plane.y(above) })),
@@ -55,11 +71,11 @@ export function stacks(title, shares, order) {
   });
   const grid = [0, 0.5, 1].flatMap((share) => [svg("line", { class: "axis", x1: LEFT, x2: RIGHT, y1: BOTTOM - (BOTTOM - TOP) * share, y2: BOTTOM - (BOTTOM - TOP) * share }),
     svg("text", { x: LEFT - 6, y: BOTTOM - (BOTTOM - TOP) * share + 4, "text-anchor": "end" }, `${100 * share} %`)]);
-  const labels = [...new Set([0, steps.length - 1])].map((at) => svg("text", { x: LEFT + (at + 0.5) * width, y: 168, "text-anchor": at ? "middle" : "start" }, `step ${steps[at][0]}`));
+  const labels = [...new Set([0, steps.length - 1])].map((at) => svg("text", { class: "x", x: LEFT + (at + 0.5) * width, y: 170, "text-anchor": "middle" }, String(steps[at][0])));
   const share = (parts, part) => { const all = Object.values(parts).reduce((sum, one) => sum + one, 0); return all ? `${(100 * (parts[part] ?? 0) / all).toFixed(0)} %` : "–"; };
   const last = steps.at(-1)[1];
   const series = order.map((part) => [part, steps.map(([step, parts]) => [step, share(parts, part)])]);
-  return figure(title, svg("svg", { viewBox: "0 0 400 176", role: "img", "aria-label": `${title}; the table below has the numbers` }, grid, bars, labels),
+  return figure(title, svg("svg", { viewBox: "0 0 400 176", role: "img", "aria-label": `${title}; the table below has the numbers` }, grid, bars, labels, svg("text", { x: 0, y: 170 }, "step")),
     order.map((part) => [part, share(last, part)]), stepTable(series, (value) => value));
 }
 

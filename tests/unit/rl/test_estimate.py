@@ -10,7 +10,8 @@ pytest.importorskip("transformers")
 
 from agentflow.rl.estimate import SHAPES, Rollouts, Shape, estimate, lines, shape_of
 from agentflow.rl.micro.chat_model import SEED
-from agentflow.rl.settings import SettingsError, compose_settings, presets
+from agentflow.rl.preset_files import presets
+from agentflow.rl.settings import SettingsError, compose_settings
 from tests.failing import fails
 from tests.pages import ROOT
 

@@ -11,7 +11,8 @@ pytest.importorskip("verl")
 from omegaconf import DictConfig, OmegaConf
 
 from agentflow.rl import room
-from agentflow.rl.settings import SettingsError, compose_settings, presets
+from agentflow.rl.preset_files import presets
+from agentflow.rl.settings import SettingsError, compose_settings
 from tests.failing import fails
 
 

@@ -3,7 +3,11 @@ import pytest
 pytest.importorskip("hydra")
 pytest.importorskip("verl")
 
-from agentflow.rl.settings import PRESETS, SettingsError, TrainingSettings, compose_settings, presets
+import yaml
+from omegaconf import OmegaConf
+
+from agentflow.rl.preset_files import PRESETS, preset_text, presets
+from agentflow.rl.settings import SettingsError, TrainingSettings, compose_settings
 from tests.failing import fails
 
 
@@ -12,6 +16,16 @@ def test_every_preset_is_complete_and_says_how_to_start_it(preset: str) -> None:
     settings = TrainingSettings.of(compose_settings(preset, []))
     assert settings.preset == preset
     assert f"agentflow train --preset {preset}" in (PRESETS / f"{preset}.yaml").read_text()
+
+
+@pytest.mark.parametrize("preset", presets())
+def test_the_text_of_a_preset_is_what_its_files_set(preset: str) -> None:
+    written, config = yaml.safe_load(preset_text(preset)), compose_settings(preset, [])
+    references = [name for name in written if OmegaConf.is_interpolation(config, name)]
+    own = {name: value for name, value in written.items() if not isinstance(value, dict) and name not in references}
+    assert len(own) > 30
+    assert own == {name: config[name] for name in own}
+    assert written["flow"]["algorithm"]["name"] == config.flow.algorithm.name
 
 
 def test_settings_reach_verl() -> None:

@@ -4,7 +4,8 @@ import pytest
 
 pytest.importorskip("verl")
 
-from agentflow.rl.settings import compose_settings, presets
+from agentflow.rl.preset_files import presets
+from agentflow.rl.settings import compose_settings
 from agentflow.rl.train import check
 
 
