@@ -14,6 +14,7 @@ import typer
 from agentflow.cli.group import FAILED, MISUSED, CommandGroup, fail, say
 from agentflow.cli.observing import observing, prices_of
 from agentflow.cli.options import (
+    ContextFile,
     Corpus,
     Log,
     MaxTokens,
@@ -108,6 +109,7 @@ def evaluate(
     agent: Annotated[AgentName, typer.Option(help="Agent; all but agentflow are baselines.")] = "agentflow",
     max_turns: MaxTurns = 10,
     tools: Tools = None,
+    context_file: ContextFile = None,
     reply_tokens: MaxTokens = None,
     memory_tokens: MemoryTokens = 16000,
     structured_output: StructuredOutput = "auto",
@@ -147,7 +149,8 @@ def evaluate(
     sampling = {"planner": {"temperature": temperature}} if temperature else {}
     search = {"corpus": corpus, "search_engine": search_engine, "search_cache": search_cache}
     replies = {"max_tokens": reply_tokens, "memory_tokens": memory_tokens, "structured_output": structured_output}
-    context = context_of(model, planner, tools, max_turns=max_turns, sampling=sampling, **search, **replies)
+    fields = {"max_turns": max_turns, "sampling": sampling, **search, **replies}
+    context = context_of(model, planner, tools, context_file, **fields)
     request = EvaluationRequest(
         benchmarks=names,
         context=context,

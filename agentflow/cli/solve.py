@@ -11,6 +11,7 @@ from agentflow.cli.group import FAILED, MISUSED, fail, say
 from agentflow.cli.observing import observing, prices_of
 from agentflow.cli.options import (
     Checkpoints,
+    ContextFile,
     Corpus,
     Log,
     MaxTokens,
@@ -55,6 +56,7 @@ def solve(
     planner: Planner = None,
     model: Model = "embedded",
     tools: Tools = None,
+    context_file: ContextFile = None,
     max_turns: MaxTurns = 10,
     max_seconds: Annotated[float, typer.Option(help="Time for all turns of the run.")] = 300.0,
     max_tokens: MaxTokens = None,
@@ -88,7 +90,7 @@ def solve(
     search = {"corpus": corpus, "search_engine": search_engine, "search_cache": search_cache}
     limits = {"max_turns": max_turns, "max_seconds": max_seconds, "approve_tools": approved}
     replies = {"max_tokens": max_tokens, "memory_tokens": memory_tokens, "structured_output": structured_output}
-    context = context_of(model, planner, tools, **search, **limits, **replies)
+    context = context_of(model, planner, tools, context_file, **search, **limits, **replies)
     prices = prices_of(price)
     if approved:
         check_terminal(as_json)
