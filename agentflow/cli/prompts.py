@@ -156,11 +156,12 @@ def _run(request: "Request", call: str) -> None:
     """Search and print what was found. Ends the command on an error."""
     from agentflow.rl.prompts.errors import PromptsError, SearchInterrupted
     from agentflow.rl.prompts.search import search
+    from agentflow.rl.trainable import AppError
 
     try:
         with SearchView(console(stderr=True), request.rollouts) as view:
             found = search(request, view.show)
-    except PromptsError as error:
+    except (AppError, PromptsError) as error:
         fail(str(error), MISUSED)
     except SearchInterrupted as error:
         fail(f"{error}; resume with: {call}", FAILED)

@@ -8,6 +8,8 @@ import asyncio
 from collections.abc import Callable, Iterable, Sequence
 from math import fsum
 
+from langchain_core.exceptions import ContextOverflowError, ModelInvalidRequestError
+
 from agentflow.evals.cost import Budget, cost
 from agentflow.evals.task import Task, identity
 from agentflow.evals.trace import Usage
@@ -131,5 +133,7 @@ def _known(rollouts: Iterable[PromptRollout], candidate: str, phase: Phase) -> d
 
 def _unanswered(found: Attempt) -> bool:
     """Return whether a rollout ended since a model, a judge or the sandbox did not answer."""
-    client = type(found.failure).__module__.partition(".")[0]
-    return found.status == RolloutStatus.ENDPOINT_FAILED or (found.failure is not None and client in CLIENTS)
+    if isinstance(found.failure, ContextOverflowError | ModelInvalidRequestError):
+        return False  # a prompt may be the cause
+    packages = {kind.__module__.partition(".")[0] for kind in type(found.failure).__mro__}
+    return found.status == RolloutStatus.ENDPOINT_FAILED or not packages.isdisjoint(CLIENTS)

@@ -130,7 +130,7 @@ def search(request: Request, on_progress: Callable[[Progress], None] = lambda pr
     """Search for better prompts, or continue the search in `request.out`, and return the best ones.
 
     Raises:
-        PromptsError: Something in the request is wrong.
+        AppError, PromptsError: Something in the request is wrong.
         SearchInterrupted: A model or the sandbox does not answer; the same call continues.
     """
     tasks = Tasks.of(request)
@@ -287,8 +287,8 @@ class _Search:
         )
 
     def _hopeless(self) -> bool:
-        tried = {one.candidate for one in self.folder.rollouts if one.phase == "search"}
-        return len(tried) > HOPELESS and not any(one.reward for one in self.folder.rollouts)
+        tried = sum(not one.refused for one in self.folder.reflections)
+        return tried >= HOPELESS and not any(one.reward for one in self.folder.rollouts)
 
     def _play(self, tasks: Sequence[Task], texts: Texts, phase: Phase, *, again: bool = False) -> list[Attempt]:
         return self.runner.run(self.rollouts.play(tasks, texts, phase, again=again))

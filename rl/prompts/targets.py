@@ -59,8 +59,8 @@ class ContextPrompts:
     def __init__(self, context: Context) -> None:
         """Start from the prompts of `context`, or the default ones."""
         self._context = context
-        self.kept: dict[str, str] = {module: text for module, text in context.prompts.items()}
-        self._defaults: dict[str, str] = {module: text for module, text in agent_prompts("agentflow").items()}
+        self.kept: dict[str, str] = dict(context.prompts.items())
+        self._defaults: dict[str, str] = dict(agent_prompts("agentflow").items())
 
     def defaults(self, seen: Mapping[str, Sequence[str]]) -> dict[str, str]:
         """Return the modules' prompts."""
@@ -138,7 +138,7 @@ def chosen(patterns: Sequence[str], defaults: Texts) -> dict[str, str]:
     for pattern in patterns:
         if not any(fits(pattern, node.split("/")) for node in defaults):
             raise PromptsError(
-                f"there is no prompt of a node '{pattern}'; there are those of {', '.join(defaults)}",
+                f"no prompt of a node '{pattern}' can be changed; there are those of {', '.join(defaults)}",
                 code="unknown_node",
             )
     return {
