@@ -44,7 +44,7 @@ app = typer.Typer()
 )
 def prompts(
     ctx: typer.Context,
-    agent: Annotated[
+    graph: Annotated[
         str, typer.Argument(metavar="[MODULE:AGENT]", help="Whose prompts evolve; by default, AgentFlow's.")
     ] = "",
     tasks: Tasks = None,
@@ -90,10 +90,10 @@ def prompts(
     files = {"tasks": str(tasks or ""), "test": str(test or ""), "reward": reward}
     given = {name: value for name, value in files.items() if value}
     try:
-        if agent:
+        if graph:
             if planner or tools or context_file:
                 fail("--planner, --tools and --context are AgentFlow's; leave them out for another agent", MISUSED)
-            trained = _named(agent, given, model)
+            trained = _named(graph, given, model)
         else:
             trained = _own(given, context_of(model or "embedded", planner, tools, context_file, max_turns=max_turns))
     except AppError as error:
