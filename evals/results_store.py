@@ -84,14 +84,14 @@ class ResultsStore(Records):
                 f"cannot write to {folder} ({error.strerror}); choose another --out", code="unwritable"
             ) from error
         try:
-            _lock(self._file, folder)
+            lock(self._file, folder)
             self._settings = settings.model_copy(update={"provenance": []})
             if self._file.tell():
                 self._settings = _grown(folder, self._settings)
             elif (folder / SETTINGS).exists():
                 _settings(folder)  # raises for a run of another kind or version
             write_settings(folder, self._settings)
-            _drop_torn_line(self._file)
+            drop_torn_line(self._file)
             self.by_key = _records(folder)
         except BaseException:
             self._file.close()
@@ -143,8 +143,8 @@ def rule(folder: Path, rulings: Sequence[Ruling]) -> None:
     """Append to the rulings of `folder`. Raises ResultsError, and OSError if the disk is full."""
     try:
         with (folder / TRACES).open("rb") as traces, (folder / RULINGS).open("ab+") as file:
-            _lock(traces, folder)
-            _drop_torn_line(file)
+            lock(traces, folder)
+            drop_torn_line(file)
             file.write("".join(to_line(ruling) + "\n" for ruling in rulings).encode())
     except PermissionError as error:
         raise ResultsError(f"cannot write to {folder} ({error.strerror})", code="unwritable") from error
@@ -170,12 +170,13 @@ def _content(path: Path) -> bytes:
         ) from error
 
 
-def _lock(file: IO[bytes], folder: Path) -> None:
+def lock(file: IO[bytes], folder: Path) -> None:
+    """Lock a file of a run folder until it is closed. Raises ResultsError if another process holds it."""
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError as error:
         raise ResultsError(
-            f"another evaluation writes to {folder}; wait for it, or choose another --out", code="locked"
+            f"another process writes to {folder}; wait for it, or choose another --out", code="locked"
         ) from error
 
 
@@ -197,23 +198,24 @@ def collection_paused() -> Iterator[None]:
 
 def _records(folder: Path) -> dict[Key, Record]:
     with collection_paused():
-        records = {record.key: record for record in _lines(folder / TRACES, Record, "a trace")}
+        records = {record.key: record for record in lines_of(folder / TRACES, Record, "a trace")}
     if not (folder / RULINGS).exists():
         return records
     later: dict[Key, list[Ruling]] = {}
-    for ruling in _lines(folder / RULINGS, Ruling, "a ruling"):
+    for ruling in lines_of(folder / RULINGS, Ruling, "a ruling"):
         later.setdefault(ruling.key, []).append(ruling)
     judge = _settings(folder).judge
     ended = datetime.fromtimestamp((folder / TRACES).stat().st_mtime, UTC)
     return {key: record.ruled(later[key], judge, ended) if key in later else record for key, record in records.items()}
 
 
-def _drop_torn_line(file: IO[bytes]) -> None:
+def drop_torn_line(file: IO[bytes]) -> None:
+    """Drop an incomplete last line, which a killed process left."""
     file.seek(0)
     os.ftruncate(file.fileno(), file.read().rfind(b"\n") + 1)
 
 
-def _lines(path: Path, kind: type[Model], what: str) -> Iterator[Model]:
+def lines_of(path: Path, kind: type[Model], what: str) -> Iterator[Model]:
     """Yield the lines of a file, without an incomplete last one. Raises ResultsError."""
     *lines, _torn = _content(path).split(b"\n")
     for number, line in enumerate(lines, start=1):

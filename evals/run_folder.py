@@ -1,4 +1,4 @@
-"""The run folder of an evaluation or a training. Its settings.json has the kind of the run."""
+"""The run folder of an evaluation, a training or a search for prompts. Its settings.json has the kind of the run."""
 
 import json
 from pathlib import Path
@@ -10,7 +10,7 @@ from agentflow.tools.coded_error import CodedError
 
 SETTINGS = "settings.json"
 
-Kind = Literal["evaluation", "training"]
+Kind = Literal["evaluation", "training", "prompts"]
 
 
 class RunFolderError(CodedError, ValueError):

@@ -158,14 +158,14 @@ async def run(app: Trainable, graph: Graph, task: Task, generate: Generate, *, i
                 trace = app.trace(task, state)
                 faults = _per_call("faults", app.faults(state), task, len(collector.calls))
                 earned = _turn_rewards(app, task, state, len(collector.calls))
-                decided = await _reward(app, task, state, trace)
+                decided = await decided_reward(app, task, state, trace)
             if served.misused:
                 raise served.misused
             status, reward = (RolloutStatus.UNDECIDED, 0.0) if decided is None else (RolloutStatus.OK, decided)
         except Exception as error:
             # The boundary of a rollout: whatever a foreign graph or reward raises is this rollout's; training goes on.
             timed_out = limit.expired() and isinstance(error, TimeoutError)
-            status, reason = _broken_by(served.misused or served.failed or error, f"{seconds:g} s" if timed_out else "")
+            status, reason = broken_by(served.misused or served.failed or error, f"{seconds:g} s" if timed_out else "")
             trace = Trace(task=task, status="failed", error=reason)
     calls = collector.calls
     unreadable = [call.unreadable for call in calls]
@@ -175,7 +175,7 @@ async def run(app: Trainable, graph: Graph, task: Task, generate: Generate, *, i
     return Trajectory(id, status, reward, calls, faults, earned, trace, collector.model_calls)
 
 
-def _broken_by(error: Exception, limit: str) -> tuple[RolloutStatus, str]:
+def broken_by(error: Exception, limit: str) -> tuple[RolloutStatus, str]:
     """The status of a rollout that raised, and the reason in one line; `limit` is its duration, if that ended it."""
     match error:
         case PromptTooLong():
@@ -216,7 +216,7 @@ async def run_recorded(
     return replace(trajectory, id=log.rollout)
 
 
-async def _reward(app: Trainable, task: Task, state: Any, trace: Trace) -> float | None:
+async def decided_reward(app: Trainable, task: Task, state: Any, trace: Trace) -> float | None:
     """The reward of the final state. The response of an asynchronous reward, such as a judge's, is recorded.
 
     Raises RewardError.

@@ -18,6 +18,7 @@ from langchain_core.language_models import BaseChatModel
 from langchain_core.runnables.config import RunnableConfig, ensure_config
 
 from agentflow.graph.context import Sampling
+from agentflow.graph.tracing.observer import Observer
 from agentflow.rl.node_paths import Path, learns
 from agentflow.rl.policy import Policy, Serving, rollout_of_context
 
@@ -46,7 +47,7 @@ def _with_callbacks(method: Callable[..., Any]) -> Callable[..., Any]:
     def called(self: BaseChatModel, messages: Any, stop: Any = None, callbacks: Any = None, **kwargs: Any) -> Any:
         if (served := _observed()) is None:
             return method(self, messages, stop, callbacks, **kwargs)
-        seen = _seen(served, callbacks)
+        seen = with_observer(served.observer, callbacks)
         return method(_answering(self, served, seen), messages, stop, seen, **kwargs)
 
     return called
@@ -58,7 +59,7 @@ def _with_config(method: Callable[..., Any]) -> Callable[..., Any]:
         if (served := _observed()) is None:
             return method(self, input, config, **kwargs)
         config = ensure_config(config)
-        config["callbacks"] = seen = _seen(served, config.get("callbacks"))
+        config["callbacks"] = seen = with_observer(served.observer, config.get("callbacks"))
         return method(_answering(self, served, seen), input, config, **kwargs)
 
     return called
@@ -70,12 +71,12 @@ def _observed() -> Serving | None:
     return served if served and served.observer else None
 
 
-def _seen(served: Serving, callbacks: Any) -> Any:
+def with_observer(observer: Observer | None, callbacks: Any) -> Any:
     """Return callbacks that the rollout's observer is among: those given, or those of the node with them added."""
-    if isinstance(callbacks, BaseCallbackManager) and served.observer in callbacks.handlers:
+    if isinstance(callbacks, BaseCallbackManager) and observer in callbacks.handlers:
         return callbacks
     of_node = ensure_config().get("callbacks")
-    if not isinstance(of_node, BaseCallbackManager) or served.observer not in of_node.handlers:
+    if not isinstance(of_node, BaseCallbackManager) or observer not in of_node.handlers:
         return callbacks
     merged = of_node.copy()
     for handler in callbacks.handlers if isinstance(callbacks, BaseCallbackManager) else callbacks or ():

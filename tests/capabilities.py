@@ -19,6 +19,7 @@ MODULES = {
     "zim": "libzim",
     "durable": "langgraph.checkpoint.postgres",
     "otel": "opentelemetry.sdk",
+    "prompts": "gepa",
     "docs": "mkdocs",
     "studio": "langgraph_api",
     "dev": "playwright",

@@ -20,6 +20,7 @@ from agentflow.cli import (
     mcp,
     passport,
     power,
+    prompts,
     report,
     rescore,
     serve,
@@ -35,7 +36,7 @@ from agentflow.cli.group import CommandGroup
 from agentflow.version import __version__
 
 app = typer.Typer(cls=CommandGroup, pretty_exceptions_enable=False, rich_markup_mode="rich")
-for commands in (solve, chat, train, try_app, view, serve, mcp):
+for commands in (solve, chat, train, try_app, prompts, view, serve, mcp):
     app.add_typer(commands.app)
 for commands in (judging, rescore, report, passport, again, matrix, power, langsmith):
     evaluate.app.add_typer(commands.app)

@@ -15,6 +15,7 @@ from agentflow.cli.group import FAILED, MISUSED, CommandGroup, fail, say
 from agentflow.cli.observing import observing, prices_of
 from agentflow.cli.options import (
     AsJson,
+    ContextFile,
     Corpus,
     Log,
     MaxTokens,
@@ -109,6 +110,7 @@ def evaluate(
     agent: Annotated[AgentName, typer.Option(help="Agent; all but agentflow are baselines.")] = "agentflow",
     max_turns: MaxTurns = 10,
     tools: Tools = None,
+    context_file: ContextFile = None,
     reply_tokens: MaxTokens = None,
     memory_tokens: MemoryTokens = 16000,
     structured_output: StructuredOutput = "auto",
@@ -149,7 +151,8 @@ def evaluate(
     sampling = {"planner": {"temperature": temperature}} if temperature else {}
     search = {"corpus": corpus, "search_engine": search_engine, "search_cache": search_cache}
     replies = {"max_tokens": reply_tokens, "memory_tokens": memory_tokens, "structured_output": structured_output}
-    context = context_of(model, planner, tools, max_turns=max_turns, sampling=sampling, **search, **replies)
+    fields = {"max_turns": max_turns, "sampling": sampling, **search, **replies}
+    context = context_of(model, planner, tools, context_file, **fields)
     request = EvaluationRequest(
         benchmarks=names,
         context=context,

@@ -1,6 +1,7 @@
 """Options that several commands share, and their validation before a run starts."""
 
 import asyncio
+import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -20,6 +21,12 @@ if TYPE_CHECKING:
 
 Model = Annotated[
     str, typer.Option(metavar="SPEC", help="Model of every module: embedded, provider:model, or provider:model@URL.")
+]
+ContextFile = Annotated[
+    Path | None,
+    typer.Option(
+        "--context", metavar="FILE", help="Settings as a JSON object, over the options: prompts and any other field."
+    ),
 ]
 Planner = Annotated[str | None, typer.Option(metavar="SPEC", help="Model of the planner, if not --model.")]
 Tools = Annotated[
@@ -84,10 +91,13 @@ Prices = Annotated[
 ]
 
 
-def context_of(model: str, planner: str | None, tools: str | None, **limits: Any) -> "Context":
+def context_of(
+    model: str, planner: str | None, tools: str | None, file: Path | None = None, /, **limits: Any
+) -> "Context":
     """Return the run's settings; ends the command if a tool, a key or a model is missing.
 
-    `limits` are other fields of the context, and `max_tokens`, the longest reply of every module.
+    `limits` are other fields of the context, and `max_tokens`, the longest reply of every module. The fields in `file`
+    are taken in place of all others.
     """
     from pydantic import ValidationError
 
@@ -100,16 +110,34 @@ def context_of(model: str, planner: str | None, tools: str | None, **limits: Any
     models = {} if planner is None else {"planner": planner}
     limits["sampling"] = with_max_tokens(limits.pop("max_tokens", None), limits.get("sampling", {}))
     try:
-        context = Context.model_validate({"model": model, "models": models, "tools": names, **limits})
+        fields = {"model": model, "models": models, "tools": names, **limits, **_fields_of(file)}
+        context = Context.model_validate(fields)
     except ValidationError as error:
         first = error.errors()[0]
-        fail(f"--{str(first['loc'][0]).replace('_', '-')}: {expected(first)}", MISUSED)
-    for name in names:
+        field = str(first["loc"][0])
+        where = f"--context {file}, {field}" if field in _fields_of(file) else f"--{field.replace('_', '-')}"
+        fail(f"{where}: {expected(first)}", MISUSED)
+    for name in context.tools:
         if not is_external(name) and (problem := availability(name, context.search)):
             fail(f"{name} cannot be used: {problem}" if name in STANDARD_TOOLS else problem, MISUSED)
     _load_models(context)
     _load_external(context)
     return context
+
+
+def _fields_of(file: Path | None) -> dict[str, Any]:
+    """Return the fields of a file of settings, {} without one; ends the command if it cannot be read."""
+    if file is None:
+        return {}
+    try:
+        found = json.loads(file.read_bytes())
+    except OSError as error:
+        fail(f"--context {file} cannot be read ({error.strerror})", MISUSED)
+    except ValueError as error:
+        fail(f"--context {file} is no JSON ({error})", MISUSED)
+    if not isinstance(found, dict):
+        fail(f"--context {file} is no JSON object of settings", MISUSED)
+    return found
 
 
 def with_max_tokens(max_tokens: int | None, sampling: Mapping[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:

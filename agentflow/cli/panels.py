@@ -5,8 +5,9 @@ from typing import Any
 from typer.core import TyperCommand, TyperOption
 
 PANELS = {
-    "Agent": "agent planner model tools max_turns max_seconds temperature approve reply_tokens memory_tokens "
-    "structured_output",
+    "Agent": "agent planner model tools context_file max_turns max_seconds temperature approve reply_tokens "
+    "memory_tokens structured_output",
+    "Learning": "tasks test reward nodes reflection rollouts held_out",
     "Questions": "limit subset ids span family sample per_family seed file epochs",
     "Scoring and limits": "judge timeout max_tokens max_cost price",
     "Running and resuming": "concurrency out retry retry_on_error fail_on_error thread checkpoints",

@@ -14,6 +14,7 @@ from agentflow.cli.options import (
     Approve,
     AsJson,
     Checkpoints,
+    ContextFile,
     Corpus,
     Log,
     MaxSeconds,
@@ -65,6 +66,7 @@ def solve(
     planner: Planner = None,
     model: Model = "embedded",
     tools: Tools = None,
+    context_file: ContextFile = None,
     max_turns: MaxTurns = 10,
     max_seconds: MaxSeconds = 300.0,
     max_tokens: MaxTokens = None,
@@ -96,7 +98,7 @@ def solve(
     search = {"corpus": corpus, "search_engine": search_engine, "search_cache": search_cache}
     limits = {"max_turns": max_turns, "max_seconds": max_seconds, "approve_tools": approved}
     replies = {"max_tokens": max_tokens, "memory_tokens": memory_tokens, "structured_output": structured_output}
-    context = context_of(model, planner, tools, **search, **limits, **replies)
+    context = context_of(model, planner, tools, context_file, **search, **limits, **replies)
     prices = prices_of(price)
     if approved:
         check_terminal(as_json)

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from agentflow.tools.encyclopedia.corpus_build import Progress as BuildProgress
 
 
-class _Bar:
+class Bar:
     """A progress bar shown while the `with` block runs; disabled if the output is not a terminal."""
 
     def __init__(self, out: Console, *columns: ProgressColumn, says: str, total: int | None, done: int = 0) -> None:
@@ -32,7 +32,7 @@ class _Bar:
         self._bar.stop()
 
 
-class EvalProgress(_Bar):
+class EvalProgress(Bar):
     """Finished items, accuracy so far and time left; without a terminal, a line every 10 %."""
 
     def __init__(self, out: Console, total: int, ended: int, correct: int) -> None:
@@ -52,7 +52,7 @@ class EvalProgress(_Bar):
         return f"accuracy {self._correct / self._ended:.2f}" if self._ended else "accuracy -"
 
 
-class CountProgress(_Bar):
+class CountProgress(Bar):
     """Finished items of a known total, and time left."""
 
     def __init__(self, out: Console, total: int, says: str) -> None:
@@ -64,7 +64,7 @@ class CountProgress(_Bar):
         self._bar.update(self._task, advance=1)
 
 
-class BuildView(_Bar):
+class BuildView(Bar):
     """Progress of a corpus build: share of the dump read; without a terminal, a line every 10 %."""
 
     def __init__(self, out: Console) -> None:
@@ -86,7 +86,7 @@ class BuildView(_Bar):
             self._out.print(f"{10 * tenths} %, {says}")
 
 
-class TrainView(_Bar):
+class TrainView(Bar):
     """Progress of a training run: a line for each validation, then the last step's metrics and time left."""
 
     def __init__(self, out: Console) -> None:
@@ -118,7 +118,7 @@ class TrainView(_Bar):
             self._out.print(f"step {line['step']:>4}  {text}")
 
 
-class ReplayView(_Bar):
+class ReplayView(Bar):
     """Progress of replayed rollouts."""
 
     def __init__(self, out: Console, total: int) -> None:

@@ -1,0 +1,104 @@
+"""System messages of a graph's nodes are replaced by path, however the node calls its model."""
+
+import asyncio
+from collections.abc import Callable
+from typing import Any, cast
+
+import pytest
+from langchain.agents import create_agent
+from langchain_core.language_models.fake_chat_models import GenericFakeChatModel
+from langchain_core.messages import AIMessage, BaseMessage, SystemMessage
+from langchain_core.outputs import ChatResult
+from langgraph.graph import END, START, MessagesState, StateGraph
+from pydantic import Field
+
+from agentflow.graph.tracing.observer import Observer
+from agentflow.rl.prompts.attempt import CallLog
+from agentflow.rl.prompts.system_messages import replacing
+from agentflow.rl.trainable import Graph
+
+
+class Recording(GenericFakeChatModel):
+    """A model that records the conversations that reach it."""
+
+    seen: list[list[BaseMessage]] = Field(default_factory=list)
+
+    def _generate(self, messages: list[BaseMessage], *args: Any, **kwargs: Any) -> ChatResult:
+        self.seen.append(messages)
+        return super()._generate(messages, *args, **kwargs)
+
+
+@pytest.fixture
+def model() -> Recording:
+    return Recording(messages=iter([AIMessage("fine")] * 20))
+
+
+def graph_of(node: Callable[[MessagesState], Any], name: str = "answer") -> Graph:
+    builder = StateGraph(MessagesState)
+    builder.add_node(name, cast(Any, node))
+    builder.add_edge(START, name)
+    builder.add_edge(name, END)
+    return builder.compile()
+
+
+async def played(graph: Graph, changes: dict[str, tuple[str, str]]) -> CallLog:
+    log = CallLog()
+    observer = Observer(log)
+    with replacing(observer, changes):
+        await graph.ainvoke({"messages": [("user", "hello")]}, {"callbacks": [observer]})
+    return log
+
+
+ASKED = [SystemMessage("Old."), ("user", "hello"), SystemMessage("Other.")]
+
+
+@pytest.mark.parametrize("way", ["invoke", "ainvoke", "stream", "astream", "batch", "callbacks"])
+async def test_each_way_to_call_a_model(model: Recording, way: str) -> None:
+    async def node(state: MessagesState) -> dict[str, Any]:
+        match way:
+            case "invoke":
+                await asyncio.to_thread(model.invoke, ASKED)
+            case "ainvoke":
+                await model.ainvoke(ASKED)
+            case "stream":
+                await asyncio.to_thread(lambda: list(model.stream(ASKED)))
+            case "astream":
+                assert [part async for part in model.astream(ASKED)]
+            case "batch":
+                await model.abatch([ASKED, ASKED])
+            case _:
+                await model.ainvoke(ASKED, {"callbacks": []})
+        return {}
+
+    log = await played(graph_of(node), {"answer": ("Old.", "New.")})
+    assert {tuple(str(message.content) for message in one) for one in model.seen} == {("New.", "hello", "Other.")}
+    assert {call.system for call in log.calls} == {"New."}
+
+
+async def test_only_the_named_node_with_its_default_is_changed(model: Recording) -> None:
+    async def node(state: MessagesState) -> dict[str, Any]:
+        await model.ainvoke(ASKED)
+        return {}
+
+    for changes in ({"other": ("Old.", "New.")}, {"answer": ("Older.", "New.")}, {}):
+        await played(graph_of(node), changes)
+    await graph_of(node).ainvoke({"messages": []})
+    assert {one[0].content for one in model.seen} == {"Old."}
+
+
+async def test_concurrent_rollouts_have_prompts_of_their_own(model: Recording) -> None:
+    async def node(state: MessagesState) -> dict[str, Any]:
+        await asyncio.sleep(0)
+        await model.ainvoke(ASKED)
+        return {}
+
+    graph = graph_of(node)
+    await asyncio.gather(*(played(graph, {"answer": ("Old.", f"New {number}.")}) for number in range(5)))
+    assert {one[0].content for one in model.seen} == {f"New {number}." for number in range(5)}
+
+
+async def test_an_agent_of_langchain_inside_a_node(model: Recording) -> None:
+    inner = create_agent(model, [], system_prompt="Old.", name="helper")
+    log = await played(graph_of(inner, "research"), {"research/helper/model": ("Old.", "New.")})
+    assert [call.node for call in log.calls] == ["research/helper/model"]
+    assert model.seen[0][0].content == "New."

@@ -1,0 +1,114 @@
+"""`agentflow prompts` and `--context` on the command line."""
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from agentflow.cli import app
+from agentflow.cli.group import INTERRUPTED, MISUSED
+from agentflow.graph.prompts import PLACEHOLDERS
+from tests.fake_openai import FakeOpenAI
+from tests.prompted import SENTENCE, script, written
+from tests.scripted import Scripted
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def test_the_prompts_of_our_agent_evolve_on_an_endpoint_alone(folder: Path) -> None:
+    pytest.importorskip("gepa")
+    written(folder)
+    with FakeOpenAI(script) as server:
+        spec = f"openai-compatible:fake-model@{server.base_url}"
+        words = ["--tasks", "tasks.jsonl", "--model", spec, "--nodes", "generator", "--limit", "8", "--held-out", "2"]
+        done = CliRunner().invoke(app, ["prompts", *words, "--rollouts", "40", "--out", "found"])
+        assert done.exit_code == 0, done.output
+        assert f"+{SENTENCE}" in done.stdout.splitlines()
+        assert "1.000 after" in done.stdout
+        before = len(server.requests)
+        solved = CliRunner().invoke(
+            app, ["solve", "What is the number 5?", "--model", spec, "--context", "found/context.json", "--json"]
+        )
+        assert json.loads(solved.stdout)["answer"] == "12"
+        assert any(SENTENCE in body["messages"][0]["content"] for body in server.bodies[before:])
+
+
+def test_an_interrupt_prints_the_command_that_resumes(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("gepa")
+    from agentflow.rl.prompts import search
+
+    def interrupted(*given: Any) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(search, "search", interrupted)
+    written(folder)
+    words = ["prompts", "--tasks", "tasks.jsonl", "--reflection", "openai-compatible:m@http://127.0.0.1:9/v1"]
+    done = CliRunner().invoke(app, [*words, "--out", "a folder"])
+    assert done.exit_code == INTERRUPTED
+    assert "agentflow prompts --tasks tasks.jsonl" in done.stderr
+    assert "'a folder'" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "named"),
+    [
+        ([], "--tasks"),
+        (["--tasks", "none.jsonl", "--reflection", "ollama:m"], "none.jsonl"),
+        (["--tasks", "tasks.jsonl"], "--reflection"),
+        (["--tasks", "tasks.jsonl", "--reflection", "nobody:m"], "nobody"),
+        (["--tasks", "tasks.jsonl", "--reflection", "ollama:m", "--nodes", "plannr"], "plannr"),
+        (["--tasks", "tasks.jsonl", "--reflection", "ollama:m", "--rollouts", "3"], "--rollouts"),
+        (["--tasks", "tasks.jsonl", "--reward", "json:nothing"], "json:nothing"),
+        (["tests.prompted:graph", "--tasks", "tasks.jsonl", "--planner", "ollama:m"], "--planner"),
+        (["no.module:agent", "--tasks", "tasks.jsonl"], "no.module"),
+    ],
+)
+def test_bad_input_is_one_line(folder: Path, words: list[str], named: str) -> None:
+    pytest.importorskip("gepa")
+    written(folder)
+    done = CliRunner().invoke(app, ["prompts", *words])
+    assert done.exit_code == MISUSED, done.output
+    assert named in done.stderr
+    assert len(done.stderr.splitlines()) == 1
+
+
+def test_without_gepa_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "gepa", None)
+    done = CliRunner().invoke(app, ["prompts"])
+    assert done.exit_code == MISUSED
+    assert "[prompts]" in done.stderr
+
+
+def test_a_file_of_settings_is_over_the_options(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    scripted = Scripted(generator="Answer: hello")
+    scripted.install(monkeypatch)
+    Path("mine.json").write_text(json.dumps({"model": scripted.spec, "prompts": {"verifier": "Check it well."}}))
+    done = CliRunner().invoke(app, ["solve", "Which word?", "--model", "ollama:none", "--context", "mine.json"])
+    assert "hello" in done.stdout, done.output
+
+
+@pytest.mark.parametrize(
+    ("content", "named"),
+    [
+        ("{", "mine.json"),
+        ("[]", "mine.json"),
+        ('{"promts": {}}', "promts"),
+        ('{"prompts": {"planner": "Plan."}}', f"{{{PLACEHOLDERS['planner'].needed[0]}}}"),
+        (None, "mine.json"),
+    ],
+)
+def test_a_file_that_holds_no_settings(folder: Path, content: str | None, named: str) -> None:
+    if content is not None:
+        Path("mine.json").write_text(content)
+    for command in (["solve", "Which word?"], ["eval", "atlas", "--limit", "1"]):
+        done = CliRunner().invoke(app, [*command, "--context", "mine.json"])
+        assert done.exit_code == MISUSED
+        assert named in done.stderr
+        assert len(done.stderr.splitlines()) == 1
