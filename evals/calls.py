@@ -78,7 +78,7 @@ class Recorder:
         self._spans: list[Span] = []
         self._numbers: dict[UUID, int] = {}
         self._open: dict[int, Span] = {}
-        self._messages: dict[Message, int] = {}
+        self._messages: dict[tuple[str, str], int] = {}
         self._lock = threading.Lock()  # a tool may call a model from a thread of its own
 
     def begin(self, operation: Operation) -> None:
@@ -113,7 +113,8 @@ class Recorder:
         with self._lock:
             for span in self._open.values():
                 span.seconds = round(time.perf_counter() - self._start - span.start, 4)
-            return RunCalls(spans=list(self._spans), messages=list(self._messages))
+            messages = [Message(role=role, text=text) for role, text in self._messages]
+            return RunCalls(spans=list(self._spans), messages=messages)
 
     def _add_texts(self, span: Span, operation: Operation) -> None:
         facts, content = operation.facts, operation.content
@@ -128,7 +129,7 @@ class Recorder:
 
     def _kept(self, messages: Iterable[Mapping[str, Any]]) -> list[int]:
         """Return the numbers of messages in OpenTelemetry's format."""
-        found = (Message(role=one["role"], text="\n".join(map(_text, one["parts"]))) for one in messages)
+        found = ((one["role"], "\n".join(map(_text, one["parts"]))) for one in messages)
         return [self._messages.setdefault(message, len(self._messages)) for message in found]
 
 
