@@ -111,7 +111,7 @@ def convert(
             if not episode.question.strip():
                 ledger.drop(Reason.NO_QUESTION, episode.place)
                 continue
-            found = scored(struck(episode, ledger))
+            found = struck(episode, ledger)
             spool.add(found.key, asdict(found))
         out.mkdir(parents=True, exist_ok=True)
         with ExitStack() as stack:
@@ -148,7 +148,10 @@ def _rows(
         return
     for episode in episodes[1:]:
         ledger.drop(Reason.REPEATED, episode.place)
-    task = _task(episodes, min_reward)
+    edit = next((one.edit for one in reversed(episodes) if one.edit.strip()), "")
+    gold = next((one.gold for one in episodes if one.gold.strip()), "")
+    episodes = [scored(one, edit or gold) for one in episodes]
+    task = _task(episodes, edit, gold, min_reward)
     yield (TASKS if task.get("answer") else QUESTIONS), task
     seen: list[list[Any]] = []
     for episode in episodes:
@@ -157,14 +160,14 @@ def _rows(
         yield PREFERENCES, {**_prompt(episodes[0]), **chosen, **rejected}
 
 
-def _task(episodes: Sequence[Episode], min_reward: float) -> dict[str, Any]:
+def _task(episodes: Sequence[Episode], edit: str, gold: str, min_reward: float) -> dict[str, Any]:
     """Return the task of a question: its answer is a person's, else the source's, else the best accepted one."""
     first = episodes[0]
     rewards = [one.reward for one in episodes if one.reward is not None]
     accepted = [one for one in episodes if (one.reward or 0.0) >= min_reward and one.answer.strip()]
     answers = (
-        ("edit", next((one.edit for one in reversed(episodes) if one.edit.strip()), "")),
-        ("source", next((one.gold for one in episodes if one.gold.strip()), "")),
+        ("edit", edit),
+        ("source", gold),
         ("accepted", max(accepted, key=lambda one: one.reward or 0.0).answer if accepted else ""),
     )
     answer_from, answer = next((found for found in answers if found[1]), ("", ""))

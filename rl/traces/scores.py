@@ -46,16 +46,16 @@ def _number(value: Any) -> float | None:
     return None
 
 
-def scored(episode: Episode) -> Episode:
+def scored(episode: Episode, gold: str) -> Episode:
     """Return the episode with a reward, if it has none and a rule can decide.
 
-    An answer that a person corrected is wrong. Otherwise it is compared with the answer that the source has.
+    An answer that a person corrected is wrong. Otherwise it is compared with `gold`; "" for no answer to compare with.
     """
     if episode.reward is not None or not episode.answer.strip():
         return episode
     if episode.edit.strip():
         return replace(episode, reward=float(episode.edit.split() == episode.answer.split()))
-    if not episode.gold.strip():
+    if not gold.strip():
         return episode
-    decision = free_text(episode.answer, [episode.gold]).decision
+    decision = free_text(episode.answer, [gold]).decision
     return episode if decision == Decision.UNDECIDED else replace(episode, reward=float(decision == Decision.CORRECT))
