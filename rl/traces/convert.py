@@ -14,7 +14,6 @@ the questions first occur.
 import json
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Literal
 
@@ -112,7 +111,7 @@ def convert(
                 ledger.drop(Reason.NO_QUESTION, episode.place)
                 continue
             found = struck(episode, ledger)
-            spool.add(found.key, asdict(found))
+            spool.add(found.key, {**vars(found), "calls": [vars(call) for call in found.calls]})
         out.mkdir(parents=True, exist_ok=True)
         with ExitStack() as stack:
             opened = {name: stack.enter_context((out / f"{name}.new").open("w", encoding="ascii")) for name in FILES}

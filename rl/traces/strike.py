@@ -43,9 +43,11 @@ def _walked(data: Any) -> Any:
 
 
 def _differing(before: Any, after: Any) -> int:
+    if before == after:
+        return 0
     if isinstance(before, dict):
         pairs = list(zip(before.items(), after.items(), strict=False))
         return sum(_differing(list(old), list(new)) for old, new in pairs)
     if isinstance(before, list | tuple):
         return sum(_differing(old, new) for old, new in zip(before, after, strict=True))
-    return int(before != after)
+    return 1

@@ -111,7 +111,7 @@ def test_memory_does_not_grow_with_the_file(tmp_path: Path, document: bool) -> N
             tracemalloc.stop()
 
     peak(10)
-    assert peak(600) < peak(150) + 3_000_000, "12 MB more were read"
+    assert peak(250) < peak(50) + 1_500_000, "8 MB more were read"
 
 
 def test_the_command(tmp_path: Path) -> None:
