@@ -21,6 +21,8 @@ CHUNK = 1 << 20
 FIRST = 20
 """Number of lines by which a format is recognised."""
 
+_SPANS, _BETWEEN = re.compile(r'"spans"\s*:\s*\['), re.compile(r"[\s,]*")
+
 CUT_OFF = (EOFError, zlib.error, gzip.BadGzipFile)
 
 
@@ -82,13 +84,13 @@ def first_rows(path: Path) -> list[dict[str, Any]]:
     return [row for _, row in rows(path, Ledger(), most=FIRST)]
 
 
-def elements(path: Path, name: str, ledger: Ledger) -> Iterator[tuple[str, Any]]:
-    """Yield the elements of every array `"name": [...]` in a JSON document, wherever they are. Raises TracesError.
+def document_spans(path: Path, ledger: Ledger) -> Iterator[tuple[str, Any]]:
+    """Yield the elements of every array `"spans": [...]` in a JSON document, wherever it is. Raises TracesError.
 
     In a string the name's quotes would be escaped, so that no text passes for an array.
     """
     with opened(path) as file:
-        yield from _Document(path, file, ledger).elements(name)
+        yield from _Document(path, file, ledger).spans()
 
 
 class _Document:
@@ -106,10 +108,9 @@ class _Document:
         self._counted = self._at
         return f"{self._path.name}, line {self._line}"
 
-    def elements(self, name: str) -> Iterator[tuple[str, Any]]:
-        begins = re.compile(rf'"{name}"\s*:\s*\[')
+    def spans(self) -> Iterator[tuple[str, Any]]:
         while True:
-            if array := begins.search(self._text, self._at):
+            if array := _SPANS.search(self._text, self._at):
                 self._at = array.end()
                 yield from self._array()
             else:
@@ -119,7 +120,7 @@ class _Document:
 
     def _array(self) -> Iterator[tuple[str, Any]]:
         while True:
-            found = re.compile(r"[\s,]*").match(self._text, self._at)
+            found = _BETWEEN.match(self._text, self._at)
             self._at = found.end() if found else self._at
             if self._at == len(self._text):
                 if not self._more():

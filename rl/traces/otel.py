@@ -17,7 +17,7 @@ from agentflow.graph.tracing.observer import UNNAMED
 from agentflow.rl.traces.episode import Conversation, Episode, Message
 from agentflow.rl.traces.fields import asked_in
 from agentflow.rl.traces.ledger import Ledger, Reason
-from agentflow.rl.traces.lines import CUT_OFF, elements, first_rows, opened, rows
+from agentflow.rl.traces.lines import CUT_OFF, document_spans, first_rows, opened, rows
 from agentflow.rl.traces.messages import UnreadableMessage, chat_messages, text_of
 from agentflow.rl.traces.scores import reward_of
 from agentflow.rl.traces.spool import Spool
@@ -96,7 +96,7 @@ def read(path: Path, ledger: Ledger) -> Iterator[Episode]:
 
 def _spans(path: Path, ledger: Ledger) -> Iterator[tuple[str, Any]]:
     if is_document(path):
-        yield from elements(path, "spans", ledger)
+        yield from document_spans(path, ledger)
         return
     for place, row in rows(path, ledger):
         found = [
