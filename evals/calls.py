@@ -129,7 +129,7 @@ class Recorder:
 
     def _kept(self, messages: Iterable[Mapping[str, Any]]) -> list[int]:
         """Return the numbers of messages in OpenTelemetry's format."""
-        found = ((one["role"], "\n".join(map(_text, one["parts"]))) for one in messages)
+        found = ((one["role"], "\n".join(map(text_of, one["parts"]))) for one in messages)
         return [self._messages.setdefault(message, len(self._messages)) for message in found]
 
 
@@ -156,7 +156,10 @@ def calls_line(calls: RunCalls, trace: bytes) -> bytes:
     return json.dumps(found).encode() + b"\n"
 
 
-def _text(part: Mapping[str, Any]) -> str:
+def text_of(part: Mapping[str, Any]) -> str:
+    """Return a part of a message in OpenTelemetry's format as text."""
     if part["type"] == "text":
         return str(part["content"])
+    if part["type"] == "tool_call_response":
+        return str(part["response"])
     return json.dumps({"name": part["name"], "arguments": part["arguments"]})

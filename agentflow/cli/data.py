@@ -1,20 +1,21 @@
-"""`agentflow data`: download benchmarks, and build the training set."""
+"""`agentflow data`: download benchmarks, build the training set, and make training data of traces."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
 from agentflow.cli.group import FAILED, MISUSED, CommandGroup, fail, say
 from agentflow.console.checks import print_benchmarks
 from agentflow.console.terminal import console
+from agentflow.console.traces import print_conversion
 
 app = typer.Typer(cls=CommandGroup)
 
 
 @app.callback(invoke_without_command=True)
 def data_sets(ctx: typer.Context) -> None:
-    """Download the benchmarks, and build the training set."""
+    """Download the benchmarks, build the training set, and make training data of traces."""
     if ctx.invoked_subcommand is None:
         typer.echo(ctx.get_help())
 
@@ -33,6 +34,41 @@ def training_set(
     except TrainingSetError as error:
         fail(str(error), FAILED)
     typer.echo(f"{rows:,} questions are in {out / 'train.parquet'}; their sources in {out / 'sources.json'}")
+
+
+@app.command("from-traces", epilog="Example: agentflow data from-traces spans.jsonl --out tasks")
+def from_traces(
+    source: Annotated[
+        Path, typer.Argument(help="A run folder, an OTLP file, a LangSmith export or chat rows; .gz too.")
+    ],
+    out: Annotated[Path, typer.Option(help="Folder of tasks.jsonl, sft.jsonl, preferences.jsonl and others.")] = Path(
+        "tasks"
+    ),
+    format: Annotated[
+        Literal["auto", "evaluation", "training", "otel", "langsmith", "chat"],
+        typer.Option(help="Format of the source."),
+    ] = "auto",
+    min_reward: Annotated[float, typer.Option(min=0, max=1, help="Lowest reward of an accepted run.")] = 1.0,
+    limit: Annotated[int | None, typer.Option(min=1, help="Most questions.")] = None,
+    exact: Annotated[
+        bool, typer.Option("--exact", help="Refuse a source without the token ids that were sampled.")
+    ] = False,
+) -> None:
+    """Make tasks, supervised data and preferences of runs that were recorded, without secrets and personal data."""
+    from agentflow.rl.traces.convert import DROPPED, convert
+    from agentflow.rl.traces.errors import TracesError
+
+    try:
+        ledger = convert(
+            source, out, format=None if format == "auto" else format, min_reward=min_reward, limit=limit, exact=exact
+        )
+    except TracesError as error:
+        fail(str(error), MISUSED)
+    except OSError as error:
+        fail(f"{error.filename or out} could not be written ({error.strerror}); choose another --out", FAILED)
+    print_conversion(console(), ledger.as_data())
+    if not ledger.written:
+        fail(f"nothing in {source} could be used; {out / DROPPED} says why", MISUSED)
 
 
 @app.command("get", epilog="Example: agentflow data get bamboogle")

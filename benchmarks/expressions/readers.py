@@ -13,6 +13,7 @@ from agentflow.evals.scorers.number import number
 from agentflow.evals.scorers.option import option
 from agentflow.nodes import analyst, executor, generator, planner, verifier
 from agentflow.nodes.reply_parsing import data_objects, read_labels
+from agentflow.rl.traces.personal import without_personal
 from agentflow.tools.card import ToolCard
 from agentflow.tools.python_coder import python_coder
 from agentflow.tools.redaction import redacted
@@ -32,6 +33,7 @@ OPTIONS = {"A": "1.5", "B": "-1.5", "C": "+", "D": "the liver"}
 
 READERS: dict[str, Callable[[str], object]] = {
     "redacted": redacted,
+    "without_personal": without_personal,
     "mark_untrusted": mark_untrusted,
     "disarmed": disarmed,
     "bounded_line": lambda text: bounded_line(text, 500),

@@ -6,7 +6,7 @@ OpenTelemetry itself is not imported.
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from langchain_core.messages import AIMessage, BaseMessage
+from langchain_core.messages import AIMessage, BaseMessage, ToolMessage, convert_to_messages
 
 _ROLES = {"human": "user", "ai": "assistant"}
 
@@ -58,11 +58,33 @@ def output_messages(replies: Sequence[AIMessage]) -> list[dict[str, Any]]:
     ]
 
 
+def asked_messages(inputs: Any) -> list[dict[str, Any]]:
+    """Return the messages in the input of a run; [] if it has none."""
+    return input_messages([_messages_in(inputs)])
+
+
+def answer_messages(outputs: Any) -> list[dict[str, Any]]:
+    """Return the answer in the final state of a run: its field `answer`, else its last reply; [] if it has neither."""
+    answer = outputs.get("answer") if isinstance(outputs, Mapping) else None
+    found = [AIMessage(answer)] if isinstance(answer, str) else _messages_in(outputs)[-1:]
+    return output_messages([message for message in found if isinstance(message, AIMessage)])
+
+
+def _messages_in(state: Any) -> list[BaseMessage]:
+    found = state.get("messages") if isinstance(state, Mapping) else getattr(state, "messages", None)
+    try:
+        return convert_to_messages(found if isinstance(found, list | tuple) else [found] if found else [])
+    except (ValueError, TypeError, NotImplementedError, KeyError):
+        return []
+
+
 def _message(message: BaseMessage) -> dict[str, Any]:
-    calls = message.tool_calls if isinstance(message, AIMessage) else []
-    parts: list[dict[str, Any]] = [{"type": "text", "content": str(message.text)}] if message.text or not calls else []
-    for call in calls:
-        parts.append({"type": "tool_call", "id": call["id"], "name": call["name"], "arguments": call["args"]})
+    parts: list[dict[str, Any]] = [{"type": "text", "content": str(message.text)}]
+    if isinstance(message, ToolMessage):
+        parts = [{"type": "tool_call_response", "id": message.tool_call_id, "response": str(message.text)}]
+    elif isinstance(message, AIMessage) and message.tool_calls:
+        calls = [{"id": call["id"], "name": call["name"], "arguments": call["args"]} for call in message.tool_calls]
+        parts = [*(parts if message.text else []), *({"type": "tool_call", **call} for call in calls)]
     return {"role": _ROLES.get(message.type, message.type), "parts": parts}
 
 

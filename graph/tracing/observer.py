@@ -22,7 +22,14 @@ from langgraph.errors import GraphBubbleUp
 
 from agentflow.graph.models.loading import MODULE
 from agentflow.graph.state import Turn
-from agentflow.graph.tracing.facts import input_messages, output_messages, reply_facts, request_facts
+from agentflow.graph.tracing.facts import (
+    answer_messages,
+    asked_messages,
+    input_messages,
+    output_messages,
+    reply_facts,
+    request_facts,
+)
 from agentflow.graph.tracing.operation import Kind, Operation, Sink
 from agentflow.tools.result import ToolFailure
 
@@ -81,7 +88,9 @@ class Observer(BaseCallbackHandler):
         elif caller is None or name.lower() == AGENT:
             kind = "run"
         operation = self._new(kind, name, run_id, caller, tags, metadata)
-        if kind == "module":
+        if kind == "run":
+            operation.content["gen_ai.input.messages"] = lambda: asked_messages(inputs)
+        elif kind == "module":
             operation.module, operation.turn = name, _turn_of(name, inputs)
             if name == "planner":
                 operation.run.opening = operation
@@ -94,6 +103,8 @@ class Observer(BaseCallbackHandler):
         given = outputs if operation.kind == "module" and isinstance(outputs, Mapping) else {}
         result = getattr(given.get("action"), "result", None) if operation.module == "executor" else None
         operation.error = str(getattr(result, "error", None) or "")
+        if operation.kind == "run":
+            operation.content["gen_ai.output.messages"] = lambda: answer_messages(outputs)
         if isinstance(status := given.get("status"), str):
             operation.run.facts["agentflow.status"] = status
         self._end(operation)
@@ -124,6 +135,8 @@ class Observer(BaseCallbackHandler):
         operation.module = str(known.get(MODULE) or operation.module or known.get("langgraph_node") or "")
         operation.facts = facts
         operation.content["gen_ai.input.messages"] = lambda: input_messages(messages)
+        if tools := (kwargs.get("invocation_params") or {}).get("tools"):
+            operation.content["gen_ai.tool.definitions"] = lambda: tools
         self._begin(operation)
 
     def on_llm_end(self, response: LLMResult, *, run_id: UUID, **kwargs: Any) -> None:
@@ -257,17 +270,21 @@ def _path(kind: Kind, name: str, caller: Operation | None, metadata: Mapping[str
     """Return the nodes and the named subgraphs around an operation, the outermost first, itself included.
 
     A subgraph that a tool or a node calls has the name that it was compiled with: `tools/researcher/model`. Without a
-    caller, the path is that of LangGraph's namespace: research and planner for `research:ID|planner:ID`.
+    caller, the path is that of LangGraph's namespace.
     """
     if caller is None:
-        namespace = str(metadata.get("langgraph_checkpoint_ns", ""))
-        # A part without an id only numbers the graphs that one node called.
-        names = tuple(part.partition(":")[0] for part in namespace.split("|") if ":" in part)
+        names = namespace_nodes(str(metadata.get("langgraph_checkpoint_ns", "")))
         return names or tuple(filter(None, [str(metadata.get("langgraph_node") or "")]))
     if kind != "module":
         return caller.path
     inner = caller.name not in (UNNAMED, *caller.path[-1:]) and caller.path
     return (*caller.path, caller.name, name) if inner else (*caller.path, name)
+
+
+def namespace_nodes(namespace: str) -> tuple[str, ...]:
+    """Return the nodes in a namespace of LangGraph's: research and planner for `research:ID|planner:ID`."""
+    # A part without an id only numbers the graphs that one node called.
+    return tuple(part.partition(":")[0] for part in namespace.split("|") if ":" in part)
 
 
 def _turn_of(module: str, inputs: object) -> int | None:

@@ -40,7 +40,9 @@ PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 EXTRAS = PROJECT["optional-dependencies"]
 SITE = yaml.safe_load((ROOT / "mkdocs.yml").read_text())
 
-TRIED = ("README.md", "docs/quickstart.md", *(f"docs/how-to/{page}.md" for page in ("models", "search", "benchmark")))
+HOW_TO = ("models", "search", "benchmark", "traces")
+
+TRIED = ("README.md", "docs/quickstart.md", *(f"docs/how-to/{page}.md" for page in HOW_TO))
 """Pages whose commands in bash blocks run."""
 
 LEFT_OUT = re.compile(r"agentflow (train|eval compare) ")

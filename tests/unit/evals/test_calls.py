@@ -5,14 +5,16 @@ import json
 from pathlib import Path
 
 import pytest
+from langchain_core.messages import AIMessage, ToolMessage
 
-from agentflow.evals.calls import RunCalls, calls_file, hash_of
+from agentflow.evals.calls import RunCalls, calls_file, hash_of, text_of
 from agentflow.evals.results_store import Records
 from agentflow.evals.rollout import rollout
 from agentflow.evals.task import Task
 from agentflow.evals.trace import Trace, append
 from agentflow.graph.agent import build_graph
 from agentflow.graph.context import Context
+from agentflow.graph.tracing.facts import input_messages
 from tests.runs import record
 from tests.scripted import CONTINUE, STOP, Scripted, echo
 
@@ -79,6 +81,13 @@ def test_a_line_names_its_trace_and_has_no_secrets(monkeypatch: pytest.MonkeyPat
     assert b"very-secret-value" not in line
     assert b"Sub-Goal: ***" in line
     assert "calls_made" not in json.loads(path.read_bytes())
+
+
+def test_calls_and_results_of_tools_are_text() -> None:
+    call = AIMessage("", tool_calls=[{"name": "add", "args": {"a": 1}, "id": "1"}])
+    found = input_messages([[call, ToolMessage("2", tool_call_id="1")]])
+    texts = [text_of(part) for message in found for part in message["parts"]]
+    assert texts == ['{"name": "add", "arguments": {"a": 1}}', "2"]
 
 
 def test_records_in_memory_have_none() -> None:

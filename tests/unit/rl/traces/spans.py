@@ -1,0 +1,73 @@
+"""OTLP JSON for tests: single spans, and what our exporter sends, as a collector's file exporter writes it."""
+
+import json
+from base64 import b64decode
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any
+
+Json = dict[str, Any]
+
+
+def attributes(found: Json) -> list[Json]:
+    return [{"key": key, "value": {"stringValue": value}} for key, value in found.items()]
+
+
+def span(id: str, name: str, *, trace: str = "t1", parent: str = "", start: int = 0, **found: Any) -> Json:
+    """A span; names of attributes have `__` for a dot, and values that are no text are JSON."""
+    texts = {k.replace("__", "."): v if isinstance(v, str) else json.dumps(v) for k, v in found.items()}
+    known = {"traceId": trace, "spanId": id, "name": name, "startTimeUnixNano": str(start)}
+    return known | ({"parentSpanId": parent} if parent else {}) | {"attributes": attributes(texts)}
+
+
+def said(role: str, text: str) -> Json:
+    return {"role": role, "parts": [{"type": "text", "content": text}]}
+
+
+def chat_span(id: str, prompt: str, reply: str, **found: Any) -> Json:
+    known = {
+        "gen_ai__operation__name": "chat",
+        "gen_ai__input__messages": [said("user", prompt)],
+        "gen_ai__output__messages": [said("assistant", reply)],
+    }
+    return span(id, "chat any", **known | found)
+
+
+def request(*spans: Json) -> Json:
+    return {"resourceSpans": [{"scopeSpans": [{"spans": list(spans)}]}]}
+
+
+def write(path: Path, lines: Iterable[Any]) -> Path:
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    return path
+
+
+def exported(bodies: Iterable[bytes]) -> list[Json]:
+    """The requests that an exporter sent, in OTLP JSON, whose ids are hexadecimal."""
+    from google.protobuf.json_format import MessageToDict
+    from google.protobuf.message import DecodeError
+    from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
+
+    found = []
+    for body in bodies:
+        try:
+            made = MessageToDict(ExportTraceServiceRequest.FromString(body))
+        except DecodeError:  # metrics
+            continue
+        each(made, _with_hex_ids)
+        found.append(made)
+    return found
+
+
+def each(made: Json, change: Callable[[Json], None]) -> int:
+    """Change every span of a request, and return their number."""
+    spans = [one for of in made["resourceSpans"] for scope in of["scopeSpans"] for one in scope.get("spans", ())]
+    for one in spans:
+        change(one)
+    return len(spans)
+
+
+def _with_hex_ids(one: Json) -> None:
+    for name in ("traceId", "spanId", "parentSpanId"):
+        if name in one:
+            one[name] = b64decode(one[name]).hex()

@@ -1,0 +1,274 @@
+"""Each source becomes the same episodes: question, answer, reward, path of nodes."""
+
+import gzip
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agentflow.rl.traces import chat, langsmith, lines, otel
+from agentflow.rl.traces.convert import convert, format_of
+from agentflow.rl.traces.episode import Episode
+from agentflow.rl.traces.errors import TracesError
+from agentflow.rl.traces.ledger import Ledger, Reason
+from tests.failing import fails
+from tests.unit.rl.traces.spans import Json, attributes, chat_span, request, said, span, write
+
+
+def rows(path: Path) -> list[Any]:
+    return [json.loads(line) for line in path.read_text().splitlines()]
+
+
+def asked(question: str, reply: str = "", **found: Any) -> Json:
+    messages = [{"role": "user", "content": question}, *([{"role": "assistant", "content": reply}] if reply else [])]
+    return {"messages": messages, **found}
+
+
+AGENT = {"gen_ai__operation__name": "invoke_agent", "gen_ai__agent__name": "travel"}
+
+
+def run_of_spans(trace: str = "t1", question: str = "Where?", answer: str = "There.", score: Any = 1) -> list[Json]:
+    root = span(
+        "a",
+        "invoke_agent travel",
+        trace=trace,
+        **AGENT,
+        gen_ai__input__messages=[said("user", question)],
+        gen_ai__output__messages=[said("assistant", answer)],
+    )
+    named = attributes({"gen_ai.evaluation.name": "judge"})
+    value = {"key": "gen_ai.evaluation.score.value", "value": {"intValue": str(score)}}
+    root["events"] = [{"name": "gen_ai.evaluation.result", "attributes": [*named, value]}]
+    node = span("b", "research", trace=trace, parent="a", start=1, agentflow__module="research")
+    inner = span(
+        "c", "invoke_workflow helper", trace=trace, parent="b", start=2, **AGENT | {"gen_ai__agent__name": "helper"}
+    )
+    model = span("d", "model", trace=trace, parent="c", start=3, agentflow__module="model")
+    call = chat_span("e", "Find it", "Found", trace=trace, parent="d", start=4)
+    return [call, model, inner, node, root]  # spans are exported when they end
+
+
+def otel_episodes(path: Path, ledger: Ledger | None = None) -> list[Episode]:
+    return list(otel.read(path, ledger or Ledger()))
+
+
+def test_a_run_of_spans(tmp_path: Path) -> None:
+    [found] = otel_episodes(write(tmp_path / "s.jsonl", [request(*run_of_spans())]))
+    assert (found.question, found.answer, found.reward) == ("Where?", "There.", 1.0)
+    [call] = found.calls
+    assert call.node == "research/helper/model"
+    assert [message["content"] for message in call.messages] == ["Find it", "Found"]
+
+
+def test_spans_of_traces_may_be_mixed_and_in_one_document(tmp_path: Path) -> None:
+    first, second = run_of_spans("t1", "One?"), run_of_spans("t2", "Two?")
+    mixed = [one for pair in zip(first, second, strict=True) for one in pair]
+    as_lines = otel_episodes(write(tmp_path / "s.jsonl", [request(one) for one in mixed]))
+    (tmp_path / "s.json").write_text(json.dumps(request(*mixed), indent=1))
+    assert format_of(tmp_path / "s.json") == "otel"
+    as_document = otel_episodes(tmp_path / "s.json")
+    assert [one.question for one in as_lines] == [one.question for one in as_document] == ["One?", "Two?"]
+    assert as_document[0].place.startswith("s.json, line ")
+
+
+def test_a_document_larger_than_the_window(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lines, "CHUNK", 100)
+    spans = [chat_span(str(n), f'Question {n}, wörter? "spans": [', "Ja, größer.", trace=str(n)) for n in range(40)]
+    (tmp_path / "s.json").write_text(json.dumps(request(*spans), indent=1, ensure_ascii=False))
+    ledger = Ledger()
+    found = otel_episodes(tmp_path / "s.json", ledger)
+    assert [one.question for one in found] == [f'Question {n}, wörter? "spans": [' for n in range(40)]
+    assert {one.answer for one in found} == {"Ja, größer."}
+    assert not ledger.dropped
+    (tmp_path / "cut.json").write_text((tmp_path / "s.json").read_text()[:-300])
+    otel_episodes(tmp_path / "cut.json", ledger)
+    assert ledger.dropped == {Reason.ENDS_EARLY: 1}
+
+
+def test_a_trace_without_an_agent_is_one_run(tmp_path: Path) -> None:
+    spans = [chat_span("a", "One?", "Eins", start=1), chat_span("b", "Two?", "Zwei", start=2)]
+    [found] = otel_episodes(write(tmp_path / "s.jsonl", [request(*spans)]))
+    assert (found.question, found.answer, found.reward, len(found.calls)) == ("One?", "Zwei", None, 2)
+
+
+def test_tool_calls_of_spans(tmp_path: Path) -> None:
+    call = {"type": "tool_call", "id": "1", "name": "add", "arguments": {"a": 1}}
+    response = {"type": "tool_call_response", "id": "1", "response": "2"}
+    prompt = [said("user", "One more?"), {"role": "assistant", "parts": [call]}, {"role": "tool", "parts": [response]}]
+    known = {"gen_ai__system_instructions": [{"type": "text", "content": "Add."}]}
+    made = chat_span("a", "", "Two", **known, gen_ai__input__messages=prompt)
+    [found] = otel_episodes(write(tmp_path / "s.jsonl", [request(made)]))
+    assert found.calls[0].messages == [
+        {"role": "system", "content": "Add."},
+        {"role": "user", "content": "One more?"},
+        {
+            "role": "assistant",
+            "content": "",
+            "tool_calls": [{"type": "function", "id": "1", "function": {"name": "add", "arguments": {"a": 1}}}],
+        },
+        {"role": "tool", "content": "2", "tool_call_id": "1"},
+        {"role": "assistant", "content": "Two"},
+    ]
+
+
+def lc(kind: str, content: str, **more: Any) -> Json:
+    """A message as LangChain serialises it."""
+    path = ["langchain", "schema", "messages", kind]
+    return {"lc": 1, "type": "constructor", "id": path, "kwargs": {"content": content, **more}}
+
+
+def langsmith_run() -> list[Json]:
+    tool_call = {"name": "add", "args": {"a": 1}, "id": "c1"}
+    root = {
+        "id": "r",
+        "trace_id": "r",
+        "run_type": "chain",
+        "inputs": {"messages": [["user", "How many?"]]},
+        "outputs": {"messages": [lc("HumanMessage", "How many?"), lc("AIMessage", "Two.")]},
+    }
+    model = {
+        "id": "m",
+        "trace_id": "r",
+        "parent_run_id": "r",
+        "run_type": "llm",
+        "inputs": {"messages": [[lc("SystemMessage", "Add."), lc("HumanMessage", "How many?")]]},
+        "outputs": {"generations": [[{"message": lc("AIMessage", "", tool_calls=[tool_call])}]]},
+        "extra": {
+            "metadata": {"langgraph_checkpoint_ns": "team:1|model:2"},
+            "invocation_params": {"tools": [{"type": "function", "function": {"name": "add"}}]},
+        },
+    }
+    return [root, model]
+
+
+def langsmith_episode(path: Path, ledger: Ledger | None = None) -> Episode:
+    [found] = langsmith.read(path, ledger or Ledger())
+    return found
+
+
+def test_a_langsmith_export(tmp_path: Path) -> None:
+    found = langsmith_episode(write(tmp_path / "any.jsonl", langsmith_run()))
+    assert (found.question, found.answer, found.reward, found.inputs) == ("How many?", "Two.", None, None)
+    [call] = found.calls
+    assert (call.node, call.tools[0]["function"]["name"]) == ("team/model", "add")
+    assert [message["role"] for message in call.messages] == ["system", "user", "assistant"]
+    assert call.messages[-1]["tool_calls"][0]["function"] == {"name": "add", "arguments": {"a": 1}}
+
+
+def test_nested_runs_and_feedback_in_the_run(tmp_path: Path) -> None:
+    root, model = langsmith_run()
+    nested = {**root, "child_runs": [model], "feedback_stats": {"thumbs": {"n": 2, "avg": 0.5}}}
+    found = langsmith_episode(write(tmp_path / "any.jsonl", [nested]))
+    assert (found.reward, len(found.calls)) == (0.5, 1)
+
+
+def test_feedback_beside_the_runs(tmp_path: Path) -> None:
+    write(tmp_path / "runs.jsonl", langsmith_run())
+    feedback = [
+        {"run_id": "r", "key": "thumbs", "score": 0},
+        {"run_id": "r", "key": "tone", "value": "up"},
+        {"run_id": "r", "key": "stars", "score": 5},
+        {"run_id": "r", "key": "note", "correction": {"answer": "Three."}},
+    ]
+    write(tmp_path / "feedback.jsonl", feedback)
+    ledger = Ledger()
+    found = langsmith_episode(tmp_path, ledger)
+    assert (found.reward, found.edit) == (0.0, "Three.")
+    assert ledger.dropped == {Reason.BAD_SCORE: 1}
+
+
+def test_openai_outputs_and_a_reference(tmp_path: Path) -> None:
+    root, model = langsmith_run()
+    root["reference_outputs"] = {"answer": "2"}
+    model["inputs"] = {"messages": [{"role": "user", "content": [{"type": "text", "text": "How many?"}]}]}
+    model["outputs"] = {"choices": [{"message": {"role": "assistant", "content": "2"}}]}
+    found = langsmith_episode(write(tmp_path / "any.jsonl", [root, model]))
+    assert (found.gold, found.calls[0].messages[-1]) == ("2", {"role": "assistant", "content": "2"})
+
+
+def test_a_failed_run_has_no_reward(tmp_path: Path) -> None:
+    root, model = langsmith_run()
+    root |= {"error": "down", "feedback": [{"key": "thumbs", "score": 0}]}
+    assert langsmith_episode(write(tmp_path / "any.jsonl", [root, model])).reward is None
+
+
+def chat_episode(tmp_path: Path, row: Json) -> Episode:
+    [found] = chat.read(write(tmp_path / "chat.jsonl", [row]), Ledger())
+    return found
+
+
+@pytest.mark.parametrize(
+    ("score", "reward"),
+    [
+        ({"thumbs": "up"}, 1.0),
+        ({"rating": "👎"}, 0.0),
+        ({"feedback": True}, 1.0),
+        ({"score": 0.25}, 0.25),
+        ({"score": 5}, None),
+        ({"score": float("nan")}, None),
+        ({"score": []}, None),
+        ({}, None),
+    ],
+)
+def test_scores_of_chat_rows(tmp_path: Path, score: Json, reward: float | None) -> None:
+    assert chat_episode(tmp_path, asked("How?", "So.", **score)).reward == reward
+
+
+def test_what_was_said_before_is_the_input(tmp_path: Path) -> None:
+    row = {"messages": [["system", "Be kind."], ["user", "Hi"], ["assistant", "Hello"], ["user", "Who?"]]}
+    found = chat_episode(tmp_path, row)
+    assert (found.question, found.answer, found.calls) == ("Who?", "", [])
+    assert found.inputs is not None
+    assert [message["role"] for message in found.inputs["messages"]] == ["user", "assistant", "user"]
+
+
+def test_every_bad_line_is_counted_with_its_number(tmp_path: Path) -> None:
+    good = json.dumps(asked("How?", "So.", score=1))
+    deep = "[" * 200_000
+    bad = ["{", "[]", '{"other": 1}', '{"messages": 3}', '{"messages": [{"role": "user"}]}', '"\ud800', deep]
+    text = "\n".join([good, *bad, "", good])
+    (tmp_path / "chat.jsonl.gz").write_bytes(gzip.compress(text.encode("utf-8", "surrogatepass")))
+    ledger = convert(tmp_path / "chat.jsonl.gz", tmp_path / "out")
+    found = {reason: ledger.places[reason] for reason in ledger.dropped}
+    place = "chat.jsonl.gz, line {}".format
+    assert found == {
+        Reason.MALFORMED: [place(2), place(3), place(7), place(8)],
+        Reason.OTHER_FORMAT: [place(4)],
+        Reason.NOT_TEXT: [place(5)],
+        Reason.NO_QUESTION: [place(6)],
+        Reason.REPEATED: [place(10)],
+        Reason.SAME_CONVERSATION: [place(10)],
+    }
+    assert json.loads((tmp_path / "out" / "dropped.json").read_text())["dropped"]["malformed"]["count"] == 4
+
+
+@pytest.mark.parametrize("cut", [20, 45])
+def test_a_file_that_is_cut_off_is_read_to_its_end(tmp_path: Path, cut: int) -> None:
+    packed = gzip.compress("".join(json.dumps(asked(f"How {n}?")) + "\n" for n in range(5_000)).encode())
+    (tmp_path / "chat.gz").write_bytes(packed[: len(packed) * cut // 100])
+    ledger = convert(tmp_path / "chat.gz", tmp_path / "out", format="chat")
+    assert ledger.dropped[Reason.ENDS_EARLY] == 1
+    assert ledger.written["questions.jsonl"] > 0
+
+
+def test_a_line_without_an_end_is_not_held(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lines, "LONGEST", 1_000)
+    write(tmp_path / "chat.jsonl", [asked("How?"), asked("x" * 5_000), asked("What?")])
+    ledger = convert(tmp_path / "chat.jsonl", tmp_path / "out")
+    assert ledger.places[Reason.TOO_LONG] == ["chat.jsonl, line 2"]
+    assert [row["question"] for row in rows(tmp_path / "out" / "questions.jsonl")] == ["How?", "What?"]
+
+
+def test_what_can_be_no_source(tmp_path: Path) -> None:
+    (tmp_path / "text").write_text("Hello\n")
+    (tmp_path / "empty").write_text("")
+    with fails(TracesError, "missing", tmp_path / "none"):
+        format_of(tmp_path / "none")
+    with fails(TracesError, "unknown_folder", tmp_path):
+        format_of(tmp_path)
+    for name in ("text", "empty"):
+        with fails(TracesError, "unknown_format", tmp_path / name):
+            format_of(tmp_path / name)
+    with fails(TracesError, "no_ids", "text"):
+        convert(tmp_path / "text", tmp_path / "out", format="chat", exact=True)

@@ -1,0 +1,84 @@
+"""No secret and no personal data of a known shape survives a conversion; ordinary text does."""
+
+import json
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agentflow.rl.traces.convert import convert
+from agentflow.rl.traces.ledger import Ledger
+from agentflow.rl.traces.personal import without_personal
+from agentflow.rl.traces.strike import clean
+from agentflow.tools import redaction
+from tests.unit.rl.traces.spans import chat_span, request, write
+from tests.unit.tools.test_redaction import KEYS
+
+PERSONAL = {
+    "e-mail": "anna.b+c@mail.example.com",
+    "telephone": "+49 (0)151 2345-6789",
+    "card": "4111 1111 1111 1111",
+    "American Express": "378282246310005",
+    "IBAN": "DE89 3704 0044 0532 0130 00",
+    "social security": "078-05-1120",
+}
+ORDINARY = [
+    "What is 4111111111111112 times 2, plus +12345678?",
+    "at 10:00 @home, see user@host and a@b",
+    "-5 + 3 = -2; 2026-11-24; 3.14159265358979; 1,234,567,890,123,456",
+    "DE12 ABCD 1234 5678 90 is no account, and 123-45-678 no number",
+    "+49 151",
+]
+
+WORDS = st.text("abc XYZ.,\n'\"{}", max_size=20)
+SECRETS = st.sampled_from([*KEYS.values(), *PERSONAL.values()])
+
+
+@pytest.fixture(autouse=True)
+def _no_other_secrets(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(redaction, "_remembered", set())
+
+
+@pytest.mark.parametrize("text", PERSONAL.values(), ids=PERSONAL)
+@pytest.mark.parametrize("around", ["{}", "It is {}.", "({}), and", "<{}>"])
+def test_personal_data_is_struck_out(text: str, around: str) -> None:
+    assert without_personal(around.format(text)) == around.format("***")
+
+
+@pytest.mark.parametrize("text", ORDINARY)
+def test_ordinary_text_stays(text: str) -> None:
+    assert without_personal(text) == text
+
+
+@given(SECRETS, WORDS, WORDS)
+def test_nothing_survives_in_any_place_of_any_source(secret: str, before: str, after: str) -> None:
+    text = f"{before} {secret} {after}"
+    call = {"type": "function", "id": text, "function": {"name": "f", "arguments": {"deep": [{text: text}]}}}
+    question = {"role": "user", "content": text}
+    reply = {"role": "assistant", "content": f"So. {text}", "tool_calls": [call]}
+    rows = [
+        {"messages": [["system", text], question, reply], "score": 1, "node": text, "tools": [{"d": text}]},
+        {"messages": [question, {"role": "assistant", "content": "no"}], "score": 0},
+        {"messages": [question, {"role": "assistant", "content": text}], "edit": text},
+    ]
+    run = {"inputs": {"question": text, "k": text}, "outputs": {"answer": text}, "feedback_stats": {"t": {"avg": 1}}}
+    runs = [{"id": "r", "run_type": "chain", **run}]
+    sources = {"chat": rows, "otel": [request(chat_span("a", text, text))], "langsmith": runs}
+    with TemporaryDirectory() as name:
+        for format, lines in sources.items():
+            source = write(Path(name) / f"{format}.jsonl", lines)
+            ledger = convert(source, Path(name) / format)
+            assert ledger.written
+            assert ledger.struck.total() > 0
+        written = "".join(path.read_text() for path in Path(name).glob("*/*"))
+    assert secret not in written
+    assert json.dumps(secret)[1:-1] not in written
+
+
+def test_texts_are_counted_once_for_each_kind() -> None:
+    ledger = Ledger()
+    found = clean({"a": [f"{KEYS['OpenAI']} and a@example.com", "nothing"], "b@example.com": 1}, ledger)
+    assert found == {"a": ["sk-*** and ***", "nothing"], "***": 1}
+    assert ledger.struck == {"secrets": 1, "personal data": 2}
