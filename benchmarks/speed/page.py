@@ -39,7 +39,7 @@ goal, and *reached* says whether ours meets it.
 - *AgentFlow's graph* is planner, executor, verifier and generator with their memory. One turn makes three model calls,
   and a run of one turn makes five, so it compares with the others call by call.
 - In both, the model is `policy`, and every call captures its exact ids and log-probabilities.
-- *Endpoint* is a model behind the openai SDK, as `agentflow eval` calls it.
+- *Endpoint* is a model behind an OpenAI-compatible endpoint, as `agentflow eval` calls it.
 
 {reading}
 ## Everyone

@@ -12,6 +12,6 @@ DISTRIBUTION = "agentflow-langgraph"
 
 @asynccontextmanager
 async def rollouts(work: Work) -> AsyncIterator[Rollout]:
-    """Yield rollouts over the openai SDK, without capture."""
+    """Yield rollouts without capture."""
     specs = {module: f"vllm:{module}@{work.url('text')}" for module in MODULES}
     yield agent(work, Context(models=specs), captured=())

@@ -13,7 +13,7 @@ DISTRIBUTION = "agentflow-langgraph"
 
 @asynccontextmanager
 async def rollouts(work: Work) -> AsyncIterator[Rollout]:
-    """Yield rollouts over the openai SDK, as in `solve` and `eval`."""
+    """Yield rollouts whose model is called as in `solve` and `eval`."""
     graph = plain_graph(traced.load(f"vllm:none@{work.url('text')}", Sampling()), work)
 
     async def rollout() -> str:
