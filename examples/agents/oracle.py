@@ -86,10 +86,8 @@ def _transferred(name: str, numbers: tuple[int, int]) -> str:
 
 
 def _form(a: int, operator: str, b: int) -> list[str]:
-    other = "times" if operator == "plus" else "plus"
-    right = {"name": "Sum", "arguments": {"a": a, "b": b, "operator": operator}}
-    wrong = {"name": "Sum", "arguments": {"a": a, "b": b, "operator": other}}
-    return [_written(right), _written(wrong), _written(wrong), _broken(_written(right))]
+    right, wrong = (_written({"name": "Sum", "arguments": {"a": a, "b": c, "operator": operator}}) for c in (b, a))
+    return [right, wrong, _broken(right)]
 
 
 def _call(name: str, *numbers: int) -> str:

@@ -48,12 +48,11 @@ class Lesson:
 
 
 LESSONS = {
-    "tools": Lesson(400, 0.35),
-    "supervisor": Lesson(200, 0.15),
-    "swarm": Lesson(300, 0.25),
+    "tools": Lesson(600, 0.35),
+    "swarm": Lesson(500, 0.25),
     "structured": Lesson(400, 0.5, steps=1),
 }
-"""`fan_out` and `memory` are left out, which are mental arithmetic, and `deep`, whose prompts are too long."""
+"""`fan_out` and `memory` are left out, which are mental arithmetic, and `supervisor` and `deep`, which are long."""
 
 FIRST_ROLLOUTS = 20
 """Rollouts of each agent that the tokenizer is trained on."""
@@ -66,10 +65,11 @@ SHAPE = Shape(
     feed_forward=256,
     vocabulary=700,
     tokens=400,
-    steps=1000,
+    steps=1800,
     warm_up=30,
     hold=200,
     look_back=3,
+    cool_down=0.7,
 )
 """A number of a question is told from the others by the word before it, which is up to three tokens back."""
 

@@ -9,7 +9,10 @@ import json
 import random
 import re
 
-NUMBERS = 200
+NUMBERS = 400
+"""Tasks that are printed."""
+LARGEST = 20
+"""Largest number of a question. Each digit is a token, and a small model must copy all of them."""
 
 
 def score(task, state) -> float:
@@ -21,7 +24,7 @@ def score(task, state) -> float:
 
 def example(rng: random.Random, steps: int = 2) -> tuple[str, int]:
     """Return a question of at most so many steps, and its result."""
-    a, b, c = (rng.randint(2, 50) for _ in range(3))
+    a, b, c = (rng.randint(2, LARGEST) for _ in range(3))
     other = (f"What is {a} times {b}?", a * b) if steps == 1 else (f"What is {a} plus {b}, times {c}?", (a + b) * c)
     return rng.choice([(f"What is {a} plus {b}?", a + b), other])
 
