@@ -31,7 +31,7 @@ class Target(Protocol):
 
     file: str
     """Name of the file that the result is written to."""
-    kept: Mapping[str, str]
+    kept: dict[str, str]
     """Prompts that a run has in place of the default ones before the search."""
 
     def defaults(self, seen: Mapping[str, Sequence[str]]) -> dict[str, str]:
@@ -90,7 +90,7 @@ class SystemMessages:
 
     def __init__(self, app: Trainable) -> None:
         self._app = app
-        self.kept: Texts = {}
+        self.kept: dict[str, str] = {}
         self._defaults: dict[str, str] = {}
 
     def defaults(self, seen: Mapping[str, Sequence[str]]) -> dict[str, str]:
