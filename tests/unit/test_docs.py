@@ -125,7 +125,7 @@ def _with_seed_mark(rows: list[tuple[Path, str]]) -> list[object]:
 def test_there_is_something_to_run() -> None:
     readme = [block.language for block in blocks(ROOT / "README.md")]
     assert set(readme) == {"bash", "python", "mermaid", "text"}
-    assert commands(ROOT / "README.md")[:3] == ["pip install .", "make run", "make test"]
+    assert commands(ROOT / "README.md")[:3] == ["pip install agentflow-langgraph", "pip install .", "make run"]
     assert sum(bool(program(page)) for page in PAGES) >= 8
     assert sum(len(commands(page)) for page in PAGES) >= 50
 
