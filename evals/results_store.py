@@ -28,8 +28,8 @@ from agentflow.evals.record import Dataset, EvaluationSettings, Key, Record
 from agentflow.evals.rulings import Ruling
 from agentflow.evals.run_folder import SETTINGS, RunFolderError, read_settings, write_settings
 from agentflow.evals.trace import append_line, to_line
+from agentflow.tools import file_lock
 from agentflow.tools.coded_error import CodedError
-from agentflow.tools.file_lock import lock
 from agentflow.tools.redaction import redacted_data
 
 TRACES, RULINGS = "traces.jsonl", "rulings.jsonl"
@@ -173,7 +173,7 @@ def _content(path: Path) -> bytes:
 def lock(file: IO[bytes], folder: Path) -> None:
     """Lock a file of a run folder until it is closed. Raises ResultsError if another process holds it."""
     try:
-        lock(file)
+        file_lock.lock(file)
     except BlockingIOError as error:
         raise ResultsError(
             f"another process writes to {folder}; wait for it, or choose another --out", code="locked"
