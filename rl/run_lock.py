@@ -1,6 +1,5 @@
 """Lock of a run folder: two trainings in one folder would mix up checkpoints, rollouts and metrics."""
 
-import fcntl
 import os
 import socket
 from collections.abc import Iterator
@@ -8,6 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from agentflow.rl.settings import SettingsError
+from agentflow.tools.file_lock import lock
 
 LOCK = "train.lock"
 """Lock file in a run folder. The file is never removed and names its last holder. Only the kernel's lock on it counts,
@@ -26,7 +26,7 @@ def run_lock(out: Path) -> Iterator[None]:
         ) from error
     with file:
         try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            lock(file)
         except BlockingIOError as error:
             file.seek(0)
             holder = file.read().strip() or "another process"

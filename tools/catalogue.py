@@ -6,6 +6,7 @@ audited and its scores flagged.
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from importlib.util import find_spec
 from typing import NoReturn
 
 from langchain_core.embeddings import Embeddings
@@ -21,6 +22,7 @@ from agentflow.tools.python_coder import python_coder
 from agentflow.tools.sandbox.execute import unavailable
 from agentflow.tools.search_cache import SearchCache, search_cache, unusable
 from agentflow.tools.search_settings import SearchSettings
+from agentflow.tools.web.extraction import READERS
 from agentflow.tools.web_search import PROMPT, web_search
 from agentflow.tools.wikipedia_search import wikipedia_search
 
@@ -60,6 +62,14 @@ def _google_problem(search: SearchSettings) -> str | None:
     return unusable(search.cache) or (None if usable or replays else why)
 
 
+def _web_problem(search: SearchSettings) -> str | None:
+    """Explain why web_search cannot be used, or return None."""
+    missing = [name for name in READERS if find_spec(name) is None]
+    if missing and search.cache.partition(":")[0] != "replay":
+        return f"it needs {', '.join(missing)}; install it with: pip install 'agentflow-langgraph[web]'"
+    return unusable(search.cache)
+
+
 TOOLS: dict[str, ToolSpec] = {
     "base_generator": ToolSpec(
         build=lambda parts: base_generator(parts.ask),
@@ -84,6 +94,7 @@ TOOLS: dict[str, ToolSpec] = {
         build=lambda parts: web_search(
             parts.ask, returns=parts.search.pages, embeddings=parts.embeddings, cache=parts.cache
         ),
+        problem=_web_problem,
         prompt=PROMPT,
     ),
 }

@@ -6,6 +6,7 @@ searched, a program runs in the sandbox.
 
 import os
 import platform
+import sys
 import time
 from collections.abc import Sequence
 from importlib.metadata import version
@@ -105,6 +106,8 @@ def engines() -> list[Check]:
 def training() -> Check:
     """Check that the packages of the extra `train` are installed."""
     missing = [name for name in TRAINING if find_spec(name) is None]
+    if "verl" in missing and sys.version_info >= (3, 13):
+        return "training", "-", "needs Python 3.11 or 3.12, which verl supports"
     if missing:
         return "training", "-", f"needs {', '.join(missing)}; install it with: pip install '{DISTRIBUTION}[train]'"
     return "training", "ok", f"verl {version('verl')}, ray {version('ray')}, torch {version('torch')}"

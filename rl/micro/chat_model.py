@@ -77,7 +77,7 @@ class EmbeddedChatModel(BaseChatModel):
     _checkpoint: Checkpoint = PrivateAttr()
 
     def __init__(self, checkpoint: Checkpoint, **fields: Any) -> None:
-        super().__init__(fingerprint=checkpoint.fingerprint, **fields)
+        super().__init__(**{"fingerprint": checkpoint.fingerprint, **fields})
         self._checkpoint = checkpoint
 
     @property

@@ -3,6 +3,7 @@
 import errno
 import json
 import re
+import sys
 import time
 from datetime import UTC, datetime
 from pathlib import Path
@@ -25,6 +26,7 @@ from agentflow.graph.models.spec import PROVIDERS, ModelError
 from agentflow.graph.threads import Thread
 from agentflow.nodes.generator import OUT_OF_TIME
 from agentflow.rl.micro.outside import REPLY
+from agentflow.tools import catalogue
 from agentflow.tools.providers.choice import WITH_KEY
 from tests.fake_openai import FakeOpenAI, Fault, Reply, completion
 from tests.scripted import Scripted
@@ -340,6 +342,19 @@ def test_presets_are_shown_without_the_extra_of_the_training(monkeypatch: pytest
 def test_the_trial_of_the_generator_is_answered() -> None:
     done = run("tools", "test", "--tools", "base_generator", "--json")
     assert "297" in json.loads(done.stdout)["trials"][0]["says"]
+
+
+def test_web_search_names_the_extra_that_it_needs(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(catalogue, "READERS", ("no_such_reader",))
+    done = run("solve", "q", "--tools", "web_search")
+    assert done.exit_code == 2
+    assert {"no_such_reader;", "'agentflow-langgraph[web]'"} <= set(only_line(done.stderr).split())
+
+
+def test_training_names_the_pythons_of_verl(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(doctor, "find_spec", lambda name: None)
+    monkeypatch.setattr(sys, "version_info", (3, 13, 0))
+    assert "3.12" in only_line(run("train").stderr)
 
 
 def test_tools_says_what_a_tool_needs() -> None:

@@ -16,6 +16,9 @@ from agentflow.tools.sandbox import plain_subprocess
 from agentflow.tools.sandbox.execute import execute, unavailable
 from agentflow.tools.sandbox.limits import Limits, Outcome
 
+READERS = ("protego", "pypdf", "trafilatura")
+"""Packages of the extra `web`, which read rules for robots, PDFs and pages."""
+
 MAX_CHARACTERS = 1_000_000
 MAX_PAGES = 200
 """Maximum number of pages of a PDF."""
