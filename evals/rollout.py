@@ -7,7 +7,7 @@ written.
 
 import asyncio
 import time
-from collections.abc import AsyncGenerator, Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
 from typing import Any, TypeVar, cast
@@ -104,6 +104,7 @@ async def rollout(
     decide: Decide | None = None,
     on_progress: OnProgress | None = None,
     streams: bool = False,
+    attachments: Sequence[Mapping[str, Any]] = (),
 ) -> Finished:
     """Run `task` and return its trace. Whatever the graph raises becomes a failed trace; only cancellation is raised.
 
@@ -119,9 +120,10 @@ async def rollout(
         decide: Decides on each call that waits for approval; without it, the run ends there.
         on_progress: Is awaited for each of the graph's own events, which may hold secrets.
         streams: Whether the answer is reported as it is written, by `Writing`.
+        attachments: Images and files of the question, as LangChain's content blocks.
     """
     start, meter, recorder = time.perf_counter(), Meter(), Recorder()
-    run = _Run(task, saved, meter, on_progress, streams=streams)
+    run = _Run(task, saved, meter, on_progress, streams=streams, attachments=attachments)
     limit, failure = asyncio.timeout(seconds), None
 
     async def emit(event: Event) -> None:
@@ -154,7 +156,14 @@ class _Run:
     """Turns, analysis and outcome of a run under way."""
 
     def __init__(
-        self, task: Task, saved: SavedRun | None, meter: Meter, on_progress: OnProgress | None, *, streams: bool
+        self,
+        task: Task,
+        saved: SavedRun | None,
+        meter: Meter,
+        on_progress: OnProgress | None,
+        *,
+        streams: bool,
+        attachments: Sequence[Mapping[str, Any]],
     ) -> None:
         self._meter, self._on_progress, self._written = meter, on_progress, ""
         self._modes = ["tasks", "updates", *["custom"] * bool(on_progress), *["messages"] * streams]
@@ -163,7 +172,9 @@ class _Run:
         self.analysis = saved.analysis if saved else ""
         self.outcome: dict[str, Any] = {"status": "running" if saved else "failed"}
         self._waits: Proposal | None = saved.waits if saved else None
-        self._input: Any = None if saved else InputState(messages=[HumanMessage(task.question)])
+        text = {"type": "text", "text": task.question}
+        asked = HumanMessage([text, *map(dict, attachments)] if attachments else task.question)
+        self._input: Any = None if saved else InputState(messages=[asked])
 
     def fail(self, reason: str) -> None:
         self.outcome = {"status": "failed", "error": reason}

@@ -18,6 +18,7 @@ from agentflow.graph.conversation import asked
 from agentflow.graph.state import State, Turn
 from agentflow.graph.threads import ThreadState
 from agentflow.nodes.approval import Proposal
+from agentflow.nodes.attachments import texts
 
 CONTEXT = "agentflow_context"
 """Key in a checkpoint's metadata for the settings of its run, as JSON without defaults."""
@@ -62,7 +63,7 @@ async def saved_run(agent: Agent, thread: str) -> SavedRun | None:
         ) from error
     if "analyst" in snapshot.next:  # interrupted before its first node: the values are those of the previous run
         last = asked(state.messages)
-        state = State(messages=state.messages, question=last.text if last else "")
+        state = State(messages=state.messages, question=texts(last) if last else "")
     return SavedRun(
         state=threads.state_of(snapshot),
         question=state.question,

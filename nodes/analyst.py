@@ -20,6 +20,7 @@ from agentflow.graph.state import InputState
 from agentflow.graph.toolbox import Toolbox
 from agentflow.nodes import follow_up
 from agentflow.nodes.approval import require_checkpointer
+from agentflow.nodes.attachments import check_attachments, texts, with_attachments
 from agentflow.nodes.reply_parsing import read_labels, spoken, unfence, without_loop
 from agentflow.tools.redaction import cut
 
@@ -57,12 +58,14 @@ class Analyst:
         context = Context.of(runtime)
         run = begin(state, context)
         require_checkpointer(context)
+        await check_attachments(state.messages, context)
         try:
             async with asyncio.timeout(run["deadline"] - time.time()):
                 run["question"] = await follow_up.standing_alone(run["question"], state.messages, context)
                 available = await self.toolbox.available_tools(context)
                 prompt = context.prompts.get("analyst", PROMPT)
-                reply = await ask(context, "analyst", messages(run["question"], [*available.tools], prompt))
+                conversation = messages(run["question"], [*available.tools], prompt)
+                reply = await ask(context, "analyst", with_attachments(conversation, state.messages))
         except TimeoutError:
             reply = ""  # the first turn reports that the time is up
         return {**run, "analysis": parse(reply)}
@@ -89,7 +92,7 @@ def begin(state: InputState, context: Context) -> dict[str, Any]:
 
 def _question(state: InputState) -> str:
     last = asked(state.messages)
-    if last is None or not (question := last.text.strip()):
+    if last is None or not (question := texts(last)):
         raise ModelError(
             "there is no question: a person's last message must hold it as text",
             configuration=True,

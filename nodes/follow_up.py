@@ -12,6 +12,7 @@ from agentflow.graph.context import Context
 from agentflow.graph.conversation import asked, exchanged
 from agentflow.graph.models.loading import ask
 from agentflow.graph.models.providers import corpus_of
+from agentflow.nodes.attachments import with_attachments
 from agentflow.nodes.reply_parsing import read_labels, without_loop
 from agentflow.tools.redaction import cut
 
@@ -57,4 +58,5 @@ async def standing_alone(question: str, conversation: Sequence[BaseMessage], con
     # A model that knows one encyclopedia alone was never trained on conversations.
     if not before or corpus_of(context.model_name_of("analyst").partition(":")[0]):
         return question
-    return parse(await ask(context, "analyst", messages(question, before)), question)
+    prompt = with_attachments(messages(question, before), conversation)
+    return parse(await ask(context, "analyst", prompt), question)

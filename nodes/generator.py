@@ -12,6 +12,7 @@ from agentflow.graph.conversation import answer_stream
 from agentflow.graph.models.loading import ask, stream_text
 from agentflow.graph.state import Action, State, Turn
 from agentflow.nodes.answer_text import AnswerStream, parse, shown
+from agentflow.nodes.attachments import with_attachments
 from agentflow.nodes.verifier import describe_turn, own_words
 from agentflow.tools.result import ErrorClass
 
@@ -68,7 +69,8 @@ class Generator:
         prompt, message_id = context.prompts.get("generator", PROMPT), str(uuid4())
         try:
             async with asyncio.timeout(state.seconds_left() + context.answer_seconds):
-                reply = await _reply(context, messages(state.question, state.memory, prompt), message_id)
+                conversation = with_attachments(messages(state.question, state.memory, prompt), state.messages)
+                reply = await _reply(context, conversation, message_id)
         except TimeoutError:
             return {**_without_model(OUT_OF_TIME, message_id), "status": "out_of_time"}
         return {"answer": parse(reply), "messages": [AIMessage(shown(reply), id=message_id)]}

@@ -20,6 +20,7 @@ from agentflow.graph.models.structured import ReplyForm
 from agentflow.graph.prompts import fill
 from agentflow.graph.state import Plan, State, Turn
 from agentflow.graph.toolbox import Toolbox
+from agentflow.nodes.attachments import with_attachments
 from agentflow.nodes.reply_parsing import bare, read_labels, without_loop
 from agentflow.tools.card import ToolCard
 from agentflow.tools.catalogue import STANDARD_TOOLS
@@ -152,6 +153,7 @@ class Planner:
                 tools = describe_tools(cards.values())
                 prompt = context.prompts.get("planner", PROMPT)
                 conversation = messages(state.question, state.analysis, state.memory, tools, context.max_turns, prompt)
+                conversation = with_attachments(conversation, state.messages)
                 reply = await ask(context, "planner", conversation, reply_form(cards))
         except TimeoutError:
             late = Plan(

@@ -14,6 +14,7 @@ from agentflow.graph.context import Context
 from agentflow.graph.models.loading import ask
 from agentflow.graph.models.structured import ReplyForm
 from agentflow.graph.state import Action, Plan, Signal, State, Status, Turn, Verdict
+from agentflow.nodes.attachments import with_attachments
 from agentflow.nodes.reply_parsing import bare, read_labels, spoken, unfence, without_loop
 from agentflow.tools.redaction import cut
 from agentflow.tools.result import ErrorClass
@@ -131,6 +132,7 @@ class Verifier:
         verdicts = [reply_text(turn.verdict) for turn in state.memory]
         prompt = context.prompts.get("verifier", PROMPT)
         conversation = messages(state.question, state.analysis, turns, verdicts, prompt)
+        conversation = with_attachments(conversation, state.messages)
         return parse(without_loop(await ask(context, "verifier", conversation, FORM)))
 
 

@@ -2,12 +2,14 @@
 
 import asyncio
 import sys
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack, nullcontext
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from agentflow.cli.attached_files import read_files
 from agentflow.cli.group import FAILED, MISUSED, fail, say
 from agentflow.cli.observing import observing, prices_of
 from agentflow.cli.options import (
@@ -63,6 +65,9 @@ def solve(
         str | None,
         typer.Argument(help="The question, in quotes; - reads it from stdin; without it, --thread is resumed."),
     ] = None,
+    file: Annotated[
+        list[Path] | None, typer.Option("--file", help="A text, an image or a PDF for the question; may be repeated.")
+    ] = None,
     planner: Planner = None,
     model: Model = "embedded",
     tools: Tools = None,
@@ -93,6 +98,11 @@ def solve(
     if question is None and not run.thread:
         fail("there is no question; write it in quotes after solve, or name a --thread to resume", MISUSED)
     question = None if question is None else checked_question(sys.stdin.read() if question == "-" else question)
+    if file and question is None:
+        fail("--file belongs to a question; write it in quotes after solve", MISUSED)
+    text, attachments = read_files(file or ())
+    if text:
+        question = f"{question}\n\n{text}"
     check_writable(trace)
     approved = [] if approve is None else list(names_in(approve, "--approve"))
     search = {"corpus": corpus, "search_engine": search_engine, "search_cache": search_cache}
@@ -108,7 +118,8 @@ def solve(
         view = None if as_json else stack.enter_context(RunView(console()))
         question = saved.question if saved else question or ""
         running = stack.enter_context(_running(trace, question, max_turns)) if trace else None
-        finished = run_with_checkpoints(_solve(question, context, view, run, saved, running), run)
+        work = _solve(question, context, view, run, saved, running, attachments)
+        finished = run_with_checkpoints(work, run)
     if as_json:
         typer.echo(to_line(finished.trace))
     elif finished.trace.answer.strip():
@@ -174,6 +185,7 @@ async def _solve(
     run: RunLocation = UNSAVED,
     saved: "SavedRun | None" = None,
     running: "LiveStatusFile | None" = None,
+    attachments: Sequence[Mapping[str, Any]] = (),
 ) -> "Finished":
     from agentflow.graph.checkpoints import open_checkpointer
     from agentflow.graph.models.spec import ModelError
@@ -184,7 +196,7 @@ async def _solve(
             agent, thread = agent_of(context, checkpointer=saver), run.thread or "this"
         else:
             agent, thread = agent_of(context), ""
-        finished = await show_run(agent, question, context, view, thread, saved, running)
+        finished = await show_run(agent, question, context, view, thread, saved, running, attachments)
     if finished.failure and not isinstance(finished.failure, ModelError | SandboxError):
         raise finished.failure
     return finished
@@ -198,6 +210,7 @@ async def show_run(
     thread: str,
     saved: "SavedRun | None" = None,
     running: "LiveStatusFile | None" = None,
+    attachments: Sequence[Mapping[str, Any]] = (),
 ) -> "Finished":
     """Run a question of a thread, or without one, and show it in `view`, where a person also approves calls."""
     from agentflow.evals.rollout import rollout
@@ -215,7 +228,15 @@ async def show_run(
 
     task, streams = Task.from_question(question), view is not None and view.streams
     return await rollout(
-        agent, task, context, on_event=show, thread=thread, saved=saved, decide=decide, streams=streams
+        agent,
+        task,
+        context,
+        on_event=show,
+        thread=thread,
+        saved=saved,
+        decide=decide,
+        streams=streams,
+        attachments=attachments,
     )
 
 
@@ -256,7 +277,7 @@ def beyond_embedded(finished: "Finished", context: "Context") -> bool:
     """Return whether the embedded planner could not answer the question."""
     from agentflow.rl.micro.outside import REPLY
 
-    if context.model_name_of("planner").strip().partition(":")[0] != "embedded":
+    if finished.failure or context.model_name_of("planner").strip().partition(":")[0] != "embedded":
         return False
     return finished.trace.status != "answered" or REPLY in finished.trace.answer
 

@@ -95,3 +95,23 @@ def test_the_shell_completes_commands_and_options() -> None:
         count = str(len(typed.split()) - 1)
         done = run(_AGENTFLOW_COMPLETE="complete_bash", COMP_WORDS=typed, COMP_CWORD=count)
         assert done.stdout.split() == [expected]
+
+
+def test_files_go_with_the_question(script: Scripted, tmp_path: Path) -> None:
+    (tmp_path / "notes.txt").write_text("It is hello.\n")
+    (tmp_path / "chart.png").write_bytes(b"\x89PNG")
+    done = run("solve", "Which word?", "--file", "notes.txt", "--file", "chart.png", "--model", script.spec)
+    assert done.exit_code == 0
+    [[_, question]] = script.asked("analyst")
+    assert question.text == "Question: Which word?\n\nnotes.txt:\nIt is hello."
+    image = {"type": "image", "mime_type": "image/png", "filename": "chart.png", "base64": "iVBORw=="}
+    assert question.content[1:] == [image]
+
+
+def test_files_that_cannot_be_read_are_one_line(script: Scripted, tmp_path: Path) -> None:
+    (tmp_path / "program").write_bytes(b"\xff\xfe\x00")
+    (tmp_path / "chart.png").write_bytes(b"\x89PNG")
+    for words in (("--file", "program"), ("--file", "none.txt"), ("--file", "chart.png", "--planner", "embedded")):
+        done = run("solve", "Which word?", *words, "--model", script.spec)
+        assert (done.exit_code, len(done.stderr.splitlines())) == (MISUSED, 1)
+        assert words[1] in done.stderr
