@@ -172,9 +172,8 @@ class _Run:
         self.analysis = saved.analysis if saved else ""
         self.outcome: dict[str, Any] = {"status": "running" if saved else "failed"}
         self._waits: Proposal | None = saved.waits if saved else None
-        text = {"type": "text", "text": task.question}
-        asked = HumanMessage([text, *map(dict, attachments)] if attachments else task.question)
-        self._input: Any = None if saved else InputState(messages=[asked])
+        content: Any = [{"type": "text", "text": task.question}, *attachments] if attachments else task.question
+        self._input: Any = None if saved else InputState(messages=[HumanMessage(content)])
 
     def fail(self, reason: str) -> None:
         self.outcome = {"status": "failed", "error": reason}
