@@ -172,9 +172,8 @@ class _Run:
         self.analysis = saved.analysis if saved else ""
         self.outcome: dict[str, Any] = {"status": "running" if saved else "failed"}
         self._waits: Proposal | None = saved.waits if saved else None
-        text = {"type": "text", "text": task.question}
-        asked = HumanMessage([text, *map(dict, attachments)] if attachments else task.question)
-        self._input: Any = None if saved else InputState(messages=[asked])
+        content: Any = [{"type": "text", "text": task.question}, *attachments] if attachments else task.question
+        self._input: Any = None if saved else InputState(messages=[HumanMessage(content)])
 
     def fail(self, reason: str) -> None:
         self.outcome = {"status": "failed", "error": reason}
@@ -239,7 +238,7 @@ def _shown(record: Shown) -> Shown:
 
 
 def _stream(
-    agent: Agent, given: Any, config: RunnableConfig, context: Context, modes: list[str]
+    agent: Agent, given: Any, config: RunnableConfig, context: Context, modes: list[Any]
 ) -> AsyncGenerator[Any]:
     stream: Any = agent.astream(given, config, context=context, stream_mode=modes)
     return stream  # type: ignore[no-any-return]  # an async generator, though it is typed as an iterator

@@ -22,6 +22,9 @@ a model without one is asked, and its server may refuse.
 """
 
 
+_TEXTS = ("text", "text-plain")
+
+
 def attached(messages: Sequence[BaseMessage]) -> list[Any]:
     """Return the content without text of the last message of a person that has any."""
     for message in reversed(messages):
@@ -30,9 +33,6 @@ def attached(messages: Sequence[BaseMessage]) -> list[Any]:
             if blocks:
                 return blocks
     return []
-
-
-_TEXTS = ("text", "text-plain")
 
 
 def texts(message: BaseMessage) -> str:
