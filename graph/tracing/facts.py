@@ -3,7 +3,7 @@
 OpenTelemetry itself is not imported.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from langchain_core.messages import AIMessage, BaseMessage, ToolMessage, convert_to_messages
@@ -79,13 +79,18 @@ def _messages_in(state: Any) -> list[BaseMessage]:
 
 
 def _message(message: BaseMessage) -> dict[str, Any]:
-    parts: list[dict[str, Any]] = [{"type": "text", "content": str(message.text)}]
+    return {"role": _ROLES.get(message.type, message.type), "parts": [*_parts(message)]}
+
+
+def _parts(message: BaseMessage) -> Iterator[dict[str, Any]]:
     if isinstance(message, ToolMessage):
-        parts = [{"type": "tool_call_response", "id": message.tool_call_id, "response": str(message.text)}]
-    elif isinstance(message, AIMessage) and message.tool_calls:
-        calls = [{"id": call["id"], "name": call["name"], "arguments": call["args"]} for call in message.tool_calls]
-        parts = [*(parts if message.text else []), *({"type": "tool_call", **call} for call in calls)]
-    return {"role": _ROLES.get(message.type, message.type), "parts": parts}
+        yield {"type": "tool_call_response", "id": message.tool_call_id, "response": str(message.text)}
+        return
+    calls = message.tool_calls if isinstance(message, AIMessage) else []
+    if message.text or not calls:
+        yield {"type": "text", "content": str(message.text)}
+    for call in calls:
+        yield {"type": "tool_call", "id": call["id"], "name": call["name"], "arguments": call["args"]}
 
 
 def _known(facts: dict[str, Any]) -> dict[str, Any]:
