@@ -32,7 +32,7 @@ from agentflow.nodes.generator import Generator
 from agentflow.nodes.planner import Planner
 from agentflow.nodes.verifier import Verifier
 
-Agent = CompiledStateGraph[State, Context, InputState, State]
+Agent = CompiledStateGraph[State, Context, Any, State]
 
 RECURSION_LIMIT = 650
 """Maximum number of node runs per question. It exceeds 100 turns of six node runs (with approval, and a mark before a
