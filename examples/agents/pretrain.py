@@ -16,6 +16,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated
 
+import torch
 import typer
 from rich.progress import track
 
@@ -132,6 +133,7 @@ def main(
 ) -> None:
     """Train the model from scratch, or resume a stopped run. It is written to OUT/model."""
     warnings.filterwarnings("ignore", "create_react_agent has been moved")  # by langgraph-supervisor
+    torch.set_num_threads(1)  # two threads wait for each other over matrices of this size
     seed = load_tokenizer(SEED)
     seed.chat_template = TOOL_TEMPLATE
     tokenizer = tokenizer_of(ChatFormat(seed))
