@@ -8,6 +8,7 @@ from importlib.util import find_spec
 from tests.integration.durability import postgres
 
 MODULES = {
+    "web": "trafilatura",
     "local": "transformers",
     "train": "verl",
     "report": "matplotlib",

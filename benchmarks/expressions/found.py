@@ -16,7 +16,7 @@ HOME = Path(__file__).parents[2]
 MADE = {
     "agentflow.evals.atlas.oracle": "a policy of ours reads what it wrote itself",
     "agentflow.evals.scorers.option:_marked": "the words of an option, one after the other",
-    "agentflow.nodes.reply_parsing:_pattern": "read_labels",
+    "agentflow.nodes.reply_parsing:label_pattern": "read_labels",
     "agentflow.nodes.planner:_named_tools": "chosen_tool",
     "agentflow.tools.borders:_own": "literals, and a look ahead of their length",
 }
@@ -31,16 +31,18 @@ class Expression:
     """
 
     where: str
-    pattern: re.Pattern[str]
+    pattern: re.Pattern[str] | re.Pattern[bytes]
     whole: bool
 
     def run(self, text: str) -> None:
         """Apply the pattern to all of `text`, as the product does."""
+        pattern: Any = self.pattern
+        given, empty = (text.encode(), b"") if isinstance(pattern.pattern, bytes) else (text, "")
         if self.whole:
-            self.pattern.match(text)
-            self.pattern.fullmatch(text)
+            pattern.match(given)
+            pattern.fullmatch(given)
         else:
-            self.pattern.sub("", text)
+            pattern.sub(empty, given)
 
 
 def expressions() -> Iterator[Expression]:

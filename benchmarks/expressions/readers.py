@@ -11,7 +11,7 @@ from agentflow.evals.scorers.free_text import free_text
 from agentflow.evals.scorers.gaia import quasi_exact
 from agentflow.evals.scorers.number import number
 from agentflow.evals.scorers.option import option
-from agentflow.nodes import analyst, executor, generator, planner, verifier
+from agentflow.nodes import analyst, answer_text, executor, planner, verifier
 from agentflow.nodes.reply_parsing import data_objects, read_labels
 from agentflow.rl.traces.personal import without_personal
 from agentflow.tools.card import ToolCard
@@ -47,7 +47,8 @@ READERS: dict[str, Callable[[str], object]] = {
     "executor of a search": lambda text: executor.parse(text, CARDS["wikipedia_search"]),
     "executor of a program": lambda text: executor.parse(text, CARDS["python_coder"]),
     "verifier": verifier.parse,
-    "generator": generator.parse,
+    "generator": answer_text.parse,
+    "the answer as a chat shows it": answer_text.shown,
     "react's answer": read_answer,
     "react's call": lambda text: read_call(text, CARDS),
     "judge": lambda text: read_reply(text, "verdict", {"correct", "incorrect"}, ""),

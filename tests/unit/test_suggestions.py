@@ -44,8 +44,10 @@ NEEDED_OTHERS = re.compile(r"--(approve|tracing) \S+")
 """Options that need a person or a collector."""
 
 NEEDS_MORE = {
+    "chat": "a key",
     "corpus build": "a dump",
     "corpus look-up": "an index of a dump",
+    "data from-traces": "an export",
     "data get": "the network",
     "data train": "the network",
     "doctor": "a server",
@@ -54,6 +56,7 @@ NEEDS_MORE = {
     "eval rescore": "a key",
     "export": "a training",
     "mcp": "a client",
+    "prompts": "a key",
     "replay": "a training",
     "serve": "a client",
     "tools": "a key",
