@@ -61,7 +61,9 @@ class AnswerStream:
     def add(self, piece: str) -> str:
         """Take a piece of the reply, and return the text that can be shown after it."""
         self.reply += piece
-        if "\n" not in piece and len(self.reply) - self._read < HELD:
+        unread = len(self.reply) - self._read
+        # Each look reads the whole reply, so the time between looks grows with it: the total stays linear.
+        if unread < len(self.reply) // 64 or ("\n" not in piece and unread < HELD):
             return ""
         self._read = len(self.reply)
         line = self.reply.rpartition("\n")[2]

@@ -17,6 +17,7 @@ import os
 import random
 import threading
 from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Mapping
+from concurrent.futures import CancelledError
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -135,7 +136,7 @@ class Connections:
     def _close_at_exit(self) -> None:
         """Close the pools of loops that nothing shuts down, such as the background loop, which aiohttp reports."""
         for loop, pool in self._pools.items():
-            with suppress(Exception):
+            with suppress(RuntimeError, OSError, CancelledError):  # the loop or the connection ended meanwhile
                 if loop.is_running():
                     asyncio.run_coroutine_threadsafe(pool.session.close(), loop).result(timeout=1)
                 elif loop.is_closed():

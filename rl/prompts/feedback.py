@@ -1,4 +1,4 @@
-"""What the reflection model reads about one node: its calls in some rollouts, their rewards, and why they failed.
+"""Feedback on one node for the reflection model: its calls in some rollouts, their rewards, and reasons of failures.
 
 A rollout that ended before the node was reached is shown too, with the calls that were made instead. So the prompt of a
 node that no rollout reaches is written anew from what the rest of the run lacked.

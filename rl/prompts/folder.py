@@ -28,7 +28,7 @@ Phase = Literal["before", "search", "after"]
 
 
 class SearchSettings(RunSettings):
-    """What a search is about. Its budget is not among it, so that a search may continue with a larger one."""
+    """Settings that identify a search. The budget is not one of them, so that a search can resume with a larger one."""
 
     kind: Literal["prompts"] = "prompts"
     app: str

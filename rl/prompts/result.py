@@ -37,7 +37,7 @@ class HeldOut:
 
 @dataclass(frozen=True)
 class Found:
-    """What a search found."""
+    """Result of a search: the best prompts with their scores."""
 
     default: dict[str, str]
     """Prompts by node before the search."""

@@ -162,7 +162,7 @@ class _Search:
     on_progress: Callable[[Progress], None]
     progress: Progress = field(default_factory=Progress)
     failure: Exception | None = None
-    """What ends the search, noticed where `gepa` would catch it."""
+    """First error that ends the search, stored because `gepa` catches exceptions of its callbacks."""
 
     propose_new_texts = None
     """No proposer of the adapter; `gepa` looks for it."""

@@ -1,4 +1,4 @@
-"""What a help text, a page or an error suggests succeeds, if it needs neither a key nor a server.
+"""Commands suggested by help texts, pages and errors succeed, if they need neither a key nor a server.
 
 Every question that is suggested for the embedded model is one of Atlas's test split, and is answered correctly. The
 examples of the help texts run, shorter where they are long, in a folder with the runs and threads that they name.

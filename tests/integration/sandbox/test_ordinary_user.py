@@ -27,7 +27,7 @@ def outcome(program: str) -> dict[str, str]:
 
 
 def test_a_folder_that_the_server_cannot_list_stops_the_program() -> None:
-    """What it holds is unknown, so it counts as too much."""
+    """A folder that cannot be read counts as over the limit."""
     found = outcome(
         "import os, signal\nos.mkdir('d', 0o300)\nopen('d/file', 'wb').write(bytes(1 << 20))\nsignal.pause()"
     )

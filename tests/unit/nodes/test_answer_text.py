@@ -4,6 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from agentflow.nodes import answer_text
 from agentflow.nodes.answer_text import AnswerStream, shown
 from benchmarks.expressions.texts import Attack
 from tests.linear import assert_linear
@@ -65,3 +66,18 @@ def test_any_pieces_are_a_beginning_of_something(pieces: list[str]) -> None:
 def test_it_takes_linear_time() -> None:
     pieces = ("Answer: ", "<answer>", "**", "word ", "\nAnswer:\n", "Answer: x\n")
     assert_linear(shown, [Attack((piece,)) for piece in pieces])
+
+
+def test_a_reply_of_many_lines_is_not_read_anew_at_each(monkeypatch: pytest.MonkeyPatch) -> None:
+    read: list[int] = []
+
+    def counted(text: str) -> str:
+        read.append(len(text))
+        return shown(text)
+
+    monkeypatch.setattr(answer_text, "shown", counted)
+    stream = AnswerStream()
+    pieces = ["word\n"] * 4_000
+    written = "".join(map(stream.add, pieces)) + stream.end()
+    assert written == shown("".join(pieces))
+    assert sum(read) < 100 * len("".join(pieces))

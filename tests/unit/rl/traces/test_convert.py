@@ -1,4 +1,4 @@
-"""What is written for a question with several runs, in which order, and in how much memory."""
+"""Conversion of several runs of a question: the rows written, their order, and the memory used."""
 
 import json
 import subprocess
