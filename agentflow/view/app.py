@@ -146,9 +146,11 @@ class _View:
         )
 
     def trace(self, request: Request) -> Response:
+        id, name = request.path_params["source"], request.path_params["name"]
+        if not self._has(id, name):  # an answer's link may be followed before the next look at the files
+            self.index.refresh()
         with self.index.lock:
-            source = self._source(request.path_params["source"])
-            name = request.path_params["name"]
+            source = self._source(id)
             row = _row(source, name)
             try:
                 found = detail(source, name, row)
@@ -156,6 +158,11 @@ class _View:
                 raise HTTPException(404, str(error)) from error
             elsewhere = self._elsewhere(source, name, row)
         return Json({**found, "source": {"id": source.id, "name": source.name, "kind": source.kind}, **elsewhere})
+
+    def _has(self, id: str, name: str) -> bool:
+        with self.index.lock:
+            source = self.index.sources.get(id)
+            return source is not None and any(own == name for own, _ in source.rows())
 
     def _elsewhere(self, source: Source, name: str, row: Row) -> dict[str, Any]:
         """Return the previous and next trace, and traces of the same question in other sources."""

@@ -36,11 +36,12 @@ class Root:
 
 
 class RunIndex:
-    """The sources below `roots`. One thread refreshes the index; readers hold `lock`."""
+    """The sources below `roots`. Refreshes come one after the other; readers hold `lock`."""
 
     def __init__(self, roots: Sequence[Root]) -> None:
         self.roots = roots
         self.lock = threading.Lock()
+        self._refreshing = threading.Lock()
         self.sources: dict[str, Source] = {}
         self.version = 0
         """Incremented with every change."""
@@ -52,6 +53,10 @@ class RunIndex:
 
     def refresh(self) -> bool:
         """Look for new sources and lines. Return whether more can be read at once."""
+        with self._refreshing:
+            return self._refresh()
+
+    def _refresh(self) -> bool:
         changed, more = self._find(), False
         for source in list(self.sources.values()):
             with self.lock:

@@ -45,8 +45,10 @@ def viewing(*arguments: str | Path) -> Iterator[str]:
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as server:
         assert server.stdout
         server.stdout.readline()
-        yield server.stdout.readline().split()[1]
-        server.send_signal(signal.SIGTERM)
+        try:
+            yield server.stdout.readline().split()[1]
+        finally:  # without it, a test that fails waits for the server for ever
+            server.send_signal(signal.SIGTERM)
         assert server.wait(timeout=LAST_RESORT) in (0, -signal.SIGTERM)
 
 
