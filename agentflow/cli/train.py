@@ -103,6 +103,7 @@ def train(
         fail(f"training {says}", MISUSED)
     from agentflow.rl import train as training
     from agentflow.rl.estimate import lines
+    from agentflow.rl.launch import TrainingFailed
     from agentflow.rl.settings import SettingsError, compose_settings
 
     chosen = app_settings(words, tasks, test, reward, nodes, policies)
@@ -124,7 +125,7 @@ def train(
             )
     except SettingsError as error:
         fail(str(error), MISUSED)
-    except training.TrainingFailed as error:
+    except TrainingFailed as error:
         fail(str(error), FAILED)
     typer.echo(f"report: {out / 'report.html'}\nnext: agentflow export {out} planner{_policy(out)}")
 

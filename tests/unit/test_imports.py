@@ -60,9 +60,10 @@ HEAVY_ALLOWED = {
     "rl.micro.pretrain": {"torch", "transformers"},
     "rl.export": {"torch"},
     "rl.export_check": {"torch", "transformers"},
+    "rl.launch": {"ray", "verl"},
     "rl.local_policy": {"torch", "transformers"},
     "rl.template": {"transformers"},
-    "rl.train": {"ray", "torch", "verl"},
+    "rl.train": {"torch", "verl"},
     "rl.trainer": {"ray", "torch", "verl"},
 }
 """By module or package."""

@@ -9,8 +9,8 @@ pytest.importorskip("verl")
 
 from omegaconf import DictConfig, OmegaConf
 
+from agentflow.rl.launch import environment
 from agentflow.rl.settings import compose_settings
-from agentflow.rl.train import _environment
 
 THREADS = ("OMP_NUM_THREADS", "OMP_WAIT_POLICY", "GOMP_SPINCOUNT")
 
@@ -28,7 +28,7 @@ def config() -> DictConfig:
 
 @pytest.mark.parametrize("ranks", [1, 2, 1000])
 def test_ranks_share_the_cores_and_their_threads_do_not_spin_for_long(ranks: int, config: DictConfig) -> None:
-    found = _environment(OmegaConf.merge(config, {"trainer": {"n_gpus_per_node": ranks}}))
+    found = environment(OmegaConf.merge(config, {"trainer": {"n_gpus_per_node": ranks}}))
     assert int(found["OMP_NUM_THREADS"]) == max(1, len(os.sched_getaffinity(0)) // ranks)
     assert int(found["GOMP_SPINCOUNT"]) <= 10_000
 
@@ -38,11 +38,11 @@ def test_what_the_user_has_set_holds(
     name: str, value: str, config: DictConfig, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv(name, value)
-    assert _environment(config)[name] == value
+    assert environment(config)[name] == value
 
 
 def test_a_wait_policy_of_the_user_holds(config: DictConfig, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OMP_WAIT_POLICY", "active")
-    found = _environment(config)
+    found = environment(config)
     assert "GOMP_SPINCOUNT" not in found
     assert found.get("OMP_WAIT_POLICY", "active") == "active"
