@@ -35,6 +35,23 @@ MODULES = (
 JOB = "01000000"
 """Ray's id of the first job of a new cluster."""
 
+
+class ActorClassIDs:
+    """Source of the ids of actor classes that leaves Ray's own generator of random ids unseeded.
+
+    That generator is seeded when the first id is drawn, for example by `@ray.remote` on a class of verl, and a fork
+    goes on with the seed. Workers would then give their calls the same ids, and an actor that got two such calls at
+    once would abort (`Check failed: erased == 1`).
+    """
+
+    @staticmethod
+    def from_random() -> object:
+        """Draw an id from the system's generator."""
+        from ray._raylet import ActorClassID
+
+        return ActorClassID(os.urandom(ActorClassID.size()))
+
+
 LAUNCHER = Path(__file__).with_name("launch_worker.py")
 
 
@@ -80,9 +97,12 @@ def worker_template(environment: Mapping[str, str], modules: Sequence[str] = MOD
 def main(descriptor: int, modules: Sequence[str]) -> None:
     """Import the modules, then fork workers until the driver ends. Returns in a fork, when its worker ends."""
     listener = socket.socket(fileno=descriptor)
+    import ray._raylet
+    import ray.actor
+
+    ray.actor.ActorClassID = ActorClassIDs
     for name in modules:
         importlib.import_module(name)
-    import ray._raylet
 
     # Finds the command line through the environment, so it must be called before a fork changes that.
     ray._raylet.setproctitle("agentflow: template of workers")

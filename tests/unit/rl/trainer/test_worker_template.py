@@ -10,21 +10,23 @@ from typing import Any
 
 import pytest
 
-pytest.importorskip("ray")
+pytest.importorskip("verl")
 
-from agentflow.rl.trainer.worker_template import JOB, worker_template
+from agentflow.rl.trainer.worker_template import JOB, MODULES, worker_template
 
 WORKER = """
 import json, os, sys
 facts = {"argv": sys.argv[1:], "set": os.environ.get("SET"), "folder": os.getcwd(), "parent": os.getppid()}
-print(json.dumps({**facts, "imported": "wave" in sys.modules}))
+imported = "verl" in sys.modules
+from ray import ObjectRef
+print(json.dumps({**facts, "imported": imported, "id": ObjectRef.from_random().hex()}))
 """
 
 
 @pytest.fixture(scope="module")
 def executable() -> Iterator[str]:
-    """The launcher of workers that have the module `wave`."""
-    with worker_template({}, ["wave"]) as found:
+    """The launcher of workers that have verl."""
+    with worker_template({}, MODULES) as found:
         yield found
 
 
@@ -52,6 +54,11 @@ def test_workers_are_forks_with_a_command_line_an_environment_and_streams_of_the
     first, second = worker(executable, tmp_path), worker(executable, tmp_path)
     assert first["imported"]
     assert first["parent"] == second["parent"] != os.getpid()
+
+
+def test_workers_draw_ids_of_their_own(executable: str, tmp_path: Path) -> None:
+    # With equal ids of two calls, Ray's check "erased == 1" ended the server of the policy.
+    assert worker(executable, tmp_path)["id"] != worker(executable, tmp_path)["id"]
 
 
 def test_a_worker_of_another_job_starts_by_itself(executable: str, tmp_path: Path) -> None:
