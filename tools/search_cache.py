@@ -14,6 +14,7 @@ import hashlib
 import json
 import sqlite3
 import threading
+import weakref
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -168,14 +169,16 @@ class SearchCache:
         if self._connection is None:
             if self.mode == "replay":  # a recording may be read-only, and a replay does not create it
                 uri = f"{self.path.resolve().as_uri()}?mode=ro"
-                self._connection = sqlite3.connect(uri, uri=True, check_same_thread=False)
+                connection = sqlite3.connect(uri, uri=True, check_same_thread=False)
             else:
                 self.path.parent.mkdir(parents=True, exist_ok=True)
                 connection = sqlite3.connect(
                     self.path, timeout=LOCK_SECONDS, check_same_thread=False, isolation_level=None
                 )
+            weakref.finalize(self, connection.close)
+            if self.mode != "replay":
                 connection.executescript(_SCHEMA)  # no WAL: a recording is a single file, to copy or make read-only
-                self._connection = connection
+            self._connection = connection
         return self._connection
 
     def close(self) -> None:

@@ -13,6 +13,7 @@ import re
 import sqlite3
 import threading
 import unicodedata
+import weakref
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -72,6 +73,7 @@ class Corpus:
         self._lock = threading.Lock()
         uri = f"{path.resolve().as_uri()}?mode=ro&immutable=1"
         self._connection = sqlite3.connect(uri, uri=True, check_same_thread=False)
+        self._close = weakref.finalize(self, self._connection.close)
         try:
             marks = [
                 self._connection.execute(f"PRAGMA {name}").fetchone()[0] for name in ("application_id", "user_version")
@@ -125,8 +127,8 @@ class Corpus:
             return self._connection.execute(statement, values).fetchall()
 
     def close(self) -> None:
-        """Close the file. The corpus cannot be used afterwards."""
-        self._connection.close()
+        """Close the file, which otherwise happens with the last reference. The corpus cannot be used afterwards."""
+        self._close()
 
     def __enter__(self) -> Self:
         return self

@@ -143,10 +143,14 @@ def _failures_named(path: Path) -> Iterator[None]:
 
 def _open(path: Path) -> sqlite3.Connection:
     connection = sqlite3.connect(path, isolation_level=None, timeout=1)
-    # One process at a time. A kill or a power cut leaves only complete batches.
-    for setting in ("locking_mode = EXCLUSIVE", "journal_mode = WAL", "synchronous = NORMAL", "temp_store = FILE"):
-        connection.execute(f"PRAGMA {setting}")
-    connection.execute(f"PRAGMA cache_size = -{_CACHE_KIB}")
+    try:
+        # One process at a time. A kill or a power cut leaves only complete batches.
+        for setting in ("locking_mode = EXCLUSIVE", "journal_mode = WAL", "synchronous = NORMAL", "temp_store = FILE"):
+            connection.execute(f"PRAGMA {setting}")
+        connection.execute(f"PRAGMA cache_size = -{_CACHE_KIB}")
+    except sqlite3.Error:
+        connection.close()
+        raise
     return connection
 
 

@@ -208,7 +208,8 @@ HOSTILE = [
 
 def test_hostile_text_takes_linear_time() -> None:
     assert_linear(lambda text: parse(text, SEARCH), HOSTILE)
-    assert all(parse(attack.text(10_000), SEARCH) is None for attack in HOSTILE)
+    # From Python 3.13 on, a name of 10,000 parts is parsed: a call like any other.
+    assert all(parse(attack.text(10_000), SEARCH) in (None, {"query": 1}) for attack in HOSTILE)
 
 
 def test_very_long_arguments_are_read() -> None:

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from contextlib import closing
 from itertools import pairwise
 from pathlib import Path
 
@@ -35,7 +36,7 @@ def write(path: Path, passages: list[Passage]) -> Path:
 
 
 def rows(path: Path) -> list[tuple[object, ...]]:
-    with sqlite3.connect(path) as connection:
+    with closing(sqlite3.connect(path)) as connection:
         return [
             *connection.execute("SELECT * FROM passage ORDER BY number"),
             *connection.execute("SELECT rowid, bm25(words) FROM words WHERE words MATCH 'topic3' ORDER BY rowid"),
