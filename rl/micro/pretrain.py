@@ -317,10 +317,15 @@ def _config(shape: Shape, tokenizer: MicroTokenizer) -> Qwen2Config:
     )
 
 
-def tokenised(conversations: Sequence[Conversation], shape: Shape) -> tuple[MicroTokenizer, list[PrefixGroup]]:
-    """Train a tokenizer on the conversations. Return it, and their rows by module and system prompt."""
-    tokenizer = MicroTokenizer(train(_texts(conversations), shape.vocabulary))
-    return tokenizer, group_rows(conversations, tokenizer)
+def tokenised(
+    conversations: Sequence[Conversation], shape: Shape, start: Path | None = None
+) -> tuple[MicroTokenizer, list[PrefixGroup]]:
+    """Return a tokenizer, and the rows of the conversations by module and system prompt.
+
+    The tokenizer is that of the checkpoint `start`; without one, it is trained on the conversations.
+    """
+    known = MicroTokenizer.load(start) if start else MicroTokenizer(train(_texts(conversations), shape.vocabulary))
+    return known, group_rows(conversations, known)
 
 
 def _texts(conversations: Sequence[Conversation]) -> Iterator[str]:
@@ -376,12 +381,26 @@ def main(
     hidden: Annotated[int, typer.Option(help="Width of the model; heads are 32 wide.")] = Shape.hidden,
     layers: Annotated[int, typer.Option(help="Layers of the model.")] = Shape.layers,
     seed: Annotated[int, typer.Option(help="Seed of data and weights.")] = Shape.seed,
+    rate: Annotated[float, typer.Option(help="Highest learning rate of the matrices.")] = Shape.muon_rate,
+    start: Annotated[
+        Path | None, typer.Option(help="Checkpoint of the same shape to train further; none: from scratch.")
+    ] = None,
     save_every: Annotated[int, typer.Option(help="Steps between checkpoints.")] = 100,
 ) -> None:
-    """Train the micro model's seed checkpoint from scratch, or resume a stopped run."""
-    shape = Shape(hidden=hidden, layers=layers, heads=hidden // 32, steps=steps, questions=questions, seed=seed)
+    """Train the micro model's seed checkpoint, or resume a stopped run."""
+    shape = Shape(
+        hidden=hidden,
+        layers=layers,
+        heads=hidden // 32,
+        steps=steps,
+        questions=questions,
+        seed=seed,
+        muon_rate=rate,
+        adam_rate=Shape.adam_rate * rate / Shape.muon_rate,
+    )
     out.mkdir(parents=True, exist_ok=True)
-    trainer = Trainer(shape, out, *tokenised(list(conversations_of(shape)), shape))
+    known, groups = tokenised(list(conversations_of(shape)), shape, start)
+    trainer = Trainer(shape, out, known, groups, start=start)
     typer.echo(trainer.describe())
     trainer.run(save_every)
     trainer.export(out / "model")

@@ -21,7 +21,7 @@ from agentflow.graph.context import Context
 from agentflow.graph.state import Action, Plan, Turn
 from agentflow.nodes import analyst, executor, generator, planner, verifier
 from agentflow.rl.chat import ROLES
-from agentflow.rl.micro import outside
+from agentflow.rl.micro import everyday, outside
 from agentflow.tools import base_generator
 from agentflow.tools.card import ToolCard
 from agentflow.tools.catalogue import standard_cards
@@ -144,6 +144,8 @@ class Tracer:
         return tries, question.answer
 
     def _guess_rate(self, question: Problem) -> float:
+        if question.family == everyday.FAMILY:
+            return 0.0
         return self.habits.guess if _tempts(question) else self.habits.slip
 
     def _no_such_tool(self, step: Step) -> Try:
@@ -251,9 +253,9 @@ def _row(module: str, messages: list[BaseMessage], reply: str | None = None) -> 
     return Conversation(module, (*turns, ("assistant", reply)) if reply is not None else tuple(turns))
 
 
-OUTSIDE_EVERY, UNKNOWN_PAGE_EVERY, DEEPER_EVERY = 12, 24, 8
-"""Intervals, in questions, between questions outside Atlas, questions about names that are not in Atlas, and longer
-chains than the planner is trained on."""
+EVERYDAY_EVERY, OUTSIDE_EVERY, UNKNOWN_PAGE_EVERY, DEEPER_EVERY = 3, 4, 24, 8
+"""Intervals, in questions of Atlas, between everyday sums, questions outside Atlas, questions about names that are not
+in Atlas, and longer chains than the planner is trained on."""
 
 
 def traces(search: Search, seed: int = 0, habits: Habits = Habits()) -> Iterator[Conversation]:
@@ -264,7 +266,9 @@ def traces(search: Search, seed: int = 0, habits: Habits = Habits()) -> Iterator
         yield from tracer.conversations(question)
         if number % DEEPER_EVERY == 3:
             yield from (row for row in tracer.conversations(next(longer)) if row.module != "planner")
-        if number % OUTSIDE_EVERY == 5:
+        if number % EVERYDAY_EVERY == 2:
+            yield from tracer.conversations(everyday.question(tracer.rng))
+        if number % OUTSIDE_EVERY == 1:
             yield from tracer.outside(outside.question(tracer.rng))
         if number % UNKNOWN_PAGE_EVERY == 1:  # a single look-up, whose only name can be replaced
             yield from tracer.unknown_page(question)
