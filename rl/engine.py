@@ -24,11 +24,21 @@ def on_cpu(config: DictConfig) -> bool:
 
 
 def complete(config: DictConfig) -> None:
-    """Set the context length of the engine, unless it is set. Raises SettingsError for seeds that would kill it."""
-    rollout = config.actor_rollout_ref.rollout
+    """Set what follows from the lengths of rows: the engine's context, unless it is set, and room for a row in a batch.
+
+    Raises SettingsError for seeds that would kill the engine.
+    """
+    actor, ref, rollout = (config.actor_rollout_ref[name] for name in ("actor", "ref", "rollout"))
+    longest = rollout.prompt_length + rollout.response_length
     if rollout.max_model_len is None:
         with open_dict(config):
-            rollout.max_model_len = rollout.prompt_length + rollout.response_length
+            rollout.max_model_len = longest
+    for group, name in (
+        (actor, "ppo_max_token_len_per_gpu"),
+        (ref, "log_prob_max_token_len_per_gpu"),
+        (rollout, "log_prob_max_token_len_per_gpu"),
+    ):
+        group[name] = max(group[name], longest)  # verl refuses a row that is longer, in the step that has it
     if config.flow.algorithm.name == SFT.model_fields["name"].default:
         with open_dict(config):  # its loss reads neither
             config.actor_rollout_ref.actor.use_kl_loss = False

@@ -1,8 +1,8 @@
 """Seconds and memory of a training step of a preset, from the rollouts of a preview.
 
-On a CPU, the model's passes over a row of usual length are timed on this machine, a row at a time. For GPUs, it is the
-arithmetic of `estimate` with the tokens that were seen. Neither holds the time of tools,
-of other models and of moving weights.
+On a CPU, the model's passes over a row of usual length are timed on this machine, a row at a time, which is more than
+rows with a common prompt take. For GPUs, it is the arithmetic of `estimate` with the tokens that were seen. Neither
+holds the time of tools, of other models and of moving weights.
 """
 
 from collections.abc import Sequence

@@ -25,6 +25,17 @@ def test_the_context_length_follows_the_budgets_of_tokens_unless_it_is_set() -> 
     assert config.actor_rollout_ref.rollout.max_model_len == 7
 
 
+def test_a_batch_of_rows_has_room_for_the_longest() -> None:
+    config = compose_settings("atlas-cpu", ["prompt_tokens=20000"])
+    engine.complete(config)
+    actor, ref, rollout = (config.actor_rollout_ref[name] for name in ("actor", "ref", "rollout"))
+    assert actor.ppo_max_token_len_per_gpu == 20000 + 1600
+    assert ref.log_prob_max_token_len_per_gpu == rollout.log_prob_max_token_len_per_gpu == 20000 + 1600
+    short = compose_settings("atlas-cpu", [])
+    engine.complete(short)
+    assert short.actor_rollout_ref.actor.ppo_max_token_len_per_gpu == 8192
+
+
 @pytest.mark.parametrize(
     ("preset", "overrides", "sleeps"),
     [

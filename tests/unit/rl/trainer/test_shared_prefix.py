@@ -1,0 +1,124 @@
+"""Rows that share a prefix have the logits and gradients of rows that are computed alone."""
+
+import random
+import warnings
+from functools import partial
+from typing import Any
+
+import pytest
+
+pytest.importorskip("verl")
+
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from transformers import Qwen2Config, Qwen2ForCausalLM
+
+with warnings.catch_warnings():
+    warnings.simplefilter("ignore")  # verl's imports
+    from agentflow.rl.trainer.shared_prefix import PADDING, SHORTEST, batches, families, forward
+
+VOCABULARY = 50
+
+Rows = list[list[int]]
+
+
+@pytest.fixture(scope="module")
+def model() -> Qwen2ForCausalLM:
+    torch.manual_seed(0)
+    config = Qwen2Config(
+        vocab_size=VOCABULARY,
+        hidden_size=32,
+        intermediate_size=64,
+        num_hidden_layers=2,
+        num_attention_heads=4,
+        num_key_value_heads=2,
+        attn_implementation="sdpa",
+    )
+    return Qwen2ForCausalLM(config)
+
+
+def rows_of(seed: int) -> Rows:
+    """Rows as a step has them: system prompts, prompts that begin with one, replies of any length, and strangers."""
+    rng = random.Random(seed)
+
+    def ids(most: int) -> list[int]:
+        return [rng.randrange(VOCABULARY) for _ in range(rng.randint(1, most))]
+
+    systems = [ids(80) for _ in range(rng.randint(1, 2))]
+    prompts = [rng.choice(systems) + ids(30) for _ in range(rng.randint(1, 4))]
+    rows = [rng.choice(prompts) + ids(40) for _ in range(rng.randint(2, 9))] + [ids(30)]
+    rows += [rows[0], rows[0][:-1] or rows[0]]
+    rng.shuffle(rows)
+    return rows
+
+
+def packed(rows: Rows) -> dict[str, Any]:
+    ids = torch.tensor([token for row in rows for token in row])[None]
+    positions = torch.cat([torch.arange(len(row)) for row in rows])[None]
+    return {"input_ids": ids, "position_ids": positions, "attention_mask": None, "use_cache": False}
+
+
+def alone(model: Qwen2ForCausalLM, rows: Rows) -> torch.Tensor:
+    return torch.cat([model(input_ids=torch.tensor([row]), use_cache=False).logits[0] for row in rows])
+
+
+@settings(max_examples=25, deadline=None)
+@given(seed=st.integers(0))
+def test_logits_and_gradients_are_those_of_rows_alone(model: Qwen2ForCausalLM, seed: int) -> None:
+    rows = rows_of(seed)
+    weights = torch.randn(sum(map(len, rows)), VOCABULARY, generator=torch.Generator().manual_seed(1))
+    found = []
+    for logits in (alone(model, rows), forward(model.forward, model.config, **packed(rows)).logits[0]):
+        model.zero_grad()
+        (logits.log_softmax(-1) * weights).sum().backward()
+        found.append((logits.detach(), [parameter.grad.clone() for parameter in model.parameters()]))
+    (expected, gradients), (logits, own) = found
+    torch.testing.assert_close(logits, expected, atol=2e-5, rtol=0)
+    for one, other in zip(own, gradients, strict=True):
+        torch.testing.assert_close(one, other, atol=1e-5 * float(other.abs().max() + 1), rtol=1e-4)
+
+
+@given(seed=st.integers(0))
+def test_families_share_what_they_say_and_save_tokens(seed: int) -> None:
+    rows = rows_of(seed)
+    found = list(families(rows))
+    assert sorted(row for family in found for row in family.rows) == list(range(len(rows)))
+    computed = 0
+    for family in found:
+        shared = {tuple(rows[row][: family.prefix]) for row in family.rows}
+        assert len(shared) == 1
+        assert all(len(rows[row]) > family.prefix for row in family.rows)
+        assert len(family.rows) == 1 or family.prefix >= SHORTEST
+        computed += family.prefix + sum(len(rows[row]) - family.prefix for row in family.rows)
+    assert computed <= sum(map(len, rows))
+
+
+@given(lengths=st.lists(st.integers(1, 2000), min_size=1, max_size=40))
+def test_batches_hold_every_row_and_little_padding(lengths: list[int]) -> None:
+    found = list(batches(dict(enumerate(lengths))))
+    assert sorted(row for batch in found for row in batch) == list(range(len(lengths)))
+    for batch in found:
+        own = [lengths[row] for row in batch]
+        assert len(own) * max(own) <= PADDING * sum(own)
+
+
+def test_the_prefix_of_a_group_is_computed_once(model: Qwen2ForCausalLM) -> None:
+    prompt, computed = list(range(40)), []
+
+    def counted(**arguments: Any) -> Any:
+        computed.append(tuple(arguments["input_ids"].shape))
+        return model(**arguments)
+
+    forward(counted, model.config, **packed([[*prompt, reply] for reply in range(6)]))
+    assert computed == [(1, 40), (6, 1)]
+
+
+def test_one_row_and_arguments_of_others_reach_the_model_as_they_are() -> None:
+    asked: list[dict[str, Any]] = []
+    own = partial(forward, lambda **arguments: asked.append(arguments), None)
+    own(**packed([[1, 2, 3]]))
+    several = {**packed([[1, 2], [1, 2]]), "return_dict": True}
+    own(**several)
+    assert [len(one) for one in asked] == [4, 5]
+    assert asked[1]["input_ids"] is several["input_ids"]
