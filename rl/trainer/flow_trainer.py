@@ -28,7 +28,16 @@ from verl.utils.py_functional import rename_dict
 from verl.workers.utils.padding import response_to_nested
 
 from agentflow.rl.algorithms import algorithm_of
-from agentflow.rl.batch import Span, advantages_of, assign_credit, batch_digest, matters, row_policy, session_of
+from agentflow.rl.batch import (
+    Span,
+    advantages_of,
+    assign_credit,
+    batch_digest,
+    matters,
+    row_policy,
+    session_of,
+    signal_of,
+)
 from agentflow.rl.rollout import RolloutStatus
 from agentflow.rl.trainer.loops import FlowLoops
 from agentflow.rl.trainer.loss import flow_grpo_loss, supervised_loss
@@ -150,6 +159,7 @@ class FlowTrainer(PPOTrainerSync):  # type: ignore[misc]
         rows = dict(zip(batch.keys, fields.pop("extra_fields").tolist(), strict=True))
         rewards = dict(zip(batch.keys, (float(scores.sum()) for scores in fields["rm_scores"]), strict=True))
         metrics.update(_rollout_metrics(rows, rewards, separate=bool(self.policies)))
+        metrics.update(signal_of(rows, rewards))
         self._credit = assign_credit(rows, rewards, self._algorithm, separate=bool(self.policies))
         self._digest = batch_digest(rows, self._credit)
         if not self._credit:
