@@ -28,6 +28,7 @@ from agentflow.graph.tracing.setup import TracingError, tracing
 from agentflow.rl import engine
 from agentflow.rl.apps import load_app
 from agentflow.rl.chat_format import ChatFormat
+from agentflow.rl.distillation import add_teacher
 from agentflow.rl.export import LATEST, TOKENIZER
 from agentflow.rl.launch import TrainingFailed, launch, worker_base
 from agentflow.rl.local_policy import LocalPolicy
@@ -137,6 +138,7 @@ def prepare(
         config.out = str(out)
         config.start = str(start.absolute()) if start.exists() else settings.start
         config.policies = list(settings.policies) if settings.separate else []
+    add_teacher(config, settings, _micro_tokenizer(config) or Path(config.start))
     _same_run(out, settings)
     _check_devices(config)
     if not (out / SETTINGS).exists():

@@ -59,6 +59,11 @@ class Algorithm(BaseModel, ABC):
     penalty: float = Field(default=0.0, ge=0)
     """Subtracted from the advantage of a call that led to a format or tool error."""
 
+    @property
+    def compares(self) -> bool:
+        """Return whether rewards of a question's rollouts are compared, so that each question needs several."""
+        return not self.supervised
+
     @abstractmethod
     def advantages(self, rollouts: Sequence[Rollout]) -> list[list[float]]:
         """Return the advantage of each call of each rollout, before the penalty [rollouts][calls]."""
