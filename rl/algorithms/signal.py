@@ -8,7 +8,8 @@ r is the reward of the whole rollout, u^s the reward of turn s. A turn is a mode
 - A turn t of a rollout has a signal if the returns R^t of all rollouts of its question that have a turn t are not all
   equal. Later turns that only the failed rollouts of a group reached have none.
 
-Both describe a step's data and do not depend on the algorithm that is trained with.
+Both describe a step's data and do not depend on the algorithm that is trained with. As a baseline, a comparison among
+the rollouts that reached a turn would be biased (`agentflow.rl.algorithms.turn`); here it only counts.
 """
 
 from collections.abc import Sequence
