@@ -56,7 +56,8 @@ test-sandbox: $(VENV)/with-dev ## The sandbox's soak, 64 programs at once, and i
 
 test-train: $(VENV)/with-dev,studio,local,train ## Train for a few steps with the whole of verl, be killed, go on, export
 	$(BIN)/python -m pytest -m slow tests/integration/test_train.py tests/integration/test_train_agents.py \
-		tests/integration/test_train_policies.py tests/unit/rl/traces/test_examples.py $(PYTEST_FLAGS)
+		tests/integration/test_train_policies.py tests/integration/test_train_distillation.py \
+		tests/unit/rl/traces/test_examples.py $(PYTEST_FLAGS)
 
 test-faults: $(VENV)/with-dev,studio,local,train ## Strike rollouts, kill a training and a worker of it, fill its disk; it must go on
 	$(BIN)/python -m pytest -m slow tests/integration/test_faults.py tests/integration/test_train_faults.py \

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from agentflow.evals.intervals import accuracy_interval
 from agentflow.evals.record import Record
 from agentflow.evals.scorers.score import Decision
+from agentflow.evals.statistics import pass_at
 from agentflow.evals.trace import Tokens
 from agentflow.evals.votes import majority
 from agentflow.nodes.verifier import UNREADABLE as UNREADABLE_VERDICT
@@ -32,6 +33,19 @@ def interval(records: Sequence[Record], questions: int = 0, epochs: int = 1) -> 
     tries = max(epochs, *tried.values(), 1)
     missing = [0.0] * (questions - len(tried))
     return accuracy_interval([*(number / tries for number in correct.values()), *missing], tries)
+
+
+def passes(records: Sequence[Record], questions: int = 0, epochs: int = 1) -> dict[int, float]:
+    """Return pass@k of `questions` tasks with `epochs` samples each, by k; empty if each has one sample.
+
+    Both are at least those of the records. A sample without a record counts as wrong, as in the accuracy.
+    """
+    tries: dict[tuple[str, str], list[bool]] = defaultdict(list)
+    for record in records:
+        tries[record.benchmark, record.task.id].append(record.correct)
+    most = max(epochs, *map(len, tries.values()), 1)
+    padded = [*tries.values(), *[[]] * (questions - len(tries))]
+    return pass_at({str(task): [*tried, *[False] * (most - len(tried))] for task, tried in enumerate(padded)})
 
 
 @dataclass(frozen=True)
@@ -90,6 +104,8 @@ class Summary:
     calls: int
     seconds: float
     """Mean wall-clock time of a sample that has a record."""
+    pass_at: dict[int, float]
+    """pass@k by k over the tasks with a record; empty if each has one sample. The accuracy is then avg@n."""
     majority: float | None = None
     """Accuracy of the most frequent answer to each question; None if each has one sample."""
 
@@ -135,6 +151,7 @@ def summarise(records: Sequence[Record], number: int) -> Summary:
         modules=_modules(records),
         calls=sum(record.usage.calls for record in records),
         seconds=sum(record.seconds for record in records) / max(1, len(records)),
+        pass_at=passes(records),
         majority=majority(records),
     )
 

@@ -6,10 +6,9 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
-from agentflow.evals.metrics import group_summary, interval, means
+from agentflow.evals.metrics import group_summary, interval, means, passes
 from agentflow.evals.record import EvaluationSettings, Record
 from agentflow.evals.results_store import ResultsError, digest, read
-from agentflow.evals.statistics import mean_pass_at_k
 from agentflow.tools.result import ErrorClass
 
 UNKNOWN_TOOL, NO_TOOL = "(no such tool)", "(unreadable plan)"
@@ -87,7 +86,7 @@ class Run:
             accuracy=total.accuracy,
             low=low,
             high=high,
-            pass_at=self._pass_at(benchmark, questions),
+            pass_at=passes(records, questions, epochs),
             metrics=means(records, number),
             turns=total.mean_turns,
             calls=total.turns,
@@ -102,16 +101,6 @@ class Run:
         low, high = interval(records, questions, self.settings.epochs)
         accuracy = sum(record.correct for record in records) / number
         return Family(self.name, benchmark, name, questions, accuracy, low, high)
-
-    def _pass_at(self, benchmark: str, questions: int) -> dict[int, float]:
-        """Return pass@k for the powers of two and the number of epochs; a missing sample counts as wrong."""
-        epochs = self.settings.epochs
-        if epochs == 1 or not questions:
-            return {}
-        tries = {one: [*tried, *[False] * (epochs - len(tried))] for one, tried in self.tries(benchmark).items()}
-        tries |= {f"missing {number}": [False] * epochs for number in range(questions - len(tries))}
-        levels = {k for k in (2, 4, 8, 16, 32, 64) if k <= epochs} | {epochs}
-        return {k: share for k in sorted(levels) if (share := mean_pass_at_k(tries, k)) is not None}
 
 
 @dataclass(frozen=True)
@@ -164,6 +153,7 @@ class Cell:
     high: float
     """95 % interval of the accuracy."""
     pass_at: dict[int, float]
+    """pass@k by k; empty with one epoch."""
     metrics: dict[str, float]
     """Further metrics of the benchmark's own script, by name."""
     turns: float

@@ -9,6 +9,7 @@ sampled. With one sample per task it is McNemar's exact test.
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from itertools import pairwise
 from math import comb, fsum, lcm, sqrt
 
 import numpy as np
@@ -31,11 +32,36 @@ def pass_at_k(correct: int, tried: int, k: int) -> float:
     return 1 - comb(tried - correct, k) / comb(tried, k)
 
 
-def mean_pass_at_k(tries: Mapping[str, Sequence[bool]], k: int) -> float | None:
-    """Return the mean pass@k over tasks; with k = 1 it is avg@n. None unless every task has at least k samples."""
+def best_of_k(rewards: Sequence[float], k: int) -> float:
+    """Return the unbiased estimate of the expected best reward of k samples; of rewards 0 and 1 it is pass@k.
+
+    `rewards` are those of all samples, each at least 0. Raises ValueError unless there are at least k.
+    """
+    steps = pairwise(sorted({0.0, *rewards}))
+    return fsum(
+        (upper - lower) * pass_at_k(sum(reward >= upper for reward in rewards), len(rewards), k)
+        for lower, upper in steps
+    )
+
+
+def mean_pass_at_k(tries: Mapping[str, Sequence[float]], k: int) -> float | None:
+    """Return the mean over tasks of pass@k, or of the best of k fractional rewards; with k = 1 it is avg@n.
+
+    None unless every task has at least k samples.
+    """
     if not tries or any(len(tried) < k for tried in tries.values()):
         return None
-    return fsum(pass_at_k(sum(tried), len(tried), k) for tried in tries.values()) / len(tries)
+    return fsum(best_of_k(tried, k) for tried in tries.values()) / len(tries)
+
+
+def pass_at(tries: Mapping[str, Sequence[float]]) -> dict[int, float]:
+    """Return the mean pass@k of tasks for the powers of two up to 64 and the number of samples, by k.
+
+    `tries` are the rewards of each task's samples. Empty unless every task has several samples.
+    """
+    most = min(map(len, tries.values()), default=1)
+    levels = {k for k in (2, 4, 8, 16, 32, 64) if k <= most} | ({most} if most > 1 else set())
+    return {k: share for k in sorted(levels) if (share := mean_pass_at_k(tries, k)) is not None}
 
 
 @dataclass(frozen=True)
@@ -67,6 +93,9 @@ class Comparison:
     """The p-value, corrected for multiple comparisons (`holm`)."""
     among: int = 1
     """Number of comparisons that the correction covers."""
+    pass_at: tuple[int, float, float] | None = None
+    """k, and pass@k of both evaluations on these tasks; None if a task has a single sample. k is the largest that the
+    samples of every task in both allow."""
 
     @property
     def shown(self) -> bool:
@@ -113,7 +142,17 @@ def compare(first: Mapping[str, Sequence[bool]], second: Mapping[str, Sequence[b
     number = len(common)
     before, after = (float(sum(mean)) / number for mean in means)
     p_value = sign_flip(_on_grid(differences))
-    return Comparison(number, before, after, float(sum(differences)) / number, low, high, p_value, p_value)
+    difference = float(sum(differences)) / number
+    shown = _common_pass({one: first[one] for one in common}, {one: second[one] for one in common})
+    return Comparison(number, before, after, difference, low, high, p_value, p_value, pass_at=shown)
+
+
+def _common_pass(
+    first: Mapping[str, Sequence[bool]], second: Mapping[str, Sequence[bool]]
+) -> tuple[int, float, float] | None:
+    k = min(len(tried) for tries in (first, second) for tried in tries.values())
+    before, after = mean_pass_at_k(first, k), mean_pass_at_k(second, k)
+    return None if k == 1 or before is None or after is None else (k, before, after)
 
 
 def paired_interval(differences: Sequence[float]) -> tuple[float, float]:

@@ -15,6 +15,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from agentflow.rl.algorithms.algorithm import Algorithm, Rollout
+from agentflow.rl.algorithms.signal import groups_with_signal, turns_with_signal
 from agentflow.rl.packing import TrainingSample, pack
 from agentflow.rl.rollout import RolloutStatus, Trajectory
 
@@ -107,20 +108,37 @@ def assign_credit(
 
 
 def _credit(rows: Mapping[str, Facts], rewards: Mapping[str, float], algorithm: Algorithm) -> dict[str, list[Span]]:
-    sessions: dict[str, list[str]] = defaultdict(list)
-    for key in rows:
-        sessions[session_of(key)].append(key)
-    # Ordered by name and not by completion, because sums of floats depend on the order.
-    ordered = sorted(sessions, key=lambda session: (str(rows[sessions[session][0]]["name"]), session))
-    rollouts = [_rollout(session, sessions[session], rows, rewards) for session in ordered]
+    sessions = _sessions(rows)
+    rollouts = [_rollout(session, keys, rows, rewards) for session, keys in sessions.items()]
     found: dict[str, list[Span]] = {}
-    for session, credit in zip(ordered, algorithm.credit(rollouts), strict=True):
-        keys = sessions[session]
+    for keys, credit in zip(sessions.values(), algorithm.credit(rollouts), strict=True):
         by_place = dict(zip(sorted(place for key in keys for place in rows[key]["places"]), credit, strict=True))
         for key in keys:
             spans = zip(rows[key]["spans"], rows[key]["places"], strict=True)
             found[key] = [Span(start, length, *by_place[place]) for (start, length), place in spans]
     return found
+
+
+def signal_of(rows: Mapping[str, Facts], rewards: Mapping[str, float]) -> dict[str, float]:
+    """Return the share of groups and of turns that have a signal, over the rollouts that are trained on.
+
+    Arguments are those of `assign_credit`; calls of all policies are counted together.
+    """
+    counted = {key: row for key, row in rows.items() if row["counted"]}
+    rollouts = [_rollout(session, keys, counted, rewards) for session, keys in _sessions(counted).items()]
+    return {
+        "groups_with_signal": groups_with_signal(rollouts).value,
+        "turns_with_signal": turns_with_signal(rollouts).value,
+    }
+
+
+def _sessions(rows: Mapping[str, Facts]) -> dict[str, list[str]]:
+    """Return the rows of each session, ordered by name and not by completion: sums of floats depend on the order."""
+    sessions: dict[str, list[str]] = defaultdict(list)
+    for key in rows:
+        sessions[session_of(key)].append(key)
+    ordered = sorted(sessions, key=lambda session: (str(rows[sessions[session][0]]["name"]), session))
+    return {session: sessions[session] for session in ordered}
 
 
 def _rollout(session: str, keys: Sequence[str], rows: Mapping[str, Facts], rewards: Mapping[str, float]) -> Rollout:

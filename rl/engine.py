@@ -8,6 +8,7 @@ from importlib.util import find_spec
 
 from omegaconf import DictConfig, open_dict
 
+from agentflow.rl.algorithms.opd import OPD
 from agentflow.rl.algorithms.sft import SFT
 from agentflow.rl.settings import SettingsError
 from agentflow.rl.trainer import vllm_cpu
@@ -43,6 +44,9 @@ def complete(config: DictConfig) -> None:
         with open_dict(config):  # its loss reads neither
             config.actor_rollout_ref.actor.use_kl_loss = False
             config.algorithm.rollout_correction = {"bypass_mode": True}
+    if config.flow.algorithm.name == OPD.model_fields["name"].default:
+        with open_dict(config):  # verl loads a reference model, which the teacher becomes, for this loss alone
+            config.actor_rollout_ref.actor.use_kl_loss = True
     if on_cpu(config) and config.seed_requests:
         raise SettingsError(
             "vLLM's CPU engine dies of a seeded request that is prefilled in chunks; set seed_requests=false",

@@ -5,6 +5,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from agentflow.evals.task import Task
+from agentflow.rl.algorithms.algorithm import Rollout
+from agentflow.rl.algorithms.signal import Share, groups_with_signal
 from agentflow.rl.chat import Generate
 from agentflow.rl.node_paths import learns
 from agentflow.rl.packing import Reason, TrainingSample, pack
@@ -81,14 +83,21 @@ class Preview:
         return found
 
     @property
-    def groups_with_signal(self) -> tuple[int, int]:
-        """Number of tasks whose rollouts have different rewards, and of tasks with several rollouts that count."""
-        rewards: dict[str, list[float]] = {}
-        for one in self.trajectories:
-            if one.status == RolloutStatus.OK:
-                rewards.setdefault(one.trace.task.id, []).append(one.reward)
-        several = [found for found in rewards.values() if len(found) > 1]
-        return sum(len(set(found)) > 1 for found in several), len(several)
+    def groups_with_signal(self) -> Share:
+        """Number of tasks with several rollouts that count, and of those whose rewards differ."""
+        return groups_with_signal(
+            [
+                Rollout(
+                    group=one.trace.task.id,
+                    reward=one.reward,
+                    lengths=[len(call.response_ids) for call in one.calls],
+                    turn_rewards=one.turn_rewards,
+                    faults=one.faults,
+                )
+                for one in self.trajectories
+                if one.status == RolloutStatus.OK
+            ]
+        )
 
 
 def packed(trajectory: Trajectory) -> Sequence[TrainingSample]:

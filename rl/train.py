@@ -28,6 +28,7 @@ from agentflow.graph.tracing.setup import TracingError, tracing
 from agentflow.rl import engine
 from agentflow.rl.apps import load_app
 from agentflow.rl.chat_format import ChatFormat
+from agentflow.rl.distillation import add_teacher
 from agentflow.rl.export import LATEST, TOKENIZER
 from agentflow.rl.launch import TrainingFailed, launch, worker_base
 from agentflow.rl.local_policy import LocalPolicy
@@ -70,6 +71,8 @@ def check(config: DictConfig) -> tuple[TrainingSettings, Trainable, Graph]:
     if isinstance(nodes, Mapping):
         settings = settings.model_copy(update={"policies": nodes})
     _check_separate(config, settings)
+    start = _start(settings)
+    add_teacher(config, settings, _micro_tokenizer(config, start) or start)
     if settings.teacher:
         try:
             load_model(settings.teacher)
@@ -132,7 +135,7 @@ def prepare(
     """
     settings, app, graph = checked
     out = Path(settings.out).absolute()
-    start = SEED if settings.start == "seed" else Path(settings.start).expanduser()
+    start = _start(settings)
     with open_dict(config):
         config.out = str(out)
         config.start = str(start.absolute()) if start.exists() else settings.start
@@ -154,7 +157,7 @@ def prepare(
             folder.mkdir(exist_ok=True)
         for split, number in (("train", settings.train_tasks), ("test", settings.test_tasks)):
             _write_tasks(app, split, number, settings.questions, out / "tasks" / f"{split}.jsonl")  # type: ignore[arg-type]
-        if (tokenizer := _micro_tokenizer(config)) is not None:
+        if (tokenizer := _micro_tokenizer(config, Path(config.start))) is not None:
             MicroTokenizer.load(tokenizer).save(out / TOKENIZER)
             with open_dict(config):
                 config.actor_rollout_ref.model.tokenizer_path = str(out / TOKENIZER)
@@ -167,9 +170,13 @@ def prepare(
     return settings
 
 
-def _micro_tokenizer(config: DictConfig) -> Path | None:
+def _start(settings: TrainingSettings) -> Path:
+    """Return the folder of the model to start from; for a name on a hub, a path that does not exist."""
+    return SEED if settings.start == "seed" else Path(settings.start).expanduser()
+
+
+def _micro_tokenizer(config: DictConfig, start: Path) -> Path | None:
     """Return the folder of the tokenizer of a start that is a micro model, whatever engine samples from it."""
-    start = Path(config.start)
     if (start / TOKENIZER).is_dir():  # an export
         return start / TOKENIZER
     micro = config.actor_rollout_ref.rollout.name == "micro" or start in SHIPPED.values()
@@ -179,7 +186,7 @@ def _micro_tokenizer(config: DictConfig) -> Path | None:
 def _format(config: DictConfig, settings: TrainingSettings) -> ChatFormat | None:
     """Return the format of the model that is trained; None if its tokenizer is not on this machine."""
     try:
-        tokenizer = load_tokenizer(_micro_tokenizer(config) or Path(config.start))
+        tokenizer = load_tokenizer(_micro_tokenizer(config, Path(config.start)) or Path(config.start))
     except TemplateError:
         return None
     tokenizer.chat_template = config.actor_rollout_ref.model.custom_chat_template or tokenizer.chat_template

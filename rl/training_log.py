@@ -18,6 +18,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from agentflow.evals.statistics import pass_at
 from agentflow.evals.trace import to_line
 from agentflow.rl.rollout import RolloutRecord
 from agentflow.rl.tokens import TokenStep, packed
@@ -141,17 +142,23 @@ def _replace(path: Path, content: bytes) -> None:
 
 
 def summary(records: Sequence[RolloutRecord]) -> Line:
-    """Summarise the rollouts of a validation; a rollout that failed counts as wrong."""
+    """Summarise the rollouts of a validation; a rollout that failed counts as wrong.
+
+    `pass_at` is pass@k by k, of the tasks with several rollouts; of fractional rewards, the best of k.
+    """
     number = max(len(records), 1)
     turns = [turn for record in records for turn in record.turns]
     errors = sum(turn.result.error is not None for turn in turns)
     families: dict[str, list[float]] = defaultdict(list)
+    tries: dict[str, list[float]] = defaultdict(list)
     for record in records:
         families[record.task.family].append(record.reward)
+        tries[record.task.id].append(record.reward)
     statuses = Counter(record.outcome for record in records)
     return {
         "rollouts": len(records),
         "accuracy": sum(record.reward for record in records) / number,
+        "pass_at": {str(k): round(share, 6) for k, share in pass_at(tries).items()},
         "turns": len(turns) / number,
         "tool_error_rate": errors / len(turns) if turns else 0.0,
         "families": {name: sum(rewards) / len(rewards) for name, rewards in sorted(families.items())},

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from agentflow.evals.evaluate import Results
     from agentflow.evals.metrics import GroupSummary, Summary
     from agentflow.evals.power import PlannedComparison
-    from agentflow.evals.runs import Run
+    from agentflow.evals.runs import Cell, Run
     from agentflow.evals.statistics import Comparison, Flip
 
 _SHOWN_FAILURES = 8
@@ -61,11 +61,13 @@ def _table_of_all(by_benchmark: "Mapping[str, Figures]") -> Table:
     table = Table("benchmark", box=None, pad_edge=False)
     doubtful = any(summary.total.undecided for summary, _ in by_benchmark.values())
     bounds = ("once decided",) if doubtful else ()
-    for heading in ("n", "accuracy", "95 % interval", *bounds, "turns", "tool-call errors"):
+    passes = ("pass@k",) if any(summary.pass_at for summary, _ in by_benchmark.values()) else ()
+    for heading in ("n", "accuracy", "95 % interval", *passes, *bounds, "turns", "tool-call errors"):
         table.add_column(heading, justify="right")
     for name, (summary, (low, high)) in by_benchmark.items():
         total = summary.total
         cells = [_questions(total), f"{total.accuracy:.3f}", f"{low:.3f} to {high:.3f}"]
+        cells += [", ".join(f"@{k} {share:.3f}" for k, share in summary.pass_at.items())] if passes else []
         cells += [f"{total.accuracy:.3f} to {total.most:.3f}"] if doubtful else []
         table.add_row(name, *cells, f"{total.mean_turns:.2f}", percent(summary.error_rate))
     return table
@@ -88,6 +90,8 @@ def _totals(summary: "Summary", interval: tuple[float, float]) -> Iterable[tuple
         "accuracy",
         f"{total.accuracy:.3f} (95 % interval {interval[0]:.3f} to {interval[1]:.3f}, n = {_questions(total)})",
     )
+    for k, share in summary.pass_at.items():
+        yield f"pass@{k}", f"{share:.3f}"
     if summary.majority is not None:
         yield "majority vote", f"{summary.majority:.3f}"
     for name, mean in summary.metrics.items():
@@ -153,6 +157,7 @@ def _summary_data(summary: "Summary", interval: tuple[float, float]) -> dict[str
         "interval": interval,
         "families": {group.name: {"tries": group.number, "correct": group.correct} for group in summary.families},
         "metrics": summary.metrics,
+        "pass_at": summary.pass_at,
         "majority": summary.majority,
         "turns": total.mean_turns,
         "tool_call_errors": summary.errors,
@@ -198,16 +203,25 @@ def print_comparison(out: Console, names: tuple[str, str], found: Mapping[str, "
     """Print the difference of two evaluations by benchmark, in percent, and a one-sentence verdict for each."""
     table = Table("benchmark", box=None, pad_edge=False)
     several = ("corrected",) if len(found) > 1 else ()
-    for heading in ("questions", *names, "difference", "95 % interval", "p-value", *several):
+    passes = ("pass@k",) if any(one.pass_at for one in found.values()) else ()
+    for heading in ("questions", *names, *passes, "difference", "95 % interval", "p-value", *several):
         table.add_column(Text(one_line(heading)), justify="right")
     for name, one in found.items():
         span = f"{100 * one.low:+.1f} to {100 * one.high:+.1f}"
         p_values = (f"{p:.4f}" if p >= 0.0001 else "< 0.0001" for p in (one.p_value, one.corrected)[: 1 + len(several)])
-        shares = (f"{100 * share:.1f}" for share in (one.first, one.second))
+        shares = [f"{100 * share:.1f}" for share in (one.first, one.second)]
+        shares += [_passes(one)] if passes else []
         table.add_row(Text(name), f"{one.questions:,}", *shares, f"{100 * one.difference:+.1f}", span, *p_values)
     out.print(table)
     for name, one in found.items():
         out.print(Text(f"{name}: {one_line(one.verdict(*names))}"))
+
+
+def _passes(found: "Comparison") -> str:
+    if found.pass_at is None:
+        return ""
+    k, first, second = found.pass_at
+    return f"@{k} {100 * first:.1f} -> {100 * second:.1f}"
 
 
 def print_flips(out: Console, flips: Mapping[str, Sequence["Flip"]], gated: Collection[str]) -> None:
@@ -221,18 +235,23 @@ def print_flips(out: Console, flips: Mapping[str, Sequence["Flip"]], gated: Coll
 
 
 def print_matrix(out: Console, runs: Sequence["Run"]) -> None:
-    """Print accuracies in percent with intervals: a row for each evaluation, a column for each benchmark."""
+    """Print accuracies in percent with intervals, and the pass@k of all tries: benchmarks are columns."""
     benchmarks = dict.fromkeys(cell.benchmark for run in runs for cell in run.cells)
     table = Table("evaluation", box=None, pad_edge=False)
     for name in benchmarks:
         table.add_column(Text(one_line(name)), justify="right")
     for run in runs:
         cells = {one.benchmark: one for one in run.cells}
-        shown = [f"{100 * one.accuracy:.1f} ({100 * one.low:.1f} to {100 * one.high:.1f})" if (one := cells.get(name))
-                 else "-" for name in benchmarks]  # fmt: skip
-        table.add_row(Text(one_line(run.name)), *shown)
+        table.add_row(Text(one_line(run.name)), *(_accuracy(cells.get(name)) for name in benchmarks))
     out.print()
     out.print(table)
+
+
+def _accuracy(cell: "Cell | None") -> str:
+    if cell is None:
+        return "-"
+    passed = f", @{cell.epochs} {100 * cell.pass_at[cell.epochs]:.1f}" if cell.pass_at else ""
+    return f"{100 * cell.accuracy:.1f} ({100 * cell.low:.1f} to {100 * cell.high:.1f}){passed}"
 
 
 def print_plans(out: Console, plans: Mapping[str, "PlannedComparison"]) -> None:

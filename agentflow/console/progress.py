@@ -107,9 +107,10 @@ class TrainView(Bar):
         for worker in line.get("restarted", ()):
             self._out.print(f"step {line['step']:>4}  {worker}")
         if line["split"] == "test":
+            passed = "".join(f", pass@{k} {share:.3f}" for k, share in list(line.get("pass_at", {}).items())[-1:])
             self._out.print(
-                f"step {line['step']:>4}  held-out accuracy {line['accuracy']:.3f} of {line['rollouts']} rollouts, "
-                f"{line['turns']:.2f} turns, tool errors {percent(line['tool_error_rate'])}"
+                f"step {line['step']:>4}  held-out accuracy {line['accuracy']:.3f} of {line['rollouts']} rollouts"
+                f"{passed}, {line['turns']:.2f} turns, tool errors {percent(line['tool_error_rate'])}"
             )
             return
         text = train_text(line)
@@ -134,10 +135,17 @@ def train_text(line: "Line") -> str:
     failed = line["rollouts"] - line["status/ok"]
     return (
         f"reward {line['reward']:.3f}  turns {line['turns']:.2f}  tool errors {percent(line['tool_error_rate'])}  "
-        f"{_loss_text(line)}  "
+        f"{_signal_text(line)}{_loss_text(line)}  "
         f"{line['tokens_per_second']:.0f} tok/s  {line['seconds/step']:.1f} s"
         f"{f'  left out {failed:.0f}' if failed else ''}"
     )
+
+
+def _signal_text(line: "Line") -> str:
+    if "groups_with_signal" not in line:  # a step of an older version
+        return ""
+    groups, turns = percent(line["groups_with_signal"]), percent(line["turns_with_signal"])
+    return f"signal in {groups} of groups, {turns} of turns  "
 
 
 def _loss_text(line: "Line") -> str:

@@ -45,6 +45,14 @@ def by_question(rollouts: Sequence[Rollout], compare: Callable[[Floats], Floats]
     return [float(value) for value in found]
 
 
+def returns_from(rollout: Rollout, turns: int) -> Floats:
+    """Compute the return from each turn on [turns]: the reward, and the turn rewards from it on."""
+    padded = np.zeros(turns)
+    padded[: len(rollout.turn_rewards)] = rollout.turn_rewards
+    returns: Floats = rollout.reward + np.cumsum(padded[::-1])[::-1]
+    return returns
+
+
 def every_call(rollouts: Sequence[Rollout], values: Sequence[float]) -> list[list[float]]:
     """Repeat the value of each rollout for each of its calls."""
     return [[value] * len(rollout.lengths) for rollout, value in zip(rollouts, values, strict=True)]

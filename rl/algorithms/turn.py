@@ -16,7 +16,7 @@ from typing import ClassVar, Literal
 import numpy as np
 
 from agentflow.rl.algorithms.algorithm import Algorithm, Rollout
-from agentflow.rl.algorithms.estimators import Floats, leave_one_out, per_trajectory, split_by_question
+from agentflow.rl.algorithms.estimators import leave_one_out, per_trajectory, returns_from, split_by_question
 
 
 class TurnCredit(Algorithm):
@@ -31,7 +31,7 @@ class TurnCredit(Algorithm):
         found: list[list[float]] = [[] for _ in rollouts]
         for members in split_by_question(rollouts):
             longest = max(len(rollouts[member].lengths) for member in members)
-            returns = np.array([_returns(rollouts[member], longest) for member in members])
+            returns = np.array([returns_from(rollouts[member], longest) for member in members])
             gains = np.apply_along_axis(leave_one_out, 0, returns)
             for member, gain in zip(members, gains, strict=True):
                 found[member] = [float(value) for value in gain[: len(rollouts[member].lengths)]]
@@ -40,11 +40,3 @@ class TurnCredit(Algorithm):
     def weights(self, rollouts: Sequence[Rollout]) -> list[list[float]]:
         """Return weights 1 / (G T |a|), as in Flow-GRPO."""
         return per_trajectory(rollouts)
-
-
-def _returns(rollout: Rollout, longest: int) -> Floats:
-    """Compute the return from each turn on [longest]."""
-    padded = np.zeros(longest)
-    padded[: len(rollout.turn_rewards)] = rollout.turn_rewards
-    returns: Floats = rollout.reward + np.cumsum(padded[::-1])[::-1]
-    return returns

@@ -28,8 +28,19 @@ from verl.utils.py_functional import rename_dict
 from verl.workers.utils.padding import response_to_nested
 
 from agentflow.rl.algorithms import algorithm_of
-from agentflow.rl.batch import Span, advantages_of, assign_credit, batch_digest, matters, row_policy, session_of
+from agentflow.rl.algorithms.opd import OPD
+from agentflow.rl.batch import (
+    Span,
+    advantages_of,
+    assign_credit,
+    batch_digest,
+    matters,
+    row_policy,
+    session_of,
+    signal_of,
+)
 from agentflow.rl.rollout import RolloutStatus
+from agentflow.rl.trainer.distillation import TeacherWorker
 from agentflow.rl.trainer.loops import FlowLoops
 from agentflow.rl.trainer.loss import flow_grpo_loss, supervised_loss
 from agentflow.rl.trainer.policies import PolicyWorker
@@ -56,9 +67,12 @@ class FlowTrainer(PPOTrainerSync):  # type: ignore[misc]
         self.restarted: list[str] = []
         """Workers that were restarted since the last line of metrics.jsonl."""
         self._algorithm = algorithm_of(OmegaConf.to_container(config.flow.algorithm))  # type: ignore[arg-type]
+        self._opd = self._algorithm if isinstance(self._algorithm, OPD) else None
         self.policies: list[str] = list(config.get("policies") or [])
         """Names of the policies with weights of their own; empty where only one is trained."""
         self._credit: dict[str, list[Span]] = {}
+        self._rows: dict[str, Any] = {}
+        """Facts of all rows of the step."""
         self._parts: dict[str, list[str]] = {}
         """Rows that each policy is updated with, in the order of the batch."""
         self._digest = ""
@@ -93,7 +107,12 @@ class FlowTrainer(PPOTrainerSync):  # type: ignore[misc]
     def _init_resource_pool_mgr(self) -> None:
         super()._init_resource_pool_mgr()
         if self.policies:
-            self.role_worker_mapping: dict[Any, Any] = dict.fromkeys(self.role_worker_mapping, ray.remote(PolicyWorker))
+            self._work_with(PolicyWorker)
+        elif self._opd:
+            self._work_with(TeacherWorker)
+
+    def _work_with(self, worker: type) -> None:
+        self.role_worker_mapping: dict[Any, Any] = dict.fromkeys(self.role_worker_mapping, ray.remote(worker))
 
     def _load_checkpoint(self) -> None:
         if self.policies:
@@ -150,12 +169,14 @@ class FlowTrainer(PPOTrainerSync):  # type: ignore[misc]
         rows = dict(zip(batch.keys, fields.pop("extra_fields").tolist(), strict=True))
         rewards = dict(zip(batch.keys, (float(scores.sum()) for scores in fields["rm_scores"]), strict=True))
         metrics.update(_rollout_metrics(rows, rewards, separate=bool(self.policies)))
+        metrics.update(signal_of(rows, rewards))
+        self._rows = rows
         self._credit = assign_credit(rows, rewards, self._algorithm, separate=bool(self.policies))
         self._digest = batch_digest(rows, self._credit)
         if not self._credit:
             raise NothingToTrain(_why_nothing(rows))
         reward = _only_reward(rows, rewards, self._credit)
-        if self.global_steps == 1 and self.config.rehearsal and reward is not None:
+        if self.global_steps == 1 and self.config.rehearsal and reward is not None and not self._opd:
             raise NothingToTrain(
                 f"every rollout of the first step has the reward {reward:g}, from which nothing can be learnt; try "
                 "easier or harder tasks, or a stronger model (rehearsal=false goes on)"
@@ -178,6 +199,7 @@ class FlowTrainer(PPOTrainerSync):  # type: ignore[misc]
         """Return the rows to train on, at least one; none of a policy whose update does not depend on its rows."""
         actor = self.config.actor_rollout_ref.actor
         regularised = bool((actor.use_kl_loss and actor.kl_loss_coef) or actor.entropy_coeff)
+        regularised |= self._opd is not None  # the teacher has something to say about every row
         kept = [key for key in keys if matters(self._credit.get(key, ()), regularised=regularised)]
         kept = kept or [next(iter(self._credit))]
         if self.config.flow.skip_settled_groups:
@@ -204,6 +226,7 @@ class FlowTrainer(PPOTrainerSync):  # type: ignore[misc]
     def _compute_advantage(self, batch: KVBatchMeta, metrics: dict[str, Any]) -> KVBatchMeta:
         """Write `advantages` and `token_weights` of every row, and importance weights if they are configured."""
         names = ["response_mask", "rm_scores", "rollout_log_probs", "old_log_probs"]
+        names += ["ref_log_prob"] if self._opd else []
         found = tq.kv_batch_get(keys=batch.keys, partition_id=batch.partition_id, select_fields=names)
         lengths = found["response_mask"]
         data = DataProto(batch=found.to_padded_tensor())
@@ -215,6 +238,8 @@ class FlowTrainer(PPOTrainerSync):  # type: ignore[misc]
             for start, length, advantage, weight in self._credit.get(key, ()):
                 each[position, start : start + length] = advantage
                 weights[position, start : start + length] = weight * updates[key]
+        if self._opd:
+            each = self._distilled(self._opd, batch.keys, each, data)
         columns = {"advantages": each, "returns": each.clone(), "token_weights": weights}
         correction = self.config.algorithm.get("rollout_correction")
         if correction is not None and not correction.get("bypass_mode", False):
@@ -228,6 +253,23 @@ class FlowTrainer(PPOTrainerSync):  # type: ignore[misc]
         nested = {name: response_to_nested(column, lengths) for name, column in columns.items()}
         fields = TensorDict(nested, batch_size=len(batch))
         return tq.kv_batch_put(keys=batch.keys, partition_id=batch.partition_id, fields=fields)
+
+    def _distilled(
+        self, algorithm: OPD, keys: Sequence[str], advantages: torch.Tensor, data: DataProto
+    ) -> torch.Tensor:
+        """Add the teacher's signal to the advantages of tokens [rows, response], and record the mean of each call."""
+        names = ("old_log_probs", "ref_log_prob", "response_mask")
+        student, teacher, mask = (data.batch[name].numpy() for name in names)
+        found = torch.from_numpy(algorithm.token_advantages(advantages.numpy(), student, teacher, mask.astype(bool)))
+        for position, key in enumerate(keys):
+            if key in self._credit:  # padding has none
+                self._credit[key] = [
+                    span._replace(advantage=float(found[position, span.start : span.start + span.length].mean()))
+                    for span in self._credit[key]
+                ]
+        self.log.credit(self.global_steps, advantages_of(self._rows, self._credit))
+        self.inspector.credit(self._credit)
+        return found
 
     def _updates(self, rows: int) -> int:
         """Return the number of optimiser updates for a step of `rows` rows, padding included."""

@@ -45,3 +45,18 @@ def test_a_report_that_cannot_be_written_is_one_line_and_exit_1(folders: tuple[P
     done = run("report", *folders, "--out", tmp_path / "nowhere" / "r.html")
     assert done.exit_code == 1
     assert len(done.stderr.splitlines()) == 1
+
+
+def test_a_comparison_of_several_tries_shows_pass_at_k(tmp_path: Path) -> None:
+    tries = [(question, sample) for question in range(4) for sample in range(2)]
+    folders = [
+        write_run(tmp_path / name, [record(n, sample=k, correct=n < right and k == 0) for n, k in tries], epochs=2)
+        for name, right in (("seed", 1), ("trained", 3))
+    ]
+    done = run("compare", *folders)
+    assert done.exit_code == 0, done.output
+    assert "@2 25.0" in done.stdout
+
+
+def test_a_comparison_of_single_tries_shows_none(folders: tuple[Path, Path]) -> None:
+    assert "pass@k" not in run("compare", *folders).stdout

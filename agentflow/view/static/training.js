@@ -36,9 +36,10 @@ function figures({ lines, measured }) {
   const order = frequent.length > 6 ? [...frequent.slice(0, 5), "others"] : frequent;
   const gathered = chosen.map(([step, parts]) => [step, Object.fromEntries(order.map((tool) => [tool, tool === "others" ? frequent.slice(5).reduce((sum, one) => sum + (parts[one] ?? 0), 0) : parts[tool] ?? 0]))]);
   return [
-    curves("Reward and held-out accuracy", [["reward", of("train", "reward")], ["held-out accuracy", of("test", "accuracy"), true]], number(3)),
+    curves("Reward and held-out accuracy", [["reward", of("train", "reward")], ["held-out accuracy", of("test", "accuracy"), true], ...passes(lines)], number(3)),
     stacks("Tools chosen, share of turns", gathered, order),
     curves("Tool-call errors, share of calls", both("tool_error_rate"), share),
+    curves("Signal, share of groups and of turns", [["groups", of("train", "groups_with_signal")], ["turns", of("train", "turns_with_signal")]], share),
     curves("Supervised loss, nats a token", [["loss", of("train", "nll")]], number(3)),
     curves("KL to the reference", [["KL", of("train", "kl")]], number(4)),
     curves("Turns of a rollout", both("turns", measured), number(2)),
@@ -48,6 +49,13 @@ function figures({ lines, measured }) {
     ...byPolicy(lines),
     curves("Seconds of a step", [["step", of("train", "seconds/step")], ["rollouts", of("train", "seconds/rollouts")], ["update", of("train", "seconds/update")]], number(0)),
   ];
+}
+
+// pass@k of the held-out questions, for the most tries.
+const passed = (line) => Object.entries(line.pass_at ?? {}).at(-1);
+function passes(lines) {
+  const tests = lines.filter((line) => line.split === "test" && passed(line));
+  return tests.length ? [[`held-out pass@${passed(tests.at(-1))[0]}`, tests.map((line) => [line.step, passed(line)[1]]), true]] : [];
 }
 
 // Several policies: the same figures of each.
@@ -74,7 +82,8 @@ function beforeAndAfter(lines) {
       el("tbody", {}, names.map((name) => el("tr", {}, el("th", { scope: "row" }, name || "(none)"), sides.map((side) => el("td", { class: "n" }, value(side[field] ?? {}, name)))))));
   };
   const tables = [table("family", "families", (shares, name) => (name in shares ? percent(shares[name]) : "–")), table("tool chosen", "tools", part), table("error of a turn", "errors", part)];
-  const rate = (side) => `${percent(side.accuracy)} right, ${percent(side.tool_error_rate)} of tool calls failed`;
+  const best = (side) => (passed(side) ? `, pass@${passed(side)[0]} ${percent(passed(side)[1])}` : "");
+  const rate = (side) => `${percent(side.accuracy)} right${best(side)}, ${percent(side.tool_error_rate)} of tool calls failed`;
   return [el("section", { "aria-label": "Before and after" }, el("h2", {}, "Before and after, held out"), el("p", { class: "quiet" }, `Step ${sides[0].step}: ${rate(sides[0])}. Step ${sides[1].step}: ${rate(sides[1])}.`),
     el("div", { class: "charts" }, tables.filter(Boolean).map((one) => el("div", { class: "scroll card flush" }, one))))];
 }

@@ -9,7 +9,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agentflow.evals.statistics import compare, holm, mean_pass_at_k, paired_interval, pass_at_k, sign_flip
+from agentflow.evals.statistics import (
+    best_of_k,
+    compare,
+    holm,
+    mean_pass_at_k,
+    paired_interval,
+    pass_at,
+    pass_at_k,
+    sign_flip,
+)
 
 TRIES = st.lists(st.booleans(), min_size=1, max_size=4)
 
@@ -19,6 +28,21 @@ def test_pass_at_k_is_the_share_of_draws_with_a_correct_try(tried: list[bool], d
     k = data.draw(st.integers(1, len(tried)))
     draws = [any(draw) for draw in combinations(tried, k)]
     assert pass_at_k(sum(tried), len(tried), k) == pytest.approx(sum(draws) / len(draws))
+
+
+@given(rewards=st.lists(st.floats(0, 1), min_size=1, max_size=7), data=st.data())
+def test_the_best_of_k_is_the_mean_maximum_of_all_draws(rewards: list[float], data: st.DataObject) -> None:
+    k = data.draw(st.integers(1, len(rewards)))
+    draws = [max(draw) for draw in combinations(rewards, k)]
+    assert best_of_k(rewards, k) == pytest.approx(sum(draws) / len(draws))
+
+
+def test_levels_are_the_powers_of_two_and_the_number_of_samples() -> None:
+    assert pass_at({"a": [True, False, False, False, False], "b": [False] * 5}) == pytest.approx(
+        {2: 0.2, 4: 0.4, 5: 0.5}
+    )
+    assert pass_at({"a": [True, False], "b": [True]}) == {}
+    assert pass_at({}) == {}
 
 
 @pytest.mark.parametrize(("correct", "tried", "k"), [(1, 2, 3), (3, 2, 1), (-1, 2, 1), (0, 0, 1), (1, 2, 0)])
@@ -76,6 +100,13 @@ def test_the_interval_covers_the_difference() -> None:
     found = [coverage(number, *pair) for number in (10, 40) for pair in product(shares, shares)]
     assert sum(found) / len(found) > 0.95
     assert min(found) > 0.87
+
+
+def test_a_comparison_has_the_pass_rates_that_both_allow() -> None:
+    first = {"a": [True, False], "b": [False, False, True], "alone": [False]}
+    second = {"a": [True, True, False, False], "b": [False, False]}
+    assert compare(first, second).pass_at == (2, pytest.approx(5 / 6), pytest.approx(5 / 12))
+    assert compare(first, {"a": [True]}).pass_at is None
 
 
 @given(st.dictionaries(st.text(max_size=2), st.tuples(TRIES, TRIES), min_size=1, max_size=8))

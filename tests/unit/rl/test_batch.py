@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from agentflow.rl.algorithms import algorithm_of
-from agentflow.rl.batch import Span, advantages_of, assign_credit
+from agentflow.rl.batch import Span, advantages_of, assign_credit, signal_of
 from tests.unit.rl.rows import row
 
 
@@ -69,3 +69,17 @@ def test_the_order_in_which_rollouts_ended_changes_no_bit() -> None:
     rows = {f"q_{n}_0": row([3]) | {"name": f"q/{n}"} for n in range(5)}
     told = {f"q_{n}_0": reward for n, reward in enumerate(rewards)}
     assert credit(dict(reversed(rows.items())), told) == credit(rows, told)
+
+
+def test_the_signal_is_of_whole_trajectories_that_are_trained_on() -> None:
+    """The second trajectory is in two rows; the third differs, and is left out."""
+    rows = {
+        "q_0_0": row([2]),
+        "q_1_0": row([2], earned=[0, 0]),
+        "q_1_1": row([2], first=1),
+        "q_2_0": row([2], counted=False),
+    }
+    rewards = {"q_0_0": 1.0, "q_1_0": 1.0, "q_1_1": 1.0, "q_2_0": 0.0}
+    assert signal_of(rows, rewards) == {"groups_with_signal": 0.0, "turns_with_signal": 0.0}
+    told = signal_of(rows, rewards | {"q_0_0": 0.0})
+    assert told == {"groups_with_signal": 1.0, "turns_with_signal": pytest.approx(2 / 3)}

@@ -97,6 +97,7 @@ def test_a_validation_counts_every_rollout(log: TrainingLog) -> None:
     assert (line["step"], line["split"], line["rollouts"], line["accuracy"]) == (3, "test", 4, 0.5)
     assert line["families"] == {"a": 1.0, "b": pytest.approx(1 / 3)}
     assert line["status/timed_out"] == 1
+    assert line["pass_at"] == {"2": pytest.approx(5 / 6), "4": 1.0}
 
 
 def test_workers_that_died_are_named_in_the_line_of_their_step(tmp_path: Path) -> None:

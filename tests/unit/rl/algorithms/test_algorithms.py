@@ -17,7 +17,7 @@ REWARDS = [1.0, 0.0, 1.0, 0.0]
 CALLS = [2, 1, 3, 2]
 FOUR = [rollout(reward, lengths=[1] * calls) for reward, calls in zip(REWARDS, CALLS, strict=True)]
 
-COMPARING = tuple(name for name in NAMES if name != "sft")
+COMPARING = tuple(name for name in NAMES if name not in ("sft", "opd"))
 """Algorithms whose advantages compare rollouts."""
 
 PER_QUESTION = tuple(name for name in COMPARING if name != "reinforce++")
@@ -45,7 +45,7 @@ def factors(name: str, rollouts: Sequence[Rollout]) -> list[list[float]]:
 
 
 def test_the_union_has_every_name() -> None:
-    assert NAMES == ("flow-grpo", "per-node", "grpo", "dr-grpo", "rloo", "reinforce++", "turn", "sft")
+    assert NAMES == ("flow-grpo", "per-node", "grpo", "dr-grpo", "rloo", "reinforce++", "turn", "sft", "opd")
     assert [algorithm_of({"name": name}).name for name in NAMES] == list(NAMES)
 
 

@@ -3,9 +3,12 @@
 import math
 import threading
 import warnings
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
+from agentflow.rl.algorithms.opd import OPD
 from agentflow.rl.batch import Span
 from tests.unit.rl.rows import row
 
@@ -14,6 +17,7 @@ pytest.importorskip("verl")
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")  # verl's imports
     import ray
+    import torch
     from omegaconf import OmegaConf
 
     from agentflow.rl.trainer.flow_trainer import FlowTrainer, _only_reward, _rollout_metrics, _why_nothing
@@ -81,6 +85,25 @@ def test_a_weight_sync_that_fails_names_its_cause(trainer: FlowTrainer) -> None:
 
     with pytest.raises(SyncFailed, match=r"step 3 .*no loader"):
         trainer._sync(send)
+
+
+def test_a_teachers_signal_is_added_by_token_and_recorded_by_call(trainer: FlowTrainer) -> None:
+    """The second row is padding: a copy without credit of its own."""
+    logged: dict[str, Any] = {}
+    trainer.log = SimpleNamespace(credit=lambda step, advantages: logged.update(advantages))
+    trainer.inspector = SimpleNamespace(credit=lambda credit: logged.update(inspected=credit))
+    trainer._rows = {"q_0_0": row([2, 1])}
+    trainer._credit = {"q_0_0": [Span(0, 2, 0.5, 0.25), Span(3, 1, 0.5, 0.5)]}
+    batch = {
+        "old_log_probs": torch.tensor([[-1.0, -2.0, 0.0, -3.0]] * 2),
+        "ref_log_prob": torch.tensor([[-0.5, -3.0, -9.0, -1.0]] * 2),
+        "response_mask": torch.tensor([[1, 1, 0, 1], [0, 0, 0, 0]]),
+    }
+    reward = torch.tensor([[0.5, 0.5, 0.0, 0.5], [0.0] * 4])
+    found = trainer._distilled(OPD(), ["q_0_0", "pad_0_0"], reward, SimpleNamespace(batch=batch))
+    assert found.tolist() == [[1.0, -0.5, 0.0, 2.5], [0.0] * 4]
+    assert logged["q/0"] == [0.25, 2.5]
+    assert logged["inspected"] == {"q_0_0": [Span(0, 2, 0.25, 0.25), Span(3, 1, 2.5, 0.5)]}
 
 
 def test_each_policy_has_figures_of_its_own_calls() -> None:

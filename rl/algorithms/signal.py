@@ -1,0 +1,51 @@
+"""Signal of a step: groups and turns whose rollouts came out differently, and can therefore be compared.
+
+    R_i^t = r_i + sum_{s >= t} u_i^s                           return of rollout i from its turn t on
+
+r is the reward of the whole rollout, u^s the reward of turn s. A turn is a model call that is trained on.
+
+- A group, the rollouts of one question, has a signal if their total rewards R^1 are not all equal.
+- A turn t of a rollout has a signal if the returns R^t of all rollouts of its question that have a turn t are not all
+  equal. Later turns that only the failed rollouts of a group reached have none.
+
+Both describe a step's data and do not depend on the algorithm that is trained with. As a baseline, a comparison among
+the rollouts that reached a turn would be biased (`agentflow.rl.algorithms.turn`); here it only counts.
+"""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from agentflow.rl.algorithms.algorithm import Rollout
+from agentflow.rl.algorithms.estimators import returns_from, split_by_question
+
+
+class Share(NamedTuple):
+    """A number of groups or turns, and how many of them have a signal."""
+
+    signal: int
+    number: int
+
+    @property
+    def value(self) -> float:
+        """Return the share, 0 to 1; 0 of none."""
+        return self.signal / self.number if self.number else 0.0
+
+
+def groups_with_signal(rollouts: Sequence[Rollout]) -> Share:
+    """Count the groups of at least two rollouts, and those that have a signal."""
+    rewards = [[rollouts[member].total for member in members] for members in split_by_question(rollouts)]
+    several = [one for one in rewards if len(one) > 1]
+    return Share(sum(min(one) < max(one) for one in several), len(several))
+
+
+def turns_with_signal(rollouts: Sequence[Rollout]) -> Share:
+    """Count the turns of all rollouts, and those that have a signal."""
+    found = 0
+    for members in split_by_question(rollouts):
+        returns = [returns_from(rollouts[member], len(rollouts[member].lengths)) for member in members]
+        for turn in range(max(map(len, returns))):
+            reached = [one[turn] for one in returns if len(one) > turn]
+            found += len(reached) * bool(np.ptp(reached))
+    return Share(found, sum(len(rollout.lengths) for rollout in rollouts))

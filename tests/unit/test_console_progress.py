@@ -1,0 +1,36 @@
+"""Lines of a training on a terminal that is none."""
+
+from io import StringIO
+from typing import Any
+
+from rich.console import Console
+
+from agentflow.console.progress import TrainView, train_text
+
+VALIDATION = {"step": 2, "split": "test", "accuracy": 0.4, "rollouts": 8, "turns": 2.0, "tool_error_rate": 0.1}
+STEP = {
+    **{"step": 2, "split": "train", "reward": 0.5, "rollouts": 8, "status/ok": 8, "turns": 2.0},
+    **{"tool_error_rate": 0.1, "tokens_per_second": 10.0, "seconds/step": 3.0},
+}
+
+
+def shown(line: dict[str, Any]) -> str:
+    out = StringIO()
+    TrainView(Console(file=out, width=200)).show(line)
+    return out.getvalue()
+
+
+def test_a_validation_of_several_tries_shows_pass_at_the_number_of_tries() -> None:
+    assert "pass@4 0.750" in shown({**VALIDATION, "pass_at": {"2": 0.6, "4": 0.75}})
+    assert "pass@" not in shown({**VALIDATION, "pass_at": {}})
+
+
+def test_a_step_shows_the_shares_with_a_signal() -> None:
+    text = train_text({**STEP, "groups_with_signal": 0.25, "turns_with_signal": 0.125})
+    assert "25.0 % of groups" in text
+    assert "12.5 % of turns" in text
+
+
+def test_lines_of_an_older_version_are_shown() -> None:
+    assert "0.400 of 8 rollouts, 2.00 turns" in shown(VALIDATION)
+    assert "of groups" not in train_text(STEP)
