@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from agentflow.checks.check import Check
-from agentflow.cli.group import FAILED, MISUSED, fail
+from agentflow.cli.group import FAILED, MISUSED, CommandGroup, fail
 from agentflow.cli.options import AsJson, MaxTokens, MemoryTokens, with_max_tokens
 from agentflow.console.checks import checks_data, print_checks
 from agentflow.console.terminal import console, print_json
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from agentflow.rl.template import Certificate
 
 app = typer.Typer()
-doctor = typer.Typer(invoke_without_command=True)
+doctor = typer.Typer(cls=CommandGroup, invoke_without_command=True)
 
 
 @app.command("graph", epilog="Example: agentflow graph > agentflow.mmd")

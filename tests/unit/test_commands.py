@@ -28,7 +28,6 @@ from tests.scripted import Scripted
 
 SNAPSHOTS = Path(__file__).with_name("commands")
 COMMAND = typer.main.get_command(app)
-TYPERS_WORDS = re.compile(r"^(error: [\w ]+[ :]+['-][^' ]+'?).*(?= \(see )", re.MULTILINE)
 
 
 def commands(command: Any = COMMAND, name: str = "agentflow") -> Iterator[tuple[str, Any]]:
@@ -92,10 +91,10 @@ def world(folder: Path) -> None:
 
 
 def outcome(line: str) -> str:
-    """Return the output of a call and its exit status, without typer's own words."""
+    """Return the output of a call and its exit status."""
     words = [word.encode().decode("unicode_escape") if "\\" in word else word for word in shlex.split(line)[1:]]
     done = CliRunner().invoke(app, words, prog_name="agentflow")
-    printed = TYPERS_WORDS.sub(r"\1 ...", done.output.replace(f"{Path.cwd()}/", ""))
+    printed = done.output.replace(f"{Path.cwd()}/", "")
     return f"$ {line}\n{printed}" + (f"exit {done.exit_code}\n" if done.exit_code else "")
 
 
