@@ -79,6 +79,7 @@ def test_tools_are_tried_for_real(monkeypatch: pytest.MonkeyPatch) -> None:
     lines = done.stdout.splitlines()
     assert re.fullmatch(r"python_coder +ok +\d+\.\d\d s  \S+", lines[2])
     assert lines[3] == '  {"code": "print(12 * 7)"} → 84'
+    assert lines[5].startswith('  {"query": "Song of Fupoz"} → Song of Fupoz: Book with')
     assert [line.split()[:2] for line in lines[::2]] == [
         ["base_generator", "ok"], ["python_coder", "ok"], ["wikipedia_search", "ok"],
         ["google_search", "-"], ["web_search", "-"],

@@ -49,7 +49,8 @@ def snapshot(name: str) -> Path:
 
 def help_of(command: Any) -> str:
     """The texts of a command's help, without their layout, which is typer's."""
-    lines = [" ".join(text.split()) for text in (command.help, command.epilog) if text]
+    paragraphs = [command.help or "", *(command.epilog or "").split("\n\n")]  # typer shows each on its own line
+    lines = [" ".join(text.split()) for text in paragraphs if text]
     for one in command.params:
         if one.name != "help":
             text = " ".join((getattr(one, "help", "") or "").split())
@@ -140,6 +141,7 @@ def test_a_wrong_call_is_one_line_and_exit_2() -> None:
 def test_every_help_has_an_example() -> None:
     shown = {name: help_of(command) for name, command in CALLED.items() if not hasattr(command, "commands")}
     assert [name for name, text in shown.items() if not re.search("(Example|Try).*: .*agentflow", text)] == []
+    assert [name for name, text in shown.items() if re.search("Example: .*Example: ", text)] == []
 
 
 def test_the_options_of_a_long_command_are_in_panels() -> None:
