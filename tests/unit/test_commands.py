@@ -151,6 +151,11 @@ def test_the_options_of_a_long_command_are_in_panels() -> None:
     assert {name for names in PANELS.values() for name in names.split()} <= set(shown)
 
 
+def test_no_help_shows_a_type_of_python() -> None:
+    repeated = [one for command in CALLED.values() for one in command.params if getattr(one, "multiple", False)]
+    assert [one.opts for one in repeated if not one.metavar] == []
+
+
 def test_every_snapshot_is_of_a_command() -> None:
     assert {path.name for path in SNAPSHOTS.iterdir()} == {snapshot(name).name for name in CALLED}
 
