@@ -8,7 +8,6 @@ import os
 import re
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -18,6 +17,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.integration.search.servers import free_port
 from tests.pages import DOCS, ROOT, Step, blocks, steps
 from tests.waiting import LAST_RESORT, until
 
@@ -28,12 +28,6 @@ if not (find_spec("verl") and find_spec("langgraph.checkpoint.sqlite") and shuti
 
 PAGE = DOCS / "first-hour.md"
 INTERRUPT = "^C"
-
-
-def free_port() -> str:
-    with socket.socket() as asked:
-        asked.bind(("127.0.0.1", 0))
-        return str(asked.getsockname()[1])
 
 
 class Walk:
@@ -56,7 +50,7 @@ class Walk:
 
     def text(self, of_page: str) -> str:
         """Return a text of the page with free ports in place of its ports."""
-        return re.sub(r"\b(?:8001|8765)\b", lambda found: self.ports.setdefault(found[0], free_port()), of_page)
+        return re.sub(r"\b(?:8001|8765)\b", lambda found: self.ports.setdefault(found[0], str(free_port())), of_page)
 
     def take(self, step: Step) -> str:
         """Run a command, interrupt it where the page does, and return what differs from the page; "" if nothing."""
