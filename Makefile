@@ -17,7 +17,7 @@ What is the country of Nusozeg, the city?
 endef
 export DEMO
 
-.PHONY: help run train test stress test-sandbox test-train test-faults test-kernels test-readers test-search test-report test-view test-inspect test-vllm test-presets test-durability test-otel test-light bench lint types check format studio docs docs-serve clean
+.PHONY: help run train test stress test-sandbox test-train test-faults test-kernels test-first-hour test-readers test-search test-report test-view test-inspect test-vllm test-presets test-durability test-otel test-light bench lint types check format studio docs docs-serve clean
 
 help: ## This list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{ printf "%-18s %s\n", $$1, $$2 }'
@@ -68,6 +68,9 @@ test-kernels: $(VENV)/with-dev ## The same bits in any batch, with all of OpenBL
 
 test-search: $(VENV)/with-dev,studio,local,train ## The search tools on real servers (apt-get, as root)
 	$(BIN)/python -m pytest -m slow tests/integration/search $(PYTEST_FLAGS)
+
+test-first-hour: $(VENV)/with-dev,studio,local,train ## Type docs/first-hour.md into an empty folder, as a new user does
+	$(BIN)/python -m pytest -m slow tests/integration/test_first_hour.py $(PYTEST_FLAGS)
 
 test-readers: $(VENV)/with-dev,local ## Every reader of untrusted text, attacked with what all regular expressions repeat
 	$(BIN)/python -m pytest -m slow tests/unit/test_expressions.py $(PYTEST_FLAGS)

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from omegaconf import DictConfig
 
+from agentflow.rl.preset_files import presets, settings_of
 from agentflow.rl.settings import SettingsError
 
 GB = 1e9
@@ -160,7 +161,12 @@ def shape_of(start: str) -> Shape:
     if not path.is_file():
         if start in SHAPES:
             return SHAPES[start]
-        raise SettingsError(f"the sizes of {start} are not known; give its folder as start=", code="unknown_model")
+        known = ", ".join(name for name in presets() if settings_of(name)["start"] in SHAPES)
+        raise SettingsError(
+            f"--estimate is for presets of GPUs ({known}), or for the model of a folder, start=FOLDER; "
+            f"the sizes of {start} are not known",
+            code="unknown_model",
+        )
     known = json.loads(path.read_text(encoding="utf-8"))
     try:
         heads = known["num_attention_heads"]
@@ -253,11 +259,11 @@ def lines(config: DictConfig) -> list[str]:
         "memory of a GPU",
         *(f"  {name:<32}{value / GB:6.1f} GB" for name, value in memory.items()),
         f"  {'KV cache of all GPUs':<32}{found.kv_tokens / 1e6:6.2f} million tokens",
-        f"a step of {config.questions} x {config.rollouts} rollouts, {assumed.turns} turns each of {assumed.reply} "
-        f"tokens, first prompt {assumed.prompt}, {assumed.added} between turns",
+        f"a step of {config.questions} x {config.rollouts} rollouts, {assumed.turns} turns each of {assumed.reply:,} "
+        f"tokens, first prompt {assumed.prompt:,}, {assumed.added:,} between turns",
         f"  {'computed tokens':<32}{found.tokens / 1e6:6.2f} million ({share:.1f} times as many without packing)",
         *(f"  {name:<32}{value:6.0f} s, {tokens / value:,.0f} tokens/s" for name, (value, tokens) in seconds.items()),
         f"  {'together':<32}{found.step:6.0f} s, and the time of tools, frozen modules and judge",
         f"a checkpoint {found.checkpoint / GB:.0f} GB, every {config.save_every} steps, {config.keep} kept",
-        f"calls of the judge: at most {found.judged} in {config.steps} steps",
+        f"calls of the judge: at most {found.judged:,} in {config.steps:,} steps",
     ]

@@ -20,15 +20,16 @@ def unknown_preset(name: str) -> str:
 
 def preset_text(preset: str) -> str:
     """Return as YAML what the files of a preset set, and those that it extends. References are as written."""
-    return str(yaml.safe_dump(_settings(preset), sort_keys=False, allow_unicode=True)).rstrip()
+    return str(yaml.safe_dump(settings_of(preset), sort_keys=False, allow_unicode=True)).rstrip()
 
 
-def _settings(name: str) -> dict[str, Any]:
+def settings_of(name: str) -> dict[str, Any]:
+    """Return what the files of a preset set, and those that it extends."""
     own = yaml.safe_load((PRESETS / f"{name}.yaml").read_text(encoding="utf-8"))
     found: dict[str, Any] = {}
     for base in own.pop("defaults"):
         if (PRESETS / f"{base}.yaml").exists():  # the others are verl's
-            found = _merged(found, _settings(base))
+            found = _merged(found, settings_of(base))
     return _merged(found, own)
 
 

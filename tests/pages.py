@@ -11,6 +11,9 @@ ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
 PAGES = (ROOT / "README.md", *sorted(DOCS.rglob("*.md")))
 
+REFUSED = 2
+"""Exit status of a wrong call."""
+
 _BLOCK = re.compile(r"^(?P<indent> *)```(?P<language>\w*)(?P<rest>[^\n]*)\n(?P<text>.*?)^(?P=indent)```$", re.M | re.S)
 _COMMENT = re.compile(r"(?:^|\s)#\s.*")
 
@@ -56,14 +59,46 @@ def program(page: Path) -> str:
     return "\n".join(lines) + "\n" if lines else ""
 
 
+@dataclass(frozen=True)
+class Step:
+    """A command of a console block, with what the page shows of it."""
+
+    command: str
+    line: int
+    shown: tuple[str, ...]
+    """Lines of its output, in order; `...` stands for any text, and `^C` for an interrupt after the lines before it."""
+    status: int
+    """The exit status: that of a last line such as `(exit 2)`, else 0."""
+    stays: bool
+    """True for a command that ends with `&`: it serves those after it."""
+
+
+def steps(block: Block) -> list[Step]:
+    """Return the commands of a console block, which begin with `$ `."""
+    lines = block.text.replace("\\\n", " ").splitlines()
+    starts = [at for at, line in enumerate(lines) if line.startswith("$ ")]
+    ends = [*starts[1:], len(lines)]
+    return [_step(lines[at][2:], block.line + at, lines[at + 1 : end]) for at, end in zip(starts, ends, strict=True)]
+
+
+def _step(command: str, line: int, shown: list[str]) -> Step:
+    shown = [text for text in shown if text.strip()]
+    status = re.fullmatch(r"\(exit (\d+)\)", shown[-1]) if shown else None
+    lines = shown[:-1] if status else shown
+    stays = command.endswith(" &")
+    return Step(command.removesuffix(" &"), line, tuple(lines), int(status[1]) if status else 0, stays)
+
+
 def commands(page: Path, *languages: str) -> list[str]:
-    """Return the commands of a page: lines of bash blocks, and of console blocks those that begin with `$ `."""
+    """Return the commands of a page: lines of bash blocks, and those of console blocks that are not refused."""
     found = []
     for block in blocks(page):
-        lines = block.text.replace("\\\n", " ").splitlines()
-        if block.language in (languages or ("bash", "console")):
-            bash = block.language == "bash"
-            found += lines if bash else [line[2:] for line in lines if line.startswith("$ ")]
+        if block.language not in (languages or ("bash", "console")):
+            continue
+        if block.language == "bash":
+            found += block.text.replace("\\\n", " ").splitlines()
+        else:
+            found += [step.command for step in steps(block) if step.status != REFUSED]
     return [command for line in found if (command := _COMMENT.sub("", line).strip())]
 
 

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from agentflow.checks import doctor
 from agentflow.checks.check import Check, Trial
+from agentflow.tools.encyclopedia.choice import LIVE, PACKAGE
 
 if TYPE_CHECKING:
     from agentflow.graph.context import Context
@@ -90,6 +91,8 @@ def left_out(names: Iterable[str]) -> list[Trial]:
 def _example(card: "ToolCard", corpus: str) -> dict[str, Any] | None:
     if card.name == "base_generator":  # the example of its card is beyond the embedded model
         return {"query": "Read the code of Lukik. The codes are Lukik 297 and Metab 939."}
-    if card.name == "wikipedia_search" and corpus != "live":
+    if card.name == "wikipedia_search" and corpus == "atlas":
+        return {"query": "Song of Fupoz"}
+    if card.name == "wikipedia_search" and corpus not in (LIVE, PACKAGE):
         return {"query": "capital"}  # matches an article of any encyclopedia
     return None if card.made_up else card.examples[0]

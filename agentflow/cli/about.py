@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from agentflow.checks.check import Check
-from agentflow.cli.group import FAILED, MISUSED, fail
+from agentflow.cli.group import FAILED, MISUSED, CommandGroup, fail
 from agentflow.cli.options import AsJson, MaxTokens, MemoryTokens, with_max_tokens
 from agentflow.console.checks import checks_data, print_checks
 from agentflow.console.terminal import console, print_json
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from agentflow.rl.template import Certificate
 
 app = typer.Typer()
-doctor = typer.Typer(invoke_without_command=True)
+doctor = typer.Typer(cls=CommandGroup, invoke_without_command=True)
 
 
 @app.command("graph", epilog="Example: agentflow graph > agentflow.mmd")
@@ -41,20 +41,20 @@ def check(
     if ctx.invoked_subcommand is not None:
         return
     from agentflow.checks import doctor as checks
+    from agentflow.graph.context import Context
     from agentflow.tools.catalogue import STANDARD_TOOLS
-    from agentflow.tools.search_settings import SearchSettings
 
     needed = asyncio.run(checks.embedded())
     if model:
         needed += _model_checks(model, max_tokens, memory_tokens)
-    tools = checks.tools(STANDARD_TOOLS, SearchSettings())
+    tools = checks.tools(STANDARD_TOOLS, Context(model=model or "embedded").search)
     found = [*checks.versions(), *needed, *tools, *checks.engines(), checks.training(), *checks.keys()]
     if as_json:
         print_json(checks_data(found))
     else:
         print_checks(console(), found)
-    if any(works == "no" for _, works, _ in needed):
-        fail("something that is needed does not work: see the lines marked 'no'", FAILED)
+    if failed := [what for what, works, _ in needed if works == "no"]:
+        fail(f"{', '.join(failed)} {'does' if len(failed) == 1 else 'do'} not work: see above", FAILED)
 
 
 def _model_checks(spec: str, max_tokens: int | None, memory_tokens: int) -> list[Check]:

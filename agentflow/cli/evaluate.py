@@ -101,7 +101,9 @@ def evaluate(
     span: Annotated[
         str, typer.Option("--range", metavar="A:B", help="Only the questions from A, counted from 0, up to B.")
     ] = "",
-    family: Annotated[list[str] | None, typer.Option(help="Only questions of this family; may be repeated.")] = None,
+    family: Annotated[
+        list[str] | None, typer.Option(metavar="NAME", help="Only questions of this family; may be repeated.")
+    ] = None,
     sample: Annotated[int | None, typer.Option(min=1, help="Size of a random sample of the questions.")] = None,
     per_family: Annotated[int | None, typer.Option(min=1, help="Size of a random sample of each family.")] = None,
     seed: Annotated[int, typer.Option(min=0, help="Seed of the random samples.")] = 0,

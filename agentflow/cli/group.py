@@ -1,6 +1,7 @@
 """Error handling of every command: a user error is one line on stderr and an exit status.
 
-Exit status: 0 on success, 1 if a run failed, 2 for a wrong call or configuration, 130 if interrupted.
+Exit status: 0 on success, 1 if a run failed, 2 for a wrong call or configuration, 130 if interrupted, 141 if the reader
+of the output is gone.
 """
 
 import errno
@@ -10,15 +11,13 @@ from typing import Any, NoReturn
 import typer
 from typer.core import TyperGroup
 
+from agentflow.cli.usage_errors import UsageError, unknown, worded
 from agentflow.tools.redaction import redacted
 from agentflow.tools.untrusted_text import one_line
 
-FAILED, MISUSED, INTERRUPTED = 1, 2, 130
+FAILED, MISUSED, INTERRUPTED, CLOSED = 1, 2, 130, 141
 FULL = (errno.ENOSPC, errno.EDQUOT)
 """Values of errno for a full disk or an exhausted quota."""
-
-_WrongCall: type[Any] = typer.BadParameter.__bases__[0]
-"""Typer's base class of all usage errors, which it does not export."""
 
 
 class CommandGroup(TyperGroup):
@@ -29,16 +28,25 @@ class CommandGroup(TyperGroup):
         _hide_type_of_flags(self)
         try:
             code = super().main(*args, **{**options, "standalone_mode": False})
-        except _WrongCall as error:
-            command = error.ctx.command_path if error.ctx else "agentflow"
-            say(f"error: {error.format_message()} (see {command} --help)")
+        except UsageError as error:
+            say(f"error: {worded(error)}")
             code = MISUSED
+        except SystemExit as end:  # typer and rich end the process so when the other end of a pipe is closed
+            if not isinstance(end.__context__, BrokenPipeError):
+                raise
+            code = CLOSED
         except OSError as error:
             if error.errno not in FULL:
                 raise
             say(f"error: the disk is full{f' ({error.filename})' if error.filename else ''}; make room and try again")
             code = FAILED
         sys.exit(code if isinstance(code, int) else 0)
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """Return the command that the first word names; a wrong name is an error with the nearest one."""
+        if args[0] not in self.commands and not ctx.resilient_parsing:
+            ctx.fail(unknown("command", args[0], list(self.commands)))
+        return super().resolve_command(ctx, args)
 
     def invoke(self, ctx: Any) -> Any:
         """Run the command; an interrupt is reported in one line."""

@@ -38,7 +38,7 @@ app = typer.Typer()
 @app.command(
     cls=ResumableCommand,
     epilog="Example: agentflow prompts --tasks tasks.jsonl --model openai:gpt-4o-mini --reflection openai:gpt-4o "
-    "--nodes planner,generator  "
+    "--nodes planner,generator\n\n"
     "Example: agentflow prompts my_pkg.my_agent:agent --tasks tasks.jsonl --reward my_pkg.my_agent:score "
     "--reflection openai:gpt-4o",
 )

@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from agentflow.cli.group import FAILED, MISUSED, fail, say
-from agentflow.console.evaluations import print_comparison, print_flips
-from agentflow.console.terminal import console
+from agentflow.cli.options import AsJson
+from agentflow.console.evaluations import comparison_data, print_comparison, print_flips
+from agentflow.console.terminal import console, print_json
 
 if TYPE_CHECKING:
     from agentflow.evals.runs import Run
@@ -56,6 +57,7 @@ def compare(
     first: Annotated[Path, typer.Argument(metavar="A", help="Folder of an evaluation.")],
     second: Annotated[Path, typer.Argument(metavar="B", help="Folder of another one.")],
     flips: Annotated[bool, typer.Option("--flips", help="List the questions that came out otherwise.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Test whether two evaluations differ, question by question."""
     from agentflow.evals.benchmarks.catalogue import BENCHMARKS
@@ -76,10 +78,13 @@ def compare(
     if different := _other_settings(a, b):
         say(f"note: besides the planner, they differ in {', '.join(different)}")
     corrected = dict(zip(found, holm(list(found.values())), strict=True))
+    gated = [name for name, one in BENCHMARKS.items() if one.gated]
+    flipped = {name: _flips(a, b, name) for name in found} if flips else {}
+    if as_json:
+        print_json(comparison_data((a.name, b.name), corrected, flipped, gated))
+        return
     print_comparison(console(), (a.name, b.name), corrected)
-    if flips:
-        gated = [name for name, one in BENCHMARKS.items() if one.gated]
-        print_flips(console(), {name: _flips(a, b, name) for name in found}, gated)
+    print_flips(console(), flipped, gated)
 
 
 def _flips(a: "Run", b: "Run", benchmark: str) -> "list[Flip]":

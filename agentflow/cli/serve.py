@@ -35,9 +35,10 @@ def serve(
     served = {spec: _checkpoint(spec) for spec in models or ["embedded"]}
     listening = listen(host, port, "" if key else f"set {KEY} to a key that clients must send")
     url = f"{url_of(host, listening)}/v1"
-    typer.echo(f"serving {', '.join(served)} at {url} (Ctrl-C ends it)")
     first = next(iter(served))
-    option = "--model" if first == "embedded" else "--planner"  # a trained planner is for the planner alone
+    # A trained planner is for the planner alone.
+    option, modules = ("--model", "all modules of the agent") if first == "embedded" else ("--planner", "its planner")
+    typer.echo(f"serving {', '.join(served)}, for {modules}, at {url} (Ctrl-C ends it)")
     typer.echo(f'try: agentflow solve "How many feet are 3 yards?" --corpus atlas {option} vllm:{first}@{url}')
     config = uvicorn.Config(build_app(served, key), log_level="warning", timeout_graceful_shutdown=3)
     with listening:

@@ -66,7 +66,8 @@ def solve(
         typer.Argument(help="The question, in quotes; - reads it from stdin; without it, --thread is resumed."),
     ] = None,
     file: Annotated[
-        list[Path] | None, typer.Option("--file", help="A text, an image or a PDF for the question; may be repeated.")
+        list[Path] | None,
+        typer.Option("--file", metavar="FILE", help="A text, an image or a PDF for the question; may be repeated."),
     ] = None,
     planner: Planner = None,
     model: Model = "embedded",

@@ -69,7 +69,7 @@ def app_settings(
 
 
 @app.command(
-    epilog="Example: agentflow train --preset atlas-cpu steps=10 out=runs/short  "
+    epilog="Example: agentflow train --preset atlas-cpu steps=10 out=runs/short\n\n"
     "Example: agentflow train my_pkg.my_agent:agent --tasks tasks.jsonl --reward my_pkg.my_agent:score"
 )
 def train(

@@ -1,6 +1,7 @@
 """Tables of evaluations: summaries, a judge's calibration, comparisons and sample sizes."""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from rich.console import Console
@@ -232,6 +233,35 @@ def print_flips(out: Console, flips: Mapping[str, Sequence["Flip"]], gated: Coll
         for one in sorted(found, key=lambda one: one.after - one.before):
             asked = "" if name in gated else cut(one_line(one.question), SHORT)
             out.print(Text(f"  {one.before:.2f} -> {one.after:.2f}  {one.id}  {asked}".rstrip()))
+
+
+def comparison_data(
+    names: tuple[str, str],
+    found: Mapping[str, "Comparison"],
+    flips: Mapping[str, Sequence["Flip"]],
+    gated: Collection[str],
+) -> dict[str, object]:
+    """Return a comparison as JSON data: shares from 0 to 1, and flips without texts for benchmarks in `gated`."""
+    return {
+        "evaluations": names,
+        "benchmarks": {
+            name: {
+                "questions": one.questions,
+                "first": one.first,
+                "second": one.second,
+                "difference": one.difference,
+                "interval": (one.low, one.high),
+                "p_value": one.p_value,
+                "corrected": one.corrected,
+                "differs": one.shown,
+            }
+            for name, one in found.items()
+        },
+        "flips": {
+            name: [replace(one, question="" if name in gated else one.question) for one in flipped]
+            for name, flipped in flips.items()
+        },
+    }
 
 
 def print_matrix(out: Console, runs: Sequence["Run"]) -> None:

@@ -174,7 +174,7 @@ def call_text(arguments: dict[str, Any], *, whole: bool = False) -> str:
 
 def _clipped(text: str) -> str:
     lines = clean(text).split("\n")
-    more = [f"... {len(lines) - _SHOWN_LINES} more lines"] if len(lines) > _SHOWN_LINES else []
+    more = [f"... {counted(len(lines) - _SHOWN_LINES, 'more line')}"] if len(lines) > _SHOWN_LINES else []
     shown = "\n".join([*lines[:_SHOWN_LINES], *more])
     return cut(shown, _SHOWN_CHARACTERS + 4, " ...")
 

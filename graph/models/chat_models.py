@@ -8,6 +8,7 @@ import logging
 from typing import Any
 
 from langchain_core.language_models import BaseChatModel
+from pydantic import SecretStr
 
 from agentflow.graph.context import Sampling
 from agentflow.graph.models.providers import installed
@@ -46,7 +47,26 @@ def initialised(spec: ModelSpec, sampling: Sampling) -> BaseChatModel:
             configuration=True,
             code="not_loaded",
         ) from error
+    if not spec.base_url and (variable := _missing_key(model)):
+        raise ModelError(
+            f"{one_line(name, 200)} needs an API key; set the environment variable {variable}",
+            configuration=True,
+            code="no_key",
+        )
     return with_sampling(model, sampling)
+
+
+def _missing_key(model: BaseChatModel) -> str:
+    """Return the variable of a key that the model's class reads from the environment and has found empty, else "".
+
+    A class that makes models without a key, as Anthropic's does, fails at the first call, and without a network with an
+    error about the connection. A field that is None is another way to authenticate.
+    """
+    for field, variable in model.lc_secrets.items():
+        key = getattr(model, field, None)
+        if isinstance(key, SecretStr) and not key.get_secret_value():
+            return variable
+    return ""
 
 
 def with_sampling(model: BaseChatModel, sampling: Sampling) -> BaseChatModel:

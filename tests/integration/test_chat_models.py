@@ -127,3 +127,5 @@ def test_a_key_that_is_missing_is_named(monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.delenv("GOOGLE_API_KEY", raising=False)
     with fails(ModelError, "not_loaded", "google_genai:m", configuration=True):
         load_model("google_genai:m")
+    with fails(ModelError, "no_key", "ANTHROPIC_API_KEY", configuration=True):
+        load_model("anthropic:m")

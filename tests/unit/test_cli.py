@@ -79,6 +79,7 @@ def test_tools_are_tried_for_real(monkeypatch: pytest.MonkeyPatch) -> None:
     lines = done.stdout.splitlines()
     assert re.fullmatch(r"python_coder +ok +\d+\.\d\d s  \S+", lines[2])
     assert lines[3] == '  {"code": "print(12 * 7)"} → 84'
+    assert lines[5].startswith('  {"query": "Song of Fupoz"} → Song of Fupoz: Book with')
     assert [line.split()[:2] for line in lines[::2]] == [
         ["base_generator", "ok"], ["python_coder", "ok"], ["wikipedia_search", "ok"],
         ["google_search", "-"], ["web_search", "-"],
@@ -433,6 +434,8 @@ def test_doctor_fails_when_what_is_needed_does(monkeypatch: pytest.MonkeyPatch) 
     shown = " ".join(done.stdout.split())
     assert "embedded model no no checkpoint; install again" in shown
     assert "is the server running?" in shown
+    assert done.stderr.startswith("error: embedded model, ")
+    assert "google_search" not in done.stderr, "it is not needed"
 
 
 def test_eval_prints_a_table_and_resumes(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -596,6 +599,7 @@ def test_doctor_shows_which_search_engine_is_asked(monkeypatch: pytest.MonkeyPat
     monkeypatch.setenv("COLUMNS", "200")
     lines = [" ".join(line.split()) for line in run("doctor").stdout.splitlines()]
     assert "search: auto ok asks serper" in lines
+    assert any(line.endswith("its article. (reads atlas)") for line in lines), "what the embedded planner knows"
     assert "search: tavily - set TAVILY_API_KEY (https://tavily.com)" in lines
     assert not any(SECRET in line for line in lines)
     listed = " ".join(run("tools", "--tools", "google_search,wikipedia_search", "--corpus", "package").stdout.split())

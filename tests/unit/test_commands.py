@@ -28,7 +28,6 @@ from tests.scripted import Scripted
 
 SNAPSHOTS = Path(__file__).with_name("commands")
 COMMAND = typer.main.get_command(app)
-TYPERS_WORDS = re.compile(r"^(error: [\w ]+[ :]+['-][^' ]+'?).*(?= \(see )", re.MULTILINE)
 
 
 def commands(command: Any = COMMAND, name: str = "agentflow") -> Iterator[tuple[str, Any]]:
@@ -50,7 +49,8 @@ def snapshot(name: str) -> Path:
 
 def help_of(command: Any) -> str:
     """The texts of a command's help, without their layout, which is typer's."""
-    lines = [" ".join(text.split()) for text in (command.help, command.epilog) if text]
+    paragraphs = [command.help or "", *(command.epilog or "").split("\n\n")]  # typer shows each on its own line
+    lines = [" ".join(text.split()) for text in paragraphs if text]
     for one in command.params:
         if one.name != "help":
             text = " ".join((getattr(one, "help", "") or "").split())
@@ -92,10 +92,10 @@ def world(folder: Path) -> None:
 
 
 def outcome(line: str) -> str:
-    """Return the output of a call and its exit status, without typer's own words."""
+    """Return the output of a call and its exit status."""
     words = [word.encode().decode("unicode_escape") if "\\" in word else word for word in shlex.split(line)[1:]]
     done = CliRunner().invoke(app, words, prog_name="agentflow")
-    printed = TYPERS_WORDS.sub(r"\1 ...", done.output.replace(f"{Path.cwd()}/", ""))
+    printed = done.output.replace(f"{Path.cwd()}/", "")
     return f"$ {line}\n{printed}" + (f"exit {done.exit_code}\n" if done.exit_code else "")
 
 
@@ -141,6 +141,7 @@ def test_a_wrong_call_is_one_line_and_exit_2() -> None:
 def test_every_help_has_an_example() -> None:
     shown = {name: help_of(command) for name, command in CALLED.items() if not hasattr(command, "commands")}
     assert [name for name, text in shown.items() if not re.search("(Example|Try).*: .*agentflow", text)] == []
+    assert [name for name, text in shown.items() if re.search("Example: .*Example: ", text)] == []
 
 
 def test_the_options_of_a_long_command_are_in_panels() -> None:
@@ -148,6 +149,11 @@ def test_the_options_of_a_long_command_are_in_panels() -> None:
     shown = {one.name: one.rich_help_panel for command in long for one in command.params if one.name != "help"}
     assert {name for name, panel in shown.items() if panel not in PANELS} <= {"graph", "names", "question"}
     assert {name for names in PANELS.values() for name in names.split()} <= set(shown)
+
+
+def test_no_help_shows_a_type_of_python() -> None:
+    repeated = [one for command in CALLED.values() for one in command.params if getattr(one, "multiple", False)]
+    assert [one.opts for one in repeated if not one.metavar] == []
 
 
 def test_every_snapshot_is_of_a_command() -> None:

@@ -43,7 +43,7 @@ def test_the_adapter_has_the_parameters_that_peft_adds() -> None:
 
 
 def test_a_model_whose_sizes_are_unknown_is_refused(tmp_path: Path) -> None:
-    with fails(SettingsError, "unknown_model", "someone/model"):
+    with fails(SettingsError, "unknown_model", "someone/model", "qwen2.5-7b-lora"):
         shape_of("someone/model")
     (tmp_path / "config.json").write_text('{"hidden_size": 3}')
     with fails(SettingsError, "unknown_model", "num_attention_heads"):
@@ -75,7 +75,7 @@ def test_the_checkpoint_and_the_judge() -> None:
     found = estimate(config)
     assert found.checkpoint == 12 * found.parameters
     assert found.judged == 10 * 256 + 3 * 7
-    assert str(found.judged) in lines(config)[-1]
+    assert f" {found.judged:,} " in lines(config)[-1]
 
 
 def row(preset: str) -> str:
