@@ -60,6 +60,8 @@ HEAVY_ALLOWED = {
     "rl.micro.pretrain": {"torch", "transformers"},
     "rl.export": {"torch"},
     "rl.export_check": {"torch", "transformers"},
+    "rl.certificate.checkpoints": {"torch"},
+    "rl.kernels": {"torch"},
     "rl.launch": {"ray", "verl"},
     "rl.local_policy": {"torch", "transformers"},
     "rl.template": {"transformers"},
