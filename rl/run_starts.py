@@ -68,8 +68,8 @@ def record_start(out: Path, config: DictConfig, threads: int) -> None:
     )
 
 
-def read_starts(out: Path) -> list[Start]:
-    """Return the starts of the run in the folder `out`, at least one. Raises StartsError."""
+def read_starts(out: Path, first: int = 0) -> list[Start]:
+    """Return the starts of the run in the folder `out`, the first one after the step `first`. Raises StartsError."""
     path, starts = out / STARTS, list[Start]()
     try:
         lines = path.read_bytes().splitlines()
@@ -83,7 +83,7 @@ def read_starts(out: Path) -> list[Start]:
             starts.append(Start.model_validate_json(line))
         except ValidationError:
             continue  # torn by a kill, before the first step of that start
-    if not starts or starts[0].step:
+    if not starts or starts[0].step != first:
         raise StartsError(
             f"{path} does not have the first start of the run; it is damaged, or of another version", code="bad_starts"
         )

@@ -6,10 +6,12 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from agentflow.cli.group import FAILED, MISUSED, fail, say
-from agentflow.console.progress import PartProgress
+from agentflow.console.progress import CountProgress, PartProgress
+from agentflow.console.replays import print_replayed
 from agentflow.console.terminal import console, counted, print_json, shown_bytes
 
 if TYPE_CHECKING:
+    from agentflow.rl.certificate.replay import Replayed
     from agentflow.rl.certificate.signature import Certificate
 
 app = typer.Typer()
@@ -65,58 +67,120 @@ def certify(
     typer.echo(f"next: agentflow verify {target} --key {certificate.fingerprint}")
 
 
-@app.command(epilog="Example: agentflow verify atlas.json --run runs/atlas-cpu")
+@app.command(epilog="Example: agentflow verify atlas.json --run runs/atlas-cpu --steps 1,40 --key FINGERPRINT")
 def verify(
     certificate: Annotated[Path, typer.Argument(metavar="CERT", help="The certificate.")],
     run: Annotated[
         Path | None, typer.Option(metavar="FOLDER", help="The run's folder; by default, that of the certificate.")
     ] = None,
-    key: Annotated[
-        str, typer.Option(metavar="FINGERPRINT", help="The signer's key; one of another signer is refused.")
+    steps: Annotated[
+        str, typer.Option(metavar="N,...", help="Steps to replay, from the checkpoint before each; by default, none.")
     ] = "",
+    key: Annotated[
+        str, typer.Option(metavar="FINGERPRINT", help="The signer's key; a certificate of another is not verified.")
+    ] = "",
+    sample: Annotated[
+        bool, typer.Option("--sample", help="Sample replayed rollouts anew, instead of playing the recorded ones.")
+    ] = False,
     seed: Seed = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
 ) -> None:
-    """Check a training against its certificate, and name whatever was altered.
+    """Check a training against its certificate, name whatever was altered, and replay steps of it.
 
-    Exits with 1 if something differs.
+    A replay runs the code of the run and loads pickled files, so --key must name the signer, unless that is you. Exits
+    with 1 if something differs.
     """
     _check_training("verify")
-    from agentflow.evals.run_folder import SETTINGS
-    from agentflow.rl.certificate.check import altered, other_code
     from agentflow.rl.certificate.errors import CertificateError
+    from agentflow.rl.certificate.replay import FAILED as REPLAY_FAILED
+    from agentflow.rl.certificate.replay import Replayed
     from agentflow.rl.certificate.signature import read_certificate
 
-    folder = run or certificate.parent
-    has_run = run is not None or (folder / SETTINGS).is_file()
-    differs: list[str] = []
+    chosen, folder, replayed = _steps(steps), _run_folder(run, certificate), list[Replayed]()
     try:
         found = read_certificate(certificate)
-        if not found.genuine:
-            differs.append("signature: the contents are not those that the key signed")
-        elif key and found.fingerprint != key.lower():
-            differs.append(f"key: {found.fingerprint} signed")
-        else:
-            differs += other_code(found.contents)
-            if has_run:
-                with PartProgress(console(stderr=True), "reading the run") as view:
-                    differs += altered(found.contents, folder, seed, view.show)
+        differs = _altered(found, folder, key, seed)
+        if chosen and not differs:
+            replayed = _replayed(found, folder, chosen, key, seed, sample=sample, quiet=as_json)
     except CertificateError as error:
-        fail(str(error), MISUSED)
+        fail(str(error), FAILED if error.code == REPLAY_FAILED else MISUSED)
+    differs += [name for one in replayed for name in one.differences]
     if as_json:
-        print_json({"verified": not differs, "differs": differs, "run": str(folder) if has_run else "", **_said(found)})
-    else:
-        for name in differs:
-            typer.echo(name)
-        if not has_run:
-            say("note: only the signature and the installed code were checked; --run names the run's folder")
-        typer.echo(f"key: {found.fingerprint}{'' if key else ' (not checked; --key names the one that you trust)'}")
+        result = {"verified": not differs, "differs": differs, "run": str(folder) if folder else "", **_said(found)}
+        print_json(result | {"replayed": replayed})
+        raise typer.Exit(FAILED if differs else 0)
+    for name in differs:
+        typer.echo(name)
+    if folder is None:
+        say("note: only the signature and the installed code were checked; --run names the run's folder")
+    typer.echo(f"key: {found.fingerprint}{'' if key else ' (not checked; --key names the one that you trust)'}")
     if differs:
-        if as_json:
-            raise typer.Exit(FAILED)
-        fail(f"not verified: {counted(len(differs), 'difference')}", FAILED)
-    if not as_json:
-        typer.echo(f"verified: {counted(found.contents.steps, 'step')} of {found.contents.app}")
+        skipped = " (no step was replayed)" if chosen and not replayed else ""
+        fail(f"not verified: {counted(len(differs), 'difference')}{skipped}", FAILED)
+    again = sum(len(one.steps) for one in replayed) or "none"
+    typer.echo(f"verified: {counted(found.contents.steps, 'step')} of {found.contents.app}, {again} replayed")
+
+
+def _steps(given: str) -> list[int]:
+    words = [word.strip() for word in given.split(",")] if given else []
+    if wrong := [word for word in words if not (word.isascii() and word.isdecimal())]:
+        fail(f"--steps {given}: '{wrong[0]}' is no step; write numbers with commas, as in --steps 1,5", MISUSED)
+    return [int(word) for word in words]
+
+
+def _run_folder(run: Path | None, certificate: Path) -> Path | None:
+    """Return the run's folder: the one that is named, or that of the certificate if it is a run's."""
+    from agentflow.evals.run_folder import SETTINGS
+
+    return certificate.parent if run is None and (certificate.parent / SETTINGS).is_file() else run
+
+
+def _altered(certificate: "Certificate", run: Path | None, key: str, seed: Path | None) -> list[str]:
+    """Return what differs, by name, without a replay. Raises CertificateError."""
+    from agentflow.rl.certificate.check import altered, other_code
+
+    if not certificate.genuine:
+        return ["signature: the contents are not those that the key signed"]
+    if key and certificate.fingerprint != key.lower():
+        return [f"key: {certificate.fingerprint} signed"]
+    differs = other_code(certificate.contents)
+    if run is not None:
+        with PartProgress(console(stderr=True), "reading the run") as view:
+            differs += altered(certificate.contents, run, seed, view.show)
+    return differs
+
+
+def _replayed(
+    certificate: "Certificate",
+    run: Path | None,
+    steps: list[int],
+    key: str,
+    seed: Path | None,
+    *,
+    sample: bool,
+    quiet: bool,
+) -> "list[Replayed]":
+    """Replay the steps of a checked run, and print each result. Raises CertificateError."""
+    from agentflow.rl.certificate.replay import replay
+    from agentflow.rl.certificate.segments import segments_of
+    from agentflow.rl.certificate.signature import own_fingerprint
+
+    if run is None:
+        fail("--steps needs the run's folder; name it by --run", MISUSED)
+    if not key and certificate.fingerprint != own_fingerprint():
+        fail(
+            "--steps runs the code of the run and loads its pickled files; name the signer that you trust by --key",
+            MISUSED,
+        )
+    contents = certificate.contents
+    segments, found = segments_of(steps, contents.checkpoints, contents.steps), []
+    with CountProgress(console(stderr=True), sum(len(one.steps) for one in segments), "replaying steps") as view:
+        for segment in segments:
+            one = replay(run, contents, segment, seed=seed, sample=sample, on_line=lambda line: view.add())
+            found.append(one)
+            if not quiet:
+                print_replayed(console(), one)
+    return found
 
 
 def _said(certificate: "Certificate") -> dict[str, object]:

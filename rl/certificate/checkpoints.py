@@ -89,6 +89,10 @@ class Delta:
             digest.update(change.contiguous().numpy().astype("<f4", copy=False).tobytes())
         return digest.hexdigest()
 
+    def largest(self) -> float:
+        """Return the largest change of a weight."""
+        return max(float(change.abs().max()) for _, change in self.parts())
+
     def norm(self) -> float:
         """Return the Euclidean length of the change."""
         return math.sqrt(sum(float(change.double().square().sum()) for _, change in self.parts()))

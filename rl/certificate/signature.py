@@ -96,6 +96,12 @@ def default_key() -> Path:
     return Path(platformdirs.user_config_dir("agentflow")) / "certificate.pem"
 
 
+def own_fingerprint() -> str:
+    """Return the fingerprint of the user's own key; "" if there is none yet. Raises CertificateError."""
+    path = default_key()
+    return fingerprint(load_key(path).public_key().public_bytes_raw()) if path.exists() else ""
+
+
 def load_key(path: Path) -> "Ed25519PrivateKey":
     """Read a private key in PEM, or make one if the file does not exist. Raises CertificateError."""
     _check_installed()

@@ -17,6 +17,7 @@ from agentflow.rl.chat import TokenReply
 from agentflow.rl.kernels import Kernels
 from agentflow.rl.replay_log import ReplayLogs, as_answer
 from agentflow.rl.rollout import RolloutRecord, RolloutStatus, Trajectory
+from agentflow.rl.run_lock import LOCK
 from agentflow.rl.run_starts import FOLDERS, OWN, STARTS, TRAINING, Start
 from agentflow.rl.settings import TrainingSettings, compose_settings
 from agentflow.rl.training_log import TrainingLog
@@ -39,6 +40,7 @@ def write_run(folder: Path) -> Path:
     (run / "tokenizer").mkdir()
     (run / "tokenizer/tokenizer.json").write_text("{}")
     (run / "agent_loop.yaml").write_text("[]")
+    (run / LOCK).touch()
     write_start(run)
     log = TrainingLog(run)
     log.rewind(0)
