@@ -48,7 +48,7 @@ def kernels(threads: int, device: str) -> Kernels:
     """Return the kernel set of this process, as torch's `device` ("cpu" or "cuda") and `threads` complete it."""
     import numpy as np
     import torch
-    from threadpoolctl import threadpool_info
+    from threadpoolctl import threadpool_info  # type: ignore[import-untyped]
 
     found = np.show_config(mode="dicts")["SIMD Extensions"]
     blas = {f"{one['version']} {one['architecture']}" for one in threadpool_info() if one["internal_api"] == "openblas"}

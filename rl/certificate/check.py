@@ -8,7 +8,7 @@ from agentflow.rl.certificate.contents import Contents, contents_of
 from agentflow.rl.certificate.errors import CertificateError
 from agentflow.rl.run_starts import FOLDERS, OWN, TRAINING
 
-ALTERED = ("bad_starts", "bad_weights", "other_shape")
+ALTERED = ("bad_starts", "bad_weights")
 """Codes of errors that show an alteration: what was certified could be read."""
 
 

@@ -59,7 +59,9 @@ class CertifiedCheckpoint(_Part):
     since: int = Field(ge=0)
     """Step of the checkpoint before; 0 for the start weights."""
     delta: str
-    """SHA-256 of the change of all weights; "" where a checkpoint has no safetensors files, which large models lack."""
+    """SHA-256 of the change of all weights; "" where a checkpoint has no safetensors files of the same tensors.
+
+    Those of large models and of LoRA have none."""
 
 
 class Contents(_Part):
@@ -233,12 +235,12 @@ def _line_hash(line: bytes) -> str:
 def _checkpoints(
     run: Path, start: Path, last: int, on_part: Callable[[str], None]
 ) -> Iterator[tuple[int, CertifiedCheckpoint]]:
-    since, before = 0, Weights(start)
+    since, before = 0, Weights.of_model(start)
     for step in saved_steps(run):
         if step > last:
             continue
         folder = checkpoint_of(run, step)
-        files, after = files_of(folder, on_part), Weights(folder)
+        files, after = files_of(folder, on_part), Weights.of_checkpoint(folder)
         on_part(f"weight delta of steps {since + 1} to {step}")
         delta = Delta(before, after)
         yield step, CertifiedCheckpoint(files=files, since=since, delta=delta.hash() if delta else "")

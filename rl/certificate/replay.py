@@ -26,7 +26,7 @@ from agentflow.rl.export import LATEST
 from agentflow.rl.launch import TrainingFailed
 from agentflow.rl.run_starts import Start, read_starts, start_of
 from agentflow.rl.settings import SettingsError, TrainingSettings, quiet_verl
-from agentflow.rl.train import train_composed
+from agentflow.rl.train import CHANGEABLE, train_composed
 from agentflow.rl.training_log import Line, TrainingLog
 
 FAILED = "replay_failed"
@@ -81,8 +81,8 @@ class Replayed:
     """A segment that was repeated."""
 
     segment: Segment
-    code: list[str]
-    """What of the code and packages here is not that of the run."""
+    program: list[str]
+    """What of the code, packages and settings of the replay is not that of the run."""
     kernels: list[str]
     """What of the kernels here is not that of the run."""
     exact: bool
@@ -94,7 +94,7 @@ class Replayed:
     @property
     def differences(self) -> list[str]:
         """Return what differs, by name."""
-        found = self.code + [name for step in self.steps for name in step.differences(exact=self.exact)]
+        found = self.program + [name for step in self.steps for name in step.differences(exact=self.exact)]
         if self.weights and not self.weights.share <= (0.0 if self.exact else WEIGHT_BOUND):
             found.append(f"weights of step {self.segment.end} replayed: {self.weights.share:.2g} of their change apart")
         return found
@@ -145,7 +145,7 @@ def replay(
     recorded, replayed = ({line["step"]: line for line in _trained(folder)} for folder in (run, work))
     found = Replayed(
         segment=segment,
-        code=[f"replayed with: {name}" for name in _other_code(start, here)],
+        program=[f"replayed with: {name}" for name in (*_other_code(start, here), *_other_settings(run, work))],
         kernels=kernels,
         exact=not kernels and here.kernels.device == "cpu",
         steps=[_compared_step(certified, step, recorded[step], replayed.get(step, {})) for step in segment.steps],
@@ -194,6 +194,13 @@ def _other_code(start: Start, here: Start) -> list[str]:
     return [*(f"code of {name}" for name in code), *(f"version of {name}" for name in versions)]
 
 
+def _other_settings(run: Path, work: Path) -> list[str]:
+    """Return the settings of the run that are not those of the configuration with which it was replayed."""
+    changed = CHANGEABLE | {"start", "replay_from"}
+    before, now = (read_settings(folder, TrainingSettings).model_dump(exclude=changed) for folder in (run, work))
+    return [f"setting {name}" for name in before if before[name] != now[name]]
+
+
 def _compared_step(certified: Contents, step: int, recorded: Line, replayed: Line) -> ReplayedStep:
     digest = certified.batches[f"{step} train"].digest
     losses = {name: (recorded[name], replayed.get(name, math.nan)) for name in LOSSES if name in recorded}
@@ -205,9 +212,11 @@ def _distance(run: Path, certified: Contents, segment: Segment, work: Path, firs
     known = certified.checkpoints.get(segment.end)
     if known is None or not known.delta:
         return None
-    before = Weights(checkpoint_of(run, segment.begin) if segment.begin else first)
-    after, again = (Weights(checkpoint_of(folder, segment.end)) for folder in (run, work))
-    if Delta(before, again).hash() == known.delta:
+    begin = Weights.of_checkpoint(checkpoint_of(run, segment.begin)) if segment.begin else Weights.of_model(first)
+    after, again = (Weights.of_checkpoint(checkpoint_of(folder, segment.end)) for folder in (run, work))
+    if not Delta(after, again):
+        return WeightDistance(math.inf, math.inf)
+    if Delta(begin, again).hash() == known.delta:
         return WeightDistance(0.0, 0.0)
-    apart, change = Delta(after, again), Delta(before, after).norm()
+    apart, change = Delta(after, again), Delta(begin, after).norm()
     return WeightDistance(apart.norm() / change if change else math.inf, apart.largest())

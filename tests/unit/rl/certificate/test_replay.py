@@ -23,7 +23,7 @@ from agentflow.rl.launch import TrainingFailed
 from agentflow.rl.settings import SettingsError
 from agentflow.rl.training_log import TrainingLog
 from tests.failing import fails
-from tests.unit.rl.certificate.runs import KERNELS, write_run, write_start
+from tests.unit.rl.certificate.runs import KERNELS, edit_lines, write_run, write_start
 
 OTHER = KERNELS.model_copy(update={"torch": "AVX512"})
 GPU = KERNELS.model_copy(update={"device": "H100"})
@@ -42,7 +42,8 @@ def certified(run: Path) -> Contents:
 class Trainer:
     """Leaves what a training of one step would, and keeps its configuration."""
 
-    def __init__(self) -> None:
+    def __init__(self, run: Path) -> None:
+        self.run = run
         self.config: Any = None
         self.start: dict[str, Any] = {}
         self.metrics: dict[str, Any] = {"batch": "ba7c", "actor/kl": 0.25}
@@ -55,6 +56,7 @@ class Trainer:
             raise self.error
         out = Path(config.out)
         write_start(out, **self.start)
+        shutil.copy(self.run / "settings.json", out)
         TrainingLog(out).step(1, self.metrics, {"step": 1.0})
         folder = out / "checkpoints/global_step_1/actor/huggingface"
         folder.mkdir(parents=True)
@@ -65,8 +67,8 @@ class Trainer:
 
 
 @pytest.fixture
-def trainer(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Trainer:
-    stand_in = Trainer()
+def trainer(run: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Trainer:
+    stand_in = Trainer(shutil.copytree(run, tmp_path / "as it was"))
     monkeypatch.setattr(replaying, "train_composed", stand_in)
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     monkeypatch.setenv("OMP_NUM_THREADS", "7")
@@ -150,6 +152,12 @@ def test_other_code_is_named(run: Path, certified: Contents, trainer: Trainer) -
         "replayed with: code of agentflow",
         "replayed with: code of mine (added)",
     ]
+
+
+def test_a_setting_that_the_run_did_not_have_is_named(run: Path, certified: Contents, trainer: Trainer) -> None:
+    """The configuration is what is replayed; settings.json must say the same."""
+    edit_lines(run / "settings.json", lambda settings: settings.update(lr=0.5))
+    assert repeated(run, certified).differences == ["replayed with: setting lr"]
 
 
 def test_a_later_step_begins_from_the_checkpoint_before(run: Path, certified: Contents, trainer: Trainer) -> None:
