@@ -63,7 +63,7 @@ def record_start(out: Path, config: DictConfig, threads: int) -> None:
             code=code_of(config.app),
             versions=installed(TRAINING),
             kernels=kernels(threads, config.trainer.device),
-            config=OmegaConf.to_container(config),  # type: ignore[arg-type]
+            config=OmegaConf.to_container(config),
         ),
     )
 

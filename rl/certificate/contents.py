@@ -99,7 +99,7 @@ class Contents(_Part):
         return found
 
     def _starts(self) -> dict[str, str]:
-        found = {}
+        found: dict[str, str] = {}
         for start in self.starts:
             name = f"start after step {start.step}"
             for group, facts in (("code", start.code), ("version", start.versions), ("configuration", start.config)):
