@@ -54,7 +54,7 @@ class Weights:
 
     def shapes(self, policy: str) -> dict[str, list[int]]:
         """Return the shape of each tensor of a policy by name. Raises CertificateError."""
-        found = {}
+        found: dict[str, list[int]] = {}
         for file in self._opened(policy):
             found |= {name: file.get_slice(name).get_shape() for name in file.keys()}  # noqa: SIM118 (no mapping)
         return found
