@@ -25,7 +25,7 @@ PURPOSE = b"agentflow certificate of a training\n"
 """Signed before the contents, so that a signature of the key for another purpose is none of a certificate."""
 
 LARGEST = 64 << 20
-"""Maximum size of a certificate, in bytes: a step takes about 1,300."""
+"""Maximum size of a certificate, in bytes: a step takes about 700."""
 
 
 class Certificate(BaseModel):
