@@ -74,8 +74,10 @@ def test_an_update_with_another_setting_is_found(run: Path, key: str, tmp_path: 
     """A signer cannot certify what the code does not do: here, a learning rate that the run did not have."""
     forged = tmp_path / "forged"
     shutil.copytree(run, forged)
-    starts = forged / "starts.jsonl"
-    starts.write_text(starts.read_text().replace('"lr":0.0003', '"lr":0.00031'))
+    for name in ("starts.jsonl", "settings.json"):
+        content = (forged / name).read_text()
+        assert content.count('"lr": 0.0003,') == 1
+        (forged / name).write_text(content.replace('"lr": 0.0003,', '"lr": 0.00031,'))
     signer = ["--key", str(run.parent / "key.pem")]
     subprocess.run([sys.executable, "-m", "agentflow", "certify", str(forged), *signer], check=True, timeout=300)
     found = verified(forged, "--steps", "1", "--key", key, code=1)
