@@ -54,9 +54,10 @@ stress: $(VENV)/with-dev,studio,local,train $(TEMPLATES)/trl ## All tests beside
 test-sandbox: $(VENV)/with-dev ## The sandbox's soak, 64 programs at once, and its tiers for other kinds of users
 	$(BIN)/python -m pytest -m slow tests/integration/sandbox tests/unit/tools/sandbox $(PYTEST_FLAGS)
 
-test-train: $(VENV)/with-dev,studio,local,train ## Train for a few steps with the whole of verl, be killed, go on, export
+test-train: $(VENV)/with-dev,studio,local,train ## Train for a few steps with the whole of verl, be killed, go on, export, certify and verify
 	$(BIN)/python -m pytest -m slow tests/integration/test_train.py tests/integration/test_train_agents.py \
 		tests/integration/test_train_policies.py tests/integration/test_train_distillation.py \
+		tests/integration/test_certify.py \
 		tests/unit/rl/traces/test_examples.py $(PYTEST_FLAGS)
 
 test-faults: $(VENV)/with-dev,studio,local,train ## Strike rollouts, kill a training and a worker of it, fill its disk; it must go on

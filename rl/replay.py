@@ -6,15 +6,14 @@ differ are named. A validation is not trained on, so only statuses and rewards a
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 from agentflow.evals.run_folder import RunFolderError, read_settings
 from agentflow.rl.apps import load_app
 from agentflow.rl.batch import Facts, assign_credit, batch_digest, counts, facts_of, rows_of
-from agentflow.rl.chat import ChatRequest, TokenReply
 from agentflow.rl.replay_log import Answer, ReplayLog, ReplayLogs
-from agentflow.rl.rollout import RolloutStatus, Trajectory, run_recorded
+from agentflow.rl.rollout import RolloutStatus, Trajectory, run_again
 from agentflow.rl.settings import TrainingSettings
 from agentflow.rl.trainable import AppError, Split
 from agentflow.rl.training_log import TrainingLog
@@ -95,11 +94,7 @@ class Replay:
             raise ReplayError(
                 f"the app has no task {replay_log.rollout.rpartition('/')[0]} any more", code="unknown_task"
             )
-        seconds = self.settings.rollout_seconds
-        again = await run_recorded(self._app, self._graph, task, lambda: _nobody, replay_log, seconds=seconds, tries=1)
-        status = RolloutStatus(replay_log.end["status"]) if replay_log.end else again.status
-        # A rollout that failed has no recorded response at the point of failure, so its recorded status is used.
-        return again if status == RolloutStatus.OK else replace(again, status=status, reward=0.0)
+        return await run_again(self._app, self._graph, task, replay_log, seconds=self.settings.rollout_seconds)
 
     def _take(self, name: str, trajectory: Trajectory, rows: dict[str, Facts], rewards: dict[str, float]) -> None:
         flow = self.settings.flow
@@ -124,7 +119,3 @@ def _difference(replay_log: ReplayLog, trajectory: Trajectory) -> str:
     if trajectory.reward != end.get("reward"):
         return f"reward {trajectory.reward:g}, {end.get('reward'):g} before"
     return ""
-
-
-async def _nobody(request: ChatRequest) -> TokenReply:
-    raise AssertionError("a replay log that nothing can be added to raises before it asks")

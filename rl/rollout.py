@@ -24,7 +24,7 @@ from agentflow.graph.models.spec import ModelError
 from agentflow.graph.tracing.observer import Observer
 from agentflow.rl.calls import Call, TokenCollector
 from agentflow.rl.capture import redirect_openai
-from agentflow.rl.chat import Generate
+from agentflow.rl.chat import ChatRequest, Generate, TokenReply
 from agentflow.rl.policy import PolicyMisused, PromptTooLong, serving
 from agentflow.rl.replay_log import Answer, ReplayLog, answered, recorded, replaying
 from agentflow.rl.stand_in import stand_in
@@ -214,6 +214,18 @@ async def run_recorded(
         if trajectory.status != RolloutStatus.ENDPOINT_FAILED or number == tries:
             break
     return replace(trajectory, id=log.rollout)
+
+
+async def run_again(app: Trainable, graph: Graph, task: Task, log: ReplayLog, *, seconds: float) -> Trajectory:
+    """Run `task` with the responses of a read-only `log` alone."""
+    again = await run_recorded(app, graph, task, lambda: _nobody, log, seconds=seconds, tries=1)
+    status = RolloutStatus(log.end["status"]) if log.end else again.status
+    # A rollout that failed has no recorded response at the point of failure, so its recorded status is used.
+    return again if status == RolloutStatus.OK else replace(again, status=status, reward=0.0)
+
+
+async def _nobody(request: ChatRequest) -> TokenReply:
+    raise AssertionError("a replay log that nothing can be added to raises before it asks")
 
 
 async def decided_reward(app: Trainable, task: Task, state: Any, trace: Trace) -> float | None:

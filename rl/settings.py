@@ -93,6 +93,7 @@ class TrainingSettings(RunSettings):
     seed_requests: bool = False
     preview: int = Field(default=0, ge=0)
     replay_logs: bool
+    replay_from: str = ""
     tracing: str = ""
     token_groups: int = Field(default=1, ge=0)
     flow: FlowSettings
@@ -143,6 +144,11 @@ PREVIEWED_TASKS = 2
 """Tasks of the preview of an app that the user names; the apps of the presets are known to learn."""
 
 
+def quiet_verl() -> None:
+    """Leave verl's remarks out, unless the user wants them; it reads the level when it is imported."""
+    os.environ.setdefault("VERL_LOGGING_LEVEL", "WARNING")
+
+
 def compose_settings(preset: str, overrides: Sequence[str]) -> DictConfig:
     """Compose the configuration of a run from a preset and overrides. Raises SettingsError."""
     if problem := unknown_preset(preset):
@@ -151,7 +157,7 @@ def compose_settings(preset: str, overrides: Sequence[str]) -> DictConfig:
         if "=" not in override:
             raise SettingsError(f"'{override}' is no setting; write key=value, as in steps=10", code="bad_override")
     overrides = [_as_hydra(override) for override in overrides]
-    os.environ.setdefault("VERL_LOGGING_LEVEL", "WARNING")  # read when verl is imported
+    quiet_verl()
     with initialize_config_dir(str(PRESETS), version_base=None):
         try:
             config = compose(preset, [verl_config(), *overrides])

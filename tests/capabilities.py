@@ -11,6 +11,7 @@ MODULES = {
     "web": "trafilatura",
     "local": "transformers",
     "train": "verl",
+    "certify": "cryptography",
     "report": "matplotlib",
     "science": "sympy",
     "data": "pyarrow",

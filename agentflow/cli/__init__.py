@@ -10,6 +10,7 @@ import typer
 from agentflow.cli import (
     about,
     again,
+    certify,
     chat,
     corpus,
     data,
@@ -36,7 +37,7 @@ from agentflow.cli.group import CommandGroup
 from agentflow.version import __version__
 
 app = typer.Typer(cls=CommandGroup, pretty_exceptions_enable=False, rich_markup_mode="rich")
-for commands in (solve, chat, train, try_app, prompts, view, serve, mcp):
+for commands in (solve, chat, train, certify, try_app, prompts, view, serve, mcp):
     app.add_typer(commands.app)
 for commands in (judging, rescore, report, passport, again, matrix, power, langsmith):
     evaluate.app.add_typer(commands.app)

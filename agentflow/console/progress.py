@@ -4,7 +4,15 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, ProgressColumn, TextColumn, TimeRemainingColumn
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    ProgressColumn,
+    SpinnerColumn,
+    TextColumn,
+    TimeRemainingColumn,
+)
 
 from agentflow.console.terminal import percent
 
@@ -117,6 +125,17 @@ class TrainView(Bar):
         self._bar.update(self._task, completed=line["step"], description=text)
         if not self._out.is_terminal:
             self._out.print(f"step {line['step']:>4}  {text}")
+
+
+class PartProgress(Bar):
+    """The part that is under way, of a total that is not known."""
+
+    def __init__(self, out: Console, says: str) -> None:
+        super().__init__(out, SpinnerColumn(), TextColumn("{task.description}"), says=says, total=None)
+
+    def show(self, part: str) -> None:
+        """Show the part that begins."""
+        self._bar.update(self._task, description=part)
 
 
 class ReplayView(Bar):

@@ -81,8 +81,13 @@ def _inputs(agent: AgentName, context: Context, benchmarks: Sequence[str], quest
 
 def file_hash(path: Path) -> str:
     """Return the hash of a file's content: 12 hexadecimal digits."""
+    return file_sha256(path)[:12]
+
+
+def file_sha256(path: Path) -> str:
+    """Return the SHA-256 of a file's content: 64 hexadecimal digits."""
     with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()[:12]
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 async def _tools(context: Context) -> dict[str, ToolProvenance]:
@@ -105,7 +110,13 @@ def versions() -> dict[str, str]:
         "python": platform.python_version(),
         "platform": f"{platform.system()} {platform.machine()}",
     }
-    for name in PACKAGES:
+    return found | installed(PACKAGES)
+
+
+def installed(packages: Sequence[str]) -> dict[str, str]:
+    """Return the versions of those of `packages` that are installed."""
+    found = {}
+    for name in packages:
         try:
             found[name] = version(name)
         except PackageNotFoundError:
@@ -115,11 +126,16 @@ def versions() -> dict[str, str]:
 
 @cache
 def code_hash() -> str:
-    """Return the hash of AgentFlow's source files on disk: 12 hexadecimal digits."""
+    """Return the hash of AgentFlow's source files that affect a score: 12 hexadecimal digits."""
+    return source_hash(CODE)[:12]
+
+
+def source_hash(folders: Sequence[str]) -> str:
+    """Return the SHA-256 of AgentFlow's source files on disk in these folders of the package."""
     home, digest = Path(agentflow.__file__).parent, hashlib.sha256()
-    for folder in CODE:
+    for folder in folders:
         for path in sorted((home / folder).resolve().rglob("*.py")):
             content = path.read_bytes()
             digest.update(f"{folder}/{path.relative_to((home / folder).resolve())}\n{len(content)}\n".encode())
             digest.update(content)
-    return digest.hexdigest()[:12]
+    return digest.hexdigest()

@@ -60,11 +60,14 @@ HEAVY_ALLOWED = {
     "rl.micro.pretrain": {"torch", "transformers"},
     "rl.export": {"torch"},
     "rl.export_check": {"torch", "transformers"},
+    "rl.certificate.checkpoints": {"torch"},
+    "rl.kernels": {"torch"},
     "rl.launch": {"ray", "verl"},
     "rl.local_policy": {"torch", "transformers"},
     "rl.template": {"transformers"},
     "rl.train": {"torch", "verl"},
     "rl.trainer": {"ray", "torch", "verl"},
+    "rl.trainer.shared_prefix": {"transformers"},
 }
 """By module or package."""
 

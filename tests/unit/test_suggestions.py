@@ -44,6 +44,7 @@ NEEDED_OTHERS = re.compile(r"--(approve|tracing) \S+")
 """Options that need a person or a collector."""
 
 NEEDS_MORE = {
+    "certify": "a training",
     "chat": "a key",
     "corpus build": "a dump",
     "corpus look-up": "an index of a dump",
@@ -63,6 +64,7 @@ NEEDS_MORE = {
     "tools test": "an MCP server",
     "train": "an hour",
     "try": "an agent",
+    "verify": "a training",
     "view": "a browser",
 }
 
