@@ -61,7 +61,7 @@ def launch(config: DictConfig, executable: str | None, on_line: Callable[[Line],
     if config.ray_address:
         options = {"address": config.ray_address}
         _check_answers(config.ray_address, config.ray_seconds)
-    ray.init(runtime_env=runtime, log_to_driver=False, logging_level="ERROR", **options)
+    _start_ray(runtime_env=runtime, log_to_driver=False, logging_level="ERROR", **options)
     try:
         check_room(places(config), ray.available_resources().get("CPU", 0))
         running = FlowRunner.remote().run.remote(config)  # type: ignore[attr-defined]
@@ -72,6 +72,18 @@ def launch(config: DictConfig, executable: str | None, on_line: Callable[[Line],
         raise TrainingFailed(f"{died[0] if died else cause(error)}; {logs}") from error
     finally:
         ray.shutdown()
+
+
+def _start_ray(**options: Any) -> None:
+    """Start or join Ray. Raises TrainingFailed if it does not start."""
+    import ray
+
+    try:
+        ray.init(**options)
+    except Exception as error:  # no class of its own where Ray's daemon takes more than 30 s to start
+        ray.shutdown()
+        reason = str(error).strip().partition("\n")[0]
+        raise TrainingFailed(f"Ray did not start: {reason}; the machine may be too busy: try again later") from error
 
 
 def _check_answers(address: str, seconds: float) -> None:

@@ -9,7 +9,7 @@ pytest.importorskip("verl")
 
 from omegaconf import DictConfig, OmegaConf
 
-from agentflow.rl.launch import environment
+from agentflow.rl.launch import TrainingFailed, _start_ray, environment
 from agentflow.rl.settings import compose_settings
 
 THREADS = ("OMP_NUM_THREADS", "OMP_WAIT_POLICY", "GOMP_SPINCOUNT")
@@ -46,3 +46,15 @@ def test_a_wait_policy_of_the_user_holds(config: DictConfig, monkeypatch: pytest
     found = environment(config)
     assert "GOMP_SPINCOUNT" not in found
     assert found.get("OMP_WAIT_POLICY", "active") == "active"
+
+
+def test_a_ray_that_does_not_start_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    # On a machine with a load of 150, it ended in a traceback: Ray gives its daemon 30 s and raises a plain Exception.
+    def too_slow(**options: object) -> None:
+        raise Exception("The current node timed out during startup.\nMore.")
+
+    monkeypatch.setattr("ray.init", too_slow)
+    with pytest.raises(TrainingFailed) as raised:
+        _start_ray(num_cpus=1)
+    assert "timed out during startup" in str(raised.value)
+    assert "\n" not in str(raised.value)
