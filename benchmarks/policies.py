@@ -4,9 +4,11 @@ Trains modules of the agent on Atlas in four ways, each with several seeds: the 
 generator as one policy, with the advantages of Flow-GRPO or of `per-node`; and as three policies with weights of their
 own. All are validated every few steps on the same held-out questions, whose worlds no training sees.
 
-Ways are compared at equal sampled tokens: each run counts as far as its last validation within the fewest tokens that
-any run sampled. Differences from the planner alone are paired by question, over the mean of all seeds. A run has
-collapsed if its accuracy there is more than `COLLAPSE` below that before training.
+Ways are compared at equal sampled tokens, the fewest that any run sampled; the accuracy of a run there is interpolated
+between its validations. Differences from the planner alone are paired by question, over the mean of all seeds. A run
+has collapsed if its accuracy there is more than `COLLAPSE` below that before training. A step of several modules
+samples more tokens than one of the planner, so that it takes fewer steps to as many tokens: train each way with
+`--only` and its own `--steps`, then call once more with `--only` for each way to compare.
 
 Needs the extra `train`. A run that was stopped resumes, and finished runs are not repeated.
 """
@@ -64,9 +66,14 @@ class Cell:
     seed: int
     points: list[Point]
 
-    def within(self, tokens: int) -> Point:
-        """Return the last validation within a number of sampled tokens."""
-        return [point for point in self.points if point.tokens <= tokens][-1]
+    def at(self, tokens: int) -> dict[str, float]:
+        """Return the reward of each question after a number of sampled tokens, at most those of the last validation."""
+        after = next(number for number, point in enumerate(self.points) if point.tokens >= tokens)
+        low, high = self.points[max(after - 1, 0)], self.points[after]
+        share = (tokens - low.tokens) / (high.tokens - low.tokens) if high.tokens > low.tokens else 0.0
+        return {
+            task: low.questions[task] + share * (value - low.questions[task]) for task, value in high.questions.items()
+        }
 
 
 def points(folder: Path) -> list[Point]:
@@ -94,28 +101,24 @@ class Compared:
     """Difference from the planner alone, with its 95 % interval over questions; None for that itself."""
     collapsed: int
     runs: int
-    steps: list[int]
+    tokens: int
 
 
 def compared(cells: Sequence[Cell]) -> Iterator[Compared]:
     """Compare ways with the planner alone at equal sampled tokens."""
     tokens = min(cell.points[-1].tokens for cell in cells)
     ways = {way: [cell for cell in cells if cell.way == way] for way in dict.fromkeys(cell.way for cell in cells)}
-    means = {way: _by_question([cell.within(tokens) for cell in own]) for way, own in ways.items()}
+    ends = {way: [cell.at(tokens) for cell in own] for way, own in ways.items()}
+    means = {way: {task: mean(end[task] for end in own) for task in own[0]} for way, own in ends.items()}
     for way, own in ways.items():
         difference = None
         if way != ALONE and ALONE in means:
             each = [means[way][task] - means[ALONE][task] for task in means[way]]
             difference = (mean(each), *paired_interval(each))
-        before = mean(cell.points[0].accuracy for cell in own)
-        ends = [cell.within(tokens) for cell in own]
-        collapsed = sum(end.accuracy < cell.points[0].accuracy - COLLAPSE for end, cell in zip(ends, own, strict=True))
-        accuracy = mean(means[way].values())
-        yield Compared(way, before, accuracy, difference, collapsed, len(own), [end.step for end in ends])
-
-
-def _by_question(ends: Sequence[Point]) -> dict[str, float]:
-    return {task: mean(end.questions[task] for end in ends) for task in ends[0].questions}
+        before = [cell.points[0].accuracy for cell in own]
+        accuracies = [mean(end.values()) for end in ends[way]]
+        collapsed = sum(after < start - COLLAPSE for after, start in zip(accuracies, before, strict=True))
+        yield Compared(way, mean(before), mean(accuracies), difference, collapsed, len(own), tokens)
 
 
 def main(
@@ -142,12 +145,12 @@ def main(
             cells.append(Cell(way, seed, points(folder)))
     found = list(compared(cells))
     (out / "compared.json").write_text(json.dumps([vars(one) for one in found], indent=2) + "\n", encoding="utf-8")
-    shown = Table("way", "before", "after", "difference", "95 %", "collapsed", "steps")
+    shown = Table("way", "before", "after", "difference", "95 %", "collapsed", "tokens")
     for one in found:
         difference, low, high = one.difference or (0.0, 0.0, 0.0)
         own = (f"{difference:+.3f}", f"{low:+.3f} to {high:+.3f}") if one.difference else ("", "")
         of_runs = f"{one.collapsed} of {one.runs}"
-        shown.add_row(one.way, f"{one.before:.3f}", f"{one.accuracy:.3f}", *own, of_runs, str(one.steps))
+        shown.add_row(one.way, f"{one.before:.3f}", f"{one.accuracy:.3f}", *own, of_runs, f"{one.tokens:,}")
     Console().print(shown)
 
 
