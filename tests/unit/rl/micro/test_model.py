@@ -39,8 +39,8 @@ def test_logits_equal_those_of_transformers(tmp_path: Path, changes: dict[str, A
     with torch.no_grad():
         expected = theirs(torch.tensor(IDS)[None]).logits[0].numpy()
     ours = MicroModel.load(tmp_path)
-    np.testing.assert_allclose(ours.prefill(ours.new_cache(), 0, IDS.tolist(), 0), expected[-1], atol=1e-4)
-    np.testing.assert_allclose(_decoded(ours, 250, 300), expected[250:300], atol=1e-4)
+    np.testing.assert_allclose(ours.prefill(ours.new_cache(), 0, IDS.tolist(), 0), expected[-1], rtol=1e-4, atol=1e-4)
+    np.testing.assert_allclose(_decoded(ours, 250, 300), expected[250:300], rtol=1e-4, atol=1e-4)
 
 
 @pytest.mark.filterwarnings("ignore")
@@ -54,7 +54,7 @@ def test_a_checkpoint_that_transformers_saved_is_read(tmp_path: Path) -> None:
     theirs = transformers.Qwen2ForCausalLM.from_pretrained(str(tmp_path), dtype=torch.float32).eval()
     with torch.no_grad():
         expected = theirs(torch.tensor(IDS)[None]).logits[0].numpy()
-    np.testing.assert_allclose(_decoded(MicroModel.load(tmp_path), 300, 310), expected[300:310], atol=1e-4)
+    np.testing.assert_allclose(_decoded(MicroModel.load(tmp_path), 300, 310), expected[300:310], rtol=1e-4, atol=1e-4)
 
 
 def test_however_a_prompt_is_cut_the_logits_are_the_same(directory: Path) -> None:

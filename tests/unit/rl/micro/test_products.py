@@ -145,7 +145,7 @@ def test_where_no_height_will_do_each_row_is_a_product_of_its_own(monkeypatch: p
     monkeypatch.setattr("agentflow.rl.micro.model.fit_together", lambda group, dim, tokens: tokens == 1)
     model = _model()
     assert batch_invariance.batch_invariant(model)
-    np.testing.assert_allclose(model.prefill(model.new_cache(), 0, [5, 6, 7], 0), expected, atol=1e-4)
+    np.testing.assert_allclose(model.prefill(model.new_cache(), 0, [5, 6, 7], 0), expected, rtol=1e-4, atol=1e-4)
 
 
 @pytest.mark.usefixtures("untried")
