@@ -40,6 +40,10 @@ def complete(config: DictConfig) -> None:
         (rollout, "log_prob_max_token_len_per_gpu"),
     ):
         group[name] = max(group[name], longest)  # verl refuses a row that is longer, in the step that has it
+    if config.trainer.device == "cpu" and config.trainer.nnodes * config.trainer.n_gpus_per_node > 1:
+        _row_by_row(actor, "use_dynamic_bsz", "ppo_micro_batch_size_per_gpu")
+        for group in (ref, rollout):
+            _row_by_row(group, "log_prob_use_dynamic_bsz", "log_prob_micro_batch_size_per_gpu")
     if config.flow.algorithm.name == SFT.model_fields["name"].default:
         with open_dict(config):  # its loss reads neither
             config.actor_rollout_ref.actor.use_kl_loss = False
@@ -52,6 +56,12 @@ def complete(config: DictConfig) -> None:
             "vLLM's CPU engine dies of a seeded request that is prefilled in chunks; set seed_requests=false",
             code="seeds_on_cpu",
         )
+
+
+def _row_by_row(group: DictConfig, dynamic: str, size: str) -> None:
+    """Compute rows by themselves: several ranks cannot share prefixes, and rows in one pass would need a mask."""
+    with open_dict(group):
+        group[dynamic], group[size] = False, 1
 
 
 def check_installed(config: DictConfig) -> None:

@@ -6,6 +6,9 @@ again with each row. Here rows with a long common prefix are told apart again: t
 and values are those of all of its rows, gradients included. The logits are those of the rows by themselves, to the
 rounding of float32.
 
+Ranks gather a layer's weights together, so all must call it equally often, and their rows do not need the same passes:
+with several ranks, each row is computed by itself (`rl.engine`).
+
 `model.external_lib` loads this module in every training worker.
 """
 
@@ -157,5 +160,6 @@ class SharedPrefixEngine(FSDPEngineWithLMHead):  # type: ignore[misc]
         super().initialize()
         config = self.model_config.hf_config
         full = set(getattr(config, "layer_types", None) or ["full_attention"]) == {"full_attention"}
-        if full and not self.model_config.enable_gradient_checkpointing:
+        alone = torch.distributed.get_world_size() == 1
+        if alone and full and not self.model_config.enable_gradient_checkpointing:
             self.module.forward = partial(forward, self.module.forward, config)

@@ -36,6 +36,18 @@ def test_a_batch_of_rows_has_room_for_the_longest() -> None:
     assert short.actor_rollout_ref.actor.ppo_max_token_len_per_gpu == 8192
 
 
+@pytest.mark.parametrize("ranks", [1, 2])
+def test_rows_of_several_ranks_on_a_cpu_are_computed_by_themselves(ranks: int) -> None:
+    # Ranks that shared prefixes called their layers unequally often, and waited for each other without end.
+    config = compose_settings("atlas-cpu", [f"trainer.n_gpus_per_node={ranks}"])
+    engine.complete(config)
+    actor, ref, rollout = (config.actor_rollout_ref[name] for name in ("actor", "ref", "rollout"))
+    by_tokens = {actor.use_dynamic_bsz, ref.log_prob_use_dynamic_bsz, rollout.log_prob_use_dynamic_bsz}
+    assert by_tokens == {ranks == 1}
+    sizes = (actor.ppo_micro_batch_size_per_gpu, ref.log_prob_micro_batch_size_per_gpu)
+    assert sizes == ((None, None) if ranks == 1 else (1, 1))
+
+
 @pytest.mark.parametrize(
     ("preset", "overrides", "sleeps"),
     [
