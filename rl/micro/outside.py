@@ -9,9 +9,10 @@ CONTEXT = "The question is outside Atlas."
 QUERY = request(SUB_GOAL, CONTEXT)
 ANALYSIS = "This question is about neither Atlas nor a simple sum."
 REPLY = (
-    "I cannot answer this. I am the small model that comes with AgentFlow, and I know only simple sums and Atlas, an "
-    "invented encyclopedia. Name a larger model, for example with --model openai:gpt-4o-mini."
+    "I am the small model that comes with AgentFlow and know only Atlas, its invented encyclopedia, and some "
+    "arithmetic. For other questions name a larger model, for example with --model openai:gpt-4o-mini."
 )
+"""The reply of the shipped checkpoint, by which `agentflow solve` knows it; it changes with a new checkpoint only."""
 FINDING = "The question is outside Atlas, and the reply says so."
 NO_PAGE = "There is no page of that name, so the question is outside Atlas."
 
