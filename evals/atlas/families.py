@@ -165,7 +165,7 @@ def years(rng: random.Random, world: World, depth: int) -> Problem:
     return Problem("years", text, value, depth, "a number", "two look-ups and a calculation", (first, second, last))
 
 
-_UNITS = {
+UNITS = {
     ("mile", "yard"): 1760,
     ("mile", "foot"): 5280,
     ("yard", "foot"): 3,
@@ -179,14 +179,15 @@ _UNITS = {
     ("hour", "second"): 3600,
     ("minute", "second"): 60,
 }
-_PLURAL = {"foot": "feet", "inch": "inches"}
+"""(larger unit, smaller unit) -> number of the smaller in one of the larger."""
+PLURAL = {"foot": "feet", "inch": "inches"}
 
 
 def units(rng: random.Random, world: World, depth: int) -> Problem:
     """Generate a unit conversion whose factor must be known. A greater depth has a larger amount."""
-    (larger, smaller), factor = rng.choice(list(_UNITS.items()))
+    (larger, smaller), factor = rng.choice(list(UNITS.items()))
     amount = rng.randint(2, 9) if depth == 1 else rng.randint(10, 99)
-    plural, smaller_plural = (_PLURAL.get(unit, f"{unit}s") for unit in (larger, smaller))
+    plural, smaller_plural = (PLURAL.get(unit, f"{unit}s") for unit in (larger, smaller))
     value = str(amount * factor)
     sub_goal = f"Convert {amount} {plural} to {smaller_plural}"
     step = compute(sub_goal, f"1 {larger} is {factor} {smaller_plural}", f"print({amount} * {factor})", value)

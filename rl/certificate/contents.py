@@ -1,4 +1,4 @@
-"""What a certificate says of a run: hashes of all that went in, and of all that came out.
+"""Contents of a certificate: hashes of a run's inputs and outputs.
 
 `contents_of` reads it from a run folder, to certify the run and again to check it: what differs was altered.
 """

@@ -82,9 +82,9 @@ class Replayed:
 
     segment: Segment
     program: list[str]
-    """What of the code, packages and settings of the replay is not that of the run."""
+    """Names of code, packages and settings that differ between the run and the replay."""
     kernels: list[str]
-    """What of the kernels here is not that of the run."""
+    """Kernels that differ between the run and this machine."""
     exact: bool
     """Whether the bits must be equal: the kernels are those of the run, and those of a CPU."""
     steps: list[ReplayedStep]

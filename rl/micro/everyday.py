@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from statistics import mean
 
-from agentflow.evals.atlas.families import Problem, Step, compute
+from agentflow.evals.atlas.families import PLURAL, UNITS, Problem, Step, compute
 from agentflow.evals.atlas.world import split_of
 
 FAMILY = "everyday"
@@ -21,7 +21,7 @@ _THINGS = (
 _PEOPLE = "Tom Anna Ben Lea Max Ida Sam Eva Leo Mia Paul Nina".split()
 _PACKS = "bag basket crate shelf jar tray row carton drawer packet".split()
 
-_UNITS = {
+_UNITS = UNITS | {
     ("kilometer", "meter"): 1000,
     ("meter", "centimeter"): 100,
     ("meter", "millimeter"): 1000,
@@ -32,25 +32,13 @@ _UNITS = {
     ("liter", "milliliter"): 1000,
     ("pound", "ounce"): 16,
     ("gallon", "pint"): 8,
-    ("mile", "yard"): 1760,
-    ("mile", "foot"): 5280,
-    ("yard", "foot"): 3,
-    ("yard", "inch"): 36,
-    ("foot", "inch"): 12,
     ("century", "year"): 100,
     ("decade", "year"): 10,
     ("year", "month"): 12,
-    ("week", "day"): 7,
-    ("week", "hour"): 168,
-    ("day", "hour"): 24,
-    ("day", "minute"): 1440,
-    ("hour", "minute"): 60,
-    ("hour", "second"): 3600,
-    ("minute", "second"): 60,
     ("dollar", "cent"): 100,
     ("euro", "cent"): 100,
 }
-_PLURAL = {"foot": "feet", "inch": "inches", "century": "centuries"}
+_PLURAL = PLURAL | {"century": "centuries"}
 
 _BEFORE = ("", "", "", "", "", "", "Please tell me: ", "Quick question: ", "Can you tell me ", "I would like to know ")
 

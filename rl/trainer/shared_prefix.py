@@ -24,7 +24,7 @@ from transformers.modeling_outputs import CausalLMOutputWithPast
 from verl.workers.engine import EngineRegistry, FSDPEngineWithLMHead
 
 Logits = torch.Tensor
-"""Of one row: [tokens, vocabulary]."""
+"""Logits of one row [tokens, vocabulary]."""
 
 SHORTEST = 16
 """Tokens of a prefix that is worth a pass of its own."""

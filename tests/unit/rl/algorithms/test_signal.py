@@ -25,7 +25,7 @@ def test_a_turn_is_compared_with_the_siblings_that_reached_it() -> None:
 
 
 def test_a_turn_is_credited_with_the_return_from_it_on() -> None:
-    """What an earlier turn was paid is no matter of the later one."""
+    """Rewards of earlier turns do not count for a later turn."""
     group = [rollout(0.0, lengths=[1, 1], turn_rewards=[paid, 0.5]) for paid in (0.0, 0.25)]
     assert groups_with_signal(group) == (1, 1)
     assert turns_with_signal(group) == (2, 4)

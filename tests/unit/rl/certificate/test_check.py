@@ -23,20 +23,10 @@ from agentflow.rl.replay_log import as_answer, as_reply
 from agentflow.rl.run_starts import OWN, STARTS
 from agentflow.rl.training_log import TrainingLog
 from tests.failing import fails
-from tests.unit.rl.certificate.runs import KERNELS, edit_lines, write_run, write_start
+from tests.unit.rl.certificate.runs import KERNELS, edit_lines, write_start
 
 REPLAY, ROLLOUTS = "replay/000001-train.jsonl", "rollouts/000001-train.jsonl"
 MODEL = "checkpoints/global_step_1/actor/huggingface/model.safetensors"
-
-
-@pytest.fixture
-def run(tmp_path: Path) -> Path:
-    return write_run(tmp_path)
-
-
-@pytest.fixture
-def certified(run: Path) -> Contents:
-    return contents_of(run)
 
 
 def _reply(run: Path, **changes: Any) -> None:

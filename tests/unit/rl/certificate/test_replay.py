@@ -15,7 +15,7 @@ from omegaconf import DictConfig
 from safetensors.torch import save_file
 
 from agentflow.rl.certificate import replay as replaying
-from agentflow.rl.certificate.contents import Contents, contents_of
+from agentflow.rl.certificate.contents import Contents
 from agentflow.rl.certificate.errors import CertificateError
 from agentflow.rl.certificate.replay import LOSS_BOUND, ROUNDED, WEIGHT_BOUND, Replayed, replay
 from agentflow.rl.certificate.segments import Segment
@@ -23,20 +23,10 @@ from agentflow.rl.launch import TrainingFailed
 from agentflow.rl.settings import SettingsError
 from agentflow.rl.training_log import TrainingLog
 from tests.failing import fails
-from tests.unit.rl.certificate.runs import KERNELS, edit_lines, write_run, write_start
+from tests.unit.rl.certificate.runs import KERNELS, edit_lines, write_start
 
 OTHER = KERNELS.model_copy(update={"torch": "AVX512"})
 GPU = KERNELS.model_copy(update={"device": "H100"})
-
-
-@pytest.fixture
-def run(tmp_path: Path) -> Path:
-    return write_run(tmp_path)
-
-
-@pytest.fixture
-def certified(run: Path) -> Contents:
-    return contents_of(run)
 
 
 class Trainer:

@@ -22,7 +22,7 @@ def test_programs_print_the_answers():
 
 
 @given(seed=st.integers(0))
-def test_a_program_contains_each_number_of_its_question_or_of_the_step(seed):
+def test_a_program_computes_what_its_plan_says(seed):
     problem = everyday.question(random.Random(seed))
     (step,) = problem.steps
     assert step.value == problem.answer
