@@ -1,4 +1,4 @@
-"""What decides the last bits of a process."""
+"""Libraries, instruction sets and threads that determine the rounding of a process."""
 
 import pytest
 
