@@ -59,9 +59,28 @@ def _interruptible() -> Iterator[None]:
     """Let Ctrl-C end the prompt at once; asyncio's own handler waits until a line was read."""
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
-        yield
+        with _looking_again():
+            yield
     finally:
         signal.signal(signal.SIGINT, before)
+
+
+@contextmanager
+def _looking_again() -> Iterator[None]:
+    """Interrupt the blocking read ten times a second, whereupon Python looks for signals.
+
+    A signal that comes after Python last looked and before it reads would else be noticed with the next line only.
+    """
+    if not hasattr(signal, "setitimer"):  # Windows
+        yield
+        return
+    before = signal.signal(signal.SIGALRM, lambda *_: None)
+    timer = signal.setitimer(signal.ITIMER_REAL, 0.1, 0.1)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, *timer)
+        signal.signal(signal.SIGALRM, before)
 
 
 def _line(out: Console, prompt: str) -> str | None:
