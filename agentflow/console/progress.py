@@ -161,7 +161,7 @@ def train_text(line: "Line") -> str:
 
 
 def _signal_text(line: "Line") -> str:
-    if "groups_with_signal" not in line:  # a step of an older version
+    if "nll" in line or "groups_with_signal" not in line:  # supervised, or a step of an older version
         return ""
     groups, turns = percent(line["groups_with_signal"]), percent(line["turns_with_signal"])
     return f"signal in {groups} of groups, {turns} of turns  "
@@ -170,4 +170,5 @@ def _signal_text(line: "Line") -> str:
 def _loss_text(line: "Line") -> str:
     if "nll" in line:  # supervised
         return f"loss {line['nll']:.4f}"
-    return f"KL {line.get('kl', 0.0):.4f}  clipped {percent(line.get('clip_fraction', 0.0))}"
+    divergence = f"KL {line['kl']:.4f}  " if "kl" in line else ""
+    return f"{divergence}clipped {percent(line.get('clip_fraction', 0.0))}"

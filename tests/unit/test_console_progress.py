@@ -31,6 +31,14 @@ def test_a_step_shows_the_shares_with_a_signal() -> None:
     assert "12.5 % of turns" in text
 
 
+def test_what_a_step_does_not_have_is_not_shown_as_zero() -> None:
+    assert "KL 0.0012" in train_text({**STEP, "kl": 0.0012})
+    assert "KL" not in train_text(STEP)
+    supervised = train_text({**STEP, "nll": 0.5, "groups_with_signal": 0.0, "turns_with_signal": 0.0})
+    assert "0.5000" in supervised
+    assert "of groups" not in supervised
+
+
 def test_lines_of_an_older_version_are_shown() -> None:
     assert "0.400 of 8 rollouts, 2.00 turns" in shown(VALIDATION)
     assert "of groups" not in train_text(STEP)
