@@ -17,7 +17,7 @@ What is the country of Nusozeg, the city?
 endef
 export DEMO
 
-.PHONY: help run train test stress test-sandbox test-train test-faults test-kernels test-first-hour test-readers test-search test-report test-view test-inspect test-vllm test-presets test-durability test-otel test-light bench lint types check format studio docs docs-serve clean
+.PHONY: help run train test stress test-sandbox test-train test-certify test-faults test-kernels test-first-hour test-readers test-search test-report test-view test-inspect test-vllm test-presets test-durability test-otel test-light bench lint types check format studio docs docs-serve clean
 
 help: ## This list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{ printf "%-18s %s\n", $$1, $$2 }'
@@ -54,11 +54,13 @@ stress: $(VENV)/with-dev,studio,local,train $(TEMPLATES)/trl ## All tests beside
 test-sandbox: $(VENV)/with-dev ## The sandbox's soak, 64 programs at once, and its tiers for other kinds of users
 	$(BIN)/python -m pytest -m slow tests/integration/sandbox tests/unit/tools/sandbox $(PYTEST_FLAGS)
 
-test-train: $(VENV)/with-dev,studio,local,train ## Train for a few steps with the whole of verl, be killed, go on, export, certify and verify
+test-train: $(VENV)/with-dev,studio,local,train ## Train for a few steps with the whole of verl, be killed, go on and export
 	$(BIN)/python -m pytest -m slow tests/integration/test_train.py tests/integration/test_train_agents.py \
 		tests/integration/test_train_policies.py tests/integration/test_train_distillation.py \
-		tests/integration/test_certify.py \
 		tests/unit/rl/traces/test_examples.py $(PYTEST_FLAGS)
+
+test-certify: $(VENV)/with-dev,studio,local,train ## Certify a training, and verify it by repeating its steps, also with other kernels
+	$(BIN)/python -m pytest -m slow tests/integration/test_certify.py $(PYTEST_FLAGS)
 
 test-faults: $(VENV)/with-dev,studio,local,train ## Strike rollouts, kill a training and a worker of it, fill its disk; it must go on
 	$(BIN)/python -m pytest -m slow tests/integration/test_faults.py tests/integration/test_train_faults.py \
