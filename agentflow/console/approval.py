@@ -59,14 +59,14 @@ def _interruptible() -> Iterator[None]:
     """Let Ctrl-C end the prompt at once; asyncio's own handler waits until a line was read."""
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
-        with _looking_again():
+        with _frequent_signal_checks():
             yield
     finally:
         signal.signal(signal.SIGINT, before)
 
 
 @contextmanager
-def _looking_again() -> Iterator[None]:
+def _frequent_signal_checks() -> Iterator[None]:
     """Interrupt the blocking read ten times a second, whereupon Python looks for signals.
 
     A signal that comes after Python last looked and before it reads would else be noticed with the next line only.

@@ -128,7 +128,6 @@ def test_supervised_rollouts_of_a_teacher_lower_the_loss(tmp_path: Path) -> None
         "train_tasks=16",
     ]
     train(out, *teacher, "steps=3", "test_tasks=4", "validate_every=3", "lr=1e-4")
-    assert [line["nll"] > 0 for line in lines(out, "train")] == [True] * 3
     for step in (1, 2, 3):
         for record in rollouts(out, step, "train"):
             taken = [record.reward == 1 and not call.fault for call in record.calls]
