@@ -1,10 +1,14 @@
-"""A model's forward pass on a CPU that computes a prompt once for all rows that begin with it.
+"""A model's forward pass on a CPU: a prompt is computed once for all rows that begin with it, and only logits that the
+loss reads are.
 
 The rows of a group begin with the same prompt, and those of a module with the same system prompt, which are most of
 their tokens. verl gives the model the rows of a micro-batch one after the other, as one sequence whose positions start
 again with each row. Here rows with a long common prefix are told apart again: the prefix is computed once, and its keys
 and values are those of all of its rows, gradients included. The logits are those of the rows by themselves, to the
 rounding of float32.
+
+About a tenth of the tokens of a row are trained. With the vocabulary of a pretrained model, the logits of the others
+would take longer than all layers below them.
 
 Ranks gather a layer's weights together, so all must call it equally often, and their rows do not need the same passes:
 with several ranks, each row is computed by itself (`rl.engine`).
@@ -15,16 +19,18 @@ with several ranks, each row is computed by itself (`rl.engine`).
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
-from itertools import takewhile
+from itertools import pairwise, takewhile
 from typing import Any
 
 import torch
+from tensordict import TensorDict
 from transformers import DynamicCache
 from transformers.modeling_outputs import CausalLMOutputWithPast
+from verl.utils import tensordict_utils as tu
 from verl.workers.engine import EngineRegistry, FSDPEngineWithLMHead
 
 Logits = torch.Tensor
-"""Logits of one row [tokens, vocabulary]."""
+"""Logits at the read positions of one row [read, vocabulary]."""
 
 SHORTEST = 16
 """Tokens of a prefix that is worth a pass of its own."""
@@ -50,6 +56,7 @@ def forward(
     position_ids: torch.Tensor,
     attention_mask: torch.Tensor | None = None,
     use_cache: bool = False,
+    read: torch.Tensor | None = None,
     **options: Any,
 ) -> Any:
     """Compute the logits of concatenated rows; takes the place of `model`, the forward function of a causal LM.
@@ -61,10 +68,12 @@ def forward(
         position_ids: Positions [1, tokens]; each row starts with 0.
         attention_mask: None for concatenated rows.
         use_cache: Whether the caller wants keys and values.
+        read: Mask [tokens] of the positions whose logits are returned, for concatenated rows; None: all.
         **options: Further arguments of the model.
     """
-    starts = (position_ids[0] == 0).nonzero().flatten().tolist() if position_ids.shape[0] == 1 else []
-    if len(starts) < 2 or options or use_cache or attention_mask is not None:
+    packed = position_ids.shape[0] == 1 and not options and not use_cache and attention_mask is None
+    starts = (position_ids[0] == 0).nonzero().flatten().tolist() if packed else []
+    if read is None and len(starts) < 2:
         return model(
             input_ids=input_ids,
             position_ids=position_ids,
@@ -73,9 +82,11 @@ def forward(
             **options,
         )
     rows = list(torch.tensor_split(input_ids[0], starts[1:]))
+    read = torch.ones_like(input_ids[0], dtype=torch.bool) if read is None else read
+    masks = list(torch.tensor_split(read, starts[1:]))
     found: dict[int, Logits] = {}
     for family in families([row.tolist() for row in rows]):
-        found |= _of_family(model, config, rows, family)
+        found |= _of_family(model, config, rows, masks, family)
     logits = torch.cat([found[row] for row in range(len(rows))])[None]
     return CausalLMOutputWithPast(logits=logits)  # type: ignore[arg-type]  # a FloatTensor by its old name
 
@@ -106,25 +117,48 @@ def _common(one: list[int], other: list[int]) -> int:
 
 
 def _of_family(
-    model: Callable[..., Any], config: Any, rows: Sequence[torch.Tensor], family: Family
+    model: Callable[..., Any],
+    config: Any,
+    rows: Sequence[torch.Tensor],
+    masks: Sequence[torch.Tensor],
+    family: Family,
 ) -> dict[int, Logits]:
     """Return the logits of a family's rows."""
     if len(family.rows) == 1:
         (row,) = family.rows
         positions = torch.arange(len(rows[row]), device=rows[row].device)[None]
-        return {row: model(input_ids=rows[row][None], position_ids=positions, use_cache=False).logits[0]}
+        kept = masks[row].nonzero().flatten()
+        own = model(input_ids=rows[row][None], position_ids=positions, use_cache=False, logits_to_keep=kept)
+        return {row: own.logits[0]}
     prefix = rows[family.rows[0]][: family.prefix]
     positions = torch.arange(family.prefix, device=prefix.device)[None]
     cache = DynamicCache(config=config)
-    first = model(input_ids=prefix[None], position_ids=positions, past_key_values=cache, use_cache=True).logits[0]
+    kept = torch.stack([masks[row][: family.prefix] for row in family.rows]).any(0)
+    first = model(
+        input_ids=prefix[None],
+        position_ids=positions,
+        past_key_values=cache,
+        use_cache=True,
+        logits_to_keep=kept.nonzero().flatten(),
+    ).logits[0]
+    heads = {row: first[masks[row][: family.prefix][kept]] for row in family.rows}
     found: dict[int, Logits] = {}
     for batch in batches({row: len(rows[row]) - family.prefix for row in family.rows}):
-        ends = [rows[row][family.prefix :] for row in batch]
-        ids = torch.nn.utils.rnn.pad_sequence(ends, batch_first=True)
-        positions = torch.arange(family.prefix, family.prefix + ids.shape[1], device=ids.device).expand(len(batch), -1)
-        kept = _repeated(cache, config, len(batch))
-        logits = model(input_ids=ids, position_ids=positions, past_key_values=kept, use_cache=True).logits
-        found |= {row: torch.cat([first, own[: len(end)]]) for row, own, end in zip(batch, logits, ends, strict=True)}
+        ends, own = (
+            torch.nn.utils.rnn.pad_sequence([each[row][family.prefix :] for row in batch], batch_first=True)
+            for each in (rows, masks)
+        )
+        positions = torch.arange(family.prefix, family.prefix + ends.shape[1], device=ends.device)
+        kept = own.any(0)
+        logits = model(
+            input_ids=ends,
+            position_ids=positions.expand(len(batch), -1),
+            past_key_values=_repeated(cache, config, len(batch)),
+            use_cache=True,
+            logits_to_keep=kept.nonzero().flatten(),
+        ).logits
+        for row, each, mask in zip(batch, logits, own[:, kept], strict=True):
+            found[row] = torch.cat([heads[row], each[mask]])
     return found
 
 
@@ -155,11 +189,68 @@ def _repeated(cache: DynamicCache, config: Any, rows: int) -> DynamicCache:
 class SharedPrefixEngine(FSDPEngineWithLMHead):  # type: ignore[misc]
     """verl's engine with shared prefixes; `vendor` is that of our platform, and "cuda" its name for this engine."""
 
+    shared = False
+    """Whether `forward` takes the place of the model's own."""
+
     def initialize(self) -> None:
         """Build the model and replace its forward function, unless its layers or settings cannot do without it."""
         super().initialize()
         config = self.model_config.hf_config
         full = set(getattr(config, "layer_types", None) or ["full_attention"]) == {"full_attention"}
         alone = torch.distributed.get_world_size() == 1
-        if alone and full and not self.model_config.enable_gradient_checkpointing:
+        self.shared = alone and full and not self.model_config.enable_gradient_checkpointing
+        if self.shared:
             self.module.forward = partial(forward, self.module.forward, config)
+
+    def prepare_model_inputs(self, micro_batch: TensorDict) -> tuple[dict[str, Any], dict[str, Any]]:
+        """Ask for the logits from which a token with `loss_mask` is drawn, and no others."""
+        inputs, outputs = super().prepare_model_inputs(micro_batch)
+        packed = tu.get_non_tensor_data(data=micro_batch, key="use_remove_padding", default=True)
+        whole = tu.get_non_tensor_data(data=micro_batch, key="distillation_use_topk", default=False)
+        plain = inputs.keys() == {"input_ids", "attention_mask", "position_ids"}
+        if self.shared and plain and packed and not whole and not outputs["pad_size"]:
+            read = positions_read(micro_batch["input_ids"], micro_batch["loss_mask"])
+            if read.any():
+                inputs["read"] = outputs["read"] = read
+        return inputs, outputs
+
+    def prepare_model_outputs(
+        self, output: Any, output_args: dict[str, Any], micro_batch: TensorDict, logits_processor_func: Any
+    ) -> dict[str, Any]:
+        """Return verl's outputs, nested tensors [rows, tokens], with 0 at positions that were not asked for."""
+        read = output_args.get("read")
+        if read is None:
+            found = super().prepare_model_outputs(output, output_args, micro_batch, logits_processor_func)
+            return dict(found)
+        offsets = micro_batch["input_ids"].offsets()
+        ends = torch.nn.functional.pad(read.cumsum(0), (1, 0))[offsets]
+        few = micro_batch.copy()
+        few["input_ids"] = torch.nested.nested_tensor_from_jagged(micro_batch["input_ids"].values()[read], ends)
+        names = ("input_ids_rmpad_rolled", "temperature_rmpad")
+        args = output_args | {name: output_args[name][read] for name in names}
+        # The engine that samples normalises in float32 too.
+        kept = CausalLMOutputWithPast(logits=output.logits.float())
+        found = super().prepare_model_outputs(kept, args, few, logits_processor_func)
+        where = read.nonzero().flatten()
+        return {
+            name: torch.nested.nested_tensor_from_jagged(
+                torch.zeros(len(read), dtype=each.dtype, device=each.device).index_put((where,), each.values()), offsets
+            )
+            for name, each in found.items()
+        }
+
+
+def positions_read(input_ids: Any, loss_mask: torch.Tensor) -> torch.Tensor:
+    """Return the mask [tokens] of positions whose logits give the log-probability of a token with `loss_mask`.
+
+    Args:
+        input_ids: The rows [rows, tokens], nested.
+        loss_mask: 1 for tokens in the loss [rows, tokens], nested; may leave out the first tokens of rows.
+    """
+    offsets = input_ids.offsets().tolist()
+    read = torch.zeros(offsets[-1], dtype=torch.bool, device=input_ids.device)
+    for (start, end), mask in zip(pairwise(offsets), loss_mask.unbind(), strict=True):
+        # The logits of a position are those of the next token; the first token of a row has none.
+        mask = mask[max(0, len(mask) - (end - start - 1)) :]
+        read[end - 1 - len(mask) : end - 1] = mask.bool()
+    return read

@@ -12,11 +12,25 @@ pytest.importorskip("verl")
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tensordict import TensorDict
 from transformers import Qwen2Config, Qwen2ForCausalLM
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")  # verl's imports
-    from agentflow.rl.trainer.shared_prefix import PADDING, SHORTEST, batches, families, forward
+    from verl.utils.tensordict_utils import assign_non_tensor
+    from verl.utils.torch_functional import entropy_from_logits
+    from verl.workers.config import FSDPEngineConfig
+    from verl.workers.utils.padding import no_padding_2_padding
+
+    from agentflow.rl.trainer.shared_prefix import (
+        PADDING,
+        SHORTEST,
+        SharedPrefixEngine,
+        batches,
+        families,
+        forward,
+        positions_read,
+    )
 
 VOCABULARY = 50
 
@@ -63,7 +77,7 @@ def alone(model: Qwen2ForCausalLM, rows: Rows) -> torch.Tensor:
     return torch.cat([model(input_ids=torch.tensor([row]), use_cache=False).logits[0] for row in rows])
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=10, deadline=None)
 @given(seed=st.integers(0))
 def test_logits_and_gradients_are_those_of_rows_alone(model: Qwen2ForCausalLM, seed: int) -> None:
     rows = rows_of(seed)
@@ -77,6 +91,36 @@ def test_logits_and_gradients_are_those_of_rows_alone(model: Qwen2ForCausalLM, s
     torch.testing.assert_close(logits, expected, atol=2e-5, rtol=0)
     for one, other in zip(own, gradients, strict=True):
         torch.testing.assert_close(one, other, atol=1e-5 * float(other.abs().max() + 1), rtol=1e-4)
+
+
+@settings(max_examples=10, deadline=None)
+@given(seed=st.integers(0))
+def test_logits_that_are_read_and_their_gradients_are_those_of_all(model: Qwen2ForCausalLM, seed: int) -> None:
+    rows = rows_of(seed)
+    generator = torch.Generator().manual_seed(seed % 2**32)
+    read = torch.rand(sum(map(len, rows)), generator=generator) < 0.3
+    weights = torch.randn(int(read.sum()), VOCABULARY, generator=generator)
+    found = []
+    for logits in (alone(model, rows)[read], forward(model.forward, model.config, read=read, **packed(rows)).logits[0]):
+        model.zero_grad()
+        (logits.log_softmax(-1) * weights).sum().backward()
+        found.append((logits.detach(), [parameter.grad.clone() for parameter in model.parameters()]))
+    (expected, gradients), (logits, own) = found
+    torch.testing.assert_close(logits, expected, atol=2e-5, rtol=0)
+    for one, other in zip(own, gradients, strict=True):
+        torch.testing.assert_close(one, other, atol=1e-5 * float(other.abs().max() + 1), rtol=1e-4)
+
+
+@given(masks=st.lists(st.tuples(st.integers(0, 9), st.lists(st.booleans(), min_size=1, max_size=12)), min_size=1))
+def test_the_logits_before_every_token_in_the_loss_are_read(masks: list[tuple[int, list[bool]]]) -> None:
+    def nested(rows: list[list[int]]) -> torch.Tensor:
+        return torch.nested.as_nested_tensor([torch.tensor(row) for row in rows], layout=torch.jagged)
+
+    ids = nested([[0] * (prompt + len(mask)) for prompt, mask in masks])
+    read = positions_read(ids, nested([list(map(int, mask)) for _, mask in masks]))
+    # Of a row without a prompt, the first token is never drawn.
+    expected = [[*([False] * prompt + mask)[1:], False] for prompt, mask in masks]
+    assert read.tolist() == [each for row in expected for each in row]
 
 
 @given(seed=st.integers(0))
@@ -122,3 +166,52 @@ def test_one_row_and_arguments_of_others_reach_the_model_as_they_are() -> None:
     own(**several)
     assert [len(one) for one in asked] == [4, 5]
     assert asked[1]["input_ids"] is several["input_ids"]
+
+
+def micro_batch(rows: Rows, prompts: list[int], masks: list[list[int]]) -> TensorDict:
+    """A micro-batch as verl's workers get it."""
+
+    def nested(each: list[list[int]]) -> torch.Tensor:
+        return torch.nested.as_nested_tensor([torch.tensor(row) for row in each], layout=torch.jagged)
+
+    found = TensorDict(
+        {
+            "input_ids": nested(rows),
+            "position_ids": nested([list(range(len(row))) for row in rows]),
+            "prompts": nested([row[:prompt] for row, prompt in zip(rows, prompts, strict=True)]),
+            "responses": nested([row[prompt:] for row, prompt in zip(rows, prompts, strict=True)]),
+            "loss_mask": nested(masks),
+        },
+        batch_size=len(rows),
+    )
+    assign_non_tensor(found, temperature=0.7, calculate_entropy=True, calculate_sum_pi_squared=True)
+    return found
+
+
+@settings(max_examples=10, deadline=None)
+@given(seed=st.integers(0))
+def test_outputs_of_tokens_in_the_loss_are_those_of_verl(model: Qwen2ForCausalLM, seed: int) -> None:
+    rows = [row for row in rows_of(seed) if len(row) > 1]
+    rng = random.Random(seed)
+    prompts = [rng.randrange(1, len(row)) for row in rows]
+    masks = [[rng.randrange(2) for _ in range(len(row) - prompt)] for row, prompt in zip(rows, prompts, strict=True)]
+    masks[0][0] = 1
+    batch = micro_batch(rows, prompts, masks)
+    engine = SharedPrefixEngine.__new__(SharedPrefixEngine)
+    engine.use_ulysses_sp = engine.pad_to_length = False
+    engine.engine_config = FSDPEngineConfig(forward_only=True)
+    engine.compute_entropy_from_logits = entropy_from_logits
+    found = []
+    for engine.shared in (False, True):
+        inputs, outputs = engine.prepare_model_inputs(batch)
+        assert ("read" in inputs) == engine.shared
+        output = forward(model.forward, model.config, **inputs)
+        found.append(engine.prepare_model_outputs(output, outputs, batch, None))
+    expected, own = found
+    assert own.keys() == expected.keys() == {"log_probs", "entropy", "sum_pi_squared"}
+    mask = torch.nested.as_nested_tensor([torch.tensor(each) for each in masks], layout=torch.jagged).to_padded_tensor(
+        0
+    )
+    for name, each in own.items():
+        ours, theirs = (no_padding_2_padding(values, batch) * mask for values in (each, expected[name]))
+        torch.testing.assert_close(ours, theirs, atol=2e-5, rtol=0)
