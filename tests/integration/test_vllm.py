@@ -12,6 +12,7 @@ from agentflow.rl.micro.model import MicroModel
 from agentflow.rl.micro.tokenizer import MicroTokenizer
 from agentflow.rl.replay_log import ReplayLogs, as_reply
 from agentflow.rl.rollout import RolloutStatus
+from agentflow.rl.settings import compose_settings
 from agentflow.rl.tokens import unpacked
 from agentflow.rl.trainer import vllm_cpu
 from agentflow.rl.training_log import TrainingLog, token_file
@@ -35,6 +36,15 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     out = tmp_path_factory.mktemp("runs") / "vllm"
     train(out, *SETTINGS, "steps=2")
     return out
+
+
+def test_scheduler_and_model_are_one_process() -> None:
+    """vLLM's scheduler took a core while it waited for the process of the model."""
+    from vllm.utils.import_utils import resolve_obj_by_qualname
+    from vllm.v1.executor.uniproc_executor import UniProcExecutor
+
+    rollout = compose_settings("atlas-cpu-vllm", []).actor_rollout_ref.rollout
+    assert resolve_obj_by_qualname(rollout.engine_kwargs.vllm.distributed_executor_backend) is UniProcExecutor
 
 
 def differences(run: Path, step: int) -> list[float]:
