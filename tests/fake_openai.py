@@ -1,7 +1,8 @@
 """An OpenAI-compatible server on loopback whose replies are scripted, for tests that need the wire.
 
 It runs in threads of its own, so that tests may use any number of event loops. A script is a function of the request's
-JSON body; it returns the reply's text, or `(status, body)`, or `(status, body, headers)`, or a `Fault`::
+JSON body; it returns the reply's text, or an iterator of its pieces, which are streamed as they come, or
+`(status, body)`, or `(status, body, headers)`, or a `Fault`::
 
     with FakeOpenAI(lambda body: "4") as server:
         load_model(f"openai-compatible:any@{server.base_url}")
@@ -14,7 +15,7 @@ import socket
 import struct
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from enum import Enum, auto
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -33,7 +34,7 @@ class Fault(Enum):
     """No reply, ever."""
 
 
-Reply = str | tuple[int, Any] | tuple[int, Any, dict[str, str]] | Fault
+Reply = str | Iterator[str] | tuple[int, Any] | tuple[int, Any, dict[str, str]] | Fault
 Script = Callable[[dict[str, Any]], Reply]
 
 
@@ -100,8 +101,12 @@ def completion(model: str, text: str, finish_reason: str = "stop") -> dict[str, 
 
 def chunks(model: str, text: str) -> Iterator[dict[str, Any]]:
     """The JSON of a streamed chat completion, a word at a time; the last one says that it is finished."""
-    for word in text.split(" "):
-        yield _chunk(model, {"content": f"{word} "}, None)
+    return _chunks(model, (f"{word} " for word in text.split(" ")))
+
+
+def _chunks(model: str, pieces: Iterable[str]) -> Iterator[dict[str, Any]]:
+    for piece in pieces:
+        yield _chunk(model, {"content": piece}, None)
     yield _chunk(model, {}, "stop")
 
 
@@ -148,7 +153,9 @@ class _Handler(BaseHTTPRequestHandler):
         fake.requests.append(Request(self.path, dict(self.headers), body))
         match fake.script(body):
             case str() as text if body.get("stream"):
-                self._stream([*chunks(body["model"], text)], cut=None)
+                self._stream(chunks(body["model"], text), cut=None)
+            case Iterator() as pieces:
+                self._stream(_chunks(body["model"], pieces), cut=None)
             case str() as text:
                 self._send(200, completion(body["model"], text))
             case (int() as status, answer):
@@ -178,7 +185,7 @@ class _Handler(BaseHTTPRequestHandler):
         self._start(status, {"Content-Type": "application/json", "Content-Length": str(len(text)), **(headers or {})})
         self.wfile.write(text)
 
-    def _stream(self, events: list[dict[str, Any]], cut: Fault | None) -> None:
+    def _stream(self, events: Iterable[dict[str, Any]], cut: Fault | None) -> None:
         self._start(200, {"Content-Type": "text/event-stream", "Transfer-Encoding": "chunked"})
         for event in events:
             self._chunk(f"data: {json.dumps(event)}\n\n")

@@ -106,7 +106,7 @@ class ScriptedModel(BaseChatModel):
         self, messages: Conversation, stop: Any = None, run_manager: Any = None, **options: Any
     ) -> AsyncIterator[ChatGenerationChunk]:
         """Stream the reply word by word, where somebody listens."""
-        for word in re.findall(r"\s*\S+|\s+", await _scripts[self.script].reply(messages)):
+        for word in re.findall(r"\s*\S+|\s+", await _scripts[self.script].reply(messages)) or [""]:
             chunk = ChatGenerationChunk(message=AIMessageChunk(word))
             if run_manager:
                 await run_manager.on_llm_new_token(word, chunk=chunk)

@@ -9,6 +9,8 @@ Events are the graph's own (`agentflow.graph.events`), without secrets, between 
     decided        the person's decision
     ended          the run ended: status, answer, error, time, tokens, and the number of its trace
     stopped        the person stopped the run
+
+The answer that is being written is no event: a page gets what there is of it, which the next event replaces.
 """
 
 import asyncio
@@ -21,7 +23,7 @@ from uuid import uuid4
 
 from langgraph.checkpoint.base import BaseCheckpointSaver
 
-from agentflow.evals.rollout import rollout
+from agentflow.evals.rollout import Event, Writing, rollout
 from agentflow.evals.task import Task
 from agentflow.evals.trace import append
 from agentflow.graph.agent import Agent
@@ -43,22 +45,35 @@ class Busy(Exception):
 
 
 class Conversation:
-    """A thread with its events. `changed` is set and replaced with each event."""
+    """A thread with its events. `changed` is set and replaced with each event and each piece of an answer."""
 
     def __init__(self) -> None:
         self.id = uuid4().hex
         self.events: list[dict[str, Any]] = []
+        self.writing = ""
+        """What is written of the answer so far; empty when it is finished."""
         self.changed = asyncio.Event()
 
     def add(self, kind: str, **data: Any) -> None:
         """Append an event without secrets."""
         self.events.append(redacted_data({"type": kind, **data}))
+        self.write("")
+
+    def write(self, answer: str) -> None:
+        """Set what is written of the answer."""
+        self.writing = answer
         self.changed.set()
         self.changed = asyncio.Event()
 
-    async def after(self, number: int, seconds: float) -> list[dict[str, Any]]:
-        """Return the events from `number` on, after at most so many seconds if there is none yet."""
-        if len(self.events) <= number:
+    async def after(self, number: int, seconds: float, written: str = "") -> list[dict[str, Any]]:
+        """Return the events from `number` on; if there is none yet, wait for one or for more of the answer.
+
+        Args:
+            number: How many events the caller has.
+            seconds: Longest wait.
+            written: What the caller has of the answer.
+        """
+        if len(self.events) <= number and self.writing in ("", written):
             changed = self.changed
             with suppress(TimeoutError):
                 async with asyncio.timeout(seconds):
@@ -140,6 +155,10 @@ class Chat:
         async def show(event: Any) -> None:
             conversation.add(event["type"], **{name: value for name, value in event.items() if name != "type"})
 
+        async def write(event: Event) -> None:
+            if isinstance(event, Writing):
+                conversation.write(event.text)
+
         async def decide(proposal: Proposal) -> ApprovalDecision:
             self._decision = asyncio.get_running_loop().create_future()
             conversation.add("approval", proposal=proposal)
@@ -149,7 +168,16 @@ class Chat:
 
         task, thread = Task.from_question(question), conversation.id
         try:
-            finished = await rollout(self._agent, task, self.context, thread=thread, decide=decide, on_progress=show)
+            finished = await rollout(
+                self._agent,
+                task,
+                self.context,
+                thread=thread,
+                decide=decide,
+                on_event=write,
+                on_progress=show,
+                streams=True,
+            )
             trace = finished.trace
             number = None
             with suppress(OSError):

@@ -1,5 +1,6 @@
 """Addresses of the chat page: ask, follow, decide, stop."""
 
+import asyncio
 from collections.abc import AsyncIterator, Callable
 from typing import Annotated, Literal
 
@@ -16,6 +17,8 @@ from agentflow.view.sources import id_of
 
 BEAT = 1.0
 """Longest interval between looks, while a client listens, at whether it is gone or the server stops, in seconds."""
+PAUSE = 0.1
+"""Interval between two versions of an answer that is being written, in seconds."""
 _LARGEST = 8 * LONGEST
 """Most bytes of a request."""
 
@@ -102,12 +105,18 @@ class ChatRoutes:
 
     async def _events(self, conversation: Conversation, number: int) -> AsyncIterator[bytes]:
         yield b"retry: 1000\n\n"
+        written = ""
         while not self._stopping():
-            events = await conversation.after(number, BEAT)
+            events = await conversation.after(number, BEAT, written)
             for event in events:
                 yield b"id: %d\ndata: %b\n\n" % (number, bytes(Json(event).body))
-                number += 1
-            if not events:
+                number, written = number + 1, ""
+            if conversation.writing not in ("", written):
+                written = conversation.writing
+                # Without an id: a client that comes again asks for the events after the last one.
+                yield b"data: %b\n\n" % bytes(Json({"type": "writing", "answer": written}).body)
+                await asyncio.sleep(PAUSE)
+            elif not events:
                 yield b": still here\n\n"  # by sending, the server learns that the client is gone
 
 

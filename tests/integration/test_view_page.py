@@ -5,9 +5,11 @@ import re
 import signal
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import httpx
 import pytest
@@ -20,7 +22,7 @@ from agentflow.graph.state import Verdict
 from agentflow.rl.training_log import TrainingLog
 from agentflow.tools.result import ErrorClass
 from tests.contrast import CONTRAST
-from tests.fake_openai import FakeOpenAI, Fault
+from tests.fake_openai import FakeOpenAI, Fault, Reply
 from tests.runs import record, turn, write_run
 from tests.trainings import begin, credited, rollout, token_step, write_step, write_validation
 from tests.waiting import LAST_RESORT
@@ -441,6 +443,30 @@ def test_a_question_is_answered_turn_by_turn_and_can_be_followed_up(
         seen.page.go_back()
         seen.page.get_by_role("link", name="New conversation").click()
         expect(seen.page.locator(".exchange")).to_have_count(0)
+
+
+def test_an_answer_is_shown_while_it_is_written(browser: "sync_api.Browser", tmp_path: Path) -> None:
+    seen_so_far = threading.Event()
+
+    def pieces() -> Iterator[str]:
+        yield "Three times three.\n"
+        seen_so_far.wait(LAST_RESORT)
+        yield "It is nine."
+
+    def script(body: dict[str, Any]) -> Reply:
+        generator = "final answer" in body["messages"][0]["content"]
+        return pieces() if generator else "Sub-Goal: Say it\nTool: none\nVerdict: stop"
+
+    with (
+        FakeOpenAI(script) as fake,
+        asking(browser, tmp_path, "--model", f"vllm:m@{fake.base_url}", "--max-turns", "1") as seen,
+    ):
+        ask(seen, "How so?")
+        seen.shows(".exchange .answer", "Three times three.")
+        expect(seen.page.locator(".at-work")).to_be_visible()
+        seen_so_far.set()
+        seen.shows(".exchange .answer", "It is nine.")
+        seen.page.get_by_role("link", name="Every step").wait_for()
 
 
 def test_calls_are_approved_or_declined_on_the_page(browser: "sync_api.Browser", tmp_path: Path) -> None:

@@ -78,7 +78,7 @@ export async function chatPage(holder, { conversation = "" }) {
       if (event.type === "question") state.exchanges.push({ question: event.question, turns: [], began: Date.now() });
       else if (last()) take(last(), event);
       draw();
-      said.textContent = spoken(event);
+      if (event.type !== "writing") said.textContent = spoken(event);
       if (event.type !== "planning") list.lastElementChild?.scrollIntoView({ block: "end" });
     };
     events.onerror = () => {
@@ -106,7 +106,7 @@ export function take(one, event) {
   if (event.type === "verdict") turn().verdict = event;
   if (event.type === "approval") one.approval = event.proposal;
   if (event.type === "decided") one.approval = null;
-  if (event.type === "answer") Object.assign(one, { answer: event.answer });
+  if (event.type === "writing" || event.type === "answer") Object.assign(one, { answer: event.answer });
   if (event.type === "ended" || event.type === "stopped") Object.assign(one, { end: event, approval: null, answer: event.answer ?? one.answer });
 }
 
@@ -124,7 +124,7 @@ function exchange(one, at, source, decide) {
     el("ol", { class: "turns" }, one.turns.map((turn) => oneTurn(turn, at))),
     one.approval ? approval(one.approval, decide) : null,
     one.end ? null : el("p", { class: "at-work" }, liveDot(true), ` ${one.at ?? "the analyst reads the question"} …`),
-    one.answer ? el("div", { class: "answer card" }, one.answer.length > 300 ? folded(one.answer, `answer ${at}`) : el("p", { class: "answer-text" }, one.answer)) : null,
+    one.answer ? el("div", { class: "answer card" }, one.end && one.answer.length > 300 ? folded(one.answer, `answer ${at}`) : el("p", { class: "answer-text" }, one.answer)) : null,
     one.end ? ending(one, source) : null);
 }
 

@@ -15,8 +15,10 @@ from agentflow.graph.agent import build_graph
 from agentflow.graph.context import Context
 from agentflow.nodes.approval import ApprovalDecision
 from agentflow.view import chat as chats
+from agentflow.view import chat_routes
 from agentflow.view.app import build_app
 from agentflow.view.chat import Busy, Chat, Conversation
+from agentflow.view.chat_routes import ChatRoutes
 from agentflow.view.run_index import RunIndex
 from tests.scripted import Scripted, echo
 from tests.waiting import LAST_RESORT
@@ -142,6 +144,12 @@ def test_old_conversations_are_forgotten(script: Scripted, monkeypatch: pytest.M
     asyncio.run(go())
 
 
+def event_of(sent: bytes) -> dict[str, Any]:
+    """The event in a part of a stream."""
+    data: dict[str, Any] = json.loads(sent.partition(b"data: ")[2])
+    return data
+
+
 Asks = Callable[..., Awaitable[httpx.Response]]
 
 
@@ -190,6 +198,43 @@ def test_events_are_streamed_from_where_a_client_is(script: Scripted) -> None:
             assert (opening, rest) == ("retry: 1000", "")
             assert event.startswith(f"id: {last}\ndata: ")
             assert json.loads(event.partition("data: ")[2]) == conversation.events[last]
+
+    asyncio.run(go())
+
+
+def test_an_answer_comes_as_it_is_written_and_the_next_event_ends_it(
+    script: Scripted, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(chat_routes, "PAUSE", 0)
+
+    async def go() -> None:
+        async with opened(script) as chat:
+            conversation = Conversation()
+            found = ChatRoutes(chat, lambda: False)._events(conversation, 0)
+            assert await anext(found) == b"retry: 1000\n\n"
+            for written in ("It", "It is", "It is nine."):
+                conversation.write(written)
+                assert event_of(await anext(found)) == {"type": "writing", "answer": written}
+            conversation.add("answer", answer="It is ten.")
+            assert event_of(await anext(found)) == {"type": "answer", "answer": "It is ten."}
+            conversation.add("question", question="And?")
+            assert event_of(await anext(found))["type"] == "question"
+            conversation.write("It is nine.")
+            assert event_of(await anext(found))["answer"] == "It is nine."
+
+    asyncio.run(go())
+
+
+def test_the_generators_answer_is_written_and_finished(script: Scripted, monkeypatch: pytest.MonkeyPatch) -> None:
+    written, write = list[str](), Conversation.write
+    monkeypatch.setattr(Conversation, "write", lambda self, answer: (written.append(answer), write(self, answer))[1])
+
+    async def go() -> None:
+        async with opened(script) as chat:
+            conversation = await chat.ask("How so?", "")
+            await until(conversation, "ended")
+            assert "hello" in written
+            assert conversation.writing == ""
 
     asyncio.run(go())
 
