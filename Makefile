@@ -17,7 +17,7 @@ What is the country of Nusozeg, the city?
 endef
 export DEMO
 
-.PHONY: help run train test stress test-sandbox test-train test-certify test-faults test-kernels test-first-hour test-readers test-search test-report test-view test-inspect test-vllm test-presets test-durability test-otel test-light bench lint types check format studio docs docs-serve clean
+.PHONY: help run train test stress test-sandbox test-train test-certify test-faults test-kernels test-first-hour test-readers test-search test-report test-view test-chat-ui test-inspect test-vllm test-presets test-durability test-otel test-light bench lint types check format studio docs docs-serve clean
 
 help: ## This list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{ printf "%-18s %s\n", $$1, $$2 }'
@@ -88,6 +88,17 @@ test-report: $(VENV)/with-dev ## Reports: of 30,000 traces, and in a headless Ch
 
 test-view: $(VENV)/with-dev ## The page of agentflow view, in a headless Chromium (apt install chromium)
 	$(BIN)/python -m pytest -m "slow or not slow" tests/unit/view tests/integration/test_view_page.py $(PYTEST_FLAGS)
+
+# LangChain's Agent Chat UI, whose source is in the package of npm that makes projects of it; the build needs no server.
+CHAT_UI = .venvs/chat-ui
+$(CHAT_UI)/dist/index.html:
+	rm -rf $(CHAT_UI) && mkdir -p $(CHAT_UI)
+	cd $(CHAT_UI) && tar xzf "$$(npm pack --silent create-agent-chat-app@0.1.6)" --strip-components=3 package/templates/vite
+	cd $(CHAT_UI) && npm pkg delete dependencies.@langchain/langgraph-api dependencies.@langchain/langgraph-cli
+	cd $(CHAT_UI) && npm install --silent --no-audit --no-fund --legacy-peer-deps && npx vite build --logLevel error
+
+test-chat-ui: $(VENV)/with-dev,studio,local,train $(CHAT_UI)/dist/index.html ## LangChain's Agent Chat UI with the server, in a headless Chromium (apt install npm chromium)
+	$(BIN)/python -m pytest -m slow tests/integration/server/test_agent_chat_ui.py $(PYTEST_FLAGS)
 
 test-inspect: ## The benchmarks as tasks of Inspect, in a venv of their own
 	@$(MAKE) --no-print-directory VENV=.venvs/inspect inspect-tests
