@@ -4,9 +4,10 @@ import shutil
 from pathlib import Path
 
 import pytest
-from omegaconf import DictConfig
 
 pytest.importorskip("verl")
+
+from omegaconf import DictConfig
 
 from agentflow.rl import engine
 from agentflow.rl.distillation import add_teacher, teacher_folder

@@ -80,7 +80,8 @@ def test_names_that_collide_leave_nothing_behind(tmp_path: Path) -> None:
 
 
 def test_what_is_deleted_and_still_held_counts(tmp_path: Path) -> None:
-    limits = Limits(disk_bytes=3 << 20, file_bytes=1 << 20)
+    # Half a file more than the first one counts for: pytest itself holds deleted files, what it captures.
+    limits = Limits(disk_bytes=7 << 19, file_bytes=1 << 20)
     held = []
     for number in range(5):
         with (tmp_path / str(number)).open("w+b") as file:

@@ -15,6 +15,7 @@ from agentflow.tools.sandbox import tiers
 from agentflow.tools.sandbox.execute import execute, sandbox_level
 from agentflow.tools.sandbox.limits import Limits, Outcome
 from agentflow.tools.sandbox.plain_subprocess import follow, run
+from tests.sandboxes import is_alive
 from tests.waiting import LAST_RESORT, until, until_async
 
 
@@ -24,6 +25,8 @@ def cold(code: str, limits: Limits | None = None) -> Outcome:
 
 def ended(pid: int) -> bool:
     """Return whether the process is gone, or only a zombie that nobody reaps."""
+    if Path("/proc/self/stat").exists():  # slim images have no ps
+        return not is_alive(pid)
     listed = subprocess.run(["ps", "-o", "stat=", "-p", str(pid)], capture_output=True, text=True, check=False).stdout
     return listed.strip()[:1] in ("", "Z", "X")
 
