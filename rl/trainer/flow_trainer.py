@@ -45,7 +45,7 @@ from agentflow.rl.trainer.loops import FlowLoops
 from agentflow.rl.trainer.loss import flow_grpo_loss, supervised_loss
 from agentflow.rl.trainer.policies import PolicyWorker
 from agentflow.rl.trainer.token_inspector import TokenInspector
-from agentflow.rl.trainer.watch import SyncFailed, cause, within
+from agentflow.rl.trainer.watch import SyncFailed, cause, end_with_engine, within
 from agentflow.rl.training_log import TrainingLog
 
 UPDATED = ("kl", "clip_fraction", "grad_norm")
@@ -90,6 +90,7 @@ class FlowTrainer(PPOTrainerSync):  # type: ignore[misc]
 
     def on_init_end(self) -> None:
         """Send the rollout servers the weights of the start or of the checkpoint."""
+        ray.get([server.__ray_call__.remote(end_with_engine) for server in self.llm_server_manager.server_handles])
         self._sync(super().on_init_end)
 
     def _sync(self, send: Callable[[], None]) -> None:

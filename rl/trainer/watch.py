@@ -1,10 +1,12 @@
 """Faults that would otherwise be waited for: a process that died, and a call that does not return."""
 
+import os
+import time
 from collections.abc import Callable
 from concurrent.futures import Future
 from dataclasses import dataclass
 from threading import Thread
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import ray
 from ray.core.generated.common_pb2 import ActorDeathCause, ActorDiedErrorContext
@@ -23,6 +25,10 @@ ROLES = {
 
 LOST = ActorDiedErrorContext.WORKER_DIED, ActorDiedErrorContext.NODE_DIED
 """Reasons of Ray for an actor's end that nobody asked for."""
+
+
+ENGINE_SECONDS = 1.0
+"""Interval between looks at a server's engine."""
 
 
 class WorkerDied(RuntimeError):
@@ -64,6 +70,24 @@ def _is_lost(cause: ActorDeathCause) -> bool:
     return cause.HasField("oom_context") or (
         cause.HasField("actor_died_error_context") and cause.actor_died_error_context.reason in LOST
     )
+
+
+def end_with_engine(server: Any) -> None:
+    """End the process of a rollout server when its engine has died; called in that process.
+
+    vLLM's engine is a process of its own, of which Ray's table knows nothing. Without it, the server refuses every
+    request, and a weight sync waits for ever.
+    """
+    engine: Any = getattr(server, "engine", None)
+    if not hasattr(engine, "errored"):
+        return
+
+    def watch() -> None:
+        while not engine.errored:
+            time.sleep(ENGINE_SECONDS)
+        os._exit(1)
+
+    Thread(target=watch, daemon=True).start()
 
 
 def within(seconds: float, call: Callable[[], Result]) -> Result:

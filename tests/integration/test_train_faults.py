@@ -10,22 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from tests.integration.training import SMALL, lines, replay_log, rollouts, started, train
+from tests.integration.training import SMALL, lines, replay_log, rollouts, sent, started, train
 
 psutil = pytest.importorskip("psutil")
 pytest.importorskip("verl")
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
-
-
-def sent(process: "subprocess.Popen[str]", name: str, number: signal.Signals) -> list[int]:
-    """Sends a signal to the workers of a class; their process ids."""
-    family = psutil.Process(process.pid).children(recursive=True)
-    workers = [member for member in family if name in " ".join(member.cmdline())]
-    assert workers
-    for worker in workers:
-        worker.send_signal(number)
-    return [worker.pid for worker in workers]
 
 
 def test_rollouts_go_on_when_their_worker_is_killed_and_repeat_no_call(tmp_path: Path) -> None:

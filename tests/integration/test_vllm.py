@@ -1,5 +1,6 @@
 """Training of the micro model's planner with vLLM as the engine of rollouts, on a CPU: what GPUs run but the device."""
 
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -16,7 +17,7 @@ from agentflow.rl.settings import compose_settings
 from agentflow.rl.tokens import unpacked
 from agentflow.rl.trainer import vllm_cpu
 from agentflow.rl.training_log import TrainingLog, token_file
-from tests.integration.training import lines, rollouts, train
+from tests.integration.training import lines, rollouts, sent, started, train
 
 pytestmark = [
     pytest.mark.slow,
@@ -96,6 +97,19 @@ def test_it_resumes_from_its_checkpoint(run: Path) -> None:
     train(run, *SETTINGS, "steps=3")
     assert [line["step"] for line in lines(run, "train")] == [1, 2, 3]
     assert_one_policy(run, 3)
+
+
+def test_an_engine_that_dies_ends_the_run(tmp_path: Path) -> None:
+    """vLLM's engine is a process of its own, and no actor of Ray."""
+    out = tmp_path / "killed"
+    process = started(out, *SETTINGS, "steps=3", until="rollouts/000002-train.jsonl")
+    assert sent(process, "VLLM::EngineCore", signal.SIGKILL)
+    _, said = process.communicate(timeout=120)
+    assert process.returncode == 1, said
+    assert "Traceback" not in said
+    line = said.strip().splitlines()[-1]
+    assert "the server of the policy" in line
+    assert "continue from step 1 with: agentflow train" in line
 
 
 def test_log_probabilities_are_those_of_the_temperature(tmp_path: Path) -> None:

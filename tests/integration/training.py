@@ -1,6 +1,7 @@
 """Short training runs from the command line, and what they record."""
 
 import json
+import signal
 import subprocess
 import sys
 import time
@@ -47,3 +48,15 @@ def started(out: Path, *settings: str, until: str) -> "subprocess.Popen[str]":
         assert time.monotonic() < deadline
         time.sleep(0.1)
     return process
+
+
+def sent(process: "subprocess.Popen[str]", name: str, number: signal.Signals) -> list[int]:
+    """Sends a signal to the workers of a class; their process ids."""
+    import psutil  # comes with the extra `train`
+
+    family = psutil.Process(process.pid).children(recursive=True)
+    workers = [member for member in family if name in " ".join(member.cmdline())]
+    assert workers
+    for worker in workers:
+        worker.send_signal(number)
+    return [worker.pid for worker in workers]

@@ -7,6 +7,8 @@ from typing import Any
 
 import pytest
 
+from tests.waiting import LAST_RESORT
+
 pytest.importorskip("ray")
 
 with warnings.catch_warnings():
@@ -55,3 +57,31 @@ def test_a_call_that_does_not_return_is_left_behind() -> None:
     with pytest.raises(TimeoutError):
         watch.within(0.01, never.wait)
     never.set()
+
+
+def test_a_server_ends_with_its_engine_and_not_before(monkeypatch: pytest.MonkeyPatch) -> None:
+    exits, looked = threading.Event(), threading.Event()
+    monkeypatch.setattr(watch, "ENGINE_SECONDS", 0.001)
+    monkeypatch.setattr(watch.os, "_exit", lambda code: exits.set())
+
+    class Engine:
+        dead = False
+
+        @property
+        def errored(self) -> bool:
+            looked.set()
+            return self.dead
+
+    engine = Engine()
+    watch.end_with_engine(SimpleNamespace(engine=engine))
+    assert looked.wait(LAST_RESORT)
+    assert not exits.is_set()
+    engine.dead = True
+    assert exits.wait(LAST_RESORT)
+
+
+def test_a_server_whose_engine_is_no_process_is_left_alone() -> None:
+    before = threading.active_count()
+    watch.end_with_engine(SimpleNamespace(engine=object()))
+    watch.end_with_engine(SimpleNamespace())
+    assert threading.active_count() == before
