@@ -46,6 +46,7 @@ from agentflow.rl.settings import SettingsError, TrainingSettings, compose_setti
 from agentflow.rl.step_cost import StepCost, cost_of
 from agentflow.rl.template import TemplateError, load_tokenizer
 from agentflow.rl.trainable import AppError, Graph, Split, Trainable
+from agentflow.rl.trainer.vllm_cpu import answer_for_vllm
 from agentflow.rl.training_log import Line, TrainingLog
 
 CHANGEABLE = {
@@ -111,6 +112,8 @@ def _check_engine(config: DictConfig) -> None:
     from verl.trainer.ppo.utils import need_critic, need_reference_policy
     from verl.utils.config import validate_config
 
+    if engine.on_cpu(config):
+        answer_for_vllm()  # verl asks for its version where an adapter is trained
     if config.actor_rollout_ref.rollout.name == "vllm" and find_spec("vllm") is None:
         config = copy.deepcopy(config)  # verl would import vLLM to compare the rank with the largest that it serves
         with open_dict(config):

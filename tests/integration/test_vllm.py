@@ -15,6 +15,7 @@ from agentflow.rl.replay_log import ReplayLogs, as_reply
 from agentflow.rl.rollout import RolloutStatus
 from agentflow.rl.settings import compose_settings
 from agentflow.rl.tokens import unpacked
+from agentflow.rl.train import _check_engine
 from agentflow.rl.trainer import vllm_cpu
 from agentflow.rl.training_log import TrainingLog, token_file
 from tests.integration.training import lines, rollouts, sent, started, train
@@ -46,6 +47,13 @@ def test_scheduler_and_model_are_one_process() -> None:
 
     rollout = compose_settings("atlas-cpu-vllm", []).actor_rollout_ref.rollout
     assert resolve_obj_by_qualname(rollout.engine_kwargs.vllm.distributed_executor_backend) is UniProcExecutor
+
+
+@pytest.mark.filterwarnings("ignore")  # of verl's imports
+def test_settings_of_an_adapter_are_accepted() -> None:
+    """verl asks for the version of `vllm`, which has another name on a CPU."""
+    device = ["trainer.device=cpu", "trainer.n_gpus_per_node=1"]
+    _check_engine(compose_settings("qwen2.5-7b-lora", ["start=any", *device]))
 
 
 def differences(run: Path, step: int) -> list[float]:
