@@ -87,6 +87,15 @@ class FlowTrainer(PPOTrainerSync):  # type: ignore[misc]
         self.actor_rollout_wg.set_loss_fn(partial(loss, config=actor))
         self.inspector = TokenInspector(self.config, self.tokenizer, self.actor_rollout_wg, self._select)
         self.log.rewind(self.global_steps)
+        if not self._validates_first():
+            with open_dict(self.config):
+                self.config.trainer.val_before_train = False
+
+    def _validates_first(self) -> bool:
+        """Return whether the first step of this process is one to validate, and no earlier process has."""
+        every, step = self.config.trainer.test_freq, self.global_steps
+        due = step == 0 or (every > 0 and step % every == 0)
+        return due and all((line["split"], line["step"]) != ("test", step) for line in self.log.lines())
 
     def on_init_end(self) -> None:
         """Send the rollout servers the weights of the start or of the checkpoint."""

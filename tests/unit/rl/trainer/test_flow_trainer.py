@@ -87,6 +87,20 @@ def test_a_weight_sync_that_fails_names_its_cause(trainer: FlowTrainer) -> None:
         trainer._sync(send)
 
 
+@pytest.mark.parametrize(
+    ("step", "every", "validated", "expected"),
+    [(0, 2, [], True), (0, 2, [0], False), (4, 2, [0, 2], True), (4, 2, [0, 2, 4], False), (5, 2, [0], False)],
+)
+def test_a_run_that_resumes_validates_what_is_due_and_nothing_twice(
+    trainer: FlowTrainer, step: int, every: int, validated: list[int], expected: bool
+) -> None:
+    """A resumed run validated its first step again, whether it was due or not, and the step had two lines."""
+    trainer.config, trainer.global_steps = OmegaConf.create({"trainer": {"test_freq": every}}), step
+    lines = [{"step": 4, "split": "train"}, *({"step": one, "split": "test"} for one in validated)]
+    trainer.log = SimpleNamespace(lines=lambda: lines)
+    assert trainer._validates_first() == expected
+
+
 def test_a_teachers_signal_is_added_by_token_and_recorded_by_call(trainer: FlowTrainer) -> None:
     """The second row is padding: a copy without credit of its own."""
     logged: dict[str, Any] = {}
