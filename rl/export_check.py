@@ -24,6 +24,9 @@ TOLERANCE = 0.1
 """Largest accepted root mean square difference of log-probabilities under the same weights, in nats. Converting the
 micro model to float16 causes about 0.001; a trainer that computes in bfloat16 causes more."""
 
+ERRORS = 3
+"""Standard errors by which an export may seem nearer to the weights before the update."""
+
 MOST = 8192
 """Maximum number of tokens to compute, prompts included; at least one row is computed."""
 
@@ -57,11 +60,21 @@ class Checked:
     """Difference from the records under the exported step's weights."""
     before: float | None
     """Difference from the records under the weights before the step's update; None if not recorded."""
+    shift: float = 0.0
+    """Difference of both records from each other: the update, and the rounding of a trainer in bfloat16."""
 
     @property
     def same(self) -> bool:
-        """Return whether the export is consistent with the trained weights."""
-        return self.after <= TOLERANCE and (self.before is None or self.after <= 1.1 * self.before)
+        """Return whether the export is consistent with the trained weights.
+
+        It is not if it is nearer to the weights before the update by more than rounding explains. On the way from the
+        records before the update to those after it, the weights before are at 0, those after at 1, and an export is at
+        1/2 - (after^2 - before^2) / (2 shift^2), with a standard error of before / (shift sqrt(tokens)).
+        """
+        if self.before is None or not self.shift:
+            return self.after <= TOLERANCE
+        nearer = (self.after**2 - self.before**2) / (2 * self.shift**2)
+        return self.after <= TOLERANCE and nearer <= ERRORS * self.before / (self.shift * math.sqrt(self.tokens))
 
     def __str__(self) -> str:
         """Return one line for the terminal."""
@@ -162,14 +175,18 @@ def _of_log(path: Path, version: int, policy: str) -> list[Recorded]:
 def _compared(folder: Path, source: str, temperature: float, rows: Sequence[Recorded]) -> Checked:
     after: list[float] = []
     before: list[float] = []
+    shift: list[float] = []
     computed = 0
     for row, found in zip(rows, _log_probs(folder, rows, temperature), strict=False):
         after += [ours - theirs for ours, theirs in zip(found, row.after, strict=True)]
         before += [ours - theirs for ours, theirs in zip(found, row.before, strict=True)] if row.before else []
+        shift += [new - old for new, old in zip(row.after, row.before, strict=True)] if row.before else []
         computed += len(row.ids)
         if computed > MOST:
             break
-    return Checked(source, len(after), _rms(after), _rms(before) if before else None)
+    if not before:
+        return Checked(source, len(after), _rms(after), None)
+    return Checked(source, len(after), _rms(after), _rms(before), _rms(shift))
 
 
 def _log_probs(folder: Path, rows: Sequence[Recorded], temperature: float) -> Iterator[list[float]]:

@@ -172,3 +172,26 @@ def test_the_start_of_a_run_that_updated_it_is_refused(
         assert not (tmp_path / "planner").exists()
     else:
         assert export(run, tmp_path / "planner") == 3
+
+
+@pytest.mark.parametrize("stale", [False, True])
+@pytest.mark.parametrize("update", [0.0, 0.001, 0.02, 0.2])
+def test_rounding_is_not_taken_for_a_wrong_export_and_a_stale_one_is_found(update: float, stale: bool) -> None:
+    """An update below the rounding of bfloat16 made a right export seem nearer to the weights before it."""
+    generator, rounding, tokens = torch.Generator().manual_seed(0), 0.005, 300
+
+    def normal(deviation: float) -> torch.Tensor:
+        return deviation * torch.randn(tokens, generator=generator)
+
+    def rms(values: torch.Tensor) -> float:
+        return float((values**2).mean().sqrt())
+
+    for _ in range(50):
+        moved = normal(update)
+        after, before = moved.clamp(-0.3, 0.3) + normal(rounding), normal(rounding)
+        own = torch.zeros(tokens) if stale else moved.clamp(-0.3, 0.3)
+        found = Checked("", tokens, rms(own - after), rms(own - before), rms(after - before))
+        if stale and update >= 0.02:
+            assert not found.same
+        elif not stale:
+            assert found.same
