@@ -6,7 +6,7 @@ trajectories: the selection of rows to compute, their advantages and weights, th
 
 import math
 import time
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
@@ -36,10 +36,9 @@ from agentflow.rl.batch import (
     batch_digest,
     matters,
     row_policy,
-    session_of,
     signal_of,
 )
-from agentflow.rl.rollout import RolloutStatus
+from agentflow.rl.step_metrics import only_reward, rollout_metrics, why_nothing
 from agentflow.rl.trainer.distillation import TeacherWorker
 from agentflow.rl.trainer.loops import FlowLoops
 from agentflow.rl.trainer.loss import flow_grpo_loss, supervised_loss
@@ -178,14 +177,14 @@ class FlowTrainer(PPOTrainerSync):  # type: ignore[misc]
         )
         rows = dict(zip(batch.keys, fields.pop("extra_fields").tolist(), strict=True))
         rewards = dict(zip(batch.keys, (float(scores.sum()) for scores in fields["rm_scores"]), strict=True))
-        metrics.update(_rollout_metrics(rows, rewards, separate=bool(self.policies)))
+        metrics.update(rollout_metrics(rows, rewards, separate=bool(self.policies)))
         metrics.update(signal_of(rows, rewards))
         self._rows = rows
         self._credit = assign_credit(rows, rewards, self._algorithm, separate=bool(self.policies))
         self._digest = batch_digest(rows, self._credit)
         if not self._credit:
-            raise NothingToTrain(_why_nothing(rows))
-        reward = _only_reward(rows, rewards, self._credit)
+            raise NothingToTrain(why_nothing(rows))
+        reward = only_reward(rows, rewards, self._credit)
         if self.global_steps == 1 and self.config.rehearsal and reward is not None and not self._opd:
             raise NothingToTrain(
                 f"every rollout of the first step has the reward {reward:g}, from which nothing can be learnt; try "
@@ -363,83 +362,6 @@ def _joined(batches: Sequence[KVBatchMeta]) -> KVBatchMeta:
         fields=first.fields,
         extra_info=first.extra_info,
     )
-
-
-def _policy_metrics(rows: Mapping[str, Mapping[str, Any]], rewards: Mapping[str, float]) -> dict[str, float]:
-    """Return the metrics of each policy that has a name.
-
-    Entropy is estimated by the mean of -log p over the sampled tokens; the reward is that of the rollouts with status
-    OK in which the policy was called.
-    """
-    lengths: dict[str, list[int]] = defaultdict(list)
-    surprise: dict[str, float] = defaultdict(float)
-    earned: dict[str, dict[str, float]] = defaultdict(dict)
-    for key, row in rows.items():
-        for policy, (_, length), nats in zip(row["policies"], row["spans"], row["surprise"], strict=True):
-            lengths[policy].append(length)
-            surprise[policy] += nats
-            if row["status"] == RolloutStatus.OK:
-                earned[policy][session_of(key)] = rewards[key]
-    found: dict[str, float] = {}
-    for policy in sorted(lengths.keys() - {""}):
-        tokens, own = sum(lengths[policy]), earned[policy].values()
-        measured = {
-            "calls": len(lengths[policy]),
-            "sampled_tokens": tokens,
-            "reply_tokens": tokens / len(lengths[policy]),
-            "entropy": surprise[policy] / tokens,
-            **({"reward": sum(own) / len(own)} if own else {}),
-        }
-        found |= {f"policy/{policy}/{name}": value for name, value in measured.items()}
-    return found
-
-
-def _rollout_metrics(
-    rows: dict[str, dict[str, Any]], rewards: dict[str, float], *, separate: bool = False
-) -> dict[str, float]:
-    """Return the metrics of a step's rollouts; the mean reward is over rollouts with status OK."""
-    sessions = {session_of(key): (row, rewards[key]) for key, row in rows.items()}
-    first = [row for row, _ in sessions.values()]
-    statuses = Counter(row["status"] for row in first)
-    known = [reward for row, reward in sessions.values() if row["status"] == RolloutStatus.OK]
-    calls = sum(row["tool_calls"] for row in first)
-    unbroken = {(session_of(key), row_policy(row) if separate else "") for key, row in rows.items()}
-    return {
-        "rollouts": len(sessions),
-        "reward": sum(known) / len(known) if known else math.nan,
-        "turns": sum(row["turns"] for row in first) / len(first),
-        "tool_error_rate": sum(row["tool_errors"] for row in first) / calls if calls else 0.0,
-        "rows": len(rows),
-        "prefix_breaks": len(rows) - len(unbroken),
-        "forward_tokens": sum(row["forward_tokens"] for row in rows.values()),
-        "unpacked_tokens": sum(row["unpacked_tokens"] for row in rows.values()),
-        "sampled_tokens": sum(length for row in rows.values() for _, length in row["spans"]),
-        **{f"status/{status}": statuses[status] for status in RolloutStatus},
-        **_policy_metrics(rows, rewards),
-    }
-
-
-def _only_reward(
-    rows: dict[str, dict[str, Any]], rewards: dict[str, float], credit: dict[str, list[Span]]
-) -> float | None:
-    """Return the reward that all rollouts share; None if there are several, or a call has an advantage."""
-    if any(advantage for spans in credit.values() for _, _, advantage, _ in spans):
-        return None
-    sessions = {session_of(key): rewards[key] for key, row in rows.items() if row["status"] == RolloutStatus.OK}
-    found = set(sessions.values())
-    return found.pop() if len(sessions) > 1 and len(found) == 1 else None
-
-
-def _why_nothing(rows: dict[str, dict[str, Any]]) -> str:
-    reasons = Counter(_why_left_out(row) for row in {session_of(key): row for key, row in rows.items()}.values())
-    counted = ", ".join(f"{number} {reason}" for reason, number in reasons.most_common())
-    return f"no rollout of this step can be trained on: {counted}; see rollouts/ for each one's error"
-
-
-def _why_left_out(row: dict[str, Any]) -> str:
-    if row["status"] != RolloutStatus.OK:
-        return str(row["status"])
-    return "cut off at response_tokens (flow.mask_cut_off)" if row["spans"] else "without a call of a node that learns"
 
 
 @ray.remote(num_cpus=1)
