@@ -67,14 +67,17 @@ class Checked:
     def same(self) -> bool:
         """Return whether the export is consistent with the trained weights.
 
-        It is not if it is nearer to the weights before the update by more than rounding explains. On the way from the
-        records before the update to those after it, the weights before are at 0, those after at 1, and an export is at
-        1/2 - (after^2 - before^2) / (2 shift^2), with a standard error of before / (shift sqrt(tokens)).
+        It is not if it is nearer to the weights before the update by more than rounding explains. Projected on the
+        line from the log-probabilities before the update (0) to those after it (1), the export is at
+        1/2 - (after^2 - before^2) / (2 shift^2), with a standard error of before / (shift sqrt(tokens)). An update far
+        below the rounding of bfloat16 cannot be told from none this way; see `is_start`.
         """
+        if self.after > TOLERANCE:
+            return False
         if self.before is None or not self.shift:
-            return self.after <= TOLERANCE
+            return True
         nearer = (self.after**2 - self.before**2) / (2 * self.shift**2)
-        return self.after <= TOLERANCE and nearer <= ERRORS * self.before / (self.shift * math.sqrt(self.tokens))
+        return nearer <= ERRORS * self.before / (self.shift * math.sqrt(self.tokens))
 
     def __str__(self) -> str:
         """Return one line for the terminal."""

@@ -113,7 +113,7 @@ def _check_engine(config: DictConfig) -> None:
     from verl.utils.config import validate_config
 
     if engine.on_cpu(config):
-        answer_for_vllm()  # verl asks for its version where an adapter is trained
+        answer_for_vllm()  # for an adapter, verl checks the version of vLLM
     if config.actor_rollout_ref.rollout.name == "vllm" and find_spec("vllm") is None:
         config = copy.deepcopy(config)  # verl would import vLLM to compare the rank with the largest that it serves
         with open_dict(config):

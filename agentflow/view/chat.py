@@ -10,7 +10,7 @@ Events are the graph's own (`agentflow.graph.events`), without secrets, between 
     ended          the run ended: status, answer, error, time, tokens, and the number of its trace
     stopped        the person stopped the run
 
-The answer that is being written is no event: a page gets what there is of it, which the next event replaces.
+An answer is streamed beside the events: a page gets the partial answer, which the next event replaces.
 """
 
 import asyncio
@@ -45,35 +45,35 @@ class Busy(Exception):
 
 
 class Conversation:
-    """A thread with its events. `changed` is set and replaced with each event and each piece of an answer."""
+    """A thread with its events. `changed` is set and replaced with each event and each part of an answer."""
 
     def __init__(self) -> None:
         self.id = uuid4().hex
         self.events: list[dict[str, Any]] = []
-        self.writing = ""
-        """What is written of the answer so far; empty when it is finished."""
+        self.partial_answer = ""
+        """The answer that is being streamed, so far; empty when none is."""
         self.changed = asyncio.Event()
 
     def add(self, kind: str, **data: Any) -> None:
         """Append an event without secrets."""
         self.events.append(redacted_data({"type": kind, **data}))
-        self.write("")
+        self.stream("")
 
-    def write(self, answer: str) -> None:
-        """Set what is written of the answer."""
-        self.writing = answer
+    def stream(self, partial_answer: str) -> None:
+        """Set the answer so far."""
+        self.partial_answer = partial_answer
         self.changed.set()
         self.changed = asyncio.Event()
 
-    async def after(self, number: int, seconds: float, written: str = "") -> list[dict[str, Any]]:
+    async def after(self, number: int, seconds: float, partial_answer: str = "") -> list[dict[str, Any]]:
         """Return the events from `number` on; if there is none yet, wait for one or for more of the answer.
 
         Args:
-            number: How many events the caller has.
+            number: Number of events that the caller has.
             seconds: Longest wait.
-            written: What the caller has of the answer.
+            partial_answer: The partial answer that the caller has.
         """
-        if len(self.events) <= number and self.writing in ("", written):
+        if len(self.events) <= number and self.partial_answer in ("", partial_answer):
             changed = self.changed
             with suppress(TimeoutError):
                 async with asyncio.timeout(seconds):
@@ -155,9 +155,9 @@ class Chat:
         async def show(event: Any) -> None:
             conversation.add(event["type"], **{name: value for name, value in event.items() if name != "type"})
 
-        async def write(event: Event) -> None:
+        async def stream(event: Event) -> None:
             if isinstance(event, Writing):
-                conversation.write(event.text)
+                conversation.stream(event.text)
 
         async def decide(proposal: Proposal) -> ApprovalDecision:
             self._decision = asyncio.get_running_loop().create_future()
@@ -174,7 +174,7 @@ class Chat:
                 self.context,
                 thread=thread,
                 decide=decide,
-                on_event=write,
+                on_event=stream,
                 on_progress=show,
                 streams=True,
             )

@@ -18,7 +18,7 @@ from agentflow.view.sources import id_of
 BEAT = 1.0
 """Longest interval between looks, while a client listens, at whether it is gone or the server stops, in seconds."""
 PAUSE = 0.1
-"""Interval between two versions of an answer that is being written, in seconds."""
+"""Interval between two partial answers, in seconds."""
 _LARGEST = 8 * LONGEST
 """Most bytes of a request."""
 
@@ -105,16 +105,16 @@ class ChatRoutes:
 
     async def _events(self, conversation: Conversation, number: int) -> AsyncIterator[bytes]:
         yield b"retry: 1000\n\n"
-        written = ""
+        sent = ""  # of the partial answer
         while not self._stopping():
-            events = await conversation.after(number, BEAT, written)
+            events = await conversation.after(number, BEAT, sent)
             for event in events:
                 yield b"id: %d\ndata: %b\n\n" % (number, bytes(Json(event).body))
-                number, written = number + 1, ""
-            if conversation.writing not in ("", written):
-                written = conversation.writing
-                # Without an id: a client that comes again asks for the events after the last one.
-                yield b"data: %b\n\n" % bytes(Json({"type": "writing", "answer": written}).body)
+                number, sent = number + 1, ""
+            if conversation.partial_answer not in ("", sent):
+                sent = conversation.partial_answer
+                # Without an id: a client that reconnects asks for the events after the last one.
+                yield b"data: %b\n\n" % bytes(Json({"type": "partial_answer", "answer": sent}).body)
                 await asyncio.sleep(PAUSE)
             elif not events:
                 yield b": still here\n\n"  # by sending, the server learns that the client is gone

@@ -44,7 +44,7 @@ from agentflow.rl.trainer.loops import FlowLoops
 from agentflow.rl.trainer.loss import flow_grpo_loss, supervised_loss
 from agentflow.rl.trainer.policies import PolicyWorker
 from agentflow.rl.trainer.token_inspector import TokenInspector
-from agentflow.rl.trainer.watch import SyncFailed, cause, end_with_engine, within
+from agentflow.rl.trainer.watch import SyncFailed, cause, exit_with_engine, within
 from agentflow.rl.training_log import TrainingLog
 
 UPDATED = ("kl", "clip_fraction", "grad_norm")
@@ -91,14 +91,16 @@ class FlowTrainer(PPOTrainerSync):  # type: ignore[misc]
                 self.config.trainer.val_before_train = False
 
     def _validates_first(self) -> bool:
-        """Return whether the first step of this process is one to validate, and no earlier process has."""
+        """Return whether to validate before training: if it is due, and no earlier process of the run has done it."""
         every, step = self.config.trainer.test_freq, self.global_steps
+        if self.config.trainer.val_only:
+            return True
         due = step == 0 or (every > 0 and step % every == 0)
         return due and all((line["split"], line["step"]) != ("test", step) for line in self.log.lines())
 
     def on_init_end(self) -> None:
         """Send the rollout servers the weights of the start or of the checkpoint."""
-        ray.get([server.__ray_call__.remote(end_with_engine) for server in self.llm_server_manager.server_handles])
+        ray.get([server.__ray_call__.remote(exit_with_engine) for server in self.llm_server_manager.server_handles])
         self._sync(super().on_init_end)
 
     def _sync(self, send: Callable[[], None]) -> None:

@@ -30,7 +30,7 @@ from verl.utils import tensordict_utils as tu
 from verl.workers.engine import EngineRegistry, FSDPEngineWithLMHead
 
 Logits = torch.Tensor
-"""Logits at the read positions of one row [read, vocabulary]."""
+"""Logits at the kept positions of one row [positions, vocabulary]."""
 
 SHORTEST = 16
 """Tokens of a prefix that is worth a pass of its own."""
@@ -56,7 +56,7 @@ def forward(
     position_ids: torch.Tensor,
     attention_mask: torch.Tensor | None = None,
     use_cache: bool = False,
-    read: torch.Tensor | None = None,
+    keep: torch.Tensor | None = None,
     **options: Any,
 ) -> Any:
     """Compute the logits of concatenated rows; takes the place of `model`, the forward function of a causal LM.
@@ -68,12 +68,12 @@ def forward(
         position_ids: Positions [1, tokens]; each row starts with 0.
         attention_mask: None for concatenated rows.
         use_cache: Whether the caller wants keys and values.
-        read: Mask [tokens] of the positions whose logits are returned, for concatenated rows; None: all.
+        keep: Mask [tokens] of the positions whose logits are returned, for concatenated rows; None: all.
         **options: Further arguments of the model.
     """
     packed = position_ids.shape[0] == 1 and not options and not use_cache and attention_mask is None
     starts = (position_ids[0] == 0).nonzero().flatten().tolist() if packed else []
-    if read is None and len(starts) < 2:
+    if keep is None and len(starts) < 2:
         return model(
             input_ids=input_ids,
             position_ids=position_ids,
@@ -82,8 +82,8 @@ def forward(
             **options,
         )
     rows = list(torch.tensor_split(input_ids[0], starts[1:]))
-    read = torch.ones_like(input_ids[0], dtype=torch.bool) if read is None else read
-    masks = list(torch.tensor_split(read, starts[1:]))
+    keep = torch.ones_like(input_ids[0], dtype=torch.bool) if keep is None else keep
+    masks = list(torch.tensor_split(keep, starts[1:]))
     found: dict[int, Logits] = {}
     for family in families([row.tolist() for row in rows]):
         found |= _of_family(model, config, rows, masks, family)
@@ -209,38 +209,38 @@ class SharedPrefixEngine(FSDPEngineWithLMHead):  # type: ignore[misc]
         whole = tu.get_non_tensor_data(data=micro_batch, key="distillation_use_topk", default=False)
         plain = inputs.keys() == {"input_ids", "attention_mask", "position_ids"}
         if self.shared and plain and packed and not whole and not outputs["pad_size"]:
-            read = positions_read(micro_batch["input_ids"], micro_batch["loss_mask"])
-            if read.any():
-                inputs["read"] = outputs["read"] = read
+            keep = logit_positions(micro_batch["input_ids"], micro_batch["loss_mask"])
+            if keep.any():
+                inputs["keep"] = outputs["keep"] = keep
         return inputs, outputs
 
     def prepare_model_outputs(
         self, output: Any, output_args: dict[str, Any], micro_batch: TensorDict, logits_processor_func: Any
     ) -> dict[str, Any]:
         """Return verl's outputs, nested tensors [rows, tokens], with 0 at positions that were not asked for."""
-        read = output_args.get("read")
-        if read is None:
+        keep = output_args.get("keep")
+        if keep is None:
             found = super().prepare_model_outputs(output, output_args, micro_batch, logits_processor_func)
             return dict(found)
         offsets = micro_batch["input_ids"].offsets()
-        ends = torch.nn.functional.pad(read.cumsum(0), (1, 0))[offsets]
+        ends = torch.nn.functional.pad(keep.cumsum(0), (1, 0))[offsets]
         few = micro_batch.copy()
-        few["input_ids"] = torch.nested.nested_tensor_from_jagged(micro_batch["input_ids"].values()[read], ends)
+        few["input_ids"] = torch.nested.nested_tensor_from_jagged(micro_batch["input_ids"].values()[keep], ends)
         names = ("input_ids_rmpad_rolled", "temperature_rmpad")
-        args = output_args | {name: output_args[name][read] for name in names}
+        args = output_args | {name: output_args[name][keep] for name in names}
         # The engine that samples normalises in float32 too.
         kept = CausalLMOutputWithPast(logits=output.logits.float())
         found = super().prepare_model_outputs(kept, args, few, logits_processor_func)
-        where = read.nonzero().flatten()
+        where = keep.nonzero().flatten()
         return {
             name: torch.nested.nested_tensor_from_jagged(
-                torch.zeros(len(read), dtype=each.dtype, device=each.device).index_put((where,), each.values()), offsets
+                torch.zeros(len(keep), dtype=each.dtype, device=each.device).index_put((where,), each.values()), offsets
             )
             for name, each in found.items()
         }
 
 
-def positions_read(input_ids: Any, loss_mask: torch.Tensor) -> torch.Tensor:
+def logit_positions(input_ids: Any, loss_mask: torch.Tensor) -> torch.Tensor:
     """Return the mask [tokens] of positions whose logits give the log-probability of a token with `loss_mask`.
 
     Args:
@@ -248,9 +248,9 @@ def positions_read(input_ids: Any, loss_mask: torch.Tensor) -> torch.Tensor:
         loss_mask: 1 for tokens in the loss [rows, tokens], nested; may leave out the first tokens of rows.
     """
     offsets = input_ids.offsets().tolist()
-    read = torch.zeros(offsets[-1], dtype=torch.bool, device=input_ids.device)
+    keep = torch.zeros(offsets[-1], dtype=torch.bool, device=input_ids.device)
     for (start, end), mask in zip(pairwise(offsets), loss_mask.unbind(), strict=True):
         # The logits of a position are those of the next token; the first token of a row has none.
         mask = mask[max(0, len(mask) - (end - start - 1)) :]
-        read[end - 1 - len(mask) : end - 1] = mask.bool()
-    return read
+        keep[end - 1 - len(mask) : end - 1] = mask.bool()
+    return keep

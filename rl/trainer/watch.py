@@ -26,9 +26,8 @@ ROLES = {
 LOST = ActorDiedErrorContext.WORKER_DIED, ActorDiedErrorContext.NODE_DIED
 """Reasons of Ray for an actor's end that nobody asked for."""
 
-
 ENGINE_SECONDS = 1.0
-"""Interval between looks at a server's engine."""
+"""Interval between two checks of a server's engine."""
 
 
 class WorkerDied(RuntimeError):
@@ -72,7 +71,7 @@ def _is_lost(cause: ActorDeathCause) -> bool:
     )
 
 
-def end_with_engine(server: Any) -> None:
+def exit_with_engine(server: Any) -> None:
     """End the process of a rollout server when its engine has died; called in that process.
 
     vLLM's engine is a process of its own, of which Ray's table knows nothing. Without it, the server refuses every

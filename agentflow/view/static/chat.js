@@ -78,7 +78,7 @@ export async function chatPage(holder, { conversation = "" }) {
       if (event.type === "question") state.exchanges.push({ question: event.question, turns: [], began: Date.now() });
       else if (last()) take(last(), event);
       draw();
-      if (event.type !== "writing") said.textContent = spoken(event);
+      if (event.type !== "partial_answer") said.textContent = spoken(event);
       if (event.type !== "planning") list.lastElementChild?.scrollIntoView({ block: "end" });
     };
     events.onerror = () => {
@@ -106,7 +106,7 @@ export function take(one, event) {
   if (event.type === "verdict") turn().verdict = event;
   if (event.type === "approval") one.approval = event.proposal;
   if (event.type === "decided") one.approval = null;
-  if (event.type === "writing" || event.type === "answer") Object.assign(one, { answer: event.answer });
+  if (event.type === "partial_answer" || event.type === "answer") Object.assign(one, { answer: event.answer });
   if (event.type === "ended" || event.type === "stopped") Object.assign(one, { end: event, approval: null, answer: event.answer ?? one.answer });
 }
 

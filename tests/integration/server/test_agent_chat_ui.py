@@ -100,5 +100,5 @@ def test_a_call_is_declined_with_a_reason(browser: Any, ui: str, server: Server)
     talk.ask("How many feet are 3 yards?")
     talk.page.get_by_placeholder("Your response here...").fill("not now")
     talk.page.get_by_role("button", name="Send Response").click()
-    expect(talk.page.get_by_text("not now").first).to_be_visible(timeout=WAIT)
+    expect(talk.page.get_by_text('"not now"')).to_be_visible(timeout=WAIT)  # in the call's result
     talk.close()

@@ -202,7 +202,7 @@ def test_events_are_streamed_from_where_a_client_is(script: Scripted) -> None:
     asyncio.run(go())
 
 
-def test_an_answer_comes_as_it_is_written_and_the_next_event_ends_it(
+def test_an_answer_is_streamed_and_the_next_event_replaces_it(
     script: Scripted, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(chat_routes, "PAUSE", 0)
@@ -212,29 +212,34 @@ def test_an_answer_comes_as_it_is_written_and_the_next_event_ends_it(
             conversation = Conversation()
             found = ChatRoutes(chat, lambda: False)._events(conversation, 0)
             assert await anext(found) == b"retry: 1000\n\n"
-            for written in ("It", "It is", "It is nine."):
-                conversation.write(written)
-                assert event_of(await anext(found)) == {"type": "writing", "answer": written}
+            for text in ("It", "It is", "It is nine."):
+                conversation.stream(text)
+                assert event_of(await anext(found)) == {"type": "partial_answer", "answer": text}
             conversation.add("answer", answer="It is ten.")
             assert event_of(await anext(found)) == {"type": "answer", "answer": "It is ten."}
             conversation.add("question", question="And?")
             assert event_of(await anext(found))["type"] == "question"
-            conversation.write("It is nine.")
+            conversation.stream("It is nine.")
             assert event_of(await anext(found))["answer"] == "It is nine."
 
     asyncio.run(go())
 
 
-def test_the_generators_answer_is_written_and_finished(script: Scripted, monkeypatch: pytest.MonkeyPatch) -> None:
-    written, write = list[str](), Conversation.write
-    monkeypatch.setattr(Conversation, "write", lambda self, answer: (written.append(answer), write(self, answer))[1])
+def test_the_generators_answer_is_streamed(script: Scripted, monkeypatch: pytest.MonkeyPatch) -> None:
+    streamed, stream = list[str](), Conversation.stream
+
+    def watched(self: Conversation, partial_answer: str) -> None:
+        streamed.append(partial_answer)
+        stream(self, partial_answer)
+
+    monkeypatch.setattr(Conversation, "stream", watched)
 
     async def go() -> None:
         async with opened(script) as chat:
             conversation = await chat.ask("How so?", "")
             await until(conversation, "ended")
-            assert "hello" in written
-            assert conversation.writing == ""
+            assert "hello" in streamed
+            assert conversation.partial_answer == ""
 
     asyncio.run(go())
 

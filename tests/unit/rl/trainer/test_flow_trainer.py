@@ -54,10 +54,12 @@ def test_a_run_that_resumes_validates_what_is_due_and_nothing_twice(
     trainer: FlowTrainer, step: int, every: int, validated: list[int], expected: bool
 ) -> None:
     """A resumed run validated its first step again, whether it was due or not, and the step had two lines."""
-    trainer.config, trainer.global_steps = OmegaConf.create({"trainer": {"test_freq": every}}), step
+    trainer.config, trainer.global_steps = OmegaConf.create({"trainer": {"test_freq": every, "val_only": False}}), step
     lines = [{"step": 4, "split": "train"}, *({"step": one, "split": "test"} for one in validated)]
     trainer.log = SimpleNamespace(lines=lambda: lines)
     assert trainer._validates_first() == expected
+    trainer.config.trainer.val_only = True
+    assert trainer._validates_first()
 
 
 def test_a_teachers_signal_is_added_by_token_and_recorded_by_call(trainer: FlowTrainer) -> None:

@@ -29,7 +29,7 @@ with warnings.catch_warnings():
         batches,
         families,
         forward,
-        positions_read,
+        logit_positions,
     )
 
 VOCABULARY = 50
@@ -95,13 +95,13 @@ def test_logits_and_gradients_are_those_of_rows_alone(model: Qwen2ForCausalLM, s
 
 @settings(max_examples=10, deadline=None)
 @given(seed=st.integers(0))
-def test_logits_that_are_read_and_their_gradients_are_those_of_all(model: Qwen2ForCausalLM, seed: int) -> None:
+def test_kept_logits_and_their_gradients_are_those_of_rows_alone(model: Qwen2ForCausalLM, seed: int) -> None:
     rows = rows_of(seed)
     generator = torch.Generator().manual_seed(seed % 2**32)
-    read = torch.rand(sum(map(len, rows)), generator=generator) < 0.3
-    weights = torch.randn(int(read.sum()), VOCABULARY, generator=generator)
+    keep = torch.rand(sum(map(len, rows)), generator=generator) < 0.3
+    weights = torch.randn(int(keep.sum()), VOCABULARY, generator=generator)
     found = []
-    for logits in (alone(model, rows)[read], forward(model.forward, model.config, read=read, **packed(rows)).logits[0]):
+    for logits in (alone(model, rows)[keep], forward(model.forward, model.config, keep=keep, **packed(rows)).logits[0]):
         model.zero_grad()
         (logits.log_softmax(-1) * weights).sum().backward()
         found.append((logits.detach(), [parameter.grad.clone() for parameter in model.parameters()]))
@@ -112,15 +112,15 @@ def test_logits_that_are_read_and_their_gradients_are_those_of_all(model: Qwen2F
 
 
 @given(masks=st.lists(st.tuples(st.integers(0, 9), st.lists(st.booleans(), min_size=1, max_size=12)), min_size=1))
-def test_the_logits_before_every_token_in_the_loss_are_read(masks: list[tuple[int, list[bool]]]) -> None:
+def test_the_logits_before_every_token_in_the_loss_are_kept(masks: list[tuple[int, list[bool]]]) -> None:
     def nested(rows: list[list[int]]) -> torch.Tensor:
         return torch.nested.as_nested_tensor([torch.tensor(row) for row in rows], layout=torch.jagged)
 
     ids = nested([[0] * (prompt + len(mask)) for prompt, mask in masks])
-    read = positions_read(ids, nested([list(map(int, mask)) for _, mask in masks]))
+    keep = logit_positions(ids, nested([list(map(int, mask)) for _, mask in masks]))
     # Of a row without a prompt, the first token is never drawn.
     expected = [[*([False] * prompt + mask)[1:], False] for prompt, mask in masks]
-    assert read.tolist() == [each for row in expected for each in row]
+    assert keep.tolist() == [each for row in expected for each in row]
 
 
 @given(seed=st.integers(0))
@@ -204,7 +204,7 @@ def test_outputs_of_tokens_in_the_loss_are_those_of_verl(model: Qwen2ForCausalLM
     found = []
     for engine.shared in (False, True):
         inputs, outputs = engine.prepare_model_inputs(batch)
-        assert ("read" in inputs) == engine.shared
+        assert ("keep" in inputs) == engine.shared
         output = forward(model.forward, model.config, **inputs)
         found.append(engine.prepare_model_outputs(output, outputs, batch, None))
     expected, own = found

@@ -73,7 +73,7 @@ def test_a_server_ends_with_its_engine_and_not_before(monkeypatch: pytest.Monkey
             return self.dead
 
     engine = Engine()
-    watch.end_with_engine(SimpleNamespace(engine=engine))
+    watch.exit_with_engine(SimpleNamespace(engine=engine))
     assert looked.wait(LAST_RESORT)
     assert not exits.is_set()
     engine.dead = True
@@ -82,6 +82,6 @@ def test_a_server_ends_with_its_engine_and_not_before(monkeypatch: pytest.Monkey
 
 def test_a_server_whose_engine_is_no_process_is_left_alone() -> None:
     before = threading.active_count()
-    watch.end_with_engine(SimpleNamespace(engine=object()))
-    watch.end_with_engine(SimpleNamespace())
+    watch.exit_with_engine(SimpleNamespace(engine=object()))
+    watch.exit_with_engine(SimpleNamespace())
     assert threading.active_count() == before
