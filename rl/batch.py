@@ -77,6 +77,7 @@ def facts_of(row: TrainingSample, trajectory: Trajectory, name: str, *, counted:
         "places": places,
         "faults": [trajectory.faults[place] for place in places],
         "nodes": [call.node for call in row.calls],
+        "states": [hashlib.blake2b(call.prompt_ids.tobytes(), digest_size=16).hexdigest() for call in row.calls],
         "policies": [call.policy for call in row.calls],
         "surprise": [-sum(call.logprobs) for call in row.calls],
         "turn_rewards": trajectory.turn_rewards,
@@ -147,21 +148,22 @@ def _rollout(session: str, keys: Sequence[str], rows: Mapping[str, Facts], rewar
     The turn rewards of its other calls, which are of other policies, count for the whole trajectory.
     """
     calls = sorted(
-        (place, length, fault, node)
+        (place, length, fault, node, state)
         for key in keys
-        for (_, length), place, fault, node in zip(
-            *(rows[key][name] for name in ("spans", "places", "faults", "nodes")), strict=True
+        for (_, length), place, fault, node, state in zip(
+            *(rows[key][name] for name in ("spans", "places", "faults", "nodes", "states")), strict=True
         )
     )
     earned = dict(enumerate(rows[keys[0]]["turn_rewards"]))
-    own = [earned.pop(place) for place, _, _, _ in calls]
+    own = [earned.pop(place) for place, *_ in calls]
     return Rollout(
         group=question_of(session),
         reward=rewards[keys[0]] + sum(earned.values()),
-        lengths=[length for _, length, _, _ in calls],
+        lengths=[length for _, length, *_ in calls],
         turn_rewards=own,
-        faults=[fault for _, _, fault, _ in calls],
-        nodes=[node for _, _, _, node in calls],
+        faults=[fault for _, _, fault, *_ in calls],
+        nodes=[node for *_, node, _ in calls],
+        states=[state for *_, state in calls],
     )
 
 

@@ -22,6 +22,7 @@ from agentflow.evals.run_folder import RunSettings
 from agentflow.rl.algorithms import NAMES, AnyAlgorithm
 from agentflow.rl.algorithms.sft import SFT
 from agentflow.rl.preset_files import PRESETS, unknown_preset
+from agentflow.rl.tokens import Objective
 from agentflow.tools.coded_error import CodedError
 from agentflow.tools.expected import expected
 
@@ -46,6 +47,7 @@ class FlowSettings(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
     algorithm: AnyAlgorithm
+    objective: Objective = "ppo"
     updates: int | None = Field(ge=1)
     skip_settled_groups: bool
     mask_cut_off: bool

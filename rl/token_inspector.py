@@ -32,7 +32,7 @@ class Token(NamedTuple):
     drift: float | None
     ratio: float | None
     clipped: bool
-    """True if the ratio is in the flat part of the objective, where the token has no gradient."""
+    """True if the token is in the flat part of the objective, where it has no gradient."""
     ratio_level: int
     """-3 to 3, negative below 1. By size: 0 close to 1, 1 up to half the clip range, 2 up to the clip, 3 beyond it."""
     drift_level: int
@@ -113,11 +113,12 @@ def _written(step: TokenStep, ids: list[int], call: Sampled, most: float) -> Wri
     nothing = [None] * len(ids)
     trainer, updated = call.trainer or nothing, call.updated or nothing
     old = call.rollout if step.old == "rollout" else trainer
+    log_ratios = [_minus(after, before) for after, before in zip(updated, old, strict=True)]
+    flat = _flat(step, log_ratios, call.advantage or 0.0)
     tokens = []
     for number, id in enumerate(ids):
         drift = _minus(trainer[number], call.rollout[number])
-        moved = _minus(updated[number], old[number])
-        ratio = None if moved is None else math.exp(max(-20.0, min(20.0, moved)))
+        ratio = _ratio(log_ratios[number])
         level = _ratio_level(ratio, *step.clip)
         tokens.append(
             Token(
@@ -129,7 +130,7 @@ def _written(step: TokenStep, ids: list[int], call: Sampled, most: float) -> Wri
                 updated[number],
                 drift,
                 ratio,
-                abs(level) == 3 and level * (call.advantage or 0.0) > 0,
+                flat[number],
                 level,
                 _drift_level(drift),
             )
@@ -149,6 +150,21 @@ def _written(step: TokenStep, ids: list[int], call: Sampled, most: float) -> Wri
 
 def _minus(one: float | None, other: float | None) -> float | None:
     return None if one is None or other is None else round(one - other, 6)
+
+
+def _ratio(log_ratio: float | None) -> float | None:
+    return None if log_ratio is None else math.exp(max(-20.0, min(20.0, log_ratio)))
+
+
+def _flat(step: TokenStep, log_ratios: list[float | None], advantage: float) -> list[bool]:
+    """Return for each token whether its ratio, or with gspo the call's, is in the flat part of the objective."""
+    known = [value for value in log_ratios if value is not None]
+    if step.objective == "cispo" or not known:
+        return [False] * len(log_ratios)
+    if step.objective == "gspo":
+        log_ratios = [sum(known) / len(known)] * len(log_ratios)
+    levels = [_ratio_level(_ratio(value), *step.clip) for value in log_ratios]
+    return [abs(level) == 3 and level * advantage > 0 for level in levels]
 
 
 def _ratio_level(ratio: float | None, low: float, high: float) -> int:
@@ -174,14 +190,17 @@ def terms(step: TokenStep) -> list[tuple[str, str]]:
         else "exp(updated − trainer): the trainer's probability after the step's update over that before it. The first "
         "update itself began at 1, by construction."
     )
+    of = "geometric mean of the call's ratios" if step.objective == "gspo" else "ratio"
+    clipped = (
+        "not with objective=cispo, where a ratio beyond the clip keeps its gradient"
+        if step.objective == "cispo"
+        else f"outlined: the {of} is beyond {1 - low:g} or {1 + high:g} on the side that the advantage pushes to, "
+        "where the objective is flat"
+    )
     return [
         ("advantage", "how much better than its group the trajectory did, or the call; the same for all its tokens"),
         ("ratio", ratio),
-        (
-            "clipped",
-            f"outlined: the ratio is beyond {1 - low:g} or {1 + high:g} on the side that the advantage pushes to, "
-            "where the objective is flat",
-        ),
+        ("clipped", clipped),
         (
             "drift",
             "trainer − rollout: what the engine that trains and the one that sampled make of the same weights, those "

@@ -29,6 +29,9 @@ from agentflow.rl.packing import PrefixMismatch
 LARGEST = 64 << 20
 """Maximum size of a decompressed file, in bytes."""
 
+Objective = Literal["ppo", "gspo", "cispo"]
+"""Objective of a token, which defines its ratio and what a clip means (rl/trainer/loss.py)."""
+
 Logprobs = list[float | None]
 """Log-probability of each token; None if it is not finite."""
 
@@ -105,6 +108,7 @@ class TokenStep(BaseModel):
     """Source of the old log-probabilities in the loss."""
     clip: tuple[float, float]
     """Distances below and above 1 at which the ratio is clipped."""
+    objective: Objective = "ppo"
     tasks: list[str]
     """Task id of each group."""
     pieces: dict[int, str]

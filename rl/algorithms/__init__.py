@@ -7,6 +7,7 @@ from pydantic import Field, TypeAdapter
 
 from agentflow.rl.algorithms.dr_grpo import DrGRPO
 from agentflow.rl.algorithms.flow_grpo import FlowGRPO
+from agentflow.rl.algorithms.gigpo import GiGPO
 from agentflow.rl.algorithms.grpo import GRPO
 from agentflow.rl.algorithms.opd import OPD
 from agentflow.rl.algorithms.per_node import PerNode
@@ -16,7 +17,7 @@ from agentflow.rl.algorithms.sft import SFT
 from agentflow.rl.algorithms.turn import TurnCredit
 
 AnyAlgorithm = Annotated[
-    FlowGRPO | PerNode | GRPO | DrGRPO | RLOO | ReinforcePlusPlus | TurnCredit | SFT | OPD,
+    FlowGRPO | PerNode | GiGPO | GRPO | DrGRPO | RLOO | ReinforcePlusPlus | TurnCredit | SFT | OPD,
     Field(discriminator="name"),
 ]
 """Type of the setting `flow.algorithm`: an algorithm's name with its settings."""

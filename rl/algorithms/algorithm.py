@@ -32,6 +32,8 @@ class Rollout:
     """For each call, whether it led to a format or tool error."""
     nodes: Sequence[str] = ()
     """Path of the node of each call; only algorithms that compare nodes need it."""
+    states: Sequence[str] = ()
+    """Digest of the prompt of each call; only algorithms that compare states need it."""
 
     @property
     def total(self) -> float:

@@ -41,7 +41,7 @@ from agentflow.rl.batch import (
 from agentflow.rl.step_metrics import only_reward, rollout_metrics, why_nothing
 from agentflow.rl.trainer.distillation import TeacherWorker
 from agentflow.rl.trainer.loops import FlowLoops
-from agentflow.rl.trainer.loss import flow_grpo_loss, supervised_loss
+from agentflow.rl.trainer.loss import OBJECTIVES, flow_grpo_loss, supervised_loss
 from agentflow.rl.trainer.policies import PolicyWorker
 from agentflow.rl.trainer.token_inspector import TokenInspector
 from agentflow.rl.trainer.watch import SyncFailed, cause, exit_with_engine, within
@@ -82,7 +82,8 @@ class FlowTrainer(PPOTrainerSync):  # type: ignore[misc]
         """Start all workers, load the last checkpoint, and delete the records of later steps."""
         super().init()
         actor = omega_conf_to_dataclass(self.config.actor_rollout_ref.actor)
-        loss = supervised_loss if self._algorithm.supervised else flow_grpo_loss
+        objective = OBJECTIVES[self.config.flow.objective]
+        loss = supervised_loss if self._algorithm.supervised else partial(flow_grpo_loss, objective_of=objective)
         self.actor_rollout_wg.set_loss_fn(partial(loss, config=actor))
         self.inspector = TokenInspector(self.config, self.tokenizer, self.actor_rollout_wg, self._select)
         self.log.rewind(self.global_steps)

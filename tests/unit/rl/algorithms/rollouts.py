@@ -15,10 +15,17 @@ def rollout(
     turn_rewards: Sequence[float] = (),
     faults: Sequence[bool] = (),
     nodes: Sequence[str] = (),
+    states: Sequence[str] = (),
 ) -> Rollout:
     calls = len(lengths)
     return Rollout(
-        group, reward, lengths, turn_rewards or [0.0] * calls, faults or [False] * calls, nodes or ["agent"] * calls
+        group,
+        reward,
+        lengths,
+        turn_rewards or [0.0] * calls,
+        faults or [False] * calls,
+        nodes or ["agent"] * calls,
+        states or [""] * calls,
     )
 
 

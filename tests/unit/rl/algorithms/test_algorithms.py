@@ -20,8 +20,8 @@ FOUR = [rollout(reward, lengths=[1] * calls) for reward, calls in zip(REWARDS, C
 COMPARING = tuple(name for name in NAMES if name not in ("sft", "opd"))
 """Algorithms whose advantages compare rollouts."""
 
-PER_QUESTION = tuple(name for name in COMPARING if name != "reinforce++")
-"""Algorithms that compare the rollouts of one question alone."""
+PER_QUESTION = tuple(name for name in COMPARING if name not in ("reinforce++", "gigpo"))
+"""Algorithms that compare the rewards of one question's rollouts alone; gigpo also compares how soon they came."""
 
 AVERAGE_OVER_TOKENS = ("dr-grpo", "rloo", "reinforce++")
 """Algorithms to which it is bookkeeping where a turn ends."""
@@ -45,7 +45,7 @@ def factors(name: str, rollouts: Sequence[Rollout]) -> list[list[float]]:
 
 
 def test_the_union_has_every_name() -> None:
-    assert NAMES == ("flow-grpo", "per-node", "grpo", "dr-grpo", "rloo", "reinforce++", "turn", "sft", "opd")
+    assert NAMES == ("flow-grpo", "per-node", "gigpo", "grpo", "dr-grpo", "rloo", "reinforce++", "turn", "sft", "opd")
     assert [algorithm_of({"name": name}).name for name in NAMES] == list(NAMES)
 
 
@@ -108,7 +108,7 @@ def test_the_penalty_is_for_the_call_that_was_at_fault(name: str) -> None:
     assert [a.advantage - b.advantage for a, b in zip(without, taken, strict=True)] == pytest.approx([0.25, 0])
 
 
-@pytest.mark.parametrize("name", ["flow-grpo", "per-node", "turn"])
+@pytest.mark.parametrize("name", ["flow-grpo", "per-node", "gigpo", "turn"])
 @given(ROLLOUTS)
 def test_every_trajectory_weighs_the_same(name: str, rollouts: list[Rollout]) -> None:
     for credit, of in zip(algorithm_of({"name": name}).credit(rollouts), rollouts, strict=True):
