@@ -1,11 +1,13 @@
+from itertools import pairwise
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 
 from agentflow.evals.task import Task
+from agentflow.rl.planner import atlas
 from agentflow.tools.result import ErrorClass
-from benchmarks.credit import ERROR, Point, at, judged_turns, points
+from benchmarks.credit import ERROR, GAIN, Point, at, informed_turns, judged_turns, points, probabilities
 from tests.trainings import begin, rollout, write_step, write_validation
 
 
@@ -39,3 +41,19 @@ def test_a_turn_with_an_error_earns_less() -> None:
         0,
         ERROR,
     ]
+
+
+async def test_a_turn_earns_by_how_much_likelier_it_makes_the_right_answer() -> None:
+    app = atlas(frozen="atlas-oracle")
+    task = next(task for task in app.tasks("train", 48) if task.family == "hops")
+    context = app.context().model_copy(update={"models": {}})
+    state = await app.built().ainvoke(app.inputs(task), context=context)
+    memory = state["memory"]
+    assert len(memory) > 1
+    likely = probabilities(task, memory)
+    # The first turns are not read again for the later ones, which changes nothing.
+    afresh = [probabilities(task, memory[:turns])[-1] for turns in range(len(memory) + 1)]
+    assert likely == pytest.approx(afresh, rel=1e-3)
+    assert likely[0] < 0.5 < likely[-1]
+    earned = informed_turns().turn_rewards(task, state)
+    assert list(earned) == pytest.approx([GAIN * (b - a) for a, b in pairwise(likely)])
