@@ -42,6 +42,21 @@ def _policy_metrics(rows: Mapping[str, Mapping[str, Any]], rewards: Mapping[str,
     return found
 
 
+def _reply_metrics(rows: Mapping[str, Mapping[str, Any]]) -> dict[str, float]:
+    """Return the number and the mean length of what the policy sampled, and its entropy, estimated as for a policy.
+
+    The replies of a teacher have no probability of the policy, and thus no entropy.
+    """
+    lengths = [length for row in rows.values() for _, length in row["spans"]]
+    tokens, nats = sum(lengths), sum(sum(row["surprise"]) for row in rows.values())
+    found: dict[str, float] = {"sampled_tokens": tokens}
+    if tokens:
+        found["reply_tokens"] = tokens / len(lengths)
+    if tokens and math.isfinite(nats):
+        found["entropy"] = nats / tokens
+    return found
+
+
 def rollout_metrics(
     rows: dict[str, dict[str, Any]], rewards: dict[str, float], *, separate: bool = False
 ) -> dict[str, float]:
@@ -61,7 +76,7 @@ def rollout_metrics(
         "prefix_breaks": len(rows) - len(unbroken),
         "forward_tokens": sum(row["forward_tokens"] for row in rows.values()),
         "unpacked_tokens": sum(row["unpacked_tokens"] for row in rows.values()),
-        "sampled_tokens": sum(length for row in rows.values() for _, length in row["spans"]),
+        **_reply_metrics(rows),
         **{f"status/{status}": statuses[status] for status in RolloutStatus},
         **_policy_metrics(rows, rewards),
     }

@@ -149,7 +149,7 @@ class FlowTrainer(PPOTrainerSync):  # type: ignore[misc]
     def on_step_end(self) -> None:
         """Record inspected tokens after a step's update, before the rollout servers receive its weights."""
         with marked_timer("token_inspector", self.timing_raw):
-            self.inspector.after_update(self.log, self.global_steps)
+            self._metrics.update(self.inspector.after_update(self.log, self.global_steps))
         try:
             self._sync(super().on_step_end)
         except SyncFailed:  # its checkpoint may have been saved, and then no later run writes its line

@@ -19,7 +19,7 @@ from verl.utils import tensordict_utils as tu
 
 from agentflow.rl.batch import Span, question_of, session_of
 from agentflow.rl.rollout import RolloutStatus
-from agentflow.rl.tokens import Sampled, TokenRow, TokenStep, kept
+from agentflow.rl.tokens import Sampled, TokenRow, TokenStep, differences, kept
 from agentflow.rl.training_log import TrainingLog
 
 FIELDS = ["prompts", "responses", "response_mask", "rollout_log_probs"]
@@ -87,10 +87,14 @@ class TokenInspector:
                 call.trainer = kept(values[start : start + length])
                 call.mask = trained[start - before : start - before + length].int().tolist()
 
-    def after_update(self, log: TrainingLog, step: int) -> None:
-        """Record the log-probabilities under the updated weights, and write the step's file."""
+    def after_update(self, log: TrainingLog, step: int) -> dict[str, float]:
+        """Record the log-probabilities under the updated weights, and write the step's file.
+
+        Returns the means over the tokens that are trained on: `drift` = |trainer - rollout| and `moved` =
+        |updated - trainer|, in nats. Empty if there are none.
+        """
         if not self.rows:
-            return
+            return {}
         for key, values in self._log_probs().items():
             for call in self.rows[key].calls:
                 call.updated = kept(values[call.start : call.start + len(call.mask)])
@@ -109,6 +113,7 @@ class TokenInspector:
             rows=rows,
         )
         log.tokens(found)
+        return differences(found)
 
     def _log_probs(self) -> dict[str, list[float]]:
         """Compute log-probabilities of all tokens of the trained rows under the current weights of their policies.

@@ -25,6 +25,19 @@ def test_metrics_are_over_rollouts_and_a_reward_only_where_there_is_one() -> Non
     assert math.isnan(nothing["reward"])
 
 
+def test_entropy_is_estimated_from_what_the_policy_sampled_and_unknown_of_a_teachers_replies() -> None:
+    """Half a nat a token, over replies of 2, 4 and 3 tokens."""
+    rows = {"q_0_0": row([2, 4]), "q_1_0": row([3])}
+    found = rollout_metrics(rows, dict.fromkeys(rows, 1.0))
+    assert (found["sampled_tokens"], found["reply_tokens"], found["entropy"]) == (9, 3, 0.5)
+    taught = rollout_metrics({"q_0_0": row([2]) | {"surprise": [math.nan]}}, {"q_0_0": 1.0})
+    assert taught["reply_tokens"] == 2
+    assert "entropy" not in taught
+    empty = rollout_metrics({"q_0_0": row([])}, {"q_0_0": 0.0})
+    assert empty["sampled_tokens"] == 0
+    assert not {"reply_tokens", "entropy"} & empty.keys()
+
+
 def test_why_a_step_has_nothing_to_train_on_is_counted_over_rollouts() -> None:
     """The line counted rollouts whose nodes never called the policy as "(4 ok)"."""
     rows = {

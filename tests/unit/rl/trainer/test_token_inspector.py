@@ -89,7 +89,8 @@ def test_in_bypass_mode_the_trainer_is_asked_before_and_after(tmp_path: Path, mo
     chose(found, monkeypatch)
     found.before_update(["q_0_0"], nested(LOGPROBS), torch.tensor([[1, 0, 0, 1]]))
     workers.learnt = 0.5
-    found.after_update(log, 3)
+    measured = found.after_update(log, 3)
+    assert measured == {"drift": pytest.approx((0.9 + 2.6) / 2), "moved": pytest.approx(0.5)}
     step = last_tokens(log)
     assert step is not None
     assert (step.step, step.old, step.clip, step.tasks) == (3, "rollout", (0.2, 0.3), ["t"])
