@@ -5,12 +5,12 @@ The monolithic policy that it is compared with, `agent=react`, is trained in the
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, Literal
 
 from langchain_core.messages import HumanMessage
 
 from agentflow.evals.agents import AGENTS, AgentName, agent_graph
-from agentflow.evals.atlas.families import questions
+from agentflow.evals.atlas.discovery import LEVELS
 from agentflow.evals.scorers.exact import correct
 from agentflow.evals.task import Task
 from agentflow.evals.trace import Trace, TraceTurn
@@ -29,6 +29,7 @@ def atlas(
     nodes: GivenNodes = ("planner",),
     agent: AgentName = "agentflow",
     tools: Sequence[str] = DEFAULT_TOOLS,
+    level: Literal["atlas", "discovery"] = "atlas",
 ) -> Trainable:
     """Build the trainable app of an agent on Atlas.
 
@@ -39,9 +40,15 @@ def atlas(
         nodes: Modules that are trained; several share one policy, or are given by the names of policies.
         agent: Agent, as in `agentflow eval --agent`.
         tools: Tools that the planner may choose from.
+        level: Questions: those of Atlas, or of its families that ask for discovery.
+
+    Raises AppError if there is no such agent or level.
     """
+    if level not in LEVELS:
+        raise AppError(f"there is no level '{level}' of Atlas; there are {', '.join(LEVELS)}", code="unknown_level")
     settings = {"model": frozen, "max_turns": max_turns, "corpus": "atlas", "tools": list(tools)}
-    return trainable("atlas", agent, tasks, reward, nodes=nodes, max_tokens=max_tokens, settings=settings)
+    asked = partial(tasks, level=level)
+    return trainable("atlas", agent, asked, reward, nodes=nodes, max_tokens=max_tokens, settings=settings)
 
 
 def trainable(
@@ -88,8 +95,8 @@ def trainable(
     )
 
 
-def tasks(split: Split, number: int) -> list[Task]:
-    """Return the first `number` questions of Atlas."""
+def tasks(split: Split, number: int, level: str = "atlas") -> list[Task]:
+    """Return the first `number` questions of a level of Atlas."""
     return [
         Task(
             id=f"{split}-{position}",
@@ -98,7 +105,7 @@ def tasks(split: Split, number: int) -> list[Task]:
             family=question.family,
             data={"numbers": question.numbers, "target": question.target},
         )
-        for position, question in enumerate(questions(split, number))
+        for position, question in enumerate(LEVELS[level](split, number))
     ]
 
 

@@ -6,7 +6,7 @@ chains than training.
 """
 
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import date, timedelta
 from functools import lru_cache
@@ -289,9 +289,12 @@ def direct(rng: random.Random, world: World, depth: int) -> Problem:
     return Problem("direct", text, str(code), depth, "a number", "reading the question", (step,))
 
 
-Family = Callable[[random.Random, World, int], Problem]
+Family = tuple[Callable[[random.Random, World, int], Problem], Mapping[Split, tuple[int, ...]]]
+"""Function that generates a problem of a depth, and the depths in each split."""
+Families = Mapping[str, Family]
+"""Families by name."""
 
-FAMILIES: dict[str, tuple[Family, dict[Split, tuple[int, ...]]]] = {
+FAMILIES: Families = {
     "arithmetic": (arithmetic, {"train": (1, 2, 3), "test": (1, 2, 3, 4)}),
     "look-up": (hops, {"train": (1,), "test": (1,)}),
     "hops": (hops, {"train": (2, 3), "test": (2, 3, 4)}),
@@ -305,28 +308,28 @@ FAMILIES: dict[str, tuple[Family, dict[Split, tuple[int, ...]]]] = {
     "aggregate": (aggregate, {"train": (1, 2), "test": (1, 2, 3)}),
     "direct": (direct, {"train": (1,), "test": (1,)}),
 }
-"""Name -> function that generates a problem, and its depths in each split."""
+"""The families of Atlas."""
 
 
-def stream(split: Split, seed: int = 0) -> Iterator[Problem]:
-    """Yield distinct questions of a split without end, taking the families in turn; deterministic for a seed.
+def stream(split: Split, seed: int = 0, families: Families = FAMILIES) -> Iterator[Problem]:
+    """Yield distinct questions of a split without end, taking `families` in turn; deterministic for a seed.
 
     Raises ValueError if a family has no new question left.
     """
     rng = random.Random(f"atlas questions {split} {seed}")
     seen: set[str] = set()
     for number in count():
-        name = list(FAMILIES)[number % len(FAMILIES)]
-        question = next(_new(name, split, rng, seen), None)
+        name = list(families)[number % len(families)]
+        question = next(_new(families[name], split, rng, seen), None)
         if question is None:
-            raise ValueError(f"the {split} split has no {number // len(FAMILIES) + 1} distinct questions of {name}")
+            raise ValueError(f"the {split} split has no {number // len(families) + 1} distinct questions of {name}")
         seen.add(question.question)
         yield question
 
 
-def _new(name: str, split: Split, rng: random.Random, seen: set[str]) -> Iterator[Problem]:
+def _new(family: Family, split: Split, rng: random.Random, seen: set[str]) -> Iterator[Problem]:
     """Yield unseen questions of a family that belong to the split by their names or their hash; at most 5,000 draws."""
-    make, depths = FAMILIES[name]
+    make, depths = family
     for _ in range(5000):
         question = make(rng, rng.choice(worlds(split)), rng.choice(depths[split]))
         if question.question not in seen and _belongs(question, split):

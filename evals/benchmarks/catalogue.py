@@ -1,12 +1,13 @@
-"""The eleven benchmarks.
+"""The built-in benchmarks.
 
 Revisions and the two checksums were recorded publicly by others and have not been verified by a download. A missing
 revision or checksum is fixed by the first download: see `store`.
 """
 
 from collections.abc import Iterator
+from functools import partial
 
-from agentflow.evals.atlas.families import questions
+from agentflow.evals.atlas.discovery import LEVELS
 from agentflow.evals.benchmarks import own, readers
 from agentflow.evals.benchmarks.benchmark import ALL, OFFICIAL, Benchmark, Judging
 from agentflow.evals.benchmarks.errors import BenchmarkError
@@ -53,8 +54,8 @@ def _atlas(one: Task, answer: str) -> Score:
     return decided(correct(answer, one.gold, tuple(one.data["numbers"]), one.data["target"]), "exact")
 
 
-def _atlas_tasks(subset: str) -> Iterator[Task]:
-    for asked in questions("train" if subset == "train" else "test", ATLAS_SIZE):
+def _atlas_tasks(subset: str, level: str = "atlas") -> Iterator[Task]:
+    for asked in LEVELS[level]("train" if subset == "train" else "test", ATLAS_SIZE):
         yield Task(
             id=identity(asked.family, asked.question, asked.answer),
             question=asked.question,
@@ -221,6 +222,17 @@ _BENCHMARKS = (
         rule=_atlas,
         judging=Judging.NEVER,
         generate=_atlas_tasks,
+        subsets=("test", "train"),
+        corpus="atlas",
+    ),
+    Benchmark(
+        name="atlas-discovery",
+        title="Atlas, known steps in unknown orders",
+        licence="generated",
+        size=ATLAS_SIZE,
+        rule=_atlas,
+        judging=Judging.NEVER,
+        generate=partial(_atlas_tasks, level="discovery"),
         subsets=("test", "train"),
         corpus="atlas",
     ),

@@ -67,6 +67,13 @@ def test_train_and_test_tasks_differ() -> None:
     assert not train & test
 
 
+def test_a_level_has_its_own_questions() -> None:
+    known, unknown = (atlas(level=level).tasks("train", 24) for level in ("atlas", "discovery"))
+    assert not {task.family for task in known} & {task.family for task in unknown}
+    with fails(AppError, "unknown_level", "hard", "discovery"):
+        atlas(level="hard")  # type: ignore[arg-type]
+
+
 async def test_the_monolithic_policy_is_trained_as_the_planner_is() -> None:
     app = atlas(agent="react", tools=["python_coder"])
     task = app.tasks("train", 1)[0]

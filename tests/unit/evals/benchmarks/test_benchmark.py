@@ -37,7 +37,7 @@ def one(name: str, tmp_path: Path) -> Task:
 
 
 def test_there_are_ten_and_atlas() -> None:
-    assert set(BENCHMARKS) == {*ROWS, "atlas"}
+    assert set(BENCHMARKS) == {*ROWS, "atlas", "atlas-discovery"}
     assert all(name == found.name and found.licence and found.title for name, found in BENCHMARKS.items())
 
 
