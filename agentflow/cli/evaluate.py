@@ -6,6 +6,7 @@ commands, such as `agentflow eval judge`, are in files of their own, which `agen
 
 import asyncio
 import shlex
+from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -63,7 +64,18 @@ class EvalGroup(CommandGroup):
         """Return the named command, else the default one, which is shown without a name."""
         if args[0] in self.commands and args[0] != RUN:
             return super().resolve_command(ctx, args)
+        if near := self._misspelt(args[0]):
+            ctx.fail(f"there is no benchmark or command '{args[0]}'; the nearest is agentflow eval {near}")
         return "", self.commands[RUN], args[args[0] == RUN :]
+
+    def _misspelt(self, word: str) -> str | None:
+        """Return the command or benchmark that `word` nearly is; None if it is one, or a file."""
+        from agentflow.evals.benchmarks.catalogue import BENCHMARKS
+
+        if word in (RUN, *BENCHMARKS) or Path(word).exists():
+            return None
+        known = [*(name for name in self.commands if name != RUN), *BENCHMARKS]
+        return next(iter(get_close_matches(word, known, n=1, cutoff=0.75)), None)
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
         """Print the help of the default command, and a line on each of the others."""

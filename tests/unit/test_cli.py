@@ -260,14 +260,14 @@ def test_traces_grow_by_a_line_and_hold_no_secret(monkeypatch: pytest.MonkeyPatc
 @pytest.mark.parametrize(
     ("replies", "arguments", "hinted"),
     [
-        ({"generator": f"Answer: {REPLY}"}, [], True),
         ({"verifier": "Verdict: continue"}, ["--max-turns", "1"], True),
+        ({"verifier": "Verdict: continue"}, ["--max-turns", "1", "--planner", "scripted:"], False),
+        ({"verifier": "Verdict: continue"}, ["--max-turns", "1", "--json"], False),
+        ({"generator": f"Answer: {REPLY}"}, [], False),
         ({}, [], False),
-        ({"generator": f"Answer: {REPLY}"}, ["--planner", "scripted:"], False),
-        ({"generator": f"Answer: {REPLY}"}, ["--json"], False),
     ],
 )
-def test_the_embedded_model_points_to_larger_ones(
+def test_a_hint_names_larger_models_unless_the_answer_does(
     replies: dict[str, str], arguments: list[str], hinted: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     scripted(monkeypatch, **replies)
@@ -451,6 +451,14 @@ def test_eval_prints_a_table_and_resumes(monkeypatch: pytest.MonkeyPatch, tmp_pa
     other = run(*arguments, "--max-turns", "3")
     assert other.exit_code == 2
     assert "max_turns" in only_line(other.stderr)
+
+
+@pytest.mark.parametrize(("word", "meant"), [("cmpare", "compare"), ("gme24", "game24")])
+def test_a_misspelt_command_or_benchmark_of_eval_names_the_nearest(word: str, meant: str) -> None:
+    """A wrong command was taken for a benchmark that does not exist."""
+    done = run("eval", word, "runs/a")
+    assert done.exit_code == 2
+    assert f"agentflow eval {meant}" in only_line(done.stderr)
 
 
 def test_an_evaluation_without_one_run_that_worked_fails(monkeypatch: pytest.MonkeyPatch) -> None:
