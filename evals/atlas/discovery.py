@@ -7,12 +7,22 @@ only repeats the plans of its own successes has nothing to begin with where it n
 
 import random
 from collections.abc import Callable, Sequence
-from datetime import date, timedelta
 from functools import lru_cache
 from itertools import islice
 
 from agentflow.evals.atlas import families
-from agentflow.evals.atlas.families import Families, Problem, Step, compute, look_up, stream
+from agentflow.evals.atlas.families import (
+    Families,
+    Problem,
+    Step,
+    born_first,
+    days_after,
+    look_up,
+    operations,
+    population,
+    stream,
+    years_between,
+)
 from agentflow.evals.atlas.world import RELATIONS, Split, World
 
 
@@ -20,15 +30,9 @@ def arithmetic(rng: random.Random, world: World, depth: int) -> Problem:
     """Generate a chain of 1 or 2 operations on the population of a city: a look-up and a calculation."""
     city = rng.choice(_plain(world, "city"))
     found = look_up(world, city, "population")
-    said, expression, value = [f"Start with the population of {city}"], found.value, int(found.value)
-    for number in range(depth):
-        operator, operand = rng.choice("+-*"), rng.randint(2, 40)
-        said.append({"+": f"add {operand}", "-": f"subtract {operand}", "*": f"multiply by {operand}"}[operator])
-        expression = f"{f'({expression})' if number else expression} {operator} {operand}"
-        value = {"+": value + operand, "-": value - operand, "*": value * operand}[operator]
-    last = compute(f"Compute {expression}", expression, f"print({expression})", str(value))
-    text = f"{', '.join(said)}. What is the result?"
-    return _problem("fact arithmetic", text, str(value), "a number", (found, last))
+    words, last = operations(rng, int(found.value), depth)
+    text = f"Start with the population of {city}, {words}. What is the result?"
+    return _problem("fact arithmetic", text, "a number", found, last)
 
 
 def dates(rng: random.Random, world: World, depth: int) -> Problem:
@@ -36,60 +40,38 @@ def dates(rng: random.Random, world: World, depth: int) -> Problem:
     named, person = _path(rng, world, "person")
     born = look_up(world, person.value, "birth date")
     days = rng.randint(5, 99)
-    value = (date.fromisoformat(born.value) + timedelta(days=days)).isoformat()
-    code = f'from datetime import date, timedelta\nprint(date.fromisoformat("{born.value}") + timedelta(days={days}))'
-    last = compute(f"Compute the date {days} days after {born.value}", f"{born.value}, {days} days", code, value)
     text = f"Which date is {days} days after the birth of {named}?"
-    return _problem("dates of a hop", text, value, "a date", (person, born, last))
+    return _problem("dates of a hop", text, "a date", person, born, days_after(born, days))
 
 
 def compare(rng: random.Random, world: World, depth: int) -> Problem:
     """Generate the question which of two people was born earlier or later, one of whom must be found first."""
     named, person = _path(rng, world, "person")
-    other = rng.choice([one for one in _plain(world, "person") if one != person.value])
+    other = _another(rng, world, "person", person.value)
     first, second = look_up(world, person.value, "birth date"), look_up(world, other, "birth date")
-    when, choose = rng.choice((("earlier", "min"), ("later", "max")))
-    pairs = [(first.value, person.value), (second.value, other)]
-    answer = (min(pairs) if choose == "min" else max(pairs))[1]
-    code = f'print({choose}(("{first.value}", "{person.value}"), ("{second.value}", "{other}"))[1])'
-    last = compute(
-        f"Find out who was born {when}",
-        f"{person.value} {first.value}, {other} {second.value}",
-        code,
-        answer,
-        f"{answer} was born {when}.",
-    )
+    when = rng.choice(("earlier", "later"))
     text = f"Who was born {when}, {named} or {other}?"
-    return _problem("compare of a hop", text, answer, "a name", (person, first, second, last))
+    last = born_first({person.value: first, other: second}, when)
+    return _problem("compare of a hop", text, "a name", person, first, second, last)
 
 
 def years(rng: random.Random, world: World, depth: int) -> Problem:
     """Generate a question for the years between the foundings of two firms, one of which must be found first."""
     named, firm = _path(rng, world, "firm")
-    other = rng.choice([one for one in _plain(world, "firm") if one != firm.value])
+    other = _another(rng, world, "firm", firm.value)
     first, second = (look_up(world, one, "founding year") for one in (firm.value, other))
-    value = str(abs(int(first.value) - int(second.value)))
-    code = f"print(abs({first.value} - {second.value}))"
-    last = compute("Compute the years between", f"{first.value}, {second.value}", code, value)
     text = f"How many years lie between the founding of {named} and that of {other}?"
-    return _problem("years of a hop", text, value, "a number", (firm, first, second, last))
+    return _problem("years of a hop", text, "a number", firm, first, second, years_between(first, second))
 
 
 def aggregate(rng: random.Random, world: World, depth: int) -> Problem:
     """Generate a question for the population of two cities, one of which must be found first."""
     named, city = _path(rng, world, "city")
-    other = rng.choice([one for one in _plain(world, "city") if one != city.value])
-    found = [look_up(world, one, "population") for one in (city.value, other)]
-    word, function, of = rng.choice((("total", "sum", sum), ("largest", "max", max), ("smallest", "min", min)))
-    value = str(of(int(step.value) for step in found))
-    last = compute(
-        f"Compute the {function} of the populations",
-        f"{city.value} {found[0].value}, {other} {found[1].value}",
-        f"print({function}([{found[0].value}, {found[1].value}]))",
-        value,
-    )
+    other = _another(rng, world, "city", city.value)
+    found = {one: look_up(world, one, "population") for one in (city.value, other)}
+    word = rng.choice(("total", "largest", "smallest"))
     text = f"What is the {word} population of {named} and {other}?"
-    return _problem("aggregate of a hop", text, value, "a number", (city, *found, last))
+    return _problem("aggregate of a hop", text, "a number", city, *found.values(), population(word, found))
 
 
 FAMILIES: Families = {
@@ -112,15 +94,20 @@ LEVELS: dict[str, Callable[[Split, int], Sequence[Problem]]] = {"atlas": familie
 """Function that returns the first questions of a split, by level of Atlas."""
 
 
-def _problem(family: str, text: str, answer: str, asked: str, steps: tuple[Step, ...]) -> Problem:
+def _problem(family: str, text: str, asked: str, *steps: Step) -> Problem:
     looked_up = len(steps) - 1
     takes = f"{looked_up} look-ups and a calculation" if looked_up > 1 else "a look-up and a calculation"
-    return Problem(family, text, answer, len(steps), asked, takes, steps)
+    return Problem(family, text, steps[-1].value, len(steps), asked, takes, steps)
 
 
 def _plain(world: World, kind: str) -> list[str]:
     """Return the titles of a kind that are not of two meanings."""
     return [title for title in world.titles(kind) if "(" not in title]
+
+
+def _another(rng: random.Random, world: World, kind: str, title: str) -> str:
+    """Return the title of another page of a kind."""
+    return rng.choice([one for one in _plain(world, kind) if one != title])
 
 
 def _path(rng: random.Random, world: World, kind: str) -> tuple[str, Step]:

@@ -83,24 +83,21 @@ def request(sub_goal: str, context: str) -> str:
 
 def arithmetic(rng: random.Random, world: World, depth: int) -> Problem:
     """Generate a chain of 1-4 operations in words."""
-    value = rng.randint(2, 40)
-    expression, words = str(value), [f"Start with {value}"]
-    for number in range(depth):
+    start = rng.randint(2, 40)
+    words, step = operations(rng, start, depth)
+    text = f"Start with {start}, {words}. What is the result?"
+    return Problem("arithmetic", text, step.value, depth, "a number", "a calculation", (step,))
+
+
+def operations(rng: random.Random, value: int, number: int) -> tuple[str, Step]:
+    """Draw so many operations on `value`. Return them in words, and the step that computes the result."""
+    expression, words = str(value), []
+    for drawn in range(number):
         operator, operand = rng.choice("+-*"), rng.randint(2, 40)
         words.append({"+": f"add {operand}", "-": f"subtract {operand}", "*": f"multiply by {operand}"}[operator])
-        left = f"({expression})" if number else expression
-        expression = f"{left} {operator} {operand}"
+        expression = f"{f'({expression})' if drawn else expression} {operator} {operand}"
         value = {"+": value + operand, "-": value - operand, "*": value * operand}[operator]
-    step = compute(f"Compute {expression}", expression, f"print({expression})", str(value))
-    return Problem(
-        "arithmetic",
-        f"{', '.join(words)}. What is the result?",
-        str(value),
-        depth,
-        "a number",
-        "a calculation",
-        (step,),
-    )
+    return ", ".join(words), compute(f"Compute {expression}", expression, f"print({expression})", str(value))
 
 
 def hops(rng: random.Random, world: World, depth: int) -> Problem:
@@ -135,20 +132,21 @@ def compare(rng: random.Random, world: World, depth: int) -> Problem:
     first, second = look_up(world, one, "birth date"), look_up(world, other, "birth date")
     if first.value == second.value:
         return compare(rng, world, depth)
-    when, choose = rng.choice((("earlier", "min"), ("later", "max")))
-    pairs = [(first.value, one), (second.value, other)]
-    answer = (min(pairs) if choose == "min" else max(pairs))[1]
-    code = f'print({choose}(("{first.value}", "{one}"), ("{second.value}", "{other}"))[1])'
-    last = compute(
-        f"Find out who was born {when}",
-        f"{one} {first.value}, {other} {second.value}",
-        code,
-        answer,
-        f"{answer} was born {when}.",
-    )
+    when = rng.choice(("earlier", "later"))
+    last = born_first({one: first, other: second}, when)
     text = f"Who was born {when}, {one} or {other}?"
     takes = "two look-ups and a comparison"
-    return Problem("compare", text, answer, depth, "a name", takes, (first, second, last))
+    return Problem("compare", text, last.value, depth, "a name", takes, (first, second, last))
+
+
+def born_first(births: Mapping[str, Step], when: str) -> Step:
+    """Return the step that finds out who of two people was born earlier or later, from the look-ups of their births."""
+    choose, of = {"earlier": ("min", min), "later": ("max", max)}[when]
+    (one, first), (other, second) = births.items()
+    answer = of((first.value, one), (second.value, other))[1]
+    code = f'print({choose}(("{first.value}", "{one}"), ("{second.value}", "{other}"))[1])'
+    facts = f"{one} {first.value}, {other} {second.value}"
+    return compute(f"Find out who was born {when}", facts, code, answer, f"{answer} was born {when}.")
 
 
 def years(rng: random.Random, world: World, depth: int) -> Problem:
@@ -158,11 +156,17 @@ def years(rng: random.Random, world: World, depth: int) -> Problem:
     )
     one, other = rng.sample([title for title in world.titles(kind) if "(" not in title], 2)
     first, second = look_up(world, one, relation), look_up(world, other, relation)
+    last = years_between(first, second)
+    text = f"How many years lie between the {noun} of {one} and that of {other}?"
+    takes = "two look-ups and a calculation"
+    return Problem("years", text, last.value, depth, "a number", takes, (first, second, last))
+
+
+def years_between(first: Step, second: Step) -> Step:
+    """Return the step that computes the years between two that were looked up."""
     value = str(abs(int(first.value) - int(second.value)))
     code = f"print(abs({first.value} - {second.value}))"
-    last = compute("Compute the years between", f"{first.value}, {second.value}", code, value)
-    text = f"How many years lie between the {noun} of {one} and that of {other}?"
-    return Problem("years", text, value, depth, "a number", "two look-ups and a calculation", (first, second, last))
+    return compute("Compute the years between", f"{first.value}, {second.value}", code, value)
 
 
 UNITS = {
@@ -200,11 +204,16 @@ def dates(rng: random.Random, world: World, depth: int) -> Problem:
     person = rng.choice(world.titles("person"))
     born = look_up(world, person, "birth date")
     days = rng.randint(5, 99) if depth == 1 else rng.randint(100, 400)
+    last = days_after(born, days)
+    text = f"Which date is {days} days after the birth of {person}?"
+    return Problem("dates", text, last.value, depth, "a date", "a look-up and a calculation", (born, last))
+
+
+def days_after(born: Step, days: int) -> Step:
+    """Return the step that computes the date some days after a birth that was looked up."""
     value = (date.fromisoformat(born.value) + timedelta(days=days)).isoformat()
     code = f'from datetime import date, timedelta\nprint(date.fromisoformat("{born.value}") + timedelta(days={days}))'
-    last = compute(f"Compute the date {days} days after {born.value}", f"{born.value}, {days} days", code, value)
-    text = f"Which date is {days} days after the birth of {person}?"
-    return Problem("dates", text, value, depth, "a date", "a look-up and a calculation", (born, last))
+    return compute(f"Compute the date {days} days after {born.value}", f"{born.value}, {days} days", code, value)
 
 
 def _expression(rng: random.Random, family: str, highest: int, target: int) -> Problem:
@@ -259,19 +268,27 @@ def aggregate(rng: random.Random, world: World, depth: int) -> Problem:
     """Generate a question for the sum, maximum or minimum of the populations of 2-4 cities."""
     cities = rng.sample([title for title in world.titles("city") if "(" not in title], depth + 1)
     found = [look_up(world, city, "population") for city in cities]
-    word, function, of = rng.choice((("total", "sum", sum), ("largest", "max", max), ("smallest", "min", min)))
-    values = ", ".join(step.value for step in found)
-    value = str(of(int(step.value) for step in found))
-    last = compute(
-        f"Compute the {function} of the populations",
-        ", ".join(f"{city} {step.value}" for city, step in zip(cities, found, strict=True)),
-        f"print({function}([{values}]))",
-        value,
-    )
+    word = rng.choice(list(_TOTALS))
+    last = population(word, dict(zip(cities, found, strict=True)))
     listed = f"{', '.join(cities[:-1])} and {cities[-1]}"
     text = f"What is the {word} population of {listed}?"
     takes = f"{len(cities)} look-ups and a calculation"
-    return Problem("aggregate", text, value, depth, "a number", takes, (*found, last))
+    return Problem("aggregate", text, last.value, depth, "a number", takes, (*found, last))
+
+
+_TOTALS: dict[str, tuple[str, Callable[[list[int]], int]]] = {
+    "total": ("sum", sum),
+    "largest": ("max", max),
+    "smallest": ("min", min),
+}
+
+
+def population(word: str, found: Mapping[str, Step]) -> Step:
+    """Return the step that computes the total, largest or smallest of the populations that were looked up, by city."""
+    function, of = _TOTALS[word]
+    facts = ", ".join(f"{city} {step.value}" for city, step in found.items())
+    values = [int(step.value) for step in found.values()]
+    return compute(f"Compute the {function} of the populations", facts, f"print({function}({values}))", str(of(values)))
 
 
 def direct(rng: random.Random, world: World, depth: int) -> Problem:
