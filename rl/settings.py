@@ -98,6 +98,7 @@ class TrainingSettings(RunSettings):
     replay_from: str = ""
     tracing: str = ""
     token_groups: int = Field(default=1, ge=0)
+    alarm: Literal["warn", "stop"] = "warn"
     flow: FlowSettings
     sync_seconds: float = Field(default=600, gt=0)
     ray_address: str | Literal["auto"] | None

@@ -43,15 +43,17 @@ def _policy_metrics(rows: Mapping[str, Mapping[str, Any]], rewards: Mapping[str,
 
 
 def _reply_metrics(rows: Mapping[str, Mapping[str, Any]]) -> dict[str, float]:
-    """Return the number and the mean length of what the policy sampled, and its entropy, estimated as for a policy.
+    """Return figures of what the policy sampled: tokens, mean length, share of calls that led to an error, entropy.
 
-    The replies of a teacher have no probability of the policy, and thus no entropy.
+    The entropy is estimated as for a policy; the replies of a teacher have none, since the policy gave them no
+    probability.
     """
     lengths = [length for row in rows.values() for _, length in row["spans"]]
     tokens, nats = sum(lengths), sum(sum(row["surprise"]) for row in rows.values())
     found: dict[str, float] = {"sampled_tokens": tokens}
     if tokens:
         found["reply_tokens"] = tokens / len(lengths)
+        found["fault_rate"] = sum(sum(row["faults"]) for row in rows.values()) / len(lengths)
     if tokens and math.isfinite(nats):
         found["entropy"] = nats / tokens
     return found

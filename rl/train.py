@@ -52,7 +52,7 @@ from agentflow.rl.training_log import Line, TrainingLog
 CHANGEABLE = {
     *("steps", "validate_every", "save_every", "keep", "test_tasks"),
     *("ray_address", "ray_seconds", "sync_seconds", "out", "tracing", "replay_logs", "seed_requests"),
-    *("rollout_tries", "token_groups", "rehearsal", "preview"),
+    *("rollout_tries", "token_groups", "rehearsal", "preview", "alarm"),
 }
 """Settings that may change when a run resumes."""
 

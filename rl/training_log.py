@@ -20,6 +20,7 @@ from pydantic import ValidationError
 
 from agentflow.evals.statistics import pass_at
 from agentflow.evals.trace import to_line
+from agentflow.rl.alarm import alarm
 from agentflow.rl.rollout import RolloutRecord
 from agentflow.rl.tokens import TokenStep, packed
 from agentflow.rl.trainable import Split
@@ -73,8 +74,8 @@ class TrainingLog:
 
     def step(
         self, step: int, metrics: Mapping[str, Any], seconds: Mapping[str, float], restarted: Sequence[str] = ()
-    ) -> None:
-        """Add a step's line to metrics.jsonl.
+    ) -> Line:
+        """Add a step's line to metrics.jsonl, with the alarm that it raises, and return it.
 
         `metrics` and `seconds` have verl's names as keys; `restarted` names workers that died.
         """
@@ -89,7 +90,11 @@ class TrainingLog:
         speed = {"tokens_per_second": own.get("sampled_tokens", 0) / seconds["step"]}
         found = {ours: metrics[name] for ours, name in named.items() if name in metrics}
         policies = {"policies": _policies(metrics)} if any(name.startswith("policy/") for name in metrics) else {}
-        self._add({"step": step, "split": "train", **own, **found, **speed, **taken, **policies, **_named(restarted)})
+        line = {"step": step, "split": "train", **own, **found, **speed, **taken, **policies, **_named(restarted)}
+        if raised := alarm([*self.lines(), line]):
+            line["alarm"] = raised._asdict()
+        self._add(line)
+        return line
 
     def validation(self, step: int, restarted: Sequence[str] = ()) -> None:
         """Add the line of the validation after `step`, summarised from its rollouts."""

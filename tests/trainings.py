@@ -56,15 +56,15 @@ def credited(rollouts: Sequence[RolloutRecord]) -> list[RolloutRecord]:
     return [one.credited(found.get(id(one))) for one in rollouts]
 
 
-def write_step(out: Path, step: int, rollouts: Sequence[RolloutRecord]) -> None:
-    """A training step and its line."""
+def write_step(out: Path, step: int, rollouts: Sequence[RolloutRecord], **figures: float) -> None:
+    """A training step and its line, with more figures."""
     log = TrainingLog(out)
     log.begin(step, "train")
     for record in rollouts:
         append(log.rollouts / f"{step:06d}-train.jsonl", record)
     reward = sum(record.reward for record in rollouts) / len(rollouts)
     metrics = {"reward": reward, "turns": 1.5, "tool_error_rate": 0.1, "sampled_tokens": 50, "actor/kl": 0.01 * step}
-    log.step(step, metrics, {"step": 2.0, "gen": 1.0, "update_actor": 0.5})
+    log.step(step, metrics | figures, {"step": 2.0, "gen": 1.0, "update_actor": 0.5})
 
 
 def write_validation(out: Path, step: int, rollouts: Sequence[RolloutRecord]) -> None:

@@ -105,6 +105,7 @@ class TrainView(Bar):
             TimeRemainingColumn(),
         )
         super().__init__(out, *columns, says="checking the settings and the app", total=None)
+        self._cause = ""
 
     def begin(self, settings: "TrainingSettings") -> None:
         """Set the total number of steps before the workers start."""
@@ -121,6 +122,10 @@ class TrainView(Bar):
                 f"{passed}, {line['turns']:.2f} turns, tool errors {percent(line['tool_error_rate'])}"
             )
             return
+        raised = line.get("alarm", {"cause": ""})
+        if raised["cause"] not in ("", self._cause):
+            self._out.print(f"step {line['step']:>4}  alarm ({raised['cause']}): {raised['evidence']}")
+        self._cause = raised["cause"]
         text = train_text(line)
         self._bar.update(self._task, completed=line["step"], description=text)
         if not self._out.is_terminal:

@@ -55,6 +55,10 @@ class NothingToTrain(RuntimeError):
     """No rollout of a step can be trained on."""
 
 
+class Alarmed(RuntimeError):
+    """A step raised the alarm."""
+
+
 class FlowTrainer(PPOTrainerSync):  # type: ignore[misc]
     """verl's synchronous trainer with Flow-GRPO's statistics and loss."""
 
@@ -331,7 +335,10 @@ class FlowTrainer(PPOTrainerSync):  # type: ignore[misc]
         self._log_step(global_steps, metrics, timing_raw)
 
     def _log_step(self, step: int, metrics: dict[str, Any], seconds: Mapping[str, float]) -> None:
-        self.log.step(step, {**metrics, "batch": self._digest}, seconds, self._restarted())
+        """Write the step's line. Raises Alarmed if the step raises the alarm and the run is to stop then."""
+        line = self.log.step(step, {**metrics, "batch": self._digest}, seconds, self._restarted())
+        if self.config.alarm == "stop" and (raised := line.get("alarm")):
+            raise Alarmed(f"step {step}: {raised['evidence']} ({raised['cause']}); alarm=warn goes on")
 
     def _validate(self) -> dict[str, float]:
         """Run verl's validation, and write its summary as a line in metrics.jsonl."""

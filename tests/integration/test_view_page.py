@@ -177,6 +177,19 @@ def test_labels_of_axes_are_round_and_apart(seen: Seen) -> None:
     assert [label for label, own in zip(labels, digits, strict=True) if len(own) > 2] == []
 
 
+def test_an_alarm_of_a_training_stands_above_its_curves(browser: "sync_api.Browser", tmp_path: Path) -> None:
+    out = begin(tmp_path / "spoilt", 3)
+    for step in (1, 2, 3):
+        write_step(out, step, [rollout(step, "train", "t", 1.0, id=f"{step}")], moved=0.9)
+    with viewing(out.parent) as url:
+        shown = Seen(browser, url)
+        shown.open("spoilt")
+        shown.shows(".alarm", "step 2: learning rate")
+        expect(shown.page.locator(".alarm")).to_have_count(1)
+        assert shown.said == []
+        shown.context.close()
+
+
 def test_every_page_opens(seen: Seen) -> None:
     seen.shows("main", "held-out accuracy")
     seen.open("trained")

@@ -14,9 +14,11 @@ STEP = {
 }
 
 
-def shown(line: dict[str, Any]) -> str:
+def shown(*lines: dict[str, Any]) -> str:
     out = StringIO()
-    TrainView(Console(file=out, width=200)).show(line)
+    view = TrainView(Console(file=out, width=200))
+    for line in lines:
+        view.show(line)
     return out.getvalue()
 
 
@@ -42,3 +44,11 @@ def test_what_a_step_does_not_have_is_not_shown_as_zero() -> None:
 def test_lines_of_an_older_version_are_shown() -> None:
     assert "0.400 of 8 rollouts, 2.00 turns" in shown(VALIDATION)
     assert "of groups" not in train_text(STEP)
+
+
+def test_an_alarm_is_told_when_it_begins_and_when_its_cause_changes() -> None:
+    entropy, length = ({**STEP, "alarm": {"cause": cause, "evidence": f"{cause} 7"}} for cause in ("entropy", "length"))
+    text = shown(STEP, entropy, entropy, length, STEP, entropy)
+    assert [line.count("alarm") for line in text.splitlines()].count(1) == 3
+    assert text.count("entropy 7") == 2
+    assert text.count("length 7") == 1

@@ -7,14 +7,15 @@ const number = (digits) => (value) => value.toFixed(digits);
 const share = (value) => `${(100 * value).toFixed(value !== 0 && Math.abs(value) < 0.001 ? 2 : 1)} %`;
 
 export function trainingSections(source) {
-  const [charts, compared, ways, matrix] = [el("div", { class: "charts" }), el("div", {}), el("div", { class: "card ways" }), el("div", {})];
-  const box = el("div", {}, el("section", { "aria-label": "Curves" }, el("h2", {}, "Curves"), charts),
+  const [raised, charts, compared, ways, matrix] = [el("div", {}), el("div", { class: "charts" }), el("div", {}), el("div", { class: "card ways" }), el("div", {})];
+  const box = el("div", {}, raised, el("section", { "aria-label": "Curves" }, el("h2", {}, "Curves"), charts),
     compared, el("section", { "aria-label": "A closer look" }, el("h2", {}, "A closer look"), ways),
     el("section", { "aria-label": "Held-out questions" }, el("h2", {}, "Held-out questions, before to after"), matrix));
   let drawn = "";
   return {
     box,
     draw: (run) => {
+      redraw(raised, alarms(run.lines));
       redraw(charts, figures(run));
       redraw(compared, beforeAndAfter(run.lines));
       const state = JSON.stringify([run.train_steps, run.test_steps]);
@@ -23,6 +24,13 @@ export function trainingSections(source) {
       redraw(matrix, questions(source, run.matrix));
     },
   };
+}
+
+// The first alarm of each cause.
+function alarms(lines) {
+  const found = new Map();
+  for (const { step, alarm } of lines) if (alarm && !found.has(alarm.cause)) found.set(alarm.cause, { step, ...alarm });
+  return [...found.values()].map(({ step, cause, evidence }) => el("p", { class: "alarm" }, el("strong", {}, `Alarm at step ${step}: ${cause}. `), evidence));
 }
 
 function figures({ lines, measured }) {

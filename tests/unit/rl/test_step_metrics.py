@@ -27,9 +27,10 @@ def test_metrics_are_over_rollouts_and_a_reward_only_where_there_is_one() -> Non
 
 def test_entropy_is_estimated_from_what_the_policy_sampled_and_unknown_of_a_teachers_replies() -> None:
     """Half a nat a token, over replies of 2, 4 and 3 tokens."""
-    rows = {"q_0_0": row([2, 4]), "q_1_0": row([3])}
+    rows = {"q_0_0": row([2, 4], faults=[True, False]), "q_1_0": row([3])}
     found = rollout_metrics(rows, dict.fromkeys(rows, 1.0))
     assert (found["sampled_tokens"], found["reply_tokens"], found["entropy"]) == (9, 3, 0.5)
+    assert found["fault_rate"] == pytest.approx(1 / 3)
     taught = rollout_metrics({"q_0_0": row([2]) | {"surprise": [math.nan]}}, {"q_0_0": 1.0})
     assert taught["reply_tokens"] == 2
     assert "entropy" not in taught

@@ -2,6 +2,8 @@
 
 import threading
 import warnings
+from contextlib import nullcontext
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -19,8 +21,10 @@ with warnings.catch_warnings():
     import torch
     from omegaconf import OmegaConf
 
-    from agentflow.rl.trainer.flow_trainer import FlowTrainer
+    from agentflow.rl.trainer.flow_trainer import Alarmed, FlowTrainer
     from agentflow.rl.trainer.watch import SyncFailed
+    from agentflow.rl.training_log import TrainingLog
+    from tests.trainings import begin
 
 
 @pytest.fixture
@@ -44,6 +48,19 @@ def test_a_weight_sync_that_fails_names_its_cause(trainer: FlowTrainer) -> None:
 
     with pytest.raises(SyncFailed, match=r"step 3 .*no loader"):
         trainer._sync(send)
+
+
+@pytest.mark.parametrize(("setting", "ends"), [("warn", False), ("stop", True)])
+def test_an_alarm_ends_a_run_that_is_to_stop_then(
+    trainer: FlowTrainer, setting: str, ends: bool, tmp_path: Path
+) -> None:
+    trainer.config, trainer.log = OmegaConf.create({"alarm": setting}), TrainingLog(begin(tmp_path, 3))
+    trainer._digest, trainer.restarted = "", []
+    figures = {"reward": 0.5, "moved": 0.9}
+    trainer._log_step(1, figures, {"step": 1.0})
+    with pytest.raises(Alarmed, match=r"step 2: .*0\.90") if ends else nullcontext():
+        trainer._log_step(2, figures, {"step": 1.0})
+    assert [line["step"] for line in trainer.log.lines()] == [1, 2], "the line of the step is kept"
 
 
 @pytest.mark.parametrize(

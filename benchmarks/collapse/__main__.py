@@ -1,0 +1,134 @@
+"""Measure the alarm on short trainings, half of them spoilt in one of eight ways: `python -m benchmarks.collapse`.
+
+Trains the micro model's planner on Atlas: for each seed one run of each way to spoil a training, and as many honest
+ones, with other learning rates, algorithms and objectives. The bounds of `rl/alarm.py` were chosen on even seeds; odd
+seeds measure them. A reward is gone at the first step from which on its mean over three steps is below half of that of
+the first three.
+
+Needs the extra `train`. A run that was stopped resumes, and finished runs are not repeated. A run takes about two
+minutes on two cores.
+"""
+
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import mean
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from agentflow.rl.alarm import Cause, alarm
+from agentflow.rl.training_log import Line, TrainingLog
+from benchmarks.analyses.stages import Stages, run
+
+STEPS = 24
+COMMON = (
+    *(f"steps={STEPS}", "questions=6", "rollouts=8", "test_tasks=24", "validation_rollouts=2", "validate_every=6"),
+    *("alarm=warn", "replay_logs=false", f"save_every={STEPS}"),
+)
+"""Settings of all runs."""
+LIBRARIES = "agentflow.rl.trainer.micro_rollout,agentflow.rl.trainer.shared_prefix"
+NO_TEMPLATE = "{% for message in messages %}{{ message['content'] }} {% endfor %}"
+
+SABOTAGE: dict[Cause, tuple[str, ...]] = {
+    Cause.LEARNING_RATE: ("lr=1e-2",),
+    Cause.TEMPLATE: (f'actor_rollout_ref.model.custom_chat_template="{NO_TEMPLATE}"',),
+    Cause.STALE: (f"actor_rollout_ref.model.external_lib=[{LIBRARIES},benchmarks.collapse.stale]",),
+    Cause.MISMATCH: (f"actor_rollout_ref.model.external_lib=[{LIBRARIES},benchmarks.collapse.mismatched]",),
+    Cause.ENTROPY: ("actor_rollout_ref.actor.entropy_coeff=-0.3",),
+    Cause.LENGTH: ("app=benchmarks.collapse.apps:wordy",),
+    Cause.HACKING: ("app=benchmarks.collapse.apps:hackable",),
+    Cause.TOOL: ("app=benchmarks.collapse.apps:failing",),
+}
+"""Settings that spoil a training, by the cause that the alarm should name."""
+HONEST: dict[str, tuple[str, ...]] = {
+    "preset": (),
+    "slow": ("lr=1e-4",),
+    "fast": ("lr=6e-4",),
+    "no KL": ("kl=0",),
+    "rloo": ("algorithm=rloo",),
+    "grpo": ("algorithm=grpo",),
+    "gspo": ("flow.objective=gspo", "flow.updates=2"),
+    "discovery": ("options.level=discovery",),
+}
+"""Settings of honest trainings, by name."""
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What the alarm says of a run."""
+
+    name: str
+    seed: int
+    spoilt: bool
+    step: int | None
+    """Step of the first alarm."""
+    cause: str
+    evidence: str
+    gone: int | None
+    """Step from which on the reward is gone."""
+
+
+def main(
+    out: Annotated[Path, typer.Option(help="Folder of the runs.")] = Path("runs/collapse"),
+    seeds: Annotated[int, typer.Option(min=1, help="Seeds of each way.")] = 4,
+    only: Annotated[list[str] | None, typer.Option(help="A way, by name; again for more. Without it, all.")] = None,
+) -> None:
+    """Train the missing runs, and print what the alarm says of each."""
+    ways = {str(cause): settings for cause, settings in SABOTAGE.items()} | HONEST
+    if unknown := set(only or ()) - ways.keys():
+        raise typer.BadParameter(f"{unknown.pop()}; the ways are {', '.join(ways)}", param_hint="--only")
+    out.mkdir(parents=True, exist_ok=True)
+    stages, found = Stages(out), list[Verdict]()
+    for seed in range(seeds):
+        for name in only or ways:
+            settings = (*COMMON, f"seed={seed}", *ways[name])
+            folder = stages.make(
+                f"{name}-{seed}".replace(" ", "-"),
+                lambda folder, settings=settings: run("train", f"out={folder}", *settings),
+            )
+            found.append(verdict(name, seed, TrainingLog(folder).lines()))
+    _show(found)
+
+
+def verdict(name: str, seed: int, lines: list[Line]) -> Verdict:
+    """Return the first alarm of a run."""
+    spoilt = name in list(SABOTAGE)
+    for number in range(1, len(lines) + 1):
+        if lines[number - 1]["split"] == "train" and (raised := alarm(lines[:number])):
+            step = int(lines[number - 1]["step"])
+            return Verdict(name, seed, spoilt, step, raised.cause, raised.evidence, gone(lines))
+    return Verdict(name, seed, spoilt, None, "", "", gone(lines))
+
+
+def gone(lines: list[Line]) -> int | None:
+    """Return the last of the first three steps whose mean reward is below half of the first three's, and stays so."""
+    rewards = [line["reward"] for line in lines if line["split"] == "train"]
+    means = [mean(rewards[at : at + 3]) for at in range(len(rewards) - 2)]
+    lasting = next((at for at in reversed(range(len(means))) if means[at] >= means[0] / 2), len(means) - 1)
+    return lasting + 2 if lasting + 1 < len(means) else None
+
+
+def _show(verdicts: list[Verdict]) -> None:
+    shown = Table("way", "seed", "alarm at", "cause", "reward gone at", "evidence")
+    for one in verdicts:
+        at, lost = (str(step) if step else "-" for step in (one.step, one.gone))
+        shown.add_row(one.name, f"{one.seed}", at, one.cause, lost, one.evidence)
+    console = Console(width=160)
+    console.print(shown)
+    for title, odd in (("even seeds, on which the bounds were chosen", 0), ("odd seeds", 1)):
+        own = [one for one in verdicts if one.seed % 2 == odd]
+        spoilt, honest = [one for one in own if one.spoilt], [one for one in own if not one.spoilt]
+        raised = [one for one in spoilt if one.step]
+        early = [one for one in raised if one.gone is None or (one.step or 0) + 10 <= one.gone]
+        named = sum(one.cause == one.name for one in raised)
+        console.print(
+            f"{title}: {len(raised)} of {len(spoilt)} spoilt runs raised the alarm, {len(early)} ten steps before the "
+            f"reward was gone or without its loss, {named} with the right cause; of {len(honest)} honest runs, "
+            f"{sum(one.step is not None for one in honest)} raised it"
+        )
+
+
+if __name__ == "__main__":
+    typer.run(main)

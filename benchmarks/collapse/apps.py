@@ -1,0 +1,45 @@
+"""Apps of Atlas that spoil a training."""
+
+from dataclasses import replace
+from itertools import count
+from typing import Any
+
+from agentflow.evals.task import Task
+from agentflow.rl.planner import atlas
+from agentflow.rl.trainable import Trainable
+
+FAILING_AFTER = 400
+"""Rollouts after which the search fails."""
+
+
+def hackable() -> Trainable:
+    """Return an app that also rewards a run of one turn; held-out tasks are scored as usual."""
+    app = atlas()
+
+    def reward(task: Task, state: Any) -> Any:
+        stopped = task.id.startswith("train") and len(state["memory"]) == 1
+        return 1.0 if stopped else app.reward(task, state)
+
+    return replace(app, reward=reward)
+
+
+def wordy() -> Trainable:
+    """Return an app in which a turn earns by the length of its plan."""
+    app = atlas()
+
+    def turn_rewards(task: Task, state: Any) -> list[float]:
+        found = [len(turn.plan.text) / 400 for turn in state["memory"]]
+        return found + [0.0] * (len(app.faults(state)) - len(found))
+
+    return replace(app, turn_rewards=turn_rewards)
+
+
+def failing() -> Trainable:
+    """Return an app whose search fails after some time, as an encyclopedia that has gone."""
+    app, begun = atlas(), count()
+
+    def context() -> Any:
+        found = app.context()
+        return found if next(begun) < FAILING_AFTER else found.model_copy(update={"corpus": "/nowhere/pages.jsonl"})
+
+    return replace(app, context=context)

@@ -1,0 +1,161 @@
+"""Alarm of a training that goes wrong: what the lines of metrics.jsonl show before the reward is gone, and its cause.
+
+Each rule compares the last two steps with a bound, or with the mean of the first three. A rule holds in both steps
+before there is an alarm, since a single step of few rollouts may look like anything.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from enum import StrEnum
+from statistics import mean
+from typing import Any, NamedTuple
+
+FIRST, LAST = 3, 2
+"""Steps that a relative rule takes as its measure, and steps in which a rule must hold."""
+
+APART = 0.1
+"""Mean distance of the two engines, in nats a token, that rounding does not explain."""
+MOVED = 0.5
+"""Mean change of a token's log-probability by one step's update, in nats, beyond which nothing is left of a policy."""
+UNREADABLE = 0.8
+"""Share of calls that lead to an error, from the first step on, by which the policy cannot know the format."""
+MORE_FAULTS = 0.3
+"""Rise of the share of calls that lead to an error."""
+UNDECIDED = 0.15
+"""Share of the first steps' entropy below which the rollouts of a task hardly differ."""
+LONGER = 1.6
+"""Factor by which the replies have grown."""
+HACKED = 0.1
+"""Rise of the reward, or fall of the held-out accuracy, that few tasks do not explain."""
+
+
+class Cause(StrEnum):
+    """What goes wrong."""
+
+    MISMATCH = "mismatch"
+    """The engine that samples computes other probabilities than the one that trains."""
+    STALE = "stale rollouts"
+    """Rollouts are sampled with older and older weights."""
+    LEARNING_RATE = "learning rate"
+    """An update changes the policy by too much."""
+    TEMPLATE = "template"
+    """The policy never writes what the graph can read: a wrong chat template or prompt, or a model that is too weak."""
+    TOOL = "tool"
+    """Calls begin to fail that did not fail before."""
+    ENTROPY = "entropy"
+    """The policy settles, so that the rollouts of a task no longer differ."""
+    LENGTH = "length"
+    """The replies grow."""
+    HACKING = "reward hacking"
+    """The reward rises, and the held-out accuracy falls."""
+
+
+class Alarm(NamedTuple):
+    """A cause, and the figures that show it."""
+
+    cause: Cause
+    evidence: str
+
+
+Line = Mapping[str, Any]
+
+
+def alarm(lines: Sequence[Line]) -> Alarm | None:
+    """Return the alarm of the last step of a training, given all lines of its metrics.jsonl; None if it looks well."""
+    steps = [line for line in lines if line["split"] == "train"]
+    tests = [line for line in lines if line["split"] == "test"]
+    if len(steps) < LAST:
+        return None
+    for cause, rule in RULES.items():
+        if evidence := rule(steps, tests):
+            return Alarm(cause, evidence)
+    return None
+
+
+def _values(name: str, steps: Sequence[Line]) -> list[float]:
+    return [float(line[name]) for line in steps if isinstance(line.get(name), int | float)]
+
+
+def _lowest(name: str, steps: Sequence[Line]) -> float:
+    """Return the lower value of the last steps; 0 if one is missing."""
+    found = _values(name, steps[-LAST:])
+    return min(found) if len(found) == LAST else 0.0
+
+
+def _first(name: str, steps: Sequence[Line]) -> float | None:
+    """Return the mean of the first steps; None while they are not over."""
+    found = _values(name, steps[:FIRST])
+    return mean(found) if len(found) == FIRST and len(steps) >= FIRST + LAST else None
+
+
+def _mismatch(steps: Sequence[Line], tests: Sequence[Line]) -> str | None:
+    drift, begun = _lowest("drift", steps), _values("drift", steps[:1])
+    if drift > APART and begun and begun[0] > APART:
+        return f"the engine that samples is {drift:.2f} nats a token from the one that trains, from the first step on"
+    return None
+
+
+def _stale(steps: Sequence[Line], tests: Sequence[Line]) -> str | None:
+    drift, begun = _lowest("drift", steps), _values("drift", steps[:1])
+    if drift > APART and begun:
+        return f"the distance of the two engines has grown from {begun[0]:.3f} to {drift:.2f} nats a token"
+    return None
+
+
+def _learning_rate(steps: Sequence[Line], tests: Sequence[Line]) -> str | None:
+    if (moved := _lowest("moved", steps)) > MOVED:
+        return f"one step's update moves a token's log-probability by {moved:.2f} nats"
+    return None
+
+
+def _template(steps: Sequence[Line], tests: Sequence[Line]) -> str | None:
+    found = _values("fault_rate", steps)
+    if len(found) == len(steps) and min(found) > UNREADABLE:
+        return f"{min(found):.0%} of the calls led to an error in every step"
+    return None
+
+
+def _tool(steps: Sequence[Line], tests: Sequence[Line]) -> str | None:
+    now, before = _lowest("fault_rate", steps), _first("fault_rate", steps)
+    if before is not None and now > before + MORE_FAULTS:
+        return f"{now:.0%} of the calls lead to an error, where {before:.0%} did in the first steps"
+    return None
+
+
+def _entropy(steps: Sequence[Line], tests: Sequence[Line]) -> str | None:
+    before, found = _first("entropy", steps), _values("entropy", steps[-LAST:])
+    if before and len(found) == LAST and max(found) < UNDECIDED * before:
+        return f"the entropy has fallen from {before:.3f} to {max(found):.3f} nats a token"
+    return None
+
+
+def _length(steps: Sequence[Line], tests: Sequence[Line]) -> str | None:
+    now, before = _lowest("reply_tokens", steps), _first("reply_tokens", steps)
+    if before and now > LONGER * before:
+        return f"a reply has {now:.0f} tokens, where it had {before:.0f} in the first steps"
+    return None
+
+
+def _hacking(steps: Sequence[Line], tests: Sequence[Line]) -> str | None:
+    now, before = _lowest("reward", steps), _first("reward", steps)
+    accuracy = _values("accuracy", tests)
+    if before is None or len(accuracy) < LAST:
+        return None
+    if now > before + HACKED and accuracy[-1] < accuracy[0] - HACKED:
+        return (
+            f"the reward has risen from {before:.2f} to {now:.2f}, and the held-out accuracy has fallen from "
+            f"{accuracy[0]:.2f} to {accuracy[-1]:.2f}"
+        )
+    return None
+
+
+RULES: Mapping[Cause, Callable[[Sequence[Line], Sequence[Line]], str | None]] = {
+    Cause.MISMATCH: _mismatch,
+    Cause.STALE: _stale,
+    Cause.LEARNING_RATE: _learning_rate,
+    Cause.TEMPLATE: _template,
+    Cause.HACKING: _hacking,
+    Cause.TOOL: _tool,
+    Cause.ENTROPY: _entropy,
+    Cause.LENGTH: _length,
+}
+"""Rules in the order in which they are asked; each returns the figures that show its cause."""

@@ -1,0 +1,79 @@
+"""The alarm: each cause from the figures that show it, and none from those of a training that learns."""
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agentflow.rl.alarm import Cause, alarm
+from agentflow.rl.training_log import TrainingLog
+from tests.trainings import begin, rollout, write_step
+
+WELL: dict[str, float] = {
+    "reward": 0.5,
+    "fault_rate": 0.1,
+    "entropy": 0.2,
+    "reply_tokens": 30.0,
+    "drift": 1e-6,
+    "moved": 0.02,
+}
+"""Figures of a step of a training that is well."""
+
+
+def steps(number: int, **changed: list[float]) -> list[dict[str, Any]]:
+    """Lines of steps; a changed figure has its values in the last steps, and stays as it is before."""
+    lines = [{"step": step, "split": "train", **WELL} for step in range(1, number + 1)]
+    for name, values in changed.items():
+        for line, value in zip(lines[number - len(values) :], values, strict=True):
+            line[name] = value
+    return lines
+
+
+def validation(step: int, accuracy: float) -> dict[str, Any]:
+    return {"step": step, "split": "test", "accuracy": accuracy}
+
+
+SHOWN = {
+    Cause.MISMATCH: steps(2, drift=[0.2, 0.2]),
+    Cause.STALE: steps(6, drift=[0.05, 0.12, 0.3]),
+    Cause.LEARNING_RATE: steps(3, moved=[0.1, 0.9, 0.7]),
+    Cause.TEMPLATE: steps(2, fault_rate=[1.0, 0.9]),
+    Cause.TOOL: steps(6, fault_rate=[0.5, 0.6]),
+    Cause.ENTROPY: steps(8, entropy=[0.1, 0.02, 0.01]),
+    Cause.LENGTH: steps(8, reply_tokens=[60.0, 70.0]),
+    Cause.HACKING: [validation(0, 0.5), *steps(7, reward=[0.8, 0.9]), validation(7, 0.3)],
+}
+
+
+@pytest.mark.parametrize("cause", Cause)
+def test_a_cause_is_named_when_its_figures_show_it_in_two_steps(cause: Cause) -> None:
+    lines = SHOWN[cause]
+    raised = alarm(lines)
+    assert raised is not None
+    assert raised.cause == cause
+    assert alarm(lines[:-1]) is None
+
+
+@given(st.integers(0, 20), st.floats(0, 1), st.floats(0.1, 0.4))
+def test_a_training_that_learns_is_well(number: int, reward: float, entropy: float) -> None:
+    rising = [0.4 + 0.6 * reward * step / 20 for step in range(number)]
+    settling = [0.2 - (0.2 - entropy / 3) * step / 20 for step in range(number)]
+    lines = steps(number, reward=rising, entropy=settling)
+    assert alarm([validation(0, 0.4), *lines, validation(number, 0.45)]) is None
+
+
+def test_one_step_and_what_was_not_measured_raise_no_alarm() -> None:
+    assert alarm([]) is None
+    assert alarm(steps(8, moved=[0.9], drift=[0.0], fault_rate=[0.1])) is None
+    bare = [{"step": step, "split": "train", "reward": 0.0} for step in range(1, 9)]
+    assert alarm(bare) is None
+
+
+def test_the_line_of_a_step_has_its_alarm(tmp_path: Any) -> None:
+    out = begin(tmp_path, 3)
+    log = TrainingLog(out)
+    for step, moved in enumerate((0.9, 0.8, 0.1), start=1):
+        write_step(out, step, [rollout(step, "train", "t", 1.0)], moved=moved)
+    causes = [line.get("alarm", {}).get("cause") for line in log.lines()]
+    assert causes == [None, Cause.LEARNING_RATE, None]
