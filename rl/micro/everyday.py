@@ -7,6 +7,7 @@ from statistics import mean
 
 from agentflow.evals.atlas.families import PLURAL, UNITS, Problem, Step, compute
 from agentflow.evals.atlas.world import split_of
+from agentflow.rl.micro.words import NOUNS
 
 FAMILY = "everyday"
 
@@ -14,12 +15,7 @@ _ONES = (
     "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen seventeen "
     "eighteen nineteen twenty"
 ).split()
-_THINGS = (
-    "apples pears coins stamps cards books pens chairs cups plates balls shirts tickets stones shells keys boxes "
-    "bottles candles buttons flowers trees cookies sweets oranges lemons nuts toys bricks tiles"
-).split()
 _PEOPLE = "Tom Anna Ben Lea Max Ida Sam Eva Leo Mia Paul Nina".split()
-_PACKS = "bag basket crate shelf jar tray row carton drawer packet".split()
 
 _UNITS = UNITS | {
     ("kilometer", "meter"): 1000,
@@ -133,8 +129,12 @@ def _written(rng: random.Random, number: int) -> str:
     return _ONES[number] if number < len(_ONES) and rng.random() < 0.12 else str(number)
 
 
+def _things(rng: random.Random) -> str:
+    return f"{rng.choice(NOUNS)}s"
+
+
 def _sum(rng: random.Random) -> Calculation:
-    a, b, thing = _number(rng, 1000), _number(rng, 1000), rng.choice(_THINGS)
+    a, b, thing = _number(rng, 1000), _number(rng, 1000), _things(rng)
     one, other = _written(rng, a), _written(rng, b)
     name, second = rng.sample(_PEOPLE, 2)
     return Calculation(
@@ -167,7 +167,7 @@ def _sum(rng: random.Random) -> Calculation:
 
 def _difference(rng: random.Random) -> Calculation:
     b = _number(rng, 500)
-    a, thing, name = b + _number(rng, 500), rng.choice(_THINGS), rng.choice(_PEOPLE)
+    a, thing, name = b + _number(rng, 500), _things(rng), rng.choice(_PEOPLE)
     one, other = _written(rng, a), _written(rng, b)
     return Calculation(
         f"{a} - {b}",
@@ -197,9 +197,9 @@ def _difference(rng: random.Random) -> Calculation:
 
 
 def _product(rng: random.Random) -> Calculation:
-    a, b, thing = _number(rng), _number(rng), rng.choice(_THINGS)
-    one, other, pack = _written(rng, a), _written(rng, b), rng.choice(_PACKS)
-    many = "shelves" if pack == "shelf" else f"{pack}s"
+    a, b, thing = _number(rng), _number(rng), _things(rng)
+    one, other, pack = _written(rng, a), _written(rng, b), rng.choice(NOUNS)
+    many = f"{pack}s"
     return Calculation(
         f"{a} * {b}",
         a * b,
@@ -232,7 +232,7 @@ def _product(rng: random.Random) -> Calculation:
 def _quotient(rng: random.Random) -> Calculation:
     b = rng.randint(2, 25)
     a = b * _number(rng) if rng.random() < 0.8 else _number(rng, 500)
-    one, other, thing = _written(rng, a), _written(rng, b), rng.choice(_THINGS)
+    one, other, thing = _written(rng, a), _written(rng, b), _things(rng)
     return Calculation(
         f"{a} / {b}",
         a / b,

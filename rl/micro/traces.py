@@ -253,9 +253,9 @@ def _row(module: str, messages: list[BaseMessage], reply: str | None = None) -> 
     return Conversation(module, (*turns, ("assistant", reply)) if reply is not None else tuple(turns))
 
 
-EVERYDAY_EVERY, OUTSIDE_EVERY, UNKNOWN_PAGE_EVERY, DEEPER_EVERY = 3, 4, 24, 8
-"""Intervals, in questions of Atlas, between everyday sums, questions outside Atlas, questions about names that are not
-in Atlas, and longer chains than the planner is trained on."""
+OUTSIDE_EVERY, UNKNOWN_PAGE_EVERY, DEEPER_EVERY = 2, 24, 8
+"""Intervals, in questions of Atlas, between questions outside Atlas, questions about names that are not in Atlas, and
+longer chains than the planner is trained on. An everyday sum follows every question of Atlas."""
 
 
 def traces(search: Search, seed: int = 0, habits: Habits = Habits()) -> Iterator[Conversation]:
@@ -266,8 +266,7 @@ def traces(search: Search, seed: int = 0, habits: Habits = Habits()) -> Iterator
         yield from tracer.conversations(question)
         if number % DEEPER_EVERY == 3:
             yield from (row for row in tracer.conversations(next(longer)) if row.module != "planner")
-        if number % EVERYDAY_EVERY == 2:
-            yield from tracer.conversations(everyday.question(tracer.rng))
+        yield from tracer.conversations(everyday.question(tracer.rng))
         if number % OUTSIDE_EVERY == 1:
             yield from tracer.outside(outside.question(tracer.rng))
         if number % UNKNOWN_PAGE_EVERY == 1:  # a single look-up, whose only name can be replaced

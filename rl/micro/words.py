@@ -1,0 +1,41 @@
+"""English words of the generated training questions; nouns are concrete, and their plural ends in s."""
+
+NOUNS = (
+    "acorn airport anchor ankle apple apron arrow attic badge bag ball balloon banana bandage banker banner barrel "
+    "basin basket beaker bear beard bed bee bell belt bicycle bird blanket boat bolt bone book boot bottle bowl "
+    "bracelet brick bridge broom bucket bug bullet button cabin cabinet cable cactus cage cake camel camera canal "
+    "candle cannon cap car card carpet carrot cart castle cat chain chair chimney chip circle clock cloud clown coat "
+    "coin collar comb cookie cork corner cow crate crayon crow crown cup curtain cushion daisy desk diamond dog doll "
+    "donkey door dragon drawer dress drill drum duck eagle ear elbow engine eraser fan feather fence finger flag "
+    "flower flute fork fountain frog garden gate ghost giant gift glove goat gown grape guest guitar hammer handle "
+    "harp hat hen hill hinge hook horn hotel house insect island jacket jar jewel jug kettle key king kitchen kite "
+    "knee label ladder lake lamp lantern lawn leg lemon letter lid lion lock log magnet map marker mask mat meal "
+    "medal melon mirror mitten monkey motor mountain mug mule mushroom nail napkin neck needle nest net nose nut oar "
+    "office olive onion oven owl paddle page palace pan panda parcel park parrot path pea peach pear pebble pen "
+    "pencil pepper petal piano picture pie pig pillow pin pipe pirate plane planet plate player plug plum pocket poem "
+    "pot potato prince puddle pumpkin puppet puzzle queen rabbit racket rat ribbon ring river road robot rock rocket "
+    "roof room rope rose rug sail sandal saucer scarf school screw seal seed shark sheet shell ship shirt shoe shop "
+    "shovel sink skirt sleeve snail snake sock soldier song spider spoon stair stamp star station stick stone stool "
+    "straw string student sweet sword table tail tank tape teacher team tent thumb ticket tiger tile toe tomato tool "
+    "towel tower toy tractor train tray tree truck trumpet tulip tunnel turtle van vase vest village wagon wall wasp "
+    "wave wheel whistle window wing worker worm yacht zebra"
+).split()
+QUALITIES = (
+    "angry bitter blind bold brave bright broken calm cheap clean clever cruel curious dark deep dirty dry dull early "
+    "empty false fast fat final flat foolish fragile fresh funny gentle glad great green hard harsh heavy high honest "
+    "hungry idle jealous kind large late lazy light lonely loud lucky mild modern narrow neat new noisy odd old pale "
+    "plain polite poor proud quick quiet rare rich rough rude sad safe salty sharp short shy silent simple slow small "
+    "smart smooth soft sour stale steep stiff strange strong sudden sweet tall tender thick thin tight tiny tired "
+    "true ugly useful vague warm weak wet wide wild wise wrong young"
+).split()
+ACTIONS = (
+    "accept admire agree answer argue arrive avoid bake bark believe blink boil borrow break breathe build burn buy "
+    "carry catch change chase choose clap climb close cook copy count cough crawl cross cry dance decide deny dig "
+    "drink drive drop earn eat enter explain fall feed fight find fly fold follow forget forgive freeze grow guess "
+    "hang hate hear help hide hold hope hunt hurry jump keep kick knock laugh lead learn leave lend lift listen lose "
+    "love march marry melt mend move nod notice obey open order paint pay play point pour pray promise pull push quit "
+    "race read refuse rest return ride ring rise run sail save search sell send sew shake share shine shout show sing "
+    "sit skate sleep slide smell smile sneeze speak spend stand steal sting stop study swallow sweat swim talk taste "
+    "teach tell thank think throw touch trade travel treat trust try turn visit vote wait wake walk wander warn wash "
+    "watch wear weep whisper win wink wish work worry write yawn yell"
+).split()
