@@ -33,7 +33,7 @@ NO_TEMPLATE = "{% for message in messages %}{{ message['content'] }} {% endfor %
 
 SABOTAGE: dict[Cause, tuple[str, ...]] = {
     Cause.LEARNING_RATE: ("lr=1e-2",),
-    Cause.TEMPLATE: (f'actor_rollout_ref.model.custom_chat_template="{NO_TEMPLATE}"',),
+    Cause.TEMPLATE: (f'actor_rollout_ref.model.custom_chat_template="{NO_TEMPLATE}"', "rehearsal=false"),
     Cause.STALE: (f"actor_rollout_ref.model.external_lib=[{LIBRARIES},benchmarks.collapse.stale]",),
     Cause.MISMATCH: (f"actor_rollout_ref.model.external_lib=[{LIBRARIES},benchmarks.collapse.mismatched]",),
     Cause.ENTROPY: ("actor_rollout_ref.actor.entropy_coeff=-0.3",),
@@ -103,11 +103,11 @@ def verdict(name: str, seed: int, lines: list[Line]) -> Verdict:
 
 
 def gone(lines: list[Line]) -> int | None:
-    """Return the last of the first three steps whose mean reward is below half of the first three's, and stays so."""
+    """Return the first step from which on the mean reward of three steps stays below half of the first three's."""
     rewards = [line["reward"] for line in lines if line["split"] == "train"]
     means = [mean(rewards[at : at + 3]) for at in range(len(rewards) - 2)]
-    lasting = next((at for at in reversed(range(len(means))) if means[at] >= means[0] / 2), len(means) - 1)
-    return lasting + 2 if lasting + 1 < len(means) else None
+    held = [at for at, value in enumerate(means) if value >= means[0] / 2]
+    return held[-1] + 2 if held and held[-1] + 1 < len(means) else None
 
 
 def _show(verdicts: list[Verdict]) -> None:
