@@ -1,7 +1,8 @@
 """Alarm of a training that goes wrong: what the lines of metrics.jsonl show before the reward is gone, and its cause.
 
 Each rule compares the last two steps with a bound, or with the mean of the first three. A rule holds in both steps
-before there is an alarm, since a single step of few rollouts may look like anything.
+before there is an alarm, since a single step of few rollouts may look like anything; a learning rate that destroys a
+policy does so in one step.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -14,8 +15,8 @@ FIRST, LAST = 3, 2
 
 APART = 0.1
 """Mean distance of the two engines, in nats a token, that rounding does not explain."""
-MOVED = 0.5
-"""Mean change of a token's log-probability by one step's update, in nats, beyond which nothing is left of a policy."""
+MOVED = 0.3
+"""Mean change of a token's log-probability by one step's update, in nats, that a policy does not survive for long."""
 UNREADABLE = 0.8
 """Share of calls that lead to an error, from the first step on, by which the policy cannot know the format."""
 MORE_FAULTS = 0.3
@@ -63,8 +64,6 @@ def alarm(lines: Sequence[Line]) -> Alarm | None:
     """Return the alarm of the last step of a training, given all lines of its metrics.jsonl; None if it looks well."""
     steps = [line for line in lines if line["split"] == "train"]
     tests = [line for line in lines if line["split"] == "test"]
-    if len(steps) < LAST:
-        return None
     for cause, rule in RULES.items():
         if evidence := rule(steps, tests):
             return Alarm(cause, evidence)
@@ -102,14 +101,14 @@ def _stale(steps: Sequence[Line], tests: Sequence[Line]) -> str | None:
 
 
 def _learning_rate(steps: Sequence[Line], tests: Sequence[Line]) -> str | None:
-    if (moved := _lowest("moved", steps)) > MOVED:
+    if (moved := max(_values("moved", steps[-1:]), default=0.0)) > MOVED:
         return f"one step's update moves a token's log-probability by {moved:.2f} nats"
     return None
 
 
 def _template(steps: Sequence[Line], tests: Sequence[Line]) -> str | None:
     found = _values("fault_rate", steps)
-    if len(found) == len(steps) and min(found) > UNREADABLE:
+    if len(found) == len(steps) >= LAST and min(found) > UNREADABLE:
         return f"{min(found):.0%} of the calls led to an error in every step"
     return None
 

@@ -32,7 +32,7 @@ LIBRARIES = "agentflow.rl.trainer.micro_rollout,agentflow.rl.trainer.shared_pref
 NO_TEMPLATE = "{% for message in messages %}{{ message['content'] }} {% endfor %}"
 
 SABOTAGE: dict[Cause, tuple[str, ...]] = {
-    Cause.LEARNING_RATE: ("lr=1e-2",),
+    Cause.LEARNING_RATE: ("lr=3e-3",),
     Cause.TEMPLATE: (f'actor_rollout_ref.model.custom_chat_template="{NO_TEMPLATE}"', "rehearsal=false"),
     Cause.STALE: (f"actor_rollout_ref.model.external_lib=[{LIBRARIES},benchmarks.collapse.stale]",),
     Cause.MISMATCH: (f"actor_rollout_ref.model.external_lib=[{LIBRARIES},benchmarks.collapse.mismatched]",),

@@ -184,7 +184,7 @@ def test_an_alarm_of_a_training_stands_above_its_curves(browser: "sync_api.Brows
     with viewing(out.parent) as url:
         shown = Seen(browser, url)
         shown.open("spoilt")
-        shown.shows(".alarm", "step 2: learning rate")
+        shown.shows(".alarm", "step 1: learning rate")
         expect(shown.page.locator(".alarm")).to_have_count(1)
         assert shown.said == []
         shown.context.close()

@@ -33,7 +33,7 @@ def test_a_reward_is_gone_where_it_stays_below_half(rewards: list[float], step: 
 
 def test_the_first_alarm_of_a_run_is_its_verdict() -> None:
     found = verdict(Cause.LEARNING_RATE, 1, lines([0.6] * 5, moved=9.0))
-    assert (found.step, found.cause, found.spoilt, found.gone) == (2, Cause.LEARNING_RATE, True, None)
+    assert (found.step, found.cause, found.spoilt, found.gone) == (1, Cause.LEARNING_RATE, True, None)
     well = verdict("preset", 1, lines([0.6] * 5))
     assert (well.step, well.cause, well.spoilt) == (None, "", False)
 

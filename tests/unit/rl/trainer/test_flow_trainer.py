@@ -57,7 +57,7 @@ def test_an_alarm_ends_a_run_that_is_to_stop_then(
     trainer.config, trainer.log = OmegaConf.create({"alarm": setting}), TrainingLog(begin(tmp_path, 3))
     trainer._digest, trainer.restarted = "", []
     figures = {"reward": 0.5, "moved": 0.9}
-    trainer._log_step(1, figures, {"step": 1.0})
+    trainer._log_step(1, figures | {"moved": 0.1}, {"step": 1.0})
     with pytest.raises(Alarmed, match=r"step 2: .*0\.90") if ends else nullcontext():
         trainer._log_step(2, figures, {"step": 1.0})
     assert [line["step"] for line in trainer.log.lines()] == [1, 2], "the line of the step is kept"
