@@ -119,7 +119,7 @@ class TrainView(Bar):
             passed = "".join(f", pass@{k} {share:.3f}" for k, share in list(line.get("pass_at", {}).items())[-1:])
             self._out.print(
                 f"step {line['step']:>4}  held-out accuracy {line['accuracy']:.3f} of {line['rollouts']} rollouts"
-                f"{passed}, {line['turns']:.2f} turns, tool errors {percent(line['tool_error_rate'])}"
+                f"{passed}, {line['turns']:.2f} turns, tool errors {percent(line['tool_error_rate'])}{_lost_text(line)}"
             )
             return
         raised = line.get("alarm", {"cause": ""})
@@ -163,6 +163,12 @@ def train_text(line: "Line") -> str:
         f"{line['tokens_per_second']:.0f} tok/s  {line['seconds/step']:.1f} s"
         f"{f'  left out {failed:.0f}' if failed else ''}"
     )
+
+
+def _lost_text(line: "Line") -> str:
+    """Format the rollouts of a validation that did not end by themselves; they count as wrong."""
+    lost = {name.removeprefix("status/"): number for name, number in line.items() if name.startswith("status/")}
+    return "".join(f", {number} {status}" for status, number in lost.items() if number and status != "ok")
 
 
 def _signal_text(line: "Line") -> str:

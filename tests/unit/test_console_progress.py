@@ -27,6 +27,13 @@ def test_a_validation_of_several_tries_shows_pass_at_the_number_of_tries() -> No
     assert "pass@" not in shown({**VALIDATION, "pass_at": {}})
 
 
+def test_a_validation_tells_of_rollouts_that_count_as_wrong_since_they_did_not_end() -> None:
+    """On a machine that was too busy, a quarter of a validation timed out, and its line did not say so."""
+    assert "91 timed_out" in shown({**VALIDATION, "status/ok": 293, "status/timed_out": 91, "status/crashed": 0})
+    assert "timed_out" not in shown({**VALIDATION, "status/ok": 8})
+    assert "crashed" not in shown({**VALIDATION, "status/ok": 7, "status/timed_out": 1, "status/crashed": 0})
+
+
 def test_a_step_shows_the_shares_with_a_signal() -> None:
     text = train_text({**STEP, "groups_with_signal": 0.25, "turns_with_signal": 0.125})
     assert "25.0 % of groups" in text
