@@ -136,7 +136,7 @@ def solve(
 
 @app.command(
     cls=PanelledCommand,
-    epilog='Example: agentflow compare "How many minutes are 7 hours?" --planner embedded:seed --planner embedded',
+    epilog='Example: agentflow compare "How many minutes are 73 hours?" --planner embedded:seed --planner embedded',
 )
 def compare(
     question: Annotated[str, typer.Argument(help="The question, in quotes.")],
