@@ -12,8 +12,8 @@ PEERS = $(patsubst benchmarks/requirements/%.txt,%,$(wildcard benchmarks/require
 # What `make run` asks, one question per line. They are from the test split of Atlas: the model never saw them.
 define DEMO
 How many years lie between the publication of Song of Fupoz and that of Song of Gotonub?
-Use 5, 8, 8 and 10 once each with + - * / to make 24.
-What is the country of Nusozeg, the city?
+Use 2, 4, 5 and 10 once each with + - * / to make 50.
+What is the base of Zitasut, the firm?
 endef
 export DEMO
 
