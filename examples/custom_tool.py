@@ -14,7 +14,7 @@ from langchain_core.tools import tool
 
 from agentflow import Context, build_graph
 
-ARTICLES = {"Nusozeg (city)": "Nusozeg (city): City with population 9, country Ruritania, mayor Rudolf."}
+ARTICLES = {"Nusozeg (city)": "Nusozeg (city): City with population 9, country Kevod, mayor Rudolf."}
 
 
 @tool

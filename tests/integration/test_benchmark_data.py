@@ -146,4 +146,8 @@ def test_without_a_network_each_is_one_line_and_what_is_generated_is_there(tmp_p
     problems = done.stderr.splitlines()
     assert len(problems) == 9
     assert all("the hub is out of reach" in line and "is downloaded once" in line for line in problems)
-    assert done.stdout.splitlines() == ["game24: 1,362 questions, generated", "atlas: 600 questions, generated"]
+    assert done.stdout.splitlines() == [
+        "game24: 1,362 questions, generated",
+        "atlas: 600 questions, generated",
+        "atlas-discovery: 600 questions, generated",
+    ]

@@ -23,7 +23,7 @@ PRINTED = {
     "subgraph": ["Zataz", "Ada asked; 2 turns (wikipedia_search, wikipedia_search); answered"],
     "chain": ["9.0", "[15.0, 18.0, 21.0]"],
     "as_tool": ["My researcher says: Zataz"],
-    "custom_tool": ["Ruritania"],
+    "custom_tool": ["Kevod"],
     "custom_node": ["9 is a number.", "9"],
     "stream": [*COUNTRY, "given up; turns kept: [1]", *COUNTRY],
     "mcp_client": ["turn 1 of at most 6: python_coder: Convert 3 yards to feet", "9"],

@@ -25,7 +25,7 @@ def search(query: str) -> ToolResult:
 
 @pytest.fixture(scope="module")
 def conversations() -> list[Conversation]:
-    return list(islice(traces(search, seed=3), 4000))
+    return list(islice(traces(search, seed=3), 1500))
 
 
 def test_the_same_seed_gives_the_same_traces(conversations):
@@ -58,15 +58,16 @@ def chains(conversations: list[Conversation], tool: str) -> Counter[str]:
     """Return how often planners of arithmetic chains chose `tool`, for single operations and longer chains."""
     found: Counter[str] = Counter()
     for conversation in conversations:
-        question = conversation.messages[1][1]
-        if conversation.module == "planner" and re.search(r"Start with \d+, .*What is the result", question):
+        question = conversation.messages[1][1].partition(" What is the result")[0]
+        if conversation.module == "planner" and re.search(r"Start with \d+, ", question):
             said = " ".join(content for role, content in conversation.messages if role == "assistant")
             found["single" if question.count(",") == 1 else "longer"] += tool in said
     return found
 
 
-def test_the_planner_is_imperfect_on_purpose(conversations):
-    guesses, programs = (chains(conversations, tool) for tool in ("base_generator", "python_coder"))
+def test_the_planner_is_imperfect_on_purpose():
+    rows = list(islice(traces(search, seed=3), 24_000))
+    guesses, programs = (chains(rows, tool) for tool in ("base_generator", "python_coder"))
     assert guesses["longer"] > programs["longer"]
     assert guesses["single"] < programs["single"]
 
