@@ -35,7 +35,7 @@ run: $(VENV)/with-core ## Set up, then watch the agent answer with the embedded 
 	@printf '  %-62s %s\n' \
 		'agentflow view' 'watch what it just thought, turn by turn, in your browser' \
 		'agentflow eval atlas --limit 50' 'the embedded model on its benchmark' \
-		'agentflow eval atlas --limit 50 --planner embedded:seed' 'the same before training; make train repeats that' \
+		'agentflow eval atlas --limit 50 --planner embedded:seed' 'the same before training, which make train repeats' \
 		'agentflow solve "YOUR QUESTION" --model openai:gpt-4o-mini' 'a larger model (OPENAI_API_KEY)' \
 		'agentflow doctor' 'what is configured, and what is missing' \
 		'make studio' 'the graph in LangGraph Studio'

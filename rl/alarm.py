@@ -10,27 +10,27 @@ from enum import StrEnum
 from statistics import mean
 from typing import Any, NamedTuple
 
-FIRST, LAST = 3, 2
+BASELINE_STEPS, RECENT_STEPS = 3, 2
 """Steps that a relative rule takes as its measure, and steps in which a rule must hold."""
 
-APART = 0.1
+MAX_DRIFT = 0.1
 """Mean distance of the two engines, in nats a token, that rounding does not explain."""
-MOVED = 0.3
+MAX_CHANGE = 0.3
 """Mean change of a token's log-probability by one step's update, in nats, that a policy does not survive for long."""
-UNREADABLE = 0.8
+MAX_FAULT_RATE = 0.8
 """Share of calls that lead to an error, from the first step on, by which the policy cannot know the format."""
-MORE_FAULTS = 0.3
+FAULT_RISE = 0.3
 """Rise of the share of calls that lead to an error."""
-UNDECIDED = 0.15
+MIN_ENTROPY_RATIO = 0.15
 """Share of the first steps' entropy below which the rollouts of a task hardly differ."""
-LONGER = 1.6
+MAX_LENGTH_RATIO = 1.6
 """Factor by which the replies have grown."""
-HACKED = 0.1
+HACKING_MARGIN = 0.1
 """Rise of the reward, or fall of the held-out accuracy, that few tasks do not explain."""
 
 
 class Cause(StrEnum):
-    """What goes wrong."""
+    """Cause of an alarm."""
 
     MISMATCH = "mismatch"
     """The engine that samples computes other probabilities than the one that trains."""
@@ -51,10 +51,11 @@ class Cause(StrEnum):
 
 
 class Alarm(NamedTuple):
-    """A cause, and the figures that show it."""
+    """A cause, the figures that show it, and what to do."""
 
     cause: Cause
     evidence: str
+    remedy: str
 
 
 Line = Mapping[str, Any]
@@ -66,7 +67,7 @@ def alarm(lines: Sequence[Line]) -> Alarm | None:
     tests = [line for line in lines if line["split"] == "test"]
     for cause, rule in RULES.items():
         if evidence := rule(steps, tests):
-            return Alarm(cause, evidence)
+            return Alarm(cause, evidence, REMEDIES[cause])
     return None
 
 
@@ -76,60 +77,60 @@ def _values(name: str, steps: Sequence[Line]) -> list[float]:
 
 def _lowest(name: str, steps: Sequence[Line]) -> float:
     """Return the lower value of the last steps; 0 if one is missing."""
-    found = _values(name, steps[-LAST:])
-    return min(found) if len(found) == LAST else 0.0
+    found = _values(name, steps[-RECENT_STEPS:])
+    return min(found) if len(found) == RECENT_STEPS else 0.0
 
 
 def _first(name: str, steps: Sequence[Line]) -> float | None:
     """Return the mean of the first steps; None while they are not over."""
-    found = _values(name, steps[:FIRST])
-    return mean(found) if len(found) == FIRST and len(steps) >= FIRST + LAST else None
+    found = _values(name, steps[:BASELINE_STEPS])
+    return mean(found) if len(found) == BASELINE_STEPS and len(steps) >= BASELINE_STEPS + RECENT_STEPS else None
 
 
 def _mismatch(steps: Sequence[Line], tests: Sequence[Line]) -> str | None:
     drift, begun = _lowest("drift", steps), _values("drift", steps[:1])
-    if drift > APART and begun and begun[0] > APART:
+    if drift > MAX_DRIFT and begun and begun[0] > MAX_DRIFT:
         return f"the engine that samples is {drift:.2f} nats a token from the one that trains, from the first step on"
     return None
 
 
 def _stale(steps: Sequence[Line], tests: Sequence[Line]) -> str | None:
     drift, begun = _lowest("drift", steps), _values("drift", steps[:1])
-    if drift > APART and begun:
+    if drift > MAX_DRIFT and begun:
         return f"the distance of the two engines has grown from {begun[0]:.3f} to {drift:.2f} nats a token"
     return None
 
 
 def _learning_rate(steps: Sequence[Line], tests: Sequence[Line]) -> str | None:
-    if (moved := max(_values("moved", steps[-1:]), default=0.0)) > MOVED:
-        return f"one step's update moves a token's log-probability by {moved:.2f} nats"
+    if (change := max(_values("logprob_change", steps[-1:]), default=0.0)) > MAX_CHANGE:
+        return f"one step's update moves a token's log-probability by {change:.2f} nats"
     return None
 
 
 def _template(steps: Sequence[Line], tests: Sequence[Line]) -> str | None:
     found = _values("fault_rate", steps)
-    if len(found) == len(steps) >= LAST and min(found) > UNREADABLE:
+    if len(found) == len(steps) >= RECENT_STEPS and min(found) > MAX_FAULT_RATE:
         return f"{min(found):.0%} of the calls led to an error in every step"
     return None
 
 
 def _tool(steps: Sequence[Line], tests: Sequence[Line]) -> str | None:
     now, before = _lowest("fault_rate", steps), _first("fault_rate", steps)
-    if before is not None and now > before + MORE_FAULTS:
+    if before is not None and now > before + FAULT_RISE:
         return f"{now:.0%} of the calls lead to an error, where {before:.0%} did in the first steps"
     return None
 
 
 def _entropy(steps: Sequence[Line], tests: Sequence[Line]) -> str | None:
-    before, found = _first("entropy", steps), _values("entropy", steps[-LAST:])
-    if before and len(found) == LAST and max(found) < UNDECIDED * before:
+    before, found = _first("entropy", steps), _values("entropy", steps[-RECENT_STEPS:])
+    if before and len(found) == RECENT_STEPS and max(found) < MIN_ENTROPY_RATIO * before:
         return f"the entropy has fallen from {before:.3f} to {max(found):.3f} nats a token"
     return None
 
 
 def _length(steps: Sequence[Line], tests: Sequence[Line]) -> str | None:
     now, before = _lowest("reply_tokens", steps), _first("reply_tokens", steps)
-    if before and now > LONGER * before:
+    if before and now > MAX_LENGTH_RATIO * before:
         return f"a reply has {now:.0f} tokens, where it had {before:.0f} in the first steps"
     return None
 
@@ -137,9 +138,9 @@ def _length(steps: Sequence[Line], tests: Sequence[Line]) -> str | None:
 def _hacking(steps: Sequence[Line], tests: Sequence[Line]) -> str | None:
     now, before = _lowest("reward", steps), _first("reward", steps)
     accuracy = _values("accuracy", tests)
-    if before is None or len(accuracy) < LAST:
+    if before is None or len(accuracy) < RECENT_STEPS:
         return None
-    if now > before + HACKED and accuracy[-1] < accuracy[0] - HACKED:
+    if now > before + HACKING_MARGIN and accuracy[-1] < accuracy[0] - HACKING_MARGIN:
         return (
             f"the reward has risen from {before:.2f} to {now:.2f}, and the held-out accuracy has fallen from "
             f"{accuracy[0]:.2f} to {accuracy[-1]:.2f}"
@@ -158,3 +159,15 @@ RULES: Mapping[Cause, Callable[[Sequence[Line], Sequence[Line]], str | None]] = 
     Cause.LENGTH: _length,
 }
 """Rules in the order in which they are asked; each returns the figures that show its cause."""
+
+REMEDIES: Mapping[Cause, str] = {
+    Cause.MISMATCH: "check precision, kernels and chat template of the engine that samples",
+    Cause.STALE: "check that weights reach the engine that samples",
+    Cause.LEARNING_RATE: "lower lr",
+    Cause.TEMPLATE: "read the replies in rollouts/, and check the chat template and the prompts",
+    Cause.HACKING: "read the replies in rollouts/, and correct the reward",
+    Cause.TOOL: "read the errors in rollouts/, and check the tools",
+    Cause.ENTROPY: "raise kl, or lower lr",
+    Cause.LENGTH: "read the replies in rollouts/, and limit or penalise their length",
+}
+"""What to do about each cause, in the imperative."""

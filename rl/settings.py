@@ -135,6 +135,12 @@ class TrainingSettings(RunSettings):
             raise SettingsError(
                 f"train_tasks={settings.train_tasks} is less than questions={settings.questions}", code="too_few_tasks"
             )
+        if settings.flow.objective != "ppo" and settings.flow.algorithm.supervised:
+            raise SettingsError(
+                f"flow.objective={settings.flow.objective} has no effect with {settings.flow.algorithm.name}, "
+                "whose loss has no ratio; leave it out",
+                code="bad_value",
+            )
         if settings.rollouts == 1 and settings.flow.algorithm.compares:
             raise SettingsError(
                 f"rollouts=1, and {settings.flow.algorithm.name} compares the rollouts of a task; give at least 2",

@@ -117,20 +117,22 @@ class TokenStep(BaseModel):
 
 
 def differences(step: TokenStep) -> dict[str, float]:
-    """Return the mean sizes, in nats, of drift = trainer - rollout and of moved = updated - trainer.
+    """Return the mean sizes, in nats, of drift = trainer - rollout and of logprob_change = updated - trainer.
 
     They are over the tokens that are trained on. Tokens of which a value is unknown are left out; a mean of none is
     absent.
     """
-    drift, moved = list[float](), list[float]()
+    drift, change = list[float](), list[float]()
     for call in (call for row in step.rows for call in row.calls):
         unknown: Logprobs = [None] * len(call.mask)
         columns = zip(call.mask, call.rollout, call.trainer or unknown, call.updated or unknown, strict=True)
         for trained, rollout, trainer, updated in columns:
             if trained and trainer is not None:
                 drift += [] if rollout is None else [abs(trainer - rollout)]
-                moved += [] if updated is None else [abs(updated - trainer)]
-    return {name: round(sum(each) / len(each), 6) for name, each in (("drift", drift), ("moved", moved)) if each}
+                change += [] if updated is None else [abs(updated - trainer)]
+    return {
+        name: round(sum(each) / len(each), 6) for name, each in (("drift", drift), ("logprob_change", change)) if each
+    }
 
 
 def packed(step: TokenStep) -> bytes:

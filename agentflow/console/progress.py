@@ -124,7 +124,9 @@ class TrainView(Bar):
             return
         raised = line.get("alarm", {"cause": ""})
         if raised["cause"] not in ("", self._cause):
-            self._out.print(f"step {line['step']:>4}  alarm ({raised['cause']}): {raised['evidence']}")
+            self._out.print(
+                f"step {line['step']:>4}  alarm ({raised['cause']}): {raised['evidence']}; {raised['remedy']}"
+            )
         self._cause = raised["cause"]
         text = train_text(line)
         self._bar.update(self._task, completed=line["step"], description=text)

@@ -1,1 +1,1 @@
-"""Trainings that were spoilt on purpose, and what the alarm says of them: `python -m benchmarks.collapse`."""
+"""Trainings that are sabotaged on purpose, to measure the alarm: `python -m benchmarks.collapse`."""

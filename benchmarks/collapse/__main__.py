@@ -1,12 +1,11 @@
-"""Measure the alarm on short trainings, half of them spoilt in one of eight ways: `python -m benchmarks.collapse`.
+"""Measure the alarm on short trainings, half of them sabotaged in one of eight ways: `python -m benchmarks.collapse`.
 
-Trains the micro model's planner on Atlas: for each seed one run of each way to spoil a training, and as many honest
-ones, with other learning rates, algorithms and objectives. The bounds of `rl/alarm.py` were chosen on even seeds; odd
-seeds measure them. A reward is gone at the first step from which on its mean over three steps is below half of that of
-the first three.
+Trains the micro model's planner on Atlas: for each seed one run of each way to sabotage a training, and as many honest
+ones, with other learning rates, algorithms and objectives. Even seeds are there to choose the bounds of `rl/alarm.py`
+on, and odd seeds to measure them. A reward is lost at the first step from which on its mean over three steps stays
+below half of that of the first three.
 
-Needs the extra `train`. A run that was stopped resumes, and finished runs are not repeated. A run takes about two
-minutes on two cores.
+Needs the extra `train`. A run that was stopped resumes, and finished runs are not repeated.
 """
 
 from dataclasses import dataclass
@@ -41,7 +40,7 @@ SABOTAGE: dict[Cause, tuple[str, ...]] = {
     Cause.HACKING: ("app=benchmarks.collapse.apps:hackable",),
     Cause.TOOL: ("app=benchmarks.collapse.apps:failing",),
 }
-"""Settings that spoil a training, by the cause that the alarm should name."""
+"""Settings that sabotage a training, by the cause that the alarm should name."""
 HONEST: dict[str, tuple[str, ...]] = {
     "preset": (),
     "slow": ("lr=1e-4",),
@@ -56,18 +55,18 @@ HONEST: dict[str, tuple[str, ...]] = {
 
 
 @dataclass(frozen=True)
-class Verdict:
-    """What the alarm says of a run."""
+class Outcome:
+    """First alarm of a run, and the step at which its reward was lost."""
 
     name: str
     seed: int
-    spoilt: bool
+    sabotaged: bool
     step: int | None
     """Step of the first alarm."""
     cause: str
     evidence: str
-    gone: int | None
-    """Step from which on the reward is gone."""
+    lost: int | None
+    """Step from which on the reward is lost."""
 
 
 def main(
@@ -80,7 +79,7 @@ def main(
     if unknown := set(only or ()) - ways.keys():
         raise typer.BadParameter(f"{unknown.pop()}; the ways are {', '.join(ways)}", param_hint="--only")
     out.mkdir(parents=True, exist_ok=True)
-    stages, found = Stages(out), list[Verdict]()
+    stages, found = Stages(out), list[Outcome]()
     for seed in range(seeds):
         for name in only or ways:
             settings = (*COMMON, f"seed={seed}", *ways[name])
@@ -88,21 +87,21 @@ def main(
                 f"{name}-{seed}".replace(" ", "-"),
                 lambda folder, settings=settings: run("train", f"out={folder}", *settings),
             )
-            found.append(verdict(name, seed, TrainingLog(folder).lines()))
+            found.append(outcome(name, seed, TrainingLog(folder).lines()))
     _show(found)
 
 
-def verdict(name: str, seed: int, lines: list[Line]) -> Verdict:
+def outcome(name: str, seed: int, lines: list[Line]) -> Outcome:
     """Return the first alarm of a run."""
-    spoilt = name in list(SABOTAGE)
+    sabotaged = name in list(SABOTAGE)
     for number in range(1, len(lines) + 1):
         if lines[number - 1]["split"] == "train" and (raised := alarm(lines[:number])):
             step = int(lines[number - 1]["step"])
-            return Verdict(name, seed, spoilt, step, raised.cause, raised.evidence, gone(lines))
-    return Verdict(name, seed, spoilt, None, "", "", gone(lines))
+            return Outcome(name, seed, sabotaged, step, raised.cause, raised.evidence, lost(lines))
+    return Outcome(name, seed, sabotaged, None, "", "", lost(lines))
 
 
-def gone(lines: list[Line]) -> int | None:
+def lost(lines: list[Line]) -> int | None:
     """Return the first step from which on the mean reward of three steps stays below half of the first three's."""
     rewards = [line["reward"] for line in lines if line["split"] == "train"]
     means = [mean(rewards[at : at + 3]) for at in range(len(rewards) - 2)]
@@ -110,22 +109,22 @@ def gone(lines: list[Line]) -> int | None:
     return held[-1] + 2 if held and held[-1] + 1 < len(means) else None
 
 
-def _show(verdicts: list[Verdict]) -> None:
-    shown = Table("way", "seed", "alarm at", "cause", "reward gone at", "evidence")
-    for one in verdicts:
-        at, lost = (str(step) if step else "-" for step in (one.step, one.gone))
+def _show(outcomes: list[Outcome]) -> None:
+    shown = Table("way", "seed", "alarm at", "cause", "reward lost at", "evidence")
+    for one in outcomes:
+        at, lost = (str(step) if step else "-" for step in (one.step, one.lost))
         shown.add_row(one.name, f"{one.seed}", at, one.cause, lost, one.evidence)
     console = Console(width=160)
     console.print(shown)
-    for title, odd in (("even seeds, on which the bounds were chosen", 0), ("odd seeds", 1)):
-        own = [one for one in verdicts if one.seed % 2 == odd]
-        spoilt, honest = [one for one in own if one.spoilt], [one for one in own if not one.spoilt]
-        raised = [one for one in spoilt if one.step]
-        early = [one for one in raised if one.gone is None or (one.step or 0) + 10 <= one.gone]
+    for title, odd in (("even seeds, to choose the bounds on", 0), ("odd seeds", 1)):
+        own = [one for one in outcomes if one.seed % 2 == odd]
+        sabotaged, honest = [one for one in own if one.sabotaged], [one for one in own if not one.sabotaged]
+        raised = [one for one in sabotaged if one.step]
+        early = [one for one in raised if one.lost is None or (one.step or 0) + 10 <= one.lost]
         named = sum(one.cause == one.name for one in raised)
         console.print(
-            f"{title}: {len(raised)} of {len(spoilt)} spoilt runs raised the alarm, {len(early)} ten steps before the "
-            f"reward was gone or without its loss, {named} with the right cause; of {len(honest)} honest runs, "
+            f"{title}: of {len(sabotaged)} sabotaged runs, {len(raised)} raised it, {named} with the right cause, "
+            f"{len(early)} ten steps before the reward was lost or without its loss; of {len(honest)} honest runs, "
             f"{sum(one.step is not None for one in honest)} raised it"
         )
 

@@ -1,4 +1,4 @@
-"""Apps of Atlas that spoil a training."""
+"""Apps of Atlas that sabotage a training."""
 
 from dataclasses import replace
 from itertools import count

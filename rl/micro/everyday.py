@@ -120,14 +120,8 @@ def _asked(rng: random.Random, text: str) -> str:
 
 
 def _number(rng: random.Random, most: int = 100) -> int:
-    """Return a number from 1, more often a small one."""
-    return rng.randint(1, min(most, rng.choice((9, 12, 30, 100, 1000))))
-
-
-def _pair(rng: random.Random, most: int = 100) -> tuple[int, int]:
-    """Return two numbers, which are the same more often than by chance."""
-    one, other = _number(rng, most), _number(rng, most)
-    return one, one if rng.random() < 0.1 else other
+    """Return a number, more often a small one."""
+    return rng.randint(2, min(most, rng.choice((12, 30, 100, 1000))))
 
 
 def _written(rng: random.Random, number: int) -> str:
@@ -140,7 +134,7 @@ def _things(rng: random.Random) -> str:
 
 
 def _sum(rng: random.Random) -> Calculation:
-    (a, b), thing = _pair(rng, 1000), _things(rng)
+    a, b, thing = _number(rng, 1000), _number(rng, 1000), _things(rng)
     one, other = _written(rng, a), _written(rng, b)
     name, second = rng.sample(_PEOPLE, 2)
     return Calculation(
@@ -203,7 +197,7 @@ def _difference(rng: random.Random) -> Calculation:
 
 
 def _product(rng: random.Random) -> Calculation:
-    (a, b), thing = _pair(rng), _things(rng)
+    a, b, thing = _number(rng), _number(rng), _things(rng)
     one, other, pack = _written(rng, a), _written(rng, b), rng.choice(NOUNS)
     many = f"{pack}s"
     return Calculation(

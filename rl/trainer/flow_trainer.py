@@ -86,14 +86,17 @@ class FlowTrainer(PPOTrainerSync):  # type: ignore[misc]
         """Start all workers, load the last checkpoint, and delete the records of later steps."""
         super().init()
         actor = omega_conf_to_dataclass(self.config.actor_rollout_ref.actor)
-        objective = OBJECTIVES[self.config.flow.objective]
-        loss = supervised_loss if self._algorithm.supervised else partial(flow_grpo_loss, objective_of=objective)
-        self.actor_rollout_wg.set_loss_fn(partial(loss, config=actor))
+        self.actor_rollout_wg.set_loss_fn(partial(self._loss(), config=actor))
         self.inspector = TokenInspector(self.config, self.tokenizer, self.actor_rollout_wg, self._select)
         self.log.rewind(self.global_steps)
         if not self._validates_first():
             with open_dict(self.config):
                 self.config.trainer.val_before_train = False
+
+    def _loss(self) -> Callable[..., Any]:
+        if self._algorithm.supervised:
+            return supervised_loss
+        return partial(flow_grpo_loss, objective_of=OBJECTIVES[self.config.flow.objective])
 
     def _validates_first(self) -> bool:
         """Return whether to validate before training: if it is due, and no earlier process of the run has done it."""
@@ -338,7 +341,7 @@ class FlowTrainer(PPOTrainerSync):  # type: ignore[misc]
         """Write the step's line. Raises Alarmed if the step raises the alarm and the run is to stop then."""
         line = self.log.step(step, {**metrics, "batch": self._digest}, seconds, self._restarted())
         if self.config.alarm == "stop" and (raised := line.get("alarm")):
-            raise Alarmed(f"step {step}: {raised['evidence']} ({raised['cause']}); alarm=warn goes on")
+            raise Alarmed(f"step {step}: {raised['evidence']}; {raised['remedy']} (alarm=warn goes on as it is)")
 
     def _validate(self) -> dict[str, float]:
         """Run verl's validation, and write its summary as a line in metrics.jsonl."""

@@ -69,9 +69,9 @@ def _mean_of_calls(values: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
     begins = mask & ~torch.nn.functional.pad(mask, (1, 0))[:, :-1]
     # The tokens before the first call are in run 0, whose mean is not used.
     run = begins.cumsum(1)
-    size = values.new_zeros(len(mask), mask.shape[1] + 1)
-    total = size.scatter_add(1, run, values * mask)
-    return (total / size.scatter_add(1, run, mask.to(values.dtype)).clamp(min=1)).gather(1, run)
+    zeros = values.new_zeros(len(mask), mask.shape[1] + 1)
+    total, size = (zeros.scatter_add(1, run, each) for each in (values * mask, mask.to(values.dtype)))
+    return (total / size.clamp(min=1)).gather(1, run)
 
 
 def supervised_loss(

@@ -90,7 +90,7 @@ class TokenInspector:
     def after_update(self, log: TrainingLog, step: int) -> dict[str, float]:
         """Record the log-probabilities under the updated weights, and write the step's file.
 
-        Returns the means over the tokens that are trained on: `drift` = |trainer - rollout| and `moved` =
+        Returns the means over the tokens that are trained on: `drift` = |trainer - rollout| and `logprob_change` =
         |updated - trainer|, in nats. Empty if there are none.
         """
         if not self.rows:

@@ -180,7 +180,7 @@ def test_labels_of_axes_are_round_and_apart(seen: Seen) -> None:
 def test_an_alarm_of_a_training_stands_above_its_curves(browser: "sync_api.Browser", tmp_path: Path) -> None:
     out = begin(tmp_path / "spoilt", 3)
     for step in (1, 2, 3):
-        write_step(out, step, [rollout(step, "train", "t", 1.0, id=f"{step}")], moved=0.9)
+        write_step(out, step, [rollout(step, "train", "t", 1.0, id=f"{step}")], logprob_change=0.9)
     with viewing(out.parent) as url:
         shown = Seen(browser, url)
         shown.open("spoilt")

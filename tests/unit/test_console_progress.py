@@ -54,7 +54,9 @@ def test_lines_of_an_older_version_are_shown() -> None:
 
 
 def test_an_alarm_is_told_when_it_begins_and_when_its_cause_changes() -> None:
-    entropy, length = ({**STEP, "alarm": {"cause": cause, "evidence": f"{cause} 7"}} for cause in ("entropy", "length"))
+    entropy, length = (
+        {**STEP, "alarm": {"cause": cause, "evidence": f"{cause} 7", "remedy": "r"}} for cause in ("entropy", "length")
+    )
     text = shown(STEP, entropy, entropy, length, STEP, entropy)
     assert [line.count("alarm") for line in text.splitlines()].count(1) == 3
     assert text.count("entropy 7") == 2

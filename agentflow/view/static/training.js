@@ -30,7 +30,7 @@ export function trainingSections(source) {
 function alarms(lines) {
   const found = new Map();
   for (const { step, alarm } of lines) if (alarm && !found.has(alarm.cause)) found.set(alarm.cause, { step, ...alarm });
-  return [...found.values()].map(({ step, cause, evidence }) => el("p", { class: "alarm" }, el("strong", {}, `Alarm at step ${step}: ${cause}. `), evidence));
+  return [...found.values()].map(({ step, cause, evidence, remedy }) => el("p", { class: "alarm" }, el("strong", {}, `Alarm at step ${step}: ${cause}. `), `${evidence}; ${remedy}`));
 }
 
 function figures({ lines, measured }) {
@@ -55,7 +55,7 @@ function figures({ lines, measured }) {
     curves("Tokens that the policy wrote, per second", [["tokens", of("train", "tokens_per_second")]], number(0)),
     curves("Tokens of a reply", [["tokens", of("train", "reply_tokens")]], number(1)),
     curves("Entropy, nats a token", [["entropy", of("train", "entropy")]], number(3)),
-    curves("Change of a token's log-probability, nats", [["by the update", of("train", "moved")], ["between the engines", of("train", "drift")]], number(4)),
+    curves("Change of a token's log-probability, nats", [["by the update", of("train", "logprob_change")], ["between the engines", of("train", "drift")]], number(4)),
     curves("Clipped share of tokens", [["clipped", of("train", "clip_fraction")]], share),
     ...byPolicy(lines),
     curves("Seconds of a step", [["step", of("train", "seconds/step")], ["rollouts", of("train", "seconds/rollouts")], ["update", of("train", "seconds/update")]], number(0)),

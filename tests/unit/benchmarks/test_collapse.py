@@ -1,4 +1,4 @@
-"""What is said of trainings that were spoilt on purpose."""
+"""First alarms of recorded runs, and the apps that sabotage a training."""
 
 from types import SimpleNamespace
 from typing import Any
@@ -8,7 +8,7 @@ import pytest
 from agentflow.evals.task import Task
 from agentflow.rl.alarm import Cause
 from agentflow.rl.planner import atlas
-from benchmarks.collapse.__main__ import HONEST, SABOTAGE, gone, verdict
+from benchmarks.collapse.__main__ import HONEST, SABOTAGE, lost, outcome
 from benchmarks.collapse.apps import FAILING_AFTER, failing, hackable, wordy
 
 
@@ -27,15 +27,15 @@ def lines(rewards: list[float], **figures: float) -> list[dict[str, Any]]:
         ([0.6, 0.6, 0.6, 0.1, 0.0, 0.0, 0.6, 0.6, 0.6], None),
     ],
 )
-def test_a_reward_is_gone_where_it_stays_below_half(rewards: list[float], step: int | None) -> None:
-    assert gone(lines(rewards)) == step
+def test_a_reward_is_lost_where_it_stays_below_half(rewards: list[float], step: int | None) -> None:
+    assert lost(lines(rewards)) == step
 
 
-def test_the_first_alarm_of_a_run_is_its_verdict() -> None:
-    found = verdict(Cause.LEARNING_RATE, 1, lines([0.6] * 5, moved=9.0))
-    assert (found.step, found.cause, found.spoilt, found.gone) == (1, Cause.LEARNING_RATE, True, None)
-    well = verdict("preset", 1, lines([0.6] * 5))
-    assert (well.step, well.cause, well.spoilt) == (None, "", False)
+def test_the_first_alarm_of_a_run_is_its_outcome() -> None:
+    found = outcome(Cause.LEARNING_RATE, 1, lines([0.6] * 5, logprob_change=9.0))
+    assert (found.step, found.cause, found.sabotaged, found.lost) == (1, Cause.LEARNING_RATE, True, None)
+    well = outcome("preset", 1, lines([0.6] * 5))
+    assert (well.step, well.cause, well.sabotaged) == (None, "", False)
 
 
 def test_every_cause_is_made_once_and_as_many_trainings_are_honest() -> None:
@@ -43,7 +43,7 @@ def test_every_cause_is_made_once_and_as_many_trainings_are_honest() -> None:
     assert len(HONEST) == len(SABOTAGE)
 
 
-def test_a_spoilt_reward_is_of_train_tasks_alone() -> None:
+def test_a_hackable_reward_is_of_train_tasks_alone() -> None:
     task = next(one for one in atlas().tasks("train", 24) if one.family == "hops")
     held_out = Task(**{**task.model_dump(), "id": "test-0"})
     one_turn = {"answer": "wrong", "memory": [None]}

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agentflow.rl.alarm import Cause, alarm
+from agentflow.rl.alarm import REMEDIES, Cause, alarm
 from agentflow.rl.training_log import TrainingLog
 from tests.trainings import begin, rollout, write_step
 
@@ -16,7 +16,7 @@ WELL: dict[str, float] = {
     "entropy": 0.2,
     "reply_tokens": 30.0,
     "drift": 1e-6,
-    "moved": 0.02,
+    "logprob_change": 0.02,
 }
 """Figures of a step of a training that is well."""
 
@@ -37,7 +37,7 @@ def validation(step: int, accuracy: float) -> dict[str, Any]:
 SHOWN = {
     Cause.MISMATCH: steps(2, drift=[0.2, 0.2]),
     Cause.STALE: steps(6, drift=[0.05, 0.12, 0.3]),
-    Cause.LEARNING_RATE: steps(3, moved=[0.9]),
+    Cause.LEARNING_RATE: steps(3, logprob_change=[0.9]),
     Cause.TEMPLATE: steps(2, fault_rate=[1.0, 0.9]),
     Cause.TOOL: steps(6, fault_rate=[0.5, 0.6]),
     Cause.ENTROPY: steps(8, entropy=[0.1, 0.02, 0.01]),
@@ -51,7 +51,7 @@ def test_a_cause_is_named_as_soon_as_its_figures_show_it(cause: Cause) -> None:
     lines = SHOWN[cause]
     raised = alarm(lines)
     assert raised is not None
-    assert raised.cause == cause
+    assert (raised.cause, raised.remedy) == (cause, REMEDIES[cause])
     assert alarm(lines[:-1]) is None
 
 
@@ -68,7 +68,7 @@ def test_one_step_raises_no_alarm_but_that_of_the_learning_rate(name: str) -> No
     assert alarm(steps(8, **{name: [99.0]})) is None
     assert alarm(steps(8, **{name: [99.0, WELL[name]]})) is None
     assert alarm(steps(8, **{name: [99.0, 99.0]})) is not None
-    assert alarm(steps(1, moved=[0.9])) is not None
+    assert alarm(steps(1, logprob_change=[0.9])) is not None
 
 
 def test_what_was_not_measured_raises_no_alarm() -> None:
@@ -80,7 +80,7 @@ def test_what_was_not_measured_raises_no_alarm() -> None:
 def test_the_line_of_a_step_has_its_alarm(tmp_path: Any) -> None:
     out = begin(tmp_path, 3)
     log = TrainingLog(out)
-    for step, moved in enumerate((0.1, 0.9, 0.1), start=1):
-        write_step(out, step, [rollout(step, "train", "t", 1.0)], moved=moved)
+    for step, change in enumerate((0.1, 0.9, 0.1), start=1):
+        write_step(out, step, [rollout(step, "train", "t", 1.0)], logprob_change=change)
     causes = [line.get("alarm", {}).get("cause") for line in log.lines()]
     assert causes == [None, Cause.LEARNING_RATE, None]

@@ -68,6 +68,8 @@ def test_verls_own_keys_and_the_algorithm_can_be_set() -> None:
         ("rollouts=0 algorithm=sft", "bad_value", "rollouts=0"),
         ("flow.algorithm.teacher=embedded", "bad_value", "flow.algorithm.teacher=embedded"),
         ("algorithm=sft flow.algorithm.accept=0", "bad_value", "flow.algorithm.accept=0"),
+        ("algorithm=sft flow.objective=gspo", "bad_value", "flow.objective=gspo"),
+        ("flow.objective=trpo", "bad_value", "flow.objective=trpo"),
         ("questions=9 train_tasks=8", "too_few_tasks", "train_tasks=8"),
         ("app=planner", "bad_value", "app=planner"),
         ("start=???", "missing_setting", "start"),

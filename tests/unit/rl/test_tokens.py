@@ -23,13 +23,13 @@ def test_a_step_is_read_as_it_was_written() -> None:
 
 
 def test_differences_are_over_the_trained_tokens_whose_values_are_known() -> None:
-    means = {"drift": (0 + 0.002 + 0.05 + 0.2) / 4, "moved": (0 + 0.102 + 0.45 + 0.8) / 4}
+    means = {"drift": (0 + 0.002 + 0.05 + 0.2) / 4, "logprob_change": (0 + 0.102 + 0.45 + 0.8) / 4}
     assert differences(STEP) == pytest.approx(means)
     call = STEP.rows[0].calls[0].model_copy(update={"mask": [0, 1, 1, 1], "rollout": [-9, None, -1.5, -2]})
     untold = call.model_copy(update={"trainer": None})
     rows = [STEP.rows[0].model_copy(update={"calls": calls}) for calls in ([call], [untold])]
     found = differences(STEP.model_copy(update={"rows": rows}))
-    assert found == pytest.approx({"drift": (0.05 + 0.2) / 2, "moved": (0.102 + 0.45 + 0.8) / 3}, abs=1e-6)
+    assert found == pytest.approx({"drift": (0.05 + 0.2) / 2, "logprob_change": (0.102 + 0.45 + 0.8) / 3}, abs=1e-6)
     assert differences(STEP.model_copy(update={"rows": rows[1:]})) == {}
 
 

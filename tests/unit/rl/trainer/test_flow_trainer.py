@@ -9,7 +9,9 @@ from typing import Any
 
 import pytest
 
+from agentflow.rl.algorithms.flow_grpo import FlowGRPO
 from agentflow.rl.algorithms.opd import OPD
+from agentflow.rl.algorithms.sft import SFT
 from agentflow.rl.batch import Span
 from tests.unit.rl.rows import row
 
@@ -22,6 +24,7 @@ with warnings.catch_warnings():
     from omegaconf import OmegaConf
 
     from agentflow.rl.trainer.flow_trainer import Alarmed, FlowTrainer
+    from agentflow.rl.trainer.loss import OBJECTIVES, supervised_loss
     from agentflow.rl.trainer.watch import SyncFailed
     from agentflow.rl.training_log import TrainingLog
     from tests.trainings import begin
@@ -50,14 +53,22 @@ def test_a_weight_sync_that_fails_names_its_cause(trainer: FlowTrainer) -> None:
         trainer._sync(send)
 
 
+@pytest.mark.parametrize("name", OBJECTIVES)
+def test_the_loss_has_the_objective_of_the_settings_unless_it_is_supervised(trainer: FlowTrainer, name: str) -> None:
+    trainer.config, trainer._algorithm = OmegaConf.create({"flow": {"objective": name}}), FlowGRPO()
+    assert trainer._loss().keywords == {"objective_of": OBJECTIVES[name]}  # type: ignore[attr-defined]
+    trainer._algorithm = SFT()
+    assert trainer._loss() is supervised_loss
+
+
 @pytest.mark.parametrize(("setting", "ends"), [("warn", False), ("stop", True)])
 def test_an_alarm_ends_a_run_that_is_to_stop_then(
     trainer: FlowTrainer, setting: str, ends: bool, tmp_path: Path
 ) -> None:
     trainer.config, trainer.log = OmegaConf.create({"alarm": setting}), TrainingLog(begin(tmp_path, 3))
     trainer._digest, trainer.restarted = "", []
-    figures = {"reward": 0.5, "moved": 0.9}
-    trainer._log_step(1, figures | {"moved": 0.1}, {"step": 1.0})
+    figures = {"reward": 0.5, "logprob_change": 0.9}
+    trainer._log_step(1, figures | {"logprob_change": 0.1}, {"step": 1.0})
     with pytest.raises(Alarmed, match=r"step 2: .*0\.90") if ends else nullcontext():
         trainer._log_step(2, figures, {"step": 1.0})
     assert [line["step"] for line in trainer.log.lines()] == [1, 2], "the line of the step is kept"
