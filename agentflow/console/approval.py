@@ -1,14 +1,12 @@
 """Approval of a tool call at the terminal."""
 
 import json
-import signal
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from rich.console import Console
 from rich.text import Text
 
+from agentflow.console.reading import interruptible
 from agentflow.console.runs import call_text
 from agentflow.tools.untrusted_text import one_line
 
@@ -54,38 +52,9 @@ def _edited(out: Console) -> object:
         return None
 
 
-@contextmanager
-def _interruptible() -> Iterator[None]:
-    """Let Ctrl-C end the prompt at once; asyncio's own handler waits until a line was read."""
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
-    try:
-        with _frequent_signal_checks():
-            yield
-    finally:
-        signal.signal(signal.SIGINT, before)
-
-
-@contextmanager
-def _frequent_signal_checks() -> Iterator[None]:
-    """Interrupt the blocking read ten times a second, whereupon Python looks for signals.
-
-    A signal that comes after Python last looked and before it reads would else be noticed with the next line only.
-    """
-    if not hasattr(signal, "setitimer"):  # Windows
-        yield
-        return
-    before = signal.signal(signal.SIGALRM, lambda *_: None)
-    timer = signal.setitimer(signal.ITIMER_REAL, 0.1, 0.1)
-    try:
-        yield
-    finally:
-        signal.setitimer(signal.ITIMER_REAL, *timer)
-        signal.signal(signal.SIGALRM, before)
-
-
 def _line(out: Console, prompt: str) -> str | None:
     try:
-        with _interruptible():
+        with interruptible():
             return out.input(prompt, markup=False, emoji=False).strip()
     except EOFError:
         out.print()

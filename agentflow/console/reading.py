@@ -1,5 +1,6 @@
 """Questions that a person types: several lines, with a history that outlasts the command."""
 
+import signal
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -21,7 +22,8 @@ def read_question(prompt: str = "> ", further: str = ". ") -> str | None:
     shown = sys.stdin.isatty()
     while True:
         try:
-            line = input((further if lines else prompt) if shown else "")
+            with interruptible():
+                line = input((further if lines else prompt) if shown else "")
         except EOFError:
             return "\n".join(lines).strip() or None
         lines.append(line.removesuffix(MORE))
@@ -50,3 +52,32 @@ def history(path: Path) -> Iterator[None]:
             path.parent.mkdir(parents=True, exist_ok=True)
             path.touch(0o600)
             readline.write_history_file(path)
+
+
+@contextmanager
+def interruptible() -> Iterator[None]:
+    """Let Ctrl-C end a prompt inside the block at once; asyncio's own handler waits until a line was read."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        with _frequent_signal_checks():
+            yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+@contextmanager
+def _frequent_signal_checks() -> Iterator[None]:
+    """Interrupt the blocking read ten times a second, whereupon Python looks for signals.
+
+    A signal that comes after Python last looked and before it reads would else be noticed with the next line only.
+    """
+    if not hasattr(signal, "setitimer"):  # Windows
+        yield
+        return
+    before = signal.signal(signal.SIGALRM, lambda *_: None)
+    timer = signal.setitimer(signal.ITIMER_REAL, 0.1, 0.1)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, *timer)
+        signal.signal(signal.SIGALRM, before)
