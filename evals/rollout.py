@@ -12,7 +12,7 @@ from contextlib import aclosing
 from dataclasses import dataclass
 from typing import Any, TypeVar, cast
 
-from langchain_core.messages import HumanMessage
+from langchain_core.messages import BaseMessage, HumanMessage
 from langchain_core.runnables import RunnableConfig
 from langgraph.types import Command
 from pydantic import BaseModel, ConfigDict
@@ -105,6 +105,7 @@ async def rollout(
     on_progress: OnProgress | None = None,
     streams: bool = False,
     attachments: Sequence[Mapping[str, Any]] = (),
+    earlier: Sequence[BaseMessage] = (),
 ) -> Finished:
     """Run `task` and return its trace. Whatever the graph raises becomes a failed trace; only cancellation is raised.
 
@@ -121,9 +122,10 @@ async def rollout(
         on_progress: Is awaited for each of the graph's own events, which may hold secrets.
         streams: Whether the answer is reported as it is written, by `Writing`.
         attachments: Images and files of the question, as LangChain's content blocks.
+        earlier: Messages before the question, of a conversation that no thread holds.
     """
     start, meter, recorder = time.perf_counter(), Meter(), Recorder()
-    run = _Run(task, saved, meter, on_progress, streams=streams, attachments=attachments)
+    run = _Run(task, saved, meter, on_progress, streams=streams, attachments=attachments, earlier=earlier)
     limit, failure = asyncio.timeout(seconds), None
 
     async def emit(event: Event) -> None:
@@ -164,6 +166,7 @@ class _Run:
         *,
         streams: bool,
         attachments: Sequence[Mapping[str, Any]],
+        earlier: Sequence[BaseMessage],
     ) -> None:
         self._meter, self._on_progress, self._written = meter, on_progress, ""
         self._modes = ["tasks", "updates", *["custom"] * bool(on_progress), *["messages"] * streams]
@@ -173,7 +176,7 @@ class _Run:
         self.outcome: dict[str, Any] = {"status": "running" if saved else "failed"}
         self._waits: Proposal | None = saved.waits if saved else None
         content: Any = [{"type": "text", "text": task.question}, *attachments] if attachments else task.question
-        self._input: Any = None if saved else InputState(messages=[HumanMessage(content)])
+        self._input: Any = None if saved else InputState(messages=[*earlier, HumanMessage(content)])
 
     def fail(self, reason: str) -> None:
         self.outcome = {"status": "failed", "error": reason}

@@ -7,12 +7,13 @@ from typer.core import TyperCommand, TyperOption
 PANELS = {
     "Agent": "agent planner model tools context_file max_turns max_seconds temperature approve reply_tokens "
     "memory_tokens structured_output",
-    "Learning": "tasks test reward nodes reflection rollouts held_out",
+    "Learning": "learn tasks test reward nodes reflection rollouts held_out share batch trial training",
     "Questions": "limit subset ids span family sample per_family seed file epochs",
     "Scoring and limits": "judge timeout max_tokens max_cost price",
     "Running and resuming": "concurrency out retry retry_on_error fail_on_error thread checkpoints",
     "Output": "as_json trace usage",
     "Search": "corpus search_engine search_cache",
+    "Server": "host port",
     "Tracing": "tracing tracing_content log",
 }
 """Parameters by panel; an option stands in the same panel of every command."""

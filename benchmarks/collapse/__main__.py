@@ -21,9 +21,9 @@ from agentflow.rl.alarm import Cause, alarm
 from agentflow.rl.training_log import Line, TrainingLog
 from benchmarks.analyses.stages import Stages, run
 
-STEPS = 24
+STEPS = 20
 COMMON = (
-    *(f"steps={STEPS}", "questions=6", "rollouts=8", "test_tasks=24", "validation_rollouts=2", "validate_every=6"),
+    *(f"steps={STEPS}", "questions=4", "rollouts=8", "test_tasks=24", "validation_rollouts=1", "validate_every=5"),
     *("alarm=warn", "replay_logs=false", f"save_every={STEPS}"),
 )
 """Settings of all runs."""
@@ -31,11 +31,11 @@ LIBRARIES = "agentflow.rl.trainer.micro_rollout,agentflow.rl.trainer.shared_pref
 NO_TEMPLATE = "{% for message in messages %}{{ message['content'] }} {% endfor %}"
 
 SABOTAGE: dict[Cause, tuple[str, ...]] = {
-    Cause.LEARNING_RATE: ("lr=3e-3",),
+    Cause.LEARNING_RATE: ("lr=2e-3",),
     Cause.TEMPLATE: (f'actor_rollout_ref.model.custom_chat_template="{NO_TEMPLATE}"', "rehearsal=false"),
     Cause.STALE: (f"actor_rollout_ref.model.external_lib=[{LIBRARIES},benchmarks.collapse.stale]",),
     Cause.MISMATCH: (f"actor_rollout_ref.model.external_lib=[{LIBRARIES},benchmarks.collapse.mismatched]",),
-    Cause.ENTROPY: ("actor_rollout_ref.actor.entropy_coeff=-0.3",),
+    Cause.ENTROPY: ("actor_rollout_ref.actor.entropy_coeff=-10",),
     Cause.LENGTH: ("app=benchmarks.collapse.apps:wordy",),
     Cause.HACKING: ("app=benchmarks.collapse.apps:hackable",),
     Cause.TOOL: ("app=benchmarks.collapse.apps:failing",),

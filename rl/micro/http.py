@@ -1,6 +1,7 @@
 """HTTP of the OpenAI-compatible endpoints: bodies of limited size, refusals, events, and clients that disconnect."""
 
 import asyncio
+import hmac
 import json
 from collections.abc import Awaitable, Mapping
 from typing import Any, TypeVar
@@ -29,6 +30,13 @@ class Refused(Exception):
     def response(self) -> Response:
         """The response, which tells clients not to repeat the request."""
         return JSONResponse(protocol.error(str(self), self.code), self.status, {"x-should-retry": "false"})
+
+
+def check_key(request: Request, key: str) -> None:
+    """Check the bearer token of a request, unless `key` is empty. Raises Refused."""
+    sent = request.headers.get("authorization", "").removeprefix("Bearer ").encode()
+    if key and not hmac.compare_digest(sent, key.encode()):
+        raise Refused(401, "the API key is wrong", "invalid_api_key")
 
 
 async def read(request: Request, form: type[Body], most: int) -> Body:

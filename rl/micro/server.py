@@ -7,7 +7,6 @@ model are rejected before tokenisation, and tokenisation runs in a thread, so th
 """
 
 import asyncio
-import hmac
 from collections.abc import AsyncIterator, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
@@ -24,7 +23,7 @@ from agentflow.graph.loopback import LoopbackOnly
 from agentflow.rl.micro import protocol
 from agentflow.rl.micro.chat_model import Checkpoint
 from agentflow.rl.micro.engine import Completion, ContextWindowExceeded, Engine
-from agentflow.rl.micro.http import HUNG_UP, Refused, event, read, unless_gone
+from agentflow.rl.micro.http import HUNG_UP, Refused, check_key, event, read, unless_gone
 from agentflow.rl.micro.protocol import ChatRequest
 from agentflow.rl.micro.tokenizer import MicroTokenizer
 from agentflow.tools.untrusted_text import bounded_line
@@ -59,7 +58,7 @@ class _Server:
 
     async def models(self, request: Request) -> Response:
         try:
-            self._check_key(request)
+            check_key(request, self.key)
         except Refused as refused:
             return refused.response
         found = [
@@ -76,7 +75,7 @@ class _Server:
 
     async def chat(self, request: Request) -> Response:
         try:
-            self._check_key(request)
+            check_key(request, self.key)
             wanted = await read(request, ChatRequest, MOST_BYTES)
             reply = await self._reply(wanted)
         except Refused as refused:
@@ -101,11 +100,6 @@ class _Server:
         except ValueError as error:
             raise Refused(400, str(error)) from error
         return reply
-
-    def _check_key(self, request: Request) -> None:
-        sent = request.headers.get("authorization", "").removeprefix("Bearer ").encode()
-        if self.key and not hmac.compare_digest(sent, self.key.encode()):
-            raise Refused(401, "the API key is wrong", "invalid_api_key")
 
 
 @dataclass(eq=False)

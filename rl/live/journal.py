@@ -1,0 +1,160 @@
+"""What a server that learns keeps: answers, feedback and decisions, in files that are only appended to.
+
+    answers.jsonl      a line for each answered request
+    feedback.jsonl     a line for each score
+    decisions.jsonl    a line for each decision on a version of the planner, written before it takes effect
+
+The files are the state: a server that starts again reads them and goes on.
+"""
+
+import os
+from collections.abc import Iterable
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Annotated, Generic, Literal, TypeVar
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from agentflow.evals.results_store import ResultsError, drop_torn_line, lines_of
+from agentflow.tools.file_lock import lock
+
+MOST_ANSWERS = 100_000
+"""Most answers that can still be scored; older ones are forgotten, and stay in the file."""
+
+Reward = Annotated[float, Field(ge=0, le=1)]
+
+
+class JournalError(RuntimeError):
+    """The folder cannot be used; `str()` is one line with the reason and the remedy."""
+
+
+class _Line(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    time: datetime = Field(default_factory=lambda: datetime.now(UTC))
+
+
+class Answered(_Line):
+    """A request and its answer."""
+
+    id: str
+    version: int
+    """Version of the planner."""
+    question: str
+    """The question as one that stands by itself, as the analyst restated it."""
+    answer: str
+    status: str
+    turns: int
+    seconds: float
+
+
+class Feedback(_Line):
+    """A score of an answer."""
+
+    id: str
+    score: Reward
+    answer: str = ""
+    """The right answer, if a person gave it."""
+
+
+class Decision(_Line):
+    """A decision on a version of the planner."""
+
+    version: int
+    outcome: Literal["trial", "promoted", "rolled_back", "rejected", "failed"]
+    """`trial`: it answers a share of the requests. `rejected`: it lost on the held-out tasks, and answered none.
+    `rolled_back`: it lost in its trial. `failed`: it was not made, or cannot be loaded."""
+    reason: str
+    tasks: int = 0
+    """Number of tasks that it was trained on."""
+    held_out: float | None = None
+    """Its accuracy on the held-out tasks."""
+
+
+Kind = TypeVar("Kind", bound=_Line)
+
+
+class Journal(Generic[Kind]):
+    """A file of lines of one kind."""
+
+    def __init__(self, path: Path, kind: type[Kind]) -> None:
+        """Open the file, lock it until `close`, and read its lines. Raises JournalError."""
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            self._file = os.fdopen(os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o600), "ab+")
+        except OSError as error:
+            raise JournalError(f"cannot write to {path.parent} ({error.strerror}); name another folder") from error
+        try:
+            lock(self._file)
+            drop_torn_line(self._file)
+            self.lines = list(lines_of(path, kind, f"a line of {path.name}"))
+        except BlockingIOError as error:
+            self.close()
+            raise JournalError(f"another server learns in {path.parent}; name another folder") from error
+        except ResultsError as error:
+            self.close()
+            raise JournalError(str(error)) from error
+
+    def append(self, line: Kind) -> None:
+        """Write a line to the disk."""
+        self._file.write(line.model_dump_json().encode() + b"\n")
+        self._file.flush()
+        os.fsync(self._file.fileno())
+        self.lines.append(line)
+
+    def close(self) -> None:
+        """Close the file."""
+        self._file.close()
+
+
+class Traffic:
+    """Answers and their scores."""
+
+    def __init__(self, folder: Path, used: Iterable[str] = ()) -> None:
+        """Read the folder; `used` are the ids of answers that were trained on. Raises JournalError."""
+        self._answers = Journal(folder / "answers.jsonl", Answered)
+        self._feedback = Journal(folder / "feedback.jsonl", Feedback)
+        self.answers = {one.id: one for one in self._answers.lines[-MOST_ANSWERS:]}
+        self._used = set(used)
+        self._scores = {one.id: one for one in self._feedback.lines}
+
+    def add(self, answer: Answered) -> None:
+        """Keep an answer."""
+        self._answers.append(answer)
+        self.answers[answer.id] = answer
+        if len(self.answers) > MOST_ANSWERS:
+            oldest = next(iter(self.answers))
+            del self.answers[oldest]
+            self._scores.pop(oldest, None)
+
+    def score(self, feedback: Feedback) -> None:
+        """Keep the score of an answer; a later score counts in place of an earlier one. Raises KeyError."""
+        self.answers[feedback.id]
+        self._feedback.append(feedback)
+        self._scores[feedback.id] = feedback
+
+    def unused(self) -> list[tuple[Answered, Feedback]]:
+        """Return the scored answers that were not trained on, in the order of the answers."""
+        return [
+            (answer, self._scores[id])
+            for id, answer in self.answers.items()
+            if id in self._scores and id not in self._used
+        ]
+
+    def use(self, ids: Iterable[str]) -> None:
+        """Mark answers as trained on."""
+        self._used.update(ids)
+
+    def rewards(self, version: int, since: datetime) -> list[float]:
+        """Return the scores of a version's answers from a time on; a run that failed has 0, scored or not."""
+        found = [one for one in self.answers.values() if one.version == version and one.time >= since]
+        return [
+            0.0 if one.status == "failed" else self._scores[one.id].score
+            for one in found
+            if one.status == "failed" or one.id in self._scores
+        ]
+
+    def close(self) -> None:
+        """Close the files."""
+        self._answers.close()
+        self._feedback.close()

@@ -1,0 +1,252 @@
+"""The learner of `serve --learn`: of scored answers it makes tasks, and of tasks a version of the planner, for a trial.
+
+    batches/N/chat.jsonl     the scored answers of the batch, as `agentflow data from-traces` reads them
+    batches/N/tasks/         its tasks: questions whose answer a score has confirmed, or a person has given
+    batches/N/run/           the training, with Flow-GRPO, from the weights of the version that answers
+    batches/N/held-out/      the evaluation on the held-out tasks; batches/0/held-out/ is that of the start
+    versions/N/              the weights
+
+Each stage is a command of its own with low priority, and is not repeated. A server that was stopped goes on where it
+was.
+"""
+
+import asyncio
+import json
+import os
+import shutil
+import signal
+import sys
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from statistics import mean
+
+from agentflow.evals import results_store
+from agentflow.graph.context import Context
+from agentflow.graph.models.loading import load_model
+from agentflow.graph.models.spec import ModelError
+from agentflow.rl.live.journal import Answered, Decision, Feedback, Traffic
+from agentflow.rl.live.versions import MARGIN, Versions, verdict
+from agentflow.rl.traces.convert import TASKS, convert
+
+QUESTIONS = 12
+"""Most tasks of a training step."""
+TRAINING = ("steps=2", "rollouts=8", "test_tasks=1", "preview=0", "replay_logs=false", "rollout_seconds=600")
+"""Settings of a batch's training, before those of the user."""
+LOOK_SECONDS = 1.0
+"""Interval between two looks at the traffic."""
+STOP_SECONDS = 30
+"""Time for a command to end by itself when the server stops."""
+
+
+class StageFailed(RuntimeError):
+    """A stage's command failed; `str()` is its last line."""
+
+
+@dataclass(frozen=True)
+class LearningSettings:
+    """Settings of a learner."""
+
+    folder: Path
+    held_out: Path
+    """File of the held-out tasks."""
+    context: Context
+    """Settings of the agent that answers; its planner is that of version 0."""
+    start: Path
+    """Weights of version 0."""
+    batch: int = 24
+    """Tasks of a batch."""
+    trial: int = 20
+    """Rewards by which a version on trial is judged."""
+    training: Sequence[str] = field(default_factory=tuple)
+    """Further settings of the training, `key=value`."""
+
+
+class Learner:
+    """Makes versions of the planner from traffic, and decides on them."""
+
+    def __init__(self, settings: LearningSettings, traffic: Traffic, versions: Versions) -> None:
+        """Set the parts."""
+        self._settings, self._traffic, self._versions = settings, traffic, versions
+        self.doing = "waiting for scored answers"
+        """What the learner does, in one line."""
+
+    async def run(self) -> None:
+        """Learn until cancelled."""
+        await self._held_out(0)
+        while True:
+            number = self._versions.next
+            try:
+                if self._versions.trial is None:
+                    await self._make(number)
+                if self._versions.trial:
+                    await self._try(self._versions.trial)
+            except StageFailed as error:
+                self._versions.decide(Decision(version=number, outcome="failed", reason=str(error)))
+
+    async def _make(self, number: int) -> None:
+        """Train a version, and let it go on trial unless it loses on the held-out tasks."""
+        tasks = await self._batch(number)
+        self.doing = f"training version {number}"
+        await self._train(number, tasks)
+        accuracy, best = await self._held_out(number), max(await self._held_out(0), self._versions.best)
+        known = {"version": number, "tasks": tasks, "held_out": accuracy}
+        evidence = f"{accuracy:.3f} of the held-out tasks right, the best version so far {best:.3f}"
+        if accuracy < best - MARGIN:
+            self._versions.decide(Decision(**known, outcome="rejected", reason=evidence))
+            return
+        try:
+            await asyncio.to_thread(self.load, number)
+        except ModelError as error:
+            raise StageFailed(str(error)) from error
+        self._versions.decide(Decision(**known, outcome="trial", reason=evidence))
+
+    async def _batch(self, number: int) -> int:
+        """Wait for enough tasks, and return their number."""
+        folder = self.batch_folder(number)
+        source = folder / "chat.jsonl"
+        if not source.exists():
+            scored = await self._enough()
+            folder.mkdir(parents=True, exist_ok=True)
+            beside = source.with_suffix(".new")
+            beside.write_text("".join(json.dumps(_row(*one)) + "\n" for one in scored), encoding="utf-8")
+            beside.replace(source)
+            self._traffic.use(answer.id for answer, _ in scored)
+        if not (folder / "tasks" / TASKS).exists():
+            await asyncio.to_thread(convert, source, folder / "tasks", format="chat")
+        return len((folder / "tasks" / TASKS).read_text(encoding="ascii").splitlines())
+
+    async def _enough(self) -> list[tuple[Answered, Feedback]]:
+        """Wait until the scored answers have confirmed enough questions, and return them."""
+        self.doing = "waiting for scored answers"
+        while True:
+            scored = self._traffic.unused()
+            confirmed = {answer.question for answer, feedback in scored if feedback.score == 1 or feedback.answer}
+            if len(confirmed) >= self._settings.batch:
+                return scored
+            await asyncio.sleep(LOOK_SECONDS)
+
+    async def _train(self, number: int, tasks: int) -> None:
+        """Train the version from the one that answers, and export it."""
+        if self.weights(number).exists():
+            return
+        settings, context, folder = self._settings, self._settings.context, self.batch_folder(number)
+        options = {
+            "name": folder / "tasks" / TASKS,
+            "test": settings.held_out,
+            "frozen": context.model,
+            "tools": json.dumps(list(context.tools)),
+            "max_turns": context.max_turns,
+            "corpus": context.corpus_name,
+            "search_engine": context.search_engine,
+        }
+        words = [f"options.{name}={value}" for name, value in options.items()]
+        words += [
+            "app=agentflow.rl.benchmark:benchmark",
+            f"start={self.weights(self._versions.current)}",
+            f"out={folder / 'run'}",
+            f"seed={number}",
+        ]
+        words += [*TRAINING, f"train_tasks={tasks}", f"questions={min(tasks, QUESTIONS)}", "options.max_tokens=128"]
+        words += settings.training
+        await self._command(number, "train", "--preset", "atlas-cpu", *words)
+        new = self.weights(number).with_suffix(".new")
+        shutil.rmtree(new, ignore_errors=True)
+        await self._command(number, "export", str(folder / "run"), str(new))
+        new.rename(self.weights(number))
+
+    async def _held_out(self, number: int) -> float:
+        """Return a version's accuracy on the held-out tasks, one greedy try of each."""
+        folder = self.batch_folder(number) / "held-out"
+        if not (folder.parent / "held-out.json").exists():
+            self.doing = f"evaluating version {number}"
+            folder.parent.mkdir(parents=True, exist_ok=True)
+            given = folder.parent / "context.json"
+            given.write_text(self.context(number).model_dump_json(), encoding="utf-8")
+            words = ["--context", str(given), "--concurrency", "8", "--out", str(folder)]
+            await self._command(number, "eval", str(self._settings.held_out), *words)
+            accuracy = mean(float(record.correct) for record in results_store.read(folder)[1])
+            (folder.parent / "held-out.json").write_text(json.dumps(accuracy), encoding="ascii")
+        return float(json.loads((folder.parent / "held-out.json").read_bytes()))
+
+    async def _try(self, trial: Decision) -> None:
+        """Wait for the rewards of a trial, and decide on it."""
+        while True:
+            new = self._traffic.rewards(trial.version, trial.time)
+            old = self._traffic.rewards(self._versions.current, trial.time)
+            self.doing = f"version {trial.version} on trial: {len(new)} of {self._settings.trial} rewards"
+            if outcome := verdict(new, old, self._settings.trial):
+                reason = f"mean reward {mean(new):.3f} of {len(new)} answers, beside it {mean(old):.3f} of {len(old)}"
+                self._versions.decide(trial.model_copy(update={"outcome": outcome, "reason": reason}))
+                return
+            await asyncio.sleep(LOOK_SECONDS)
+
+    def batch_folder(self, number: int) -> Path:
+        """Return the folder of a batch."""
+        return self._settings.folder / "batches" / str(number)
+
+    def weights(self, number: int) -> Path:
+        """Return the folder of a version's weights."""
+        return self._settings.folder / "versions" / str(number) if number else self._settings.start
+
+    def load(self, number: int) -> None:
+        """Load a version's planner, so that no request waits for it. Raises ModelError."""
+        context = self.context(number)
+        load_model(context.model_name_of("planner"), context.sampling_of("planner"))
+
+    def context(self, number: int) -> Context:
+        """Return the settings of the agent with a version's planner."""
+        context = self._settings.context
+        return context.model_copy(update={"models": {**context.models, "planner": f"embedded:{self.weights(number)}"}})
+
+    async def _command(self, number: int, *words: str) -> None:
+        """Run a command of ours with low priority; its output goes to the batch's log. Raises StageFailed."""
+        log = self.batch_folder(number) / "log.txt"
+        log.parent.mkdir(parents=True, exist_ok=True)
+        with log.open("ab") as file:
+            process = await asyncio.create_subprocess_exec(
+                *_LOW_PRIORITY, sys.executable, "-m", "agentflow", *words,
+                stdin=asyncio.subprocess.DEVNULL, stdout=file, stderr=file, start_new_session=True,
+            )  # fmt: skip
+        _lower_session(process.pid)
+        try:
+            code = await process.wait()
+        except asyncio.CancelledError:
+            await _end(process)
+            raise
+        if code:
+            last = log.read_text(encoding="utf-8", errors="replace").strip().rpartition("\n")[2]
+            raise StageFailed(f"{words[0]} ended with exit status {code}: {last.rpartition('error: ')[2]}; see {log}")
+
+
+_LOW_PRIORITY = ("nice", "-n", "19") if os.name == "posix" else ()
+
+
+def _lower_session(pid: int) -> None:
+    """Lower the priority of a session: Linux's scheduler groups by it, and niceness counts inside a group alone."""
+    with suppress(OSError):
+        Path(f"/proc/{pid}/autogroup").write_text("19", encoding="ascii")
+
+
+async def _end(process: asyncio.subprocess.Process) -> None:
+    """Stop a command, and after some time its whole session."""
+    process.terminate()
+    try:
+        async with asyncio.timeout(STOP_SECONDS):
+            await process.wait()
+    except TimeoutError:
+        os.killpg(process.pid, signal.SIGKILL)
+        await process.wait()
+
+
+def _row(answer: Answered, feedback: Feedback) -> dict[str, object]:
+    """Return a scored answer as a row of chat, as `agentflow data from-traces` reads it."""
+    messages = [{"role": "user", "content": answer.question}, {"role": "assistant", "content": answer.answer}]
+    return {"messages": messages, "id": answer.id, "reward": feedback.score, "edit": feedback.answer}
+
+
+def used_ids(folder: Path) -> set[str]:
+    """Return the ids of the answers in the batches of a folder."""
+    files = folder.glob("batches/*/chat.jsonl")
+    return {str(json.loads(line)["id"]) for file in files for line in file.read_text(encoding="utf-8").splitlines()}

@@ -1,0 +1,98 @@
+"""Records of a server that learns."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from agentflow.rl.live.journal import Answered, Decision, Feedback, Journal, JournalError, Traffic
+
+
+def answered(id: str, version: int = 0, status: str = "answered") -> Answered:
+    return Answered(id=id, version=version, question=f"{id}?", answer="9", status=status, turns=1, seconds=0.5)
+
+
+@pytest.fixture
+def traffic(tmp_path: Path) -> Iterator[Traffic]:
+    found = Traffic(tmp_path)
+    yield found
+    found.close()
+
+
+def test_a_journal_is_read_again_without_a_torn_line(tmp_path: Path) -> None:
+    path = tmp_path / "new" / "decisions.jsonl"
+    first = Journal(path, Decision)
+    first.append(Decision(version=1, outcome="trial", reason="better"))
+    first.close()
+    with path.open("ab") as file:
+        file.write(b'{"version": 2, "outc')
+    again = Journal(path, Decision)
+    assert [one.version for one in again.lines] == [1]
+    again.append(Decision(version=2, outcome="failed", reason="none"))
+    again.close()
+    last = Journal(path, Decision)
+    assert [one.version for one in last.lines] == [1, 2]
+    last.close()
+    assert path.stat().st_mode & 0o077 == 0
+
+
+def test_two_servers_cannot_share_a_folder(tmp_path: Path) -> None:
+    with_lock = Journal(tmp_path / "decisions.jsonl", Decision)
+    with pytest.raises(JournalError, match="another server"):
+        Journal(tmp_path / "decisions.jsonl", Decision)
+    with_lock.close()
+
+
+@pytest.mark.parametrize("line", [b"{}\n", b"what?\n", b'{"version": 1, "outcome": "won", "reason": ""}\n'])
+def test_a_line_of_another_kind_is_refused(tmp_path: Path, line: bytes) -> None:
+    (tmp_path / "decisions.jsonl").write_bytes(line)
+    with pytest.raises(JournalError, match="line 1"):
+        Journal(tmp_path / "decisions.jsonl", Decision)
+
+
+def test_scored_answers_are_used_once(traffic: Traffic) -> None:
+    for id in ("a", "b", "c"):
+        traffic.add(answered(id))
+    traffic.score(Feedback(id="b", score=1))
+    traffic.score(Feedback(id="a", score=0))
+    traffic.score(Feedback(id="a", score=1))
+    assert [(answer.id, feedback.score) for answer, feedback in traffic.unused()] == [("a", 1), ("b", 1)]
+    traffic.use(["a"])
+    assert [answer.id for answer, _ in traffic.unused()] == ["b"]
+
+
+def test_an_unknown_answer_cannot_be_scored(traffic: Traffic) -> None:
+    with pytest.raises(KeyError):
+        traffic.score(Feedback(id="a", score=1))
+
+
+def test_rewards_are_those_of_a_version_since_its_trial_and_a_failed_run_has_none(traffic: Traffic) -> None:
+    traffic.add(answered("old"))
+    traffic.score(Feedback(id="old", score=1))
+    begin = Decision(version=1, outcome="trial", reason="")
+    for id, version, status in (("a", 0, "answered"), ("b", 1, "failed"), ("c", 1, "answered"), ("d", 1, "answered")):
+        traffic.add(answered(id, version, status))
+    for id in ("a", "c"):
+        traffic.score(Feedback(id=id, score=0.5))
+    assert traffic.rewards(0, begin.time) == [0.5]
+    assert traffic.rewards(1, begin.time) == [0.0, 0.5]
+
+
+def test_a_server_that_starts_again_knows_what_was_answered_and_scored(tmp_path: Path) -> None:
+    first = Traffic(tmp_path)
+    for id in ("a", "b"):
+        first.add(answered(id))
+        first.score(Feedback(id=id, score=1, answer="10"))
+    first.close()
+    again = Traffic(tmp_path, used=["a"])
+    assert [(answer.id, feedback.answer) for answer, feedback in again.unused()] == [("b", "10")]
+    again.close()
+
+
+def test_only_so_many_answers_can_be_scored(traffic: Traffic, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("agentflow.rl.live.journal.MOST_ANSWERS", 2)
+    for id in ("a", "b", "c"):
+        traffic.add(answered(id))
+    with pytest.raises(KeyError):
+        traffic.score(Feedback(id="a", score=1))
+    assert list(traffic.answers) == ["b", "c"]

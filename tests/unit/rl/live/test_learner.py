@@ -1,0 +1,178 @@
+"""The learner of a server: batches, versions and trials. Trainings are played; `tests/integration` has real ones."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
+
+import pytest
+
+from agentflow.graph.context import Context
+from agentflow.rl.live.journal import Answered, Feedback, Traffic
+from agentflow.rl.live.learner import Learner, LearningSettings, StageFailed, used_ids
+from agentflow.rl.live.versions import Versions
+from agentflow.rl.micro.chat_model import SEED
+from tests.waiting import until_async
+
+
+class Played(Learner):
+    """A learner whose trainings end at once."""
+
+    accuracies = (0.5,)
+    fails = ""
+
+    async def _train(self, number: int, tasks: int) -> None:
+        if self.fails:
+            raise StageFailed(self.fails)
+        self.weights(number).parent.mkdir(exist_ok=True)
+        self.weights(number).symlink_to(SEED)
+
+    async def _held_out(self, number: int) -> float:
+        return self.accuracies[min(number, len(self.accuracies) - 1)]
+
+
+class Server:
+    """What a learner works with."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.versions = Versions(folder, 0.5, lambda decision: None)
+        self.traffic = Traffic(folder, used_ids(folder))
+        context = Context(model="embedded:seed", models={"planner": "embedded:seed"})
+        settings = LearningSettings(folder, folder / "held.jsonl", context, SEED, batch=2, trial=8)
+        self.learner = Played(settings, self.traffic, self.versions)
+        self._number = len(self.traffic.answers)
+
+    def answer(self, version: int, score: float, times: int = 1) -> None:
+        for _ in range(times):
+            self._number += 1
+            id = f"id-{self._number}"
+            line = {"question": f"What is {self._number} + 1?", "answer": "9", "status": "answered"}
+            self.traffic.add(Answered(id=id, version=version, **line, turns=1, seconds=0.1))
+            self.traffic.score(Feedback(id=id, score=score))
+
+    @property
+    def outcomes(self) -> list[tuple[int, str]]:
+        return [(one.version, one.outcome) for one in self.versions.decisions]
+
+    @asynccontextmanager
+    async def learning(self) -> AsyncIterator[None]:
+        task = asyncio.create_task(self.learner.run())
+        try:
+            yield
+        finally:
+            task.cancel()
+            with suppress(asyncio.CancelledError):
+                await task
+
+    def close(self) -> None:
+        self.versions.close()
+        self.traffic.close()
+
+
+@pytest.fixture
+def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
+    monkeypatch.setattr("agentflow.rl.live.learner.LOOK_SECONDS", 0.001)
+    found = Server(tmp_path)
+    yield found
+    found.close()
+
+
+async def test_confirmed_answers_become_a_version_that_is_tried_and_promoted(server: Server) -> None:
+    server.answer(0, score=0)
+    async with server.learning():
+        server.answer(0, score=1)
+        await asyncio.sleep(0.01)
+        assert server.outcomes == []
+        server.answer(0, score=1)
+        await until_async(lambda: server.outcomes == [(1, "trial")])
+        server.answer(0, score=0, times=8)
+        server.answer(1, score=1, times=8)
+        await until_async(lambda: (1, "promoted") in server.outcomes)
+        assert (server.versions.current, server.learner.weights(1).name) == (1, "1")
+        planner = server.learner.context(1).model_name_of("planner")
+        assert planner == f"embedded:{server.folder / 'versions' / '1'}"
+    tasks = (server.folder / "batches/1/tasks/tasks.jsonl").read_text().splitlines()
+    assert [json.loads(line)["answer"] for line in tasks] == ["9", "9"]
+    assert used_ids(server.folder) >= {"id-1", "id-2", "id-3"}
+
+
+async def test_a_version_that_loses_on_the_held_out_tasks_answers_nothing(server: Server) -> None:
+    server.learner.accuracies = (0.5, 0.47)
+    async with server.learning():
+        server.answer(0, score=1, times=2)
+        await until_async(lambda: server.outcomes == [(1, "rejected")])
+        assert server.versions.trial is None
+
+
+async def test_the_margin_is_measured_from_the_best_version_so_far(server: Server) -> None:
+    """Else a version could lose 2 points of each one before it, without an end."""
+    server.learner.accuracies = (0.5, 0.8, 0.77)
+    async with server.learning():
+        server.answer(0, score=1, times=2)
+        await until_async(lambda: (1, "trial") in server.outcomes)
+        server.answer(0, score=1, times=8)
+        server.answer(1, score=1, times=8)
+        await until_async(lambda: (2, "rejected") in server.outcomes)
+    assert (1, "promoted") in server.outcomes
+
+
+async def test_a_version_whose_answers_are_worse_is_rolled_back(server: Server) -> None:
+    async with server.learning():
+        server.answer(0, score=1, times=2)
+        await until_async(lambda: server.outcomes == [(1, "trial")])
+        server.answer(0, score=1, times=8)
+        server.answer(1, score=0, times=8)
+        await until_async(lambda: (1, "rolled_back") in server.outcomes)
+        assert server.versions.current == 0
+
+
+async def test_a_training_that_fails_is_recorded_and_the_next_batch_is_waited_for(server: Server) -> None:
+    server.learner.fails = "nothing can be learnt"
+    async with server.learning():
+        server.answer(0, score=1, times=2)
+        await until_async(lambda: server.outcomes == [(1, "failed")])
+        assert server.versions.decisions[0].reason == "nothing can be learnt"
+        server.learner.fails = ""
+        server.answer(0, score=1, times=2)
+        await until_async(lambda: server.outcomes[1:] == [(2, "trial")])
+
+
+async def test_a_server_that_starts_again_goes_on_with_the_trial(server: Server) -> None:
+    async with server.learning():
+        server.answer(0, score=1, times=2)
+        await until_async(lambda: server.outcomes == [(1, "trial")])
+        server.answer(0, score=1, times=8)
+        server.answer(1, score=1, times=7)
+    server.close()
+    again = Server(server.folder)
+    async with again.learning():
+        again.answer(1, score=1)
+        await until_async(lambda: (1, "promoted") in again.outcomes)
+    again.close()
+
+
+async def test_a_batch_that_was_taken_is_not_taken_again(server: Server) -> None:
+    """The server ended after it had written the batch, and before it had made tasks of it."""
+    batch = server.folder / "batches" / "1"
+    batch.mkdir(parents=True)
+    said = [{"role": "user", "content": "2 + 2?"}, {"role": "assistant", "content": "4"}]
+    (batch / "chat.jsonl").write_text(json.dumps({"messages": said, "id": "id-0", "reward": 1, "edit": ""}) + "\n")
+    async with server.learning():
+        await until_async(lambda: server.outcomes == [(1, "trial")])
+    assert server.versions.decisions[0].tasks == 1
+
+
+async def test_a_command_that_fails_is_told_in_its_own_words(server: Server) -> None:
+    with pytest.raises(StageFailed, match="there is no command trian; "):
+        await server.learner._command(1, "trian")
+
+
+async def test_a_command_ends_with_the_server(server: Server) -> None:
+    log = server.folder / "batches/1/log.txt"
+    running = asyncio.create_task(server.learner._command(1, "serve", "--port", "0"))
+    await until_async(lambda: log.exists() and "serving" in log.read_text())
+    running.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await running

@@ -1,0 +1,72 @@
+"""Calls of `agentflow serve --learn` that cannot work."""
+
+import json
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from agentflow.cli import app
+from agentflow.rl.live.journal import Decision, Journal
+
+pytest.importorskip("verl", reason="the extra train is not installed")
+pytest.importorskip("uvicorn", reason="the extra serve is not installed")
+
+
+@pytest.fixture
+def held_out(tmp_path: Path) -> str:
+    path = tmp_path / "held_out.jsonl"
+    path.write_text(json.dumps({"question": "3 + 4?", "answer": "7"}) + "\n")
+    return str(path)
+
+
+def refused(*words: str) -> str:
+    """The one line on stderr of a call that exits with 2."""
+    done = CliRunner().invoke(app, ["serve", "--port", "0", *words])
+    assert done.exit_code == 2, done.output
+    [line] = done.stderr.splitlines()
+    return line
+
+
+def test_learning_needs_held_out_tasks(tmp_path: Path, held_out: str) -> None:
+    assert "--held-out" in refused("--learn", str(tmp_path / "live"))
+    assert "--learn" in refused("--held-out", held_out)
+
+
+@pytest.mark.parametrize("content", [None, "", "{}\n", '{"question": "3 + 4?"}\n', "\x00"])
+def test_held_out_tasks_that_cannot_be_read(tmp_path: Path, content: str | None) -> None:
+    path = tmp_path / "tasks.jsonl"
+    if content is not None:
+        path.write_text(content)
+    assert str(path) in refused("--learn", str(tmp_path / "live"), "--held-out", str(path))
+    assert not (tmp_path / "live").exists()
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["embedded:seed", "embedded:trained"],
+        ["openai:gpt-4o"],
+        ["--set", "stepz=3"],
+        ["--set", "steps=many"],
+        ["--share", "0.9"],
+        ["--trial", "2"],
+        ["--tools", "none_such"],
+    ],
+)
+def test_a_wrong_option_is_named(tmp_path: Path, held_out: str, words: list[str]) -> None:
+    refused("--learn", str(tmp_path / "live"), "--held-out", held_out, *words)
+    assert not (tmp_path / "live").exists()
+
+
+def test_the_folder_of_a_server_that_runs_is_refused(tmp_path: Path, held_out: str) -> None:
+    running = Journal(tmp_path / "live" / "decisions.jsonl", Decision)
+    assert "another server" in refused("--learn", str(tmp_path / "live"), "--held-out", held_out)
+    running.close()
+
+
+def test_a_version_whose_weights_are_gone_is_named(tmp_path: Path, held_out: str) -> None:
+    journal = Journal(tmp_path / "live" / "decisions.jsonl", Decision)
+    journal.append(Decision(version=1, outcome="promoted", reason=""))
+    journal.close()
+    assert "versions/1" in refused("--learn", str(tmp_path / "live"), "--held-out", held_out)
