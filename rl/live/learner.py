@@ -178,7 +178,8 @@ class Learner:
             self.doing = f"version {trial.version} on trial: {len(new)} of {self._settings.trial} rewards"
             if outcome := verdict(new, old, self._settings.trial):
                 reason = f"mean reward {mean(new):.3f} of {len(new)} answers, beside it {mean(old):.3f} of {len(old)}"
-                self._versions.decide(trial.model_copy(update={"outcome": outcome, "reason": reason}))
+                known = trial.model_dump(include={"version", "tasks", "held_out"})
+                self._versions.decide(Decision(**known, outcome=outcome, reason=reason))
                 return
             await asyncio.sleep(LOOK_SECONDS)
 

@@ -93,6 +93,8 @@ async def test_confirmed_answers_become_a_version_that_is_tried_and_promoted(ser
         assert (server.versions.current, server.learner.weights(1).name) == (1, "1")
         planner = server.learner.context(1).model_name_of("planner")
         assert planner == f"embedded:{server.folder / 'versions' / '1'}"
+    trial, promoted = server.versions.decisions[:2]
+    assert (promoted.tasks, promoted.held_out, promoted.time > trial.time) == (trial.tasks, trial.held_out, True)
     tasks = (server.folder / "batches/1/tasks/tasks.jsonl").read_text().splitlines()
     assert [json.loads(line)["answer"] for line in tasks] == ["9", "9"]
     assert used_ids(server.folder) >= {"id-1", "id-2", "id-3"}
