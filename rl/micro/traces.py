@@ -21,7 +21,7 @@ from agentflow.graph.context import Context
 from agentflow.graph.state import Action, Plan, Turn
 from agentflow.nodes import analyst, executor, generator, planner, verifier
 from agentflow.rl.chat import ROLES
-from agentflow.rl.micro import everyday, outside
+from agentflow.rl.micro import everyday, outside, outside_forms
 from agentflow.tools import base_generator
 from agentflow.tools.card import ToolCard
 from agentflow.tools.catalogue import standard_cards
@@ -115,7 +115,7 @@ class Tracer:
 
     def unknown_page(self, question: Problem) -> Iterator[Conversation]:
         """Yield the conversations of a question in Atlas's form about a name that is not in Atlas."""
-        name = self.rng.choice(outside.NAMES)
+        name = self.rng.choice(outside_forms.NAMES)
         first = question.steps[0]
         text = question.question.replace(first.context, name)
         step = Step(
