@@ -20,7 +20,7 @@ from pydantic import ValidationError
 
 from agentflow.evals.statistics import pass_at
 from agentflow.evals.trace import to_line
-from agentflow.rl.alarm import alarm
+from agentflow.rl.alarm import MAX_DRIFT, alarm
 from agentflow.rl.rollout import RolloutRecord
 from agentflow.rl.tokens import TokenStep, packed
 from agentflow.rl.trainable import Split
@@ -43,8 +43,9 @@ TIMES = {
 class TrainingLog:
     """Reader and writer of the records in the run folder `out`."""
 
-    def __init__(self, out: str | Path) -> None:
-        self.out = Path(out)
+    def __init__(self, out: str | Path, max_drift: float = MAX_DRIFT) -> None:
+        """Name the folder; `max_drift` is the alarm's, for writers."""
+        self.out, self._max_drift = Path(out), max_drift
         self.rollouts, self.replay_logs = self.out / "rollouts", self.out / "replay"
         self._metrics = self.out / "metrics.jsonl"
         self._tokens = self.out / TOKENS
@@ -91,7 +92,7 @@ class TrainingLog:
         found = {ours: metrics[name] for ours, name in named.items() if name in metrics}
         policies = {"policies": _policies(metrics)} if any(name.startswith("policy/") for name in metrics) else {}
         line = {"step": step, "split": "train", **own, **found, **speed, **taken, **policies, **_named(restarted)}
-        if raised := alarm([*self.lines(), line]):
+        if raised := alarm([*self.lines(), line], self._max_drift):
             line["alarm"] = raised._asdict()
         self._add(line)
         return line

@@ -17,7 +17,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from agentflow.rl.alarm import Cause, alarm
+from agentflow.rl.alarm import MAX_EXACT_DRIFT, Cause, alarm
 from agentflow.rl.training_log import Line, TrainingLog
 from benchmarks.analyses.stages import Stages, run
 
@@ -95,7 +95,7 @@ def outcome(name: str, seed: int, lines: list[Line]) -> Outcome:
     """Return the first alarm of a run."""
     sabotaged = name in list(SABOTAGE)
     for number in range(1, len(lines) + 1):
-        if lines[number - 1]["split"] == "train" and (raised := alarm(lines[:number])):
+        if lines[number - 1]["split"] == "train" and (raised := alarm(lines[:number], MAX_EXACT_DRIFT)):
             step = int(lines[number - 1]["step"])
             return Outcome(name, seed, sabotaged, step, raised.cause, raised.evidence, lost(lines))
     return Outcome(name, seed, sabotaged, None, "", "", lost(lines))

@@ -27,6 +27,7 @@ from verl.utils.metric import reduce_metrics
 from verl.utils.py_functional import rename_dict
 from verl.workers.utils.padding import response_to_nested
 
+from agentflow.rl.alarm import MAX_DRIFT, MAX_EXACT_DRIFT
 from agentflow.rl.algorithms import algorithm_of
 from agentflow.rl.algorithms.opd import OPD
 from agentflow.rl.batch import (
@@ -64,7 +65,7 @@ class FlowTrainer(PPOTrainerSync):  # type: ignore[misc]
 
     def __init__(self, config: DictConfig) -> None:
         super().__init__(config)
-        self.log = TrainingLog(config.out)
+        self.log = TrainingLog(config.out, MAX_EXACT_DRIFT if _single_precision(config) else MAX_DRIFT)
         self.health_check: Callable[[], None] = lambda: None
         """Called between polls for finished rollouts; raises if a rollout worker cannot be restarted."""
         self.restarted: list[str] = []
@@ -354,6 +355,16 @@ class FlowTrainer(PPOTrainerSync):  # type: ignore[misc]
         found = self.restarted.copy()
         self.restarted.clear()
         return found
+
+
+def _single_precision(config: DictConfig) -> bool:
+    """Return whether the engine that samples and the one that trains compute in single precision."""
+    rollout, computes = (
+        config.actor_rollout_ref.rollout,
+        "actor_rollout_ref.actor.fsdp_config.mixed_precision.param_dtype",
+    )
+    samples = rollout.name == "micro" or rollout.dtype in ("float", "float32")
+    return samples and OmegaConf.select(config, computes) == "fp32"
 
 
 def _selected(batch: KVBatchMeta, keys: list[str]) -> KVBatchMeta:

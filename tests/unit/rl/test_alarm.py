@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agentflow.rl.alarm import REMEDIES, Cause, alarm
+from agentflow.rl.alarm import MAX_EXACT_DRIFT, REMEDIES, Cause, alarm
 from agentflow.rl.training_log import TrainingLog
 from tests.trainings import begin, rollout, write_step
 
@@ -36,9 +36,9 @@ def validation(step: int, accuracy: float) -> dict[str, Any]:
 
 SHOWN = {
     Cause.MISMATCH: steps(2, drift=[0.2, 0.2]),
-    Cause.STALE: steps(6, drift=[0.05, 0.12, 0.3]),
+    Cause.STALE: steps(6, drift=[5e-4, 0.12, 0.3]),
     Cause.LEARNING_RATE: steps(3, logprob_change=[0.9]),
-    Cause.TEMPLATE: steps(2, fault_rate=[1.0, 0.9]),
+    Cause.TEMPLATE: steps(1, fault_rate=[0.9]),
     Cause.TOOL: steps(6, fault_rate=[0.5, 0.6]),
     Cause.ENTROPY: steps(8, entropy=[0.1, 0.02, 0.01]),
     Cause.LENGTH: steps(8, reply_tokens=[60.0, 70.0]),
@@ -61,6 +61,21 @@ def test_a_training_that_learns_is_well(number: int, reward: float, entropy: flo
     settling = [0.2 - (0.2 - entropy / 3) * step / 20 for step in range(number)]
     lines = steps(number, reward=rising, entropy=settling)
     assert alarm([validation(0, 0.4), *lines, validation(number, 0.45)]) is None
+
+
+def test_engines_in_single_precision_agree_to_more_digits() -> None:
+    lines = steps(4, drift=[2e-3, 2e-3, 2e-3, 2e-3])
+    assert alarm(lines) is None
+    raised = alarm(lines, MAX_EXACT_DRIFT)
+    assert raised
+    assert raised.cause == Cause.MISMATCH
+
+
+def test_a_distance_of_half_precision_is_no_staleness_until_it_grows() -> None:
+    assert alarm(steps(4, drift=[0.02, 0.05, 0.09, 0.09])) is None
+    raised = alarm(steps(4, drift=[0.02, 0.05, 0.11, 0.12]))
+    assert raised
+    assert raised.cause == Cause.STALE
 
 
 @pytest.mark.parametrize("name", ["drift", "fault_rate", "reply_tokens"])
