@@ -73,7 +73,9 @@ class RunCalls(BaseModel):
 class Recorder:
     """Sink that records the spans of a run."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, texts: bool = True) -> None:
+        """Record prompts and replies too, or not."""
+        self._texts = texts
         self._start = time.perf_counter()
         self._spans: list[Span] = []
         self._numbers: dict[UUID, int] = {}
@@ -106,7 +108,7 @@ class Recorder:
             span = self._open.pop(number)
             span.seconds, span.error = round(operation.seconds, 4), operation.error
             if operation.kind == "model_call":
-                self._add_texts(span, operation)
+                self._add_facts(span, operation)
 
     def calls(self) -> RunCalls:
         """Return the spans so far; those under way last until now."""
@@ -116,7 +118,7 @@ class Recorder:
             messages = [Message(role=role, text=text) for role, text in self._messages]
             return RunCalls(spans=list(self._spans), messages=messages)
 
-    def _add_texts(self, span: Span, operation: Operation) -> None:
+    def _add_facts(self, span: Span, operation: Operation) -> None:
         facts, content = operation.facts, operation.content
         span.name = str(facts.get("gen_ai.response.model") or span.name)
         span.input_tokens = facts.get("gen_ai.usage.input_tokens")
@@ -124,8 +126,9 @@ class Recorder:
         costs = [cost for reply in operation.replies if (cost := cost_of(reply)) is not None]
         span.cost = sum(costs) if costs else None
         span.finish_reason = ", ".join(facts.get("gen_ai.response.finish_reasons", ()))
-        span.prompt = self._kept(content["gen_ai.input.messages"]())
-        span.replies = self._kept(content["gen_ai.output.messages"]() if operation.replies else ())
+        if self._texts:
+            span.prompt = self._kept(content["gen_ai.input.messages"]())
+            span.replies = self._kept(content["gen_ai.output.messages"]() if operation.replies else ())
 
     def _kept(self, messages: Iterable[Mapping[str, Any]]) -> list[int]:
         """Return the numbers of messages in OpenTelemetry's format."""

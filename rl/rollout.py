@@ -16,8 +16,9 @@ from typing import Any, Self, SupportsFloat
 from uuid import uuid4
 
 from langchain_core.runnables import RunnableConfig
-from pydantic import BaseModel
+from pydantic import BaseModel, Field, field_serializer
 
+from agentflow.evals.calls import Recorder, Span
 from agentflow.evals.task import Task
 from agentflow.evals.trace import Trace
 from agentflow.graph.models.spec import ModelError
@@ -71,6 +72,8 @@ class Trajectory:
     trace: Trace
     model_calls: Mapping[str, int] = field(default_factory=dict)
     """Number of model calls at each path, those of nodes that do not learn included."""
+    spans: Sequence[Span] = ()
+    """The modules and calls, with their times and without their texts."""
 
     @property
     def cut_off(self) -> bool:
@@ -108,6 +111,12 @@ class RolloutRecord(Trace):
     reward: float
     """0 to 1; 0.0 unless the outcome is OK."""
     calls: list[CallRecord]
+    spans: list[Span] = Field(default_factory=list, exclude_if=lambda spans: not spans)
+    """The modules and calls of the rollout, with their times and without their texts."""
+
+    @field_serializer("spans")
+    def _without_defaults(self, spans: list[Span]) -> list[dict[str, Any]]:
+        return [span.model_dump(exclude_defaults=True) for span in spans]
 
     @classmethod
     def of(cls, trajectory: Trajectory, step: int, split: Split) -> Self:
@@ -125,7 +134,8 @@ class RolloutRecord(Trace):
             for call, reward, fault in zip(trajectory.calls, trajectory.turn_rewards, trajectory.faults, strict=True)
         ]
         known = {"id": trajectory.id, "step": step, "split": split, "outcome": trajectory.status}
-        return cls(**trajectory.trace.own_fields, **known, reward=trajectory.reward, calls=calls)
+        known |= {"reward": trajectory.reward, "spans": list(trajectory.spans)}
+        return cls(**trajectory.trace.own_fields, **known, calls=calls)
 
     def credited(self, advantages: Sequence[float] | None) -> Self:
         """This record with the advantages of its calls; None for a rollout that is not trained on."""
@@ -142,8 +152,8 @@ async def run(app: Trainable, graph: Graph, task: Task, generate: Generate, *, i
     """Run `task`; `generate` answers the policy's calls, and graph and reward have `seconds` together."""
     stand_in()
     redirect_openai()
-    collector, start = TokenCollector(id, app.nodes), time.perf_counter()
-    observer = Observer(collector, raise_error=True)
+    collector, recorder, start = TokenCollector(id, app.nodes), Recorder(texts=False), time.perf_counter()
+    observer = Observer(collector, recorder, raise_error=True)
     status, reward, faults, earned = RolloutStatus.OK, 0.0, list[bool](), list[float]()
     limit = asyncio.timeout(seconds)
     with serving(generate, observer, app.nodes) as served:
@@ -172,7 +182,8 @@ async def run(app: Trainable, graph: Graph, task: Task, generate: Generate, *, i
     faults = [fault or call for fault, call in zip(faults, unreadable, strict=True)] if faults else unreadable
     earned = earned or [0.0] * len(calls)
     trace = trace.model_copy(update={"seconds": round(time.perf_counter() - start, 3)})
-    return Trajectory(id, status, reward, calls, faults, earned, trace, collector.model_calls)
+    spans = recorder.calls().spans
+    return Trajectory(id, status, reward, calls, faults, earned, trace, collector.model_calls, spans)
 
 
 def broken_by(error: Exception, limit: str) -> tuple[RolloutStatus, str]:

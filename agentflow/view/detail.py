@@ -9,6 +9,7 @@ from typing import Any
 from langchain_core.messages import AIMessage
 from pydantic import ValidationError
 
+from agentflow.evals.calls import RunCalls
 from agentflow.evals.passport.audit import flags_of
 from agentflow.evals.passport.passport import own_models, own_pages
 from agentflow.evals.record import EvaluationSettings, Record
@@ -50,6 +51,8 @@ def detail(source: Source, name: str, row: Row) -> dict[str, Any]:
     except (OSError, ValidationError) as error:
         raise Gone(f"the trace {name} of {source.name} is not there any more") from error
     calls = source.calls.of(line) if isinstance(source, TraceFile) else None
+    if isinstance(source, Training) and rollout.spans:
+        calls = RunCalls(spans=rollout.spans, messages=[]).model_dump(mode="json")
     return {**cells(name, row), **found, "calls": calls, "running": row.outcome == "running"}
 
 

@@ -64,6 +64,7 @@ function rail(inside, end) {
 export function callsOf(found, step) {
   if (!found.calls || !step) return null;
   const { spans, messages } = found.calls;
+  if (messages.length === 0) return null; // of a training, which records times alone
   const own = spans.flatMap((span, number) => (fits(span, step) ? within(spans, number) : [])).map((at) => spans[at]);
   const known = spans.some((span) => span.kind === "module" && inTurn(span.name));
   const calls = (known ? own : spans).filter((span) => span.kind === "model_call");

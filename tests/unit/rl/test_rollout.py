@@ -1,4 +1,5 @@
 import asyncio
+import json
 import math
 import threading
 from concurrent.futures import ThreadPoolExecutor
@@ -13,6 +14,7 @@ from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph import END, START, StateGraph
 
 from agentflow.evals.task import Task
+from agentflow.evals.trace import to_line
 from agentflow.graph.models.spec import ModelError
 from agentflow.rl.apps import load_app
 from agentflow.rl.chat import ChatRequest, TokenReply
@@ -78,6 +80,23 @@ async def test_a_rollout_that_ends_has_a_reward_and_its_calls() -> None:
     record = RolloutRecord.of(trajectory, 4, "train")
     [call] = record.calls
     assert (record.step, call.node, call.prompt_tokens, call.sampled_tokens) == (4, "answer", 1, 2)
+
+
+async def test_a_rollout_has_the_times_of_its_modules_and_calls_without_their_texts() -> None:
+    record = RolloutRecord.of(await rollout(app()), 4, "train")
+    module, call = record.spans
+    assert (module.kind, module.name, call.kind, call.module, call.parent) == (
+        "module",
+        "answer",
+        "model_call",
+        "answer",
+        0,
+    )
+    assert (call.input_tokens, call.output_tokens, call.prompt, call.replies) == (1, 2, [], [])
+    assert 0 <= module.start <= call.start <= call.start + call.seconds <= module.start + module.seconds + 1e-3
+    line = to_line(record)
+    assert "prompt" not in json.loads(line)["spans"][1]
+    assert RolloutRecord.model_validate_json(line).spans == record.spans
 
 
 @pytest.mark.parametrize("nodes", [("outer",), ("answer",), ("outer", "answer")])

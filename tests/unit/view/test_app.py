@@ -141,6 +141,16 @@ def test_a_trace_has_the_memory_that_its_planner_read(client: Client) -> None:
     assert {one["from"] for one in found["same"]} == {"trained"}
 
 
+def test_a_rollout_has_the_times_of_its_modules(tmp_path: Path) -> None:
+    span = Span(kind="module", name="planner", module="planner", turn=1, start=0.1, seconds=0.4)
+    timed = rollout(1, "train", "a", 1.0).model_copy(update={"spans": [span]})
+    write_step(begin(tmp_path / "training", 1), 1, [timed, rollout(1, "train", "a", 0.0)])
+    client = Client(tmp_path)
+    traces = f"/api/sources/{client.id('training')}/traces"
+    assert client.get(f"{traces}/1-train-0")["calls"] == {"spans": [span.model_dump()], "messages": []}
+    assert client.get(f"{traces}/1-train-1")["calls"] is None
+
+
 def test_a_trace_has_its_calls_as_soon_as_they_are_written(tmp_path: Path) -> None:
     message = Message(role="user", text="Why? " * 3)
     span = Span(kind="model_call", name="m", module="planner", turn=1, start=0.5, seconds=0.25, prompt=[0], replies=[0])
