@@ -10,6 +10,7 @@ The files are the state: a server that starts again reads them and goes on.
 import os
 from collections.abc import Iterable
 from datetime import UTC, datetime
+from itertools import takewhile
 from pathlib import Path
 from typing import Annotated, Generic, Literal, TypeVar
 
@@ -78,7 +79,8 @@ class Journal(Generic[Kind]):
     """A file of lines of one kind."""
 
     def __init__(self, path: Path, kind: type[Kind]) -> None:
-        """Open the file, lock it until `close`, and read its lines. Raises JournalError."""
+        """Open the file, and lock it until `close`. Raises JournalError."""
+        self._path, self._kind = path, kind
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
             self._file = os.fdopen(os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o600), "ab+")
@@ -86,21 +88,25 @@ class Journal(Generic[Kind]):
             raise JournalError(f"cannot write to {path.parent} ({error.strerror}); name another folder") from error
         try:
             lock(self._file)
-            drop_torn_line(self._file)
-            self.lines = list(lines_of(path, kind, f"a line of {path.name}"))
         except BlockingIOError as error:
             self.close()
             raise JournalError(f"another server learns in {path.parent}; name another folder") from error
+        drop_torn_line(self._file)
+
+    def read(self) -> list[Kind]:
+        """Return all lines. Raises JournalError, and closes the file then."""
+        try:
+            return list(lines_of(self._path, self._kind, f"a line of {self._path.name}"))
         except ResultsError as error:
             self.close()
             raise JournalError(str(error)) from error
 
-    def append(self, line: Kind) -> None:
-        """Write a line to the disk."""
+    def append(self, line: Kind, *, synced: bool = False) -> None:
+        """Write a line; if `synced`, it is on the disk when this returns."""
         self._file.write(line.model_dump_json().encode() + b"\n")
         self._file.flush()
-        os.fsync(self._file.fileno())
-        self.lines.append(line)
+        if synced:
+            os.fsync(self._file.fileno())
 
     def close(self) -> None:
         """Close the file."""
@@ -114,9 +120,10 @@ class Traffic:
         """Read the folder; `used` are the ids of answers that were trained on. Raises JournalError."""
         self._answers = Journal(folder / "answers.jsonl", Answered)
         self._feedback = Journal(folder / "feedback.jsonl", Feedback)
-        self.answers = {one.id: one for one in self._answers.lines[-MOST_ANSWERS:]}
-        self._used = set(used)
-        self._scores = {one.id: one for one in self._feedback.lines}
+        self.answers = {one.id: one for one in self._answers.read()[-MOST_ANSWERS:]}
+        self._scores = {one.id: one for one in self._feedback.read() if one.id in self.answers}
+        self._unused = dict.fromkeys(self._scores)
+        self.use(used)
 
     def add(self, answer: Answered) -> None:
         """Keep an answer."""
@@ -126,32 +133,33 @@ class Traffic:
             oldest = next(iter(self.answers))
             del self.answers[oldest]
             self._scores.pop(oldest, None)
+            self._unused.pop(oldest, None)
 
     def score(self, feedback: Feedback) -> None:
         """Keep the score of an answer; a later score counts in place of an earlier one. Raises KeyError."""
         self.answers[feedback.id]
         self._feedback.append(feedback)
+        if feedback.id not in self._scores:
+            self._unused[feedback.id] = None
         self._scores[feedback.id] = feedback
 
+    @property
     def unused(self) -> list[tuple[Answered, Feedback]]:
-        """Return the scored answers that were not trained on, in the order of the answers."""
-        return [
-            (answer, self._scores[id])
-            for id, answer in self.answers.items()
-            if id in self._scores and id not in self._used
-        ]
+        """Scored answers that were not trained on, in the order in which they were scored."""
+        return [(self.answers[id], self._scores[id]) for id in self._unused]
 
     def use(self, ids: Iterable[str]) -> None:
         """Mark answers as trained on."""
-        self._used.update(ids)
+        for id in ids:
+            self._unused.pop(id, None)
 
     def rewards(self, version: int, since: datetime) -> list[float]:
         """Return the scores of a version's answers from a time on; a run that failed has 0, scored or not."""
-        found = [one for one in self.answers.values() if one.version == version and one.time >= since]
+        recent = takewhile(lambda one: one.time >= since, reversed(self.answers.values()))
         return [
             0.0 if one.status == "failed" else self._scores[one.id].score
-            for one in found
-            if one.status == "failed" or one.id in self._scores
+            for one in recent
+            if one.version == version and (one.status == "failed" or one.id in self._scores)
         ]
 
     def close(self) -> None:

@@ -28,6 +28,7 @@ from agentflow.graph.models.loading import load_model
 from agentflow.graph.models.spec import ModelError
 from agentflow.rl.live.journal import Answered, Decision, Feedback, Traffic
 from agentflow.rl.live.versions import MARGIN, Versions, verdict
+from agentflow.rl.settings import setting
 from agentflow.rl.traces.convert import TASKS, convert
 
 QUESTIONS = 12
@@ -121,7 +122,7 @@ class Learner:
         """Wait until the scored answers have confirmed enough questions, and return them."""
         self.doing = "waiting for scored answers"
         while True:
-            scored = self._traffic.unused()
+            scored = self._traffic.unused
             confirmed = {answer.question for answer, feedback in scored if feedback.score == 1 or feedback.answer}
             if len(confirmed) >= self._settings.batch:
                 return scored
@@ -132,22 +133,19 @@ class Learner:
         if self.weights(number).exists():
             return
         settings, context, folder = self._settings, self._settings.context, self.batch_folder(number)
-        options = {
-            "name": folder / "tasks" / TASKS,
-            "test": settings.held_out,
-            "frozen": context.model,
-            "tools": json.dumps(list(context.tools)),
-            "max_turns": context.max_turns,
-            "corpus": context.corpus_name,
-            "search_engine": context.search_engine,
+        texts = {
+            "app": "agentflow.rl.benchmark:benchmark",
+            "options.name": folder / "tasks" / TASKS,
+            "options.test": settings.held_out,
+            "options.frozen": context.model,
+            "options.corpus": context.corpus_name,
+            "options.search_engine": context.search_engine,
+            "start": self.weights(self._versions.current),
+            "out": folder / "run",
         }
-        words = [f"options.{name}={value}" for name, value in options.items()]
-        words += [
-            "app=agentflow.rl.benchmark:benchmark",
-            f"start={self.weights(self._versions.current)}",
-            f"out={folder / 'run'}",
-            f"seed={number}",
-        ]
+        words = [setting(name, str(value)) for name, value in texts.items()]
+        words += [f"options.tools={json.dumps(list(context.tools))}", f"options.max_turns={context.max_turns}"]
+        words += [f"seed={number}"]
         words += [*TRAINING, f"train_tasks={tasks}", f"questions={min(tasks, QUESTIONS)}", "options.max_tokens=128"]
         words += settings.training
         await self._command(number, "train", "--preset", "atlas-cpu", *words)
@@ -155,6 +153,7 @@ class Learner:
         shutil.rmtree(new, ignore_errors=True)
         await self._command(number, "export", str(folder / "run"), str(new))
         new.rename(self.weights(number))
+        shutil.rmtree(folder / "run" / "checkpoints")  # many times as large, and needed by nobody now
 
     async def _held_out(self, number: int) -> float:
         """Return a version's accuracy on the held-out tasks, one greedy try of each."""

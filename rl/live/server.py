@@ -114,7 +114,7 @@ class LiveAgent:
             {
                 "current": self._versions.current,
                 "trial": trial.version if trial else None,
-                "unused": len(self._traffic.unused()),
+                "unused": len(self._traffic.unused),
                 "doing": f"stopped: {error}" if error else self._learner.doing,
                 "decisions": [one.model_dump(mode="json") for one in self._versions.decisions],
             }
@@ -128,7 +128,7 @@ class LiveAgent:
             self._traffic.score(Feedback(id=given.id, score=given.score, answer=given.answer))
         except KeyError:
             raise Refused(404, "there is no answer of this id here; send the id of the reply", "unknown_id") from None
-        return JSONResponse({"id": given.id, "unused": len(self._traffic.unused())})
+        return JSONResponse({"id": given.id})
 
     async def chat(self, request: Request) -> Response:
         """Answer the last message."""

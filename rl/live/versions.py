@@ -22,11 +22,8 @@ class Versions:
         """Read the folder; `share` is that of the requests which a version on trial answers. Raises JournalError."""
         self._journal = Journal(folder / "decisions.jsonl", Decision)
         self._share, self._on_decision = share, on_decision
-
-    @property
-    def decisions(self) -> Sequence[Decision]:
+        self.decisions = self._journal.read()
         """All decisions, in their order."""
-        return self._journal.lines
 
     @property
     def current(self) -> int:
@@ -56,7 +53,8 @@ class Versions:
 
     def decide(self, decision: Decision) -> None:
         """Record a decision, which then takes effect."""
-        self._journal.append(decision)
+        self._journal.append(decision, synced=True)
+        self.decisions.append(decision)
         self._on_decision(decision)
 
     def close(self) -> None:

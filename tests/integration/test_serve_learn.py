@@ -17,6 +17,7 @@ import pytest
 pytest.importorskip("verl", reason="the extra train is not installed")
 
 from agentflow.rl.planner import tasks
+from tests.integration.test_serve import is_up
 from tests.waiting import LAST_RESORT, until
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1200)]
@@ -42,19 +43,12 @@ def serving(folder: Path) -> Iterator[httpx.Client]:
         try:
             found = re.search(r"version (\d+) of its planner at (\S+)", server.stdout.readline())
             assert found
-            until(lambda: _is_up(found[2]))
+            until(lambda: is_up(found[2]))
             with httpx.Client(base_url=found[2], timeout=LAST_RESORT) as client:
                 yield client
         finally:
             server.terminate()
         server.wait(timeout=LAST_RESORT)
-
-
-def _is_up(url: str) -> bool:
-    try:
-        return httpx.get(url.removesuffix("/v1") + "/health", timeout=LAST_RESORT).is_success
-    except httpx.ConnectError:
-        return False
 
 
 def state(client: httpx.Client) -> dict[str, Any]:

@@ -66,8 +66,8 @@ async def test_an_answer_can_be_scored(client: httpx.AsyncClient, parts: Parts) 
     assert (reply["choices"][0]["message"]["content"], reply["system_fingerprint"]) == ("9", "version-0")
     assert reply["usage"]["total_tokens"] > 100
     scored = await client.post("/v1/feedback", json={"id": reply["id"], "score": 1, "answer": "9 feet"})
-    assert scored.json() == {"id": reply["id"], "unused": 1}
-    [(answer, feedback)] = parts.traffic.unused()
+    assert scored.json() == {"id": reply["id"]}
+    [(answer, feedback)] = parts.traffic.unused
     assert (answer.question, answer.answer, answer.version) == ("How many feet are 3 yards?", "9", 0)
     assert (feedback.score, feedback.answer) == (1, "9 feet")
 
