@@ -3,7 +3,7 @@
     batches/N/chat.jsonl     the scored answers of the batch, as `agentflow data from-traces` reads them
     batches/N/tasks/         its tasks: questions whose answer a score has confirmed, or a person has given
     batches/N/run/           the training, with Flow-GRPO, from the weights of the version that answers
-    batches/N/held-out/      the evaluation on the held-out tasks; batches/0/held-out/ is that of the start
+    batches/N/held-out-H/    the evaluation on the held-out tasks, H their hash; that of the start is in batches/0/
     versions/N/              the weights
 
 Each stage is a command of its own with low priority, and is not repeated. A server that was stopped goes on where it
@@ -11,6 +11,7 @@ was.
 """
 
 import asyncio
+import hashlib
 import json
 import os
 import shutil
@@ -27,7 +28,7 @@ from agentflow.graph.context import Context
 from agentflow.graph.models.loading import load_model
 from agentflow.graph.models.spec import ModelError
 from agentflow.rl.live.journal import Answered, Decision, Feedback, Traffic
-from agentflow.rl.live.versions import MARGIN, Versions, verdict
+from agentflow.rl.live.versions import Versions, loses, verdict
 from agentflow.rl.settings import setting
 from agentflow.rl.traces.convert import TASKS, convert
 
@@ -35,6 +36,7 @@ QUESTIONS = 12
 """Most tasks of a training step."""
 TRAINING = ("steps=2", "rollouts=8", "test_tasks=1", "preview=0", "replay_logs=false", "rollout_seconds=600")
 """Settings of a batch's training, before those of the user."""
+EVALUATION = ("--concurrency", "8")
 LOOK_SECONDS = 1.0
 """Interval between two looks at the traffic."""
 STOP_SECONDS = 30
@@ -91,10 +93,14 @@ class Learner:
         tasks = await self._batch(number)
         self.doing = f"training version {number}"
         await self._train(number, tasks)
-        accuracy, best = await self._held_out(number), max(await self._held_out(0), self._versions.best)
-        known = {"version": number, "tasks": tasks, "held_out": accuracy}
-        evidence = f"{accuracy:.3f} of the held-out tasks right, the best version so far {best:.3f}"
-        if accuracy < best - MARGIN:
+        found = await self._held_out(number)
+        best = max(
+            [await self._held_out(one) for one in (0, *self._versions.promoted)], key=lambda one: sum(one.values())
+        )
+        known = {"version": number, "tasks": tasks, "held_out": sum(found.values()) / len(found)}
+        right = f"{sum(found.values())} of {len(found)} held-out tasks right, where the best version so far has"
+        evidence = f"{right} {sum(best.values())}"
+        if loses(found, best):
             self._versions.decide(Decision(**known, outcome="rejected", reason=evidence))
             return
         try:
@@ -155,19 +161,20 @@ class Learner:
         new.rename(self.weights(number))
         shutil.rmtree(folder / "run" / "checkpoints")  # many times as large, and needed by nobody now
 
-    async def _held_out(self, number: int) -> float:
-        """Return a version's accuracy on the held-out tasks, one greedy try of each."""
-        folder = self.batch_folder(number) / "held-out"
-        if not (folder.parent / "held-out.json").exists():
+    async def _held_out(self, number: int) -> dict[str, bool]:
+        """Return whether a version answers each held-out task, in one greedy try; by the task's id."""
+        tasks = self._settings.held_out
+        folder = self.batch_folder(number) / f"held-out-{hashlib.sha256(tasks.read_bytes()).hexdigest()[:8]}"
+        whole = folder.with_suffix(".json")
+        if not whole.exists():
             self.doing = f"evaluating version {number}"
             folder.parent.mkdir(parents=True, exist_ok=True)
             given = folder.parent / "context.json"
             given.write_text(self.context(number).model_dump_json(), encoding="utf-8")
-            words = ["--context", str(given), "--concurrency", "8", "--out", str(folder)]
-            await self._command(number, "eval", str(self._settings.held_out), *words)
-            accuracy = mean(float(record.correct) for record in results_store.read(folder)[1])
-            (folder.parent / "held-out.json").write_text(json.dumps(accuracy), encoding="ascii")
-        return float(json.loads((folder.parent / "held-out.json").read_bytes()))
+            await self._command(number, "eval", str(tasks), "--context", str(given), *EVALUATION, "--out", str(folder))
+            records = results_store.read(folder)[1]
+            whole.write_text(json.dumps({record.task.id: record.correct for record in records}), encoding="ascii")
+        return dict(json.loads(whole.read_bytes()))
 
     async def _try(self, trial: Decision) -> None:
         """Wait for the rewards of a trial, and decide on it."""

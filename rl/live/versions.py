@@ -1,7 +1,7 @@
 """Versions of the planner: the one that answers, the one on trial, and what decides between them."""
 
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from math import sqrt
 from pathlib import Path
 from typing import Literal
@@ -9,8 +9,6 @@ from typing import Literal
 from agentflow.evals.intervals import accuracy_interval
 from agentflow.rl.live.journal import Decision, Journal
 
-MARGIN = 0.02
-"""Held-out accuracy that a version may lose against the best one so far."""
 FEWEST = 8
 """Rewards of each side before a trial can be lost."""
 
@@ -26,9 +24,14 @@ class Versions:
         """All decisions, in their order."""
 
     @property
+    def promoted(self) -> list[int]:
+        """The versions that have answered, in their order, without the start."""
+        return [one.version for one in self.decisions if one.outcome == "promoted"]
+
+    @property
     def current(self) -> int:
         """The version that answers: the last one that was promoted, 0 at first."""
-        return next((one.version for one in reversed(self.decisions) if one.outcome == "promoted"), 0)
+        return [0, *self.promoted][-1]
 
     @property
     def trial(self) -> Decision | None:
@@ -40,12 +43,6 @@ class Versions:
     def next(self) -> int:
         """Number of the version that is to be made, or decided on."""
         return self.trial.version if self.trial else max((one.version for one in self.decisions), default=0) + 1
-
-    @property
-    def best(self) -> float:
-        """Highest held-out accuracy of the start and of the versions that were promoted; 0 if none is known."""
-        known = [one.held_out or 0.0 for one in self.decisions if one.outcome == "promoted"]
-        return max(known, default=0.0)
 
     def choose(self, chance: Callable[[], float] = random.random) -> int:
         """Return the version that answers a request."""
@@ -60,6 +57,18 @@ class Versions:
     def close(self) -> None:
         """Close the file."""
         self._journal.close()
+
+
+def loses(new: Mapping[str, bool], old: Mapping[str, bool]) -> bool:
+    """Return whether a version loses more held-out tasks than it wins, by more than a standard error of the difference.
+
+    Args:
+        new: Whether the version answers each task.
+        old: The same of the version that it is compared with.
+    """
+    lost = sum(old[task] and not new[task] for task in old)
+    won = sum(new[task] and not old[task] for task in old)
+    return lost - won > sqrt(lost + won)
 
 
 def verdict(trial: Sequence[float], current: Sequence[float], wanted: int) -> Literal["promoted", "rolled_back"] | None:

@@ -19,7 +19,8 @@ from tests.waiting import until_async
 class Played(Learner):
     """A learner whose trainings end at once."""
 
-    accuracies = (0.5,)
+    right = (10,)
+    """Number of held-out tasks that each version answers, and all later ones."""
     fails = ""
 
     async def _train(self, number: int, tasks: int) -> None:
@@ -28,8 +29,9 @@ class Played(Learner):
         self.weights(number).parent.mkdir(exist_ok=True)
         self.weights(number).symlink_to(SEED)
 
-    async def _held_out(self, number: int) -> float:
-        return self.accuracies[min(number, len(self.accuracies) - 1)]
+    async def _held_out(self, number: int) -> dict[str, bool]:
+        right = self.right[min(number, len(self.right) - 1)]
+        return {f"{task}": task < right for task in range(20)}
 
 
 class Server:
@@ -101,16 +103,16 @@ async def test_confirmed_answers_become_a_version_that_is_tried_and_promoted(ser
 
 
 async def test_a_version_that_loses_on_the_held_out_tasks_answers_nothing(server: Server) -> None:
-    server.learner.accuracies = (0.5, 0.47)
+    server.learner.right = (10, 8)
     async with server.learning():
         server.answer(0, score=1, times=2)
         await until_async(lambda: server.outcomes == [(1, "rejected")])
         assert server.versions.trial is None
 
 
-async def test_the_margin_is_measured_from_the_best_version_so_far(server: Server) -> None:
-    """Else a version could lose 2 points of each one before it, without an end."""
-    server.learner.accuracies = (0.5, 0.8, 0.77)
+async def test_a_version_is_compared_with_the_best_one_so_far(server: Server) -> None:
+    """Else each could lose a little, without an end."""
+    server.learner.right = (10, 16, 14)
     async with server.learning():
         server.answer(0, score=1, times=2)
         await until_async(lambda: (1, "trial") in server.outcomes)

@@ -9,13 +9,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agentflow.rl.live.journal import Decision
-from agentflow.rl.live.versions import FEWEST, Versions, most_gain, verdict
+from agentflow.rl.live.versions import FEWEST, Versions, loses, most_gain, verdict
 
 REWARDS = st.lists(st.sampled_from([0.0, 0.5, 1.0]), min_size=FEWEST, max_size=60)
 
 
-def decided(version: int, outcome: Any, held_out: float = 0.5) -> Decision:
-    return Decision(version=version, outcome=outcome, reason="", held_out=held_out)
+def decided(version: int, outcome: Any) -> Decision:
+    return Decision(version=version, outcome=outcome, reason="")
 
 
 @pytest.fixture
@@ -26,7 +26,7 @@ def versions(tmp_path: Path) -> Iterator[Versions]:
 
 
 def test_at_first_the_start_answers(versions: Versions) -> None:
-    assert (versions.current, versions.trial, versions.next, versions.best) == (0, None, 1, 0.0)
+    assert (versions.current, versions.trial, versions.next, versions.promoted) == (0, None, 1, [])
     assert versions.choose(lambda: 0.0) == 0
 
 
@@ -34,16 +34,16 @@ def test_a_version_goes_on_trial_and_is_promoted(versions: Versions) -> None:
     versions.decide(decided(1, "trial"))
     assert (versions.current, versions.next) == (0, 1)
     assert [versions.choose(lambda chance=chance: chance) for chance in (0.0, 0.24, 0.25, 0.9)] == [1, 1, 0, 0]  # type: ignore[misc]
-    versions.decide(decided(1, "promoted", 0.7))
-    assert (versions.current, versions.trial, versions.next, versions.best) == (1, None, 2, 0.7)
+    versions.decide(decided(1, "promoted"))
+    assert (versions.current, versions.trial, versions.next, versions.promoted) == (1, None, 2, [1])
     assert versions.choose(lambda: 0.0) == 1
 
 
 @pytest.mark.parametrize("outcome", ["rolled_back", "rejected", "failed"])
 def test_a_version_that_lost_answers_nothing(versions: Versions, outcome: str) -> None:
     versions.decide(decided(1, "trial"))
-    versions.decide(decided(1, outcome, 0.9))
-    assert (versions.current, versions.trial, versions.next, versions.best) == (0, None, 2, 0.0)
+    versions.decide(decided(1, outcome))
+    assert (versions.current, versions.trial, versions.next, versions.promoted) == (0, None, 2, [])
     assert versions.choose(lambda: 0.0) == 0
 
 
@@ -90,3 +90,13 @@ def test_a_version_that_is_no_worse_is_never_rolled_back(new: list[float], old: 
 @given(REWARDS, REWARDS)
 def test_a_higher_reward_never_narrows_what_a_version_may_gain(new: list[float], old: list[float]) -> None:
     assert most_gain([*new[:-1], 1.0], old) >= most_gain([*new[:-1], 0.0], old) - 1e-9
+
+
+@pytest.mark.parametrize(
+    ("lost", "won", "expected"),
+    [(0, 0, False), (1, 0, False), (2, 0, True), (3, 1, False), (4, 1, True), (0, 9, False)],
+)
+def test_a_version_loses_by_more_than_chance(lost: int, won: int, expected: bool) -> None:
+    old = {f"{task}": task < 20 for task in range(40)}
+    new = {f"{task}": (lost <= task < 20) or (20 <= task < 20 + won) for task in range(40)}
+    assert loses(new, old) is expected
