@@ -23,7 +23,8 @@ with warnings.catch_warnings():
     import torch
     from omegaconf import OmegaConf
 
-    from agentflow.rl.trainer.flow_trainer import Alarmed, FlowTrainer
+    from agentflow.rl.settings import compose_settings
+    from agentflow.rl.trainer.flow_trainer import Alarmed, FlowTrainer, _single_precision
     from agentflow.rl.trainer.loss import OBJECTIVES, supervised_loss
     from agentflow.rl.trainer.watch import SyncFailed
     from agentflow.rl.training_log import TrainingLog
@@ -107,3 +108,18 @@ def test_a_teachers_signal_is_added_by_token_and_recorded_by_call(trainer: FlowT
     assert found.tolist() == [[1.0, -0.5, 0.0, 2.5], [0.0] * 4]
     assert logged["q/0"] == [0.25, 2.5]
     assert logged["inspected"] == {"q_0_0": [Span(0, 2, 0.25, 0.25), Span(3, 1, 2.5, 0.5)]}
+
+
+@pytest.mark.parametrize(
+    ("preset", "changed", "exact"),
+    [
+        ("atlas-cpu", [], True),
+        ("smollm2-cpu", ["start=model"], False),
+        ("qwen2.5-7b", [], False),
+        ("qwen2.5-7b", ["actor_rollout_ref.rollout.dtype=float32"], False),
+    ],
+)
+def test_engines_agree_to_single_precision_where_both_compute_in_it(
+    preset: str, changed: list[str], exact: bool
+) -> None:
+    assert _single_precision(compose_settings(preset, changed)) is exact

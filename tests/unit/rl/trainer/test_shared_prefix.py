@@ -3,6 +3,7 @@
 import random
 import warnings
 from functools import partial
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -215,3 +216,26 @@ def test_outputs_of_tokens_in_the_loss_are_those_of_verl(model: Qwen2ForCausalLM
     for name, each in own.items():
         ours, theirs = (no_padding_2_padding(values, batch) * mask for values in (each, expected[name]))
         torch.testing.assert_close(ours, theirs, atol=2e-5, rtol=0)
+
+
+@pytest.mark.parametrize(
+    ("ranks", "layers", "checkpointing", "shared"),
+    [
+        (1, None, False, True),
+        (1, ["full_attention"] * 2, False, True),
+        (2, None, False, False),
+        (1, ["full_attention", "sliding_attention"], False, False),
+        (1, None, True, False),
+    ],
+)
+def test_prefixes_are_shared_where_one_process_holds_a_model_that_can(
+    ranks: int, layers: list[str] | None, checkpointing: bool, shared: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(SharedPrefixEngine.__mro__[1], "initialize", lambda self: None)
+    monkeypatch.setattr(torch.distributed, "get_world_size", lambda: ranks)
+    engine, own = SharedPrefixEngine.__new__(SharedPrefixEngine), object()
+    config = SimpleNamespace(layer_types=layers)
+    engine.model_config = SimpleNamespace(hf_config=config, enable_gradient_checkpointing=checkpointing)
+    engine.module = SimpleNamespace(forward=own)
+    engine.initialize()
+    assert (engine.shared, engine.module.forward is not own) == (shared, shared)
