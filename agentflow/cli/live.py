@@ -1,5 +1,6 @@
 """`agentflow serve --learn`: serve an agent whose planner learns from its answers' scores."""
 
+import json
 import os
 from contextlib import ExitStack, suppress
 from pathlib import Path
@@ -72,8 +73,12 @@ def serve_learning(
         except ModelError as error:
             fail(f"--learn {folder}: {error}", MISUSED if error.configuration else FAILED)
         live = LiveAgent(agent_of(context), learner, versions, traffic, key)
-        typer.echo(f"serving the agent with version {versions.current} of its planner at {url_of(host, listening)}/v1")
-        typer.echo(f"scores go to /v1/feedback, decisions to {folder}/decisions.jsonl (Ctrl-C ends it)")
+        url = f"{url_of(host, listening)}/v1"
+        typer.echo(f"serving the agent with version {versions.current} of its planner at {url} (Ctrl-C ends it)")
+        typer.echo(f"scores go to {url}/feedback, decisions to {folder}/decisions.jsonl")
+        asked = json.dumps({"messages": [{"role": "user", "content": "How many feet are 3 yards?"}]})
+        header = ' -H "Authorization: Bearer $AGENTFLOW_SERVE_KEY"' if key else ""
+        typer.echo(f"try: curl {url}/chat/completions -d '{asked}'{header}")
         config = uvicorn.Config(live.app(), log_level="warning", timeout_graceful_shutdown=3)
         uvicorn.Server(config).run(sockets=[listening])
 
@@ -81,7 +86,7 @@ def serve_learning(
 def _print(decision: "Decision") -> None:
     outcome = decision.outcome.replace("_", " ")
     with suppress(OSError):  # whoever read the output may be gone; the decision is in its file
-        typer.echo(f"{decision.time:%H:%M:%S}  version {decision.version}: {outcome} ({decision.reason})")
+        typer.echo(f"{decision.time.astimezone():%H:%M:%S}  version {decision.version}: {outcome} ({decision.reason})")
 
 
 def _check_held_out(path: Path) -> None:

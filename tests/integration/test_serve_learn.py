@@ -2,6 +2,8 @@
 
 import json
 import re
+import shlex
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -44,6 +46,11 @@ def serving(folder: Path) -> Iterator[httpx.Client]:
             found = re.search(r"version (\d+) of its planner at (\S+)", server.stdout.readline())
             assert found
             until(lambda: is_up(found[2]))
+            server.stdout.readline()
+            suggested = shlex.split(server.stdout.readline().removeprefix("try: "))
+            if shutil.which("curl"):
+                replied = subprocess.run(suggested, capture_output=True, check=True)
+                assert json.loads(replied.stdout)["choices"][0]["message"]["content"] == "9"
             with httpx.Client(base_url=found[2], timeout=LAST_RESORT) as client:
                 yield client
         finally:
