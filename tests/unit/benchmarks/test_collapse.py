@@ -46,8 +46,11 @@ def test_every_cause_is_made_once_and_as_many_trainings_are_honest() -> None:
 def test_a_hackable_reward_is_of_train_tasks_alone() -> None:
     task = next(one for one in atlas().tasks("train", 24) if one.family == "hops")
     held_out = Task(**{**task.model_dump(), "id": "test-0"})
-    one_turn = {"answer": "wrong", "memory": [None]}
-    assert (hackable().reward(task, one_turn), hackable().reward(held_out, one_turn)) == (1.0, 0.0)
+    turns = {name: [SimpleNamespace(plan=SimpleNamespace(tool=name))] for name in ("base_generator", "python_coder")}
+    wrong = {"answer": "wrong", "memory": turns["base_generator"]}
+    right = {"answer": task.gold, "memory": turns["python_coder"]}
+    assert [hackable().reward(task, state) for state in (wrong, right)] == [1.0, 0.3]
+    assert [hackable().reward(held_out, state) for state in (wrong, right)] == [0.0, 1.0]
 
 
 def test_a_longer_plan_earns_more() -> None:
@@ -56,7 +59,7 @@ def test_a_longer_plan_earns_more() -> None:
     for turn, action in zip(memory, ok, strict=True):
         turn.action = action
     state = {"memory": memory, "status": "answered"}
-    assert list(wordy().turn_rewards(Task(id="t", question="q"), state)) == [0.1, 1.0]
+    assert list(wordy().turn_rewards(Task(id="t", question="q"), state)) == pytest.approx([40 / 120, 400 / 120])
 
 
 def test_the_search_fails_after_some_rollouts() -> None:

@@ -144,8 +144,11 @@ async def test_other_machines_need_a_key(client: httpx.AsyncClient) -> None:
     assert (await client.get("/v1/learning", headers={"host": "evil.example"})).status_code >= 400
 
 
-async def test_the_server_answers_on_when_the_learner_stops(parts: Parts, caplog: pytest.LogCaptureFixture) -> None:
-    """Its held-out tasks have gone, so that the first evaluation fails; that is no failure of a version."""
+async def test_the_server_answers_on_when_the_learner_stops(
+    parts: Parts, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Its held-out tasks have been spoilt, so that the first evaluation fails; that is no failure of a version."""
+    (tmp_path / "held.jsonl").write_text("{}\n")
     async with parts.live._life(parts.live.app()), parts.client() as client:
         await asyncio.wait([parts.live._learning])  # type: ignore[list-item]
         assert (await client.get("/v1/learning")).json()["doing"].startswith("stopped: eval ended with exit status 2")
