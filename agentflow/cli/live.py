@@ -31,9 +31,13 @@ def serve_learning(
     learning: Learning, spec: str, context: "Context", host: str, port: int, key: str, needs_key: str
 ) -> None:
     """Serve the agent, with the planner `spec` as version 0, until interrupted."""
+    from agentflow.checks import doctor
+
+    _, works, says = doctor.training()
+    if works != "ok":
+        fail(f"--learn {says}", MISUSED)
     import uvicorn
 
-    from agentflow.checks import doctor
     from agentflow.cli.options import agent_of
     from agentflow.graph.models.spec import ModelError
     from agentflow.rl.live.journal import JournalError, Traffic
@@ -42,9 +46,6 @@ def serve_learning(
     from agentflow.rl.live.versions import Versions
     from agentflow.rl.micro.chat_model import SHIPPED, TRAINED
 
-    _, works, says = doctor.training()
-    if works != "ok":
-        fail(f"--learn {says}", MISUSED)
     _check_held_out(learning.held_out)
     _check_settings(learning.training)
     model = spec.partition(":")[2]

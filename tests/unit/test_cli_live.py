@@ -1,16 +1,18 @@
 """Calls of `agentflow serve --learn` that cannot work."""
 
 import json
+import sys
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
 
+from agentflow.checks import doctor
 from agentflow.cli import app
 from agentflow.rl.live.journal import Decision, Journal
 
-pytest.importorskip("verl", reason="the extra train is not installed")
-pytest.importorskip("uvicorn", reason="the extra serve is not installed")
+needs_training = pytest.mark.skipif(not find_spec("verl"), reason="the extra train is not installed")
 
 
 @pytest.fixture
@@ -28,11 +30,22 @@ def refused(*words: str) -> str:
     return line
 
 
+def test_without_the_extra_the_command_says_what_to_install(
+    tmp_path: Path, held_out: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It was a traceback, since a module of the training was imported before."""
+    monkeypatch.setattr(doctor, "training", lambda: ("training", "missing", "needs the extra train"))
+    for module in ("hydra", "agentflow.rl.live.learner", "agentflow.rl.settings"):
+        monkeypatch.setitem(sys.modules, module, None)
+    assert "needs the extra train" in refused("--learn", str(tmp_path / "live"), "--held-out", held_out)
+
+
 def test_learning_needs_held_out_tasks(tmp_path: Path, held_out: str) -> None:
     assert "--held-out" in refused("--learn", str(tmp_path / "live"))
     assert "--learn" in refused("--held-out", held_out)
 
 
+@needs_training
 @pytest.mark.parametrize("content", [None, "", "{}\n", '{"question": "3 + 4?"}\n', "\x00"])
 def test_held_out_tasks_that_cannot_be_read(tmp_path: Path, content: str | None) -> None:
     path = tmp_path / "tasks.jsonl"
@@ -42,6 +55,7 @@ def test_held_out_tasks_that_cannot_be_read(tmp_path: Path, content: str | None)
     assert not (tmp_path / "live").exists()
 
 
+@needs_training
 @pytest.mark.parametrize(
     "words",
     [
@@ -59,12 +73,14 @@ def test_a_wrong_option_is_named(tmp_path: Path, held_out: str, words: list[str]
     assert not (tmp_path / "live").exists()
 
 
+@needs_training
 def test_the_folder_of_a_server_that_runs_is_refused(tmp_path: Path, held_out: str) -> None:
     running = Journal(tmp_path / "live" / "decisions.jsonl", Decision)
     assert "another server" in refused("--learn", str(tmp_path / "live"), "--held-out", held_out)
     running.close()
 
 
+@needs_training
 def test_a_version_whose_weights_are_gone_is_named(tmp_path: Path, held_out: str) -> None:
     journal = Journal(tmp_path / "live" / "decisions.jsonl", Decision)
     journal.append(Decision(version=1, outcome="promoted", reason=""))

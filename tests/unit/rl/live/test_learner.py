@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+pytest.importorskip("hydra", reason="the extra train is not installed")
+
 from agentflow.graph.context import Context
 from agentflow.rl.live.journal import Answered, Feedback, Traffic
 from agentflow.rl.live.learner import Learner, LearningSettings, StageFailed, used_ids

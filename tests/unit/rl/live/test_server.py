@@ -9,7 +9,7 @@ from typing import Any
 import httpx
 import pytest
 
-pytest.importorskip("starlette", reason="the extra serve is not installed")
+pytest.importorskip("hydra", reason="the extra train is not installed")
 
 from agentflow.graph.agent import build_graph
 from agentflow.graph.context import Context
