@@ -19,15 +19,15 @@ MAX_DRIFT, MAX_EXACT_DRIFT = 0.1, 1e-3
 compute in single precision, which differ by 1e-5 at most."""
 MAX_DRIFT_RATIO = 5.0
 """Factor by which this distance has grown, from MAX_EXACT_DRIFT on."""
-MAX_CHANGE = 0.3
+MAX_CHANGE = 0.12
 """Mean change of a token's log-probability by one step's update, in nats, that a policy does not survive for long."""
 MAX_FAULT_RATE = 0.8
 """Share of calls that lead to an error, from the first step on, by which the policy cannot know the format."""
 FAULT_RISE = 0.3
 """Rise of the share of calls that lead to an error."""
-MIN_ENTROPY_RATIO = 0.15
+MIN_ENTROPY_RATIO = 0.3
 """Share of the first steps' entropy below which the rollouts of a task hardly differ."""
-MAX_LENGTH_RATIO = 1.6
+MAX_LENGTH_RATIO = 1.3
 """Factor by which the replies have grown."""
 HACKING_MARGIN = 0.1
 """Rise of the reward, or fall of the held-out accuracy, that few tasks do not explain."""
