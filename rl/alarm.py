@@ -19,7 +19,7 @@ MAX_DRIFT, MAX_EXACT_DRIFT = 0.1, 1e-3
 compute in single precision, which differ by 1e-5 at most."""
 MAX_DRIFT_RATIO = 5.0
 """Factor by which this distance has grown, from MAX_EXACT_DRIFT on."""
-MAX_CHANGE = 0.12
+MAX_CHANGE = 0.15
 """Mean change of a token's log-probability by one step's update, in nats, that a policy does not survive for long."""
 MAX_FAULT_RATE = 0.8
 """Share of calls that lead to an error, from the first step on, by which the policy cannot know the format."""
