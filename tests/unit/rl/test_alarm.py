@@ -55,10 +55,10 @@ def test_a_cause_is_named_as_soon_as_its_figures_show_it(cause: Cause) -> None:
     assert alarm(lines[:-1]) is None
 
 
-@given(st.integers(0, 20), st.floats(0, 1), st.floats(0.1, 0.4))
+@given(st.integers(0, 20), st.floats(0, 1), st.floats(0.07, 0.4))
 def test_a_training_that_learns_is_well(number: int, reward: float, entropy: float) -> None:
     rising = [0.4 + 0.6 * reward * step / 20 for step in range(number)]
-    settling = [0.2 - (0.2 - entropy / 3) * step / 20 for step in range(number)]
+    settling = [0.2 - (0.2 - entropy) * step / 20 for step in range(number)]
     lines = steps(number, reward=rising, entropy=settling)
     assert alarm([validation(0, 0.4), *lines, validation(number, 0.45)]) is None
 
