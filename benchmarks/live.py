@@ -1,7 +1,7 @@
 """Measure a server that learns under steady load: `python -m benchmarks.live`.
 
 Starts `agentflow serve embedded:seed --learn` on Atlas and asks it questions of the train split at a fixed rate. Four
-phases: no scores, so that nothing is trained; right scores; scores that are all turned round, which poisons batches;
+phases: no scores, so that nothing is trained; right scores; inverted scores, which poison batches;
 right scores again. Then both the start and the version that answers at the end are evaluated on test questions that the
 server never saw.
 
@@ -39,13 +39,13 @@ PHASES = ("unscored", "scored", "poisoned", "scored again")
 
 @dataclass(frozen=True)
 class Asked:
-    """A request and what came of it."""
+    """A request and its outcome."""
 
     phase: str
     began: float
     seconds: float
     doing: str
-    """What the learner did when the request was sent."""
+    """Activity of the learner when the request was sent."""
     right: bool | None
     """None if the request failed."""
 
@@ -69,9 +69,7 @@ def main(
         server = subprocess.Popen(command, stdout=log, stderr=log)  # noqa: S603 - our own words
     try:
         url = _url(out / "server.log", server)
-        phases = list(
-            zip(("unscored", "scored", "poisoned", "scored again"), map(float, minutes.split(",")), strict=True)
-        )
+        phases = list(zip(PHASES, map(float, minutes.split(",")), strict=True))
         asked, state = asyncio.run(_ask(url, phases, rate))
     finally:
         server.terminate()

@@ -179,4 +179,4 @@ REMEDIES: Mapping[Cause, str] = {
     Cause.ENTROPY: "raise kl, or lower lr",
     Cause.LENGTH: "read the replies in rollouts/, and limit or penalise their length",
 }
-"""What to do about each cause, in the imperative."""
+"""Remedies by cause, as imperatives."""

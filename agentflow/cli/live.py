@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class Learning(NamedTuple):
-    """What `--learn` and the options beside it say."""
+    """Options of learning."""
 
     folder: Path
     held_out: Path

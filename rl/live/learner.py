@@ -6,8 +6,8 @@
     batches/N/held-out-H/    the evaluation on the held-out tasks, H their hash; that of the start is in batches/0/
     versions/N/              the weights
 
-Each stage is a command of its own with low priority, and is not repeated. A server that was stopped goes on where it
-was.
+Each stage is a command of its own with low priority, and is not repeated. A server that was stopped goes on with
+the stage that it was in.
 """
 
 import asyncio
@@ -37,6 +37,7 @@ QUESTIONS = 12
 TRAINING = ("steps=2", "rollouts=8", "test_tasks=1", "preview=0", "replay_logs=false", "rollout_seconds=600")
 """Settings of a batch's training, before those of the user."""
 EVALUATION = ("--concurrency", "8")
+"""Options of an evaluation."""
 LOOK_SECONDS = 1.0
 """Interval between two looks at the traffic."""
 STOP_SECONDS = 30
@@ -94,12 +95,10 @@ class Learner:
         self.doing = f"training version {number}"
         await self._train(number, tasks)
         found = await self._held_out(number)
-        best = max(
-            [await self._held_out(one) for one in (0, *self._versions.promoted)], key=lambda one: sum(one.values())
-        )
-        known = {"version": number, "tasks": tasks, "held_out": sum(found.values()) / len(found)}
-        right = f"{sum(found.values())} of {len(found)} held-out tasks right, where the best version so far has"
-        evidence = f"{right} {sum(best.values())}"
+        earlier = [await self._held_out(one) for one in (0, *self._versions.promoted)]
+        best, right = max(earlier, key=lambda one: sum(one.values())), sum(found.values())
+        known = {"version": number, "tasks": tasks, "held_out": right / len(found)}
+        evidence = f"{right} of {len(found)} held-out tasks right, {sum(best.values())} by the best version so far"
         if loses(found, best):
             self._versions.decide(Decision(**known, outcome="rejected", reason=evidence))
             return

@@ -137,7 +137,7 @@ class LiveAgent:
         if wanted.model != NAME:
             raise Refused(404, f"there is no such model here; there is {NAME}", "model_not_found")
         if wanted.messages[-1].role != "user" or not wanted.messages[-1].as_pair()[1].strip():
-            raise Refused(400, "the last message is no question of a user", "no_question")
+            raise Refused(400, "the last message is no question; send a text of the role user last", "no_question")
         run = _Run(self, wanted.messages)
         if wanted.stream:
             return StreamingResponse(run.stream(), media_type="text/event-stream")

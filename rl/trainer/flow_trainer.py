@@ -359,12 +359,9 @@ class FlowTrainer(PPOTrainerSync):  # type: ignore[misc]
 
 def _single_precision(config: DictConfig) -> bool:
     """Return whether the engine that samples and the one that trains compute in single precision."""
-    rollout, computes = (
-        config.actor_rollout_ref.rollout,
-        "actor_rollout_ref.actor.fsdp_config.mixed_precision.param_dtype",
-    )
-    samples = rollout.name == "micro" or rollout.dtype in ("float", "float32")
-    return samples and OmegaConf.select(config, computes) == "fp32"
+    rollout = config.actor_rollout_ref.rollout
+    trained_in = OmegaConf.select(config, "actor_rollout_ref.actor.fsdp_config.mixed_precision.param_dtype")
+    return trained_in == "fp32" and (rollout.name == "micro" or rollout.dtype in ("float", "float32"))
 
 
 def _selected(batch: KVBatchMeta, keys: list[str]) -> KVBatchMeta:

@@ -2,6 +2,8 @@
 
 import asyncio
 import json
+import re
+import socket
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
@@ -178,7 +180,11 @@ async def test_a_command_that_fails_is_told_in_its_own_words(server: Server) -> 
 async def test_a_command_ends_with_the_server(server: Server) -> None:
     log = server.folder / "batches/1/log.txt"
     running = asyncio.create_task(server.learner._command(1, "serve", "--port", "0"))
-    await until_async(lambda: log.exists() and "serving" in log.read_text())
+    await until_async(lambda: log.exists() and "try: " in log.read_text())
+    port = int(re.findall(r"http://127\.0\.0\.1:(\d+)", log.read_text())[0])
+    socket.create_connection(("127.0.0.1", port)).close()
     running.cancel()
     with pytest.raises(asyncio.CancelledError):
         await running
+    with pytest.raises(ConnectionRefusedError):
+        socket.create_connection(("127.0.0.1", port))
