@@ -75,7 +75,8 @@ def verdict(trial: Sequence[float], current: Sequence[float], wanted: int) -> Li
     """Return the outcome of a trial by the rewards of both versions in the same time; None while it goes on.
 
     A version is rolled back as soon as the 95 % interval of the difference is below 0, and promoted after `wanted`
-    rewards otherwise. It is asked after each reward, so that more than 2.5 % of the versions that are no worse are lost.
+    rewards otherwise. It is asked after each reward, so that more than 2.5 % of the versions that are no worse are
+    lost.
     """
     if min(len(trial), len(current)) >= FEWEST and most_gain(trial, current) < 0:
         return "rolled_back"
