@@ -51,6 +51,12 @@ def complete(config: DictConfig) -> None:
     if config.flow.algorithm.name == OPD.model_fields["name"].default:
         with open_dict(config):  # verl loads a reference model, which the teacher becomes, for this loss alone
             config.actor_rollout_ref.actor.use_kl_loss = True
+    if config.max_staleness and rollout.free_cache_engine:
+        raise SettingsError(
+            f"max_staleness={config.max_staleness} samples while the trainer computes, and the engine sleeps then; "
+            "set actor_rollout_ref.rollout.free_cache_engine=false if both fit in memory, or max_staleness=0",
+            code="engine_sleeps",
+        )
     if on_cpu(config) and config.seed_requests:
         raise SettingsError(
             "vLLM's CPU engine dies of a seeded request that is prefilled in chunks; set seed_requests=false",

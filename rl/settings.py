@@ -99,6 +99,7 @@ class TrainingSettings(RunSettings):
     tracing: str = ""
     token_groups: int = Field(default=1, ge=0)
     alarm: Literal["warn", "stop"] = "warn"
+    max_staleness: int = Field(default=0, ge=0)
     flow: FlowSettings
     sync_seconds: float = Field(default=600, gt=0)
     ray_address: str | Literal["auto"] | None

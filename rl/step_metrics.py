@@ -84,6 +84,15 @@ def rollout_metrics(
     }
 
 
+def staleness(rows: Mapping[str, Mapping[str, Any]], step: int) -> dict[str, float]:
+    """Return the staleness of the rows of a step: updates between the weights that sampled and those that are trained.
+
+    `staleness` is the mean over the rows, `max_staleness` the maximum; a row counts by its oldest token.
+    """
+    ages = [step - 1 - row["min_global_steps"] for row in rows.values() if row["spans"]]
+    return {"staleness": sum(ages) / len(ages), "max_staleness": max(ages)} if ages else {}
+
+
 def only_reward(
     rows: dict[str, dict[str, Any]], rewards: dict[str, float], credit: dict[str, list[Span]]
 ) -> float | None:

@@ -60,6 +60,8 @@ class Completion:
     """The reply up to the stop string, without the end token."""
     finish_reason: Literal["stop", "length"]
     """"stop" for a stop string or any special token; "length" if max_tokens or the model's positions are used up."""
+    version: int = 0
+    """Version of the weights that sampled all of it."""
 
 
 @dataclass(eq=False)
@@ -104,7 +106,9 @@ class Engine:
             prefix_tokens: Size of the prefix cache, in tokens.
             threads: Number of computing threads.
         """
-        self._model = model
+        self._model, self._version = model, 0
+        self._next: tuple[MicroModel, int] | None = None
+        """Model, and its version, that takes over once no request is running."""
         self._tokenizer = tokenizer
         self._slots = slots
         self._cache = model.new_cache()
@@ -168,13 +172,12 @@ class Engine:
                 self._worker.start()
         return request.future
 
-    def replace(self, model: MicroModel) -> None:
-        """Replace the model by one of the same shape. Raises RuntimeError while requests are running or waiting."""
-        with self._wake:
-            if self._waiting or self._running:
-                raise RuntimeError("requests are under way; the model can be replaced between them")
-            self._model = model
-            self._prefixes = PrefixCache(self._prefixes.max_tokens)
+    def replace(self, model: MicroModel, version: int = 0) -> None:
+        """Replace the model by one of the same shape.
+
+        Running requests end with the model that they began with; others wait for them, and are sampled from `model`.
+        """
+        self._next = model, version
 
     def _check(
         self, prompt: Ints, temperature: float, top_p: float, max_tokens: int | None, stop: Sequence[str]
@@ -206,7 +209,10 @@ class Engine:
 
     def _iterate(self) -> None:
         self._drop_cancelled()
-        while self._waiting and len(self._running) < self._slots:
+        if self._next is not None and not self._running:
+            (self._model, self._version), self._next = self._next, None
+            self._prefixes = PrefixCache(self._prefixes.max_tokens)
+        while self._next is None and self._waiting and len(self._running) < self._slots:
             self._admit()
         if self._running:
             self._step()
@@ -311,7 +317,7 @@ class Engine:
         text = self._tokenizer.decode(tokens)
         cuts = [cut for cut in map(text.find, request.stop) if cut >= 0]
         reason: Literal["stop", "length"] = "stop" if ended or stopped else "length"
-        return Completion(tokens, request.logprobs, text[: min(cuts, default=len(text))], reason)
+        return Completion(tokens, request.logprobs, text[: min(cuts, default=len(text))], reason, self._version)
 
     def _has_stop(self, request: _Request) -> bool:
         """Return whether a stop string ends in the last token.

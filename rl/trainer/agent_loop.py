@@ -42,14 +42,17 @@ from agentflow.rl.training_log import TrainingLog
 _graphs: dict[str, tuple[Trainable, Graph]] = {}
 """Loaded apps of this process by name; cached because verl creates a new agent loop for every rollout."""
 
-_replay_logs: dict[Path, ReplayLogs] = {}
-"""Replay logs of the current step, by file."""
-
 
 @lru_cache(maxsize=1)
 def _chat_format(tokenizer: Tokenizer, parser: str, options: str) -> ChatFormat:
     """Return the chat format of this process; `options` are the template's further arguments as JSON."""
     return ChatFormat(tokenizer, parser, json.loads(options))
+
+
+@lru_cache(maxsize=8)
+def _replay_logs(path: Path, live: bool) -> ReplayLogs:
+    """Return the replay logs of one of the last steps."""
+    return ReplayLogs(path, live=live)
 
 
 class FlowOutput(AgentLoopOutput):  # type: ignore[misc]
@@ -156,10 +159,7 @@ class FlowAgentLoop(AgentLoopBase):  # type: ignore[misc]
         path = log.replay_log_of(step, split)
         if not self.keep_replay_logs and not self.replay_from:
             return ReplayLog(name, keep=lambda told: None)
-        if path not in _replay_logs:
-            _replay_logs.clear()
-            _replay_logs[path] = ReplayLogs(path, live=not self.replay_from)
-        return _replay_logs[path].of(name)
+        return _replay_logs(path, not self.replay_from).of(name)
 
     def outputs(self, trajectory: Trajectory, row: dict[str, Any]) -> list[AgentLoopOutput]:
         """Return the rows of a trajectory; one without sampled tokens gets a single, fully masked row."""

@@ -1,4 +1,4 @@
-"""Flow-GRPO on verl's synchronous trainer: advantages and weights of sampled tokens, and one line of metrics per step.
+"""Flow-GRPO on verl's trainer: advantages and weights of sampled tokens, and one line of metrics per step.
 
 verl samples, computes log-probabilities, updates, validates and saves. This module overrides the steps that depend on
 trajectories: the selection of rows to compute, their advantages and weights, the loss, and the metrics.
@@ -19,7 +19,6 @@ from tensordict import TensorDict
 from transfer_queue import KVBatchMeta
 from verl import DataProto
 from verl.trainer.ppo.rollout_corr_helper import compute_rollout_correction_and_add_to_batch
-from verl.trainer.ppo.v1 import PPOTrainerSync
 from verl.trainer.ppo.v1.replay_buffer import ReplayBuffer
 from verl.utils.config import omega_conf_to_dataclass
 from verl.utils.debug import marked_timer
@@ -39,11 +38,12 @@ from agentflow.rl.batch import (
     row_policy,
     signal_of,
 )
-from agentflow.rl.step_metrics import only_reward, rollout_metrics, why_nothing
+from agentflow.rl.step_metrics import only_reward, rollout_metrics, staleness, why_nothing
 from agentflow.rl.trainer.distillation import TeacherWorker
 from agentflow.rl.trainer.loops import FlowLoops
 from agentflow.rl.trainer.loss import OBJECTIVES, flow_grpo_loss, supervised_loss
 from agentflow.rl.trainer.policies import PolicyWorker
+from agentflow.rl.trainer.prefetch import PrefetchingTrainer
 from agentflow.rl.trainer.token_inspector import TokenInspector
 from agentflow.rl.trainer.watch import SyncFailed, cause, exit_with_engine, within
 from agentflow.rl.training_log import TrainingLog
@@ -60,8 +60,8 @@ class Alarmed(RuntimeError):
     """A step raised the alarm."""
 
 
-class FlowTrainer(PPOTrainerSync):  # type: ignore[misc]
-    """verl's synchronous trainer with Flow-GRPO's statistics and loss."""
+class FlowTrainer(PrefetchingTrainer):
+    """verl's trainer with Flow-GRPO's statistics and loss."""
 
     def __init__(self, config: DictConfig) -> None:
         super().__init__(config)
@@ -144,10 +144,10 @@ class FlowTrainer(PPOTrainerSync):  # type: ignore[misc]
         if self.policies:
             self.actor_rollout_wg.select(policy)
 
-    def on_step_begin(self) -> None:
-        """Prepare the run folder for a step's rollouts."""
-        self.log.begin(self.global_steps, "train")
-        super().on_step_begin()
+    def begin_rollouts(self, step: int) -> None:
+        """Prepare the run folder for a step's rollouts, and begin them."""
+        self.log.begin(step, "train")
+        super().begin_rollouts(step)
 
     def step(self, metrics: dict[str, Any], timing_raw: dict[str, float]) -> KVBatchMeta:
         """Sample and update, and keep the step's metrics for its line."""
@@ -190,6 +190,8 @@ class FlowTrainer(PPOTrainerSync):  # type: ignore[misc]
         rewards = dict(zip(batch.keys, (float(scores.sum()) for scores in fields["rm_scores"]), strict=True))
         metrics.update(rollout_metrics(rows, rewards, separate=bool(self.policies)))
         metrics.update(signal_of(rows, rewards))
+        if self.config.max_staleness:
+            metrics.update(staleness(rows, self.global_steps))
         self._rows = rows
         self._credit = assign_credit(rows, rewards, self._algorithm, separate=bool(self.policies))
         self._digest = batch_digest(rows, self._credit)

@@ -47,7 +47,6 @@ class FlowLoops(AgentLoopManagerTQ):  # type: ignore[misc]
         super().__init__(*args, **kwargs)
         self.agent_loop_workers_class = ray.remote(max_restarts=RESTARTS, max_task_retries=RESTARTS)(FlowLoopWorker)
         self._given: list[tuple[Any, TensorDict]] = []
-        self._step: tuple[int, bool] = (-1, False)
         self._asked: dict[Any, Any] = {}
         self._processes: dict[Any, int] = {}
         self.restarted: list[str] = []
@@ -68,12 +67,10 @@ class FlowLoops(AgentLoopManagerTQ):  # type: ignore[misc]
 
     def generate_sequences(self, prompts: TensorDict) -> None:
         """Start rollouts of `prompts`; called by verl."""
-        step = int(prompts["global_steps"]), "validate" in prompts and bool(prompts["validate"])
-        if step != self._step:
-            self._step = step
-            self._given.clear()
         chunks = prompts.chunk(len(self.agent_loop_workers))
         given = list(zip(self.agent_loop_workers, chunks, strict=False))
+        unfinished = _unfinished()
+        self._given = [(worker, chunk) for worker, chunk in self._given if not unfinished.isdisjoint(chunk["uid"])]
         self._given.extend(given)
         ray.get([worker.generate_sequences.remote(chunk) for worker, chunk in given])
 
@@ -102,11 +99,14 @@ class FlowLoops(AgentLoopManagerTQ):  # type: ignore[misc]
             self._go_on(worker)
 
     def _go_on(self, worker: Any) -> None:
-        listed = tq.kv_list() or {}
-        unfinished = {
-            key for tags in listed.values() for key, tag in tags.items() if tag.get("status") in ("pending", "running")
-        }
+        unfinished = _unfinished()
         for owner, chunk in self._given:
             places = [place for place, uid in enumerate(chunk["uid"]) if uid in unfinished]
             if owner is worker and places:
                 worker.generate_sequences.remote(index_select_tensor_dict(chunk, places))
+
+
+def _unfinished() -> set[str]:
+    """Return the ids of the prompts whose rollouts have not ended."""
+    listed = tq.kv_list() or {}
+    return {key for tags in listed.values() for key, tag in tags.items() if tag.get("status") in ("pending", "running")}

@@ -32,7 +32,6 @@ class MicroServer:
         self._config: MicroConfig = model.config
         self._engine = partial(Engine, tokenizer=MicroTokenizer.load(Path(path)), slots=slots)
         self._engines = {"": self._engine(model)}
-        self._step = 0
 
     async def generate(
         self,
@@ -57,20 +56,15 @@ class MicroServer:
             token_ids=completion.token_ids,
             log_probs=completion.logprobs,
             stop_reason="completed" if completion.finish_reason == "stop" else "length",
-            extra_fields={"global_steps": self._step},
+            extra_fields={"global_steps": completion.version},
         )
 
-    def load_weights(self, weights: Weights, policy: str = "") -> None:
-        """Replace the weights of a policy; its later requests are sampled from `weights`."""
+    def load_weights(self, weights: Weights, step: int, policy: str = "") -> None:
+        """Replace the weights of a policy by those after a training step; its later requests are sampled from them."""
         model = MicroModel(self._config, weights)
-        if policy in self._engines:
-            self._engines[policy].replace(model)
-        else:
+        if policy not in self._engines:
             self._engines[policy] = self._engine(model)
-
-    def set_global_steps(self, step: int) -> None:
-        """Set the training step of the current weights."""
-        self._step = step
+        self._engines[policy].replace(model, step)
 
     async def ready(self) -> None:
         """Return once the server has started."""
@@ -93,7 +87,7 @@ class MicroServer:
         """Nothing to do."""
 
     async def abort_all_requests(self, reject_request: bool = False) -> None:
-        """Nothing to do: no request outlives its step in synchronous training."""
+        """Nothing to do: requests end with the weights that they began with."""
 
     async def resume_generation(self) -> None:
         """Nothing to do."""
@@ -152,8 +146,7 @@ class MicroRollout(BaseRollout):  # type: ignore[misc]
         if self._rank != 0:
             return
         server = ray.get_actor(_server_name(self._replica))
-        await server.load_weights.remote(tensors, self.policy)
-        await server.set_global_steps.remote(global_steps or 0)
+        await server.load_weights.remote(tensors, global_steps or 0, self.policy)
 
 
 def _server_name(replica: int) -> str:

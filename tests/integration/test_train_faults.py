@@ -1,6 +1,5 @@
 """Faults during training: the run's state and saved data after something breaks."""
 
-import os
 import shlex
 import signal
 import socket
@@ -10,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.integration.training import SMALL, lines, replay_log, rollouts, sent, started, train
+from tests.integration.training import SMALL, killed, lines, replay_log, rollouts, sent, started, train
 
-psutil = pytest.importorskip("psutil")
+pytest.importorskip("psutil")
 pytest.importorskip("verl")
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
@@ -114,13 +113,7 @@ def test_a_full_disk_at_a_checkpoint_loses_no_earlier_one(tmp_path: Path) -> Non
 def test_a_run_that_is_killed_in_mid_step_loses_and_repeats_nothing(tmp_path: Path) -> None:
     out = tmp_path / "killed"
     process = started(out, "steps=4", until="rollouts/000003-train.jsonl")
-    family = [psutil.Process(process.pid), *psutil.Process(process.pid).children(recursive=True)]
-    for member in family:
-        try:
-            os.kill(member.pid, signal.SIGKILL)
-        except ProcessLookupError:
-            continue
-    process.communicate(timeout=30)
+    killed(process)
     train(out, "steps=4")
     assert [line["step"] for line in lines(out, "train")] == [1, 2, 3, 4]
     for step in (1, 2, 3, 4):

@@ -1,6 +1,7 @@
 """Short training runs from the command line, and what they record."""
 
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -60,3 +61,15 @@ def sent(process: "subprocess.Popen[str]", name: str, number: signal.Signals) ->
     for worker in workers:
         worker.send_signal(number)
     return [worker.pid for worker in workers]
+
+
+def killed(process: "subprocess.Popen[str]") -> None:
+    """Kills a run and all of its workers."""
+    import psutil  # comes with the extra `train`
+
+    for member in [psutil.Process(process.pid), *psutil.Process(process.pid).children(recursive=True)]:
+        try:
+            os.kill(member.pid, signal.SIGKILL)
+        except ProcessLookupError:
+            continue
+    process.communicate(timeout=60)

@@ -78,6 +78,15 @@ def test_a_distance_of_half_precision_is_no_staleness_until_it_grows() -> None:
     assert raised.cause == Cause.STALE
 
 
+def test_the_weights_of_a_step_before_are_no_fault_of_a_run_that_samples_with_them() -> None:
+    lines = steps(4, drift=[0.01, 0.02, 0.03])
+    assert alarm(lines) is not None
+    assert alarm([{**line, "staleness": 1.0} for line in lines]) is None
+    raised = alarm([{**line, "staleness": 1.0} for line in steps(4, drift=[0.01, 0.12, 0.13])])
+    assert raised
+    assert raised.cause == Cause.STALE
+
+
 @pytest.mark.parametrize("name", ["drift", "fault_rate", "reply_tokens"])
 def test_one_step_raises_no_alarm_but_that_of_the_learning_rate(name: str) -> None:
     assert alarm(steps(8, **{name: [99.0]})) is None

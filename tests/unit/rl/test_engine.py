@@ -8,6 +8,7 @@ pytest.importorskip("hydra")
 pytest.importorskip("verl")
 
 from agentflow.rl import engine
+from agentflow.rl.preset_files import presets
 from agentflow.rl.settings import SettingsError, compose_settings
 from agentflow.rl.trainer import vllm_cpu
 from tests.failing import fails
@@ -72,6 +73,18 @@ def test_seeds_that_kill_vllm_on_a_cpu_are_refused() -> None:
     with fails(SettingsError, "seeds_on_cpu", "seed_requests=false"):
         engine.complete(compose_settings("atlas-cpu", [VLLM]))
     engine.complete(compose_settings("qwen2.5-7b", ["seed_requests=true"]))
+
+
+def test_an_engine_that_sleeps_while_the_trainer_computes_cannot_sample_then() -> None:
+    with fails(SettingsError, "engine_sleeps", "free_cache_engine=false"):
+        engine.complete(compose_settings("qwen2.5-7b", ["max_staleness=1"]))
+
+
+@pytest.mark.parametrize("preset", presets())
+def test_every_preset_corrects_for_the_policy_that_sampled(preset: str) -> None:
+    """By the ratio of its loss, or by importance weights."""
+    correction = compose_settings(preset, ["start=model"]).algorithm.rollout_correction
+    assert correction.bypass_mode or correction.rollout_is == "token"
 
 
 def test_a_supervised_loss_needs_no_reference_and_no_importance_weights() -> None:

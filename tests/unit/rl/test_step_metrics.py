@@ -5,7 +5,7 @@ import math
 import pytest
 
 from agentflow.rl.batch import Span
-from agentflow.rl.step_metrics import only_reward, rollout_metrics, why_nothing
+from agentflow.rl.step_metrics import only_reward, rollout_metrics, staleness, why_nothing
 from tests.unit.rl.rows import row
 
 
@@ -37,6 +37,13 @@ def test_entropy_is_estimated_from_what_the_policy_sampled_and_unknown_of_a_teac
     empty = rollout_metrics({"q_0_0": row([])}, {"q_0_0": 0.0})
     assert empty["sampled_tokens"] == 0
     assert not {"reply_tokens", "entropy"} & empty.keys()
+
+
+def test_staleness_is_counted_in_updates_from_the_weights_that_a_step_trains() -> None:
+    rows = {f"q_0_{n}": row([2]) | {"min_global_steps": version} for n, version in enumerate((4, 3, 4))}
+    rows["q_1_0"] = row([]) | {"min_global_steps": 5}  # nothing was sampled
+    assert staleness(rows, 5) == {"staleness": pytest.approx(1 / 3), "max_staleness": 1}
+    assert staleness({"q_1_0": rows["q_1_0"]}, 5) == {}
 
 
 def test_why_a_step_has_nothing_to_train_on_is_counted_over_rollouts() -> None:

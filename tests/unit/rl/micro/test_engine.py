@@ -1,3 +1,4 @@
+import threading
 from collections.abc import Callable
 from concurrent.futures import CancelledError
 from pathlib import Path
@@ -113,6 +114,28 @@ def test_requests_of_one_batch_share_their_beginning(make: Callable[..., Engine]
     for future in futures:
         future.result(timeout=LAST_RESORT)
     assert engine.prefilled == 300 + 8 * 5
+
+
+def test_a_request_ends_with_the_model_that_it_began_with(
+    make: Callable[..., Engine], directory: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Rollouts that are sampled while the trainer computes are under way when new weights come."""
+    other = MicroModel(MicroModel.load(directory).config, checkpoint.weights(checkpoint.CONFIG, seed=7))
+    engine, begun = make(), threading.Event()
+    slow(engine, monkeypatch)
+    prompt = _prompt(8, 40)
+    before = _reply(make(), prompt, max_tokens=12)
+    running = engine.submit(prompt, max_tokens=12, on_token=lambda token, logprob: begun.set())
+    assert begun.wait(LAST_RESORT)
+    engine.replace(other, version=3)
+    waiting = engine.submit(prompt, max_tokens=12)
+    assert running.result(timeout=LAST_RESORT) == before
+    after = waiting.result(timeout=LAST_RESORT)
+    assert after.version == 3
+    fresh = Engine(other, MicroTokenizer.load(directory))
+    assert (after.token_ids, after.logprobs) == (_reply(fresh, prompt, max_tokens=12).token_ids, after.logprobs)
+    assert after.logprobs == pytest.approx(_reply(fresh, prompt, max_tokens=12).logprobs, abs=1e-5)
+    assert after.token_ids != before.token_ids
 
 
 def test_without_a_prefix_cache_it_still_works(make: Callable[..., Engine]) -> None:
