@@ -131,7 +131,14 @@ def replay(
             f"{run} has no recorded responses of step {missing[0]}; runs with replay_logs=true keep them",
             code="no_logs",
         )
-    first = seed or start_folder(read_settings(run, TrainingSettings).start)
+    settings = read_settings(run, TrainingSettings)
+    if sample and settings.max_staleness:
+        raise CertificateError(
+            f"{run} was trained with max_staleness={settings.max_staleness}, where time decides which weights sample a "
+            "reply; its recorded replies can be replayed, without --sample",
+            code="not_repeatable",
+        )
+    first = seed or start_folder(settings.start)
     quiet_verl()
     work = Path(tempfile.mkdtemp(prefix="agentflow-verify-"))
     try:

@@ -1,5 +1,6 @@
 """Replayed steps are compared with the recorded ones; a stand-in takes the trainer's place."""
 
+import json
 import shutil
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -174,6 +175,14 @@ def test_a_run_without_recorded_responses_can_only_be_sampled_anew(
     with fails(CertificateError, "no_logs", run):
         repeated(run, certified)
     assert replay(run, certified, Segment(0, 1), sample=True).differences == []
+
+
+def test_rollouts_that_met_new_weights_are_not_sampled_anew(run: Path, certified: Contents, trainer: Trainer) -> None:
+    settings = json.loads((run / "settings.json").read_text())
+    (run / "settings.json").write_text(json.dumps(settings | {"max_staleness": 1}))
+    with fails(CertificateError, "not_repeatable", "max_staleness=1"):
+        replay(run, certified, Segment(0, 1), sample=True)
+    assert repeated(run, certified).steps[0].batch
 
 
 def test_weights_without_a_certified_checkpoint_are_not_compared(
