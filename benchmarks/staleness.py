@@ -13,13 +13,14 @@ some sample and the others train. A device samples as many rollouts at once as t
 Needs the extra `train`. A run that was stopped resumes, and finished runs are not repeated.
 """
 
+import asyncio
 import heapq
 import math
 from collections import defaultdict
 from collections.abc import Sequence
 from pathlib import Path
 from statistics import mean, median, stdev
-from typing import Annotated
+from typing import Annotated, Any
 
 import numpy as np
 import typer
@@ -27,6 +28,9 @@ from rich.console import Console
 from rich.table import Table
 
 from agentflow.evals.statistics import paired_interval
+from agentflow.evals.task import Task
+from agentflow.rl.planner import atlas
+from agentflow.rl.trainable import Trainable
 from agentflow.rl.training_log import TrainingLog
 from benchmarks.analyses.stages import Stages, run
 
@@ -48,11 +52,23 @@ COMMON = (
 app = typer.Typer(add_completion=False)
 
 
+def judged(seconds: float) -> Trainable:
+    """Return the Atlas app with a judge that takes some seconds for each answer, as one behind an endpoint does."""
+    plain = atlas()
+
+    async def reward(task: Task, state: Any) -> Any:
+        await asyncio.sleep(seconds)
+        return plain.reward(task, state)
+
+    return plain.with_reward(reward)
+
+
 @app.callback(invoke_without_command=True)
 def main(
     context: typer.Context,
     out: Annotated[Path, typer.Option(help="Folder of the runs.")] = Path("runs/staleness"),
     seeds: Annotated[int, typer.Option(min=1, help="Runs of each bound.")] = 5,
+    judge: Annotated[float, typer.Option(min=0, help="Seconds that a judge takes for each answer.")] = 0,
     setting: Annotated[
         list[str] | None, typer.Option(help="Setting of all trainings, key=value; again for more.")
     ] = None,
@@ -62,9 +78,10 @@ def main(
         return
     out.mkdir(parents=True, exist_ok=True)
     stages, logs = Stages(out), dict[tuple[int, int], TrainingLog]()
+    slow = ("app=benchmarks.staleness:judged", f"options.seconds={judge}") if judge else ()
     for seed in range(seeds):
         for bound in BOUNDS if seed % 2 == 0 else BOUNDS[::-1]:
-            settings = (*COMMON, f"seed={seed}", f"max_staleness={bound}", *(setting or ()))
+            settings = (*COMMON, f"seed={seed}", f"max_staleness={bound}", *slow, *(setting or ()))
             folder = stages.make(
                 f"stale-{bound}-{seed}", lambda folder, settings=settings: run("train", f"out={folder}", *settings)
             )
