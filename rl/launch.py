@@ -50,7 +50,7 @@ def launch(config: DictConfig, executable: str | None, on_line: Callable[[Line],
     import ray
     from verl.trainer.constants_ppo import get_ppo_ray_runtime_env
 
-    from agentflow.rl.trainer.flow_trainer import FlowRunner
+    from agentflow.rl.trainer.runner import FlowRunner
     from agentflow.rl.trainer.watch import WorkerDied, cause, deaths
 
     options = ray_options(config)
