@@ -133,6 +133,8 @@ def simulate(
     """Print the steps per hour of a machine that samples and trains in turn, and of one that does both at once."""
     log = TrainingLog(folder)
     lines = [line for line in log.lines() if line["split"] == "train"][1:]
+    if not lines or "max_staleness" in lines[0]:
+        raise typer.BadParameter(f"{folder} has no two steps of a run with max_staleness=0")
     sampling = [[record.seconds for record in log.records(line["step"], "train")] for line in lines]
     update = median(line["seconds/step"] - line["seconds/rollouts"] for line in lines)
     drawn, number = np.random.default_rng(0), len(sampling[0])
