@@ -91,11 +91,17 @@ def called() -> Trace:
     messages = [
         Message(role=role, text=text) for role, text in (("system", LONG), ("user", HOSTILE), ("assistant", "it"))
     ]
+    trace = Trace(**record(0, turns=[turn(1, output=LONG)]).own_fields)
+    spans = spans_of_a_turn(cost=0.002, prompt=[0, 1], replies=[2])
+    return trace.model_copy(update={"calls_made": RunCalls(spans=spans, messages=messages)})
+
+
+def spans_of_a_turn(**facts: Any) -> list[Span]:
+    """The five modules in turn, a quarter of a second each, with a model call, of which more may be known."""
     spans = []
     for at, module in enumerate(("analyst", "planner", "executor", "verifier", "generator")):
         turn_of = None if module in ("analyst", "generator") else 1
         spans.append(Span(kind="module", name=module, module=module, turn=turn_of, start=at / 4, seconds=0.25))
-        facts = {"input_tokens": 90 + at, "output_tokens": 5, "cost": 0.002, "prompt": [0, 1], "replies": [2]}
         spans.append(
             Span(
                 kind="model_call",
@@ -105,11 +111,12 @@ def called() -> Trace:
                 parent=2 * at,
                 start=at / 4,
                 seconds=0.125,
+                input_tokens=90 + at,
+                output_tokens=5,
                 **facts,
             )
         )
-    trace = Trace(**record(0, turns=[turn(1, output=LONG)]).own_fields)
-    return trace.model_copy(update={"calls_made": RunCalls(spans=spans, messages=messages)})
+    return spans
 
 
 def goes_on() -> Verdict:
@@ -318,6 +325,27 @@ def test_each_step_has_its_time_its_prompt_and_an_address(seen: Seen) -> None:
     seen.page.reload()
     seen.ready()
     seen.shows(".said", "Step 3 of 5: turn 1, the executor")
+
+
+def test_a_rollout_of_a_training_shows_when_each_module_ran(browser: "sync_api.Browser", tmp_path: Path) -> None:
+    """Its times are recorded, and not its texts."""
+    out = begin(tmp_path, 1)
+    timed = rollout(1, "train", "g", 1.0, turns=[turn(1)], id="g/0").model_copy(update={"spans": spans_of_a_turn()})
+    write_step(out, 1, [timed])
+    with viewing(out) as url:
+        seen = Seen(browser, url)
+        seen.open(out.name)
+        seen.page.locator(".traces a.open").click()
+        seen.ready()
+        rows = seen.page.locator(".waterfall tbody tr")
+        expect(rows).to_have_count(5)
+        seen.shows(".waterfall tfoot", "5 model calls")
+        rows.nth(1).locator("button").click()
+        expect(rows.nth(1)).to_have_attribute("aria-current", "step")
+        expect(rows.nth(1).locator("td.n")).to_have_text(["250 ms", "91", "5"])
+        expect(seen.page.locator(".call")).to_have_count(0)
+        assert seen.said == []
+        seen.context.close()
 
 
 def test_the_tab_key_reaches_everything_and_shows_where_it_is(seen: Seen) -> None:
