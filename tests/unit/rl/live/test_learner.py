@@ -17,6 +17,7 @@ from agentflow.rl.live.journal import Answered, Feedback, Traffic
 from agentflow.rl.live.learner import Learner, LearningSettings, StageFailed, used_ids
 from agentflow.rl.live.versions import Versions
 from agentflow.rl.micro.chat_model import SEED
+from tests.runs import record, write_run
 from tests.waiting import until_async
 
 
@@ -172,17 +173,42 @@ async def test_a_batch_that_was_taken_is_not_taken_again(server: Server) -> None
     assert server.versions.decisions[0].tasks == 1
 
 
+async def test_held_out_tasks_are_evaluated_once_and_again_when_they_have_changed(
+    server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    evaluated = []
+
+    async def command(learner: Learner, number: int, *words: str) -> None:
+        evaluated.append(number)
+        write_run(Path(words[-1]), [record(n, correct=n < 3) for n in range(4)])
+
+    monkeypatch.setattr(Learner, "_command", command)
+    tasks = server.folder / "held.jsonl"
+    tasks.write_text("{}\n")
+    for _ in range(2):
+        found = await Learner._held_out(server.learner, 1)
+        assert sorted(found.values()) == [False, True, True, True]
+    assert evaluated == [1]
+    tasks.write_text("{}\n{}\n")
+    await Learner._held_out(server.learner, 1)
+    assert evaluated == [1, 1]
+
+
 async def test_a_command_that_fails_is_told_in_its_own_words(server: Server) -> None:
     with pytest.raises(StageFailed, match="there is no command trian; "):
         await server.learner._command(1, "trian")
 
 
 async def test_a_command_ends_with_the_server(server: Server) -> None:
+    import psutil  # comes with the extra `train`
+
     log = server.folder / "batches/1/log.txt"
     running = asyncio.create_task(server.learner._command(1, "serve", "--port", "0"))
     await until_async(lambda: log.exists() and "try: " in log.read_text())
     port = int(re.findall(r"http://127\.0\.0\.1:(\d+)", log.read_text())[0])
     socket.create_connection(("127.0.0.1", port)).close()
+    [command] = [child for child in psutil.Process().children() if "serve" in child.cmdline()]
+    assert command.nice() == 19, "it has the lowest priority"
     running.cancel()
     with pytest.raises(asyncio.CancelledError):
         await running
