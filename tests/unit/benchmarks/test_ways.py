@@ -7,7 +7,7 @@ import pytest
 from agentflow.evals.task import Task
 from agentflow.rl.planner import atlas
 from agentflow.tools.result import ErrorClass
-from benchmarks.credit import ERROR, GAIN, Point, at, informed_turns, judged_turns, points, probabilities
+from benchmarks.ways import ERROR, GAIN, Point, at, informed_turns, judged_turns, points, pooled, probabilities
 from tests.trainings import begin, rollout, write_step, write_validation
 
 
@@ -23,15 +23,27 @@ def test_a_validation_comes_after_the_tokens_of_its_step(tmp_path: Path) -> None
     write_step(out, 2, [rollout(2, "train", "t", 1.0)])
     before, after = points(out)
     assert (before.step, before.tokens, before.accuracy) == (0, 0, 0.5)
-    assert (after.step, after.tokens, after.accuracy) == (2, 100, 0.75)
+    assert (after.step, after.tokens, after.accuracy, after.most) == (2, 100, 0.75, 1.0)
     assert (before.margin, after.margin) == (pytest.approx(0.98), pytest.approx(0.49))
 
 
 def test_accuracy_is_read_between_validations() -> None:
-    curve = [Point(0, 0, 0.4, 0.1), Point(5, 1000, 0.6, 0.1), Point(10, 3000, 0.7, 0.1)]
+    figures = (0, 0, 0.4), (5, 1000, 0.6), (10, 3000, 0.7)
+    curve = [Point(step, tokens, 1.0, {"q": [accuracy]}, 1.0) for step, tokens, accuracy in figures]
     assert [at(curve, tokens) for tokens in (0, 500, 1000, 2000, 3000)] == pytest.approx([0.4, 0.5, 0.6, 0.65, 0.7])
     with pytest.raises(ValueError, match="around 3001"):
         at(curve, 3001)
+
+
+def test_seeds_are_pooled_question_by_question() -> None:
+    one, two = (
+        Point(5, 1000, 1.0, {"p": [0, 0], "q": [1, 0]}, 0.5),
+        Point(5, 2000, 2.0, {"p": [1, 0], "q": [1, 1]}, 1.0),
+    )
+    both = pooled([one, two])
+    assert (both.step, both.tokens, both.minutes, both.accuracy) == (5, 1500, 1.5, 0.5)
+    assert both.most == 0.75
+    assert both.rewards == {"p": [0, 0, 1, 0], "q": [1, 0, 1, 1]}
 
 
 def test_a_turn_with_an_error_earns_less() -> None:

@@ -1,4 +1,4 @@
-"""Compare estimators and objectives at equal tokens: `python -m benchmarks.credit`.
+"""Compare ways to learn at equal rollouts and tokens: `python -m benchmarks.ways`.
 
 Trains the micro model's planner on Atlas in several ways (`WAYS`), each with the preset's other settings, and validates
 each every few steps on the same held-out questions, four tries each. `--setting` is passed on to all trainings.
@@ -8,13 +8,16 @@ each every few steps on the same held-out questions, four tries each. `--setting
 - information-gain: turn-level credit, where a turn earns by how much likelier it makes the right answer to the frozen
   generator (IGPO, arXiv:2510.14967)
 - ppo-4, gspo-4, cispo-4: Flow-GRPO with four updates a step, where the objectives differ
+- sft: fine-tuning on the policy's own accepted rollouts
+- opd: on-policy distillation; the teacher is the planner that ships
+- stale: Flow-GRPO whose next rollouts run while a step is trained
 
 Needs the extra `train`. Finished runs are not repeated.
 """
 
 import math
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from itertools import pairwise
@@ -28,6 +31,7 @@ from rich.console import Console
 from rich.table import Table
 
 from agentflow.evals.atlas import oracle
+from agentflow.evals.statistics import paired_interval
 from agentflow.evals.task import Task
 from agentflow.graph.state import Turn
 from agentflow.nodes import generator
@@ -102,22 +106,39 @@ WAYS = {
     "flow-grpo": (),
     "gigpo": ("algorithm=gigpo",),
     "rloo": ("algorithm=rloo", "flow.algorithm.penalty=0.1"),
-    "turn": ("algorithm=turn", "flow.algorithm.penalty=0", "app=benchmarks.credit:judged_turns"),
-    "information-gain": ("algorithm=turn", "flow.algorithm.penalty=0.1", "app=benchmarks.credit:informed_turns"),
+    "turn": ("algorithm=turn", "flow.algorithm.penalty=0", "app=benchmarks.ways:judged_turns"),
+    "information-gain": ("algorithm=turn", "flow.algorithm.penalty=0.1", "app=benchmarks.ways:informed_turns"),
     **{f"{name}-4": (f"flow.objective={name}", "flow.updates=4") for name in ("ppo", "gspo", "cispo")},
+    "sft": ("algorithm=sft",),
+    "opd": ("algorithm=opd",),
+    "stale": ("max_staleness=1",),
 }
-"""Training settings by way of assigning credit."""
+"""Training settings by way to learn."""
 
 
 @dataclass(frozen=True)
 class Point:
-    """Accuracy of a validation, and the tokens sampled in training up to it."""
+    """A validation, and what was sampled in training up to it."""
 
     step: int
-    tokens: int
-    accuracy: float
-    margin: float
-    """Half-width of the 95 % interval, from the spread between questions."""
+    tokens: float
+    minutes: float
+    """Of the steps, without validations."""
+    rewards: Mapping[str, Sequence[float]]
+    """Rewards of the tries of each question."""
+    most: float
+    """pass@k, k being the number of tries."""
+
+    @property
+    def accuracy(self) -> float:
+        """Mean over the questions."""
+        return mean(mean(tries) for tries in self.rewards.values())
+
+    @property
+    def margin(self) -> float:
+        """Half-width of the 95 % interval, from the spread between questions."""
+        questions = [mean(tries) for tries in self.rewards.values()]
+        return 1.96 * stdev(questions) / math.sqrt(len(questions))
 
 
 def points(folder: Path) -> list[Point]:
@@ -130,14 +151,23 @@ def points(folder: Path) -> list[Point]:
         tries: dict[str, list[float]] = defaultdict(list)
         for record in log.records(step, "test"):
             tries[record.task.id].append(record.reward)
-        questions = [mean(rewards) for rewards in tries.values()]
-        margin = 1.96 * stdev(questions) / math.sqrt(len(questions))
         tokens = sum(int(line["sampled_tokens"]) for line in trained)
-        found.append(Point(step, tokens, mean(questions), margin))
+        most = mean(max(rewards) for rewards in tries.values())
+        found.append(Point(step, tokens, sum(line["seconds/step"] for line in trained) / 60, tries, most))
     return found
 
 
-def at(curve: list[Point], tokens: float) -> float:
+def pooled(seeds: Sequence[Point]) -> Point:
+    """Return the same validation of several seeds as one: the tries of all, and the means of the other figures."""
+    tries: dict[str, list[float]] = defaultdict(list)
+    for one in seeds:
+        for question, rewards in one.rewards.items():
+            tries[question] += rewards
+    tokens, minutes, most = (mean(getattr(one, name) for one in seeds) for name in ("tokens", "minutes", "most"))
+    return Point(seeds[0].step, tokens, minutes, tries, most)
+
+
+def at(curve: Sequence[Point], tokens: float) -> float:
     """Return the accuracy after `tokens`, interpolated linearly. Raises ValueError outside of the validations."""
     for before, after in pairwise(curve):
         if before.tokens <= tokens <= after.tokens:
@@ -147,9 +177,10 @@ def at(curve: list[Point], tokens: float) -> float:
 
 
 def main(
-    out: Annotated[Path, typer.Option(help="Folder of the runs.")] = Path("runs/credit"),
+    out: Annotated[Path, typer.Option(help="Folder of the runs.")] = Path("runs/ways"),
     steps: Annotated[int, typer.Option(min=2, help="Of each run.")] = 10,
     every: Annotated[int, typer.Option(min=1, help="Steps between validations.")] = 5,
+    seeds: Annotated[int, typer.Option(min=1, help="Runs of each way.")] = 1,
     only: Annotated[list[str] | None, typer.Option(help="A way to train; again for more. Without it, all.")] = None,
     setting: Annotated[
         list[str] | None, typer.Option(help="Setting of all trainings, key=value; again for more.")
@@ -159,18 +190,38 @@ def main(
     if unknown := set(only or ()) - WAYS.keys():
         raise typer.BadParameter(f"{unknown.pop()}; the ways are {', '.join(WAYS)}", param_hint="--only")
     out.mkdir(parents=True, exist_ok=True)
-    stages, curves = Stages(out), {}
-    for name in only or WAYS:
-        settings = (f"steps={steps}", f"validate_every={every}", *(setting or ()), *WAYS[name])
-        folder = stages.make(name, lambda folder, settings=settings: run("train", f"out={folder}", *settings))
-        curves[name] = points(folder)
-    shown = Table("way", "step", "tokens, thousands", "accuracy", "+-")
-    for name, curve in curves.items():
-        for one in curve:
-            shown.add_row(name, f"{one.step}", f"{one.tokens / 1000:.0f}", f"{one.accuracy:.3f}", f"{one.margin:.3f}")
-        shown.add_section()
+    stages, names, curves = Stages(out), list(only or WAYS), dict[str, list[list[Point]]]()
+    for seed in range(seeds):
+        for name in names:
+            # The accuracy before training is that of the first way.
+            before = () if name == names[0] else ("trainer.val_before_train=false",)
+            common = (f"steps={steps}", f"validate_every={every}", f"seed={seed}", *before, *(setting or ()))
+            folder = stages.make(
+                f"{name}-{seed}",
+                lambda folder, settings=(*common, *WAYS[name]): run("train", f"out={folder}", *settings),
+            )
+            curves.setdefault(name, []).append(points(folder))
+    _show({name: [pooled(one) for one in zip(*own, strict=True)] for name, own in curves.items()}, names[0])
+
+
+def _show(curves: Mapping[str, Sequence[Point]], first: str) -> None:
+    base = curves[first]
+    curves = {name: curve if name == first else [base[0], *curve] for name, curve in curves.items()}
     common = min(curve[-1].tokens for curve in curves.values())
-    console = Console()
+    columns = ("way", "step", "tokens, thousands", "minutes", "accuracy", "+-", "pass@k", f"less {first}", "95 %")
+    shown = Table(*columns)
+    shown.add_row(
+        "no training", "0", "0", "0", f"{base[0].accuracy:.3f}", f"{base[0].margin:.3f}", f"{base[0].most:.3f}"
+    )
+    for name, curve in curves.items():
+        shown.add_section()
+        for one, other in list(zip(curve, base, strict=True))[1:]:
+            differences = [mean(tries) - mean(other.rewards[question]) for question, tries in one.rewards.items()]
+            low, high = paired_interval(differences)
+            spent = f"{one.tokens / 1000:.0f}", f"{one.minutes:.1f}", f"{one.accuracy:.3f}", f"{one.margin:.3f}"
+            compared = f"{mean(differences):+.3f}", f"{low:+.3f} to {high:+.3f}"
+            shown.add_row(name, f"{one.step}", *spent, f"{one.most:.3f}", *compared)
+    console = Console(width=140)
     console.print(shown)
     console.print(f"\nAfter {common / 1000:.0f} thousand tokens")
     for name, curve in curves.items():
