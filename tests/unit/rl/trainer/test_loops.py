@@ -1,7 +1,9 @@
 """Workers of rollouts that die."""
 
 import warnings
+from types import SimpleNamespace
 
+import numpy as np
 import pytest
 
 pytest.importorskip("verl")
@@ -9,6 +11,7 @@ pytest.importorskip("verl")
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")  # verl's imports
     import ray
+    from verl.utils.tensordict_utils import get_tensordict
 
     from agentflow.rl.trainer import loops
     from agentflow.rl.trainer.watch import WorkerDied
@@ -48,3 +51,26 @@ def test_one_that_is_being_started_is_waited_for(manager: loops.FlowLoops) -> No
 def test_one_that_cannot_be_started_ends_the_run(manager: loops.FlowLoops) -> None:
     with pytest.raises(WorkerDied, match="worker 1"):
         manager._compare("b", ray.exceptions.RayActorError())
+
+
+def test_prompts_are_kept_until_their_rollouts_have_ended_whatever_step_begins_meanwhile(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A worker that is restarted gets the unfinished ones of this step and of the next again."""
+    given: list[list[str]] = []
+    worker = SimpleNamespace(generate_sequences=SimpleNamespace(remote=lambda chunk: given.append(list(chunk["uid"]))))
+    statuses = {"a": "running", "b": "finished"}
+    listed = {"train": {uid: {"status": status} for uid, status in statuses.items()}}
+    monkeypatch.setattr(loops.tq, "kv_list", lambda: listed)
+    monkeypatch.setattr(loops.ray, "get", lambda answers: None)
+    found = loops.FlowLoops.__new__(loops.FlowLoops)
+    found.agent_loop_workers, found._given = [worker], []
+    for uids in (["a", "b"], ["c"]):
+        listed["train"].update({uid: {"status": statuses.get(uid, "pending")} for uid in uids})
+        found.generate_sequences(get_tensordict({"uid": np.array(uids, dtype=object)}))
+    given.clear()
+    found._go_on(worker)
+    assert given == [["a"], ["c"]]
+    listed["train"]["a"]["status"] = "finished"
+    found.generate_sequences(get_tensordict({"uid": np.array(["d"], dtype=object)}))
+    assert [list(chunk["uid"]) for _, chunk in found._given] == [["c"], ["d"]]
