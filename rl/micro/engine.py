@@ -177,7 +177,8 @@ class Engine:
 
         Running requests end with the model that they began with; others wait for them, and are sampled from `model`.
         """
-        self._next = model, version
+        with self._wake:
+            self._next = model, version
 
     def _check(
         self, prompt: Ints, temperature: float, top_p: float, max_tokens: int | None, stop: Sequence[str]
@@ -209,9 +210,10 @@ class Engine:
 
     def _iterate(self) -> None:
         self._drop_cancelled()
-        if self._next is not None and not self._running:
-            (self._model, self._version), self._next = self._next, None
-            self._prefixes = PrefixCache(self._prefixes.max_tokens)
+        with self._wake:
+            if self._next is not None and not self._running:
+                (self._model, self._version), self._next = self._next, None
+                self._prefixes = PrefixCache(self._prefixes.max_tokens)
         while self._next is None and self._waiting and len(self._running) < self._slots:
             self._admit()
         if self._running:

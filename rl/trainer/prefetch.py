@@ -47,7 +47,7 @@ class PrefetchingTrainer(PPOTrainerSync):  # type: ignore[misc]
         """Begin the rollouts of a step."""
         if step > self.global_steps:
             self._positions[step] = self.train_dataloader.state_dict()
-        current, self.global_steps = self.global_steps, step  # with which verl marks them
+        current, self.global_steps = self.global_steps, step  # verl marks prompts with it
         try:
             self._add_batch_to_generate()
         finally:
