@@ -22,6 +22,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from socketserver import TCPServer
 from typing import Any
 
+from tests.waiting import LAST_RESORT
+
 
 class Fault(Enum):
     RESET = auto()
@@ -168,7 +170,7 @@ class _Handler(BaseHTTPRequestHandler):
     def _fail(self, fault: Fault, body: dict[str, Any]) -> None:
         self.close_connection = True
         if fault is Fault.HANG:
-            self.server.fake.closing.wait(10)
+            self.server.fake.closing.wait(LAST_RESORT)
         elif fault is Fault.RESET:
             self.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
             self.connection.close()
