@@ -87,7 +87,7 @@ def probabilities(task: Task, memory: Sequence[Turn]) -> list[float]:
         prompt = [(ROLES[one.type], one.text) for one in generator.messages(task.question, list(memory[:turns]))]
         ids = tokenizer.encode_chat(prompt)
         differs = first_difference(ids_array(read), ids_array(ids))
-        known = len(read) if differs is None else differs
+        known = min(len(read) if differs is None else differs, len(ids) - 1)  # logits need one token
         logits, total, read = model.prefill(cache, 0, ids[known:], known), 0.0, ids
         for place, token in enumerate(reply, start=len(ids)):
             shifted = logits - logits.max()

@@ -67,5 +67,10 @@ async def test_a_turn_earns_by_how_much_likelier_it_makes_the_right_answer() -> 
     afresh = [probabilities(task, memory[:turns])[-1] for turns in range(len(memory) + 1)]
     assert likely == pytest.approx(afresh, rel=1e-3)
     assert likely[0] < 0.5 < likely[-1]
+    action = memory[0].action
+    result = action.result.model_copy(update={"error": ErrorClass.BAD_ARGUMENTS})
+    unread = memory[0].model_copy(update={"action": action.model_copy(update={"result": result})})
+    before, after = probabilities(task, [unread])
+    assert before == pytest.approx(after, rel=1e-3), "the generator does not read a turn with a format error"
     earned = informed_turns().turn_rewards(task, state)
     assert list(earned) == pytest.approx([GAIN * (b - a) for a, b in pairwise(likely)])
