@@ -87,9 +87,11 @@ def rollout_metrics(
 def staleness(rows: Mapping[str, Mapping[str, Any]], step: int) -> dict[str, float]:
     """Return the staleness of the rows of a step: updates between the weights that sampled and those that are trained.
 
-    `staleness` is the mean over the rows, `max_staleness` the maximum; a row counts by its oldest token.
+    `staleness` is the mean over the rows, `max_staleness` the maximum; a row counts by its oldest token. Those of a
+    teacher have none, since the policy gave their tokens no probability.
     """
-    ages = [step - 1 - row["min_global_steps"] for row in rows.values() if row["spans"]]
+    sampled = [row for row in rows.values() if row["spans"] and math.isfinite(sum(row["surprise"]))]
+    ages = [step - 1 - row["min_global_steps"] for row in sampled]
     return {"staleness": sum(ages) / len(ages), "max_staleness": max(ages)} if ages else {}
 
 

@@ -42,6 +42,7 @@ def test_entropy_is_estimated_from_what_the_policy_sampled_and_unknown_of_a_teac
 def test_staleness_is_counted_in_updates_from_the_weights_that_a_step_trains() -> None:
     rows = {f"q_0_{n}": row([2]) | {"min_global_steps": version} for n, version in enumerate((4, 3, 4))}
     rows["q_1_0"] = row([]) | {"min_global_steps": 5}  # nothing was sampled
+    rows["q_1_1"] = row([2]) | {"min_global_steps": 0, "surprise": [math.nan]}  # by a teacher
     assert staleness(rows, 5) == {"staleness": pytest.approx(1 / 3), "max_staleness": 1}
     assert staleness({"q_1_0": rows["q_1_0"]}, 5) == {}
 
