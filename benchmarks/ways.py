@@ -219,13 +219,13 @@ def _show(curves: Mapping[str, Sequence[Point]], first: str) -> None:
             differences = [mean(tries) - mean(other.rewards[question]) for question, tries in one.rewards.items()]
             low, high = paired_interval(differences)
             spent = f"{one.tokens / 1000:.0f}", f"{one.minutes:.1f}", f"{one.accuracy:.3f}", f"{one.margin:.3f}"
-            compared = f"{mean(differences):+.3f}", f"{low:+.3f} to {high:+.3f}"
+            compared = (f"{mean(differences):+.3f}", f"{low:+.3f} to {high:+.3f}") if name != first else ()
             shown.add_row(name, f"{one.step}", *spent, f"{one.most:.3f}", *compared)
     console = Console(width=140)
     console.print(shown)
     console.print(f"\nAfter {common / 1000:.0f} thousand tokens")
     for name, curve in curves.items():
-        console.print(f"  {name:<16}{at(curve, common):.3f}")
+        console.print(f"  {name:<18}{at(curve, common):.3f}")
 
 
 if __name__ == "__main__":
