@@ -37,15 +37,8 @@ from benchmarks.analyses.stages import Stages, run
 BOUNDS = (0, 1)
 STEPS = 12
 COMMON = (
-    *(
-        f"steps={STEPS}",
-        "questions=8",
-        "rollouts=8",
-        "test_tasks=96",
-        "validation_rollouts=4",
-        f"validate_every={STEPS}",
-    ),
-    *(f"save_every={STEPS}", "rollout_seconds=600", "preview=0", "trainer.val_before_train=false"),
+    *(f"steps={STEPS}", "questions=8", "rollouts=8", "preview=0", "rollout_seconds=600", f"save_every={STEPS}"),
+    *("test_tasks=96", "validation_rollouts=4", f"validate_every={STEPS}", "trainer.val_before_train=false"),
 )
 """Settings of all runs."""
 
@@ -113,9 +106,10 @@ def _show(logs: dict[tuple[int, int], TrainingLog], seeds: int) -> None:
     console = Console()
     console.print(shown)
     ratios = [math.log(speed(logs[1, seed]) / speed(logs[0, seed])) for seed in range(seeds)]
-    spread = 1.96 * stdev(ratios) / math.sqrt(seeds) if seeds > 1 else math.nan
+    spread = 1.96 * stdev(ratios) / math.sqrt(seeds) if seeds > 1 else 0.0
     low, middle, high = (math.exp(mean(ratios) + part) for part in (-spread, 0, spread))
-    console.print(f"steps per hour, max_staleness 1 to 0: {middle:.2f} ({low:.2f} to {high:.2f}, over seeds)")
+    interval = f" ({low:.2f} to {high:.2f}, over seeds)" if seeds > 1 else ""
+    console.print(f"steps per hour, max_staleness 1 to 0: {middle:.2f}{interval}")
     first, second = ([accuracies(logs[bound, seed]) for seed in range(seeds)] for bound in BOUNDS)
     differences = [mean(two[task] - one[task] for one, two in zip(first, second, strict=True)) for task in first[0]]
     low, high = paired_interval(differences)
