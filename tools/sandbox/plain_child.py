@@ -32,9 +32,10 @@ def limit_resources(cpu_seconds: int, memory_bytes: int, file_bytes: int) -> Non
         limits[resource.RLIMIT_NPROC] = int(loadavg.read().split()[3].split("/")[1]) + NEW_TASKS
     for kind, value in limits.items():
         hard = resource.getrlimit(kind)[1]
-        value = value if hard == resource.RLIM_INFINITY else min(value, hard)
+        most = value + 1 if kind == resource.RLIMIT_CPU else value  # SIGXCPU first, which identifies the cause
+        value, most = (one if hard == resource.RLIM_INFINITY else min(one, hard) for one in (value, most))
         with contextlib.suppress(OSError, ValueError):
-            resource.setrlimit(kind, (value, value))
+            resource.setrlimit(kind, (value, most))
 
 
 def main() -> NoReturn:

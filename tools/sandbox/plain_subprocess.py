@@ -88,6 +88,8 @@ def follow(process: "subprocess.Popen[bytes]", limits: Limits, cancelled: thread
     status = _wait(process, 0 if stopped else deadline - time.monotonic())
     if status is None:
         stopped, status = stopped or "timeout", -signal.SIGKILL
+    elif status == -signal.SIGXCPU:  # on a busy machine, its processor time may end before its seconds do
+        stopped = stopped or "timeout"
     return Outcome(*output.texts(), status, stopped, tiers.SUBPROCESS)
 
 

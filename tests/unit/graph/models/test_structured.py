@@ -8,6 +8,7 @@ import pytest
 from langchain_core.messages import HumanMessage
 
 from agentflow.graph.context import Context
+from agentflow.graph.models import loading
 from agentflow.graph.models.loading import ask
 from agentflow.graph.models.structured import ReplyForm
 from agentflow.nodes import executor, planner, verifier
@@ -42,6 +43,12 @@ class Server(FakeOpenAI):
     @property
     def ways(self) -> list[str]:
         return [way(body) for body in self.bodies]
+
+
+@pytest.fixture(autouse=True)
+def _no_server_is_known(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is known of a server is kept by its address, and a test may get the port of an earlier one."""
+    monkeypatch.setattr(loading, "_kept", {})
 
 
 async def test_a_reply_that_can_be_read_costs_nothing_more() -> None:

@@ -75,6 +75,13 @@ def test_it_is_stopped(code: str, stopped: str) -> None:
     assert cold(code, Limits(seconds=1)).stopped == stopped
 
 
+def test_the_end_of_its_processor_time_is_a_timeout() -> None:
+    """The kernel ends the program, on a busy machine before the host looks at the clock, and it had no reason then."""
+    said = cold("import resource\nprint(*resource.getrlimit(resource.RLIMIT_CPU))", Limits(seconds=7)).stdout.split()
+    assert said == ["7", "8"], "SIGXCPU, and a second later SIGKILL"
+    assert cold("import os, signal\nos.kill(os.getpid(), signal.SIGXCPU)").stopped == "timeout"
+
+
 def test_memory_is_bounded() -> None:
     assert cold("a = bytearray(1 << 29)", Limits(memory_bytes=1 << 28)).stderr == "MemoryError (line 1)"
 
