@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from agentflow.rl.alarm import Cause
 from tests.integration.training import killed, lines, replay_log, rollouts, sent, started, train
 from tests.waiting import until
 
@@ -32,7 +33,8 @@ def test_every_rollout_is_trained_on_in_its_step_whatever_is_killed_on_the_way(t
     assert [line["step"] for line in found] == list(STEPS)
     assert any(str(worker) in name for line in lines(out, "train") for name in line.get("restarted", ()))
     assert max(line["max_staleness"] for line in found) == 1
-    assert {line.get("alarm") for line in found} == {None}
+    # With so few rollouts, others may be raised by chance.
+    assert not {line["alarm"]["cause"] for line in found if "alarm" in line} & {Cause.STALE, Cause.MISMATCH}
     for line in found:
         records = rollouts(out, line["step"], "train")
         assert len(records) == line["rollouts"] == 16
