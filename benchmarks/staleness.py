@@ -16,8 +16,7 @@ Needs the extra `train`. A run that was stopped resumes, and finished runs are n
 import asyncio
 import heapq
 import math
-from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from statistics import mean, median, stdev
 from typing import Annotated, Any
@@ -27,12 +26,12 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from agentflow.evals.statistics import paired_interval
 from agentflow.evals.task import Task
 from agentflow.rl.planner import atlas
 from agentflow.rl.trainable import Trainable
 from agentflow.rl.training_log import TrainingLog
 from benchmarks.analyses.stages import Stages, run
+from benchmarks.ways import difference, points, pooled
 
 BOUNDS = (0, 1)
 STEPS = 12
@@ -70,16 +69,15 @@ def main(
     if context.invoked_subcommand:
         return
     out.mkdir(parents=True, exist_ok=True)
-    stages, logs = Stages(out), dict[tuple[int, int], TrainingLog]()
+    stages, folders = Stages(out), dict[tuple[int, int], Path]()
     slow = ("app=benchmarks.staleness:judged", f"options.seconds={judge}") if judge else ()
     for seed in range(seeds):
         for bound in BOUNDS if seed % 2 == 0 else BOUNDS[::-1]:
             settings = (*COMMON, f"seed={seed}", f"max_staleness={bound}", *slow, *(setting or ()))
-            folder = stages.make(
+            folders[bound, seed] = stages.make(
                 f"stale-{bound}-{seed}", lambda folder, settings=settings: run("train", f"out={folder}", *settings)
             )
-            logs[bound, seed] = TrainingLog(folder)
-    _show(logs, seeds)
+    _show(folders, seeds)
 
 
 def speed(log: TrainingLog) -> float:
@@ -88,20 +86,13 @@ def speed(log: TrainingLog) -> float:
     return 3600 * len(seconds) / sum(seconds)
 
 
-def accuracies(log: TrainingLog) -> dict[str, float]:
-    """Return the mean reward of each held-out question after the last step."""
-    last = max(line["step"] for line in log.lines() if line["split"] == "test")
-    tries: dict[str, list[float]] = defaultdict(list)
-    for record in log.records(last, "test"):
-        tries[record.task.id].append(record.reward)
-    return {task: mean(rewards) for task, rewards in tries.items()}
-
-
-def _show(logs: dict[tuple[int, int], TrainingLog], seeds: int) -> None:
+def _show(folders: Mapping[tuple[int, int], Path], seeds: int) -> None:
+    logs = {run: TrainingLog(folder) for run, folder in folders.items()}
+    last = {run: points(folder)[-1] for run, folder in folders.items()}
     shown = Table("seed", "max_staleness", "steps per hour", "accuracy", "staleness")
     for (bound, seed), log in logs.items():
-        staleness = [line.get("staleness", 0.0) for line in log.lines() if line["split"] == "train"]
-        found = f"{speed(log):.0f}", f"{mean(accuracies(log).values()):.3f}", f"{mean(staleness):.2f}"
+        staleness = mean(line.get("staleness", 0.0) for line in log.lines() if line["split"] == "train")
+        found = f"{speed(log):.0f}", f"{last[bound, seed].accuracy:.3f}", f"{staleness:.2f}"
         shown.add_row(f"{seed}", f"{bound}", *found)
     console = Console()
     console.print(shown)
@@ -110,12 +101,9 @@ def _show(logs: dict[tuple[int, int], TrainingLog], seeds: int) -> None:
     low, middle, high = (math.exp(mean(ratios) + part) for part in (-spread, 0, spread))
     interval = f" ({low:.2f} to {high:.2f}, over seeds)" if seeds > 1 else ""
     console.print(f"steps per hour, max_staleness 1 to 0: {middle:.2f}{interval}")
-    first, second = ([accuracies(logs[bound, seed]) for seed in range(seeds)] for bound in BOUNDS)
-    differences = [mean(two[task] - one[task] for one, two in zip(first, second, strict=True)) for task in first[0]]
-    low, high = paired_interval(differences)
-    console.print(
-        f"accuracy, max_staleness 1 less 0: {mean(differences):+.3f} ({low:+.3f} to {high:+.3f}, over questions)"
-    )
+    synchronous, stale = (pooled([last[bound, seed] for seed in range(seeds)]) for bound in BOUNDS)
+    less, low, high = difference(stale, synchronous)
+    console.print(f"accuracy, max_staleness 1 less 0: {less:+.3f} ({low:+.3f} to {high:+.3f}, over questions)")
 
 
 @app.command()
@@ -128,7 +116,7 @@ def simulate(
     log = TrainingLog(folder)
     lines = [line for line in log.lines() if line["split"] == "train"][1:]
     if not lines or "max_staleness" in lines[0]:
-        raise typer.BadParameter(f"{folder} has no two steps of a run with max_staleness=0")
+        raise typer.BadParameter(f"{folder} is no run of two steps or more with max_staleness=0; name such a run")
     sampling = [[record.seconds for record in log.records(line["step"], "train")] for line in lines]
     update = median(line["seconds/step"] - line["seconds/rollouts"] for line in lines)
     drawn, number = np.random.default_rng(0), len(sampling[0])

@@ -123,11 +123,11 @@ class Point:
     step: int
     tokens: float
     minutes: float
-    """Of the steps, without validations."""
+    """Duration of the training steps; validations are not included."""
     rewards: Mapping[str, Sequence[float]]
     """Rewards of the tries of each question."""
-    most: float
-    """pass@k, k being the number of tries."""
+    pass_at_k: float
+    """pass@k, where k is the number of tries."""
 
     @property
     def accuracy(self) -> float:
@@ -152,8 +152,8 @@ def points(folder: Path) -> list[Point]:
         for record in log.records(step, "test"):
             tries[record.task.id].append(record.reward)
         tokens = sum(int(line["sampled_tokens"]) for line in trained)
-        most = mean(max(rewards) for rewards in tries.values())
-        found.append(Point(step, tokens, sum(line["seconds/step"] for line in trained) / 60, tries, most))
+        pass_at_k = mean(max(rewards) for rewards in tries.values())
+        found.append(Point(step, tokens, sum(line["seconds/step"] for line in trained) / 60, tries, pass_at_k))
     return found
 
 
@@ -163,8 +163,14 @@ def pooled(seeds: Sequence[Point]) -> Point:
     for one in seeds:
         for question, rewards in one.rewards.items():
             tries[question] += rewards
-    tokens, minutes, most = (mean(getattr(one, name) for one in seeds) for name in ("tokens", "minutes", "most"))
-    return Point(seeds[0].step, tokens, minutes, tries, most)
+    means = (mean(getattr(one, name) for one in seeds) for name in ("tokens", "minutes"))
+    return Point(seeds[0].step, *means, tries, mean(one.pass_at_k for one in seeds))
+
+
+def difference(one: Point, other: Point) -> tuple[float, float, float]:
+    """Return the difference of two accuracies, `one` less `other`, with its 95 % interval, paired by question."""
+    differences = [mean(tries) - mean(other.rewards[question]) for question, tries in one.rewards.items()]
+    return mean(differences), *paired_interval(differences)
 
 
 def at(curve: Sequence[Point], tokens: float) -> float:
@@ -211,16 +217,15 @@ def _show(curves: Mapping[str, Sequence[Point]], first: str) -> None:
     columns = ("way", "step", "tokens, thousands", "minutes", "accuracy", "+-", "pass@k", f"less {first}", "95 %")
     shown = Table(*columns)
     shown.add_row(
-        "no training", "0", "0", "0", f"{base[0].accuracy:.3f}", f"{base[0].margin:.3f}", f"{base[0].most:.3f}"
+        "no training", "0", "0", "0", f"{base[0].accuracy:.3f}", f"{base[0].margin:.3f}", f"{base[0].pass_at_k:.3f}"
     )
     for name, curve in curves.items():
         shown.add_section()
         for one, other in list(zip(curve, base, strict=True))[1:]:
-            differences = [mean(tries) - mean(other.rewards[question]) for question, tries in one.rewards.items()]
-            low, high = paired_interval(differences)
+            less, low, high = difference(one, other)
             spent = f"{one.tokens / 1000:.0f}", f"{one.minutes:.1f}", f"{one.accuracy:.3f}", f"{one.margin:.3f}"
-            compared = (f"{mean(differences):+.3f}", f"{low:+.3f} to {high:+.3f}") if name != first else ()
-            shown.add_row(name, f"{one.step}", *spent, f"{one.most:.3f}", *compared)
+            compared = (f"{less:+.3f}", f"{low:+.3f} to {high:+.3f}") if name != first else ()
+            shown.add_row(name, f"{one.step}", *spent, f"{one.pass_at_k:.3f}", *compared)
     console = Console(width=140)
     console.print(shown)
     console.print(f"\nAfter {common / 1000:.0f} thousand tokens")

@@ -1,9 +1,9 @@
 """Rollouts of later steps that run while a step is trained, with a bound on their staleness.
 
 The rollouts of step s begin with step s - max_staleness, so the weights that sample them are at most `max_staleness`
-updates older than those that they train. They are those of step s from then on: each is trained on in that step,
-however long it takes, so that no rollout is thrown away and short ones are not preferred. Between two requests the
-engine takes new weights, also in the middle of a rollout.
+updates older than those that they train. Step s trains on all of them, however long they take, and on no others, so
+that no rollout is thrown away and short ones are not preferred. The engine takes new weights between two requests, also
+in the middle of a rollout.
 
 Of verl's asynchronous trainers, `colocate_async` puts the engine to sleep while it trains, and `separate_async` needs
 GPUs for the engine alone and NCCL between them and the trainer's.
@@ -70,6 +70,7 @@ class PrefetchingTrainer(PPOTrainerSync):  # type: ignore[misc]
         loader = self.train_dataloader
         self._positions = {step: position for step, position in self._positions.items() if step > self.global_steps}
         if (position := self._positions.get(self.global_steps + 1)) is not None:
+            # verl saves the loader's own position, which is after the batches of the steps that began early.
             self.train_dataloader = SimpleNamespace(state_dict=lambda: position)
         try:
             super()._save_checkpoint()

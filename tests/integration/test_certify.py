@@ -14,17 +14,10 @@ pytest.importorskip("verl")
 pytest.importorskip("cryptography")
 
 from agentflow.rl.certificate.replay import WEIGHT_BOUND
+from benchmarks.certificates import BASELINE
 from tests.integration.training import train
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800)]
-
-BASELINE = {
-    "ATEN_CPU_CAPABILITY": "default",
-    "MKL_ENABLE_INSTRUCTIONS": "SSE4_2",
-    "ONEDNN_MAX_CPU_ISA": "SSE41",
-    "OPENBLAS_CORETYPE": "Nehalem",
-}
-"""Kernels that every processor for x86-64 has."""
 
 
 @pytest.fixture(scope="module")

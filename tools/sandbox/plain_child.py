@@ -16,7 +16,7 @@ NEW_TASKS = 64
 
 
 def limit_resources(cpu_seconds: int, memory_bytes: int, file_bytes: int) -> None:
-    """Set hard limits, which the program cannot raise again.
+    """Set hard limits, which the program cannot raise again; that of CPU time is a second above the soft one.
 
     Limits that the system lacks are skipped (macOS: memory).
     """

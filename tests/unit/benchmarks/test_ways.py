@@ -7,7 +7,18 @@ import pytest
 from agentflow.evals.task import Task
 from agentflow.rl.planner import atlas
 from agentflow.tools.result import ErrorClass
-from benchmarks.ways import ERROR, GAIN, Point, at, informed_turns, judged_turns, points, pooled, probabilities
+from benchmarks.ways import (
+    ERROR,
+    GAIN,
+    Point,
+    at,
+    difference,
+    informed_turns,
+    judged_turns,
+    points,
+    pooled,
+    probabilities,
+)
 from tests.trainings import begin, rollout, write_step, write_validation
 
 
@@ -23,7 +34,7 @@ def test_a_validation_comes_after_the_tokens_of_its_step(tmp_path: Path) -> None
     write_step(out, 2, [rollout(2, "train", "t", 1.0)])
     before, after = points(out)
     assert (before.step, before.tokens, before.accuracy) == (0, 0, 0.5)
-    assert (after.step, after.tokens, after.accuracy, after.most) == (2, 100, 0.75, 1.0)
+    assert (after.step, after.tokens, after.accuracy, after.pass_at_k) == (2, 100, 0.75, 1.0)
     assert (before.margin, after.margin) == (pytest.approx(0.98), pytest.approx(0.49))
 
 
@@ -42,8 +53,11 @@ def test_seeds_are_pooled_question_by_question() -> None:
     )
     both = pooled([one, two])
     assert (both.step, both.tokens, both.minutes, both.accuracy) == (5, 1500, 1.5, 0.5)
-    assert both.most == 0.75
+    assert both.pass_at_k == 0.75
     assert both.rewards == {"p": [0, 0, 1, 0], "q": [1, 0, 1, 1]}
+    less, low, high = difference(two, one)
+    assert low < less < high
+    assert less == 0.5
 
 
 def test_a_turn_with_an_error_earns_less() -> None:

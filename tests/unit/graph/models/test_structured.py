@@ -46,8 +46,8 @@ class Server(FakeOpenAI):
 
 
 @pytest.fixture(autouse=True)
-def _no_server_is_known(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What is known of a server is kept by its address, and a test may get the port of an earlier one."""
+def _empty_model_cache(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Start without cached models, which remember what a server supports by its address; ports are reused."""
     monkeypatch.setattr(loading, "_kept", {})
 
 

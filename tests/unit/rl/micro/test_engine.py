@@ -133,8 +133,9 @@ def test_a_request_ends_with_the_model_that_it_began_with(
     after = waiting.result(timeout=LAST_RESORT)
     assert after.version == 3
     fresh = Engine(other, MicroTokenizer.load(directory))
-    assert (after.token_ids, after.logprobs) == (_reply(fresh, prompt, max_tokens=12).token_ids, after.logprobs)
-    assert after.logprobs == pytest.approx(_reply(fresh, prompt, max_tokens=12).logprobs, abs=1e-5)
+    expected = _reply(fresh, prompt, max_tokens=12)
+    assert after.token_ids == expected.token_ids
+    assert after.logprobs == pytest.approx(expected.logprobs, abs=1e-5)
     assert after.token_ids != before.token_ids
 
 
