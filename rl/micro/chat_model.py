@@ -25,13 +25,15 @@ from agentflow.graph.models.providers import knows_only
 from agentflow.graph.models.spec import ModelError
 from agentflow.nodes.planner import PROMPT
 from agentflow.rl.chat import ROLES, TokenReply, as_chat_result
+from agentflow.rl.micro.declining import DecliningEngine
 from agentflow.rl.micro.engine import Completion, ContextWindowExceeded, Engine
 from agentflow.rl.micro.model import MicroModel
 from agentflow.rl.micro.tokenizer import ROLES as KNOWN_ROLES
 from agentflow.rl.micro.tokenizer import MicroTokenizer
 
 SEED, TRAINED = (Path(__file__).with_name(name) for name in ("seed", "trained"))
-"""Checkpoints that ship with the package: the seed of all modules, and a planner trained with Flow-GRPO."""
+"""Checkpoints that ship with the package: the seed of all modules, and a planner trained with Flow-GRPO, which declines
+sums that it is not sure of."""
 SHIPPED = {"": SEED, "seed": SEED, "trained": TRAINED}
 PLANNER_PROMPT = PROMPT.partition("{tools}")[0]
 """Beginning of the planner's prompt, to which `embedded` replies with the trained planner. The seed gets all others."""
@@ -41,7 +43,7 @@ PLANNER_PROMPT = PROMPT.partition("{tools}")[0]
 class Checkpoint:
     """A loaded checkpoint, whose engine all its chat models share."""
 
-    engine: Engine
+    engine: Engine | DecliningEngine
     tokenizer: MicroTokenizer
     fingerprint: str
     """First 16 hexadecimal digits of the SHA-256 of configuration, tokenizer and weights."""
@@ -167,7 +169,7 @@ def load(model: str = "", sampling: Sampling | None = None) -> EmbeddedChatModel
 
 def checkpoint(model: str = "") -> Checkpoint:
     """Load the checkpoint in the directory `model`, or the shipped one of that name; "" is the seed with the trained
-    planner.
+    planner. Only the planner that ships declines what it is not sure of; a directory's is as it was trained.
 
     Raises:
         ModelError: There is no valid checkpoint; `configuration` is True.
@@ -177,6 +179,8 @@ def checkpoint(model: str = "") -> Checkpoint:
         version = (directory / "model.safetensors").stat().st_mtime_ns
         with _LOADING:
             found = _checkpoint(directory, version)
+        if model == "trained":
+            return replace(found, engine=DecliningEngine(found.engine, found.tokenizer))
         return found if model else replace(found, planner=checkpoint("trained"))
     except OSError as error:
         remedy = "install the package again" if model in SHIPPED else "name the directory of a checkpoint"

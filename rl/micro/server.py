@@ -22,6 +22,7 @@ from starlette.routing import Route
 from agentflow.graph.loopback import LoopbackOnly
 from agentflow.rl.micro import protocol
 from agentflow.rl.micro.chat_model import Checkpoint
+from agentflow.rl.micro.declining import DecliningEngine
 from agentflow.rl.micro.engine import Completion, ContextWindowExceeded, Engine
 from agentflow.rl.micro.http import HUNG_UP, Refused, check_key, event, read, unless_gone
 from agentflow.rl.micro.protocol import ChatRequest
@@ -123,7 +124,7 @@ class _Reply:
     events: "asyncio.Queue[tuple[int, int | None, float]]" = field(default_factory=asyncio.Queue)
     """(choice, token, log-probability) in the order in which they are drawn; token None ends the choice."""
 
-    def start(self, engine: Engine) -> None:
+    def start(self, engine: Engine | DecliningEngine) -> None:
         """Submit all choices to the engine. Raises ValueError."""
         wanted, loop = self.wanted, asyncio.get_running_loop()
         for index in range(wanted.n):

@@ -1,0 +1,106 @@
+from concurrent.futures import CancelledError
+from math import exp
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agentflow.graph.context import Context
+from agentflow.nodes import planner
+from agentflow.rl.chat import ROLES
+from agentflow.rl.micro.chat_model import checkpoint
+from agentflow.rl.micro.declining import CALCULATION, DECLINING, LEAST_PROBABILITY, DecliningEngine
+from agentflow.rl.micro.engine import Completion, Engine
+from agentflow.rl.micro.model import MicroModel
+from agentflow.rl.micro.tokenizer import MicroTokenizer
+from agentflow.tools.catalogue import standard_cards
+from tests.unit.rl.micro.waiting import slow
+from tests.waiting import LAST_RESORT, until
+
+UNSURE, SURE = "What is the product of 7 and 6?", "What is 3 times 7?"
+"""Sums of which the planner that ships plans the first one incorrectly."""
+
+
+@pytest.fixture(scope="module")
+def declining() -> DecliningEngine:
+    found = checkpoint("trained").engine
+    assert isinstance(found, DecliningEngine)
+    return found
+
+
+def _prompt(question: str, tokenizer: MicroTokenizer) -> list[int]:
+    analysis = "Asked for: a number. Takes: a calculation."
+    chat = planner.messages(
+        question, analysis, [], planner.describe_tools(standard_cards(Context().tools).values()), 10
+    )
+    return tokenizer.encode_chat([(ROLES[message.type], str(message.text)) for message in chat])
+
+
+def test_a_calculation_that_is_not_probable_enough_is_declined(declining: DecliningEngine) -> None:
+    for question in (UNSURE, SURE):
+        prompt = _prompt(question, declining.tokenizer)
+        drawn = declining.engine.submit(prompt).result(timeout=LAST_RESORT)
+        reply = declining.submit(prompt).result(timeout=LAST_RESORT)
+        assert CALCULATION in drawn.text.splitlines()
+        assert (exp(sum(drawn.logprobs)) < LEAST_PROBABILITY) == (question == UNSURE)
+        assert reply.text == (DECLINING if question == UNSURE else drawn.text)
+
+
+def test_the_tokens_of_what_declines_are_its_own(declining: DecliningEngine) -> None:
+    streamed = list[tuple[int, float]]()
+    prompt = _prompt(UNSURE, declining.tokenizer)
+    reply = declining.submit(prompt, on_token=lambda *token: streamed.append(token)).result(timeout=LAST_RESORT)
+    assert declining.tokenizer.decode(reply.token_ids) == reply.text == DECLINING
+    assert reply.token_ids[-1] == declining.tokenizer.end_id
+    assert streamed == list(zip(reply.token_ids, reply.logprobs, strict=True))
+
+
+def test_a_sampled_plan_stays_as_it_is(declining: DecliningEngine) -> None:
+    prompt = _prompt(UNSURE, declining.tokenizer)
+    replies = list[Completion]()
+    for seed in range(8):
+        own, other = (one.submit(prompt, temperature=1.0, seed=seed) for one in (declining, declining.engine))
+        replies.append(own.result(timeout=LAST_RESORT))
+        assert replies[-1] == other.result(timeout=LAST_RESORT)
+    assert any(declining._settled(reply) != reply for reply in replies)
+
+
+@given(
+    logprob=st.floats(-5, 0),
+    text=st.sampled_from(
+        [f"Sub-Goal: Compute\n{CALCULATION}\nContext: 1", "Tool: wikipedia_search", CALCULATION + "s"]
+    ),
+    reason=st.sampled_from(["stop", "length"]),
+)
+def test_only_a_whole_calculation_is_declined(
+    declining: DecliningEngine, logprob: float, text: str, reason: str
+) -> None:
+    drawn = Completion([7, 2], [logprob, 0.0], text, reason)  # type: ignore[arg-type]
+    declined = exp(logprob) < LEAST_PROBABILITY and reason == "stop" and CALCULATION in text.splitlines()
+    assert (declining._settled(drawn).text == DECLINING) == declined
+    assert declined or declining._settled(drawn) is drawn
+
+
+def test_cancelling_frees_the_slot(directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    tokenizer = MicroTokenizer.load(directory)
+    engine = Engine(MicroModel.load(directory), tokenizer)
+    slow(engine, monkeypatch)
+    request = DecliningEngine(engine, tokenizer).submit([5, 6, 7])
+    until(lambda: engine._running)
+    request.cancel()
+    with pytest.raises(CancelledError):
+        request.result(timeout=LAST_RESORT)
+    until(lambda: not engine._running)
+
+
+def test_a_failure_of_the_engine_reaches_the_caller(directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    tokenizer = MicroTokenizer.load(directory)
+    engine = Engine(MicroModel.load(directory), tokenizer)
+
+    def fail(*_: object) -> None:
+        raise MemoryError
+
+    monkeypatch.setattr(engine._model, "step", fail)
+    with pytest.raises(MemoryError):
+        DecliningEngine(engine, tokenizer).submit([5, 6, 7]).result(timeout=LAST_RESORT)
