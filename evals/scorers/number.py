@@ -7,45 +7,15 @@ and reject at random. 50 % equals both 50 and one half.
 """
 
 import re
-import unicodedata
 from fractions import Fraction
 
 from agentflow.evals.scorers.arithmetic import evaluate
 from agentflow.evals.scorers.final import final_answer, refuses
 from agentflow.evals.scorers.latex import plain
+from agentflow.evals.scorers.numerals import IN_WORDS, from_words, marked, rounded_like
 from agentflow.evals.scorers.score import Score, decided, undecided
 
 RULE = "number"
-
-_DIGITS = r"(?:\d{1,3}(?:,\d{3})+(?!\d)|\d{1,3}(?: \d{3})+(?!\d|[.,/]\d)|\d+)"
-_SCALES = {"hundred": 100, "thousand": 10**3, "million": 10**6, "billion": 10**9, "trillion": 10**12, "dozen": 12}
-_NUMBER = re.compile(
-    rf"(?<![\w.,])(?<!\d[:/])(?P<sign>[+-]|\b(?:minus|negative) )?(?:(?P<whole>\d+) (?=\d+/))?"
-    rf"(?P<digits>{_DIGITS}(?:\.\d+)?|\.\d+)"
-    rf"(?:/(?P<below>\d+)|e(?P<exponent>[+-]?\d{{1,2}})(?!\d)| ?\* ?10\^[{{(]?(?P<ten>[+-]?\d{{1,2}})[}})]?"
-    rf"|(?: (?P<scale>{'|'.join(_SCALES)})\b))?(?![\d_]|:\d)(?!,\d)",
-    re.IGNORECASE,
-)
-_CLEANED = (
-    (re.compile(r"^[> ]+(?=\S)", re.MULTILINE), ""),  # quotes and prompts
-    (re.compile(r"(?<= )([*_])([\d.,]{1,30})\1(?![*\w])"), r"\2"),  # italics
-    (re.compile(r"[`\"“”]|(?<![\d)])\*\*|\*\*(?![\d(])|^[*_ ]{1,9}(?=\S)|(?<=[^\s*_])[*_]{1,9}$", re.MULTILINE), ""),
-    (re.compile(r"[€£¥₹]|\b(?:US)?\$|\\(?:angle|triangle|quad|qquad|therefore|mathrm)(?![a-zA-Z])"), " "),
-    (re.compile(r"\([A-E]\)[.:]? ?(?=-?[\d.])"), ""),  # the letter of a multiple-choice option before a number
-    (re.compile(r"(?<=[a-z])_(?:\w|\{\w{1,3}\})", re.IGNORECASE), ""),
-    (re.compile(r"([+-]?) ?(?<![a-z])\(([+-]?[\d.,/]{1,60})\)", re.IGNORECASE), r" \1\2 "),
-)
-_VULGAR = re.compile("[¼½¾⅐-⅞]")
-
-_ONES = (
-    "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen seventeen"
-)
-_WORDS = {word: value for value, word in enumerate(f"{_ONES} eighteen nineteen".split())} | {
-    word: 10 * value for value, word in enumerate("twenty thirty forty fifty sixty seventy eighty ninety".split(), 2)
-}
-_WORD = rf"(?:{'|'.join([*_WORDS, 'hundred', 'thousand', 'million'])})"
-_IN_WORDS = re.compile(rf"\b{_WORD}(?:(?: and |-| ){_WORD}){{0,12}}\b", re.IGNORECASE)
-_TWICE = re.compile(rf"\b{_WORD}(?:(?: and |-| ){_WORD}){{0,12}} \((?=\d)", re.IGNORECASE)
 
 _SENTENCES = re.compile(r"(?<=[.!?;])\s(?![=+*/-])|\n|(?<=。)")
 _EXPLICIT = re.compile(
@@ -262,8 +232,6 @@ _UNREAD = re.compile(
 _COMPOUND = re.compile(r"# ?[a-z]{1,9}\.?,?(?: and)? # ?(?:h|m|min|s|sec|minutes?|seconds?|cents?|inch(?:es)?|in|oz)\b")
 _READ = 4_000
 """Characters of a final answer that are read, counted from the end."""
-_LONGEST = 60
-"""Most characters of a number that is read; answers are shorter."""
 
 
 def number(answer: str, gold: str) -> Score:
@@ -274,7 +242,7 @@ def number(answer: str, gold: str) -> Score:
     expected = as_number(gold)
     if expected is None:
         return undecided("the gold answer is no number")
-    around, values = _marked(text)
+    around, values = marked(text)
     numberish = _NUMBERISH.search(around) or (expected == 0 and _ZERO.search(around))
     if not values and _NUMBERLESS.fullmatch(around) and not numberish:
         return decided(False, "no number")
@@ -294,7 +262,7 @@ def number(answer: str, gold: str) -> Score:
         return undecided("no single number in a known shape")
     if found == expected or ("%" in around and found == 100 * expected):
         return decided(True, RULE)
-    if found == _rounded_like(found, expected) or (expected == 1000 * found and _THOUSANDS.search(text)):
+    if found == rounded_like(found, expected) or (expected == 1000 * found and _THOUSANDS.search(text)):
         return undecided("rounded, or with another mark of thousands")
     return decided(False, RULE)
 
@@ -319,8 +287,8 @@ def _absent(expected: Fraction, around: str, values: list[Fraction | None]) -> b
     rest = _EQUATED.sub("#", around)
     if not expected or None in values or _UNREAD.search(rest) or _COMPOUND.search(rest):
         return False
-    read = {value for value in values if value is not None} | {_in_words(one[0]) for one in _IN_WORDS.finditer(around)}
-    close = {_rounded_like(Fraction(value), expected) for value in read}
+    read = {value for value in values if value is not None} | {from_words(one[0]) for one in IN_WORDS.finditer(around)}
+    close = {rounded_like(Fraction(value), expected) for value in read}
     return not read & ({expected, 100 * expected, expected / 100} | close)
 
 
@@ -355,29 +323,14 @@ def _undone(text: str, around: str) -> Fraction | None:
 
 def as_number(text: str) -> Fraction | None:
     """Return the one number that `text` states; None if there is none or several are possible."""
-    return _stated(*_marked(plain(text)))
-
-
-def _marked(text: str) -> tuple[str, list[Fraction | None]]:
-    """Return `text` in lower case with # for each number, and the numbers; None for one that cannot be read."""
-    text = _VULGAR.sub(lambda match: " " + unicodedata.normalize("NFKC", match[0]).replace("\u2044", "/"), text)
-    lines = text.replace("#", " ").replace("\u2010", "-").replace("\u2011", "-").splitlines()
-    text = "\n".join(" ".join(line.split()) for line in lines).strip("{} ")
-    text = _TWICE.sub("(", text)
-    for written, sign in _CLEANED:
-        text = written.sub(sign, text)
-    if not any(character.isdecimal() for character in text):
-        text = _IN_WORDS.sub(lambda match: str(_in_words(match[0])), text)
-    text = re.sub(r"[ \t]+", " ", text).strip()
-    values = [_value(match) for match in _NUMBER.finditer(text)]
-    return _NUMBER.sub("#", text).lower(), values
+    return _stated(*marked(plain(text)))
 
 
 def _stated(around: str, values: list[Fraction | None]) -> Fraction | None:
     """Return the number that all sentences of a text together state.
 
     Args:
-        around: The text with # for each number, as `_marked` returns it.
+        around: The text with # for each number, as `marked` returns it.
         values: The numbers, in order.
     """
     if _LABEL.search(around):
@@ -452,31 +405,3 @@ def _place(sentence: str) -> tuple[int | None, bool]:
             if known and not _HEDGES.search(first.partition("#")[0]) and not _HEDGES.search("#" + found["unit"]):
                 return skipped + found["left"].count("#"), start > 0
     return None, False
-
-
-def _value(match: re.Match[str]) -> Fraction | None:
-    if len(match[0]) > _LONGEST or (match["below"] and not int(match["below"])):
-        return None
-    value = Fraction(re.sub("[, ]", "", match["digits"])) / int(match["below"] or 1)
-    value = (value + int(match["whole"] or 0)) * Fraction(10) ** int(match["exponent"] or match["ten"] or 0)
-    value *= _SCALES.get((match["scale"] or "").lower(), 1)
-    return -value if (match["sign"] or "+")[0].lower() in "-mn" else value
-
-
-def _in_words(text: str) -> int:
-    """Return the value of a number in words, up to millions."""
-    total = group = 0
-    for word in re.findall(r"[a-z]+", text.lower()):
-        if word == "hundred":
-            group = 100 * (group or 1)
-        elif word in _SCALES:
-            total, group = total + _SCALES[word] * (group or 1), 0
-        elif word != "and":
-            group += _WORDS[word]
-    return total + group
-
-
-def _rounded_like(found: Fraction, expected: Fraction) -> Fraction | None:
-    """Return `expected` rounded to as many decimals as `found` has; None if `found` has none."""
-    decimals = next((places for places in range(1, 12) if (found * 10**places).denominator == 1), None)
-    return None if found.denominator == 1 or decimals is None else round(expected, decimals)
