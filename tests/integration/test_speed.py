@@ -5,8 +5,10 @@ from importlib import import_module
 
 import pytest
 
+from benchmarks.speed import batches
 from benchmarks.speed.drive import measure
 from benchmarks.speed.server import running
+from benchmarks.speed.traces import tokens, trajectories
 from benchmarks.speed.work import Work
 
 
@@ -37,3 +39,14 @@ async def test_a_contender_does_its_work(server: str, name: str, calls: int) -> 
     assert found["cpu"] > 0
     assert found["rate"] > 0
     assert found["p50"] > 0
+
+
+@pytest.mark.filterwarnings("ignore")  # of verl's imports
+@pytest.mark.parametrize("append_only", [True, False])
+def test_batches_hold_the_same_tokens(append_only: bool) -> None:
+    """`FlowAgentLoop` is made without its trainer there, and lacked an attribute that had become part of it."""
+    pytest.importorskip("verl")
+    traces = trajectories(append_only, rollouts=3)
+    ours, floor = batches.ours(traces)(), batches.floor(traces)()
+    assert ours.forward == floor.forward
+    assert (ours.forward == tokens(traces)) is not append_only
