@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from benchmarks.speed.catalogue import AGENT, AIOHTTP, ENDPOINT, KEPT, PLAIN, STATE_GRAPH, TOOLS
+from benchmarks.speed.catalogue import AGENT, ENDPOINT, KEPT, PLAIN, STATE_GRAPH, TOOLS, TRACED
 from benchmarks.speed.results import Line, SpeedResults
 
 MB = 1e6
@@ -65,11 +65,33 @@ ROWS = (
     ComparisonRow(
         "processor per model call, AgentFlow's graph", "turn", "call", AGENT.name, "ms", floor=STATE_GRAPH.name
     ),
-    ComparisonRow("the same at an endpoint, uncaptured", "turn", "call", ENDPOINT.name, "ms", floor=STATE_GRAPH.name),
+    ComparisonRow(
+        "the same at an endpoint, uncaptured", "turn", "call", ENDPOINT.name, "ms", reach=1.6, floor=STATE_GRAPH.name
+    ),
     ComparisonRow("rollouts a second, plain graph", "load", "rate", PLAIN.name, "/s", 1, True, 150, STATE_GRAPH.name),
-    ComparisonRow("rollouts a second, AgentFlow's graph", "load", "rate", AGENT.name, "/s", 1, True, 150, AIOHTTP.name),
+    ComparisonRow(
+        "rollouts a second, AgentFlow's graph", "load", "rate", AGENT.name, "/s", 1, True, 150, STATE_GRAPH.name
+    ),
+    ComparisonRow(
+        "rollouts a second at an endpoint, plain graph",
+        "load",
+        "rate",
+        TRACED.name,
+        "/s",
+        1,
+        True,
+        100,
+        STATE_GRAPH.name,
+    ),
+    ComparisonRow("the same, AgentFlow's graph", "load", "rate", ENDPOINT.name, "/s", 1, True, 100, STATE_GRAPH.name),
     ComparisonRow("p50 of a rollout, plain graph", "load", "p50", PLAIN.name, "s", reach=1.5, floor=STATE_GRAPH.name),
-    ComparisonRow("p50 of a rollout, AgentFlow's graph", "load", "p50", AGENT.name, "s", reach=1.5, floor=AIOHTTP.name),
+    ComparisonRow(
+        "p50 of a rollout, AgentFlow's graph", "load", "p50", AGENT.name, "s", reach=1.5, floor=STATE_GRAPH.name
+    ),
+    ComparisonRow(
+        "p50 of a rollout at an endpoint, plain graph", "load", "p50", TRACED.name, "s", reach=3, floor=STATE_GRAPH.name
+    ),
+    ComparisonRow("the same, AgentFlow's graph", "load", "p50", ENDPOINT.name, "s", reach=3, floor=STATE_GRAPH.name),
     ComparisonRow(
         "memory per rollout under way, plain graph",
         "load",
