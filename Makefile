@@ -134,7 +134,7 @@ otel-tests: $(VENV)/with-dev
 inspect-tests: $(VENV)/with-dev,inspect
 	$(BIN)/python -m pytest -W default -p no:unraisableexception tests/integration/test_inspect.py $(PYTEST_FLAGS)
 
-bench: $(VENV)/with-dev,studio,local,train $(PEERS:%=.venvs/speed/%/installed) ## How fast we are, beside peers and the floor; an hour on an idle machine
+bench: $(VENV)/with-dev,studio,local,train $(PEERS:%=.venvs/speed/%/installed) ## How fast we are, beside peers and the floor; half an hour on an idle machine
 	$(BIN)/python -m benchmarks.speed --docs docs $(BENCH_FLAGS)
 
 train: $(VENV)/with-train ## Train the embedded planner on Atlas: about forty minutes on two cores

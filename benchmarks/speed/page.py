@@ -25,7 +25,8 @@ a lower bound (*floor*). Repeat the measurement with:
 make bench
 ```
 
-It prints the table below and writes this page. An idle machine with two cores takes an hour.
+It prints the table below and writes this page. A round takes eleven minutes on an idle machine with two cores, and
+three are the default.
 
 All contenders run in one session, by turns, on two cores of one machine; {rounds}. The model is a server on loopback
 without weights. Each peer is at the version that `benchmarks/requirements` pins, in a venv of its own, and runs its own
