@@ -4,13 +4,13 @@ Trains the micro model's planner on Atlas in several ways (`WAYS`), each with th
 each every few steps on the same held-out questions, four tries each. `--setting` is passed on to all trainings.
 
 - flow-grpo; gigpo; rloo, which has the baseline of turn-level credit
-- turn: turn-level credit, where a turn that led to an error earns `ERROR`
-- information-gain: turn-level credit, where a turn earns by how much likelier it makes the right answer to the frozen
-  generator (IGPO, arXiv:2510.14967)
+- turn, information-gain: turn-level credit, with rewards of `benchmarks.turn_rewards`
 - ppo-4, gspo-4, cispo-4: Flow-GRPO with four updates a step, where the objectives differ
 - sft: fine-tuning on the policy's own accepted rollouts
 - opd: on-policy distillation; the teacher is the planner that ships
 - stale: Flow-GRPO whose next rollouts run while a step is trained
+- verifier: Flow-GRPO in which the verifier learns beside the planner; counterfactual: the same with turn-level credit,
+  where a verdict is compared with stopping there
 
 Needs the extra `train`. Finished runs are not repeated.
 """
@@ -18,100 +18,32 @@ Needs the extra `train`. Finished runs are not repeated.
 import math
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from functools import cache
+from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 from statistics import mean, stdev
-from typing import Annotated, Any
+from typing import Annotated
 
-import numpy as np
 import typer
 from rich.console import Console
 from rich.table import Table
 
-from agentflow.evals.atlas import oracle
 from agentflow.evals.statistics import paired_interval
-from agentflow.evals.task import Task
-from agentflow.graph.state import Turn
-from agentflow.nodes import generator
-from agentflow.rl.calls import ids_array
-from agentflow.rl.chat import ROLES
-from agentflow.rl.micro.chat_model import SEED
-from agentflow.rl.micro.model import MicroModel
-from agentflow.rl.micro.tokenizer import MicroTokenizer
-from agentflow.rl.packing import first_difference
-from agentflow.rl.planner import atlas
-from agentflow.rl.trainable import Trainable
 from agentflow.rl.training_log import TrainingLog
 from benchmarks.analyses.stages import Stages, run
-
-ERROR = -0.1
-"""Turn-level reward of a turn that led to a format or tool error."""
-GAIN = 0.5
-"""Turn-level reward of a turn that makes the right answer certain."""
-
-
-def judged_turns() -> Trainable:
-    """Return the Atlas app with turn-level rewards."""
-    app = atlas()
-
-    def turn_rewards(task: Task, state: Any) -> list[float]:
-        return [ERROR * fault for fault in app.faults(state)]
-
-    return replace(app, turn_rewards=turn_rewards)
-
-
-def informed_turns() -> Trainable:
-    """Return the Atlas app in which a turn earns the gain in the probability of the right answer."""
-    app = atlas()
-
-    def turn_rewards(task: Task, state: Any) -> list[float]:
-        likely = probabilities(task, state["memory"])
-        found = [GAIN * (after - before) for before, after in pairwise(likely)]
-        # A call whose turn is not in memory, since the time ran out, gains nothing.
-        return found + [0.0] * (len(app.faults(state)) - len(found))
-
-    return replace(app, turn_rewards=turn_rewards)
-
-
-def probabilities(task: Task, memory: Sequence[Turn]) -> list[float]:
-    """Return how likely the seed's generator finds the right answer before the first turn and after each.
-
-    Each is the geometric mean over the tokens of the reply.
-    """
-    model, tokenizer = _seed()
-    reply = tokenizer.encode(oracle.generator_reply(task.gold))
-    cache, read, found = model.new_cache(), list[int](), []
-    for turns in range(len(memory) + 1):
-        prompt = [(ROLES[one.type], one.text) for one in generator.messages(task.question, list(memory[:turns]))]
-        ids = tokenizer.encode_chat(prompt)
-        differs = first_difference(ids_array(read), ids_array(ids))
-        known = min(len(read) if differs is None else differs, len(ids) - 1)  # logits need one token
-        logits, total, read = model.prefill(cache, 0, ids[known:], known), 0.0, ids
-        for place, token in enumerate(reply, start=len(ids)):
-            shifted = logits - logits.max()
-            total += float(shifted[token]) - math.log(float(np.exp(shifted).sum()))
-            logits = model.step(cache, np.array([token]), np.array([place]))[0]
-        found.append(math.exp(total / len(reply)))
-    return found
-
-
-@cache
-def _seed() -> tuple[MicroModel, MicroTokenizer]:
-    return MicroModel.load(SEED), MicroTokenizer.load(SEED)
-
 
 WAYS = {
     "flow-grpo": (),
     "gigpo": ("algorithm=gigpo",),
     "rloo": ("algorithm=rloo", "flow.algorithm.penalty=0.1"),
-    "turn": ("algorithm=turn", "flow.algorithm.penalty=0", "app=benchmarks.ways:judged_turns"),
-    "information-gain": ("algorithm=turn", "flow.algorithm.penalty=0.1", "app=benchmarks.ways:informed_turns"),
+    "turn": ("algorithm=turn", "flow.algorithm.penalty=0", "app=benchmarks.turn_rewards:judged_turns"),
+    "information-gain": ("algorithm=turn", "flow.algorithm.penalty=0.1", "app=benchmarks.turn_rewards:informed_turns"),
     **{f"{name}-4": (f"flow.objective={name}", "flow.updates=4") for name in ("ppo", "gspo", "cispo")},
     "sft": ("algorithm=sft",),
     "opd": ("algorithm=opd",),
     "stale": ("max_staleness=1",),
+    "verifier": ("options.nodes=[planner,verifier]",),
+    "counterfactual": ("algorithm=turn", "app=benchmarks.turn_rewards:compared_verdicts"),
 }
 """Training settings by way to learn."""
 

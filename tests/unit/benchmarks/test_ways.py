@@ -1,24 +1,8 @@
-from itertools import pairwise
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 
-from agentflow.evals.task import Task
-from agentflow.rl.planner import atlas
-from agentflow.tools.result import ErrorClass
-from benchmarks.ways import (
-    ERROR,
-    GAIN,
-    Point,
-    at,
-    difference,
-    informed_turns,
-    judged_turns,
-    points,
-    pooled,
-    probabilities,
-)
+from benchmarks.ways import Point, at, difference, points, pooled
 from tests.trainings import begin, rollout, write_step, write_validation
 
 
@@ -58,33 +42,3 @@ def test_seeds_are_pooled_question_by_question() -> None:
     less, low, high = difference(two, one)
     assert low < less < high
     assert less == 0.5
-
-
-def test_a_turn_with_an_error_earns_less() -> None:
-    errors = (None, ErrorClass.TOOL_ERROR)
-    memory = [SimpleNamespace(action=SimpleNamespace(result=SimpleNamespace(error=error))) for error in errors]
-    assert list(judged_turns().turn_rewards(Task(id="t", question="q"), {"memory": memory, "status": "answered"})) == [
-        0,
-        ERROR,
-    ]
-
-
-async def test_a_turn_earns_by_how_much_likelier_it_makes_the_right_answer() -> None:
-    app = atlas(frozen="atlas-oracle")
-    task = next(task for task in app.tasks("train", 48) if task.family == "hops")
-    context = app.context().model_copy(update={"models": {}})
-    state = await app.built().ainvoke(app.inputs(task), context=context)
-    memory = state["memory"]
-    assert len(memory) > 1
-    likely = probabilities(task, memory)
-    # The first turns are not read again for the later ones, which changes nothing.
-    afresh = [probabilities(task, memory[:turns])[-1] for turns in range(len(memory) + 1)]
-    assert likely == pytest.approx(afresh, rel=1e-3)
-    assert likely[0] < 0.5 < likely[-1]
-    action = memory[0].action
-    result = action.result.model_copy(update={"error": ErrorClass.BAD_ARGUMENTS})
-    unread = memory[0].model_copy(update={"action": action.model_copy(update={"result": result})})
-    before, after = probabilities(task, [unread])
-    assert before == pytest.approx(after, rel=1e-3), "the generator does not read a turn with a format error"
-    earned = informed_turns().turn_rewards(task, state)
-    assert list(earned) == pytest.approx([GAIN * (b - a) for a, b in pairwise(likely)])
