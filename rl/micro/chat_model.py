@@ -8,7 +8,7 @@ import asyncio
 import hashlib
 import threading
 from concurrent.futures import Future
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -178,10 +178,9 @@ def checkpoint(model: str = "") -> Checkpoint:
     try:
         version = (directory / "model.safetensors").stat().st_mtime_ns
         with _LOADING:
-            found = _checkpoint(directory, version)
-        if model == "trained":
-            return replace(found, engine=DecliningEngine(found.engine, found.tokenizer))
-        return found if model else replace(found, planner=checkpoint("trained"))
+            engine, tokenizer, fingerprint = _loaded(directory, version)
+        serving = DecliningEngine(engine, tokenizer) if model == "trained" else engine
+        return Checkpoint(serving, tokenizer, fingerprint, planner=None if model else checkpoint("trained"))
     except OSError as error:
         remedy = "install the package again" if model in SHIPPED else "name the directory of a checkpoint"
         message = f"there is no embedded model in {directory} ({error.strerror or error}); {remedy}"
@@ -196,11 +195,14 @@ _LOADING = threading.Lock()
 
 
 @lru_cache(maxsize=8)
-def _checkpoint(directory: Path, version: int) -> Checkpoint:
-    """Load a checkpoint; `version` is part of the cache key and changes when training rewrites the directory."""
+def _loaded(directory: Path, version: int) -> tuple[Engine, MicroTokenizer, str]:
+    """Load the engine, the tokenizer and the fingerprint of a checkpoint.
+
+    `version` is part of the cache key, and changes when training rewrites the directory.
+    """
     tokenizer = MicroTokenizer.load(directory)
     model = MicroModel.load(directory)
     if tokenizer.vocab_size > model.config.vocab_size:
         raise ValueError(f"its tokenizer has {tokenizer.vocab_size} tokens, its model {model.config.vocab_size}")
     content = [(directory / name).read_bytes() for name in ("config.json", "tokenizer.json", "model.safetensors")]
-    return Checkpoint(Engine(model, tokenizer), tokenizer, hashlib.sha256(b"".join(content)).hexdigest()[:16])
+    return Engine(model, tokenizer), tokenizer, hashlib.sha256(b"".join(content)).hexdigest()[:16]

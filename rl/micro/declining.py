@@ -28,7 +28,7 @@ class DecliningEngine:
     Sampled plans stay as they are. Tokens are handed on once the plan is complete.
     """
 
-    engine: "Engine | DecliningEngine"
+    engine: Engine
     tokenizer: MicroTokenizer
 
     @property
