@@ -25,7 +25,7 @@ from typing import Any, Literal
 import numpy as np
 
 from agentflow.rl.micro.batch_invariance import batch_invariant
-from agentflow.rl.micro.kv_cache import Floats, Ints, Snapshot
+from agentflow.rl.micro.kv_cache import Floats, Ints, Snapshot, return_free_memory
 from agentflow.rl.micro.model import MicroModel
 from agentflow.rl.micro.prefix_cache import CachedSequence, PrefixCache, common_prefix
 from agentflow.rl.micro.products import one_blas_thread
@@ -36,6 +36,8 @@ _log = logging.getLogger(__name__)
 
 SHARE = 8
 """Minimum number of requests per thread; with fewer, a second thread gave no speed-up."""
+IDLE_SECONDS = 60.0
+"""Time without a request after which worker and caches end, so that a model which nobody uses frees its memory."""
 THREADS = min(4, len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1)
 """Default number of threads: one per available core, at most four; more than two have not been measured."""
 
@@ -87,7 +89,7 @@ class _Request:
 
 
 class Engine:
-    """Inference engine of `model`. Thread-safe; its worker starts with the first request."""
+    """Inference engine of `model`. Thread-safe; its worker starts with a request, and ends after `IDLE_SECONDS`."""
 
     def __init__(
         self,
@@ -202,11 +204,14 @@ class Engine:
             )
         while True:
             with self._wake:
-                while not (self._waiting or self._running):
-                    self._wake.wait()
+                if not self._wake.wait_for(lambda: self._waiting, IDLE_SECONDS):
+                    self._worker = None
+                    self._cache, self._prefixes = self._model.new_cache(), PrefixCache(self._prefixes.max_tokens)
+                    break
             with one_blas_thread():
                 while self._waiting or self._running:
                     self._iterate()
+        return_free_memory()
 
     def _iterate(self) -> None:
         self._drop_cancelled()

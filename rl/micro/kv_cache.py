@@ -4,6 +4,8 @@ Each sequence has a slot, whose positions are used in blocks of `BLOCK`. Keys ar
 need no copy. Unwritten positions are zero and never undefined, because masked attention multiplies them by zero.
 """
 
+import ctypes
+import os
 from dataclasses import dataclass
 
 import numpy as np
@@ -84,3 +86,10 @@ def _grown(old: Floats, shape: tuple[int, ...]) -> Floats:
     new: Floats = np.zeros(shape, np.float32)
     new[tuple(map(slice, old.shape))] = old
     return new
+
+
+def return_free_memory() -> None:
+    """Return freed memory to the system where the C library can: glibc keeps it, for each thread that has had some."""
+    library = ctypes.CDLL(None) if os.name == "posix" else None
+    if trim := getattr(library, "malloc_trim", None):
+        trim(0)

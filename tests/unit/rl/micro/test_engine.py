@@ -1,12 +1,15 @@
+import gc
 import threading
+import weakref
 from collections.abc import Callable
-from concurrent.futures import CancelledError
+from concurrent.futures import CancelledError, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
+from agentflow.rl.micro import engine as module
 from agentflow.rl.micro.engine import Completion, ContextWindowExceeded, Engine
 from agentflow.rl.micro.kv_cache import BLOCK
 from agentflow.rl.micro.model import MicroModel
@@ -267,3 +270,36 @@ def test_tokens_are_handed_over_as_they_are_drawn(engine: Engine) -> None:
         engine, _prompt(1, 20), max_tokens=8, on_token=lambda token, logprob: seen.append((token, logprob))
     )
     assert seen == list(zip(completion.token_ids, completion.logprobs, strict=True))
+
+
+def test_an_engine_that_nobody_asks_frees_its_caches_and_answers_again(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "IDLE_SECONDS", 0.01)
+    before = _reply(engine, _prompt(0, 40), max_tokens=5)
+    until(lambda: engine._worker is None)
+    assert engine._prefixes.tokens == 0
+    assert _reply(engine, _prompt(0, 40), max_tokens=5) == before
+
+
+def test_versions_that_no_longer_answer_leave_no_memory_behind(
+    make: Callable[..., Engine], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A server that learns kept the engine of each version, 190 MB, for as long as it ran."""
+    monkeypatch.setattr(module, "IDLE_SECONDS", 0.01)
+    engine = make()
+    _reply(engine, _prompt(0, 40), max_tokens=5)
+    kept = weakref.ref(engine)
+    del engine
+    until(lambda: gc.collect() >= 0 and kept() is None)
+
+
+def test_no_request_is_lost_when_the_worker_ends(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "IDLE_SECONDS", 0.0)
+
+    def ask(seed: int) -> list[Completion]:
+        return [_reply(engine, _prompt(seed, 5), max_tokens=1) for _ in range(50)]
+
+    with ThreadPoolExecutor(4) as callers:
+        for replies in callers.map(ask, range(4)):
+            assert replies == replies[:1] * 50
