@@ -19,8 +19,9 @@ MAX_DRIFT, MAX_EXACT_DRIFT = 0.1, 1e-3
 compute in single precision, which differ by 1e-5 at most."""
 MAX_DRIFT_RATIO = 5.0
 """Factor by which this distance has grown, from MAX_EXACT_DRIFT on."""
-MAX_CHANGE = 0.15
-"""Mean change of a token's log-probability by one step's update, in nats, that a policy does not survive for long."""
+MAX_CHANGE, MAX_SINGLE_CHANGE = 0.15, 0.35
+"""Mean change of a token's log-probability by an update, in nats, that a policy does not survive for long: of each of
+the last steps, and of a single one."""
 MAX_FAULT_RATE = 0.8
 """Share of calls that lead to an error, from the first step on, by which the policy cannot know the format."""
 FAULT_RISE = 0.3
@@ -114,8 +115,9 @@ def _stale(steps: Sequence[Line], tests: Sequence[Line]) -> str | None:
 
 
 def _learning_rate(steps: Sequence[Line], tests: Sequence[Line]) -> str | None:
-    if (change := max(_values("logprob_change", steps[-1:]), default=0.0)) > MAX_CHANGE:
-        return f"one step's update moves a token's log-probability by {change:.2f} nats"
+    change = max(_values("logprob_change", steps[-1:]), default=0.0)
+    if change > MAX_SINGLE_CHANGE or _lowest("logprob_change", steps) > MAX_CHANGE:
+        return f"the step's update moves a token's log-probability by {change:.2f} nats"
     return None
 
 

@@ -1,8 +1,8 @@
 """Measure the alarm on short trainings, half of them sabotaged in one of eight ways: `python -m benchmarks.collapse`.
 
 Trains the micro model's planner on Atlas: for each seed one run of each way to sabotage a training, and as many honest
-ones, with other learning rates, algorithms and objectives. Even seeds are there to choose the bounds of `rl/alarm.py`
-on, and odd seeds to measure them. A reward is lost at the first step from which on its mean over three steps stays
+ones, with other learning rates, algorithms and objectives. On the first two seeds the bounds of `rl/alarm.py` were
+chosen, and the others measure them. A reward is lost at the first step from which on its mean over three steps stays
 below half of that of the first three.
 
 Needs the extra `train`. A run that was stopped resumes, and finished runs are not repeated.
@@ -21,6 +21,8 @@ from agentflow.rl.alarm import MAX_EXACT_DRIFT, Cause, alarm
 from agentflow.rl.training_log import Line, TrainingLog
 from benchmarks.analyses.stages import Stages, run
 
+CHOSEN_ON = 2
+"""Number of seeds on whose runs the bounds of the alarm were chosen."""
 STEPS = 20
 COMMON = (
     *(f"steps={STEPS}", "questions=4", "rollouts=8", "test_tasks=24", "validation_rollouts=1", "validate_every=5"),
@@ -116,8 +118,8 @@ def _show(outcomes: list[Outcome]) -> None:
         shown.add_row(one.name, f"{one.seed}", at, one.cause, lost, one.evidence)
     console = Console(width=160)
     console.print(shown)
-    for title, odd in (("even seeds, to choose the bounds on", 0), ("odd seeds", 1)):
-        own = [one for one in outcomes if one.seed % 2 == odd]
+    chosen_on, unseen = [[one for one in outcomes if (one.seed >= CHOSEN_ON) == later] for later in (False, True)]
+    for title, own in (("seeds on which the bounds were chosen", chosen_on), ("seeds that they have not seen", unseen)):
         sabotaged, honest = [one for one in own if one.sabotaged], [one for one in own if not one.sabotaged]
         raised = [one for one in sabotaged if one.step]
         early = [one for one in raised if one.lost is None or (one.step or 0) + 10 <= one.lost]

@@ -95,6 +95,15 @@ def test_one_step_raises_no_alarm_but_that_of_the_learning_rate(name: str) -> No
     assert alarm(steps(1, logprob_change=[0.9])) is not None
 
 
+def test_a_large_update_that_the_policy_survives_raises_no_alarm() -> None:
+    """A training with GSPO that went on well had one update of 0.28 nats."""
+    assert alarm(steps(4, logprob_change=[0.28, 0.02])) is None
+    assert alarm(steps(4, logprob_change=[0.28])) is None
+    raised = alarm(steps(4, logprob_change=[0.16, 0.28]))
+    assert raised
+    assert raised.cause == Cause.LEARNING_RATE
+
+
 def test_what_was_not_measured_raises_no_alarm() -> None:
     assert alarm([]) is None
     bare = [{"step": step, "split": "train", "reward": 0.0} for step in range(1, 9)]
