@@ -9,6 +9,7 @@ each every few steps on the same held-out questions, four tries each. `--setting
 - sft: fine-tuning on the policy's own accepted rollouts
 - opd: on-policy distillation; the teacher is the planner that ships
 - stale: Flow-GRPO whose next rollouts run while a step is trained
+- forks, gigpo-forks: Flow-GRPO and GiGPO, of whose rollouts every second one is a fork (`benchmarks.forks`)
 - verifier: Flow-GRPO in which the verifier learns beside the planner; counterfactual: the same with turn-level credit,
   where a verdict is compared with stopping there
 
@@ -42,6 +43,8 @@ WAYS = {
     "sft": ("algorithm=sft",),
     "opd": ("algorithm=opd",),
     "stale": ("max_staleness=1",),
+    "forks": ("app=benchmarks.forks:forks",),
+    "gigpo-forks": ("app=benchmarks.forks:forks", "algorithm=gigpo"),
     "verifier": ("options.nodes=[planner,verifier]",),
     "counterfactual": ("algorithm=turn", "app=benchmarks.turn_rewards:compared_verdicts"),
 }

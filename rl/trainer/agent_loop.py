@@ -124,7 +124,7 @@ class FlowAgentLoop(AgentLoopBase):  # type: ignore[misc]
         """Run the task and record the rollout. Responses that a killed process recorded are not requested again."""
         task = Task.model_validate_json(row["extra_info"]["task"])
         step, split = int(row["global_steps"]), row["extra_info"]["split"]
-        replay_log = self._replay_log(step, split, _name(row))
+        replay_log = self._replay_log(step, split, rollout_name(row))
         if self.replay_from:
             return await run_again(self.app, self.graph, task, replay_log, seconds=self.seconds)
         policy: Callable[[], Generate] = partial(VerlPolicy, self, sampling_params, f"{step} {replay_log.rollout}")
@@ -163,7 +163,7 @@ class FlowAgentLoop(AgentLoopBase):  # type: ignore[misc]
 
     def outputs(self, trajectory: Trajectory, row: dict[str, Any]) -> list[AgentLoopOutput]:
         """Return the rows of a trajectory; one without sampled tokens gets a single, fully masked row."""
-        name, step = _name(row), int(row["global_steps"])
+        name, step = rollout_name(row), int(row["global_steps"])
         counted = counts(trajectory, mask_cut_off=self.mask_cut_off)
         limit = self.rollout_config.response_length
         rows = rows_of(trajectory, pack_turns=self.pack_turns, limit=limit, separate=self.separate) or [self._empty()]
@@ -206,7 +206,7 @@ class FlowAgentLoop(AgentLoopBase):  # type: ignore[misc]
         )
 
 
-def _name(row: dict[str, Any]) -> str:
+def rollout_name(row: dict[str, Any]) -> str:
     """Return the rollout's name, which is the same in every repetition of the run."""
     return f"{Task.model_validate_json(row['extra_info']['task']).id}/{row['session_id']}"
 
