@@ -2,7 +2,7 @@ import gc
 import threading
 import weakref
 from collections.abc import Callable
-from concurrent.futures import CancelledError, ThreadPoolExecutor
+from concurrent.futures import CancelledError
 from pathlib import Path
 from typing import Any
 
@@ -294,12 +294,19 @@ def test_versions_that_no_longer_answer_leave_no_memory_behind(
     until(lambda: gc.collect() >= 0 and kept() is None)
 
 
-def test_no_request_is_lost_when_the_worker_ends(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "IDLE_SECONDS", 0.0)
+def test_a_request_that_comes_while_the_worker_ends_is_answered(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "IDLE_SECONDS", 0.01)
+    ending = threading.Event()
+    answered = threading.Event()
 
-    def ask(seed: int) -> list[Completion]:
-        return [_reply(engine, _prompt(seed, 5), max_tokens=1) for _ in range(50)]
+    def end_slowly() -> None:
+        ending.set()
+        answered.wait(LAST_RESORT)
 
-    with ThreadPoolExecutor(4) as callers:
-        for replies in callers.map(ask, range(4)):
-            assert replies == replies[:1] * 50
+    monkeypatch.setattr(module, "return_free_memory", end_slowly)
+    before = _reply(engine, _prompt(0, 5), max_tokens=1)
+    assert ending.wait(LAST_RESORT)
+    assert _reply(engine, _prompt(0, 5), max_tokens=1) == before
+    answered.set()
