@@ -9,7 +9,7 @@ import os
 from collections.abc import Iterator, Sequence
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from hydra import compose, initialize_config_dir
 from hydra.errors import HydraException
@@ -39,6 +39,13 @@ def verl_config() -> str:
 
 class SettingsError(CodedError, ValueError):
     """A setting is invalid; `str()` is one line that names the remedy."""
+
+
+def _unknown_algorithm(name: str) -> SettingsError:
+    known = f"there is no algorithm '{name}'; there are {', '.join(NAMES)}"
+    remedy = {"gepa": "; prompts evolve with the command agentflow prompts"}
+    remedy |= {one: f"; {one} is an objective: flow.objective={one}" for one in get_args(Objective)}
+    return SettingsError(known + remedy.get(name, ""), code="unknown_algorithm")
 
 
 class FlowSettings(BaseModel):
@@ -126,10 +133,7 @@ class TrainingSettings(RunSettings):
         except ValidationError as error:
             first = error.errors()[0]
             if first["type"] == "union_tag_invalid":
-                known = ", ".join(NAMES)
-                raise SettingsError(
-                    f"there is no algorithm '{first['ctx']['tag']}'; there are {known}", code="unknown_algorithm"
-                ) from error
+                raise _unknown_algorithm(first["ctx"]["tag"]) from error
             name = ".".join(str(part) for part in first["loc"] if part not in NAMES)
             raise SettingsError(f"{name}={first['input']}: {expected(first)}", code="bad_value") from error
         if settings.train_tasks < settings.questions:
