@@ -4,9 +4,11 @@
     rollouts/000012-train.jsonl   every rollout of step 12; -test: of the validation after it
     replay/000012-train.jsonl     the external responses of these rollouts (`agentflow.rl.replay_log`)
     tokens/000012.jsonl.gz        the tokens of a few groups of step 12 (`agentflow.rl.tokens`)
+    pending.json             the line of a step whose checkpoint is being saved
 
 A killed run resumes from its last checkpoint. Records of later steps are deleted first, so that no step and no rollout
-is counted twice.
+is counted twice. A step's line is written after its weight sync and its validation; if the run was killed between its
+checkpoint and its line, the run that resumes writes the line.
 """
 
 import json
@@ -49,6 +51,7 @@ class TrainingLog:
         self.rollouts, self.replay_logs = self.out / "rollouts", self.out / "replay"
         self._metrics = self.out / "metrics.jsonl"
         self._tokens = self.out / TOKENS
+        self._pending = self.out / "pending.json"
 
     def lines(self) -> list[Line]:
         """Return the lines of metrics.jsonl, without a truncated last line."""
@@ -67,6 +70,8 @@ class TrainingLog:
         for path in (path for folder, names in own for path in folder.glob(names)):
             if int(path.name.partition("-")[0].partition(".")[0]) > step:
                 path.unlink()
+        if (pending := self._pending_line()) and pending["step"] > step:
+            self._pending.unlink()
 
     def begin(self, step: int, split: Split) -> None:
         """Prepare to record rollouts of `step`; deletes those of an earlier attempt."""
@@ -80,21 +85,26 @@ class TrainingLog:
 
         `metrics` and `seconds` have verl's names as keys; `restarted` names workers that died.
         """
-        own = {name: value for name, value in metrics.items() if "/" not in name or name.startswith("status/")}
-        named = {
-            "nll": "actor/nll",
-            "kl": "actor/kl",
-            "clip_fraction": "actor/clip_fraction",
-            "gradient": "actor/grad_norm",
-        }
-        taken = {f"seconds/{ours}": round(seconds[name], 3) for name, ours in TIMES.items() if name in seconds}
-        speed = {"tokens_per_second": own.get("sampled_tokens", 0) / seconds["step"]}
-        found = {ours: metrics[name] for ours, name in named.items() if name in metrics}
-        policies = {"policies": _policies(metrics)} if any(name.startswith("policy/") for name in metrics) else {}
-        line = {"step": step, "split": "train", **own, **found, **speed, **taken, **policies, **_named(restarted)}
+        return self._add_step(_line(step, metrics, seconds) | _named(restarted))
+
+    def set_pending(self, step: int, metrics: Mapping[str, Any], seconds: Mapping[str, float]) -> None:
+        """Store a step's line in pending.json, before the step's checkpoint is saved; takes what `step` takes."""
+        _replace(self._pending, _json(_line(step, metrics, seconds)))
+
+    def add_pending(self) -> Line | None:
+        """Add the pending line to metrics.jsonl and return it; None if there is none, or it has been added."""
+        pending = self._pending_line()
+        added = {line["step"] for line in self.lines() if line["split"] == "train"}
+        return None if pending is None or pending["step"] in added else self._add_step(pending)
+
+    def _pending_line(self) -> Line | None:
+        return json.loads(self._pending.read_bytes()) if self._pending.exists() else None
+
+    def _add_step(self, line: Line) -> Line:
         if raised := alarm([*self.lines(), line], self._max_drift):
             line["alarm"] = raised._asdict()
         self._add(line)
+        self._pending.unlink(missing_ok=True)
         return line
 
     def validation(self, step: int, restarted: Sequence[str] = ()) -> None:
@@ -131,8 +141,8 @@ class TrainingLog:
 
     def _add(self, line: Line) -> None:
         self.out.mkdir(parents=True, exist_ok=True)
-        with self._metrics.open("a", encoding="utf-8") as file:
-            file.write(json.dumps({name: _plain(value) for name, value in line.items()}) + "\n")
+        with self._metrics.open("ab") as file:
+            file.write(_json(line))
 
 
 def token_file(step: int) -> str:
@@ -174,6 +184,22 @@ def summary(records: Sequence[RolloutRecord]) -> Line:
     }
 
 
+def _line(step: int, metrics: Mapping[str, Any], seconds: Mapping[str, float]) -> Line:
+    """Return the line of a step; `metrics` and `seconds` have verl's names as keys."""
+    own = {name: value for name, value in metrics.items() if "/" not in name or name.startswith("status/")}
+    named = {
+        "nll": "actor/nll",
+        "kl": "actor/kl",
+        "clip_fraction": "actor/clip_fraction",
+        "gradient": "actor/grad_norm",
+    }
+    taken = {f"seconds/{ours}": round(seconds[name], 3) for name, ours in TIMES.items() if name in seconds}
+    speed = {"tokens_per_second": own.get("sampled_tokens", 0) / seconds["step"]}
+    found = {ours: metrics[name] for ours, name in named.items() if name in metrics}
+    policies = {"policies": _policies(metrics)} if any(name.startswith("policy/") for name in metrics) else {}
+    return {"step": step, "split": "train", **own, **found, **speed, **taken, **policies}
+
+
 def _policies(metrics: Mapping[str, Any]) -> dict[str, Line]:
     """Return the metrics `policy/NAME/METRIC` by name of the policy."""
     found: dict[str, Line] = defaultdict(dict)
@@ -186,6 +212,10 @@ def _policies(metrics: Mapping[str, Any]) -> dict[str, Line]:
 
 def _named(restarted: Sequence[str]) -> Line:
     return {"restarted": list(restarted)} if restarted else {}
+
+
+def _json(line: Line) -> bytes:
+    return (json.dumps({name: _plain(value) for name, value in line.items()}) + "\n").encode()
 
 
 def _plain(value: Any) -> Any:

@@ -45,7 +45,7 @@ from agentflow.rl.trainer.policies import PolicyWorker
 from agentflow.rl.trainer.prefetch import PrefetchingTrainer
 from agentflow.rl.trainer.token_inspector import TokenInspector
 from agentflow.rl.trainer.watch import SyncFailed, cause, exit_with_engine, within
-from agentflow.rl.training_log import TrainingLog
+from agentflow.rl.training_log import Line, TrainingLog
 
 UPDATED = ("kl", "clip_fraction", "grad_norm")
 """Metrics of an update, as verl names them, that are kept for each policy."""
@@ -79,8 +79,8 @@ class FlowTrainer(PrefetchingTrainer):
         self._parts: dict[str, list[str]] = {}
         """Rows that each policy is updated with, in the order of the batch."""
         self._digest = ""
-        self._metrics: dict[str, Any] = {}
-        self._began = 0.0
+        self._figures: tuple[Mapping[str, Any], Mapping[str, float]] = {}, {}
+        """Metrics and seconds of the last step, as they were when it had been trained."""
 
     def init(self) -> None:
         """Start all workers, load the last checkpoint, and delete the records of later steps."""
@@ -89,9 +89,8 @@ class FlowTrainer(PrefetchingTrainer):
         self.actor_rollout_wg.set_loss_fn(partial(self._loss(), config=actor))
         self.inspector = TokenInspector(self.config, self.tokenizer, self.actor_rollout_wg, self._select)
         self.log.rewind(self.global_steps)
-        if not self._validates_first():
-            with open_dict(self.config):
-                self.config.trainer.val_before_train = False
+        with open_dict(self.config):
+            self.config.trainer.val_before_train = self._validates_first()
 
     def _loss(self) -> Callable[..., Any]:
         if self._algorithm.supervised:
@@ -103,7 +102,10 @@ class FlowTrainer(PrefetchingTrainer):
         every, step = self.config.trainer.test_freq, self.global_steps
         if self.config.trainer.val_only:
             return True
-        due = step == 0 or (every > 0 and step % every == 0)
+        if step == 0:
+            due = self.config.trainer.val_before_train
+        else:
+            due = every > 0 and (step % every == 0 or step >= self.total_training_steps)
         return due and all((line["split"], line["step"]) != ("test", step) for line in self.log.lines())
 
     def on_init_end(self) -> None:
@@ -149,21 +151,27 @@ class FlowTrainer(PrefetchingTrainer):
         super().begin_rollouts(step)
 
     def step(self, metrics: dict[str, Any], timing_raw: dict[str, float]) -> KVBatchMeta:
-        """Sample and update, and keep the step's metrics for its line."""
-        self._metrics, self._began = metrics, time.monotonic()
-        return super().step(metrics, timing_raw)
+        """Sample and update, and record inspected tokens before the rollout servers receive the new weights."""
+        began = time.monotonic()
+        batch = super().step(metrics, timing_raw)
+        with marked_timer("token_inspector", timing_raw):
+            metrics.update(self.inspector.after_update(self.log, self.global_steps))
+        self._figures = {**metrics, "batch": self._digest}, {**timing_raw, "step": time.monotonic() - began}
+        return batch
+
+    def _save_checkpoint(self) -> None:
+        """Save a checkpoint, and the step's line first, since no later process of the run computes it."""
+        self.log.set_pending(self.global_steps, *self._figures)
+        super()._save_checkpoint()
+
+    def on_train_begin(self) -> None:
+        """Write the line of the checkpoint's step if the process that saved it was killed before it did."""
+        super().on_train_begin()
+        self._check_alarm(self.log.add_pending())
 
     def on_step_end(self) -> None:
-        """Record inspected tokens after a step's update, before the rollout servers receive its weights."""
-        with marked_timer("token_inspector", self.timing_raw):
-            self._metrics.update(self.inspector.after_update(self.log, self.global_steps))
-        try:
-            self._sync(super().on_step_end)
-        except SyncFailed:  # its checkpoint may have been saved, and then no later run writes its line
-            self._log_step(
-                self.global_steps, self._metrics, {**self.timing_raw, "step": time.monotonic() - self._began}
-            )
-            raise
+        """Send the rollout servers the new weights."""
+        self._sync(super().on_step_end)
 
     def _build_replay_buffer(self) -> ReplayBuffer:
         buffer = super()._build_replay_buffer()
@@ -337,13 +345,14 @@ class FlowTrainer(PrefetchingTrainer):
     ) -> None:
         """Compute verl's metrics for TensorBoard, and write the step's line in metrics.jsonl."""
         super()._compute_metrics(batch, metrics, timing_raw, global_steps, epoch)
-        self._log_step(global_steps, metrics, timing_raw)
+        line = self.log.step(global_steps, {**metrics, "batch": self._digest}, timing_raw, self._restarted())
+        self._check_alarm(line)
 
-    def _log_step(self, step: int, metrics: dict[str, Any], seconds: Mapping[str, float]) -> None:
-        """Write the step's line. Raises Alarmed if the step raises the alarm and the run is to stop then."""
-        line = self.log.step(step, {**metrics, "batch": self._digest}, seconds, self._restarted())
-        if self.config.alarm == "stop" and (raised := line.get("alarm")):
-            raise Alarmed(f"step {step}: {raised['evidence']}; {raised['remedy']} (alarm=warn goes on as it is)")
+    def _check_alarm(self, line: Line | None) -> None:
+        """Raise Alarmed if the step of this line raises the alarm and the run is to stop then."""
+        if self.config.alarm == "stop" and line and (raised := line.get("alarm")):
+            text = f"{raised['evidence']}; {raised['remedy']} (alarm=warn goes on as it is)"
+            raise Alarmed(f"step {line['step']}: {text}")
 
     def _validate(self) -> dict[str, float]:
         """Run verl's validation, and write its summary as a line in metrics.jsonl."""

@@ -118,3 +118,18 @@ def test_a_run_that_is_killed_in_mid_step_loses_and_repeats_nothing(tmp_path: Pa
     assert [line["step"] for line in lines(out, "train")] == [1, 2, 3, 4]
     for step in (1, 2, 3, 4):
         assert len(rollouts(out, step, "train")) == 16
+
+
+def test_a_run_that_is_killed_in_its_last_validation_has_the_steps_line_and_the_validation(tmp_path: Path) -> None:
+    """It was complete for the run that resumed, since the last checkpoint had been saved."""
+    out, settings = tmp_path / "killed", ("steps=3", "validation_rollouts=8")
+    process = started(out, *settings, until="replay/000003-test.jsonl")
+    killed(process)
+    assert [line["step"] for line in lines(out, "train")] == [1, 2]
+    train(out, *settings)
+    assert [line["step"] for line in lines(out, "test")] == [0, 2, 3]
+    [*_, last] = found = lines(out, "train")
+    assert [line["step"] for line in found] == [1, 2, 3]
+    assert last["rollouts"] == 16
+    assert last["batch"]
+    assert not (out / "pending.json").exists()

@@ -74,6 +74,38 @@ def test_tokens_after_the_checkpoint_are_taken_back_too(log: TrainingLog) -> Non
     assert last_tokens(log) == token_step(1, "t", [])
 
 
+@pytest.mark.parametrize("written", [False, True])
+def test_a_run_that_was_killed_after_its_checkpoint_has_the_line_of_the_step(log: TrainingLog, written: bool) -> None:
+    """The line was written after the validation; a run that was killed in it had none for the step, and no digest."""
+    metrics = {"reward": 0.25, "batch": "d1", "actor/kl": 0.5, "perf/mfu/actor": 1.0}
+    log.set_pending(4, metrics, {"step": 2.0})
+    if written:
+        log.step(4, metrics, {"step": 3.0})
+    resumed = TrainingLog(log.out)
+    resumed.rewind(4)
+    assert (resumed.add_pending() is None) == written
+    assert resumed.add_pending() is None
+    assert [line["step"] for line in resumed.lines()] == [1, 2, 3, 4]
+    line = resumed.lines()[-1]
+    assert (line["reward"], line["batch"], line["kl"]) == (0.25, "d1", 0.5)
+    assert "perf/mfu/actor" not in line
+
+
+def test_the_line_of_a_checkpoint_that_was_not_saved_is_taken_back(log: TrainingLog) -> None:
+    log.set_pending(4, {"reward": 0.25}, {"step": 2.0})
+    log.rewind(3)
+    assert log.add_pending() is None
+    assert [line["step"] for line in log.lines()] == [1, 2, 3]
+
+
+def test_a_line_that_was_pending_raises_its_alarm(log: TrainingLog) -> None:
+    log.set_pending(4, {"reward": 0.25, "logprob_change": 9.0}, {"step": 2.0})
+    line = log.add_pending()
+    assert line is not None
+    assert line["alarm"]["cause"] == "learning rate"
+    assert log.lines()[-1]["alarm"] == line["alarm"]
+
+
 def test_a_step_that_is_tried_again_counts_once(log: TrainingLog) -> None:
     log.begin(3, "train")
     append(log.rollouts / "000003-train.jsonl", record(3))

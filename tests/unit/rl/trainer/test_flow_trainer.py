@@ -67,23 +67,41 @@ def test_an_alarm_ends_a_run_that_is_to_stop_then(
     trainer: FlowTrainer, setting: str, ends: bool, tmp_path: Path
 ) -> None:
     trainer.config, trainer.log = OmegaConf.create({"alarm": setting}), TrainingLog(begin(tmp_path, 3))
-    trainer._digest, trainer.restarted = "", []
-    figures = {"reward": 0.5, "logprob_change": 0.9}
-    trainer._log_step(1, figures | {"logprob_change": 0.1}, {"step": 1.0})
+    trainer._check_alarm(trainer.log.step(1, {"reward": 0.5, "logprob_change": 0.1}, {"step": 1.0}))
+    line = trainer.log.step(2, {"reward": 0.5, "logprob_change": 0.9}, {"step": 1.0})
     with pytest.raises(Alarmed, match=r"step 2: .*0\.90") if ends else nullcontext():
-        trainer._log_step(2, figures, {"step": 1.0})
+        trainer._check_alarm(line)
     assert [line["step"] for line in trainer.log.lines()] == [1, 2], "the line of the step is kept"
 
 
 @pytest.mark.parametrize(
-    ("step", "every", "validated", "expected"),
-    [(0, 2, [], True), (0, 2, [0], False), (4, 2, [0, 2], True), (4, 2, [0, 2, 4], False), (5, 2, [0], False)],
+    ("step", "every", "first", "validated", "expected"),
+    [
+        (0, 2, True, [], True),
+        (0, 2, True, [0], False),
+        (0, 2, False, [], False),
+        (4, 2, True, [0, 2], True),
+        (4, 2, False, [2], True),
+        (4, 2, True, [0, 2, 4], False),
+        (5, 2, True, [0], False),
+        (7, 2, True, [0, 2, 4, 6], True),
+        (7, 2, True, [0, 2, 4, 6, 7], False),
+        (7, -1, True, [0], False),
+    ],
 )
 def test_a_run_that_resumes_validates_what_is_due_and_nothing_twice(
-    trainer: FlowTrainer, step: int, every: int, validated: list[int], expected: bool
+    trainer: FlowTrainer, step: int, every: int, first: bool, validated: list[int], expected: bool
 ) -> None:
-    """A resumed run validated its first step again, whether it was due or not, and the step had two lines."""
-    trainer.config, trainer.global_steps = OmegaConf.create({"trainer": {"test_freq": every, "val_only": False}}), step
+    """A resumed run validated its first step again, whether it was due or not, and the step had two lines.
+
+    A run that was killed in the validation after its last step never had it.
+    """
+    settings = {"test_freq": every, "val_only": False, "val_before_train": first}
+    trainer.config, trainer.global_steps, trainer.total_training_steps = (
+        OmegaConf.create({"trainer": settings}),
+        step,
+        7,
+    )
     lines = [{"step": 4, "split": "train"}, *({"step": one, "split": "test"} for one in validated)]
     trainer.log = SimpleNamespace(lines=lambda: lines)
     assert trainer._validates_first() == expected
