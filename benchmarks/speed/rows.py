@@ -1,7 +1,7 @@
 """Rows of the table: each measure with its goal."""
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 
 from benchmarks.speed.catalogue import AGENT, ENDPOINT, KEPT, PLAIN, STATE_GRAPH, TOOLS, TRACED
 from benchmarks.speed.results import Line, SpeedResults
@@ -19,7 +19,9 @@ class ComparisonRow:
     ours: str
     """Name of our contender."""
     unit: str
+    _: KW_ONLY
     scale: float = 1.0
+    """The value that is one unit."""
     higher: bool = False
     """True if more is better."""
     reach: float | None = None
@@ -68,9 +70,25 @@ ROWS = (
     ComparisonRow(
         "the same at an endpoint, uncaptured", "turn", "call", ENDPOINT.name, "ms", reach=1.6, floor=STATE_GRAPH.name
     ),
-    ComparisonRow("rollouts a second, plain graph", "load", "rate", PLAIN.name, "/s", 1, True, 150, STATE_GRAPH.name),
     ComparisonRow(
-        "rollouts a second, AgentFlow's graph", "load", "rate", AGENT.name, "/s", 1, True, 150, STATE_GRAPH.name
+        "rollouts a second, plain graph",
+        "load",
+        "rate",
+        PLAIN.name,
+        "/s",
+        higher=True,
+        reach=150,
+        floor=STATE_GRAPH.name,
+    ),
+    ComparisonRow(
+        "rollouts a second, AgentFlow's graph",
+        "load",
+        "rate",
+        AGENT.name,
+        "/s",
+        higher=True,
+        reach=150,
+        floor=STATE_GRAPH.name,
     ),
     ComparisonRow(
         "rollouts a second at an endpoint, plain graph",
@@ -78,12 +96,20 @@ ROWS = (
         "rate",
         TRACED.name,
         "/s",
-        1,
-        True,
-        100,
-        STATE_GRAPH.name,
+        higher=True,
+        reach=100,
+        floor=STATE_GRAPH.name,
     ),
-    ComparisonRow("the same, AgentFlow's graph", "load", "rate", ENDPOINT.name, "/s", 1, True, 100, STATE_GRAPH.name),
+    ComparisonRow(
+        "the same, AgentFlow's graph",
+        "load",
+        "rate",
+        ENDPOINT.name,
+        "/s",
+        higher=True,
+        reach=100,
+        floor=STATE_GRAPH.name,
+    ),
     ComparisonRow("p50 of a rollout, plain graph", "load", "p50", PLAIN.name, "s", reach=1.5, floor=STATE_GRAPH.name),
     ComparisonRow(
         "p50 of a rollout, AgentFlow's graph", "load", "p50", AGENT.name, "s", reach=1.5, floor=STATE_GRAPH.name
@@ -98,28 +124,44 @@ ROWS = (
         "memory",
         PLAIN.name,
         "kB",
-        1000,
-        False,
-        120,
-        STATE_GRAPH.name,
+        scale=1000,
+        reach=120,
+        floor=STATE_GRAPH.name,
     ),
     ComparisonRow(
-        "the same, plain graph with tools", "load", "memory", TOOLS.name, "kB", 1000, False, 120, STATE_GRAPH.name
+        "the same, plain graph with tools",
+        "load",
+        "memory",
+        TOOLS.name,
+        "kB",
+        scale=1000,
+        reach=120,
+        floor=STATE_GRAPH.name,
     ),
     ComparisonRow(
-        "the same, AgentFlow's graph", "load", "memory", AGENT.name, "kB", 1000, False, 120, STATE_GRAPH.name
+        "the same, AgentFlow's graph", "load", "memory", AGENT.name, "kB", scale=1000, reach=120, floor=STATE_GRAPH.name
     ),
     ComparisonRow("stored per token of a call", "store", "token", KEPT.name, "B", reach=16, floor="8"),
-    ComparisonRow("traces to the trainer's batch", "batch", "rate", "ours", "M tokens/s", MB, True, 40, "floor"),
-    ComparisonRow("padding in the batch", "batch", "padding", "ours", "%", 0.01, False, 0, "floor"),
+    ComparisonRow(
+        "traces to the trainer's batch",
+        "batch",
+        "rate",
+        "ours",
+        "M tokens/s",
+        scale=MB,
+        higher=True,
+        reach=40,
+        floor="floor",
+    ),
+    ComparisonRow("padding in the batch", "batch", "padding", "ours", "%", scale=0.01, reach=0, floor="floor"),
     ComparisonRow(
         "forward tokens per trained token", "batch", "forward", "ours", "", reach=4, floor="floor", peer="rerendered"
     ),
     ComparisonRow("import agentflow", "imports", "seconds", "agentflow", "s", reach=0.2),
     ComparisonRow("import of the graph", "imports", "seconds", GRAPH, "s", reach=1.5, floor="langgraph.graph"),
-    ComparisonRow("memory of that", "imports", "memory", GRAPH, "MB", MB, False, 90, "langgraph.graph"),
-    ComparisonRow("core install", "install", "bytes", "agentflow", "MB", MB, False, 150, "langgraph"),
-    ComparisonRow("embedded model, 64 at once", "embedded", "rate", "ours", "tokens/s", 1, True, None, "products"),
+    ComparisonRow("memory of that", "imports", "memory", GRAPH, "MB", scale=MB, reach=90, floor="langgraph.graph"),
+    ComparisonRow("core install", "install", "bytes", "agentflow", "MB", scale=MB, reach=150, floor="langgraph"),
+    ComparisonRow("embedded model, 64 at once", "embedded", "rate", "ours", "tokens/s", higher=True, floor="products"),
     ComparisonRow("Flow-GRPO step over rollouts and passes alone", "step", "ratio", "step", "x", reach=1.3, floor="1"),
 )
 
