@@ -22,12 +22,15 @@ MAX_DRIFT_RATIO = 5.0
 MAX_CHANGE, MAX_SINGLE_CHANGE = 0.15, 0.35
 """Mean change of a token's log-probability by an update, in nats, that a policy does not survive for long: of each of
 the last steps, and of a single one."""
+MAX_KL_RISE = 0.15
+"""Rise of the KL divergence from the reference in one step, in nats a token, over its highest value before."""
 MAX_FAULT_RATE = 0.8
 """Share of calls that lead to an error, from the first step on, by which the policy cannot know the format."""
 FAULT_RISE = 0.3
 """Rise of the share of calls that lead to an error."""
-MIN_ENTROPY_RATIO = 0.3
-"""Share of the first steps' entropy below which the rollouts of a task hardly differ."""
+MIN_ENTROPY_RATIO, MAX_ENTROPY_RATIO = 0.3, 5.0
+"""Share of the first steps' entropy below which the rollouts of a task hardly differ, and above which the policy comes
+apart."""
 MAX_LENGTH_RATIO = 1.3
 """Factor by which the replies have grown."""
 HACKING_MARGIN = 0.1
@@ -48,7 +51,7 @@ class Cause(StrEnum):
     TOOL = "tool"
     """Calls begin to fail that did not fail before."""
     ENTROPY = "entropy"
-    """The policy settles, so that the rollouts of a task no longer differ."""
+    """The policy settles, so that the rollouts of a task no longer differ, or its replies become random."""
     LENGTH = "length"
     """The replies grow."""
     HACKING = "reward hacking"
@@ -118,6 +121,9 @@ def _learning_rate(steps: Sequence[Line], tests: Sequence[Line]) -> str | None:
     change = max(_values("logprob_change", steps[-1:]), default=0.0)
     if change > MAX_SINGLE_CHANGE or _lowest("logprob_change", steps) > MAX_CHANGE:
         return f"the step's update moves a token's log-probability by {change:.2f} nats"
+    kl = _values("kl", steps)
+    if len(kl) > 1 and kl[-1] > (before := max(kl[:-1])) + MAX_KL_RISE:
+        return f"the KL divergence from the reference has risen from {before:.2f} to {kl[-1]:.2f} nats a token"
     return None
 
 
@@ -137,8 +143,12 @@ def _tool(steps: Sequence[Line], tests: Sequence[Line]) -> str | None:
 
 def _entropy(steps: Sequence[Line], tests: Sequence[Line]) -> str | None:
     before, found = _first("entropy", steps), _values("entropy", steps[-RECENT_STEPS:])
-    if before and len(found) == RECENT_STEPS and max(found) < MIN_ENTROPY_RATIO * before:
+    if not before or len(found) < RECENT_STEPS:
+        return None
+    if max(found) < MIN_ENTROPY_RATIO * before:
         return f"the entropy has fallen from {before:.3f} to {max(found):.3f} nats a token"
+    if min(found) > MAX_ENTROPY_RATIO * before:
+        return f"the entropy has risen from {before:.3f} to {min(found):.3f} nats a token"
     return None
 
 

@@ -1,7 +1,7 @@
 """Measure the alarm on short trainings, half of them sabotaged in one of eight ways: `python -m benchmarks.collapse`.
 
 Trains the micro model's planner on Atlas: for each seed one run of each way to sabotage a training, and as many honest
-ones, with other learning rates, algorithms and objectives. On the first two seeds the bounds of `rl/alarm.py` were
+ones, with other learning rates, algorithms and objectives. On the first three seeds the bounds of `rl/alarm.py` were
 chosen, and the others measure them. A reward is lost at the first step from which on its mean over three steps stays
 below half of that of the first three.
 
@@ -21,7 +21,7 @@ from agentflow.rl.alarm import MAX_EXACT_DRIFT, Cause, alarm
 from agentflow.rl.training_log import Line, TrainingLog
 from benchmarks.analyses.stages import Stages, run
 
-CHOSEN_ON = 2
+CHOSEN_ON = 3
 """Number of seeds on whose runs the bounds of the alarm were chosen."""
 STEPS = 20
 COMMON = (

@@ -104,6 +104,23 @@ def test_a_large_update_that_the_policy_survives_raises_no_alarm() -> None:
     assert raised.cause == Cause.LEARNING_RATE
 
 
+def test_an_entropy_that_rises_shows_a_policy_that_comes_apart() -> None:
+    assert alarm(steps(8, entropy=[0.7, 0.8, 0.9])) is None
+    raised = alarm(steps(8, entropy=[0.7, 1.1, 1.2]))
+    assert raised
+    assert raised.cause == Cause.ENTROPY
+
+
+def test_a_kl_divergence_that_rises_at_once_is_the_learning_rate() -> None:
+    """A training at seven times the learning rate lost its reward, and no single update of it was large."""
+    assert alarm(steps(5, kl=[0.0, 0.02, 0.06, 0.09, 0.18])) is None
+    raised = alarm(steps(5, kl=[0.0, 0.02, 0.06, 0.09, 0.27]))
+    assert raised
+    assert raised.cause == Cause.LEARNING_RATE
+    assert alarm(steps(5, kl=[0.0, 0.2, 0.02, 0.02, 0.3])) is None, "it has been as high before"
+    assert alarm(steps(1, kl=[9.0])) is None, "a teacher may be far from the start"
+
+
 def test_what_was_not_measured_raises_no_alarm() -> None:
     assert alarm([]) is None
     bare = [{"step": step, "split": "train", "reward": 0.0} for step in range(1, 9)]
