@@ -149,17 +149,17 @@ def _show(curves: Mapping[str, Sequence[Point]], first: str) -> None:
     base = curves[first]
     curves = {name: curve if name == first else [base[0], *curve] for name, curve in curves.items()}
     common = min(curve[-1].tokens for curve in curves.values())
-    columns = ("way", "step", "tokens, thousands", "minutes", "accuracy", "+-", "pass@k", f"less {first}", "95 %")
-    shown = Table(*columns)
+    columns = ("way", "step", "tokens, thousands", "minutes", "accuracy", "+-", "pass@k")
+    shown = Table(*columns, "less no training", f"less {first}")
     shown.add_row(
         "no training", "0", "0", "0", f"{base[0].accuracy:.3f}", f"{base[0].margin:.3f}", f"{base[0].pass_at_k:.3f}"
     )
     for name, curve in curves.items():
         shown.add_section()
         for one, other in list(zip(curve, base, strict=True))[1:]:
-            less, low, high = difference(one, other)
             spent = f"{one.tokens / 1000:.0f}", f"{one.minutes:.1f}", f"{one.accuracy:.3f}", f"{one.margin:.3f}"
-            compared = (f"{less:+.3f}", f"{low:+.3f} to {high:+.3f}") if name != first else ()
+            others = [base[0], other] if name != first else [base[0]]
+            compared = ("{:+.3f} ({:+.3f} to {:+.3f})".format(*difference(one, than)) for than in others)
             shown.add_row(name, f"{one.step}", *spent, f"{one.pass_at_k:.3f}", *compared)
     console = Console(width=140)
     console.print(shown)
