@@ -16,6 +16,7 @@ import os
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from statistics import mean
 from typing import Any
 
 from pydantic import ValidationError
@@ -23,6 +24,7 @@ from pydantic import ValidationError
 from agentflow.evals.statistics import pass_at
 from agentflow.evals.trace import to_line
 from agentflow.rl.alarm import MAX_DRIFT, alarm
+from agentflow.rl.held_out import HeldOut
 from agentflow.rl.rollout import RolloutRecord
 from agentflow.rl.tokens import TokenStep, packed
 from agentflow.rl.trainable import Split
@@ -126,6 +128,15 @@ class TrainingLog:
                 continue
         return found
 
+    def held_out(self) -> HeldOut | None:
+        """Compare the validation before training with the last one; None if there are not both."""
+        steps = [line["step"] for line in self.lines() if line["split"] == "test"]
+        if 0 not in steps or not (last := max(steps)):
+            return None
+        before, after = (_by_task(self.records(step, "test")) for step in (0, last))
+        common = before.keys() & after.keys()
+        return HeldOut.of([before[task] for task in common], [after[task] for task in common]) if common else None
+
     def tokens(self, found: TokenStep) -> None:
         """Write the inspected tokens of a step."""
         self._tokens.mkdir(exist_ok=True)
@@ -182,6 +193,14 @@ def summary(records: Sequence[RolloutRecord]) -> Line:
         "errors": dict(Counter(str(turn.result.error) for turn in turns if turn.result.error).most_common()),
         **{f"status/{status}": count for status, count in statuses.items()},
     }
+
+
+def _by_task(records: Sequence[RolloutRecord]) -> dict[str, float]:
+    """Return the mean reward of each task."""
+    rewards: dict[str, list[float]] = defaultdict(list)
+    for record in records:
+        rewards[record.task.id].append(record.reward)
+    return {task: mean(found) for task, found in rewards.items()}
 
 
 def _line(step: int, metrics: Mapping[str, Any], seconds: Mapping[str, float]) -> Line:

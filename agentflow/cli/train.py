@@ -8,6 +8,7 @@ from typing import Annotated, Literal
 import typer
 
 from agentflow.cli.group import FAILED, MISUSED, fail, say
+from agentflow.console.held_out import print_held_out
 from agentflow.console.progress import ReplayView, TrainView
 from agentflow.console.rollouts import print_preview
 from agentflow.console.terminal import console
@@ -105,6 +106,7 @@ def train(
     from agentflow.rl.estimate import lines
     from agentflow.rl.launch import TrainingFailed
     from agentflow.rl.settings import SettingsError, compose_settings
+    from agentflow.rl.training_log import TrainingLog
 
     chosen = app_settings(words, tasks, test, reward, nodes, policies)
     try:
@@ -127,6 +129,8 @@ def train(
         fail(str(error), MISUSED)
     except TrainingFailed as error:
         fail(str(error), FAILED)
+    if held_out := TrainingLog(out).held_out():
+        print_held_out(terminal, held_out)
     typer.echo(f"report: {out / 'report.html'}\nnext: agentflow export {out} planner{_policy(out)}")
 
 

@@ -6,6 +6,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, TextColumn
 from rich.text import Text
 
+from agentflow.console.held_out import print_held_out
 from agentflow.console.progress import Bar
 from agentflow.console.terminal import counted
 from agentflow.tools.untrusted_text import one_line
@@ -52,8 +53,5 @@ def print_found(out: Console, found: "Found") -> None:
     if not found.changed:
         out.print("no candidate was better; the prompts stay as they are")
         return
-    held = found.held_out
-    points = f"{100 * held.low:+.1f} to {100 * held.high:+.1f} points (95 %)"
-    number = counted(held.tasks, "held-out task")
-    out.print(f"{number}: {held.before:.3f} before, {held.after:.3f} after; difference {points}")
+    print_held_out(out, found.held_out)
     out.print(f"prompts: {found.file}\ndiff: {found.diff_file}")

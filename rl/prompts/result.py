@@ -2,37 +2,16 @@
 
 import difflib
 import json
-from collections.abc import Sequence
 from dataclasses import dataclass
-from math import fsum
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from agentflow.evals.statistics import paired_interval
+from agentflow.rl.held_out import HeldOut
 
 if TYPE_CHECKING:
     from agentflow.rl.prompts.search import Progress
 
 DIFF = "prompts.diff"
-
-
-@dataclass(frozen=True)
-class HeldOut:
-    """Mean rewards of the held-out tasks with the default prompts and with the best ones."""
-
-    tasks: int
-    before: float
-    after: float
-    low: float
-    high: float
-    """95 % interval of the mean difference, task by task."""
-
-    @classmethod
-    def of(cls, before: Sequence[float], after: Sequence[float]) -> "HeldOut":
-        """Compare the rewards of the same tasks, each from 0 to 1."""
-        low, high = paired_interval([second - first for first, second in zip(before, after, strict=True)])
-        number = len(before)
-        return cls(number, fsum(before) / number, fsum(after) / number, low, high)
 
 
 @dataclass(frozen=True)

@@ -20,12 +20,13 @@ from agentflow.evals.task import Task, identity
 from agentflow.graph.context import Context
 from agentflow.graph.models.loading import load_model
 from agentflow.graph.models.spec import ModelError
+from agentflow.rl.held_out import HeldOut
 from agentflow.rl.prompts.attempt import Attempt
 from agentflow.rl.prompts.errors import PromptsError, SearchInterrupted
 from agentflow.rl.prompts.feedback import Record, record_of
 from agentflow.rl.prompts.folder import GEPA, Phase, SearchFolder, SearchSettings
 from agentflow.rl.prompts.reflect import reflect
-from agentflow.rl.prompts.result import Found, HeldOut
+from agentflow.rl.prompts.result import Found
 from agentflow.rl.prompts.rollouts import Rollouts
 from agentflow.rl.prompts.targets import Target, Texts, chosen, target_of
 from agentflow.rl.rollout import RolloutStatus

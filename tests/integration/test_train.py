@@ -72,9 +72,12 @@ def test_it_keeps_every_token_of_the_group_that_weighs_most(run: Path, step: int
 
 
 def test_it_goes_on_where_it_stopped(run: Path) -> None:
-    train(run, "steps=3")
+    done = train(run, "steps=3")
     assert [line["step"] for line in lines(run, "train")] == [1, 2, 3]
     assert len(rollouts(run, 3, "train")) == 16
+    assert [line["step"] for line in lines(run, "test")] == [0, 2, 3]
+    first, *_, last = (line["accuracy"] for line in lines(run, "test"))
+    assert f"{first:.3f} before, {last:.3f} after" in done.stdout
 
 
 def test_the_same_seed_gives_the_same_batches_at_any_concurrency(run: Path, tmp_path: Path) -> None:

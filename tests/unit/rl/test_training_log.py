@@ -3,6 +3,7 @@ from pathlib import Path
 
 import pytest
 
+from agentflow.evals.statistics import paired_interval
 from agentflow.evals.task import Task
 from agentflow.evals.trace import append
 from agentflow.rl.rollout import RolloutRecord, RolloutStatus
@@ -104,6 +105,32 @@ def test_a_line_that_was_pending_raises_its_alarm(log: TrainingLog) -> None:
     assert line is not None
     assert line["alarm"]["cause"] == "learning rate"
     assert log.lines()[-1]["alarm"] == line["alarm"]
+
+
+def validated(log: TrainingLog, step: int, rewards: dict[str, list[float]]) -> None:
+    for task, tries in rewards.items():
+        for number, reward in enumerate(tries):
+            found = record(step, reward)
+            named = {"id": f"{task}/{number}", "task": found.task.model_copy(update={"id": task})}
+            append(log.path_of(step, "test"), found.model_copy(update=named))
+    log.validation(step)
+
+
+def test_the_last_validation_is_compared_with_that_before_training_by_task(log: TrainingLog) -> None:
+    validated(log, 0, {"a": [0.0, 1.0], "b": [0.0, 0.0], "gone": [1.0]})
+    assert log.held_out() is None, "nothing has been trained"
+    validated(log, 2, {"a": [0.0, 0.0], "b": [0.0, 0.0]})
+    validated(log, 3, {"a": [1.0, 1.0], "b": [1.0, 0.0]})
+    held_out = log.held_out()
+    assert held_out is not None
+    assert (held_out.tasks, held_out.before, held_out.after) == (2, 0.25, 0.75)
+    assert (held_out.low, held_out.high) == pytest.approx(paired_interval([0.5, 0.5]))
+
+
+def test_a_training_that_was_not_validated_before_is_compared_with_nothing(log: TrainingLog) -> None:
+    assert log.held_out() is None
+    validated(log, 3, {"a": [1.0]})
+    assert log.held_out() is None
 
 
 def test_a_step_that_is_tried_again_counts_once(log: TrainingLog) -> None:

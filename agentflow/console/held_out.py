@@ -1,0 +1,17 @@
+"""What a training or a search has changed."""
+
+from typing import TYPE_CHECKING
+
+from rich.console import Console
+
+from agentflow.console.terminal import counted
+
+if TYPE_CHECKING:
+    from agentflow.rl.held_out import HeldOut
+
+
+def print_held_out(out: Console, held: "HeldOut") -> None:
+    """Print the rewards of the held-out tasks before and after."""
+    points = f"{100 * held.low:+.1f} to {100 * held.high:+.1f} points (95 %)"
+    number = counted(held.tasks, "held-out task")
+    out.print(f"{number}: {held.before:.3f} before, {held.after:.3f} after; difference {points}")
