@@ -30,7 +30,7 @@ from rich.console import Console
 from rich.table import Table
 
 from agentflow.evals.statistics import paired_interval
-from agentflow.rl.training_log import TrainingLog
+from agentflow.rl.training_log import TrainingLog, rewards_by_task
 from benchmarks.analyses.stages import Stages, run
 
 WAYS = {
@@ -83,9 +83,7 @@ def points(folder: Path) -> list[Point]:
     for step in [line["step"] for line in lines if line["split"] == "test"]:
         # A step's validation runs after its update, but is logged before it.
         trained = [line for line in lines if line["split"] == "train" and line["step"] <= step]
-        tries: dict[str, list[float]] = defaultdict(list)
-        for record in log.records(step, "test"):
-            tries[record.task.id].append(record.reward)
+        tries = rewards_by_task(log.records(step, "test"))
         tokens = sum(int(line["sampled_tokens"]) for line in trained)
         pass_at_k = mean(max(rewards) for rewards in tries.values())
         found.append(Point(step, tokens, sum(line["seconds/step"] for line in trained) / 60, tries, pass_at_k))

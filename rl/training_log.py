@@ -14,7 +14,7 @@ checkpoint and its line, the run that resumes writes the line.
 import json
 import os
 from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from statistics import mean
 from typing import Any
@@ -133,9 +133,9 @@ class TrainingLog:
         steps = [line["step"] for line in self.lines() if line["split"] == "test"]
         if 0 not in steps or not (last := max(steps)):
             return None
-        before, after = (_by_task(self.records(step, "test")) for step in (0, last))
-        common = before.keys() & after.keys()
-        return HeldOut.of([before[task] for task in common], [after[task] for task in common]) if common else None
+        before, after = (rewards_by_task(self.records(step, "test")) for step in (0, last))
+        pairs = [(mean(tries), mean(after[task])) for task, tries in before.items() if task in after]
+        return HeldOut.of(*zip(*pairs, strict=True)) if pairs else None
 
     def tokens(self, found: TokenStep) -> None:
         """Write the inspected tokens of a step."""
@@ -177,15 +177,13 @@ def summary(records: Sequence[RolloutRecord]) -> Line:
     turns = [turn for record in records for turn in record.turns]
     errors = sum(turn.result.error is not None for turn in turns)
     families: dict[str, list[float]] = defaultdict(list)
-    tries: dict[str, list[float]] = defaultdict(list)
     for record in records:
         families[record.task.family].append(record.reward)
-        tries[record.task.id].append(record.reward)
     statuses = Counter(record.outcome for record in records)
     return {
         "rollouts": len(records),
         "accuracy": sum(record.reward for record in records) / number,
-        "pass_at": {str(k): round(share, 6) for k, share in pass_at(tries).items()},
+        "pass_at": {str(k): round(share, 6) for k, share in pass_at(rewards_by_task(records)).items()},
         "turns": len(turns) / number,
         "tool_error_rate": errors / len(turns) if turns else 0.0,
         "families": {name: sum(rewards) / len(rewards) for name, rewards in sorted(families.items())},
@@ -195,12 +193,12 @@ def summary(records: Sequence[RolloutRecord]) -> Line:
     }
 
 
-def _by_task(records: Sequence[RolloutRecord]) -> dict[str, float]:
-    """Return the mean reward of each task."""
-    rewards: dict[str, list[float]] = defaultdict(list)
+def rewards_by_task(records: Iterable[RolloutRecord]) -> dict[str, list[float]]:
+    """Return the rewards of each task's rollouts."""
+    found: dict[str, list[float]] = defaultdict(list)
     for record in records:
-        rewards[record.task.id].append(record.reward)
-    return {task: mean(found) for task, found in rewards.items()}
+        found[record.task.id].append(record.reward)
+    return dict(found)
 
 
 def _line(step: int, metrics: Mapping[str, Any], seconds: Mapping[str, float]) -> Line:
