@@ -14,7 +14,6 @@ Needs the extra `train`. A run that was stopped resumes, and finished runs are n
 """
 
 import json
-from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,7 +25,7 @@ from rich.console import Console
 from rich.table import Table
 
 from agentflow.evals.statistics import paired_interval
-from agentflow.rl.training_log import TrainingLog
+from agentflow.rl.training_log import TrainingLog, rewards_by_task
 from benchmarks.analyses.stages import Stages, run
 
 COLLAPSE = 0.1
@@ -81,9 +80,7 @@ def points(folder: Path) -> list[Point]:
     log, found = TrainingLog(folder), []
     lines = log.lines()
     for step in [line["step"] for line in lines if line["split"] == "test"]:
-        rewards: dict[str, list[float]] = defaultdict(list)
-        for record in log.records(step, "test"):
-            rewards[record.task.id].append(record.reward)
+        rewards = rewards_by_task(log.records(step, "test"))
         trained = [line for line in lines if line["split"] == "train" and line["step"] <= step]
         tokens = sum(int(line["sampled_tokens"]) for line in trained)
         found.append(Point(step, tokens, {task: mean(own) for task, own in rewards.items()}))
