@@ -26,6 +26,7 @@ with warnings.catch_warnings():
     from agentflow.rl.settings import compose_settings
     from agentflow.rl.trainer.flow_trainer import Alarmed, FlowTrainer, _single_precision
     from agentflow.rl.trainer.loss import OBJECTIVES, supervised_loss
+    from agentflow.rl.trainer.prefetch import PrefetchingTrainer
     from agentflow.rl.trainer.watch import SyncFailed
     from agentflow.rl.training_log import TrainingLog
     from tests.trainings import begin
@@ -107,6 +108,24 @@ def test_a_run_that_resumes_validates_what_is_due_and_nothing_twice(
     assert trainer._validates_first() == expected
     trainer.config.trainer.val_only = True
     assert trainer._validates_first()
+
+
+@pytest.mark.parametrize("setting", ["warn", "stop"])
+def test_a_checkpoint_whose_line_was_not_written_gives_it_to_the_run_that_resumes(
+    trainer: FlowTrainer, setting: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    trainer.config, trainer.log = OmegaConf.create({"alarm": setting}), TrainingLog(begin(tmp_path, 4))
+    trainer._figures = {"reward": 0.5, "batch": "d3", "logprob_change": 9.0}, {"step": 1.0}
+    saved = []
+    monkeypatch.setattr(
+        PrefetchingTrainer, "_save_checkpoint", lambda self: saved.append((tmp_path / "pending.json").exists())
+    )
+    monkeypatch.setattr(PrefetchingTrainer, "on_train_begin", lambda self: None)
+    trainer._save_checkpoint()
+    assert saved == [True]
+    with pytest.raises(Alarmed, match="step 3") if setting == "stop" else nullcontext():
+        trainer.on_train_begin()
+    assert [(line["step"], line["batch"]) for line in trainer.log.lines()] == [(3, "d3")]
 
 
 def test_a_teachers_signal_is_added_by_token_and_recorded_by_call(trainer: FlowTrainer) -> None:
