@@ -29,8 +29,8 @@ MAX_FAULT_RATE = 0.8
 FAULT_RISE = 0.3
 """Rise of the share of calls that lead to an error."""
 MIN_ENTROPY_RATIO, MAX_ENTROPY_RATIO = 0.3, 5.0
-"""Share of the first steps' entropy below which the rollouts of a task hardly differ, and above which the policy comes
-apart."""
+"""Ratio to the first steps' entropy below which the rollouts of a task hardly differ, and above which replies become
+random."""
 MAX_LENGTH_RATIO = 1.3
 """Factor by which the replies have grown."""
 HACKING_MARGIN = 0.1

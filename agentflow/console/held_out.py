@@ -1,4 +1,4 @@
-"""What a training or a search has changed."""
+"""Mean reward of the held-out tasks before and after a training or a search for prompts."""
 
 from typing import TYPE_CHECKING
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 def print_held_out(out: Console, held: "HeldOut") -> None:
-    """Print the rewards of the held-out tasks before and after."""
+    """Print both means, and the 95 % interval of the difference."""
     points = f"{100 * held.low:+.1f} to {100 * held.high:+.1f} points (95 %)"
     number = counted(held.tasks, "held-out task")
     out.print(f"{number}: {held.before:.3f} before, {held.after:.3f} after; difference {points}")
