@@ -2,15 +2,14 @@
 
 import os
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 
 def cpu_seconds() -> float:
     """Return the CPU seconds so far, user and kernel, of all threads."""
     ticks = os.sysconf("SC_CLK_TCK")
-    others = (Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split() for pid in _children(os.getpid()))
-    return time.process_time() + sum((int(fields[11]) + int(fields[12])) / ticks for fields in others)
+    others = (_stat(pid) for pid in _descendants())
+    return time.process_time() + sum((int(fields[11]) + int(fields[12])) / ticks for fields in others if fields)
 
 
 def resident_bytes() -> int:
@@ -26,16 +25,36 @@ def peak_bytes() -> int:
 def _status(field: str) -> int:
     lines = (
         line
-        for pid in ("self", *_children(os.getpid()))
-        for line in Path(f"/proc/{pid}/status").read_text().splitlines()
+        for pid in (os.getpid(), *_descendants())
+        for line in _read(pid, "status").splitlines()
         if line.startswith(f"{field}:")
     )
     return sum(1024 * int(line.split()[1]) for line in lines)
 
 
-def _children(pid: int) -> Iterator[int]:
-    """Yield all descendants. A child belongs to the thread that started it."""
-    for task in Path(f"/proc/{pid}/task").iterdir():
-        for child in map(int, (task / "children").read_text().split()):
-            yield child
-            yield from _children(child)
+def _descendants() -> list[int]:
+    """Return the processes below this one.
+
+    They are found by the parent that each process names: /proc/PID/task/*/children comes and goes with threads.
+    """
+    children: dict[int, list[int]] = {}
+    for entry in Path("/proc").glob("[0-9]*"):
+        if fields := _stat(int(entry.name)):
+            children.setdefault(int(fields[1]), []).append(int(entry.name))
+    found = [os.getpid()]
+    for pid in found:
+        found += children.get(pid, [])
+    return found[1:]
+
+
+def _stat(pid: int) -> list[str]:
+    """Return the fields of /proc/PID/stat that follow the name."""
+    return _read(pid, "stat").rpartition(")")[2].split()
+
+
+def _read(pid: int, name: str) -> str:
+    """Return a file of /proc/PID, or nothing if the process has ended."""
+    try:
+        return Path(f"/proc/{pid}/{name}").read_text()
+    except (FileNotFoundError, ProcessLookupError):
+        return ""

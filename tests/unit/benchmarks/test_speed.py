@@ -1,6 +1,9 @@
 import asyncio
 import json
+import subprocess
 import sys
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
 from pathlib import Path
 
@@ -16,6 +19,7 @@ from benchmarks.speed.catalogue import PLAIN, STATE_GRAPH, Contender, NotMeasure
 from benchmarks.speed.drive import WrongAnswer, several
 from benchmarks.speed.growth import SIZES, exponent, load
 from benchmarks.speed.page import write
+from benchmarks.speed.processes import cpu_seconds, peak_bytes, resident_bytes
 from benchmarks.speed.profiles import package
 from benchmarks.speed.results import SpeedResults
 from benchmarks.speed.rows import ROWS, cells
@@ -209,3 +213,39 @@ def test_a_step_is_read_off_a_training(tmp_path: Path, monkeypatch: pytest.Monke
     step.measure(nothing, tmp_path / "empty")
     assert "has no step of a training" in nothing.of("step")[0].error
     assert np.isfinite(one.median("step", "step", "seconds") or 0)
+
+
+def test_the_memory_of_children_of_children_counts() -> None:
+    mebibytes = 64
+    held = f"kept = b'x' * ({mebibytes} << 20); print(flush=True); input()"
+    nested = f"import subprocess, sys; subprocess.run([sys.executable, '-c', {held!r}])"
+    before = resident_bytes()
+    with subprocess.Popen([sys.executable, "-c", nested], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as child:
+        assert child.stdout
+        child.stdout.readline()
+        assert resident_bytes() - before >= mebibytes << 20
+        child.communicate(b"\n")
+
+
+def test_threads_and_processes_that_end_meanwhile_do_not_disturb_a_measurement() -> None:
+    """A thread that ended while its children were read failed the whole measurement."""
+    ended = threading.Event()
+
+    def start_threads() -> None:
+        while not ended.is_set():
+            thread = threading.Thread(target=int)
+            thread.start()
+            thread.join()
+
+    def start_processes() -> None:
+        while not ended.is_set():
+            subprocess.run(["true"], check=True)
+
+    with ThreadPoolExecutor(2) as pool:
+        disturbing = [pool.submit(start_threads), pool.submit(start_processes)]
+        try:
+            for _ in range(20):
+                assert min(peak_bytes(), cpu_seconds()) > 0
+        finally:
+            ended.set()
+    assert not [error for future in disturbing if (error := future.exception())]
