@@ -1,5 +1,6 @@
 """`agentflow certify` and `agentflow verify`: certify a training, and check it on another machine."""
 
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -96,6 +97,8 @@ def verify(
     from agentflow.rl.certificate.replay import Replayed
     from agentflow.rl.certificate.signature import read_certificate
 
+    if key and not re.fullmatch("[0-9a-fA-F]{64}", key):
+        fail(f"--key {key}: no fingerprint, which has 64 hexadecimal digits; agentflow certify prints it", MISUSED)
     chosen, folder, replayed = _steps(steps), _run_folder(run, certificate), list[Replayed]()
     try:
         found = read_certificate(certificate)
@@ -142,7 +145,7 @@ def _altered(certificate: "Certificate", run: Path | None, key: str, seed: Path 
     if not certificate.genuine:
         return ["signature: the contents are not those that the key signed"]
     if key and certificate.fingerprint != key.lower():
-        return [f"key: {certificate.fingerprint} signed"]
+        return [f"key: signed by {certificate.fingerprint}, not by {key.lower()}"]
     differs = other_code(certificate.contents)
     if run is not None:
         with PartProgress(console(stderr=True), "reading the run") as view:

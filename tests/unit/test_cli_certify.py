@@ -68,7 +68,15 @@ def test_the_certificate_of_another_signer_is_not_verified(run: Path, tmp_path: 
     _, key = certified(run)
     path, other = certified(run, "--key", tmp_path / "other.pem")
     assert other != key
-    assert f"key: {other}" in call("verify", path, "--key", key, code=1).stdout
+    found = json.loads(call("verify", path, "--key", key, "--json", code=1).stdout)
+    assert [other in difference and key in difference for difference in found["differs"]] == [True]
+
+
+def test_a_key_that_is_no_fingerprint_is_bad_input(run: Path) -> None:
+    """It was reported as another signer's."""
+    path, key = certified(run)
+    for wrong in (key[1:], f"{key}0", "FI5kbx+RVQ+DOyoSKMkmXWgrDJld8q702I+kw79vUJE="):
+        assert wrong in call("verify", path, "--key", wrong, code=2).stderr
 
 
 def test_without_a_run_it_says_what_was_not_checked(run: Path, tmp_path: Path) -> None:
