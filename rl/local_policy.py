@@ -87,10 +87,12 @@ class LocalPolicy:
     def timed(self, row: Sequence[int]) -> tuple[float, float]:
         """Return the seconds per sampled token, several replies at once, and of an update's passes over a row.
 
-        They are processor time of one thread, which other programs on the machine do not change.
+        They are processor time of one thread, which other programs on the machine do not change. The model computes in
+        single precision from then on, as engines and trainers on a CPU do; half precision is many times slower there.
         """
         import torch
 
+        self._model.float()
         ids = list(row)[:TIMED_ROW]
         prompts, tokens = torch.tensor([ids[:TIMED_PROMPT]] * TIMED_AT_ONCE), torch.tensor([ids])
 
