@@ -209,7 +209,7 @@ PROCESSES = {
     ),
     "limits of another process": "import resource\nresource.prlimit($CANARY, resource.RLIMIT_NOFILE, (10, 10))",
     "priority of another process": "os.setpriority(os.PRIO_PROCESS, $CANARY, 19)",
-    "processors of another process": "os.sched_setaffinity($CANARY, {0})",
+    "processors of another process": "os.sched_setaffinity($CANARY, {min(os.sched_getaffinity($CANARY))})",
     "descriptor of another process": (
         "fd = os.pidfd_open(os.getppid())\nprint('ESCAPED' if call(438, fd, 1, 0) >= 0 else '')"
     ),

@@ -126,6 +126,9 @@ def test_the_judge_sees_what_succeeds_without_a_sandbox(
     name: str, success: str, world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Programs that do no harm, in the tier without isolation, and with time to import what they use."""
+    lowest, alone = os.getpriority(os.PRIO_PROCESS, 0) == 19, len(os.sched_getaffinity(0)) == 1
+    if (success == "priority" and lowest) or (success == "processors" and alone):
+        pytest.skip("these tests have the lowest priority, or one processor, so that it changes nothing")
     monkeypatch.setattr(judge, "_SLACK_SECONDS", 1.0)  # which the one that leaves a process is waited for
     code = program(name, world.names())
     started = new_processes()
