@@ -215,18 +215,22 @@ def test_a_step_is_read_off_a_training(tmp_path: Path, monkeypatch: pytest.Monke
     assert np.isfinite(one.median("step", "step", "seconds") or 0)
 
 
+linux = pytest.mark.skipif(sys.platform != "linux", reason="resource use is read from Linux's /proc")
+
+
+@linux
 def test_the_memory_of_children_of_children_counts() -> None:
-    mebibytes = 64
-    held = f"kept = b'x' * ({mebibytes} << 20); print(flush=True); input()"
+    held = "kept = b'x' * (256 << 20); print(flush=True); input()"
     nested = f"import subprocess, sys; subprocess.run([sys.executable, '-c', {held!r}])"
     before = resident_bytes()
     with subprocess.Popen([sys.executable, "-c", nested], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as child:
         assert child.stdout
         child.stdout.readline()
-        assert resident_bytes() - before >= mebibytes << 20
+        assert resident_bytes() - before > 128 << 20  # what earlier tests had started may have ended meanwhile
         child.communicate(b"\n")
 
 
+@linux
 def test_threads_and_processes_that_end_meanwhile_do_not_disturb_a_measurement() -> None:
     """A thread that ended while its children were read failed the whole measurement."""
     ended = threading.Event()
