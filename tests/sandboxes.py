@@ -13,6 +13,7 @@ from agentflow.tools.sandbox import execute as execution
 from agentflow.tools.sandbox.fork_client import ForkServerClient
 from agentflow.tools.sandbox.limits import Limits, Outcome, SandboxError
 from agentflow.tools.sandbox.tiers import SUBPROCESS, VARIABLE
+from benchmarks.speed import processes
 
 BWRAP = shutil.which("bwrap")
 NAMES = ("bwrap", "bwrap-userns", "bwrap-userns-noproc", "landlock")
@@ -74,31 +75,13 @@ def new_processes() -> Callable[[], set[int]]:
 
 
 def descendants(pid: int) -> set[int]:
-    """The processes that `pid` started, and those that these started, and so on; zombies are not counted.
-
-    By every process's word of its parent: /proc/PID/task/*/children loses some while a thread ends.
-    """
-    children: dict[int, set[int]] = {}
-    for entry in Path("/proc").glob("[0-9]*"):
-        status, parent = _status(int(entry.name))
-        if status not in "ZX":
-            children.setdefault(parent, set()).add(int(entry.name))
-    found, left = set(), [pid]
-    while left:
-        new = children.get(left.pop(), set())
-        found |= new
-        left += new
-    return found
+    """The processes that `pid` started, and those that these started, and so on; zombies are not counted."""
+    return {found for found in processes.descendants(pid) if is_alive(found)}
 
 
 def is_alive(pid: int) -> bool:
-    return _status(pid)[0] not in "ZX"
-
-
-def _status(pid: int) -> tuple[str, int]:
-    """The state and the parent of a process; "X", as of a dead one, for one that is not there."""
+    """Whether a process is there and no zombie."""
     try:
-        state, parent = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[:2]
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
     except OSError:
-        return "X", 0
-    return state, int(parent)
+        return False

@@ -8,7 +8,7 @@ from pathlib import Path
 def cpu_seconds() -> float:
     """Return the CPU seconds so far, user and kernel, of all threads."""
     ticks = os.sysconf("SC_CLK_TCK")
-    others = (_stat(pid) for pid in _descendants())
+    others = (_stat(pid) for pid in descendants(os.getpid()))
     return time.process_time() + sum((int(fields[11]) + int(fields[12])) / ticks for fields in others if fields)
 
 
@@ -25,15 +25,15 @@ def peak_bytes() -> int:
 def _status(field: str) -> int:
     lines = (
         line
-        for pid in (os.getpid(), *_descendants())
+        for pid in (os.getpid(), *descendants(os.getpid()))
         for line in _read(pid, "status").splitlines()
         if line.startswith(f"{field}:")
     )
     return sum(1024 * int(line.split()[1]) for line in lines)
 
 
-def _descendants() -> list[int]:
-    """Return the processes below this one.
+def descendants(pid: int) -> list[int]:
+    """Return the processes below another, zombies included.
 
     They are found by the parent that each process names: /proc/PID/task/*/children comes and goes with threads.
     """
@@ -41,9 +41,9 @@ def _descendants() -> list[int]:
     for entry in Path("/proc").glob("[0-9]*"):
         if fields := _stat(int(entry.name)):
             children.setdefault(int(fields[1]), []).append(int(entry.name))
-    found = [os.getpid()]
-    for pid in found:
-        found += children.get(pid, [])
+    found = [pid]
+    for parent in found:
+        found += children.get(parent, [])
     return found[1:]
 
 
@@ -53,8 +53,8 @@ def _stat(pid: int) -> list[str]:
 
 
 def _read(pid: int, name: str) -> str:
-    """Return a file of /proc/PID, or nothing if the process has ended."""
+    """Return a file of /proc/PID, or nothing if the process has ended or is hidden."""
     try:
         return Path(f"/proc/{pid}/{name}").read_text()
-    except (FileNotFoundError, ProcessLookupError):
+    except (FileNotFoundError, ProcessLookupError, PermissionError):
         return ""
