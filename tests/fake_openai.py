@@ -62,7 +62,7 @@ class FakeOpenAI:
         self.lists = 0
         """Number of requests that listed the models."""
         self.closing = threading.Event()
-        self._server = _Server(self)
+        self._server = _on_a_new_port(self)
 
     @property
     def base_url(self) -> str:
@@ -131,6 +131,19 @@ class _Server(ThreadingHTTPServer):
     def server_bind(self) -> None:
         TCPServer.server_bind(self)  # without HTTPServer's look-up of the host's name
         self.server_name, self.server_port = self.server_address[:2]
+
+
+_ports: set[int] = set()
+"""The ports that servers of this process have had."""
+
+
+def _on_a_new_port(fake: FakeOpenAI) -> _Server:
+    """A server with a port that none had before. Models and the lists of a server's models are kept by its address, so
+    that they would outlive it and be those of the next one."""
+    while (server := _Server(fake)).server_port in _ports:
+        server.server_close()
+    _ports.add(server.server_port)
+    return server
 
 
 class _Handler(BaseHTTPRequestHandler):

@@ -11,7 +11,9 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from socketserver import TCPServer
 from typing import Any, get_args
+from urllib.parse import urlsplit
 
 import httpx
 import pytest
@@ -269,6 +271,19 @@ async def test_a_server_that_never_answers_is_given_up_once(monkeypatch: pytest.
         await fails_with(server, "timeout")
         await until_async(lambda: server.requests)  # it may read the request after nobody waits for a reply
     assert len(server.requests) == 1
+
+
+def test_no_test_is_given_the_models_of_an_earlier_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A server on the port of an earlier one was asked by its model, with another timeout: five minutes."""
+    with FakeOpenAI(lambda _: "4") as first:
+        ports = iter([urlsplit(first.base_url).port])
+    init = TCPServer.__init__
+    monkeypatch.setattr(
+        TCPServer, "__init__", lambda server, address, how: init(server, (address[0], next(ports, 0)), how)
+    )
+    with FakeOpenAI(lambda _: "4") as second:
+        assert second.base_url != first.base_url
+    assert next(ports, None) is None, "the earlier port was not offered"
 
 
 async def test_the_callers_deadline_passes_through() -> None:
