@@ -8,11 +8,9 @@ import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
+from agentflow.rl.checkpoints import CHECKPOINT, FOLDER, checkpoint_of, latest_step
 from agentflow.rl.export_check import Checked, check, is_start
 from agentflow.tools.coded_error import CodedError
-
-LATEST = "latest_checkpointed_iteration.txt"
-"""File in which verl records the step of the last complete checkpoint."""
 
 LORA_META = "lora_train_meta.json"
 """File in which verl records the rank and alpha of a LoRA run, beside the shards of a checkpoint."""
@@ -90,16 +88,14 @@ def export(
 
 
 def _step(checkpoint: Path) -> int:
-    return int(checkpoint.name.removeprefix("global_step_"))
+    return int(checkpoint.name.removeprefix(CHECKPOINT))
 
 
 def _checkpoint(source: Path) -> Path:
-    for folder in (source, source / "checkpoints"):
-        note = folder / LATEST
-        if note.is_file() and note.read_text().strip().isdigit():
-            source = folder / f"global_step_{note.read_text().strip()}"
-            break
-    if not (source / "actor").is_dir() or not source.name.startswith("global_step_"):
+    run = source.parent if source.name == FOLDER else source
+    if (step := latest_step(run)) is not None:
+        source = checkpoint_of(run, step)
+    if not (source / "actor").is_dir() or not source.name.startswith(CHECKPOINT):
         raise ExportError(
             f"{source} is no checkpoint; name a run's folder, or checkpoints/global_step_N in it", code="no_checkpoint"
         )

@@ -13,7 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from agentflow.evals.passport.collect import PACKAGES, file_sha256, installed, source_hash
 from agentflow.evals.trace import append
-from agentflow.rl.export import LATEST
+from agentflow.rl.checkpoints import latest_step
 from agentflow.rl.kernels import Kernels, kernels
 from agentflow.tools.coded_error import CodedError
 from agentflow.tools.named_object import source_file
@@ -54,12 +54,11 @@ class Start(BaseModel):
 
 def record_start(out: Path, config: DictConfig, threads: int) -> None:
     """Add a start to the run in the folder `out`; the app has been imported, and an operation has `threads` threads."""
-    latest = out / "checkpoints" / LATEST
     append(
         out / STARTS,
         Start(
             at=datetime.now(UTC).isoformat(timespec="seconds"),
-            step=int(latest.read_text()) if latest.exists() else 0,
+            step=latest_step(out) or 0,
             code=code_of(config.app),
             versions=installed(TRAINING),
             kernels=kernels(threads, config.trainer.device),

@@ -28,8 +28,9 @@ from agentflow.graph.tracing.setup import TracingError, tracing
 from agentflow.rl import engine
 from agentflow.rl.apps import load_app
 from agentflow.rl.chat_format import ChatFormat
+from agentflow.rl.checkpoints import latest_step
 from agentflow.rl.distillation import add_teacher
-from agentflow.rl.export import LATEST, TOKENIZER
+from agentflow.rl.export import TOKENIZER
 from agentflow.rl.launch import TrainingFailed, environment, launch, worker_base
 from agentflow.rl.local_policy import LocalPolicy
 from agentflow.rl.micro.chat_model import SEED, SHIPPED
@@ -361,8 +362,8 @@ def _check_devices(config: DictConfig) -> None:
 def _way_on(out: Path, preset: str, overrides: Sequence[str]) -> str:
     """Return the command that resumes a run, and the step that it starts from."""
     command = shlex.join(["agentflow", "train", "--preset", preset, *overrides])
-    saved = out / "checkpoints" / LATEST
-    return f"continue from {f'step {saved.read_text().strip()}' if saved.exists() else 'the start'} with: {command}"
+    step = latest_step(out)
+    return f"continue from {f'step {step}' if step else 'the start'} with: {command}"
 
 
 if __name__ == "__main__":

@@ -14,8 +14,9 @@ from agentflow.evals.passport.collect import file_sha256
 from agentflow.evals.run_folder import SETTINGS, RunFolderError, read_settings
 from agentflow.rl.certificate.batches import BatchHashes, batch_hashes
 from agentflow.rl.certificate.canonical import hash_of
-from agentflow.rl.certificate.checkpoints import Delta, Weights, checkpoint_of, saved_steps
 from agentflow.rl.certificate.errors import CertificateError
+from agentflow.rl.certificate.weights import Delta, Weights
+from agentflow.rl.checkpoints import checkpoint_of, saved_steps
 from agentflow.rl.export import TOKENIZER
 from agentflow.rl.kernels import Kernels
 from agentflow.rl.micro.chat_model import SEED

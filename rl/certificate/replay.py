@@ -18,11 +18,11 @@ from omegaconf import DictConfig, OmegaConf, open_dict
 
 from agentflow.evals.run_folder import read_settings
 from agentflow.rl.certificate.check import named_differences
-from agentflow.rl.certificate.checkpoints import CHECKPOINT, Delta, Weights, checkpoint_of
 from agentflow.rl.certificate.contents import Contents, start_folder
 from agentflow.rl.certificate.errors import CertificateError
 from agentflow.rl.certificate.segments import Segment
-from agentflow.rl.export import LATEST
+from agentflow.rl.certificate.weights import Delta, Weights
+from agentflow.rl.checkpoints import FOLDER, LATEST, checkpoint_of
 from agentflow.rl.launch import TrainingFailed
 from agentflow.rl.run_starts import Start, read_starts, start_of
 from agentflow.rl.settings import SettingsError, TrainingSettings, quiet_verl
@@ -186,9 +186,9 @@ def _configuration(run: Path, start: Start, segment: Segment, work: Path, first:
             OmegaConf.update(config, name, value)
     os.environ["OMP_NUM_THREADS"] = str(start.kernels.threads)
     if segment.begin:
-        (work / "checkpoints").mkdir()
-        (work / "checkpoints" / f"{CHECKPOINT}{segment.begin}").symlink_to(checkpoint_of(run, segment.begin).absolute())
-        (work / "checkpoints" / LATEST).write_text(str(segment.begin))
+        (work / FOLDER).mkdir()
+        checkpoint_of(work, segment.begin).symlink_to(checkpoint_of(run, segment.begin).absolute())
+        (work / FOLDER / LATEST).write_text(str(segment.begin))
     return config
 
 

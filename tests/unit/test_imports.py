@@ -60,7 +60,7 @@ HEAVY_ALLOWED = {
     "rl.micro.pretrain": {"torch", "transformers"},
     "rl.export": {"torch"},
     "rl.export_check": {"torch", "transformers"},
-    "rl.certificate.checkpoints": {"torch"},
+    "rl.certificate.weights": {"torch"},
     "rl.kernels": {"torch"},
     "rl.launch": {"ray", "verl"},
     "rl.local_policy": {"torch", "transformers"},

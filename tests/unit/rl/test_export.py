@@ -11,7 +11,8 @@ from safetensors.torch import load_file, save_file  # noqa: E402
 from agentflow.evals.trace import append  # noqa: E402
 from agentflow.graph.context import Sampling  # noqa: E402
 from agentflow.rl.chat import TokenReply  # noqa: E402
-from agentflow.rl.export import LATEST, TOKENIZER, ExportError, export  # noqa: E402
+from agentflow.rl.checkpoints import LATEST  # noqa: E402
+from agentflow.rl.export import TOKENIZER, ExportError, export  # noqa: E402
 from agentflow.rl.export_check import Checked  # noqa: E402
 from agentflow.rl.micro.chat_model import load  # noqa: E402
 from agentflow.rl.replay_log import Entry, as_answer  # noqa: E402

@@ -9,7 +9,7 @@ pytest.importorskip("torch")
 import torch
 from safetensors.torch import save_file
 
-from agentflow.rl.certificate.checkpoints import Delta, Weights, saved_steps
+from agentflow.rl.certificate.weights import Delta, Weights
 
 
 def save(folder: Path, **tensors: list[float]) -> Path:
@@ -57,9 +57,3 @@ def test_other_tensors_have_no_change(
 ) -> None:
     save(tmp_path / "1" / folder, **tensors)
     assert not Delta(start, Weights.of_checkpoint(tmp_path / "1"))
-
-
-def test_only_complete_names_are_checkpoints(tmp_path: Path) -> None:
-    for name in ("global_step_2", "global_step_10", "global_step_x", "other"):
-        (tmp_path / "checkpoints" / name).mkdir(parents=True)
-    assert saved_steps(tmp_path) == [2, 10]

@@ -1,4 +1,4 @@
-"""Checkpoints of a run, their weights, and what training changed from one to the next."""
+"""Weights of models and checkpoints, and what training changed from one to the next."""
 
 import hashlib
 import math
@@ -11,21 +11,8 @@ from agentflow.rl.certificate.errors import CertificateError
 if TYPE_CHECKING:
     import torch
 
-CHECKPOINT = "global_step_"
-
 MODEL = "huggingface"
 """Folder of a policy's model in a checkpoint."""
-
-
-def saved_steps(run: Path) -> list[int]:
-    """Return the steps whose checkpoints the run folder has, in order."""
-    names = (path.name.removeprefix(CHECKPOINT) for path in (run / "checkpoints").glob(f"{CHECKPOINT}*"))
-    return sorted(int(name) for name in names if name.isdecimal())
-
-
-def checkpoint_of(run: Path, step: int) -> Path:
-    """Return the folder of a step's checkpoint."""
-    return run / "checkpoints" / f"{CHECKPOINT}{step}"
 
 
 class Weights:
