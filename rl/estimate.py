@@ -264,6 +264,7 @@ def lines(config: DictConfig) -> list[str]:
         f"  {'computed tokens':<32}{found.tokens / 1e6:6.2f} million ({share:.1f} times as many without packing)",
         *(f"  {name:<32}{value:6.0f} s, {tokens / value:,.0f} tokens/s" for name, (value, tokens) in seconds.items()),
         f"  {'together':<32}{found.step:6.0f} s, and the time of tools, frozen modules and judge",
-        f"a checkpoint {found.checkpoint / GB:.0f} GB, every {config.save_every} steps, {config.keep} kept",
+        f"a checkpoint {found.checkpoint / GB:.0f} GB, every {config.save_every} steps, {config.keep} kept; "
+        f"the weights of the best step {(found.checkpoint - found.gpus * found.optimiser) / GB:.0f} GB",
         f"calls of the judge: at most {found.judged:,} in {config.steps:,} steps",
     ]

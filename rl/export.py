@@ -8,8 +8,9 @@ import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
-from agentflow.rl.checkpoints import CHECKPOINT, FOLDER, checkpoint_of, latest_step
+from agentflow.rl.checkpoints import ACTOR, CHECKPOINT, FOLDER, best_checkpoint, checkpoint_of, latest_step
 from agentflow.rl.export_check import Checked, check, is_start
+from agentflow.rl.training_log import TrainingLog
 from agentflow.tools.coded_error import CodedError
 
 LORA_META = "lora_train_meta.json"
@@ -34,6 +35,7 @@ def export(
     *,
     policy: str = "",
     adapter: bool = False,
+    best: bool = False,
     on_checked: Callable[[Checked | None], None] = lambda checked: None,
 ) -> int:
     """Write the policy of a checkpoint to `directory`, atomically.
@@ -46,6 +48,7 @@ def export(
         directory: A new or empty folder.
         policy: Name of the policy, for a run that trains several with weights of their own.
         adapter: Also write a LoRA run's adapter, to `directory`/adapter.
+        best: Write the step of a run with the highest held-out accuracy instead of the last one.
         on_checked: Called with the comparison of the model's log-probabilities with those that the run recorded under
             the same weights; None if it recorded none.
 
@@ -55,7 +58,7 @@ def export(
     Raises:
         ExportError: The checkpoint cannot be exported, or the written model differs from the trained one.
     """
-    checkpoint = _checkpoint(source)
+    checkpoint = _best(source) if best else _checkpoint(source)
     actor = _actor(checkpoint, policy)
     lora = (actor / LORA_META).is_file()
     if adapter and not lora:
@@ -95,16 +98,23 @@ def _checkpoint(source: Path) -> Path:
     run = source.parent if source.name == FOLDER else source
     if (step := latest_step(run)) is not None:
         source = checkpoint_of(run, step)
-    if not (source / "actor").is_dir() or not source.name.startswith(CHECKPOINT):
+    if not (source / ACTOR).is_dir() or not source.name.startswith(CHECKPOINT):
         raise ExportError(
             f"{source} is no checkpoint; name a run's folder, or checkpoints/global_step_N in it", code="no_checkpoint"
         )
     return source
 
 
+def _best(run: Path) -> Path:
+    checkpoint = best_checkpoint(run, TrainingLog(run).accuracies())
+    if checkpoint is None:
+        raise ExportError(f"{run} is no run of which a step was saved and validated", code="no_best")
+    return checkpoint
+
+
 def _actor(checkpoint: Path, policy: str) -> Path:
     """Return the folder of a policy in a checkpoint. Raises ExportError if there is none of the name."""
-    actor = checkpoint / "actor"
+    actor = checkpoint / ACTOR
     if (actor / "huggingface").is_dir() and not policy:
         return actor
     names = sorted(folder.parent.name for folder in actor.glob("*/huggingface"))

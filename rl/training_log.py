@@ -128,6 +128,13 @@ class TrainingLog:
                 continue
         return found
 
+    def accuracies(self) -> dict[int, float]:
+        """Return the accuracy of each validated step, of those with as many rollouts as the last: on other tasks, it
+        is no measure of which step is best.
+        """
+        found = [line for line in self.lines() if line["split"] == "test"]
+        return {line["step"]: line["accuracy"] for line in found if line["rollouts"] == found[-1]["rollouts"]}
+
     def held_out(self) -> HeldOut | None:
         """Compare the validation before training with the last one; None if there are not both."""
         steps = [line["step"] for line in self.lines() if line["split"] == "test"]

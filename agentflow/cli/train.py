@@ -131,7 +131,21 @@ def train(
         fail(str(error), FAILED)
     if held_out := TrainingLog(out).held_out():
         print_held_out(terminal, held_out)
-    typer.echo(f"report: {out / 'report.html'}\nnext: agentflow export {out} planner{_policy(out)}")
+    typer.echo(f"report: {out / 'report.html'}")
+    typer.echo("\n".join(_next(out)))
+
+
+def _next(out: Path) -> list[str]:
+    """Return the commands that export what a run has trained, also of its best step if that is not the last."""
+    from agentflow.rl.checkpoints import best_step, latest_step
+    from agentflow.rl.training_log import TrainingLog
+
+    command, accuracies = f"agentflow export {out} planner{_policy(out)}", TrainingLog(out).accuracies()
+    found = [f"next: {command}"]
+    best = best_step(out, accuracies)
+    if best is not None and best != latest_step(out):
+        found.append(f"or: {command} --best (step {best}, with the highest held-out accuracy, {accuracies[best]:.3f})")
+    return found
 
 
 def _policy(out: Path) -> str:
@@ -155,6 +169,9 @@ def export(
     adapter: Annotated[
         bool, typer.Option("--adapter", help="Write the adapter of a LoRA run too, to DIRECTORY/adapter.")
     ] = False,
+    best: Annotated[
+        bool, typer.Option("--best", help="The step of the run with the highest held-out accuracy, not its last one.")
+    ] = False,
 ) -> None:
     """Write a trained policy as a Hugging Face folder, for vLLM and for --planner embedded:DIRECTORY.
 
@@ -167,7 +184,7 @@ def export(
 
     checks: list[Checked | None] = []
     try:
-        step = write(checkpoint, directory, policy=policy, adapter=adapter, on_checked=checks.append)
+        step = write(checkpoint, directory, policy=policy, adapter=adapter, best=best, on_checked=checks.append)
     except ExportError as error:
         fail(str(error), MISUSED)
     typer.echo(f"the policy{f' {policy}' if policy else ''} of step {step} is in {directory}")

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 from agentflow.rl.certificate.errors import CertificateError
+from agentflow.rl.checkpoints import ACTOR
 
 if TYPE_CHECKING:
     import torch
@@ -30,7 +31,7 @@ class Weights:
     @classmethod
     def of_checkpoint(cls, folder: Path) -> Self:
         """Return the weights of a checkpoint; without any where it has only the shards of the trainer."""
-        actor = folder / "actor"
+        actor = folder / ACTOR
         saved = [path.parent for path in actor.rglob(MODEL) if any(path.glob("*.safetensors"))]
         return cls({"" if path == actor else path.relative_to(actor).as_posix(): path / MODEL for path in saved})
 

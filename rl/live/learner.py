@@ -27,6 +27,7 @@ from agentflow.evals import results_store
 from agentflow.graph.context import Context
 from agentflow.graph.models.loading import load_model
 from agentflow.graph.models.spec import ModelError
+from agentflow.rl.checkpoints import BEST, FOLDER
 from agentflow.rl.live.journal import Answered, Decision, Feedback, Traffic
 from agentflow.rl.live.versions import Versions, loses, verdict
 from agentflow.rl.settings import setting
@@ -158,7 +159,8 @@ class Learner:
         shutil.rmtree(new, ignore_errors=True)
         await self._command(number, "export", str(folder / "run"), str(new))
         new.rename(self.weights(number))
-        shutil.rmtree(folder / "run" / "checkpoints")  # many times as large, and needed by nobody now
+        for saved in (FOLDER, BEST):  # many times as large, and needed by nobody now
+            shutil.rmtree(folder / "run" / saved, ignore_errors=True)
 
     async def _held_out(self, number: int) -> dict[str, bool]:
         """Return whether a version answers each held-out task, in one greedy try; by the task's id."""

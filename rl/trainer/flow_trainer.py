@@ -38,6 +38,7 @@ from agentflow.rl.batch import (
     row_policy,
     signal_of,
 )
+from agentflow.rl.checkpoints import keep_best
 from agentflow.rl.step_metrics import only_reward, rollout_metrics, staleness, why_nothing
 from agentflow.rl.trainer.distillation import TeacherWorker
 from agentflow.rl.trainer.loss import OBJECTIVES, flow_grpo_loss, supervised_loss
@@ -83,12 +84,13 @@ class FlowTrainer(PrefetchingTrainer):
         """Metrics and seconds of the last step, as they were when it had been trained."""
 
     def init(self) -> None:
-        """Start all workers, load the last checkpoint, and delete the records of later steps."""
+        """Start all workers, load the last checkpoint, and delete the records and the best weights of later steps."""
         super().init()
         actor = omega_conf_to_dataclass(self.config.actor_rollout_ref.actor)
         self.actor_rollout_wg.set_loss_fn(partial(self._loss(), config=actor))
         self.inspector = TokenInspector(self.config, self.tokenizer, self.actor_rollout_wg, self._select)
         self.log.rewind(self.global_steps)
+        keep_best(self.log.out, self.log.accuracies())
         with open_dict(self.config):
             self.config.trainer.val_before_train = self._validates_first()
 
@@ -355,10 +357,11 @@ class FlowTrainer(PrefetchingTrainer):
             raise Alarmed(f"step {line['step']}: {text}")
 
     def _validate(self) -> dict[str, float]:
-        """Run verl's validation, and write its summary as a line in metrics.jsonl."""
+        """Run verl's validation, write its summary as a line in metrics.jsonl, and keep the best step's weights."""
         self.log.begin(self.global_steps, "test")
         found: dict[str, float] = super()._validate()
         self.log.validation(self.global_steps, self._restarted())
+        keep_best(self.log.out, self.log.accuracies())
         return found
 
     def _restarted(self) -> list[str]:

@@ -9,6 +9,7 @@ import pytest
 
 from agentflow.rl.algorithms.algorithm import Rollout
 from agentflow.rl.algorithms.grpo import GRPO
+from agentflow.rl.checkpoints import BEST, checkpoint_of, saved_steps
 from agentflow.rl.export import export
 from agentflow.rl.export_check import Checked, check
 from agentflow.rl.rollout import RolloutStatus
@@ -78,6 +79,16 @@ def test_it_goes_on_where_it_stopped(run: Path) -> None:
     assert [line["step"] for line in lines(run, "test")] == [0, 2, 3]
     first, *_, last = (line["accuracy"] for line in lines(run, "test"))
     assert f"{first:.3f} before, {last:.3f} after" in done.stdout
+
+
+def test_the_weights_of_the_best_step_are_kept(run: Path) -> None:
+    accuracies = {line["step"]: line["accuracy"] for line in lines(run, "test")}
+    best = max((2, 3), key=lambda step: (accuracies[step], step))
+    assert saved_steps(run, BEST) == [best]
+    kept = checkpoint_of(run, best, BEST)
+    assert [path.name for path in kept.rglob("*.safetensors")]
+    assert not [*kept.rglob("optim*")]
+    assert [*checkpoint_of(run, 3).rglob("optim*")]
 
 
 def test_the_same_seed_gives_the_same_batches_at_any_concurrency(run: Path, tmp_path: Path) -> None:

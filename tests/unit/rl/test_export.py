@@ -1,4 +1,5 @@
 import json
+import shutil
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,7 +12,7 @@ from safetensors.torch import load_file, save_file  # noqa: E402
 from agentflow.evals.trace import append  # noqa: E402
 from agentflow.graph.context import Sampling  # noqa: E402
 from agentflow.rl.chat import TokenReply  # noqa: E402
-from agentflow.rl.checkpoints import LATEST  # noqa: E402
+from agentflow.rl.checkpoints import LATEST, keep_best  # noqa: E402
 from agentflow.rl.export import TOKENIZER, ExportError, export  # noqa: E402
 from agentflow.rl.export_check import Checked  # noqa: E402
 from agentflow.rl.micro.chat_model import load  # noqa: E402
@@ -47,6 +48,35 @@ def test_the_last_whole_checkpoint_becomes_a_folder_that_the_embedded_model_read
 
 def test_a_checkpoint_can_be_named(run: Path, tmp_path: Path) -> None:
     assert export(run / "checkpoints/global_step_4", tmp_path / "planner") == 4
+
+
+def validate(run: Path, **accuracies: float) -> None:
+    """The lines of validations, by step as "step_3"."""
+    lines = [
+        {"step": int(name.removeprefix("step_")), "split": "test", "rollouts": 10, "accuracy": accuracy}
+        for name, accuracy in accuracies.items()
+    ]
+    (run / "metrics.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+
+
+def test_the_best_step_can_be_asked_for_after_its_checkpoint_is_gone(run: Path, tmp_path: Path) -> None:
+    validate(run, step_0=0.9, step_2=0.8, step_3=0.7, step_4=0.6)
+    (run / "checkpoints" / LATEST).write_text("4")
+    assert export(run, tmp_path / "last") == 4
+    keep_best(run, TrainingLog(run).accuracies())
+    shutil.rmtree(run / "checkpoints/global_step_3")
+    assert export(run, tmp_path / "best", best=True) == 3
+    for name, step in (("last", 4), ("best", 3)):
+        weights = load_file(tmp_path / name / "model.safetensors")
+        tensors = load_file(checkpoint.write(tmp_path / f"{name}-start") / "model.safetensors")
+        assert all(torch.equal(weights[key], (tensors[key].float() * step).half()) for key in tensors)
+
+
+@pytest.mark.parametrize("name", ["run", "run/checkpoints/global_step_4", "nothing"])
+def test_without_a_validated_checkpoint_there_is_no_best(name: str, run: Path, tmp_path: Path) -> None:
+    validate(run, step_0=0.9, step_2=0.8)
+    with fails(ExportError, "no_best", tmp_path / name):
+        export(tmp_path / name, tmp_path / "planner", best=True)
 
 
 def test_nothing_is_overwritten(run: Path, tmp_path: Path) -> None:

@@ -66,6 +66,15 @@ def test_what_came_after_the_checkpoint_is_taken_back(log: TrainingLog) -> None:
     assert all(json.loads(line) for line in (log.out / "metrics.jsonl").read_text().splitlines())
 
 
+def test_accuracies_are_compared_on_as_many_rollouts(log: TrainingLog) -> None:
+    """The number of held-out tasks may change when a run resumes."""
+    for number, rewards in ((0, [1.0]), (1, [1.0, 0.0]), (3, [0.0, 0.0])):
+        for reward in rewards:
+            append(log.rollouts / f"{number:06d}-test.jsonl", record(number, reward))
+        log.validation(number)
+    assert log.accuracies() == {1: 0.5, 3: 0.0}
+
+
 def test_tokens_after_the_checkpoint_are_taken_back_too(log: TrainingLog) -> None:
     for number in (1, 2, 3):
         log.tokens(token_step(number, "t", []))

@@ -9,10 +9,12 @@ from typing import Any
 
 import pytest
 
+from agentflow.evals.trace import append
 from agentflow.rl.algorithms.flow_grpo import FlowGRPO
 from agentflow.rl.algorithms.opd import OPD
 from agentflow.rl.algorithms.sft import SFT
 from agentflow.rl.batch import Span
+from agentflow.rl.checkpoints import ACTOR, BEST, FOLDER, LATEST, checkpoint_of, saved_steps
 from tests.unit.rl.rows import row
 
 pytest.importorskip("verl")
@@ -29,7 +31,7 @@ with warnings.catch_warnings():
     from agentflow.rl.trainer.prefetch import PrefetchingTrainer
     from agentflow.rl.trainer.watch import SyncFailed
     from agentflow.rl.training_log import TrainingLog
-    from tests.trainings import begin
+    from tests.trainings import begin, rollout
 
 
 @pytest.fixture
@@ -108,6 +110,27 @@ def test_a_run_that_resumes_validates_what_is_due_and_nothing_twice(
     assert trainer._validates_first() == expected
     trainer.config.trainer.val_only = True
     assert trainer._validates_first()
+
+
+def test_the_weights_of_the_best_validation_are_kept(
+    trainer: FlowTrainer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    trainer.log, trainer.restarted = TrainingLog(begin(tmp_path, 4)), []
+
+    def validate(self: FlowTrainer) -> dict[str, float]:
+        right = {1: 1, 2: 2, 3: 0}[self.global_steps]
+        for one in range(2):
+            path = self.log.path_of(self.global_steps, "test")
+            append(path, rollout(self.global_steps, "test", f"t{one}", float(one < right)))
+        return {}
+
+    monkeypatch.setattr(PrefetchingTrainer, "_validate", validate)
+    for step in (1, 2, 3):
+        trainer.global_steps = step
+        (checkpoint_of(tmp_path, step) / ACTOR).mkdir(parents=True)
+        (tmp_path / FOLDER / LATEST).write_text(str(step))
+        trainer._validate()
+    assert saved_steps(tmp_path, BEST) == [2]
 
 
 @pytest.mark.parametrize("setting", ["warn", "stop"])

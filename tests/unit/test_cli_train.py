@@ -1,0 +1,37 @@
+"""What `agentflow train` says at its end."""
+
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from agentflow.cli import app
+from agentflow.rl.checkpoints import ACTOR, FOLDER, LATEST, checkpoint_of
+from agentflow.rl.training_log import TrainingLog
+from tests.trainings import rollout, write_validation
+
+needs_training = pytest.mark.skipif(not find_spec("verl"), reason="the extra train is not installed")
+
+
+@needs_training
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize(("right", "best"), [((2, 1), True), ((1, 2), False), ((2, 2), False)])
+def test_the_best_step_is_offered_where_it_is_not_the_last(
+    right: tuple[int, int], best: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from agentflow.evals.run_folder import write_settings
+    from agentflow.rl import train
+    from agentflow.rl.settings import TrainingSettings, compose_settings
+
+    TrainingLog(tmp_path).rewind(0)
+    write_settings(tmp_path, TrainingSettings.of(compose_settings("atlas-cpu", [f"out={tmp_path}"])))
+    for step, number in zip((10, 20), right, strict=True):
+        (checkpoint_of(tmp_path, step) / ACTOR).mkdir(parents=True)
+        write_validation(tmp_path, step, [rollout(step, "test", f"t{one}", float(one < number)) for one in range(2)])
+    (tmp_path / FOLDER / LATEST).write_text("20")
+    monkeypatch.setattr(train, "train", lambda *words, **callbacks: tmp_path)
+    done = CliRunner().invoke(app, ["train"])
+    assert done.exit_code == 0, done.output
+    assert f"next: agentflow export {tmp_path} planner\n" in done.stdout
+    assert ("--best (step 10, " in done.stdout) == best
