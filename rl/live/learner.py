@@ -159,8 +159,9 @@ class Learner:
         shutil.rmtree(new, ignore_errors=True)
         await self._command(number, "export", str(folder / "run"), str(new))
         new.rename(self.weights(number))
-        for saved in (FOLDER, BEST):  # many times as large, and needed by nobody now
-            shutil.rmtree(folder / "run" / saved, ignore_errors=True)
+        for saved in (folder / "run" / FOLDER, folder / "run" / BEST):  # larger, and needed by nobody now
+            if saved.exists():
+                shutil.rmtree(saved)
 
     async def _held_out(self, number: int) -> dict[str, bool]:
         """Return whether a version answers each held-out task, in one greedy try; by the task's id."""

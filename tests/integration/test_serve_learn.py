@@ -18,6 +18,7 @@ import pytest
 
 pytest.importorskip("verl", reason="the extra train is not installed")
 
+from agentflow.rl.checkpoints import BEST, FOLDER
 from agentflow.rl.planner import tasks
 from tests.integration.test_serve import is_up
 from tests.waiting import LAST_RESORT, until
@@ -89,6 +90,7 @@ def test_a_version_is_trained_beside_the_answers_tried_promoted_and_kept(tmp_pat
     assert all(one["status"] == "answered" for one in answers)
     weights = [tmp_path / "live/versions/1" / name for name in ("model.safetensors", "tokenizer.json")]
     assert all(path.is_file() for path in weights)
+    assert not any((tmp_path / "live/batches/1/run" / name).exists() for name in (FOLDER, BEST))
     assert len((tmp_path / "live/batches/1/tasks/tasks.jsonl").read_text().splitlines()) >= 2
 
     with serving(tmp_path) as client:
