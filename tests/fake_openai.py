@@ -22,6 +22,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from socketserver import TCPServer
 from typing import Any
 
+from tests.ports import free_port
 from tests.waiting import LAST_RESORT
 
 
@@ -62,7 +63,7 @@ class FakeOpenAI:
         self.lists = 0
         """Number of requests that listed the models."""
         self.closing = threading.Event()
-        self._server = _on_a_new_port(self)
+        self._server = _Server(self)
 
     @property
     def base_url(self) -> str:
@@ -122,7 +123,7 @@ class _Server(ThreadingHTTPServer):
 
     def __init__(self, fake: FakeOpenAI) -> None:
         self.fake = fake
-        super().__init__(("127.0.0.1", 0), _Handler)
+        super().__init__(("127.0.0.1", free_port()), _Handler)
 
     def handle_error(self, request: Any, client_address: Any) -> None:
         if not isinstance(sys.exception(), ConnectionError):  # a client that was killed is no fault
@@ -131,19 +132,6 @@ class _Server(ThreadingHTTPServer):
     def server_bind(self) -> None:
         TCPServer.server_bind(self)  # without HTTPServer's look-up of the host's name
         self.server_name, self.server_port = self.server_address[:2]
-
-
-_ports: set[int] = set()
-"""The ports that servers of this process have had."""
-
-
-def _on_a_new_port(fake: FakeOpenAI) -> _Server:
-    """A server with a port that none had before. Models and the lists of a server's models are kept by its address, so
-    that they would outlive it and be those of the next one."""
-    while (server := _Server(fake)).server_port in _ports:
-        server.server_close()
-    _ports.add(server.server_port)
-    return server
 
 
 class _Handler(BaseHTTPRequestHandler):

@@ -17,8 +17,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.integration.search.servers import free_port
 from tests.pages import DOCS, ROOT, Step, blocks, steps
+from tests.ports import free_port
 from tests.waiting import LAST_RESORT, until
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800)]

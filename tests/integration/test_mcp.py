@@ -27,6 +27,7 @@ from agentflow.tools.run import run_tool
 from agentflow.tools.sandbox import landlock
 from tests import mcp_server
 from tests.failing import fails
+from tests.ports import free_port
 from tests.waiting import until, until_async
 
 SERVER = Path(mcp_server.__file__)
@@ -51,7 +52,7 @@ def _pins(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture(scope="module")
 def url() -> Iterator[str]:
-    port = _free_port()
+    port = free_port()
     with _served(port):
         yield f"http://127.0.0.1:{port}/mcp"
 
@@ -65,11 +66,6 @@ def _served(port: int) -> Iterator[None]:
     finally:
         process.kill()
         process.wait()
-
-
-def _free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        return int(free.getsockname()[1])
 
 
 def _listens(port: int) -> bool:
@@ -154,7 +150,7 @@ async def test_a_server_that_dies_fails_the_call_and_is_started_again() -> None:
 
 
 async def test_a_server_over_http_that_was_started_anew_goes_on() -> None:
-    port = _free_port()
+    port = free_port()
     with _served(port):
         found = await tools(f"mcp:http://127.0.0.1:{port}/mcp")
         assert (await call(found["add"], a=1, b=2)).output == "3"
@@ -203,7 +199,7 @@ def _runs(process: int) -> bool:
 
 
 async def test_a_server_that_is_not_there_is_unavailable() -> None:
-    port = _free_port()
+    port = free_port()
     with fails(Unavailable, "unreachable", f"http://127.0.0.1:{port}/mcp"):
         await load(f"mcp:http://127.0.0.1:{port}/mcp")
     with fails(Unavailable, "missing_command", "no-such-command"):

@@ -4,14 +4,13 @@ import asyncio
 import gc
 import gzip
 import json
-import socket
 import subprocess
 import sys
 import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from socketserver import TCPServer
+from types import SimpleNamespace
 from typing import Any, get_args
 from urllib.parse import urlsplit
 
@@ -25,8 +24,10 @@ from agentflow.graph.models.connections import ROLLOUT_ADDRESS
 from agentflow.graph.models.loading import aload_model, complete, load_model
 from agentflow.graph.models.pace import TRIES
 from agentflow.graph.models.spec import PROVIDERS, ModelError
+from tests import ports
 from tests.failing import fails
 from tests.fake_openai import FakeOpenAI, Fault, Reply, in_turn
+from tests.ports import free_port
 from tests.waiting import LAST_RESORT, until_async
 
 KEY = "sk-secret-0123456789"
@@ -276,14 +277,12 @@ async def test_a_server_that_never_answers_is_given_up_once(monkeypatch: pytest.
 def test_no_test_is_given_the_models_of_an_earlier_one(monkeypatch: pytest.MonkeyPatch) -> None:
     """A server on the port of an earlier one was asked by its model, with another timeout: five minutes."""
     with FakeOpenAI(lambda _: "4") as first:
-        ports = iter([urlsplit(first.base_url).port])
-    init = TCPServer.__init__
-    monkeypatch.setattr(
-        TCPServer, "__init__", lambda server, address, how: init(server, (address[0], next(ports, 0)), how)
-    )
+        earlier = urlsplit(first.base_url).port
+    offered = [earlier, *range(20_000, 21_000)]
+    monkeypatch.setattr(ports, "_chance", SimpleNamespace(randrange=lambda low, high: offered.pop(0)))
     with FakeOpenAI(lambda _: "4") as second:
         assert second.base_url != first.base_url
-    assert next(ports, None) is None, "the earlier port was not offered"
+    assert earlier not in offered, "it was never offered"
 
 
 async def test_the_callers_deadline_passes_through() -> None:
@@ -367,9 +366,7 @@ async def test_many_calls_at_once_share_one_pool() -> None:
 
 def closed_port() -> str:
     """The base URL of a port of this machine at which nobody listens."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        return f"http://127.0.0.1:{free.getsockname()[1]}/v1"
+    return f"http://127.0.0.1:{free_port()}/v1"
 
 
 async def test_the_host_of_a_training_is_where_it_runs_now(monkeypatch: pytest.MonkeyPatch) -> None:

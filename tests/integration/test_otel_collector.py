@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from tests.otlp import Receiver
+from tests.ports import free_port
 
 pytest.importorskip("opentelemetry.sdk", reason="the extra otel is not installed")
 ROTEL = find_spec("rotel")
@@ -24,16 +25,6 @@ pytestmark = [
 ]
 
 SECONDS = 90.0
-
-
-def free_ports(number: int) -> list[int]:
-    probes = [socket.socket() for _ in range(number)]
-    for probe in probes:
-        probe.bind(("127.0.0.1", 0))
-    ports = [probe.getsockname()[1] for probe in probes]
-    for probe in probes:
-        probe.close()
-    return ports
 
 
 def wait_until_open(port: int, server: subprocess.Popen[bytes]) -> None:
@@ -58,7 +49,7 @@ def collector(receiver: Receiver, tmp_path: Path) -> Iterator[str]:
     """The address of a collector that passes on to `receiver`."""
     assert ROTEL is not None
     assert ROTEL.origin is not None
-    http, grpc = free_ports(2)
+    http, grpc = free_port(), free_port()
     options = {
         "otlp-http-endpoint": f"127.0.0.1:{http}",
         "otlp-grpc-endpoint": f"127.0.0.1:{grpc}",

@@ -8,7 +8,6 @@ scripted server, so that rewards differ between rollouts; the frozen modules of 
 import hashlib
 import json
 import os
-import socket
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -24,6 +23,7 @@ from agentflow.rl.tokens import unpacked
 from tests.chat_templates import needs_templates
 from tests.fake_openai import FakeOpenAI
 from tests.integration.training import lines, rollouts
+from tests.ports import free_port
 from tests.qwen import GPU_PRESETS, teach_to_plan, tiny_model
 from tests.waiting import until
 
@@ -169,9 +169,7 @@ def test_a_step_is_replayed_to_the_same_batch(run: Path) -> None:
 def test_the_export_is_the_policy_and_vllm_serves_it(run: Path, endpoint: str) -> None:
     folder = run.parent / "planner"
     assert "checked: " in agentflow("export", str(run), str(folder))
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+    port = free_port()
     command = [sys.executable, "-c", SERVE, "serve", str(folder), "--port", str(port)]
     command += ["--served-model-name", "planner", "--enforce-eager", "--max-model-len", "8192"]
     environment = {**os.environ, "VLLM_CPU_KVCACHE_SPACE": "1", "VLLM_CPU_OMP_THREADS_BIND": "nobind"}

@@ -3,11 +3,12 @@
 import os
 import pwd
 import shutil
-import socket
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+
+from tests.ports import free_port
 
 SECONDS = 120
 
@@ -48,7 +49,7 @@ def server(folder: Path) -> Iterator[str]:
     password.write_text("s3cr3t-of-the-test")
     if user:
         shutil.chown(password, "postgres")
-    port = _free_port()
+    port = free_port()
     options = f"-p {port} -c listen_addresses=127.0.0.1 -c unix_socket_directories={folder}"
     scram = ["--auth=scram-sha-256", "--username=agent", f"--pwfile={password}", "--locale=C.UTF-8"]
     _run([*user, str(home / "initdb"), "--pgdata", str(data), *scram], folder)
@@ -69,9 +70,3 @@ def _run(command: list[str], folder: Path) -> None:
             command, cwd=folder, stdin=subprocess.DEVNULL, stdout=file, stderr=file, timeout=SECONDS, check=False
         )
     assert done.returncode == 0, said.read_text()
-
-
-def _free_port() -> int:
-    with socket.socket() as listening:
-        listening.bind(("127.0.0.1", 0))
-        return int(listening.getsockname()[1])

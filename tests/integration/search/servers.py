@@ -8,7 +8,6 @@ import contextlib
 import os
 import shutil
 import signal
-import socket
 import struct
 import subprocess
 import time
@@ -19,6 +18,7 @@ from pathlib import Path
 import httpx
 import pytest
 
+from tests.ports import free_port
 from tests.waiting import LAST_RESORT
 
 PACKAGES = {
@@ -102,13 +102,6 @@ def _wait(url: str, process: "subprocess.Popen[bytes]", folder: Path) -> None:
             break
         time.sleep(0.2)
     raise RuntimeError(f"no server at {url}: {(folder / 'server.log').read_text()[-2000:]}")
-
-
-def free_port() -> int:
-    """A port of loopback that nobody listens at."""
-    with socket.socket() as one:
-        one.bind(("127.0.0.1", 0))
-        return int(one.getsockname()[1])
 
 
 @contextlib.contextmanager

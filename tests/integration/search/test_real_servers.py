@@ -23,6 +23,7 @@ from agentflow.tools.web.safe_http import FetchPolicy, fetch
 from agentflow.tools.web_search import web_search
 from agentflow.tools.wikipedia_search import wikipedia_search
 from tests.integration.search import servers
+from tests.ports import free_port
 from tests.waiting import LAST_RESORT
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1200)]
@@ -88,7 +89,7 @@ async def test_pages_redirects_and_titles_that_are_not_there(wiki: str, provider
 async def test_what_was_recorded_is_replayed_when_the_server_is_gone(wiki: str, tmp_path: Path) -> None:
     file = tmp_path / "search.sqlite"
     recorded = await look_up("Tarn", MediaWiki(wiki, seconds=60), SearchCache("record", file))
-    gone = MediaWiki(f"http://127.0.0.1:{servers.free_port()}/api.php")
+    gone = MediaWiki(f"http://127.0.0.1:{free_port()}/api.php")
     assert (await look_up("Tarn", gone, SearchCache("replay", file))).output == recorded.output
     missed = await look_up("Velmora", gone, SearchCache("replay", file))
     assert 'has no recording of wikipedia_search "Velmora"' in missed.output

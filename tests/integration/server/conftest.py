@@ -3,7 +3,6 @@
 import os
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import threading
@@ -20,6 +19,7 @@ from agentflow.evals.atlas.families import Problem, questions
 from agentflow.graph.grants import ENDPOINTS, FILES
 from agentflow.graph.origin_guard import ORIGINS
 from tests.fake_openai import FakeOpenAI, Fault, Reply
+from tests.ports import free_port
 
 pytest.importorskip("langgraph_api", reason="the extra studio is not installed")
 
@@ -66,19 +66,12 @@ def _reply(hangs: threading.Event, body: dict[str, Any]) -> Reply:
     return "Answer: 42"
 
 
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
-
-
 @pytest.fixture(scope="session")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     """It runs in a directory of its own, for what it writes."""
     home, granted = tmp_path_factory.mktemp("server"), tmp_path_factory.mktemp("granted")
     shutil.copy(ROOT / "langgraph.json", home)
-    port, log, hangs = _free_port(), home / "log", threading.Event()
+    port, log, hangs = free_port(), home / "log", threading.Event()
     command = [LANGGRAPH, "dev", "--no-browser", "--no-reload", "--port", str(port), "--n-jobs-per-worker", "10"]
     with FakeOpenAI(partial(_reply, hangs)) as endpoint, log.open("w") as out:
         grants = {ENDPOINTS: endpoint.base_url, FILES: str(granted), ORIGINS: "https://granted.example"}
