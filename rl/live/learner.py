@@ -20,6 +20,7 @@ import sys
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from pathlib import Path
 from statistics import mean
 
@@ -74,8 +75,18 @@ class Learner:
     def __init__(self, settings: LearningSettings, traffic: Traffic, versions: Versions) -> None:
         """Set the parts."""
         self._settings, self._traffic, self._versions = settings, traffic, versions
-        self.doing = "waiting for scored answers"
+        self._doing, self.since = "waiting for scored answers", datetime.now(UTC)
+        """`since` is the time from which on the learner does what it does."""
+
+    @property
+    def doing(self) -> str:
         """What the learner does, in one line."""
+        return self._doing
+
+    @doing.setter
+    def doing(self, text: str) -> None:
+        if text != self._doing:
+            self._doing, self.since = text, datetime.now(UTC)
 
     async def run(self) -> None:
         """Learn until cancelled."""

@@ -116,6 +116,7 @@ class LiveAgent:
                 "trial": trial.version if trial else None,
                 "unused": len(self._traffic.unused),
                 "doing": f"stopped: {error}" if error else self._learner.doing,
+                "since": self._learner.since.isoformat(timespec="seconds"),
                 "decisions": [one.model_dump(mode="json") for one in self._versions.decisions],
             }
         )

@@ -137,6 +137,15 @@ async def test_a_version_whose_answers_are_worse_is_rolled_back(server: Server) 
         assert server.versions.current == 0
 
 
+def test_how_long_it_has_done_the_same_is_known(server: Server) -> None:
+    """A training that stands still was told apart from one that has begun by nothing."""
+    began = server.learner.since
+    server.learner.doing = "waiting for scored answers"
+    assert server.learner.since == began
+    server.learner.doing = "training version 1"
+    assert server.learner.since > began
+
+
 async def test_a_training_that_fails_is_recorded_and_the_next_batch_is_waited_for(server: Server) -> None:
     server.learner.fails = "nothing can be learnt"
     async with server.learning():

@@ -3,6 +3,7 @@
 import asyncio
 import json
 from collections.abc import AsyncIterator, Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -93,6 +94,7 @@ async def test_the_version_on_trial_answers_its_share(parts: Parts, monkeypatch:
         assert [reply.json()["system_fingerprint"] for reply in replies] == ["version-1", "version-0"]
         state = (await client.get("/v1/learning")).json()
     assert (state["current"], state["trial"], state["unused"], len(state["decisions"])) == (0, 1, 0, 1)
+    assert datetime.fromisoformat(state["since"]) <= datetime.now(UTC)
 
 
 @pytest.mark.parametrize(
