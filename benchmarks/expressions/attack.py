@@ -1,5 +1,6 @@
 """Worst-case CPU seconds of a function over a set of attack texts, and how they grow with the text's length."""
 
+import gc
 import math
 import signal
 import time
@@ -26,13 +27,15 @@ class _TooLong(Exception):
 def seconds(run: Run, text: str, limit: float = LIMIT) -> float:
     """Return the CPU seconds of `run(text)`, or infinity if it is stopped after `limit`.
 
-    Only the main thread can stop `re`.
+    Only the main thread can stop `re`. Garbage is not collected meanwhile, which takes time by the size of the heap.
     """
 
     def interrupt(number: int, frame: FrameType | None) -> None:
         raise _TooLong
 
     before = signal.signal(signal.SIGVTALRM, interrupt)
+    collects = gc.isenabled()
+    gc.disable()
     start = time.thread_time()
     signal.setitimer(signal.ITIMER_VIRTUAL, limit)
     try:
@@ -42,6 +45,8 @@ def seconds(run: Run, text: str, limit: float = LIMIT) -> float:
         return math.inf
     finally:
         signal.setitimer(signal.ITIMER_VIRTUAL, 0)
+        if collects:
+            gc.enable()
         signal.signal(signal.SIGVTALRM, before)
 
 

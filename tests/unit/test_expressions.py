@@ -3,12 +3,13 @@
 A text twice as long may take twice the CPU time, not four times. `python -m benchmarks.expressions` measures seconds.
 """
 
+import gc
 import re
 from collections.abc import Callable
 
 import pytest
 
-from benchmarks.expressions.attack import growth, slowest
+from benchmarks.expressions.attack import growth, seconds, slowest
 from benchmarks.expressions.found import Expression, expressions
 from benchmarks.expressions.readers import READERS, common
 from benchmarks.expressions.texts import attacks
@@ -36,6 +37,14 @@ def test_the_attack_finds_what_is_quadratic(pattern: str) -> None:
 
     chosen = slowest(run, attacks(re.compile(pattern)), SMALL, limit=0.1)
     assert any(growth(run, attack, 4_000, limit=0.5) > LINEAR for attack in chosen)
+
+
+def test_garbage_is_not_collected_while_a_reader_is_timed() -> None:
+    """It took as long as a reader, beside a heap of a hundred megabytes, and seemed to be growth."""
+    collects = []
+    seconds(lambda text: collects.append(gc.isenabled()), "a text")
+    assert collects == [False]
+    assert gc.isenabled()
 
 
 @pytest.mark.parametrize("found", FOUND, ids=lambda found: found.where)
