@@ -73,7 +73,7 @@ class Outcome:
 
 def main(
     out: Annotated[Path, typer.Option(help="Folder of the runs.")] = Path("runs/collapse"),
-    seeds: Annotated[int, typer.Option(min=1, help="Seeds of each way.")] = 4,
+    seeds: Annotated[int, typer.Option(min=1, help="Seeds of each way.")] = 5,
     only: Annotated[list[str] | None, typer.Option(help="A way, by name; again for more. Without it, all.")] = None,
 ) -> None:
     """Train the missing runs, and print what the alarm says of each."""
