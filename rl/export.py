@@ -95,18 +95,21 @@ def _step(checkpoint: Path) -> int:
 
 
 def _checkpoint(source: Path) -> Path:
-    run = source.parent if source.name == FOLDER else source
+    """Return the absolute path of a checkpoint, whose parents are those of its run. Raises ExportError."""
+    whole = source.absolute()
+    run = whole.parent if whole.name == FOLDER else whole
     if (step := latest_step(run)) is not None:
-        source = checkpoint_of(run, step)
-    if not (source / ACTOR).is_dir() or not source.name.startswith(CHECKPOINT):
+        whole = checkpoint_of(run, step)
+    if not (whole / ACTOR).is_dir() or not whole.name.startswith(CHECKPOINT):
         raise ExportError(
             f"{source} is no checkpoint; name a run's folder, or checkpoints/global_step_N in it", code="no_checkpoint"
         )
-    return source
+    return whole
 
 
 def _best(run: Path) -> Path:
-    checkpoint = best_checkpoint(run, TrainingLog(run).accuracies())
+    """Return the absolute path of a run's best checkpoint. Raises ExportError."""
+    checkpoint = best_checkpoint(run.absolute(), TrainingLog(run).accuracies())
     if checkpoint is None:
         raise ExportError(f"{run} is no run of which a step was saved and validated", code="no_best")
     return checkpoint

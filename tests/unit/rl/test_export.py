@@ -79,6 +79,19 @@ def test_without_a_validated_checkpoint_there_is_no_best(name: str, run: Path, t
         export(tmp_path / name, tmp_path / "planner", best=True)
 
 
+@pytest.mark.parametrize(
+    ("folder", "source", "step"),
+    [(".", ".", 3), (".", "checkpoints", 3), ("checkpoints", ".", 3), ("checkpoints", "global_step_4", 4)],
+)
+def test_it_can_be_named_from_within_the_run(
+    folder: str, source: str, step: int, run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A checkpoint that was named by nothing but its own name had no run, which was a traceback."""
+    monkeypatch.chdir(run / folder)
+    assert export(Path(source), tmp_path / "planner") == step
+    assert (tmp_path / "planner" / TOKENIZER).is_dir()
+
+
 def test_nothing_is_overwritten(run: Path, tmp_path: Path) -> None:
     (tmp_path / "planner").mkdir()
     (tmp_path / "planner" / "mine").write_text("x")
