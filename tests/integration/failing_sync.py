@@ -1,8 +1,10 @@
-"""The micro model's rollout backend with a weight sync that fails once: imported as `model.external_lib`.
+"""The micro model's rollout backend with a weight sync that fails or stalls once: imported as `model.external_lib`.
 
-The environment's `FAILING_SYNC` is the path of a file. The sync that finds it removes it and fails.
+The environment's `FAILING_SYNC` is the path of a file. The sync that finds it removes it and fails. If the file holds a
+path, it is the first sync after that path exists, which gives no answer.
 """
 
+import asyncio
 import os
 from pathlib import Path
 from typing import Any
@@ -12,15 +14,21 @@ from agentflow.rl.trainer.micro_rollout import MicroRollout
 _update_weights = MicroRollout.update_weights
 
 
-def _fail_once() -> None:
+def _stalls() -> bool:
+    """Return whether this sync stalls. Raises RuntimeError if it fails."""
     flag = Path(os.environ["FAILING_SYNC"])
-    if flag.is_file():
-        flag.unlink()
-        raise RuntimeError("this weight has no loader")
+    after = flag.read_text() if flag.is_file() else None
+    if after is None or not Path(after).exists():
+        return False
+    flag.unlink()
+    if after:
+        return True
+    raise RuntimeError("this weight has no loader")
 
 
 async def _update(self: MicroRollout, *args: Any, **kwargs: Any) -> None:
-    _fail_once()
+    if _stalls():
+        await asyncio.Event().wait()
     await _update_weights(self, *args, **kwargs)
 
 

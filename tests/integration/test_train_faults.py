@@ -66,8 +66,8 @@ def test_a_training_ends_after_each_fault_and_continues_with_the_command_that_it
     [worker] = sent(process, "WorkerDict", signal.SIGKILL)
     ended(process, str(worker), f"-{worker}.err", step=2)
 
+    flag.write_text(str(out / "checkpoints/global_step_3"))
     process = started(out, *settings, until="checkpoints/global_step_3")
-    sent(process, "MicroServer", signal.SIGSTOP)
     ended(process, "weight sync", "sync_seconds=20", str(out / "logs"), step=3)
 
     train(out, *settings)
