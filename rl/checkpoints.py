@@ -55,8 +55,8 @@ def best_step(run: Path, accuracies: Mapping[int, float]) -> int | None:
         accuracies: Held-out accuracy of each validated step.
     """
     latest = latest_step(run) or 0
-    whole = (step for step in saved_steps(run) if step <= latest and (checkpoint_of(run, step) / ACTOR).is_dir())
-    saved = accuracies.keys() & {*whole, *saved_steps(run, BEST)}
+    complete = (step for step in saved_steps(run) if step <= latest and (checkpoint_of(run, step) / ACTOR).is_dir())
+    saved = accuracies.keys() & {*complete, *saved_steps(run, BEST)}
     return max(saved, key=lambda step: (accuracies[step], step), default=None)
 
 
@@ -69,9 +69,10 @@ def best_checkpoint(run: Path, accuracies: Mapping[int, float]) -> Path | None:
 
 
 def keep_best(run: Path, accuracies: Mapping[int, float]) -> None:
-    """Keep the weights of the best step, so far, when verl deletes its checkpoint.
+    """Keep the weights of the best step so far, and delete those of earlier best steps.
 
-    They are hard links to the checkpoint's files, and so take no space until then. Takes what `best_step` takes.
+    They are hard links to the checkpoint's files, which take no space until verl deletes it. Takes what `best_step`
+    takes.
     """
     best = best_step(run, accuracies)
     others = [step for step in saved_steps(run, BEST) if step != best]

@@ -96,22 +96,25 @@ def _step(checkpoint: Path) -> int:
 
 def _checkpoint(source: Path) -> Path:
     """Return the absolute path of a checkpoint, whose parents are those of its run. Raises ExportError."""
-    whole = source.absolute()
-    run = whole.parent if whole.name == FOLDER else whole
+    checkpoint = source.absolute()
+    run = checkpoint.parent if checkpoint.name == FOLDER else checkpoint
     if (step := latest_step(run)) is not None:
-        whole = checkpoint_of(run, step)
-    if not (whole / ACTOR).is_dir() or not whole.name.startswith(CHECKPOINT):
+        checkpoint = checkpoint_of(run, step)
+    if not (checkpoint / ACTOR).is_dir() or not checkpoint.name.startswith(CHECKPOINT):
         raise ExportError(
             f"{source} is no checkpoint; name a run's folder, or checkpoints/global_step_N in it", code="no_checkpoint"
         )
-    return whole
+    return checkpoint
 
 
 def _best(run: Path) -> Path:
     """Return the absolute path of a run's best checkpoint. Raises ExportError."""
     checkpoint = best_checkpoint(run.absolute(), TrainingLog(run).accuracies())
     if checkpoint is None:
-        raise ExportError(f"{run} is no run of which a step was saved and validated", code="no_best")
+        raise ExportError(
+            f"{run} has no step that was both saved and validated; name a run's folder, or leave --best out",
+            code="no_best",
+        )
     return checkpoint
 
 

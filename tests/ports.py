@@ -9,11 +9,10 @@ _given: set[int] = set()
 
 
 def free_port() -> int:
-    """A port that nobody listens at, and that this process has not been given before: models and the lists of a
-    server's models are kept by its address, so that they would outlive it and be those of the next one.
+    """A free port that this process did not use before.
 
-    It is below the ports that a system gives to connections and to servers that ask for any. One of those could be in
-    use again before a server that takes seconds to start listens at it.
+    A port is never reused, since models and lists of models are cached by the server's address. It is below Linux's
+    ephemeral ports: one of those could be taken by a connection while the server still starts.
     """
     while True:
         port = _chance.randrange(10_000, 32_768)

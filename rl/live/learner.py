@@ -76,7 +76,7 @@ class Learner:
         """Set the parts."""
         self._settings, self._traffic, self._versions = settings, traffic, versions
         self._doing, self.since = "waiting for scored answers", datetime.now(UTC)
-        """`since` is the time from which on the learner does what it does."""
+        """`since` is the time at which `doing` last changed."""
 
     @property
     def doing(self) -> str:

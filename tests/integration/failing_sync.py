@@ -1,7 +1,7 @@
 """The micro model's rollout backend with a weight sync that fails or stalls once: imported as `model.external_lib`.
 
-The environment's `FAILING_SYNC` is the path of a file. The sync that finds it removes it and fails. If the file holds a
-path, it is the first sync after that path exists, which gives no answer.
+The environment's `FAILING_SYNC` is the path of a file. If the file is empty, the next sync removes it and fails. If it
+holds a path, the first sync after that path exists removes it and never returns.
 """
 
 import asyncio

@@ -275,7 +275,7 @@ async def test_a_server_that_never_answers_is_given_up_once(monkeypatch: pytest.
 
 
 def test_no_test_is_given_the_models_of_an_earlier_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A server on the port of an earlier one was asked by its model, with another timeout: five minutes."""
+    """Models are cached by address: a test got the model of an earlier server, with a timeout of five minutes."""
     with FakeOpenAI(lambda _: "4") as first:
         earlier = urlsplit(first.base_url).port
     offered = [earlier, *range(20_000, 21_000)]

@@ -1,4 +1,4 @@
-"""What `agentflow train` says at its end."""
+"""The closing lines of `agentflow train`."""
 
 from importlib.util import find_spec
 from pathlib import Path

@@ -40,7 +40,7 @@ def test_the_attack_finds_what_is_quadratic(pattern: str) -> None:
 
 
 def test_garbage_is_not_collected_while_a_reader_is_timed() -> None:
-    """It took as long as a reader, beside a heap of a hundred megabytes, and seemed to be growth."""
+    """A full collection takes longer than a reader, and was measured as its growth."""
     collects = []
     seconds(lambda text: collects.append(gc.isenabled()), "a text")
     assert collects == [False]

@@ -111,7 +111,7 @@ def test_a_run_that_resumes_earlier_forgets_the_best_of_later_steps(tmp_path: Pa
 
 
 def test_a_checkpoint_without_its_weights_is_not_the_best(tmp_path: Path) -> None:
-    """Of a run of before, nothing is kept in best/."""
+    """Runs of older versions have no best/, and verl has deleted the weights of step 1."""
     for step in (1, 2, 3):
         save(tmp_path, step)
     assert best_step(tmp_path, {1: 0.6, 2: 0.5, 3: 0.4}) == 2

@@ -138,7 +138,7 @@ async def test_a_version_whose_answers_are_worse_is_rolled_back(server: Server) 
 
 
 def test_how_long_it_has_done_the_same_is_known(server: Server) -> None:
-    """A training that stands still was told apart from one that has begun by nothing."""
+    """Nothing distinguished a stalled training from one that had just started."""
     began = server.learner.since
     server.learner.doing = "waiting for scored answers"
     assert server.learner.since == began
