@@ -143,7 +143,11 @@ def _next(out: Path) -> list[str]:
     command, accuracies = f"agentflow export {out} planner{_policy(out)}", TrainingLog(out).accuracies()
     found = [f"next: {command}"]
     best = best_step(out, accuracies)
-    if best is not None and best != latest_step(out):
+    if best is not None and accuracies.get(0, 0.0) > accuracies[best]:
+        found.append(
+            f"note: no step reaches the start's held-out accuracy, {accuracies[0]:.3f}; lower lr, or keep the start"
+        )
+    elif best is not None and best != latest_step(out):
         found.append(f"or: {command} --best (step {best}, with the highest held-out accuracy, {accuracies[best]:.3f})")
     return found
 

@@ -16,9 +16,11 @@ needs_training = pytest.mark.skipif(not find_spec("verl"), reason="the extra tra
 
 @needs_training
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize(("right", "best"), [((2, 1), True), ((1, 2), False), ((2, 2), False)])
+@pytest.mark.parametrize(
+    ("right", "best"), [((0, 2, 1), True), ((0, 1, 2), False), ((0, 2, 2), False), ((2, 1, 0), False)]
+)
 def test_the_best_step_is_offered_where_it_is_not_the_last(
-    right: tuple[int, int], best: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    right: tuple[int, int, int], best: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from agentflow.evals.run_folder import write_settings
     from agentflow.rl import train
@@ -26,8 +28,9 @@ def test_the_best_step_is_offered_where_it_is_not_the_last(
 
     TrainingLog(tmp_path).rewind(0)
     write_settings(tmp_path, TrainingSettings.of(compose_settings("atlas-cpu", [f"out={tmp_path}"])))
-    for step, number in zip((10, 20), right, strict=True):
-        (checkpoint_of(tmp_path, step) / ACTOR).mkdir(parents=True)
+    for step, number in zip((0, 10, 20), right, strict=True):
+        if step:
+            (checkpoint_of(tmp_path, step) / ACTOR).mkdir(parents=True)
         write_validation(tmp_path, step, [rollout(step, "test", f"t{one}", float(one < number)) for one in range(2)])
     (tmp_path / FOLDER / LATEST).write_text("20")
     monkeypatch.setattr(train, "train", lambda *words, **callbacks: tmp_path)
@@ -35,3 +38,4 @@ def test_the_best_step_is_offered_where_it_is_not_the_last(
     assert done.exit_code == 0, done.output
     assert f"next: agentflow export {tmp_path} planner\n" in done.stdout
     assert ("--best (step 10, " in done.stdout) == best
+    assert ("the start's held-out accuracy, 1.000" in done.stdout) == (right[0] > max(right[1:]))
