@@ -9,17 +9,17 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from agentflow.evals.benchmarks.selection import Selection
-    from agentflow.evals.cost import Budget, Price
     from agentflow.evals.evaluate import Results, aevaluate, evaluate
     from agentflow.evals.record import Record
-    from agentflow.evals.task import Task
-    from agentflow.evals.trace import Trace
     from agentflow.graph.agent import build_graph
     from agentflow.graph.as_tool import build_tool
     from agentflow.graph.checkpoints import CheckpointError, open_checkpointer
     from agentflow.graph.context import Context, Sampling
     from agentflow.graph.models.loading import load_model
     from agentflow.graph.models.spec import ModelError
+    from agentflow.graph.run.cost import Budget, Price
+    from agentflow.graph.run.task import Task
+    from agentflow.graph.run.trace import Trace
     from agentflow.graph.state import State, Turn, Verdict
     from agentflow.graph.tracing.setup import TracingError, tracing
     from agentflow.rl.capture import policy_url
@@ -35,10 +35,10 @@ _HOME = {
     "evaluate": "agentflow.evals.evaluate",
     "Results": "agentflow.evals.evaluate",
     "Record": "agentflow.evals.record",
-    "Trace": "agentflow.evals.trace",
+    "Trace": "agentflow.graph.run.trace",
     "Selection": "agentflow.evals.benchmarks.selection",
-    "Budget": "agentflow.evals.cost",
-    "Price": "agentflow.evals.cost",
+    "Budget": "agentflow.graph.run.cost",
+    "Price": "agentflow.graph.run.cost",
     "build_graph": "agentflow.graph.agent",
     "build_tool": "agentflow.graph.as_tool",
     "CheckpointError": "agentflow.graph.checkpoints",
@@ -55,7 +55,7 @@ _HOME = {
     "Policy": "agentflow.rl.policy",
     "policy_url": "agentflow.rl.capture",
     "train": "agentflow.rl.train",
-    "Task": "agentflow.evals.task",
+    "Task": "agentflow.graph.run.task",
     "Trainable": "agentflow.rl.trainable",
     "ToolCard": "agentflow.tools.card",
     "ErrorClass": "agentflow.tools.result",

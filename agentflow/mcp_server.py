@@ -18,12 +18,12 @@ from starlette.datastructures import Headers
 from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from agentflow.evals.rollout import Event, rollout
-from agentflow.evals.task import Task
-from agentflow.evals.trace import TraceTurn
 from agentflow.graph.agent import Agent
 from agentflow.graph.as_tool import DESCRIPTION, answer_text
 from agentflow.graph.context import Context
+from agentflow.graph.run.runner import Event, rollout
+from agentflow.graph.run.task import Task
+from agentflow.graph.run.trace import TraceTurn
 from agentflow.tools.untrusted_text import bounded_line
 from agentflow.version import __version__
 

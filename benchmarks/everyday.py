@@ -9,7 +9,7 @@ import random
 from dataclasses import replace
 
 from agentflow.evals.atlas.world import split_of
-from agentflow.evals.task import Task
+from agentflow.graph.run.task import Task
 from agentflow.rl.micro.everyday import FAMILY, calculation, conversion
 from agentflow.rl.planner import atlas
 from agentflow.rl.trainable import Split, Trainable

@@ -29,8 +29,8 @@ from typing import Annotated, Any
 
 import typer
 
-from agentflow.evals.task import Task
 from agentflow.graph.models.spec import ModelError
+from agentflow.graph.run.task import Task
 from agentflow.rl.batch import counts, facts_of, rows_of
 from agentflow.rl.chat import ChatRequest, TokenReply
 from agentflow.rl.micro.chat_model import checkpoint

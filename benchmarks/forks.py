@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from statistics import mean
 from typing import Any
 
-from agentflow.evals.trace import append
+from agentflow.graph.run.trace import append
 from agentflow.rl.planner import atlas
 from agentflow.rl.replay_log import Entry, ReplayLog, ReplayLogs, as_reply
 from agentflow.rl.rollout import Trajectory

@@ -28,7 +28,7 @@ import typer
 from agentflow.evals import results_store
 from agentflow.evals.metrics import interval
 from agentflow.evals.scorers.exact import correct
-from agentflow.evals.task import Task
+from agentflow.graph.run.task import Task
 from agentflow.rl.planner import tasks
 
 HELD_OUT, FINAL = 60, 200

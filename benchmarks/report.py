@@ -19,9 +19,9 @@ from agentflow.evals.results_store import TRACES
 from agentflow.evals.run_folder import SETTINGS
 from agentflow.evals.runs import read_runs
 from agentflow.evals.scorers.score import Decision
-from agentflow.evals.task import Task
-from agentflow.evals.trace import Tokens, TraceTurn, Usage
 from agentflow.graph.context import Context
+from agentflow.graph.run.task import Task
+from agentflow.graph.run.trace import Tokens, TraceTurn, Usage
 from agentflow.graph.state import Verdict
 from agentflow.tools.result import ToolResult
 from agentflow.view.export import BYTES, evaluations

@@ -23,7 +23,7 @@ from agentflow.evals.scorers.free_text import free_text
 from agentflow.evals.scorers.number import number
 from agentflow.evals.scorers.option import option
 from agentflow.evals.scorers.score import Decision
-from agentflow.evals.task import Task
+from agentflow.graph.run.task import Task
 
 TABLES = ("game24", "numbers", "options", "yes_no")
 FOLDER = Path(__file__).parents[1] / "tests" / "unit" / "evals" / "scorers" / "replies"

@@ -9,10 +9,10 @@ from itertools import cycle, islice
 
 from agentflow.evals.benchmarks.catalogue import benchmark
 from agentflow.evals.runner import Item, Runner
-from agentflow.evals.task import Task
-from agentflow.evals.trace import Trace
 from agentflow.graph.agent import graph
 from agentflow.graph.context import Context
+from agentflow.graph.run.task import Task
+from agentflow.graph.run.trace import Trace
 
 TRACES, GOAL = 10_000, 5.0
 

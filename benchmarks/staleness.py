@@ -26,7 +26,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from agentflow.evals.task import Task
+from agentflow.graph.run.task import Task
 from agentflow.rl.planner import atlas
 from agentflow.rl.trainable import Trainable
 from agentflow.rl.training_log import TrainingLog

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from agentflow.evals.atlas import oracle
-from agentflow.evals.task import Task
+from agentflow.graph.run.task import Task
 from agentflow.graph.state import Turn
 from agentflow.nodes import generator
 from agentflow.rl.calls import ids_array

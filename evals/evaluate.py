@@ -19,7 +19,6 @@ from agentflow.evals.benchmarks.benchmark import Benchmark
 from agentflow.evals.benchmarks.catalogue import benchmark
 from agentflow.evals.benchmarks.errors import BenchmarkError
 from agentflow.evals.benchmarks.selection import ALL, Selection
-from agentflow.evals.cost import UNLIMITED, Budget
 from agentflow.evals.judge import cached_judge, judge_name
 from agentflow.evals.metrics import Summary, interval, summarise
 from agentflow.evals.passport.audit import Flag, flags_of
@@ -28,9 +27,10 @@ from agentflow.evals.passport.passport import own_models, own_pages
 from agentflow.evals.record import Dataset, EvaluationSettings, Record
 from agentflow.evals.results_store import Records, ResultsStore
 from agentflow.evals.runner import Item, Runner, items, unfinished
-from agentflow.evals.task import Task, identity
 from agentflow.graph.context import DETERMINISTIC, MODULES, Context
 from agentflow.graph.models.loading import Fingerprinted, load_model
+from agentflow.graph.run.cost import UNLIMITED, Budget
+from agentflow.graph.run.task import Task, identity
 from agentflow.tools.external import is_external
 
 P = ParamSpec("P")

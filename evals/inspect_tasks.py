@@ -21,12 +21,12 @@ from agentflow.evals import inspect_models
 from agentflow.evals.benchmarks.benchmark import Benchmark
 from agentflow.evals.benchmarks.catalogue import BENCHMARKS, benchmark
 from agentflow.evals.judge import Judge
-from agentflow.evals.rollout import Event, rollout
 from agentflow.evals.scorers.score import Decision
-from agentflow.evals.task import Task
-from agentflow.evals.trace import Trace, TraceTurn
 from agentflow.graph.agent import graph
 from agentflow.graph.context import DEFAULT_TOOLS, MODULES, Context
+from agentflow.graph.run.runner import Event, rollout
+from agentflow.graph.run.task import Task
+from agentflow.graph.run.trace import Trace, TraceTurn
 
 VALUES = {Decision.CORRECT: CORRECT, Decision.INCORRECT: INCORRECT, Decision.UNDECIDED: NOANSWER}
 """Inspect's value of each decision. Inspect counts "no answer" as 0, as AgentFlow counts undecided answers."""

@@ -19,10 +19,10 @@ from langchain_core.messages import HumanMessage, SystemMessage
 from pydantic import BaseModel, ValidationError
 
 from agentflow.evals.scorers.score import Decision
-from agentflow.evals.trace import append
 from agentflow.graph.context import DETERMINISTIC, Sampling
 from agentflow.graph.models.loading import aload_model, complete
 from agentflow.graph.models.spec import ModelError
+from agentflow.graph.run.trace import append
 from agentflow.nodes.reply_parsing import bare, read_labels
 from agentflow.tools.redaction import ending
 

@@ -18,7 +18,7 @@ from uuid import NAMESPACE_URL, UUID, uuid5
 from agentflow.evals.record import Record
 from agentflow.evals.runs import Run
 from agentflow.evals.scorers.score import Decision
-from agentflow.evals.trace import TraceTurn
+from agentflow.graph.run.trace import TraceTurn
 from agentflow.tools.coded_error import CodedError
 from agentflow.tools.redaction import cut
 

@@ -11,8 +11,8 @@ from agentflow.evals.intervals import accuracy_interval
 from agentflow.evals.record import Record
 from agentflow.evals.scorers.score import Decision
 from agentflow.evals.statistics import pass_at
-from agentflow.evals.trace import Tokens
 from agentflow.evals.votes import majority
+from agentflow.graph.run.trace import Tokens
 from agentflow.nodes.verifier import UNREADABLE as UNREADABLE_VERDICT
 from agentflow.tools.result import ErrorClass
 

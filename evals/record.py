@@ -9,13 +9,13 @@ from typing import Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from agentflow.evals.cost import Price
 from agentflow.evals.provenance import Provenance
 from agentflow.evals.rulings import JUDGE, Ruling, answer_hash, settled
 from agentflow.evals.run_folder import RunSettings
 from agentflow.evals.scorers.score import Decision, Score
-from agentflow.evals.trace import Trace
 from agentflow.graph.context import Context
+from agentflow.graph.run.cost import Price
+from agentflow.graph.run.trace import Trace
 
 Key = tuple[str, str, int]
 """Benchmark, id of the task, number of the sample."""

@@ -22,12 +22,12 @@ from typing import IO, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
-from agentflow.evals.calls import calls_file, calls_line
 from agentflow.evals.provenance import Provenance
 from agentflow.evals.record import Dataset, EvaluationSettings, Key, Record
 from agentflow.evals.rulings import Ruling
 from agentflow.evals.run_folder import SETTINGS, RunFolderError, read_settings, write_settings
-from agentflow.evals.trace import append_line, to_line
+from agentflow.graph.run.calls import calls_file, calls_line
+from agentflow.graph.run.trace import append_line, to_line
 from agentflow.tools import file_lock
 from agentflow.tools.coded_error import CodedError
 from agentflow.tools.redaction import redacted_data

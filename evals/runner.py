@@ -12,15 +12,15 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from agentflow.evals.benchmarks.benchmark import AnswerJudge, Benchmark
-from agentflow.evals.cost import UNLIMITED, Budget
 from agentflow.evals.record import CRASH, JUDGE_FAILED, NO_PLAN, Key, Record
-from agentflow.evals.rollout import Finished, reason, rollout
 from agentflow.evals.scorers.score import Decision, Score, undecided
-from agentflow.evals.task import Task
-from agentflow.evals.trace import Trace
 from agentflow.graph.agent import Agent
 from agentflow.graph.context import Context
 from agentflow.graph.models.spec import ModelError
+from agentflow.graph.run.cost import UNLIMITED, Budget
+from agentflow.graph.run.runner import Finished, reason, rollout
+from agentflow.graph.run.task import Task
+from agentflow.graph.run.trace import Trace
 from agentflow.tools.redaction import redacted
 from agentflow.tools.sandbox.limits import SandboxError
 

@@ -18,7 +18,7 @@ from agentflow.evals.scorers.number import as_number
 from agentflow.evals.scorers.option import option
 from agentflow.evals.scorers.score import Decision
 from agentflow.evals.scorers.yes_no import yes_or_no
-from agentflow.evals.task import Task
+from agentflow.graph.run.task import Task
 
 _NUMERIC = re.compile(r"[-+]?[\d.,/]{1,60}")
 

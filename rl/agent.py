@@ -17,8 +17,8 @@ from agentflow.evals.benchmarks.errors import BenchmarkError
 from agentflow.evals.benchmarks.rows import read_rows
 from agentflow.evals.scorers.free_text import free_text
 from agentflow.evals.scorers.score import Decision
-from agentflow.evals.task import Task, identity
-from agentflow.evals.trace import Trace
+from agentflow.graph.run.task import Task, identity
+from agentflow.graph.run.trace import Trace
 from agentflow.rl.node_paths import Nodes, PolicyNameError, named_nodes
 from agentflow.rl.trainable import AppError, Graph, Split, Trainable
 from agentflow.tools.named_object import NamedObjectError, named_object

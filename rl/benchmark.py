@@ -16,7 +16,7 @@ from agentflow.evals.benchmarks.benchmark import Benchmark
 from agentflow.evals.benchmarks.errors import BenchmarkError
 from agentflow.evals.benchmarks.own import benchmark_of, is_file
 from agentflow.evals.judge import Judge
-from agentflow.evals.task import Task
+from agentflow.graph.run.task import Task
 from agentflow.rl.agent import GivenNodes
 from agentflow.rl.planner import trainable
 from agentflow.rl.trainable import AppError, Split, Trainable

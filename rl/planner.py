@@ -12,9 +12,9 @@ from langchain_core.messages import HumanMessage
 from agentflow.evals.agents import AGENTS, AgentName, agent_graph
 from agentflow.evals.atlas.discovery import LEVELS
 from agentflow.evals.scorers.exact import correct
-from agentflow.evals.task import Task
-from agentflow.evals.trace import Trace, TraceTurn
 from agentflow.graph.context import DEFAULT_TOOLS, Context
+from agentflow.graph.run.task import Task
+from agentflow.graph.run.trace import Trace, TraceTurn
 from agentflow.graph.state import InputState
 from agentflow.nodes.generator import OUT_OF_TIME
 from agentflow.rl.agent import GivenNodes, app_nodes

@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from agentflow.evals.task import Task
+from agentflow.graph.run.task import Task
 from agentflow.rl.algorithms.algorithm import Rollout
 from agentflow.rl.algorithms.signal import Share, groups_with_signal
 from agentflow.rl.chat import Generate

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import Any
 
-from agentflow.evals.task import Task
+from agentflow.graph.run.task import Task
 from agentflow.rl.chat import ChatError, ChatRequest, TokenReply
 from agentflow.rl.chat_format import ChatFormat
 from agentflow.rl.node_paths import all_patterns

@@ -31,7 +31,7 @@ from langchain_core.messages import AIMessage
 from langchain_core.outputs import ChatGeneration
 from pydantic import BaseModel, ValidationError
 
-from agentflow.evals.trace import append
+from agentflow.graph.run.trace import append
 from agentflow.rl.chat import IDS, ChatRequest, Generate, TokenReply
 from agentflow.tools.result import ToolResult
 from agentflow.tools.run import Run, interposed

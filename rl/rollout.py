@@ -18,10 +18,10 @@ from uuid import uuid4
 from langchain_core.runnables import RunnableConfig
 from pydantic import BaseModel, Field, field_serializer
 
-from agentflow.evals.calls import Recorder, Span
-from agentflow.evals.task import Task
-from agentflow.evals.trace import Trace
 from agentflow.graph.models.spec import ModelError
+from agentflow.graph.run.calls import Recorder, Span
+from agentflow.graph.run.task import Task
+from agentflow.graph.run.trace import Trace
 from agentflow.graph.tracing.observer import Observer
 from agentflow.rl.calls import Call, TokenCollector
 from agentflow.rl.capture import redirect_openai

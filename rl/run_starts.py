@@ -12,7 +12,7 @@ from omegaconf import DictConfig, OmegaConf
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from agentflow.evals.passport.collect import PACKAGES, file_sha256, installed, source_hash
-from agentflow.evals.trace import append
+from agentflow.graph.run.trace import append
 from agentflow.rl.checkpoints import latest_step
 from agentflow.rl.kernels import Kernels, kernels
 from agentflow.tools.coded_error import CodedError

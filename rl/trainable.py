@@ -10,8 +10,8 @@ from typing import Any, Literal
 
 from langgraph.graph.state import CompiledStateGraph
 
-from agentflow.evals.task import Task
-from agentflow.evals.trace import Trace
+from agentflow.graph.run.task import Task
+from agentflow.graph.run.trace import Trace
 from agentflow.rl.node_paths import Nodes, policies_of
 from agentflow.tools.coded_error import CodedError
 

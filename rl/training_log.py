@@ -22,7 +22,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from agentflow.evals.statistics import pass_at
-from agentflow.evals.trace import to_line
+from agentflow.graph.run.trace import to_line
 from agentflow.rl.alarm import MAX_DRIFT, alarm
 from agentflow.rl.held_out import HeldOut
 from agentflow.rl.rollout import RolloutRecord

@@ -13,8 +13,8 @@ from typing import Any, cast
 from langchain_core.messages import SystemMessage
 from langgraph.graph import END, START, MessagesState, StateGraph
 
-from agentflow.evals.task import Task
 from agentflow.graph.models.loading import load_model
+from agentflow.graph.run.task import Task
 from agentflow.rl.trainable import Graph, Split, Trainable
 from tests.fake_openai import Reply
 

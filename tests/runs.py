@@ -7,9 +7,9 @@ from typing import Any
 from agentflow.evals.provenance import Provenance
 from agentflow.evals.record import CRASH, Dataset, EvaluationSettings, Record
 from agentflow.evals.scorers.score import Decision, Score
-from agentflow.evals.task import Task
-from agentflow.evals.trace import Tokens, Trace, TraceTurn, Usage, append
 from agentflow.graph.context import Context
+from agentflow.graph.run.task import Task
+from agentflow.graph.run.trace import Tokens, Trace, TraceTurn, Usage, append
 from agentflow.graph.state import Verdict
 from agentflow.tools.result import ErrorClass, ToolResult
 

@@ -5,8 +5,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from agentflow.evals.task import Task
-from agentflow.evals.trace import Trace, TraceTurn, append
+from agentflow.graph.run.task import Task
+from agentflow.graph.run.trace import Trace, TraceTurn, append
 from agentflow.rl.algorithms.algorithm import Rollout
 from agentflow.rl.algorithms.flow_grpo import FlowGRPO
 from agentflow.rl.packing import PrefixMismatch, Reason

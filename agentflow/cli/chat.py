@@ -41,9 +41,9 @@ from agentflow.console.terminal import console
 from agentflow.tools.untrusted_text import clean
 
 if TYPE_CHECKING:
-    from agentflow.evals.rollout import Finished
     from agentflow.graph.agent import Agent
     from agentflow.graph.context import Context
+    from agentflow.graph.run.runner import Finished
 
 app = typer.Typer()
 

@@ -39,10 +39,10 @@ from agentflow.console.progress import EvalProgress
 from agentflow.console.terminal import console, print_json
 
 if TYPE_CHECKING:
-    from agentflow.evals.cost import Price
     from agentflow.evals.evaluate import EvaluationRequest, EvaluationRun, Results
     from agentflow.evals.passport.audit import Flag
     from agentflow.evals.record import Record
+    from agentflow.graph.run.cost import Price
 
 RUN = "run"
 CALL = "agentflow.call"
@@ -158,8 +158,8 @@ def evaluate(
 ) -> None:
     """Measure accuracy, turns and tool-call errors on benchmarks."""
     from agentflow.evals.benchmarks.selection import Selection
-    from agentflow.evals.cost import Budget
     from agentflow.evals.evaluate import EvaluationRequest
+    from agentflow.graph.run.cost import Budget
 
     prices = prices_of(price)
     sampling = {"planner": {"temperature": temperature}} if temperature else {}

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from agentflow.cli.group import MISUSED, fail
 
 if TYPE_CHECKING:
-    from agentflow.evals.cost import Price
+    from agentflow.graph.run.cost import Price
 
 
 @contextmanager
@@ -30,7 +30,7 @@ def observing(tracing: str | None, log: str | None, *, content: bool = False) ->
 
 def prices_of(texts: list[str] | None) -> "dict[str, Price]":
     """Parse the values of --price. Ends the command if one is invalid."""
-    from agentflow.evals.cost import Price, PriceError
+    from agentflow.graph.run.cost import Price, PriceError
 
     try:
         return dict(Price.parse(text) for text in texts or ())

@@ -82,7 +82,7 @@ def prompts(
         import gepa  # noqa: F401
     except ImportError:
         fail("this needs the package gepa; install it with: pip install 'agentflow-langgraph[prompts]'", MISUSED)
-    from agentflow.evals.cost import Budget
+    from agentflow.graph.run.cost import Budget
     from agentflow.rl.node_paths import node_patterns
     from agentflow.rl.prompts.search import Request
     from agentflow.rl.trainable import AppError

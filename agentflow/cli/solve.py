@@ -45,12 +45,12 @@ from agentflow.console.terminal import console, print_json
 from agentflow.console.usage import print_usage
 
 if TYPE_CHECKING:
-    from agentflow.evals.live_status import LiveStatusFile
-    from agentflow.evals.rollout import Event, Finished
-    from agentflow.evals.saved_run import SavedRun
-    from agentflow.evals.trace import Trace
     from agentflow.graph.agent import Agent
     from agentflow.graph.context import Context
+    from agentflow.graph.run.live_status import LiveStatusFile
+    from agentflow.graph.run.runner import Event, Finished
+    from agentflow.graph.run.saved_run import SavedRun
+    from agentflow.graph.run.trace import Trace
     from agentflow.nodes.approval import ApprovalDecision, Proposal
 
 app = typer.Typer()
@@ -93,7 +93,7 @@ def solve(
     log: Log = None,
 ) -> None:
     """Answer a question, showing each turn as it happens."""
-    from agentflow.evals.trace import to_line
+    from agentflow.graph.run.trace import to_line
 
     run = RunLocation.of(checkpoints, thread)
     if question is None and not run.thread:
@@ -214,8 +214,8 @@ async def show_run(
     attachments: Sequence[Mapping[str, Any]] = (),
 ) -> "Finished":
     """Run a question of a thread, or without one, and show it in `view`, where a person also approves calls."""
-    from agentflow.evals.rollout import rollout
-    from agentflow.evals.task import Task
+    from agentflow.graph.run.runner import rollout
+    from agentflow.graph.run.task import Task
 
     async def decide(proposal: "Proposal") -> "ApprovalDecision":
         with view.paused() if view else nullcontext():
@@ -243,7 +243,7 @@ async def show_run(
 
 def append_trace(path: Path, trace: "Trace") -> None:
     """Append the trace of a run; ends the command if that fails."""
-    from agentflow.evals.trace import append
+    from agentflow.graph.run.trace import append
 
     try:
         append(path, trace)
@@ -269,7 +269,7 @@ def _exit_code(failure: Exception) -> int:
 
 def _running(trace: Path, question: str, max_turns: int) -> "LiveStatusFile":
     """Return the status file that `agentflow view` reads during the run."""
-    from agentflow.evals.live_status import LiveStatusFile
+    from agentflow.graph.run.live_status import LiveStatusFile
 
     return LiveStatusFile(trace, question, max_turns)
 

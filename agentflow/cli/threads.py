@@ -18,9 +18,9 @@ from agentflow.console.terminal import console, counted, print_json, shown_bytes
 from agentflow.console.threads import print_threads, thread_data, thread_text
 
 if TYPE_CHECKING:
-    from agentflow.evals.saved_run import SavedRun
     from agentflow.graph.agent import Agent
     from agentflow.graph.context import Context
+    from agentflow.graph.run.saved_run import SavedRun
     from agentflow.graph.threads import Thread
 
 _Found = TypeVar("_Found")
@@ -70,7 +70,7 @@ def found_run(run: RunLocation, context: "Context") -> "SavedRun":
     Settings are never taken from the database, since anyone who can write there could name tools to run and servers to
     send keys to.
     """
-    from agentflow.evals.saved_run import saved_run
+    from agentflow.graph.run.saved_run import saved_run
 
     async def look() -> "SavedRun | None":
         async with _opened(run.spec) as agent:
@@ -130,7 +130,7 @@ def show_thread(
     as_json: AsJson = False,
 ) -> None:
     """Show a thread's last run: its turns, its answer, or the call that waits for approval."""
-    from agentflow.evals.saved_run import saved_run
+    from agentflow.graph.run.saved_run import saved_run
 
     async def look() -> "SavedRun | None":
         async with _opened(place(checkpoints)) as agent:

@@ -14,12 +14,12 @@ from agentflow.tools.untrusted_text import one_line
 
 if TYPE_CHECKING:
     from agentflow.evals.calibration import Calibration
-    from agentflow.evals.cost import Price
     from agentflow.evals.evaluate import Results
     from agentflow.evals.metrics import GroupSummary, Summary
     from agentflow.evals.power import PlannedComparison
     from agentflow.evals.runs import Cell, Run
     from agentflow.evals.statistics import Comparison, Flip
+    from agentflow.graph.run.cost import Price
 
 _SHOWN_FAILURES = 8
 
@@ -115,8 +115,8 @@ def _totals(summary: "Summary", interval: tuple[float, float]) -> Iterable[tuple
 
 def _usage(summary: "Summary", prices: "Mapping[str, Price]") -> Iterable[tuple[str, str]]:
     """Yield the tokens of all modules and of each, with their cost in USD if known."""
-    from agentflow.evals.cost import cost
-    from agentflow.evals.trace import Tokens
+    from agentflow.graph.run.cost import cost
+    from agentflow.graph.run.trace import Tokens
 
     modules = {module: (sum(models.values(), Tokens()), models) for module, models in summary.modules.items()}
     costs = {module: cost(models, prices) for module, (_, models) in modules.items()}

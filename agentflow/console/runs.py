@@ -20,8 +20,8 @@ from agentflow.tools.redaction import cut
 from agentflow.tools.untrusted_text import clean, one_line
 
 if TYPE_CHECKING:
-    from agentflow.evals.rollout import Event
-    from agentflow.evals.trace import Trace, TraceTurn
+    from agentflow.graph.run.runner import Event
+    from agentflow.graph.run.trace import Trace, TraceTurn
 
 _SHOWN_LINES = 12
 _SHOWN_CHARACTERS = 800
@@ -66,7 +66,7 @@ class RunView:
 
     def show(self, event: "Event") -> None:
         """Show an event of the run."""
-        from agentflow.evals.rollout import Restated, Started, Writing
+        from agentflow.graph.run.runner import Restated, Started, Writing
 
         match event:
             case Started():
@@ -100,7 +100,7 @@ class _Working:
 
 def turn_text(turn: "TraceTurn") -> Text:
     """Format a turn in a few lines: sub-goal, call, result, verdict, and replies that were cut off."""
-    from agentflow.evals.trace import cut_off
+    from agentflow.graph.run.trace import cut_off
 
     text = Text(f"Turn {turn.turn}  ", style="bold")
     text.append(one_line(turn.sub_goal) or "(no step could be read)", style="not bold")
@@ -125,7 +125,7 @@ def answer_text(trace: "Trace") -> Text:
 
 def facts_text(trace: "Trace") -> Text:
     """Format the run's status and its counts of turns, calls, tokens and seconds."""
-    from agentflow.evals.trace import cut_off
+    from agentflow.graph.run.trace import cut_off
 
     how = {
         "out_of_turns": "out of turns, answered from what was found",

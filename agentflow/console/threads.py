@@ -14,7 +14,7 @@ from agentflow.console.terminal import counted, shortened, shown_bytes
 from agentflow.tools.untrusted_text import clean, one_line
 
 if TYPE_CHECKING:
-    from agentflow.evals.saved_run import SavedRun
+    from agentflow.graph.run.saved_run import SavedRun
     from agentflow.graph.threads import Thread
 
 
@@ -36,7 +36,7 @@ def print_threads(out: Console, threads: "Sequence[Thread]") -> None:
 
 def thread_data(run: "SavedRun") -> dict[str, object]:
     """Return a thread's last run as JSON data."""
-    from agentflow.evals.trace import TraceTurn
+    from agentflow.graph.run.trace import TraceTurn
 
     turns = [TraceTurn.of(turn) for turn in run.turns]
     return {"state": run.state, "question": run.question, "answer": run.answer, "turns": turns, "waits": run.waits}
@@ -44,7 +44,7 @@ def thread_data(run: "SavedRun") -> dict[str, object]:
 
 def thread_text(name: str, run: "SavedRun") -> Text:
     """Format a thread's question, its turns, and the answer or how to resume."""
-    from agentflow.evals.trace import TraceTurn
+    from agentflow.graph.run.trace import TraceTurn
 
     text = Text(f"{one_line(name)}: {run.state}\n").append(one_line(run.question), style="bold")
     for turn in run.turns:

@@ -10,14 +10,14 @@ from rich.text import Text
 from agentflow.tools.untrusted_text import one_line
 
 if TYPE_CHECKING:
-    from agentflow.evals.cost import Price
-    from agentflow.evals.trace import Tokens, Usage
+    from agentflow.graph.run.cost import Price
+    from agentflow.graph.run.trace import Tokens, Usage
 
 
 def print_usage(out: Console, usage: "Usage", prices: "Mapping[str, Price]") -> None:
     """Print a row for each module and model whose server counts tokens, and their sum; costs if any is known."""
-    from agentflow.evals.cost import cost
-    from agentflow.evals.trace import Tokens
+    from agentflow.graph.run.cost import cost
+    from agentflow.graph.run.trace import Tokens
 
     costs = {
         (module, model): cost({model: tokens}, prices)

@@ -6,7 +6,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from agentflow.evals.calls import RunCalls, calls_file, hash_of
+from agentflow.graph.run.calls import RunCalls, calls_file, hash_of
 from agentflow.view.lines import Place, Tail
 
 _HASH = re.compile(rb'\{"trace": "([0-9a-f]{16})"')

@@ -23,12 +23,12 @@ from uuid import uuid4
 
 from langgraph.checkpoint.base import BaseCheckpointSaver
 
-from agentflow.evals.rollout import Event, Writing, rollout
-from agentflow.evals.task import Task
-from agentflow.evals.trace import append
 from agentflow.graph.agent import Agent
 from agentflow.graph.checkpoints import open_checkpointer
 from agentflow.graph.context import Context
+from agentflow.graph.run.runner import Event, Writing, rollout
+from agentflow.graph.run.task import Task
+from agentflow.graph.run.trace import append
 from agentflow.nodes.approval import ApprovalDecision, Proposal
 from agentflow.tools.redaction import redacted_data
 

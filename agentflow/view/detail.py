@@ -9,11 +9,11 @@ from typing import Any
 from langchain_core.messages import AIMessage
 from pydantic import ValidationError
 
-from agentflow.evals.calls import RunCalls
 from agentflow.evals.passport.audit import flags_of
 from agentflow.evals.passport.passport import own_models, own_pages
 from agentflow.evals.record import EvaluationSettings, Record
-from agentflow.evals.trace import Trace, TraceTurn
+from agentflow.graph.run.calls import RunCalls
+from agentflow.graph.run.trace import Trace, TraceTurn
 from agentflow.graph.state import Action, Plan, Turn
 from agentflow.nodes.planner import messages
 from agentflow.rl.rollout import RolloutRecord

@@ -6,10 +6,10 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from agentflow.evals.live_status import SUFFIX, RunStart
-from agentflow.evals.rollout import Started
-from agentflow.evals.task import Task
-from agentflow.evals.trace import Trace, TraceTurn
+from agentflow.graph.run.live_status import SUFFIX, RunStart
+from agentflow.graph.run.runner import Started
+from agentflow.graph.run.task import Task
+from agentflow.graph.run.trace import Trace, TraceTurn
 from agentflow.view.lines import Place, Tail
 from agentflow.view.rows import Row, trace_cells
 from agentflow.view.sources import Source

@@ -7,7 +7,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from agentflow.evals.record import Record
-from agentflow.evals.trace import Trace
+from agentflow.graph.run.trace import Trace
 from agentflow.rl.rollout import RolloutRecord, RolloutStatus
 from agentflow.view.lines import Place
 

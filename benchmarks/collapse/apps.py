@@ -4,7 +4,7 @@ from dataclasses import replace
 from itertools import count
 from typing import Any
 
-from agentflow.evals.task import Task
+from agentflow.graph.run.task import Task
 from agentflow.rl.planner import atlas
 from agentflow.rl.trainable import Trainable
 

@@ -19,8 +19,8 @@ from typing import Annotated, Any, Literal
 import numpy as np
 import typer
 
-from agentflow.evals.task import Task
-from agentflow.evals.trace import Trace
+from agentflow.graph.run.task import Task
+from agentflow.graph.run.trace import Trace
 from agentflow.rl.calls import Call, ids_array, logprobs_array
 from agentflow.rl.packing import pack
 from agentflow.rl.rollout import RolloutStatus, Trajectory

@@ -17,7 +17,7 @@ from agentflow.evals.benchmarks.rows import read_rows
 from agentflow.evals.benchmarks.store import DatasetSource
 from agentflow.evals.benchmarks.subsets import chosen
 from agentflow.evals.scorers.score import Decision, Score, decided
-from agentflow.evals.task import Task
+from agentflow.graph.run.task import Task
 
 if TYPE_CHECKING:
     from huggingface_hub import HfApi

@@ -20,7 +20,7 @@ from agentflow.evals.scorers.gaia import quasi_exact
 from agentflow.evals.scorers.number import number
 from agentflow.evals.scorers.option import option
 from agentflow.evals.scorers.score import Score, decided
-from agentflow.evals.task import Task, identity
+from agentflow.graph.run.task import Task, identity
 
 ATLAS_SIZE = 600
 """Number of Atlas questions in the benchmark; any number can be generated."""

@@ -20,7 +20,7 @@ from agentflow.evals.benchmarks.rows import read_rows
 from agentflow.evals.scorers.free_text import free_text
 from agentflow.evals.scorers.option import option
 from agentflow.evals.scorers.score import Score
-from agentflow.evals.task import Task
+from agentflow.graph.run.task import Task
 from agentflow.tools.named_object import NamedObjectError, error_line, is_object_name, named_object, source_file
 
 Row = Mapping[str, Any]

@@ -13,7 +13,7 @@ from itertools import combinations, combinations_with_replacement
 from typing import Any
 
 from agentflow.evals.benchmarks.subsets import key, listed
-from agentflow.evals.task import Task
+from agentflow.graph.run.task import Task
 
 TARGET = 24
 OFFICIAL = 100

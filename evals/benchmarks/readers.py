@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from agentflow.evals.scorers.number import as_number
-from agentflow.evals.task import Task
+from agentflow.graph.run.task import Task
 from agentflow.tools.redaction import cut
 
 Row = Mapping[str, Any]

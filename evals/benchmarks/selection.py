@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from agentflow.evals.benchmarks.errors import BenchmarkError
-from agentflow.evals.task import Task
+from agentflow.graph.run.task import Task
 
 
 @dataclass(frozen=True)

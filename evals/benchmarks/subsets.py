@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from agentflow.evals.benchmarks.errors import BenchmarkError
-from agentflow.evals.task import Task
+from agentflow.graph.run.task import Task
 
 FOLDER = Path(__file__).parent / "subsets"
 

@@ -18,7 +18,7 @@ from agentflow.evals.metrics import interval
 from agentflow.evals.passport.leaks import QuestionMatcher, own_page
 from agentflow.evals.record import Record
 from agentflow.evals.scorers.score import Decision
-from agentflow.evals.trace import TraceTurn
+from agentflow.graph.run.trace import TraceTurn
 from agentflow.tools.catalogue import OFFLINE_TOOLS
 from agentflow.tools.providers.provider import model_in
 from agentflow.tools.result import ErrorClass

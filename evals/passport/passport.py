@@ -10,13 +10,13 @@ from collections.abc import Iterator, Sequence
 from pydantic import BaseModel
 
 from agentflow.evals.benchmarks.catalogue import BENCHMARKS
-from agentflow.evals.cost import Budget
 from agentflow.evals.passport.audit import Audit, audit
 from agentflow.evals.provenance import Provenance
 from agentflow.evals.record import EvaluationSettings
 from agentflow.evals.runs import Cell, Run
 from agentflow.graph.context import MODULES, Module, Sampling
 from agentflow.graph.models.spec import PROVIDERS
+from agentflow.graph.run.cost import Budget
 from agentflow.tools.catalogue import OFFLINE_TOOLS, STANDARD_TOOLS
 from agentflow.tools.encyclopedia.choice import is_local
 from agentflow.tools.tool_model import RUN, UNKNOWN

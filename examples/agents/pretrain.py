@@ -20,7 +20,7 @@ import torch
 import typer
 from rich.progress import track
 
-from agentflow.evals.task import Task
+from agentflow.graph.run.task import Task
 from agentflow.rl.agent import inputs, trace
 from agentflow.rl.chat_format import ChatFormat
 from agentflow.rl.micro.chat_model import SEED

@@ -23,12 +23,12 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 
-from agentflow.evals.rollout import Event, Finished, Restated, Writing, rollout
 from agentflow.evals.scorers.final import final_answer
-from agentflow.evals.task import Task
-from agentflow.evals.trace import Tokens
 from agentflow.graph.agent import Agent
 from agentflow.graph.loopback import LoopbackOnly
+from agentflow.graph.run.runner import Event, Finished, Restated, Writing, rollout
+from agentflow.graph.run.task import Task
+from agentflow.graph.run.trace import Tokens
 from agentflow.rl.live.journal import Answered, Feedback, Reward, Traffic
 from agentflow.rl.live.learner import Learner
 from agentflow.rl.live.versions import Versions

@@ -9,9 +9,9 @@ from uuid import uuid4
 
 from langchain_core.runnables import RunnableConfig
 
-from agentflow.evals.meter import Meter
-from agentflow.evals.task import Task
-from agentflow.evals.trace import Trace
+from agentflow.graph.run.meter import Meter
+from agentflow.graph.run.task import Task
+from agentflow.graph.run.trace import Trace
 from agentflow.graph.tracing.observer import Observer
 from agentflow.graph.tracing.operation import Operation
 from agentflow.rl.prompts.targets import Target, Texts

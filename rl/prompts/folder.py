@@ -16,7 +16,7 @@ from pydantic import BaseModel, ConfigDict, Field, JsonValue
 
 from agentflow.evals.results_store import ResultsError, drop_torn_line, lines_of, lock
 from agentflow.evals.run_folder import SETTINGS, RunFolderError, RunSettings, read_settings, write_settings
-from agentflow.evals.trace import Trace, Usage, to_line
+from agentflow.graph.run.trace import Trace, Usage, to_line
 from agentflow.rl.prompts.errors import PromptsError
 from agentflow.rl.rollout import RolloutStatus
 from agentflow.tools.redaction import redacted_data

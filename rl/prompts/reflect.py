@@ -6,8 +6,8 @@ from gepa.strategies.instruction_proposal import InstructionProposalSignature
 from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage
 
-from agentflow.evals.meter import Meter
 from agentflow.graph.models.loading import reply_of
+from agentflow.graph.run.meter import Meter
 from agentflow.graph.tracing.observer import Observer
 from agentflow.rl.prompts.feedback import Record
 from agentflow.rl.prompts.folder import Reflection

@@ -10,10 +10,10 @@ from math import fsum
 
 from langchain_core.exceptions import ContextOverflowError, ModelInvalidRequestError
 
-from agentflow.evals.cost import Budget, cost
-from agentflow.evals.task import Task, identity
-from agentflow.evals.trace import Usage
 from agentflow.graph.models.spec import ModelError
+from agentflow.graph.run.cost import Budget, cost
+from agentflow.graph.run.task import Task, identity
+from agentflow.graph.run.trace import Usage
 from agentflow.rl.prompts.attempt import Attempt, attempt
 from agentflow.rl.prompts.errors import PromptsError, SearchInterrupted
 from agentflow.rl.prompts.folder import Phase, PromptRollout, Reflection, SearchFolder

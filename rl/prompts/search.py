@@ -15,11 +15,11 @@ import gepa
 from gepa.core.adapter import EvaluationBatch
 from langchain_core.language_models import BaseChatModel
 
-from agentflow.evals.cost import UNLIMITED, Budget
-from agentflow.evals.task import Task, identity
 from agentflow.graph.context import Context
 from agentflow.graph.models.loading import load_model
 from agentflow.graph.models.spec import ModelError
+from agentflow.graph.run.cost import UNLIMITED, Budget
+from agentflow.graph.run.task import Task, identity
 from agentflow.rl.held_out import HeldOut
 from agentflow.rl.prompts.attempt import Attempt
 from agentflow.rl.prompts.errors import PromptsError, SearchInterrupted

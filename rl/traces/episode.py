@@ -7,7 +7,7 @@ sampled.
 from dataclasses import dataclass, field
 from typing import Any
 
-from agentflow.evals.task import identity
+from agentflow.graph.run.task import identity
 
 Message = dict[str, Any]
 """A message as chat templates take it; see `agentflow.rl.chat.TemplateMessage`."""

@@ -20,8 +20,8 @@ from agentflow.evals.results_store import RULINGS, TRACES
 from agentflow.evals.rulings import Ruling
 from agentflow.evals.run_folder import RunFolderError, RunSettings, read_settings
 from agentflow.evals.scorers.score import Decision
-from agentflow.evals.trace import Trace, TraceTurn
 from agentflow.graph.context import Context
+from agentflow.graph.run.trace import Trace, TraceTurn
 from agentflow.graph.state import Action, Plan, Turn
 from agentflow.nodes import planner
 from agentflow.rl.benchmark import benchmark

@@ -20,11 +20,11 @@ from uuid import uuid4
 import numpy as np
 from verl.experimental.agent_loop.agent_loop import AgentLoopBase, AgentLoopMetrics, AgentLoopOutput
 
-from agentflow.evals.task import Task
-from agentflow.evals.trace import append
 from agentflow.graph.context import Sampling
 from agentflow.graph.models.connections import ROLLOUT_ADDRESS
 from agentflow.graph.models.loading import aload_model
+from agentflow.graph.run.task import Task
+from agentflow.graph.run.trace import append
 from agentflow.graph.tracing.setup import tracing_from_environment
 from agentflow.rl.apps import load_app
 from agentflow.rl.batch import counts, facts_of, rows_of

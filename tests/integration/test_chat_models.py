@@ -12,11 +12,11 @@ from pytest_httpserver import HTTPServer
 from werkzeug import Request, Response
 
 from agentflow import build_graph
-from agentflow.evals.rollout import rollout
-from agentflow.evals.task import Task
 from agentflow.graph.context import Context, Model, Sampling
 from agentflow.graph.models.loading import load_model
 from agentflow.graph.models.spec import ModelError
+from agentflow.graph.run.runner import rollout
+from agentflow.graph.run.task import Task
 from agentflow.graph.toolbox import Toolbox
 from tests.failing import fails
 from tests.scripted import _BEGINNINGS, DEFAULTS, echo

@@ -18,8 +18,8 @@ from typer.testing import CliRunner, Result
 
 from agentflow import Context, build_graph
 from agentflow.cli import app
-from agentflow.evals.task import Task
-from agentflow.evals.trace import append
+from agentflow.graph.run.task import Task
+from agentflow.graph.run.trace import append
 from agentflow.graph.state import InputState
 from agentflow.rl.rollout import RolloutRecord, RolloutStatus
 from agentflow.tools import redaction

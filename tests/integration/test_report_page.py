@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from agentflow.evals.rollout import rollout
 from agentflow.evals.runs import read_runs
 from agentflow.evals.scorers.score import Decision
-from agentflow.evals.task import Task
-from agentflow.evals.trace import Trace, TraceTurn
 from agentflow.graph.agent import build_graph
 from agentflow.graph.context import Context
+from agentflow.graph.run.runner import rollout
+from agentflow.graph.run.task import Task
+from agentflow.graph.run.trace import Trace, TraceTurn
 from agentflow.graph.state import Verdict
 from agentflow.rl.report import write_report
 from agentflow.rl.training_log import TrainingLog

@@ -14,10 +14,10 @@ from typing import Any
 import httpx
 import pytest
 
-from agentflow.evals.calls import Message, RunCalls, Span
-from agentflow.evals.live_status import LiveStatusFile
-from agentflow.evals.rollout import Started
-from agentflow.evals.trace import Trace, TraceTurn, append
+from agentflow.graph.run.calls import Message, RunCalls, Span
+from agentflow.graph.run.live_status import LiveStatusFile
+from agentflow.graph.run.runner import Started
+from agentflow.graph.run.trace import Trace, TraceTurn, append
 from agentflow.graph.state import Verdict
 from agentflow.rl.training_log import TrainingLog
 from agentflow.tools.result import ErrorClass

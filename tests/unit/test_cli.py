@@ -20,9 +20,9 @@ from agentflow.cli import app, evaluate
 from agentflow.console.threads import print_threads
 from agentflow.evals.agents import AGENTS
 from agentflow.evals.benchmarks import store
-from agentflow.evals.trace import Trace
 from agentflow.graph.context import MODULES
 from agentflow.graph.models.spec import PROVIDERS, ModelError
+from agentflow.graph.run.trace import Trace
 from agentflow.graph.threads import Thread
 from agentflow.nodes.generator import OUT_OF_TIME
 from agentflow.rl.micro.outside import REPLY

@@ -10,8 +10,8 @@ from typer.testing import CliRunner
 from agentflow.cli import app
 from agentflow.cli.dotenv_file import read_dotenv
 from agentflow.cli.group import FAILED, MISUSED
-from agentflow.evals.trace import Trace
 from agentflow.graph.models.spec import ModelError
+from agentflow.graph.run.trace import Trace
 from tests.scripted import Scripted
 
 PLAN = "Sub-Goal: Say it\nTool: base_generator\nContext: it"

@@ -42,6 +42,7 @@ ARROWS: dict[str, tuple[str, ...]] = {
     "graph.studio_config": ("graph.context", "graph.grants", "graph.prompts", "graph.toolbox", "nodes", "tools"),
     "graph.loopback": (),
     "graph.origin_guard": ("graph.grants", "graph.loopback"),
+    "graph.run": ("graph", "nodes", "tools"),
     "graph.server": ("graph", "nodes", "tools"),
     "graph": (),
     "nodes": (*SETTINGS, *SHARED, "graph.state", "graph.toolbox", "nodes", "tools"),

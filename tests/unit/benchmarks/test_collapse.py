@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from agentflow.evals.task import Task
+from agentflow.graph.run.task import Task
 from agentflow.rl.alarm import Cause
 from agentflow.rl.planner import atlas
 from benchmarks.collapse.__main__ import HONEST, SABOTAGE, lost, outcome

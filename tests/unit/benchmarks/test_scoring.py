@@ -1,9 +1,9 @@
 """The scoring measurement scores every benchmark, right answers among wrong ones."""
 
 from agentflow.evals.runner import Runner
-from agentflow.evals.trace import Trace
 from agentflow.graph.agent import graph
 from agentflow.graph.context import Context
+from agentflow.graph.run.trace import Trace
 from benchmarks.scoring import ANSWERS, ROWS, items
 
 

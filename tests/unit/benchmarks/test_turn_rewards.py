@@ -4,7 +4,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from agentflow.evals.task import Task
+from agentflow.graph.run.task import Task
 from agentflow.rl.planner import atlas
 from agentflow.tools.result import ErrorClass
 from benchmarks.turn_rewards import ERROR, GAIN, compared_verdicts, informed_turns, judged_turns, probabilities

@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 from agentflow.evals.agents import AGENTS, agent_graph
 from agentflow.evals.baselines import direct, react, team
 from agentflow.evals.baselines.react import read_answer, read_call
-from agentflow.evals.rollout import Finished, rollout
-from agentflow.evals.task import Task
 from agentflow.graph.context import Context
+from agentflow.graph.run.runner import Finished, rollout
+from agentflow.graph.run.task import Task
 from agentflow.graph.state import Plan
 from agentflow.tools.card import ToolCard
 from agentflow.tools.catalogue import standard_cards

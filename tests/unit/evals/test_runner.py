@@ -9,18 +9,18 @@ from pathlib import Path
 import pytest
 
 from agentflow.evals.benchmarks.benchmark import AnswerJudge, Benchmark, Judging
-from agentflow.evals.cost import Budget
 from agentflow.evals.metrics import interval, summarise
 from agentflow.evals.record import CRASH, NO_PLAN, Dataset, EvaluationSettings, Key, Record
 from agentflow.evals.results_store import ResultsError, ResultsStore, read
 from agentflow.evals.runner import Item, Runner, items, unfinished
 from agentflow.evals.scorers.free_text import free_text
 from agentflow.evals.scorers.score import Decision, Score, decided
-from agentflow.evals.task import Task
-from agentflow.evals.trace import Trace, TraceTurn, Usage
 from agentflow.graph.agent import build_graph
 from agentflow.graph.context import Context
 from agentflow.graph.models.spec import ModelError
+from agentflow.graph.run.cost import Budget
+from agentflow.graph.run.task import Task
+from agentflow.graph.run.trace import Trace, TraceTurn, Usage
 from agentflow.graph.state import Verdict
 from agentflow.nodes import verifier
 from agentflow.tools import python_coder

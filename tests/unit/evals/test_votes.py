@@ -10,9 +10,9 @@ from agentflow.evals.benchmarks.catalogue import benchmark
 from agentflow.evals.benchmarks.own import benchmark_of
 from agentflow.evals.record import CRASH, Record
 from agentflow.evals.scorers.score import Decision, Score
-from agentflow.evals.task import Task
-from agentflow.evals.trace import Trace
 from agentflow.evals.votes import majority
+from agentflow.graph.run.task import Task
+from agentflow.graph.run.trace import Trace
 
 OPTIONS: dict[str, Any] = {"options": {"A": "liver", "B": "heart"}, "letter": "B"}
 

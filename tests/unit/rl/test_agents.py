@@ -14,7 +14,7 @@ pytest.importorskip("deepagents")
 pytest.importorskip("langgraph_supervisor")
 pytest.importorskip("langgraph_swarm")
 
-from agentflow.evals.task import Task
+from agentflow.graph.run.task import Task
 from agentflow.rl.apps import load_app
 from agentflow.rl.chat import ChatRequest
 from agentflow.rl.chat_format import ChatFormat

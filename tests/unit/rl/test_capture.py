@@ -12,8 +12,8 @@ from langgraph.graph import END, START, StateGraph
 from langgraph.types import Send
 
 from agentflow import policy_url
-from agentflow.evals.task import Task
 from agentflow.graph.models.spec import ModelError
+from agentflow.graph.run.task import Task
 from agentflow.rl import policy as policy_module
 from agentflow.rl.chat import ChatRequest, TokenReply
 from agentflow.rl.packing import pack

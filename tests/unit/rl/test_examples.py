@@ -2,7 +2,7 @@
 
 import pytest
 
-from agentflow.evals.task import Task
+from agentflow.graph.run.task import Task
 from agentflow.rl.apps import load_app
 from agentflow.rl.chat import ChatRequest, TokenReply
 from agentflow.rl.rollout import run

@@ -9,8 +9,8 @@ torch = pytest.importorskip("torch")
 
 from safetensors.torch import load_file, save_file  # noqa: E402
 
-from agentflow.evals.trace import append  # noqa: E402
 from agentflow.graph.context import Sampling  # noqa: E402
+from agentflow.graph.run.trace import append  # noqa: E402
 from agentflow.rl.chat import TokenReply  # noqa: E402
 from agentflow.rl.checkpoints import LATEST, keep_best  # noqa: E402
 from agentflow.rl.export import TOKENIZER, ExportError, export  # noqa: E402

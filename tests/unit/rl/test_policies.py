@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from langgraph.graph import END, START, MessagesState, StateGraph
 
-from agentflow.evals.task import Task
-from agentflow.evals.trace import Trace
+from agentflow.graph.run.task import Task
+from agentflow.graph.run.trace import Trace
 from agentflow.rl.algorithms import algorithm_of
 from agentflow.rl.apps import load_app
 from agentflow.rl.batch import assign_credit, batch_digest, facts_of, rows_of

@@ -7,8 +7,8 @@ import pytest
 
 pytest.importorskip("verl")
 
-from agentflow.evals.task import Task
-from agentflow.evals.trace import Trace
+from agentflow.graph.run.task import Task
+from agentflow.graph.run.trace import Trace
 from agentflow.rl.estimate import SHAPES
 from agentflow.rl.micro.chat_model import SEED
 from agentflow.rl.packing import Reason

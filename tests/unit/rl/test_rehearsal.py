@@ -8,8 +8,8 @@ from typing import Any, TypedDict
 import pytest
 from langgraph.graph import END, START, StateGraph
 
-from agentflow.evals.task import Task
 from agentflow.graph.models.spec import ModelError
+from agentflow.graph.run.task import Task
 from agentflow.rl.apps import load_app
 from agentflow.rl.chat_format import ChatFormat
 from agentflow.rl.micro.chat_model import SEED

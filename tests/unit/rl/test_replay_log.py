@@ -17,8 +17,8 @@ from langchain_core.outputs import ChatResult, Generation
 from langchain_core.tools import tool
 from langgraph.graph import END, START, StateGraph
 
-from agentflow.evals.task import Task
 from agentflow.graph.models.spec import ModelError
+from agentflow.graph.run.task import Task
 from agentflow.rl.chat import ChatRequest, TokenReply
 from agentflow.rl.policy import Policy
 from agentflow.rl.replay_log import Entry, ReplayLog, ReplayLogs, ReplayMismatch, as_answer, as_reply, replaying

@@ -13,9 +13,9 @@ import pytest
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph import END, START, StateGraph
 
-from agentflow.evals.task import Task
-from agentflow.evals.trace import to_line
 from agentflow.graph.models.spec import ModelError
+from agentflow.graph.run.task import Task
+from agentflow.graph.run.trace import to_line
 from agentflow.rl.apps import load_app
 from agentflow.rl.chat import ChatRequest, TokenReply
 from agentflow.rl.policy import Policy

@@ -13,7 +13,7 @@ pytest.importorskip("langchain.agents")
 pytest.importorskip("langgraph_supervisor")
 pytest.importorskip("langgraph_swarm")
 
-from agentflow.evals.task import Task
+from agentflow.graph.run.task import Task
 from agentflow.rl.apps import load_app
 from agentflow.rl.chat_format import ChatFormat
 from agentflow.rl.local_policy import LocalPolicy

@@ -4,8 +4,8 @@ from pathlib import Path
 import pytest
 
 from agentflow.evals.statistics import paired_interval
-from agentflow.evals.task import Task
-from agentflow.evals.trace import append
+from agentflow.graph.run.task import Task
+from agentflow.graph.run.trace import append
 from agentflow.rl.rollout import RolloutRecord, RolloutStatus
 from agentflow.rl.training_log import TrainingLog
 from tests.trainings import last_tokens, token_step

@@ -8,8 +8,8 @@ from urllib.parse import urlencode
 import httpx
 import pytest
 
-from agentflow.evals.calls import Message, RunCalls, Span
-from agentflow.evals.trace import Trace, append
+from agentflow.graph.run.calls import Message, RunCalls, Span
+from agentflow.graph.run.trace import Trace, append
 from agentflow.graph.state import Verdict
 from agentflow.rl.training_log import TrainingLog
 from agentflow.view.app import build_app

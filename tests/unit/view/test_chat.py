@@ -9,10 +9,10 @@ from typing import Any
 import httpx
 import pytest
 
-from agentflow.evals.calls import calls_file
-from agentflow.evals.trace import Trace
 from agentflow.graph.agent import build_graph
 from agentflow.graph.context import Context
+from agentflow.graph.run.calls import calls_file
+from agentflow.graph.run.trace import Trace
 from agentflow.nodes.approval import ApprovalDecision
 from agentflow.view import chat as chats
 from agentflow.view import chat_routes

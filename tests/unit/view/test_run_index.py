@@ -6,11 +6,11 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from agentflow.evals.live_status import LiveStatusFile
 from agentflow.evals.results_store import rule
-from agentflow.evals.rollout import Started
 from agentflow.evals.rulings import PERSON
-from agentflow.evals.trace import Trace, append
+from agentflow.graph.run.live_status import LiveStatusFile
+from agentflow.graph.run.runner import Started
+from agentflow.graph.run.trace import Trace, append
 from agentflow.rl.training_log import TrainingLog
 from agentflow.view.detail import detail
 from agentflow.view.live_status import Running

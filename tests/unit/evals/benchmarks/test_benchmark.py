@@ -9,7 +9,7 @@ from agentflow.evals.benchmarks.benchmark import Judging
 from agentflow.evals.benchmarks.catalogue import BENCHMARKS, benchmark
 from agentflow.evals.benchmarks.errors import BenchmarkError
 from agentflow.evals.scorers.score import Decision
-from agentflow.evals.task import Task
+from agentflow.graph.run.task import Task
 from tests.failing import fails
 from tests.unit.evals.benchmarks.judges import ScriptedJudge
 

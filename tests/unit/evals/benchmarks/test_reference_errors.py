@@ -11,8 +11,8 @@ from agentflow.evals.benchmarks.catalogue import benchmark
 from agentflow.evals.metrics import summarise
 from agentflow.evals.record import Record
 from agentflow.evals.scorers.score import Decision
-from agentflow.evals.task import Task
-from agentflow.evals.trace import Trace
+from agentflow.graph.run.task import Task
+from agentflow.graph.run.trace import Trace
 from tests.unit.evals.benchmarks.judges import ScriptedJudge
 
 

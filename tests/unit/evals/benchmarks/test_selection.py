@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from agentflow.evals.benchmarks.errors import BenchmarkError
 from agentflow.evals.benchmarks.selection import Selection, range_of
-from agentflow.evals.task import Task
+from agentflow.graph.run.task import Task
 from tests.failing import fails
 
 QUESTIONS = [Task.of(f"question {n}?", str(n + 1), "odd" if n % 2 else "even") for n in range(40)]

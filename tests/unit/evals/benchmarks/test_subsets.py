@@ -7,7 +7,7 @@ import pytest
 from agentflow.evals.benchmarks.catalogue import BENCHMARKS
 from agentflow.evals.benchmarks.errors import BenchmarkError
 from agentflow.evals.benchmarks.subsets import FOLDER, chosen, key, listed
-from agentflow.evals.task import Task
+from agentflow.graph.run.task import Task
 from tests.failing import fails
 
 

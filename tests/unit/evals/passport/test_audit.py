@@ -11,7 +11,7 @@ from agentflow.evals.benchmarks.readers import choice, without_options
 from agentflow.evals.passport.audit import Flag, FlagReason, audit, flags_of
 from agentflow.evals.passport.leaks import COPY, GRAM, NEAR, QuestionMatcher, own_page, plain_words, spaced
 from agentflow.evals.record import Record
-from agentflow.evals.trace import TraceTurn
+from agentflow.graph.run.trace import TraceTurn
 from agentflow.tools.result import ErrorClass
 from tests.runs import record, turn
 

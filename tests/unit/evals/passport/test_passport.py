@@ -9,7 +9,7 @@ import pytest
 from agentflow.evals.passport.passport import Passport, passport
 from agentflow.evals.provenance import Provenance, ToolProvenance
 from agentflow.evals.runs import read_runs
-from agentflow.evals.trace import Tokens
+from agentflow.graph.run.trace import Tokens
 from agentflow.tools.catalogue import STANDARD_TOOLS
 from agentflow.tools.result import ErrorClass
 from agentflow.tools.tool_model import RUN, UNKNOWN

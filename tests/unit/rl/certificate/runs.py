@@ -10,8 +10,8 @@ import torch
 from safetensors.torch import save_file
 
 from agentflow.evals.passport.collect import installed, source_hash
-from agentflow.evals.task import Task
-from agentflow.evals.trace import Trace, append
+from agentflow.graph.run.task import Task
+from agentflow.graph.run.trace import Trace, append
 from agentflow.rl.calls import Call
 from agentflow.rl.chat import TokenReply
 from agentflow.rl.kernels import Kernels

@@ -11,10 +11,10 @@ import pytest
 
 pytest.importorskip("gepa")
 
-from agentflow.evals.cost import Budget, Price
-from agentflow.evals.task import Task
 from agentflow.graph.agent import graph as agentflow
 from agentflow.graph.context import Context
+from agentflow.graph.run.cost import Budget, Price
+from agentflow.graph.run.task import Task
 from agentflow.graph.studio_config import StudioConfig
 from agentflow.nodes import generator, planner
 from agentflow.rl.planner import trace

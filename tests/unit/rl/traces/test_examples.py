@@ -20,7 +20,7 @@ pytest.importorskip("langgraph_swarm")
 pytest.importorskip("opentelemetry.sdk", reason="the extra otel is not installed")
 
 from agentflow import tracing
-from agentflow.evals.task import Task
+from agentflow.graph.run.task import Task
 from agentflow.rl.agent import read_tasks, trainable_agent
 from agentflow.rl.chat_format import ChatFormat
 from agentflow.rl.micro.chat_model import SEED

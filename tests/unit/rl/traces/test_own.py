@@ -14,14 +14,14 @@ from hypothesis import strategies as st
 from agentflow.evals import langsmith_export
 from agentflow.evals.record import Record
 from agentflow.evals.results_store import rule
-from agentflow.evals.rollout import rollout as run_task
 from agentflow.evals.rulings import PERSON, Ruling, answer_hash
 from agentflow.evals.runs import read_runs
 from agentflow.evals.scorers.score import Decision, Score
-from agentflow.evals.task import Task
-from agentflow.evals.trace import append
 from agentflow.graph.agent import build_graph
 from agentflow.graph.context import Context
+from agentflow.graph.run.runner import rollout as run_task
+from agentflow.graph.run.task import Task
+from agentflow.graph.run.trace import append
 from agentflow.rl.agent import read_tasks
 from agentflow.rl.chat import TokenReply
 from agentflow.rl.replay_log import Entry, as_answer

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from agentflow.evals.trace import append
+from agentflow.graph.run.trace import append
 from agentflow.rl.algorithms.flow_grpo import FlowGRPO
 from agentflow.rl.algorithms.opd import OPD
 from agentflow.rl.algorithms.sft import SFT

@@ -11,8 +11,8 @@ from typing import Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, SerializerFunctionWrapHandler, computed_field, model_serializer
 
-from agentflow.evals.calls import RunCalls, calls_file, calls_line
-from agentflow.evals.task import Task
+from agentflow.graph.run.calls import RunCalls, calls_file, calls_line
+from agentflow.graph.run.task import Task
 from agentflow.graph.state import Turn, Verdict
 from agentflow.tools.redaction import redacted_data
 from agentflow.tools.result import ToolResult

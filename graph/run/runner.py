@@ -17,17 +17,17 @@ from langchain_core.runnables import RunnableConfig
 from langgraph.types import Command
 from pydantic import BaseModel, ConfigDict
 
-from agentflow.evals.calls import Recorder
-from agentflow.evals.cost import UNLIMITED, Budget
-from agentflow.evals.meter import Meter
-from agentflow.evals.saved_run import SavedRun, config_of
-from agentflow.evals.task import Task
-from agentflow.evals.trace import Trace, TraceTurn
 from agentflow.graph.agent import Agent
 from agentflow.graph.context import Context
 from agentflow.graph.events import EVENT_TYPES
 from agentflow.graph.events import Event as ProgressEvent
 from agentflow.graph.models.spec import ModelError
+from agentflow.graph.run.calls import Recorder
+from agentflow.graph.run.cost import UNLIMITED, Budget
+from agentflow.graph.run.meter import Meter
+from agentflow.graph.run.saved_run import SavedRun, config_of
+from agentflow.graph.run.task import Task
+from agentflow.graph.run.trace import Trace, TraceTurn
 from agentflow.graph.state import InputState, Turn
 from agentflow.graph.tracing.observer import Observer
 from agentflow.nodes.approval import ApprovalDecision, Proposal

@@ -7,13 +7,13 @@ from pathlib import Path
 import pytest
 from langchain_core.messages import AIMessage, ToolMessage
 
-from agentflow.evals.calls import RunCalls, calls_file, hash_of, text_of
 from agentflow.evals.results_store import Records
-from agentflow.evals.rollout import rollout
-from agentflow.evals.task import Task
-from agentflow.evals.trace import Trace, append
 from agentflow.graph.agent import build_graph
 from agentflow.graph.context import Context
+from agentflow.graph.run.calls import RunCalls, calls_file, hash_of, text_of
+from agentflow.graph.run.runner import rollout
+from agentflow.graph.run.task import Task
+from agentflow.graph.run.trace import Trace, append
 from agentflow.graph.tracing.facts import input_messages
 from tests.runs import record
 from tests.scripted import CONTINUE, STOP, Scripted, echo

@@ -4,7 +4,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from agentflow.evals.trace import Tokens, Usage
+from agentflow.graph.run.trace import Tokens, Usage
 from agentflow.tools.coded_error import CodedError
 
 MILLION = 1_000_000

@@ -8,9 +8,9 @@ import pytest
 from typer.testing import CliRunner
 
 from agentflow.cli import app
-from agentflow.evals import live_status
-from agentflow.evals.live_status import SUFFIX, LiveStatusFile
-from agentflow.evals.trace import Trace
+from agentflow.graph.run import live_status
+from agentflow.graph.run.live_status import SUFFIX, LiveStatusFile
+from agentflow.graph.run.trace import Trace
 from tests.scripted import Scripted
 
 

@@ -12,8 +12,8 @@ from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict
 
-from agentflow.evals.rollout import Event, Started
-from agentflow.evals.trace import TraceTurn, to_line
+from agentflow.graph.run.runner import Event, Started
+from agentflow.graph.run.trace import TraceTurn, to_line
 
 SUFFIX = ".running"
 """Suffix that is appended to the trace's file name."""

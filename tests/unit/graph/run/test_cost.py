@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agentflow.evals.cost import UNLIMITED, Budget, Price, PriceError, cost
-from agentflow.evals.trace import Tokens, Usage
+from agentflow.graph.run.cost import UNLIMITED, Budget, Price, PriceError, cost
+from agentflow.graph.run.trace import Tokens, Usage
 from tests.failing import fails
 
 MANY = Tokens(input_tokens=2_000_000, output_tokens=500_000, total_tokens=2_500_000)

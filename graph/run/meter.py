@@ -4,8 +4,8 @@ import threading
 
 from langchain_core.messages import AIMessage
 
-from agentflow.evals.calls import cost_of
-from agentflow.evals.trace import FinishReasons, Tokens, Usage
+from agentflow.graph.run.calls import cost_of
+from agentflow.graph.run.trace import FinishReasons, Tokens, Usage
 from agentflow.graph.tracing.operation import Operation
 
 

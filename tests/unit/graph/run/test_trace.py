@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from agentflow.evals.task import Task
-from agentflow.evals.trace import Trace, append, cut_off, to_line
+from agentflow.graph.run.task import Task
+from agentflow.graph.run.trace import Trace, append, cut_off, to_line
 
 
 def test_a_line_reads_back_as_the_trace() -> None:

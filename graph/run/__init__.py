@@ -1,0 +1,1 @@
+"""One run of a graph: its task, its events, its calls and its trace."""
