@@ -74,7 +74,7 @@ test-kernels: $(VENV)/with-dev ## The same bits in any batch, with all of OpenBL
 test-search: $(VENV)/with-dev,studio,local,train ## The search tools on real servers (apt-get, as root)
 	$(BIN)/python -m pytest -m slow tests/integration/search $(PYTEST_FLAGS)
 
-test-first-hour: $(VENV)/with-dev,studio,local,train ## Type docs/first-hour.md into an empty folder, as a new user does
+test-first-hour: $(VENV)/with-dev,studio,local,train ## Type tests/integration/first_hour.md into an empty folder, as a new user does
 	$(BIN)/python -m pytest -m slow tests/integration/test_first_hour.py $(PYTEST_FLAGS)
 
 test-readers: $(VENV)/with-dev,local ## Every reader of untrusted text, attacked with what all regular expressions repeat

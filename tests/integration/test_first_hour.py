@@ -1,7 +1,7 @@
-"""The first hour of a new user: docs/first-hour.md, typed command by command into an empty folder.
+"""The first hour of a new user: first_hour.md, typed command by command into an empty folder.
 
-Every command of the page runs as a shell runs it, with the installed program on PATH and no key in the environment, and
-prints what the page shows. A server of the page stays up until the end, at a free port instead of the page's.
+Every command runs as a shell runs it, with the installed program on PATH and no key in the environment, and prints what
+the file shows. A server stays up until the end, at a free port instead of the one in the file.
 """
 
 import os
@@ -17,16 +17,16 @@ from pathlib import Path
 
 import pytest
 
-from tests.pages import DOCS, ROOT, Step, blocks, steps
+from tests.pages import ROOT, Step, blocks, steps
 from tests.ports import free_port
 from tests.waiting import LAST_RESORT, until
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800)]
 
 if not (find_spec("verl") and find_spec("langgraph.checkpoint.sqlite") and shutil.which("curl")):
-    pytest.skip("the page uses the extras train and durable, and curl", allow_module_level=True)
+    pytest.skip("first_hour.md uses the extras train and durable, and curl", allow_module_level=True)
 
-PAGE = DOCS / "first-hour.md"
+PAGE = Path(__file__).with_name("first_hour.md")
 INTERRUPT = "^C"
 
 

@@ -1,4 +1,4 @@
-"""The registered curve of docs/learning.md, in miniature."""
+"""The registered curve of docs/lab/learning.md, in miniature."""
 
 from pathlib import Path
 

@@ -284,8 +284,10 @@ def _listed(nav: object) -> Iterator[str]:
 
 
 def test_every_page_is_in_the_contents_once() -> None:
-    pages = sorted(str(page.relative_to(DOCS)) for page in DOCS.rglob("*.md"))
+    lab = {page.name for page in (DOCS / "lab").glob("*.md")} - {"index.md"}
+    pages = sorted(str(page.relative_to(DOCS)) for page in DOCS.rglob("*.md") if page.name not in lab)
     assert sorted(_listed(SITE["nav"])) == pages
+    assert set(re.findall(r"\]\(([\w-]+\.md)\)", (DOCS / "lab/index.md").read_text())) == lab
 
 
 def test_every_public_name_is_in_the_reference() -> None:
@@ -299,7 +301,7 @@ def test_every_variable_is_in_the_reference() -> None:
     assert [variable for variable in variables if f"`{variable}`" not in page] == []
 
 
-@pytest.mark.parametrize(("page", "least"), [("differences.md", 30), ("correctness.md", 11)])
+@pytest.mark.parametrize(("page", "least"), [("lab/differences.md", 30), ("correctness.md", 11)])
 def test_what_is_claimed_names_a_test_each(page: str, least: int) -> None:
     entries = re.split(r"^(?=\*\*)", (DOCS / page).read_text(), flags=re.MULTILINE)[1:]
     assert len(entries) >= least
