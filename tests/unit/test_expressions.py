@@ -1,6 +1,6 @@
 """Regular expressions and readers of untrusted text take linear time, also when their beginnings are repeated.
 
-A text twice as long may take twice the CPU time, not four times. `python -m benchmarks.expressions` measures seconds.
+A text twice as long may take twice the CPU time, not four times.
 """
 
 import gc
@@ -9,11 +9,10 @@ from collections.abc import Callable
 
 import pytest
 
-from benchmarks.expressions.attack import growth, seconds, slowest
-from benchmarks.expressions.found import Expression, expressions
-from benchmarks.expressions.readers import READERS, common
-from benchmarks.expressions.texts import attacks
-from tests.linear import LIMIT, LINEAR, assert_linear
+from tests.attacks import attacks
+from tests.expressions import Expression, expressions
+from tests.linear import LIMIT, LINEAR, assert_linear, growth, seconds, slowest
+from tests.readers import READERS, common
 
 SMALL = 1_000
 """Characters of the texts that choose among the two thousand attacks on a reader."""

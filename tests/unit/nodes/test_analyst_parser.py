@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agentflow.nodes.analyst import MAX_CHARACTERS, parse
-from benchmarks.expressions.texts import Attack
+from tests.attacks import Attack
 from tests.linear import assert_linear
 
 LINES = "A year is asked for.\nLook up Alan Turing.\nBeware of his father."

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from agentflow.nodes import answer_text
 from agentflow.nodes.answer_text import AnswerStream, shown
-from benchmarks.expressions.texts import Attack
+from tests.attacks import Attack
 from tests.linear import assert_linear
 
 SHOWN = {

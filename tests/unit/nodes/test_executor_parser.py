@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from agentflow.nodes.executor import parse
 from agentflow.tools.card import ToolCard
-from benchmarks.expressions.texts import Attack
+from tests.attacks import Attack
 from tests.linear import assert_linear
 
 SEARCH = ToolCard(

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from agentflow.nodes.planner import parse
 from agentflow.tools.result import ErrorClass
-from benchmarks.expressions.texts import Attack
+from tests.attacks import Attack
 from tests.linear import assert_linear
 
 TOOLS = ("base_generator", "python_coder", "wikipedia_search")

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agentflow.nodes.verifier import MAX_CHARACTERS, UNREADABLE, parse, reply_text
-from benchmarks.expressions.texts import Attack
+from tests.attacks import Attack
 from tests.linear import assert_linear
 
 FINDING = "Turing was born in 1912."

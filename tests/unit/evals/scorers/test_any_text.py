@@ -15,7 +15,7 @@ from agentflow.evals.scorers.gaia import quasi_exact
 from agentflow.evals.scorers.number import number
 from agentflow.evals.scorers.option import option
 from agentflow.evals.scorers.score import Score
-from benchmarks.expressions.texts import Attack
+from tests.attacks import Attack
 from tests.linear import assert_linear
 
 OPTIONS = {"A": "1.5", "B": "-1.5", "C": "+", "D": "the liver"}

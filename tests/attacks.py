@@ -108,7 +108,7 @@ def _sequence(items: Iterable[Any]) -> Iterator[str]:
 @cache
 def _members(operation: str, argument: str) -> tuple[str, ...]:
     """Return the characters that a class matches, from its own members and the probes."""
-    item = eval(argument, vars(codes)) if operation != "ANY" else None  # noqa: S307 - what repr made of the parser's own
+    item = eval(argument, vars(codes)) if operation != "ANY" else None
     own = [chr(value if kind is codes.LITERAL else value[0]) for kind, value in _listed(item) if kind in _CHARACTERS]
     return tuple(probe for probe in dict.fromkeys([*own[:2], *_PROBES]) if _holds(operation, item, ord(probe)))
 

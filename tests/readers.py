@@ -21,8 +21,8 @@ from agentflow.tools.result import ToolResult
 from agentflow.tools.untrusted_text import bounded_line, disarmed, mark_untrusted, one_line
 from agentflow.tools.web.passages import split
 from agentflow.tools.wikipedia_search import wikipedia_search
-from benchmarks.expressions.found import expressions
-from benchmarks.expressions.texts import Attack, ends
+from tests.attacks import Attack, ends
+from tests.expressions import expressions
 
 CARDS = {tool.name: ToolCard.of(tool) for tool in (python_coder(), wikipedia_search())}
 OTHERS = ("{", "[", "(", '{"a":', "```\n", "```python\n", "<answer>", "\n", " ", "\\", "\\frac{", "Verdict: stop\n")

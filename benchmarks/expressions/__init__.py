@@ -1,1 +1,0 @@
-"""Worst-case timing of the product's regular expressions and parsers of untrusted text."""
