@@ -17,11 +17,11 @@ from rich.progress import track
 
 from agentflow import Context, build_graph
 from agentflow.evals.atlas.world import split_of
-from agentflow.rl.micro import everyday, outside
+from recipes.micro import everyday, outside
 
 QUESTIONS = Path(__file__).parent / "questions"
 DECLINED = "the small model that comes with AgentFlow"
-"""Part of the reply that declines (`rl.micro.outside`), in every version of the model."""
+"""Part of the reply that declines (`rl.micro.declining`), in every version of the model."""
 AT_ONCE = 8
 
 Asked = tuple[str, str]

@@ -10,9 +10,9 @@ from dataclasses import replace
 
 from agentflow.evals.atlas.world import split_of
 from agentflow.graph.run.task import Task
-from agentflow.rl.micro.everyday import FAMILY, calculation, conversion
 from agentflow.rl.planner import atlas
 from agentflow.rl.trainable import Split, Trainable
+from recipes.micro.everyday import FAMILY, calculation, conversion
 
 
 def everyday() -> Trainable:

@@ -276,10 +276,10 @@ def _running(trace: Path, question: str, max_turns: int) -> "LiveStatusFile":
 
 def beyond_embedded(finished: "Finished", context: "Context") -> bool:
     """Return whether the embedded planner could not answer the question, and the answer does not say so."""
-    from agentflow.rl.micro.outside import REPLY
-
     if finished.failure or context.model_name_of("planner").strip().partition(":")[0] != "embedded":
         return False
+    from agentflow.rl.micro.declining import REPLY
+
     return finished.trace.status != "answered" and REPLY not in finished.trace.answer
 
 

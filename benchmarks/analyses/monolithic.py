@@ -15,9 +15,9 @@ from agentflow.evals.atlas.families import Problem, stream
 from agentflow.evals.atlas.oracle import executor_reply, generator_reply
 from agentflow.evals.baselines import react
 from agentflow.rl.chat import ROLES
-from agentflow.rl.micro.traces import Conversation, Habits, Search, Tracer
 from agentflow.rl.planner import atlas
 from agentflow.tools.catalogue import standard_cards
+from recipes.micro.traces import Conversation, Habits, Search, Tracer
 
 TOOLS = ("wikipedia_search", "python_coder")
 MODULE = "monolithic"

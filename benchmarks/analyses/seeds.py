@@ -7,10 +7,10 @@ from pathlib import Path
 import typer
 
 from agentflow.rl.micro.chat_model import SEED
-from agentflow.rl.micro.pretrain import Shape, Trainer, atlas_search, group_rows, tokenised
 from agentflow.rl.micro.tokenizer import MicroTokenizer
-from agentflow.rl.micro.traces import FAULTLESS, Conversation, traces
 from benchmarks.analyses.monolithic import conversations
+from recipes.micro.pretrain import Shape, Trainer, atlas_search, group_rows, tokenised
+from recipes.micro.traces import FAULTLESS, Conversation, traces
 
 OFFLINE_STEPS = 2000
 """Training steps of the supervised planner, which take about as long as a training run."""

@@ -24,7 +24,6 @@ from agentflow.graph.run.task import Task
 from agentflow.rl.agent import inputs, trace
 from agentflow.rl.chat_format import ChatFormat
 from agentflow.rl.micro.chat_model import SEED
-from agentflow.rl.micro.pretrain import Example, PrefixGroup, Shape, Trainer
 from agentflow.rl.micro.tokenizer import END, TOOL_TEMPLATE, MicroTokenizer, train
 from agentflow.rl.packing import TrainingSample, pack
 from agentflow.rl.rollout import run
@@ -32,6 +31,7 @@ from agentflow.rl.template import load_tokenizer
 from agentflow.rl.trainable import Trainable
 from examples.agents.oracle import Oracle
 from examples.agents.sums import example, score
+from recipes.micro.pretrain import Example, PrefixGroup, Shape, Trainer
 
 LONGEST = 4096
 """Tokens of a row."""

@@ -11,8 +11,15 @@ from math import log
 from typing import Any
 
 from agentflow.rl.micro.engine import Completion, Engine
-from agentflow.rl.micro.outside import CONTEXT, SUB_GOAL
 from agentflow.rl.micro.tokenizer import MicroTokenizer
+
+SUB_GOAL = "Say what this model knows"
+CONTEXT = "The question is outside Atlas."
+REPLY = (
+    "I am the small model that comes with AgentFlow and know only Atlas, its invented encyclopedia, and some "
+    "arithmetic. For other questions name a larger model, for example with --model openai:gpt-4o-mini."
+)
+"""The reply of the shipped checkpoint, by which `agentflow solve` knows it; it changes with a new checkpoint only."""
 
 LEAST_PROBABILITY = 0.6
 """Probability of a plan, as the product over its tokens, below which a calculation is declined."""

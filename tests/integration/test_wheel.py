@@ -77,7 +77,7 @@ def test_the_command_line_runs(python: Path, tmp_path: Path) -> None:
 
 def test_the_embedded_model_answers(wheel: Path, python: Path, tmp_path: Path) -> None:
     if not (ROOT / "rl" / "micro" / "seed").exists():
-        pytest.skip("there is no seed checkpoint in this checkout yet: python -m agentflow.rl.micro.pretrain makes it")
+        pytest.skip("there is no seed checkpoint in this checkout yet: python -m recipes.micro.pretrain makes it")
     assert {SEED, "agentflow/view/static/main.js"} <= set(zipfile.ZipFile(wheel).namelist())
     program = "from agentflow import load_model\nprint(load_model('embedded').invoke('Question: 1 + 1?').text)"
     assert run(python, "-c", program, cwd=tmp_path).strip()

@@ -25,7 +25,7 @@ from agentflow.graph.models.spec import PROVIDERS, ModelError
 from agentflow.graph.run.trace import Trace
 from agentflow.graph.threads import Thread
 from agentflow.nodes.generator import OUT_OF_TIME
-from agentflow.rl.micro.outside import REPLY
+from agentflow.rl.micro.declining import REPLY
 from agentflow.tools import catalogue
 from agentflow.tools.providers.choice import WITH_KEY
 from tests.fake_openai import FakeOpenAI, Fault, Reply, completion

@@ -48,12 +48,12 @@ TRIED = ("README.md", "docs/quickstart.md", *(f"docs/how-to/{page}.md" for page 
 LEFT_OUT = re.compile(r"agentflow (train|eval compare) ")
 """Training, whose settings are looked at (`make test-train` trains), and what needs the folders of other commands."""
 
-FOLDERS = "agentflow|graph|nodes|tools|rl|evals|tests|examples|docs|benchmarks"
+FOLDERS = "agentflow|graph|nodes|tools|rl|evals|tests|examples|docs|benchmarks|recipes"
 
 
 needs_seed = pytest.mark.skipif(
     not (ROOT / "rl" / "micro" / "seed").exists(),
-    reason="there is no seed checkpoint in this checkout yet: python -m agentflow.rl.micro.pretrain makes it",
+    reason="there is no seed checkpoint in this checkout yet: python -m recipes.micro.pretrain makes it",
 )
 
 every_page = pytest.mark.parametrize("page", PAGES, ids=name)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from agentflow.rl.micro import outside
+from agentflow.rl.micro import declining
 from benchmarks.embedded import QUESTIONS, kind
 
 
@@ -13,8 +13,8 @@ from benchmarks.embedded import QUESTIONS, kind
         (" 21\n", "21", "right"),
         ("20", "21", "wrong"),
         ("Paris", "", "answered"),
-        (outside.REPLY, "21", "declined"),
-        (outside.REPLY, "", "declined"),
+        (declining.REPLY, "21", "declined"),
+        (declining.REPLY, "", "declined"),
     ],
 )
 def test_an_answer_is_right_wrong_declined_or_without_a_gold_answer(answer: str, gold: str, expected: str) -> None:

@@ -6,12 +6,12 @@ from agentflow.evals.atlas.encyclopedia import index_path
 from agentflow.evals.atlas.families import FAMILIES, questions
 from agentflow.evals.baselines.react import read_answer, read_call
 from agentflow.rl.chat import ChatRequest, TokenReply
-from agentflow.rl.micro.traces import FAULTLESS, Tracer
 from agentflow.rl.rollout import RolloutStatus, run
 from agentflow.tools.catalogue import standard_cards
 from agentflow.tools.encyclopedia.corpus import Corpus
 from agentflow.tools.result import ErrorClass, ToolResult
 from benchmarks.analyses.monolithic import TOOLS, conversation, conversations, monolithic
+from recipes.micro.traces import FAULTLESS, Tracer
 
 
 def search(query: str) -> ToolResult:

@@ -19,7 +19,7 @@ from agentflow.tools.result import ErrorClass, ToolResult
 PROMPTS = Path(__file__).with_name("prompts")
 RETRAIN = (
     "{name} differs from what the shipped checkpoint was trained on. If that is meant, retrain it with "
-    "`python -m agentflow.rl.micro.pretrain`, and then write the files anew with "
+    "`python -m recipes.micro.pretrain`, and then write the files anew with "
     "`python -m tests.unit.nodes.test_prompts`."
 )
 

@@ -21,11 +21,12 @@ from agentflow.graph.context import Context
 from agentflow.graph.state import Action, Plan, Turn
 from agentflow.nodes import analyst, executor, generator, planner, verifier
 from agentflow.rl.chat import ROLES
-from agentflow.rl.micro import everyday, outside, outside_forms
+from agentflow.rl.micro import declining
 from agentflow.tools import base_generator
 from agentflow.tools.card import ToolCard
 from agentflow.tools.catalogue import standard_cards
 from agentflow.tools.result import ErrorClass, ToolResult
+from recipes.micro import everyday, outside, outside_forms
 
 FAILED_CALL = 0.03
 """Probability that a correct call fails."""
@@ -100,18 +101,18 @@ class Tracer:
     def outside(self, question: str) -> Iterator[Conversation]:
         """Yield the conversations of a question that is unrelated to Atlas."""
         step = Step(
-            outside.SUB_GOAL,
+            declining.SUB_GOAL,
             "base_generator",
-            outside.CONTEXT,
+            declining.CONTEXT,
             {"query": outside.QUERY},
-            outside.REPLY,
+            declining.REPLY,
             outside.FINDING,
             "",
         )
         verdict = f"Analysis: {outside.FINDING}\nVerdict: stop"
-        tries = [Try(step, ToolResult(status="ok", output=outside.REPLY), verdict)]
+        tries = [Try(step, ToolResult(status="ok", output=declining.REPLY), verdict)]
         yield _row("analyst", analyst.messages(question, list(self.cards)), outside.ANALYSIS)
-        yield from self._rows(question, outside.ANALYSIS, tries, outside.REPLY)
+        yield from self._rows(question, outside.ANALYSIS, tries, declining.REPLY)
 
     def unknown_page(self, question: Problem) -> Iterator[Conversation]:
         """Yield the conversations of a question in Atlas's form about a name that is not in Atlas."""
@@ -124,7 +125,7 @@ class Tracer:
         verdict = f"Analysis: {outside.NO_PAGE}\nVerdict: stop"
         analysis = oracle.analyst_reply(question)
         yield _row("analyst", analyst.messages(text, list(self.cards)), analysis)
-        yield from self._rows(text, analysis, [Try(step, self.search(name), verdict)], outside.REPLY)
+        yield from self._rows(text, analysis, [Try(step, self.search(name), verdict)], declining.REPLY)
 
     def tries(self, question: Problem) -> tuple[list[Try], str]:
         """Return the turns of one run, and its answer."""

@@ -1,4 +1,4 @@
-"""Pretraining of the micro model's seed checkpoint from scratch: `python -m agentflow.rl.micro.pretrain`.
+"""Pretraining of the micro model's seed checkpoint from scratch: `python -m recipes.micro.pretrain`.
 
 First a tokenizer, then a model with Qwen2 architecture is trained on the conversations of all modules on Atlas
 (`traces`). Only train worlds and train questions are used. The seed determines the data and the order of batches; a
@@ -26,13 +26,13 @@ from transformers import DynamicCache, Qwen2Config, Qwen2ForCausalLM
 from transformers.cache_utils import DynamicLayer
 
 from agentflow.evals.atlas.encyclopedia import index_path
-from agentflow.rl.micro.initial import CopyingHeads
 from agentflow.rl.micro.tokenizer import END, PAD, SPECIAL_TOKENS, MicroTokenizer, train
-from agentflow.rl.micro.traces import Conversation, Search, traces
 from agentflow.tools.catalogue import standard_tools
 from agentflow.tools.result import ErrorClass, ToolResult
 from agentflow.tools.run import run_tool
 from agentflow.tools.search_settings import SearchSettings
+from recipes.micro.initial import CopyingHeads
+from recipes.micro.traces import Conversation, Search, traces
 
 OTHER_TEXT = 0.1
 """Weight of the loss on text that the model does not write; it teaches copying early."""

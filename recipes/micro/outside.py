@@ -3,18 +3,12 @@
 import random
 
 from agentflow.evals.atlas.families import request
-from agentflow.rl.micro.outside_forms import ACTS, FIELDS, FORMS, LANGUAGES, NAMES, NEAR, THINGS, WORDY
-from agentflow.rl.micro.words import ACTIONS, NOUNS, QUALITIES
+from agentflow.rl.micro.declining import CONTEXT, SUB_GOAL
+from recipes.micro.outside_forms import ACTS, FIELDS, FORMS, LANGUAGES, NAMES, NEAR, THINGS, WORDY
+from recipes.micro.words import ACTIONS, NOUNS, QUALITIES
 
-SUB_GOAL = "Say what this model knows"
-CONTEXT = "The question is outside Atlas."
 QUERY = request(SUB_GOAL, CONTEXT)
 ANALYSIS = "This question is about neither Atlas nor a simple sum."
-REPLY = (
-    "I am the small model that comes with AgentFlow and know only Atlas, its invented encyclopedia, and some "
-    "arithmetic. For other questions name a larger model, for example with --model openai:gpt-4o-mini."
-)
-"""The reply of the shipped checkpoint, by which `agentflow solve` knows it; it changes with a new checkpoint only."""
 FINDING = "The question is outside Atlas, and the reply says so."
 NO_PAGE = "There is no page of that name, so the question is outside Atlas."
 

@@ -8,9 +8,9 @@ from pathlib import Path
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agentflow.rl.micro import everyday, outside
+from recipes.micro import everyday, outside
 
-HELD_OUT = Path(__file__).parents[4] / "benchmarks" / "questions"
+HELD_OUT = Path(__file__).parents[3] / "benchmarks" / "questions"
 
 
 def test_programs_print_the_answers():

@@ -9,11 +9,11 @@ import pytest
 from agentflow.evals.atlas.encyclopedia import index_path
 from agentflow.graph.context import DEFAULT_TOOLS, Context
 from agentflow.nodes import answer_text, executor, planner, verifier
-from agentflow.rl.micro import outside
-from agentflow.rl.micro.traces import FAULTLESS, Conversation, traces
+from agentflow.rl.micro import declining
 from agentflow.tools.catalogue import standard_cards
 from agentflow.tools.encyclopedia.corpus import Corpus
 from agentflow.tools.result import ErrorClass, ToolResult
+from recipes.micro.traces import FAULTLESS, Conversation, traces
 
 
 def search(query: str) -> ToolResult:
@@ -91,4 +91,4 @@ def test_only_those_who_do_not_learn_have_met_the_longest_chains(conversations):
 
 def test_a_question_outside_atlas_gets_the_plain_reply(conversations):
     answers = [answer_text.parse(c.messages[-1][1]) for c in conversations if c.module == "generator"]
-    assert answers.count(outside.REPLY) > 10
+    assert answers.count(declining.REPLY) > 10

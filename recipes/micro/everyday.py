@@ -7,7 +7,7 @@ from statistics import mean
 
 from agentflow.evals.atlas.families import PLURAL, UNITS, Problem, Step, compute
 from agentflow.evals.atlas.world import split_of
-from agentflow.rl.micro.words import NOUNS
+from recipes.micro.words import NOUNS
 
 FAMILY = "everyday"
 

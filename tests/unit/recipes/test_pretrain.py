@@ -11,9 +11,10 @@ pytest.importorskip("transformers")
 
 from transformers import Qwen2Config, Qwen2ForCausalLM  # noqa: E402
 
-from agentflow.rl.micro.initial import CopyingHeads  # noqa: E402
 from agentflow.rl.micro.model import MicroModel  # noqa: E402
-from agentflow.rl.micro.pretrain import (  # noqa: E402
+from agentflow.rl.micro.tokenizer import MicroTokenizer  # noqa: E402
+from recipes.micro.initial import CopyingHeads  # noqa: E402
+from recipes.micro.pretrain import (  # noqa: E402
     Example,
     PrefixGroup,
     Shape,
@@ -25,8 +26,7 @@ from agentflow.rl.micro.pretrain import (  # noqa: E402
     tokenise,
     tokenised,
 )
-from agentflow.rl.micro.tokenizer import MicroTokenizer  # noqa: E402
-from agentflow.rl.micro.traces import Conversation  # noqa: E402
+from recipes.micro.traces import Conversation  # noqa: E402
 
 SMALL = Shape(
     hidden=64,

@@ -1,0 +1,1 @@
+"""Making of the checkpoints that ship; the wheel has none of it."""
