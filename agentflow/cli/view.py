@@ -10,7 +10,6 @@ import typer
 
 from agentflow.cli.group import MISUSED, fail
 from agentflow.cli.listening import listen, url_of
-from agentflow.cli.options import MaxTurns, Model, Planner, Tools, agent_of, context_of, names_in
 
 if TYPE_CHECKING:
     from agentflow.view.run_index import Root
@@ -35,32 +34,20 @@ def view(
     browser: Annotated[
         bool | None, typer.Option("--browser/--no-browser", help="Open the page; by default where there is a display.")
     ] = None,
-    model: Model = "embedded",
-    planner: Planner = None,
-    tools: Tools = None,
-    max_turns: MaxTurns = 10,
-    approve: Annotated[
-        str | None, typer.Option(metavar="a,b", help="Tools whose calls the page asks you to approve; * for all.")
-    ] = None,
-    chat: Annotated[bool, typer.Option("--chat/--no-chat", help="Let the page ask the agent questions.")] = True,
 ) -> None:
-    """Show turns, memory, training curves and groups on a local page, live; and ask the agent there."""
+    """Show turns, memory, training curves and groups on a local page, live."""
     import uvicorn
 
     from agentflow.view.app import build_app
-    from agentflow.view.chat import Chat
-    from agentflow.view.run_index import Root, RunIndex
+    from agentflow.view.run_index import RunIndex
 
     roots = _roots(runs or [])
-    approved = [] if approve is None else list(names_in(approve, "--approve"))
-    context = context_of(model, planner, tools, max_turns=max_turns, approve_tools=approved) if chat else None
     listening = listen(host, port, "the page is for this machine alone; use an ssh tunnel to look from another one")
     url = url_of(host, listening)
-    asked = Chat(lambda saver: agent_of(context, checkpointer=saver), context) if context else None
-    index = RunIndex([*roots, *([Root(asked.traces)] if asked else [])])
+    index = RunIndex(roots)
     server = uvicorn.Server(
         uvicorn.Config(
-            build_app(index, lambda: server.should_exit, asked),
+            build_app(index, lambda: server.should_exit),
             log_level="warning",
             timeout_graceful_shutdown=5,
             server_header=False,

@@ -13,10 +13,9 @@
     pairs        the same questions in two sources
     detail       one trace in full, with the planner's conversation
     about        the figures above a list: curves of a training, comparison of evaluations
-    chat         questions to the agent; chat_routes has their addresses
     guard        access control
     app          the server; static/ is the page
     export       reports: the page as one file (single_file), with the data of some runs inside
 
-Only `chat` runs a graph.
+It only reads: no part runs a graph or writes a file.
 """

@@ -7,7 +7,7 @@ import asyncio
 import mimetypes
 import time
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager, nullcontext, suppress
+from contextlib import asynccontextmanager, suppress
 from typing import Any
 
 from pydantic import ValidationError
@@ -21,8 +21,6 @@ from starlette.routing import Route
 from agentflow.evals.results_store import ResultsError
 from agentflow.version import __version__
 from agentflow.view.about import about, report, step_groups
-from agentflow.view.chat import Chat
-from agentflow.view.chat_routes import BEAT, ChatRoutes
 from agentflow.view.detail import Gone, detail
 from agentflow.view.guard import Guard
 from agentflow.view.json_reply import Json
@@ -36,16 +34,18 @@ from agentflow.view.tokens import tokens
 
 PAUSE = 0.5
 """Seconds between looks at the files."""
+BEAT = 1.0
+"""Most seconds from the server's end to that of an event stream."""
 
 _TYPES = {".js": "text/javascript", ".css": "text/css", ".html": "text/html", ".svg": "image/svg+xml"}
 
 
-def build_app(index: RunIndex, stopping: Callable[[], bool] = lambda: False, chat: Chat | None = None) -> Starlette:
-    """Build the server of `index`, which answers questions if there is a `chat`.
+def build_app(index: RunIndex, stopping: Callable[[], bool] = lambda: False) -> Starlette:
+    """Build the server of `index`.
 
     `stopping` returns True before the server ends, so that event streams close.
     """
-    view = _View(index, stopping, chat)
+    view = _View(index, stopping)
     routes = [
         Route("/", view.page),
         Route("/static/{name}", view.static),
@@ -58,7 +58,6 @@ def build_app(index: RunIndex, stopping: Callable[[], bool] = lambda: False, cha
         Route("/api/reports/{sources}", view.report),
         Route("/api/pairs", view.pairs),
         Route("/api/events", view.events),
-        *ChatRoutes(chat, stopping).routes,
     ]
     return Starlette(routes=routes, middleware=[Middleware(Guard)], lifespan=view.lifespan)
 
@@ -66,19 +65,18 @@ def build_app(index: RunIndex, stopping: Callable[[], bool] = lambda: False, cha
 class _View:
     """Request handlers. Those that are not coroutines run in threads, and hold the index's lock while they read it."""
 
-    def __init__(self, index: RunIndex, stopping: Callable[[], bool], chat: Chat | None) -> None:
-        self.index, self.stopping, self.chat = index, stopping, chat
+    def __init__(self, index: RunIndex, stopping: Callable[[], bool]) -> None:
+        self.index, self.stopping = index, stopping
         self.static_files = static_files()
         self.reported: tuple[list[tuple[str, float]], dict[str, Any]] = [], {}
         self.changed = asyncio.Condition()
 
     @asynccontextmanager
     async def lifespan(self, app: Starlette) -> AsyncIterator[None]:
-        """Refresh the index, and be ready for questions, while the server runs."""
+        """Refresh the index while the server runs."""
         watching = asyncio.create_task(self._watch())
         try:
-            async with self.chat.open() if self.chat else nullcontext():
-                yield
+            yield
         finally:
             watching.cancel()
             with suppress(asyncio.CancelledError):
@@ -146,11 +144,9 @@ class _View:
         )
 
     def trace(self, request: Request) -> Response:
-        id, name = request.path_params["source"], request.path_params["name"]
-        if not self._has(id, name):  # an answer's link may be followed before the next look at the files
-            self.index.refresh()
+        name = request.path_params["name"]
         with self.index.lock:
-            source = self._source(id)
+            source = self._source(request.path_params["source"])
             row = _row(source, name)
             try:
                 found = detail(source, name, row)
@@ -158,11 +154,6 @@ class _View:
                 raise HTTPException(404, str(error)) from error
             elsewhere = self._elsewhere(source, name, row)
         return Json({**found, "source": {"id": source.id, "name": source.name, "kind": source.kind}, **elsewhere})
-
-    def _has(self, id: str, name: str) -> bool:
-        with self.index.lock:
-            source = self.index.sources.get(id)
-            return source is not None and any(own == name for own, _ in source.rows())
 
     def _elsewhere(self, source: Source, name: str, row: Row) -> dict[str, Any]:
         """Return the previous and next trace, and traces of the same question in other sources."""

@@ -5,7 +5,6 @@ import re
 import signal
 import subprocess
 import sys
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -22,7 +21,6 @@ from agentflow.graph.state import Verdict
 from agentflow.rl.training_log import TrainingLog
 from agentflow.tools.result import ErrorClass
 from tests.contrast import CONTRAST
-from tests.fake_openai import FakeOpenAI, Fault, Reply
 from tests.runs import record, turn, write_run
 from tests.trainings import begin, credited, rollout, token_step, write_step, write_validation
 from tests.waiting import LAST_RESORT
@@ -447,115 +445,6 @@ def test_the_colours_can_be_chosen(seen: Seen) -> None:
     seen.ready()
     assert seen.page.evaluate(back) != light
     assert button.get_attribute("aria-label") == "Colours: dark"
-
-
-@contextmanager
-def asking(browser: "sync_api.Browser", *arguments: str | Path) -> Iterator[Seen]:
-    """The chat page of a server with these arguments."""
-    with viewing(*arguments) as url:
-        seen = Seen(browser, url)
-        seen.page.get_by_role("link", name="Ask", exact=True).click()
-        seen.page.wait_for_selector(".ask-form")
-        yield seen
-        assert seen.said == []
-        seen.context.close()
-
-
-def ask(seen: Seen, question: str) -> None:
-    seen.page.get_by_label("Question", exact=True).fill(question)
-    seen.page.keyboard.press("Enter")
-
-
-def test_a_question_is_answered_turn_by_turn_and_can_be_followed_up(
-    browser: "sync_api.Browser", tmp_path: Path
-) -> None:
-    with asking(browser, tmp_path) as seen:
-        seen.page.get_by_role("button", name="How many feet are 3 yards?").click()
-        seen.shows(".exchange .turn", "python_coder")
-        seen.shows(".exchange .answer", "9")
-        ask(seen, "How many feet are 5 yards?")
-        seen.shows(".exchange >> nth=1 >> .answer", "15")
-        seen.page.reload()
-        expect(seen.page.locator(".exchange")).to_have_count(2)
-        seen.page.get_by_role("link", name="Every step").last.click()
-        seen.shows("h1", "How many feet are 5 yards?")
-        expect(seen.page.locator(".waterfall tbody tr")).to_have_count(5)
-        seen.shows(".call", "Prompt: 2 messages")
-        seen.page.go_back()
-        seen.page.get_by_role("link", name="New conversation").click()
-        expect(seen.page.locator(".exchange")).to_have_count(0)
-
-
-def test_an_answer_is_shown_while_it_is_written(browser: "sync_api.Browser", tmp_path: Path) -> None:
-    seen_so_far = threading.Event()
-
-    def pieces() -> Iterator[str]:
-        yield "Three times three.\n"
-        seen_so_far.wait(LAST_RESORT)
-        yield "It is nine."
-
-    def script(body: dict[str, Any]) -> Reply:
-        generator = "final answer" in body["messages"][0]["content"]
-        return pieces() if generator else "Sub-Goal: Say it\nTool: none\nVerdict: stop"
-
-    with (
-        FakeOpenAI(script) as fake,
-        asking(browser, tmp_path, "--model", f"vllm:m@{fake.base_url}", "--max-turns", "1") as seen,
-    ):
-        ask(seen, "How so?")
-        seen.shows(".exchange .answer", "Three times three.")
-        expect(seen.page.locator(".at-work")).to_be_visible()
-        seen_so_far.set()
-        seen.shows(".exchange .answer", "It is nine.")
-        seen.page.get_by_role("link", name="Every step").wait_for()
-
-
-def test_calls_are_approved_or_declined_on_the_page(browser: "sync_api.Browser", tmp_path: Path) -> None:
-    with asking(browser, tmp_path, "--approve", "python_coder", "--max-turns", "1") as seen:
-        ask(seen, "How many feet are 3 yards?")
-        seen.shows(".approval", "print(3 * 3)")
-        seen.page.get_by_role("button", name="Approve").click()
-        seen.shows(".exchange .answer", "9")
-        ask(seen, "How many feet are 5 yards?")
-        seen.page.get_by_label("Reason").fill("not now")
-        seen.page.get_by_role("button", name="Decline").click()
-        seen.shows(".exchange >> nth=1 >> .turn", "not now")
-        seen.shows(".exchange >> nth=1 >> .turn .badge", "refused")
-        seen.shows(".exchange >> nth=1", "It ran out of turns")
-
-
-def test_a_run_is_stopped_and_a_second_page_waits(browser: "sync_api.Browser", tmp_path: Path) -> None:
-    with (
-        FakeOpenAI(lambda _: Fault.HANG) as fake,
-        asking(browser, tmp_path, "--model", f"vllm:m@{fake.base_url}") as seen,
-    ):
-        ask(seen, "How so?")
-        seen.shows(".at-work", "the analyst")
-        other = seen.context.new_page()
-        other.goto(f"{seen.url}/#/ask")
-        other.get_by_label("Question", exact=True).fill("Me too?")
-        other.keyboard.press("Enter")
-        expect(other.locator("[role=alert]")).to_contain_text("another question")
-        other.get_by_role("link", name="Look at it").click()
-        expect(other.locator(".exchange")).to_contain_text("How so?")
-        seen.page.get_by_role("button", name="Stop").click()
-        seen.shows(".exchange", "Stopped")
-        expect(other.locator(".exchange")).to_contain_text("Stopped")
-        expect(seen.page.get_by_role("button", name="Ask", exact=True)).to_be_enabled()
-
-
-def test_what_the_model_says_in_a_chat_stays_text(browser: "sync_api.Browser", tmp_path: Path) -> None:
-    wrote = f"Analysis: {HOSTILE}\nSub-Goal: {HOSTILE}\nTool: python_coder\nContext: {HOSTILE}\nVerdict: stop"
-    model = FakeOpenAI(lambda _: wrote)
-    with model as fake, asking(browser, tmp_path, "--model", f"vllm:m@{fake.base_url}", "--max-turns", "2") as seen:
-        ask(seen, HOSTILE)
-        seen.page.get_by_role("link", name="Every step").wait_for()
-        seen.shows(".exchange", "onerror")
-        expect(seen.page.locator("main img, main script, main b:text-is('bold')")).to_have_count(0)
-        assert seen.page.evaluate("document.documentElement.scrollWidth") == 1200
-        seen.page.set_viewport_size({"width": 360, "height": 800})
-        assert seen.page.evaluate("document.documentElement.scrollWidth") == 360
-        assert seen.page.evaluate(CONTRAST) == []
 
 
 TIMES = """

@@ -38,8 +38,6 @@ SOURCES = (
     *(ROOT / name for name in ("AGENTS.md", "CONTRIBUTING.md", "Makefile")),
 )
 SUGGESTED = re.compile(r"""agentflow (solve|compare) "(\w[^"{$]*[?.])"((?: --[a-z][a-z-]*(?: '\*'| [\w:./@-]+)?)*)""")
-CHAT_PAGE = (ROOT / "agentflow/view/static/chat.js").read_text()
-ON_THE_CHAT_PAGE = re.compile(r"^const EXAMPLES = (.*);$", re.MULTILINE)
 NEEDED_OTHERS = re.compile(r"--(approve|tracing) \S+")
 """Options that need a person or a collector."""
 
@@ -81,7 +79,6 @@ class Suggestion(NamedTuple):
 
 def suggestions() -> list[Suggestion]:
     found = {Suggestion(*match.groups()) for path in SOURCES for match in SUGGESTED.finditer(path.read_text())}
-    found |= {Suggestion("solve", question, "") for question in json.loads(ON_THE_CHAT_PAGE.findall(CHAT_PAGE)[0])}
     return sorted(one for one in found if not re.search(r"--model (?!embedded)", one.options))
 
 

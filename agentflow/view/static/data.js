@@ -23,12 +23,6 @@ export async function get(path, parameters = {}) {
   return reply.json();
 }
 
-export async function post(path, data) {
-  const reply = await fetch(path, { method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify(data) }).catch(() => null);
-  const json = reply?.headers.get("content-type")?.startsWith("application/json");
-  return { status: reply?.status ?? 0, body: reply ? await (json ? reply.json() : reply.text()) : "The server does not answer." };
-}
-
 // ---------------------------------------------------------------- answers from the file, as view/app.py gives them
 
 async function answer([kind, ids, what, name, , group], asked) {

@@ -2,7 +2,6 @@
 
 import { Missing, file } from "./data.js";
 import { el, home } from "./dom.js";
-import { chatPage } from "./chat.js";
 import { runsPage } from "./runs.js";
 import { tracePage } from "./trace.js";
 import { runPage } from "./run.js";
@@ -20,7 +19,6 @@ function route() {
   const parts = path.split("/").filter(Boolean).map(decodeURIComponent);
   const asked = Object.fromEntries(new URLSearchParams(query ?? ""));
   if (parts.length === 0) return [runsPage, {}];
-  if (parts[0] === "ask" && parts.length <= 2) return [chatPage, { conversation: parts[1] }];
   if (parts[0] === "pairs") return [pairsPage, asked];
   if (parts[0] === "report" && parts.length === 2) return [reportPage, { sources: parts[1], ...asked }];
   if (parts[0] === "run" && parts[2] === "step" && parts[4] === "tokens") return [tokensPage, { source: parts[1], step: parts[3], group: parts[5] }];
@@ -106,7 +104,6 @@ function colours() {
 
 document.getElementById("skip").addEventListener("click", (event) => { event.preventDefault(); main.focus(); });
 window.addEventListener("hashchange", go);
-document.getElementById("ask").hidden = Boolean(file);
 colours();
 listen();
 go();

@@ -26,7 +26,7 @@ function draw(list, { sources, roots, complete }) {
 
 function nothing(roots) {
   return el("section", { class: "card empty" }, el("h2", {}, "Nothing to look at yet"),
-    el("p", {}, `The page looks at ${roots.join(" and ")} and shows what comes, while it comes. `, el("a", { href: "#/ask" }, "Ask the agent here"), ", or try in another terminal:"),
+    el("p", {}, `The page looks at ${roots.join(" and ")} and shows what comes, while it comes. Try in another terminal:`),
     el("pre", {}, 'agentflow solve "How many feet are 3 yards?" --trace runs/first.jsonl\nagentflow eval atlas --limit 50 --out runs/trained\nagentflow train --preset atlas-cpu'));
 }
 

@@ -15,7 +15,6 @@ from agentflow.rl.training_log import TrainingLog
 from agentflow.view.app import build_app
 from agentflow.view.guard import POLICY
 from agentflow.view.run_index import Root, RunIndex
-from agentflow.view.sources import id_of
 from tests.runs import record, turn, write_run
 from tests.trainings import begin, credited, rollout, token_step, write_step, write_validation
 
@@ -67,16 +66,6 @@ def client(tmp_path_factory: pytest.TempPathFactory) -> Client:
     write_step(out, 1, credited(rollouts))
     TrainingLog(out).tokens(token_step(1, "c", rollouts[:2]))
     return Client(folder)
-
-
-def test_a_trace_is_found_that_was_written_since_the_last_look(tmp_path: Path) -> None:
-    client = Client(tmp_path)
-    append(tmp_path / "asked.jsonl", Trace(**record(0).own_fields))
-    address = f"/api/sources/{id_of(tmp_path / 'asked.jsonl')}/traces"
-    assert client.get(f"{address}/0")["source"]["name"] == "asked.jsonl"
-    append(tmp_path / "asked.jsonl", Trace(**record(1).own_fields))
-    assert client.get(f"{address}/1")["previous"] == "0"
-    assert client.ask(f"{address}/2").status_code == 404
 
 
 def test_all_runs_are_listed_with_what_they_came_to(client: Client) -> None:
