@@ -9,7 +9,6 @@ import typer
 
 from agentflow.cli import (
     about,
-    again,
     certify,
     chat,
     corpus,
@@ -39,7 +38,7 @@ from agentflow.version import __version__
 app = typer.Typer(cls=CommandGroup, pretty_exceptions_enable=False, rich_markup_mode="rich")
 for commands in (solve, chat, train, certify, try_app, prompts, view, serve, mcp):
     app.add_typer(commands.app)
-for commands in (judging, rescore, report, passport, again, matrix, power, langsmith):
+for commands in (judging, rescore, report, passport, matrix, power, langsmith):
     evaluate.app.add_typer(commands.app)
 app.add_typer(evaluate.app, name="eval")
 app.add_typer(data.app, name="data")
