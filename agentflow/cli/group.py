@@ -66,12 +66,6 @@ def _hide_type_of_flags(command: Any) -> None:
         _hide_type_of_flags(inner)
 
 
-def call(ctx: Any, words: list[str]) -> None:
-    """Run another command of the program in this process. Raises typer.Exit if that command exits with a status."""
-    with ctx.find_root().command.make_context("agentflow", words) as inner:
-        inner.command.invoke(inner)
-
-
 def say(line: str) -> None:
     """Write one line to stderr, with secrets redacted."""
     typer.echo(redacted(one_line(line)), err=True)

@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from agentflow.evals.evaluate import Results
     from agentflow.evals.metrics import GroupSummary, Summary
     from agentflow.evals.power import PlannedComparison
-    from agentflow.evals.runs import Cell, Run
     from agentflow.evals.statistics import Comparison, Flip
     from agentflow.graph.run.cost import Price
 
@@ -262,26 +261,6 @@ def comparison_data(
             for name, flipped in flips.items()
         },
     }
-
-
-def print_matrix(out: Console, runs: Sequence["Run"]) -> None:
-    """Print accuracies in percent with intervals, and the pass@k of all tries: benchmarks are columns."""
-    benchmarks = dict.fromkeys(cell.benchmark for run in runs for cell in run.cells)
-    table = Table("evaluation", box=None, pad_edge=False)
-    for name in benchmarks:
-        table.add_column(Text(one_line(name)), justify="right")
-    for run in runs:
-        cells = {one.benchmark: one for one in run.cells}
-        table.add_row(Text(one_line(run.name)), *(_accuracy(cells.get(name)) for name in benchmarks))
-    out.print()
-    out.print(table)
-
-
-def _accuracy(cell: "Cell | None") -> str:
-    if cell is None:
-        return "-"
-    passed = f", @{cell.epochs} {100 * cell.pass_at[cell.epochs]:.1f}" if cell.pass_at else ""
-    return f"{100 * cell.accuracy:.1f} ({100 * cell.low:.1f} to {100 * cell.high:.1f}){passed}"
 
 
 def print_plans(out: Console, plans: Mapping[str, "PlannedComparison"]) -> None:
