@@ -1,8 +1,7 @@
 """LangSmith exports: a file with a run a line, or a folder with runs.jsonl, feedback.jsonl and examples.jsonl.
 
 Scores are the feedback on a trace's root run, in its own line or in feedback.jsonl. A correction in it is the answer as
-a person edited it; a reference output is the answer that the data set has. `agentflow eval langsmith` writes such
-folders.
+a person edited it; a reference output is the answer that the data set has.
 """
 
 from collections import defaultdict

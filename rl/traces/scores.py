@@ -11,7 +11,7 @@ from agentflow.rl.traces.episode import Episode
 from agentflow.rl.traces.ledger import Ledger, Reason
 
 CORRECT = "correct"
-"""Name of the score that decides where there are several, as `agentflow eval langsmith` writes it."""
+"""Name of the score that decides where there are several."""
 
 THUMBS = {
     **dict.fromkeys(("up", "thumbs_up", "thumbs up", "positive", "good", "like", "yes", "true", "\U0001f44d"), 1.0),

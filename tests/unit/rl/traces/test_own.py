@@ -11,11 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agentflow.evals import langsmith_export
 from agentflow.evals.record import Record
 from agentflow.evals.results_store import rule
 from agentflow.evals.rulings import PERSON, Ruling, answer_hash
-from agentflow.evals.runs import read_runs
 from agentflow.evals.scorers.score import Decision, Score
 from agentflow.graph.agent import build_graph
 from agentflow.graph.context import Context
@@ -79,17 +77,6 @@ def test_a_later_record_of_a_sample_replaces_an_earlier_one(tmp_path: Path) -> N
     convert(folder, tmp_path / "out")
     [task] = rows(tmp_path / "out" / "tasks.jsonl")
     assert (task["reward"], task["runs"]) == (1.0, 2)
-
-
-def test_our_langsmith_files_give_the_same_tasks(tmp_path: Path) -> None:
-    records = [record(number, correct=number % 2 == 0, answer=f"answer {number}") for number in range(6)]
-    folder = write_run(tmp_path / "run", [*records, record(0, sample=1, correct=False, answer="another")])
-    [exported] = langsmith_export.write(tmp_path / "ls", read_runs([folder]), ["bamboogle"], datetime.now(UTC))
-    convert(folder, tmp_path / "ours")
-    convert(exported / "run", tmp_path / "theirs")
-    for name in ("tasks.jsonl", "preferences.jsonl"):
-        ours, theirs = ([{**row, "id": ""} for row in rows(tmp_path / of / name)] for of in ("ours", "theirs"))
-        assert ours == theirs != []
 
 
 async def test_the_conversation_is_the_planners_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
