@@ -17,7 +17,7 @@ What is the base of Zitasut, the firm?
 endef
 export DEMO
 
-.PHONY: help run train test stress test-sandbox test-train test-certify test-faults test-kernels test-first-hour test-readers test-search test-report test-view test-chat-ui test-inspect test-vllm test-presets test-durability test-otel test-light bench lint types check format studio docs docs-serve clean
+.PHONY: help run train test stress test-sandbox test-train test-faults test-kernels test-first-hour test-readers test-search test-report test-view test-chat-ui test-inspect test-vllm test-presets test-durability test-otel test-light bench lint types check format studio docs docs-serve clean
 
 help: ## This list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{ printf "%-18s %s\n", $$1, $$2 }'
@@ -60,9 +60,6 @@ test-train: $(VENV)/with-dev,studio,local,train ## Train for a few steps with th
 		tests/integration/test_train_stale.py tests/integration/test_train_curve.py \
 		tests/integration/test_serve_learn.py \
 		tests/unit/rl/traces/test_examples.py $(PYTEST_FLAGS)
-
-test-certify: $(VENV)/with-dev,studio,local,train ## Certify a training, and verify it by repeating its steps, also with other kernels
-	$(BIN)/python -m pytest -m slow tests/integration/test_certify.py $(PYTEST_FLAGS)
 
 test-faults: $(VENV)/with-dev,studio,local,train ## Strike rollouts, kill a training and a worker of it, fill its disk; it must go on
 	$(BIN)/python -m pytest -m slow tests/integration/test_faults.py tests/integration/test_train_faults.py \

@@ -102,7 +102,6 @@ class TrainingSettings(RunSettings):
     seed_requests: bool = False
     preview: int = Field(default=0, ge=0)
     replay_logs: bool
-    replay_from: str = ""
     tracing: str = ""
     token_groups: int = Field(default=1, ge=0)
     alarm: Literal["warn", "stop"] = "warn"

@@ -31,7 +31,7 @@ from agentflow.rl.chat_format import ChatFormat
 from agentflow.rl.checkpoints import latest_step
 from agentflow.rl.distillation import add_teacher
 from agentflow.rl.export import TOKENIZER
-from agentflow.rl.launch import TrainingFailed, environment, launch, worker_base
+from agentflow.rl.launch import TrainingFailed, launch, worker_base
 from agentflow.rl.local_policy import LocalPolicy
 from agentflow.rl.micro.chat_model import SEED, SHIPPED
 from agentflow.rl.micro.tokenizer import MicroTokenizer
@@ -42,7 +42,6 @@ from agentflow.rl.report import write_report
 from agentflow.rl.rollout import RolloutStatus
 from agentflow.rl.room import check_attention, check_masks, ray_options
 from agentflow.rl.run_lock import run_lock
-from agentflow.rl.run_starts import record_start
 from agentflow.rl.settings import SettingsError, TrainingSettings, compose_settings
 from agentflow.rl.step_cost import StepCost, cost_of
 from agentflow.rl.template import TemplateError, load_tokenizer
@@ -168,7 +167,6 @@ def prepare(
                 config.actor_rollout_ref.model.tokenizer_path = str(out / TOKENIZER)
         OmegaConf.save([_agent_loop(settings, out)], out / "agent_loop.yaml")
         write_settings(out, settings)
-        record_start(out, config, int(environment(config)["OMP_NUM_THREADS"]))
     except AppError as error:
         raise SettingsError(str(error)) from error
     except OSError as error:
@@ -290,7 +288,6 @@ def _agent_loop(settings: TrainingSettings, out: Path) -> dict[str, Any]:
         "seed_requests": settings.seed_requests,
         "separate": settings.separate,
         "teacher": settings.teacher,
-        "replay_from": settings.replay_from,
     }
 
 
@@ -322,26 +319,15 @@ def train(
     config = compose_settings(preset, overrides)
     out = Path(config.out).absolute()
     try:
-        train_composed(config, on_start, on_line, on_remark, on_preview)
+        with worker_base(config) as executable:
+            checked = check(config)
+            with run_lock(out):
+                on_start(prepare(config, checked, on_remark, on_preview))
+                launch(config, executable, on_line)
     except TrainingFailed as error:
         raise TrainingFailed(f"{error}; {_way_on(out, preset, overrides)}") from error
     write_report(out)
     return out
-
-
-def train_composed(
-    config: DictConfig,
-    on_start: Callable[[TrainingSettings], None] = lambda settings: None,
-    on_line: Callable[[Line], None] = lambda line: None,
-    on_remark: Callable[[str], None] = lambda remark: None,
-    on_preview: Callable[[Preview, StepCost | None], None] = lambda preview, cost: None,
-) -> None:
-    """Train with a composed configuration to the last step. Callbacks and errors are those of `train`."""
-    with worker_base(config) as executable:
-        checked = check(config)
-        with run_lock(Path(config.out).absolute()):
-            on_start(prepare(config, checked, on_remark, on_preview))
-            launch(config, executable, on_line)
 
 
 def _check_devices(config: DictConfig) -> None:

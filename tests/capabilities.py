@@ -11,7 +11,6 @@ MODULES = {
     "web": "trafilatura",
     "local": "transformers",
     "train": "verl",
-    "certify": "cryptography",
     "report": "matplotlib",
     "science": "sympy",
     "data": "pyarrow",

@@ -9,7 +9,6 @@ import typer
 
 from agentflow.cli import (
     about,
-    certify,
     chat,
     corpus,
     data,
@@ -34,7 +33,7 @@ from agentflow.cli.group import CommandGroup
 from agentflow.version import __version__
 
 app = typer.Typer(cls=CommandGroup, pretty_exceptions_enable=False, rich_markup_mode="rich")
-for commands in (solve, chat, train, certify, try_app, prompts, view, serve, mcp):
+for commands in (solve, chat, train, try_app, prompts, view, serve, mcp):
     app.add_typer(commands.app)
 for commands in (judging, rescore, report, passport, power):
     evaluate.app.add_typer(commands.app)

@@ -9,7 +9,6 @@ from rich.progress import (
     MofNCompleteColumn,
     Progress,
     ProgressColumn,
-    SpinnerColumn,
     TextColumn,
     TimeRemainingColumn,
 )
@@ -132,17 +131,6 @@ class TrainView(Bar):
         self._bar.update(self._task, completed=line["step"], description=text)
         if not self._out.is_terminal:
             self._out.print(f"step {line['step']:>4}  {text}")
-
-
-class PartProgress(Bar):
-    """The part that is under way, of a total that is not known."""
-
-    def __init__(self, out: Console, says: str) -> None:
-        super().__init__(out, SpinnerColumn(), TextColumn("{task.description}"), says=says, total=None)
-
-    def show(self, part: str) -> None:
-        """Show the part that begins."""
-        self._bar.update(self._task, description=part)
 
 
 class ReplayView(Bar):

@@ -34,7 +34,7 @@ from agentflow.rl.chat_format import ChatFormat, Tokenizer
 from agentflow.rl.packing import TrainingSample, longest_prompt
 from agentflow.rl.policy import PromptTooLong
 from agentflow.rl.replay_log import ReplayLog, ReplayLogs, digest
-from agentflow.rl.rollout import RolloutRecord, Trajectory, run_again, run_recorded
+from agentflow.rl.rollout import RolloutRecord, Trajectory, run_recorded
 from agentflow.rl.trainable import Graph, Split, Trainable
 from agentflow.rl.trainer.teacher import Teacher
 from agentflow.rl.training_log import TrainingLog
@@ -50,9 +50,9 @@ def _chat_format(tokenizer: Tokenizer, parser: str, options: str) -> ChatFormat:
 
 
 @lru_cache(maxsize=8)
-def _replay_logs(path: Path, live: bool) -> ReplayLogs:
+def _replay_logs(path: Path) -> ReplayLogs:
     """Return the replay logs of one of the last steps."""
-    return ReplayLogs(path, live=live)
+    return ReplayLogs(path)
 
 
 class FlowOutput(AgentLoopOutput):  # type: ignore[misc]
@@ -82,7 +82,6 @@ class FlowAgentLoop(AgentLoopBase):  # type: ignore[misc]
         seed_requests: bool,
         separate: bool,
         teacher: str,
-        replay_from: str,
         **kwargs: Any,
     ) -> None:
         """
@@ -99,7 +98,6 @@ class FlowAgentLoop(AgentLoopBase):  # type: ignore[misc]
             seed_requests: Whether each call of the policy carries a seed.
             separate: Whether there are several policies with weights of their own.
             teacher: Model that plays the rollouts of the train split; "" for the policy.
-            replay_from: Folder of a run whose replay logs answer all requests; "" where the policy samples.
             *args: Passed to the base class.
             **kwargs: Passed to the base class.
         """
@@ -114,7 +112,7 @@ class FlowAgentLoop(AgentLoopBase):  # type: ignore[misc]
         self.format = _chat_format(self.tokenizer, tool_parser, json.dumps(dict(self.apply_chat_template_kwargs)))
         self.log, self.seconds, self.tries, self.keep_replay_logs = TrainingLog(out), seconds, tries, keep_replay_logs
         self.mask_cut_off, self.pack_turns, self.seed_requests = mask_cut_off, pack_turns, seed_requests
-        self.separate, self.teacher, self.replay_from = separate, teacher, replay_from
+        self.separate, self.teacher = separate, teacher
 
     async def run(self, sampling_params: dict[str, Any], **row: Any) -> list[AgentLoopOutput]:
         """Run one rollout of the task in the dataset's `row`. Return its outputs; the last one holds the reward."""
@@ -125,8 +123,6 @@ class FlowAgentLoop(AgentLoopBase):  # type: ignore[misc]
         task = Task.model_validate_json(row["extra_info"]["task"])
         step, split = int(row["global_steps"]), row["extra_info"]["split"]
         replay_log = self._replay_log(step, split, rollout_name(row))
-        if self.replay_from:
-            return await run_again(self.app, self.graph, task, replay_log, seconds=self.seconds)
         policy: Callable[[], Generate] = partial(VerlPolicy, self, sampling_params, f"{step} {replay_log.rollout}")
         if self.teacher and split == "train":
             sampling = Sampling(
@@ -155,11 +151,9 @@ class FlowAgentLoop(AgentLoopBase):  # type: ignore[misc]
         return prompt_ids, most
 
     def _replay_log(self, step: int, split: Split, name: str) -> ReplayLog:
-        log = TrainingLog(self.replay_from) if self.replay_from else self.log
-        path = log.replay_log_of(step, split)
-        if not self.keep_replay_logs and not self.replay_from:
+        if not self.keep_replay_logs:
             return ReplayLog(name, keep=lambda told: None)
-        return _replay_logs(path, not self.replay_from).of(name)
+        return _replay_logs(self.log.replay_log_of(step, split)).of(name)
 
     def outputs(self, trajectory: Trajectory, row: dict[str, Any]) -> list[AgentLoopOutput]:
         """Return the rows of a trajectory; one without sampled tokens gets a single, fully masked row."""

@@ -39,7 +39,7 @@ def commands(command: Any = COMMAND, name: str = "agentflow") -> Iterator[tuple[
 
 CALLED = dict(commands())
 QUIZ = '{"question": "Which city?", "answer": "Oslo"}\n'
-TRAINING = ("agentflow train", "agentflow replay", "agentflow certify", "agentflow verify", "agentflow doctor template")
+TRAINING = ("agentflow train", "agentflow replay", "agentflow doctor template")
 """Commands whose lines need the extra of the training."""
 
 

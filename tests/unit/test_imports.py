@@ -61,8 +61,6 @@ HEAVY = {"torch", "transformers", "verl", "ray", "vllm"}
 HEAVY_ALLOWED = {
     "rl.export": {"torch"},
     "rl.export_check": {"torch", "transformers"},
-    "rl.certificate.weights": {"torch"},
-    "rl.kernels": {"torch"},
     "rl.launch": {"ray", "verl"},
     "rl.local_policy": {"torch", "transformers"},
     "rl.template": {"transformers"},

@@ -42,7 +42,6 @@ NEEDED_OTHERS = re.compile(r"--(approve|tracing) \S+")
 """Options that need a person or a collector."""
 
 NEEDS_MORE = {
-    "certify": "a training",
     "chat": "a key",
     "corpus build": "a dump",
     "corpus look-up": "an index of a dump",

@@ -1,1 +1,0 @@
-"""The certificate of a training: a small signed file from which others can check the run, and repeat steps of it."""
