@@ -10,11 +10,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from itertools import pairwise
-from math import comb, fsum, lcm, sqrt
+from math import ceil, comb, fsum, lcm, sqrt
 
 import numpy as np
 
-from agentflow.evals.intervals import LEVEL, t_quantile
+from agentflow.evals.intervals import LEVEL, normal_quantile, t_quantile
+
+SOUGHT, POWER = 0.05, 0.8
+"""A difference, and the probability to show it, for which `Comparison.needed` is computed."""
 
 _STEPS = 2_000_000
 """Most grid steps for the sum of the differences of all tasks."""
@@ -89,6 +92,8 @@ class Comparison:
     p_value: float
     """Two-sided: the probability of a sum of differences at least as far from 0 if neither is better."""
 
+    needed: int
+    """Number of tasks that show a difference of `SOUGHT` (`questions_needed`)."""
     corrected: float
     """The p-value, corrected for multiple comparisons (`holm`)."""
     among: int = 1
@@ -109,8 +114,9 @@ class Comparison:
             better, worse = (second, first) if self.difference > 0 else (first, second)
             return f"{better} is better than {worse}: {second} minus {first} is {span}"
         number = "1 question" if self.questions == 1 else f"{self.questions:,} questions"
+        enough = f"{self.needed:,} questions show a difference of {100 * SOUGHT:g} points"
         among = f" among {self.among} comparisons" if self.p_value < LEVEL <= self.corrected else ""
-        return f"no difference that {number} can show{among}: {second} minus {first} is {span}"
+        return f"no difference that {number} can show{among}: {second} minus {first} is {span}; {enough}"
 
 
 def holm(comparisons: Sequence[Comparison]) -> list[Comparison]:
@@ -138,13 +144,14 @@ def compare(first: Mapping[str, Sequence[bool]], second: Mapping[str, Sequence[b
         raise ValueError("the two have no question in common")
     means = [[Fraction(sum(tries[one]), len(tries[one])) for one in common] for tries in (first, second)]
     differences = [after - before for before, after in zip(*means, strict=True)]
-    low, high = paired_interval([float(difference) for difference in differences])
+    distances = [float(difference) for difference in differences]
+    low, high = paired_interval(distances)
     number = len(common)
     before, after = (float(sum(mean)) / number for mean in means)
-    p_value = sign_flip(_on_grid(differences))
+    p_value, needed = sign_flip(_on_grid(differences)), questions_needed(distances)
     difference = float(sum(differences)) / number
     shown = _common_pass({one: first[one] for one in common}, {one: second[one] for one in common})
-    return Comparison(number, before, after, difference, low, high, p_value, p_value, pass_at=shown)
+    return Comparison(number, before, after, difference, low, high, p_value, needed, p_value, pass_at=shown)
 
 
 def _common_pass(
@@ -167,9 +174,25 @@ def paired_interval(differences: Sequence[float]) -> tuple[float, float]:
     """
     number = len(differences) + 2
     mean = fsum(differences) / number
-    spread = (fsum(difference**2 for difference in differences) + 1) / number - mean**2
-    half = t_quantile(1 - LEVEL / 2, number - 1) * sqrt(spread / number)
+    half = t_quantile(1 - LEVEL / 2, number - 1) * sqrt(_spread(differences) / number)
     return max(-1.0, mean - half), min(1.0, mean + half)
+
+
+def questions_needed(differences: Sequence[float]) -> int:
+    """Return the number of tasks that show a difference of `SOUGHT` with probability `POWER`, if they vary as these do.
+
+    Source: R. J. Connor, "Sample size for testing differences in proportions for the paired-sample design", Biometrics
+    43, 1987, with the variance of the differences of the tasks' means.
+    """
+    spread = _spread(differences)
+    width = normal_quantile(1 - LEVEL / 2) * sqrt(spread + SOUGHT**2) + normal_quantile(POWER) * sqrt(spread)
+    return ceil((width / SOUGHT) ** 2)
+
+
+def _spread(differences: Sequence[float]) -> float:
+    """Return the variance of paired differences with half a pair added to each of the four cells."""
+    number = len(differences) + 2
+    return (fsum(difference**2 for difference in differences) + 1) / number - (fsum(differences) / number) ** 2
 
 
 def _on_grid(differences: Sequence[Fraction]) -> list[int]:

@@ -16,7 +16,6 @@ from agentflow.cli import (
     judging,
     mcp,
     passport,
-    power,
     prompts,
     report,
     rescore,
@@ -35,7 +34,7 @@ from agentflow.version import __version__
 app = typer.Typer(cls=CommandGroup, pretty_exceptions_enable=False, rich_markup_mode="rich")
 for commands in (solve, chat, train, try_app, prompts, view, serve, mcp):
     app.add_typer(commands.app)
-for commands in (judging, rescore, report, passport, power):
+for commands in (judging, rescore, report, passport):
     evaluate.app.add_typer(commands.app)
 app.add_typer(evaluate.app, name="eval")
 app.add_typer(data.app, name="data")

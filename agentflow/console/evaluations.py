@@ -1,4 +1,4 @@
-"""Tables of evaluations: summaries, a judge's calibration, comparisons and sample sizes."""
+"""Tables of evaluations: summaries, a judge's calibration and comparisons."""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from agentflow.evals.calibration import Calibration
     from agentflow.evals.evaluate import Results
     from agentflow.evals.metrics import GroupSummary, Summary
-    from agentflow.evals.power import PlannedComparison
     from agentflow.evals.statistics import Comparison, Flip
     from agentflow.graph.run.cost import Price
 
@@ -261,14 +260,3 @@ def comparison_data(
             for name, flipped in flips.items()
         },
     }
-
-
-def print_plans(out: Console, plans: Mapping[str, "PlannedComparison"]) -> None:
-    """Print the number of questions that each plan needs."""
-    table = Table("benchmark", box=None, pad_edge=False)
-    for heading in ("accuracy", "to show", "tries", "between questions", "same questions", "different ones"):
-        table.add_column(heading, justify="right")
-    for name, plan in plans.items():
-        cells = f"{plan.first:.3f}", f"{plan.second - plan.first:+.3f}", str(plan.tries), percent(plan.between)
-        table.add_row(Text(one_line(name)), *cells, f"{plan.paired:,}", f"2 x {plan.unpaired:,}")
-    out.print(table)

@@ -5,11 +5,13 @@ from dataclasses import replace
 from itertools import combinations, product
 from math import comb
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from agentflow.evals.statistics import (
+    SOUGHT,
     best_of_k,
     compare,
     holm,
@@ -163,3 +165,17 @@ def test_a_difference_among_many_must_be_larger() -> None:
     among = holm([alone] * 10)[0]
     assert (among.shown, among.p_value) == (False, alone.p_value)
     assert "no difference that 60 questions can show among 10 comparisons" in among.verdict()
+
+
+@pytest.mark.parametrize(("tries", "share"), [(1, 0.3), (4, 0.5)])
+def test_so_many_questions_show_five_points_in_four_of_five_evaluations(tries: int, share: float) -> None:
+    random = np.random.default_rng(7)
+
+    def evaluations(questions: int) -> list[dict[str, list[bool]]]:
+        chances = random.uniform(share - 0.2, share + 0.2, questions)
+        both = (random.random((tries, questions)) < chance for chance in (chances, chances + SOUGHT))
+        return [{str(n): list(drawn[:, n]) for n in range(questions)} for drawn in both]
+
+    needed = compare(*evaluations(4_000)).needed
+    shown = sum(compare(*evaluations(needed)).shown for _ in range(50))
+    assert 34 < shown < 47
