@@ -30,8 +30,7 @@ from agentflow.graph.run.task import Task
 from agentflow.rl.planner import atlas
 from agentflow.rl.trainable import Trainable
 from agentflow.rl.training_log import TrainingLog
-from benchmarks.analyses.stages import Stages, run
-from benchmarks.ways import difference, points, pooled
+from benchmarks.ways import difference, points, pooled, trained
 
 BOUNDS = (0, 1)
 STEPS = 12
@@ -69,14 +68,12 @@ def main(
     if context.invoked_subcommand:
         return
     out.mkdir(parents=True, exist_ok=True)
-    stages, folders = Stages(out), dict[tuple[int, int], Path]()
+    folders = dict[tuple[int, int], Path]()
     slow = ("app=benchmarks.staleness:judged", f"options.seconds={judge}") if judge else ()
     for seed in range(seeds):
         for bound in BOUNDS if seed % 2 == 0 else BOUNDS[::-1]:
             settings = (*COMMON, f"seed={seed}", f"max_staleness={bound}", *slow, *(setting or ()))
-            folders[bound, seed] = stages.make(
-                f"stale-{bound}-{seed}", lambda folder, settings=settings: run("train", f"out={folder}", *settings)
-            )
+            folders[bound, seed] = trained(out / f"stale-{bound}-{seed}", *settings)
     _show(folders, seeds)
 
 

@@ -1,22 +1,15 @@
 """Compare ways to learn at equal rollouts and tokens: `python -m benchmarks.ways`.
 
 Trains the micro model's planner on Atlas in several ways (`WAYS`), each with the preset's other settings, and validates
-each every few steps on the same held-out questions, four tries each. `--setting` is passed on to all trainings.
-
-- flow-grpo; gigpo; rloo, which has the baseline of turn-level credit
-- turn, information-gain: turn-level credit, with rewards of `benchmarks.turn_rewards`
-- ppo-4, gspo-4, cispo-4: Flow-GRPO with four updates a step, where the objectives differ
-- sft: fine-tuning on the policy's own accepted rollouts
-- opd: on-policy distillation; the teacher is the planner that ships
-- stale: Flow-GRPO whose next rollouts run while a step is trained
-- forks, gigpo-forks: Flow-GRPO and GiGPO, of whose rollouts every second one is a fork (`benchmarks.forks`)
-- verifier: Flow-GRPO in which the verifier learns beside the planner; counterfactual: the same with turn-level credit,
-  where a verdict is compared with stopping there
+each every few steps on the same held-out questions, four tries each. `--setting` is passed on to all trainings, and
+`app=MODULE:FUNCTION` compares the ways on another task.
 
 Needs the extra `train`. Finished runs are not repeated.
 """
 
 import math
+import subprocess
+import sys
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -31,24 +24,18 @@ from rich.table import Table
 
 from agentflow.evals.statistics import paired_interval
 from agentflow.rl.training_log import TrainingLog, rewards_by_task
-from benchmarks.analyses.stages import Stages, run
 
 WAYS = {
     "flow-grpo": (),
     "gigpo": ("algorithm=gigpo",),
     "rloo": ("algorithm=rloo", "flow.algorithm.penalty=0.1"),
-    "turn": ("algorithm=turn", "flow.algorithm.penalty=0", "app=benchmarks.turn_rewards:judged_turns"),
-    "information-gain": ("algorithm=turn", "flow.algorithm.penalty=0.1", "app=benchmarks.turn_rewards:informed_turns"),
     **{f"{name}-4": (f"flow.objective={name}", "flow.updates=4") for name in ("ppo", "gspo", "cispo")},
     "sft": ("algorithm=sft",),
     "opd": ("algorithm=opd",),
     "stale": ("max_staleness=1",),
-    "forks": ("app=benchmarks.forks:forks",),
-    "gigpo-forks": ("app=benchmarks.forks:forks", "algorithm=gigpo"),
     "verifier": ("options.nodes=[planner,verifier]",),
-    "counterfactual": ("algorithm=turn", "app=benchmarks.turn_rewards:compared_verdicts"),
 }
-"""Training settings by way to learn."""
+"""Training settings by way to learn. `-4` makes four updates a step, where the objectives differ."""
 
 
 @dataclass(frozen=True)
@@ -115,6 +102,18 @@ def at(curve: Sequence[Point], tokens: float) -> float:
     raise ValueError(f"no validations around {tokens} tokens")
 
 
+def trained(folder: Path, *settings: str) -> Path:
+    """Run `agentflow train` unless the run in `folder` is complete; return the folder. Ends the program on failure."""
+    complete = folder.with_suffix(".complete")
+    if not complete.exists():
+        typer.echo(f"\n== {folder.name}")
+        command = [sys.executable, "-m", "agentflow", "train", f"out={folder}", *settings]
+        if status := subprocess.run(command, check=False).returncode:  # noqa: S603 - our own words
+            raise typer.Exit(status)
+        complete.touch()
+    return folder
+
+
 def main(
     out: Annotated[Path, typer.Option(help="Folder of the runs.")] = Path("runs/ways"),
     steps: Annotated[int, typer.Option(min=2, help="Of each run.")] = 10,
@@ -129,16 +128,13 @@ def main(
     if unknown := set(only or ()) - WAYS.keys():
         raise typer.BadParameter(f"{unknown.pop()}; the ways are {', '.join(WAYS)}", param_hint="--only")
     out.mkdir(parents=True, exist_ok=True)
-    stages, names, curves = Stages(out), list(only or WAYS), dict[str, list[list[Point]]]()
+    names, curves = list(only or WAYS), dict[str, list[list[Point]]]()
     for seed in range(seeds):
         for name in names:
             # The accuracy before training is that of the first way.
             before = () if name == names[0] else ("trainer.val_before_train=false",)
             common = (f"steps={steps}", f"validate_every={every}", f"seed={seed}", *before, *(setting or ()))
-            folder = stages.make(
-                f"{name}-{seed}",
-                lambda folder, settings=(*common, *WAYS[name]): run("train", f"out={folder}", *settings),
-            )
+            folder = trained(out / f"{name}-{seed}", *common, *WAYS[name])
             curves.setdefault(name, []).append(points(folder))
     _show({name: [pooled(one) for one in zip(*own, strict=True)] for name, own in curves.items()}, names[0])
 

@@ -11,10 +11,10 @@ import pytest
 
 from agentflow.evals.results_store import ResultsError
 from agentflow.evals.runs import read_runs
+from agentflow.graph.run.trace import TraceTurn
 from agentflow.rl.training_log import TrainingLog
 from agentflow.tools.result import ErrorClass
 from agentflow.view.export import BYTES, evaluations, training
-from benchmarks.report import evaluation
 from tests.reports import Report
 from tests.runs import record, turn, write_run
 from tests.trainings import begin, credited, rollout, token_step, write_step, write_validation
@@ -152,8 +152,20 @@ def test_a_training_has_its_validations_and_the_groups_of_its_last_step_with_tok
 
 @pytest.mark.slow
 def test_thirty_thousand_traces_make_a_page_below_five_megabytes(tmp_path: Path) -> None:
-    """Below the limit with the texts of a third of them at least; `python -m benchmarks.report` has the time."""
-    made = evaluations(read_runs([evaluation(tmp_path / "a", 30_000)]))
+    """Below the limit with the texts of a third of them at least. All names are random: others compress too well."""
+    chance = random.Random(0)
+
+    def name() -> str:
+        return f"{chance.getrandbits(40):x}"
+
+    def turns() -> list[TraceTurn]:
+        texts = [
+            {"sub_goal": f"Find {name()}", "context": name(), "output": f"{name()}: made by {name()}"} for _ in "1234"
+        ]
+        return [turn(at + 1, arguments={"query": name()}, **texts[at]) for at in range(chance.randint(1, 4))]
+
+    records = (record(n, question=f"Who is {name()}?", answer=name(), turns=turns()) for n in range(30_000))
+    made = evaluations(read_runs([write_run(tmp_path / "a", records)]))
     assert len(made.html.encode()) < BYTES
     assert made.traces == 30_000
     assert made.with_text > 10_000

@@ -1,4 +1,4 @@
-"""Tables of replies with the verdict of a careful reader; `python -m benchmarks.scorers` prints what they come to.
+"""Tables of replies with the verdict of a careful reader.
 
 The first part was at hand while the scorers were written. The others were written by language models that did not see
 them, and were scored for the first time when they were done. What all of them ask now is that nothing wrong is
@@ -10,7 +10,7 @@ import pytest
 from agentflow.evals.benchmarks.catalogue import benchmark
 from agentflow.evals.scorers.expression import expression
 from agentflow.evals.scorers.score import Decision
-from benchmarks.scorers import NATURAL, NEAR, TABLES, Reply, decision, replies, written
+from tests.unit.evals.scorers.replies import NATURAL, NEAR, TABLES, Reply, decision, replies, written
 
 DECIDED = {
     "first": {"game24": 0.97, "numbers": 0.99, "options": 0.97, "yes_no": 0.99},
@@ -43,7 +43,7 @@ def test_what_is_wrong_is_not_accepted_and_what_is_right_not_rejected(part: str,
 
 
 def test_every_puzzle_is_read_in_a_natural_form_and_no_near_miss_is_accepted() -> None:
-    """In one of the forms each; the benchmark tries all."""
+    """In one of the forms each."""
     for place, puzzle in enumerate(benchmark("game24").tasks()):
         natural, near = NATURAL[place % len(NATURAL)], NEAR[place % len(NEAR)]
         assert expression(written(puzzle, natural), puzzle.data["numbers"], 24).correct, natural

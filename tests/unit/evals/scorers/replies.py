@@ -1,14 +1,5 @@
-"""Measure the rule-based scorers: `python -m benchmarks.scorers`.
+"""Replies with the verdict of a careful reader, and forms to write a puzzle's solution in."""
 
-Prints the replies decided, falsely accepted and falsely rejected, for each part of the tables of replies. Then scores
-ways of writing an answer to all 1,362 puzzles of 24, next to the rule of Tree of Thoughts' script. Takes a minute.
-
-`--others` also scores the table of numbers with Math-Verify (pip install math-verify).
-"""
-
-import re
-import sys
-from collections import Counter
 from collections.abc import Callable, Mapping
 from functools import cache
 from pathlib import Path
@@ -16,8 +7,6 @@ from typing import Literal
 
 from pydantic import BaseModel, Field
 
-from agentflow.evals.benchmarks.catalogue import benchmark
-from agentflow.evals.scorers.arithmetic import evaluate
 from agentflow.evals.scorers.expression import expression
 from agentflow.evals.scorers.free_text import free_text
 from agentflow.evals.scorers.number import number
@@ -26,7 +15,7 @@ from agentflow.evals.scorers.score import Decision
 from agentflow.graph.run.task import Task
 
 TABLES = ("game24", "numbers", "options", "yes_no")
-FOLDER = Path(__file__).parents[1] / "tests" / "unit" / "evals" / "scorers" / "replies"
+FOLDER = Path(__file__).parent / "replies"
 
 NATURAL = (
     "{e}",
@@ -157,36 +146,6 @@ def decision(table: str, row: Reply) -> Decision:
     return SCORERS[table](row)
 
 
-def tree_of_thoughts(reply: str, numbers: list[int]) -> Decision:
-    """Score a reply by the rule of Tree of Thoughts' script, with our arithmetic instead of sympy's.
-
-    The last line up to "=" must have exactly the puzzle's numbers and the value 24.
-    """
-    made = reply.strip().split("\n")[-1].lower().replace("answer: ", "").split("=")[0]
-    same = Counter(re.findall(r"\d+", made)) == Counter(map(str, numbers))
-    return Decision.CORRECT if same and evaluate(made) == 24 else Decision.INCORRECT
-
-
-def math_verify(row: Reply) -> Decision:
-    """Score a number with Math-Verify, which never returns undecided."""
-    from math_verify import parse, verify  # type: ignore[import-not-found]
-
-    return Decision.CORRECT if verify(parse(f"${row.gold}$"), parse(row.reply)) else Decision.INCORRECT
-
-
-def line(name: str, rows: list[Reply], score: Callable[[Reply], Decision]) -> str:
-    """Format a row of the printed table."""
-    made = Counter((row.verdict, score(row)) for row in rows if row.verdict != "unclear")
-    right = sum(count for (verdict, _), count in made.items() if verdict == "correct")
-    undecided = sum(count for (_, found), count in made.items() if found == Decision.UNDECIDED)
-    accepted, rejected = made["incorrect", Decision.CORRECT], made["correct", Decision.INCORRECT]
-    share = 1 - undecided / max(1, made.total())
-    return (
-        f"{name:<34} {len(rows):>4} replies  {made.total():>4} clear  {share:6.1%} decided"
-        f"  {accepted:>3} falsely accepted  {rejected:>3} of {right} falsely rejected"
-    )
-
-
 def written(puzzle: Task, form: str) -> str:
     """Return the solution of a puzzle, written in the template `form`."""
     numbers, gold = puzzle.data["numbers"], puzzle.gold
@@ -199,33 +158,3 @@ def written(puzzle: Task, form: str) -> str:
         commas=", ".join(map(str, numbers)),
         first=numbers[0],
     )
-
-
-def puzzles() -> None:
-    """Print the shares of written solutions and of near misses that are accepted, over all puzzles."""
-    found = benchmark("game24").tasks()
-    print(f"\nGame of 24, all {len(found):,} puzzles")
-    for forms, name in ((NATURAL, "ways to write a solution"), (NEAR, "near misses")):
-        replies = [(written(puzzle, form), puzzle.data["numbers"]) for puzzle in found for form in forms]
-        ours = sum(expression(reply, numbers, 24).correct for reply, numbers in replies)
-        theirs = sum(tree_of_thoughts(reply, numbers) == Decision.CORRECT for reply, numbers in replies)
-        share = f"{ours / len(replies):.1%} by ours, {theirs / len(replies):.1%} by Tree of Thoughts' rule"
-        print(f"{len(forms)} {name}: accepted {share}")
-
-
-def main() -> None:
-    """Print all tables."""
-    for table in TABLES:
-        for part in ("first", "second", "third", "fourth"):
-            if not (rows := [row for row in replies(table) if row.part == part]):
-                continue
-            print(line(f"{table}, {part} part", rows, SCORERS[table]))
-            if table == "game24":
-                print(line("  by Tree of Thoughts' rule", rows, lambda row: tree_of_thoughts(row.reply, row.numbers)))
-            if table == "numbers" and "--others" in sys.argv:
-                print(line("  by Math-Verify", rows, math_verify))
-    puzzles()
-
-
-if __name__ == "__main__":
-    main()

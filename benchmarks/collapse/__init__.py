@@ -1,1 +1,0 @@
-"""Trainings that are sabotaged on purpose, to measure the alarm: `python -m benchmarks.collapse`."""
