@@ -123,9 +123,7 @@ def _with_seed_mark(rows: list[tuple[Path, str]]) -> list[object]:
 
 
 def test_there_is_something_to_run() -> None:
-    readme = [block.language for block in blocks(ROOT / "README.md")]
-    assert set(readme) == {"bash", "python", "mermaid", "text"}
-    assert commands(ROOT / "README.md")[:3] == ["pip install agentflow-langgraph", "pip install .", "make run"]
+    assert {"make run", "pip install ."} <= set(commands(ROOT / "README.md"))
     assert sum(bool(program(page)) for page in PAGES) >= 8
     assert sum(len(commands(page)) for page in PAGES) >= 50
 
@@ -308,25 +306,9 @@ def test_what_is_claimed_names_a_test_each(page: str) -> None:
     assert [entry for entry in entries if "::test_" not in entry] == []
 
 
-def test_the_pictures_are_the_graph() -> None:
-    [picture] = [block.text for block in blocks(ROOT / "README.md") if block.language == "mermaid"]
-    assert picture.strip() == graph.get_graph().draw_mermaid().strip(), "replace it by what `agentflow graph` prints"
-    for drawn in ("graph.svg", "agent-light.svg", "agent-dark.svg"):
-        nodes = re.findall(r'class="node[^"]*"[^>]*>(\w+)<', (DOCS / drawn).read_text())
-        assert sorted(nodes) == sorted(node for node in graph.nodes if not node.startswith("__"))
-
-
-def test_the_dark_picture_differs_in_colours_only() -> None:
-    light, dark = (re.sub(r":root {.*}", "", (DOCS / f"agent-{name}.svg").read_text()) for name in ("light", "dark"))
-    assert light == dark
-
-
-def test_the_map_shows_files_that_exist() -> None:
-    rooms = re.findall(r'<g id="([^"]+)">(.*?)</g>', (DOCS / "structure.svg").read_text(), re.DOTALL)
-    assert {"tools/", "nodes/", "graph/", "evals/", "rl/", "agentflow/cli/"} <= {room for room, _ in rooms}
-    for room, drawn in rooms:
-        for cell in ["", *re.findall(r'class="cell"[^>]*>([\w.]+)<', drawn)]:
-            assert (ROOT / room / cell).exists(), room + cell
+def test_the_picture_has_the_nodes_of_the_graph() -> None:
+    nodes = re.findall(r'class="node[^"]*"[^>]*>(\w+)<', (DOCS / "graph.svg").read_text())
+    assert sorted(nodes) == sorted(node for node in graph.nodes if not node.startswith("__"))
 
 
 def test_badges_and_citation_have_the_versions_of_the_package() -> None:
@@ -372,10 +354,3 @@ def test_transcripts_are_what_a_run_prints(page: Path, transcript: str, tmp_path
         for text in (printed, now)
     )
     assert shown == found
-
-
-def test_the_picture_of_the_agent_is_the_run_in_the_readme() -> None:
-    [transcript] = [" ".join(text.split()) for page, text in _transcripts() if page.name == "README.md"]
-    words = re.findall(r'class="run[^"]*"[^>]*>([^<]+)<', (DOCS / "agent-light.svg").read_text())
-    assert len(words) >= 20
-    assert [each for each in words if each not in transcript] == []
