@@ -1,16 +1,13 @@
-"""The folder of an evaluation: settings.json, a record per sample in traces.jsonl, later decisions in rulings.jsonl.
+"""The folder of an evaluation: settings.json, and a record per sample in traces.jsonl.
 
 The denominator is in the settings: a task without a record counts as wrong, like one whose run failed.
 """
 
-from collections.abc import Sequence
-from datetime import datetime
 from typing import Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field
 
 from agentflow.evals.provenance import Provenance
-from agentflow.evals.rulings import JUDGE, Ruling, answer_hash, settled
 from agentflow.evals.run_folder import RunSettings
 from agentflow.evals.scorers.score import Decision, Score
 from agentflow.graph.context import Context
@@ -40,8 +37,6 @@ class Record(Trace):
     """The rule, "judge", CRASH, or a reason that begins with JUDGE_FAILED; for an undecided answer, the doubt."""
     metrics: dict[str, float] = Field(default_factory=dict)
     """Further metrics of the benchmark's own script, each 0 to 1: "em", "f1", "judge"."""
-    rulings: Sequence[Ruling] = Field(default=(), exclude=True)
-    """All decisions on a record that was rescored, the first one included, in order of time; see `ruled`."""
 
     @classmethod
     def of(cls, trace: Trace, benchmark: str, sample: int, score: Score) -> Self:
@@ -53,24 +48,6 @@ class Record(Trace):
     def key(self) -> Key:
         """Unique in the folder."""
         return self.benchmark, self.task.id, self.sample
-
-    def history(self, judge: str, at: datetime) -> list[Ruling]:
-        """Return all decisions by time. The record's own is dated `at`, and is by `judge` if a judge decided."""
-        if self.rulings:
-            return list(self.rulings)
-        shared = ("benchmark", "sample", "decision", "decided_by", "metrics")
-        by = judge if self.decided_by == JUDGE else ""
-        given = {name: getattr(self, name) for name in shared}
-        return [Ruling(**given, id=self.task.id, answer=answer_hash(self.answer), by=by, at=at)]
-
-    def ruled(self, later: Sequence[Ruling], judge: str, at: datetime) -> Self:
-        """Return this record as it counts after further rulings; those on another answer are ignored. See `history`."""
-        rulings = self.history(judge, at)
-        rulings += [ruling for ruling in later if ruling.answer == rulings[0].answer]
-        decision, decided_by = settled(rulings)
-        metrics = {name: value for ruling in rulings for name, value in ruling.metrics.items()}
-        changed = {"decision": decision, "decided_by": decided_by, "metrics": metrics, "rulings": rulings}
-        return self.model_copy(update=changed)
 
     @property
     def correct(self) -> bool:

@@ -4,9 +4,8 @@
   benchmarks or epochs. Another version or other prompts are allowed, because the settings list the provenance of all
   samples.
 - `traces.jsonl` has one line per sample that ended. An incomplete last line, which a killed process left, is dropped.
-  A later line replaces an earlier one on the same sample.
+  A later line replaces an earlier one on the same sample: of a retry, or of a score by a mended rule.
 - `traces.calls.jsonl` has the prompts and replies of these samples, which only the viewer reads.
-- `rulings.jsonl` has later decisions on these samples.
 
 A lock ensures that only one process writes at a time. `read` opens a folder for reading only.
 """
@@ -14,9 +13,9 @@ A lock ensures that only one process writes at a time. `read` opens a folder for
 import gc
 import hashlib
 import os
-from collections.abc import Iterator, Sequence
+import re
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import IO, TypeVar
 
@@ -24,16 +23,16 @@ from pydantic import BaseModel, ValidationError
 
 from agentflow.evals.provenance import Provenance
 from agentflow.evals.record import Dataset, EvaluationSettings, Key, Record
-from agentflow.evals.rulings import Ruling
 from agentflow.evals.run_folder import SETTINGS, RunFolderError, read_settings, write_settings
-from agentflow.graph.run.calls import calls_file, calls_line
+from agentflow.graph.run.calls import calls_file, calls_line, hash_of
 from agentflow.graph.run.trace import append_line, to_line
 from agentflow.tools import file_lock
 from agentflow.tools.coded_error import CodedError
 from agentflow.tools.redaction import redacted_data
 
-TRACES, RULINGS = "traces.jsonl", "rulings.jsonl"
-
+TRACES = "traces.jsonl"
+TRACE_OF_CALLS = re.compile(rb'\{"trace": "([0-9a-f]{16})"')
+"""Start of a line of `traces.calls.jsonl`, with the hash of its trace."""
 
 Model = TypeVar("Model", bound=BaseModel)
 
@@ -139,26 +138,31 @@ def read(folder: Path) -> tuple[EvaluationSettings, list[Record]]:
     return _settings(folder), list(_records(folder).values())
 
 
-def rule(folder: Path, rulings: Sequence[Ruling]) -> None:
-    """Append to the rulings of `folder`. Raises ResultsError, and OSError if the disk is full."""
+def store_scores(folder: Path, records: Sequence[Record], settings: Mapping[str, object]) -> None:
+    """Append `records`, which were scored again, with the calls of their first lines, and change `settings`.
+
+    Raises ResultsError, and OSError if the disk is full.
+    """
     try:
-        with (folder / TRACES).open("rb") as traces, (folder / RULINGS).open("ab+") as file:
-            lock(traces, folder)
+        with (folder / TRACES).open("ab+") as file:
+            lock(file, folder)
             drop_torn_line(file)
-            file.write("".join(to_line(ruling) + "\n" for ruling in rulings).encode())
+            file.seek(0)
+            first = {Record.model_validate_json(line).key: hash_of(line) for line in file}
+            lines = {first[record.key].encode(): to_line(record).encode() + b"\n" for record in records}
+            file.writelines(lines.values())
+        write_settings(folder, _settings(folder).model_copy(update=settings))
+        if (calls := calls_file(folder / TRACES)).exists():
+            for line in calls.read_bytes().splitlines():
+                if (named := TRACE_OF_CALLS.match(line)) and named[1] in lines:
+                    append_line(calls, line.replace(named[1], hash_of(lines[named[1]]).encode(), 1) + b"\n")
     except PermissionError as error:
         raise ResultsError(f"cannot write to {folder} ({error.strerror})", code="unwritable") from error
 
 
 def digest(folder: Path) -> str:
-    """Return the SHA-256 of `traces.jsonl` followed by `rulings.jsonl`, if any: the files that determine the scores.
-
-    Raises ResultsError.
-    """
-    found = hashlib.sha256(_content(folder / TRACES))
-    if (folder / RULINGS).exists():
-        found.update(_content(folder / RULINGS))
-    return found.hexdigest()
+    """Return the SHA-256 of `traces.jsonl`. Raises ResultsError."""
+    return hashlib.sha256(_content(folder / TRACES)).hexdigest()
 
 
 def _content(path: Path) -> bytes:
@@ -198,15 +202,7 @@ def collection_paused() -> Iterator[None]:
 
 def _records(folder: Path) -> dict[Key, Record]:
     with collection_paused():
-        records = {record.key: record for record in lines_of(folder / TRACES, Record, "a trace")}
-    if not (folder / RULINGS).exists():
-        return records
-    later: dict[Key, list[Ruling]] = {}
-    for ruling in lines_of(folder / RULINGS, Ruling, "a ruling"):
-        later.setdefault(ruling.key, []).append(ruling)
-    judge = _settings(folder).judge
-    ended = datetime.fromtimestamp((folder / TRACES).stat().st_mtime, UTC)
-    return {key: record.ruled(later[key], judge, ended) if key in later else record for key, record in records.items()}
+        return {record.key: record for record in lines_of(folder / TRACES, Record, "a trace")}
 
 
 def drop_torn_line(file: IO[bytes]) -> None:

@@ -9,6 +9,8 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from agentflow.tools.coded_error import CodedError
 
 SETTINGS = "settings.json"
+RULINGS = "rulings.jsonl"
+"""File of an evaluation that version 0.1.0 scored again, which this version does not read."""
 
 Kind = Literal["evaluation", "training", "prompts"]
 
@@ -47,6 +49,8 @@ def read_settings(folder: Path, model: type[Settings]) -> Settings:
         raise RunFolderError(
             f"{folder} holds no {wanted}: {SETTINGS} cannot be read ({error.strerror})", code="unreadable"
         ) from error
+    if (folder / RULINGS).exists():
+        raise RunFolderError(other_version(folder), code="other_version")
     kind = kind_of(content)
     if kind and kind != wanted:
         raise RunFolderError(

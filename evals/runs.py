@@ -27,7 +27,7 @@ class Run:
     settings: EvaluationSettings
     records: list[Record]
     traces: str
-    """SHA-256 of traces.jsonl, and of rulings.jsonl if there is one."""
+    """SHA-256 of traces.jsonl."""
 
     @property
     def planner(self) -> str:

@@ -17,15 +17,8 @@ if TYPE_CHECKING:
 _SHOWN = 20
 
 
-def print_rescored(
-    out: Console, before: "Sequence[Record]", after: "Sequence[Record]", gated: Collection[str] = ()
-) -> None:
-    """Print counts of decisions before and after, the tries whose decision changed, and the judges' agreement.
-
-    Answers are not shown for benchmarks in `gated`.
-    """
-    from agentflow.evals.rescore import agreements
-
+def print_rescored(out: Console, before: "Sequence[Record]", after: "Sequence[Record]", gated: Collection[str]) -> None:
+    """Print counts of decisions before and after, and the changes; without answers for benchmarks in `gated`."""
     table = Table("benchmark", box=None, pad_edge=False)
     for heading in ("tries", "correct before", "after", "undecided before", "after", "changed"):
         table.add_column(heading, justify="right")
@@ -41,8 +34,6 @@ def print_rescored(
         out.print(Text(_change(one, other, quiet=one.benchmark in gated)))
     if len(changes) > _SHOWN:
         out.print(Text(f"... and {counted(len(changes) - _SHOWN, 'other change')}"))
-    for judges, (number, agreement) in agreements(after).items():
-        out.print(Text(one_line(f"{judges[0]} and {judges[1]}: kappa {agreement:.3f} on {number:,} tries")))
 
 
 def _count(pairs: "Sequence[tuple[Record, Record]]", side: int, decision: str) -> int:

@@ -5,7 +5,7 @@ from typing import Any
 
 from agentflow.evals.passport.audit import Flag
 from agentflow.evals.report.summary import summary
-from agentflow.evals.results_store import RULINGS, TRACES, ResultsError
+from agentflow.evals.results_store import TRACES, ResultsError
 from agentflow.evals.run_folder import SETTINGS
 from agentflow.evals.runs import read_runs
 from agentflow.view.groups import groups
@@ -40,7 +40,7 @@ def report(sources: Sequence[Source]) -> dict[str, Any]:
     for source in sources:
         if not isinstance(source, Evaluation) or not source.rows():
             raise ResultsError(f"{source.name} is no evaluation with traces")
-        if any((source.path / name).is_symlink() for name in (SETTINGS, TRACES, RULINGS)):
+        if any((source.path / name).is_symlink() for name in (SETTINGS, TRACES)):
             raise ResultsError(f"{source.name} has links, which are not followed")
     found = summary(read_runs([source.path for source in sources]))
     for source, run, passport in zip(sources, found["runs"], found["passports"], strict=True):

@@ -1,15 +1,13 @@
 """Calls of traces, from the file beside them. It is read when a trace is opened, and only where it has grown."""
 
-import re
 from pathlib import Path
 from typing import Any
 
 from pydantic import ValidationError
 
+from agentflow.evals.results_store import TRACE_OF_CALLS
 from agentflow.graph.run.calls import RunCalls, calls_file, hash_of
 from agentflow.view.lines import Place, Tail
-
-_HASH = re.compile(rb'\{"trace": "([0-9a-f]{16})"')
 
 
 class CallsFile:
@@ -35,6 +33,6 @@ class CallsFile:
             if news.again:
                 self._places = {}
             for place, line in news.lines or ():
-                if match := _HASH.match(line):
+                if match := TRACE_OF_CALLS.match(line):
                     self._places[match[1]] = place
             more = news.more

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from agentflow.evals.run_folder import SETTINGS, kind_of
+from agentflow.evals.run_folder import RULINGS, SETTINGS, kind_of
 from agentflow.view.lines import open_file, read_file
 from agentflow.view.live_status import SUFFIX, Running
 from agentflow.view.sources import LARGEST_SETTINGS, Evaluation, Source, TraceFile, Training
@@ -113,7 +113,9 @@ class RunIndex:
                 yield from self._inside(path, depth - 1)
 
     def _kind_of_folder(self, folder: Path) -> type[Source] | None:
-        """Return the kind in settings.json, which is read again only if it changes."""
+        """Return the kind in settings.json, which is read again only if it changes; None with rulings."""
+        if (folder / RULINGS).exists():
+            return None
         path = folder / SETTINGS
         try:
             stat = path.lstat()

@@ -7,17 +7,14 @@ import re
 import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from pydantic import ValidationError
 
-from agentflow.evals.record import EvaluationSettings, Key, Record
-from agentflow.evals.results_store import RULINGS, TRACES
-from agentflow.evals.rulings import Ruling
+from agentflow.evals.record import EvaluationSettings, Record
+from agentflow.evals.results_store import TRACES
 from agentflow.evals.run_folder import SETTINGS
 from agentflow.graph.context import Context
 from agentflow.rl.tokens import TokenStep, unpacked
@@ -168,39 +165,21 @@ class Evaluation(TraceFile):
         super().__init__(path, name)
         self._rows = Rows(Tail(path / TRACES), self._row)
         self.calls = CallsFile(path / TRACES)
-        self._rulings = Tail(path / RULINGS)
-        self._later: dict[Key, list[Ruling]] = {}
         self._settings_file = Watched(path / SETTINGS)
         self.settings: EvaluationSettings | None = None
 
     def refresh(self) -> tuple[bool, bool]:
-        """Read new lines; after a new ruling, every trace again."""
+        """Read new lines."""
         if self._settings_file.changed():
             self.settings = _evaluation_settings(self._settings_file.content)
-        if news := self._rulings.look():
-            self._later = {} if news.again else self._later
-            for _, line in news.lines or ():
-                with suppress(ValidationError):
-                    ruling = Ruling.model_validate_json(line)
-                    self._later.setdefault(ruling.key, []).append(ruling)
-            self._rows = Rows(Tail(self.path / TRACES), self._row)
         return self._rows.refresh()
 
     def record(self, line: bytes) -> Record:
-        """Return the record of a line, as it counts after all rulings. Raises ValidationError."""
-        record = Record.model_validate_json(line)
-        if later := self._later.get(record.key):
-            ended = datetime.fromtimestamp(self._rows.tail.changed, UTC)
-            return record.ruled(later, self.settings.judge if self.settings else "", ended)
-        return record
+        """Return the record of a line. Raises ValidationError."""
+        return Record.model_validate_json(line)
 
     def _row(self, line: bytes, place: Place) -> Row:
         return record_row(self.record(line), place)
-
-    @property
-    def changed(self) -> float:
-        """When a trace or a ruling was written last."""
-        return max(super().changed, self._rulings.changed)
 
     @property
     def unfinished(self) -> bool:

@@ -9,15 +9,13 @@ import inspect
 import zlib
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from agentflow.evals.record import EvaluationSettings, Record
-from agentflow.evals.results_store import RULINGS, TRACES
-from agentflow.evals.rulings import Ruling
+from agentflow.evals.results_store import TRACES
 from agentflow.evals.run_folder import RunFolderError, RunSettings, read_settings
 from agentflow.evals.scorers.score import Decision
 from agentflow.graph.context import Context
@@ -72,15 +70,10 @@ def read_evaluation(folder: Path, ledger: Ledger) -> Iterator[Episode]:
     if not (folder / TRACES).is_file():
         return
     context = settings.context if settings.agent == "agentflow" else None
-    ended = datetime.fromtimestamp((folder / TRACES).stat().st_mtime, UTC)
-    rulings = defaultdict[Any, list[Ruling]](list)
-    for _, ruling in _models(folder / RULINGS, Ruling, ledger):
-        rulings[ruling.key].append(ruling)
     for place, record in _models(folder / TRACES, Record, ledger):
         ledger.read["runs"] += 1
-        known = record.ruled(rulings[record.key], settings.judge, ended) if record.key in rulings else record
-        decided = known.decision != Decision.UNDECIDED and not known.failed
-        reward = float(known.correct) if decided else None
+        decided = record.decision != Decision.UNDECIDED and not record.failed
+        reward = float(record.correct) if decided else None
         yield _episode(place, "/".join(map(str, record.key)), record, reward, _planned(record, context))
 
 

@@ -13,8 +13,8 @@ from agentflow.cli import app
 from agentflow.evals import results_store
 from agentflow.evals.record import Record
 from agentflow.evals.scorers.score import Decision
+from agentflow.view.calls import CallsFile
 from tests.fake_openai import FakeOpenAI, Request
-from tests.runs import record, write_run
 
 QUESTIONS = {"Which city?": ("Istanbul", "Constantinople"), "Which year?": ("1929", "1929"), "Who?": ("Ada", "Bob")}
 
@@ -70,29 +70,33 @@ def test_a_judge_decides_what_the_rule_left_and_nothing_is_generated(folder: Pat
     assert done.exit_code == 0, done.output
     found = by_question(folder)
     assert {one.decision for one in found.values()} == {Decision.CORRECT}
-    city = found["Which city?"]
-    assert [one.decision for one in city.rulings] == [Decision.UNDECIDED, Decision.CORRECT]
-    assert "vllm:kind@" in city.rulings[-1].by
+    assert found["Which city?"].decided_by == "judge"
     assert {request.body["model"] for request in served.asked} == {"kind"}
-    assert found["Which year?"].rulings == ()
+    settings, _ = results_store.read(folder)
+    assert settings.judge.startswith("vllm:kind@")
+    assert [one.before for one in settings.provenance] == [0, 3]
+    assert run("rescore", folder, "--benchmark", quiz).exit_code == 0
+    assert by_question(folder) == found, "without a judge, its decisions stay"
+
+
+def test_a_score_of_a_try_keeps_its_calls_and_its_first_line(folder: Path, quiz: Path, served: Served) -> None:
+    first = (folder / results_store.TRACES).read_bytes()
+    calls = CallsFile(folder / results_store.TRACES)
+    known = {line: calls.of(line) for line in first.splitlines()}
+    run("rescore", folder, "--benchmark", quiz, "--judge", f"vllm:kind@{served.url}")
+    after = (folder / results_store.TRACES).read_bytes()
+    assert after.startswith(first)
+    again = [calls.of(line) for line in after.removeprefix(first).splitlines()]
+    assert again
+    assert all(one in known.values() for one in again)
 
 
 def test_the_same_call_again_adds_nothing(folder: Path, quiz: Path, served: Served) -> None:
     call = ("rescore", folder, "--benchmark", quiz, "--judge", f"vllm:kind@{served.url}")
     run(*call)
-    kept, asked = (folder / results_store.RULINGS).read_bytes(), len(served.asked)
+    kept, asked = results_store.digest(folder), len(served.asked)
     assert run(*call).exit_code == 0
-    assert ((folder / results_store.RULINGS).read_bytes(), len(served.asked)) == (kept, asked)
-
-
-def test_of_several_judges_the_majority_counts(folder: Path, quiz: Path, served: Served) -> None:
-    judges = [word for name in ("kind", "strict") for word in ("--judge", f"vllm:{name}@{served.url}")]
-    done = run("rescore", folder, "--benchmark", quiz, *judges)
-    assert "kappa" in done.stdout
-    assert by_question(folder)["Which city?"].decision == Decision.UNDECIDED
-    run("rescore", folder, "--benchmark", quiz, "--judge", f"vllm:other@{served.url}")
-    assert by_question(folder)["Which city?"].decision == Decision.CORRECT
-    assert len(by_question(folder)["Which city?"].rulings) == 4
+    assert (results_store.digest(folder), len(served.asked)) == (kept, asked)
 
 
 def test_a_mended_rule_is_told_from_the_one_before(folder: Path, quiz: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -100,29 +104,18 @@ def test_a_mended_rule_is_told_from_the_one_before(folder: Path, quiz: Path, mon
     from agentflow.evals.scorers.score import decided
 
     monkeypatch.setattr(own, "free_text", lambda answer, golds: decided(False, "a stricter rule"))
+    before = results_store.digest(folder)
     assert run("rescore", folder, "--benchmark", quiz, "--dry-run").exit_code == 0
-    assert not (folder / results_store.RULINGS).exists()
+    assert results_store.digest(folder) == before
     run("rescore", folder, "--benchmark", quiz)
     year = by_question(folder)["Which year?"]
     assert (year.decision, year.decided_by) == (Decision.INCORRECT, "a stricter rule")
-    assert [one.decision for one in year.rulings] == [Decision.CORRECT, Decision.INCORRECT]
 
 
-def test_a_person_has_the_last_word(folder: Path, quiz: Path, served: Served) -> None:
-    city = by_question(folder)["Which city?"].task.id
-    done = run("rescore", folder, "--correct", city[:10], "--by", "R. Reader", "--why", "the same city")
-    assert done.exit_code == 0, done.output
-    run("rescore", folder, "--benchmark", quiz, "--judge", f"vllm:strict@{served.url}")
-    found = by_question(folder)["Which city?"]
-    assert found.decision == Decision.CORRECT
-    assert (found.rulings[1].by, found.rulings[1].why) == ("R. Reader", "the same city")
-
-
-def test_tries_are_counted_from_one_as_in_the_passport(tmp_path: Path) -> None:
-    path = write_run(tmp_path / "a", [record(0, sample=sample, correct=False) for sample in (0, 1)], epochs=2)
-    done = run("rescore", path, "--correct", f"{0:016x}/1", "--by", "me", "--why", "so")
-    assert done.exit_code == 0, done.output
-    assert {one.sample: one.correct for one in results_store.read(path)[1]} == {0: True, 1: False}
+def test_a_folder_with_rulings_of_an_earlier_version_is_refused(folder: Path) -> None:
+    (folder / "rulings.jsonl").touch()
+    done = run("rescore", folder)
+    assert (done.exit_code, "another version" in done.stderr, done.stderr.count("\n")) == (2, True, 1)
 
 
 def test_answers_are_scored_with_the_tasks_of_their_records(folder: Path, quiz: Path) -> None:

@@ -113,9 +113,9 @@ def test_evaluations_are_reported_together(client: Client) -> None:
 def test_only_evaluations_are_reported_and_links_are_not_followed(client: Client, tmp_path: Path) -> None:
     assert client.ask(f"/api/reports/{client.id('training')}").status_code == 404
     write_run(tmp_path / "outside" / "run", [record(0)])
-    (write_run(tmp_path / "inside" / "run", [record(0)]) / "rulings.jsonl").symlink_to(
-        tmp_path / "outside" / "run" / "traces.jsonl"
-    )
+    traces = write_run(tmp_path / "inside" / "run", [record(0)]) / "traces.jsonl"
+    traces.unlink()
+    traces.symlink_to(tmp_path / "outside" / "run" / "traces.jsonl")
     other = Client(tmp_path / "inside")
     assert other.ask(f"/api/reports/{other.id('run')}").status_code == 404
 

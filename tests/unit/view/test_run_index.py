@@ -2,17 +2,14 @@
 
 import json
 import os
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from agentflow.evals.results_store import rule
-from agentflow.evals.rulings import PERSON
+from agentflow.evals.results_store import store_scores
 from agentflow.graph.run.live_status import LiveStatusFile
 from agentflow.graph.run.runner import Started
 from agentflow.graph.run.trace import Trace, append
 from agentflow.rl.training_log import TrainingLog
-from agentflow.view.detail import detail
 from agentflow.view.live_status import Running
 from agentflow.view.run_index import Root, RunIndex
 from agentflow.view.sources import LIVE_SECONDS, Source, Training
@@ -57,18 +54,19 @@ def test_links_do_not_lead_out(tmp_path: Path) -> None:
     assert [len(source.rows()) for source in index(inside).sources.values()] == [0]
 
 
-def test_what_counts_is_what_was_ruled_last(tmp_path: Path) -> None:
+def test_the_last_score_counts(tmp_path: Path) -> None:
     folder = write_run(tmp_path / "eval", [record(n) for n in range(3)])
     found = index(tmp_path)
     assert [row.outcome for _, row in only(found).rows()] == ["correct"] * 3
-    wrong = record(1, correct=False)
-    [given] = wrong.history("", datetime.now(UTC))
-    rule(folder, [given.model_copy(update={"by": "R. Reader", "decided_by": PERSON})])
+    store_scores(folder, [record(1, correct=False)], {})
     while found.refresh():
         pass
-    source = only(found)
-    assert [row.outcome for _, row in source.rows()] == ["correct", "incorrect", "correct"]
-    assert detail(source, "1", source.rows()[1][1])["decided_by"].startswith(PERSON)
+    assert [row.outcome for _, row in only(found).rows()] == ["correct", "incorrect", "correct"]
+
+
+def test_a_run_with_rulings_of_an_earlier_version_has_traces_but_no_scores(tmp_path: Path) -> None:
+    (write_run(tmp_path / "eval", [record(0)]) / "rulings.jsonl").touch()
+    assert only(index(tmp_path)).kind == "traces"
 
 
 def test_a_folder_and_a_file_can_be_named_themselves(tmp_path: Path) -> None:

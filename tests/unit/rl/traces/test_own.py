@@ -2,7 +2,6 @@
 
 import json
 from dataclasses import replace
-from datetime import UTC, datetime
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -12,8 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agentflow.evals.record import Record
-from agentflow.evals.results_store import rule
-from agentflow.evals.rulings import PERSON, Ruling, answer_hash
+from agentflow.evals.results_store import store_scores
 from agentflow.evals.scorers.score import Decision, Score
 from agentflow.graph.agent import build_graph
 from agentflow.graph.context import Context
@@ -62,14 +60,12 @@ def test_an_evaluation_and_back(asked: list[tuple[str, str, bool]]) -> None:
     assert [one.data["reward"] for one in back] == [float(correct) for _, _, correct in asked]
 
 
-def test_a_failed_or_undecided_run_has_no_reward_and_a_ruling_counts(tmp_path: Path) -> None:
+def test_a_failed_or_undecided_run_has_no_reward_and_the_last_score_counts(tmp_path: Path) -> None:
     records = [record(0, error="down"), record(1, decision=Decision.UNDECIDED), record(2, correct=False)]
     folder = write_run(tmp_path / "run", records)
-    judged = records[2]
-    decided = {"decision": Decision.CORRECT, "decided_by": PERSON, "by": "me", "at": datetime.now(UTC)}
-    known = {"benchmark": judged.benchmark, "id": judged.task.id, "sample": 0, "answer": answer_hash(judged.answer)}
-    rule(folder, [Ruling(**known, **decided)])
-    assert [one.reward for one in own.read_evaluation(folder, Ledger())] == [None, None, 1.0]
+    store_scores(folder, [record(2)], {})
+    found = {one.run: one.reward for one in own.read_evaluation(folder, Ledger())}
+    assert list(found.values()) == [None, None, 1.0]
 
 
 def test_a_later_record_of_a_sample_replaces_an_earlier_one(tmp_path: Path) -> None:
