@@ -16,6 +16,7 @@ from concurrent.futures import Future
 from contextlib import contextmanager
 from contextvars import Context, ContextVar
 from dataclasses import dataclass, field, replace
+from types import MappingProxyType
 from typing import Any
 
 from langchain_core.caches import BaseCache
@@ -32,7 +33,16 @@ from agentflow.graph.context import Sampling
 from agentflow.graph.models.loading import load_model
 from agentflow.graph.models.spec import ModelError
 from agentflow.graph.tracing.observer import Observer
-from agentflow.rl.chat import POLICY, UNREADABLE, ChatError, Conversations, Generate, as_chat_result
+from agentflow.rl.chat import (
+    POLICY,
+    UNREADABLE,
+    ChatError,
+    ChatRequest,
+    Conversations,
+    Generate,
+    TokenReply,
+    as_chat_result,
+)
 from agentflow.rl.node_paths import Nodes, policy_of
 from agentflow.rl.threads import inherit_context
 
@@ -63,6 +73,8 @@ class Serving:
     """The callback handler that records the rollout's calls; None if nothing does."""
     nodes: Nodes = ()
     """Patterns of the nodes whose models the policy stands in for, or those of each policy; none fits all nodes."""
+    systems: Mapping[str, tuple[str, str]] = field(default_factory=dict)
+    """Other system messages: default text and new text by the path of a node."""
     conversations: Conversations = field(default_factory=Conversations)
     misused: PolicyMisused | None = None
     """The first call that was refused. It ends the rollout even if the graph, or a thread of it, passes it over."""
@@ -79,6 +91,11 @@ class Serving:
         return self.misused
 
 
+async def no_policy(request: ChatRequest) -> TokenReply:
+    """Answer nothing: while this is served, every model answers by itself, and a `Policy` by its fallback."""
+    raise AssertionError("a policy that is not there is not asked")
+
+
 _serving: ContextVar[Serving | None] = ContextVar("agentflow policy", default=None)
 _under_way: set[Serving] = set()
 """The rollouts of this process."""
@@ -89,10 +106,15 @@ def _in_rollout() -> bool:
 
 
 @contextmanager
-def serving(generate: Generate, observer: Observer | None = None, nodes: Nodes = ()) -> Iterator[Serving]:
+def serving(
+    generate: Generate,
+    observer: Observer | None = None,
+    nodes: Nodes = (),
+    systems: Mapping[str, tuple[str, str]] = MappingProxyType({}),
+) -> Iterator[Serving]:
     """Answer the policy's calls by `generate` in the block, and in all tasks and threads that a graph starts in it."""
     inherit_context(_in_rollout)
-    served = Serving(generate, asyncio.get_running_loop(), os.getpid(), observer, nodes)
+    served = Serving(generate, asyncio.get_running_loop(), os.getpid(), observer, nodes, systems)
     token = _serving.set(served)
     _under_way.add(served)
     os.environ[UNDER_WAY] = "1"
@@ -130,7 +152,7 @@ def current_rollout() -> Serving | None:
         )
         refused = [one.refuse(why) for one in rollouts_under_way()]  # whose call it was cannot be told
         raise refused[0] if refused else PolicyMisused(why)
-    return found
+    return None if found and found.generate is no_policy else found
 
 
 class Policy(BaseChatModel):

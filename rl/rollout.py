@@ -12,9 +12,11 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
+from types import MappingProxyType
 from typing import Any, Self, SupportsFloat
 from uuid import uuid4
 
+from langchain_core.exceptions import ContextOverflowError, ModelInvalidRequestError
 from langchain_core.runnables import RunnableConfig
 from pydantic import BaseModel, Field, field_serializer
 
@@ -23,15 +25,19 @@ from agentflow.graph.run.calls import Recorder, Span
 from agentflow.graph.run.task import Task
 from agentflow.graph.run.trace import Trace
 from agentflow.graph.tracing.observer import Observer
+from agentflow.graph.tracing.operation import Sink
 from agentflow.rl.calls import Call, TokenCollector
 from agentflow.rl.capture import redirect_openai
 from agentflow.rl.chat import ChatRequest, Generate, TokenReply
-from agentflow.rl.policy import PolicyMisused, PromptTooLong, serving
+from agentflow.rl.policy import PolicyMisused, PromptTooLong, no_policy, serving
 from agentflow.rl.replay_log import Answer, ReplayLog, answered, recorded, replaying
 from agentflow.rl.stand_in import stand_in
 from agentflow.rl.trainable import Graph, Split, Trainable
 from agentflow.tools.coded_error import CodedError
 from agentflow.tools.sandbox.limits import SandboxError
+
+CLIENTS = {"anthropic", "google", "httpcore", "httpx", "openai"}
+"""Packages whose exceptions, passed on by a graph, mean that a model did not answer."""
 
 
 class RolloutStatus(StrEnum):
@@ -148,15 +154,37 @@ class RolloutRecord(Trace):
         return self.model_copy(update={"calls": calls})
 
 
-async def run(app: Trainable, graph: Graph, task: Task, generate: Generate, *, id: str, seconds: float) -> Trajectory:
-    """Run `task`; `generate` answers the policy's calls, and graph and reward have `seconds` together."""
+async def run(
+    app: Trainable,
+    graph: Graph,
+    task: Task,
+    generate: Generate,
+    *,
+    id: str,
+    seconds: float,
+    sinks: Sequence[Sink] = (),
+    systems: Mapping[str, tuple[str, str]] = MappingProxyType({}),
+) -> Trajectory:
+    """Run `task`; graph and reward have `seconds` together.
+
+    Args:
+        app: The app of the graph.
+        graph: The compiled graph.
+        task: The task that is run.
+        generate: Answers the policy's calls. With `no_policy` every model answers by itself, and no call is collected.
+        id: Name of the rollout, and of its thread.
+        seconds: Most seconds.
+        sinks: Receive every operation of the rollout.
+        systems: Other system messages: default text and new text by the path of a node.
+    """
     stand_in()
     redirect_openai()
+    trains = generate is not no_policy
     collector, recorder, start = TokenCollector(id, app.nodes), Recorder(texts=False), time.perf_counter()
-    observer = Observer(collector, recorder, raise_error=True)
+    observer = Observer(*[collector] * trains, recorder, *sinks, raise_error=True)
     status, reward, faults, earned = RolloutStatus.OK, 0.0, list[bool](), list[float]()
     limit = asyncio.timeout(seconds)
-    with serving(generate, observer, app.nodes) as served:
+    with serving(generate, observer, app.nodes, systems) as served:
         try:
             async with limit:
                 config: RunnableConfig = {
@@ -166,8 +194,9 @@ async def run(app: Trainable, graph: Graph, task: Task, generate: Generate, *, i
                 }
                 state = await graph.ainvoke(app.inputs(task), config, context=app.context())
                 trace = app.trace(task, state)
-                faults = _per_call("faults", app.faults(state), task, len(collector.calls))
-                earned = _turn_rewards(app, task, state, len(collector.calls))
+                if trains:
+                    faults = _per_call("faults", app.faults(state), task, len(collector.calls))
+                    earned = _turn_rewards(app, task, state, len(collector.calls))
                 decided = await decided_reward(app, task, state, trace)
             if served.misused:
                 raise served.misused
@@ -200,7 +229,15 @@ def broken_by(error: Exception, limit: str) -> tuple[RolloutStatus, str]:
         case _ if limit:
             return RolloutStatus.TIMED_OUT, f"the rollout took longer than {limit}"
         case _:
-            return RolloutStatus.CRASHED, " ".join(f"{type(error).__name__}: {error}".split())
+            status = RolloutStatus.ENDPOINT_FAILED if _of_client(error) else RolloutStatus.CRASHED
+            return status, " ".join(f"{type(error).__name__}: {error}".split())
+
+
+def _of_client(error: Exception) -> bool:
+    """Return whether a model did not answer: its client's error, unless the request was the cause."""
+    if isinstance(error, ContextOverflowError | ModelInvalidRequestError):
+        return False
+    return not CLIENTS.isdisjoint(kind.__module__.partition(".")[0] for kind in type(error).__mro__)
 
 
 async def run_recorded(

@@ -8,19 +8,20 @@ A node may replace the callbacks of its graph (`model.invoke(messages, config={"
 sees its calls; the callbacks of the rollout are added to such calls.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cache, wraps
 from typing import Any
 from uuid import UUID
 
 from langchain_core.callbacks import BaseCallbackManager
 from langchain_core.language_models import BaseChatModel
+from langchain_core.messages import BaseMessage, SystemMessage
 from langchain_core.runnables.config import RunnableConfig, ensure_config
 
 from agentflow.graph.context import Sampling
 from agentflow.graph.tracing.observer import Observer
 from agentflow.rl.node_paths import Path, learns
-from agentflow.rl.policy import Policy, Serving, rollout_of_context
+from agentflow.rl.policy import Policy, Serving, no_policy, rollout_of_context
 
 WITH_CONFIG = ("stream", "astream", "stream_events", "astream_events")
 """Methods whose second argument is a config; `generate` and `agenerate`, which the others call, take callbacks."""
@@ -37,9 +38,15 @@ def stand_in() -> None:
 
 def learning_path(served: Serving, callbacks: Any) -> tuple[UUID, Path] | None:
     """Return the caller and the path of a call with these callbacks; None if it is in no node that learns."""
+    found = _place(served, callbacks)
+    return found if found and served.generate is not no_policy and learns(found[1], served.nodes) else None
+
+
+def _place(served: Serving, callbacks: Any) -> tuple[UUID, Path] | None:
+    """Return the caller and the path of a call with these callbacks; None if it is in no node."""
     caller = callbacks.parent_run_id if isinstance(callbacks, BaseCallbackManager) else None
     path = served.observer.path(caller) if caller and served.observer else None
-    return (caller, path) if caller and path and learns(path, served.nodes) else None
+    return (caller, path) if caller and path else None
 
 
 def _with_callbacks(method: Callable[..., Any]) -> Callable[..., Any]:
@@ -48,6 +55,7 @@ def _with_callbacks(method: Callable[..., Any]) -> Callable[..., Any]:
         if (served := _observed()) is None:
             return method(self, messages, stop, callbacks, **kwargs)
         seen = with_observer(served.observer, callbacks)
+        messages = [_revised(one, served, seen) for one in messages] if served.systems else messages
         return method(_answering(self, served, seen), messages, stop, seen, **kwargs)
 
     return called
@@ -60,6 +68,8 @@ def _with_config(method: Callable[..., Any]) -> Callable[..., Any]:
             return method(self, input, config, **kwargs)
         config = ensure_config(config)
         config["callbacks"] = seen = with_observer(served.observer, config.get("callbacks"))
+        if served.systems:
+            input = _revised(self._convert_input(input).to_messages(), served, seen)
         return method(_answering(self, served, seen), input, config, **kwargs)
 
     return called
@@ -87,6 +97,21 @@ def with_observer(observer: Observer | None, callbacks: Any) -> Any:
 def _answering(model: BaseChatModel, served: Serving, callbacks: Any) -> BaseChatModel:
     """Return the policy for a call in a node that learns, else the model itself."""
     return model if isinstance(model, Policy) or not learning_path(served, callbacks) else _policy_for(model)
+
+
+def _revised(messages: Sequence[BaseMessage], served: Serving, callbacks: Any) -> list[BaseMessage]:
+    """Return the messages of a call with its node's other system message, if it has one, for the default text.
+
+    A method that calls another one finds the default text no more, and changes nothing.
+    """
+    place = _place(served, callbacks)
+    default, text = served.systems.get("/".join(place[1]) if place else "", ("", ""))
+    return [
+        message.model_copy(update={"content": text})
+        if text and isinstance(message, SystemMessage) and message.content == default
+        else message
+        for message in messages
+    ]
 
 
 def _policy_for(model: BaseChatModel) -> Policy:

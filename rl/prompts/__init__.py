@@ -1,7 +1,14 @@
-"""Evolution of the prompts of named nodes by reflection, with the package `gepa` and without torch, verl or ray.
-
-A candidate is one system message for each of the nodes. `search` runs tasks with a candidate, a reflection model reads
-the calls of one node with their rewards and writes another prompt for it, and `gepa` decides which candidates to keep.
+"""Evolution of the prompts of named nodes by reflection: an adapter of an app for the package `gepa`, without torch.
 
 Source: L. A. Agrawal et al., "GEPA: Reflective prompt evolution can outperform reinforcement learning", 2025.
 """
+
+from agentflow.tools.coded_error import CodedError
+
+
+class PromptsError(CodedError, ValueError):
+    """The search cannot begin or go on as it was asked for; `str()` is one line with the reason and a remedy."""
+
+
+class SearchInterrupted(CodedError, RuntimeError):
+    """A model or the sandbox does not answer; the search continues where it stopped when it is started again."""

@@ -1,336 +1,243 @@
-"""The search: `gepa` over rollouts of an app, within a budget of rollouts and money, resumable at any time.
+"""The search: `gepa` over rollouts of an app, within a budget of rollouts, resumable at any time.
 
 Tasks are of three kinds. The held-out ones are run with the default prompts before the search and with the best ones
 after it. The others are halved: the reflection model reads rollouts of one half, and the other half decides which
-candidate is best.
+candidate is best. The run folder has the settings, a line for every rollout, the state of `gepa`, and the result.
 """
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+import json
+import pickletools
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import IO, Any, Literal
+from uuid import uuid4
 
 import gepa
 from gepa.core.adapter import EvaluationBatch
-from langchain_core.language_models import BaseChatModel
+from gepa.strategies.instruction_proposal import InstructionProposalSignature
+from langchain_core.messages import HumanMessage
 
-from agentflow.graph.context import Context
-from agentflow.graph.models.loading import load_model
+from agentflow.evals.results_store import ResultsError, drop_torn_line, lines_of, lock
+from agentflow.evals.run_folder import SETTINGS, RunFolderError, RunSettings, read_settings, write_settings
+from agentflow.graph.models.loading import load_model, reply_of
 from agentflow.graph.models.spec import ModelError
-from agentflow.graph.run.cost import UNLIMITED, Budget
 from agentflow.graph.run.task import Task, identity
+from agentflow.graph.run.trace import to_line
 from agentflow.rl.held_out import HeldOut
-from agentflow.rl.prompts.attempt import Attempt
-from agentflow.rl.prompts.errors import PromptsError, SearchInterrupted
-from agentflow.rl.prompts.feedback import Record, record_of
-from agentflow.rl.prompts.folder import GEPA, Phase, SearchFolder, SearchSettings
-from agentflow.rl.prompts.reflect import reflect
-from agentflow.rl.prompts.result import Found
-from agentflow.rl.prompts.rollouts import Rollouts
-from agentflow.rl.prompts.targets import Target, Texts, chosen, target_of
-from agentflow.rl.rollout import RolloutStatus
-from agentflow.rl.trainable import Graph, Trainable
+from agentflow.rl.policy import no_policy
+from agentflow.rl.prompts import PromptsError, SearchInterrupted
+from agentflow.rl.prompts.feedback import CallLog, PromptRollout, record_of
+from agentflow.rl.prompts.targets import Target
+from agentflow.rl.rollout import RolloutStatus, run
+from agentflow.rl.trainable import Trainable
 from agentflow.tools.redaction import redacted
 
-MINIBATCH = 3
-"""Rollouts that one reflection reads."""
+ROLLOUTS, GEPA, STATE = "rollouts.jsonl", "gepa", "gepa_state.bin"
 
-HOPELESS = 3
-"""Candidates after which a search ends whose rollouts all have the reward 0."""
+NAMING = {"GLOBAL", "STACK_GLOBAL", "INST", "EXT1", "EXT2", "EXT4"}
+"""Codes of a pickle that name a class or function, which it can call."""
 
 
-@dataclass(frozen=True)
-class Request:
-    """A search as it is asked for."""
+class PromptSettings(RunSettings):
+    """The settings.json of a search: a hash of all that its result depends on but the budget, which may grow."""
+
+    kind: Literal["prompts"] = "prompts"
+    search: str
+
+
+@dataclass
+class Search:
+    """A search as it is asked for, and under way: the adapter of an app for `gepa`.
+
+    Raises PromptsError, AppError or ModelError if what is asked for is wrong, and SearchInterrupted.
+    """
 
     app: Trainable
-    nodes: Sequence[str]
-    """Patterns of the nodes whose prompts evolve; empty for all."""
-    reflection: str
-    """Model that writes prompts."""
+    nodes: Sequence[str]  # patterns of the nodes whose prompts evolve; empty for all
+    reflection: str  # model that writes prompts
     out: Path
-    rollouts: int = 300
-    """Most rollouts, the held-out ones included."""
-    budget: Budget = UNLIMITED
-    """Most dollars of all rollouts and reflections together."""
-    limit: int = 40
-    """Most tasks for feedback and validation."""
+    most: int = 300  # rollouts, the held-out ones included
+    limit: int = 40  # tasks for feedback and validation
     held_out: int = 20
-    """Most held-out tasks."""
     seconds: float = 300.0
-    """Time limit of a rollout."""
     concurrency: int = 8
     seed: int = 0
+    on_progress: Callable[[str], None] = lambda line: None
 
-
-@dataclass
-class Progress:
-    """State of a search under way."""
-
-    rollouts: int = 0
-    dollars: float = 0.0
-    candidates: int = 0
-    """Candidates that were validated, the default prompts included."""
-    default: float | None = None
-    """Validation score of the default prompts."""
-    best: float | None = None
-    """Best validation score so far."""
-
-
-@dataclass(frozen=True)
-class Tasks:
-    """The tasks of a search by their use."""
-
-    feedback: Sequence[Task]
-    validation: Sequence[Task]
-    held_out: Sequence[Task]
-
-    @classmethod
-    def of(cls, request: Request) -> "Tasks":
-        """Take the tasks of an app. Raises PromptsError if there are too few."""
-        learnt = request.app.tasks("train", request.limit)
-        tasks = cls(learnt[::2], learnt[1::2], request.app.tasks("test", request.held_out))
-        if not (tasks.validation and tasks.held_out):
-            raise PromptsError(
-                f"there are {len(learnt)} tasks to learn from and {len(tasks.held_out)} held out; at least 2 and 1 are "
-                "needed (--tasks, --test)",
-                code="too_few_tasks",
-            )
-        if request.rollouts < tasks.least:
-            raise PromptsError(
-                f"{request.rollouts} rollouts are too few for these tasks: one candidate takes {tasks.least}; give "
-                "more --rollouts, or a smaller --limit or --held-out",
-                code="too_few_rollouts",
-            )
-        return tasks
-
-    @property
-    def minibatch(self) -> int:
-        """Number of rollouts that one reflection reads."""
-        return min(MINIBATCH, len(self.feedback))
-
-    @property
-    def iteration(self) -> int:
-        """Most rollouts of an iteration: a minibatch before and after, and a validation."""
-        return 2 * self.minibatch + len(self.validation)
-
-    @property
-    def least(self) -> int:
-        """Rollouts of a search with one iteration."""
-        return 2 * len(self.held_out) + len(self.validation) + self.iteration
-
-    @property
-    def hash(self) -> str:
-        """Hash of all tasks in their order."""
-        every = (*self.feedback, *self.validation, *self.held_out)
-        return identity(*(f"{task.id} {task.question}" for task in every))
-
-
-def search(request: Request, on_progress: Callable[[Progress], None] = lambda progress: None) -> Found:
-    """Search for better prompts, or continue the search in `request.out`, and return the best ones.
-
-    Raises:
-        AppError, PromptsError: Something in the request is wrong.
-        SearchInterrupted: A model or the sandbox does not answer; the same call continues.
-    """
-    tasks = Tasks.of(request)
-    try:
-        model = load_model(request.reflection)
-    except ModelError as error:
-        raise PromptsError(str(error), code=error.code) from error
-    context = request.app.context()
-    settings = SearchSettings(
-        app=request.app.name,
-        nodes=[*request.nodes],
-        context=context.model_dump(mode="json") if isinstance(context, Context) else None,
-        reflection=request.reflection,
-        tasks=tasks.hash,
-        seconds=request.seconds,
-        seed=request.seed,
-    )
-    with SearchFolder(request.out, settings) as folder, asyncio.Runner() as runner:
-        return _Search(request, tasks, model, folder, runner, on_progress).run()
-
-
-@dataclass
-class _Search:
-    request: Request
-    tasks: Tasks
-    model: BaseChatModel
-    folder: SearchFolder
-    runner: asyncio.Runner
-    on_progress: Callable[[Progress], None]
-    progress: Progress = field(default_factory=Progress)
-    failure: Exception | None = None
-    """First error that ends the search, stored because `gepa` catches exceptions of its callbacks."""
-
-    propose_new_texts = None
-    """No proposer of the adapter; `gepa` looks for it."""
+    propose_new_texts = None  # which `gepa` looks for, and asks the reflection model itself
 
     def __post_init__(self) -> None:
-        self.graph: Graph = self.request.app.built()
-        self.target: Target = target_of(self.request.app, self.graph)
-        self.rollouts = Rollouts(
-            self.request.app,
-            self.graph,
-            self.target,
-            self.folder,
-            self.request.budget,
-            seconds=self.request.seconds,
-            concurrency=self.request.concurrency,
-            on_rollout=self._show,
-        )
-        self.validation = {task.id for task in self.tasks.validation}
+        learnt, self.tested = self.app.tasks("train", self.limit), self.app.tasks("test", self.held_out)
+        self.feedback, self.validation = learnt[::2], learnt[1::2]
+        self.minibatch = min(3, len(self.feedback))  # rollouts that one reflection reads
+        # The rollouts that are left for an iteration, and for the held-out tasks after it.
+        self.next_ones = 2 * self.minibatch + len(self.validation) + len(self.tested)
+        least = len(self.tested) + len(self.validation) + self.next_ones
+        if not (self.validation and self.tested) or self.most < least:
+            raise PromptsError(
+                f"{len(learnt)} tasks to learn from and {len(self.tested)} held out (--tasks, --test): at least 2 and "
+                f"1 are needed, and {least} --rollouts for one candidate, or a smaller --limit or --held-out",
+                code="too_few",
+            )
+        self.model = load_model(self.reflection)
+        self.graph = self.app.built()
+        self.target = Target(self.app, self.graph)
+        self.file = self.out / self.target.file
+        self.failure: ModelError | None = None  # of the last reflection, without which `gepa` goes on
 
-    def run(self) -> Found:
-        """Run the search to the end of its budget."""
-        if known := self.target.defaults({}):
-            chosen(self.request.nodes, known)  # an unknown node is an error before anything is run
-        before = self._play(self.tasks.held_out, {}, "before")
-        default = chosen(self.request.nodes, self.target.defaults(_systems(self.folder)))
-        _check_rewards(before)
-        best = self._evolved(default, before)
-        changed = best != default
-        after = self._play(self.tasks.held_out, best, "after") if changed else before
-        held_out = HeldOut.of([one.reward for one in before], [one.reward for one in after])
-        kept = {node: text for node, text in self.target.kept.items() if node not in best}
-        file = self.folder.folder / self.target.file
-        found = Found(default, best, kept, held_out, self.progress, self.refused, self.rollouts.unpriced, file)
-        found.write()
-        return found
+    def run(self) -> tuple[dict[str, tuple[str, str]], HeldOut]:
+        """Search to the end of the budget, or continue the search in `out`, and write the best prompts to `file`.
 
-    @property
-    def refused(self) -> int:
-        """Number of prompts that could not be used."""
-        return sum(bool(one.refused) for one in self.folder.reflections)
+        Return the prompts that changed, by node after the one before, and the rewards of the held-out tasks.
+        """
+        if self.target.defaults:
+            self.target.chosen(self.nodes)  # an unknown node is an error before anything is run
+        known = self.target.context.model_dump_json() if self.target.context else ""
+        tasks = [f"{task.id} {task.question}" for task in (*self.feedback, *self.validation, *self.tested)]
+        key = identity(self.app.name, *self.nodes, self.reflection, f"{self.seconds} {self.seed}", known, *tasks)
+        with asyncio.Runner() as self.runner, _opened(self.out, key) as (self.lines, self.rollouts):
+            before = self._play(self.tested, {})
+            if not any(one.outcome == RolloutStatus.OK for one in before):
+                raise PromptsError(f"no rollout has a reward: {before[0].error or 'it is None'}", code="no_reward")
+            self.target.learn(before)
+            default = self.target.chosen(self.nodes)
+            best = self._evolved(default)
+            after = self._play(self.tested, best) if best != default else before
+        changed = {node: (default[node], text) for node, text in best.items() if text != default[node]}
+        prompts = {"prompts": {**self.target.kept, **{node: text for node, (_, text) in changed.items()}}}
+        self.file.write_text(json.dumps(prompts, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+        return changed, HeldOut.of([one.reward for one in before], [one.reward for one in after])
 
-    def _evolved(self, default: dict[str, str], before: Sequence[Attempt]) -> dict[str, str]:
+    def _evolved(self, default: dict[str, str]) -> dict[str, str]:
         """Return the best candidate by validation."""
-        seeds = self._play(self.tasks.validation, default, "search")
-        _check_constant([*before, *seeds])
         found = gepa.optimize(
             seed_candidate=default,
-            trainset=[*self.tasks.feedback],
-            valset=[*self.tasks.validation],
+            trainset=[*self.feedback],
+            valset=[*self.validation],
             adapter=self,
-            custom_candidate_proposer=self.proposed,
-            reflection_minibatch_size=self.tasks.minibatch,
-            stop_callbacks=self.stops,
-            logger=_Log(self.folder.folder / GEPA / "log.txt"),
-            run_dir=str(self.folder.gepa),
+            reflection_lm=self._reflect,
+            reflection_prompt_template={node: self._template(node) for node in default},
+            reflection_minibatch_size=self.minibatch,
+            stop_callbacks=self._stops,
+            logger=self,
+            run_dir=str(self.out / GEPA),
             track_best_outputs=False,
-            seed=self.request.seed,
+            seed=self.seed,
         )
         if self.failure:
-            raise self.failure
+            raise SearchInterrupted(f"the reflection model: {self.failure}", code="no_reflection")
         return dict(found.best_candidate)
 
-    def evaluate(
-        self, batch: list[Task], candidate: dict[str, str], capture_traces: bool = False
-    ) -> "EvaluationBatch[Attempt, str]":
-        """Return the rewards of a candidate; the adapter's part of `gepa`.
+    def evaluate(self, batch: list[Task], candidate: dict[str, str], capture_traces: bool = False) -> Any:
+        """Return the rewards of a candidate. One whose prompts are not valid has the rewards 0, and is not run.
 
-        A candidate is validated once, so that a validation which was interrupted, or is repeated by `gepa` on resuming,
-        takes the rollouts that were recorded. A minibatch is always run.
+        A minibatch, whose calls are read, is always run; a validation, which `gepa` repeats on resuming, once.
         """
-        again = any(task.id not in self.validation for task in batch)
-        found = self._play(batch, candidate, "search", again=again)
-        return EvaluationBatch(
-            outputs=[redacted(one.trace.answer) for one in found],
-            scores=[one.reward for one in found],
-            trajectories=found if capture_traces else None,
-        )
+        try:
+            for node, text in candidate.items():
+                self.target.check(node, text)
+        except ValueError as error:
+            self.log(f"not run: {error}")
+            return EvaluationBatch([""] * len(batch), [0.0] * len(batch), [], num_metric_calls=0)
+        found = self._play(batch, candidate, again=capture_traces)
+        return EvaluationBatch([redacted(one.answer) for one in found], [one.reward for one in found], found)
 
-    def make_reflective_dataset(
-        self, candidate: dict[str, str], batch: "EvaluationBatch[Attempt, str]", nodes: list[str]
-    ) -> Mapping[str, Sequence[Record]]:
+    def make_reflective_dataset(self, candidate: Any, batch: Any, nodes: list[str]) -> dict[str, list[Any]]:
         """Return what the reflection model reads about each of the nodes, also of those that were not reached."""
-        return {node: [record_of(node, one) for one in batch.trajectories or ()] for node in nodes}
-
-    def proposed(
-        self, candidate: dict[str, str], dataset: Mapping[str, Sequence[Record]], nodes: list[str]
-    ) -> dict[str, str]:
-        """Return new prompts of the nodes; none for a node whose prompts could not be used, which are not run."""
-        new: dict[str, str] = {}
-        for node in nodes:
-            asked = reflect(self.model, node, candidate[node], dataset[node], self.target)
-            try:
-                written = self.runner.run(asked)
-            except ModelError as error:
-                self.failure = SearchInterrupted(f"the reflection model: {error}", code="no_reflection")
-                return {}
-            for one in written:
-                self.rollouts.reflected(one)
-            if not written[-1].refused:
-                new[node] = written[-1].text
-        return new
-
-    def stops(self, state: Any) -> bool:
-        """Return whether another iteration would exceed a budget, or could bring nothing."""
-        scores = state.program_full_scores_val_set
-        self.progress.candidates, self.progress.default, self.progress.best = len(scores), scores[0], max(scores)
-        self._show()
-        if not self.failure and self._hopeless():
-            self.failure = PromptsError(
-                f"every rollout has the reward 0, with {HOPELESS} other prompts too; look at the reward, or give "
-                "easier tasks or a stronger model",
-                code="constant_reward",
-            )
-        next_ones = self.tasks.iteration + len(self.tasks.held_out)
-        most, spent = self.request.budget.dollars, self.rollouts.dollars
-        each = spent / max(1, self.rollouts.number)
-        return bool(
-            self.failure
-            or max(scores) >= 1
-            or self.rollouts.number + next_ones > self.request.rollouts
-            or (most is not None and spent + each * next_ones > most)
-        )
-
-    def _hopeless(self) -> bool:
-        tried = sum(not one.refused for one in self.folder.reflections)
-        return tried >= HOPELESS and not any(one.reward for one in self.folder.rollouts)
-
-    def _play(self, tasks: Sequence[Task], texts: Texts, phase: Phase, *, again: bool = False) -> list[Attempt]:
-        return self.runner.run(self.rollouts.play(tasks, texts, phase, again=again))
-
-    def _show(self) -> None:
-        self.progress.rollouts, self.progress.dollars = self.rollouts.number, self.rollouts.dollars
-        self.on_progress(self.progress)
-
-
-def _systems(folder: SearchFolder) -> dict[str, list[str]]:
-    """Return the system messages by node that the rollouts before the search had."""
-    seen: dict[str, dict[str, None]] = {}
-    for one in folder.rollouts:
-        for node, texts in one.systems.items():
-            seen.setdefault(node, {}).update(dict.fromkeys(texts))
-    return {node: [*texts] for node, texts in seen.items()}
-
-
-def _check_rewards(attempts: Sequence[Attempt]) -> None:
-    """Raise PromptsError if no rollout has a reward."""
-    if not any(one.status == RolloutStatus.OK for one in attempts):
-        raise PromptsError(f"no rollout has a reward: {attempts[0].trace.error}", code="no_reward")
-
-
-def _check_constant(attempts: Sequence[Attempt]) -> None:
-    """Raise PromptsError if all rollouts have the same reward above 0, which no prompt can then raise or be seen to."""
-    rewards = {one.reward for one in attempts}
-    if len(rewards) == 1 and (reward := rewards.pop()) > 0:
-        raise PromptsError(
-            f"every rollout of the default prompts has the reward {reward:g}; try more tasks, harder ones, or "
-            "another reward",
-            code="constant_reward",
-        )
-
-
-@dataclass(frozen=True)
-class _Log:
-    """Writes what `gepa` logs to a file."""
-
-    path: Path
+        return {node: [record_of(node, one) for one in batch.trajectories] for node in nodes}
 
     def log(self, message: str) -> None:
-        with self.path.open("a", encoding="utf-8") as file:
+        """Write what `gepa` logs."""
+        with (self.out / GEPA / "log.txt").open("a", encoding="utf-8") as file:
             file.write(redacted(str(message)) + "\n")
+
+    def _template(self, node: str) -> str:
+        """Return what the reflection model is asked, in the words of `gepa`."""
+        about = f"The assistant is '{node}', one of several that work on a task together; a program reads its replies, "
+        about += "so keep every rule on their form, and every placeholder letter for letter: "
+        about += self.target.placeholders(node)
+        return f"{InstructionProposalSignature.default_prompt_template}\n\n{about}"
+
+    def _reflect(self, prompt: str | list[dict[str, Any]]) -> str:
+        self.failure = None
+        try:
+            return str(self.runner.run(reply_of(self.model, [HumanMessage(str(prompt))])).text)
+        except ModelError as error:
+            self.failure = error
+            raise
+
+    def _stops(self, state: Any) -> bool:
+        """Return whether another iteration would exceed the budget, or could bring nothing."""
+        scores, number = state.program_full_scores_val_set, len(self.rollouts)
+        told = f"best {max(scores):.3f}, default {scores[0]:.3f}, candidates validated: {len(scores)}"
+        self.on_progress(f"{number}/{self.most} rollouts, {told}")
+        return bool(self.failure or max(scores) >= 1 or number + self.next_ones > self.most)
+
+    def _play(self, tasks: Sequence[Task], texts: Mapping[str, str], *, again: bool = False) -> list[PromptRollout]:
+        """Return the rollouts of `tasks`. One that was recorded is not run, unless `again`.
+
+        A model that does not answer says nothing about a prompt: it ends the search. Other failures have the reward 0.
+        """
+        candidate = identity(*(part for pair in sorted(texts.items()) for part in pair))
+        known = {} if again else {one.task.id: one for one in self.rollouts if one.candidate == candidate}
+        free = asyncio.Semaphore(self.concurrency)
+
+        async def played(task: Task) -> PromptRollout:
+            async with free:
+                return known.get(task.id) or await self._rollout(task, texts, candidate)
+
+        async def all_played() -> list[PromptRollout]:
+            return await asyncio.gather(*map(played, tasks))
+
+        return self.runner.run(all_played())
+
+    async def _rollout(self, task: Task, texts: Mapping[str, str], candidate: str) -> PromptRollout:
+        log, id, seconds, (app, systems) = CallLog(), uuid4().hex, self.seconds, self.target.changed(texts)
+        ran = await run(app, self.graph, task, no_policy, id=id, seconds=seconds, sinks=[log], systems=systems)
+        error = redacted(ran.trace.error)
+        if ran.status == RolloutStatus.BAD_REWARD:
+            raise PromptsError(error, code="bad_reward")
+        if ran.status == RolloutStatus.ENDPOINT_FAILED:
+            raise SearchInterrupted(error, code="no_answer")
+        seen = sorted({(call["Assistant"], call["System"]) for call in log.calls})
+        found = {**ran.trace.own_fields, "error": error, "outcome": ran.status, "reward": ran.reward, "systems": seen}
+        one = PromptRollout(**found, candidate=candidate, calls=log.calls)
+        self.rollouts.append(one)
+        self.lines.write(to_line(one).encode() + b"\n")
+        self.lines.flush()
+        return one
+
+
+@contextmanager
+def _opened(folder: Path, key: str) -> Iterator[tuple[IO[bytes], list[PromptRollout]]]:
+    """Lock the folder of this search, and yield its file of rollouts and those that it holds. Raises PromptsError."""
+    try:
+        (folder / GEPA).mkdir(parents=True, exist_ok=True)
+        file = (folder / ROLLOUTS).open("ab+")
+    except OSError as error:
+        raise PromptsError(f"cannot write to {folder} ({error.strerror}); choose another --out", code="out") from error
+    with file:
+        try:
+            lock(file, folder)
+            if (folder / SETTINGS).exists() and read_settings(folder, PromptSettings).search != key:
+                raise PromptsError(f"{folder} holds another search; choose another --out", code="other_search")
+            write_settings(folder, PromptSettings(search=key))
+            drop_torn_line(file)
+            _check_state(folder / GEPA / STATE)
+            rollouts = [*lines_of(folder / ROLLOUTS, PromptRollout, "a rollout")]
+        except (ResultsError, RunFolderError) as error:
+            raise PromptsError(str(error), code=error.code) from error
+        yield file, rollouts
+
+
+def _check_state(path: Path) -> None:
+    """Raise PromptsError unless the state of `gepa` is plain data: it is a pickle, which can run any program."""
+    try:
+        codes = {code.name for code, _, _ in pickletools.genops(path.read_bytes())} if path.exists() else set()
+    except ValueError:
+        codes = NAMING
+    if not codes.isdisjoint(NAMING):
+        raise PromptsError(f"{path} is not the state of a search; choose another --out", code="unsafe_state")

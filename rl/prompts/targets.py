@@ -1,148 +1,71 @@
-"""The prompts that a search may change: those of AgentFlow's modules, or the system messages of another graph's nodes.
+"""The prompts that a search may change: the system messages of a graph's nodes, or the prompts of AgentFlow's modules.
 
-Both have a default text for each node, a rule that every text must fulfil, and a way to run the graph with other texts.
 AgentFlow takes prompts through its `Context`. In any other graph, the system message of a node's model calls is
-replaced (`system_messages`), which needs the message to be the same in every call.
+replaced, which needs the message to be the same in every call.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
-from typing import Any, Protocol
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from agentflow.evals.agents import agent_prompts
 from agentflow.graph.agent import graph as agentflow
 from agentflow.graph.context import Context
 from agentflow.graph.prompts import PLACEHOLDERS, check
-from agentflow.graph.tracing.observer import Observer
 from agentflow.rl.node_paths import fits
-from agentflow.rl.prompts.errors import PromptsError
-from agentflow.rl.prompts.system_messages import replacing
+from agentflow.rl.prompts import PromptsError
+from agentflow.rl.prompts.feedback import PromptRollout
 from agentflow.rl.trainable import Graph, Trainable
 
-LONGEST = 20_000
-"""Maximum number of characters of a prompt."""
-
-Texts = Mapping[str, str]
-"""System messages by node."""
+LONGEST = 20_000  # characters of a prompt
 
 
-class Target(Protocol):
-    """The prompts of a graph."""
+class Target:
+    """The prompts of an app by node."""
 
-    file: str
-    """Name of the file that the result is written to."""
-    kept: dict[str, str]
-    """Prompts that a run has in place of the default ones before the search."""
+    def __init__(self, app: Trainable, graph: Graph) -> None:
+        context = app.context()
+        ours = isinstance(context, Context) and graph.name == agentflow.name
+        self.app, self.context = app, context if ours else None
+        self.file = "context.json" if ours else "prompts.json"
+        """Name of the file that the result is written to."""
+        self._shipped = dict[str, str](agent_prompts("agentflow").items()) if ours else {}
+        self.kept: dict[str, str] = {**context.prompts} if ours else {}
+        """Prompts that a run has in place of the shipped ones before the search."""
+        self.defaults = {**self._shipped, **self.kept}
+        """The prompts before the search."""
 
-    def defaults(self, seen: Mapping[str, Sequence[str]]) -> dict[str, str]:
-        """Return the prompts before the search; `seen` are the system messages of some rollouts by node."""
-        ...
+    def learn(self, rollouts: Sequence[PromptRollout]) -> None:
+        """Take the system messages of another graph's nodes as defaults, where all calls had the same one."""
+        pairs = {pair for one in rollouts for pair in one.systems} if not self.context else set()
+        nodes = [node for node, _ in pairs]
+        self.defaults |= {node: text for node, text in sorted(pairs) if text.strip() and nodes.count(node) == 1}
 
-    def placeholders(self, node: str) -> str:
-        """Return the placeholders that a node's prompt must have, as they are written in it; "" for none."""
-        ...
-
-    def check(self, node: str, text: str) -> None:
-        """Raise ValueError if `text` is not a valid prompt of the node."""
-        ...
-
-    def applied(self, texts: Texts, observer: Observer) -> AbstractContextManager[Any]:
-        """Run the graph with `texts` in the block; enters with the graph's context."""
-        ...
-
-
-class ContextPrompts:
-    """The prompts of AgentFlow's modules."""
-
-    file = "context.json"
-
-    def __init__(self, context: Context) -> None:
-        """Start from the prompts of `context`, or the default ones."""
-        self._context = context
-        self.kept: dict[str, str] = dict(context.prompts.items())
-        self._defaults: dict[str, str] = dict(agent_prompts("agentflow").items())
-
-    def defaults(self, seen: Mapping[str, Sequence[str]]) -> dict[str, str]:
-        """Return the modules' prompts."""
-        return {**self._defaults, **self.kept}
+    def chosen(self, patterns: Sequence[str]) -> dict[str, str]:
+        """Return the prompts of the nodes that the patterns fit, all without patterns. Raises PromptsError."""
+        names = ", ".join(self.defaults) or "no node, as none has a system message that is the same in all its calls"
+        found: dict[str, str] = {}
+        for pattern in patterns or ("*",):
+            fit = {node: text for node, text in self.defaults.items() if fits(pattern, node.split("/"))}
+            if not fit:
+                raise PromptsError(f"no prompt of '{pattern}' can evolve; there are those of {names}", code="no_prompt")
+            found |= fit
+        return found
 
     def placeholders(self, node: str) -> str:
-        """Return what the module fills in."""
-        return ", ".join(f"{{{name}}}" for name in PLACEHOLDERS[node].needed)  # type: ignore[index]
+        """Return the placeholders of a node's prompt, as they are written in it."""
+        return str(PLACEHOLDERS[node]) if self.context else "none"  # type: ignore[index]
 
     def check(self, node: str, text: str) -> None:
-        """Raise ValueError if a placeholder is missing or unknown."""
-        _check_length(text)
-        check(node, text)  # type: ignore[arg-type]
+        """Raise ValueError if `text` is not a valid prompt of the node: empty, too long, or without a placeholder."""
+        if not text.strip() or len(text) > LONGEST:
+            raise ValueError(f"the prompt has {len(text):,} characters; it may have 1 to {LONGEST:,}")
+        if self.context:
+            check(node, text)  # type: ignore[arg-type]
 
-    @contextmanager
-    def applied(self, texts: Texts, observer: Observer) -> Iterator[Context]:
-        """Pass `texts` in the context, those aside that are the default."""
-        changed = {node: text for node, text in texts.items() if text != self._defaults[node]}
-        same = {node: text for node, text in self.kept.items() if node not in texts}
-        yield self._context.model_copy(update={"prompts": {**same, **changed}})
-
-
-class SystemMessages:
-    """The system messages of a graph's nodes by path."""
-
-    file = "prompts.json"
-
-    def __init__(self, app: Trainable) -> None:
-        self._app = app
-        self.kept: dict[str, str] = {}
-        self._defaults: dict[str, str] = {}
-
-    def defaults(self, seen: Mapping[str, Sequence[str]]) -> dict[str, str]:
-        """Return the system message of each node whose calls all had the same one."""
-        self._defaults = {node: texts[0] for node, texts in seen.items() if len(texts) == 1 and texts[0].strip()}
-        return dict(self._defaults)
-
-    def placeholders(self, node: str) -> str:
-        """Return none."""
-        return ""
-
-    def check(self, node: str, text: str) -> None:
-        """Raise ValueError for an empty text, or one that is too long."""
-        if not text.strip():
-            raise ValueError("the prompt is empty")
-        _check_length(text)
-
-    @contextmanager
-    def applied(self, texts: Texts, observer: Observer) -> Iterator[Any]:
-        """Replace the system messages."""
-        changed = {node: (self._defaults[node], text) for node, text in texts.items() if text != self._defaults[node]}
-        with replacing(observer, changed):
-            yield self._app.context()
-
-
-def _check_length(text: str) -> None:
-    if len(text) > LONGEST:
-        raise ValueError(f"the prompt has {len(text):,} characters, more than {LONGEST:,}")
-
-
-def target_of(app: Trainable, graph: Graph) -> Target:
-    """Return the prompts of an app."""
-    context = app.context()
-    ours = isinstance(context, Context) and graph.name == agentflow.name
-    return ContextPrompts(context) if ours else SystemMessages(app)
-
-
-def chosen(patterns: Sequence[str], defaults: Texts) -> dict[str, str]:
-    """Return the prompts of the nodes that the patterns fit, all without patterns. Raises PromptsError."""
-    if not defaults:
-        raise PromptsError(
-            "no node has a system message that is the same in all of its calls; there is no prompt to evolve",
-            code="no_prompts",
-        )
-    for pattern in patterns:
-        if not any(fits(pattern, node.split("/")) for node in defaults):
-            raise PromptsError(
-                f"no prompt of a node '{pattern}' can be changed; there are those of {', '.join(defaults)}",
-                code="unknown_node",
-            )
-    return {
-        node: text
-        for node, text in defaults.items()
-        if not patterns or any(fits(pattern, node.split("/")) for pattern in patterns)
-    }
+    def changed(self, texts: Mapping[str, str]) -> tuple[Trainable, dict[str, tuple[str, str]]]:
+        """Return what runs with `texts`: an app, and the system messages to replace in its calls."""
+        if not self.context:
+            return self.app, {node: (self.defaults[node], text) for node, text in texts.items()}
+        prompts = {node: text for node, text in {**self.kept, **texts}.items() if text != self._shipped[node]}
+        context = self.context.model_copy(update={"prompts": prompts})
+        return replace(self.app, context=lambda: context), {}

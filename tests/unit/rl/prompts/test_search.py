@@ -13,15 +13,13 @@ pytest.importorskip("gepa")
 
 from agentflow.graph.agent import graph as agentflow
 from agentflow.graph.context import Context
-from agentflow.graph.run.cost import Budget, Price
 from agentflow.graph.run.task import Task
 from agentflow.graph.studio_config import StudioConfig
 from agentflow.nodes import generator, planner
 from agentflow.rl.planner import trace
-from agentflow.rl.prompts.errors import PromptsError, SearchInterrupted
-from agentflow.rl.prompts.feedback import NOT_REACHED
-from agentflow.rl.prompts.folder import GEPA, REFLECTIONS, ROLLOUTS, STATE, PromptRollout, Reflection, check_state
-from agentflow.rl.prompts.search import Progress, Request, search
+from agentflow.rl.prompts import PromptsError, SearchInterrupted
+from agentflow.rl.prompts.feedback import NOT_REACHED, PromptRollout
+from agentflow.rl.prompts.search import GEPA, ROLLOUTS, STATE, Search
 from agentflow.rl.trainable import Trainable
 from tests.failing import fails
 from tests.fake_openai import FakeOpenAI, Reply
@@ -38,9 +36,9 @@ def spec(server: FakeOpenAI) -> str:
     return f"openai-compatible:fake-model@{server.base_url}"
 
 
-def request(server: FakeOpenAI, out: Path, trained: Trainable | None = None, **fields: Any) -> Request:
-    known = {"nodes": ["answer"], "limit": 8, "held_out": 4, "rollouts": 60, **fields}
-    return Request(app=trained or app(server.base_url), reflection=spec(server), out=out, **known)
+def search(server: FakeOpenAI, out: Path, trained: Trainable | None = None, **fields: Any) -> Search:
+    known = {"nodes": ["answer"], "limit": 8, "held_out": 4, "most": 60, **fields}
+    return Search(app=trained or app(server.base_url), reflection=spec(server), out=out, **known)
 
 
 def own_app(server: FakeOpenAI, score: Callable[[Task, Any], float] | None = None, **fields: Any) -> Trainable:
@@ -55,28 +53,28 @@ def rollouts(out: Path) -> list[PromptRollout]:
     return [PromptRollout.model_validate_json(line) for line in (out / ROLLOUTS).read_text().splitlines()]
 
 
-def reflections(out: Path) -> list[Reflection]:
-    return [Reflection.model_validate_json(line) for line in (out / REFLECTIONS).read_text().splitlines()]
+def _reflects(body: dict[str, Any]) -> bool:
+    return bool(body["messages"][0]["content"].startswith(REFLECTED))
 
 
 def test_the_prompt_of_a_graphs_node_evolves(server: FakeOpenAI, tmp_path: Path) -> None:
-    seen: list[Progress] = []
-    found = search(request(server, tmp_path, nodes=[]), lambda progress: seen.append(replace(progress)))
-    assert found.default == {"look": "You look.", "answer": PROMPT}, "a prompt that changes is no candidate"
-    assert found.changed["answer"] == f"{PROMPT}\n{SENTENCE}"
-    assert found.held_out.before == 0.25
-    assert found.held_out.after == 1.0
-    assert found.held_out.low < found.held_out.high <= 1.0
-    assert (seen[-1].default, seen[-1].best) == (0.0, 1.0)
-    assert json.loads((tmp_path / "prompts.json").read_text())["prompts"]["answer"] == found.best["answer"]
-    assert f"+{SENTENCE}" in (tmp_path / "prompts.diff").read_text().splitlines()
+    seen: list[str] = []
+    asked = search(server, tmp_path, nodes=[], on_progress=seen.append)
+    changed, held_out = asked.run()
+    assert asked.target.defaults == {"look": "You look.", "answer": PROMPT}, "a prompt that changes is no candidate"
+    assert changed["answer"] == (PROMPT, f"{PROMPT}\n{SENTENCE}")
+    assert (held_out.before, held_out.after) == (0.25, 1.0)
+    assert held_out.low < held_out.high <= 1.0
+    assert "0.000" in seen[0]
+    assert "1.000" in seen[-1]
+    assert json.loads((tmp_path / "prompts.json").read_text())["prompts"]["answer"] == changed["answer"][1]
 
 
 def test_the_prompt_of_a_module_of_ours_evolves(server: FakeOpenAI, tmp_path: Path) -> None:
     """The result is a context, for the command line and for Studio; a prompt that was set before is kept."""
     own = f"{planner.PROMPT}\nMine."
-    found = search(request(server, tmp_path, own_app(server, prompts={"planner": own}), nodes=["generator"]))
-    assert found.held_out.after == 1.0
+    _, held_out = search(server, tmp_path, own_app(server, prompts={"planner": own}), nodes=["generator"]).run()
+    assert held_out.after == 1.0
     content = json.loads((tmp_path / "context.json").read_text())
     evolved = {"planner": own, "generator": f"{generator.PROMPT}\n{SENTENCE}"}
     assert Context.model_validate(content).prompts == evolved
@@ -93,53 +91,35 @@ def test_a_module_that_no_run_reaches_is_still_improved(server: FakeOpenAI, tmp_
 
     server.script = unreadable
     scored = own_app(server, lambda task, state: float(int(task.gold) % 4 == 3))
-    search(request(server, tmp_path, scored, nodes=["executor"], rollouts=30))
-    asked = [text for body in server.bodies if (text := body["messages"][0]["content"]).startswith(REFLECTED)]
+    search(server, tmp_path, scored, nodes=["executor"], most=30).run()
+    asked = [body["messages"][0]["content"] for body in server.bodies if _reflects(body)]
     assert asked
     assert all(NOT_REACHED in text and "no plan" in text for text in asked)
-    assert {one.node for one in reflections(tmp_path)} == {"executor"}
-    assert len({one.candidate for one in rollouts(tmp_path) if one.phase == "search"}) > 1
+    assert len({one.candidate for one in rollouts(tmp_path)}) > 2, "the default prompts, theirs by name, and another"
 
 
-@pytest.mark.parametrize("stubborn", [False, True])
-def test_a_prompt_without_its_placeholder_is_never_run(server: FakeOpenAI, tmp_path: Path, stubborn: bool) -> None:
-    def careless(body: dict[str, Any]) -> Reply:
-        if not body["messages"][0]["content"].startswith(REFLECTED):
-            return script(body)
-        placeholder = "" if stubborn or len(body["messages"]) == 1 else "{tools}"
-        return f"```\nYou are the planner, and plan. {placeholder}\n```"
-
-    server.script = careless
-    found = search(request(server, tmp_path, own_app(server), nodes=["planner"], rollouts=24))
-    written = reflections(tmp_path)
-    assert found.refused == sum(bool(one.refused) for one in written) > 0
-    assert all("{tools}" in one.refused for one in written if "{tools}" not in one.text)
+@pytest.mark.parametrize("placeholder", ["", "{tools}"])
+def test_a_prompt_without_its_placeholder_is_never_run(server: FakeOpenAI, tmp_path: Path, placeholder: str) -> None:
+    new = f"You are the planner, and plan. {placeholder}"
+    server.script = lambda body: f"```\n{new}\n```" if _reflects(body) else script(body)
+    search(server, tmp_path, own_app(server), nodes=["planner"], most=24).run()
+    reflected = [body["messages"][0]["content"] for body in server.bodies if _reflects(body)]
+    assert all("letter for letter: {tools}" in text for text in reflected)
     asked = [body["messages"][0]["content"] for body in server.bodies]
     ran = [text for text in asked if text.startswith("You are the planner, and plan.")]
-    assert bool(ran) is not stubborn
+    assert bool(ran) is bool(placeholder)
     assert all("base_generator" in text for text in ran), "the placeholder was filled"
 
 
-def test_rollouts_stay_within_their_budget(server: FakeOpenAI, tmp_path: Path) -> None:
+def test_rollouts_stay_within_their_budget_and_none_is_better(server: FakeOpenAI, tmp_path: Path) -> None:
     server.script = lambda body: "```\nWorse.\n```" if _reflects(body) else script(body)
-    found = search(request(server, tmp_path, rollouts=40))
-    assert len(rollouts(tmp_path)) == found.progress.rollouts <= 40
-    assert not found.changed
-    assert found.held_out.before == found.held_out.after
-
-
-def test_dollars_stay_within_their_budget_also_when_resumed(server: FakeOpenAI, tmp_path: Path) -> None:
-    server.script = lambda body: "```\nWorse.\n```" if _reflects(body) else script(body)
-    prices = {"fake-model": Price(1_000_000, 1_000_000)}  # a call costs two dollars
-    asked = request(server, tmp_path, rollouts=1000, budget=Budget(dollars=160, prices=prices))
-    found = search(asked)
-    counted = [body for body in server.bodies if not body.get("stream")]  # this server counts no streamed tokens
-    assert found.progress.dollars == 2 * len(counted) <= 160
+    changed, held_out = search(server, tmp_path, most=40).run()
+    assert 30 < len(rollouts(tmp_path)) <= 40
+    assert not changed
+    assert held_out.before == held_out.after
     number = len(server.requests)
-    assert search(asked).progress.dollars == found.progress.dollars
-    assert len(server.requests) == number
-    unpriced = search(request(server, tmp_path / "other", rollouts=25, budget=Budget(dollars=1)))
-    assert unpriced.unpriced == {"fake-model"}
+    search(server, tmp_path, most=40).run()
+    assert len(server.requests) == number, "an ended search runs nothing more"
 
 
 def test_an_interrupted_search_resumes(server: FakeOpenAI, tmp_path: Path) -> None:
@@ -152,23 +132,20 @@ def test_an_interrupted_search_resumes(server: FakeOpenAI, tmp_path: Path) -> No
 
     server.script = fails_once_reflected
     with fails(SearchInterrupted, "no_answer"):
-        search(request(server, tmp_path))
+        search(server, tmp_path).run()
     server.script = script
-    found = search(request(server, tmp_path))
-    assert found.held_out.after == 1.0
-    validated = [
-        (one.candidate, one.task.id) for one in rollouts(tmp_path) if one.phase == "search" and one.outcome == "ok"
-    ]
+    changed, held_out = search(server, tmp_path).run()
+    assert held_out.after == 1.0
+    assert list(changed) == ["answer"]
     validation = {task.id for task in app(server.base_url).tasks("train", 8)[1::2]}
-    unique = [key for key in validated if key[1] in validation]
-    assert len(unique) == len(set(unique)) == 8, "four tasks, with the first and with the best prompt"
-    assert check_state(tmp_path / GEPA / STATE)["program_candidates"][-1] == found.best
+    validated = [(one.candidate, one.task.id) for one in rollouts(tmp_path) if one.task.id in validation]
+    assert len(validated) == len(set(validated)) == 8, "four tasks, with the first and with the best prompt"
 
 
 def test_a_reflection_model_that_fails_ends_the_search(server: FakeOpenAI, tmp_path: Path) -> None:
     server.script = lambda body: (400, {"error": {"message": "no"}}) if _reflects(body) else script(body)
     with fails(SearchInterrupted, "no_reflection"):
-        search(request(server, tmp_path))
+        search(server, tmp_path).run()
 
 
 class _Harmful:
@@ -176,33 +153,35 @@ class _Harmful:
         return Path.touch, (Path("harmed"),)
 
 
+@pytest.mark.parametrize("protocol", range(pickle.HIGHEST_PROTOCOL + 1))
 def test_a_state_that_would_run_a_program_is_not_read(
-    server: FakeOpenAI, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    server: FakeOpenAI, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, protocol: int
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    search(request(server, tmp_path / "out"))
-    (tmp_path / "out" / GEPA / STATE).write_bytes(pickle.dumps({"i": _Harmful()}))
+    (tmp_path / "out" / GEPA).mkdir(parents=True)
+    (tmp_path / "out" / GEPA / STATE).write_bytes(pickle.dumps({"i": _Harmful()}, protocol))
     with fails(PromptsError, "unsafe_state", STATE):
-        search(request(server, tmp_path / "out"))
+        search(server, tmp_path / "out").run()
     assert not Path("harmed").exists()
 
 
 def test_a_folder_of_another_search_is_refused(server: FakeOpenAI, tmp_path: Path) -> None:
-    search(request(server, tmp_path))
-    with fails(PromptsError, "other_search", "nodes"):
-        search(request(server, tmp_path, nodes=["look"]))
+    search(server, tmp_path).run()
+    with fails(PromptsError, "other_search"):
+        search(server, tmp_path, nodes=["look"]).run()
+    (tmp_path / "settings.json").write_text('{"kind": "prompts", "app": "of version 0.1"}')
+    with fails(PromptsError, "other_version"):
+        search(server, tmp_path).run()
 
 
 @pytest.mark.parametrize(
     ("fields", "score", "code"),
     [
-        ({"nodes": ["anser"]}, reward, "unknown_node"),
-        ({"nodes": ["dated"]}, reward, "unknown_node"),
-        ({"limit": 1}, reward, "too_few_tasks"),
-        ({"held_out": 0}, reward, "too_few_tasks"),
-        ({"rollouts": 10}, reward, "too_few_rollouts"),
-        ({}, lambda task, state: 1.0, "constant_reward"),
-        ({}, lambda task, state: 0.0, "constant_reward"),
+        ({"nodes": ["anser"]}, reward, "no_prompt"),
+        ({"nodes": ["dated"]}, reward, "no_prompt"),
+        ({"limit": 1}, reward, "too_few"),
+        ({"held_out": 0}, reward, "too_few"),
+        ({"most": 10}, reward, "too_few"),
         ({}, lambda task, state: None, "no_reward"),
         ({}, lambda task, state: 7.0, "bad_reward"),
         ({}, lambda task, state: 1 / 0, "no_reward"),
@@ -212,8 +191,4 @@ def test_what_cannot_be_searched(
     server: FakeOpenAI, tmp_path: Path, fields: dict[str, Any], score: Any, code: str
 ) -> None:
     with fails(PromptsError, code):
-        search(request(server, tmp_path, app(server.base_url, score), **{"rollouts": 200, **fields}))
-
-
-def _reflects(body: dict[str, Any]) -> bool:
-    return bool(body["messages"][0]["content"].startswith(REFLECTED))
+        search(server, tmp_path, app(server.base_url, score), **{"most": 200, **fields}).run()

@@ -13,8 +13,9 @@ from langgraph.graph import END, START, MessagesState, StateGraph
 from pydantic import Field
 
 from agentflow.graph.tracing.observer import Observer
-from agentflow.rl.prompts.attempt import CallLog
-from agentflow.rl.prompts.system_messages import replacing
+from agentflow.rl.policy import no_policy, serving
+from agentflow.rl.prompts.feedback import CallLog
+from agentflow.rl.stand_in import stand_in
 from agentflow.rl.trainable import Graph
 
 
@@ -42,9 +43,10 @@ def graph_of(node: Callable[[MessagesState], Any], name: str = "answer") -> Grap
 
 
 async def played(graph: Graph, changes: dict[str, tuple[str, str]]) -> CallLog:
+    stand_in()
     log = CallLog()
-    observer = Observer(log)
-    with replacing(observer, changes):
+    observer = Observer(log, raise_error=True)
+    with serving(no_policy, observer, systems=changes):
         await graph.ainvoke({"messages": [("user", "hello")]}, {"callbacks": [observer]})
     return log
 
@@ -72,7 +74,7 @@ async def test_each_way_to_call_a_model(model: Recording, way: str) -> None:
 
     log = await played(graph_of(node), {"answer": ("Old.", "New.")})
     assert {tuple(str(message.content) for message in one) for one in model.seen} == {("New.", "hello", "Other.")}
-    assert {call.system for call in log.calls} == {"New."}
+    assert {call["System"] for call in log.calls} == {"New."}
 
 
 async def test_only_the_named_node_with_its_default_is_changed(model: Recording) -> None:
@@ -100,5 +102,5 @@ async def test_concurrent_rollouts_have_prompts_of_their_own(model: Recording) -
 async def test_an_agent_of_langchain_inside_a_node(model: Recording) -> None:
     inner = create_agent(model, [], system_prompt="Old.", name="helper")
     log = await played(graph_of(inner, "research"), {"research/helper/model": ("Old.", "New.")})
-    assert [call.node for call in log.calls] == ["research/helper/model"]
+    assert [call["Assistant"] for call in log.calls] == ["research/helper/model"]
     assert model.seen[0][0].content == "New."
