@@ -56,7 +56,7 @@ test-sandbox: $(VENV)/with-dev ## The sandbox's soak, 64 programs at once, and i
 
 test-train: $(VENV)/with-dev,studio,local,train ## Train for a few steps with the whole of verl, be killed, go on and export
 	$(BIN)/python -m pytest -m slow tests/integration/test_train.py tests/integration/test_train_agents.py \
-		tests/integration/test_train_policies.py tests/integration/test_train_distillation.py \
+		tests/integration/test_train_distillation.py \
 		tests/integration/test_train_stale.py tests/integration/test_train_curve.py \
 		tests/integration/test_serve_learn.py \
 		tests/unit/rl/traces/test_examples.py $(PYTEST_FLAGS)

@@ -51,7 +51,7 @@ def trainable_agent(
         reward: Function of a task and the graph's final state, as `module:attribute`; by default, the answer is
             compared with the column `answer`.
         nodes: Patterns of the nodes that learn, or one string of them with commas, or a mapping of such by the names
-            of several policies; by default, all.
+            of groups; by default, all.
         test: File of the test tasks; by default, one in five tasks is held out.
 
     Raises:

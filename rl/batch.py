@@ -43,23 +43,15 @@ def counts(trajectory: Trajectory, *, mask_cut_off: bool) -> bool:
     return trajectory.status == RolloutStatus.OK and not cut_off and bool(trajectory.calls)
 
 
-def rows_of(trajectory: Trajectory, *, pack_turns: bool, limit: int, separate: bool = False) -> list[TrainingSample]:
-    """Return the rows of a trajectory's calls; a row's calls are of one policy if `separate`.
+def rows_of(trajectory: Trajectory, *, pack_turns: bool, limit: int) -> list[TrainingSample]:
+    """Return the rows of a trajectory's calls.
 
     Args:
         trajectory: The trajectory.
         pack_turns: Whether calls that share a token prefix share a row.
         limit: Maximum response length of a packed row, in tokens.
-        separate: Whether policies have weights of their own.
     """
-    policies = dict.fromkeys(call.policy for call in trajectory.calls) if separate else [None]
-    return [
-        row
-        for policy in policies
-        for row in pack(
-            [call for call in trajectory.calls if policy in (None, call.policy)], limit=limit if pack_turns else 0
-        )
-    ]
+    return pack(trajectory.calls, limit=limit if pack_turns else 0)
 
 
 def facts_of(row: TrainingSample, trajectory: Trajectory, name: str, *, counted: bool) -> Facts:
@@ -84,13 +76,8 @@ def facts_of(row: TrainingSample, trajectory: Trajectory, name: str, *, counted:
     }
 
 
-def row_policy(row: Facts) -> str:
-    """Return the policy of a row whose calls are of one policy; "" for a row without calls."""
-    return str(next(iter(row["policies"]), ""))
-
-
 def assign_credit(
-    rows: Mapping[str, Facts], rewards: Mapping[str, float], algorithm: Algorithm, *, separate: bool = False
+    rows: Mapping[str, Facts], rewards: Mapping[str, float], algorithm: Algorithm
 ) -> dict[str, list[Span]]:
     """Assign credit to the calls of each row; rows that are excluded from training are absent from the result.
 
@@ -98,17 +85,8 @@ def assign_credit(
         rows: Facts of each row, by row name.
         rewards: Reward of each row's trajectory, by row name.
         algorithm: Algorithm that assigns advantages and weights.
-        separate: Whether policies have weights of their own. Each is then credited by itself: its calls are compared
-            with its calls in other trajectories, and the weights of its tokens sum to 1.
     """
-    counted = {key: row for key, row in rows.items() if row["counted"]}
-    parts: dict[str, dict[str, Facts]] = defaultdict(dict)
-    for key, row in counted.items():
-        parts[row_policy(row) if separate else ""][key] = row
-    return {key: spans for part in parts.values() for key, spans in _credit(part, rewards, algorithm).items()}
-
-
-def _credit(rows: Mapping[str, Facts], rewards: Mapping[str, float], algorithm: Algorithm) -> dict[str, list[Span]]:
+    rows = {key: row for key, row in rows.items() if row["counted"]}
     sessions = _sessions(rows)
     rollouts = [_rollout(session, keys, rows, rewards) for session, keys in sessions.items()]
     found: dict[str, list[Span]] = {}
@@ -121,10 +99,7 @@ def _credit(rows: Mapping[str, Facts], rewards: Mapping[str, float], algorithm: 
 
 
 def signal_of(rows: Mapping[str, Facts], rewards: Mapping[str, float]) -> dict[str, float]:
-    """Return the share of groups and of turns that have a signal, over the rollouts that are trained on.
-
-    Arguments are those of `assign_credit`; calls of all policies are counted together.
-    """
+    """Return the share of groups and of turns that have a signal, over the rollouts that are trained on."""
     counted = {key: row for key, row in rows.items() if row["counted"]}
     rollouts = [_rollout(session, keys, counted, rewards) for session, keys in _sessions(counted).items()]
     return {
@@ -143,10 +118,7 @@ def _sessions(rows: Mapping[str, Facts]) -> dict[str, list[str]]:
 
 
 def _rollout(session: str, keys: Sequence[str], rows: Mapping[str, Facts], rewards: Mapping[str, float]) -> Rollout:
-    """Build the algorithm's input for a trajectory, with the calls of the rows `keys` in order.
-
-    The turn rewards of its other calls, which are of other policies, count for the whole trajectory.
-    """
+    """Build the algorithm's input for a trajectory, with the calls of the rows `keys` in order."""
     calls = sorted(
         (place, length, fault, node, state)
         for key in keys
@@ -154,13 +126,11 @@ def _rollout(session: str, keys: Sequence[str], rows: Mapping[str, Facts], rewar
             *(rows[key][name] for name in ("spans", "places", "faults", "nodes", "states")), strict=True
         )
     )
-    earned = dict(enumerate(rows[keys[0]]["turn_rewards"]))
-    own = [earned.pop(place) for place, *_ in calls]
     return Rollout(
         group=question_of(session),
-        reward=rewards[keys[0]] + sum(earned.values()),
+        reward=rewards[keys[0]],
         lengths=[length for _, length, *_ in calls],
-        turn_rewards=own,
+        turn_rewards=rows[keys[0]]["turn_rewards"],
         faults=[fault for _, _, fault, *_ in calls],
         nodes=[node for *_, node, _ in calls],
         states=[state for *_, state in calls],

@@ -35,11 +35,6 @@ def add_teacher(config: DictConfig, settings: TrainingSettings, student: Path) -
             "actor_rollout_ref.model",
             code="no_reference",
         )
-    if settings.separate:
-        raise SettingsError(
-            "algorithm=opd has one teacher for one set of weights; train with weights=shared, or one policy at a time",
-            code="one_set_of_weights",
-        )
     folder = teacher_folder(algorithm.teacher)
     if not (folder / "config.json").is_file():
         raise SettingsError(

@@ -33,7 +33,6 @@ def export(
     source: Path,
     directory: Path,
     *,
-    policy: str = "",
     adapter: bool = False,
     best: bool = False,
     on_checked: Callable[[Checked | None], None] = lambda checked: None,
@@ -46,7 +45,6 @@ def export(
     Args:
         source: The run folder, or a checkpoint in it.
         directory: A new or empty folder.
-        policy: Name of the policy, for a run that trains several with weights of their own.
         adapter: Also write a LoRA run's adapter, to `directory`/adapter.
         best: Write the step of a run with the highest held-out accuracy instead of the last one.
         on_checked: Called with the comparison of the model's log-probabilities with those that the run recorded under
@@ -59,7 +57,7 @@ def export(
         ExportError: The checkpoint cannot be exported, or the written model differs from the trained one.
     """
     checkpoint = _best(source) if best else _checkpoint(source)
-    actor = _actor(checkpoint, policy)
+    actor = _actor(checkpoint)
     lora = (actor / LORA_META).is_file()
     if adapter and not lora:
         raise ExportError(f"{checkpoint} has no adapter: all weights were trained", code="no_adapter")
@@ -79,7 +77,7 @@ def export(
             _halve(folder)
             if own_tokenizer.is_dir():
                 shutil.copytree(own_tokenizer, folder / TOKENIZER)
-            on_checked(_checked(folder, run, step, policy))
+            on_checked(_checked(folder, run, step))
             if directory.exists():
                 directory.rmdir()
             folder.rename(directory)
@@ -118,25 +116,23 @@ def _best(run: Path) -> Path:
     return checkpoint
 
 
-def _actor(checkpoint: Path, policy: str) -> Path:
-    """Return the folder of a policy in a checkpoint. Raises ExportError if there is none of the name."""
+def _actor(checkpoint: Path) -> Path:
+    """Return the folder of the policy in a checkpoint. Raises ExportError if it has several, as before 0.2.0."""
     actor = checkpoint / ACTOR
-    if (actor / "huggingface").is_dir() and not policy:
-        return actor
-    names = sorted(folder.parent.name for folder in actor.glob("*/huggingface"))
-    if policy in names:
-        return actor / policy
-    if not names:
-        raise ExportError(f"{checkpoint} has one policy without a name; leave --policy out", code="one_policy")
-    raise ExportError(f"{checkpoint} has the policies {', '.join(names)}; choose by --policy", code="which_policy")
+    if names := sorted(folder.parent.name for folder in actor.glob("*/huggingface")):
+        raise ExportError(
+            f"{checkpoint} has the policies {', '.join(names)}, each with weights of its own; AgentFlow 0.1 exports it",
+            code="several_policies",
+        )
+    return actor
 
 
-def _checked(folder: Path, run: Path, step: int, policy: str) -> Checked | None:
+def _checked(folder: Path, run: Path, step: int) -> Checked | None:
     """Compare the model in `folder` with the records of `step`. Raises ExportError if they differ, or if the model is
     the one that the run started from.
     """
     try:
-        untrained, found = is_start(folder, run, step, policy), check(folder, run, step, policy)
+        untrained, found = is_start(folder, run, step), check(folder, run, step)
     except (OSError, ValueError, RuntimeError) as error:
         line = str(error).strip().partition("\n")[0]
         raise ExportError(

@@ -85,7 +85,7 @@ class Checked:
         return f"{self.after:.2g} nats from the log-probabilities of {self.tokens} tokens ({self.source}){beside}"
 
 
-def is_start(folder: Path, run: Path, step: int, policy: str = "") -> bool:
+def is_start(folder: Path, run: Path, step: int) -> bool:
     """Return whether the model in `folder` has the weights that `run` started from, although it updated them by `step`.
 
     Log-probabilities may miss this after a small update. Return False if the start is not a local folder.
@@ -94,7 +94,7 @@ def is_start(folder: Path, run: Path, step: int, policy: str = "") -> bool:
     named = json.loads(settings.read_bytes()).get("start") if settings.is_file() else None
     start = SEED if named == "seed" else Path(named or "").expanduser()
     lines = [line for line in TrainingLog(run).lines() if line["step"] <= step]
-    updated = any((line.get("policies", {}).get(policy, {}) if policy else line).get("gradient") for line in lines)
+    updated = any(line.get("gradient") for line in lines)
     return bool(named and updated) and start.is_dir() and _same_weights(folder, start)
 
 
@@ -122,17 +122,14 @@ def _tensors(folder: Path) -> dict[str, Path]:
     return found
 
 
-def check(folder: Path, run: Path, step: int, policy: str = "") -> Checked | None:
-    """Compare the model in `folder` with the records of `run` under `step`'s weights; None if there are none.
-
-    `policy` is its name, in a run that trains several with weights of their own.
-    """
+def check(folder: Path, run: Path, step: int) -> Checked | None:
+    """Compare the model in `folder` with the records of `run` under `step`'s weights; None if there are none."""
     settings = run / "settings.json"
     if not settings.is_file():
         return None
     temperatures = json.loads(settings.read_bytes())
     sampled = temperatures["temperature"], temperatures["validation_temperature"]
-    sources = _sources(TrainingLog(run), step, *sampled, policy)
+    sources = _sources(TrainingLog(run), step, *sampled)
     for source, temperature, rows in sources:
         known = sorted((row for row in rows if row.places), key=lambda row: len(row.ids))
         if known:
@@ -141,35 +138,33 @@ def check(folder: Path, run: Path, step: int, policy: str = "") -> Checked | Non
 
 
 def _sources(
-    log: TrainingLog, step: int, temperature: float, validation: float, policy: str
+    log: TrainingLog, step: int, temperature: float, validation: float
 ) -> Iterator[tuple[str, float, list[Recorded]]]:
     """Yield the sources of records, the most informative first: name, sampling temperature, rows."""
-    yield f"tokens of step {step}", temperature, _of_tokens(log, step, policy)
-    yield f"rollouts of step {step + 1}", temperature, _of_log(log.replay_log_of(step + 1, "train"), step, policy)
+    yield f"tokens of step {step}", temperature, _of_tokens(log, step)
+    yield f"rollouts of step {step + 1}", temperature, _of_log(log.replay_log_of(step + 1, "train"), step)
     if validation:  # at temperature 0, servers report different log-probabilities
-        yield f"validation after step {step}", validation, _of_log(log.replay_log_of(step, "test"), step, policy)
+        yield f"validation after step {step}", validation, _of_log(log.replay_log_of(step, "test"), step)
 
 
-def _of_tokens(log: TrainingLog, step: int, policy: str) -> list[Recorded]:
+def _of_tokens(log: TrainingLog, step: int) -> list[Recorded]:
     path = log.out / TOKENS / token_file(step)
     found = unpacked(path.read_bytes()) if path.is_file() else None
     rows = []
     for row in found.rows if found else ():
         rows.append(recorded := Recorded(row.ids))
         for call in row.calls:
-            if call.updated is not None and policy in ("", call.policy):
+            if call.updated is not None:
                 recorded.add(call.start, call.updated, call.trainer)
     return rows
 
 
-def _of_log(path: Path, version: int, policy: str) -> list[Recorded]:
-    """Return the calls of a policy in a replay log that were sampled from the weights of `version`."""
+def _of_log(path: Path, version: int) -> list[Recorded]:
+    """Return the calls of the policy in a replay log that were sampled from the weights of `version`."""
     rows = []
     for entry in ReplayLogs(path, live=False):
         if entry.kind == "policy" and entry.answer["weights_version"] == version:
             reply = as_reply(entry.answer)
-            if policy not in ("", reply.policy):
-                continue
             rows.append(recorded := Recorded([*reply.prompt_ids, *reply.token_ids]))
             recorded.add(len(reply.prompt_ids), reply.logprobs)
     return rows

@@ -37,7 +37,7 @@ def atlas(
         max_turns: Maximum number of planner turns in a rollout.
         max_tokens: Maximum number of tokens in one reply of the policy.
         frozen: Model of the modules that are not trained.
-        nodes: Modules that are trained; several share one policy, or are given by the names of policies.
+        nodes: Modules that are trained; a mapping gives groups of them a name.
         agent: Agent, as in `agentflow eval --agent`.
         tools: Tools that the planner may choose from.
         level: Questions: those of Atlas, or of its families that ask for discovery.

@@ -84,7 +84,7 @@ class Replay:
                 differences.append(f"{name}: {different}")
             self._take(name, trajectory, rows, rewards)
             on_rollout()
-        credit = assign_credit(rows, rewards, self.settings.flow.algorithm, separate=self.settings.separate)
+        credit = assign_credit(rows, rewards, self.settings.flow.algorithm)
         batch = batch_digest(rows, credit) if self.split == "train" else ""
         return Replayed(len(self.rollouts), differences, batch, self._recorded())
 
@@ -100,8 +100,8 @@ class Replay:
         flow = self.settings.flow
         counted = counts(trajectory, mask_cut_off=flow.mask_cut_off)
         task, _, session = name.rpartition("/")
-        limit, separate = self.settings.response_tokens, self.settings.separate
-        found = rows_of(trajectory, pack_turns=flow.pack_turns, limit=limit, separate=separate)
+        limit = self.settings.response_tokens
+        found = rows_of(trajectory, pack_turns=flow.pack_turns, limit=limit)
         for position, row in enumerate(found):
             key = f"{task}_{session}_{position}"
             rows[key] = facts_of(row, trajectory, name, counted=counted)

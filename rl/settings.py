@@ -16,7 +16,7 @@ from hydra.errors import HydraException
 from hydra.utils import get_class
 from omegaconf import DictConfig, OmegaConf, open_dict
 from omegaconf.errors import OmegaConfBaseException
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from agentflow.evals.run_folder import RunSettings
 from agentflow.rl.algorithms import NAMES, AnyAlgorithm
@@ -71,8 +71,7 @@ class TrainingSettings(RunSettings):
     app: str = Field(pattern=r"^[\w.]+:\w+$")
     options: dict[str, Any]
     policies: dict[str, list[str]] = Field(default_factory=dict)
-    """Nodes of each policy, where the app has several; taken from the app."""
-    weights: Literal["separate", "shared"] = "separate"
+    """Nodes of each name that divides the metrics; taken from the app."""
     start: str = Field(min_length=1)
     out: str = Field(min_length=1)
     preset: str
@@ -111,10 +110,14 @@ class TrainingSettings(RunSettings):
     ray_address: str | Literal["auto"] | None
     ray_seconds: float = Field(default=60, gt=0)
 
-    @property
-    def separate(self) -> bool:
-        """Return whether there are several policies with weights of their own."""
-        return self.weights == "separate" and len(self.policies) > 1
+    @model_validator(mode="before")
+    @classmethod
+    def _one_set_of_weights(cls, settings: Any) -> Any:
+        """Refuse a run of before 0.2.0 whose policies have weights of their own."""
+        found = settings if isinstance(settings, dict) else {}
+        if found.get("weights") == "separate" and len(found.get("policies", ())) > 1:
+            raise ValueError("several policies with weights of their own")
+        return settings
 
     @property
     def teacher(self) -> str:

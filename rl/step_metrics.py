@@ -9,7 +9,7 @@ from collections import Counter, defaultdict
 from collections.abc import Mapping
 from typing import Any
 
-from agentflow.rl.batch import Span, row_policy, session_of
+from agentflow.rl.batch import Span, session_of
 from agentflow.rl.rollout import RolloutStatus
 
 
@@ -59,23 +59,20 @@ def _reply_metrics(rows: Mapping[str, Mapping[str, Any]]) -> dict[str, float]:
     return found
 
 
-def rollout_metrics(
-    rows: dict[str, dict[str, Any]], rewards: dict[str, float], *, separate: bool = False
-) -> dict[str, float]:
+def rollout_metrics(rows: dict[str, dict[str, Any]], rewards: dict[str, float]) -> dict[str, float]:
     """Return the metrics of a step's rollouts; the mean reward is over rollouts with status OK."""
     sessions = {session_of(key): (row, rewards[key]) for key, row in rows.items()}
     first = [row for row, _ in sessions.values()]
     statuses = Counter(row["status"] for row in first)
     known = [reward for row, reward in sessions.values() if row["status"] == RolloutStatus.OK]
     calls = sum(row["tool_calls"] for row in first)
-    unbroken = {(session_of(key), row_policy(row) if separate else "") for key, row in rows.items()}
     return {
         "rollouts": len(sessions),
         "reward": sum(known) / len(known) if known else math.nan,
         "turns": sum(row["turns"] for row in first) / len(first),
         "tool_error_rate": sum(row["tool_errors"] for row in first) / calls if calls else 0.0,
         "rows": len(rows),
-        "prefix_breaks": len(rows) - len(unbroken),
+        "prefix_breaks": len(rows) - len(sessions),
         "forward_tokens": sum(row["forward_tokens"] for row in rows.values()),
         "unpacked_tokens": sum(row["unpacked_tokens"] for row in rows.values()),
         **_reply_metrics(rows),

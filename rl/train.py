@@ -72,7 +72,6 @@ def check(config: DictConfig) -> tuple[TrainingSettings, Trainable, Graph]:
         raise SettingsError(str(error)) from error
     if isinstance(nodes, Mapping):
         settings = settings.model_copy(update={"policies": nodes})
-    _check_separate(config, settings)
     start = _start(settings)
     add_teacher(config, settings, _micro_tokenizer(config, start) or start)
     if settings.teacher:
@@ -87,17 +86,6 @@ def check(config: DictConfig) -> tuple[TrainingSettings, Trainable, Graph]:
         except TracingError as error:
             raise SettingsError(f"tracing={settings.tracing}: {error}") from error
     return settings, app, graph
-
-
-def _check_separate(config: DictConfig, settings: TrainingSettings) -> None:
-    """Raise SettingsError if the engine of rollouts cannot hold the weights of several policies."""
-    server = config.actor_rollout_ref.rollout.name
-    if settings.separate and server != "micro":
-        raise SettingsError(
-            f"{len(settings.policies)} policies are given, and {server} as verl drives it serves one set of weights; "
-            "train one model for all of them with weights=shared, or one policy at a time with --nodes",
-            code="one_set_of_weights",
-        )
 
 
 def _check_engine(config: DictConfig) -> None:
@@ -143,7 +131,6 @@ def prepare(
     with open_dict(config):
         config.out = str(out)
         config.start = str(start.absolute()) if start.exists() else settings.start
-        config.policies = list(settings.policies) if settings.separate else []
     _same_run(out, settings)
     _check_devices(config)
     if not (out / SETTINGS).exists():
@@ -286,7 +273,6 @@ def _agent_loop(settings: TrainingSettings, out: Path) -> dict[str, Any]:
         "pack_turns": settings.flow.pack_turns,
         "tool_parser": settings.tool_parser,
         "seed_requests": settings.seed_requests,
-        "separate": settings.separate,
         "teacher": settings.teacher,
     }
 

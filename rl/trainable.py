@@ -47,9 +47,9 @@ class Trainable:
     """The compiled graph, or a function that builds it, called once in every worker process."""
     nodes: Nodes
     """Patterns of the trained nodes, such as `planner`, `research/agent` or `tools/*/model`; the name of a subgraph
-    trains all nodes in it, and no pattern trains all (`agentflow.rl.node_paths`). They share one policy. Several
-    policies are patterns by name, as in `{"planner": ["planner"], "critic": ["verifier", "generator"]}`; a node belongs
-    to the first that fits."""
+    trains all nodes in it, and no pattern trains all (`agentflow.rl.node_paths`). They share one policy. Patterns
+    by name, as in `{"planner": ["planner"], "critic": ["verifier", "generator"]}`, divide the metrics; a node
+    belongs to the first that fits."""
     tasks: Callable[[Split, int], Sequence[Task]]
     """Returns the first n tasks of a split."""
     inputs: Callable[[Task], Any]

@@ -230,7 +230,7 @@ def _policies(metrics: Mapping[str, Any]) -> dict[str, Line]:
     for name, value in metrics.items():
         if name.startswith("policy/"):
             _, policy, metric = name.split("/")
-            found[policy]["gradient" if metric == "grad_norm" else metric] = _plain(value)
+            found[policy][metric] = _plain(value)
     return dict(found)
 
 

@@ -31,7 +31,9 @@ Nodes = Annotated[
 Policies = Annotated[
     list[str] | None,
     typer.Option(
-        "--policy", metavar="NAME=PATH,...", help="One of several policies with its nodes; repeat it for each."
+        "--policy",
+        metavar="NAME=PATH,...",
+        help="A name for nodes that learn, which divides the metrics; repeat it.",
     ),
 ]
 
@@ -52,7 +54,7 @@ def app_settings(
     from agentflow.rl.settings import setting
 
     if nodes and policies:
-        fail("--nodes names the nodes of one policy, --policy those of several; give one of them", MISUSED)
+        fail("--nodes names the nodes that learn, and --policy does in groups with names; give one of them", MISUSED)
     named: dict[str, str] = {}
     for policy in policies or ():
         name, equals, paths = policy.partition("=")
@@ -140,7 +142,7 @@ def _next(out: Path) -> list[str]:
     from agentflow.rl.checkpoints import best_step, latest_step
     from agentflow.rl.training_log import TrainingLog
 
-    command, accuracies = f"agentflow export {out} planner{_policy(out)}", TrainingLog(out).accuracies()
+    command, accuracies = f"agentflow export {out} planner", TrainingLog(out).accuracies()
     found = [f"next: {command}"]
     best = best_step(out, accuracies)
     if best is not None and accuracies.get(0, 0.0) > accuracies[best]:
@@ -152,24 +154,12 @@ def _next(out: Path) -> list[str]:
     return found
 
 
-def _policy(out: Path) -> str:
-    """Return the option of `agentflow export` for a run's first policy; "" where only one was trained."""
-    from agentflow.evals.run_folder import read_settings
-    from agentflow.rl.settings import TrainingSettings
-
-    settings = read_settings(out, TrainingSettings)
-    return f" --policy {next(iter(settings.policies))}" if settings.separate else ""
-
-
 @app.command(
     epilog="Example: agentflow export runs/atlas-cpu planner && agentflow solve ... --planner embedded:planner"
 )
 def export(
     checkpoint: Annotated[Path, typer.Argument(help="A training run's folder, or one of its checkpoints.")],
     directory: Annotated[Path, typer.Argument(help="The new folder.")],
-    policy: Annotated[
-        str, typer.Option(metavar="NAME", help="The policy, of a run that trains several; a wrong name lists them.")
-    ] = "",
     adapter: Annotated[
         bool, typer.Option("--adapter", help="Write the adapter of a LoRA run too, to DIRECTORY/adapter.")
     ] = False,
@@ -188,10 +178,10 @@ def export(
 
     checks: list[Checked | None] = []
     try:
-        step = write(checkpoint, directory, policy=policy, adapter=adapter, best=best, on_checked=checks.append)
+        step = write(checkpoint, directory, adapter=adapter, best=best, on_checked=checks.append)
     except ExportError as error:
         fail(str(error), MISUSED)
-    typer.echo(f"the policy{f' {policy}' if policy else ''} of step {step} is in {directory}")
+    typer.echo(f"the policy of step {step} is in {directory}")
     typer.echo(f"checked: {checks[0]}" if checks[0] else "not checked: the run recorded no tokens of these weights")
 
 

@@ -47,7 +47,7 @@ def ours(traces: Traces) -> Callable[[], Batch]:
 
     loop = object.__new__(FlowAgentLoop)  # without the trainer around it
     loop.rollout_config = SimpleNamespace(response_length=100_000)
-    loop.mask_cut_off, loop.pack_turns, loop.separate = False, True, False
+    loop.mask_cut_off, loop.pack_turns = False, True
     task = Task(id="t", question="q")
     trace = Trace(task=task, status="answered", seconds=1.0)
     row = {"extra_info": {"task": task.model_dump_json()}, "session_id": 0, "global_steps": 0}

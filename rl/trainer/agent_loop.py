@@ -80,7 +80,6 @@ class FlowAgentLoop(AgentLoopBase):  # type: ignore[misc]
         pack_turns: bool,
         tool_parser: str,
         seed_requests: bool,
-        separate: bool,
         teacher: str,
         **kwargs: Any,
     ) -> None:
@@ -96,7 +95,6 @@ class FlowAgentLoop(AgentLoopBase):  # type: ignore[misc]
             pack_turns: Whether turns that share a token prefix are packed into one row.
             tool_parser: Name of the parser of tool calls; "auto" chooses by the chat template.
             seed_requests: Whether each call of the policy carries a seed.
-            separate: Whether there are several policies with weights of their own.
             teacher: Model that plays the rollouts of the train split; "" for the policy.
             *args: Passed to the base class.
             **kwargs: Passed to the base class.
@@ -112,7 +110,7 @@ class FlowAgentLoop(AgentLoopBase):  # type: ignore[misc]
         self.format = _chat_format(self.tokenizer, tool_parser, json.dumps(dict(self.apply_chat_template_kwargs)))
         self.log, self.seconds, self.tries, self.keep_replay_logs = TrainingLog(out), seconds, tries, keep_replay_logs
         self.mask_cut_off, self.pack_turns, self.seed_requests = mask_cut_off, pack_turns, seed_requests
-        self.separate, self.teacher = separate, teacher
+        self.teacher = teacher
 
     async def run(self, sampling_params: dict[str, Any], **row: Any) -> list[AgentLoopOutput]:
         """Run one rollout of the task in the dataset's `row`. Return its outputs; the last one holds the reward."""
@@ -160,7 +158,7 @@ class FlowAgentLoop(AgentLoopBase):  # type: ignore[misc]
         name, step = rollout_name(row), int(row["global_steps"])
         counted = counts(trajectory, mask_cut_off=self.mask_cut_off)
         limit = self.rollout_config.response_length
-        rows = rows_of(trajectory, pack_turns=self.pack_turns, limit=limit, separate=self.separate) or [self._empty()]
+        rows = rows_of(trajectory, pack_turns=self.pack_turns, limit=limit) or [self._empty()]
         return [self._output(row, trajectory, name, counted, step) for row in rows]
 
     def _empty(self) -> TrainingSample:
@@ -229,10 +227,7 @@ class VerlPolicy:
             params["seed"] = random.Random(name).getrandbits(31)
         if sampling.stop:
             params["stop"] = list(sampling.stop)
-        named = {"policy": request.policy} if loop.separate else {}
-        output = await loop.server_manager.generate(
-            request_id=self.id, prompt_ids=prompt_ids, sampling_params=params, **named
-        )
+        output = await loop.server_manager.generate(request_id=self.id, prompt_ids=prompt_ids, sampling_params=params)
         ids = list(output.token_ids)
         reading = await loop.format.read(ids, request, name)
         ended = bool(ids) and ids[-1] == loop.tokenizer.eos_token_id

@@ -6,8 +6,7 @@ trajectories: the selection of rows to compute, their advantages and weights, th
 
 import math
 import time
-from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -35,21 +34,16 @@ from agentflow.rl.batch import (
     assign_credit,
     batch_digest,
     matters,
-    row_policy,
     signal_of,
 )
 from agentflow.rl.checkpoints import keep_best
 from agentflow.rl.step_metrics import only_reward, rollout_metrics, staleness, why_nothing
 from agentflow.rl.trainer.distillation import TeacherWorker
 from agentflow.rl.trainer.loss import OBJECTIVES, flow_grpo_loss, supervised_loss
-from agentflow.rl.trainer.policies import PolicyWorker
 from agentflow.rl.trainer.prefetch import PrefetchingTrainer
 from agentflow.rl.trainer.token_inspector import TokenInspector
 from agentflow.rl.trainer.watch import SyncFailed, cause, exit_with_engine, within
 from agentflow.rl.training_log import Line, TrainingLog
-
-UPDATED = ("kl", "clip_fraction", "grad_norm")
-"""Metrics of an update, as verl names them, that are kept for each policy."""
 
 
 class NothingToTrain(RuntimeError):
@@ -72,13 +66,9 @@ class FlowTrainer(PrefetchingTrainer):
         """Workers that were restarted since the last line of metrics.jsonl."""
         self._algorithm = algorithm_of(OmegaConf.to_container(config.flow.algorithm))  # type: ignore[arg-type]
         self._opd = self._algorithm if isinstance(self._algorithm, OPD) else None
-        self.policies: list[str] = list(config.get("policies") or [])
-        """Names of the policies with weights of their own; empty where only one is trained."""
         self._credit: dict[str, list[Span]] = {}
         self._rows: dict[str, Any] = {}
         """Facts of all rows of the step."""
-        self._parts: dict[str, list[str]] = {}
-        """Rows that each policy is updated with, in the order of the batch."""
         self._digest = ""
         self._figures: tuple[Mapping[str, Any], Mapping[str, float]] = {}, {}
         """Metrics and seconds of the last step, as they were when it had been trained."""
@@ -88,7 +78,7 @@ class FlowTrainer(PrefetchingTrainer):
         super().init()
         actor = omega_conf_to_dataclass(self.config.actor_rollout_ref.actor)
         self.actor_rollout_wg.set_loss_fn(partial(self._loss(), config=actor))
-        self.inspector = TokenInspector(self.config, self.tokenizer, self.actor_rollout_wg, self._select)
+        self.inspector = TokenInspector(self.config, self.tokenizer, self.actor_rollout_wg)
         self.log.rewind(self.global_steps)
         keep_best(self.log.out, self.log.accuracies())
         with open_dict(self.config):
@@ -129,23 +119,9 @@ class FlowTrainer(PrefetchingTrainer):
 
     def _init_resource_pool_mgr(self) -> None:
         super()._init_resource_pool_mgr()
-        if self.policies:
-            self._work_with(PolicyWorker)
-        elif self._opd:
-            self._work_with(TeacherWorker)
-
-    def _work_with(self, worker: type) -> None:
-        self.role_worker_mapping: dict[Any, Any] = dict.fromkeys(self.role_worker_mapping, ray.remote(worker))
-
-    def _load_checkpoint(self) -> None:
-        if self.policies:
-            self.actor_rollout_wg.hold(self.policies)
-        super()._load_checkpoint()
-
-    def _select(self, policy: str) -> None:
-        """Let the workers compute and update a policy."""
-        if self.policies:
-            self.actor_rollout_wg.select(policy)
+        if self._opd:
+            worker = ray.remote(TeacherWorker)
+            self.role_worker_mapping: dict[Any, Any] = dict.fromkeys(self.role_worker_mapping, worker)
 
     def begin_rollouts(self, step: int) -> None:
         """Prepare the run folder for a step's rollouts, and begin them."""
@@ -197,12 +173,12 @@ class FlowTrainer(PrefetchingTrainer):
         )
         rows = dict(zip(batch.keys, fields.pop("extra_fields").tolist(), strict=True))
         rewards = dict(zip(batch.keys, (float(scores.sum()) for scores in fields["rm_scores"]), strict=True))
-        metrics.update(rollout_metrics(rows, rewards, separate=bool(self.policies)))
+        metrics.update(rollout_metrics(rows, rewards))
         metrics.update(signal_of(rows, rewards))
         if self.config.max_staleness:
             metrics.update(staleness(rows, self.global_steps))
         self._rows = rows
-        self._credit = assign_credit(rows, rewards, self._algorithm, separate=bool(self.policies))
+        self._credit = assign_credit(rows, rewards, self._algorithm)
         self._digest = batch_digest(rows, self._credit)
         if not self._credit:
             raise NothingToTrain(why_nothing(rows))
@@ -215,40 +191,20 @@ class FlowTrainer(PrefetchingTrainer):
         self.log.credit(self.global_steps, advantages_of(rows, self._credit))
         self.inspector.choose(batch, rows, rewards, self._credit)
         # Ordered by name and not by completion, because sums of floats depend on the order.
-        kept = sorted(self._needed(batch.keys, rows), key=lambda key: (rows[key]["name"], key))
+        kept = sorted(self._needed(batch.keys), key=lambda key: (rows[key]["name"], key))
         batch = _selected(batch, kept)
         metrics["rows_trained"] = len(batch)
-        parts = {}
-        for policy in self.policies or [""]:
-            own = [key for key in kept if not self.policies or row_policy(rows[key]) == policy]
-            if own:
-                parts[policy] = super()._balance_batch(batch.select_keys(own), metrics, **kwargs)
-        self._parts = {policy: part.keys for policy, part in parts.items()}
-        return _joined(list(parts.values()))
+        return super()._balance_batch(batch, metrics, **kwargs)
 
-    def _needed(self, keys: Sequence[str], rows: Mapping[str, Any]) -> list[str]:
-        """Return the rows to train on, at least one; none of a policy whose update does not depend on its rows."""
+    def _needed(self, keys: Sequence[str]) -> list[str]:
+        """Return the rows to train on, at least one."""
+        if not self.config.flow.skip_settled_groups:
+            return list(keys)
         actor = self.config.actor_rollout_ref.actor
         regularised = bool((actor.use_kl_loss and actor.kl_loss_coef) or actor.entropy_coeff)
         regularised |= self._opd is not None  # the teacher has something to say about every row
         kept = [key for key in keys if matters(self._credit.get(key, ()), regularised=regularised)]
-        kept = kept or [next(iter(self._credit))]
-        if self.config.flow.skip_settled_groups:
-            return kept
-        moved = {row_policy(rows[key]) for key in kept}
-        return [key for key in keys if not self.policies or row_policy(rows[key]) in moved]
-
-    def _by_policy(self, batch: KVBatchMeta) -> Iterator[tuple[str, KVBatchMeta]]:
-        """Yield the rows of each policy, which is selected meanwhile."""
-        for policy, keys in self._parts.items():
-            self._select(policy)
-            yield policy, batch.select_keys(keys)
-
-    def _compute_old_log_prob(self, batch: KVBatchMeta, metrics: dict[str, Any]) -> KVBatchMeta:
-        """Compute the log-probabilities of each policy's rows under its own weights."""
-        for _, part in self._by_policy(batch):
-            super()._compute_old_log_prob(part, metrics)
-        return batch
+        return kept or [next(iter(self._credit))]
 
     def _get_required_batch_multiple(self, dp_size: int) -> int:
         updates = self.config.flow.updates
@@ -264,11 +220,11 @@ class FlowTrainer(PrefetchingTrainer):
         mask = data.batch["response_mask"]
         each = torch.zeros(mask.shape, dtype=torch.float32)
         weights = torch.zeros(mask.shape, dtype=torch.float32)
-        updates = {key: self._updates(len(keys)) for keys in self._parts.values() for key in keys}
+        updates = self._updates(len(batch))
         for position, key in enumerate(batch.keys):
             for start, length, advantage, weight in self._credit.get(key, ()):
                 each[position, start : start + length] = advantage
-                weights[position, start : start + length] = weight * updates[key]
+                weights[position, start : start + length] = weight * updates
         if self._opd:
             each = self._distilled(self._opd, batch.keys, each, data)
         columns = {"advantages": each, "returns": each.clone(), "token_weights": weights}
@@ -309,19 +265,6 @@ class FlowTrainer(PrefetchingTrainer):
         return int(self.config.flow.updates or math.ceil(rows / mini_batch))
 
     def _update_actor(self, batch: KVBatchMeta, metrics: dict[str, Any]) -> KVBatchMeta:
-        """Update every policy with its own rows; the metrics are means over the policies."""
-        found: dict[str, list[float]] = defaultdict(list)
-        for policy, part in self._by_policy(batch):
-            measured = self._update(part)
-            for name, value in measured.items():
-                found[name].append(value)
-            if policy:
-                own = {name: measured[f"actor/{name}"] for name in UPDATED if f"actor/{name}" in measured}
-                metrics.update({f"policy/{policy}/{name}": value for name, value in own.items()})
-        metrics.update({name: sum(values) / len(values) for name, values in found.items()})
-        return batch
-
-    def _update(self, batch: KVBatchMeta) -> dict[str, float]:
         """Update the actor as verl does, but in `flow.updates` optimiser updates of equal numbers of rows."""
         actor = self.config.actor_rollout_ref.actor
         mini_batch = math.ceil(len(batch) / self._updates(len(batch)))
@@ -340,7 +283,8 @@ class FlowTrainer(PrefetchingTrainer):
         )
         output = rename_dict(self.actor_rollout_wg.update_actor(batch)["metrics"], "actor/")
         output["perf/mfu/actor"] = output.pop("actor/mfu")
-        return dict(reduce_metrics(output))
+        metrics.update(reduce_metrics(output))
+        return batch
 
     def _compute_metrics(
         self, batch: KVBatchMeta, metrics: dict[str, Any], timing_raw: dict[str, float], global_steps: int, epoch: int
@@ -384,15 +328,3 @@ def _selected(batch: KVBatchMeta, keys: list[str]) -> KVBatchMeta:
     smaller = batch.select_keys(keys)
     smaller.extra_info = batch.extra_info
     return smaller
-
-
-def _joined(batches: Sequence[KVBatchMeta]) -> KVBatchMeta:
-    """Return the rows of all batches."""
-    first = batches[0]
-    return KVBatchMeta(
-        keys=[key for batch in batches for key in batch.keys],
-        tags=[tag for batch in batches for tag in batch.tags],
-        partition_id=first.partition_id,
-        fields=first.fields,
-        extra_info=first.extra_info,
-    )

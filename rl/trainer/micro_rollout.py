@@ -8,7 +8,6 @@ samples in the same way as inference. Importing this module registers both parts
 import asyncio
 import os
 from collections.abc import Iterable
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -25,13 +24,12 @@ NAME = "micro"
 
 
 class MicroServer:
-    """Ray actor that holds the current weights of each policy and samples from them."""
+    """Ray actor that holds the current weights of the policy and samples from them."""
 
     def __init__(self, path: str, slots: int) -> None:
         model = MicroModel.load(Path(path))
         self._config: MicroConfig = model.config
-        self._engine = partial(Engine, tokenizer=MicroTokenizer.load(Path(path)), slots=slots)
-        self._engines = {"": self._engine(model)}
+        self._engine = Engine(model, tokenizer=MicroTokenizer.load(Path(path)), slots=slots)
 
     async def generate(
         self,
@@ -40,10 +38,9 @@ class MicroServer:
         request_id: str,
         image_data: object = None,
         video_data: object = None,
-        policy: str = "",
     ) -> TokenOutput:
-        """Sample a continuation of `prompt_ids` from a policy; returns its ids with their log-probabilities."""
-        future = self._engines[policy].submit(
+        """Sample a continuation of `prompt_ids`; returns its ids with their log-probabilities."""
+        future = self._engine.submit(
             prompt_ids,
             temperature=sampling_params.get("temperature", 1.0),
             top_p=sampling_params.get("top_p", 1.0),
@@ -59,12 +56,9 @@ class MicroServer:
             extra_fields={"global_steps": completion.version},
         )
 
-    def load_weights(self, weights: Weights, step: int, policy: str = "") -> None:
-        """Replace the weights of a policy by those after a training step; its later requests are sampled from them."""
-        model = MicroModel(self._config, weights)
-        if policy not in self._engines:
-            self._engines[policy] = self._engine(model)
-        self._engines[policy].replace(model, step)
+    def load_weights(self, weights: Weights, step: int) -> None:
+        """Replace the weights by those after a training step; later requests are sampled from them."""
+        self._engine.replace(MicroModel(self._config, weights), step)
 
     async def ready(self) -> None:
         """Return once the server has started."""
@@ -118,9 +112,6 @@ class MicroReplica(RolloutReplica):  # type: ignore[misc]
 class MicroRollout(BaseRollout):  # type: ignore[misc]
     """Adapter in a training worker that sends the worker's weights to the server."""
 
-    policy = ""
-    """Name of the policy that the worker's weights are of; "" where only one is trained."""
-
     def __init__(self, config: Any, model_config: Any, device_mesh: Any, replica_rank: int = -1) -> None:
         super().__init__(config, model_config, device_mesh)
         ranks = self.config.tensor_model_parallel_size * self.config.data_parallel_size
@@ -146,7 +137,7 @@ class MicroRollout(BaseRollout):  # type: ignore[misc]
         if self._rank != 0:
             return
         server = ray.get_actor(_server_name(self._replica))
-        await server.load_weights.remote(tensors, global_steps or 0, self.policy)
+        await server.load_weights.remote(tensors, global_steps or 0)
 
 
 def _server_name(replica: int) -> str:

@@ -6,8 +6,7 @@ before it if the loss uses the rollout's log-probabilities as the old ones. Trai
 """
 
 import math
-from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
@@ -28,18 +27,15 @@ FIELDS = ["prompts", "responses", "response_mask", "rollout_log_probs"]
 class TokenInspector:
     """Recorder of the chosen rows of the current step."""
 
-    def __init__(
-        self, config: DictConfig, tokenizer: Any, workers: Any, select: Callable[[str], None] = lambda policy: None
-    ) -> None:
+    def __init__(self, config: DictConfig, tokenizer: Any, workers: Any) -> None:
         """
         Args:
             config: Configuration of the run.
             tokenizer: Tokenizer of the policy.
             workers: verl's worker group of the actor.
-            select: Lets the workers compute the policy of a name.
         """
         correction = config.algorithm.get("rollout_correction")
-        self.config, self.tokenizer, self.workers, self._select = config, tokenizer, workers, select
+        self.config, self.tokenizer, self.workers = config, tokenizer, workers
         self.bypass = bool(correction is not None and correction.get("bypass_mode", False))
         self.rows: dict[str, TokenRow] = {}
         self._trained: list[str] = []
@@ -116,20 +112,13 @@ class TokenInspector:
         return differences(found)
 
     def _log_probs(self) -> dict[str, list[float]]:
-        """Compute log-probabilities of all tokens of the trained rows under the current weights of their policies.
+        """Compute log-probabilities of all tokens of the trained rows under the current weights.
 
         The first token of a row gets 0.0.
         """
-        policies: dict[str, list[str]] = defaultdict(list)
-        for key in self._trained:
-            policies[self.rows[key].calls[0].policy].append(key)
-        found: dict[str, list[float]] = {}
-        for policy, keys in policies.items():
-            self._select(policy)
-            found |= self._log_probs_of(keys)
-        return found
-
-    def _log_probs_of(self, keys: Sequence[str]) -> dict[str, list[float]]:
+        keys = self._trained
+        if not keys:
+            return {}
         ids = [torch.tensor(self.rows[key].ids) for key in keys]
         # Padded so that every rank gets the same number of whole micro-batches.
         multiple = len(set(self.workers._dispatch_info["actor"]))

@@ -73,12 +73,6 @@ def test_what_cannot_teach_is_refused(changed: str, code: str) -> None:
         add_teacher(config, settings, SEED)
 
 
-def test_several_policies_with_weights_of_their_own_have_no_teacher() -> None:
-    config, settings = composed()
-    with fails(SettingsError, "one_set_of_weights"):
-        add_teacher(config, settings.model_copy(update={"policies": {"a": ["x"], "b": ["y"]}}), SEED)
-
-
 def test_a_policy_whose_tokenizer_is_not_here_is_refused(tmp_path: Path) -> None:
     config, settings = composed()
     with fails(SettingsError, "no_folder", "opd"):

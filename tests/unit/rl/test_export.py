@@ -116,6 +116,13 @@ def test_an_adapter_is_only_of_a_run_that_has_one(run: Path, tmp_path: Path) -> 
         export(run, tmp_path / "planner", adapter=True)
 
 
+def test_several_policies_of_a_run_of_before_are_refused(run: Path, tmp_path: Path) -> None:
+    for name in ("planner", "critic"):
+        (run / f"checkpoints/global_step_3/actor/{name}/huggingface").mkdir(parents=True)
+    with fails(ExportError, "several_policies", "planner", "critic"):
+        export(run, tmp_path / "planner")
+
+
 def sampled(directory: Path, version: int) -> TokenReply:
     """Tokens with the log-probabilities that the embedded engine gives them."""
     said = load(str(directory), Sampling(max_tokens=12, temperature=1.0, seed=5)).invoke("hello").response_metadata

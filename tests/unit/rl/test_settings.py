@@ -1,3 +1,7 @@
+import json
+from contextlib import nullcontext
+from pathlib import Path
+
 import pytest
 
 pytest.importorskip("hydra")
@@ -6,6 +10,7 @@ pytest.importorskip("verl")
 import yaml
 from omegaconf import OmegaConf
 
+from agentflow.evals.run_folder import RunFolderError, read_settings
 from agentflow.rl.preset_files import PRESETS, preset_text, presets
 from agentflow.rl.settings import SettingsError, TrainingSettings, compose_settings
 from tests.failing import fails
@@ -88,3 +93,11 @@ def test_the_chat_template_gets_its_options() -> None:
     assert config.data.apply_chat_template_kwargs == {"enable_thinking": True}
     assert TrainingSettings.of(config).template_options == {"enable_thinking": True}
     assert compose_settings("qwen3-4b", []).data.apply_chat_template_kwargs == {"enable_thinking": False}
+
+
+def test_a_run_of_before_whose_policies_have_their_own_weights_is_refused(tmp_path: Path) -> None:
+    settings = TrainingSettings.of(compose_settings("atlas-cpu", [])).model_dump()
+    for old, readable in (({"a": ["x"]}, True), ({"a": ["x"], "b": ["y"]}, False)):
+        (tmp_path / "settings.json").write_text(json.dumps(settings | {"weights": "separate", "policies": old}))
+        with nullcontext() if readable else fails(RunFolderError, "other_version"):
+            read_settings(tmp_path, TrainingSettings)

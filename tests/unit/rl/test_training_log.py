@@ -179,8 +179,8 @@ def test_workers_that_died_are_named_in_the_line_of_their_step(tmp_path: Path) -
 
 def test_figures_of_policies_are_recorded_by_name(tmp_path: Path) -> None:
     log = TrainingLog(tmp_path)
-    log.step(1, {"reward": 0.5, "policy/critic/kl": 0.25, "policy/critic/grad_norm": 2.0}, {"step": 1.0})
+    log.step(1, {"reward": 0.5, "policy/critic/calls": 3, "policy/critic/reward": 0.5}, {"step": 1.0})
     log.step(2, {"reward": 0.5}, {"step": 1.0})
     first, second = log.lines()
-    assert first["policies"] == {"critic": {"kl": 0.25, "gradient": 2.0}}
+    assert first["policies"] == {"critic": {"calls": 3, "reward": 0.5}}
     assert "policies" not in second

@@ -41,7 +41,6 @@ async def seeds(seed_requests: bool) -> list[int | None]:
         server_manager=Servers(),
         tokenizer=SimpleNamespace(eos_token_id=2),
         seed_requests=seed_requests,
-        separate=False,
         fitted=lambda request: ([1], 8),
     )
     policy = VerlPolicy(loop, {"temperature": 0.7}, "task/0")
