@@ -17,7 +17,7 @@ What is the base of Zitasut, the firm?
 endef
 export DEMO
 
-.PHONY: help run train test stress test-sandbox test-train test-faults test-kernels test-first-hour test-readers test-search test-report test-view test-chat-ui test-inspect test-vllm test-presets test-durability test-otel test-light bench lint types check format studio docs docs-serve clean
+.PHONY: help run train test stress test-sandbox test-train test-faults test-kernels test-first-hour test-readers test-search test-report test-view test-chat-ui test-vllm test-presets test-durability test-otel test-light bench lint types check format studio docs docs-serve clean
 
 help: ## This list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{ printf "%-18s %s\n", $$1, $$2 }'
@@ -99,9 +99,6 @@ $(CHAT_UI)/dist/index.html:
 test-chat-ui: $(VENV)/with-dev,studio,local,train $(CHAT_UI)/dist/index.html ## LangChain's Agent Chat UI with the server, in a headless Chromium (apt install npm chromium)
 	$(BIN)/python -m pytest -m slow tests/integration/server/test_agent_chat_ui.py $(PYTEST_FLAGS)
 
-test-inspect: ## The benchmarks as tasks of Inspect, in a venv of their own
-	@$(MAKE) --no-print-directory VENV=.venvs/inspect inspect-tests
-
 test-vllm: ## Train with vLLM on this CPU, resume and replay, in a venv of their own
 	@$(MAKE) --no-print-directory VENV=.venvs/vllm vllm-tests
 
@@ -126,10 +123,6 @@ test-otel: ## Traces through a real OpenTelemetry collector, in a venv of their 
 otel-tests: $(VENV)/with-dev
 	$(PIP_INSTALL) 'rotel>=0.0.1a15'
 	$(BIN)/python -m pytest -m slow tests/integration/test_otel_collector.py $(PYTEST_FLAGS)
-
-.PHONY: inspect-tests
-inspect-tests: $(VENV)/with-dev,inspect
-	$(BIN)/python -m pytest -W default -p no:unraisableexception tests/integration/test_inspect.py $(PYTEST_FLAGS)
 
 bench: $(VENV)/with-dev,studio,local,train $(PEERS:%=.venvs/speed/%/installed) ## How fast we are, beside peers and the floor; half an hour on an idle machine
 	$(BIN)/python -m benchmarks.speed --docs docs $(BENCH_FLAGS)

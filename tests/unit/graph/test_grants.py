@@ -63,7 +63,6 @@ def test_what_has_a_name_of_its_own_is_free(context: dict[str, Any]) -> None:
         ({"planner_model": "embedded:checkpoint"}, FILES),
         ({"model": "embedded:~/checkpoint"}, FILES),
         ({"model": "policy:embedded:/checkpoint"}, "plain name"),
-        ({"model": "inspect:a/b"}, "plain name"),
     ],
 )
 def test_what_is_not_granted_is_refused_in_one_line_that_says_how(context: dict[str, Any], grant: str) -> None:
