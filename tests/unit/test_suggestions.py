@@ -18,7 +18,8 @@ from typer.testing import CliRunner
 from agentflow.cli import app
 from agentflow.evals.atlas.families import questions
 from tests.pages import PAGES, ROOT, simple_commands
-from tests.unit.test_commands import CALLED, SNAPSHOTS, help_of
+from tests.unit.test_commands import CALLED
+from tests.unit.test_commands import examples as texts
 from tests.unit.test_docs import wrong
 
 ROOMS = (
@@ -130,7 +131,7 @@ def examples() -> list[tuple[str, str]]:
     """The commands, each with an example of its help, without redirections."""
     found = []
     for name, command in CALLED.items():
-        for part in re.split(r"(?:Example|Try): ", help_of(command).partition("\n  ")[0])[1:]:
+        for part in re.split(r"(?:Example|Try): ", texts(command))[1:]:
             found.append((name, re.sub(r" > \S+|\s+$", "", part.splitlines()[0])))
     return found
 
@@ -154,17 +155,3 @@ def test_an_example_succeeds(line: str, runs: None) -> None:
     if " threads " in line:
         pytest.importorskip("langgraph.checkpoint.sqlite")
     run(*shlex.split(re.sub(r"--limit \d+", "--limit 2", line))[1:])
-
-
-def test_the_commands_that_errors_name_are_there() -> None:
-    """Each is a command, or an option after one."""
-    named = {
-        match[1]
-        for path in SNAPSHOTS.iterdir()
-        for line in path.read_text().splitlines()
-        if line.startswith("error: ")
-        for match in re.finditer(r"agentflow((?: [a-z][a-z-]+)+)", line)
-    }
-    words = {" ".join(text.split()[:1]) for text in named}
-    assert words
-    assert words <= {name.split()[1] for name in CALLED if " " in name}
