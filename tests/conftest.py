@@ -36,6 +36,8 @@ def never(httpserver: HTTPServer) -> Iterator[Handler]:
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     """List what this machine lacks, also of what only slow tests exercise, with the commands that install it."""
+    if terminalreporter.config.pluginmanager.hasplugin("tests.without_torch"):
+        return  # `make test`, which needs little
     if lacking := list(missing()):
         terminalreporter.section("not exercised on this machine", "-")
     for capability in lacking:

@@ -20,7 +20,7 @@ NAMES = ("bwrap", "bwrap-userns", "bwrap-userns-noproc", "landlock")
 
 
 def _parameter(name: str) -> object:
-    """A tier to test with. One that only others get, who are root or who are not, is for `make test-sandbox`."""
+    """A tier to test with. One that only others get, who are root or who are not, is for `make test-slow`."""
     others = name.startswith("bwrap-userns") if os.geteuid() == 0 else name == "bwrap"
     return pytest.param(name, marks=pytest.mark.slow) if others else name
 

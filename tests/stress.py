@@ -1,4 +1,4 @@
-"""Run the suite beside busy processes, again and again: `python -m tests.stress [--rounds N] [pytest's arguments]`.
+"""Run tests beside busy processes, again and again: `python -m tests.stress [--rounds N] [pytest's arguments]`.
 
 Ends with pytest's exit code at the first round that is not green.
 """
@@ -26,8 +26,8 @@ def busy() -> Iterator[None]:
 def main() -> int:
     """Run the rounds; return pytest's exit code."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--rounds", type=int, default=5, help="how often the suite runs")
-    parser.add_argument("--busy", type=int, default=4, help="busy processes beside it")
+    parser.add_argument("--rounds", type=int, default=5, help="how often the tests run")
+    parser.add_argument("--busy", type=int, default=30, help="busy processes beside it")
     options, arguments = parser.parse_known_args()
     with ExitStack() as stack:
         for _ in range(options.busy):

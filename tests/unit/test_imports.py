@@ -188,6 +188,7 @@ def test_what_is_allowed_is_not_seen(module: str, source: str) -> None:
     assert violations(module, source) == []
 
 
+@pytest.mark.process
 @pytest.mark.parametrize(
     ("statement", "absent"),
     [

@@ -1,4 +1,4 @@
-"""The search tools on real servers, which the tests install and start themselves: `make test-search`."""
+"""The search tools on real servers, which the tests install and start themselves: `make test-servers`."""
 
 import os
 import subprocess

@@ -168,6 +168,7 @@ def test_time_goes_to_the_package_of_a_file() -> None:
     assert {file: package(file) for file in files} == files
 
 
+@pytest.mark.process
 def test_a_program_that_fails_is_one_line() -> None:
     with pytest.raises(NotMeasured, match=r"^ValueError: no$"):
         printed(sys.executable, ["-c", "raise ValueError('no')"])
@@ -218,6 +219,7 @@ def test_a_step_is_read_off_a_training(tmp_path: Path, monkeypatch: pytest.Monke
 linux = pytest.mark.skipif(sys.platform != "linux", reason="resource use is read from Linux's /proc")
 
 
+@pytest.mark.process
 @linux
 def test_the_memory_of_children_of_children_counts() -> None:
     held = "kept = b'x' * (256 << 20); print(flush=True); input()"
@@ -230,6 +232,7 @@ def test_the_memory_of_children_of_children_counts() -> None:
         child.communicate(b"\n")
 
 
+@pytest.mark.process
 @linux
 def test_threads_and_processes_that_end_meanwhile_do_not_disturb_a_measurement() -> None:
     """A thread that ended while its children were read failed the whole measurement."""

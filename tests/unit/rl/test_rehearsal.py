@@ -124,6 +124,7 @@ async def test_a_graph_that_stumbles_over_the_stand_ins_reply_is_a_remark() -> N
     assert "ValueError" in remark
 
 
+@pytest.mark.process
 def test_an_app_may_lie_in_the_current_folder(tmp_path: Path) -> None:
     (tmp_path / "echo.py").write_text(Path(__file__).read_text() + "\napp = app()\n")
     program = "from agentflow.rl.apps import load_app; print(load_app('echo:app').name)"

@@ -47,6 +47,7 @@ def test_other_folders_train_side_by_side(tmp_path: Path) -> None:
         pass
 
 
+@pytest.mark.process
 def test_a_folder_is_free_when_its_training_ends_or_is_killed(tmp_path: Path) -> None:
     with run_lock(tmp_path):
         pass
@@ -64,6 +65,7 @@ def test_a_folder_is_free_when_its_training_ends_or_is_killed(tmp_path: Path) ->
 
 
 def test_a_training_command_is_refused_before_it_writes_anything(tmp_path: Path) -> None:
+    pytest.importorskip("verl")
     with run_lock(tmp_path / "run"):
         done = CliRunner().invoke(app, ["train", f"out={tmp_path / 'run'}", "steps=1"])
     assert done.exit_code == 2

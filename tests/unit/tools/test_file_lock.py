@@ -15,6 +15,7 @@ input()
 """
 
 
+@pytest.mark.process
 def test_one_process_holds_a_lock_until_it_ends(tmp_path: Path) -> None:
     path = tmp_path / "lock"
     path.touch()

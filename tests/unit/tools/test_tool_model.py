@@ -34,13 +34,8 @@ def behind(search: SearchSettings) -> dict[str, str]:
 def test_the_standard_tools_all_say_it(monkeypatch: pytest.MonkeyPatch) -> None:
     for key in ("TAVILY_API_KEY", "SERPER_API_KEY", "GEMINI_API_KEY", "GOOGLE_API_KEY"):
         monkeypatch.delenv(key, raising=False)
-    assert behind(SearchSettings()) == {
-        "base_generator": RUN,
-        "python_coder": "",
-        "wikipedia_search": "",
-        "google_search": "",
-        "web_search": RUN,
-    }
+    said = {"base_generator": RUN, "python_coder": "", "wikipedia_search": "", "google_search": "", "web_search": RUN}
+    assert behind(SearchSettings()).items() >= said.items()
     assert behind(SearchSettings(pages="passages"))["web_search"] == ""
     assert behind(SearchSettings(corpus="http://127.0.0.1:9/retrieve"))["wikipedia_search"] == UNKNOWN
     assert behind(SearchSettings(engine="gemini:gemini-2.5-pro"))["google_search"] == "gemini (gemini-2.5-pro)"

@@ -202,6 +202,7 @@ async def test_who_gives_up_leaves_no_process() -> None:
     await until_async(lambda: not started())
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("tier", ["", "subprocess", "none such"])
 def test_the_agents_own_process_parses_nothing(tier: str) -> None:
     """This holds also where no sandbox works."""

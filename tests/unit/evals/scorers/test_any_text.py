@@ -101,6 +101,7 @@ for attack in ATTACKS:
 """
 
 
+@pytest.mark.process
 def test_nothing_in_an_answer_is_run() -> None:
     """Python tells of every program that is run, file that is opened, module that is imported, process started."""
     done = subprocess.run([sys.executable, "-c", PROGRAM], capture_output=True, text=True, check=False)

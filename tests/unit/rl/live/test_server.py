@@ -146,6 +146,7 @@ async def test_other_machines_need_a_key(client: httpx.AsyncClient) -> None:
     assert (await client.get("/v1/learning", headers={"host": "evil.example"})).status_code == 403
 
 
+@pytest.mark.process
 async def test_the_server_answers_on_when_the_learner_stops(
     parts: Parts, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -50,6 +50,7 @@ def _run(rounds: int, **environment: str) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("kernels", [name for name, flag in KERNELS.items() if flag in _flags()])
 def test_replies_have_the_same_bits_whatever_runs_beside(kernels: str) -> None:
     _run(1, OPENBLAS_CORETYPE=kernels)

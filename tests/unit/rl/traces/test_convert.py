@@ -133,6 +133,7 @@ def test_a_source_without_anything_to_use_is_an_error(tmp_path: Path) -> None:
     assert (tmp_path / "out" / "dropped.json").exists()
 
 
+@pytest.mark.process
 def test_it_needs_neither_torch_nor_the_extras(tmp_path: Path) -> None:
     source = write(tmp_path / "chat.jsonl", [row("A?", "x", score=1)])
     program = """

@@ -91,6 +91,7 @@ def test_another_dump_begins_anew(dump: Path, tmp_path: Path) -> None:
         assert len(built) == 90
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("seconds", [0.2, 0.6, 1.0])
 def test_a_build_that_was_killed_goes_on(tmp_path: Path, seconds: float) -> None:
     """The process is killed while reading, merging or renaming; the files are then always usable."""

@@ -123,6 +123,7 @@ def test_turns_are_given_back_whatever_happens(takers: list[tuple[int, bool, boo
     assert (queue._running, queue._promised, len(queue._waiting)) == (0, 0, 0)
 
 
+@pytest.mark.process
 def test_a_forked_process_has_turns_of_its_own() -> None:
     """The threads that wait here are not there; and one of them may hold the lock at that moment."""
     with turns().turn(1, NEVER), turns()._lock:

@@ -17,10 +17,10 @@ from typer.testing import CliRunner
 
 from agentflow.cli import app
 from agentflow.evals.atlas.families import questions
+from tests.integration.test_docs import wrong
 from tests.pages import PAGES, ROOT, simple_commands
 from tests.unit.test_commands import CALLED
 from tests.unit.test_commands import examples as texts
-from tests.unit.test_docs import wrong
 
 ROOMS = (
     "agentflow/cli",

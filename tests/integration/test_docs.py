@@ -46,7 +46,7 @@ TRIED = ("README.md", "docs/quickstart.md", *(f"docs/how-to/{page}.md" for page 
 """Pages whose commands in bash blocks run."""
 
 LEFT_OUT = re.compile(r"agentflow (train|eval compare) ")
-"""Training, whose settings are looked at (`make test-train` trains), and what needs the folders of other commands."""
+"""Training, whose settings are looked at (`make test-slow` trains), and what needs the folders of other commands."""
 
 FOLDERS = "agentflow|graph|nodes|tools|rl|evals|tests|examples|docs|benchmarks|recipes"
 
