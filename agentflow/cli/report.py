@@ -19,11 +19,10 @@ app = typer.Typer()
 Folders = Annotated[list[Path], typer.Argument(metavar="DIR...", help="Folders that --out of agentflow eval made.")]
 
 
-@app.command(epilog="Example: agentflow eval report runs/seed runs/trained --out report.html --figures figures")
+@app.command(epilog="Example: agentflow eval report runs/seed runs/trained --out report.html")
 def report(
     folders: Folders,
     out: Annotated[Path, typer.Option(help="The page.")] = Path("report.html"),
-    figures: Annotated[Path | None, typer.Option(help="Folder for the figures, each as PNG and SVG.")] = None,
     with_gated: Annotated[
         bool, typer.Option("--with-gated", help="Show GPQA and GAIA too; do not share such a page.")
     ] = False,
@@ -36,7 +35,6 @@ def report(
         report = evaluations(runs, with_gated=with_gated)
     try:
         out.write_text(report.html, encoding="utf-8")
-        drawn = _draw(figures, runs) if figures else []
     except OSError as error:
         fail(
             f"the report could not be written to {error.filename or out} ({error.strerror}); choose another path",
@@ -48,8 +46,6 @@ def report(
         typer.echo(f"texts of {report.gated:,} traces of gated benchmarks are left out; see --with-gated")
     if (cut := report.traces - report.gated - report.with_text) > 0:
         typer.echo(f"texts of {cut:,} traces are left out, so that the page stays small; their rows are there")
-    if figures:
-        typer.echo(f"{figures}: {', '.join(path.name for path in drawn)}")
 
 
 @app.command(epilog="Example: agentflow eval compare runs/seed runs/trained")
@@ -110,14 +106,6 @@ def read_folders(folders: list[Path]) -> "list[Run]":
     if empty := [run.name for run in runs if not run.records]:
         fail(f"{empty[0]} has no traces yet; run the evaluation first", MISUSED)
     return runs
-
-
-def _draw(folder: Path, runs: "list[Run]") -> list[Path]:
-    try:
-        from agentflow.evals.report.figures import write_figures
-    except ImportError as error:
-        fail(f"figures need {error.name}; install it with: pip install 'agentflow-langgraph[report]'", MISUSED)
-    return write_figures(folder, runs)
 
 
 _NO_SETTINGS = {"context", "benchmarks", "epochs", "checkpoints", "prices", "provenance"}

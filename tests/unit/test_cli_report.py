@@ -1,6 +1,5 @@
 """`agentflow eval report`: what a user sees, and one line for what is wrong."""
 
-import sys
 from pathlib import Path
 
 import pytest
@@ -22,23 +21,10 @@ def folders(tmp_path: Path) -> tuple[Path, Path]:
 
 
 def test_a_report_says_what_it_wrote(folders: tuple[Path, Path], tmp_path: Path) -> None:
-    pytest.importorskip("matplotlib")
-    done = run("report", *folders, "--out", tmp_path / "r.html", "--figures", tmp_path / "figures")
+    done = run("report", *folders, "--out", tmp_path / "r.html")
     assert done.exit_code == 0, done.output
     assert "r.html: 110 traces of 2 evaluations, " in done.stdout.replace("\n", "")
     assert (tmp_path / "r.html").read_text().startswith("<!doctype html>")
-    assert {path.name for path in (tmp_path / "figures").iterdir()} == {"accuracy.png", "accuracy.svg"}
-
-
-def test_figures_say_which_extra_they_need(
-    folders: tuple[Path, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    for name in ("figures", "drawing"):
-        monkeypatch.delitem(sys.modules, f"agentflow.evals.report.{name}", raising=False)
-    monkeypatch.setitem(sys.modules, "matplotlib", None)
-    done = run("report", *folders, "--out", tmp_path / "r.html", "--figures", tmp_path / "figures")
-    assert done.exit_code == 2
-    assert done.stderr.splitlines()[-1].endswith("install it with: pip install 'agentflow-langgraph[report]'")
 
 
 def test_a_report_that_cannot_be_written_is_one_line_and_exit_1(folders: tuple[Path, Path], tmp_path: Path) -> None:
