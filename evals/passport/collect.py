@@ -7,6 +7,7 @@ files covers both, and is the same for a checkout and a wheel.
 import hashlib
 import platform
 from collections.abc import Sequence
+from contextlib import suppress
 from datetime import UTC, datetime
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
@@ -40,17 +41,9 @@ CODE = ("graph", "nodes", "tools", "evals", "rl/micro")
 async def provenance_of(
     agent: AgentName, context: Context, call: str, benchmarks: Sequence[str] = (), questions: Path | None = None
 ) -> Provenance:
-    """Return the current provenance of an evaluation.
+    """Return the current provenance of an evaluation. Raises ModelError if a tool cannot be loaded.
 
-    Args:
-        agent: Name of the agent.
-        context: Models, tools and limits.
-        call: The command, quoted for a shell.
-        benchmarks: Names or specs of the benchmarks, which have been loaded.
-        questions: File of tasks that replaces the benchmark's own.
-
-    Raises:
-        ModelError: A tool cannot be loaded.
+    `call` is the command, quoted for a shell; the `benchmarks` have been loaded; `questions` is a file of tasks.
     """
     replaced = context.prompts if agent == "agentflow" else {}
     prompts = {module: replaced.get(module, text) for module, text in agent_prompts(agent).items()}
@@ -81,13 +74,8 @@ def _inputs(agent: AgentName, context: Context, benchmarks: Sequence[str], quest
 
 def file_hash(path: Path) -> str:
     """Return the hash of a file's content: 12 hexadecimal digits."""
-    return file_sha256(path)[:12]
-
-
-def file_sha256(path: Path) -> str:
-    """Return the SHA-256 of a file's content: 64 hexadecimal digits."""
     with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
+        return hashlib.file_digest(file, "sha256").hexdigest()[:12]
 
 
 async def _tools(context: Context) -> dict[str, ToolProvenance]:
@@ -110,32 +98,19 @@ def versions() -> dict[str, str]:
         "python": platform.python_version(),
         "platform": f"{platform.system()} {platform.machine()}",
     }
-    return found | installed(PACKAGES)
-
-
-def installed(packages: Sequence[str]) -> dict[str, str]:
-    """Return the versions of those of `packages` that are installed."""
-    found = {}
-    for name in packages:
-        try:
+    for name in PACKAGES:
+        with suppress(PackageNotFoundError):
             found[name] = version(name)
-        except PackageNotFoundError:
-            continue
     return found
 
 
 @cache
 def code_hash() -> str:
     """Return the hash of AgentFlow's source files that affect a score: 12 hexadecimal digits."""
-    return source_hash(CODE)[:12]
-
-
-def source_hash(folders: Sequence[str]) -> str:
-    """Return the SHA-256 of AgentFlow's source files on disk in these folders of the package."""
     home, digest = Path(agentflow.__file__).parent, hashlib.sha256()
-    for folder in folders:
+    for folder in CODE:
         for path in sorted((home / folder).resolve().rglob("*.py")):
             content = path.read_bytes()
             digest.update(f"{folder}/{path.relative_to((home / folder).resolve())}\n{len(content)}\n".encode())
             digest.update(content)
-    return digest.hexdigest()
+    return digest.hexdigest()[:12]

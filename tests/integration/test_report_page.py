@@ -226,7 +226,7 @@ def test_flagged_traces_are_named_and_every_run_has_its_passport(seen: Seen) -> 
     assert "question as query 1" in passports.locator("tr", has_text="1 of 100").first.inner_text()
     passports.locator(".passport > summary").first.click()
     shown = passports.locator(".passport").first.inner_text()
-    assert "planner: embedded:seed, served as m, temperature 0" in shown
+    assert "embedded:seed, served as m, temperature 0" in shown
     assert "versions, prompts and tools were not recorded" in shown
     passports.locator(".flagged > summary").first.click()
     passports.locator(".flagged a").first.click()

@@ -37,9 +37,8 @@ def test_an_evaluation_leaves_what_it_was_made_with(monkeypatch: pytest.MonkeyPa
     shown = run("passport", out)
     assert (shown.exit_code, shown.stderr) == (0, "")
     said = " ".join(shown.stdout.split())
-    assert "atlas 2 0.000 0.000 to 0.842 none" in said
-    assert "the run's, see module tools" in said
-    assert f"versions agentflow {made.versions['agentflow']}, code {made.versions['code']}, python 3." in said
+    assert "atlas accuracy 0.000 (95 % interval 0.000 to 0.842, n = 2)" in said
+    assert made.versions["code"] in said
     assert made.prompts["verifier"] in said
     assert "nothing is known that stands against it" in said
     assert run("passport", out, "--strict").exit_code == 0
@@ -54,9 +53,8 @@ def test_flagged_tries_are_said_at_once_and_listed_later(monkeypatch: pytest.Mon
     shown = run("passport", tmp_path, "--strict")
     assert shown.exit_code == 1
     said = " ".join(shown.stdout.split())
-    assert "1 (50.0 %)" in said
-    assert "atlas: 1 of 2 tries are flagged, 0 of them correct question as query 1" in said
-    assert "turn 1, wikipedia_search: question as query" in said
+    assert "flagged 1 of 2 tries (50.0 %), 0 of them correct" in said
+    assert "try 1: turn 1, wikipedia_search: question as query" in said
     found = json.loads(run("passport", tmp_path, "--json").stdout)
     [item] = found["scores"][0]["audit"]["items"]
     assert item["flags"] == [{"turn": 1, "tool": "wikipedia_search", "reason": "question as query", "detail": ""}]
@@ -91,10 +89,6 @@ def test_other_accepted_answers_are_named(monkeypatch: pytest.MonkeyPatch, tmp_p
         assert "the file of the questions quiz.jsonl" in run(*call, "--epochs", epochs).stderr
     doubts = json.loads(run("passport", out, "--json").stdout)["doubts"]
     assert any("after try 1: the file of the questions quiz.jsonl" in doubt for doubt in doubts)
-    again = run("again", out, "--out", tmp_path / "again")
-    assert "same parts" in again.stderr, again.output
-    quiz.write_text('{"question": "Where?", "answer": "here"}\n')
-    assert "the file of the questions quiz.jsonl" in run("again", out, "--out", tmp_path / "more").stderr
 
 
 def test_a_limit_of_dollars_names_the_models_that_have_no_price(tmp_path: Path) -> None:
@@ -106,8 +100,6 @@ def test_a_limit_of_dollars_names_the_models_that_have_no_price(tmp_path: Path) 
     assert len(lines) == len(models)
     prices = [word for model in models for word in ("--price", f"{model}=1/1")]
     assert "--max-cost" not in run(*call[:-1], tmp_path / "b", *prices).stderr
-    doubts = [json.loads(run("passport", tmp_path / name, "--json").stdout)["doubts"] for name in "ab"]
-    assert [sum("limit of dollars" in doubt for doubt in found) for found in doubts] == [len(models), 0]
     assert run(*call, *prices).exit_code == 0, "a price may be given later"
 
 

@@ -179,14 +179,5 @@ function flagged(page, { name, scores }) {
 }
 
 function made(one) {
-  const lines = (found) => found.filter(Boolean).join("\n");
-  const module = ([name, { model, served, weights, sampling, prompt, own_prompt }]) => [`${name}: ${model}`,
-    weights ? `weights ${weights}` : served.length ? `served as ${served.join(", ")}` : "", `temperature ${sampling.temperature}`,
-    sampling.seed === null ? "" : `seed ${sampling.seed}`, prompt ? `prompt ${prompt}${own_prompt ? " (set by the run)" : ""}` : ""].filter(Boolean).join(", ");
-  const behind = { "": "no model", tools: "the run's model for tools", unknown: "whether a model is behind it is unknown" };
-  const tool = ([name, { model, card }]) => `${name}: ${behind[model] ?? `model ${model}`}, card ${card}`;
-  const program = ({ at, before, call, versions }) => [`${at}${before ? `, after try ${before}` : ""}`, call, Object.entries(versions).map((pair) => pair.join(" ")).join(", ")];
-  return [["Modules", lines(Object.entries(one.modules).map(module))], ["Tools", lines(Object.entries(one.provenance.at(-1)?.tools ?? {}).map(tool))], ["Judge", one.judge || "none"],
-    ["Searched", Object.entries(one.answered).map((pair) => pair.join(" ")).join(", ")], ["Made", lines(one.provenance.flatMap(program))],
-    ["Traces", `SHA-256 ${one.traces}`], ["To repeat it", lines(one.doubts) || "nothing is known that stands against it"]];
+  return [...Object.entries(one.facts), ["Traces", `SHA-256 ${one.traces}`], ["To repeat it", one.doubts.join("\n") || "nothing is known that stands against it"]];
 }
