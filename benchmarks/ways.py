@@ -27,15 +27,14 @@ from agentflow.rl.training_log import TrainingLog, rewards_by_task
 
 WAYS = {
     "flow-grpo": (),
-    "gigpo": ("algorithm=gigpo",),
     "rloo": ("algorithm=rloo", "flow.algorithm.penalty=0.1"),
-    **{f"{name}-4": (f"flow.objective={name}", "flow.updates=4") for name in ("ppo", "gspo", "cispo")},
+    "ppo-4": ("flow.updates=4",),
     "sft": ("algorithm=sft",),
     "opd": ("algorithm=opd",),
     "stale": ("max_staleness=1",),
     "verifier": ("options.nodes=[planner,verifier]",),
 }
-"""Training settings by way to learn. `-4` makes four updates a step, where the objectives differ."""
+"""Training settings by way to learn. `-4` makes four updates a step."""
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,7 @@
 """Generate the reference of commands and settings from the program when MkDocs builds the site.
 
-A comment `<!-- generated: NAME -->` in a page becomes one of two texts: `commands`, the help of the command line, or
-`settings`, the fields of `Context` as Studio shows them.
+A comment `<!-- generated: NAME -->` in a page becomes one of three texts: `commands`, the help of the command line,
+`settings`, the fields of `Context` as Studio shows them, or `algorithms`, the formula of each.
 """
 
 import re
@@ -57,6 +57,15 @@ def settings() -> str:
     return "\n".join(rows)
 
 
+def algorithms() -> str:
+    """Return a table of the algorithms: name and formula."""
+    sys.path.insert(0, str(ROOT))
+    from agentflow.rl.algorithms import FORMULAS
+
+    rows = ["| algorithm | advantage |", "| --- | --- |"]
+    return "\n".join([*rows, *(f"| `{name}` | {formula} |" for name, formula in FORMULAS.items())])
+
+
 def _default(value: object) -> str:
     if isinstance(value, list):
         return ", ".join(f"`{one}`" for one in value)
@@ -76,4 +85,4 @@ def _range(schema: dict[str, Any]) -> str:
     return f"({', '.join(said)})" if said else ""
 
 
-GENERATED: dict[str, Callable[[], str]] = {"commands": commands, "settings": settings}
+GENERATED: dict[str, Callable[[], str]] = {"commands": commands, "settings": settings, "algorithms": algorithms}

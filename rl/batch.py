@@ -69,7 +69,6 @@ def facts_of(row: TrainingSample, trajectory: Trajectory, name: str, *, counted:
         "places": places,
         "faults": [trajectory.faults[place] for place in places],
         "nodes": [call.node for call in row.calls],
-        "states": [hashlib.blake2b(call.prompt_ids.tobytes(), digest_size=16).hexdigest() for call in row.calls],
         "policies": [call.policy for call in row.calls],
         "surprise": [-sum(call.logprobs) for call in row.calls],
         "turn_rewards": trajectory.turn_rewards,
@@ -120,10 +119,10 @@ def _sessions(rows: Mapping[str, Facts]) -> dict[str, list[str]]:
 def _rollout(session: str, keys: Sequence[str], rows: Mapping[str, Facts], rewards: Mapping[str, float]) -> Rollout:
     """Build the algorithm's input for a trajectory, with the calls of the rows `keys` in order."""
     calls = sorted(
-        (place, length, fault, node, state)
+        (place, length, fault, node)
         for key in keys
-        for (_, length), place, fault, node, state in zip(
-            *(rows[key][name] for name in ("spans", "places", "faults", "nodes", "states")), strict=True
+        for (_, length), place, fault, node in zip(
+            *(rows[key][name] for name in ("spans", "places", "faults", "nodes")), strict=True
         )
     )
     return Rollout(
@@ -132,8 +131,7 @@ def _rollout(session: str, keys: Sequence[str], rows: Mapping[str, Facts], rewar
         lengths=[length for _, length, *_ in calls],
         turn_rewards=rows[keys[0]]["turn_rewards"],
         faults=[fault for _, _, fault, *_ in calls],
-        nodes=[node for *_, node, _ in calls],
-        states=[state for *_, state in calls],
+        nodes=[node for *_, node in calls],
     )
 
 

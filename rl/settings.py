@@ -9,7 +9,7 @@ import os
 from collections.abc import Iterator, Sequence
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Any, Literal
 
 from hydra import compose, initialize_config_dir
 from hydra.errors import HydraException
@@ -22,7 +22,6 @@ from agentflow.evals.run_folder import RunSettings
 from agentflow.rl.algorithms import NAMES, AnyAlgorithm
 from agentflow.rl.algorithms.sft import SFT
 from agentflow.rl.preset_files import PRESETS, unknown_preset
-from agentflow.rl.tokens import Objective
 from agentflow.tools.coded_error import CodedError
 from agentflow.tools.expected import expected
 
@@ -44,7 +43,6 @@ class SettingsError(CodedError, ValueError):
 def _unknown_algorithm(name: str) -> SettingsError:
     known = f"there is no algorithm '{name}'; there are {', '.join(NAMES)}"
     remedy = {"gepa": "; prompts evolve with the command agentflow prompts"}
-    remedy |= {one: f"; {one} is an objective: flow.objective={one}" for one in get_args(Objective)}
     return SettingsError(known + remedy.get(name, ""), code="unknown_algorithm")
 
 
@@ -54,7 +52,6 @@ class FlowSettings(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
     algorithm: AnyAlgorithm
-    objective: Objective = "ppo"
     updates: int | None = Field(ge=1)
     skip_settled_groups: bool
     mask_cut_off: bool
@@ -112,12 +109,16 @@ class TrainingSettings(RunSettings):
 
     @model_validator(mode="before")
     @classmethod
-    def _one_set_of_weights(cls, settings: Any) -> Any:
-        """Refuse a run of before 0.2.0 whose policies have weights of their own."""
-        found = settings if isinstance(settings, dict) else {}
-        if found.get("weights") == "separate" and len(found.get("policies", ())) > 1:
+    def _of_before(cls, settings: Any) -> Any:
+        """Read the settings of a run of before 0.2.0; refuse what is cut since."""
+        if not isinstance(settings, dict) or not isinstance(settings.get("flow"), dict):
+            return settings
+        flow = {**settings["flow"]}
+        if flow.pop("objective", "ppo") != "ppo":
+            raise ValueError("another objective than PPO's")
+        if settings.get("weights") == "separate" and len(settings.get("policies", ())) > 1:
             raise ValueError("several policies with weights of their own")
-        return settings
+        return {**settings, "flow": flow}
 
     @property
     def teacher(self) -> str:
@@ -141,12 +142,6 @@ class TrainingSettings(RunSettings):
         if settings.train_tasks < settings.questions:
             raise SettingsError(
                 f"train_tasks={settings.train_tasks} is less than questions={settings.questions}", code="too_few_tasks"
-            )
-        if settings.flow.objective != "ppo" and settings.flow.algorithm.supervised:
-            raise SettingsError(
-                f"flow.objective={settings.flow.objective} has no effect with {settings.flow.algorithm.name}, "
-                "whose loss has no ratio; leave it out",
-                code="bad_value",
             )
         if settings.rollouts == 1 and settings.flow.algorithm.compares:
             raise SettingsError(

@@ -157,12 +157,7 @@ def _ratio(log_ratio: float | None) -> float | None:
 
 
 def _flat(step: TokenStep, log_ratios: list[float | None], advantage: float) -> list[bool]:
-    """Return for each token whether its ratio, or with gspo the call's, is in the flat part of the objective."""
-    known = [value for value in log_ratios if value is not None]
-    if step.objective == "cispo" or not known:
-        return [False] * len(log_ratios)
-    if step.objective == "gspo":
-        log_ratios = [sum(known) / len(known)] * len(log_ratios)
+    """Return for each token whether its ratio is in the flat part of the objective."""
     levels = [_ratio_level(_ratio(value), *step.clip) for value in log_ratios]
     return [abs(level) == 3 and level * advantage > 0 for level in levels]
 
@@ -190,11 +185,8 @@ def terms(step: TokenStep) -> list[tuple[str, str]]:
         else "exp(updated − trainer): the trainer's probability after the step's update over that before it. The first "
         "update itself began at 1, by construction."
     )
-    of = "geometric mean of the call's ratios" if step.objective == "gspo" else "ratio"
     clipped = (
-        "not with objective=cispo, where a ratio beyond the clip keeps its gradient"
-        if step.objective == "cispo"
-        else f"outlined: the {of} is beyond {1 - low:g} or {1 + high:g} on the side that the advantage pushes to, "
+        f"outlined: the ratio is beyond {1 - low:g} or {1 + high:g} on the side that the advantage pushes to, "
         "where the objective is flat"
     )
     return [
@@ -206,11 +198,7 @@ def terms(step: TokenStep) -> list[tuple[str, str]]:
             "trainer − rollout: what the engine that trains and the one that sampled make of the same weights, those "
             "before the update, in nats",
         ),
-        (
-            "weight",
-            "of the token in the objective; those of all tokens of the step, or of a policy with weights of its own, "
-            "sum to 1",
-        ),
+        ("weight", "of the token in the objective; those of all tokens of the step sum to 1"),
         ("mask", "only what was sampled is trained on; grey is what was given to the model, or left out"),
     ]
 

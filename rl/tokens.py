@@ -29,9 +29,6 @@ from agentflow.rl.packing import PrefixMismatch
 LARGEST = 64 << 20
 """Maximum size of a decompressed file, in bytes."""
 
-Objective = Literal["ppo", "gspo", "cispo"]
-"""Objective of a token, which defines its ratio and what a clip means (rl/trainer/loss.py)."""
-
 Logprobs = list[float | None]
 """Log-probability of each token; None if it is not finite."""
 
@@ -45,7 +42,7 @@ class Sampled(BaseModel):
     """Position of the first token in the row's ids."""
     node: str
     policy: str = ""
-    """Name of the policy; "" where only one is trained."""
+    """Name that the node was given (`--policy`); "" where none was."""
     turn: int
     """Number of the call in its rollout, as in `agentflow.rl.calls.Call.turn`."""
     mask: list[Literal[0, 1]]
@@ -54,8 +51,7 @@ class Sampled(BaseModel):
     """Advantage of each token, or their mean where they differ (`agentflow.rl.algorithms.opd`); None if the rollout is
     excluded from training."""
     weight: float | None
-    """Weight of each token in the objective; those of all tokens of a step, and of a policy with weights of its own,
-    sum to 1. None if excluded."""
+    """Weight of each token in the objective; those of all tokens of a step sum to 1. None if excluded."""
     rollout: Logprobs
     trainer: Logprobs | None = None
     """None if the update did not use the row: its rollout is excluded, or all its advantages are 0 and there is no
@@ -108,7 +104,6 @@ class TokenStep(BaseModel):
     """Source of the old log-probabilities in the loss."""
     clip: tuple[float, float]
     """Distances below and above 1 at which the ratio is clipped."""
-    objective: Objective = "ppo"
     tasks: list[str]
     """Task id of each group."""
     pieces: dict[int, str]

@@ -5,24 +5,26 @@ from typing import Annotated, Any, get_args
 
 from pydantic import Field, TypeAdapter
 
-from agentflow.rl.algorithms.dr_grpo import DrGRPO
 from agentflow.rl.algorithms.flow_grpo import FlowGRPO
-from agentflow.rl.algorithms.gigpo import GiGPO
 from agentflow.rl.algorithms.grpo import GRPO
 from agentflow.rl.algorithms.opd import OPD
 from agentflow.rl.algorithms.per_node import PerNode
-from agentflow.rl.algorithms.reinforce_plus_plus import ReinforcePlusPlus
 from agentflow.rl.algorithms.rloo import RLOO
 from agentflow.rl.algorithms.sft import SFT
 from agentflow.rl.algorithms.turn import TurnCredit
 
 AnyAlgorithm = Annotated[
-    FlowGRPO | PerNode | GiGPO | GRPO | DrGRPO | RLOO | ReinforcePlusPlus | TurnCredit | SFT | OPD,
+    FlowGRPO | PerNode | GRPO | RLOO | TurnCredit | SFT | OPD,
     Field(discriminator="name"),
 ]
 """Type of the setting `flow.algorithm`: an algorithm's name with its settings."""
 
-NAMES: tuple[str, ...] = tuple(one.model_fields["name"].default for one in get_args(get_args(AnyAlgorithm)[0]))
+FORMULAS: dict[str, str] = {
+    one.model_fields["name"].default: one.formula for one in get_args(get_args(AnyAlgorithm)[0])
+}
+"""Formula of each algorithm's advantage, by name."""
+
+NAMES = tuple(FORMULAS)
 
 
 def algorithm_of(settings: Mapping[str, Any]) -> AnyAlgorithm:

@@ -32,8 +32,6 @@ class Rollout:
     """For each call, whether it led to a format or tool error."""
     nodes: Sequence[str] = ()
     """Path of the node of each call; only algorithms that compare nodes need it."""
-    states: Sequence[str] = ()
-    """Digest of the prompt of each call; only algorithms that compare states need it."""
 
     @property
     def total(self) -> float:
@@ -55,7 +53,7 @@ class Algorithm(BaseModel, ABC):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     formula: ClassVar[str]
-    """Formula of the advantage, shown in the viewer."""
+    """Formula of the advantage, shown in the viewer and in docs/concepts.md."""
     supervised: ClassVar[bool] = False
     """True if the loss is the mean of -A log pi, without a ratio, a clip or a KL term."""
 

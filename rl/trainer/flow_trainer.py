@@ -39,7 +39,7 @@ from agentflow.rl.batch import (
 from agentflow.rl.checkpoints import keep_best
 from agentflow.rl.step_metrics import only_reward, rollout_metrics, staleness, why_nothing
 from agentflow.rl.trainer.distillation import TeacherWorker
-from agentflow.rl.trainer.loss import OBJECTIVES, flow_grpo_loss, supervised_loss
+from agentflow.rl.trainer.loss import flow_grpo_loss, supervised_loss
 from agentflow.rl.trainer.prefetch import PrefetchingTrainer
 from agentflow.rl.trainer.token_inspector import TokenInspector
 from agentflow.rl.trainer.watch import SyncFailed, cause, exit_with_engine, within
@@ -77,17 +77,13 @@ class FlowTrainer(PrefetchingTrainer):
         """Start all workers, load the last checkpoint, and delete the records and the best weights of later steps."""
         super().init()
         actor = omega_conf_to_dataclass(self.config.actor_rollout_ref.actor)
-        self.actor_rollout_wg.set_loss_fn(partial(self._loss(), config=actor))
+        loss = supervised_loss if self._algorithm.supervised else flow_grpo_loss
+        self.actor_rollout_wg.set_loss_fn(partial(loss, config=actor))
         self.inspector = TokenInspector(self.config, self.tokenizer, self.actor_rollout_wg)
         self.log.rewind(self.global_steps)
         keep_best(self.log.out, self.log.accuracies())
         with open_dict(self.config):
             self.config.trainer.val_before_train = self._validates_first()
-
-    def _loss(self) -> Callable[..., Any]:
-        if self._algorithm.supervised:
-            return supervised_loss
-        return partial(flow_grpo_loss, objective_of=OBJECTIVES[self.config.flow.objective])
 
     def _validates_first(self) -> bool:
         """Return whether to validate before training: if it is due, and no earlier process of the run has done it."""

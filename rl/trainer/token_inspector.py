@@ -103,7 +103,6 @@ class TokenInspector:
             step=step,
             old="rollout" if self.bypass else "trainer",
             clip=(actor.clip_ratio_low, actor.clip_ratio_high),
-            objective=self.config.flow.objective,
             tasks=list(dict.fromkeys(row.task for row in rows)),
             pieces={id: piece(self.tokenizer, id) for id in sorted(names)},
             rows=rows,

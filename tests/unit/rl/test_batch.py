@@ -53,19 +53,6 @@ def test_by_turn_a_call_has_the_return_from_it_on() -> None:
     }
 
 
-def test_calls_of_all_rows_with_the_same_prompt_are_compared_by_gigpo() -> None:
-    """Both begin alike. The second call of the first is in another row, with a prompt of its own."""
-    rows = {
-        "q_0_0": row([2], earned=[0, 0]) | {"states": ["a"]},
-        "q_0_1": row([2], first=1) | {"states": ["b"]},
-        "q_1_0": row([2]) | {"states": ["a"]},
-    }
-    found = credit(rows, {"q_0_0": 0.0, "q_0_1": 0.0, "q_1_0": 1.0}, "gigpo")
-    once = credit(rows, {"q_0_0": 0.0, "q_0_1": 0.0, "q_1_0": 1.0})
-    assert found["q_0_1"] == once["q_0_1"]
-    assert [found[key][0].advantage / once[key][0].advantage for key in ("q_0_0", "q_1_0")] == pytest.approx([2, 2])
-
-
 def test_advantages_are_told_by_rollout_whatever_its_rows() -> None:
     rows = {
         "q_0_0": row([2]) | {"name": "q/0"},

@@ -55,21 +55,6 @@ def test_a_token_is_clipped_only_on_the_side_that_its_advantage_pushes_to() -> N
     assert [token.clipped for token in worse.tokens] == [False, False, False, True]
 
 
-def test_gspo_clips_a_whole_call_and_cispo_leaves_no_token_without_a_gradient() -> None:
-    # The mean of the log-ratios is -0.1: within a clip of 0.2 below 1, and beyond one of 0.05.
-    worse = [
-        trajectories(STEP.model_copy(update={"objective": "gspo", "clip": clip}), "a")[1].rows[0].parts[1]
-        for clip in ((0.2, 0.3), (0.05, 0.3))
-    ]
-    for part, clipped in zip(worse, (False, True), strict=True):
-        assert isinstance(part, Written)
-        assert [token.clipped for token in part.tokens] == [clipped] * 4
-        assert [token.ratio_level for token in part.tokens][-1] == -3
-    part = written(objective="cispo")
-    assert [token.ratio_level for token in part.tokens] == [0, 1, 3, -3]
-    assert not any(token.clipped for token in part.tokens)
-
-
 def test_what_was_not_computed_is_not_shown_as_a_number() -> None:
     row = STEP.rows[0]
     call = row.calls[0].model_copy(update={"trainer": None, "updated": None, "advantage": None, "mask": [0] * 4})

@@ -15,7 +15,6 @@ def rollout(
     turn_rewards: Sequence[float] = (),
     faults: Sequence[bool] = (),
     nodes: Sequence[str] = (),
-    states: Sequence[str] = (),
 ) -> Rollout:
     calls = len(lengths)
     return Rollout(
@@ -25,7 +24,6 @@ def rollout(
         turn_rewards or [0.0] * calls,
         faults or [False] * calls,
         nodes or ["agent"] * calls,
-        states or [""] * calls,
     )
 
 

@@ -10,9 +10,7 @@ from typing import Any
 import pytest
 
 from agentflow.graph.run.trace import append
-from agentflow.rl.algorithms.flow_grpo import FlowGRPO
 from agentflow.rl.algorithms.opd import OPD
-from agentflow.rl.algorithms.sft import SFT
 from agentflow.rl.batch import Span
 from agentflow.rl.checkpoints import ACTOR, BEST, FOLDER, LATEST, checkpoint_of, saved_steps
 from tests.unit.rl.rows import row
@@ -27,7 +25,6 @@ with warnings.catch_warnings():
 
     from agentflow.rl.settings import compose_settings
     from agentflow.rl.trainer.flow_trainer import Alarmed, FlowTrainer, _single_precision
-    from agentflow.rl.trainer.loss import OBJECTIVES, supervised_loss
     from agentflow.rl.trainer.prefetch import PrefetchingTrainer
     from agentflow.rl.trainer.watch import SyncFailed
     from agentflow.rl.training_log import TrainingLog
@@ -55,14 +52,6 @@ def test_a_weight_sync_that_fails_names_its_cause(trainer: FlowTrainer) -> None:
 
     with pytest.raises(SyncFailed, match=r"step 3 .*no loader"):
         trainer._sync(send)
-
-
-@pytest.mark.parametrize("name", OBJECTIVES)
-def test_the_loss_has_the_objective_of_the_settings_unless_it_is_supervised(trainer: FlowTrainer, name: str) -> None:
-    trainer.config, trainer._algorithm = OmegaConf.create({"flow": {"objective": name}}), FlowGRPO()
-    assert trainer._loss().keywords == {"objective_of": OBJECTIVES[name]}  # type: ignore[attr-defined]
-    trainer._algorithm = SFT()
-    assert trainer._loss() is supervised_loss
 
 
 @pytest.mark.parametrize(("setting", "ends"), [("warn", False), ("stop", True)])

@@ -57,7 +57,8 @@ async def test_a_rollout_of_the_teacher_is_one_row_of_the_policys_tokens(known: 
         assert all(map(math.isnan, call.logprobs))
     [row] = rows_of(trajectory, pack_turns=True, limit=4096)
     facts = {"q_0_0": facts_of(row, trajectory, "q/0", counted=True)}
-    assert len(set(facts["q_0_0"]["states"])) == len(trajectory.calls), "every turn has a prompt of its own"
+    prompts = {call.prompt_ids.tobytes() for call in trajectory.calls}
+    assert len(prompts) == len(trajectory.calls), "every turn has a prompt of its own"
     [spans] = assign_credit(facts, {"q_0_0": trajectory.reward}, SFT()).values()
     imitated = [id for span in spans for id in row.response_ids[span.start : span.start + span.length]]
     assert imitated == [id for call in trajectory.calls for id in call.response_ids]

@@ -85,7 +85,7 @@ def chose(found: TokenInspector, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_in_bypass_mode_the_trainer_is_asked_before_and_after(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    found, workers, log = looking(tmp_path, "flow.objective=gspo")
+    found, workers, log = looking(tmp_path)
     chose(found, monkeypatch)
     found.before_update(["q_0_0"], nested(LOGPROBS), torch.tensor([[1, 0, 0, 1]]))
     workers.learnt = 0.5
@@ -94,7 +94,6 @@ def test_in_bypass_mode_the_trainer_is_asked_before_and_after(tmp_path: Path, mo
     step = last_tokens(log)
     assert step is not None
     assert (step.step, step.old, step.clip, step.tasks) == (3, "rollout", (0.2, 0.3), ["t"])
-    assert step.objective == "gspo"
     trained, left = step.rows
     first, second = trained.calls
     assert (first.start, first.mask, first.rollout) == (3, [1, 0], [-1.0, -2.0])
