@@ -107,8 +107,8 @@ docs: $(VENV)/with-docs ## Build the documentation into site/, without the netwo
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict --quiet --site-dir site
 	@echo 'The documentation is in site/; .venv/bin/mkdocs serve shows it.'
 
-bench: $(VENV)/with-dev,studio,local,train $(PEERS:%=.venvs/speed/%/installed) ## How fast we are, beside peers and the floor; half an hour on an idle machine
-	$(BIN)/python -m benchmarks.speed --docs docs $(BENCH_FLAGS)
+bench: $(VENV)/with-dev,studio,local,train $(PEERS:%=.venvs/speed/%/installed) ## How fast we are, beside peers and the floor; a quarter of an hour on an idle machine
+	$(BIN)/python -m benchmarks.speed $(BENCH_FLAGS)
 
 train: $(VENV)/with-train ## Train the embedded planner on Atlas: about forty minutes on two cores
 	$(BIN)/agentflow train --preset atlas-cpu
@@ -119,13 +119,10 @@ studio: $(VENV)/with-studio ## The development server for LangGraph Studio, on 1
 clean: ## Remove the venvs and what tests and builds left
 	rm -rf .venv .venvs build dist site *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis .langgraph_api
 
-# A venv per peer of `make bench`, and one with our core alone. Agent Lightning needs Python 3.12.
-PYTHON312 ?= $(firstword $(wildcard $(HOME)/.pyenv/versions/3.12*/bin/python3.12) python3.12)
-PEER_PYTHON = $(if $(filter agentlightning,$*),$(PYTHON312),$(or $(PYTHON),python3.11))
-
+# A venv per peer of `make bench`.
 .venvs/speed/%/installed: benchmarks/requirements/%.txt
 	@echo 'Installing $* into .venvs/speed/$* ...'; \
-	mkdir -p .venvs/speed; { $(PEER_PYTHON) -m venv --clear .venvs/speed/$* && \
+	mkdir -p .venvs/speed; { $(or $(PYTHON),python3.11) -m venv --clear .venvs/speed/$* && \
 		.venvs/speed/$*/bin/python -m pip install -qq --disable-pip-version-check -r benchmarks/requirements/$*.txt; \
 	} 2>.venvs/speed/$*.log && touch $@ || { rm -rf .venvs/speed/$*; echo '$* cannot be installed, and is left out.'; }
 

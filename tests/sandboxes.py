@@ -3,6 +3,7 @@
 import os
 import shutil
 import threading
+from collections import defaultdict
 from collections.abc import Callable, Iterator
 from functools import lru_cache
 from pathlib import Path
@@ -13,7 +14,6 @@ from agentflow.tools.sandbox import execute as execution
 from agentflow.tools.sandbox.fork_client import ForkServerClient
 from agentflow.tools.sandbox.limits import Limits, Outcome, SandboxError
 from agentflow.tools.sandbox.tiers import SUBPROCESS, VARIABLE
-from benchmarks.speed import processes
 
 BWRAP = shutil.which("bwrap")
 NAMES = ("bwrap", "bwrap-userns", "bwrap-userns-noproc", "landlock")
@@ -75,13 +75,29 @@ def new_processes() -> Callable[[], set[int]]:
 
 
 def descendants(pid: int) -> set[int]:
-    """The processes that `pid` started, and those that these started, and so on; zombies are not counted."""
-    return {found for found in processes.descendants(pid) if is_alive(found)}
+    """The processes that `pid` started, and those that these started, and so on; zombies are not counted.
+
+    They are found by the parent that each process names: /proc/PID/task/*/children comes and goes with threads.
+    """
+    children = defaultdict(list)
+    for entry in Path("/proc").glob("[0-9]*"):
+        _, parent = _state(int(entry.name))
+        children[parent].append(int(entry.name))
+    found = [pid]
+    for parent in found:
+        found += children[parent]
+    return {one for one in found[1:] if is_alive(one)}
 
 
 def is_alive(pid: int) -> bool:
     """Whether a process is there and no zombie."""
+    return _state(pid)[0] not in "ZX"
+
+
+def _state(pid: int) -> tuple[str, int]:
+    """The state of a process and its parent; X, dead, if it has ended or is hidden."""
     try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
+        state, parent, *_ = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     except OSError:
-        return False
+        return "X", -1
+    return state, int(parent)

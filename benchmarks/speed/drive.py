@@ -1,25 +1,22 @@
 """One contender under one load, in the interpreter of its venv; prints a line of JSON.
 
-    PYTHON -m benchmarks.speed.drive smolagents --server http://127.0.0.1:8000 --rollouts 50
+    PYTHON -m benchmarks.speed.drive openai_sdk:rollouts '{"server": "http://127.0.0.1:8000"}'
 
 A number of rollouts run, with a limit of concurrent ones. Some warm-up rollouts precede them. Every answer is checked,
-since a contender that gives up early would be fast.
+since a contender that gives up early would be fast. Memory is read from Linux's /proc.
 """
 
-import argparse
 import asyncio
-import cProfile
 import json
 import statistics
+import sys
 import time
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict, fields
+from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager
 from importlib import import_module
 from importlib.metadata import version
-from typing import Any
+from pathlib import Path
 
-from benchmarks.speed.processes import cpu_seconds, peak_bytes, resident_bytes
-from benchmarks.speed.profiles import shares
 from benchmarks.speed.work import ANSWER, Rollout, Work
 
 WARM_UP = 8
@@ -45,48 +42,28 @@ async def several(rollout: Rollout, number: int, concurrent: int) -> list[float]
     return seconds
 
 
-async def measure(module: Any, work: Work, profiled: bool) -> dict[str, Any]:
+async def measure(rollouts: Callable[[Work], AbstractAsyncContextManager[Rollout]], work: Work) -> dict[str, float]:
     """Return the measurements; times in seconds, memory in bytes."""
-    loop = asyncio.get_running_loop()
-    loop.set_default_executor(ThreadPoolExecutor(max(work.concurrent, 32)))  # of contenders that are not asynchronous
-    async with module.rollouts(work) as rollout:
+    async with rollouts(work) as rollout:
         await several(rollout, WARM_UP, min(WARM_UP, work.concurrent))
-        profile = cProfile.Profile()
-        stored_bytes = getattr(module, "stored_bytes", resident_bytes)
-        stored, memory, cpu, start = stored_bytes(), resident_bytes(), cpu_seconds(), time.perf_counter()
-        if profiled:
-            profile.enable()
+        memory, cpu, start = _memory("VmRSS"), time.process_time(), time.perf_counter()
         seconds = await several(rollout, work.rollouts, work.concurrent)
-        profile.disable()
-        wall, cpu = time.perf_counter() - start, cpu_seconds() - cpu
+        wall, cpu = time.perf_counter() - start, time.process_time() - cpu
         return {
-            "version": f"{module.DISTRIBUTION} {version(module.DISTRIBUTION)}",
-            "cpu": cpu / work.rollouts,
+            "call": cpu / work.rollouts / work.calls,
             "rate": work.rollouts / wall,
             "p50": statistics.median(seconds),
-            "memory": max(0, peak_bytes() - memory) / work.concurrent,
-            "stored": (stored_bytes() - stored) / work.rollouts,
-            **({"profile": shares(profile)} if profiled else {}),
+            "memory": max(0, _memory("VmHWM") - memory) / work.concurrent,
         }
 
 
-def arguments(work: Work) -> list[str]:
-    """Return `work` as options of this command."""
-    return [word for name, value in asdict(work).items() for word in (f"--{name}", str(value))]
-
-
-def main() -> None:
-    """Measure, and print the result."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("contender")
-    parser.add_argument("--profile", action="store_true", help="say also which packages take the time")
-    for field in fields(Work):
-        required = field.name == "server"
-        parser.add_argument(f"--{field.name}", type=str if required else int, required=required, default=field.default)
-    options = vars(parser.parse_args())
-    module, profiled = import_module(f"benchmarks.speed.contenders.{options.pop('contender')}"), options.pop("profile")
-    print(json.dumps(asyncio.run(measure(module, Work(**options), profiled))))
+def _memory(field: str) -> int:
+    lines = Path("/proc/self/status").read_text().splitlines()
+    return next(1024 * int(line.split()[1]) for line in lines if line.startswith(f"{field}:"))
 
 
 if __name__ == "__main__":
-    main()
+    module, _, function = sys.argv[1].partition(":")
+    found = import_module(f"benchmarks.speed.contenders.{module}")
+    values = asyncio.run(measure(getattr(found, function), Work(**json.loads(sys.argv[2]))))
+    print(json.dumps({"version": f"{found.DISTRIBUTION} {version(found.DISTRIBUTION)}", "values": values}))

@@ -5,10 +5,10 @@ The client's address determines the replies, so that one server serves every con
     http://127.0.0.1:PORT/<milliseconds>/<way>/<calls>/v1
 
 The server waits for the given time and calls the tool `look_up`; the last of the given number of calls is the answer.
-The way is `tools` for OpenAI's tool calls with an answer as text, `finish` for an answer as a call of `final_answer`,
-or `text` for text only. The assistant messages in the request tell which call it is. A model name that is a module of
-AgentFlow gets that module's reply. A request with `return_token_ids` gets ids and log-probabilities in vLLM's format:
-PROMPT tokens in, REPLY tokens out, for any text. Requests are not parsed; the relevant parts are found in their bytes.
+The way is `tools` for OpenAI's tool calls, or `text` for text only. The assistant messages in the request tell which
+call it is. A model name that is a module of AgentFlow gets that module's reply. A request with `return_token_ids` gets
+ids and log-probabilities in vLLM's format: PROMPT tokens in, REPLY tokens out, for any text. Requests are not parsed;
+the relevant parts are found in their bytes.
 """
 
 import asyncio
@@ -35,12 +35,7 @@ MODULES = {
     "generator": f"Answer: {FINAL}",
 }
 
-
 _MODEL = re.compile(rb'"model": ?"(\w+)"')
-
-
-def _call(name: str, **arguments: str) -> dict[str, Any]:
-    return {"id": "call_1", "type": "function", "function": {"name": name, "arguments": json.dumps(arguments)}}
 
 
 @cache
@@ -52,9 +47,8 @@ def response(module: str, way: str, last: bool, ids: bool) -> bytes:
     elif not last and way == "text":
         message["content"] = MODULES["planner"]
     elif not last:
-        message["tool_calls"] = [_call("look_up", text="the library of Fupoz")]
-    elif way == "finish":
-        message["tool_calls"] = [_call("final_answer", answer=FINAL)]
+        function = {"name": "look_up", "arguments": '{"text": "the library of Fupoz"}'}
+        message["tool_calls"] = [{"id": "call_1", "type": "function", "function": function}]
     else:
         message["content"] = FINAL
     choice = {"index": 0, "message": message, "finish_reason": "tool_calls" if "tool_calls" in message else "stop"}
@@ -105,10 +99,7 @@ class _Connection(asyncio.Protocol):
 
     def _answer(self, head: bytes, body: bytes) -> None:
         path = head.split(b" ", 2)[1].decode()
-        try:
-            seconds, reply = answer(path, body)
-        except ValueError:  # another address: a gateway asks whether we are well
-            seconds, reply = 0.0, b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"
+        seconds, reply = answer(path, body)
         if seconds:
             asyncio.get_running_loop().call_later(seconds, self._transport.write, reply)
         else:

@@ -1,7 +1,7 @@
 """The work of every contender: a rollout of several model calls, each but the last followed by a tool call.
 
-A contender is a module of `benchmarks.speed.contenders`. It runs in its own venv, which lacks AgentFlow and the rest of
-this repository, so this file and `drive` use the standard library only.
+A contender is a function of `benchmarks.speed.contenders`. It runs in its own venv, which lacks AgentFlow and the rest
+of this repository, so this file and `drive` use the standard library only.
 """
 
 from collections.abc import Awaitable, Callable
@@ -13,6 +13,16 @@ ANSWER = "1907"
 
 Rollout = Callable[[], Awaitable[str]]
 """Runs one rollout and returns its answer."""
+
+TOOL: dict[str, object] = {
+    "type": "function",
+    "function": {
+        "name": "look_up",
+        "description": "Looks something up.",
+        "parameters": {"type": "object", "properties": {"text": {"type": "string"}}, "required": ["text"]},
+    },
+}
+"""The tool that the model calls, in the format of OpenAI's API."""
 
 
 @dataclass(frozen=True)
@@ -29,8 +39,6 @@ class Work:
     rollouts: int = 50
     memory: int = 1600
     """Characters of all tool results of a rollout."""
-    tools: int = 1
-    """Number of tools that the model may call. It calls the first."""
 
     def url(self, way: str) -> str:
         """Return the server's address for a client; `benchmarks.speed.server` explains `way`."""
@@ -46,18 +54,3 @@ class Work:
         sentence = "The library of Fupoz holds 4,210 volumes, most of them on tides, bees and the making of paper. "
         size = self.memory // max(tool_calls, 1)
         return (sentence * (size // len(sentence) + 1))[:size]
-
-    @property
-    def names(self) -> list[str]:
-        """Return the names of the tools."""
-        return ["look_up", *(f"look_up_{number}" for number in range(2, self.tools + 1))]
-
-
-def tool_schemas(work: Work) -> list[dict[str, object]]:
-    """Return the tools in the format of OpenAI's API."""
-    arguments = {"type": "object", "properties": {"text": {"type": "string"}}, "required": ["text"]}
-    description = "Looks something up."
-    return [
-        {"type": "function", "function": {"name": name, "description": description, "parameters": arguments}}
-        for name in work.names
-    ]

@@ -1,1 +1,1 @@
-"""The contenders, a module each, with `DISTRIBUTION` and `rollouts`, which yields the function that runs a rollout."""
+"""Who is measured: in each module `DISTRIBUTION` and context managers that yield the function which runs a rollout."""

@@ -21,7 +21,7 @@ async def rollouts(work: Work) -> AsyncIterator[Rollout]:
         """Looks something up."""
         return work.result
 
-    tools = [FunctionTool(look_up, description="Looks something up.", name=name) for name in work.names]
+    tool = FunctionTool(look_up, description="Looks something up.")
     client = OpenAIChatCompletionClient(
         model="none",
         base_url=work.url("tools"),
@@ -36,7 +36,7 @@ async def rollouts(work: Work) -> AsyncIterator[Rollout]:
     )
 
     async def rollout() -> str:
-        agent = AssistantAgent("agent", client, tools=tools, max_tool_iterations=1000)
+        agent = AssistantAgent("agent", client, tools=[tool], max_tool_iterations=1000)
         result = await agent.run(task=QUESTION)
         return result.messages[-1].to_text()
 

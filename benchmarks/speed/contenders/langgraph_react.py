@@ -21,10 +21,10 @@ async def rollouts(work: Work) -> AsyncIterator[Rollout]:
         """Looks something up."""
         return work.result
 
-    tools = [StructuredTool.from_function(coroutine=look_up, name=name) for name in work.names]
+    tool = StructuredTool.from_function(coroutine=look_up)
     model = ChatOpenAI(model="none", base_url=work.url("tools"), api_key="none")
     with warnings.catch_warnings(action="ignore"):  # its successor is in the package langchain
-        agent = create_react_agent(model, tools)
+        agent = create_react_agent(model, [tool])
 
     async def rollout() -> str:
         state = await agent.ainvoke({"messages": [("user", QUESTION)]}, {"recursion_limit": 1000})

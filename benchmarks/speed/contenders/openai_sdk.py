@@ -6,7 +6,7 @@ from typing import Any
 
 from openai import AsyncOpenAI
 
-from benchmarks.speed.work import QUESTION, Rollout, Work, tool_schemas
+from benchmarks.speed.work import QUESTION, TOOL, Rollout, Work
 
 DISTRIBUTION = "openai"
 
@@ -14,7 +14,7 @@ DISTRIBUTION = "openai"
 @asynccontextmanager
 async def rollouts(work: Work) -> AsyncIterator[Rollout]:
     """Yield rollouts over one client."""
-    tools: Any = tool_schemas(work)
+    tools: Any = [TOOL]
     async with AsyncOpenAI(base_url=work.url("tools"), api_key="none") as client:
 
         async def rollout() -> str:

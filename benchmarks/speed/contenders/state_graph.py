@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal, TypedDict
 import aiohttp
 from langgraph.graph import START, StateGraph
 
-from benchmarks.speed.work import QUESTION, Rollout, Work, tool_schemas
+from benchmarks.speed.work import QUESTION, TOOL, Rollout, Work
 
 DISTRIBUTION = "langgraph"
 
@@ -23,11 +23,11 @@ class Talk(TypedDict):
 @asynccontextmanager
 async def rollouts(work: Work) -> AsyncIterator[Rollout]:
     """Yield rollouts of the graph."""
-    tools, url = tool_schemas(work), f"{work.url('tools')}/chat/completions"
+    url = f"{work.url('tools')}/chat/completions"
     async with aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=0)) as session:
 
         async def model(state: Talk) -> dict[str, Any]:
-            async with session.post(url, json={"model": "none", "messages": state["messages"], "tools": tools}) as got:
+            async with session.post(url, json={"model": "none", "messages": state["messages"], "tools": [TOOL]}) as got:
                 return {"messages": [json.loads(await got.read())["choices"][0]["message"]]}
 
         async def tool(state: Talk) -> dict[str, Any]:
