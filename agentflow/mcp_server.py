@@ -21,7 +21,8 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from agentflow.graph.agent import Agent
 from agentflow.graph.as_tool import DESCRIPTION, answer_text
 from agentflow.graph.context import Context
-from agentflow.graph.run.runner import Event, rollout
+from agentflow.graph.run.events import Event
+from agentflow.graph.run.runner import run
 from agentflow.graph.run.task import Task
 from agentflow.graph.run.trace import TraceTurn
 from agentflow.tools.untrusted_text import bounded_line
@@ -51,7 +52,7 @@ def build_server(agent: Agent, context: Context) -> MCPServer[None]:
             if isinstance(event, TraceTurn):
                 await call.report_progress(event.turn, context.max_turns, _describe(event))
 
-        trace = (await rollout(agent, Task.from_question(question.strip()), context, on_event=report)).trace
+        trace = await run(agent, Task.from_question(question.strip()), context, on_event=report)
         if not trace.answer.strip():
             raise ToolError(trace.error or "the model gave no answer")
         return answer_text(trace.answer, trace.status)

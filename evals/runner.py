@@ -18,7 +18,7 @@ from agentflow.graph.agent import Agent
 from agentflow.graph.context import Context
 from agentflow.graph.models.spec import ModelError
 from agentflow.graph.run.cost import UNLIMITED, Budget
-from agentflow.graph.run.runner import Finished, reason, rollout
+from agentflow.graph.run.runner import run
 from agentflow.graph.run.task import Task
 from agentflow.graph.run.trace import Trace
 from agentflow.tools.redaction import redacted
@@ -95,7 +95,7 @@ class Runner:
         except ModelError:
             raise
         except Exception as error:  # the boundary of an item: a scorer's exception fails this item only
-            trace, score = trace.failed_with(reason(error)), Score(Decision.INCORRECT, CRASH)
+            trace, score = trace.failed_by(error), Score(Decision.INCORRECT, CRASH)
         return Record.of(trace, item.benchmark.name, item.sample, score)
 
     async def _trace(self, item: Item) -> Trace:
@@ -103,21 +103,21 @@ class Runner:
 
         The last run counts, with its own usage.
         """
-        finished, again = await self._run(item), 0
-        while finished.trace.status == "failed":
+        trace, again = await self._run(item), 0
+        while trace.failure:
             again += 1
-            if again > max(self.retries, int(isinstance(finished.failure, SandboxError))):
+            if again > max(self.retries, int(isinstance(trace.failure, SandboxError))):
                 break
-            finished = await self._run(item)
-        return finished.trace
+            trace = await self._run(item)
+        return trace
 
-    async def _run(self, item: Item) -> Finished:
+    async def _run(self, item: Item) -> Trace:
         """Run an item once. Raises ModelError if the settings are wrong."""
         context = self._context(item.benchmark)
-        finished = await rollout(self.agent, item.task, context, seconds=self.seconds, budget=self.budget)
-        if isinstance(finished.failure, ModelError) and finished.failure.configuration:
-            raise finished.failure
-        return finished
+        trace = await run(self.agent, item.task, context, seconds=self.seconds, budget=self.budget)
+        if isinstance(trace.failure, ModelError) and trace.failure.configuration:
+            raise trace.failure
+        return trace
 
     def _context(self, benchmark: Benchmark) -> Context:
         own = self.context.corpus == "auto"

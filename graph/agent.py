@@ -5,9 +5,9 @@ One conditional edge, on the verifier's signal, decides between another round an
 
 import asyncio
 import threading
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from functools import lru_cache
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 from langchain_core.runnables import Runnable, RunnableConfig
 from langchain_core.tools import BaseTool
@@ -33,6 +33,7 @@ from agentflow.nodes.planner import Planner
 from agentflow.nodes.verifier import Verifier
 
 Agent = CompiledStateGraph[State, Context, Any, State]
+Result = TypeVar("Result")
 
 RECURSION_LIMIT = 650
 """Maximum number of node runs per question. It exceeds 100 turns of six node runs (with approval, and a mark before a
@@ -146,12 +147,17 @@ class NodeRunnable(Runnable[Any, dict[str, Any]]):
 
     def invoke(self, input: Any, config: RunnableConfig | None = None, **kwargs: Any) -> dict[str, Any]:
         """Run the node on the background event loop, for `graph.invoke`."""
-        # The task inherits this thread's contextvars, which carry callbacks, the runtime and interrupts.
-        running = asyncio.run_coroutine_threadsafe(self.ainvoke(input, config), _background_loop())
-        try:
-            return running.result()
-        finally:
-            running.cancel()  # Ctrl-C in the caller must not leave the node running
+        return in_background(self.ainvoke(input, config))
+
+
+def in_background(coroutine: Coroutine[Any, Any, Result]) -> Result:
+    """Run a coroutine on a shared background event loop, and wait for its result."""
+    # The task inherits this thread's contextvars, which carry callbacks, the runtime and interrupts.
+    running = asyncio.run_coroutine_threadsafe(coroutine, _background_loop())
+    try:
+        return running.result()
+    finally:
+        running.cancel()  # Ctrl-C in the caller must not leave it running
 
 
 @lru_cache(maxsize=1)

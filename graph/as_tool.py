@@ -1,17 +1,15 @@
 """The agent as a tool of another agent, which takes a question and returns the answer."""
 
 from collections.abc import Sequence
-from typing import Any
 
-from langchain_core.messages import HumanMessage
 from langchain_core.tools import BaseTool, StructuredTool, ToolException
 from pydantic import BaseModel, Field
 
-from agentflow.graph.agent import build_graph
+from agentflow.graph.agent import build_graph, in_background
 from agentflow.graph.context import Context
-from agentflow.graph.models.spec import ModelError
-from agentflow.graph.state import InputState
-from agentflow.tools.sandbox.limits import SandboxError
+from agentflow.graph.run.runner import run
+from agentflow.graph.run.task import Task
+from agentflow.graph.run.trace import Trace
 
 DESCRIPTION = (
     "Answers a question that takes several steps: it plans, looks things up, computes, checks what it found, and "
@@ -56,16 +54,10 @@ def build_tool(
     graph, settings = build_graph(tools), context or Context()
 
     def ask(question: str) -> str:
-        try:
-            return _answer(graph.invoke(_input(question), context=settings))
-        except (ModelError, SandboxError) as error:
-            raise ToolException(str(error)) from error
+        return in_background(aask(question))
 
     async def aask(question: str) -> str:
-        try:
-            return _answer(await graph.ainvoke(_input(question), context=settings))
-        except (ModelError, SandboxError) as error:
-            raise ToolException(str(error)) from error
+        return _answer(await run(graph, Task.from_question(question), settings))
 
     return StructuredTool.from_function(
         func=ask,
@@ -77,15 +69,13 @@ def build_tool(
     )
 
 
-def _input(question: str) -> InputState:
-    return InputState(messages=[HumanMessage(question)])
-
-
-def _answer(found: dict[str, Any]) -> str:
-    """Return the answer of a run. Raises ToolException if there is none."""
-    if not str(found["answer"]).strip():
-        raise ToolException("the model gave no answer")
-    return answer_text(found["answer"], found["status"])
+def _answer(trace: Trace) -> str:
+    """Return the answer of a run. Raises ToolException if there is none, and what a bug in the agent raised."""
+    if trace.failure and trace.cause == "agent":
+        raise trace.failure
+    if not trace.answer.strip():
+        raise ToolException(trace.error or "the model gave no answer")
+    return answer_text(trace.answer, trace.status)
 
 
 def answer_text(answer: str, status: str) -> str:

@@ -14,7 +14,8 @@ from pydantic import BaseModel, Field
 
 from agentflow.graph.agent import graph as agent
 from agentflow.graph.context import Context
-from agentflow.graph.state import InputState
+from agentflow.graph.run.runner import run
+from agentflow.graph.run.task import Task
 from agentflow.graph.studio_config import StudioConfig
 
 
@@ -39,8 +40,11 @@ class Exchange(Question, Answer):
 async def ask(state: Question, runtime: Runtime[StudioConfig]) -> dict[str, object]:
     """Run the agent on the question and return its answer."""
     asked = HumanMessage(state.question)
-    found = await agent.ainvoke(InputState(messages=[asked]), context=Context.of(runtime))
-    return {"answer": found["answer"], "messages": [asked, AIMessage(found["answer"])]}
+    trace = await run(agent, Task.from_question(state.question), Context.of(runtime))
+    if trace.failure and trace.cause != "limit":
+        raise trace.failure
+    answer = trace.answer or trace.error
+    return {"answer": answer, "messages": [asked, AIMessage(answer)]}
 
 
 graph = (

@@ -11,16 +11,16 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from langchain_core.messages import BaseMessage, HumanMessage
+from langchain_core.messages import HumanMessage
 
 from agentflow.evals.benchmarks.errors import BenchmarkError
 from agentflow.evals.benchmarks.rows import read_rows
 from agentflow.evals.scorers.free_text import free_text
 from agentflow.evals.scorers.score import Decision
+from agentflow.graph.run.runner import Graph, final_text
 from agentflow.graph.run.task import Task, identity
-from agentflow.graph.run.trace import Trace
 from agentflow.rl.node_paths import Nodes, PolicyNameError, named_nodes
-from agentflow.rl.trainable import AppError, Graph, Split, Trainable
+from agentflow.rl.trainable import AppError, Split, Trainable
 from agentflow.tools.named_object import NamedObjectError, named_object
 
 TEST_SHARE = 5
@@ -79,7 +79,6 @@ def trainable_agent(
         tasks=split_tasks,
         inputs=inputs,
         reward=score,
-        trace=trace,
     )
 
 
@@ -117,26 +116,10 @@ def inputs(task: Task) -> Any:
     return given if isinstance(given, dict) else {"messages": [HumanMessage(task.question)]}
 
 
-def final_text(state: Any) -> str:
-    """Return the answer in a graph's final state: its field `answer`, else its last message, else all of it."""
-    if isinstance(state, dict):
-        if isinstance(answer := state.get("answer"), str):
-            return answer
-        messages = state.get("messages")
-        if isinstance(messages, list) and messages and isinstance(messages[-1], BaseMessage):
-            return str(messages[-1].text)
-    return str(state)
-
-
 def compare(task: Task, state: Any) -> float | None:
     """Return 1 if the answer is the task's, else 0; None if that cannot be decided by rule."""
     score = free_text(final_text(state), [task.gold])
     return None if score.decision == Decision.UNDECIDED else float(score.decision == Decision.CORRECT)
-
-
-def trace(task: Task, state: Any) -> Trace:
-    """Return the trace of a rollout."""
-    return Trace(task=task, answer=final_text(state), status="answered")
 
 
 def _reward(name: str) -> Reward:

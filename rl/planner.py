@@ -14,9 +14,7 @@ from agentflow.evals.atlas.discovery import LEVELS
 from agentflow.evals.scorers.exact import correct
 from agentflow.graph.context import DEFAULT_TOOLS, Context
 from agentflow.graph.run.task import Task
-from agentflow.graph.run.trace import Trace, TraceTurn
 from agentflow.graph.state import InputState
-from agentflow.nodes.generator import OUT_OF_TIME
 from agentflow.rl.agent import GivenNodes, app_nodes
 from agentflow.rl.node_paths import all_patterns
 from agentflow.rl.trainable import AppError, Split, Trainable, no_faults
@@ -78,9 +76,7 @@ def trainable(
     context = Context.model_validate({"structured_output": "off", **settings, **policy})
 
     def rewarded(task: Task, state: Any) -> float | Awaitable[float | None] | None:
-        if state.get("status") == "no_plan":
-            return 0.0
-        return None if state.get("answer") == OUT_OF_TIME else reward(task, state)
+        return 0.0 if state.get("status") == "no_plan" else reward(task, state)
 
     return Trainable(
         name=name,
@@ -90,7 +86,6 @@ def trainable(
         inputs=lambda task: InputState(messages=[HumanMessage(task.question)]),
         reward=rewarded,
         context=lambda: context,
-        trace=trace,
         faults=FAULTS.get(agent, no_faults) if modules == ["planner"] else no_faults,
     )
 
@@ -113,17 +108,6 @@ def reward(task: Task, state: dict[str, Any]) -> float:
     """Return 1 for a correct answer, else 0, by exact comparison."""
     check = partial(correct, gold=task.gold, numbers=tuple(task.data["numbers"]), target=task.data["target"])
     return float(check(str(state.get("answer", ""))))
-
-
-def trace(task: Task, state: dict[str, Any]) -> Trace:
-    """Return the trace of a run, in the form that `agentflow solve` and `agentflow eval` record."""
-    return Trace(
-        task=task,
-        analysis=state["analysis"],
-        answer=str(state.get("answer", "")),
-        status=state["status"],
-        turns=[TraceTurn.of(turn) for turn in state["memory"]],
-    )
 
 
 def faults(state: dict[str, Any]) -> list[bool]:

@@ -45,6 +45,7 @@ from agentflow.rl.chat import (
 )
 from agentflow.rl.node_paths import Nodes, policy_of
 from agentflow.rl.threads import inherit_context
+from agentflow.tools.coded_error import CodedError
 
 PATIENCE = 30.0
 """Seconds that a thread waits until the event loop begins its call; a loop that waits for the thread never does."""
@@ -56,8 +57,10 @@ UNDER_WAY = "AGENTFLOW_ROLLOUT"
 class PromptTooLong(ModelError):
     """A conversation has outgrown what the policy may read."""
 
+    cause = "policy"
 
-class PolicyMisused(RuntimeError):
+
+class PolicyMisused(CodedError, RuntimeError):
     """A graph calls the policy where it cannot be answered; `str()` is one line that says what to change."""
 
 

@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
+from agentflow.graph.run.runner import Graph
 from agentflow.graph.run.task import Task
 from agentflow.rl.algorithms.algorithm import Rollout
 from agentflow.rl.algorithms.signal import Share, groups_with_signal
@@ -12,7 +13,7 @@ from agentflow.rl.node_paths import learns
 from agentflow.rl.packing import Reason, TrainingSample, pack
 from agentflow.rl.rehearsal import naming_errors
 from agentflow.rl.rollout import RolloutStatus, Trajectory, run
-from agentflow.rl.trainable import Graph, Trainable
+from agentflow.rl.trainable import Trainable
 
 
 @dataclass

@@ -11,19 +11,21 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import Any
 
+from agentflow.graph.run.runner import Graph
 from agentflow.graph.run.task import Task
 from agentflow.rl.chat import ChatError, ChatRequest, TokenReply
 from agentflow.rl.chat_format import ChatFormat
 from agentflow.rl.node_paths import all_patterns
 from agentflow.rl.rollout import RolloutStatus, Trajectory, run
-from agentflow.rl.trainable import AppError, Graph, Trainable
+from agentflow.rl.trainable import AppError, Trainable
+from agentflow.tools.coded_error import CodedError
 
 REPLY = "Yes."
 SECONDS = 120.0
 """Time limit of the rehearsal; the rollouts of the training have their own limit."""
 
 
-class AppFailed(RuntimeError):
+class AppFailed(CodedError, RuntimeError):
     """A function of the app, not its graph, raised an exception."""
 
 
@@ -62,7 +64,7 @@ async def rehearse(app: Trainable, graph: Graph, task: Task, known: ChatFormat |
 
 def naming_errors(app: Trainable) -> Trainable:
     """Return the app with functions whose exceptions name them."""
-    parts = ("inputs", "context", "trace", "faults", "turn_rewards", "reward")
+    parts = ("inputs", "context", "faults", "turn_rewards", "reward")
     named: dict[str, Any] = {part: _named(part, getattr(app, part)) for part in parts}
     return replace(app, **named)
 
@@ -78,8 +80,8 @@ def _problem(app: Trainable, ended: Trajectory, asked: int) -> str:
         RolloutStatus.TIMED_OUT,
     ):
         return f"ended as {ended.status}: {error}"
-    if ended.status == RolloutStatus.CRASHED and (not asked or error.startswith(AppFailed.__name__)):
-        return f"raised: {error.removeprefix(f'{AppFailed.__name__}: ')}"
+    if ended.status == RolloutStatus.CRASHED and (not asked or isinstance(ended.trace.failure, AppFailed)):
+        return f"raised: {error}"
     if not asked:
         took = f" ({error})" if error else ""
         elsewhere = f"; its model calls are in {_listed(ended.model_calls)}" if ended.model_calls else ""

@@ -4,7 +4,6 @@ Whatever goes wrong is the rollout's status, never a reward: an endpoint that is
 that hangs or a fault in the graph must not be learnt from as if the policy had been wrong.
 """
 
-import asyncio
 import inspect
 import math
 import reprlib
@@ -16,12 +15,12 @@ from types import MappingProxyType
 from typing import Any, Self, SupportsFloat
 from uuid import uuid4
 
-from langchain_core.exceptions import ContextOverflowError, ModelInvalidRequestError
 from langchain_core.runnables import RunnableConfig
 from pydantic import BaseModel, Field, field_serializer
 
-from agentflow.graph.models.spec import ModelError
-from agentflow.graph.run.calls import Recorder, Span
+from agentflow.graph.run.calls import Span
+from agentflow.graph.run.runner import Graph, within
+from agentflow.graph.run.runner import run as play
 from agentflow.graph.run.task import Task
 from agentflow.graph.run.trace import Trace
 from agentflow.graph.tracing.observer import Observer
@@ -29,15 +28,11 @@ from agentflow.graph.tracing.operation import Sink
 from agentflow.rl.calls import Call, TokenCollector
 from agentflow.rl.capture import redirect_openai
 from agentflow.rl.chat import ChatRequest, Generate, TokenReply
-from agentflow.rl.policy import PolicyMisused, PromptTooLong, no_policy, serving
+from agentflow.rl.policy import no_policy, serving
 from agentflow.rl.replay_log import Answer, ReplayLog, answered, recorded, replaying
 from agentflow.rl.stand_in import stand_in
-from agentflow.rl.trainable import Graph, Split, Trainable
-from agentflow.tools.coded_error import CodedError
-from agentflow.tools.sandbox.limits import SandboxError
-
-CLIENTS = {"anthropic", "google", "httpcore", "httpx", "openai"}
-"""Packages whose exceptions, passed on by a graph, mean that a model did not answer."""
+from agentflow.rl.trainable import Split, Trainable
+from agentflow.tools.coded_error import Cause, CodedError
 
 
 class RolloutStatus(StrEnum):
@@ -141,7 +136,7 @@ class RolloutRecord(Trace):
         ]
         known = {"id": trajectory.id, "step": step, "split": split, "outcome": trajectory.status}
         known |= {"reward": trajectory.reward, "spans": list(trajectory.spans)}
-        return cls(**trajectory.trace.own_fields, **known, calls=calls)
+        return cls(**{**trajectory.trace.own_fields, "calls_made": None}, **known, calls=calls)
 
     def credited(self, advantages: Sequence[float] | None) -> Self:
         """This record with the advantages of its calls; None for a rollout that is not trained on."""
@@ -152,6 +147,16 @@ class RolloutRecord(Trace):
             for call, advantage in zip(self.calls, advantages, strict=True)
         ]
         return self.model_copy(update={"calls": calls})
+
+
+STATUSES: dict[Cause, RolloutStatus] = {
+    "policy": RolloutStatus.TOO_LONG,
+    "infrastructure": RolloutStatus.ENDPOINT_FAILED,
+    "limit": RolloutStatus.TIMED_OUT,
+    "person": RolloutStatus.CRASHED,
+    "agent": RolloutStatus.CRASHED,
+}
+"""The status of a rollout that failed, by the cause."""
 
 
 async def run(
@@ -179,65 +184,60 @@ async def run(
     """
     stand_in()
     redirect_openai()
-    trains = generate is not no_policy
-    collector, recorder, start = TokenCollector(id, app.nodes), Recorder(texts=False), time.perf_counter()
-    observer = Observer(*[collector] * trains, recorder, *sinks, raise_error=True)
-    status, reward, faults, earned = RolloutStatus.OK, 0.0, list[bool](), list[float]()
-    limit = asyncio.timeout(seconds)
+    trains, collector, start = generate is not no_policy, TokenCollector(id, app.nodes), time.perf_counter()
+    observer = Observer(*[collector] * trains, *sinks, raise_error=True)
+    config: RunnableConfig = {"metadata": {"rollout": id}, "configurable": {"thread_id": id}}
+    trace, rewarded = Trace(task=task, status="failed"), _Rewarded()
     with serving(generate, observer, app.nodes, systems) as served:
         try:
-            async with limit:
-                config: RunnableConfig = {
-                    "callbacks": [observer],
-                    "metadata": {"rollout": id},
-                    "configurable": {"thread_id": id},
-                }
-                state = await graph.ainvoke(app.inputs(task), config, context=app.context())
-                trace = app.trace(task, state)
-                if trains:
-                    faults = _per_call("faults", app.faults(state), task, len(collector.calls))
-                    earned = _turn_rewards(app, task, state, len(collector.calls))
-                decided = await decided_reward(app, task, state, trace)
-            if served.misused:
-                raise served.misused
-            status, reward = (RolloutStatus.UNDECIDED, 0.0) if decided is None else (RolloutStatus.OK, decided)
-        except Exception as error:
-            # The boundary of a rollout: whatever a foreign graph or reward raises is this rollout's; training goes on.
-            timed_out = limit.expired() and isinstance(error, TimeoutError)
-            status, reason = broken_by(served.misused or served.failed or error, f"{seconds:g} s" if timed_out else "")
-            trace = Trace(task=task, status="failed", error=reason)
-    calls = collector.calls
-    unreadable = [call.unreadable for call in calls]
-    faults = [fault or call for fault, call in zip(faults, unreadable, strict=True)] if faults else unreadable
-    earned = earned or [0.0] * len(calls)
-    trace = trace.model_copy(update={"seconds": round(time.perf_counter() - start, 3)})
-    spans = recorder.calls().spans
-    return Trajectory(id, status, reward, calls, faults, earned, trace, collector.model_calls, spans)
+            settings: Any = {"config": config, "observer": observer, "texts": False, "seconds": seconds}
+            trace = await play(graph, task, app.context(), inputs=app.inputs(task), **settings)
+            if not trace.failure:
+                async with within(seconds, start):
+                    rewarded = await _rewarded(app, task, trace, len(collector.calls) if trains else None)
+        except Exception as error:  # the boundary of a rollout: what a function of the app raises is its failure
+            trace = trace.failed_by(error)
+        if failure := served.misused or (trace.failure and served.failed):
+            trace = trace.failed_by(failure)
+    calls, unreadable = collector.calls, [call.unreadable for call in collector.calls]
+    return Trajectory(
+        id=id,
+        status=status_of(trace, rewarded.reward),
+        reward=0.0 if trace.failure else rewarded.reward or 0.0,
+        calls=calls,
+        faults=[any(pair) for pair in zip(rewarded.faults or unreadable, unreadable, strict=True)],
+        turn_rewards=list(rewarded.turn_rewards) or [0.0] * len(calls),
+        trace=trace.model_copy(update={"seconds": round(time.perf_counter() - start, 3)}),
+        model_calls=collector.model_calls,
+        spans=trace.calls_made.spans if trace.calls_made else (),
+    )
 
 
-def broken_by(error: Exception, limit: str) -> tuple[RolloutStatus, str]:
-    """The status of a rollout that raised, and the reason in one line; `limit` is its duration, if that ended it."""
-    match error:
-        case PromptTooLong():
-            return RolloutStatus.TOO_LONG, str(error)
-        case ModelError() | SandboxError():
-            return RolloutStatus.ENDPOINT_FAILED, str(error)
-        case RewardError():
-            return RolloutStatus.BAD_REWARD, str(error)
-        case PolicyMisused():
-            return RolloutStatus.CRASHED, str(error)
-        case _ if limit:
-            return RolloutStatus.TIMED_OUT, f"the rollout took longer than {limit}"
-        case _:
-            status = RolloutStatus.ENDPOINT_FAILED if _of_client(error) else RolloutStatus.CRASHED
-            return status, " ".join(f"{type(error).__name__}: {error}".split())
+@dataclass(frozen=True)
+class _Rewarded:
+    """What the app's functions say of a run that ended."""
+
+    reward: float | None = None
+    faults: Sequence[bool] = ()
+    turn_rewards: Sequence[float] = ()
 
 
-def _of_client(error: Exception) -> bool:
-    """Return whether a model did not answer: its client's error, unless the request was the cause."""
-    if isinstance(error, ContextOverflowError | ModelInvalidRequestError):
-        return False
-    return not CLIENTS.isdisjoint(kind.__module__.partition(".")[0] for kind in type(error).__mro__)
+async def _rewarded(app: Trainable, task: Task, trace: Trace, calls: int | None) -> _Rewarded:
+    """Ask the app's functions about the run of `trace`, which made so many calls to learn from. Raises RewardError."""
+    faults = turn_rewards = list[Any]()
+    if calls is not None:
+        faults = _per_call("faults", app.faults(trace.state), task, calls)
+        turn_rewards = _turn_rewards(app, task, trace.state, calls)
+    return _Rewarded(await decided_reward(app, task, trace), faults, turn_rewards)
+
+
+def status_of(trace: Trace, reward: float | None) -> RolloutStatus:
+    """The status of a rollout with this trace and reward."""
+    if isinstance(trace.failure, RewardError):
+        return RolloutStatus.BAD_REWARD
+    if trace.cause:
+        return STATUSES[trace.cause]
+    return RolloutStatus.UNDECIDED if reward is None else RolloutStatus.OK
 
 
 async def run_recorded(
@@ -276,12 +276,12 @@ async def _nobody(request: ChatRequest) -> TokenReply:
     raise AssertionError("a replay log that nothing can be added to raises before it asks")
 
 
-async def decided_reward(app: Trainable, task: Task, state: Any, trace: Trace) -> float | None:
-    """The reward of the final state. The response of an asynchronous reward, such as a judge's, is recorded.
+async def decided_reward(app: Trainable, task: Task, trace: Trace) -> float | None:
+    """The reward of the final state of `trace`. The response of an asynchronous reward, such as a judge's, is recorded.
 
     Raises RewardError.
     """
-    found = app.reward(task, state)
+    found = app.reward(task, trace.state)
     if not inspect.isawaitable(found):
         return _checked(found, task)
 

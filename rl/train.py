@@ -24,6 +24,7 @@ from agentflow.evals.run_folder import SETTINGS, RunFolderError, read_settings, 
 from agentflow.graph.models.connections import ROLLOUT_HOST
 from agentflow.graph.models.loading import load_model
 from agentflow.graph.models.spec import ModelError
+from agentflow.graph.run.runner import Graph
 from agentflow.graph.tracing.setup import TracingError, tracing
 from agentflow.rl import engine
 from agentflow.rl.apps import load_app
@@ -45,7 +46,7 @@ from agentflow.rl.run_lock import run_lock
 from agentflow.rl.settings import SettingsError, TrainingSettings, compose_settings
 from agentflow.rl.step_cost import StepCost, cost_of
 from agentflow.rl.template import TemplateError, load_tokenizer
-from agentflow.rl.trainable import AppError, Graph, Split, Trainable
+from agentflow.rl.trainable import AppError, Split, Trainable
 from agentflow.rl.trainer.vllm_cpu import answer_for_vllm
 from agentflow.rl.training_log import Line, TrainingLog
 

@@ -10,22 +10,16 @@ from typing import Any, Literal
 
 from langgraph.graph.state import CompiledStateGraph
 
+from agentflow.graph.run.runner import Graph
 from agentflow.graph.run.task import Task
-from agentflow.graph.run.trace import Trace
 from agentflow.rl.node_paths import Nodes, policies_of
 from agentflow.tools.coded_error import CodedError
 
 Split = Literal["train", "test"]
-Graph = CompiledStateGraph[Any, Any, Any, Any]
 
 
 class AppError(CodedError, ValueError):
     """An app cannot be trained; `str()` is one line that explains why."""
-
-
-def trace_of(task: Task, state: Any) -> Trace:
-    """Return a trace whose answer is the final state as text; the default of `Trainable.trace`."""
-    return Trace(task=task, answer=str(state), status="answered")
 
 
 def no_faults(state: Any) -> Sequence[bool]:
@@ -59,8 +53,6 @@ class Trainable:
     trained on."""
     context: Callable[[], Any] = field(default=lambda: None)
     """Returns the `context` of the graph's invocation."""
-    trace: Callable[[Task, Any], Trace] = trace_of
-    """Returns the trace of a rollout from its final state."""
     faults: Callable[[Any], Sequence[bool]] = no_faults
     """Returns whether each trained call led to a format or tool error, to which `penalty` applies; empty for none."""
     turn_rewards: Callable[[Task, Any], Sequence[float]] = no_turn_rewards

@@ -43,7 +43,7 @@ from agentflow.tools.untrusted_text import clean
 if TYPE_CHECKING:
     from agentflow.graph.agent import Agent
     from agentflow.graph.context import Context
-    from agentflow.graph.run.runner import Finished
+    from agentflow.graph.run.trace import Trace
 
 app = typer.Typer()
 
@@ -112,25 +112,25 @@ def _talk(conversation: "_Conversation", trace: Path | None) -> bool:
         view = RunView(out)
         try:
             with view:
-                finished = conversation.ask(question, view)
+                found = conversation.ask(question, view)
         except KeyboardInterrupt:
             say("cancelled; the conversation goes on")
             continue
-        failed |= finished.failure is not None
-        _print(view, finished)
-        if beyond_embedded(finished, conversation.context):
+        failed |= found.failure is not None
+        _print(view, found)
+        if beyond_embedded(found, conversation.context):
             say(HINT)
         if trace:
-            append_trace(trace, finished.trace)
+            append_trace(trace, found)
 
 
-def _print(view: RunView, finished: "Finished") -> None:
-    if finished.failure:
-        say(f"error: {finished.failure}")
+def _print(view: RunView, trace: "Trace") -> None:
+    if trace.failure:
+        say(f"error: {trace.error}")
         return
     out = console()
-    out.print(f"\n{clean(view.answer or finished.trace.answer).strip()}", style="bold")
-    out.print(facts_text(finished.trace))
+    out.print(f"\n{clean(view.answer or trace.answer).strip()}", style="bold")
+    out.print(facts_text(trace))
     out.print()
 
 
@@ -155,8 +155,8 @@ class _Conversation:
         self._runner.run(self._open.aclose())
         self._runner.close()
 
-    def ask(self, question: str, view: RunView) -> "Finished":
-        """Return the finished run of a question, shown in `view`. Raises KeyboardInterrupt when it is cancelled."""
+    def ask(self, question: str, view: RunView) -> "Trace":
+        """Return the trace of a question, shown in `view`. Raises KeyboardInterrupt when it is cancelled."""
         return self._runner.run(show_run(self._agent, question, self.context, view, self._run.thread or "this"))
 
     async def _start(self) -> "Agent":

@@ -49,7 +49,6 @@ def prompts(
     from agentflow.rl.agent import trainable_agent
     from agentflow.rl.apps import load_app
     from agentflow.rl.node_paths import node_patterns
-    from agentflow.rl.planner import trace
     from agentflow.rl.prompts import PromptsError, SearchInterrupted
     from agentflow.rl.trainable import AppError
 
@@ -63,7 +62,7 @@ def prompts(
             context = context_of(model or "embedded", None, None, context_file)
             model = context.model_name_of("generator")
             own = trainable_agent("agentflow", agent_of(context), **given)
-            evolving = replace(own, context=lambda: context, trace=trace)
+            evolving = replace(own, context=lambda: context)
         reflection = reflection or model
         if reflection.partition(":")[0] in ("", "embedded", "policy"):
             fail("a model that can write prompts is needed; name it with --reflection", MISUSED)

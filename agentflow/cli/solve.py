@@ -47,9 +47,9 @@ from agentflow.console.usage import print_usage
 if TYPE_CHECKING:
     from agentflow.graph.agent import Agent
     from agentflow.graph.context import Context
+    from agentflow.graph.run.events import Event
     from agentflow.graph.run.live_status import LiveStatusFile
-    from agentflow.graph.run.runner import Event, Finished
-    from agentflow.graph.run.saved_run import SavedRun
+    from agentflow.graph.run.saved_thread import SavedThread
     from agentflow.graph.run.trace import Trace
     from agentflow.nodes.approval import ApprovalDecision, Proposal
 
@@ -120,18 +120,18 @@ def solve(
         question = saved.question if saved else question or ""
         running = stack.enter_context(_running(trace, question, max_turns)) if trace else None
         work = _solve(question, context, view, run, saved, running, attachments)
-        finished = run_with_checkpoints(work, run)
+        found = run_with_checkpoints(work, run)
     if as_json:
-        typer.echo(to_line(finished.trace))
-    elif finished.trace.answer.strip():
-        console().print(answer_text(finished.trace))
+        typer.echo(to_line(found))
+    elif found.answer.strip():
+        console().print(answer_text(found))
     if usage:
-        print_usage(console(stderr=as_json), finished.trace.usage, prices)
+        print_usage(console(stderr=as_json), found.usage, prices)
     if trace:
-        append_trace(trace, finished.trace)
-    if not as_json and beyond_embedded(finished, context):
+        append_trace(trace, found)
+    if not as_json and beyond_embedded(found, context):
         say(HINT)
-    _fail_without_answer(finished)
+    _fail_without_answer(found)
 
 
 @app.command(
@@ -163,20 +163,19 @@ def compare(
     replies = {"max_tokens": max_tokens, "memory_tokens": memory_tokens, "structured_output": structured_output}
     contexts = {spec: context_of(model, spec, tools, max_turns=max_turns, **search, **replies) for spec in planner}
     with observing(tracing, log, content=tracing_content), console(stderr=True).status("running the planners"):
-        found = asyncio.run(_compare(question, contexts))
-    traces = {spec: finished.trace for spec, finished in found.items()}
+        traces = asyncio.run(_compare(question, contexts))
     if as_json:
         print_json(traces)
     else:
         print_compared(console(), traces)
-    for spec, finished in found.items():
-        if finished.failure:
-            fail(f"{spec}: {finished.failure}", _exit_code(finished.failure))
+    for spec, found in traces.items():
+        if found.failure:
+            fail(f"{spec}: {found.error}", _exit_code(found.failure))
 
 
-async def _compare(question: str, contexts: "dict[str, Context]") -> "dict[str, Finished]":
-    finished = await asyncio.gather(*(_solve(question, context, None) for context in contexts.values()))
-    return dict(zip(contexts, finished, strict=True))
+async def _compare(question: str, contexts: "dict[str, Context]") -> "dict[str, Trace]":
+    traces = await asyncio.gather(*(_solve(question, context, None) for context in contexts.values()))
+    return dict(zip(contexts, traces, strict=True))
 
 
 async def _solve(
@@ -184,23 +183,21 @@ async def _solve(
     context: "Context",
     view: RunView | None,
     run: RunLocation = UNSAVED,
-    saved: "SavedRun | None" = None,
+    saved: "SavedThread | None" = None,
     running: "LiveStatusFile | None" = None,
     attachments: Sequence[Mapping[str, Any]] = (),
-) -> "Finished":
+) -> "Trace":
     from agentflow.graph.checkpoints import open_checkpointer
-    from agentflow.graph.models.spec import ModelError
-    from agentflow.tools.sandbox.limits import SandboxError
 
     async with open_checkpointer(run.spec) as saver:
         if run.thread or context.approve_tools:
             agent, thread = agent_of(context, checkpointer=saver), run.thread or "this"
         else:
             agent, thread = agent_of(context), ""
-        finished = await show_run(agent, question, context, view, thread, saved, running, attachments)
-    if finished.failure and not isinstance(finished.failure, ModelError | SandboxError):
-        raise finished.failure
-    return finished
+        trace = await show_run(agent, question, context, view, thread, saved, running, attachments)
+    if trace.failure and trace.cause == "agent":
+        raise trace.failure
+    return trace
 
 
 async def show_run(
@@ -209,12 +206,13 @@ async def show_run(
     context: "Context",
     view: RunView | None,
     thread: str,
-    saved: "SavedRun | None" = None,
+    saved: "SavedThread | None" = None,
     running: "LiveStatusFile | None" = None,
     attachments: Sequence[Mapping[str, Any]] = (),
-) -> "Finished":
+) -> "Trace":
     """Run a question of a thread, or without one, and show it in `view`, where a person also approves calls."""
-    from agentflow.graph.run.runner import rollout
+    from agentflow.graph.run.runner import asking, run
+    from agentflow.graph.run.saved_thread import config_of
     from agentflow.graph.run.task import Task
 
     async def decide(proposal: "Proposal") -> "ApprovalDecision":
@@ -227,17 +225,16 @@ async def show_run(
         if view:
             view.show(event)
 
-    task, streams = Task.from_question(question), view is not None and view.streams
-    return await rollout(
+    return await run(
         agent,
-        task,
+        Task.from_question(question),
         context,
+        inputs=asking(question, attachments),
+        config=config_of(thread, context) if thread else None,
         on_event=show,
-        thread=thread,
+        streams=view is not None and view.streams,
         saved=saved,
         decide=decide,
-        streams=streams,
-        attachments=attachments,
     )
 
 
@@ -251,15 +248,13 @@ def append_trace(path: Path, trace: "Trace") -> None:
         fail(f"the trace could not be written to {path} ({error.strerror}); make room and try again", FAILED)
 
 
-def _fail_without_answer(finished: "Finished") -> None:
+def _fail_without_answer(trace: "Trace") -> None:
     """End the command if the run failed or its answer is empty."""
-    if finished.failure:
-        fail(str(finished.failure), _exit_code(finished.failure))
-    if finished.trace.error:
-        fail(finished.trace.error, FAILED)
-    if finished.trace.status == "no_plan":
+    if trace.failure:
+        fail(trace.error, _exit_code(trace.failure))
+    if trace.status == "no_plan":
         fail("the planner's model cannot follow the planner's format; see the answer", FAILED)
-    if not finished.trace.answer.strip():
+    if not trace.answer.strip():
         fail("the model gave no answer; try again, or another --model", FAILED)
 
 
@@ -274,13 +269,13 @@ def _running(trace: Path, question: str, max_turns: int) -> "LiveStatusFile":
     return LiveStatusFile(trace, question, max_turns)
 
 
-def beyond_embedded(finished: "Finished", context: "Context") -> bool:
+def beyond_embedded(trace: "Trace", context: "Context") -> bool:
     """Return whether the embedded planner could not answer the question, and the answer does not say so."""
-    if finished.failure or context.model_name_of("planner").strip().partition(":")[0] != "embedded":
-        return False
     from agentflow.rl.micro.declining import REPLY
 
-    return finished.trace.status != "answered" and REPLY not in finished.trace.answer
+    if trace.failure or context.model_name_of("planner").strip().partition(":")[0] != "embedded":
+        return False
+    return trace.status != "answered" and REPLY not in trace.answer
 
 
 def checked_question(question: str) -> str:

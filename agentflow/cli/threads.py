@@ -20,7 +20,7 @@ from agentflow.console.threads import print_threads, thread_data, thread_text
 if TYPE_CHECKING:
     from agentflow.graph.agent import Agent
     from agentflow.graph.context import Context
-    from agentflow.graph.run.saved_run import SavedRun
+    from agentflow.graph.run.saved_thread import SavedThread
     from agentflow.graph.threads import Thread
 
 _Found = TypeVar("_Found")
@@ -64,17 +64,17 @@ def check_terminal(as_json: bool) -> None:
         fail("--approve asks at the terminal; run it in one, without --json", MISUSED)
 
 
-def found_run(run: RunLocation, context: "Context") -> "SavedRun":
+def found_run(run: RunLocation, context: "Context") -> "SavedThread":
     """Return the interrupted run of a thread. Ends the command if there is none or its settings differ from `context`.
 
     Settings are never taken from the database, since anyone who can write there could name tools to run and servers to
     send keys to.
     """
-    from agentflow.graph.run.saved_run import saved_run
+    from agentflow.graph.run.saved_thread import saved_thread
 
-    async def look() -> "SavedRun | None":
+    async def look() -> "SavedThread | None":
         async with _opened(run.spec) as agent:
-            return await saved_run(agent, run.thread)
+            return await saved_thread(agent, run.thread)
 
     saved = run_with_checkpoints(look())
     if saved is None:
@@ -130,11 +130,11 @@ def show_thread(
     as_json: AsJson = False,
 ) -> None:
     """Show a thread's last run: its turns, its answer, or the call that waits for approval."""
-    from agentflow.graph.run.saved_run import saved_run
+    from agentflow.graph.run.saved_thread import saved_thread
 
-    async def look() -> "SavedRun | None":
+    async def look() -> "SavedThread | None":
         async with _opened(place(checkpoints)) as agent:
-            return await saved_run(agent, name)
+            return await saved_thread(agent, name)
 
     saved = run_with_checkpoints(look())
     if saved is None:

@@ -20,7 +20,7 @@ from agentflow.tools.redaction import cut
 from agentflow.tools.untrusted_text import clean, one_line
 
 if TYPE_CHECKING:
-    from agentflow.graph.run.runner import Event
+    from agentflow.graph.run.events import Event
     from agentflow.graph.run.trace import Trace, TraceTurn
 
 _SHOWN_LINES = 12
@@ -66,7 +66,7 @@ class RunView:
 
     def show(self, event: "Event") -> None:
         """Show an event of the run."""
-        from agentflow.graph.run.runner import Restated, Started, Writing
+        from agentflow.graph.run.events import Restated, Started, Writing
 
         match event:
             case Started():

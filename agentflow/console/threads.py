@@ -14,7 +14,7 @@ from agentflow.console.terminal import counted, shortened, shown_bytes
 from agentflow.tools.untrusted_text import clean, one_line
 
 if TYPE_CHECKING:
-    from agentflow.graph.run.saved_run import SavedRun
+    from agentflow.graph.run.saved_thread import SavedThread
     from agentflow.graph.threads import Thread
 
 
@@ -34,7 +34,7 @@ def print_threads(out: Console, threads: "Sequence[Thread]") -> None:
     out.print(f"{counted(len(threads), 'thread')}, {counted(checkpoints, 'checkpoint')}, {shown_bytes(size)}")
 
 
-def thread_data(run: "SavedRun") -> dict[str, object]:
+def thread_data(run: "SavedThread") -> dict[str, object]:
     """Return a thread's last run as JSON data."""
     from agentflow.graph.run.trace import TraceTurn
 
@@ -42,7 +42,7 @@ def thread_data(run: "SavedRun") -> dict[str, object]:
     return {"state": run.state, "question": run.question, "answer": run.answer, "turns": turns, "waits": run.waits}
 
 
-def thread_text(name: str, run: "SavedRun") -> Text:
+def thread_text(name: str, run: "SavedThread") -> Text:
     """Format a thread's question, its turns, and the answer or how to resume."""
     from agentflow.graph.run.trace import TraceTurn
 

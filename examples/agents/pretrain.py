@@ -21,7 +21,7 @@ import typer
 from rich.progress import track
 
 from agentflow.graph.run.task import Task
-from agentflow.rl.agent import inputs, trace
+from agentflow.rl.agent import inputs
 from agentflow.rl.chat_format import ChatFormat
 from agentflow.rl.micro.chat_model import SEED
 from agentflow.rl.micro.tokenizer import END, TOOL_TEMPLATE, MicroTokenizer, train
@@ -89,7 +89,6 @@ async def play(agent: str, rollouts: int, known: ChatFormat) -> list[TrainingSam
         tasks=lambda split, number: [],
         inputs=inputs,
         reward=score,
-        trace=trace,
     )
     found = list[TrainingSample]()
     for number in track(range(rollouts), f"playing {agent}"):

@@ -11,10 +11,11 @@ import os
 import re
 from dataclasses import dataclass, field
 from functools import lru_cache
+from typing import ClassVar
 
 import httpx
 
-from agentflow.tools.coded_error import CodedError
+from agentflow.tools.coded_error import Cause, CodedError
 from agentflow.tools.redaction import remember
 from agentflow.tools.untrusted_text import one_line
 
@@ -30,6 +31,8 @@ class ModelError(CodedError, RuntimeError):
         configuration: True when the settings are wrong (key, name, URL), so that a retry cannot help;
             False when the call failed at run time (server down, overloaded, sending invalid replies).
     """
+
+    cause: ClassVar[Cause] = "infrastructure"
 
     def __init__(self, message: str, *, code: str = "", configuration: bool = False) -> None:
         super().__init__(" ".join(message.split()), code=code)

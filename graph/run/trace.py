@@ -9,11 +9,21 @@ import os
 from pathlib import Path
 from typing import Any, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, SerializerFunctionWrapHandler, computed_field, model_serializer
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    PrivateAttr,
+    SerializerFunctionWrapHandler,
+    computed_field,
+    model_serializer,
+)
 
 from agentflow.graph.run.calls import RunCalls, calls_file, calls_line
+from agentflow.graph.run.failure import cause_of, sentence_of
 from agentflow.graph.run.task import Task
 from agentflow.graph.state import Turn, Verdict
+from agentflow.tools.coded_error import Cause
 from agentflow.tools.redaction import redacted_data
 from agentflow.tools.result import ToolResult
 
@@ -131,26 +141,42 @@ class Trace(BaseModel):
     """Why the replies outside turns ended: the analyst's and the generator's."""
     seconds: float = 0.0
     """Wall-clock time of the run."""
-    error: str = ""
+    error: str = Field(default="", exclude_if=lambda error: not error)
     """Reason why the run failed, in one line; written only if it did."""
+    cause: Cause | None = Field(default=None, exclude_if=lambda cause: cause is None)
+    """Who or what failed; None if nothing did."""
     calls_made: RunCalls | None = Field(default=None, exclude=True, repr=False)
     """The modules and calls with their prompts, until they are written to a file of their own."""
+    _failure: Exception | None = PrivateAttr(default=None)
+    _state: Any = PrivateAttr(default=None)
+
+    @property
+    def failure(self) -> Exception | None:
+        """The exception that ended the run; None for a trace that was read from a file."""
+        return self._failure
+
+    @property
+    def state(self) -> Any:
+        """The graph's final state; None if the run failed, and for a trace that was read from a file."""
+        return self._state
 
     @property
     def own_fields(self) -> dict[str, Any]:
         """The fields of `Trace` alone, without those that a subclass adds."""
         return {name: getattr(self, name) for name in Trace.model_fields}
 
-    def failed_with(self, error: str) -> Self:
-        """This trace as a failure."""
-        return self.model_copy(update={"status": "failed", "error": error})
+    def ended_in(self, state: Any) -> Self:
+        """This trace with the graph's final state."""
+        ended = self.model_copy()
+        ended._state = state
+        return ended
 
-    @model_serializer(mode="wrap")
-    def _without_empty_error(self, serialize: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        fields: dict[str, Any] = serialize(self)
-        if not self.error:
-            del fields["error"]
-        return fields
+    def failed_by(self, error: Exception) -> Self:
+        """This trace as a failure by `error`."""
+        said = {"status": "failed", "error": sentence_of(error), "cause": cause_of(error)}
+        failed = self.model_copy(update=said)
+        failed._failure, failed._state = error, None
+        return failed
 
 
 def to_line(record: BaseModel) -> str:

@@ -26,9 +26,10 @@ from starlette.routing import Route
 from agentflow.evals.scorers.final import final_answer
 from agentflow.graph.agent import Agent
 from agentflow.graph.loopback import LoopbackOnly
-from agentflow.graph.run.runner import Event, Finished, Restated, Writing, rollout
+from agentflow.graph.run.events import Event, Restated, Writing
+from agentflow.graph.run.runner import asking, run
 from agentflow.graph.run.task import Task
-from agentflow.graph.run.trace import Tokens
+from agentflow.graph.run.trace import Tokens, Trace
 from agentflow.rl.live.journal import Answered, Feedback, Reward, Traffic
 from agentflow.rl.live.learner import Learner
 from agentflow.rl.live.versions import Versions
@@ -139,34 +140,32 @@ class LiveAgent:
             raise Refused(404, f"there is no such model here; there is {NAME}", "model_not_found")
         if wanted.messages[-1].role != "user" or not wanted.messages[-1].as_pair()[1].strip():
             raise Refused(400, "the last message is no question; send a text of the role user last", "no_question")
-        run = _Run(self, wanted.messages)
+        asked = _Run(self, wanted.messages)
         if wanted.stream:
-            return StreamingResponse(run.stream(), media_type="text/event-stream")
-        answer = await unless_gone(request, run.whole())
+            return StreamingResponse(asked.stream(), media_type="text/event-stream")
+        answer = await unless_gone(request, asked.whole())
         return JSONResponse(answer) if answer else Response(status_code=HUNG_UP)
 
-    async def answer(self, run: "_Run") -> Finished:
+    async def answer(self, asked: "_Run") -> Trace:
         """Run the agent with the planner that is chosen for the request, and keep the answer."""
         async with self._places:
-            run.version = self._versions.choose()
-            task = Task(id=run.id, question=run.question)
-            context = self._learner.context(run.version)
-            finished = await rollout(
-                self._agent, task, context, on_event=run.on_event, streams=True, earlier=run.earlier
-            )
-        trace = finished.trace
+            asked.version = self._versions.choose()
+            task = Task(id=asked.id, question=asked.question)
+            context = self._learner.context(asked.version)
+            inputs = asking(asked.question, earlier=asked.earlier)
+            trace = await run(self._agent, task, context, inputs=inputs, on_event=asked.on_event, streams=True)
         self._traffic.add(
             Answered(
-                id=run.id,
-                version=run.version,
-                question=run.restated or trace.task.question,
+                id=asked.id,
+                version=asked.version,
+                question=asked.restated or trace.task.question,
                 answer=final_answer(trace.answer),
                 status=trace.status,
                 turns=len(trace.turns),
                 seconds=trace.seconds,
             )
         )
-        return finished
+        return trace
 
 
 class _Run:
@@ -191,7 +190,7 @@ class _Run:
 
     async def whole(self) -> dict[str, Any]:
         """Return the body of a reply that is not streamed. Raises Refused if the run failed."""
-        trace = (await self._live.answer(self)).trace
+        trace = await self._live.answer(self)
         if trace.status == "failed":
             raise Refused(500, trace.error, "run_failed")
         message = {"role": "assistant", "content": self.written or trace.answer, "refusal": None}
@@ -211,7 +210,7 @@ class _Run:
                 if len(self.written) > sent:
                     yield self._chunk({"role": "assistant", "content": self.written[sent:]})
                     sent = len(self.written)
-            trace = running.result().trace
+            trace = running.result()
             if trace.status == "failed":
                 yield event(protocol.error(trace.error, "run_failed"))
             else:

@@ -23,6 +23,7 @@ from verl.experimental.agent_loop.agent_loop import AgentLoopBase, AgentLoopMetr
 from agentflow.graph.context import Sampling
 from agentflow.graph.models.connections import ROLLOUT_ADDRESS
 from agentflow.graph.models.loading import aload_model
+from agentflow.graph.run.runner import Graph
 from agentflow.graph.run.task import Task
 from agentflow.graph.run.trace import append
 from agentflow.graph.tracing.setup import tracing_from_environment
@@ -35,7 +36,7 @@ from agentflow.rl.packing import TrainingSample, longest_prompt
 from agentflow.rl.policy import PromptTooLong
 from agentflow.rl.replay_log import ReplayLog, ReplayLogs, digest
 from agentflow.rl.rollout import RolloutRecord, Trajectory, run_recorded
-from agentflow.rl.trainable import Graph, Split, Trainable
+from agentflow.rl.trainable import Split, Trainable
 from agentflow.rl.trainer.teacher import Teacher
 from agentflow.rl.training_log import TrainingLog
 

@@ -15,7 +15,7 @@ from agentflow import build_graph
 from agentflow.graph.context import Context, Model, Sampling
 from agentflow.graph.models.loading import load_model
 from agentflow.graph.models.spec import ModelError
-from agentflow.graph.run.runner import rollout
+from agentflow.graph.run.runner import run
 from agentflow.graph.run.task import Task
 from agentflow.graph.toolbox import Toolbox
 from tests.failing import fails
@@ -81,7 +81,7 @@ def strings(value: Any) -> Iterator[str]:
 
 async def solved(model: Model) -> Any:
     context = Context(model=model, sampling={"planner": ASKED})
-    return (await rollout(build_graph([echo]), Task(id="1", question="Say hello.", gold="hello"), context)).trace
+    return await run(build_graph([echo]), Task(id="1", question="Say hello.", gold="hello"), context)
 
 
 async def test_a_chat_model_of_anthropic_runs_all_modules(httpserver: HTTPServer, served: Any) -> None:

@@ -12,7 +12,7 @@ from agentflow.evals.runs import read_runs
 from agentflow.evals.scorers.score import Decision
 from agentflow.graph.agent import build_graph
 from agentflow.graph.context import Context
-from agentflow.graph.run.runner import rollout
+from agentflow.graph.run.runner import run
 from agentflow.graph.run.task import Task
 from agentflow.graph.run.trace import Trace, TraceTurn
 from agentflow.graph.state import Verdict
@@ -354,7 +354,7 @@ def test_memory_is_what_the_planner_was_asked_with(
     )
     script.install(monkeypatch)
     with ThreadPoolExecutor(1) as thread:  # this one is the browser's
-        trace = thread.submit(asyncio.run, run(script)).result()
+        trace = thread.submit(asyncio.run, played(script)).result()
     one = record(0).model_copy(update=trace.own_fields)
     path = tmp_path / "report.html"
     path.write_text(evaluations(read_runs([write_run(tmp_path / "a", [one], max_turns=5)])).html, encoding="utf-8")
@@ -367,6 +367,6 @@ def test_memory_is_what_the_planner_was_asked_with(
     shown.context.close()
 
 
-async def run(script: Scripted) -> Trace:
+async def played(script: Scripted) -> Trace:
     context = Context(model=script.spec, max_turns=5)
-    return (await rollout(build_graph(), Task.from_question("How so?"), context)).trace
+    return await run(build_graph(), Task.from_question("How so?"), context)

@@ -14,8 +14,8 @@ import httpx
 import pytest
 
 from agentflow.graph.run.calls import Message, RunCalls, Span
+from agentflow.graph.run.events import Started
 from agentflow.graph.run.live_status import LiveStatusFile
-from agentflow.graph.run.runner import Started
 from agentflow.graph.run.trace import Trace, TraceTurn, append
 from agentflow.graph.state import Verdict
 from agentflow.rl.training_log import TrainingLog

@@ -2,9 +2,9 @@
 
 import math
 from dataclasses import dataclass, fields
-from typing import Literal
+from typing import ClassVar, Literal
 
-from agentflow.tools.coded_error import CodedError
+from agentflow.tools.coded_error import Cause, CodedError
 
 Stopped = Literal["", "timeout", "flood", "disk", "cancelled"]
 """Reason why the program was stopped from outside; empty if it was not."""
@@ -57,5 +57,6 @@ class SandboxError(CodedError, RuntimeError):
     It is not a tool result that a planner could act on. It ends the run, as an unavailable model does.
     """
 
+    cause: ClassVar[Cause] = "infrastructure"
     configuration = False
     """Same meaning as in ModelError: False since a retry can help."""

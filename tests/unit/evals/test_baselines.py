@@ -10,8 +10,9 @@ from agentflow.evals.agents import AGENTS, agent_graph
 from agentflow.evals.baselines import direct, react, team
 from agentflow.evals.baselines.react import read_answer, read_call
 from agentflow.graph.context import Context
-from agentflow.graph.run.runner import Finished, rollout
+from agentflow.graph.run.runner import run
 from agentflow.graph.run.task import Task
+from agentflow.graph.run.trace import Trace
 from agentflow.graph.state import Plan
 from agentflow.tools.card import ToolCard
 from agentflow.tools.catalogue import standard_cards
@@ -92,15 +93,15 @@ def reply(body: dict[str, Any]) -> str:
 TASK = Task.from_question("What is 6 times 7?")
 
 
-async def solved(name: str, script: Any = reply, **settings: Any) -> Finished:
+async def solved(name: str, script: Any = reply, **settings: Any) -> Trace:
     with FakeOpenAI(script) as server:
         context = Context(model=f"vllm:any@{server.base_url}", tools=["python_coder"], **settings)
-        return await rollout(agent_graph(name), TASK, context)  # type: ignore[arg-type]
+        return await run(agent_graph(name), TASK, context)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(("name", "turns", "calls"), [("direct", 0, 1), ("react", 1, 2), ("team", 2, 6)])
 async def test_each_answers_with_text_alone_and_leaves_a_trace(name: str, turns: int, calls: int) -> None:
-    trace = (await solved(name)).trace
+    trace = await solved(name)
     assert (trace.status, trace.answer) == ("answered", "42")
     assert (len(trace.turns), trace.usage.calls) == (turns, calls)
     if turns:
@@ -111,7 +112,7 @@ async def test_each_answers_with_text_alone_and_leaves_a_trace(name: str, turns:
 
 @pytest.mark.parametrize(("name", "calls"), [("react", 3), ("team", 6)])
 async def test_turns_are_bounded(name: str, calls: int) -> None:
-    trace = (await solved(name, lambda _: "Tool: python_coder\n```python\nprint(1)\n```", max_turns=2)).trace
+    trace = await solved(name, lambda _: "Tool: python_coder\n```python\nprint(1)\n```", max_turns=2)
     assert (trace.status, len(trace.turns), trace.usage.calls) == ("out_of_turns", 2, calls)
 
 
@@ -119,7 +120,7 @@ async def test_turns_are_bounded(name: str, calls: int) -> None:
 async def test_a_model_that_fails_is_a_failed_run(name: str) -> None:
     last = await solved(name, lambda _: (400, {"error": {"message": "no"}}))
     assert last.failure is not None
-    assert last.trace.status == "failed"
+    assert last.status == "failed"
 
 
 @pytest.mark.parametrize("build", [direct.build_graph, react.build_graph, team.build_graph])

@@ -7,8 +7,9 @@ from typing import Any
 import pytest
 from langchain_core.messages import AIMessage, HumanMessage
 
+from agentflow.graph.run.runner import final_text
 from agentflow.graph.run.task import Task
-from agentflow.rl.agent import compare, final_text, inputs, read_tasks
+from agentflow.rl.agent import compare, inputs, read_tasks
 from agentflow.rl.apps import load_app
 from agentflow.rl.node_paths import fits, learns, node_patterns
 from agentflow.rl.trainable import AppError

@@ -4,7 +4,6 @@ from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, System
 
 from agentflow.evals.agents import AGENTS
 from agentflow.evals.atlas.oracle import Oracle
-from agentflow.nodes.generator import OUT_OF_TIME
 from agentflow.rl.chat import ChatRequest, TokenReply
 from agentflow.rl.planner import atlas
 from agentflow.rl.rollout import RolloutStatus, run
@@ -54,11 +53,6 @@ async def test_a_rollout_without_a_plan_has_no_reward_whatever_its_answer_holds(
     task = app.tasks("train", 1)[0]
     assert app.reward(task, {"answer": task.gold, "status": "answered"}) == 1.0
     assert app.reward(task, {"answer": task.gold, "status": "no_plan"}) == 0.0
-
-
-def test_a_rollout_whose_answer_came_too_late_is_undecided() -> None:
-    app = atlas()
-    assert app.reward(app.tasks("train", 1)[0], {"answer": OUT_OF_TIME, "status": "out_of_time"}) is None
 
 
 def test_train_and_test_tasks_differ() -> None:

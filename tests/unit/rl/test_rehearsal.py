@@ -88,7 +88,6 @@ async def test_an_app_in_order_passes_without_a_remark() -> None:
         (app(reward=_raises(ModelError("the judge is down"))), ("its reward raised", "the judge is down")),
         (app(reward=_awaits_and_raises), ("its reward raised ZeroDivisionError",)),
         (app(inputs=_raises(KeyError("x"))), ("its inputs raised",)),
-        (app(trace=_raises(KeyError("x"))), ("its trace raised",)),
         (app(read_a_number, inputs=lambda task: []), ("raised",)),
     ],
 )

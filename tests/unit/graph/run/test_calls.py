@@ -11,7 +11,7 @@ from agentflow.evals.results_store import Records
 from agentflow.graph.agent import build_graph
 from agentflow.graph.context import Context
 from agentflow.graph.run.calls import RunCalls, calls_file, hash_of, text_of
-from agentflow.graph.run.runner import rollout
+from agentflow.graph.run.runner import run
 from agentflow.graph.run.task import Task
 from agentflow.graph.run.trace import Trace, append
 from agentflow.graph.tracing.facts import input_messages
@@ -21,9 +21,9 @@ from tests.scripted import CONTINUE, STOP, Scripted, echo
 MODULES = ("planner", "executor", "verifier")
 
 
-def run(script: Scripted) -> Trace:
+def played(script: Scripted) -> Trace:
     context = Context(model=script.spec)
-    return asyncio.run(rollout(build_graph([echo]), Task.from_question("How so?"), context)).trace
+    return asyncio.run(run(build_graph([echo]), Task.from_question("How so?"), context))
 
 
 def made(trace: Trace) -> RunCalls:
@@ -34,7 +34,7 @@ def made(trace: Trace) -> RunCalls:
 def test_every_module_and_call_is_there_by_start(monkeypatch: pytest.MonkeyPatch) -> None:
     script = Scripted(verifier=[CONTINUE, STOP])
     script.install(monkeypatch)
-    trace = run(script)
+    trace = played(script)
     calls, spans = made(trace), made(trace).spans
     modules = [(span.name, span.turn) for span in spans if span.kind == "module"]
     assert modules == [
@@ -63,7 +63,7 @@ def test_a_call_that_fails_is_there_with_its_error(monkeypatch: pytest.MonkeyPat
 
     script = Scripted(planner=fail)
     script.install(monkeypatch)
-    trace = run(script)
+    trace = played(script)
     assert trace.status == "failed"
     last = made(trace).spans[-1]
     assert (last.kind, last.module, last.error, last.replies) == ("model_call", "planner", "RuntimeError", [])
@@ -75,7 +75,7 @@ def test_a_line_names_its_trace_and_has_no_secrets(monkeypatch: pytest.MonkeyPat
     script = Scripted(planner="Sub-Goal: very-secret-value\nTool: echo\nContext: hello")
     script.install(monkeypatch)
     path = tmp_path / "first.jsonl"
-    append(path, run(script))
+    append(path, played(script))
     [line] = calls_file(path).read_bytes().splitlines()
     assert json.loads(line)["trace"] == hash_of(path.read_bytes())
     assert b"very-secret-value" not in line

@@ -16,7 +16,6 @@ from agentflow.graph.context import Context
 from agentflow.graph.run.task import Task
 from agentflow.graph.studio_config import StudioConfig
 from agentflow.nodes import generator, planner
-from agentflow.rl.planner import trace
 from agentflow.rl.prompts import PromptsError, SearchInterrupted
 from agentflow.rl.prompts.feedback import NOT_REACHED, PromptRollout
 from agentflow.rl.prompts.search import GEPA, ROLLOUTS, STATE, Search
@@ -44,9 +43,7 @@ def search(server: FakeOpenAI, out: Path, trained: Trainable | None = None, **fi
 def own_app(server: FakeOpenAI, score: Callable[[Task, Any], float] | None = None, **fields: Any) -> Trainable:
     context = Context(model=spec(server), **fields)
     scored = score or (lambda task, state: float(state["answer"] == task.gold))
-    return replace(
-        app(server.base_url), name="own", graph=agentflow, reward=scored, context=lambda: context, trace=trace
-    )
+    return replace(app(server.base_url), name="own", graph=agentflow, reward=scored, context=lambda: context)
 
 
 def rollouts(out: Path) -> list[PromptRollout]:

@@ -12,11 +12,11 @@ from langchain_core.outputs import ChatResult
 from langgraph.graph import END, START, MessagesState, StateGraph
 from pydantic import Field
 
+from agentflow.graph.run.runner import Graph
 from agentflow.graph.tracing.observer import Observer
 from agentflow.rl.policy import no_policy, serving
 from agentflow.rl.prompts.feedback import CallLog
 from agentflow.rl.stand_in import stand_in
-from agentflow.rl.trainable import Graph
 
 
 class Recording(GenericFakeChatModel):

@@ -15,7 +15,7 @@ from agentflow.evals.results_store import store_scores
 from agentflow.evals.scorers.score import Decision, Score
 from agentflow.graph.agent import build_graph
 from agentflow.graph.context import Context
-from agentflow.graph.run.runner import rollout as run_task
+from agentflow.graph.run.runner import run as run_task
 from agentflow.graph.run.task import Task
 from agentflow.graph.run.trace import append
 from agentflow.rl.agent import read_tasks
@@ -84,7 +84,7 @@ async def test_the_conversation_is_the_planners_own(tmp_path: Path, monkeypatch:
     folder = tmp_path / "run"
     write_run(
         folder,
-        [Record.of(found.trace, "own", 0, Score(Decision.CORRECT, "rule"))],
+        [Record.of(found, "own", 0, Score(Decision.CORRECT, "rule"))],
         **context.model_dump(include={"tools", "max_turns"}),
     )
     convert(folder, tmp_path / "out")

@@ -25,8 +25,8 @@ CONTEXT = "agentflow_context"
 
 
 @dataclass(frozen=True)
-class SavedRun:
-    """The last run of a thread."""
+class SavedThread:
+    """A thread with its last run."""
 
     state: ThreadState
     question: str
@@ -44,7 +44,7 @@ def config_of(thread: str, context: Context) -> RunnableConfig:
     return {**threads.config_of(thread), "metadata": {CONTEXT: settings}}
 
 
-async def saved_run(agent: Agent, thread: str) -> SavedRun | None:
+async def saved_thread(agent: Agent, thread: str) -> SavedThread | None:
     """Return the last run of a thread, None if there is none.
 
     Raises CheckpointError if another version or another graph wrote it.
@@ -64,7 +64,7 @@ async def saved_run(agent: Agent, thread: str) -> SavedRun | None:
     if "analyst" in snapshot.next:  # interrupted before its first node: the values are those of the previous run
         last = asked(state.messages)
         state = State(messages=state.messages, question=texts(last) if last else "")
-    return SavedRun(
+    return SavedThread(
         state=threads.state_of(snapshot),
         question=state.question,
         analysis=state.analysis,
