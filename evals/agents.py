@@ -1,21 +1,17 @@
 """The agents that can be evaluated, by name: AgentFlow and its baselines."""
 
 from collections.abc import Sequence
-from typing import Any, Literal, get_args
+from typing import Any
 
 from langchain_core.tools import BaseTool
 from langgraph.checkpoint.base import BaseCheckpointSaver
 
+from agentflow.evals.agent_names import AgentName
 from agentflow.evals.baselines import direct, react, team
 from agentflow.graph import agent
 from agentflow.graph.agent import Agent
 from agentflow.graph.prompts import Prompted
 from agentflow.nodes import analyst, executor, generator, planner, verifier
-
-AgentName = Literal["direct", "react", "team", "agentflow"]
-"""direct: one call without tools. react: one policy in a loop with tools. team: planner, assistant and critic in turn,
-untrained. agentflow: AgentFlow's graph."""
-AGENTS: tuple[AgentName, ...] = get_args(AgentName)
 
 
 def agent_prompts(name: AgentName) -> dict[Prompted, str]:

@@ -14,7 +14,8 @@ from itertools import chain
 from pathlib import Path
 from typing import Any, ParamSpec
 
-from agentflow.evals.agents import AgentName, agent_graph
+from agentflow.evals.agent_names import AgentName
+from agentflow.evals.agents import agent_graph
 from agentflow.evals.benchmarks.benchmark import Benchmark
 from agentflow.evals.benchmarks.catalogue import benchmark
 from agentflow.evals.benchmarks.errors import BenchmarkError

@@ -10,7 +10,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from agentflow.evals.agents import AgentName
+from agentflow.evals.agent_names import AgentName
 from agentflow.evals.benchmarks import catalogue
 from agentflow.evals.benchmarks.benchmark import Benchmark
 from agentflow.evals.benchmarks.errors import BenchmarkError

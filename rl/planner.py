@@ -9,7 +9,8 @@ from typing import Any, Literal
 
 from langchain_core.messages import HumanMessage
 
-from agentflow.evals.agents import AGENTS, AgentName, agent_graph
+from agentflow.evals.agent_names import AGENTS, AgentName
+from agentflow.evals.agents import agent_graph
 from agentflow.evals.atlas.discovery import LEVELS
 from agentflow.evals.scorers.exact import correct
 from agentflow.graph.context import DEFAULT_TOOLS, Context

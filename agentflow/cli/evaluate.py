@@ -8,7 +8,7 @@ import asyncio
 import shlex
 from difflib import get_close_matches
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -37,6 +37,7 @@ from agentflow.cli.panels import PanelledCommand
 from agentflow.console.evaluations import print_summaries, results_data
 from agentflow.console.progress import EvalProgress
 from agentflow.console.terminal import console, print_json
+from agentflow.evals.agent_names import AgentName
 
 if TYPE_CHECKING:
     from agentflow.evals.evaluate import EvaluationRequest, EvaluationRun, Results
@@ -47,8 +48,6 @@ if TYPE_CHECKING:
 RUN = "run"
 CALL = "agentflow.call"
 """Key of the command line, quoted for a shell."""
-AgentName = Literal["direct", "react", "team", "agentflow"]
-"""Copy of `agentflow.evals.agents.AgentName`, whose import is slow."""
 
 
 class EvalGroup(CommandGroup):

@@ -15,7 +15,7 @@ from agentflow.tools.search_settings import ENGINES
 if TYPE_CHECKING:
     from langgraph.checkpoint.base import BaseCheckpointSaver
 
-    from agentflow.evals.agents import AgentName
+    from agentflow.evals.agent_names import AgentName
     from agentflow.graph.agent import Agent
     from agentflow.graph.context import Context
 

@@ -14,7 +14,8 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 import agentflow
-from agentflow.evals.agents import AgentName, agent_prompts
+from agentflow.evals.agent_names import AgentName
+from agentflow.evals.agents import agent_prompts
 from agentflow.evals.benchmarks import own
 from agentflow.evals.judge import prompt_hash
 from agentflow.evals.provenance import Provenance, ToolProvenance

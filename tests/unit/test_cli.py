@@ -18,7 +18,7 @@ from agentflow import __version__
 from agentflow.checks import doctor
 from agentflow.cli import app, evaluate
 from agentflow.console.threads import print_threads
-from agentflow.evals.agents import AGENTS
+from agentflow.evals.agent_names import AGENTS
 from agentflow.evals.benchmarks import store
 from agentflow.graph.context import DEFAULT_TOOLS, MODULES
 from agentflow.graph.models.spec import PROVIDERS, ModelError

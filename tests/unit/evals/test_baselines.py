@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agentflow.evals.agents import AGENTS, agent_graph
+from agentflow.evals.agent_names import AGENTS
+from agentflow.evals.agents import agent_graph
 from agentflow.evals.baselines import direct, react, team
 from agentflow.evals.baselines.react import read_answer, read_call
 from agentflow.graph.context import Context

@@ -2,7 +2,7 @@
 
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage
 
-from agentflow.evals.agents import AGENTS
+from agentflow.evals.agent_names import AGENTS
 from agentflow.evals.atlas.oracle import Oracle
 from agentflow.rl.chat import ChatRequest, TokenReply
 from agentflow.rl.planner import atlas

@@ -36,8 +36,8 @@ def one(name: str, tmp_path: Path) -> Task:
     return found
 
 
-def test_there_are_ten_and_atlas() -> None:
-    assert set(BENCHMARKS) == {*ROWS, "atlas", "atlas-discovery"}
+def test_every_benchmark_says_what_it_is() -> None:
+    assert set(BENCHMARKS) >= {*ROWS}
     assert all(name == found.name and found.licence and found.title for name, found in BENCHMARKS.items())
 
 
@@ -138,5 +138,5 @@ def test_what_is_not_there_is_one_line(monkeypatch: pytest.MonkeyPatch, tmp_path
         benchmark("bamboogle").tasks()
     with fails(BenchmarkError, "unknown_subset", "hard", "tot-hard, official"):
         benchmark("game24").tasks("hard")
-    with fails(BenchmarkError, "unknown_benchmark", "mmlu", "bamboogle, 2wiki"):
-        benchmark("mmlu")
+    with fails(BenchmarkError, "unknown_benchmark", "none", *BENCHMARKS):
+        benchmark("none")

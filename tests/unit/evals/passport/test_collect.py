@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from langchain_core.tools import tool
 
-from agentflow.evals.agents import AGENTS, AgentName
+from agentflow.evals.agent_names import AGENTS, AgentName
 from agentflow.evals.judge import prompt_hash
 from agentflow.evals.passport import collect
 from agentflow.evals.provenance import Provenance, ToolProvenance

@@ -1,0 +1,8 @@
+"""The names of the agents that can be evaluated; apart from the agents, so that the command line loads none of them."""
+
+from typing import Literal, get_args
+
+AgentName = Literal["direct", "react", "team", "agentflow"]
+"""direct: one call without tools. react: one policy in a loop with tools. team: planner, assistant and critic in turn,
+untrained. agentflow: AgentFlow's graph."""
+AGENTS: tuple[AgentName, ...] = get_args(AgentName)
