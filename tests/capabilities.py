@@ -11,7 +11,6 @@ MODULES = {
     "web": "trafilatura",
     "local": "transformers",
     "train": "verl",
-    "report": "matplotlib",
     "science": "sympy",
     "data": "pyarrow",
     "community": "langchain_community",
