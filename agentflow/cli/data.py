@@ -1,4 +1,4 @@
-"""`agentflow data`: download benchmarks, build the training set, and make training data of traces."""
+"""`agentflow data`: download benchmarks, and make training data of traces."""
 
 from pathlib import Path
 from typing import Annotated, Literal
@@ -15,25 +15,9 @@ app = typer.Typer(cls=CommandGroup)
 
 @app.callback(invoke_without_command=True)
 def data_sets(ctx: typer.Context) -> None:
-    """Download the benchmarks, build the training set, and make training data of traces."""
+    """Download the benchmarks, and make training data of traces."""
     if ctx.invoked_subcommand is None:
         typer.echo(ctx.get_help())
-
-
-@app.command("train", epilog="Example: agentflow data train --out data")
-def training_set(
-    out: Annotated[Path, typer.Option(help="Folder of train.parquet and sources.json.")] = Path("data"),
-) -> None:
-    """Build the paper's training set, NQ and DeepMath, from the Hugging Face hub: 182,190 questions."""
-    try:
-        from agentflow.rl.training_set import TrainingSetError, build
-    except ImportError as error:
-        fail(f"needs {error.name}; install it with: pip install 'agentflow-langgraph[train]'", MISUSED)
-    try:
-        rows = build(out, typer.echo)
-    except TrainingSetError as error:
-        fail(str(error), FAILED)
-    typer.echo(f"{rows:,} questions are in {out / 'train.parquet'}; their sources in {out / 'sources.json'}")
 
 
 @app.command("from-traces", epilog="Example: agentflow data from-traces spans.jsonl --out tasks")

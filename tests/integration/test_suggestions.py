@@ -48,7 +48,6 @@ NEEDS_MORE = {
     "corpus look-up": "an index of a dump",
     "data from-traces": "an export",
     "data get": "the network",
-    "data train": "the network",
     "doctor": "a server",
     "doctor template": "a model's folder",
     "eval judge": "a key",

@@ -19,7 +19,7 @@ from huggingface_hub import constants
 from pyarrow import parquet
 
 from agentflow.rl.benchmark import benchmark
-from agentflow.rl.training_set import DEEPMATH, NQ, MixtureSource, TrainingSetError, build
+from benchmarks.training_set import DEEPMATH, NQ, MixtureSource, TrainingSetError, build
 from tests.failing import fails
 from tests.fake_hub import REVISION, Hub
 
@@ -123,7 +123,7 @@ def test_a_hub_that_refuses_is_one_line(small: Hub, tmp_path: Path) -> None:
 
 def command(tmp_path: Path, endpoint: str) -> subprocess.CompletedProcess[str]:
     environment = {**os.environ, "HF_ENDPOINT": endpoint, "HF_HOME": str(tmp_path / "home")}
-    call = [sys.executable, "-m", "agentflow", "data", "train", "--out", str(tmp_path / "data")]
+    call = [sys.executable, "-m", "benchmarks.training_set", "--out", str(tmp_path / "data")]
     return subprocess.run(call, env=environment, capture_output=True, text=True, timeout=120)
 
 
