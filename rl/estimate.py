@@ -1,9 +1,8 @@
-"""Memory and time of a training on GPUs, computed from its configuration: `agentflow train --preset NAME --estimate`.
+"""Memory, tokens, disk and calls of the judge of a training, counted from its configuration; and the cost of a step.
 
-Nothing here was measured on a GPU. The memory is counted: weights, gradients and Adam's moments of FSDP in single
-precision, the layers that are whole while they are computed, activations with gradient checkpointing, and vLLM's share.
-The time divides counted operations and bytes by the speeds of a GPU that `Speed` states. Tools, frozen modules and a
-judge are not part of it: a step takes at least as long as they take for one rollout.
+`agentflow train --preset NAME --estimate` counts the least memory of its GPUs: weights, gradients and Adam's moments of
+FSDP in single precision, and vLLM's share. Activations are not part of it, and no time is: no GPU was measured.
+`agentflow try` and the preview of `train` measure the time of a step where it is computed on this machine.
 """
 
 import json
@@ -12,12 +11,24 @@ from pathlib import Path
 
 from omegaconf import DictConfig
 
+from agentflow.rl.local_policy import LocalPolicy
 from agentflow.rl.preset_files import presets, settings_of
+from agentflow.rl.preview import Preview
 from agentflow.rl.settings import SettingsError
 
 GB = 1e9
-CHUNK = 512
-"""Tokens whose logits verl's fused kernels hold at a time."""
+GPU_MEMORY = 80 * GB
+RESERVE = 4 * GB
+"""Memory for CUDA, its kernels, and vLLM's own activations."""
+
+TURNS, PROMPT, REPLY, ADDED = 3, 1200, 150, 500
+"""An average rollout: its turns, and the tokens of its first prompt, of a reply, and between a reply and the next."""
+
+STATES = 16
+"""Bytes per parameter: weights, gradients and Adam's moments in single precision."""
+
+FORWARD, GRADIENT = 2, 4
+"""Floating-point operations per parameter and token."""
 
 
 @dataclass(frozen=True)
@@ -34,20 +45,11 @@ class Shape:
     tied: bool
 
     @property
-    def layer(self) -> int:
-        """Parameters of a layer, without its norms and biases."""
-        attention = 2 * self.hidden * self.head * (self.heads + self.kv_heads)
-        return attention + 3 * self.hidden * self.mlp
-
-    @property
-    def embeddings(self) -> int:
-        """Parameters of the input and output embeddings."""
-        return self.vocabulary * self.hidden * (1 if self.tied else 2)
-
-    @property
     def parameters(self) -> int:
-        """Parameters of the model."""
-        return self.layers * self.layer + self.embeddings
+        """Parameters of the model, without its norms and biases."""
+        attention = 2 * self.hidden * self.head * (self.heads + self.kv_heads)
+        embeddings = self.vocabulary * self.hidden * (1 if self.tied else 2)
+        return self.layers * (attention + 3 * self.hidden * self.mlp) + embeddings
 
     @property
     def cache(self) -> int:
@@ -66,93 +68,6 @@ SHAPES = {
     "Qwen/Qwen3-4B": Shape(2560, 36, 32, 8, 128, 9728, 151936, tied=True),
     "Qwen/Qwen3-8B": Shape(4096, 36, 32, 8, 128, 12288, 151936, tied=False),
 }
-
-
-@dataclass(frozen=True)
-class Speed:
-    """An H100 of 80 GB, with the shares of its peak that are assumed."""
-
-    memory: float = 80 * GB
-    operations: float = 0.4 * 989e12
-    """A second, in bfloat16."""
-    bandwidth: float = 0.6 * 3.35e12
-    """Bytes a second."""
-    reserve: float = 4 * GB
-    """Memory for CUDA, its kernels, and vLLM's own activations."""
-
-
-@dataclass(frozen=True)
-class Rollouts:
-    """Tokens of an average rollout."""
-
-    turns: int = 3
-    prompt: int = 1200
-    """The first turn's prompt."""
-    reply: int = 150
-    added: int = 500
-    """Between a reply and the next: a tool's result, the verdict, and the template's marks."""
-
-    @property
-    def row(self) -> int:
-        """Tokens of a rollout whose turns share a row."""
-        return self.prompt + self.turns * self.reply + (self.turns - 1) * self.added
-
-    @property
-    def rows(self) -> int:
-        """Tokens of a rollout whose every turn is a row."""
-        grown = (self.reply + self.added) * self.turns * (self.turns - 1) // 2
-        return self.turns * (self.prompt + self.reply) + grown
-
-
-@dataclass(frozen=True)
-class Estimate:
-    """Bytes, tokens and seconds of a training; memory is that of one GPU."""
-
-    gpus: int
-    parameters: int
-    weights: float
-    """Shards of weights in single precision."""
-    optimiser: float
-    """Shards of Adam's moments."""
-    gradients: float
-    whole: float
-    """Two layers and the embeddings in bfloat16, while they are computed."""
-    activations: float
-    """Activations of the longest row."""
-    logits: float
-    engine: float
-    """vLLM's weights and KV cache."""
-    kv_tokens: int
-    """Tokens that fit into the KV cache of all GPUs."""
-    checkpoint: float
-    """All files of one checkpoint."""
-    tokens: int
-    """Computed tokens of a step's rows."""
-    unpacked: int
-    """The same without packing."""
-    sampled: int
-    """Sampled tokens of a step."""
-    sampling: float
-    log_probs: float
-    """Seconds of the passes of the policy and of the reference, if there is one."""
-    update: float
-    judged: int
-    """Most calls of the judge in the whole training."""
-
-    @property
-    def updating(self) -> float:
-        """Memory while the policy is updated, and vLLM sleeps."""
-        return self.weights + self.optimiser + self.gradients + self.whole + self.activations + self.logits
-
-    @property
-    def rolling(self) -> float:
-        """Memory during rollouts."""
-        return self.weights + self.optimiser + self.engine
-
-    @property
-    def step(self) -> float:
-        """Seconds of a step that the policy takes."""
-        return self.sampling + self.log_probs + self.update
 
 
 def shape_of(start: str) -> Shape:
@@ -184,87 +99,136 @@ def shape_of(start: str) -> Shape:
         raise SettingsError(f"{path} has no {error}", code="unknown_model") from error
 
 
-def estimate(config: DictConfig, speed: Speed = Speed(), rollouts: Rollouts = Rollouts()) -> Estimate:
-    """Return the memory and time of a training. Raises SettingsError if the sizes of its model are not known."""
+@dataclass(frozen=True)
+class Estimate:
+    """Bytes, tokens and calls of a training; memory is that of one GPU, at least."""
+
+    gpus: int
+    parameters: int
+    weights: float
+    """Shards of weights in single precision."""
+    optimiser: float
+    """Shards of Adam's moments."""
+    gradients: float
+    engine: float
+    """vLLM's weights and KV cache."""
+    kv_tokens: int
+    """Tokens that fit into the KV cache of all GPUs."""
+    checkpoint: float
+    """All files of one checkpoint."""
+    tokens: int
+    """Computed tokens of a step's rows."""
+    unpacked: int
+    """The same without packing."""
+    sampled: int
+    """Sampled tokens of a step."""
+    judged: int
+    """Most calls of the judge in the whole training."""
+
+    @property
+    def updating(self) -> float:
+        """Memory while the policy is updated, and vLLM sleeps."""
+        return self.weights + self.optimiser + self.gradients
+
+    @property
+    def rolling(self) -> float:
+        """Memory during rollouts."""
+        return self.weights + self.optimiser + self.engine
+
+
+def estimate(config: DictConfig) -> Estimate:
+    """Return what a training takes. Raises SettingsError if the sizes of its model are not known."""
     shape, verl = shape_of(config.start), config.actor_rollout_ref
     gpus = config.trainer.nnodes * config.trainer.n_gpus_per_node
     size, rank = shape.parameters, verl.model.lora_rank
     trained = shape.adapter(rank) if rank else size
-    longest, number = config.prompt_tokens + config.response_tokens, config.questions * config.rollouts
-    engine = verl.rollout.gpu_memory_utilization * speed.memory
-    kv_tokens = int(gpus * (engine - 2 * size - speed.reserve) / shape.cache)
-    packed, unpacked = number * rollouts.row, number * rollouts.rows
-    tokens = packed if config.flow.pack_turns else unpacked
-    passes = 1 + bool(verl.actor.use_kl_loss)
+    number = config.questions * config.rollouts
+    engine = verl.rollout.gpu_memory_utilization * GPU_MEMORY
+    packed = number * (PROMPT + TURNS * REPLY + (TURNS - 1) * ADDED)
+    unpacked = number * (TURNS * (PROMPT + REPLY) + (REPLY + ADDED) * TURNS * (TURNS - 1) // 2)
     return Estimate(
         gpus=gpus,
         parameters=size,
         weights=4 * (size + (trained if rank else 0)) / gpus,
         optimiser=8 * trained / gpus,
         gradients=4 * trained / gpus,
-        whole=2 * (2 * shape.layer + shape.embeddings),
-        activations=2 * longest * (shape.layers * shape.hidden + 6 * shape.hidden + 4 * shape.mlp),
-        logits=CHUNK * shape.vocabulary * 18,
         engine=engine,
-        kv_tokens=kv_tokens,
+        kv_tokens=int(gpus * (engine - 2 * size - RESERVE) / shape.cache),
         checkpoint=4.0 * (size + trained if rank else size) + 8 * trained,
-        tokens=tokens,
+        tokens=packed if config.flow.pack_turns else unpacked,
         unpacked=unpacked,
-        sampled=number * rollouts.turns * rollouts.reply,
-        sampling=_sampling(shape, speed, rollouts, number / gpus, kv_tokens / gpus),
-        log_probs=passes * 2 * size * tokens / gpus / speed.operations,
-        # Forward, forward again for the checkpoints, and twice that backward, half of it without gradients of weights.
-        update=(6 if rank else 8) * size * tokens / gpus / speed.operations,
+        sampled=number * TURNS * REPLY,
         judged=number * config.steps
         + config.test_tasks * config.validation_rollouts * (1 + config.steps // max(config.validate_every, 1)),
     )
 
 
-def _sampling(shape: Shape, speed: Speed, rollouts: Rollouts, number: float, room: float) -> float:
-    """Return the seconds in which one GPU samples `number` rollouts, its KV cache having `room` tokens.
-
-    A token of every running rollout costs a pass over the weights and over their caches; prompts cost operations.
-    """
-    running = max(1.0, min(number, room / rollouts.row))
-    passes = rollouts.turns * rollouts.reply * number / running
-    read = 2 * shape.parameters + running * rollouts.row * shape.cache
-    prompts = 2 * shape.parameters * number * (rollouts.row - rollouts.turns * rollouts.reply)
-    return passes * read / speed.bandwidth + prompts / speed.operations
-
-
 def lines(config: DictConfig) -> list[str]:
     """Return the estimate as text."""
-    assumed, speed = Rollouts(), Speed()
-    found = estimate(config, speed, assumed)
+    found = estimate(config)
     memory = {
         "weights, single precision": found.weights,
         "Adam's moments": found.optimiser,
         "gradients": found.gradients,
-        "whole layers, bfloat16": found.whole,
-        "activations of the longest row": found.activations,
-        "logits": found.logits,
-        "most during the update": found.updating,
+        "at least during the update": found.updating,
         "vLLM's weights and KV cache": found.engine,
-        "most during rollouts": found.rolling,
+        "at least during rollouts": found.rolling,
     }
-    seconds = {
-        "sampling": (found.sampling, found.sampled),
-        "log-probabilities": (found.log_probs, found.tokens),
-        "update": (found.update, found.tokens),
-    }
-    share = found.unpacked / found.tokens
     return [
-        f"{config.start}: {found.parameters / GB:.1f} billion parameters on {found.gpus} x 80 GB; "
-        "computed, not measured",
-        "memory of a GPU",
+        f"{config.start}: {found.parameters / GB:.1f} billion parameters on {found.gpus} x 80 GB; not measured",
+        "memory of a GPU, without activations",
         *(f"  {name:<32}{value / GB:6.1f} GB" for name, value in memory.items()),
         f"  {'KV cache of all GPUs':<32}{found.kv_tokens / 1e6:6.2f} million tokens",
-        f"a step of {config.questions} x {config.rollouts} rollouts, {assumed.turns} turns each of {assumed.reply:,} "
-        f"tokens, first prompt {assumed.prompt:,}, {assumed.added:,} between turns",
-        f"  {'computed tokens':<32}{found.tokens / 1e6:6.2f} million ({share:.1f} times as many without packing)",
-        *(f"  {name:<32}{value:6.0f} s, {tokens / value:,.0f} tokens/s" for name, (value, tokens) in seconds.items()),
-        f"  {'together':<32}{found.step:6.0f} s, and the time of tools, frozen modules and judge",
+        f"a step of {config.questions} x {config.rollouts} rollouts, {TURNS} turns each of {REPLY:,} tokens, "
+        f"first prompt {PROMPT:,}, {ADDED:,} between turns",
+        f"  {'computed tokens':<32}{found.tokens / 1e6:6.2f} million "
+        f"({found.unpacked / found.tokens:.1f} times as many without packing)",
+        f"  {'sampled tokens':<32}{found.sampled / 1e6:6.2f} million",
         f"a checkpoint {found.checkpoint / GB:.0f} GB, every {config.save_every} steps, {config.keep} kept; "
         f"the weights of the best step {(found.checkpoint - found.gpus * found.optimiser) / GB:.0f} GB",
         f"calls of the judge: at most {found.judged:,} in {config.steps:,} steps",
     ]
+
+
+@dataclass(frozen=True)
+class StepCost:
+    """Cost of a training step, without the time of tools, of other models and of moving weights."""
+
+    rollouts: int
+    memory: float
+    """Bytes on each device, at least."""
+    seconds: tuple[float, float] | None
+    """Of sampling and of training on one core of this machine; None where a step runs on GPUs."""
+
+
+def cost_of(preview: Preview, config: DictConfig, policy: LocalPolicy) -> StepCost | None:
+    """Return the cost of a step of a composed configuration; None where it cannot be told.
+
+    On a CPU, the model's passes over a row of usual length are timed, a row at a time, which is more than rows with a
+    common prompt take.
+    """
+    played, rollouts = [one for one in preview.trajectories if one.calls], config.questions * config.rollouts
+    if not played:
+        return None
+    if config.trainer.device != "cpu":
+        try:
+            found = estimate(config)
+        except SettingsError:
+            return None
+        return StepCost(rollouts, max(found.updating, found.rolling), None)
+    by_length = sorted(preview.rows, key=lambda row: len(row.prompt_ids) + len(row.response_ids))
+    usual = by_length[len(by_length) // 2]
+    per_token, per_row = policy.timed([*usual.prompt_ids, *usual.response_ids])
+    rows = len(preview.rows) if config.flow.pack_turns else sum(len(one.calls) for one in played)
+    update = rows / len(played) * per_row
+    forward = update * FORWARD / (FORWARD + GRADIENT)
+    actor, correction = config.actor_rollout_ref.actor, config.algorithm.get("rollout_correction") or {}
+    passes = (not correction.get("bypass_mode", False)) + bool(actor.use_kl_loss and actor.kl_loss_coef)
+    return StepCost(
+        rollouts=rollouts,
+        memory=policy.parameters * STATES,
+        seconds=(
+            rollouts * (preview.sampled_tokens / len(played) * per_token + forward),
+            rollouts * (update + passes * forward),
+        ),
+    )

@@ -14,7 +14,6 @@ from typing import Any
 from omegaconf import DictConfig
 
 from agentflow.rl import engine
-from agentflow.rl.room import check_room, places, ray_options
 from agentflow.rl.trainer.worker_template import worker_template
 from agentflow.rl.training_log import Line, TrainingLog
 
@@ -53,7 +52,7 @@ def launch(config: DictConfig, executable: str | None, on_line: Callable[[Line],
     from agentflow.rl.trainer.runner import FlowRunner
     from agentflow.rl.trainer.watch import WorkerDied, cause, deaths
 
-    options = ray_options(config)
+    options = engine.ray_options(config)
     runtime = {**get_ppo_ray_runtime_env(config), **(options.pop("runtime_env", None) or {})}
     runtime["env_vars"] = {**runtime.get("env_vars", {}), **variables}
     if executable:
@@ -63,7 +62,7 @@ def launch(config: DictConfig, executable: str | None, on_line: Callable[[Line],
         _check_answers(config.ray_address, config.ray_seconds)
     _start_ray(runtime_env=runtime, log_to_driver=False, logging_level="ERROR", **options)
     try:
-        check_room(places(config), ray.available_resources().get("CPU", 0))
+        engine.check_room(engine.places(config), ray.available_resources().get("CPU", 0))
         running = FlowRunner.remote().run.remote(config)  # type: ignore[attr-defined]
         _follow(running, TrainingLog(config.out), on_line)
     except (ray.exceptions.RayError, WorkerDied) as error:

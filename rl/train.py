@@ -31,6 +31,7 @@ from agentflow.rl.apps import load_app
 from agentflow.rl.chat_format import ChatFormat
 from agentflow.rl.checkpoints import latest_step
 from agentflow.rl.distillation import add_teacher
+from agentflow.rl.estimate import StepCost, cost_of
 from agentflow.rl.export import TOKENIZER
 from agentflow.rl.launch import TrainingFailed, launch, worker_base
 from agentflow.rl.local_policy import LocalPolicy
@@ -41,10 +42,8 @@ from agentflow.rl.preview import Preview, notes, obstacles, play
 from agentflow.rl.rehearsal import rehearse
 from agentflow.rl.report import write_report
 from agentflow.rl.rollout import RolloutStatus
-from agentflow.rl.room import check_attention, check_masks, ray_options
 from agentflow.rl.run_lock import run_lock
 from agentflow.rl.settings import SettingsError, TrainingSettings, compose_settings
-from agentflow.rl.step_cost import StepCost, cost_of
 from agentflow.rl.template import TemplateError, load_tokenizer
 from agentflow.rl.trainable import AppError, Split, Trainable
 from agentflow.rl.trainer.vllm_cpu import answer_for_vllm
@@ -92,8 +91,8 @@ def check(config: DictConfig) -> tuple[TrainingSettings, Trainable, Graph]:
 def _check_engine(config: DictConfig) -> None:
     """Raise SettingsError if Ray, verl or the rollout engine cannot run the configuration."""
     engine.complete(config)
-    check_masks(config)
-    ray_options(config)
+    engine.check_masks(config)
+    engine.ray_options(config)
     if (size := config.actor_rollout_ref.actor.ppo_mini_batch_size) < 1:
         raise SettingsError(f"actor_rollout_ref.actor.ppo_mini_batch_size={size}; it must be at least 1")
     warnings.filterwarnings("ignore", module=r"verl\b")  # about engines that are neither installed nor used
@@ -329,7 +328,7 @@ def _check_devices(config: DictConfig) -> None:
             "set trainer.n_gpus_per_node, ray_address, or choose another preset"
         )
     if config.ray_address is None:
-        check_attention(config)
+        engine.check_attention(config)
 
 
 def _way_on(out: Path, preset: str, overrides: Sequence[str]) -> str:

@@ -88,7 +88,8 @@ def train(
     test: TestTasks = None,
     show: Annotated[bool, typer.Option("--show", help="Check the whole configuration, print it and exit.")] = False,
     estimate: Annotated[
-        bool, typer.Option("--estimate", help="Print the memory and time that it takes on GPUs, as computed, and exit.")
+        bool,
+        typer.Option("--estimate", help="Print the memory and tokens that it takes on GPUs, as counted, and exit."),
     ] = False,
 ) -> None:
     """Train the nodes of a LangGraph graph in the flow. An interrupted run resumes from its last checkpoint."""

@@ -46,12 +46,12 @@ def try_app(
     if works != "ok":
         fail(f"a rollout {says}", MISUSED)
     from agentflow.rl.apps import load_app
+    from agentflow.rl.estimate import cost_of
     from agentflow.rl.local_policy import LocalPolicy
     from agentflow.rl.node_paths import all_patterns
     from agentflow.rl.preview import notes, obstacles, play
     from agentflow.rl.rollout import Trajectory
     from agentflow.rl.settings import SettingsError, TrainingSettings, compose_settings
-    from agentflow.rl.step_cost import cost_of
     from agentflow.rl.trainable import AppError
 
     try:

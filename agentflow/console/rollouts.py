@@ -12,9 +12,9 @@ from agentflow.console.terminal import counted, shortened, shown_bytes
 from agentflow.tools.untrusted_text import one_line
 
 if TYPE_CHECKING:
+    from agentflow.rl.estimate import StepCost
     from agentflow.rl.preview import Preview
     from agentflow.rl.rollout import Trajectory
-    from agentflow.rl.step_cost import StepCost
 
 
 def print_rollout(out: Console, trajectory: "Trajectory", texts: Sequence[str]) -> None:
@@ -47,8 +47,10 @@ def print_preview(out: Console, preview: "Preview", cost: "StepCost | None") -> 
     rows = counted(len(preview.rows), "row")
     out.print(f"training: {rows} with {preview.forward_tokens:,} tokens ({preview.unpacked_tokens:,} if not packed)")
     if cost:
-        seconds = (
-            f"{cost.sampling + cost.training:,.0f} s ({cost.sampling:,.0f} sampling, {cost.training:,.0f} training)"
-        )
+        time = ""
+        if cost.seconds:
+            sampling, training = cost.seconds
+            time = f", about {sampling + training:,.0f} s ({sampling:,.0f} sampling, {training:,.0f} training)"
+            time += " as measured on one core of this machine"
         memory = f"at least {shown_bytes(int(cost.memory))} on each device"
-        out.print(f"a step: {cost.rollouts:,} rollouts, about {seconds}, {memory}; {cost.basis}")
+        out.print(f"a step: {cost.rollouts:,} rollouts{time}; {memory}")
