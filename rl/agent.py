@@ -3,7 +3,7 @@
     agentflow train my_package.my_agent:agent --tasks tasks.jsonl --reward my_package.my_agent:score
 
 The graph is not changed. Each task becomes its input, and the policy answers the model calls of the nodes that learn
-(`agentflow.rl.stand_in`).
+(`agentflow.rl.policy`).
 """
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence

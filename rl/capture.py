@@ -34,8 +34,15 @@ from agentflow.graph.context import Sampling
 from agentflow.graph.loopback import LoopbackOnly
 from agentflow.rl.micro import protocol
 from agentflow.rl.micro.http import HUNG_UP, Refused, event, read, unless_gone
-from agentflow.rl.policy import Policy, PolicyMisused, PromptTooLong, Serving, rollout_of_context, rollouts_under_way
-from agentflow.rl.stand_in import learning_path
+from agentflow.rl.policy import (
+    Policy,
+    PolicyMisused,
+    PromptTooLong,
+    Serving,
+    learning_path,
+    rollout_of_context,
+    rollouts_under_way,
+)
 
 MOST_BYTES = 16 << 20
 """Maximum size of a request's body; a conversation of a million tokens has a fourth of it."""

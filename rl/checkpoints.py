@@ -1,16 +1,20 @@
-"""Checkpoints in the folder of a run: verl's, and the weights of the best one.
+"""Checkpoints in the folder of a run, verl's and the weights of the best one; and the lock of the folder.
 
 checkpoints/global_step_10/                        a step's weights, and what is needed to go on from there
 checkpoints/latest_checkpointed_iteration.txt      the step of the last complete one
 best/global_step_30/                               without the optimiser's state: the step that did best on the
                                                    held-out tasks, of those that were saved and validated
+train.lock                                         two trainings in one folder would mix up all of these
 """
 
 import os
 import shutil
-from collections.abc import Mapping
-from contextlib import suppress
+import socket
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from pathlib import Path
+
+from agentflow.tools.file_lock import lock
 
 FOLDER = "checkpoints"
 
@@ -92,3 +96,39 @@ def _link(source: str, target: str) -> None:
         os.link(source, target)
         return
     shutil.copy2(source, target)
+
+
+LOCK = "train.lock"
+"""Lock file in a run folder. The file is never removed and names its last holder. Only the kernel's lock on it counts,
+which is released however the process ends."""
+
+
+@contextmanager
+def run_lock(out: Path) -> Iterator[None]:
+    """Lock the folder `out`, and create it if it does not exist. Raises SettingsError if another process holds it."""
+    from agentflow.rl.settings import SettingsError
+
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+        file = (out / LOCK).open("a+", encoding="utf-8")
+    except OSError as error:
+        raise SettingsError(
+            f"cannot write to {out} ({error.strerror}); choose another out=", code="unwritable"
+        ) from error
+    with file:
+        try:
+            lock(file)
+        except BlockingIOError as error:
+            file.seek(0)
+            holder = file.read().strip() or "another process"
+            raise SettingsError(
+                f"{holder} is training in {out}; wait for its end, or choose another out=", code="locked"
+            ) from error
+        except OSError as error:
+            raise SettingsError(
+                f"cannot lock {out} ({error.strerror}); choose another out=", code="unwritable"
+            ) from error
+        file.truncate(0)
+        file.write(f"process {os.getpid()} on {socket.gethostname()}\n")
+        file.flush()
+        yield

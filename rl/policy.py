@@ -2,29 +2,43 @@
 
 While a rollout runs, calls of the policy are answered by whatever serves the current weights: the trainer sets that
 with `serving`, for this rollout alone. Outside of training they go to `fallback`, so that the same graph runs in
-production. Graphs need not name the policy: it also stands in for the models of the nodes that learn
-(`agentflow.rl.stand_in`). A call that belongs to no known rollout is refused: the fallback may cost money, and a call
-that is not recorded is not trained on.
+production. A call that belongs to no known rollout is refused: the fallback may cost money, and a call that is not
+recorded is not trained on.
+
+Graphs need not name the policy: `stand_in` has it answer any LangChain chat model in a node that learns. Models may be
+built at import, in the node or inside a library: the public methods of `BaseChatModel` look, at each call, whether its
+node learns. All other calls go to the model itself. A node may replace the callbacks of its graph with
+`model.invoke(messages, config={"callbacks": [...]})`, so that nothing sees its calls; the callbacks of the rollout are
+added to such calls.
+
+A new thread starts with an empty context (`contextvars`), so a model call in it would belong to no rollout.
+`inherit_context` has `Thread.start` pass the current context on, as Python 3.14 does with `-X thread_inherit_context`.
+`ThreadPoolExecutor.submit` passes it to the submitted function, but not to the pool's threads, which other rollouts use
+too.
 """
 
 import asyncio
 import json
 import os
 import secrets
+import threading
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from concurrent.futures import Future
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
-from contextvars import Context, ContextVar
+from contextvars import Context, ContextVar, copy_context
 from dataclasses import dataclass, field, replace
+from functools import cache, wraps
 from types import MappingProxyType
 from typing import Any
+from uuid import UUID
 
 from langchain_core.caches import BaseCache
-from langchain_core.callbacks import AsyncCallbackManagerForLLMRun, CallbackManagerForLLMRun
+from langchain_core.callbacks import AsyncCallbackManagerForLLMRun, BaseCallbackManager, CallbackManagerForLLMRun
 from langchain_core.language_models import BaseChatModel, LanguageModelInput
-from langchain_core.messages import AIMessage, BaseMessage
+from langchain_core.messages import AIMessage, BaseMessage, SystemMessage
 from langchain_core.outputs import ChatResult
 from langchain_core.runnables import Runnable
+from langchain_core.runnables.config import RunnableConfig, ensure_config
 from langchain_core.tools import BaseTool
 from langchain_core.utils.function_calling import convert_to_openai_tool
 from pydantic import Field
@@ -43,8 +57,7 @@ from agentflow.rl.chat import (
     TokenReply,
     as_chat_result,
 )
-from agentflow.rl.node_paths import Nodes, policy_of
-from agentflow.rl.threads import inherit_context
+from agentflow.rl.node_paths import Nodes, Path, learns, policy_of
 from agentflow.tools.coded_error import CodedError
 
 PATIENCE = 30.0
@@ -336,3 +349,127 @@ _BLOCKED = (
 def load(model: str, sampling: Sampling) -> Policy:
     """Return the model of the entry point `policy`; `policy:SPEC` falls back to SPEC."""
     return Policy(fallback=model or "embedded", sampling=sampling)
+
+
+@cache
+def inherit_context(wanted: Callable[[], bool]) -> None:
+    """Patch `threading` and `ThreadPoolExecutor` so that threads inherit the context of their starter.
+
+    Only threads started where `wanted()` is true inherit it. The patch applies to the whole process.
+    """
+    start: Any = threading.Thread.start
+    submit: Any = ThreadPoolExecutor.submit
+
+    def started(self: threading.Thread) -> None:
+        if wanted():
+            context, run = copy_context(), self.run
+            self.run = lambda: context.run(run)  # type: ignore[method-assign]
+        start(self)
+
+    def submitted(self: ThreadPoolExecutor, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
+        if wanted():
+            found: Future[Any] = Context().run(submit, self, copy_context().run, fn, *args, **kwargs)
+        else:
+            found = submit(self, fn, *args, **kwargs)
+        return found
+
+    threading.Thread.start = started  # type: ignore[method-assign]
+    ThreadPoolExecutor.submit = submitted  # type: ignore[method-assign,assignment]
+
+
+WITH_CONFIG = ("stream", "astream", "stream_events", "astream_events")
+"""Methods whose second argument is a config; `generate` and `agenerate`, which the others call, take callbacks."""
+
+
+@cache
+def stand_in() -> None:
+    """Patch the chat models of this process, once."""
+    for name in ("generate", "agenerate"):
+        setattr(BaseChatModel, name, _with_callbacks(getattr(BaseChatModel, name)))
+    for name in WITH_CONFIG:
+        setattr(BaseChatModel, name, _with_config(getattr(BaseChatModel, name)))
+
+
+def learning_path(served: Serving, callbacks: Any) -> tuple[UUID, Path] | None:
+    """Return the caller and the path of a call with these callbacks; None if it is in no node that learns."""
+    found = _place(served, callbacks)
+    return found if found and served.generate is not no_policy and learns(found[1], served.nodes) else None
+
+
+def _place(served: Serving, callbacks: Any) -> tuple[UUID, Path] | None:
+    """Return the caller and the path of a call with these callbacks; None if it is in no node."""
+    caller = callbacks.parent_run_id if isinstance(callbacks, BaseCallbackManager) else None
+    path = served.observer.path(caller) if caller and served.observer else None
+    return (caller, path) if caller and path else None
+
+
+def _with_callbacks(method: Callable[..., Any]) -> Callable[..., Any]:
+    @wraps(method)
+    def called(self: BaseChatModel, messages: Any, stop: Any = None, callbacks: Any = None, **kwargs: Any) -> Any:
+        if (served := _observed()) is None:
+            return method(self, messages, stop, callbacks, **kwargs)
+        seen = with_observer(served.observer, callbacks)
+        messages = [_revised(one, served, seen) for one in messages] if served.systems else messages
+        return method(_answering(self, served, seen), messages, stop, seen, **kwargs)
+
+    return called
+
+
+def _with_config(method: Callable[..., Any]) -> Callable[..., Any]:
+    @wraps(method)
+    def called(self: BaseChatModel, input: Any, config: RunnableConfig | None = None, **kwargs: Any) -> Any:
+        if (served := _observed()) is None:
+            return method(self, input, config, **kwargs)
+        config = ensure_config(config)
+        config["callbacks"] = seen = with_observer(served.observer, config.get("callbacks"))
+        if served.systems:
+            input = _revised(self._convert_input(input).to_messages(), served, seen)
+        return method(_answering(self, served, seen), input, config, **kwargs)
+
+    return called
+
+
+def _observed() -> Serving | None:
+    """Return the rollout of the context, if its calls are recorded."""
+    served = rollout_of_context()
+    return served if served and served.observer else None
+
+
+def with_observer(observer: Observer | None, callbacks: Any) -> Any:
+    """Return callbacks that the rollout's observer is among: those given, or those of the node with them added."""
+    if isinstance(callbacks, BaseCallbackManager) and observer in callbacks.handlers:
+        return callbacks
+    of_node = ensure_config().get("callbacks")
+    if not isinstance(of_node, BaseCallbackManager) or observer not in of_node.handlers:
+        return callbacks
+    merged = of_node.copy()
+    for handler in callbacks.handlers if isinstance(callbacks, BaseCallbackManager) else callbacks or ():
+        merged.add_handler(handler)
+    return merged
+
+
+def _answering(model: BaseChatModel, served: Serving, callbacks: Any) -> BaseChatModel:
+    """Return the policy for a call in a node that learns, else the model itself."""
+    return model if isinstance(model, Policy) or not learning_path(served, callbacks) else _policy_for(model)
+
+
+def _revised(messages: Sequence[BaseMessage], served: Serving, callbacks: Any) -> list[BaseMessage]:
+    """Return the messages of a call with its node's other system message, if it has one, for the default text.
+
+    A method that calls another one finds the default text no more, and changes nothing.
+    """
+    place = _place(served, callbacks)
+    default, text = served.systems.get("/".join(place[1]) if place else "", ("", ""))
+    return [
+        message.model_copy(update={"content": text})
+        if text and isinstance(message, SystemMessage) and message.content == default
+        else message
+        for message in messages
+    ]
+
+
+def _policy_for(model: BaseChatModel) -> Policy:
+    """Return the policy with the limits and the callbacks of a model."""
+    params = model._get_ls_params()
+    sampling = Sampling(max_tokens=params.get("ls_max_tokens"), stop=tuple(params.get("ls_stop") or ()) or None)
+    return Policy(sampling=sampling, callbacks=model.callbacks, tags=model.tags, metadata=model.metadata)

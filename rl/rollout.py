@@ -28,9 +28,8 @@ from agentflow.graph.tracing.operation import Sink
 from agentflow.rl.calls import Call, TokenCollector
 from agentflow.rl.capture import redirect_openai
 from agentflow.rl.chat import ChatRequest, Generate, TokenReply
-from agentflow.rl.policy import no_policy, serving
+from agentflow.rl.policy import no_policy, serving, stand_in
 from agentflow.rl.replay_log import Answer, ReplayLog, answered, recorded, replaying
-from agentflow.rl.stand_in import stand_in
 from agentflow.rl.trainable import Split, Trainable
 from agentflow.tools.coded_error import Cause, CodedError
 

@@ -29,7 +29,7 @@ from agentflow.graph.tracing.setup import TracingError, tracing
 from agentflow.rl import engine
 from agentflow.rl.apps import load_app
 from agentflow.rl.chat_format import ChatFormat
-from agentflow.rl.checkpoints import latest_step
+from agentflow.rl.checkpoints import latest_step, run_lock
 from agentflow.rl.distillation import add_teacher
 from agentflow.rl.estimate import StepCost, cost_of
 from agentflow.rl.export import TOKENIZER
@@ -38,11 +38,8 @@ from agentflow.rl.local_policy import LocalPolicy
 from agentflow.rl.micro.chat_model import SEED, SHIPPED
 from agentflow.rl.micro.tokenizer import MicroTokenizer
 from agentflow.rl.node_paths import PolicyNameError, all_patterns, named_nodes
-from agentflow.rl.preview import Preview, notes, obstacles, play
-from agentflow.rl.rehearsal import rehearse
-from agentflow.rl.report import write_report
+from agentflow.rl.preview import Preview, notes, obstacles, play, rehearse
 from agentflow.rl.rollout import RolloutStatus
-from agentflow.rl.run_lock import run_lock
 from agentflow.rl.settings import SettingsError, TrainingSettings, compose_settings
 from agentflow.rl.template import TemplateError, load_tokenizer
 from agentflow.rl.trainable import AppError, Split, Trainable
@@ -285,7 +282,7 @@ def train(
     on_remark: Callable[[str], None] = lambda remark: None,
     on_preview: Callable[[Preview, StepCost | None], None] = lambda preview, cost: None,
 ) -> Path:
-    """Train the nodes of a LangGraph graph to the last step, and write the report. A stopped run resumes.
+    """Train the nodes of a LangGraph graph to the last step. A stopped run resumes.
 
     Args:
         preset: Name of a preset.
@@ -312,7 +309,6 @@ def train(
                 launch(config, executable, on_line)
     except TrainingFailed as error:
         raise TrainingFailed(f"{error}; {_way_on(out, preset, overrides)}") from error
-    write_report(out)
     return out
 
 

@@ -15,16 +15,17 @@ import json
 import os
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from math import fsum
 from pathlib import Path
 from statistics import mean
 from typing import Any
 
 from pydantic import ValidationError
 
-from agentflow.evals.statistics import pass_at
+from agentflow.evals.statistics import paired_interval, pass_at
 from agentflow.graph.run.trace import to_line
 from agentflow.rl.alarm import MAX_DRIFT, alarm
-from agentflow.rl.held_out import HeldOut
 from agentflow.rl.rollout import RolloutRecord
 from agentflow.rl.tokens import TokenStep, packed
 from agentflow.rl.trainable import Split
@@ -42,6 +43,25 @@ TIMES = {
     "step": "step",
 }
 """Names of a step's timings in verl, and in metrics.jsonl; in seconds."""
+
+
+@dataclass(frozen=True)
+class HeldOut:
+    """Mean rewards of the same tasks before and after."""
+
+    tasks: int
+    before: float
+    after: float
+    low: float
+    high: float
+    """95 % interval of the mean difference, task by task."""
+
+    @classmethod
+    def of(cls, before: Sequence[float], after: Sequence[float]) -> "HeldOut":
+        """Compare the rewards of the same tasks, each from 0 to 1."""
+        low, high = paired_interval([second - first for first, second in zip(before, after, strict=True)])
+        number = len(before)
+        return cls(number, fsum(before) / number, fsum(after) / number, low, high)
 
 
 class TrainingLog:

@@ -134,8 +134,17 @@ def train(
         fail(str(error), FAILED)
     if held_out := TrainingLog(out).held_out():
         print_held_out(terminal, held_out)
-    typer.echo(f"report: {out / 'report.html'}")
+    typer.echo(f"report: {write_report(out)}")
     typer.echo("\n".join(_next(out)))
+
+
+def write_report(out: Path) -> Path:
+    """Write the viewer's page of a run, with its data inside, to report.html in its folder; returns the path."""
+    from agentflow.view.export import training
+
+    path = out / "report.html"
+    path.write_text(training(out).html, encoding="utf-8")
+    return path
 
 
 def _next(out: Path) -> list[str]:
@@ -173,9 +182,8 @@ def export(
     An adapter is merged. The export is checked: the model must reproduce the trainer's log-probabilities of recorded
     tokens.
     """
-    from agentflow.rl.export import ExportError
+    from agentflow.rl.export import Checked, ExportError
     from agentflow.rl.export import export as write
-    from agentflow.rl.export_check import Checked
 
     checks: list[Checked | None] = []
     try:

@@ -7,7 +7,7 @@ from rich.console import Console
 from agentflow.console.terminal import counted
 
 if TYPE_CHECKING:
-    from agentflow.rl.held_out import HeldOut
+    from agentflow.rl.training_log import HeldOut
 
 
 def print_held_out(out: Console, held: "HeldOut") -> None:

@@ -22,6 +22,7 @@ from agentflow.evals.results_store import ResultsError
 from agentflow.version import __version__
 from agentflow.view.about import about, report, step_groups
 from agentflow.view.detail import Gone, detail
+from agentflow.view.groups import tokens
 from agentflow.view.guard import Guard
 from agentflow.view.json_reply import Json
 from agentflow.view.pairs import at, pairs
@@ -30,7 +31,6 @@ from agentflow.view.rows import Row
 from agentflow.view.run_index import RunIndex
 from agentflow.view.single_file import static_files
 from agentflow.view.sources import Source, Training
-from agentflow.view.tokens import tokens
 
 PAUSE = 0.5
 """Seconds between looks at the files."""

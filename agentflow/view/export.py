@@ -22,12 +22,12 @@ from agentflow.evals.runs import Run, tool_name
 from agentflow.version import __version__
 from agentflow.view.about import about, name_flagged, step_groups
 from agentflow.view.detail import detail, scored
+from agentflow.view.groups import tokens
 from agentflow.view.lines import Place
 from agentflow.view.query import Named, cells, choices
 from agentflow.view.rows import record_row
 from agentflow.view.single_file import as_json, packed, single_file
 from agentflow.view.sources import Training, evaluation_facts
-from agentflow.view.tokens import tokens
 
 BYTES = 4_900_000
 """Default size limit of a file in bytes."""

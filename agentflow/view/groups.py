@@ -1,12 +1,15 @@
-"""Groups: the trajectories of one question at one step, with their advantages."""
+"""Groups: the trajectories of one question at one step, with their advantages, and with their tokens."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from statistics import fmean, mean, stdev
 from typing import Any
 
 from pydantic import ValidationError
 
 from agentflow.rl.algorithms import algorithm_of
+from agentflow.rl.token_inspector import terms, trajectories
+from agentflow.rl.tokens import TokenStep
 from agentflow.view.query import Named, cells
 
 
@@ -49,3 +52,11 @@ def _group(task: str, trajectories: list[dict[str, Any]]) -> dict[str, Any]:
         "settled": not any(one["advantage"] for one in trajectories),
         "trajectories": trajectories,
     }
+
+
+def tokens(step: TokenStep, task: str, named: Sequence[Named]) -> dict[str, Any]:
+    """Return the page's data of one group's tokens. `named` are the rollouts of the step."""
+    traces = {row.rollout: cells(name, row) for name, row in named if row.rollout}
+    question = next((row.question for _, row in named if row.task == task), task)
+    shown = [{**asdict(one), "trace": traces.get(one.rollout)} for one in trajectories(step, task)]
+    return {"question": question, "terms": terms(step), "trajectories": shown}

@@ -38,9 +38,9 @@ from agentflow.rl.batch import (
 )
 from agentflow.rl.checkpoints import keep_best
 from agentflow.rl.step_metrics import only_reward, rollout_metrics, staleness, why_nothing
-from agentflow.rl.trainer.distillation import TeacherWorker
 from agentflow.rl.trainer.loss import flow_grpo_loss, supervised_loss
 from agentflow.rl.trainer.prefetch import PrefetchingTrainer
+from agentflow.rl.trainer.teacher import TeacherWorker
 from agentflow.rl.trainer.token_inspector import TokenInspector
 from agentflow.rl.trainer.watch import SyncFailed, cause, exit_with_engine, within
 from agentflow.rl.training_log import Line, TrainingLog

@@ -1,17 +1,22 @@
-"""Teacher of supervised fine-tuning: any chat model in the place of the policy, in the rollouts that are imitated.
+"""Teachers: a chat model whose rollouts are imitated, and a reference model to distil (`agentflow.rl.algorithms.opd`).
 
-Its replies enter the rollout as text and are tokenised as the policy's own chat template writes them. Their
-log-probabilities are unknown: NaN, which no supervised loss reads.
+The chat model takes the place of the policy in rollouts of supervised fine-tuning. Its replies enter them as text
+and are tokenised as the policy's own chat template writes them. Their log-probabilities are unknown: NaN, which no
+supervised loss reads.
 """
 
 import asyncio
 import math
 from collections.abc import Callable
 from contextvars import Context
+from dataclasses import replace
 from typing import Any
 
 from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage, convert_to_messages
+from omegaconf import OmegaConf
+from verl.utils.config import omega_conf_to_dataclass
+from verl.workers.engine_workers import ActorRolloutRefWorker, TrainingWorker
 
 from agentflow.graph.models.loading import reply_of
 from agentflow.rl.chat import ChatRequest, TokenReply, template_message
@@ -57,3 +62,13 @@ class Teacher:
         asked = reply_of(model, convert_to_messages(request.messages))
         # In a context of its own: the policy stands in for every model that is called in a node that learns.
         return await asyncio.create_task(asked, context=Context())
+
+
+class TeacherWorker(ActorRolloutRefWorker):  # type: ignore[misc]
+    """verl's worker whose reference model has the weights in the folder `actor_rollout_ref.teacher`."""
+
+    def ref_worker_cls(self, config: Any) -> TrainingWorker:
+        """Build the worker of the reference model; verl calls this attribute with the policy's configuration."""
+        model = omega_conf_to_dataclass(OmegaConf.merge(self.config.model, {"path": self.config.teacher}))
+        model.mtp = config.model_config.mtp
+        return TrainingWorker(config=replace(config, model_config=model))

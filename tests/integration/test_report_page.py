@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from agentflow.cli.train import write_report
 from agentflow.evals.runs import read_runs
 from agentflow.evals.scorers.score import Decision
 from agentflow.graph.agent import build_graph
@@ -16,7 +17,6 @@ from agentflow.graph.run.runner import run
 from agentflow.graph.run.task import Task
 from agentflow.graph.run.trace import Trace, TraceTurn
 from agentflow.graph.state import Verdict
-from agentflow.rl.report import write_report
 from agentflow.rl.training_log import TrainingLog
 from agentflow.tools.result import ErrorClass
 from agentflow.view.export import evaluations

@@ -10,8 +10,7 @@ import pytest
 from agentflow.rl.algorithms.algorithm import Rollout
 from agentflow.rl.algorithms.grpo import GRPO
 from agentflow.rl.checkpoints import BEST, checkpoint_of, saved_steps
-from agentflow.rl.export import export
-from agentflow.rl.export_check import Checked, check
+from agentflow.rl.export import Checked, check, export
 from agentflow.rl.rollout import RolloutStatus
 from agentflow.rl.tokens import unpacked
 from tests.integration.training import lines, rollouts, train

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from agentflow.rl.export_check import Recorded, _log_probs
+from agentflow.rl.export import Recorded, _log_probs
 from agentflow.rl.micro.chat_model import TRAINED
 from agentflow.rl.tokens import unpacked
 from tests.integration.training import lines, rollouts, train

@@ -48,7 +48,6 @@ ARROWS: dict[str, tuple[str, ...]] = {
     "nodes": (*SETTINGS, *SHARED, "graph.state", "graph.toolbox", "nodes", "tools"),
     "evals": ("evals", "graph", "nodes", "tools"),
     "rl": ("rl", "evals", "graph", "nodes", "tools"),
-    "rl.report": ("view.export",),
     "view": ("view", "rl", "evals", "graph", "nodes", "tools"),
 }
 """Allowed prefixes of imported modules, by the prefix of the importing module; the longest prefix applies. A module
@@ -59,8 +58,7 @@ NOT_IN_THE_WHEEL = {"benchmarks", "examples", "recipes", "tests"}
 
 HEAVY = {"torch", "transformers", "verl", "ray", "vllm"}
 HEAVY_ALLOWED = {
-    "rl.export": {"torch"},
-    "rl.export_check": {"torch", "transformers"},
+    "rl.export": {"torch", "transformers"},
     "rl.launch": {"ray", "verl"},
     "rl.local_policy": {"torch", "transformers"},
     "rl.template": {"transformers"},

@@ -187,8 +187,7 @@ async def test_streaming_agents(mode: str, known: ChatFormat) -> None:
     """Agent-lightning's proxy answers 400 to a stream."""
     from agentflow.graph.tracing.observer import Observer
     from agentflow.rl.calls import TokenCollector
-    from agentflow.rl.policy import serving
-    from agentflow.rl.stand_in import stand_in
+    from agentflow.rl.policy import serving, stand_in
 
     agent = importlib.import_module("examples.agents.tools").agent
     stand_in()

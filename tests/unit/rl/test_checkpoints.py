@@ -1,12 +1,21 @@
+"""Which steps a run has and keeps, and two trainings on one folder."""
+
 import os
+import re
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from typer.testing import CliRunner
 
+pytest.importorskip("hydra")
+
+from agentflow.cli import app
 from agentflow.rl import checkpoints
 from agentflow.rl.checkpoints import (
     ACTOR,
@@ -18,8 +27,11 @@ from agentflow.rl.checkpoints import (
     checkpoint_of,
     keep_best,
     latest_step,
+    run_lock,
     saved_steps,
 )
+from agentflow.rl.settings import SettingsError
+from tests.failing import fails
 
 WEIGHTS, OPTIMISER = "actor/planner/model_world_size_1_rank_0.pt", "actor/planner/optim_world_size_1_rank_0.pt"
 
@@ -138,3 +150,61 @@ def test_what_a_killed_process_left_is_replaced(tmp_path: Path, monkeypatch: pyt
     assert saved_steps(tmp_path, BEST) == []
     keep_best(tmp_path, {1: 0.5})
     assert content(tmp_path, {1: 0.5}) == "step 1"
+
+
+HOLDER = """
+import sys
+from pathlib import Path
+from agentflow.cli import app
+from agentflow.rl.checkpoints import run_lock
+with run_lock(Path(sys.argv[1])):
+    print("held", flush=True)
+    sys.stdin.read()
+"""
+
+
+def test_the_second_is_refused_at_once_and_told_who_holds_the_folder(tmp_path: Path) -> None:
+    with run_lock(tmp_path / "run"), pytest.raises(SettingsError) as refused, run_lock(tmp_path / "run"):
+        pass
+    line = str(refused.value)
+    assert "\n" not in line
+    assert str(tmp_path / "run") in line
+    assert re.search(rf"\b{os.getpid()}\b", line)
+
+
+def test_the_same_folder_by_another_name_is_the_same_folder(tmp_path: Path) -> None:
+    (tmp_path / "link").symlink_to(tmp_path / "run")
+    with run_lock(tmp_path / "run"), pytest.raises(SettingsError), run_lock(tmp_path / "link"):
+        pass
+
+
+def test_other_folders_train_side_by_side(tmp_path: Path) -> None:
+    with run_lock(tmp_path / "one"), run_lock(tmp_path / "two"):
+        pass
+
+
+@pytest.mark.process
+def test_a_folder_is_free_when_its_training_ends_or_is_killed(tmp_path: Path) -> None:
+    with run_lock(tmp_path):
+        pass
+    holder = subprocess.Popen(
+        [sys.executable, "-c", HOLDER, str(tmp_path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
+    with holder:
+        assert holder.stdout is not None
+        assert holder.stdout.readline() == "held\n"
+        with fails(SettingsError, "locked", holder.pid), run_lock(tmp_path):
+            pass
+        holder.kill()
+    with run_lock(tmp_path):
+        pass
+
+
+def test_a_training_command_is_refused_before_it_writes_anything(tmp_path: Path) -> None:
+    pytest.importorskip("verl")
+    with run_lock(tmp_path / "run"):
+        done = CliRunner().invoke(app, ["train", f"out={tmp_path / 'run'}", "steps=1"])
+    assert done.exit_code == 2
+    assert len(done.stderr.strip().splitlines()) == 1
+    assert str(os.getpid()) in done.stderr
+    assert [path.name for path in (tmp_path / "run").iterdir()] == ["train.lock"]

@@ -13,8 +13,12 @@ from agentflow.graph.context import Sampling  # noqa: E402
 from agentflow.graph.run.trace import append  # noqa: E402
 from agentflow.rl.chat import TokenReply  # noqa: E402
 from agentflow.rl.checkpoints import LATEST, keep_best  # noqa: E402
-from agentflow.rl.export import TOKENIZER, ExportError, export  # noqa: E402
-from agentflow.rl.export_check import Checked  # noqa: E402
+from agentflow.rl.export import (  # noqa: E402
+    TOKENIZER,
+    Checked,
+    ExportError,
+    export,
+)
 from agentflow.rl.micro.chat_model import load  # noqa: E402
 from agentflow.rl.replay_log import Entry, as_answer  # noqa: E402
 from agentflow.rl.tokens import Sampled, TokenRow, TokenStep  # noqa: E402

@@ -21,8 +21,7 @@ from agentflow.graph.models.loading import load_model
 from agentflow.graph.tracing.observer import Observer
 from agentflow.rl.calls import TokenCollector
 from agentflow.rl.chat import ChatRequest, TokenReply
-from agentflow.rl.policy import Policy, PolicyMisused, serving
-from agentflow.rl.stand_in import stand_in
+from agentflow.rl.policy import Policy, PolicyMisused, serving, stand_in
 
 
 class Sum(BaseModel):

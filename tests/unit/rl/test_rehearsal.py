@@ -15,7 +15,7 @@ from agentflow.rl.chat_format import ChatFormat
 from agentflow.rl.micro.chat_model import SEED
 from agentflow.rl.micro.tokenizer import TOOL_TEMPLATE
 from agentflow.rl.policy import Policy
-from agentflow.rl.rehearsal import rehearse
+from agentflow.rl.preview import rehearse
 from agentflow.rl.template import load_tokenizer
 from agentflow.rl.trainable import AppError, Trainable
 from tests.failing import fails

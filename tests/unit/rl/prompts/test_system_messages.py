@@ -14,9 +14,8 @@ from pydantic import Field
 
 from agentflow.graph.run.runner import Graph
 from agentflow.graph.tracing.observer import Observer
-from agentflow.rl.policy import no_policy, serving
+from agentflow.rl.policy import no_policy, serving, stand_in
 from agentflow.rl.prompts.feedback import CallLog
-from agentflow.rl.stand_in import stand_in
 
 
 class Recording(GenericFakeChatModel):
