@@ -14,7 +14,6 @@ from agentflow.evals.scorers.option import option
 from agentflow.evals.scorers.score import Decision
 from agentflow.graph.run.task import Task
 
-TABLES = ("game24", "numbers", "options", "yes_no")
 FOLDER = Path(__file__).parent / "replies"
 
 NATURAL = (
@@ -119,7 +118,7 @@ class Reply(BaseModel):
     part: Literal["first", "second", "third", "fourth"]
     kind: str
     reply: str
-    verdict: Literal["correct", "incorrect", "unclear"]
+    verdict: Literal["correct", "incorrect"]
     gold: str = ""
     numbers: list[int] = Field(default_factory=list)
     target: int = 24
