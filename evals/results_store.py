@@ -21,8 +21,7 @@ from typing import IO, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
-from agentflow.evals.provenance import Provenance
-from agentflow.evals.record import Dataset, EvaluationSettings, Key, Record
+from agentflow.evals.record import Dataset, EvaluationSettings, Key, Provenance, Record
 from agentflow.evals.run_folder import SETTINGS, RunFolderError, read_settings, write_settings
 from agentflow.graph.run.calls import calls_file, calls_line, hash_of
 from agentflow.graph.run.trace import append_line, to_line

@@ -4,8 +4,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from agentflow.evals.provenance import Provenance
-from agentflow.evals.record import CRASH, Dataset, EvaluationSettings, Record
+from agentflow.evals.record import CRASH, Dataset, EvaluationSettings, Provenance, Record
 from agentflow.evals.scorers.score import Decision, Score
 from agentflow.graph.context import Context
 from agentflow.graph.run.task import Task

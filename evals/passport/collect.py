@@ -1,4 +1,4 @@
-"""Collection of the provenance of an evaluation that is about to run (`provenance.Provenance`).
+"""Collection of the provenance of an evaluation that is about to run (`record.Provenance`).
 
 AgentFlow's version does not identify a checkout, and a commit does not include later changes. A hash of the source
 files covers both, and is the same for a checkout and a wheel.
@@ -18,7 +18,7 @@ from agentflow.evals.agent_names import AgentName
 from agentflow.evals.agents import agent_prompts
 from agentflow.evals.benchmarks import own
 from agentflow.evals.judge import prompt_hash
-from agentflow.evals.provenance import Provenance, ToolProvenance
+from agentflow.evals.record import Provenance, ToolProvenance
 from agentflow.graph.context import Context
 from agentflow.graph.toolbox import Toolbox
 from agentflow.tools.catalogue import TOOLS

@@ -9,8 +9,7 @@ from langchain_core.tools import tool
 from agentflow.evals.agent_names import AGENTS, AgentName
 from agentflow.evals.judge import prompt_hash
 from agentflow.evals.passport import collect
-from agentflow.evals.provenance import Provenance, ToolProvenance
-from agentflow.evals.record import Dataset, EvaluationSettings
+from agentflow.evals.record import Dataset, EvaluationSettings, Provenance, ToolProvenance
 from agentflow.evals.results_store import ResultsStore, digest, read
 from agentflow.graph.context import Context
 from agentflow.nodes import analyst, planner

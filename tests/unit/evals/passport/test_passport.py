@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from agentflow.evals.passport.passport import Passport, passport
-from agentflow.evals.provenance import Provenance, ToolProvenance
+from agentflow.evals.record import Provenance, ToolProvenance
 from agentflow.evals.runs import read_runs
 from agentflow.graph.context import MODULES
 from agentflow.graph.run.trace import Tokens
