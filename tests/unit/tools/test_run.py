@@ -32,57 +32,66 @@ def saying(reply: Any) -> BaseTool:
     return StructuredTool.from_function(coroutine=say, name="say", description="Says it.")
 
 
-async def test_a_result_carries_output_and_time() -> None:
-    @tool
-    async def slow() -> str:
-        """Takes a while."""
-        return " done\n"
-
-    result = await run_tool(slow, {}, LAST_RESORT)
-    assert (result.status, result.output, result.error) == ("ok", "done", None)
+async def ran(one: BaseTool, arguments: Any = (), seconds: float = LAST_RESORT) -> tuple[ErrorClass | None, str]:
+    """The class of a call's failure, and its output."""
+    result = await run_tool(one, {} if arguments == () else arguments, seconds)
+    assert result.status == ("ok" if result.error is None else "error")
     assert result.seconds > 0
+    result.model_dump_json()
+    return result.error, result.output
 
 
-async def test_each_kind_of_failure_has_its_own_class() -> None:
-    @tool
-    async def hang() -> str:
-        """Never ends."""
-        await asyncio.Event().wait()
-        return "late"
+@tool
+async def hang() -> str:
+    """Never ends."""
+    await asyncio.Event().wait()
+    return "late"
 
-    failures = {
-        ErrorClass.BAD_ARGUMENTS: await run_tool(echo, {}, LAST_RESORT),
-        ErrorClass.TOOL_ERROR: await run_tool(saying(ValueError("broken\nthing")), {}, LAST_RESORT),
-        ErrorClass.TIMEOUT: await run_tool(hang, {}, 0.05),
-        ErrorClass.EMPTY_RESULT: await run_tool(saying(" \n"), {}, LAST_RESORT),
-        ErrorClass.MODEL_ERROR: await run_tool(
-            saying(ToolFailure(ErrorClass.MODEL_ERROR, "no model")), {}, LAST_RESORT
-        ),
-    }
-    assert {error: result.error for error, result in failures.items()} == {error: error for error in failures}
-    assert all(result.status == "error" for result in failures.values())
-    assert [result.output for result in failures.values()] == [
-        "text: Field required",
-        "ValueError: broken thing",
-        "hang did not finish in 0.05 seconds",
-        "say returned nothing",
-        "no model",
-    ]
+
+def _fail() -> str:
+    raise ToolException("no such city")
+
+
+BAD, BROKEN, EMPTY = ErrorClass.BAD_ARGUMENTS, ErrorClass.TOOL_ERROR, ErrorClass.EMPTY_RESULT
+HANDLED = StructuredTool.from_function(_fail, name="f", description="d", handle_tool_error=True)
+BLOCKS = [{"type": "text", "text": "a"}, {"type": "image", "base64": "xx", "mime_type": "image/png"}]
 
 
 @pytest.mark.parametrize(
-    ("arguments", "problem"),
+    ("one", "arguments", "error", "output"),
     [
-        ({"text": 3}, "text: Input should be a valid string"),
-        ({"text": ["a"]}, "text: Input should be a valid string"),
-        ([], "the arguments of echo must be an object, not list"),
-        ("text", "the arguments of echo must be an object, not str"),
-        (None, "the arguments of echo must be an object, not NoneType"),
+        (saying(" done\n"), {}, None, "done"),
+        (saying([{"type": "text", "text": "a"}, {"type": "text", "text": "b"}]), {}, None, "a\nb"),
+        (saying(BLOCKS), {}, None, "a\n[image]"),
+        (saying(["a", "b"]), {}, None, "a\nb"),
+        (saying({"n": 1}), {}, None, '{"n": 1}'),
+        (saying(42), {}, None, "42"),
+        (saying("a\ud800b"), {}, None, "a?b"),
+        (echo, {}, BAD, "text: Field required"),
+        (echo, {"text": 3}, BAD, "text: Input should be a valid string"),
+        (echo, {"text": ["a"]}, BAD, "text: Input should be a valid string"),
+        (echo, [], BAD, "the arguments of echo must be an object, not list"),
+        (echo, "text", BAD, "the arguments of echo must be an object, not str"),
+        (echo, None, BAD, "the arguments of echo must be an object, not NoneType"),
+        (saying(ValueError("broken\nthing")), {}, BROKEN, "ValueError: broken thing"),
+        (saying(OSError(5, "io")), {}, BROKEN, "OSError: [Errno 5] io"),
+        (saying(RecursionError("deep")), {}, BROKEN, "RecursionError: deep"),
+        (saying(ExceptionGroup("many", [ValueError("a")])), {}, BROKEN, "ExceptionGroup: many (1 sub-exception)"),
+        (saying(ToolFailure(ErrorClass.MODEL_ERROR, "no model")), {}, ErrorClass.MODEL_ERROR, "no model"),
+        (saying(ToolMessage("refused by server", tool_call_id="x", status="error")), {}, BROKEN, "refused by server"),
+        (HANDLED, {}, BROKEN, "no such city"),
+        *((saying(reply), {}, EMPTY, "say returned nothing") for reply in (None, "", " \n", [], BLOCKS[:0])),
+        (saying([{"type": "text", "text": " "}]), {}, EMPTY, "say returned nothing"),
     ],
 )
-async def test_bad_arguments_name_the_field(arguments: Any, problem: str) -> None:
-    result = await run_tool(echo, arguments, LAST_RESORT)
-    assert (result.error, result.output) == (ErrorClass.BAD_ARGUMENTS, problem)
+async def test_a_call_has_an_output_or_a_failure_of_one_class(
+    one: BaseTool, arguments: Any, error: ErrorClass | None, output: str
+) -> None:
+    assert await ran(one, arguments) == (error, output)
+
+
+async def test_a_tool_that_hangs_is_a_timeout() -> None:
+    assert await ran(hang, seconds=0.05) == (ErrorClass.TIMEOUT, "hang did not finish in 0.05 seconds")
 
 
 async def test_a_validation_error_inside_a_tool_is_the_tools() -> None:
@@ -94,9 +103,8 @@ async def test_a_validation_error_inside_a_tool_is_the_tools() -> None:
         """Parses something of its own."""
         return str(Inner.model_validate({"number": "x"}))
 
-    result = await run_tool(parses, {}, LAST_RESORT)
-    assert result.error is ErrorClass.TOOL_ERROR
-    assert result.output.startswith("ValidationError: 1 validation error for Inner")
+    error, output = await ran(parses)
+    assert (error, output.partition("\n")[0][:44]) == (BROKEN, "ValidationError: 1 validation error for Inner"[:44])
 
 
 async def test_a_validator_that_breaks_is_a_tool_error() -> None:
@@ -112,56 +120,12 @@ async def test_a_validator_that_breaks_is_a_tool_error() -> None:
         return text
 
     broken = StructuredTool.from_function(coroutine=never, name="t", description="d", args_schema=Arguments)
-    assert (await run_tool(broken, {"text": "a"}, LAST_RESORT)).output == "RuntimeError: the validator broke"
-
-
-@pytest.mark.parametrize(
-    "raised", [OSError(5, "io"), RecursionError("deep"), ExceptionGroup("many", [ValueError("a")])]
-)
-async def test_whatever_a_tool_raises_is_a_tool_error(raised: BaseException) -> None:
-    assert (await run_tool(saying(raised), {}, LAST_RESORT)).error is ErrorClass.TOOL_ERROR
+    assert await ran(broken, {"text": "a"}) == (BROKEN, "RuntimeError: the validator broke")
 
 
 async def test_a_message_is_one_bounded_line() -> None:
-    result = await run_tool(saying(ValueError("a\n" * 10_000)), {}, LAST_RESORT)
-    assert "\n" not in result.output
-    assert len(result.output) == MAX_MESSAGE
-
-
-@pytest.mark.parametrize(
-    ("reply", "output"),
-    [
-        ([{"type": "text", "text": "a"}, {"type": "text", "text": "b"}], "a\nb"),
-        ([{"type": "text", "text": "a"}, {"type": "image", "base64": "xx", "mime_type": "image/png"}], "a\n[image]"),
-        (["a", "b"], "a\nb"),
-        ({"n": 1}, '{"n": 1}'),
-        (42, "42"),
-        ("a\ud800b", "a?b"),
-    ],
-)
-async def test_foreign_replies_become_text(reply: Any, output: str) -> None:
-    result = await run_tool(saying(reply), {}, LAST_RESORT)
-    assert (result.error, result.output) == (None, output)
-    result.model_dump_json()
-
-
-@pytest.mark.parametrize("reply", [None, "", [], [{"type": "text", "text": " "}]])
-async def test_nothing_is_an_empty_result(reply: Any) -> None:
-    assert (await run_tool(saying(reply), {}, LAST_RESORT)).error is ErrorClass.EMPTY_RESULT
-
-
-async def test_an_error_that_a_tool_handled_itself_stays_an_error() -> None:
-    def fail() -> str:
-        raise ToolException("no such city")
-
-    handled = StructuredTool.from_function(fail, name="f", description="d", handle_tool_error=True)
-    result = await run_tool(handled, {}, LAST_RESORT)
-    assert (result.error, result.output) == (ErrorClass.TOOL_ERROR, "no such city")
-
-
-async def test_a_message_with_an_error_status_is_an_error() -> None:
-    result = await run_tool(saying(ToolMessage("refused by server", tool_call_id="x", status="error")), {}, LAST_RESORT)
-    assert (result.error, result.output) == (ErrorClass.TOOL_ERROR, "refused by server")
+    _, output = await ran(saying(ValueError("a\n" * 10_000)))
+    assert ("\n" in output, len(output)) == (False, MAX_MESSAGE)
 
 
 async def test_sync_tools_and_injected_arguments_work() -> None:
@@ -171,7 +135,7 @@ async def test_sync_tools_and_injected_arguments_work() -> None:
         assert call
         return str(2 * number)
 
-    assert (await run_tool(double, {"number": 21}, LAST_RESORT)).output == "42"
+    assert await ran(double, {"number": 21}) == (None, "42")
 
 
 async def test_an_argument_named_type_is_no_tool_call() -> None:
@@ -180,26 +144,20 @@ async def test_an_argument_named_type_is_no_tool_call() -> None:
         """Says the type."""
         return f"{type} {id} {name}"
 
-    assert (await run_tool(kind, {"type": "tool_call", "id": "a", "name": "b"}, LAST_RESORT)).output == "tool_call a b"
+    assert await ran(kind, {"type": "tool_call", "id": "a", "name": "b"}) == (None, "tool_call a b")
 
 
 async def test_arguments_of_a_json_schema_tool_are_checked() -> None:
-    schema = {
-        "title": "add",
-        "description": "Adds.",
-        "type": "object",
-        "properties": {"a": {"type": "integer"}, "b": {"type": "number"}},
-        "required": ["a"],
-    }
+    properties = {"a": {"type": "integer"}, "b": {"type": "number"}}
+    schema = {"title": "add", "description": "Adds.", "type": "object", "properties": properties, "required": ["a"]}
 
     async def add(**arguments: Any) -> str:
         return str(sum(arguments.values()))
 
     adder = StructuredTool(name="add", description="Adds.", args_schema=schema, coroutine=add)
-    assert (await run_tool(adder, {"a": 1, "b": 1.5}, LAST_RESORT)).output == "2.5"
-    assert (await run_tool(adder, {"b": 1}, LAST_RESORT)).output == "a: Field required"
-    assert (await run_tool(adder, {"a": "1"}, LAST_RESORT)).output == "a: Input should be of type integer"
-    assert (await run_tool(adder, {"a": True}, LAST_RESORT)).error is ErrorClass.BAD_ARGUMENTS
+    assert await ran(adder, {"a": 1, "b": 1.5}) == (None, "2.5")
+    assert await ran(adder, {"b": 1}) == (BAD, "a: Field required")
+    assert await ran(adder, {"a": "1"}) == await ran(adder, {"a": True}) == (BAD, "a: Input should be of type integer")
 
 
 async def test_only_the_beginning_of_a_long_message_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -225,13 +183,12 @@ async def test_cancellation_passes() -> None:
     started = asyncio.Event()
 
     @tool
-    async def hang() -> str:
+    async def waits() -> str:
         """Never ends."""
         started.set()
-        await asyncio.Event().wait()
-        return ""
+        return str(await asyncio.Event().wait())
 
-    task = asyncio.create_task(run_tool(hang, {}, LAST_RESORT))
+    task = asyncio.create_task(run_tool(waits, {}, LAST_RESORT))
     await started.wait()
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
