@@ -42,7 +42,7 @@ run: $(VENV)/with-core ## Set up, then watch the agent answer with the embedded 
 		'make studio' 'the graph in LangGraph Studio'
 
 # Those that import no torch and start no process: they need few packages and little time.
-UNIT = tests/unit -m "not slow and not process" -p tests.without_torch --numprocesses $(WORKERS) --dist loadfile
+UNIT = tests/unit -p tests.quick --numprocesses $(WORKERS) --dist loadfile
 
 test: $(VENV)/with-dev ## Set up, then run the unit tests: two minutes
 	$(BIN)/python -m pytest $(UNIT) $(PYTEST_FLAGS)

@@ -36,7 +36,7 @@ def never(httpserver: HTTPServer) -> Iterator[Handler]:
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     """List what this machine lacks, also of what only slow tests exercise, with the commands that install it."""
-    if terminalreporter.config.pluginmanager.hasplugin("tests.without_torch"):
+    if terminalreporter.config.pluginmanager.hasplugin("tests.quick"):
         return  # `make test`, which needs little
     if lacking := list(missing()):
         terminalreporter.section("not exercised on this machine", "-")
