@@ -30,7 +30,7 @@ OUT_OF_TIME = (
 NO_PLAN = (
     "No answer: the planner's model ({spec}) wrote no plan that could be read, so it cannot follow the planner's "
     "format. Check it with: agentflow doctor --model {spec}. Serve it where the format can be enforced "
-    "(--structured-output, for example on vLLM), or use a larger model."
+    "(--context structured_output=always, for example on vLLM), or use a larger model."
 )
 """The answer of a run that ended without a readable plan."""
 

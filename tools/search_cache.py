@@ -69,7 +69,7 @@ def unusable(spec: str) -> str | None:
     except ValueError as error:
         return str(error)
     if mode == "replay" and not path.is_file():
-        return f"there is no recording at {path}; make it with --search-cache record:{path}"
+        return f"there is no recording at {path}; make it with --context search_cache=record:{path}"
     if mode != "off" and path.exists() and not _is_database(path):
         return f"{path} is not a search cache; name another file after {mode}:"
     return None

@@ -135,18 +135,18 @@ async def _trial(
             text = str(reply.text)
             if not (problem := problem_of(text)):
                 ended = reply.response_metadata.get("finish_reason") == "length"
-                note = "cut off; raise --max-tokens: " if ended else ""
+                note = "cut off; raise --context max_tokens: " if ended else ""
                 return Trial((module, "ok", f"readable: {note}{cut(one_line(text), 100)}"), reply)
             if form and await enforced(model, conversation, form):
-                says = f"{problem}; readable in an enforced form, for which --structured-output always asks at once"
+                says = f"{problem}; readable in an enforced form, which --context structured_output=always asks for"
                 return Trial((module, "ok", says), reply)
     except TimeoutError:
-        return Trial((module, "no", f"no reply within {SECONDS:.0f} s; lower --max-tokens, or use a faster model"))
+        return Trial((module, "no", f"no reply within {SECONDS:.0f} s; lower max_tokens, or use a faster model"))
     except ModelError as error:
         return Trial((module, "no", str(error)))
-    remedy = "use a larger model, or a server that enforces forms, such as vLLM (--structured-output)"
+    remedy = "use a larger model, or a server that enforces forms, such as vLLM"
     if reply.response_metadata.get("finish_reason") == "length":
-        remedy = f"the reply was cut off; raise --max-tokens, or {remedy}"
+        remedy = f"the reply was cut off; raise --context max_tokens, or {remedy}"
     return Trial((module, "no", f"{problem}: {cut(one_line(text), 60)!r}; {remedy}"), reply)
 
 

@@ -8,7 +8,7 @@ import typer
 
 from agentflow.checks.check import Check
 from agentflow.cli.group import FAILED, MISUSED, CommandGroup, fail
-from agentflow.cli.options import AsJson, MaxTokens, MemoryTokens, with_max_tokens
+from agentflow.cli.options import AsJson, Overrides, validated
 from agentflow.console.checks import checks_data, print_checks
 from agentflow.console.terminal import console, print_json
 
@@ -33,8 +33,7 @@ def check(
     model: Annotated[
         str | None, typer.Option(metavar="SPEC", help="Also try this model: one reply of each module, and its server.")
     ] = None,
-    max_tokens: MaxTokens = None,
-    memory_tokens: MemoryTokens = 16000,
+    context: Overrides = None,
     as_json: AsJson = False,
 ) -> None:
     """Check what is installed, configured and reachable; exits with 0 if the embedded model (and SPEC) works."""
@@ -46,7 +45,7 @@ def check(
 
     needed = asyncio.run(checks.embedded())
     if model:
-        needed += _model_checks(model, max_tokens, memory_tokens)
+        needed += _model_checks(model, context or [])
     tools = checks.tools(STANDARD_TOOLS, Context(model=model or "embedded").search)
     found = [*checks.versions(), *needed, *tools, *checks.engines(), checks.training(), *checks.keys()]
     if as_json:
@@ -57,12 +56,10 @@ def check(
         fail(f"{', '.join(failed)} {'does' if len(failed) == 1 else 'do'} not work: see above", FAILED)
 
 
-def _model_checks(spec: str, max_tokens: int | None, memory_tokens: int) -> list[Check]:
+def _model_checks(spec: str, overrides: list[str]) -> list[Check]:
     from agentflow.checks.model import examine
-    from agentflow.graph.context import Context
 
-    sampling = with_max_tokens(max_tokens, {})
-    context = Context.model_validate({"model": spec, "memory_tokens": memory_tokens, "sampling": sampling})
+    context = validated({"model": spec}, overrides)
     with console(stderr=True).status("the model is being tried"):
         return asyncio.run(examine(spec, context))
 

@@ -4,35 +4,14 @@ import asyncio
 import sys
 from contextlib import AsyncExitStack, ExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
 import typer
 
 from agentflow.cli.group import FAILED, MISUSED, fail, say
 from agentflow.cli.observing import observing
-from agentflow.cli.options import (
-    Approve,
-    Checkpoints,
-    Corpus,
-    Log,
-    MaxSeconds,
-    MaxTokens,
-    MaxTurns,
-    MemoryTokens,
-    Model,
-    Planner,
-    SearchCache,
-    SearchEngine,
-    StructuredOutput,
-    Tools,
-    TraceFile,
-    Tracing,
-    TracingContent,
-    agent_of,
-    context_of,
-    names_in,
-)
-from agentflow.cli.panels import PanelledCommand
+from agentflow.cli.option_groups import with_groups
+from agentflow.cli.options import AttendedOptions, KeepingOptions, Tracing, agent_of
 from agentflow.cli.solve import HINT, append_trace, beyond_embedded, check_writable, show_run
 from agentflow.cli.threads import RunLocation, check_terminal
 from agentflow.console.reading import history, read_question
@@ -50,44 +29,22 @@ app = typer.Typer()
 KEYS = "Enter sends; \\ at the end of a line continues it; Ctrl-C cancels a turn; Ctrl-D ends."
 
 
-@app.command(cls=PanelledCommand, epilog="Example: agentflow chat --model openai:gpt-4o-mini --thread monday")
-def chat(
-    planner: Planner = None,
-    model: Model = "embedded",
-    tools: Tools = None,
-    max_turns: MaxTurns = 10,
-    max_seconds: MaxSeconds = 300.0,
-    max_tokens: MaxTokens = None,
-    memory_tokens: MemoryTokens = 16000,
-    structured_output: StructuredOutput = "auto",
-    corpus: Corpus = "auto",
-    search_engine: SearchEngine = "auto",
-    search_cache: SearchCache = "off",
-    approve: Approve = None,
-    thread: Annotated[str | None, typer.Option(help="Keep the conversation under this name, to continue it.")] = None,
-    checkpoints: Checkpoints = None,
-    trace: TraceFile = None,
-    tracing: Tracing = None,
-    tracing_content: TracingContent = False,
-    log: Log = None,
-) -> None:
+@app.command(epilog="Example: agentflow chat --model openai:gpt-4o-mini --thread monday")
+@with_groups
+def chat(options: AttendedOptions, keeping: KeepingOptions, tracing: Tracing = None) -> None:
     """Hold a conversation: each question may refer to what was said before."""
     import platformdirs
 
-    run = RunLocation.of(checkpoints, thread)
-    check_writable(trace)
-    approved = [] if approve is None else list(names_in(approve, "--approve"))
-    search = {"corpus": corpus, "search_engine": search_engine, "search_cache": search_cache}
-    limits = {"max_turns": max_turns, "max_seconds": max_seconds, "approve_tools": approved}
-    replies = {"max_tokens": max_tokens, "memory_tokens": memory_tokens, "structured_output": structured_output}
-    context = context_of(model, planner, tools, **search, **limits, **replies)
-    if approved:
+    run = RunLocation.of(keeping.checkpoints, keeping.thread)
+    check_writable(keeping.trace)
+    context = options.build()
+    if context.approve_tools:
         check_terminal(False)
     with ExitStack() as stack:
-        stack.enter_context(observing(tracing, log, content=tracing_content))
+        stack.enter_context(observing(tracing))
         stack.enter_context(history(Path(platformdirs.user_data_dir("agentflow")) / "history"))
         conversation = stack.enter_context(_Conversation(context, run))
-        failed = _talk(conversation, trace)
+        failed = _talk(conversation, keeping.trace)
     if run.thread and sys.stdin.isatty():
         say(f"the conversation is kept; continue it with agentflow chat --thread {run.thread}")
     if failed and not sys.stdin.isatty():

@@ -6,6 +6,8 @@ commands, such as `agentflow eval judge`, are in files of their own, which `agen
 
 import asyncio
 import shlex
+from collections.abc import Mapping
+from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -14,36 +16,19 @@ import typer
 
 from agentflow.cli.group import FAILED, MISUSED, CommandGroup, fail, say
 from agentflow.cli.observing import observing, prices_of
-from agentflow.cli.options import (
-    AsJson,
-    ContextFile,
-    Corpus,
-    Log,
-    MaxTokens,
-    MaxTurns,
-    MemoryTokens,
-    Model,
-    Planner,
-    Prices,
-    SearchCache,
-    SearchEngine,
-    StructuredOutput,
-    Tools,
-    Tracing,
-    TracingContent,
-    context_of,
-)
-from agentflow.cli.panels import PanelledCommand
+from agentflow.cli.option_groups import OptionGroup, with_groups
+from agentflow.cli.options import AsJson, Prices, RunOptions, Tracing
 from agentflow.console.evaluations import print_summaries, results_data
 from agentflow.console.progress import EvalProgress
 from agentflow.console.terminal import console, print_json
 from agentflow.evals.agent_names import AgentName
 
 if TYPE_CHECKING:
+    from agentflow.evals.benchmarks.selection import Selection
     from agentflow.evals.evaluate import EvaluationRequest, EvaluationRun, Results
     from agentflow.evals.passport.audit import Flag
     from agentflow.evals.record import Record
-    from agentflow.graph.run.cost import Price
+    from agentflow.graph.run.cost import Budget, Price
 
 RUN = "run"
 CALL = "agentflow.call"
@@ -92,7 +77,77 @@ def evaluation() -> None:
     """Evaluate on benchmarks; judge, compare and report evaluations."""
 
 
-@app.command(RUN, cls=PanelledCommand, epilog="Example: agentflow eval game24 --limit 50 --out runs/game24")
+@dataclass
+class SelectionOptions(OptionGroup):
+    """Which questions are asked, and how often."""
+
+    PANEL = "Questions"
+
+    limit: Annotated[int | None, typer.Option(min=1, help="Most questions of each benchmark; default: all.")] = None
+    subset: Annotated[str, typer.Option(help="Subset, such as official; an unknown one lists them.")] = ""
+    ids: Annotated[
+        list[str] | None, typer.Option("--id", metavar="ID", help="Only this question; may be repeated.")
+    ] = None
+    span: Annotated[
+        str, typer.Option("--range", metavar="A:B", help="Only the questions from A, counted from 0, up to B.")
+    ] = ""
+    family: Annotated[
+        list[str] | None, typer.Option(metavar="NAME", help="Only questions of this family; may be repeated.")
+    ] = None
+    sample: Annotated[int | None, typer.Option(min=1, help="Size of a random sample of the questions.")] = None
+    seed: Annotated[int, typer.Option(min=0, help="Seed of the random samples.")] = 0
+    file: Annotated[Path | None, typer.Option(help="Questions in the benchmark's format, instead of its own.")] = None
+    epochs: Annotated[int, typer.Option(min=1, max=64, help="Tries of each question; accuracy is their mean.")] = 1
+
+    def selection(self) -> "Selection":
+        """Return the filters of the questions."""
+        from agentflow.evals.benchmarks.selection import Selection
+
+        return Selection(tuple(self.ids or ()), tuple(self.family or ()), self.span, self.sample, seed=self.seed)
+
+
+@dataclass
+class ScoringOptions(OptionGroup):
+    """What makes a try wrong."""
+
+    PANEL = "Scoring and limits"
+
+    judge: Annotated[
+        str, typer.Option(metavar="SPEC", help="Model that decides where the benchmark's rule cannot.")
+    ] = ""
+    timeout: Annotated[float | None, typer.Option(min=0.001, help="Most seconds of a try, else it is wrong.")] = None
+    max_tokens: Annotated[
+        int | None, typer.Option(min=1, help="Most input and output tokens of a try, else it is wrong.")
+    ] = None
+    max_cost: Annotated[
+        float | None, typer.Option(min=0, help="Most dollars of a try, at --price or as the server reports.")
+    ] = None
+    price: Prices = None
+
+    def budget(self) -> "Budget":
+        """Return the limits of a try."""
+        from agentflow.graph.run.cost import Budget
+
+        return Budget(self.max_tokens, self.max_cost, prices_of(self.price))
+
+
+@dataclass
+class RunningOptions(OptionGroup):
+    """How the tries are run, and where they are kept."""
+
+    PANEL = "Running and resuming"
+
+    concurrency: Annotated[int, typer.Option(min=1, max=256, help="Questions at a time.")] = 8
+    out: Annotated[Path | None, typer.Option(help="Folder of the traces; the same command resumes there.")] = None
+    retry: Annotated[bool, typer.Option("--retry", help="Repeat the tries that failed in an earlier run.")] = False
+    retry_on_error: Annotated[int, typer.Option(min=0, max=20, help="Most repetitions of a try that fails.")] = 0
+    fail_on_error: Annotated[
+        bool, typer.Option("--fail-on-error", help="End with exit code 1 at the first try that fails.")
+    ] = False
+
+
+@app.command(RUN, epilog="Example: agentflow eval game24 --limit 50 --out runs/game24")
+@with_groups
 def evaluate(
     ctx: typer.Context,
     names: Annotated[
@@ -102,95 +157,44 @@ def evaluate(
             help="Benchmarks (agentflow data list), a file of questions, or your own by module:attribute.",
         ),
     ],
-    planner: Planner = None,
-    model: Model = "embedded",
-    limit: Annotated[int | None, typer.Option(min=1, help="Most questions of each benchmark; default: all.")] = None,
-    subset: Annotated[str, typer.Option(help="Subset, such as official; an unknown one lists them.")] = "",
-    ids: Annotated[
-        list[str] | None, typer.Option("--id", metavar="ID", help="Only this question; may be repeated.")
-    ] = None,
-    span: Annotated[
-        str, typer.Option("--range", metavar="A:B", help="Only the questions from A, counted from 0, up to B.")
-    ] = "",
-    family: Annotated[
-        list[str] | None, typer.Option(metavar="NAME", help="Only questions of this family; may be repeated.")
-    ] = None,
-    sample: Annotated[int | None, typer.Option(min=1, help="Size of a random sample of the questions.")] = None,
-    per_family: Annotated[int | None, typer.Option(min=1, help="Size of a random sample of each family.")] = None,
-    seed: Annotated[int, typer.Option(min=0, help="Seed of the random samples.")] = 0,
-    file: Annotated[Path | None, typer.Option(help="Questions in the benchmark's format, instead of its own.")] = None,
-    epochs: Annotated[int, typer.Option(min=1, max=64, help="Tries of each question; accuracy is their mean.")] = 1,
-    agent: Annotated[AgentName, typer.Option(help="Agent; all but agentflow are baselines.")] = "agentflow",
-    max_turns: MaxTurns = 10,
-    tools: Tools = None,
-    context_file: ContextFile = None,
-    reply_tokens: MaxTokens = None,
-    memory_tokens: MemoryTokens = 16000,
-    structured_output: StructuredOutput = "auto",
-    corpus: Corpus = "auto",
-    temperature: Annotated[float, typer.Option(min=0, max=2, help="The planner's; the other modules stay at 0.")] = 0.0,
-    judge: Annotated[
-        str | None,
-        typer.Option(metavar="SPEC", help="Model that decides where the benchmark's rule cannot."),
-    ] = None,
-    timeout: Annotated[float | None, typer.Option(min=0.001, help="Most seconds of a try, else it is wrong.")] = None,
-    max_tokens: Annotated[
-        int | None, typer.Option(min=1, help="Most input and output tokens of a try, else it is wrong.")
-    ] = None,
-    max_cost: Annotated[
-        float | None, typer.Option(min=0, help="Most dollars of a try, at --price or as the server reports.")
-    ] = None,
-    price: Prices = None,
-    concurrency: Annotated[int, typer.Option(min=1, max=256, help="Questions at a time.")] = 8,
-    out: Annotated[Path | None, typer.Option(help="Folder of the traces; the same command resumes there.")] = None,
-    retry: Annotated[bool, typer.Option("--retry", help="Repeat the tries that failed in an earlier run.")] = False,
-    retry_on_error: Annotated[int, typer.Option(min=0, max=20, help="Most repetitions of a try that fails.")] = 0,
-    fail_on_error: Annotated[
-        bool, typer.Option("--fail-on-error", help="End with exit code 1 at the first try that fails.")
-    ] = False,
-    search_engine: SearchEngine = "auto",
-    search_cache: SearchCache = "off",
+    options: RunOptions,
+    questions: SelectionOptions,
+    scoring: ScoringOptions,
+    running: RunningOptions,
+    agent: Annotated[
+        AgentName, typer.Option(help="Agent; all but agentflow are baselines.", rich_help_panel=RunOptions.PANEL)
+    ] = "agentflow",
     tracing: Tracing = None,
-    tracing_content: TracingContent = False,
-    log: Log = None,
     as_json: AsJson = False,
 ) -> None:
     """Measure accuracy, turns and tool-call errors on benchmarks."""
-    from agentflow.evals.benchmarks.selection import Selection
     from agentflow.evals.evaluate import EvaluationRequest
-    from agentflow.graph.run.cost import Budget
 
-    prices = prices_of(price)
-    sampling = {"planner": {"temperature": temperature}} if temperature else {}
-    search = {"corpus": corpus, "search_engine": search_engine, "search_cache": search_cache}
-    replies = {"max_tokens": reply_tokens, "memory_tokens": memory_tokens, "structured_output": structured_output}
-    fields = {"max_turns": max_turns, "sampling": sampling, **search, **replies}
-    context = context_of(model, planner, tools, context_file, **fields)
     request = EvaluationRequest(
         benchmarks=names,
-        context=context,
+        context=options.build(),
         agent=agent,
-        subset=subset,
-        file=file,
-        selection=Selection(tuple(ids or ()), tuple(family or ()), span, sample, per_family, seed),
-        limit=limit,
-        epochs=epochs,
-        judge=judge or "",
-        timeout=timeout,
-        retries=retry_on_error,
-        budget=Budget(max_tokens, max_cost, prices),
+        subset=questions.subset,
+        file=questions.file,
+        selection=questions.selection(),
+        limit=questions.limit,
+        epochs=questions.epochs,
+        judge=scoring.judge,
+        timeout=scoring.timeout,
+        retries=running.retry_on_error,
+        budget=scoring.budget(),
         call=ctx.meta[CALL],
     )
     for hint in request.hints():
         say(f"hint: {hint}")
-    with observing(tracing, log, content=tracing_content), _opened(request, out) as run:
-        _run(run, concurrency, retry=retry, fail_on_error=fail_on_error, kept=out is not None)
+    with observing(tracing), _opened(request, running.out) as run:
+        _run(run, running)
     if as_json:
         print_json(results_data(run.results))
     else:
-        _show(run.results, prices, run.gated)
+        _show(run.results, request.budget.prices, run.gated)
     _check_failures(run.results)
-    _show_flags(run.flags, out)
+    _show_flags(run.flags, running.out)
 
 
 def _opened(request: "EvaluationRequest", out: Path | None) -> "EvaluationRun":
@@ -209,12 +213,12 @@ class _TryFailed(Exception):
     """A try failed, which ends the evaluation."""
 
 
-def _run(run: "EvaluationRun", concurrency: int, *, retry: bool, fail_on_error: bool, kept: bool) -> None:
+def _run(run: "EvaluationRun", running: RunningOptions) -> None:
     """Run the unfinished items with a progress bar. Ends the command on an error."""
     from agentflow.graph.models.spec import ModelError
 
     records = run.records
-    left = run.unfinished(retry=retry)
+    left = run.unfinished(retry=running.retry)
     if left and (other := records.differences):
         say(f"note: another version began this evaluation; its passport lists both: {', '.join(other)}")
     elif changed := records.changed_files:
@@ -229,24 +233,24 @@ def _run(run: "EvaluationRun", concurrency: int, *, retry: bool, fail_on_error: 
             for model in {*run.request.budget.unpriced(record.usage)} - unpriced:
                 unpriced.add(model)
                 say(f"note: --max-cost does not hold for {model}, whose price is not known; give --price {model}=...")
-            if fail_on_error and record.failed:
+            if running.fail_on_error and record.failed:
                 raise _TryFailed(f"question {record.task.id} failed: {record.error}")
 
         try:
-            asyncio.run(run.run(left, concurrency=concurrency, on_record=on_record))
+            asyncio.run(run.run(left, concurrency=running.concurrency, on_record=on_record))
         except ModelError as error:
             fail(str(error), MISUSED)
         except _TryFailed as error:
             fail(f"{error}; resume with the same command, --out and --retry", FAILED)
         except KeyboardInterrupt:
-            if kept:
+            if running.out:
                 say(f"the tries are kept; resume with: {run.request.call}")
             raise
         except OSError as error:
             fail(f"the traces could not be written ({error.strerror}); make room and repeat the command", FAILED)
 
 
-def _show(results: "Results", prices: "dict[str, Price]", gated: set[str]) -> None:
+def _show(results: "Results", prices: "Mapping[str, Price]", gated: set[str]) -> None:
     """Print the metrics of each benchmark."""
     print_summaries(
         console(),

@@ -3,33 +3,54 @@
 import json
 import os
 from contextlib import ExitStack, suppress
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from agentflow.cli.group import FAILED, MISUSED, fail
 from agentflow.cli.listening import listen, url_of
+from agentflow.cli.option_groups import OptionGroup
+from agentflow.cli.options import Overrides, agent_of, context_of
 
 if TYPE_CHECKING:
-    from agentflow.graph.context import Context
     from agentflow.rl.live.journal import Decision
 
 
-class Learning(NamedTuple):
-    """Options of learning."""
+@dataclass
+class LearningOptions(OptionGroup):
+    """How the planner of a served agent learns, and the settings of that agent."""
 
-    folder: Path
-    held_out: Path
-    share: float
-    batch: int
-    trial: int
-    training: list[str]
+    PANEL = "Learning"
+
+    folder: Annotated[
+        Path | None,
+        typer.Option(
+            "--learn",
+            metavar="DIRECTORY",
+            help="Serve the agent with this planner, which learns from scores; its records.",
+        ),
+    ] = None
+    held_out: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Tasks that a new version must not lose on; needed by --learn.")
+    ] = None
+    share: Annotated[
+        float, typer.Option(min=0.01, max=0.5, help="Share of the requests that a version on trial answers.")
+    ] = 0.2
+    batch: Annotated[int, typer.Option(min=1, help="Confirmed questions from which a version is trained.")] = 24
+    trial: Annotated[int, typer.Option(min=8, help="Scored answers by which a version on trial is judged.")] = 20
+    training: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="KEY=VALUE", help="Setting of the trainings; again for more."),
+    ] = None
+    model: Annotated[str, typer.Option(metavar="SPEC", help="Model of the modules beside the planner that learns.")] = (
+        "embedded:seed"
+    )
+    context: Overrides = None
 
 
-def serve_learning(
-    learning: Learning, spec: str, context: "Context", host: str, port: int, key: str, needs_key: str
-) -> None:
+def serve_learning(learning: LearningOptions, spec: str, host: str, port: int, key: str, needs_key: str) -> None:
     """Serve the agent, with the planner `spec` as version 0, until interrupted."""
     from agentflow.checks import doctor
 
@@ -38,7 +59,6 @@ def serve_learning(
         fail(f"--learn {says}", MISUSED)
     import uvicorn
 
-    from agentflow.cli.options import agent_of
     from agentflow.graph.models.spec import ModelError
     from agentflow.rl.live.journal import JournalError, Traffic
     from agentflow.rl.live.learner import Learner, LearningSettings, used_ids
@@ -46,8 +66,12 @@ def serve_learning(
     from agentflow.rl.live.versions import Versions
     from agentflow.rl.micro.chat_model import SHIPPED, TRAINED
 
+    assert learning.folder
+    assert learning.held_out
+    fields = {"model": learning.model, "models": {"planner": spec}, "max_turns": 6}
+    context = context_of(fields, learning.context or ())
     _check_held_out(learning.held_out)
-    _check_settings(learning.training)
+    _check_settings(learning.training or [])
     model = spec.partition(":")[2]
     folder = learning.folder.absolute()
     settings = LearningSettings(
@@ -57,7 +81,7 @@ def serve_learning(
         start=SHIPPED.get(model, Path(model).expanduser().absolute()) if model else TRAINED,
         batch=learning.batch,
         trial=learning.trial,
-        training=learning.training,
+        training=learning.training or [],
     )
     listening = listen(host, port, needs_key)
     with ExitStack() as stack, listening:

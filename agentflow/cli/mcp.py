@@ -15,17 +15,8 @@ import typer
 
 from agentflow.cli.group import MISUSED, fail, say
 from agentflow.cli.listening import listen, url_of
-from agentflow.cli.options import (
-    Corpus,
-    MaxTurns,
-    Model,
-    Planner,
-    SearchCache,
-    SearchEngine,
-    Tools,
-    agent_of,
-    context_of,
-)
+from agentflow.cli.option_groups import with_groups
+from agentflow.cli.options import RunOptions, agent_of
 
 if TYPE_CHECKING:
     from mcp.server.mcpserver import MCPServer
@@ -37,15 +28,9 @@ app = typer.Typer()
 
 
 @app.command(epilog="Example, in a client's settings: command agentflow, arguments mcp --model openai:gpt-4o-mini")
+@with_groups
 def mcp(
-    planner: Planner = None,
-    model: Model = "embedded",
-    tools: Tools = None,
-    max_turns: MaxTurns = 10,
-    max_seconds: Annotated[float, typer.Option(help="Time for a run, answer included.")] = 300.0,
-    corpus: Corpus = "auto",
-    search_engine: SearchEngine = "auto",
-    search_cache: SearchCache = "off",
+    options: RunOptions,
     http: Annotated[
         bool, typer.Option("--http", help="Serve over HTTP, at /mcp, instead of stdin and stdout.")
     ] = False,
@@ -56,9 +41,8 @@ def mcp(
 ) -> None:
     """Serve the agent to other assistants as an MCP server with the tool ask(question)."""
     _check_installed()
-    search = {"corpus": corpus, "search_engine": search_engine, "search_cache": search_cache}
     with _stdout_aside():
-        context = context_of(model, planner, tools, max_turns=max_turns, max_seconds=max_seconds, **search)
+        context = options.build()
         agent = agent_of(context)
 
     from agentflow.mcp_server import build_server

@@ -1,4 +1,4 @@
-"""Tracing, logging and prices of a command, from its options."""
+"""Tracing and prices of a command, from its options."""
 
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
@@ -11,20 +11,18 @@ if TYPE_CHECKING:
 
 
 @contextmanager
-def observing(tracing: str | None, log: str | None, *, content: bool = False) -> Iterator[None]:
-    """Trace and log what runs inside the block. Ends the command if a target cannot be set up."""
-    targets = [*([tracing] if tracing else []), *([f"log:{log}"] if log else [])]
-    if not targets:
+def observing(tracing: str | None) -> Iterator[None]:
+    """Trace what runs inside the block. Ends the command if a target cannot be set up."""
+    if not tracing:
         yield
         return
     from agentflow.graph.tracing import setup
 
     with ExitStack() as stack:
         try:
-            for target in targets:
-                stack.enter_context(setup.tracing(target, content=content or None))
+            stack.enter_context(setup.tracing(tracing))
         except setup.TracingError as error:
-            fail(f"{'--tracing' if target == tracing else '--log'}: {error}", MISUSED)
+            fail(f"--tracing: {error}", MISUSED)
         yield
 
 

@@ -1,16 +1,20 @@
-"""Options that several commands share, and their validation before a run starts."""
+"""Options that several commands share, and the settings of a run that they make.
+
+A new option of every run is a field of `RunOptions` that `RunOptions.fields` names as a field of the context.
+"""
 
 import asyncio
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from agentflow.cli.group import FAILED, MISUSED, fail
+from agentflow.cli.option_groups import OptionGroup
 from agentflow.console.terminal import console
-from agentflow.tools.search_settings import ENGINES
 
 if TYPE_CHECKING:
     from langgraph.checkpoint.base import BaseCheckpointSaver
@@ -22,32 +26,9 @@ if TYPE_CHECKING:
 Model = Annotated[
     str, typer.Option(metavar="SPEC", help="Model of every module: embedded, provider:model, or provider:model@URL.")
 ]
-ContextFile = Annotated[
-    Path | None,
-    typer.Option(
-        "--context", metavar="FILE", help="Settings as a JSON object, over the options: prompts and any other field."
-    ),
-]
-Planner = Annotated[str | None, typer.Option(metavar="SPEC", help="Model of the planner, if not --model.")]
 Tools = Annotated[
     str | None,
     typer.Option(metavar="a,b", help="Tools by name, your own by module:attribute or mcp:...; see agentflow tools."),
-]
-MaxSeconds = Annotated[float, typer.Option(help="Time for the run, answer included.")]
-Approve = Annotated[
-    str | None, typer.Option(metavar="a,b", help="Tools whose calls you approve, edit or refuse; * for all.")
-]
-TraceFile = Annotated[Path | None, typer.Option(help="Append the trace to this file, for agentflow view.")]
-MaxTurns = Annotated[int, typer.Option(min=1, max=100, help="Most turns of a run.")]
-MaxTokens = Annotated[
-    int | None, typer.Option(min=1, help="Longest reply of every module, in tokens; a longer one is cut off.")
-]
-MemoryTokens = Annotated[
-    int, typer.Option(min=200, help="Tokens that tool results may take in memory; with a reply, less than the context.")
-]
-StructuredOutput = Annotated[
-    Literal["auto", "always", "off"],
-    typer.Option(help="Have the server enforce the form of plans, calls and verdicts: auto if one cannot be read."),
 ]
 Corpus = Annotated[
     str,
@@ -56,11 +37,14 @@ Corpus = Annotated[
         "auto: what the planner knows."
     ),
 ]
-SearchEngine = Annotated[
-    str,
+MaxTurns = Annotated[int, typer.Option(min=1, max=100, help="Most turns of a run.")]
+Overrides = Annotated[
+    list[str] | None,
     typer.Option(
-        metavar="SPEC",
-        help=f"Search engine of google_search: {', '.join(ENGINES)}; auto: the first one whose key is set.",
+        "--context",
+        metavar="KEY=VALUE|FILE",
+        help="Any other setting, over the options, as in models.verifier=SPEC, memory_tokens=4096 or max_tokens=512; "
+        "or a JSON file of them.",
     ),
 ]
 Checkpoints = Annotated[
@@ -69,54 +53,97 @@ Checkpoints = Annotated[
         metavar="SPEC", help="Where threads are kept: sqlite:PATH or postgres://...; a file of the user's by default."
     ),
 ]
-SearchCache = Annotated[
-    str, typer.Option(metavar="MODE[:FILE]", help="Cache of search results: off, use, record, or replay offline.")
-]
 Tracing = Annotated[
     str | None,
     typer.Option(
         metavar="TO",
         envvar="AGENTFLOW_TRACING",
-        help="Where to send traces: langsmith[:PROJECT], otel[:http://HOST:4318], or both with a comma.",
+        help="Where to send traces: langsmith[:PROJECT], otel[:http://HOST:4318], log:FILE, or several with commas.",
+        rich_help_panel="Output",
     ),
 ]
-TracingContent = Annotated[
-    bool, typer.Option("--tracing-content", help="Put prompts, answers and tool results into OpenTelemetry's spans.")
+AsJson = Annotated[
+    bool, typer.Option("--json", help="Print one JSON object and nothing else.", rich_help_panel="Output")
 ]
-AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")]
-Log = Annotated[str | None, typer.Option(metavar="FILE", help="Append a log as lines of JSON; - is stderr.")]
 Prices = Annotated[
     list[str] | None,
-    typer.Option("--price", metavar="MODEL=READ/WRITTEN", help="Dollars for a million tokens of a model."),
+    typer.Option(
+        "--price",
+        metavar="MODEL=READ/WRITTEN",
+        help="Dollars for a million tokens of a model.",
+        rich_help_panel="Output",
+    ),
 ]
 
 
-def context_of(
-    model: str, planner: str | None, tools: str | None, file: Path | None = None, /, **limits: Any
-) -> "Context":
-    """Return the run's settings; ends the command if a tool, a key or a model is missing.
+@dataclass
+class PlannerlessOptions(OptionGroup):
+    """Settings of a run beside its planner."""
 
-    `limits` are other fields of the context, and `max_tokens`, the longest reply of every module. The fields in `file`
-    are taken in place of all others.
-    """
-    from pydantic import ValidationError
+    PANEL = "Agent"
 
-    from agentflow.graph.context import DEFAULT_TOOLS, Context
+    model: Model = "embedded"
+    tools: Tools = None
+    corpus: Corpus = "auto"
+    max_turns: MaxTurns = 10
+    context: Overrides = None
+
+    def fields(self) -> dict[str, Any]:
+        """Return the fields of the context that the options set."""
+        found = {"model": self.model, "corpus": self.corpus, "max_turns": self.max_turns}
+        return found if self.tools is None else {**found, "tools": list(names_in(self.tools))}
+
+    def build(self, **fields: Any) -> "Context":
+        """Return the context of the options, and of `fields` over them; ends the command if it cannot be used."""
+        return context_of({**self.fields(), **fields}, self.context or ())
+
+
+@dataclass
+class RunOptions(PlannerlessOptions):
+    """Settings of a run."""
+
+    planner: Annotated[str | None, typer.Option(metavar="SPEC", help="Model of the planner, if not --model.")] = None
+
+    def fields(self) -> dict[str, Any]:
+        """Return the fields of the context that the options set."""
+        return super().fields() | ({} if self.planner is None else {"models": {"planner": self.planner}})
+
+
+@dataclass
+class AttendedOptions(RunOptions):
+    """Settings of a run that a person waits for."""
+
+    max_seconds: Annotated[float, typer.Option(help="Time for the run, answer included.")] = 300.0
+    approve: Annotated[
+        str | None, typer.Option(metavar="a,b", help="Tools whose calls you approve, edit or refuse; * for all.")
+    ] = None
+
+    def fields(self) -> dict[str, Any]:
+        """Return the fields of the context that the options set."""
+        approved = [] if self.approve is None else list(names_in(self.approve, "--approve"))
+        limits = {"max_seconds": self.max_seconds, "approve_tools": approved}
+        return super().fields() | limits
+
+
+@dataclass
+class KeepingOptions(OptionGroup):
+    """Where a run is kept."""
+
+    PANEL = "Keeping and resuming"
+
+    thread: Annotated[
+        str | None, typer.Option(help="Keep the run or the conversation under this name, to continue it.")
+    ] = None
+    checkpoints: Checkpoints = None
+    trace: Annotated[Path | None, typer.Option(help="Append the trace to this file, for agentflow view.")] = None
+
+
+def context_of(fields: dict[str, Any], overrides: Sequence[str] = ()) -> "Context":
+    """Return the validated context; also ends the command if a tool, a key or a model is missing."""
     from agentflow.tools.catalogue import STANDARD_TOOLS, availability
-    from agentflow.tools.expected import expected
     from agentflow.tools.external import is_external
 
-    names = list(DEFAULT_TOOLS if tools is None else names_in(tools))
-    models = {} if planner is None else {"planner": planner}
-    limits["sampling"] = with_max_tokens(limits.pop("max_tokens", None), limits.get("sampling", {}))
-    try:
-        fields = {"model": model, "models": models, "tools": names, **limits, **_fields_of(file)}
-        context = Context.model_validate(fields)
-    except ValidationError as error:
-        first = error.errors()[0]
-        field = str(first["loc"][0])
-        where = f"--context {file}, {field}" if field in _fields_of(file) else f"--{field.replace('_', '-')}"
-        fail(f"{where}: {expected(first)}", MISUSED)
+    context = validated(fields, overrides)
     for name in context.tools:
         if not is_external(name) and (problem := availability(name, context.search)):
             fail(f"{name} cannot be used: {problem}" if name in STANDARD_TOOLS else problem, MISUSED)
@@ -125,14 +152,61 @@ def context_of(
     return context
 
 
-def _fields_of(file: Path | None) -> dict[str, Any]:
-    """Return the fields of a file of settings, {} without one; ends the command if it cannot be read."""
-    if file is None:
-        return {}
+def validated(fields: dict[str, Any], overrides: Sequence[str] = ()) -> "Context":
+    """Return the context of `fields`, with the values of --context over them; ends the command if one is wrong.
+
+    `max_tokens`, the longest reply of every module, counts as a field.
+    """
+    from pydantic import ValidationError
+
+    from agentflow.graph.context import Context
+    from agentflow.tools.expected import expected
+
+    changed = _overridden(fields, overrides)
+    try:
+        return Context.model_validate(_with_max_tokens({**fields, **changed}))
+    except ValidationError as error:
+        first = error.errors()[0]
+        field = str(first["loc"][0])
+        where = f"--context {field}" if field in changed or field == "sampling" else f"--{field.replace('_', '-')}"
+        fail(f"{where}: {expected(first)}", MISUSED)
+
+
+def _overridden(fields: Mapping[str, Any], overrides: Sequence[str]) -> dict[str, Any]:
+    """Return the fields that the values of --context change: all of a file, or one by its dotted name."""
+    changed: dict[str, Any] = {}
+    for text in overrides:
+        key, equals, value = text.partition("=")
+        if not equals or Path(text).is_file():
+            changed.update(_fields_of(Path(text)))
+            continue
+        name, *inner = key.split(".")
+        changed[name] = _replaced(changed.get(name, fields.get(name)), inner, _value(value))
+    return changed
+
+
+def _replaced(whole: Any, path: Sequence[str], value: Any) -> Any:
+    """Return `whole`, a value of nested objects, with the value at `path` replaced."""
+    if not path:
+        return value
+    inner = whole if isinstance(whole, dict) else {}
+    return {**inner, path[0]: _replaced(inner.get(path[0]), path[1:], value)}
+
+
+def _value(text: str) -> Any:
+    """Return the value of JSON, or the text itself."""
+    try:
+        return json.loads(text)
+    except ValueError:
+        return text
+
+
+def _fields_of(file: Path) -> dict[str, Any]:
+    """Return the fields of a file of settings; ends the command if it cannot be read."""
     try:
         found = json.loads(file.read_bytes())
     except OSError as error:
-        fail(f"--context {file} cannot be read ({error.strerror})", MISUSED)
+        fail(f"--context {file} cannot be read ({error.strerror}); write KEY=VALUE, or name a JSON file", MISUSED)
     except ValueError as error:
         fail(f"--context {file} is no JSON ({error})", MISUSED)
     if not isinstance(found, dict):
@@ -140,13 +214,17 @@ def _fields_of(file: Path | None) -> dict[str, Any]:
     return found
 
 
-def with_max_tokens(max_tokens: int | None, sampling: Mapping[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
-    """Return `sampling` by module with the longest reply of every module."""
+def _with_max_tokens(fields: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the fields with `max_tokens` as the sampling of every module that sets none of its own."""
     from agentflow.graph.context import MODULES
 
-    if max_tokens is None:
-        return dict(sampling)
-    return {module: {"max_tokens": max_tokens, **sampling.get(module, {})} for module in MODULES}
+    found = dict(fields)
+    limit, sampling = found.pop("max_tokens", None), found.get("sampling", {})
+    if limit is not None and isinstance(sampling, dict):
+        own = {module: sampling.get(module, {}) for module in MODULES}
+        limited = {module: {"max_tokens": limit, **one} for module, one in own.items() if isinstance(one, dict)}
+        found["sampling"] = sampling | limited
+    return found
 
 
 def agent_of(

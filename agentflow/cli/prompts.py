@@ -8,8 +8,7 @@ from typing import Annotated
 import typer
 
 from agentflow.cli.group import FAILED, INTERRUPTED, MISUSED, fail, say
-from agentflow.cli.options import ContextFile, agent_of, context_of
-from agentflow.cli.panels import PanelledCommand
+from agentflow.cli.options import Overrides, agent_of, context_of
 from agentflow.cli.train import Reward, Tasks, TestTasks
 from agentflow.console.held_out import print_held_out
 from agentflow.console.terminal import console
@@ -19,7 +18,6 @@ app = typer.Typer()
 
 
 @app.command(
-    cls=PanelledCommand,
     epilog="Example: agentflow prompts my_pkg.my_agent:agent --tasks tasks.jsonl --reward my_pkg.my_agent:score "
     "--reflection openai:gpt-4o --nodes answer",
 )
@@ -31,7 +29,7 @@ def prompts(
     test: TestTasks = None,
     nodes: Annotated[str, typer.Option(metavar="PATH,...", help="Nodes whose prompts evolve; default: all.")] = "",
     model: Annotated[str, typer.Option(metavar="SPEC", help="Model of every module of AgentFlow.")] = "",
-    context_file: ContextFile = None,
+    context: Overrides = None,
     limit: Annotated[int, typer.Option(min=2, help="Most tasks to learn from, half of them for validation.")] = 40,
     held_out: Annotated[int, typer.Option(min=1, help="Most test tasks, run before and after.")] = 20,
     rollouts: Annotated[int, typer.Option(min=1, help="Most rollouts, those of test tasks included.")] = 300,
@@ -53,16 +51,16 @@ def prompts(
     from agentflow.rl.trainable import AppError
 
     given = {name: str(value) for name, value in {"tasks": tasks, "test": test, "reward": reward}.items() if value}
-    if graph and (model or context_file):
+    if graph and (model or context):
         fail("--model and --context are AgentFlow's; leave them out for another agent", MISUSED)
     try:
         if graph:
             evolving = load_app(graph, **given)
         else:
-            context = context_of(model or "embedded", None, None, context_file)
-            model = context.model_name_of("generator")
-            own = trainable_agent("agentflow", agent_of(context), **given)
-            evolving = replace(own, context=lambda: context)
+            made = context_of({"model": model or "embedded"}, context or ())
+            model = made.model_name_of("generator")
+            own = trainable_agent("agentflow", agent_of(made), **given)
+            evolving = replace(own, context=lambda: made)
         reflection = reflection or model
         if reflection.partition(":")[0] in ("", "embedded", "policy"):
             fail("a model that can write prompts is needed; name it with --reflection", MISUSED)

@@ -12,32 +12,16 @@ import typer
 from agentflow.cli.attached_files import read_files
 from agentflow.cli.group import FAILED, MISUSED, fail, say
 from agentflow.cli.observing import observing, prices_of
+from agentflow.cli.option_groups import with_groups
 from agentflow.cli.options import (
-    Approve,
     AsJson,
-    Checkpoints,
-    ContextFile,
-    Corpus,
-    Log,
-    MaxSeconds,
-    MaxTokens,
-    MaxTurns,
-    MemoryTokens,
-    Model,
-    Planner,
+    AttendedOptions,
+    KeepingOptions,
+    PlannerlessOptions,
     Prices,
-    SearchCache,
-    SearchEngine,
-    StructuredOutput,
-    Tools,
-    TraceFile,
     Tracing,
-    TracingContent,
     agent_of,
-    context_of,
-    names_in,
 )
-from agentflow.cli.panels import PanelledCommand
 from agentflow.cli.threads import UNSAVED, RunLocation, check_terminal, found_run, run_with_checkpoints
 from agentflow.console.approval import ask_for_approval
 from agentflow.console.runs import RunView, answer_text, print_compared
@@ -59,8 +43,11 @@ HINT = "hint: the embedded model knows only Atlas; for other questions name a mo
 """A line for a question that the embedded model could not answer."""
 
 
-@app.command(cls=PanelledCommand, epilog='Example: agentflow solve "How many feet are 3 yards?" --max-turns 5')
+@app.command(epilog='Example: agentflow solve "How many feet are 3 yards?" --max-turns 5')
+@with_groups
 def solve(
+    options: AttendedOptions,
+    keeping: KeepingOptions,
     question: Annotated[
         str | None,
         typer.Argument(help="The question, in quotes; - reads it from stdin; without it, --thread is resumed."),
@@ -69,33 +56,18 @@ def solve(
         list[Path] | None,
         typer.Option("--file", metavar="FILE", help="A text, an image or a PDF for the question; may be repeated."),
     ] = None,
-    planner: Planner = None,
-    model: Model = "embedded",
-    tools: Tools = None,
-    context_file: ContextFile = None,
-    max_turns: MaxTurns = 10,
-    max_seconds: MaxSeconds = 300.0,
-    max_tokens: MaxTokens = None,
-    memory_tokens: MemoryTokens = 16000,
-    structured_output: StructuredOutput = "auto",
-    corpus: Corpus = "auto",
-    search_engine: SearchEngine = "auto",
-    search_cache: SearchCache = "off",
-    approve: Approve = None,
-    thread: Annotated[str | None, typer.Option(help="Save the run under this name, so that it can be resumed.")] = None,
-    checkpoints: Checkpoints = None,
     as_json: AsJson = False,
-    trace: TraceFile = None,
-    usage: Annotated[bool, typer.Option("--usage", help="Also show tokens and cost of each module.")] = False,
+    usage: Annotated[
+        bool,
+        typer.Option("--usage", help="Also show tokens and cost of each module.", rich_help_panel="Output"),
+    ] = False,
     price: Prices = None,
     tracing: Tracing = None,
-    tracing_content: TracingContent = False,
-    log: Log = None,
 ) -> None:
     """Answer a question, showing each turn as it happens."""
     from agentflow.graph.run.trace import to_line
 
-    run = RunLocation.of(checkpoints, thread)
+    run = RunLocation.of(keeping.checkpoints, keeping.thread)
     if question is None and not run.thread:
         fail("there is no question; write it in quotes after solve, or name a --thread to resume", MISUSED)
     question = None if question is None else checked_question(sys.stdin.read() if question == "-" else question)
@@ -104,21 +76,16 @@ def solve(
     text, attachments = read_files(file or ())
     if text:
         question = f"{question}\n\n{text}"
-    check_writable(trace)
-    approved = [] if approve is None else list(names_in(approve, "--approve"))
-    search = {"corpus": corpus, "search_engine": search_engine, "search_cache": search_cache}
-    limits = {"max_turns": max_turns, "max_seconds": max_seconds, "approve_tools": approved}
-    replies = {"max_tokens": max_tokens, "memory_tokens": memory_tokens, "structured_output": structured_output}
-    context = context_of(model, planner, tools, context_file, **search, **limits, **replies)
-    prices = prices_of(price)
-    if approved:
+    check_writable(keeping.trace)
+    context, prices = options.build(), prices_of(price)
+    if context.approve_tools:
         check_terminal(as_json)
     saved = found_run(run, context) if question is None else None
     with ExitStack() as stack:
-        stack.enter_context(observing(tracing, log, content=tracing_content))
+        stack.enter_context(observing(tracing))
         view = None if as_json else stack.enter_context(RunView(console()))
         question = saved.question if saved else question or ""
-        running = stack.enter_context(_running(trace, question, max_turns)) if trace else None
+        running = stack.enter_context(_running(keeping.trace, question, context.max_turns)) if keeping.trace else None
         work = _solve(question, context, view, run, saved, running, attachments)
         found = run_with_checkpoints(work, run)
     if as_json:
@@ -127,42 +94,30 @@ def solve(
         console().print(answer_text(found))
     if usage:
         print_usage(console(stderr=as_json), found.usage, prices)
-    if trace:
-        append_trace(trace, found)
+    if keeping.trace:
+        append_trace(keeping.trace, found)
     if not as_json and beyond_embedded(found, context):
         say(HINT)
     _fail_without_answer(found)
 
 
 @app.command(
-    cls=PanelledCommand,
     epilog='Example: agentflow compare "How many minutes are 73 hours?" --planner embedded:seed --planner embedded',
 )
+@with_groups
 def compare(
     question: Annotated[str, typer.Argument(help="The question, in quotes.")],
     planner: Annotated[list[str], typer.Option(metavar="SPEC", help="A planner; give two or more.")],
-    model: Model = "embedded",
-    tools: Tools = None,
-    max_turns: MaxTurns = 10,
-    max_tokens: MaxTokens = None,
-    memory_tokens: MemoryTokens = 16000,
-    structured_output: StructuredOutput = "auto",
-    corpus: Corpus = "auto",
-    search_engine: SearchEngine = "auto",
-    search_cache: SearchCache = "off",
+    options: PlannerlessOptions,
     tracing: Tracing = None,
-    tracing_content: TracingContent = False,
-    log: Log = None,
     as_json: AsJson = False,
 ) -> None:
     """Answer a question with several planners, side by side."""
     question = checked_question(question)
     if len(set(planner)) < 2:
         fail("give two planners to compare, each with --planner", MISUSED)
-    search = {"corpus": corpus, "search_engine": search_engine, "search_cache": search_cache}
-    replies = {"max_tokens": max_tokens, "memory_tokens": memory_tokens, "structured_output": structured_output}
-    contexts = {spec: context_of(model, spec, tools, max_turns=max_turns, **search, **replies) for spec in planner}
-    with observing(tracing, log, content=tracing_content), console(stderr=True).status("running the planners"):
+    contexts = {spec: options.build(models={"planner": spec}) for spec in planner}
+    with observing(tracing), console(stderr=True).status("running the planners"):
         traces = asyncio.run(_compare(question, contexts))
     if as_json:
         print_json(traces)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from agentflow.cli.group import FAILED, MISUSED, CommandGroup, fail
-from agentflow.cli.options import AsJson, Corpus, Model, SearchEngine, Tools, names_in
+from agentflow.cli.options import AsJson, Corpus, Model, Tools, names_in
 from agentflow.console.checks import checks_data, print_checks, print_trials
 from agentflow.console.terminal import console, print_json
 
@@ -23,7 +23,6 @@ def list_tools(
     ctx: typer.Context,
     tools: Tools = None,
     corpus: Corpus = "auto",
-    search_engine: SearchEngine = "auto",
     approve: Annotated[
         bool, typer.Option("--approve", help="Take the new and changed tools of the MCP servers that --tools names.")
     ] = False,
@@ -39,7 +38,7 @@ def list_tools(
     if approve:
         _approve(tools)
     try:
-        found = asyncio.run(listed(_context(tools, STANDARD_TOOLS, corpus=corpus, search_engine=search_engine)))
+        found = asyncio.run(listed(_context(tools, STANDARD_TOOLS, corpus=corpus)))
     except ModelError as error:
         fail(str(error), MISUSED)
     if as_json:
@@ -65,7 +64,6 @@ def _approve(tools: str | None) -> None:
 def try_tools(
     tools: Tools = None,
     corpus: Corpus = "auto",
-    search_engine: SearchEngine = "auto",
     model: Model = "embedded",
     call: Annotated[
         list[str] | None, typer.Option(metavar="NAME=JSON", help="Arguments to try a tool with, if not its example.")
@@ -81,7 +79,7 @@ def try_tools(
     from agentflow.graph.models.spec import ModelError
     from agentflow.tools.catalogue import STANDARD_TOOLS
 
-    context = _context(tools, DEFAULT_TOOLS, corpus=corpus, search_engine=search_engine, model=model)
+    context = _context(tools, DEFAULT_TOOLS, corpus=corpus, model=model)
     calls = dict(_call(text) for text in call or [])
     try:
         trials = asyncio.run(_tried(context, calls))

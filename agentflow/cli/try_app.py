@@ -20,7 +20,7 @@ app = typer.Typer()
 def try_app(
     words: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[MODULE:AGENT] [options.KEY=VALUE]...", help="What would be trained."),
+        typer.Argument(metavar="[MODULE:AGENT] [KEY=VALUE]...", help="What would be trained, and settings to change."),
     ] = None,
     tasks: Tasks = None,
     reward: Reward = "",
@@ -31,13 +31,10 @@ def try_app(
         str, typer.Option(metavar="DIR", help="The policy: a Hugging Face folder, or embedded[:NAME].")
     ] = "embedded",
     preset: Annotated[
-        str, typer.Option(metavar="NAME", help="The preset whose step is estimated; a wrong name lists them.")
+        str, typer.Option(metavar="NAME", help="The preset of the training; a wrong name lists them.")
     ] = "atlas-cpu",
     limit: Annotated[int, typer.Option(min=1, help="Number of tasks.")] = 4,
     rollouts: Annotated[int, typer.Option(min=1, help="Rollouts of each task.")] = 1,
-    temperature: Annotated[float, typer.Option(min=0.01, help="Temperature of sampling.")] = 1.0,
-    max_tokens: Annotated[int, typer.Option(min=1, help="Maximum tokens of one reply.")] = 512,
-    seconds: Annotated[float, typer.Option(min=1, help="Time limit of one rollout.")] = 300,
 ) -> None:
     """Run a few rollouts of an agent and show what would be trained: calls and tokens by node, rows, rewards."""
     from agentflow.checks import doctor
@@ -59,7 +56,12 @@ def try_app(
         settings = TrainingSettings.of(config)
         trained = load_app(settings.app, **settings.options)
         graph, asked = trained.built(), trained.tasks("train", limit)
-        policy = LocalPolicy(model, temperature=temperature, max_tokens=max_tokens, parser=settings.tool_parser)
+        policy = LocalPolicy(
+            model,
+            temperature=settings.temperature,
+            max_tokens=settings.response_tokens,
+            parser=settings.tool_parser,
+        )
     except (SettingsError, AppError) as error:
         fail(str(error), MISUSED)
     out = console()
@@ -69,6 +71,7 @@ def try_app(
             print_rollout(out, found, [policy.text(call.response_ids) for call in found.calls])
             progress.add()
 
+        seconds = settings.rollout_seconds
         playing = play(trained, graph, asked, policy, rollouts=rollouts, seconds=seconds, on_rollout=show)
         preview = asyncio.run(playing)
     print_preview(out, preview, cost_of(preview, config, policy))

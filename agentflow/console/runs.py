@@ -113,7 +113,7 @@ def turn_text(turn: "TraceTurn") -> Text:
     text.append(_indented(_clipped(output)), style="not bold")
     text.append(f"\n  verifier: {turn.verdict.signal}. {one_line(turn.verdict.analysis)}", style="not bold dim")
     if modules := cut_off(turn.finish_reasons):
-        text.append(f"\n  cut off at --max-tokens: {', '.join(map(one_line, modules))}", style="not bold yellow")
+        text.append(f"\n  cut off at max_tokens: {', '.join(map(one_line, modules))}", style="not bold yellow")
     return text
 
 
@@ -139,7 +139,7 @@ def facts_text(trace: "Trace") -> Text:
         counted(trace.usage.calls, "model call"),
         *([counted(tokens, "token")] if tokens else []),
         f"{trace.seconds:.1f} s",
-        *(f"{module} cut off at --max-tokens" for module in cut_off(trace.finish_reasons)),
+        *(f"{module} cut off at max_tokens" for module in cut_off(trace.finish_reasons)),
     ]
     return Text(f"({', '.join(facts)})", style="dim")
 

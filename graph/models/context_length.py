@@ -24,6 +24,6 @@ def fitting(length: int | None) -> str:
 
     The rest is for instructions, tools and plans.
     """
-    settings = f"--memory-tokens {max(200, length // 2)} --max-tokens {max(1, length // 8)}" if length else ""
-    lower = f"set {settings}" if settings else "lower --memory-tokens and --max-tokens"
+    settings = f"memory_tokens={max(200, length // 2)} --context max_tokens={max(1, length // 8)}" if length else ""
+    lower = f"set --context {settings}" if settings else "lower memory_tokens and max_tokens"
     return f"{lower} (Context.memory_tokens, Sampling.max_tokens), or serve a longer context (vLLM: --max-model-len)"

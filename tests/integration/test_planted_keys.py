@@ -84,12 +84,12 @@ def test_no_artefact_has_a_key(tmp_path: Path, httpserver: HTTPServer, monkeypat
     )
     with Receiver() as receiver, FakeOpenAI(reply) as server:
         run = ["--model", f"vllm:any@{server.base_url}", "--tools", TOOL, "--max-turns", "1"]
-        watched = ["--tracing", f"otel:{receiver.url},langsmith", "--tracing-content"]
-        solved = call("solve", f"What is {SAID}?", *run, *watched, "--trace", str(trace), "--log", "-", "--usage")
+        watched = f"otel:{receiver.url},langsmith,log:"
+        solved = call("solve", f"What is {SAID}?", *run, "--tracing", f"{watched}-", "--trace", str(trace), "--usage")
         as_json = call("solve", f"What is {SAID}?", *run, "--json")
         failed = call("solve", f"The second {SAID}?", *run)
         evaluated = call(
-            *("eval", "bamboogle", "--file", str(rows), "--out", str(out), *run, *watched, "--log", str(log))
+            *("eval", "bamboogle", "--file", str(rows), "--out", str(out), *run, "--tracing", f"{watched}{log}")
         )
         reported = call("eval", "report", str(out), "--out", str(page))
         receiver.wait_for("invoke_agent agentflow", 60.0)

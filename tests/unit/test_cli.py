@@ -393,15 +393,15 @@ def test_replies_that_were_cut_off_are_in_the_trace_and_in_the_text(tmp_path: Pa
         return '{"query": "hello"}' if system.startswith("You carry out") else "Analysis: It is 4.\nVerdict: stop"
 
     with FakeOpenAI(cut) as server:
-        model = ("--model", f"openai-compatible:m@{server.base_url}", "--max-tokens", "40", "--max-turns", "1")
+        model = ("--model", f"openai-compatible:m@{server.base_url}", "--context", "max_tokens=40", "--max-turns", "1")
         done = run("solve", "What is 2 + 2?", *model, "--json")
         trace = Trace.model_validate_json(done.stdout)
         assert trace.turns[0].finish_reasons["planner"] == ["length", "stop"]
         assert trace.finish_reasons["generator"] == ["length"]
         plans = [PLAN, PLAN]
         shown = run("solve", "What is 2 + 2?", *model).stdout
-    assert "cut off at --max-tokens: planner" in shown
-    assert "generator cut off at --max-tokens" in " ".join(shown.split())
+    assert "cut off at max_tokens: planner" in shown
+    assert "generator cut off at max_tokens" in " ".join(shown.split())
 
 
 def test_doctor_names_keys_and_never_shows_them(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -619,7 +619,12 @@ def test_a_run_that_was_recorded_is_repeated_without_the_server(
     results = []
     for mode in ("record", "replay"):
         scripted(monkeypatch, planner=plan)
-        search = ("--corpus", httpserver.url_for("/retrieve"), "--search-cache", f"{mode}:{tmp_path / 'search.sqlite'}")
+        search = (
+            "--corpus",
+            httpserver.url_for("/retrieve"),
+            "--context",
+            f"search_cache={mode}:{tmp_path / 'search.sqlite'}",
+        )
         done = run("solve", "Say hello.", "--json", *search)
         assert done.exit_code == 0, done.output
         results.append(json.loads(done.stdout)["turns"][0]["result"] | {"seconds": 0})

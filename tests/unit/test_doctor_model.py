@@ -86,27 +86,26 @@ async def test_a_capable_model_on_a_capable_server() -> None:
 async def test_a_module_that_can_be_read_in_an_enforced_form_only(module: str) -> None:
     works, says = (await checked(server(**{module: SMALL})))[module]
     assert works == "ok"
-    assert "--structured-output always" in says
+    assert "structured_output=always" in says
 
 
 @pytest.mark.parametrize("module", ["planner", "executor", "verifier"])
 async def test_a_module_that_cannot_be_read(module: str) -> None:
     found = await checked(server(forms=False, **{module: SMALL}))
     assert [name for name, (works, _) in found.items() if works == "no"] == [module]
-    assert "--structured-output" in found[module][1]
     assert found["structured output"][0] == "-"
 
 
 async def test_a_reply_that_was_cut_off_ends_in_the_option() -> None:
     found = await checked(server(forms=False, finish_reason="length", planner=SMALL))
     assert (found["planner"][0], found["generator"][0]) == ("no", "ok")
-    assert all("--max-tokens" in found[module][1] for module in MODULES)
+    assert all("max_tokens" in found[module][1] for module in MODULES)
 
 
 async def test_a_context_that_is_too_short_ends_in_options_that_fit() -> None:
     works, says = (await checked(server(length=8192)))["context length"]
     assert works == "no"
-    assert "--memory-tokens 4096 --max-tokens 1024" in says
+    assert "--context memory_tokens=4096 --context max_tokens=1024" in says
     fits = {"memory_tokens": 4096, "sampling": {"planner": {"max_tokens": 1024}}}
     assert (await checked(server(length=8192), **fits))["context length"][0] == "ok"
     assert (await checked(server(length=None)))["context length"][0] == "-"

@@ -173,7 +173,7 @@ def test_modes_and_files(tmp_path: Path) -> None:
     for wrong in ("", "on", "use:", "off:x", "Replay"):
         with pytest.raises(ValueError, match="MODE:FILE"):
             parse_mode(wrong)
-    assert "make it with --search-cache record:" in (unusable(f"replay:{tmp_path / 'none'}") or "")
+    assert "make it with --context search_cache=record:" in (unusable(f"replay:{tmp_path / 'none'}") or "")
     assert unusable(f"use:{tmp_path / 'new'}") is None
 
 
