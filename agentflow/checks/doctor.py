@@ -1,39 +1,68 @@
 """Checks behind `agentflow doctor` and `agentflow tools`: what works on this machine, and remedies for the rest.
 
-Checks exercise a part instead of inspecting it where possible: the embedded model answers a prompt, the index is
-searched, a program runs in the sandbox.
+Checks use a part instead of inspecting it where possible: the embedded model answers a prompt, the index is searched, a
+program runs in the sandbox.
 """
 
+import json
 import os
 import platform
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
+from dataclasses import dataclass
 from importlib.metadata import version
 from importlib.util import find_spec
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Literal
 
-from agentflow.checks.check import Check
+from agentflow.tools.encyclopedia.choice import LIVE, PACKAGE
 from agentflow.version import __version__
 
 if TYPE_CHECKING:
+    from agentflow.graph.context import Context
+    from agentflow.graph.toolbox import AvailableTools
+    from agentflow.tools.card import ToolCard
     from agentflow.tools.search_settings import SearchSettings
 
-DISTRIBUTION = "agentflow-langgraph"
+Status = Literal["ok", "no", "-"]
+"""It works, it does not, or it is not required or was not tried."""
+Check = tuple[str, Status, str]
+"""A line of a report: name, status, and details or a remedy."""
 
+DISTRIBUTION = "agentflow-langgraph"
 TRAINING = ("hydra", "jinja2", "ray", "torch", "transfer_queue", "transformers", "verl")
 """Import names of the packages of the extra `train`."""
+SECONDS = 60.0
+"""Timeout of a trial call, in seconds."""
+_REMEDIES = {
+    "bad_arguments": "name arguments that fit it with --call",
+    "tool_error": "check the network and its server, or try other arguments with --call",
+    "timeout": "check the network and its server, or try again",
+    "empty_result": "ask it for something that it has, with --call",
+    "model_error": "check the model with agentflow doctor --model, or name another with --model",
+}
+
+
+@dataclass(frozen=True)
+class Trial:
+    """Result of a trial call of a tool."""
+
+    name: str
+    works: Status
+    says: str
+    """Output of the call, or a remedy."""
+    call: str = ""
+    """Arguments of the call, as JSON; empty if the tool was not called."""
+    seconds: float | None = None
+    tier: str = ""
+    """Sandbox tier, for a tool that runs code."""
 
 
 def versions() -> list[Check]:
     """Return the versions of AgentFlow, Python and the main packages."""
     python = f"{platform.python_version()} on {platform.system()} {platform.machine()}"
-    packages = ("langgraph", "langchain-core", "langchain-openai")
-    return [
-        ("agentflow", "-", __version__),
-        ("Python", "-", python),
-        *((name, "-", version(name)) for name in packages),
-    ]
+    packages: list[Check] = [(name, "-", version(name)) for name in ("langgraph", "langchain-core", "langchain-openai")]
+    return [("agentflow", "-", __version__), ("Python", "-", python), *packages]
 
 
 async def embedded() -> list[Check]:
@@ -69,38 +98,17 @@ async def embedded() -> list[Check]:
     checks.append(("Atlas index", "no" if found.error else "ok", found.output if found.error else "can be searched"))
     try:
         ran = await run_tool(used["python_coder"], {"code": "print(6 * 7)"}, 30)
-        level = sandbox_level()
+        return [*checks, ("python_coder", "no" if ran.error else "ok", ran.output if ran.error else sandbox_level())]
     except SandboxError as error:
         return [*checks, ("python_coder", "no", str(error))]
-    return [*checks, ("python_coder", "no" if ran.error else "ok", ran.output if ran.error else level)]
-
-
-def tools(names: Sequence[str], search: "SearchSettings") -> list[Check]:
-    """Return each tool's description and search source, or what it needs before it can be used."""
-    from agentflow.tools.catalogue import availability, standard_cards
-    from agentflow.tools.providers.choice import state
-
-    cards = standard_cards(names)
-    asks = {"wikipedia_search": f" (reads {search.corpus})", "google_search": f" ({state(search.engine)[1]})"}
-    checks: list[Check] = []
-    for name in names:
-        problem = availability(name, search)
-        checks.append((name, "no" if problem else "ok", problem or cards[name].description + asks.get(name, "")))
-    return checks
 
 
 def engines() -> list[Check]:
-    """List the search engines and whether google_search can use them.
-
-    Names of environment variables are shown, never their values.
-    """
+    """List the search engines and whether google_search can use them; variables are named, their values never shown."""
     from agentflow.tools.providers.choice import AUTO, WITH_KEY, state
 
-    checks: list[Check] = []
-    for name in (AUTO, *WITH_KEY, "community:duckduckgo"):
-        usable, says = state(name)
-        checks.append((f"search: {name}", "ok" if usable else "-", says))
-    return checks
+    states = [(name, *state(name)) for name in (AUTO, *WITH_KEY, "community:duckduckgo")]
+    return [(f"search: {name}", "ok" if usable else "-", says) for name, usable, says in states]
 
 
 def training() -> Check:
@@ -125,3 +133,73 @@ def keys() -> list[Check]:
             need = "set it to use" if provider.needs_key else "not set; only needed if the server asks for a key:"
             checks.append((provider.key_variable, "-", f"{need} --model {name}:MODEL"))
     return checks
+
+
+def standard(names: Sequence[str], search: "SearchSettings") -> list[Check]:
+    """Return each standard tool's description and search source, or what it needs before it can be used."""
+    from agentflow.tools.catalogue import availability, standard_cards
+    from agentflow.tools.providers.choice import state
+
+    cards = standard_cards(names)
+    asks = {"wikipedia_search": f" (reads {search.corpus})", "google_search": f" ({state(search.engine)[1]})"}
+    problems = [(name, availability(name, search)) for name in names]
+    return [
+        (name, "no" if why else "ok", why or cards[name].description + asks.get(name, "")) for name, why in problems
+    ]
+
+
+async def examine(context: "Context") -> "AvailableTools":
+    """Load all tools of the context; external tools are granted because the context names them. Raises ModelError."""
+    from agentflow.graph.toolbox import Toolbox
+    from agentflow.tools.external import is_external
+
+    return await Toolbox([spec for spec in context.tools if is_external(spec)]).examine(context)
+
+
+async def tools(context: "Context") -> list[Check]:
+    """Return each tool's description, or what it needs before it can be used. Raises ModelError."""
+    from agentflow.tools.catalogue import STANDARD_TOOLS
+
+    own = [name for name in context.tools if name in STANDARD_TOOLS]
+    checks = standard(own, context.search)
+    if len(own) == len(context.tools):
+        return checks
+    found = await examine(context)
+    checks += [(name, "ok", found.cards[name].description) for name, of in found.sources.items() if of not in own]
+    return checks + [(spec, "no", why) for spec, why in found.unavailable.items() if spec not in own]
+
+
+async def tried(context: "Context", calls: Mapping[str, dict[str, Any]]) -> AsyncIterator[Trial]:
+    """Yield a trial of each of the context's tools as it ends, with arguments from `calls` or the tool's own example.
+
+    Generated examples are never called, because their effects are unknown. Raises ModelError.
+    """
+    from agentflow.tools.result import ErrorClass, ToolResult
+    from agentflow.tools.run import run_tool
+    from agentflow.tools.sandbox.limits import SandboxError
+
+    found = await examine(context)
+    for name, why in found.unavailable.items():
+        yield Trial(name, "no", why)
+    for name, tool in found.tools.items():
+        arguments = calls[name] if name in calls else _example(found.cards[name], context.corpus_name)
+        if arguments is None:
+            yield Trial(name, "-", f"it has no example to try it with; name arguments with --call '{name}={{...}}'")
+            continue
+        try:
+            result = await run_tool(tool, arguments, SECONDS)
+        except SandboxError as error:
+            result = ToolResult.failed(ErrorClass.TOOL_ERROR, str(error))
+        says = result.output if result.error is None else f"{result.output} ({_REMEDIES[result.error]})"
+        call = json.dumps(arguments, ensure_ascii=False)
+        yield Trial(name, "no" if result.error else "ok", says, call, result.seconds, result.sandbox)
+
+
+def _example(card: "ToolCard", corpus: str) -> dict[str, Any] | None:
+    if card.name == "base_generator":  # the example of its card is beyond the embedded model
+        return {"query": "Read the code of Lukik. The codes are Lukik 297 and Metab 939."}
+    if card.name == "wikipedia_search" and corpus == "atlas":
+        return {"query": "Song of Fupoz"}
+    if card.name == "wikipedia_search" and corpus not in (LIVE, PACKAGE):
+        return {"query": "capital"}  # matches an article of any encyclopedia
+    return None if card.made_up else card.examples[0]

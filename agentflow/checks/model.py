@@ -1,17 +1,19 @@
-"""Checks behind `agentflow doctor --model`: one completion of each module, and what the server supports."""
+"""Checks behind `agentflow doctor --model`: one reply of each module, and what the server supports."""
 
 import asyncio
+import json
 import math
+import re
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 import httpx
-from langchain_core.messages import AIMessage, BaseMessage
+from langchain_core.messages import AIMessage, BaseMessage, HumanMessage
 
-from agentflow.checks import endpoint as server
-from agentflow.checks.check import Check
+from agentflow.checks.doctor import Check
 from agentflow.graph.context import Context, Module
+from agentflow.graph.models.context_length import fitting
 from agentflow.graph.models.listing import context_lengths, listed, with_sole_model
 from agentflow.graph.models.loading import aload_model, enforced, load_model, reply_of
 from agentflow.graph.models.spec import PROVIDERS, Endpoint, ModelError, endpoint_of, parse
@@ -23,24 +25,23 @@ from agentflow.tools.redaction import cut
 from agentflow.tools.result import ToolResult
 from agentflow.tools.untrusted_text import one_line
 
-SECONDS = 180.0
-"""Time limit for the reply of a module."""
-
+SECONDS, SERVER_SECONDS = 180.0, 60.0
+"""Time limits for the reply of a module, and for a request about the server."""
 QUESTION = "What is 17 * 23?"
+TEMPERATURES, SAMPLES = (0.3, 1.0), 16
+"""Temperatures at which first tokens are sampled, and how many at each."""
+NOISE = 0.02
+"""Difference of log-probabilities up to which two are the same; batches change those of bfloat16 by about 0.01."""
 
 
-@dataclass(frozen=True)
-class Trial:
-    """The reply of a module to a fixed request."""
+class Request(NamedTuple):
+    """What a module is asked."""
 
-    check: Check
-    reply: AIMessage | None = None
-
-    @property
-    def counts(self) -> tuple[int, int]:
-        """Tokens of prompt and reply as the server counts them."""
-        usage = self.reply.usage_metadata if self.reply else None
-        return (usage["input_tokens"], usage["output_tokens"]) if usage else (0, 0)
+    module: Module
+    conversation: list[BaseMessage]
+    problem: Callable[[str], str]
+    """Why a reply cannot be read; "" if it can."""
+    form: ReplyForm | None = None
 
 
 async def examine(spec: str, context: Context) -> list[Check]:
@@ -49,13 +50,20 @@ async def examine(spec: str, context: Context) -> list[Check]:
     if offered[1] == "no":
         return [offered]
     start = time.perf_counter()
-    trials = await asyncio.gather(*(_trial(context, *request) for request in _requests(context)))
-    checks = [offered, *(trial.check for trial in trials), _speed(trials, time.perf_counter() - start)]
+    trials = await asyncio.gather(*(_trial(context, request) for request in _requests(context)))
+    seconds = time.perf_counter() - start
+    usage = [reply.usage_metadata for _, reply in trials if reply and reply.usage_metadata]
+    written = sum(one["output_tokens"] for one in usage)
+    per_second = f"{math.ceil(written / seconds):,} tokens/s for {len(trials)} requests at once"
+    speed: Check = ("speed", "ok", per_second) if written else ("speed", "-", "the server counts no tokens")
+    checks = [offered, *(check for check, _ in trials), speed]
     if endpoint is None:
         return checks
     length = (await asyncio.to_thread(context_lengths, endpoint)).get(endpoint.model)
-    prompt = max(trial.counts[0] for trial in trials)
-    return [*checks, server.context_length(length, prompt, context), *await server.capabilities(endpoint, context)]
+    prompt = max((one["input_tokens"] for one in usage), default=0)
+    cold, warm = [await asyncio.to_thread(_sampled, endpoint, temperature) for temperature in TEMPERATURES]
+    known = [_context_length(length, prompt, context), _logprobs(cold, warm), _token_ids(cold)]
+    return [*checks, *known, await _structured(context)]
 
 
 def _offered(spec: str) -> tuple[Check, Endpoint | None]:
@@ -75,83 +83,158 @@ def _offered(spec: str) -> tuple[Check, Endpoint | None]:
         return (spec, "no", f"{endpoint.base_url}/models answers with {error.response.status_code}; {remedy}"), None
     except (httpx.HTTPError, ValueError) as error:
         problem = endpoint.without_key(one_line(str(error)))
-        says = f"{endpoint.base_url}/models does not list models ({problem}); is the server running?"
-        return (spec, "no", says), None
+        return (spec, "no", f"{endpoint.base_url}/models lists no models ({problem}); is the server running?"), None
     if endpoint.model not in offered:
         return (spec, "no", f"there is no model '{endpoint.model}'; {listed(offered)}"), None
     return (spec, "ok", f"{endpoint.base_url} answers; {listed(offered)}"), endpoint
 
 
-_Request = tuple[Module, list[BaseMessage], Callable[[str], str], ReplyForm | None]
-"""Module, conversation, the reason why a reply cannot be read ("" if it can), and its form."""
-
-
-def _requests(context: Context) -> list[_Request]:
-    cards = standard_cards(context.tools)
+def _requests(context: Context) -> list[Request]:
+    """Return a request for each module, of a run that has multiplied two numbers."""
+    cards, asked = standard_cards(context.tools), "A product is asked for."
     plan = Plan(sub_goal="Compute 17 * 23", tool="python_coder", context="17 * 23")
     action = Action(result=ToolResult(status="ok", output="391"))
     turn = Turn(turn=1, plan=plan, action=action, verdict=Verdict(analysis="The product is 391.", signal="stop"))
-    call, described = executor.reply_form(cards[plan.tool]), planner.describe_tools(cards.values())
+    call, tools = executor.reply_form(cards[plan.tool]), planner.describe_tools(cards.values())
+    first_plan = planner.messages(QUESTION, asked, [], tools, context.max_turns)
+    verdict = verifier.messages(QUESTION, asked, [(plan, action)], [])
+
+    def unreadable(form: ReplyForm, what: str) -> Callable[[str], str]:
+        return lambda text: "" if form.readable(text) else f"{what} could not be read"
+
     return [
-        ("analyst", analyst.messages(QUESTION, [*cards]), lambda text: "" if analyst.parse(text) else "no text", None),
-        (
-            "planner",
-            planner.messages(QUESTION, "A product is asked for.", [], described, context.max_turns),
-            lambda text: planner.parse(text, cards).problem,
-            planner.reply_form(cards),
+        Request("analyst", analyst.messages(QUESTION, [*cards]), lambda text: "" if analyst.parse(text) else "no text"),
+        Request("planner", first_plan, lambda text: planner.parse(text, cards).problem, planner.reply_form(cards)),
+        Request(
+            "executor", executor.messages(cards[plan.tool], plan), unreadable(call, "the arguments of the call"), call
         ),
-        (
-            "executor",
-            executor.messages(cards[plan.tool], plan),
-            lambda text: "" if call.readable(text) else "the arguments of the call could not be read",
-            call,
-        ),
-        (
-            "verifier",
-            verifier.messages(QUESTION, "A product is asked for.", [(plan, action)], []),
-            lambda text: "" if verifier.FORM.readable(text) else "the verdict could not be read",
-            verifier.FORM,
-        ),
-        (
+        Request("verifier", verdict, unreadable(verifier.FORM, "the verdict"), verifier.FORM),
+        Request(
             "generator",
             generator.messages(QUESTION, [turn]),
             lambda text: "" if answer_text.parse(text) else "no text",
-            None,
         ),
     ]
 
 
-async def _trial(
-    context: Context,
-    module: Module,
-    conversation: list[BaseMessage],
-    problem_of: Callable[[str], str],
-    form: ReplyForm | None,
-) -> Trial:
+async def _trial(context: Context, request: Request) -> tuple[Check, AIMessage | None]:
+    """Return whether a module's reply can be read, and the reply."""
+    module = request.module
     try:
         async with asyncio.timeout(SECONDS):
             model = await aload_model(context.model_of(module), context.sampling_of(module))
-            reply = await reply_of(model, conversation)
-            text = str(reply.text)
-            if not (problem := problem_of(text)):
-                ended = reply.response_metadata.get("finish_reason") == "length"
-                note = "cut off; raise --context max_tokens: " if ended else ""
-                return Trial((module, "ok", f"readable: {note}{cut(one_line(text), 100)}"), reply)
-            if form and await enforced(model, conversation, form):
+            reply = await reply_of(model, request.conversation)
+            text, cut_off = str(reply.text), reply.response_metadata.get("finish_reason") == "length"
+            if not (problem := request.problem(text)):
+                note = "cut off; raise max_tokens: " if cut_off else ""
+                return (module, "ok", f"readable: {note}{cut(one_line(text), 100)}"), reply
+            if request.form and await enforced(model, request.conversation, request.form):
                 says = f"{problem}; readable in an enforced form, which --context structured_output=always asks for"
-                return Trial((module, "ok", says), reply)
+                return (module, "ok", says), reply
     except TimeoutError:
-        return Trial((module, "no", f"no reply within {SECONDS:.0f} s; lower max_tokens, or use a faster model"))
+        return (module, "no", f"no reply within {SECONDS:.0f} s; lower max_tokens, or use a faster model"), None
     except ModelError as error:
-        return Trial((module, "no", str(error)))
+        return (module, "no", str(error)), None
     remedy = "use a larger model, or a server that enforces forms, such as vLLM"
-    if reply.response_metadata.get("finish_reason") == "length":
-        remedy = f"the reply was cut off; raise --context max_tokens, or {remedy}"
-    return Trial((module, "no", f"{problem}: {cut(one_line(text), 60)!r}; {remedy}"), reply)
+    if cut_off:
+        remedy = f"the reply was cut off; raise max_tokens, or {remedy}"
+    return (module, "no", f"{problem}: {cut(one_line(text), 60)!r}; {remedy}"), reply
 
 
-def _speed(trials: list[Trial], seconds: float) -> Check:
-    tokens = sum(trial.counts[1] for trial in trials)
-    if not tokens:
-        return "speed", "-", "the server counts no tokens"
-    return "speed", "ok", f"{math.ceil(tokens / seconds):,} tokens/s for {len(trials)} requests at once"
+def _context_length(length: int | None, prompt: int, context: Context) -> Check:
+    """Compare the server's context of `length` tokens with the largest request, with a first prompt of `prompt`."""
+    reply = context.sampling_of("planner").max_tokens or 0
+    needed = context.memory_tokens + reply + prompt
+    parts = f"results {context.memory_tokens:,} + reply {reply:,} + first prompt {prompt:,} = {needed:,} tokens"
+    if length is None:
+        return "context length", "-", f"the server does not state it; it must hold {parts}"
+    if length >= needed:
+        return "context length", "ok", f"{length:,} tokens hold {parts}"
+    return "context length", "no", f"{length:,} tokens, but {parts}; {fitting(length)}"
+
+
+def _sampled(endpoint: Endpoint, temperature: float) -> dict[str, Any]:
+    """Return the reply to a request for first tokens with log-probabilities and ids; empty if it is refused."""
+    body = {
+        "model": endpoint.model,
+        "messages": [{"role": "user", "content": "Write one word."}],
+        "max_tokens": 1,
+        "n": SAMPLES,
+        "temperature": temperature,
+        "logprobs": True,
+    }
+    url, headers = f"{endpoint.base_url}/chat/completions", {"Authorization": f"Bearer {endpoint.key}"}
+    for ids in ({"return_token_ids": True}, {}):
+        try:
+            reply = httpx.post(url, json=body | ids, headers=headers, timeout=SERVER_SECONDS).raise_for_status()
+            found = reply.json()
+        except (httpx.HTTPError, ValueError):
+            continue
+        return found if isinstance(found, dict) else {}
+    return {}
+
+
+def _logprobs(cold: dict[str, Any], warm: dict[str, Any]) -> Check:
+    """Tell log-probabilities of the sampling distribution from raw ones, which are the same at every temperature."""
+    name, at_cold, at_warm = "log-probabilities", _first_logprobs(cold), _first_logprobs(warm)
+    if not at_cold or not at_warm:
+        return name, "-", "the server returns none, which only training needs"
+    shared = [(at_cold[token], at_warm[token]) for token in at_cold.keys() & at_warm.keys()]
+    if any(abs(one - other) > NOISE for one, other in shared):
+        return name, "ok", "those of the sampling distribution: they differ between temperatures 0.3 and 1.0"
+    if any(min(pair) < -2 * NOISE for pair in shared):
+        return name, "-", "raw: to train on replies, serve with --logprobs-mode processed_logprobs"
+    return name, "-", "too certain a model to tell those of the sampling distribution from raw ones"
+
+
+def _first_logprobs(reply: dict[str, Any]) -> dict[str, float]:
+    """Return the log-probability of each token that was sampled."""
+    try:
+        first = [choice["logprobs"]["content"][0] for choice in reply["choices"]]
+        return {str(token["token"]): float(token["logprob"]) for token in first}
+    except (KeyError, IndexError, TypeError, ValueError):
+        return {}
+
+
+def _token_ids(reply: dict[str, Any]) -> Check:
+    choices = reply.get("choices") or [{}]
+    if reply.get("prompt_token_ids") and choices[0].get("token_ids"):
+        return "token ids", "ok", "returned for prompt and reply, as training needs"
+    return "token ids", "-", "not returned; to train on replies, serve with vLLM, which takes return_token_ids"
+
+
+def _is_zebra(text: str) -> bool:
+    try:
+        return re.fullmatch(r"zebra-\d\d", text.strip()) is not None or set(json.loads(text)) == {"zebra"}
+    except (ValueError, TypeError):
+        return False
+
+
+ZEBRA = ReplyForm(
+    "probe",
+    {
+        "type": "object",
+        "properties": {"zebra": {"type": "boolean"}},
+        "required": ["zebra"],
+        "additionalProperties": False,
+    },
+    _is_zebra,
+    "zebra-[0-9][0-9]",
+)
+"""A form that no model writes by itself."""
+
+
+async def _structured(context: Context) -> Check:
+    """Check each way to request a form."""
+    model, supported = await aload_model(context.model_of("planner"), context.sampling_of("planner")), []
+    for way, fields in ZEBRA.requests():
+        try:
+            async with asyncio.timeout(SERVER_SECONDS):
+                reply = await reply_of(model, [HumanMessage("Say hello.")], extra_body=fields)
+        except (ModelError, TimeoutError):
+            continue
+        if ZEBRA.readable(str(reply.text)):
+            supported.append(way)
+    if supported:
+        return "structured output", "ok", f"enforced by {' and '.join(supported)}"
+    return "structured output", "-", "not enforced; for a weak model, use a server that does, such as vLLM"

@@ -2,18 +2,14 @@
 
 import asyncio
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
-from agentflow.checks.check import Check
 from agentflow.cli.group import FAILED, MISUSED, CommandGroup, fail
 from agentflow.cli.options import AsJson, Overrides, validated
-from agentflow.console.checks import checks_data, print_checks
-from agentflow.console.terminal import console, print_json
-
-if TYPE_CHECKING:
-    from agentflow.rl.template import Certificate
+from agentflow.console.checks import print_checks, print_template, unusable
+from agentflow.console.terminal import console
 
 app = typer.Typer()
 doctor = typer.Typer(cls=CommandGroup, invoke_without_command=True)
@@ -33,35 +29,26 @@ def check(
     model: Annotated[
         str | None, typer.Option(metavar="SPEC", help="Also try this model: one reply of each module, and its server.")
     ] = None,
-    context: Overrides = None,
+    overrides: Overrides = None,
     as_json: AsJson = False,
 ) -> None:
     """Check what is installed, configured and reachable; exits with 0 if the embedded model (and SPEC) works."""
     if ctx.invoked_subcommand is not None:
         return
     from agentflow.checks import doctor as checks
-    from agentflow.graph.context import Context
+    from agentflow.checks.model import examine
     from agentflow.tools.catalogue import STANDARD_TOOLS
 
+    context = validated({"model": model or "embedded"}, overrides or ())
     needed = asyncio.run(checks.embedded())
     if model:
-        needed += _model_checks(model, context or [])
-    tools = checks.tools(STANDARD_TOOLS, Context(model=model or "embedded").search)
+        with console(stderr=True).status("the model is being tried"):
+            needed += asyncio.run(examine(model, context))
+    tools = checks.standard(STANDARD_TOOLS, context.search)
     found = [*checks.versions(), *needed, *tools, *checks.engines(), checks.training(), *checks.keys()]
-    if as_json:
-        print_json(checks_data(found))
-    else:
-        print_checks(console(), found)
+    print_checks(console(), found, as_json=as_json)
     if failed := [what for what, works, _ in needed if works == "no"]:
-        fail(f"{', '.join(failed)} {'does' if len(failed) == 1 else 'do'} not work: see above", FAILED)
-
-
-def _model_checks(spec: str, overrides: list[str]) -> list[Check]:
-    from agentflow.checks.model import examine
-
-    context = validated({"model": spec}, overrides)
-    with console(stderr=True).status("the model is being tried"):
-        return asyncio.run(examine(spec, context))
+        fail(unusable(failed), FAILED)
 
 
 @doctor.command(epilog="Example: agentflow doctor template ~/models/Qwen2.5-7B-Instruct")
@@ -78,23 +65,6 @@ def template(
         fail(f"needs {error.name}; install it with: pip install 'agentflow-langgraph[local]'", MISUSED)
     except TemplateError as error:
         fail(str(error), MISUSED)
-    print_checks(console(), _template_checks(found))
+    print_template(console(), found)
     if found.plain.rows > 1:
         fail("with this template a trajectory cannot be one row; training works, at the cost above", FAILED)
-
-
-def _template_checks(found: "Certificate") -> list[Check]:
-    checks: list[Check] = [("chat template", "ok", "takes the planner's roles: system, user, assistant")]
-    for name, packed in (("plain replies", found.plain), ("replies that think", found.thinking)):
-        if packed.rows == 1:
-            checks.append((name, "ok", f"3 turns are one row of {packed.tokens:,} tokens"))
-        else:
-            costs = f"3 turns are {packed.rows} rows, {packed.ratio:.1f} times the tokens of one"
-            checks.append((name, "no", f"{costs}: {packed.breaks}"))
-    end = (
-        "is the token that the tokenizer calls the end" if found.ends_itself else "is another token than its eos_token"
-    )
-    checks.append(("end of a reply", "ok" if found.ends_itself else "no", end))
-    opens = "opens a <think> block, which is the prompt's and not trained" if found.opens_thinking else "opens no block"
-    checks.append(("generation prompt", "-", opens))
-    return checks

@@ -6,9 +6,9 @@ from typing import Annotated, Literal
 import typer
 
 from agentflow.cli.group import FAILED, MISUSED, CommandGroup, fail, say
-from agentflow.console.checks import print_benchmarks
+from agentflow.console.evaluations import print_benchmarks
+from agentflow.console.rollouts import print_conversion
 from agentflow.console.terminal import console
-from agentflow.console.traces import print_conversion
 
 app = typer.Typer(cls=CommandGroup)
 

@@ -239,7 +239,7 @@ def agent_of(
 
 def _load_external(context: "Context") -> None:
     """Import external tools and start their servers, which stay up for the run; ends the command if one fails."""
-    from agentflow.checks.tools import examine
+    from agentflow.checks.doctor import examine
     from agentflow.graph.models.spec import ModelError
     from agentflow.tools.external import is_external
 

@@ -10,7 +10,7 @@ import typer
 from agentflow.cli.group import FAILED, INTERRUPTED, MISUSED, fail, say
 from agentflow.cli.options import Overrides, agent_of, context_of
 from agentflow.cli.train import Reward, Tasks, TestTasks
-from agentflow.console.held_out import print_held_out
+from agentflow.console.rollouts import print_held_out
 from agentflow.console.terminal import console
 from agentflow.tools.untrusted_text import one_line
 

@@ -10,8 +10,8 @@ import typer
 
 from agentflow.cli.group import FAILED, MISUSED, fail, say
 from agentflow.cli.report import read_folders
+from agentflow.console.evaluations import print_rescored
 from agentflow.console.progress import CountProgress
-from agentflow.console.rescored import print_rescored
 from agentflow.console.terminal import console
 
 if TYPE_CHECKING:

@@ -24,9 +24,8 @@ from agentflow.cli.options import (
 )
 from agentflow.cli.threads import UNSAVED, RunLocation, check_terminal, found_run, run_with_checkpoints
 from agentflow.console.approval import ask_for_approval
-from agentflow.console.runs import RunView, answer_text, print_compared
+from agentflow.console.runs import RunView, answer_text, print_compared, print_usage
 from agentflow.console.terminal import console, print_json
-from agentflow.console.usage import print_usage
 
 if TYPE_CHECKING:
     from agentflow.graph.agent import Agent

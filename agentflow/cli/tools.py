@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from agentflow.cli.group import FAILED, MISUSED, CommandGroup, fail
-from agentflow.cli.options import AsJson, Corpus, Model, Tools, names_in
-from agentflow.console.checks import checks_data, print_checks, print_trials
+from agentflow.cli.options import AsJson, Corpus, Model, Tools, names_in, validated
+from agentflow.console.checks import print_checks, print_trials, unusable
 from agentflow.console.terminal import console, print_json
 
 if TYPE_CHECKING:
-    from agentflow.checks.check import Trial
+    from agentflow.checks.doctor import Trial
     from agentflow.graph.context import Context
 
 app = typer.Typer(cls=CommandGroup)
@@ -31,20 +31,18 @@ def list_tools(
     """List the tools with a description, or with what each needs before it can be used."""
     if ctx.invoked_subcommand is not None:
         return
-    from agentflow.checks.tools import listed
+    from agentflow.checks import doctor
     from agentflow.graph.models.spec import ModelError
     from agentflow.tools.catalogue import STANDARD_TOOLS
 
     if approve:
         _approve(tools)
+    names = STANDARD_TOOLS if tools is None else names_in(tools)
     try:
-        found = asyncio.run(listed(_context(tools, STANDARD_TOOLS, corpus=corpus)))
+        found = asyncio.run(doctor.tools(validated({"tools": list(names), "corpus": corpus})))
     except ModelError as error:
         fail(str(error), MISUSED)
-    if as_json:
-        print_json(checks_data(found))
-    else:
-        print_checks(console(), found)
+    print_checks(console(), found, as_json=as_json)
 
 
 def _approve(tools: str | None) -> None:
@@ -74,31 +72,28 @@ def try_tools(
 
     Exits with 0 if all work. A tool without an example is called only if --call names its arguments.
     """
-    from agentflow.checks.tools import left_out
     from agentflow.graph.context import DEFAULT_TOOLS
     from agentflow.graph.models.spec import ModelError
-    from agentflow.tools.catalogue import STANDARD_TOOLS
 
-    context = _context(tools, DEFAULT_TOOLS, corpus=corpus, model=model)
+    names = DEFAULT_TOOLS if tools is None else names_in(tools)
     calls = dict(_call(text) for text in call or [])
     try:
-        trials = asyncio.run(_tried(context, calls))
+        trials = asyncio.run(_tried(validated({"tools": list(names), "corpus": corpus, "model": model}), calls))
     except ModelError as error:
         fail(str(error), MISUSED)
     broken = [trial.name for trial in trials if trial.works == "no"]
     if (unknown := calls.keys() - {trial.name for trial in trials}) and not broken:
         fail(f"--call names {min(unknown)}, which is not among the tools", MISUSED)
-    others = [] if tools else left_out(name for name in STANDARD_TOOLS if name not in context.tools)
     if as_json:
-        print_json({"trials": [*trials, *others]})
+        print_json({"trials": trials})
     else:
-        print_trials(console(), [*trials, *others])
+        print_trials(console(), trials)
     if broken:
-        fail(f"{', '.join(broken)} {'does' if len(broken) == 1 else 'do'} not work: see above", FAILED)
+        fail(unusable(broken), FAILED)
 
 
 async def _tried(context: "Context", calls: dict[str, dict[str, Any]]) -> "list[Trial]":
-    from agentflow.checks.tools import tried
+    from agentflow.checks.doctor import tried
 
     trials = []
     with console(stderr=True).status("the tools are being tried") as status:
@@ -106,12 +101,6 @@ async def _tried(context: "Context", calls: dict[str, dict[str, Any]]) -> "list[
             trials.append(trial)
             status.update(f"{len(trials)} tried, the last one was {trial.name}")
     return trials
-
-
-def _context(tools: str | None, default: tuple[str, ...], **fields: str) -> "Context":
-    from agentflow.graph.context import Context
-
-    return Context.model_validate({"tools": list(default if tools is None else names_in(tools)), **fields})
 
 
 def _call(text: str) -> tuple[str, dict[str, Any]]:

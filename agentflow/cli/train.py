@@ -8,9 +8,8 @@ from typing import Annotated, Literal
 import typer
 
 from agentflow.cli.group import FAILED, MISUSED, fail, say
-from agentflow.console.held_out import print_held_out
 from agentflow.console.progress import ReplayView, TrainView
-from agentflow.console.rollouts import print_preview
+from agentflow.console.rollouts import print_held_out, print_preview
 from agentflow.console.terminal import console
 
 app = typer.Typer()

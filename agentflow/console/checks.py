@@ -1,46 +1,57 @@
-"""Tables of checks, tool trials and benchmarks."""
+"""Tables of checks and of tool trials."""
 
 from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from agentflow.checks.check import Check, Trial
-from agentflow.console.terminal import shortened
+from agentflow.checks.doctor import Check, Trial
+from agentflow.console.terminal import print_json, shortened
 from agentflow.tools.untrusted_text import one_line
 
+if TYPE_CHECKING:
+    from agentflow.rl.template import Certificate
 
-def print_checks(out: Console, checks: Iterable[Check]) -> None:
-    """Print checks as a table of three columns: name, status, details."""
-    colours = {"ok": "green", "no": "red", "-": "dim"}
+COLOURS = {"ok": "green", "no": "red", "-": "dim"}
+
+
+def print_checks(out: Console, checks: Iterable[Check], *, as_json: bool = False) -> None:
+    """Print checks as a table of three columns, name, status and details, or as JSON."""
+    if as_json:
+        print_json({"checks": [{"name": what, "works": works, "says": says} for what, works, says in checks]})
+        return
     table = Table(box=None, pad_edge=False, show_header=False)
     for what, works, says in checks:
-        table.add_row(Text(one_line(what)), Text(works, style=colours[works]), Text(one_line(says), overflow="fold"))
+        table.add_row(Text(one_line(what)), Text(works, style=COLOURS[works]), Text(one_line(says), overflow="fold"))
     out.print(table)
 
 
-def checks_data(checks: Iterable[Check]) -> dict[str, list[dict[str, str]]]:
-    """Return checks as JSON data."""
-    return {"checks": [{"name": what, "works": works, "says": says} for what, works, says in checks]}
+def unusable(names: list[str]) -> str:
+    """Return the error about what does not work."""
+    return f"{', '.join(names)} {'does' if len(names) == 1 else 'do'} not work: see above"
 
 
 def print_trials(out: Console, trials: Iterable[Trial]) -> None:
     """Print a line for each trial with its status, seconds and sandbox tier; the call and the result below it."""
-    colours = {"ok": "green", "no": "red", "-": "dim"}
     for trial in trials:
-        text = Text(f"{one_line(trial.name):<20} ").append(f"{trial.works:<3}", style=colours[trial.works])
+        text = Text(f"{one_line(trial.name):<20} ").append(f"{trial.works:<3}", style=COLOURS[trial.works])
         text.append("" if trial.seconds is None else f"{trial.seconds:6.2f} s  {trial.tier}")
         call = f"{shortened(trial.call)} → " if trial.call else ""
         out.print(text.append(f"\n  {call}{shortened(trial.says)}", style="default"))
 
 
-def print_benchmarks(out: Console, rows: Iterable[tuple[str, str, str, str, str]]) -> None:
-    """Print benchmarks as a table: name, state, number of questions, licence, title."""
-    table = Table("name", "state", box=None, pad_edge=False)
-    table.add_column("questions", justify="right")
-    for heading in ("licence", "data set"):
-        table.add_column(heading, overflow="fold")
-    for row in rows:
-        table.add_row(*(Text(cell) for cell in row))
-    out.print(table)
+def print_template(out: Console, found: "Certificate") -> None:
+    """Print what a chat template costs in training."""
+    checks: list[Check] = [("chat template", "ok", "takes the planner's roles: system, user, assistant")]
+    for name, packed in (("plain replies", found.plain), ("replies that think", found.thinking)):
+        if packed.rows == 1:
+            checks.append((name, "ok", f"3 turns are one row of {packed.tokens:,} tokens"))
+        else:
+            costs = f"3 turns are {packed.rows} rows, {packed.ratio:.1f} times the tokens of one"
+            checks.append((name, "no", f"{costs}: {packed.breaks}"))
+    end = f"is {'the token' if found.ends_itself else 'another token than the one'} that the tokenizer calls the end"
+    checks.append(("end of a reply", "ok" if found.ends_itself else "no", end))
+    opens = "opens a <think> block, which is the prompt's and not trained" if found.opens_thinking else "opens no block"
+    print_checks(out, [*checks, ("generation prompt", "-", opens)])

@@ -1,4 +1,4 @@
-"""Tables of evaluations: summaries, a judge's calibration and comparisons."""
+"""Tables of evaluations: summaries, a judge's calibration, comparisons, changed scores, and the benchmarks."""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -16,10 +16,12 @@ if TYPE_CHECKING:
     from agentflow.evals.calibration import Calibration
     from agentflow.evals.evaluate import Results
     from agentflow.evals.metrics import GroupSummary, Summary
+    from agentflow.evals.record import Record
     from agentflow.evals.statistics import Comparison, Flip
     from agentflow.graph.run.cost import Price
 
-_SHOWN_FAILURES = 8
+
+_SHOWN_FAILURES, _SHOWN_CHANGES = 8, 20
 
 Figures = tuple["Summary", tuple[float, float]]
 """Summary of an evaluation and the 95 % interval of its accuracy."""
@@ -260,3 +262,43 @@ def comparison_data(
             for name, flipped in flips.items()
         },
     }
+
+
+def print_rescored(out: Console, before: "Sequence[Record]", after: "Sequence[Record]", gated: Collection[str]) -> None:
+    """Print counts of decisions before and after, and the changes; without answers for benchmarks in `gated`."""
+    table = Table("benchmark", box=None, pad_edge=False)
+    for heading in ("tries", "correct before", "after", "undecided before", "after", "changed"):
+        table.add_column(heading, justify="right")
+    for name in dict.fromkeys(record.benchmark for record in before):
+        pairs = [(one, other) for one, other in zip(before, after, strict=True) if one.benchmark == name]
+        figures = (_count(pairs, 0, "correct"), _count(pairs, 1, "correct"))
+        undecided = (_count(pairs, 0, "undecided"), _count(pairs, 1, "undecided"))
+        changed = sum(one.decision != other.decision for one, other in pairs)
+        table.add_row(Text(one_line(name)), *map(str, (len(pairs), *figures, *undecided, changed)))
+    out.print(table)
+    changes = [(one, other) for one, other in zip(before, after, strict=True) if one.decision != other.decision]
+    for one, other in changes[:_SHOWN_CHANGES]:
+        out.print(Text(_change(one, other, quiet=one.benchmark in gated)))
+    if len(changes) > _SHOWN_CHANGES:
+        out.print(Text(f"... and {counted(len(changes) - _SHOWN_CHANGES, 'other change')}"))
+
+
+def _count(pairs: "Sequence[tuple[Record, Record]]", side: int, decision: str) -> int:
+    return sum(pair[side].decision == decision for pair in pairs)
+
+
+def _change(one: "Record", other: "Record", *, quiet: bool) -> str:
+    line = f"{one.task.id}/{one.sample}  {one.decision} ({one.decided_by}) -> {other.decision} ({other.decided_by})"
+    texts = "" if quiet else f"  {cut(one_line(one.task.gold), SHORT)} | {cut(one_line(one.answer[-SHORT:]), SHORT)}"
+    return one_line(line + texts)
+
+
+def print_benchmarks(out: Console, rows: Iterable[tuple[str, str, str, str, str]]) -> None:
+    """Print benchmarks as a table: name, state, number of questions, licence, title."""
+    table = Table("name", "state", box=None, pad_edge=False)
+    table.add_column("questions", justify="right")
+    for heading in ("licence", "data set"):
+        table.add_column(heading, overflow="fold")
+    for row in rows:
+        table.add_row(*(Text(cell) for cell in row))
+    out.print(table)

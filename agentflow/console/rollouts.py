@@ -1,7 +1,7 @@
-"""Rollouts of an app as training would use them: calls by node, rows, and what stands against learning."""
+"""Rollouts: calls by node, rows, rewards before and after a training, and tasks made of traces."""
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from agentflow.rl.estimate import StepCost
     from agentflow.rl.preview import Preview
     from agentflow.rl.rollout import Trajectory
+    from agentflow.rl.training_log import HeldOut
 
 
 def print_rollout(out: Console, trajectory: "Trajectory", texts: Sequence[str]) -> None:
@@ -54,3 +55,27 @@ def print_preview(out: Console, preview: "Preview", cost: "StepCost | None") -> 
             time += " as measured on one core of this machine"
         memory = f"at least {shown_bytes(int(cost.memory))} on each device"
         out.print(f"a step: {cost.rollouts:,} rollouts{time}; {memory}")
+
+
+def print_held_out(out: Console, held: "HeldOut") -> None:
+    """Print both means, and the 95 % interval of the difference."""
+    points = f"{100 * held.low:+.1f} to {100 * held.high:+.1f} points (95 %)"
+    number = counted(held.tasks, "held-out task")
+    out.print(f"{number}: {held.before:.3f} before, {held.after:.3f} after; difference {points}")
+
+
+def print_conversion(out: Console, found: Mapping[str, Any]) -> None:
+    """Print the content of dropped.json, with the first place of each reason."""
+    table = Table("", box=None, pad_edge=False)
+    table.add_column("number", justify="right")
+    table.add_column("", overflow="fold")
+    table.add_column("first at", overflow="fold")
+    rows = [("read", number, what, "") for what, number in found["read"].items()]
+    rows += [("written", number, name, "") for name, number in found["written"].items()]
+    rows += [("struck out", number, f"texts with {what}", "") for what, number in found["struck"].items() if number]
+    rows += [("dropped", one["count"], one["what"], one["places"][0]) for one in found["dropped"].values()]
+    before = ""
+    for kind, number, what, place in rows:
+        table.add_row(kind if kind != before else "", f"{number:,}", Text(what), Text(place, style="dim"))
+        before = kind
+    out.print(table)

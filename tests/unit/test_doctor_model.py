@@ -6,9 +6,8 @@ from typing import Any
 
 import pytest
 
-from agentflow.checks.check import Check
-from agentflow.checks.endpoint import SAMPLES
-from agentflow.checks.model import examine
+from agentflow.checks.doctor import Check
+from agentflow.checks.model import SAMPLES, examine
 from agentflow.graph.context import Context
 from tests.fake_openai import FakeOpenAI, Reply, completion
 
