@@ -14,6 +14,7 @@ from typing import Any
 from omegaconf import DictConfig
 
 from agentflow.rl import engine
+from agentflow.rl.checks import check_room
 from agentflow.rl.trainer.worker_template import worker_template
 from agentflow.rl.training_log import Line, TrainingLog
 
@@ -62,7 +63,7 @@ def launch(config: DictConfig, executable: str | None, on_line: Callable[[Line],
         _check_answers(config.ray_address, config.ray_seconds)
     _start_ray(runtime_env=runtime, log_to_driver=False, logging_level="ERROR", **options)
     try:
-        engine.check_room(engine.places(config), ray.available_resources().get("CPU", 0))
+        check_room(engine.places(config), ray.available_resources().get("CPU", 0))
         running = FlowRunner.remote().run.remote(config)  # type: ignore[attr-defined]
         _follow(running, TrainingLog(config.out), on_line)
     except (ray.exceptions.RayError, WorkerDied) as error:

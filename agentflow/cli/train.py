@@ -105,6 +105,7 @@ def train(
     if works != "ok":
         fail(f"training {says}", MISUSED)
     from agentflow.rl import train as training
+    from agentflow.rl.checks import check
     from agentflow.rl.estimate import lines
     from agentflow.rl.launch import TrainingFailed
     from agentflow.rl.settings import SettingsError, compose_settings
@@ -114,7 +115,7 @@ def train(
     try:
         if show or estimate:
             config = compose_settings(preset, chosen)
-            training.check(config)
+            check(config)
             typer.echo("\n".join(lines(config)) if estimate else training.as_yaml(config))
             return
         terminal = console()

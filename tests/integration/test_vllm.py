@@ -7,7 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from agentflow.rl import engine
 from agentflow.rl.checkpoints import latest_step
+from agentflow.rl.checks import check_verl
 from agentflow.rl.micro.chat_model import SEED
 from agentflow.rl.micro.engine import Engine
 from agentflow.rl.micro.model import MicroModel
@@ -16,7 +18,6 @@ from agentflow.rl.replay_log import ReplayLogs, as_reply
 from agentflow.rl.rollout import RolloutStatus
 from agentflow.rl.settings import compose_settings
 from agentflow.rl.tokens import unpacked
-from agentflow.rl.train import _check_engine
 from agentflow.rl.trainer import vllm_cpu
 from agentflow.rl.training_log import TrainingLog, token_file
 from tests.integration.training import lines, rollouts, sent, started, train
@@ -54,7 +55,9 @@ def test_scheduler_and_model_are_one_process() -> None:
 def test_settings_of_an_adapter_are_accepted() -> None:
     """verl asks for the version of `vllm`, which has another name on a CPU."""
     device = ["trainer.device=cpu", "trainer.n_gpus_per_node=1"]
-    _check_engine(compose_settings("qwen2.5-7b-lora", ["start=any", *device]))
+    config = compose_settings("qwen2.5-7b-lora", ["start=any", *device])
+    engine.complete(config)
+    check_verl(config)
 
 
 def differences(run: Path, step: int) -> list[float]:

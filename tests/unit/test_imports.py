@@ -58,11 +58,11 @@ NOT_IN_THE_WHEEL = {"benchmarks", "examples", "recipes", "tests"}
 
 HEAVY = {"torch", "transformers", "verl", "ray", "vllm"}
 HEAVY_ALLOWED = {
+    "rl.checks": {"torch", "verl"},
     "rl.export": {"torch", "transformers"},
     "rl.launch": {"ray", "verl"},
     "rl.local_policy": {"torch", "transformers"},
     "rl.template": {"transformers"},
-    "rl.train": {"torch", "verl"},
     "rl.trainer": {"ray", "torch", "verl"},
     "rl.trainer.shared_prefix": {"transformers"},
 }

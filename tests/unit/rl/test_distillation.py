@@ -10,7 +10,7 @@ pytest.importorskip("verl")
 from omegaconf import DictConfig
 
 from agentflow.rl import engine
-from agentflow.rl.distillation import add_teacher, teacher_folder
+from agentflow.rl.checks import add_teacher, teacher_folder
 from agentflow.rl.micro.chat_model import SEED, TRAINED
 from agentflow.rl.settings import SettingsError, TrainingSettings, compose_settings
 from tests.failing import fails

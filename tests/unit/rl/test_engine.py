@@ -1,7 +1,6 @@
-"""What follows from the choice of the rollout engine, and the resources that a run needs, before anything starts."""
+"""What follows from the choice of the rollout engine, and the CPUs that Ray is asked for."""
 
 from functools import lru_cache
-from pathlib import Path
 from typing import cast
 
 import pytest
@@ -13,9 +12,7 @@ from omegaconf import DictConfig, OmegaConf
 
 from agentflow.rl import engine
 from agentflow.rl.preset_files import presets
-from agentflow.rl.settings import SettingsError, compose_settings
-from agentflow.rl.trainer import vllm_cpu
-from tests.failing import fails
+from agentflow.rl.settings import compose_settings
 
 VLLM = "actor_rollout_ref.rollout.name=vllm"
 
@@ -73,17 +70,6 @@ def test_vllm_reads_the_tokenizer_that_the_trainer_reads() -> None:
     assert config.actor_rollout_ref.rollout.engine_kwargs.vllm.tokenizer == "there"
 
 
-def test_seeds_that_kill_vllm_on_a_cpu_are_refused() -> None:
-    with fails(SettingsError, "seeds_on_cpu", "seed_requests=false"):
-        engine.complete(compose_settings("atlas-cpu", [VLLM]))
-    engine.complete(compose_settings("qwen2.5-7b", ["seed_requests=true"]))
-
-
-def test_an_engine_that_sleeps_while_the_trainer_computes_cannot_sample_then() -> None:
-    with fails(SettingsError, "engine_sleeps", "free_cache_engine=false"):
-        engine.complete(compose_settings("qwen2.5-7b", ["max_staleness=1"]))
-
-
 @pytest.mark.parametrize("preset", presets())
 def test_every_preset_corrects_for_the_policy_that_sampled(preset: str) -> None:
     """By the ratio of its loss, or by importance weights."""
@@ -96,24 +82,6 @@ def test_a_supervised_loss_needs_no_reference_and_no_importance_weights() -> Non
     engine.complete(config)
     assert not config.actor_rollout_ref.actor.use_kl_loss
     assert config.algorithm.rollout_correction == {"bypass_mode": True}
-
-
-def test_an_engine_that_is_missing_is_named_with_its_extra(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(vllm_cpu, "installed", lambda: False)
-    monkeypatch.setattr(engine, "find_spec", lambda name: None)
-    for preset, extra in (("atlas-cpu-vllm", "[vllm-cpu]"), ("qwen2.5-7b", "[gpu]")):
-        with fails(SettingsError, "no_engine", extra):
-            engine.check_installed(compose_settings(preset, []))
-    engine.check_installed(compose_settings("atlas-cpu", []))
-
-
-def test_a_package_that_breaks_vllm_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(vllm_cpu, "installed", lambda: True)
-    reason = "operator torchvision::nms does not exist"
-    (tmp_path / "torchvision.py").write_text(f"raise RuntimeError('{reason}')\n")
-    monkeypatch.syspath_prepend(tmp_path)
-    with fails(SettingsError, "does_not_fit", reason, "pip uninstall torchvision torchcodec"):
-        engine.check_installed(compose_settings("atlas-cpu-vllm", []))
 
 
 def test_the_environment_of_vllm_is_the_users_where_it_is_set(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -146,47 +114,3 @@ def test_more_ranks_need_more_places(monkeypatch: pytest.MonkeyPatch) -> None:
     one, two = (changed(composed("atlas-cpu"), f"trainer.n_gpus_per_node={ranks}") for ranks in (1, 2))
     assert engine.places(two) == engine.places(one) + 3
     assert engine.ray_options(two)["num_gpus"] == 2
-
-
-def test_too_few_places_are_refused_with_both_numbers() -> None:
-    config = composed("qwen2.5-7b-lora", "ray_kwargs.ray_init.num_cpus=5")
-    with fails(SettingsError, "too_few_cpus", engine.places(config), 5):
-        engine.ray_options(config)
-
-
-def test_a_cluster_that_is_too_small_is_refused() -> None:
-    engine.check_room(13, 13.0)
-    with fails(SettingsError, "too_few_cpus", 13, 12):
-        engine.check_room(13, 12.0)
-
-
-@pytest.mark.parametrize("preset", presets())
-def test_the_masks_of_a_preset_fit_beside_its_rows(preset: str) -> None:
-    config = composed(preset)
-    engine.check_masks(config)
-    actor = config.actor_rollout_ref.actor
-    if actor.use_dynamic_bsz:
-        assert actor.ppo_max_token_len_per_gpu >= config.prompt_tokens + config.response_tokens
-
-
-@pytest.mark.parametrize(
-    "key",
-    ["actor.ppo_max_token_len_per_gpu", "ref.log_prob_max_token_len_per_gpu", "rollout.log_prob_max_token_len_per_gpu"],
-)
-def test_a_mask_that_cannot_fit_is_refused(key: str) -> None:
-    long = changed(composed("atlas-gpu"), f"actor_rollout_ref.{key}=131072")
-    with fails(SettingsError, "mask_too_large", key):
-        engine.check_masks(long)
-    flash = "actor_rollout_ref.model.override_config.attn_implementation=flash_attention_2"
-    engine.check_masks(changed(long, flash))
-
-
-def test_flash_attention_is_refused_where_flash_attn_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
-    config = composed("qwen2.5-7b")
-    monkeypatch.setattr(engine, "find_spec", lambda name: None)
-    engine.check_attention(config)
-    flash = changed(config, "actor_rollout_ref.model.override_config.attn_implementation=flash_attention_2")
-    with fails(SettingsError, "no_flash_attn", "flash-attn", "attn_implementation=sdpa"):
-        engine.check_attention(flash)
-    monkeypatch.setattr(engine, "find_spec", lambda name: name)
-    engine.check_attention(flash)

@@ -9,13 +9,13 @@ pytest.importorskip("verl")
 
 from agentflow.graph.run.task import Task
 from agentflow.graph.run.trace import Trace
+from agentflow.rl.checks import Checked, _preview
 from agentflow.rl.estimate import cost_of
 from agentflow.rl.micro.chat_model import SEED
 from agentflow.rl.packing import Reason
 from agentflow.rl.preview import Preview, notes, obstacles
 from agentflow.rl.rollout import RolloutStatus, Trajectory
 from agentflow.rl.settings import SettingsError, TrainingSettings, compose_settings
-from agentflow.rl.train import _preview
 from tests.unit.rl.test_packing import call
 from tests.unit.rl.test_rehearsal import app
 
@@ -95,11 +95,11 @@ def test_a_call_that_the_model_could_not_answer_is_not_taken_for_one_elsewhere()
 def test_a_training_on_a_cpu_plays_a_few_tasks_first() -> None:
     config = compose_settings("atlas-cpu", ["preview=1", "response_tokens=4", f"start={SEED}"])
     settings, remarks = TrainingSettings.of(config), list[str]()
-    found, cost = _preview(config, settings, app(), app().built(), remarks.append)
+    found, cost = _preview(config, Checked(settings, app(), app().built(), SEED, SEED), remarks.append)
     assert (len(found.trajectories), found.nodes["answer"].calls) == (2, 2)
     assert cost
     assert cost.rollouts == 192
     assert len(remarks) == 1  # the rewards are equal
     hopeless = app(reward=lambda task, state: 7.0)
     with pytest.raises(SettingsError):
-        _preview(config, settings, hopeless, hopeless.built(), remarks.append)
+        _preview(config, Checked(settings, hopeless, hopeless.built(), SEED, SEED), remarks.append)

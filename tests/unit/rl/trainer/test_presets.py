@@ -4,9 +4,9 @@ import pytest
 
 pytest.importorskip("verl")
 
+from agentflow.rl.checks import check
 from agentflow.rl.preset_files import presets
 from agentflow.rl.settings import compose_settings
-from agentflow.rl.train import check
 
 
 @pytest.mark.filterwarnings("ignore")
