@@ -200,6 +200,7 @@ def test_a_folder_is_free_when_its_training_ends_or_is_killed(tmp_path: Path) ->
         pass
 
 
+@pytest.mark.process
 def test_a_training_command_is_refused_before_it_writes_anything(tmp_path: Path) -> None:
     pytest.importorskip("verl")
     with run_lock(tmp_path / "run"):
