@@ -7,7 +7,6 @@ import typer
 
 from agentflow.cli.group import FAILED, MISUSED, CommandGroup, fail, say
 from agentflow.console.evaluations import print_benchmarks
-from agentflow.console.rollouts import print_conversion
 from agentflow.console.terminal import console
 
 app = typer.Typer(cls=CommandGroup)
@@ -22,37 +21,33 @@ def data_sets(ctx: typer.Context) -> None:
 
 @app.command("from-traces", epilog="Example: agentflow data from-traces spans.jsonl --out tasks")
 def from_traces(
-    source: Annotated[
-        Path, typer.Argument(help="A run folder, an OTLP file, a LangSmith export or chat rows; .gz too.")
-    ],
-    out: Annotated[Path, typer.Option(help="Folder of tasks.jsonl, sft.jsonl, preferences.jsonl and others.")] = Path(
-        "tasks"
-    ),
+    source: Annotated[Path, typer.Argument(help="A run folder, an OTLP file, a LangSmith export, or rows of chat.")],
+    out: Annotated[Path, typer.Option(help="Folder of tasks.jsonl, sft.jsonl and others.")] = Path("tasks"),
     format: Annotated[
         Literal["auto", "evaluation", "training", "otel", "langsmith", "chat"],
         typer.Option(help="Format of the source."),
     ] = "auto",
     min_reward: Annotated[float, typer.Option(min=0, max=1, help="Lowest reward of an accepted run.")] = 1.0,
     limit: Annotated[int | None, typer.Option(min=1, help="Most questions.")] = None,
-    exact: Annotated[
-        bool, typer.Option("--exact", help="Refuse a source without the token ids that were sampled.")
-    ] = False,
 ) -> None:
-    """Make tasks, supervised data and preferences of runs that were recorded, without secrets and personal data."""
-    from agentflow.rl.traces.convert import DROPPED, convert
-    from agentflow.rl.traces.errors import TracesError
+    """Make tasks and supervised data of runs that were recorded, without secrets and personal data."""
+    from agentflow.evals.run_folder import RunFolderError
+    from agentflow.rl.traces.convert import convert
+    from agentflow.rl.traces.episode import TracesError
 
+    chosen = "" if format == "auto" else format
     try:
-        ledger = convert(
-            source, out, format=None if format == "auto" else format, min_reward=min_reward, limit=limit, exact=exact
-        )
-    except TracesError as error:
+        written, dropped = convert(source, out, format=chosen, min_reward=min_reward, limit=limit)
+    except (RunFolderError, TracesError) as error:
         fail(str(error), MISUSED)
     except OSError as error:
-        fail(f"{error.filename or out} could not be written ({error.strerror}); choose another --out", FAILED)
-    print_conversion(console(), ledger.as_data())
-    if not ledger.written:
-        fail(f"nothing in {source} could be used; {out / DROPPED} says why", MISUSED)
+        fail(f"{error.filename or out} cannot be used ({error.strerror}); choose another --out", FAILED)
+    for name, number in written.items():
+        typer.echo(f"{number:,} in {out / name}")
+    for reason, places in dropped.items():
+        typer.echo(f"{len(places):,} dropped: {reason}, first at {places[0]}")
+    if not written:
+        fail(f"nothing in {source} could be used", MISUSED)
 
 
 @app.command("get", epilog="Example: agentflow data get bamboogle")

@@ -1,7 +1,7 @@
-"""Rollouts: calls by node, rows, rewards before and after a training, and tasks made of traces."""
+"""Rollouts: calls by node, rows, and rewards before and after a training."""
 
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
@@ -62,20 +62,3 @@ def print_held_out(out: Console, held: "HeldOut") -> None:
     points = f"{100 * held.low:+.1f} to {100 * held.high:+.1f} points (95 %)"
     number = counted(held.tasks, "held-out task")
     out.print(f"{number}: {held.before:.3f} before, {held.after:.3f} after; difference {points}")
-
-
-def print_conversion(out: Console, found: Mapping[str, Any]) -> None:
-    """Print the content of dropped.json, with the first place of each reason."""
-    table = Table("", box=None, pad_edge=False)
-    table.add_column("number", justify="right")
-    table.add_column("", overflow="fold")
-    table.add_column("first at", overflow="fold")
-    rows = [("read", number, what, "") for what, number in found["read"].items()]
-    rows += [("written", number, name, "") for name, number in found["written"].items()]
-    rows += [("struck out", number, f"texts with {what}", "") for what, number in found["struck"].items() if number]
-    rows += [("dropped", one["count"], one["what"], one["places"][0]) for one in found["dropped"].values()]
-    before = ""
-    for kind, number, what, place in rows:
-        table.add_row(kind if kind != before else "", f"{number:,}", Text(what), Text(place, style="dim"))
-        before = kind
-    out.print(table)

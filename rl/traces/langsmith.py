@@ -10,119 +10,98 @@ from pathlib import Path
 from typing import Any
 
 from agentflow.graph.tracing.observer import namespace_nodes
-from agentflow.rl.traces.episode import Conversation, Episode
-from agentflow.rl.traces.fields import answered, asked, reply
-from agentflow.rl.traces.ledger import Ledger, Reason
-from agentflow.rl.traces.lines import rows
-from agentflow.rl.traces.messages import UnreadableMessage, chat_messages
+from agentflow.rl.traces.episode import Conversation, Dropped, Episode, Reason
+from agentflow.rl.traces.lines import chain, listed, objects
+from agentflow.rl.traces.messages import UnreadableMessage, answered, asked, chat_messages, reply
 from agentflow.rl.traces.scores import reward_of
-from agentflow.rl.traces.spool import Spool
 
 RUNS, FEEDBACK, EXAMPLES = "runs.jsonl", "feedback.jsonl", "examples.jsonl"
-MODEL_CALLS = ("llm", "chat_model")
-
 Line = dict[str, Any]
 
 
-def read(path: Path, ledger: Ledger) -> Iterator[Episode]:
+def read(path: Path, dropped: Dropped) -> Iterator[Episode]:
     """Yield the episodes of an export, in the order in which their traces begin in it. Raises TracesError."""
     runs = path / RUNS if path.is_dir() else path
     feedback = defaultdict[str, list[Line]](list)
-    for _, line in _beside(runs, FEEDBACK, ledger):
+    for line in _beside(runs, FEEDBACK, dropped):
         feedback[str(line.get("run_id"))].append(line)
-    golds = {
-        str(line.get("id")): line for folder in (".", "..") for _, line in _beside(runs, f"{folder}/{EXAMPLES}", ledger)
-    }
-    with Spool() as spool:
-        for place, line in rows(runs, ledger):
-            for run in _nested(line):
-                if "run_type" not in run or not isinstance(run.get("id"), str):
-                    ledger.drop(Reason.OTHER_FORMAT, place)
-                    continue
-                ledger.read["spans"] += 1
-                spool.add(str(run.get("trace_id") or line["id"]).encode("utf-8", "replace").decode(), [place, run])
-        for trace in spool.groups():
-            yield from _episodes(trace, feedback, golds, ledger)
+    golds = {str(line.get("id")): line for up in (".", "..") for line in _beside(runs, f"{up}/{EXAMPLES}", dropped)}
+    traces = defaultdict[str, list[tuple[str, Line]]](list)
+    for place, line in objects(runs, dropped):
+        for run in _nested(line):
+            if "run_type" in run and isinstance(run.get("id"), str):
+                traces[str(run.get("trace_id") or line.get("id"))].append((place, run))
+            else:
+                dropped[Reason.OTHER_FORMAT].append(place)
+    for trace in traces.values():
+        yield from _episodes(trace, feedback, golds, dropped)
 
 
-def _beside(runs: Path, name: str, ledger: Ledger) -> Iterator[tuple[str, Line]]:
-    if (found := runs.parent / name).is_file():
-        yield from rows(found, ledger)
+def _beside(runs: Path, name: str, dropped: Dropped) -> list[Line]:
+    found = runs.parent / name
+    return [line for _, line in objects(found, dropped)] if found.is_file() else []
 
 
-def _nested(run: Any) -> Iterator[Line]:
+def _nested(run: Line) -> Iterator[Line]:
     """Yield a run and those inside it, where the export nests them."""
     waiting = [run]
     while waiting:
-        run = waiting.pop(0)
-        if isinstance(run, dict):
-            inner = run.get("child_runs")
-            yield {name: value for name, value in run.items() if name != "child_runs"}
-            waiting = [*(inner if isinstance(inner, list) else ()), *waiting]
+        yield (run := waiting.pop(0))
+        waiting = [*listed(run, "child_runs"), *waiting]
 
 
 def _episodes(
-    trace: Sequence[Any], feedback: Mapping[str, list[Line]], golds: Mapping[str, Line], ledger: Ledger
+    trace: Sequence[Any], feedback: Mapping[str, list[Line]], golds: Mapping[str, Line], dropped: Dropped
 ) -> Iterator[Episode]:
     by_id = {run["id"]: run for _, run in trace}
     places = {run["id"]: place for place, run in trace}
-    for root in (run for run in by_id.values() if run.get("parent_run_id") not in by_id):
-        ledger.read["runs"] += 1
-        place = places[root["id"]]
-        inside = [run for run in by_id.values() if root in _around(run, by_id)]
+    around = {id: chain(run, lambda one: by_id.get(str(one.get("parent_run_id")))) for id, run in by_id.items()}
+    for root in (run for run in by_id.values() if str(run.get("parent_run_id")) not in by_id):
+        place, failed = places[root["id"]], bool(root.get("error"))
+        inside = [run for run in by_id.values() if root in around[run["id"]]]
         inside.sort(key=lambda run: (str(run.get("start_time") or ""), str(run.get("dotted_order") or "")))
-        found = [*_list(root, "feedback"), *feedback[root["id"]]] if root["id"] in feedback else _list(root, "feedback")
-        calls = [call for run in inside if (call := _call(run, by_id, places[run["id"]], ledger))]
+        found = [*listed(root, "feedback"), *feedback.get(root["id"], ())]
+        calls = [call for run in inside if (call := _call(around[run["id"]], places[run["id"]], dropped))]
         try:
             question, inputs = asked(root.get("inputs"))
         except UnreadableMessage:
-            ledger.drop(Reason.NOT_TEXT, place)
+            dropped[Reason.NOT_TEXT].append(place)
             continue
-        failed = bool(root.get("error"))
         yield Episode(
             place,
             question,
-            answer="" if failed else _answer(root),
+            answer="" if failed else answered(root.get("outputs")),
             id=str(root.get("reference_example_id") or ""),
             run=root["id"],
             inputs=inputs,
             gold=_gold(root, golds),
-            edit=next((text for line in found if (text := _correction(line))), ""),
-            reward=None if failed else reward_of(_scores(root, found), place, ledger),
+            edit=next((text for line in found if (text := answered(line.get("correction")))), ""),
+            reward=None if failed else reward_of(_scores(root, found), place, dropped),
             calls=calls,
         )
 
 
-def _around(run: Line, by_id: Mapping[str, Line]) -> list[Line]:
-    """Return a run and those around it, the innermost first."""
-    found: list[Line] = []
-    while run and run not in found:
-        found.append(run)
-        run = by_id.get(str(run.get("parent_run_id")), {})
-    return found
-
-
-def _call(run: Line, by_id: Mapping[str, Line], place: str, ledger: Ledger) -> Conversation | None:
-    if run["run_type"] not in MODEL_CALLS or run.get("error"):
+def _call(around: list[Line], place: str, dropped: Dropped) -> Conversation | None:
+    run = around[0]
+    if run["run_type"] not in ("llm", "chat_model") or run.get("error"):
         return None
     inputs, extra = run.get("inputs"), run.get("extra")
     options = extra.get("invocation_params") if isinstance(extra, dict) else None
-    tools = [tool for tool in _list(options, "tools") or _list(inputs, "tools") if isinstance(tool, dict)]
+    tools = listed(options, "tools") or listed(inputs, "tools")
     try:
         prompt = chat_messages(inputs.get("messages")) if isinstance(inputs, dict) else []
-        return Conversation(_path(run, by_id), [*prompt, reply(run.get("outputs"))], tools)
+        return Conversation(_path(around), [*prompt, reply(run.get("outputs"))], tools)
     except UnreadableMessage:
-        ledger.drop(Reason.NOT_TEXT, place)
+        dropped[Reason.NOT_TEXT].append(place)
         return None
 
 
-def _path(run: Line, by_id: Mapping[str, Line]) -> str:
+def _path(around: list[Line]) -> str:
     """Return the path of nodes in LangGraph's namespace; else the names of the runs of nodes around a call."""
-    if namespace := _metadata(run, "langgraph_checkpoint_ns") or _metadata(run, "checkpoint_ns"):
+    if namespace := _metadata(around[0], "langgraph_checkpoint_ns") or _metadata(around[0], "checkpoint_ns"):
         return "/".join(namespace_nodes(namespace))
-    around = reversed(_around(run, by_id)[1:])
-    nodes = [str(one.get("name")) for one in around if _metadata(one, "langgraph_node") == one.get("name")]
-    return "/".join(nodes) or _metadata(run, "langgraph_node")
+    nodes = [str(one.get("name")) for one in around[:0:-1] if _metadata(one, "langgraph_node") == one.get("name")]
+    return "/".join(nodes) or _metadata(around[0], "langgraph_node")
 
 
 def _metadata(run: Line, name: str) -> str:
@@ -132,31 +111,15 @@ def _metadata(run: Line, name: str) -> str:
 
 
 def _scores(root: Line, feedback: Sequence[Line]) -> dict[str, Any]:
-    """Return the scores of a run by key. Means of feedback count where the feedback itself is not exported."""
+    """Return the scores of a run by key, the means of its feedback where that itself is not exported."""
     stats = root.get("feedback_stats")
-    means = {
-        str(key): one.get("avg")
-        for key, one in (stats.items() if isinstance(stats, dict) and not feedback else ())
-        if isinstance(one, dict)
-    }
+    if not feedback and isinstance(stats, dict):
+        return {str(key): one.get("avg") for key, one in stats.items() if isinstance(one, dict)}
     given = [(str(one.get("key") or ""), one.get("score"), one.get("value")) for one in feedback]
-    return means | {key: value if score is None else score for key, score, value in given}
-
-
-def _answer(root: Line) -> str:
-    return answered(root.get("outputs"))
+    return {key: value if score is None else score for key, score, value in given}
 
 
 def _gold(root: Line, golds: Mapping[str, Line]) -> str:
     given = root.get("reference_outputs") or golds.get(str(root.get("reference_example_id")), {})
     outputs = given.get("reference_outputs") or given.get("outputs") or given if isinstance(given, dict) else given
     return answered(outputs)
-
-
-def _correction(line: Line) -> str:
-    return answered(line.get("correction"))
-
-
-def _list(holder: Any, name: str) -> list[Any]:
-    found = holder.get(name) if isinstance(holder, dict) else None
-    return [one for one in found if isinstance(one, dict)] if isinstance(found, list) else []

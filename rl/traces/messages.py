@@ -1,4 +1,4 @@
-"""Messages of the sources in one form: OpenAI's, LangChain's in all its serialisations, and OpenTelemetry's parts."""
+"""Messages, questions and answers of the sources in one form: OpenAI's, LangChain's and OpenTelemetry's."""
 
 import json
 import re
@@ -6,16 +6,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from agentflow.rl.traces.episode import Message
+from agentflow.rl.traces.lines import listed
 
-ROLES = {
-    "system": "system",
-    "developer": "system",
-    "human": "user",
-    "user": "user",
-    "ai": "assistant",
-    "assistant": "assistant",
-    "tool": "tool",
-}
+ROLES = {role: role for role in ("system", "user", "assistant", "tool")}
+ROLES |= {"developer": "system", "human": "user", "ai": "assistant"}
+QUESTIONS = ("question", "input", "query", "prompt")
+ANSWERS = ("answer", "output", "result", "response", "content", "text")
+OUTPUTS = ("generations", "choices", "message", "messages")
 
 
 class UnreadableMessage(ValueError):
@@ -62,11 +59,8 @@ def _read(found: Any) -> Iterator[Message]:
     content = fields.get("content")
     blocks = content if isinstance(content, list) else [{"type": "text", "text": content or ""}]
     message: Message = {"role": role, "content": "".join(_texts(blocks))}
-    calls = [_call(call) for call in fields.get("tool_calls") or ()]
-    calls = calls or [
-        _call(block) for block in blocks if isinstance(block, Mapping) and block.get("type") == "tool_use"
-    ]
-    if calls:
+    used = [block for block in blocks if isinstance(block, Mapping) and block.get("type") == "tool_use"]
+    if calls := [_call(call) for call in listed(fields, "tool_calls") or used]:
         message["tool_calls"] = calls
     for name in ("tool_call_id", "name", "reasoning_content"):
         if isinstance(value := fields.get(name), str) and value:
@@ -78,12 +72,10 @@ def _texts(blocks: Sequence[Any]) -> Iterator[str]:
     for block in blocks:
         if isinstance(block, str):
             yield block
-        elif not isinstance(block, Mapping) or block.get("type") not in ("text", "tool_use", "reasoning", "thinking"):
-            raise UnreadableMessage
-        elif block["type"] == "text":
-            if not isinstance(text := block.get("text"), str):
-                raise UnreadableMessage
+        elif isinstance(block, Mapping) and block.get("type") == "text" and isinstance(text := block.get("text"), str):
             yield text
+        elif not isinstance(block, Mapping) or block.get("type") not in ("tool_use", "reasoning", "thinking"):
+            raise UnreadableMessage
 
 
 def _of_parts(role: str, parts: Sequence[Any]) -> Iterator[Message]:
@@ -125,3 +117,63 @@ def _call(found: Any) -> dict[str, Any]:
     if not isinstance(arguments, dict) or not isinstance(name := named.get("name"), str):
         raise UnreadableMessage
     return {"type": "function", "id": str(found.get("id") or ""), "function": {"name": name, "arguments": arguments}}
+
+
+def asked(given: Any) -> tuple[str, dict[str, Any] | None]:
+    """Return the question in the inputs of a run, and these where they are more. Raises UnreadableMessage."""
+    if isinstance(given, str):
+        return given, None
+    if not isinstance(given, Mapping):
+        return "", None
+    if "messages" in given:
+        return asked_in(chat_messages(given["messages"]))
+    question = _named(given, QUESTIONS)
+    if given.keys() == {"question"}:
+        return question, None
+    inputs = {str(name): value for name, value in given.items()}
+    return question or (json.dumps(inputs) if inputs else ""), inputs or None
+
+
+def asked_in(messages: Sequence[Message]) -> tuple[str, dict[str, Any] | None]:
+    """Return the last question of a conversation, and the input with what was said before it, prompts aside."""
+    question = text_of(messages, "user")
+    last = max((at for at, message in enumerate(messages) if message["role"] == "user"), default=-1)
+    said = [message for message in messages[: last + 1] if message["role"] != "system"]
+    return question, {"messages": said} if len(said) > 1 else None
+
+
+def answered(given: Any) -> str:
+    """Return the text that the outputs of a run end in; "" if they have none."""
+    if isinstance(given, str):
+        return given
+    if not isinstance(given, Mapping):
+        return ""
+    if found := _named(given, ANSWERS):
+        return found
+    try:
+        return text_of(chat_messages(given["messages"]) if "messages" in given else [reply(given)], "assistant")
+    except UnreadableMessage:
+        return ""
+
+
+def reply(outputs: Any) -> Message:
+    """Return the reply of a model call from LangChain's or OpenAI's outputs, or a message. Raises UnreadableMessage."""
+    found = outputs
+    while isinstance(found, Mapping | list):
+        inner = found[:1] if isinstance(found, list) else [found[name] for name in OUTPUTS if name in found]
+        if not inner:
+            break
+        found = inner[0]
+    messages = chat_messages(found) if isinstance(found, Mapping) else []
+    if len(messages) != 1 or messages[0]["role"] != "assistant":
+        raise UnreadableMessage
+    return messages[0]
+
+
+def _named(given: Mapping[str, Any], names: Sequence[str]) -> str:
+    """Return the first text by one of `names`, else the only text there is; "" if that is not clear."""
+    for name in names:
+        if isinstance(value := given.get(name), str) and value.strip():
+            return value
+    values = [value for value in given.values() if isinstance(value, str) and value.strip()]
+    return values[0] if len(given) == 1 and values else ""

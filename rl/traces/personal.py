@@ -1,15 +1,16 @@
-"""Personal data with a fixed shape, struck out beside secrets: e-mail addresses, telephone numbers in international
-form, payment cards, IBANs and US social security numbers.
+"""Personal data with a fixed shape, struck out beside secrets; names and postal addresses have none and stay.
 
-Names and postal addresses have no shape and stay. Cards and IBANs are struck out only if their check digits hold, so
-that a long number in a question of arithmetic stays, as a rule.
+Cards and IBANs are struck out only if their check digits hold, so that long numbers of arithmetic stay, as a rule.
 """
 
 import re
 from collections.abc import Callable
+from dataclasses import asdict
 from functools import partial
+from typing import Any
 
-from agentflow.tools.redaction import MARK
+from agentflow.rl.traces.episode import Conversation, Episode
+from agentflow.tools.redaction import MARK, redacted_data
 
 _EMAIL = re.compile(r"(?<![\w.+%-])[\w.+%-]{1,64}@(?:[\w-]{1,63}\.){1,8}[^\W\d_]{2,24}(?![\w-])")
 _PHONE = re.compile(r"\+(?<![\w+].)\d[\d ()./-]{8,20}\d(?!\w)")
@@ -17,8 +18,21 @@ _CARD = re.compile(r"[2-6](?<![\w.,-].)\d{3}(?:[ -]?\d){11,12}(?![\w.,-]*\d)")
 _IBAN = re.compile(r"[A-Z](?<!\w.)[A-Z]\d\d(?: ?[A-Z0-9]{4}){2,7}(?: ?[A-Z0-9]{1,3})?(?!\w)")
 _SSN = re.compile(r"\d(?<![\w-].)\d\d-\d\d-\d{4}(?![\w-])")
 
-_ISSUERS = re.compile(r"4|5[1-5]|2[2-7]|6011|65|3[47]")
-"""Beginnings of card numbers."""
+_ISSUERS = re.compile(r"4|5[1-5]|2[2-7]|6011|65|3[47]")  # beginnings of card numbers
+
+
+def clean(episode: Episode) -> Episode:
+    """Return the episode without secrets and personal data."""
+    found = _walked(redacted_data(asdict(episode)))
+    return Episode(**{**found, "calls": [Conversation(**call) for call in found["calls"]]})
+
+
+def _walked(data: Any) -> Any:
+    if isinstance(data, str):
+        return without_personal(data)
+    if isinstance(data, dict):
+        return {_walked(name): _walked(value) for name, value in data.items()}
+    return [_walked(value) for value in data] if isinstance(data, list) else data
 
 
 def without_personal(text: str) -> str:
@@ -40,10 +54,8 @@ def _is_phone(number: str) -> bool:
 def _is_card(number: str) -> bool:
     """Check the issuer and the last digit (Luhn, ISO/IEC 7812-1)."""
     digits = [int(digit) for digit in number if digit.isdigit()][::-1]
-    return (
-        bool(_ISSUERS.match(number))
-        and sum(digits[::2]) % 10 == -sum(sum(divmod(2 * digit, 10)) for digit in digits[1::2]) % 10
-    )
+    doubled = sum(sum(divmod(2 * digit, 10)) for digit in digits[1::2])
+    return bool(_ISSUERS.match(number)) and (sum(digits[::2]) + doubled) % 10 == 0
 
 
 def _is_iban(number: str) -> bool:

@@ -7,38 +7,26 @@ from typing import Any
 
 from agentflow.evals.scorers.free_text import free_text
 from agentflow.evals.scorers.score import Decision
-from agentflow.rl.traces.episode import Episode
-from agentflow.rl.traces.ledger import Ledger, Reason
+from agentflow.rl.traces.episode import Dropped, Episode, Reason
 
-CORRECT = "correct"
-"""Name of the score that decides where there are several."""
-
-THUMBS = {
-    **dict.fromkeys(("up", "thumbs_up", "thumbs up", "positive", "good", "like", "yes", "true", "\U0001f44d"), 1.0),
-    **dict.fromkeys(
-        ("down", "thumbs_down", "thumbs down", "negative", "bad", "dislike", "no", "false", "\U0001f44e"), 0.0
-    ),
-}
+UP = ("up", "thumbs_up", "thumbs up", "positive", "good", "like", "yes", "true", "\U0001f44d")
+DOWN = ("down", "thumbs_down", "thumbs down", "negative", "bad", "dislike", "no", "false", "\U0001f44e")
+THUMBS = {**dict.fromkeys(UP, 1.0), **dict.fromkeys(DOWN, 0.0)}
 
 
-def reward_of(scores: Mapping[str, Any], place: str, ledger: Ledger) -> float | None:
-    """Return the reward of a run's scores by name: `correct` if it is there, else the lowest; None if there is none.
-
-    A score is a number from 0 to 1, a truth value or the name of a thumb. Others are dropped.
-    """
+def reward_of(scores: Mapping[str, Any], place: str, dropped: Dropped) -> float | None:
+    """Return the reward of a run's scores by name: `correct` if it is there, else the lowest; None if there is none."""
     found: dict[str, float] = {}
     for name, value in scores.items():
-        if value is None:
-            continue
-        number = _number(value)
-        if number is None:
-            ledger.drop(Reason.BAD_SCORE, place)
-        else:
+        if (number := _number(value)) is not None:
             found[name] = number
-    return found[CORRECT] if CORRECT in found else min(found.values(), default=None)
+        elif value is not None:
+            dropped[Reason.BAD_SCORE].append(place)
+    return found["correct"] if "correct" in found else min(found.values(), default=None)
 
 
 def _number(value: Any) -> float | None:
+    """Return a number from 0 to 1, a truth value or a thumb as a number; None for anything else."""
     if isinstance(value, str):
         return THUMBS.get(value.strip().lower())
     if isinstance(value, bool | int | float) and math.isfinite(value) and 0 <= value <= 1:
@@ -47,10 +35,7 @@ def _number(value: Any) -> float | None:
 
 
 def scored(episode: Episode, gold: str) -> Episode:
-    """Return the episode with a reward, if it has none and a rule can decide.
-
-    An answer that a person corrected is wrong. Otherwise it is compared with `gold`; "" for no answer to compare with.
-    """
+    """Return the episode with a reward, if it has none and a rule can decide: an answer that was corrected is wrong."""
     if episode.reward is not None or not episode.answer.strip():
         return episode
     if episode.edit.strip():

@@ -2,7 +2,7 @@
 
 import json
 from base64 import b64decode
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -37,6 +37,17 @@ def request(*spans: Json) -> Json:
     return {"resourceSpans": [{"scopeSpans": [{"spans": list(spans)}]}]}
 
 
+def asked(question: str, reply: str = "", **found: Any) -> Json:
+    """A row of chat."""
+    messages = [{"role": "user", "content": question}, *([{"role": "assistant", "content": reply}] if reply else [])]
+    return {"messages": messages, **found}
+
+
+def rows(path: Path) -> list[Any]:
+    """The lines of a file; none if it is missing."""
+    return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
+
+
 def write(path: Path, lines: Iterable[Any]) -> Path:
     path.write_text("".join(json.dumps(line) + "\n" for line in lines))
     return path
@@ -54,20 +65,12 @@ def exported(bodies: Iterable[bytes]) -> list[Json]:
             made = MessageToDict(ExportTraceServiceRequest.FromString(body))
         except DecodeError:  # metrics
             continue
-        each(made, _with_hex_ids)
+        for one in spans_of(made):
+            one |= {name: b64decode(one[name]).hex() for name in ("traceId", "spanId", "parentSpanId") if name in one}
         found.append(made)
     return found
 
 
-def each(made: Json, change: Callable[[Json], None]) -> int:
-    """Change every span of a request, and return their number."""
-    spans = [one for of in made["resourceSpans"] for scope in of["scopeSpans"] for one in scope.get("spans", ())]
-    for one in spans:
-        change(one)
-    return len(spans)
-
-
-def _with_hex_ids(one: Json) -> None:
-    for name in ("traceId", "spanId", "parentSpanId"):
-        if name in one:
-            one[name] = b64decode(one[name]).hex()
+def spans_of(made: Json) -> list[Json]:
+    """The spans of a request."""
+    return [one for of in made["resourceSpans"] for scope in of["scopeSpans"] for one in scope.get("spans", ())]

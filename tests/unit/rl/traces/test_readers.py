@@ -7,23 +7,11 @@ from typing import Any
 
 import pytest
 
-from agentflow.rl.traces import chat, langsmith, lines, otel
+from agentflow.rl.traces import chat, langsmith, otel
 from agentflow.rl.traces.convert import convert, format_of
-from agentflow.rl.traces.episode import Episode
-from agentflow.rl.traces.errors import TracesError
-from agentflow.rl.traces.ledger import Ledger, Reason
+from agentflow.rl.traces.episode import Dropped, Episode, Reason, TracesError
 from tests.failing import fails
-from tests.unit.rl.traces.spans import Json, attributes, chat_span, request, said, span, write
-
-
-def rows(path: Path) -> list[Any]:
-    return [json.loads(line) for line in path.read_text().splitlines()]
-
-
-def asked(question: str, reply: str = "", **found: Any) -> Json:
-    messages = [{"role": "user", "content": question}, *([{"role": "assistant", "content": reply}] if reply else [])]
-    return {"messages": messages, **found}
-
+from tests.unit.rl.traces.spans import Json, asked, attributes, chat_span, request, said, span, write
 
 AGENT = {"gen_ai__operation__name": "invoke_agent", "gen_ai__agent__name": "travel"}
 
@@ -49,8 +37,8 @@ def run_of_spans(trace: str = "t1", question: str = "Where?", answer: str = "The
     return [call, model, inner, node, root]  # spans are exported when they end
 
 
-def otel_episodes(path: Path, ledger: Ledger | None = None) -> list[Episode]:
-    return list(otel.read(path, ledger or Ledger()))
+def otel_episodes(path: Path) -> list[Episode]:
+    return list(otel.read(path, Dropped(list)))
 
 
 def test_a_run_of_spans(tmp_path: Path) -> None:
@@ -69,21 +57,6 @@ def test_spans_of_traces_may_be_mixed_and_in_one_document(tmp_path: Path) -> Non
     assert format_of(tmp_path / "s.json") == "otel"
     as_document = otel_episodes(tmp_path / "s.json")
     assert [one.question for one in as_lines] == [one.question for one in as_document] == ["One?", "Two?"]
-    assert as_document[0].place.startswith("s.json, line ")
-
-
-def test_a_document_larger_than_the_window(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(lines, "CHUNK", 100)
-    spans = [chat_span(str(n), f'Question {n}, wörter? "spans": [', "Ja, größer.", trace=str(n)) for n in range(40)]
-    (tmp_path / "s.json").write_text(json.dumps(request(*spans), indent=1, ensure_ascii=False))
-    ledger = Ledger()
-    found = otel_episodes(tmp_path / "s.json", ledger)
-    assert [one.question for one in found] == [f'Question {n}, wörter? "spans": [' for n in range(40)]
-    assert {one.answer for one in found} == {"Ja, größer."}
-    assert not ledger.dropped
-    (tmp_path / "cut.json").write_text((tmp_path / "s.json").read_text()[:-300])
-    otel_episodes(tmp_path / "cut.json", ledger)
-    assert ledger.dropped == {Reason.ENDS_EARLY: 1}
 
 
 def test_a_trace_without_an_agent_is_one_run(tmp_path: Path) -> None:
@@ -142,8 +115,8 @@ def langsmith_run() -> list[Json]:
     return [root, model]
 
 
-def langsmith_episode(path: Path, ledger: Ledger | None = None) -> Episode:
-    [found] = langsmith.read(path, ledger or Ledger())
+def langsmith_episode(path: Path, dropped: Dropped | None = None) -> Episode:
+    [found] = langsmith.read(path, Dropped(list) if dropped is None else dropped)
     return found
 
 
@@ -172,10 +145,10 @@ def test_feedback_beside_the_runs(tmp_path: Path) -> None:
         {"run_id": "r", "key": "note", "correction": {"answer": "Three."}},
     ]
     write(tmp_path / "feedback.jsonl", feedback)
-    ledger = Ledger()
-    found = langsmith_episode(tmp_path, ledger)
+    dropped = Dropped(list)
+    found = langsmith_episode(tmp_path, dropped)
     assert (found.reward, found.edit) == (0.0, "Three.")
-    assert ledger.dropped == {Reason.BAD_SCORE: 1}
+    assert dropped == {Reason.BAD_SCORE: ["runs.jsonl, line 1"]}
 
 
 def test_openai_outputs_and_a_reference(tmp_path: Path) -> None:
@@ -194,7 +167,7 @@ def test_a_failed_run_has_no_reward(tmp_path: Path) -> None:
 
 
 def chat_episode(tmp_path: Path, row: Json) -> Episode:
-    [found] = chat.read(write(tmp_path / "chat.jsonl", [row]), Ledger())
+    [found] = chat.read(write(tmp_path / "chat.jsonl", [row]), Dropped(list))
     return found
 
 
@@ -229,46 +202,26 @@ def test_every_bad_line_is_counted_with_its_number(tmp_path: Path) -> None:
     bad = ["{", "[]", '{"other": 1}', '{"messages": 3}', '{"messages": [{"role": "user"}]}', '"\ud800', deep]
     text = "\n".join([good, *bad, "", good])
     (tmp_path / "chat.jsonl.gz").write_bytes(gzip.compress(text.encode("utf-8", "surrogatepass")))
-    ledger = convert(tmp_path / "chat.jsonl.gz", tmp_path / "out")
-    found = {reason: ledger.places[reason] for reason in ledger.dropped}
+    _, dropped = convert(tmp_path / "chat.jsonl.gz", tmp_path / "out")
     place = "chat.jsonl.gz, line {}".format
-    assert found == {
+    assert dropped == {
         Reason.MALFORMED: [place(2), place(3), place(7), place(8)],
         Reason.OTHER_FORMAT: [place(4)],
         Reason.NOT_TEXT: [place(5)],
         Reason.NO_QUESTION: [place(6)],
-        Reason.REPEATED: [place(10)],
-        Reason.SAME_CONVERSATION: [place(10)],
     }
-    assert json.loads((tmp_path / "out" / "dropped.json").read_text())["dropped"]["malformed"]["count"] == 4
-
-
-@pytest.mark.parametrize("cut", [20, 45])
-def test_a_file_that_is_cut_off_is_read_to_its_end(tmp_path: Path, cut: int) -> None:
-    packed = gzip.compress("".join(json.dumps(asked(f"How {n}?")) + "\n" for n in range(5_000)).encode())
-    (tmp_path / "chat.gz").write_bytes(packed[: len(packed) * cut // 100])
-    ledger = convert(tmp_path / "chat.gz", tmp_path / "out", format="chat")
-    assert ledger.dropped[Reason.ENDS_EARLY] == 1
-    assert ledger.written["questions.jsonl"] > 0
-
-
-def test_a_line_without_an_end_is_not_held(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(lines, "LONGEST", 1_000)
-    write(tmp_path / "chat.jsonl", [asked("How?"), asked("x" * 5_000), asked("What?")])
-    ledger = convert(tmp_path / "chat.jsonl", tmp_path / "out")
-    assert ledger.places[Reason.TOO_LONG] == ["chat.jsonl, line 2"]
-    assert [row["question"] for row in rows(tmp_path / "out" / "questions.jsonl")] == ["How?", "What?"]
 
 
 def test_what_can_be_no_source(tmp_path: Path) -> None:
     (tmp_path / "text").write_text("Hello\n")
     (tmp_path / "empty").write_text("")
+    (tmp_path / "cut.gz").write_bytes(gzip.compress(b'{"messages": []}\n' * 1000)[:-20])
+    (tmp_path / "broken.gz").write_bytes(b"\x1f\x8b" + bytes(40))
     with fails(TracesError, "missing", tmp_path / "none"):
         format_of(tmp_path / "none")
-    with fails(TracesError, "unknown_folder", tmp_path):
-        format_of(tmp_path)
-    for name in ("text", "empty"):
+    for name in (".", "text", "empty"):
         with fails(TracesError, "unknown_format", tmp_path / name):
             format_of(tmp_path / name)
-    with fails(TracesError, "no_ids", "text"):
-        convert(tmp_path / "text", tmp_path / "out", format="chat", exact=True)
+    for name in ("cut.gz", "broken.gz"):
+        with fails(TracesError, "unreadable", tmp_path / name):
+            convert(tmp_path / name, tmp_path / "out", format="chat")
