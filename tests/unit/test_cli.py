@@ -3,8 +3,10 @@
 import errno
 import json
 import re
+import shlex
 import sys
 import time
+from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, get_args
@@ -26,7 +28,6 @@ from agentflow.graph.run.trace import Trace
 from agentflow.graph.threads import Thread
 from agentflow.nodes.generator import OUT_OF_TIME
 from agentflow.rl.micro.declining import REPLY
-from agentflow.tools import catalogue
 from agentflow.tools.catalogue import STANDARD_TOOLS
 from agentflow.tools.providers.choice import WITH_KEY
 from tests.fake_openai import FakeOpenAI, Fault, Reply, completion
@@ -60,17 +61,103 @@ def only_line(text: str) -> str:
     return lines[0]
 
 
-def test_version() -> None:
-    assert run("--version").stdout == f"agentflow {__version__}\n"
+def fails(text: str, *, configuration: bool = False) -> Callable[[object], str]:
+    """A module whose model fails."""
 
+    def fail(_: object) -> str:
+        raise ModelError(text, configuration=configuration)
 
-def test_no_command_is_a_request_for_help() -> None:
-    done = run()
-    assert done.exit_code == 0
-    assert "solve" in done.stdout
+    return fail
 
 
 EXTERNAL = "tests.unit.tools.test_external:search"
+DOWN, REFUSED = "connection refused; start the server", "the API key was not accepted (401)"
+UNFINISHED = {"verifier": "Verdict: continue"}
+
+CALLS: list[tuple[str, dict[str, object], int, str, str]] = [
+    ("--version", {}, 0, f"agentflow {__version__}", ""),
+    ("", {}, 0, "solve", ""),
+    ("tools test --tools google_search", {}, 1, "set TAVILY_API_KEY", "google_search does not work"),
+    (
+        """tools test --tools python_coder --call 'python_coder={"code": "1/0"}'""",
+        {},
+        1,
+        "ZeroDivisionError",
+        "python_coder",
+    ),
+    (
+        "tools test --tools python_coder --call python_coder={}",
+        {},
+        1,
+        "{} → code: Field required (name arguments",
+        "not work",
+    ),
+    ("tools test --tools mcp:stdio:no-such-command", {}, 1, "no-such-command; install it", "not work"),
+    (f"tools test --tools my={EXTERNAL}", {}, 0, "it has no example to try it with; name arguments with --call", ""),
+    (
+        f"""tools test --tools my={EXTERNAL} --call 'my_search={{"query": "Oslo"}}'""",
+        {},
+        0,
+        '{"query": "Oslo"} → Oslo',
+        "",
+    ),
+    (f"tools --tools my={EXTERNAL}", {}, 0, "my_search ok Searches.", ""),
+    ("solve q", {"generator": "  "}, 1, "", "no answer"),
+    ("solve q", {"planner": "no plan", **UNFINISHED}, 1, "agentflow doctor --model", ""),
+    ("solve q --max-turns 1", UNFINISHED, 0, "", "--model openai:"),
+    ("solve q --max-turns 1 --planner scripted:", UNFINISHED, 0, "", ""),
+    ("solve q --max-turns 1 --json", UNFINISHED, 0, '"status": "out_of_turns"', ""),
+    ("solve q", {"generator": f"Answer: {REPLY}"}, 0, REPLY, ""),
+    ("solve q", {}, 0, "Answer: hello", ""),
+    ("solve q --json", {"generator": "Answer: \x1b[2J\u202eé"}, 0, '"answer": "\\u001b[2J\\u202e\\u00e9"', ""),
+    ("compare q --planner embedded:seed --planner embedded", {}, 0, "embedded:seed embedded", ""),
+    (
+        "eval atlas --limit 1 --agent direct",
+        {"tools": "Answer: 1"},
+        0,
+        "accuracy",
+        "knows only AgentFlow's",
+    ),
+    ("eval atlas --limit 3", {"analyst": fails(DOWN)}, 1, f"3 x {DOWN}", ""),
+    ("eval atlas --limit 9", {"analyst": fails(REFUSED, configuration=True)}, 2, "", REFUSED),
+]
+"""Calls: what the modules reply, the exit code, and what stdout and stderr hold; "" for stderr without a line."""
+
+
+@pytest.mark.parametrize(("call", "replies", "code", "out", "err"), CALLS, ids=[call for call, *_ in CALLS])
+def test_a_call(
+    call: str, replies: dict[str, object], code: int, out: str, err: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scripted(monkeypatch, **replies)
+    done = run(*shlex.split(call))
+    assert done.exit_code == code
+    assert out in " ".join(done.stdout.split())
+    if err or not code:
+        assert err in done.stderr
+        assert bool(err) == bool(done.stderr)
+
+
+@pytest.mark.parametrize(
+    ("attribute", "value", "call", "named"),
+    [
+        ("agentflow.tools.catalogue.READERS", ("no_such_reader",), "solve q --tools web_search", "-langgraph[web]"),
+        ("agentflow.checks.doctor.TRAINING", ("no_such_package",), "train", "needs no_such_package; install it with"),
+        ("agentflow.checks.doctor.find_spec", lambda name: None, "train", "[train]"),
+    ],
+)
+def test_an_extra_that_is_missing_is_named(
+    attribute: str, value: object, call: str, named: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(attribute, value)
+    done = run(*call.split())
+    assert done.exit_code == 2
+    assert named in only_line(done.stderr)
+
+
+def test_training_names_the_pythons_of_verl(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(doctor, "find_spec", lambda name: None)
+    monkeypatch.setattr(sys, "version_info", (3, 13, 0))
+    assert "3.12" in only_line(run("train").stderr)
 
 
 def test_tools_are_tried_for_real(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -82,35 +169,6 @@ def test_tools_are_tried_for_real(monkeypatch: pytest.MonkeyPatch) -> None:
     assert lines[3] == '  {"code": "print(12 * 7)"} → 84'
     assert lines[5].startswith('  {"query": "Song of Fupoz"} → Song of Fupoz: Book with')
     assert [line.split()[:2] for line in lines[::2]] == [[name, "ok"] for name in DEFAULT_TOOLS]
-
-
-def test_a_tool_that_does_not_work_fails_the_command() -> None:
-    done = run("tools", "test", "--tools", "google_search,python_coder", "--call", 'python_coder={"code": "1/0"}')
-    assert done.exit_code == 1
-    assert only_line(done.stderr) == "error: google_search, python_coder do not work: see above"
-    assert "set TAVILY_API_KEY" in done.stdout
-    assert "ZeroDivisionError" in done.stdout
-
-
-def test_the_arguments_that_are_named_are_those_of_the_call() -> None:
-    done = run("tools", "test", "--tools", "python_coder", "--call", "python_coder={}")
-    assert done.exit_code == 1
-    assert "{} → code: Field required (name arguments that fit it with --call)" in done.stdout
-
-
-def test_a_server_that_is_not_there_fails_the_command_and_says_what_to_do() -> None:
-    done = run("tools", "test", "--tools", "mcp:stdio:no-such-command")
-    assert (done.exit_code, done.stderr) == (1, "error: mcp:stdio:no-such-command does not work: see above\n")
-    assert "needs the command no-such-command; install it" in done.stdout
-
-
-def test_a_foreign_tool_is_called_only_as_somebody_says() -> None:
-    done = run("tools", "test", "--tools", f"my={EXTERNAL}")
-    assert done.exit_code == 0
-    assert "it has no example to try it with; name arguments with --call 'my_search={...}'" in done.stdout
-    done = run("tools", "test", "--tools", f"my={EXTERNAL}", "--call", 'my_search={"query": "Oslo"}')
-    assert '{"query": "Oslo"} → Oslo' in done.stdout
-    assert run("tools", "--tools", f"my={EXTERNAL}").stdout.split() == ["my_search", "ok", "Searches."]
 
 
 def test_a_question_is_answered_with_a_foreign_tool(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -199,13 +257,6 @@ def test_a_failed_run_says_why_and_keeps_its_turns(
     assert json.loads((tmp_path / "trace").read_text()) == trace
 
 
-def test_an_empty_answer_is_a_failed_run(monkeypatch: pytest.MonkeyPatch) -> None:
-    scripted(monkeypatch, generator="  ")
-    done = run("solve", "q", "--model", "scripted:")
-    assert done.exit_code == 1
-    assert "no answer" in only_line(done.stderr)
-
-
 def test_turns_are_plain_lines_without_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
     scripted(monkeypatch)
     done = run("solve", "q")
@@ -234,14 +285,6 @@ def test_text_of_models_and_tools_cannot_steer_the_terminal(monkeypatch: pytest.
     assert done.stdout.count("owned") == 1, "only in the arguments, whose JSON spells the escape sequence out"
 
 
-def test_json_holds_model_text_in_ascii(monkeypatch: pytest.MonkeyPatch) -> None:
-    scripted(monkeypatch, generator="Answer: \x1b[2J\u202eé")
-    done = run("solve", "q", "--json")
-    assert done.stdout.isascii()
-    assert done.stdout.rstrip("\n").isprintable()
-    assert json.loads(done.stdout)["answer"] == "\x1b[2J\u202eé"
-
-
 def test_traces_grow_by_a_line_and_hold_no_secret(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", SECRET)
     scripted(monkeypatch, tools=f"the server said: bad key {SECRET}")
@@ -252,36 +295,6 @@ def test_traces_grow_by_a_line_and_hold_no_secret(monkeypatch: pytest.MonkeyPatc
     assert len(lines) == 2
     assert SECRET not in trace.read_text()
     assert json.loads(lines[1])["task"]["question"] == "Is *** my key?"
-
-
-@pytest.mark.parametrize(
-    ("replies", "arguments", "hinted"),
-    [
-        ({"verifier": "Verdict: continue"}, ["--max-turns", "1"], True),
-        ({"verifier": "Verdict: continue"}, ["--max-turns", "1", "--planner", "scripted:"], False),
-        ({"verifier": "Verdict: continue"}, ["--max-turns", "1", "--json"], False),
-        ({"generator": f"Answer: {REPLY}"}, [], False),
-        ({}, [], False),
-    ],
-)
-def test_a_hint_names_larger_models_unless_the_answer_does(
-    replies: dict[str, str], arguments: list[str], hinted: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    scripted(monkeypatch, **replies)
-    done = run("solve", "Who wrote Faust?", *arguments)
-    assert done.exit_code == 0
-    if hinted:
-        assert "--model openai:" in only_line(done.stderr)
-    else:
-        assert done.stderr == ""
-
-
-def test_compare_shows_the_planners_side_by_side(monkeypatch: pytest.MonkeyPatch) -> None:
-    scripted(monkeypatch)
-    done = run("compare", "Who wrote Faust?", "--planner", "embedded:seed", "--planner", "embedded")
-    assert done.exit_code == 0, done.stderr
-    assert done.stdout.split()[:2] == ["embedded:seed", "embedded"]
-    assert done.stdout.count("Answer:") == 2
 
 
 @pytest.mark.parametrize(
@@ -337,24 +350,6 @@ def test_presets_are_shown_without_the_extra_of_the_training(monkeypatch: pytest
     assert run("train", "--show", "steps=3").exit_code == 2
 
 
-def test_the_trial_of_the_generator_is_answered() -> None:
-    done = run("tools", "test", "--tools", "base_generator", "--json")
-    assert "297" in json.loads(done.stdout)["trials"][0]["says"]
-
-
-def test_web_search_names_the_extra_that_it_needs(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(catalogue, "READERS", ("no_such_reader",))
-    done = run("solve", "q", "--tools", "web_search")
-    assert done.exit_code == 2
-    assert {"no_such_reader;", "'agentflow-langgraph[web]'"} <= set(only_line(done.stderr).split())
-
-
-def test_training_names_the_pythons_of_verl(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(doctor, "find_spec", lambda name: None)
-    monkeypatch.setattr(sys, "version_info", (3, 13, 0))
-    assert "3.12" in only_line(run("train").stderr)
-
-
 def test_tools_says_what_a_tool_needs() -> None:
     done = run("tools")
     assert done.exit_code == 0
@@ -369,13 +364,6 @@ def test_graph_prints_the_compiled_graph() -> None:
     from agentflow.graph.agent import graph
 
     assert run("graph").stdout.strip() == graph.get_graph().draw_mermaid().strip()
-
-
-def test_a_model_that_cannot_plan_is_a_failed_run(monkeypatch: pytest.MonkeyPatch) -> None:
-    scripted(monkeypatch, planner="no plan", verifier="Verdict: continue")
-    done = run("solve", "Which word?")
-    assert done.exit_code == 1
-    assert "agentflow doctor --model" in " ".join(done.stdout.split())
 
 
 def test_replies_that_were_cut_off_are_in_the_trace_and_in_the_text(tmp_path: Path) -> None:
@@ -445,25 +433,6 @@ def test_eval_prints_a_table_and_resumes(monkeypatch: pytest.MonkeyPatch, tmp_pa
     assert "max_turns" in only_line(other.stderr)
 
 
-@pytest.mark.parametrize(("word", "meant"), [("cmpare", "compare"), ("gme24", "game24")])
-def test_a_misspelt_command_or_benchmark_of_eval_names_the_nearest(word: str, meant: str) -> None:
-    """A wrong command was taken for a benchmark that does not exist."""
-    done = run("eval", word, "runs/a")
-    assert done.exit_code == 2
-    assert f"agentflow eval {meant}" in only_line(done.stderr)
-
-
-def test_an_evaluation_without_one_run_that_worked_fails(monkeypatch: pytest.MonkeyPatch) -> None:
-    def down(_: object) -> str:
-        raise ModelError("connection refused; start the server")
-
-    scripted(monkeypatch, analyst=down)
-    done = run("eval", "atlas", "--limit", "3")
-    assert done.exit_code == 1
-    assert "3 x connection refused; start the server" in done.stdout
-    assert "0.00" in done.stdout
-
-
 def test_an_evaluation_ends_at_the_first_failure_if_it_is_asked_to(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
@@ -476,20 +445,6 @@ def test_an_evaluation_ends_at_the_first_failure_if_it_is_asked_to(
     assert done.exit_code == 1
     assert done.stderr.splitlines()[-1].startswith("error: question ")
     assert len((out / "traces.jsonl").read_text().splitlines()) == 1
-
-
-def test_a_wrong_setting_ends_an_evaluation_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    calls = []
-
-    def unauthorised(_: object) -> str:
-        calls.append(1)
-        raise ModelError("the API key was not accepted (401)", configuration=True)
-
-    scripted(monkeypatch, analyst=unauthorised)
-    done = run("eval", "atlas", "--limit", "40", "--concurrency", "1")
-    assert done.exit_code == 2
-    assert only_line(done.stderr) == "error: the API key was not accepted (401)"
-    assert len(calls) == 1
 
 
 @pytest.mark.parametrize("show", [["--show"], []], ids=["show", "start"])
@@ -511,13 +466,6 @@ def test_what_the_engine_cannot_run_is_refused_before_there_is_a_folder(
     assert done.exit_code == 2
     assert says in only_line(done.stderr)
     assert not (tmp_path / "run").exists()
-
-
-def test_training_without_its_extra(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("agentflow.checks.doctor.TRAINING", ("verl_that_is_not_there",))
-    done = run("train")
-    assert done.exit_code == 2
-    assert "needs verl_that_is_not_there; install it with: pip install" in only_line(done.stderr)
 
 
 @pytest.mark.parametrize(
@@ -559,13 +507,6 @@ def test_a_judge_that_is_down_is_one_line() -> None:
         done = run("eval", "judge", f"vllm:judge@{server.base_url}", "--limit", "2")
     assert done.exit_code == 1
     assert "the server failed (500)" in only_line(done.stderr)
-
-
-def test_the_embedded_model_is_no_baseline(monkeypatch: pytest.MonkeyPatch) -> None:
-    scripted(monkeypatch, tools="Answer: 1")
-    done = run("eval", "atlas", "--limit", "1", "--agent", "direct")
-    assert done.exit_code == 0
-    assert "knows only AgentFlow's own prompts" in done.stderr
 
 
 def test_the_agents_of_the_command_line_are_those_there_are() -> None:

@@ -65,7 +65,7 @@ def test_held_out_tasks_that_cannot_be_read(tmp_path: Path, content: str | None)
         ["--set", "steps=many"],
         ["--share", "0.9"],
         ["--trial", "2"],
-        ["--tools", "none_such"],
+        ["--context", 'tools=["none_such"]'],
     ],
 )
 def test_a_wrong_option_is_named(tmp_path: Path, held_out: str, words: list[str]) -> None:

@@ -1,4 +1,4 @@
-"""The command line as a whole: wrong calls, examples, panels, and the number of its options.
+"""The command line as a whole: wrong calls, examples, and what help shows.
 
 A line of `wrong_calls.txt` is a call that ends with one line on stderr and exit code 2, and what that line names.
 """
@@ -24,7 +24,6 @@ COMMAND = typer.main.get_command(app)
 WRONG = [line.split("  ->  ") for line in Path(__file__).with_name("wrong_calls.txt").read_text().splitlines()]
 TRAINING = ("train", "replay", "doctor template")
 """Commands whose lines need the extra of the training."""
-MOST_OPTIONS = 152
 
 
 def commands(command: Any = COMMAND, name: str = "agentflow") -> Iterator[tuple[str, Any]]:
@@ -35,10 +34,6 @@ def commands(command: Any = COMMAND, name: str = "agentflow") -> Iterator[tuple[
 
 
 CALLED = dict(commands())
-
-
-def options(command: Any) -> list[Any]:
-    return [one for one in command.params if one.param_type_name == "option" and one.name != "help"]
 
 
 def examples(command: Any) -> str:
@@ -111,8 +106,3 @@ def test_every_command_has_an_example() -> None:
 def test_no_help_shows_a_type_of_python() -> None:
     repeated = [one for command in CALLED.values() for one in command.params if getattr(one, "multiple", False)]
     assert [one.opts for one in repeated if not one.metavar] == []
-
-
-def test_there_are_not_too_many_options() -> None:
-    leaves = [command for command in CALLED.values() if not hasattr(command, "commands")]
-    assert sum(len(options(command)) for command in leaves) <= MOST_OPTIONS
