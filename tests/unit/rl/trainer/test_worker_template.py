@@ -14,6 +14,8 @@ pytest.importorskip("verl")
 
 from agentflow.rl.trainer.worker_template import JOB, MODULES, worker_template
 
+pytestmark = pytest.mark.process
+
 WORKER = """
 import json, os, sys
 facts = {"argv": sys.argv[1:], "set": os.environ.get("SET"), "folder": os.getcwd(), "parent": os.getppid()}
@@ -39,7 +41,6 @@ def worker(executable: str, folder: Path, *, job: str = JOB) -> dict[str, Any]:
         env={**os.environ, "RAY_JOB_ID": job, "SET": "here"},
         cwd=folder,
         capture_output=True,
-        timeout=60,
         check=True,
     )
     found: dict[str, Any] = json.loads(done.stdout)
