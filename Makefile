@@ -17,7 +17,7 @@ What is the base of Zitasut, the firm?
 endef
 export DEMO
 
-.PHONY: help run test check stress test-slow test-vllm test-presets test-otel test-servers \
+.PHONY: help run test check stress test-slow test-vllm test-presets test-otel test-chat-ui \
 	lint types format docs bench train studio clean
 
 help: ## This list
@@ -64,7 +64,7 @@ tests: $(VENV)/with-dev,studio,local,train $(TEMPLATES)/trl
 
 # The longer proofs.
 
-SLOW ?= tests --ignore tests/integration/search --ignore tests/integration/server/test_agent_chat_ui.py
+SLOW ?= tests --ignore tests/integration/server/test_agent_chat_ui.py
 test-slow: $(VENV)/with-dev,studio,local,train ## Trainings, killed runs, soaks, Chromium; SLOW=tests/integration/test_train.py chooses
 	$(BIN)/python -m pytest -m slow $(SLOW) $(PYTEST_FLAGS)
 
@@ -89,8 +89,8 @@ $(CHAT_UI)/dist/index.html:
 	cd $(CHAT_UI) && npm pkg delete dependencies.@langchain/langgraph-api dependencies.@langchain/langgraph-cli
 	cd $(CHAT_UI) && npm install --silent --no-audit --no-fund --legacy-peer-deps && npx vite build --logLevel error
 
-test-servers: $(VENV)/with-dev,studio,local,train $(CHAT_UI)/dist/index.html ## Real search servers and Agent Chat UI (as root: apt-get; apt install npm chromium)
-	$(BIN)/python -m pytest -m slow tests/integration/search tests/integration/server/test_agent_chat_ui.py $(PYTEST_FLAGS)
+test-chat-ui: $(VENV)/with-dev,studio,local,train $(CHAT_UI)/dist/index.html ## LangChain's Agent Chat UI with the server (apt install npm chromium)
+	$(BIN)/python -m pytest -m slow tests/integration/server/test_agent_chat_ui.py $(PYTEST_FLAGS)
 
 lint: $(VENV)/with-dev,studio,local,train ## ruff: rules and format
 	$(BIN)/ruff check .

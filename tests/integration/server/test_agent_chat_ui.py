@@ -20,7 +20,7 @@ WAIT = 60_000
 
 pytestmark = [
     pytest.mark.slow,
-    pytest.mark.skipif(not (BUILT / "index.html").is_file(), reason="make test-servers builds it (needs npm)"),
+    pytest.mark.skipif(not (BUILT / "index.html").is_file(), reason="make test-chat-ui builds it (needs npm)"),
 ]
 
 
