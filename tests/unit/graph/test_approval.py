@@ -141,15 +141,6 @@ async def test_a_new_question_forgets_a_call_that_waits(scripted: Script) -> Non
     assert (found["question"], found["status"], len(found["memory"])) == ("Second?", "answered", 1)
 
 
-def test_approval_by_invoke(scripted: Script) -> None:
-    script = scripted()
-    graph = build_graph([echo], checkpointer=InMemorySaver())
-    context = settings(script, approve_tools=["*"])
-    assert graph.invoke(QUESTION, THREAD, context=context)["__interrupt__"]
-    found = graph.invoke(APPROVE, THREAD, context=context)
-    assert (found["answer"], len(script.asked("executor"))) == ("hello", 1)
-
-
 async def test_tools_that_need_no_approval_run_at_once(scripted: Script) -> None:
     graph = build_graph([echo], checkpointer=InMemorySaver())
     context = settings(scripted(), approve_tools=["python_coder"])

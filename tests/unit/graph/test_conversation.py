@@ -15,7 +15,6 @@ from langgraph_supervisor import create_supervisor
 
 from agentflow.graph.agent import Agent, build_graph
 from agentflow.graph.context import Context
-from agentflow.graph.conversation import exchanged
 from tests.scripted import CONTINUE, PLAN, STOP, Script, Scripted, echo
 
 THREAD: Any = {"configurable": {"thread_id": "1"}}
@@ -83,13 +82,6 @@ async def test_a_call_that_was_edited_is_the_call_that_was_made(scripted: Script
     assert [found["messages"][1].tool_calls[0]["args"], found["messages"][2].text] == [{"text": "bye"}, "bye"]
 
 
-async def test_the_messages_are_in_the_executors_update(scripted: Script) -> None:
-    updates = [update async for update in agent(scripted()).astream(question(), THREAD, stream_mode="updates")]
-    update = [update["executor"] for update in updates if "executor" in update][-1]  # the mark comes before the call
-    assert [message.type for message in update["messages"]] == ["ai", "tool"]
-    assert update["action"].result.output == "hello"
-
-
 async def test_an_executor_of_ones_own_may_write_messages_of_its_own(scripted: Script) -> None:
     from agentflow.graph.state import Action
     from agentflow.tools.result import ToolResult
@@ -123,12 +115,6 @@ async def test_the_answers_words_are_streamed_and_nothing_else(scripted: Script)
     assert "Answer" not in answer.text
 
 
-def test_so_are_they_for_a_synchronous_reader(scripted: Script) -> None:
-    graph = agent(scripted(generator=LONG))
-    parts = list(graph.stream(question(), THREAD, stream_mode="messages"))
-    assert "".join(chunk.text for chunk, _ in parts) == "The word stands in the dictionary.\n\nhello"
-
-
 async def test_a_setting_streams_all_modules(scripted: Script) -> None:
     parts = await streamed(agent(scripted(), stream_modules=True))
     by_node: dict[str, str] = {}
@@ -152,14 +138,6 @@ async def test_a_model_inside_a_tool_is_not_heard(scripted: Script) -> None:
     graph = build_graph([echo], context=Context(model=script.spec))
     parts = [message.text async for message, _ in graph.astream(question(), stream_mode="messages")]
     assert parts == ["hello"]
-
-
-@pytest.mark.filterwarnings("ignore:The v3 streaming protocol")
-async def test_langgraphs_events_have_the_answer_too(scripted: Script) -> None:
-    """Version 3 shows whole messages of nodes, and would lose the answer if a chunk of it had been streamed."""
-    run = await agent(scripted()).astream_events(question(), THREAD, version="v3")
-    answers = [await message.text async for message in run.messages]
-    assert answers == ["hello"]
 
 
 # Follow-ups
@@ -217,17 +195,6 @@ async def test_a_long_conversation_is_read_from_its_end(scripted: Script) -> Non
     assert "#19 " in conversation.text
     assert "#0 " not in conversation.text
     assert len(conversation.text) < 33_000
-
-
-def test_calls_and_results_are_no_part_of_what_was_said() -> None:
-    call: Any = {"name": "echo", "args": {}, "id": "1", "type": "tool_call"}
-    messages = [
-        HumanMessage("Q"),
-        AIMessage("I call", tool_calls=[call]),
-        ToolMessage("R", tool_call_id="1"),
-        AIMessage(""),
-    ]
-    assert [message.text for message in exchanged(messages)] == ["Q"]
 
 
 # Agents of agents

@@ -24,9 +24,11 @@ from tests.failing import fails
 from tests.sandboxes import new_processes
 from tests.waiting import LAST_RESORT, until_async
 
+SIGNALS = (signal.SIGSEGV, signal.SIGRTMIN, 40, signal.SIGRTMAX)
+
 
 async def run(code: str, **limits: float) -> ToolResult:
-    return await run_tool(python_coder(Limits(**limits)), {"code": code}, 60)  # type: ignore[arg-type]
+    return await run_tool(python_coder(Limits(**limits)), {"code": code}, LAST_RESORT)  # type: ignore[arg-type]
 
 
 @pytest.fixture(autouse=True)
@@ -43,6 +45,7 @@ def own_temporary_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Pat
         ("x = 3\nx + 1", "4"),
         ("print('a')\nNone", "a"),
         ("k = 3\n[k * i for i in range(3) if i < k]", "[0, 3, 6]"),
+        ("print('a\ud800b')", "a?b"),
     ],
 )
 async def test_a_program_runs_as_main(code: str, output: str) -> None:
@@ -68,24 +71,23 @@ async def test_a_program_runs_as_main(code: str, output: str) -> None:
         ("input()", "EOFError: EOF when reading a line (line 1)"),
         ("import card", "ModuleNotFoundError: No module named 'card' (line 1)"),
         ("a\0b", "null bytes"),
+        *((f"import os\nos.kill(os.getpid(), {number})", "the code was ended by ") for number in SIGNALS),
+        ("import subprocess\nsubprocess.run(['/bin/true'])", "programs cannot start processes"),
+        ("import multiprocessing\nmultiprocessing.Pool(2)", "programs cannot start processes"),
+        ("import resource as r\nr.setrlimit(r.RLIMIT_AS, (r.RLIM_INFINITY, r.RLIM_INFINITY))", "(line 2)"),
+        ("a = bytearray(1 << 29)", "MemoryError (line 1)"),
+        ("open('big', 'wb').write(b'0' * (1 << 20))", "File too large"),
+        *((code, "the code printed nothing; print the result") for code in ("", "x = 1", "None", "print(' ')")),
+        ("while True:\n    pass", "the code did not finish in 3 seconds"),
     ],
 )
 async def test_a_failure_is_one_line(code: str, message: str) -> None:
-    result = await run(code)
-    assert result.error is ErrorClass.TOOL_ERROR
-    assert message in result.output
-    assert "\n" not in result.output
-
-
-@pytest.mark.parametrize("code", ["", "x = 1", "None", "print(' ')"])
-async def test_printing_nothing_says_what_to_do(code: str) -> None:
-    result = await run(code)
-    assert result.error is ErrorClass.EMPTY_RESULT
-    assert result.output == "the code printed nothing; print the result"
-
-
-async def test_code_that_is_not_unicode_still_runs() -> None:
-    assert (await run("print('a\ud800b')")).output == "a?b"
+    endless = code.startswith("while")
+    result = await run(code, seconds=3 if endless else 600, memory_bytes=1 << 28, file_bytes=1 << 16)
+    expected = (
+        ErrorClass.TIMEOUT if endless else ErrorClass.EMPTY_RESULT if "nothing" in message else ErrorClass.TOOL_ERROR
+    )
+    assert (result.error, message in result.output, "\n" in result.output) == (expected, True, False)
 
 
 async def test_the_environment_of_the_host_is_not_visible(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -116,11 +118,6 @@ async def test_the_working_directory_is_fresh_and_removed(own_temporary_folder: 
     assert [left for home in homes for left in os.listdir(home)] == []
 
 
-async def test_an_endless_loop_is_a_timeout() -> None:
-    result = await run("while True:\n    pass", seconds=0.5)
-    assert (result.error, result.output) == (ErrorClass.TIMEOUT, "the code did not finish in 0.5 seconds")
-
-
 async def test_a_flood_is_stopped_early() -> None:
     outcome = await execute("while True:\n    print('x' * 10_000)", Limits(seconds=LAST_RESORT))
     assert outcome.stopped == "flood"
@@ -136,40 +133,11 @@ async def test_a_flood_of_warnings_is_not_kept() -> None:
     assert len(outcome.stderr) <= 8192
 
 
-async def test_memory_is_bounded() -> None:
-    result = await run("a = bytearray(1 << 29)", memory_bytes=1 << 28)
-    assert (result.error, result.output) == (ErrorClass.TOOL_ERROR, "MemoryError (line 1)")
-
-
-async def test_files_are_bounded() -> None:
-    result = await run("open('big', 'wb').write(b'0' * (1 << 20))", file_bytes=1 << 16)
-    assert "File too large" in result.output
-
-
 async def test_many_files_are_refused() -> None:
     code = "import time\nfor n in range(5000):\n    open(str(n), 'w')\ntime.sleep(20)"
     result = await run(code, files=100)
     assert result.error is ErrorClass.TOOL_ERROR
     assert "No space left on device" in result.output or "more than 100 files" in result.output
-
-
-async def test_limits_cannot_be_raised() -> None:
-    code = "import resource as r\nr.setrlimit(r.RLIMIT_AS, (r.RLIM_INFINITY, r.RLIM_INFINITY))"
-    assert (await run(code)).error is ErrorClass.TOOL_ERROR
-
-
-@pytest.mark.parametrize(
-    "code",
-    [
-        "import subprocess\nsubprocess.run(['/bin/true'])",
-        "import multiprocessing\nmultiprocessing.Pool(2)",
-        "from concurrent.futures import ProcessPoolExecutor\nlist(ProcessPoolExecutor(2).map(abs, [1]))",
-    ],
-)
-async def test_new_processes_are_refused_by_name(code: str) -> None:
-    result = await run(code)
-    assert result.error is ErrorClass.TOOL_ERROR
-    assert "programs cannot start processes" in result.output
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="looks at /proc")
@@ -185,7 +153,7 @@ async def test_cancellation_kills_the_program() -> None:
 
 
 async def test_fifty_at_once_are_kept_apart() -> None:
-    results = await asyncio.gather(*(run(f"print({number})", seconds=60) for number in range(50)))
+    results = await asyncio.gather(*(run(f"print({number})", seconds=600) for number in range(50)))
     assert [result.output for result in results] == [str(number) for number in range(50)]
 
 
@@ -229,13 +197,6 @@ async def test_a_sandbox_that_fails_is_no_result(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(execution, "run", fails)
     with pytest.raises(SandboxError):
         await run("print(1)")
-
-
-@pytest.mark.parametrize("number", [signal.SIGSEGV, signal.SIGRTMIN, 40, signal.SIGRTMAX])
-async def test_every_signal_has_a_name(number: int) -> None:
-    result = await run(f"import os\nos.kill(os.getpid(), {number})")
-    assert result.error is ErrorClass.TOOL_ERROR
-    assert "signal" in result.output or "SIG" in result.output
 
 
 @pytest.mark.parametrize("seconds", [math.nan, math.inf, -math.inf, 0, -1, True, "10"])
