@@ -5,12 +5,10 @@ import json
 from typing import Any
 
 import pytest
-from langgraph.pregel.remote import RemoteGraph
 from langgraph_sdk.client import LangGraphClient
 
 from agentflow.evals.atlas.families import Problem
 from agentflow.graph.events import Event
-from agentflow.nodes import planner
 from tests.integration.server.conftest import CONTEXT, KEY, Server, asked
 
 SIX_BY_SEVEN = {"messages": [{"role": "user", "content": "What is 6 * 7?"}]}
@@ -35,13 +33,6 @@ async def test_a_client_sees_the_progress(client: LangGraphClient, question: Pro
     assert [event["turn"] for event in planned] == [*range(1, turns + 1)]
     assert [event["tool"] for event in found if event["type"] == "tool_called"] == [s.tool for s in question.steps]
     assert found[-1] == {"type": "answer", "turn": turns, "answer": question.answer, "status": "answered"}
-
-
-async def test_so_does_a_remote_graph(client: LangGraphClient, question: Problem) -> None:
-    remote = RemoteGraph("agentflow", client=client)
-    kinds = [event["type"] async for event in remote.astream(asked(question), context=CONTEXT, stream_mode="custom")]
-    assert kinds.count("verdict") == len(question.steps)
-    assert kinds[-1] == "answer"
 
 
 async def test_a_conversation(client: LangGraphClient, question: Problem) -> None:
@@ -81,16 +72,6 @@ async def test_a_chat_reads_the_answer_as_it_is_written(client: LangGraphClient,
     assert {(piece["id"], piece["type"]) for piece, _ in pieces} == {(answer["id"], "AIMessageChunk")}
     assert ("".join(piece["content"] for piece, _ in pieces), answer["content"]) == ("42", "42")
     assert [message["type"] for message in parts[-1].data["messages"]] == ["human", "ai", "tool", "ai"]
-
-
-async def test_a_prompt_of_the_form_is_what_the_model_reads(client: LangGraphClient, server: Server) -> None:
-    server.endpoint.requests.clear()
-    context = {"model": server.model, "planner_prompt": f"{planner.PROMPT}\nBe brief: {{not a placeholder}}."}
-    context["planner_prompt"] = context["planner_prompt"].replace("{not a placeholder}", '{"really": 1}')
-    state: Any = await client.runs.wait(None, "agentflow", input=SIX_BY_SEVEN, context=context)
-    assert state["answer"] == "42"
-    systems = [body["messages"][0]["content"] for body in server.endpoint.bodies]
-    assert [system.endswith('\nBe brief: {"really": 1}.') for system in systems] == [False, True, False, False, False]
 
 
 async def test_no_event_and_no_state_shows_the_key(client: LangGraphClient, server: Server) -> None:
@@ -198,14 +179,6 @@ async def test_a_setting_that_there_is_not_fails_the_run(
         found: Any = await client.runs.wait(None, assistant, input=given, raise_error=False, **sent)
         assert next(iter(context)) in found["__error__"]["message"]
     await client.assistants.delete(made["assistant_id"])
-
-
-async def test_a_setting_that_the_form_does_not_show_is_used(client: LangGraphClient, server: Server) -> None:
-    server.endpoint.requests.clear()
-    context = {"model": server.model, "prompts": {"planner": f"{planner.PROMPT}\nBe brief."}}
-    state: Any = await client.runs.wait(None, "agentflow", input=SIX_BY_SEVEN, context=context)
-    assert state["answer"] == "42"
-    assert server.endpoint.bodies[1]["messages"][0]["content"].endswith("\nBe brief.")
 
 
 async def test_settings_of_another_kind_are_no_way_around(client: LangGraphClient) -> None:

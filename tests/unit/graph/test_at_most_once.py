@@ -1,7 +1,6 @@
 """Calls with side effects: one process makes them, and another one that resumes from the mark does not."""
 
 import asyncio
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -13,29 +12,15 @@ from agentflow.graph.agent import Agent, build_graph
 from agentflow.graph.checkpoints import StateSerializer
 from agentflow.graph.context import Context
 from agentflow.tools.result import ErrorClass
-from tests.scripted import PLAN, Reply, Scripted
+from tests.scripted import CONTINUE, PLAN, STOP, Script, Scripted
 
-CONTINUE = "Analysis: More is needed.\nVerdict: continue"
-STOP = "Analysis: The word is hello.\nVerdict: stop"
+SEND = PLAN.replace("echo", "send")
 THREAD: Any = {"configurable": {"thread_id": "1"}}
 QUESTION: dict[str, Any] = {"messages": [("user", "Which word?")]}
 
 
 class Killed(BaseException):
     """Exception in place of a signal, which nothing in between catches."""
-
-
-@pytest.fixture
-def scripted(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Scripted]:
-    def install(**replies: Reply) -> Scripted:
-        script = Scripted(**{"planner": PLAN.replace("echo", "send"), **replies})
-        script.install(monkeypatch)
-        return script
-
-    return install
-
-
-Script = Callable[..., Scripted]
 
 
 class Post:
@@ -66,7 +51,7 @@ async def crashed(script: Scripted, post: Post, **fields: Any) -> tuple[Agent, C
 
 
 async def test_an_interrupted_call_is_not_repeated_and_the_planner_is_told(scripted: Script) -> None:
-    script, post = scripted(verifier=[CONTINUE, STOP]), Post(crashes=1)
+    script, post = scripted(planner=SEND, verifier=[CONTINUE, STOP]), Post(crashes=1)
     graph, context = await crashed(script, post)
     assert post.sent == ["hello"]
     script.replies["planner"] = "Sub-Goal: look\nTool: base_generator\nContext: hello"
@@ -78,25 +63,8 @@ async def test_an_interrupted_call_is_not_repeated_and_the_planner_is_told(scrip
     assert (found["answer"], found["status"], len(script.asked("executor"))) == ("hello", "answered", 2)
 
 
-async def test_one_process_that_goes_on_does_not_repeat_it_either(scripted: Script) -> None:
-    script, post = scripted(), Post(crashes=1)
-    graph = build_graph([post.tool()], checkpointer=InMemorySaver())
-    context = Context(model=script.spec)
-    with pytest.raises(Killed):
-        await graph.ainvoke(QUESTION, THREAD, context=context)
-    found = await graph.ainvoke(None, THREAD, context=context)
-    assert (post.sent, found["memory"][0].action.result.error) == (["hello"], ErrorClass.UNCERTAIN)
-
-
-async def test_without_a_crash_it_is_called_once(scripted: Script) -> None:
-    script, post = scripted(), Post()
-    graph = build_graph([post.tool()], checkpointer=InMemorySaver())
-    found = await graph.ainvoke(QUESTION, THREAD, context=Context(model=script.spec))
-    assert (post.sent, found["memory"][0].action.result.output, found["pending_call"]) == (["hello"], "sent", None)
-
-
 async def test_a_tool_that_says_it_has_none_is_repeated(scripted: Script) -> None:
-    script, post = scripted(), Post(crashes=1)
+    script, post = scripted(planner=SEND), Post(crashes=1)
     graph = build_graph([post.tool(side_effects=False)], checkpointer=InMemorySaver())
     context = Context(model=script.spec)
     with pytest.raises(Killed):
@@ -106,7 +74,7 @@ async def test_a_tool_that_says_it_has_none_is_repeated(scripted: Script) -> Non
 
 
 async def test_a_person_is_asked_whether_to_repeat_it(scripted: Script) -> None:
-    script, post = scripted(), Post(crashes=1)
+    script, post = scripted(planner=SEND), Post(crashes=1)
     saver, context = InMemorySaver(), Context(model=script.spec, approve_tools=["send"])
     graph = build_graph([post.tool()], checkpointer=saver)
     assert (await graph.ainvoke(QUESTION, THREAD, context=context))["__interrupt__"]
@@ -125,7 +93,7 @@ async def test_a_tool_that_asks_a_person_itself_is_called_again_with_the_answer(
         """Sends a letter, if a person says so."""
         return f"sent: {interrupt('really?')}"
 
-    script = scripted()
+    script = scripted(planner=SEND)
     asking = StructuredTool.from_function(coroutine=send, name="send")
     graph, context = build_graph([asking], checkpointer=InMemorySaver()), Context(model=script.spec)
     assert (await graph.ainvoke(QUESTION, THREAD, context=context))["__interrupt__"][0].value == "really?"
@@ -134,7 +102,7 @@ async def test_a_tool_that_asks_a_person_itself_is_called_again_with_the_answer(
 
 
 async def test_without_a_checkpointer_there_is_no_mark(scripted: Script) -> None:
-    script, post = scripted(), Post()
+    script, post = scripted(planner=SEND), Post()
     context = Context(model=script.spec)
     updates = [
         update["executor"]
@@ -147,7 +115,7 @@ async def test_without_a_checkpointer_there_is_no_mark(scripted: Script) -> None
 
 async def test_a_graph_with_a_checkpointer_is_durable_by_default(scripted: Script) -> None:
     """The mark is written before the call begins, not beside it."""
-    script, saver = scripted(), InMemorySaver(serde=StateSerializer())
+    script, saver = scripted(planner=SEND), InMemorySaver(serde=StateSerializer())
     marks: list[str] = []
 
     async def send(text: str) -> str:

@@ -74,6 +74,10 @@ async def test_a_program_runs_as_main(code: str, output: str) -> None:
         *((f"import os\nos.kill(os.getpid(), {number})", "the code was ended by ") for number in SIGNALS),
         ("import subprocess\nsubprocess.run(['/bin/true'])", "programs cannot start processes"),
         ("import multiprocessing\nmultiprocessing.Pool(2)", "programs cannot start processes"),
+        (
+            "from concurrent.futures import ProcessPoolExecutor as Pool\nlist(Pool(2).map(abs, [1]))",
+            "programs cannot start processes",
+        ),
         ("import resource as r\nr.setrlimit(r.RLIMIT_AS, (r.RLIM_INFINITY, r.RLIM_INFINITY))", "(line 2)"),
         ("a = bytearray(1 << 29)", "MemoryError (line 1)"),
         ("open('big', 'wb').write(b'0' * (1 << 20))", "File too large"),

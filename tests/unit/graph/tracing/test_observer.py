@@ -156,12 +156,3 @@ def test_chains_of_others_are_runs_too() -> None:
         chain.invoke("q")
     [run] = kept.of("run")
     assert [(one.kind, one.parent) for one in kept.ended if one is not run] == [("model_call", run)]
-
-
-def test_where_nothing_is_switched_on_nothing_is_seen(script: Scripted) -> None:
-    kept = Kept()
-    with setup._observed_by(kept):
-        pass
-    RunnableLambda(str).invoke(1)
-    assert kept.ended == []
-    assert setup._observer().ignore_chain

@@ -8,7 +8,7 @@ import pytest
 
 from agentflow.tools.encyclopedia.corpus import Corpus, CorpusError, Passage
 from agentflow.tools.encyclopedia.corpus_build import build
-from agentflow.tools.encyclopedia.dumps import JsonLines, open_dump, text_of_html
+from agentflow.tools.encyclopedia.dumps import open_dump, text_of_html
 from tests.failing import fails
 
 HTML = """<html><head><title>T</title><style>p {}</style></head><body><nav><p>Menu</p></nav>
@@ -150,11 +150,3 @@ def test_what_is_no_zim_archive_is_named(tmp_path: Path, zim: Path, monkeypatch:
     monkeypatch.setitem(sys.modules, "libzim.reader", None)
     with fails(CorpusError, "missing_package", "agentflow-langgraph[zim]"):
         open_dump(zim)
-
-
-def test_how_much_was_read_is_known(tmp_path: Path) -> None:
-    (tmp_path / "a.jsonl").write_text('{"title": "A", "text": "a"}\n' * 10)
-    dump = JsonLines(tmp_path / "a.jsonl")
-    assert (dump.done, dump.total) == (0, 280)
-    next(iter(dump.articles(0)))
-    assert 0 < dump.done <= 280
