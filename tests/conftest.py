@@ -4,6 +4,7 @@ import os
 import signal
 from collections.abc import Iterator
 
+import httpx
 import pytest
 from hypothesis import settings
 from pytest_httpserver import HTTPServer
@@ -32,6 +33,8 @@ def never(httpserver: HTTPServer) -> Iterator[Handler]:
     """A handler of `httpserver` that does not reply before the test is over."""
     with hanging() as handle:
         yield handle
+    # It answers one request after another: none that was given up reaches a later test.
+    httpx.get(httpserver.url_for("/"), trust_env=False, timeout=None)
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

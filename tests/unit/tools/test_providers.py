@@ -19,6 +19,7 @@ from agentflow.tools.result import ErrorClass, ToolResult
 from agentflow.tools.run import run_tool
 from agentflow.tools.search_settings import ENGINES
 from agentflow.tools.web.safe_http import FetchPolicy
+from tests.hanging import Handler
 from tests.waiting import LAST_RESORT
 
 KEYS = ("TAVILY_API_KEY", "SERPER_API_KEY", "GEMINI_API_KEY", "GOOGLE_API_KEY")
@@ -32,6 +33,83 @@ def no_keys(monkeypatch: pytest.MonkeyPatch) -> None:
 
 async def search(provider: SearchProvider, query: str = "nobel  2024") -> ToolResult:
     return await run_tool(google_search(provider), {"query": query}, LAST_RESORT)
+
+
+async def failed(httpserver: HTTPServer, provider: SearchProvider, path: str, reply: Any, status: int = 200) -> str:
+    """The one line of a search whose engine gives that reply; it was asked once, and shows no key."""
+    if isinstance(reply, str):
+        httpserver.expect_request(path).respond_with_data(reply, status)
+    else:
+        httpserver.expect_request(path).respond_with_json(reply, status=status)
+    result = await search(provider)
+    assert result.error is ErrorClass.TOOL_ERROR
+    assert len(httpserver.log) == 1
+    assert "secret" not in result.output
+    assert "\n" not in result.output
+    return result.output
+
+
+# Tavily.
+
+
+@pytest.fixture
+def tavily(httpserver: HTTPServer, monkeypatch: pytest.MonkeyPatch) -> Tavily:
+    monkeypatch.setenv("TAVILY_API_KEY", "tvly-secret")
+    for name in ("HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy"):
+        monkeypatch.delenv(name, raising=False)
+    return Tavily(httpserver.url_for(""), seconds=LAST_RESORT)
+
+
+async def test_tavilys_hits_become_short_numbered_lines(httpserver: HTTPServer, tavily: Tavily) -> None:
+    first = {
+        "title": "Nobel Prize\nin Physics",
+        "url": "https://a.example/1",
+        "content": "Hopfield  and\nHinton",
+        "score": 1,
+    }
+    second = {"title": "News", "url": "https://b.example/2", "content": "w" * 1000, "published_date": "2024-10-08"}
+    httpserver.expect_request("/search", method="POST").respond_with_json({"results": [first, second]})
+    result = await search(tavily)
+    assert result.error is None
+    assert result.output.splitlines() == [
+        *("1. Nobel Prize in Physics", "https://a.example/1", "Hopfield and Hinton"),
+        *("2. News (2024-10-08)", "https://b.example/2", "w" * 400),
+    ]
+    ((request, _),) = httpserver.log
+    assert request.headers["Authorization"] == "Bearer tvly-secret"
+    assert request.get_json(force=True).items() >= {"query": "nobel 2024", "max_results": 5}.items()
+
+
+@pytest.mark.parametrize(
+    ("status", "body", "message"),
+    [
+        (401, {"detail": {"error": "bad key"}}, "refused the key; check TAVILY_API_KEY"),
+        (403, {"detail": {"error": "no"}}, "refused the key; check TAVILY_API_KEY"),
+        (429, {"detail": {"error": "limit"}}, "usage limit is reached"),
+        (400, {"detail": {"error": "too long"}}, "refused the query: too long"),
+        (500, {}, "answered with HTTP 500"),
+        (200, {"results": [1]}, "could not be read"),
+        (200, ["x"], "could not be read"),
+        (200, "<html>", "could not be read"),
+    ],
+)
+async def test_tavilys_failures(httpserver: HTTPServer, tavily: Tavily, status: int, body: Any, message: str) -> None:
+    assert message in await failed(httpserver, tavily, "/search", body, status)
+
+
+async def test_without_a_hit_an_answer_or_a_connection(
+    httpserver: HTTPServer, tavily: Tavily, never: Handler, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    httpserver.expect_oneshot_request("/search").respond_with_json({"results": []})
+    assert (await search(tavily)).error is ErrorClass.EMPTY_RESULT
+    httpserver.expect_request("/search").respond_with_handler(never)
+    assert (await search(Tavily(httpserver.url_for(""), seconds=0.5))).error is ErrorClass.TIMEOUT
+    refused = await search(Tavily("http://127.0.0.1:9"))
+    assert refused.output == "the search engine could not be reached (ConnectError)"
+    monkeypatch.delenv("TAVILY_API_KEY")
+    assert (
+        await search(tavily)
+    ).output == "google_search needs a key: set TAVILY_API_KEY to one from https://tavily.com"
 
 
 # Serper.
@@ -75,15 +153,8 @@ async def test_serper_gives_googles_results(httpserver: HTTPServer, serper: Serp
         (200, [], "did not answer with a JSON object"),
     ],
 )
-async def test_serpers_failure_is_one_line_and_not_retried(
-    httpserver: HTTPServer, serper: Serper, status: int, body: Any, message: str
-) -> None:
-    httpserver.expect_request("/search").respond_with_json(body, status=status)
-    result = await search(serper)
-    assert result.error is ErrorClass.TOOL_ERROR
-    assert message in result.output
-    assert "serper-secret" not in result.output
-    assert len(httpserver.log) == 1
+async def test_serpers_failures(httpserver: HTTPServer, serper: Serper, status: int, body: Any, message: str) -> None:
+    assert message in await failed(httpserver, serper, "/search", body, status)
 
 
 # Gemini.
@@ -163,18 +234,17 @@ async def test_an_answer_that_rests_on_no_page_is_an_empty_result(
     assert (await search(gemini)).error is ErrorClass.EMPTY_RESULT
 
 
-@pytest.mark.parametrize(
-    "metadata",
-    [
-        {"groundingChunks": [1]},
-        {"groundingChunks": [{}], "groundingSupports": [{"groundingChunkIndices": [7]}]},
-        {"groundingChunks": 3},
-        5,
-    ],
-)
+OTHERS = [
+    *({"groundingChunks": [1]}, {"groundingChunks": 3}, 5),
+    {"groundingChunks": [{}], "groundingSupports": [{"groundingChunkIndices": [7]}]},
+]
+
+
+@pytest.mark.parametrize("metadata", OTHERS)
 async def test_an_answer_of_another_form_cannot_be_read(httpserver: HTTPServer, gemini: Gemini, metadata: Any) -> None:
-    httpserver.expect_request(CALL).respond_with_json({"candidates": [{"groundingMetadata": metadata}]})
-    assert "could not be read" in (await search(gemini)).output
+    assert "could not be read" in await failed(
+        httpserver, gemini, CALL, {"candidates": [{"groundingMetadata": metadata}]}
+    )
 
 
 # langchain-community's wrappers.
