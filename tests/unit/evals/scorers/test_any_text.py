@@ -43,7 +43,7 @@ def test_any_answer_and_any_gold_get_a_score(answer: str, gold: str) -> None:
 
 
 UNITS = [
-    *("(", "((1+", "9", ",000", "\\boxed{", "\\frac{", "\\frac", "\\text{", "<answer>", "Answer:\n", "=", "the "),
+    *("(", "((1+", "8+", "9", ",000", "\\boxed{", "\\frac{", "\\frac", "\\text{", "<answer>", "Answer:\n", "=", "the "),
     *("I don't know ", "A) ", "*", "#", "'", "<think>", "3 November ", "\x00", "\ud800", "\ufdfa"),
 ]
 LONG = [
