@@ -1,4 +1,4 @@
-"""Spans of real runs of the example agents become tasks that the loader of `--tasks` and `agentflow try` take."""
+"""Spans of real runs of the example agents become tasks that the loader of `--tasks` takes."""
 
 import asyncio
 import importlib
@@ -6,7 +6,6 @@ import json
 import os
 import random
 import re
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -24,7 +23,6 @@ from agentflow.rl.agent import read_tasks, trainable_agent
 from agentflow.rl.chat_format import ChatFormat
 from agentflow.rl.micro.chat_model import SEED
 from agentflow.rl.micro.tokenizer import TOOL_TEMPLATE
-from agentflow.rl.preview import obstacles, play
 from agentflow.rl.rollout import run
 from agentflow.rl.template import load_tokenizer
 from agentflow.rl.traces.convert import convert
@@ -45,13 +43,11 @@ AGENTS = {
 SECONDS = 60.0
 
 
-@pytest.fixture(autouse=True, scope="module")
-def _nothing_set() -> Iterator[None]:
-    with pytest.MonkeyPatch.context() as monkeypatch:
-        for name in [*os.environ]:
-            if name.startswith(("OTEL_", "LANGSMITH_", "LANGCHAIN_", "TRACEPARENT")):
-                monkeypatch.delenv(name)
-        yield
+@pytest.fixture(autouse=True)
+def _nothing_set(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in [*os.environ]:
+        if name.startswith(("OTEL_", "LANGSMITH_", "LANGCHAIN_", "TRACEPARENT")):
+            monkeypatch.delenv(name)
 
 
 def oracle(mistakes: float) -> Oracle:
@@ -96,46 +92,18 @@ def scored(span: Json) -> None:
     span["events"] = [{"name": "gen_ai.evaluation.result", "attributes": [*named, score]}]
 
 
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with the spans of some runs, and what they became."""
-    return converted(tmp_path_factory.mktemp("runs"), spans=60)
-
-
-def converted(folder: Path, spans: int) -> Path:
-    source, made = recorded(folder / "spans.jsonl", spans)
-    assert made >= spans
-    convert(source, folder / "tasks")
-    return folder
-
-
-def check(folder: Path) -> None:
-    tasks = read_tasks(folder / "tasks" / "tasks.jsonl", graded=True)
+def test_runs_of_three_agents_become_tasks(tmp_path: Path) -> None:
+    source, made = recorded(tmp_path / "spans.jsonl", 60)
+    assert made >= 60
+    convert(source, tmp_path / "tasks")
+    tasks = read_tasks(tmp_path / "tasks" / "tasks.jsonl", graded=True)
     assert tasks
     assert all(SUM.search(one.question) for one in tasks)
-    sft = rows(folder / "tasks" / "sft.jsonl")
+    sft = rows(tmp_path / "tasks" / "sft.jsonl")
     assert {row["node"] for row in sft} <= set.union(*AGENTS.values())
     assert any("tool_calls" in message for row in sft for message in row["messages"])
     assert all(row["tools"] and row["reward"] == 1 for row in sft)
     assert all(row["messages"][-1]["role"] == "assistant" for row in sft)
-    asked = [row for name in ("tasks", "questions") for row in rows(folder / "tasks" / f"{name}.jsonl")]
-    requests = [span for line in rows(folder / "spans.jsonl") for span in spans_of(line)]
-    assert sum(row["runs"] for row in asked) == sum("parentSpanId" not in span for span in requests), "none is lost"
-
-
-def test_runs_of_three_agents_become_tasks(folder: Path) -> None:
-    check(folder)
-
-
-def test_the_tasks_can_be_tried(folder: Path) -> None:
-    graph = importlib.import_module("examples.agents.tools").agent
-    app = trainable_agent("tools", graph, tasks=str(folder / "tasks" / "tasks.jsonl"))
-    asked = app.tasks("train", 4)
-    preview = asyncio.run(play(app, app.built(), asked, oracle(0.0), rollouts=2, seconds=SECONDS))
-    assert obstacles(preview, ["model"]) != [], "an oracle without mistakes leaves nothing to learn"
-    assert {one.reward for one in preview.trajectories} == {1.0}
-
-
-@pytest.mark.slow
-def test_a_thousand_spans(tmp_path: Path) -> None:
-    check(converted(tmp_path, spans=1_000))
+    asked = [row for name in ("tasks", "questions") for row in rows(tmp_path / "tasks" / f"{name}.jsonl")]
+    outermost = ["parentSpanId" not in span for line in rows(source) for span in spans_of(line)]
+    assert sum(row["runs"] for row in asked) == sum(outermost), "no run is lost"
