@@ -75,7 +75,7 @@ async def test_the_conversations_are_those_that_were_had(tmp_path: Path, monkeyp
     _, dropped = convert(folder, tmp_path / "out")
     assert len(dropped[Reason.NO_CONVERSATION]) == 1, "the record without calls"
     sft = {row["node"]: row["messages"] for row in rows(tmp_path / "out" / "sft.jsonl")}
-    assert {*sft} >= {"planner", "executor", "verifier", "generator"}
+    assert {*sft} == {"analyst", "planner", "executor", "verifier", "generator"}, "not the model behind a tool"
     asked = [message.text for message in script.asked("planner")[-1]]
     assert [one["content"] for one in sft["planner"]] == [*asked, plans[-1]]
     assert [one["role"] for one in sft["planner"]] == ["system", *["user", "assistant"] * 2]

@@ -33,8 +33,10 @@ def run_of_spans(trace: str = "t1", question: str = "Where?", answer: str = "The
         "c", "invoke_workflow helper", trace=trace, parent="b", start=2, **AGENT | {"gen_ai__agent__name": "helper"}
     )
     model = span("d", "model", trace=trace, parent="c", start=3, agentflow__module="model")
+    again = span("f", "helper", trace=trace, parent="b", start=2, agentflow__module="helper")
+    inner["parentSpanId"] = "f"
     call = chat_span("e", "Find it", "Found", trace=trace, parent="d", start=4)
-    return [call, model, inner, node, root]  # spans are exported when they end
+    return [call, model, inner, again, node, root]  # spans are exported when they end
 
 
 def otel_episodes(path: Path) -> list[Episode]:
@@ -158,6 +160,17 @@ def test_openai_outputs_and_a_reference(tmp_path: Path) -> None:
     model["outputs"] = {"choices": [{"message": {"role": "assistant", "content": "2"}}]}
     found = langsmith_episode(write(tmp_path / "any.jsonl", [root, model]))
     assert (found.gold, found.calls[0].messages[-1]) == ("2", {"role": "assistant", "content": "2"})
+
+
+def test_the_path_is_that_of_the_nodes_around_a_call(tmp_path: Path) -> None:
+    root, model = langsmith_run()
+    nodes: list[Json] = [
+        {"id": name, "trace_id": "r", "parent_run_id": up, "run_type": "chain", "name": name}
+        | {"extra": {"metadata": {"langgraph_node": name}}}
+        for name, up in (("team", "r"), ("member", "team"))
+    ]
+    model |= {"parent_run_id": "member", "extra": {"metadata": {"langgraph_node": "member"}}}
+    assert langsmith_episode(write(tmp_path / "any.jsonl", [root, *nodes, model])).calls[0].node == "team/member"
 
 
 def test_a_failed_run_has_no_reward(tmp_path: Path) -> None:
