@@ -120,7 +120,7 @@ def command(*arguments: str, cache: Path, endpoint: str = "http://127.0.0.1:9") 
     environment = {**os.environ, "HF_ENDPOINT": endpoint, "HF_HOME": str(cache), "XDG_CACHE_HOME": str(cache)}
     environment.pop("HF_TOKEN", None)
     call = [sys.executable, "-m", "agentflow", "data", *arguments]
-    return subprocess.run(call, env=environment, capture_output=True, text=True, timeout=100, check=False)
+    return subprocess.run(call, env=environment, capture_output=True, text=True, check=False)
 
 
 def test_the_command_gets_medqa_and_lists_it(httpserver: HTTPServer, tmp_path: Path) -> None:

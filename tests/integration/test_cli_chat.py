@@ -91,14 +91,14 @@ def test_ctrl_c_cancels_a_turn_and_the_conversation_goes_on(home: dict[str, str]
         process.send_signal(signal.SIGINT)
         until(ours, "> ")
         os.write(ours, b"Wait #hang#\n")
-        assert model.hangs.wait(90)
+        assert model.hangs.wait()
         process.send_signal(signal.SIGINT)
         assert "cancelled" in until(ours, "> ")
         os.write(ours, b"And now?\n")
         assert "hello" in until(ours, ANSWERED)
         os.write(ours, b"\x04")
         until(ours)
-        assert process.wait(timeout=90) == 0
+        assert process.wait() == 0
     assert model.asked == ["Wait #hang#", "Which word comes after hello?"]
 
 

@@ -91,7 +91,7 @@ def _run(*arguments: str, cwd: Path) -> str:
     environment = {key: value for key, value in os.environ.items() if not key.endswith("_API_KEY")}
     environment |= {"OPENAI_API_KEY": "sk-test", "COLUMNS": "80", "PYTHONPATH": str(ROOT)}
     done = subprocess.run(
-        [sys.executable, *arguments], cwd=cwd, env=environment, capture_output=True, text=True, timeout=200, check=False
+        [sys.executable, *arguments], cwd=cwd, env=environment, capture_output=True, text=True, check=False
     )
     assert done.returncode == 0, f"{arguments}\n{done.stdout}\n{done.stderr}"
     assert "Traceback" not in done.stderr

@@ -49,7 +49,7 @@ def test_an_example_is_a_program() -> None:
         pytest.skip(problem)
     done = subprocess.run(
         [sys.executable, "-W", "error", "-m", "examples.mcp_client"],
-        cwd=HOME, env={**os.environ, "PYTHONPATH": str(HOME)}, capture_output=True, text=True, timeout=100,
+        cwd=HOME, env={**os.environ, "PYTHONPATH": str(HOME)}, capture_output=True, text=True,
     )  # fmt: skip
     assert (done.stdout.splitlines(), done.stderr) == (PRINTED["mcp_client"], "")
 

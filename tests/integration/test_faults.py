@@ -13,7 +13,7 @@ pytest.importorskip("torch")
 def test_faults_poison_nothing_and_cost_only_the_rollouts_they_end() -> None:
     """Rows are compared to the bit."""
     command = [sys.executable, "-m", "benchmarks.faults", "--rollouts", "16", "--share", "0.4"]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=110)
+    done = subprocess.run(command, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     assert done.stdout.splitlines()[:5] == [
         "fails once   1 ok",

@@ -20,7 +20,7 @@ def test_it_is_transformers_and_what_it_trains_is_exported(preset: str, tmp_path
     family, tied, _ = GPU_PRESETS[preset]
     model = tiny_model(tmp_path / "model", family, tied=tied)
     command = [sys.executable, "-m", "tests.preset_engine", preset, str(model), str(tmp_path / "run")]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=500, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr[-3000:]
     found = json.loads(done.stdout.splitlines()[-1])
     print(preset, found)

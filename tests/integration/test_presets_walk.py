@@ -110,9 +110,7 @@ def settings(preset: str, model: Path, endpoint: str, folder: Path) -> list[str]
 
 
 def agentflow(*words: str) -> str:
-    done = subprocess.run(
-        [sys.executable, "-m", "agentflow", *words], capture_output=True, text=True, timeout=900, check=False
-    )
+    done = subprocess.run([sys.executable, "-m", "agentflow", *words], capture_output=True, text=True, check=False)
     assert done.returncode == 0, f"{words}: {done.stdout[-3000:]}{done.stderr[-3000:]}"
     return done.stdout
 

@@ -22,7 +22,7 @@ def test_rollouts_go_on_when_their_worker_is_killed_and_repeat_no_call(tmp_path:
     out = tmp_path / "worker"
     process = started(out, "steps=3", until="rollouts/000002-train.jsonl")
     [worker] = sent(process, "FlowLoopWorker", signal.SIGKILL)
-    terminal, said = process.communicate(timeout=300)
+    terminal, said = process.communicate()
     assert process.returncode == 0, said
     assert [line["step"] for line in lines(out, "train")] == [1, 2, 3]
     [restarted] = [name for line in lines(out, "train") + lines(out, "test") for name in line.get("restarted", ())]
@@ -45,7 +45,7 @@ def test_a_training_ends_after_each_fault_and_continues_with_the_command_that_it
 
     def ended(process: "subprocess.Popen[str]", *words: str, step: int) -> None:
         """The last line of the run holds these words; the step is saved."""
-        _, said = process.communicate(timeout=120)
+        _, said = process.communicate()
         assert process.returncode == 1, said
         assert "Traceback" not in said
         line = said.strip().splitlines()[-1]
@@ -99,9 +99,7 @@ def test_a_full_disk_at_a_checkpoint_loses_no_earlier_one(tmp_path: Path) -> Non
         cp {out}/run/metrics.jsonl {tmp_path}
         exit $first
     """
-    done = subprocess.run(
-        ["unshare", "-rm", "sh", "-c", script], capture_output=True, text=True, timeout=800, check=False
-    )
+    done = subprocess.run(["unshare", "-rm", "sh", "-c", script], capture_output=True, text=True, check=False)
     if done.returncode == 77 or "unshare" in done.stderr:
         pytest.skip("no right to mount a small disk here")
     assert done.returncode == 1, done.stdout + done.stderr

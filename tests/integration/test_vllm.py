@@ -100,7 +100,7 @@ def test_greedy_answers_are_those_of_the_embedded_engine(run: Path) -> None:
 
 def test_a_step_is_replayed_without_seeds(run: Path) -> None:
     command = [sys.executable, "-m", "agentflow", "replay", str(run), "--step", "2"]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=600, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     assert lines(run, "train")[1]["batch"] in done.stdout
 
@@ -116,7 +116,7 @@ def test_an_engine_that_dies_ends_the_run(tmp_path: Path) -> None:
     out = tmp_path / "killed"
     process = started(out, *SETTINGS, "steps=30", until="rollouts/000002-train.jsonl")
     assert sent(process, "VLLM::EngineCore", signal.SIGKILL)
-    _, said = process.communicate(timeout=120)
+    _, said = process.communicate()
     assert process.returncode == 1, said
     assert "Traceback" not in said
     line = said.strip().splitlines()[-1]

@@ -20,7 +20,7 @@ SOURCE = ("agentflow", "evals", "graph", "nodes", "rl", "tools", "tests", "pypro
 def run(*command: str | Path, cwd: Path) -> str:
     """Output of a command that must succeed and sees nothing of the checkout."""
     environment = {name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "VIRTUAL_ENV")}
-    done = subprocess.run(command, cwd=cwd, env=environment, capture_output=True, text=True, timeout=200, check=False)
+    done = subprocess.run(command, cwd=cwd, env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 0, f"{command}\n{done.stdout}\n{done.stderr}"
     return done.stdout
 

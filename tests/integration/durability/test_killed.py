@@ -42,7 +42,7 @@ def killed(spec: str, thread: str, folder: Path, point: str) -> None:
 
 def answered(spec: str, thread: str, folder: Path) -> str:
     with start(spec, thread, folder, "none") as process:
-        said, _ = process.communicate(timeout=100)
+        said, _ = process.communicate()
     assert process.returncode == 0
     return said.strip()
 

@@ -43,7 +43,7 @@ class Talk:
 
     def __init__(self, browser: Any, ui: str, server: Server, **settings: Any) -> None:
         asked = {"graph_id": "agentflow", "context": {"model": "embedded", **settings}}
-        made = httpx.post(f"{server.url}/assistants", json=asked, timeout=120).raise_for_status().json()
+        made = httpx.post(f"{server.url}/assistants", json=asked, timeout=None).raise_for_status().json()
         self.context = browser.new_context()
         self.page = self.context.new_page()
         self.page.set_default_timeout(WAIT)

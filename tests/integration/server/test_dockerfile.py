@@ -24,7 +24,6 @@ def dockerfile(tmp_path_factory: pytest.TempPathFactory) -> list[tuple[str, str]
         env=environment(),
         check=True,
         capture_output=True,
-        timeout=120,
     )
     text = (checkout / "Dockerfile").read_text().replace("\\\n", " ")
     lines = [line for line in text.splitlines() if line.strip() and not line.startswith("#")]

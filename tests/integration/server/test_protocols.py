@@ -63,7 +63,7 @@ async def test_mcp_answers_with_the_embedded_model(server: Server) -> None:
 async def send(server: Server, assistant: str, part: dict[str, Any]) -> dict[str, Any]:
     message = {"role": "user", "messageId": "1", "parts": [part]}
     request = {"jsonrpc": "2.0", "id": 1, "method": "message/send", "params": {"message": message, "context": CONTEXT}}
-    async with httpx.AsyncClient(timeout=120) as http:
+    async with httpx.AsyncClient(timeout=None) as http:
         reply = await http.post(f"{server.url}/a2a/{assistant}", json=request, headers={"Accept": "application/json"})
     assert reply.status_code == 200, reply.text
     return dict(reply.json())

@@ -105,7 +105,7 @@ async def rollout(
 ) -> tuple[Trajectory, ScriptedPolicy]:
     app = load_app(f"examples.agents.{name}:agent", tasks="sums.jsonl", reward="examples.agents.sums:score", **options)
     policy = ScriptedPolicy("qwen2_5", script, known)
-    return await run(app, app.built(), TASK, policy, id="r", seconds=60), policy
+    return await run(app, app.built(), TASK, policy, id="r", seconds=3600), policy
 
 
 @pytest.mark.parametrize(("name", "script", "paths", "rows"), AGENTS, ids=[name for name, *_ in AGENTS])

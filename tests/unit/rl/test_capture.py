@@ -74,7 +74,7 @@ async def rollout(graph: Any, policy: Any, *nodes: str) -> Trajectory:
         inputs=lambda task: {},
         reward=lambda task, state: float(state.get("answer") == task.gold),
     )
-    return await run(app, graph, TASK, policy, id="r", seconds=60)
+    return await run(app, graph, TASK, policy, id="r", seconds=3600)
 
 
 def sync(state: State) -> State:

@@ -27,7 +27,7 @@ async def nonsense(request: ChatRequest) -> TokenReply:
 async def test_right_plans_are_rewarded_and_every_turn_is_traced() -> None:
     app = atlas(frozen="atlas-oracle")
     for task in app.tasks("train", 12):
-        trajectory = await run(app, app.built(), task, oracle, id=task.id, seconds=60)
+        trajectory = await run(app, app.built(), task, oracle, id=task.id, seconds=3600)
         assert (trajectory.status, trajectory.reward) == (RolloutStatus.OK, 1.0)
         assert len(trajectory.calls) == len(trajectory.trace.turns) == len(trajectory.faults)
         assert {call.node for call in trajectory.calls} == {"planner"}
@@ -36,14 +36,14 @@ async def test_right_plans_are_rewarded_and_every_turn_is_traced() -> None:
 
 async def test_a_plan_without_a_tool_is_a_fault() -> None:
     app = atlas(frozen="atlas-oracle", max_turns=2)
-    trajectory = await run(app, app.built(), app.tasks("train", 1)[0], nonsense, id="1", seconds=60)
+    trajectory = await run(app, app.built(), app.tasks("train", 1)[0], nonsense, id="1", seconds=3600)
     assert (trajectory.status, trajectory.reward) == (RolloutStatus.OK, 0.0)
     assert trajectory.faults == [True, True]
 
 
 async def test_several_nodes_share_the_policy() -> None:
     app = atlas(frozen="atlas-oracle", nodes=("planner", "verifier"))
-    trajectory = await run(app, app.built(), app.tasks("train", 2)[1], oracle, id="1", seconds=60)
+    trajectory = await run(app, app.built(), app.tasks("train", 2)[1], oracle, id="1", seconds=3600)
     assert {call.node for call in trajectory.calls} == {"planner", "verifier"}
     assert trajectory.reward == 1.0
 
@@ -76,7 +76,7 @@ async def test_the_monolithic_policy_is_trained_as_the_planner_is() -> None:
         said = "Tool: crystal_ball\n{}" if len(request.messages) == 2 else f"Answer: {task.gold}"
         return TokenReply(said, [1], [2], [-0.1], "stop")
 
-    trajectory = await run(app, app.built(), task, answers, id="1", seconds=60)
+    trajectory = await run(app, app.built(), task, answers, id="1", seconds=3600)
     assert (trajectory.status, trajectory.reward) == (RolloutStatus.OK, 1.0)
     assert [call.node for call in trajectory.calls] == ["planner", "planner"]
     assert trajectory.faults == [True, False]

@@ -75,7 +75,7 @@ class Served:
 
 
 async def rollout(app: Trainable, served: Served) -> Trajectory:
-    return await run(app, app.built(), TASK, served, id="r", seconds=60)
+    return await run(app, app.built(), TASK, served, id="r", seconds=3600)
 
 
 async def test_a_call_is_answered_by_the_policy_of_its_node_and_recorded_as_that() -> None:

@@ -61,7 +61,7 @@ async def record(out: Path) -> None:
         replay_log = replay_logs.of(f"{task.id}/{session}")
         with replaying(replay_log):
             generate = recorded(nonsense if session % 2 else oracle)
-            trajectory = await run(app, graph, task, generate, id="r", seconds=60)
+            trajectory = await run(app, graph, task, generate, id="r", seconds=3600)
         replay_log.ended(trajectory.status, trajectory.reward)
         counted = counts(trajectory, mask_cut_off=False)
         for number, row in enumerate(rows_of(trajectory, pack_turns=True, limit=settings.response_tokens)):

@@ -178,7 +178,7 @@ async def test_a_sandbox_that_fails_is_tried_again_and_never_the_policys_fault(m
 
     async def answer(state: Sum) -> Sum:
         await Policy().ainvoke(state["question"])
-        return {**state, "answer": (await run_tool(python_coder(), {"code": "print(2)"}, 60)).output}
+        return {**state, "answer": (await run_tool(python_coder(), {"code": "print(2)"}, 3600)).output}
 
     def computes() -> Any:
         builder = StateGraph(Sum)

@@ -92,7 +92,7 @@ async def test_the_models_failure_is_a_model_error(httpserver: HTTPServer, polic
         raise ToolFailure(ErrorClass.MODEL_ERROR, "the model is down")
 
     httpserver.expect_request("/").respond_with_data("text", content_type="text/plain")
-    result = await run_tool(web_search(down, policy), {"query": "q", "url": httpserver.url_for("/")}, 60)
+    result = await run_tool(web_search(down, policy), {"query": "q", "url": httpserver.url_for("/")}, 3600)
     assert result.error is ErrorClass.MODEL_ERROR
 
 
@@ -261,6 +261,6 @@ async def test_embeddings_read_no_borders_of_messages(httpserver: HTTPServer, po
             return super().embed_documents(texts)
 
     tool = web_search(Model(), policy, embeddings=Keeping(size=8))
-    await run_tool(tool, {"query": "tower", "url": httpserver.url_for("/page")}, 60)
+    await run_tool(tool, {"query": "tower", "url": httpserver.url_for("/page")}, 3600)
     assert any("41 metres" in text for text in embedded)
     assert not [text for text in embedded if "<|im_end|>" in text or "\x1b" in text]

@@ -61,6 +61,6 @@ async def test_a_run_ranks_its_pages_by_the_embeddings_that_it_sets(spec: str, m
     monkeypatch.setattr("agentflow.tools.web_search.fetch", page)
     context = Context(tools=["web_search"], web_pages="passages", embeddings=spec)
     tool = (await Toolbox().available_tools(context)).tools["web_search"]
-    result = await run_tool(tool, {"query": "WHALES?", "url": "https://a.example/"}, 60)
+    result = await run_tool(tool, {"query": "WHALES?", "url": "https://a.example/"}, 3600)
     assert "A whale is a mammal." in result.output
     assert result.output.endswith("Source: https://a.example/")

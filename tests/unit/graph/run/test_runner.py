@@ -69,7 +69,7 @@ async def test_the_state_is_what_the_graph_outputs() -> None:
     ],
 )
 async def test_a_failure_has_a_cause_and_a_sentence(error: Exception, cause: Cause, sentence: str) -> None:
-    trace = await played(raising(error), seconds=60)
+    trace = await played(raising(error), seconds=3600)
     assert (trace.status, trace.cause, trace.error, trace.failure) == ("failed", cause, sentence, error)
     assert Trace.model_validate_json(trace.model_dump_json()).cause == cause
 

@@ -36,7 +36,7 @@ class Parts:
     def client(self, key: str = "") -> httpx.AsyncClient:
         transport = httpx.ASGITransport(self.live.app(), client=("127.0.0.1", 1))
         headers = {"authorization": f"Bearer {key}"} if key else {}
-        return httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1", headers=headers, timeout=100)
+        return httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1", headers=headers, timeout=None)
 
     def close(self) -> None:
         self.versions.close()

@@ -45,7 +45,7 @@ async def taught(known: ChatFormat, teacher: BaseChatModel, *, most: int = 128) 
     app = atlas(frozen=ORACLE, max_turns=4)
     task = next(task for task in app.tasks("train", 48) if task.family == "hops")
     policy = Teacher(teacher, known, lambda request: (known.prompt_ids(request), most))
-    return await run(app, app.built(), task, policy, id="1", seconds=60)
+    return await run(app, app.built(), task, policy, id="1", seconds=3600)
 
 
 async def test_a_rollout_of_the_teacher_is_one_row_of_the_policys_tokens(known: ChatFormat) -> None:

@@ -15,7 +15,7 @@ def hit(contents: str, score: float = 1.0) -> dict[str, Any]:
 
 
 async def look_up(server: HTTPServer, query: str = "who wrote  Blade Runner") -> ToolResult:
-    return await run_tool(wikipedia_search(server.url_for("/retrieve")), {"query": query}, 30)
+    return await run_tool(wikipedia_search(server.url_for("/retrieve")), {"query": query}, 3600)
 
 
 async def test_it_speaks_the_form_of_retrieval_servers_and_shows_passages_whole(httpserver: HTTPServer) -> None:
@@ -55,7 +55,7 @@ async def test_no_passage_is_an_empty_result(httpserver: HTTPServer) -> None:
 
 async def test_a_server_that_is_not_there_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("agentflow.tools.web.json_api.PAUSE", 0.01)
-    result = await run_tool(wikipedia_search("http://127.0.0.1:9/retrieve"), {"query": "x"}, 30)
+    result = await run_tool(wikipedia_search("http://127.0.0.1:9/retrieve"), {"query": "x"}, 3600)
     assert result.output == ("the retrieval server at 127.0.0.1:9 could not be reached (ConnectError); is it running?")
 
 

@@ -52,7 +52,7 @@ class Crowd:
 
     def await_running(self, number: int) -> None:
         for _ in range(number):
-            assert self.running.acquire(timeout=30)
+            assert self.running.acquire()
 
     def end(self) -> None:
         for event in self.go:

@@ -178,7 +178,7 @@ async def test_no_hostile_address_is_dialled(listener: tuple[int, list[Any]]) ->
     wrong = {}
     with dialling() as dialled:
         for url in URLS:
-            result = await run_tool(web_search(_never, policy), {"query": "q", "url": url.format(port=port)}, 30)
+            result = await run_tool(web_search(_never, policy), {"query": "q", "url": url.format(port=port)}, 3600)
             refused = result.output.startswith("refused: ") or "is not known" in result.output
             if result.error is not ErrorClass.TOOL_ERROR or not refused:
                 wrong[url] = result.output
