@@ -69,38 +69,30 @@ async def embedded() -> list[Check]:
     """Check the embedded model, the Atlas index and the sandbox by using each."""
     from langchain_core.messages import HumanMessage
 
-    from agentflow.graph.context import TRAINED_PLANNER, Sampling
+    from agentflow.graph.context import TRAINED_PLANNER, Context, Sampling
     from agentflow.graph.models.loading import complete, load_model
     from agentflow.graph.models.spec import ModelError
     from agentflow.rl.micro.batch_invariance import batch_invariant
     from agentflow.rl.micro.chat_model import SEED
     from agentflow.rl.micro.model import MicroModel
-    from agentflow.tools.catalogue import standard_tools
-    from agentflow.tools.run import run_tool
     from agentflow.tools.sandbox.execute import sandbox_level
-    from agentflow.tools.sandbox.limits import SandboxError
-    from agentflow.tools.search_settings import SearchSettings
-
-    async def ask(prompt: str, spec: str = "embedded") -> str:
-        return await complete(load_model(spec, Sampling(temperature=0, max_tokens=16)), [HumanMessage(prompt)])
 
     start = time.perf_counter()
     try:
         for spec in ("embedded", TRAINED_PLANNER):
-            await ask("Question: What is 1 + 1?", spec)
+            model = load_model(spec, Sampling(temperature=0, max_tokens=16))
+            await complete(model, [HumanMessage("Question: What is 1 + 1?")])
         bits = "to the bit" if batch_invariant(MicroModel.load(SEED)) else "to float32 rounding only"
         says = f"loads and answers, {time.perf_counter() - start:.1f} s; the same {bits} in any batch"
         checks: list[Check] = [("embedded model", "ok", says)]
     except ModelError as error:
         checks = [("embedded model", "no", str(error))]
-    used = standard_tools(["wikipedia_search", "python_coder"], ask, SearchSettings(corpus="atlas"))
-    found = await run_tool(used["wikipedia_search"], {"query": "capital"}, 60)
-    checks.append(("Atlas index", "no" if found.error else "ok", found.output if found.error else "can be searched"))
-    try:
-        ran = await run_tool(used["python_coder"], {"code": "print(6 * 7)"}, 30)
-        return [*checks, ("python_coder", "no" if ran.error else "ok", ran.output if ran.error else sandbox_level())]
-    except SandboxError as error:
-        return [*checks, ("python_coder", "no", str(error))]
+    context = Context(tools=["wikipedia_search", "python_coder"], corpus="atlas")
+    names = {"wikipedia_search": "Atlas index"}
+    async for trial in tried(context, {"python_coder": {"code": "print(6 * 7)"}}):
+        known = sandbox_level() if trial.tier else "can be searched"
+        checks.append((names.get(trial.name, trial.name), trial.works, known if trial.works == "ok" else trial.says))
+    return checks
 
 
 def engines() -> list[Check]:

@@ -6,7 +6,7 @@ import math
 import re
 import time
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
 import httpx
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage
@@ -34,14 +34,8 @@ NOISE = 0.02
 """Difference of log-probabilities up to which two are the same; batches change those of bfloat16 by about 0.01."""
 
 
-class Request(NamedTuple):
-    """What a module is asked."""
-
-    module: Module
-    conversation: list[BaseMessage]
-    problem: Callable[[str], str]
-    """Why a reply cannot be read; "" if it can."""
-    form: ReplyForm | None = None
+Request = tuple[Module, list[BaseMessage], Callable[[str], str], ReplyForm | None]
+"""Module, conversation, the reason why a reply cannot be read ("" if it can), and its form."""
 
 
 async def examine(spec: str, context: Context) -> list[Check]:
@@ -99,36 +93,33 @@ def _requests(context: Context) -> list[Request]:
     first_plan = planner.messages(QUESTION, asked, [], tools, context.max_turns)
     verdict = verifier.messages(QUESTION, asked, [(plan, action)], [])
 
-    def unreadable(form: ReplyForm, what: str) -> Callable[[str], str]:
-        return lambda text: "" if form.readable(text) else f"{what} could not be read"
+    def said(parsed: object) -> str:
+        return "" if parsed else "no text"
+
+    def formed(form: ReplyForm, what: str) -> tuple[Callable[[str], str], ReplyForm]:
+        return lambda text: "" if form.readable(text) else f"{what} could not be read", form
 
     return [
-        Request("analyst", analyst.messages(QUESTION, [*cards]), lambda text: "" if analyst.parse(text) else "no text"),
-        Request("planner", first_plan, lambda text: planner.parse(text, cards).problem, planner.reply_form(cards)),
-        Request(
-            "executor", executor.messages(cards[plan.tool], plan), unreadable(call, "the arguments of the call"), call
-        ),
-        Request("verifier", verdict, unreadable(verifier.FORM, "the verdict"), verifier.FORM),
-        Request(
-            "generator",
-            generator.messages(QUESTION, [turn]),
-            lambda text: "" if answer_text.parse(text) else "no text",
-        ),
+        ("analyst", analyst.messages(QUESTION, [*cards]), lambda text: said(analyst.parse(text)), None),
+        ("planner", first_plan, lambda text: planner.parse(text, cards).problem, planner.reply_form(cards)),
+        ("executor", executor.messages(cards[plan.tool], plan), *formed(call, "the arguments of the call")),
+        ("verifier", verdict, *formed(verifier.FORM, "the verdict")),
+        ("generator", generator.messages(QUESTION, [turn]), lambda text: said(answer_text.parse(text)), None),
     ]
 
 
 async def _trial(context: Context, request: Request) -> tuple[Check, AIMessage | None]:
     """Return whether a module's reply can be read, and the reply."""
-    module = request.module
+    module, conversation, problem_of, form = request
     try:
         async with asyncio.timeout(SECONDS):
             model = await aload_model(context.model_of(module), context.sampling_of(module))
-            reply = await reply_of(model, request.conversation)
+            reply = await reply_of(model, conversation)
             text, cut_off = str(reply.text), reply.response_metadata.get("finish_reason") == "length"
-            if not (problem := request.problem(text)):
+            if not (problem := problem_of(text)):
                 note = "cut off; raise max_tokens: " if cut_off else ""
                 return (module, "ok", f"readable: {note}{cut(one_line(text), 100)}"), reply
-            if request.form and await enforced(model, request.conversation, request.form):
+            if form and await enforced(model, conversation, form):
                 says = f"{problem}; readable in an enforced form, which --context structured_output=always asks for"
                 return (module, "ok", says), reply
     except TimeoutError:
@@ -155,14 +146,8 @@ def _context_length(length: int | None, prompt: int, context: Context) -> Check:
 
 def _sampled(endpoint: Endpoint, temperature: float) -> dict[str, Any]:
     """Return the reply to a request for first tokens with log-probabilities and ids; empty if it is refused."""
-    body = {
-        "model": endpoint.model,
-        "messages": [{"role": "user", "content": "Write one word."}],
-        "max_tokens": 1,
-        "n": SAMPLES,
-        "temperature": temperature,
-        "logprobs": True,
-    }
+    asked = {"model": endpoint.model, "messages": [{"role": "user", "content": "Write one word."}]}
+    body = {**asked, "max_tokens": 1, "n": SAMPLES, "temperature": temperature, "logprobs": True}
     url, headers = f"{endpoint.base_url}/chat/completions", {"Authorization": f"Bearer {endpoint.key}"}
     for ids in ({"return_token_ids": True}, {}):
         try:
@@ -210,17 +195,8 @@ def _is_zebra(text: str) -> bool:
         return False
 
 
-ZEBRA = ReplyForm(
-    "probe",
-    {
-        "type": "object",
-        "properties": {"zebra": {"type": "boolean"}},
-        "required": ["zebra"],
-        "additionalProperties": False,
-    },
-    _is_zebra,
-    "zebra-[0-9][0-9]",
-)
+_FIELDS: dict[str, Any] = {"properties": {"zebra": {"type": "boolean"}}, "required": ["zebra"]}
+ZEBRA = ReplyForm("probe", {"type": "object", **_FIELDS, "additionalProperties": False}, _is_zebra, "zebra-[0-9][0-9]")
 """A form that no model writes by itself."""
 
 

@@ -95,12 +95,8 @@ def try_tools(
 async def _tried(context: "Context", calls: dict[str, dict[str, Any]]) -> "list[Trial]":
     from agentflow.checks.doctor import tried
 
-    trials = []
-    with console(stderr=True).status("the tools are being tried") as status:
-        async for trial in tried(context, calls):
-            trials.append(trial)
-            status.update(f"{len(trials)} tried, the last one was {trial.name}")
-    return trials
+    with console(stderr=True).status("the tools are being tried"):
+        return [trial async for trial in tried(context, calls)]
 
 
 def _call(text: str) -> tuple[str, dict[str, Any]]:

@@ -14,17 +14,16 @@ from agentflow.tools.untrusted_text import one_line
 if TYPE_CHECKING:
     from agentflow.rl.template import Certificate
 
-COLOURS = {"ok": "green", "no": "red", "-": "dim"}
-
 
 def print_checks(out: Console, checks: Iterable[Check], *, as_json: bool = False) -> None:
     """Print checks as a table of three columns, name, status and details, or as JSON."""
     if as_json:
         print_json({"checks": [{"name": what, "works": works, "says": says} for what, works, says in checks]})
         return
+    colours = {"ok": "green", "no": "red", "-": "dim"}
     table = Table(box=None, pad_edge=False, show_header=False)
     for what, works, says in checks:
-        table.add_row(Text(one_line(what)), Text(works, style=COLOURS[works]), Text(one_line(says), overflow="fold"))
+        table.add_row(Text(one_line(what)), Text(works, style=colours[works]), Text(one_line(says), overflow="fold"))
     out.print(table)
 
 
@@ -34,12 +33,13 @@ def unusable(names: list[str]) -> str:
 
 
 def print_trials(out: Console, trials: Iterable[Trial]) -> None:
-    """Print a line for each trial with its status, seconds and sandbox tier; the call and the result below it."""
+    """Print trials as checks, with seconds, sandbox tier and call before the result."""
+    checks: list[Check] = []
     for trial in trials:
-        text = Text(f"{one_line(trial.name):<20} ").append(f"{trial.works:<3}", style=COLOURS[trial.works])
-        text.append("" if trial.seconds is None else f"{trial.seconds:6.2f} s  {trial.tier}")
+        cost = "" if trial.seconds is None else f"{trial.seconds:.2f} s {trial.tier}".strip() + ": "
         call = f"{shortened(trial.call)} → " if trial.call else ""
-        out.print(text.append(f"\n  {call}{shortened(trial.says)}", style="default"))
+        checks.append((trial.name, trial.works, f"{cost}{call}{shortened(trial.says)}"))
+    print_checks(out, checks)
 
 
 def print_template(out: Console, found: "Certificate") -> None:

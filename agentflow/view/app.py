@@ -4,6 +4,7 @@ Addresses contain ids of sources and names of traces, which the index resolves; 
 """
 
 import asyncio
+import json
 import mimetypes
 import time
 from collections.abc import AsyncIterator, Callable
@@ -15,7 +16,7 @@ from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 from starlette.requests import Request
-from starlette.responses import Response, StreamingResponse
+from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 
 from agentflow.evals.results_store import ResultsError
@@ -24,7 +25,6 @@ from agentflow.view.about import about, report, step_groups
 from agentflow.view.detail import Gone, detail
 from agentflow.view.groups import tokens
 from agentflow.view.guard import Guard
-from agentflow.view.json_reply import Json
 from agentflow.view.pairs import at, pairs
 from agentflow.view.query import Query, cells, choices, select
 from agentflow.view.rows import Row
@@ -38,6 +38,14 @@ BEAT = 1.0
 """Most seconds from the server's end to that of an event stream."""
 
 _TYPES = {".js": "text/javascript", ".css": "text/css", ".html": "text/html", ".svg": "image/svg+xml"}
+
+
+class Json(JSONResponse):
+    """JSON in ASCII, so that any text of a model can be sent."""
+
+    def render(self, content: Any) -> bytes:
+        """Encode the content."""
+        return json.dumps(content, separators=(",", ":")).encode("ascii")
 
 
 def build_app(index: RunIndex, stopping: Callable[[], bool] = lambda: False) -> Starlette:

@@ -164,11 +164,10 @@ def test_tools_are_tried_for_real(monkeypatch: pytest.MonkeyPatch) -> None:
     scripted(monkeypatch)
     done = run("tools", "test")
     assert (done.exit_code, done.stderr) == (0, "")
-    lines = done.stdout.splitlines()
-    assert re.fullmatch(r"python_coder +ok +\d+\.\d\d s  \S+", lines[2])
-    assert lines[3] == '  {"code": "print(12 * 7)"} → 84'
-    assert lines[5].startswith('  {"query": "Song of Fupoz"} → Song of Fupoz: Book with')
-    assert [line.split()[:2] for line in lines[::2]] == [[name, "ok"] for name in DEFAULT_TOOLS]
+    shown = " ".join(done.stdout.split())
+    assert re.search(r'python_coder ok \d+\.\d\d s \S.*: {"code": "print\(12 \* 7\)"} → 84', shown)
+    assert '{"query": "Song of Fupoz"} → Song of Fupoz: Book with' in shown
+    assert all(f"{name} ok" in shown for name in DEFAULT_TOOLS)
 
 
 def test_a_question_is_answered_with_a_foreign_tool(monkeypatch: pytest.MonkeyPatch) -> None:
