@@ -53,6 +53,18 @@ async def test_right_wrong_and_empty_answers_are_worth_what_they_should(name: st
         assert await found.reward(asked, wrong, judge) == 0.0
 
 
+def test_medqa_items_that_share_an_id_are_scored_against_their_own_gold_answer(tmp_path: Path) -> None:
+    """In the reference, ids 0 to 99 occur twice and the later item wins."""
+    golds = ["liver", "heart", "lung", "skin"]
+    rows = [{"pid": n % 2, "question": f"Organ {n}?", "options": golds, "answer": golds[n]} for n in range(4)]
+    (tmp_path / "rows.json").write_text(json.dumps(rows))
+    found = benchmark("medqa")
+    tasks = found.tasks(file=tmp_path / "rows.json")
+    assert len({one.id for one in tasks}) == 4
+    scores = [[found.score(one, gold).correct for gold in golds] for one in tasks]
+    assert scores == [[row == column for column in range(4)] for row in range(4)]
+
+
 def test_atlas_scores_as_its_reward_does() -> None:
     found = benchmark("atlas")
     asked = found.tasks()[:24]
@@ -97,39 +109,58 @@ async def test_some_are_never_judged(name: str) -> None:
     assert judge.asked == []
 
 
+ASKED = '{"question": "who", "answer": 1}'
+
+
 @pytest.mark.parametrize(
-    ("name", "content", "code", "named"),
+    ("name", "file", "content", "code", "named"),
     [
-        ("bamboogle", None, "unreadable", "rows.jsonl"),
-        ("bamboogle", "", "no_rows", "rows.jsonl"),
-        ("bamboogle", "no json", "unreadable", "line 1"),
-        ("bamboogle", '{"question": "q", "answer": "x"}\n\n{"question": }', "unreadable", "line 3, column 14"),
-        ("bamboogle", '{"question": {"text": "q"}, "answer": "x"}', "bad_row", "'question'"),
-        ("bamboogle", '{"query": "q", "answer": "x"}', "bad_row", "query, answer"),
-        ("bamboogle", "[" * 5000, "unreadable", "rows.jsonl"),
-        ("bamboogle", "3\n", "bad_row", "rows.jsonl"),
-        ("bamboogle", '{"answer": "x"}', "bad_row", "line 1"),
-        ("bamboogle", '{"question": "q"}', "bad_row", "column answer"),
-        ("bamboogle", '{"question": " ", "answer": "x"}', "bad_row", "line 1"),
-        ("aime24", '{"question": "q", "answer": "many"}', "bad_row", "'many'"),
-        ("medqa", '{"question": "q", "answer": "x"}', "bad_row", "choices"),
-        ("medqa", '{"question": "q", "options": ["a", "b"], "answer": "c"}', "bad_row", "'c'"),
-        ("medqa", '{"question": "q", "options": ["a", "b"], "answer_idx": 7}', "bad_row", "line 1"),
-        ("medqa", '{"question": "q", "options": 3, "answer": "c"}', "bad_row", "medqa"),
-        ("gpqa", '{"Question": 3, "Correct Answer": "x"}', "bad_row", "gpqa"),
-        ("game24", '{"numbers": [1, 1, 1, 1]}', "bad_row", "24"),
-        ("game24", '{"numbers": "x"}', "bad_row", "game24"),
-        ("atlas", '{"question": "q"}', "no_files", "atlas"),
+        ("bamboogle", "a.jsonl", None, "unreadable", "a.jsonl"),
+        ("bamboogle", "a.jsonl", "", "no_rows", "a.jsonl"),
+        ("bamboogle", "a.jsonl", "no json", "unreadable", "line 1"),
+        ("bamboogle", "a.jsonl", ASKED + '\n\n{"question": }', "unreadable", "line 3, column 14"),
+        ("bamboogle", "a.jsonl", '{"query": "q", "answer": "x"}', "bad_row", "query, answer"),
+        ("bamboogle", "a.jsonl", "[" * 5000, "unreadable", "a.jsonl"),
+        ("bamboogle", "a.jsonl", "3\n", "bad_row", "line 1"),
+        ("bamboogle", "a.jsonl", '{"answer": "x"}', "bad_row", "line 1"),
+        ("bamboogle", "a.jsonl", '\n\n{"question": "q"}', "bad_row", "line 3"),
+        ("bamboogle", "a.jsonl", '{"question": " ", "answer": "x"}', "bad_row", "line 1"),
+        ("bamboogle", "a.jsonl", '\n{"question": ["who"], "answer": 1}', "bad_row", "line 2"),
+        ("bamboogle", "a.jsonl", '{"question": {"a": 1}, "answer": 1}', "bad_row", "'question'"),
+        ("bamboogle", "a.jsonl", '{"question": "who", "answer": ["me", {"a": 1}]}', "bad_row", "'answer'"),
+        ("bamboogle", "a.jsonl", ASKED + "\n\n3\n", "bad_row", "line 3"),
+        ("bamboogle", "a.jsonl", ASKED.encode() + b"\n\xff\n", "unreadable", "line 2"),
+        ("bamboogle", "a.json", f'[{ASKED},\n\n {{"question":\n "why"}}]', "bad_row", "line 3"),
+        ("bamboogle", "a.json", f'[{ASKED}\n {{"question": "why"}}]', "unreadable", "line 2"),
+        ("bamboogle", "a.csv", "question,answer\nwhat,4\n\nwhat,4,5,6\n", "unreadable", "line 4"),
+        ("bamboogle", "a.csv", 'question,answer\n"what,\nand why",4\nwho,\n', "bad_row", "line 4"),
+        ("bamboogle", "a.csv", 'question,answer\n"who","me\nwhy,this\nhow,so\n', "unreadable", "line 2"),
+        ("bamboogle", "a.csv", "question,answer\nwho\n", "bad_row", "line 2"),
+        ("bamboogle", "a.csv", "q,answer\nwho,me\n", "bad_row", "q, answer"),
+        ("aime24", "a.jsonl", '{"question": "q", "answer": "many"}', "bad_row", "'many'"),
+        ("medqa", "a.jsonl", '{"question": "q", "answer": "x"}', "bad_row", "choices"),
+        ("medqa", "a.jsonl", '{"question": "q", "options": ["a", "b"], "answer": "c"}', "bad_row", "'c'"),
+        ("medqa", "a.jsonl", '{"question": "q", "options": ["a", "b"], "answer_idx": 7}', "bad_row", "line 1"),
+        ("medqa", "a.jsonl", '{"question": "q", "options": 3, "answer": "c"}', "bad_row", "medqa"),
+        ("medqa", "a.csv", "question,options,answer\nwho,me or you,B\n", "bad_row", "'options'"),
+        ("gpqa", "a.jsonl", '{"Question": 3, "Correct Answer": "x"}', "bad_row", "gpqa"),
+        ("game24", "a.jsonl", '{"numbers": [1, 1, 1, 1]}', "bad_row", "24"),
+        ("game24", "a.jsonl", '{"numbers": "x"}', "bad_row", "game24"),
+        ("atlas", "a.jsonl", '{"question": "q"}', "no_files", "atlas"),
     ],
 )
 def test_a_file_that_cannot_be_used_is_one_line(
-    name: str, content: str | None, code: str, named: str, tmp_path: Path
+    name: str, file: str, content: str | bytes | None, code: str, named: str, tmp_path: Path
 ) -> None:
-    path = tmp_path / "rows.jsonl"
+    """Also where it is a benchmark of the user's own, which has the columns of bamboogle."""
+    path = tmp_path / file
     if content is not None:
-        path.write_text(content)
+        path.write_bytes(content if isinstance(content, bytes) else content.encode())
     with fails(BenchmarkError, code, named):
         benchmark(name).tasks(file=path)
+    if name == "bamboogle":
+        with fails(BenchmarkError, code, named):
+            benchmark(str(path))
 
 
 def test_what_is_not_there_is_one_line(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

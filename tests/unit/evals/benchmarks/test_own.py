@@ -88,10 +88,6 @@ def test_a_file_is_a_benchmark_by_its_path(tmp_path: Path) -> None:
     assert asked(str(path)) == asked(f"{HERE}:QUIZ")
 
 
-def test_a_repeated_row_is_one_question() -> None:
-    assert len(benchmark_of("twice", [*QUIZ, *QUIZ]).tasks()) == 2
-
-
 @pytest.mark.parametrize(
     ("spec", "code", "named"),
     [
@@ -112,39 +108,6 @@ def test_a_repeated_row_is_one_question() -> None:
 def test_what_is_none_says_why_on_one_line(spec: str, code: str, named: str) -> None:
     with fails(BenchmarkError, code, named):
         benchmark(spec)
-
-
-@pytest.mark.parametrize(
-    ("name", "content", "line", "problem"),
-    [
-        ("a.csv", "question,answer\nwhat,4\n\nwhat,4,5,6\n", 4, "4 cells, and the columns are question, answer"),
-        ("a.csv", 'question,answer\n"what,\nand why",4\nwho,\n', 4, "the column 'answer' is empty"),
-        ("a.csv", 'question,answer\n"who","me\nwhy,this\nhow,so\n', 2, "unexpected end of data"),
-        ("a.csv", "question,answer\nwho\n", 2, "the column 'answer' is empty"),
-        ("a.csv", "q,answer\nwho,me\n", 2, "has no column question or Question or problem or Problem"),
-        ("a.csv", "q,answer\nwho,me\n", 2, "; its columns are q, answer"),
-        ("a.csv", "question,options,answer\nwho,me or you,B\n", 2, "the column 'options' holds a text"),
-        ("a.jsonl", '\n\n{"question": "who"}\n', 3, "has no column answer or Answer"),
-        ("a.jsonl", '\n{"question": ["who"], "answer": 1}\n', 2, "the column 'question' holds a list"),
-        ("a.jsonl", '{"question": {"a": 1}, "answer": 1}\n', 1, "the column 'question' holds an object"),
-        ("a.jsonl", '{"question": "who", "answer": ["me", {"a": 1}]}\n', 1, "the column 'answer' holds an object"),
-        ("a.jsonl", '{"question": "who", "answer": 1}\n\n3\n', 3, "is no JSON object"),
-        ("a.jsonl", b'{"question": "who", "answer": 1}\n\xff\n', 2, "is not UTF-8"),
-        ("a.json", '[{"question": "who", "answer": 1},\n\n {"question":\n "why"}]', 3, "has no column answer"),
-        ("a.json", '[{"question": "who", "answer": 1}\n {"question": "why"}]', 2, "Expecting ',' delimiter"),
-    ],
-)
-@pytest.mark.parametrize("call", [["{}"], ["musique", "--file", "{}"]])
-def test_an_error_in_a_file_has_its_line(
-    name: str, content: str | bytes, line: int, problem: str, call: list[str], tmp_path: Path
-) -> None:
-    path = tmp_path / name
-    path.write_bytes(content if isinstance(content, bytes) else content.encode())
-    call = ["medqa" if word == "musique" and "options" in problem else word.format(path) for word in call]
-    done = CliRunner().invoke(app, ["eval", *call])
-    assert (done.exit_code, done.stderr.count("\n")) == (2, 1)
-    assert f"line {line}" in done.stderr
-    assert problem in done.stderr
 
 
 def test_the_command_evaluates_on_it_from_the_users_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

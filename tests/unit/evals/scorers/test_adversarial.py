@@ -10,11 +10,12 @@ from typing import Any
 
 import pytest
 
-from agentflow.evals.scorers.expression import expression
+from agentflow.evals.scorers.expression import expression, makes_target
 from agentflow.evals.scorers.free_text import free_text
 from agentflow.evals.scorers.gaia import quasi_exact
 from agentflow.evals.scorers.number import number
 from agentflow.evals.scorers.option import option
+from agentflow.evals.scorers.score import decided
 
 OPTIONS = {"A": "Oral ulcers", "B": "Kidney stones", "C": "Stones", "D": "Vitamin A"}
 LIKE_LETTERS = {"A": "B12 deficiency", "B": "iron", "C": "B-12", "D": "None of these"}
@@ -25,6 +26,7 @@ RULES: dict[str, Any] = {
     "free text": free_text,
     "gaia": quasi_exact,
     "expression": lambda answer, gold: expression(answer, (3, 3, 8, 8), 24),
+    "expression alone": lambda answer, gold: decided(makes_target(answer, (3, 3, 8, 8), 24), "expression"),
 }
 LINES = Path(__file__).with_name("answers.jsonl").read_text(encoding="utf-8").splitlines()
 
