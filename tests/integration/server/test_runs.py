@@ -1,4 +1,4 @@
-"""Runs on the real server: progress, conversations, approval, forks, cancellation, and what clients may not set."""
+"""Runs on the real server: progress, conversations, approval, cancellation, and what clients may not set."""
 
 import asyncio
 import json
@@ -104,34 +104,6 @@ async def test_a_call_waits_for_a_person(decision: str, client: LangGraphClient,
     expected = {"approve": "42", "edit": "48", "refuse": "a person refused this call"}
     assert expected[decision] in result["output"]
     assert result["error"] == ("refused" if decision == "refuse" else None)
-
-
-async def test_a_fork_carries_out_the_edited_plan(client: LangGraphClient, question: Problem) -> None:
-    thread = await new_thread(client)
-    first: Any = await client.runs.wait(thread, "agentflow", input=asked(question), context=CONTEXT)
-    history = await client.threads.get_history(thread, limit=50)
-    planned = next(one for one in history if one["next"] == ["executor"] and len(one["values"]["memory"]) == 1)
-
-    # The first step once more: any other that the oracle does not know, it is long in looking for.
-    edited = {key: first["memory"][0]["plan"][key] for key in ("sub_goal", "tool", "context")}
-    assert edited["context"] != first["memory"][1]["plan"]["context"]
-    fork = await client.threads.update_state(
-        thread, {"plan": edited}, as_node="planner", checkpoint_id=planned["checkpoint"]["checkpoint_id"]
-    )
-    second: Any = await client.runs.wait(
-        thread, "agentflow", input=None, checkpoint=fork["checkpoint"], context={**CONTEXT, "max_turns": 3}
-    )
-    assert second["memory"][0] == first["memory"][0]
-    forked = second["memory"][1]
-    assert forked["plan"]["text"] == "Sub-Goal: {sub_goal}\nTool: {tool}\nContext: {context}".format(**edited)
-    assert forked["action"]["result"]["output"] == first["memory"][0]["action"]["result"]["output"]
-    assert forked["action"]["result"]["output"] != first["memory"][1]["action"]["result"]["output"]
-
-    now = {
-        one["checkpoint"]["checkpoint_id"]: one["values"] for one in await client.threads.get_history(thread, limit=90)
-    }
-    for one in history:
-        assert now[one["checkpoint"]["checkpoint_id"]] == one["values"]
 
 
 async def test_a_cancelled_run_ends_and_the_thread_goes_on(client: LangGraphClient, server: Server) -> None:

@@ -11,7 +11,6 @@ from langchain_core.outputs import ChatGeneration, ChatResult
 from langchain_core.tools import BaseTool, tool
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.types import Command
-from langgraph_supervisor import create_supervisor
 
 from agentflow.graph.agent import Agent, build_graph
 from agentflow.graph.context import Context
@@ -201,7 +200,7 @@ async def test_a_long_conversation_is_read_from_its_end(scripted: Script) -> Non
 
 
 class Chief(BaseChatModel):
-    """A model that calls the tool that it was offered once, then repeats the result or what the team said."""
+    """A model that calls the tool that it was offered once, then repeats the result."""
 
     offered: str = ""
 
@@ -213,15 +212,9 @@ class Chief(BaseChatModel):
         return Chief(offered=tools[0].name)
 
     def _generate(self, messages: list[BaseMessage], *arguments: Any, **options: Any) -> ChatResult:
-        done = [message for message in messages if isinstance(message, AIMessage | ToolMessage)]
-        if done:
-            said = [message.text for message in messages if not isinstance(message, HumanMessage) and message.text]
-            reply = AIMessage(f"They say: {next(text for text in reversed(said) if 'ransferr' not in text)}")
-        else:
-            takes_task = not self.offered.startswith("transfer")
-            arguments_of = {"task": messages[-1].text} if takes_task else {}
-            call: Any = {"name": self.offered, "args": arguments_of, "id": "1", "type": "tool_call"}
-            reply = AIMessage("", tool_calls=[call])
+        call: Any = {"name": self.offered, "args": {"task": messages[-1].text}, "id": "1", "type": "tool_call"}
+        done = isinstance(messages[-1], ToolMessage)
+        reply = AIMessage(f"They say: {messages[-1].text}") if done else AIMessage("", tool_calls=[call])
         return ChatResult(generations=[ChatGeneration(message=reply)])
 
 
@@ -237,16 +230,3 @@ async def test_a_subagent_of_create_agent(scripted: Script) -> None:
     chief = create_agent(Chief(), [research])
     found = await chief.ainvoke(question())
     assert found["messages"][-1].text == "They say: The word stands in the dictionary.\n\nhello"
-
-
-@pytest.mark.filterwarnings("ignore:create_react_agent has been moved")
-@pytest.mark.parametrize("output_mode", ["last_message", "full_history"])
-async def test_a_member_of_a_supervised_team(output_mode: Any, scripted: Script) -> None:
-    """The question is the person's message, before those of the hand-off."""
-    script = scripted()
-    graph = build_graph([echo], context=Context(model=script.spec))
-    team = create_supervisor([graph], model=Chief(), output_mode=output_mode).compile(checkpointer=InMemorySaver())
-    found = await team.ainvoke(question(), THREAD)
-    assert found["messages"][-1].text == "They say: hello"
-    assert script.asked("analyst")[0][-1].text == "Question: Which word?"
-    assert script.asked("follow_up") == []

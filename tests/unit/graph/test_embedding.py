@@ -3,13 +3,10 @@
 import asyncio
 import operator
 import threading
-from collections.abc import Sequence
 from typing import Any, TypedDict
 
 import pytest
-from langchain_core.language_models import BaseChatModel
-from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, ToolMessage
-from langchain_core.outputs import ChatGeneration, ChatResult
+from langchain_core.messages import BaseMessage, HumanMessage
 from langchain_core.prompts import ChatPromptTemplate
 from langchain_core.runnables import Runnable, RunnableLambda
 from langchain_core.tools import tool
@@ -17,10 +14,8 @@ from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.errors import GraphRecursionError, InvalidUpdateError
 from langgraph.graph import END, START, MessagesState, StateGraph
 from langgraph.graph.state import CompiledStateGraph
-from langgraph.prebuilt import ToolNode, create_react_agent, tools_condition
 from langgraph.runtime import Runtime
 from langgraph.types import Command
-from langgraph.warnings import LangGraphDeprecatedSinceV10
 
 import agentflow
 from agentflow.graph.agent import build_graph
@@ -169,51 +164,6 @@ async def test_a_recursion_limit_that_a_run_gives_counts(scripted: Script) -> No
 
 
 # A tool of another agent
-
-
-class Assistant(BaseChatModel):
-    """A model that calls its first tool with every question, as often as configured, and repeats the results."""
-
-    calls: int = 1
-    offered: tuple[str, ...] = ()
-
-    @property
-    def _llm_type(self) -> str:
-        return "assistant"
-
-    def bind_tools(self, tools: Sequence[Any], **options: Any) -> Runnable[Any, AIMessage]:
-        return self.model_copy(update={"offered": tuple(one.name for one in tools)})
-
-    def _generate(self, messages: list[BaseMessage], *args: Any, **options: Any) -> ChatResult:
-        said = [message.text for message in messages if isinstance(message, ToolMessage)]
-        if said:
-            reply = AIMessage(f"They say: {' and '.join(said)}")
-        else:
-            asked = {"name": self.offered[0], "args": {"question": messages[-1].text}, "type": "tool_call"}
-            reply = AIMessage("", tool_calls=[{**asked, "id": str(number)} for number in range(self.calls)])
-        return ChatResult(generations=[ChatGeneration(message=reply)])
-
-
-def loop(agent_tool: Any, calls: int = 1, checkpointer: Any = None) -> CompiledStateGraph[Any, Any, Any, Any]:
-    """The loop of a ReAct agent, by LangGraph's parts."""
-    model = Assistant(calls=calls).bind_tools([agent_tool])
-    builder = StateGraph(MessagesState)
-    builder.add_node("model", lambda state: {"messages": [model.invoke(state["messages"])]})
-    builder.add_node("tools", ToolNode([agent_tool]))
-    builder.add_edge(START, "model")
-    builder.add_conditional_edges("model", tools_condition)
-    builder.add_edge("tools", "model")
-    return builder.compile(checkpointer=checkpointer)
-
-
-async def test_a_tool_of_a_react_agent(scripted: Script) -> None:
-    """By LangGraph's parts; and by its own, which has moved to the package langchain, says so, and works."""
-    agent_tool = build_tool(Context(model=scripted().spec), [echo])
-    with pytest.warns(LangGraphDeprecatedSinceV10):
-        theirs = create_react_agent(Assistant(), [agent_tool])
-    for app in (loop(agent_tool), theirs):
-        assert (await app.ainvoke(question()))["messages"][-1].text == "They say: hello"
-        assert app.invoke(question())["messages"][-1].text == "They say: hello"
 
 
 async def test_the_tool_as_models_see_it(scripted: Script) -> None:
