@@ -56,14 +56,29 @@ async def passages(url: str, policy: FetchPolicy, query: str = "q", embeddings: 
 ROBOTS = "User-agent: *\nDisallow: /private\nAllow: /private/but\n\nUser-agent: agentflow-langgraph\nDisallow: /ours\n"
 
 
-async def test_a_page_that_robots_txt_forbids_is_not_asked_for(httpserver: HTTPServer, policy: FetchPolicy) -> None:
-    httpserver.expect_request("/robots.txt").respond_with_data("User-agent: *\nDisallow: /private*.html$\n")
-    httpserver.expect_request("/private/a.html").respond_with_data("secret")
-    httpserver.expect_request("/public").respond_with_data("text", content_type="text/plain")
-    result = await passages(httpserver.url_for("/private/a.html"), policy)
-    assert (result.error, result.output) == (ErrorClass.TOOL_ERROR, "refused: localhost forbids robots this page")
-    assert (await passages(httpserver.url_for("/public"), policy)).error is None
-    assert [request.path for request, _ in httpserver.log] == ["/robots.txt", "/public"]  # asked once a day
+@pytest.mark.parametrize(
+    ("rules", "path", "allowed"),
+    [
+        ("User-agent: *\nDisallow: /private*.html$\n", "/private/a.html", False),
+        ("User-agent: *\nDisallow: /private*.html$\n", "/private/a", True),
+        ("User-agent: *\nDisallow: /private\n", "/old", False),  # which leads to /private
+        (ROBOTS, "/private/a", True),  # rules for us take the place of those for all
+        (ROBOTS, "/ours/a", False),
+    ],
+)
+async def test_a_page_that_robots_txt_forbids_is_not_asked_for(
+    httpserver: HTTPServer, policy: FetchPolicy, rules: str, path: str, allowed: bool
+) -> None:
+    httpserver.expect_request("/robots.txt").respond_with_data(rules)
+    httpserver.expect_request("/old").respond_with_data("", 302, {"Location": "/private"})
+    httpserver.expect_request("/private/a").respond_with_data("text", content_type="text/plain")
+    for _ in range(2):
+        result = await passages(httpserver.url_for(path), policy)
+        assert (result.error is None) is allowed
+        assert allowed or result.output == "refused: localhost forbids robots this page"
+    asked = [request.path for request, _ in httpserver.log]
+    assert asked.count("/robots.txt") == 1  # asked once a day
+    assert set(asked) - {"/robots.txt"} == ({path} if allowed or path == "/old" else set())
 
 
 async def test_an_address_without_end_is_refused_before_the_rules_read_it(
@@ -76,19 +91,6 @@ async def test_an_address_without_end_is_refused_before_the_rules_read_it(
         result = await passages(httpserver.url_for(path), policy)
         assert result.error is ErrorClass.TOOL_ERROR
         assert "more than 4000 characters" in result.output
-
-
-async def test_rules_for_us_take_the_place_of_those_for_all(httpserver: HTTPServer, policy: FetchPolicy) -> None:
-    httpserver.expect_request("/robots.txt").respond_with_data(ROBOTS)
-    httpserver.expect_request("/private").respond_with_data("text", content_type="text/plain")
-    assert (await passages(httpserver.url_for("/private"), policy)).error is None
-    assert "forbids robots" in (await passages(httpserver.url_for("/ours/a"), policy)).output
-
-
-async def test_a_redirect_is_checked_against_the_rules_too(httpserver: HTTPServer, policy: FetchPolicy) -> None:
-    httpserver.expect_request("/robots.txt").respond_with_data("User-agent: *\nDisallow: /private\n")
-    httpserver.expect_request("/a").respond_with_data("", 302, {"Location": "/private"})
-    assert "forbids robots this page" in (await passages(httpserver.url_for("/a"), policy)).output
 
 
 @pytest.mark.parametrize(("status", "allowed"), [(404, True), (403, True), (500, False), (503, False)])
@@ -156,20 +158,33 @@ def bomb_pdf() -> bytes:
     return _with_table([b"<< /Type /Catalog /Pages 2 0 R >>", pages, page, stream])
 
 
-async def test_the_text_of_a_pdf_is_read(httpserver: HTTPServer, open_policy: FetchPolicy) -> None:
-    document = small_pdf("The code of the vault is 4711.", "It is kept in Velmora.")
-    httpserver.expect_request("/a.pdf").respond_with_data(document, content_type="application/pdf")
-    result = await passages(httpserver.url_for("/a.pdf"), open_policy)
-    assert "The code of the vault is 4711." in result.output
-    assert result.output.endswith("/a.pdf")
+PDF, PLAIN, WEB = "application/pdf", "text/plain", "text/html"
+JAPANESE = "<html><body><p>日本語の文章です。</p></body></html>".encode("shift_jis")
+RUSSIAN = '<html><meta charset="cp1251"><body><p>Привет, мир.</p></body></html>'.encode("cp1251")
 
 
-@pytest.mark.parametrize("body", [b"", b"%PDF-1.7\n", b"no pdf", small_pdf("text")[:300]])
-async def test_a_damaged_pdf_is_one_line(httpserver: HTTPServer, open_policy: FetchPolicy, body: bytes) -> None:
-    httpserver.expect_request("/a.pdf").respond_with_data(body, content_type="application/pdf")
-    result = await passages(httpserver.url_for("/a.pdf"), open_policy)
-    assert result.error in (ErrorClass.TOOL_ERROR, ErrorClass.EMPTY_RESULT)
-    assert "\n" not in result.output
+@pytest.mark.parametrize(
+    ("content_type", "body", "text"),
+    [
+        (PDF, small_pdf("The code of the vault is 4711.", "It is kept."), "The code of the vault is 4711."),
+        *((PDF, body, None) for body in (b"", b"%PDF-1.7\n", b"no pdf", small_pdf("text")[:300])),
+        (f"{PLAIN}; charset=latin-1", "Zoë".encode("latin-1"), "Zoë"),
+        (f"{PLAIN}; charset=utf-8", "Zoë".encode("latin-1"), "Zo\ufffd"),  # a wrong one
+        (f"{PLAIN}; charset=none-such", "Zoë".encode(), "Zoë"),
+        (f"{PLAIN}; charset=rot13", b"plain", "plain"),
+        (PLAIN, "Zoë".encode(), "Zoë"),
+        (f"{WEB}; charset=shift_jis", JAPANESE, "日本語"),
+        (WEB, RUSSIAN, "Привет"),
+        (f"{WEB}; charset=utf-8", b"<html><body><p>Caf\xe9 au lait</p></body></html>", "Caf\ufffd au lait"),
+    ],
+)
+async def test_the_text_of_a_document_is_read_or_its_damage_is_one_line(
+    httpserver: HTTPServer, open_policy: FetchPolicy, content_type: str, body: bytes, text: str | None
+) -> None:
+    httpserver.expect_request("/a").respond_with_data(body, headers={"Content-Type": content_type})
+    result = await passages(httpserver.url_for("/a"), open_policy)
+    assert (result.error is None) is (text is not None)
+    assert text in result.output if text else "\n" not in result.output
 
 
 HOSTILE = {
@@ -237,38 +252,6 @@ async def test_a_pdf_that_is_too_large_is_refused(httpserver: HTTPServer, policy
     assert (await passages(httpserver.url_for("/a.pdf"), small)).output == "refused: a PDF of more than 1 MiB"
 
 
-# Encodings.
-
-
-@pytest.mark.parametrize(
-    ("content_type", "body", "text"),
-    [
-        ("text/plain; charset=latin-1", "Zoë".encode("latin-1"), "Zoë"),
-        ("text/plain; charset=utf-8", "Zoë".encode("latin-1"), "Zo\ufffd"),  # a wrong one
-        ("text/plain; charset=none-such", "Zoë".encode(), "Zoë"),
-        ("text/plain; charset=rot13", b"plain", "plain"),
-        ("text/plain", "Zoë".encode(), "Zoë"),
-        (
-            "text/html; charset=shift_jis",
-            "<html><body><p>日本語の文章です。</p></body></html>".encode("shift_jis"),
-            "日本語",
-        ),
-        (
-            "text/html",
-            '<html><meta charset="cp1251"><body><p>Привет, мир.</p></body></html>'.encode("cp1251"),
-            "Привет",
-        ),
-        ("text/html; charset=utf-8", b"<html><body><p>Caf\xe9 au lait</p></body></html>", "Caf\ufffd au lait"),
-    ],
-)
-async def test_encodings_right_wrong_and_unknown(
-    httpserver: HTTPServer, open_policy: FetchPolicy, content_type: str, body: bytes, text: str
-) -> None:
-    httpserver.expect_request("/").respond_with_data(body, headers={"Content-Type": content_type})
-    result = await passages(httpserver.url_for("/"), open_policy)
-    assert text in result.output
-
-
 # Ranking.
 
 
@@ -289,21 +272,16 @@ async def test_embeddings_rank_what_shares_no_word() -> None:
     assert len(await rank_by_embeddings("", chunks, 3, DeterministicFakeEmbedding(size=8))) == 3
 
 
-async def test_a_page_is_ranked_by_embeddings_where_they_are_set(
+async def test_a_page_is_ranked_by_embeddings_and_their_failure_is_a_model_error(
     httpserver: HTTPServer, open_policy: FetchPolicy
 ) -> None:
-    body = "\n\n".join(letter * 1000 for letter in "xyxyxyzx")
-    httpserver.expect_request("/").respond_with_data(body, content_type="text/plain")
-    result = await passages(httpserver.url_for("/"), open_policy, "z", Letters())
-    assert "z" * 1000 in result.output
-
-
-async def test_embeddings_that_fail_are_a_model_error(httpserver: HTTPServer, open_policy: FetchPolicy) -> None:
     class Down(Letters):
         def embed_query(self, text: str) -> list[float]:
             raise ConnectionError("down")
 
-    httpserver.expect_request("/").respond_with_data("\n\n".join(["x" * 1000] * 9), content_type="text/plain")
+    body = "\n\n".join(letter * 1000 for letter in "xyxyxyzxx")
+    httpserver.expect_request("/").respond_with_data(body, content_type="text/plain")
+    assert "z" * 1000 in (await passages(httpserver.url_for("/"), open_policy, "z", Letters())).output
     result = await passages(httpserver.url_for("/"), open_policy, "z", Down())
     assert result.error is ErrorClass.MODEL_ERROR
     assert "the embeddings could not be computed (ConnectionError: down)" in result.output
@@ -312,23 +290,21 @@ async def test_embeddings_that_fail_are_a_model_error(httpserver: HTTPServer, op
 # Servers that are busy, slow, or mean harm.
 
 
-async def test_a_busy_page_is_asked_again_if_it_says_when(httpserver: HTTPServer, open_policy: FetchPolicy) -> None:
-    httpserver.expect_ordered_request("/").respond_with_data("wait", 429, {"Retry-After": "0"})
-    httpserver.expect_ordered_request("/").respond_with_data("wait", 503, {"Retry-After": "0"})
-    httpserver.expect_ordered_request("/").respond_with_data("here", content_type="text/plain")
-    assert (await passages(httpserver.url_for("/"), open_policy)).output.startswith("here")
-    assert len(httpserver.log) == 3
-
-
 @pytest.mark.parametrize(
-    ("status", "retry_after", "tries"), [(429, "120", 1), (403, "0", 1), (500, "0", 1), (503, "0", 3)]
+    ("replies", "tries"),
+    [
+        ([(429, "0"), (503, "0"), (200, "")], 3),
+        ([(503, "0")] * 3, 3),
+        *(([busy], 1) for busy in ((429, "120"), (403, "0"), (500, "0"))),
+    ],
 )
-async def test_what_asking_again_does_not_help_is_asked_once(
-    httpserver: HTTPServer, open_policy: FetchPolicy, status: int, retry_after: str, tries: int
+async def test_a_page_is_asked_again_if_it_is_busy_and_says_when(
+    httpserver: HTTPServer, open_policy: FetchPolicy, replies: list[tuple[int, str]], tries: int
 ) -> None:
-    httpserver.expect_request("/").respond_with_data("no", status, {"Retry-After": retry_after})
+    for status, wait in replies:
+        httpserver.expect_ordered_request("/").respond_with_data("a page", status, {"Retry-After": wait}, PLAIN)
     result = await passages(httpserver.url_for("/"), open_policy)
-    assert f"answered with HTTP {status}" in result.output
+    assert ("a page" if replies[-1][0] == 200 else f"answered with HTTP {replies[-1][0]}") in result.output
     assert len(httpserver.log) == tries
 
 
