@@ -22,6 +22,7 @@ from langchain_core.tools import tool
 from agentflow.graph.context import Sampling
 from agentflow.graph.models import loading
 from agentflow.nodes import analyst, executor, follow_up, generator, planner, verifier
+from tests import fake_openai
 
 Conversation = list[BaseMessage]
 Reply = str | list[str] | Callable[[Conversation], str | Awaitable[str]]
@@ -51,6 +52,23 @@ _BEGINNINGS = {
     module.PROMPT.split("{")[0]: module.__name__.rpartition(".")[2]
     for module in (analyst, follow_up, planner, executor, verifier, generator)
 }
+
+
+def module_of(system: str) -> str:
+    """The module whose instructions begin like that; "tools" for any others."""
+    return next((name for start, name in _BEGINNINGS.items() if system.startswith(start)), "tools")
+
+
+def modules(**replies: str | Callable[[dict[str, Any]], fake_openai.Reply]) -> fake_openai.Script:
+    """A script for the wire: a reply for each module, and DEFAULTS for the others."""
+
+    def script(body: dict[str, Any]) -> fake_openai.Reply:
+        found: Any = {**DEFAULTS, **replies}[module_of(body["messages"][0]["content"])]
+        return found(body) if callable(found) else found
+
+    return script
+
+
 _numbers = count(1)
 _scripts: dict[str, "Scripted"] = {}
 
@@ -77,7 +95,7 @@ class Scripted:
         return [conversation for name, conversation in self.calls if name == module]
 
     async def reply(self, conversation: Conversation) -> str:
-        module = next((name for start, name in _BEGINNINGS.items() if conversation[0].text.startswith(start)), "tools")
+        module = module_of(conversation[0].text)
         self.calls.append((module, list(conversation)))
         reply = self.replies[module]
         if isinstance(reply, list):

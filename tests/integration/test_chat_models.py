@@ -19,7 +19,7 @@ from agentflow.graph.run.runner import run
 from agentflow.graph.run.task import Task
 from agentflow.graph.toolbox import Toolbox
 from tests.failing import fails
-from tests.scripted import _BEGINNINGS, DEFAULTS, echo
+from tests.scripted import DEFAULTS, echo, module_of
 
 ASKED = Sampling(temperature=0.5, top_p=0.9, max_tokens=77, stop=("END",))
 
@@ -64,11 +64,8 @@ def served(httpserver: HTTPServer) -> Callable[[Callable[[str], dict[str, Any]]]
 
 def answer_of(body: dict[str, Any]) -> str:
     """Return the scripted reply of the module whose prompt is in the body."""
-    texts = list(strings(body))
-    for beginning, module in _BEGINNINGS.items():
-        if any(text.startswith(beginning) for text in texts):
-            return str(DEFAULTS[module])
-    return "4"
+    asking = [module for text in strings(body) if (module := module_of(text)) != "tools"]
+    return str(DEFAULTS[asking[0]]) if asking else "4"
 
 
 def strings(value: Any) -> Iterator[str]:

@@ -29,6 +29,7 @@ from agentflow.tools.run import run_tool
 from agentflow.tools.sandbox import execute
 from tests.fake_openai import FakeOpenAI
 from tests.sandboxes import new_processes
+from tests.scripted import modules
 from tests.waiting import LAST_RESORT, until_async
 
 HOME = str(Path(agentflow.__file__).parents[1])
@@ -137,12 +138,7 @@ class Endless:
         self.programs = 0
         self.running: Callable[[], set[int]] = set
 
-    def __call__(self, body: dict[str, Any]) -> str:
-        prompt = body["messages"][0]["content"]
-        if "You are the planner" in prompt:
-            return "Sub-Goal: compute\nTool: python_coder\nContext: none"
-        if "You carry out one step" not in prompt:
-            return "Verdict: continue"
+    def executor(self, body: dict[str, Any]) -> str:
         self.programs += 1
         if self.programs == 1:
             return '{"code": "print(1)"}'
@@ -156,7 +152,9 @@ async def test_a_call_that_is_cancelled_ends_the_run(how: str) -> None:
         pytest.skip(problem)
     transport, _, mode = how.partition(" ")
     script = Endless()
-    with FakeOpenAI(script) as model:
+    plan = "Sub-Goal: compute\nTool: python_coder\nContext: none"
+    replies = modules(planner=plan, executor=script.executor, verifier="Verdict: continue")
+    with FakeOpenAI(replies) as model:
         arguments = ("--model", f"openai-compatible:any@{model.base_url}", "--tools", "tests.patient:python_coder")
         if transport == "stdio":
             async with over_stdio(*arguments, mode=mode) as client:
@@ -198,15 +196,6 @@ def shout(text: str) -> str:
 '''
 
 
-def noisy(body: dict[str, Any]) -> str:
-    prompt = body["messages"][0]["content"]
-    if "You are the planner" in prompt:
-        return "Sub-Goal: shout\nTool: shout\nContext: hello"
-    if "You carry out one step" in prompt:
-        return '{"text": "hello"}'
-    return "Verdict: stop" if "You check" in prompt else "Answer: HELLO"
-
-
 def test_stdout_carries_the_protocol_and_nothing_else(tmp_path: Path) -> None:
     (tmp_path / "noisy.py").write_text(NOISY)
     meta = {"progressToken": "p"}
@@ -216,7 +205,8 @@ def test_stdout_carries_the_protocol_and_nothing_else(tmp_path: Path) -> None:
         {"method": "notifications/initialized"},
         {"id": 2, "method": "tools/call", "params": {"name": "ask", "arguments": {"question": "?"}, "_meta": meta}},
     ]
-    with FakeOpenAI(noisy) as model:
+    plan = "Sub-Goal: shout\nTool: shout\nContext: hello"
+    with FakeOpenAI(modules(planner=plan, generator="Answer: HELLO")) as model:
         options = ["--model", f"openai-compatible:any@{model.base_url}", "--tools", "noisy:shout"]
         with subprocess.Popen(
             [*COMMAND, *options], cwd=tmp_path, env=environment(PYTHONPATH=f"{HOME}:{tmp_path}"), text=True,

@@ -10,9 +10,7 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from types import SimpleNamespace
 from typing import Any, get_args
-from urllib.parse import urlsplit
 
 import httpx
 import pytest
@@ -24,7 +22,6 @@ from agentflow.graph.models.connections import ROLLOUT_ADDRESS
 from agentflow.graph.models.loading import aload_model, complete, load_model
 from agentflow.graph.models.pace import TRIES
 from agentflow.graph.models.spec import PROVIDERS, ModelError
-from tests import ports
 from tests.failing import fails
 from tests.fake_openai import FakeOpenAI, Fault, Reply, in_turn
 from tests.ports import free_port
@@ -272,17 +269,6 @@ async def test_a_server_that_never_answers_is_given_up_once(monkeypatch: pytest.
         await fails_with(server, "timeout")
         await until_async(lambda: server.requests)  # it may read the request after nobody waits for a reply
     assert len(server.requests) == 1
-
-
-def test_no_test_is_given_the_models_of_an_earlier_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Models are cached by address: a test got the model of an earlier server, with a timeout of five minutes."""
-    with FakeOpenAI(lambda _: "4") as first:
-        earlier = urlsplit(first.base_url).port
-    offered = [earlier, *range(20_000, 21_000)]
-    monkeypatch.setattr(ports, "_chance", SimpleNamespace(randrange=lambda low, high: offered.pop(0)))
-    with FakeOpenAI(lambda _: "4") as second:
-        assert second.base_url != first.base_url
-    assert earlier not in offered, "it was never offered"
 
 
 async def test_the_callers_deadline_passes_through() -> None:

@@ -27,7 +27,7 @@ from tests.fake_langsmith import FakeLangSmith
 from tests.fake_openai import FakeOpenAI, Reply
 from tests.leaky import PLANTED, VARIABLE, leak
 from tests.otlp import Receiver
-from tests.scripted import _BEGINNINGS
+from tests.scripted import modules
 
 pytest.importorskip("opentelemetry.sdk", reason="the extra otel is not installed")
 
@@ -48,16 +48,16 @@ def _planted(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def reply(body: dict[str, Any]) -> Reply:
     """A model that repeats every key, and a server that repeats its own; on the second question it fails."""
-    system = body["messages"][0]["content"]
     if "second" in json.dumps(body["messages"]):
         return 400, {"error": {"message": f"bad key planted-key-of-the-endpoint, {SAID}"}}
-    module = next((name for start, name in _BEGINNINGS.items() if system.startswith(start)), "tools")
-    return {
-        "planner": f"Sub-Goal: use {SAID}\nTool: leak\nContext: {SAID}",
-        "executor": json.dumps({"text": SAID}),
-        "verifier": f"Analysis: It said {SAID}.\nVerdict: stop",
-        "generator": f"Answer: planted in the environment, {SAID}",
-    }.get(module, SAID)
+    return modules(
+        planner=f"Sub-Goal: use {SAID}\nTool: leak\nContext: {SAID}",
+        executor=json.dumps({"text": SAID}),
+        verifier=f"Analysis: It said {SAID}.\nVerdict: stop",
+        generator=f"Answer: planted in the environment, {SAID}",
+        analyst=SAID,
+        tools=SAID,
+    )(body)
 
 
 def call(*arguments: str) -> Result:
@@ -75,6 +75,7 @@ def without_keys(artefacts: dict[str, str | bytes]) -> None:
 def test_no_artefact_has_a_key(tmp_path: Path, httpserver: HTTPServer, monkeypatch: pytest.MonkeyPatch) -> None:
     langsmith = FakeLangSmith(httpserver)
     monkeypatch.setenv("LANGSMITH_ENDPOINT", langsmith.url)
+    monkeypatch.setenv("OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT", "true")
     rows, out, log, trace, page = (tmp_path / name for name in ("rows.jsonl", "out", "log", "trace", "report.html"))
     rows.write_text(
         "".join(

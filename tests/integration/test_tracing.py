@@ -19,7 +19,7 @@ from agentflow.graph.state import InputState
 from tests.fake_langsmith import FakeLangSmith
 from tests.fake_openai import FakeOpenAI
 from tests.otlp import Receiver, Span
-from tests.scripted import Scripted
+from tests.scripted import Scripted, modules
 
 pytest.importorskip("opentelemetry.sdk", reason="the extra otel is not installed")
 
@@ -61,15 +61,7 @@ def tree(spans: list[Span], parent: str = "", depth: int = 0) -> list[str]:
 
 
 def test_spans_follow_the_conventions(script: Scripted) -> None:
-    replies = {name: text for name, text in script.replies.items() if isinstance(text, str)}
-
-    def reply(body: dict[str, Any]) -> str:
-        from tests.scripted import _BEGINNINGS
-
-        system = body["messages"][0]["content"]
-        return replies[next((name for start, name in _BEGINNINGS.items() if system.startswith(start)), "tools")]
-
-    with Receiver() as receiver, FakeOpenAI(reply) as server:
+    with Receiver() as receiver, FakeOpenAI(modules(**script.replies)) as server:  # type: ignore[arg-type]
         with tracing(f"otel:{receiver.url}/"):
             asyncio.run(ask(f"vllm:any@{server.base_url}", thread_id="t-1"))
         receiver.wait_for("invoke_agent agentflow", SECONDS)

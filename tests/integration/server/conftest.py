@@ -20,6 +20,7 @@ from agentflow.graph.grants import ENDPOINTS, FILES
 from agentflow.graph.origin_guard import ORIGINS
 from tests.fake_openai import FakeOpenAI, Fault, Reply
 from tests.ports import free_port
+from tests.scripted import modules
 from tests.waiting import LAST_RESORT
 
 pytest.importorskip("langgraph_api", reason="the extra studio is not installed")
@@ -50,20 +51,19 @@ def environment(**more: str) -> dict[str, str]:
     return {**kept, "LANGGRAPH_CLI_NO_ANALYTICS": "1", "LANGSMITH_TRACING": "false", **more}
 
 
+MULTIPLIES = modules(
+    planner="Sub-Goal: compute it\nTool: python_coder\nContext: print(6 * 7)",
+    executor='{"code": "print(6 * 7)"}',
+    follow_up="Standalone question: What is 6 * 7 times two?",
+    generator="Answer: 42",
+)
+
+
 def _reply(hangs: threading.Event, body: dict[str, Any]) -> Reply:
-    system, question = body["messages"][0]["content"], body["messages"][1]["content"]
-    if "Question: #hang#" in question:
-        hangs.set()
-        return Fault.HANG
-    if system.startswith("You are the planner"):
-        return "Sub-Goal: compute it\nTool: python_coder\nContext: print(6 * 7)"
-    if system.startswith("You carry out one step"):
-        return '{"code": "print(6 * 7)"}'
-    if system.startswith("You check"):
-        return "Analysis: It is 42.\nVerdict: stop"
-    if system.startswith("You rewrite"):
-        return "Standalone question: What is 6 * 7 times two?"
-    return "Answer: 42"
+    if "Question: #hang#" not in body["messages"][1]["content"]:
+        return MULTIPLIES(body)
+    hangs.set()
+    return Fault.HANG
 
 
 @pytest.fixture(scope="session")
