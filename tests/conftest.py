@@ -43,5 +43,5 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
         return  # `make test`, which needs little
     if lacking := list(missing()):
         terminalreporter.section("not exercised on this machine", "-")
-    for capability in lacking:
-        terminalreporter.write_line(f"{capability.name}: {capability.install}")
+        for command in lacking:
+            terminalreporter.write_line(command)
