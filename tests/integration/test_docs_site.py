@@ -14,6 +14,7 @@ import typer
 import agentflow
 from agentflow.cli import app
 from agentflow.graph.context import Context
+from agentflow.rl.algorithms import FORMULAS
 from agentflow.rl.algorithms.algorithm import Algorithm
 from tests.pages import ROOT
 
@@ -33,8 +34,9 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_every_page_is_there(site: Path) -> None:
-    pages = {str(path.relative_to(ROOT / "docs").with_suffix("")) for path in (ROOT / "docs").rglob("*.md")}
-    assert pages == {str(path.parent.relative_to(site)) for path in site.rglob("index.html")} - {"."} | {"index"}
+    pages = {path.relative_to(ROOT / "docs").with_suffix("") for path in (ROOT / "docs").rglob("*.md")}
+    folders = {page.parent if page.name == "index" else page for page in pages}
+    assert folders == {path.parent.relative_to(site) for path in site.rglob("index.html")}
     assert not list(site.rglob("*.py"))
 
 
@@ -69,6 +71,11 @@ def test_the_reference_has_every_setting_and_its_help(site: Path) -> None:
     for name, field in Context.model_fields.items():
         assert name in page
         assert (field.description or "").replace("`", "")[:40] in page, name
+
+
+def test_concepts_have_every_algorithm(site: Path) -> None:
+    page = (site / "concepts/index.html").read_text()
+    assert [name for name in FORMULAS if f"<code>{name}</code>" not in page] == []
 
 
 def test_the_reference_has_the_docstrings(site: Path) -> None:
