@@ -61,7 +61,6 @@ NEEDS_MORE = {
     "tools test": "an MCP server",
     "train": "an hour",
     "try": "an agent",
-    "verify": "a training",
     "view": "a browser",
 }
 
