@@ -1,4 +1,4 @@
-"""Provenance that an evaluation records, and how its folder keeps it."""
+"""Provenance that an evaluation records: versions, prompts, tools and the files that it reads."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -9,12 +9,10 @@ from langchain_core.tools import tool
 from agentflow.evals.agent_names import AGENTS, AgentName
 from agentflow.evals.judge import prompt_hash
 from agentflow.evals.passport import collect
-from agentflow.evals.record import Dataset, EvaluationSettings, Provenance, ToolProvenance
-from agentflow.evals.results_store import ResultsStore, digest, read
+from agentflow.evals.record import Provenance
 from agentflow.graph.context import Context
 from agentflow.nodes import analyst, planner
 from agentflow.tools.tool_model import RUN, UNKNOWN
-from tests.runs import record
 from tests.scripted import Scripted
 
 
@@ -108,76 +106,3 @@ def test_the_code_has_a_hash_that_any_change_changes(monkeypatch: pytest.MonkeyP
     collect.code_hash.cache_clear()
     assert collect.code_hash() in seen
     collect.code_hash.cache_clear()
-
-
-# ---------------------------------------------------------------- in the folder
-
-
-FIRST = Provenance(
-    at="2026-01-01T00:00:00+00:00",
-    call="agentflow eval bamboogle --out runs/a",
-    versions={"agentflow": "0.1.0", "langgraph": "1.2.1"},
-    prompts={"planner": "aaa"},
-    tools={"stock": ToolProvenance(model=UNKNOWN, card="ccc")},
-)
-SECOND = FIRST.model_copy(update={"at": "2026-02-01T00:00:00+00:00", "versions": {"langgraph": "1.2.2", "mcp": "2.0"}})
-
-
-def settings(*by: Provenance) -> EvaluationSettings:
-    return EvaluationSettings(
-        benchmarks={"bamboogle": Dataset(questions=9, digest="d")}, context=Context(), provenance=list(by)
-    )
-
-
-def go_on(folder: Path, by: Provenance | None, *numbers: int) -> list[str]:
-    """Adds tries, and returns the differences that the folder found before."""
-    store = ResultsStore(folder, settings(*([by] if by else [])))
-    said = store.differences
-    for number in numbers:
-        store.add(record(number))
-    store.close()
-    return said
-
-
-def test_each_program_and_call_that_added_tries_is_kept(tmp_path: Path) -> None:
-    assert go_on(tmp_path, FIRST, 0, 1) == []
-    larger = FIRST.model_copy(update={"at": "later", "call": f"{FIRST.call} --limit 3"})
-    assert go_on(tmp_path, FIRST.model_copy(update={"at": "later"})) == []
-    assert go_on(tmp_path, larger, 2) == []
-    changes = ["agentflow absent (0.1.0 before)", "langgraph 1.2.2 (1.2.1 before)", "mcp 2.0 (absent before)"]
-    assert go_on(tmp_path, SECOND, 3) == changes
-    found, records = read(tmp_path)
-    assert found.provenance == [FIRST, larger.model_copy(update={"before": 2}), SECOND.model_copy(update={"before": 3})]
-    assert len(records) == 4
-
-
-def test_a_program_that_adds_nothing_leaves_no_mark(tmp_path: Path) -> None:
-    go_on(tmp_path, FIRST, 0)
-    before = (tmp_path / "settings.json").read_text()
-    assert go_on(tmp_path, SECOND) != []
-    assert (tmp_path / "settings.json").read_text() == before
-
-
-def test_a_folder_of_an_earlier_version_is_read_and_gone_on_with(tmp_path: Path) -> None:
-    go_on(tmp_path, None, 0, 1)
-    path = tmp_path / "settings.json"
-    path.write_text(path.read_text().replace(',\n  "provenance": []', ""))
-    assert "provenance" not in path.read_text()
-    assert read(tmp_path)[0].provenance == []
-    assert go_on(tmp_path, FIRST, 2) == []
-    assert read(tmp_path)[0].provenance == [FIRST.model_copy(update={"before": 2})]
-
-
-def test_no_secret_is_written_down(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("SOME_API_KEY", "sk-0123456789abcdef")
-    call = "agentflow eval bamboogle --tools mcp:https://x/?key=sk-0123456789abcdef"
-    go_on(tmp_path, FIRST.model_copy(update={"call": call}), 0)
-    assert "sk-0123456789abcdef" not in (tmp_path / "settings.json").read_text()
-
-
-def test_the_digest_is_of_the_traces(tmp_path: Path) -> None:
-    go_on(tmp_path, FIRST, 0)
-    one = digest(tmp_path)
-    assert len(one) == 64
-    go_on(tmp_path, FIRST, 1)
-    assert digest(tmp_path) != one
