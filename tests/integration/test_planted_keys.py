@@ -41,6 +41,7 @@ def _planted(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in [*os.environ]:
         if name.startswith(("OTEL_", "LANGSMITH_", "LANGCHAIN_")):
             monkeypatch.delenv(name)
+    monkeypatch.setenv("OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT", "true")
     monkeypatch.setenv(VARIABLE, "planted in the environment")
     monkeypatch.setenv("VLLM_API_KEY", "planted-key-of-the-endpoint")
     monkeypatch.setenv("LANGSMITH_API_KEY", "planted-key-of-langsmith")
