@@ -22,10 +22,10 @@ if TYPE_CHECKING:
     from agentflow.graph.run.trace import Trace
     from agentflow.graph.state import State, Turn, Verdict
     from agentflow.graph.tracing.setup import TracingError, tracing
-    from agentflow.rl.capture import policy_url
-    from agentflow.rl.policy import Policy
+    from agentflow.rl.apps.trainable import Trainable
+    from agentflow.rl.policy.policy import Policy
+    from agentflow.rl.rollout.capture import policy_url
     from agentflow.rl.train import train
-    from agentflow.rl.trainable import Trainable
     from agentflow.tools.card import ToolCard
     from agentflow.tools.result import ErrorClass, ToolResult
     from agentflow.version import __version__ as __version__
@@ -52,11 +52,11 @@ _HOME = {
     "Verdict": "agentflow.graph.state",
     "TracingError": "agentflow.graph.tracing.setup",
     "tracing": "agentflow.graph.tracing.setup",
-    "Policy": "agentflow.rl.policy",
-    "policy_url": "agentflow.rl.capture",
+    "Policy": "agentflow.rl.policy.policy",
+    "policy_url": "agentflow.rl.rollout.capture",
     "train": "agentflow.rl.train",
     "Task": "agentflow.graph.run.task",
-    "Trainable": "agentflow.rl.trainable",
+    "Trainable": "agentflow.rl.apps.trainable",
     "ToolCard": "agentflow.tools.card",
     "ErrorClass": "agentflow.tools.result",
     "ToolResult": "agentflow.tools.result",

@@ -31,12 +31,12 @@ import typer
 
 from agentflow.graph.models.spec import ModelError
 from agentflow.graph.run.task import Task
-from agentflow.rl.batch import counts, facts_of, rows_of
-from agentflow.rl.chat import ChatRequest, TokenReply
+from agentflow.rl.apps.planner import atlas
 from agentflow.rl.micro.chat_model import checkpoint
-from agentflow.rl.planner import atlas
-from agentflow.rl.replay_log import ReplayLog, ReplayLogs, digest
-from agentflow.rl.rollout import run_recorded
+from agentflow.rl.policy.chat import ChatRequest, TokenReply
+from agentflow.rl.rollout.batch import counts, facts_of, rows_of
+from agentflow.rl.rollout.replay_log import ReplayLog, ReplayLogs, digest
+from agentflow.rl.rollout.rollout import run_recorded
 
 GROUP = 8
 """Rollouts per question."""
@@ -58,7 +58,7 @@ class SeedPolicy:
         self._checkpoint = checkpoint("seed")
 
     async def __call__(self, request: ChatRequest) -> TokenReply:
-        """Sample a reply, as `agentflow.rl.chat.Generate`."""
+        """Sample a reply, as `agentflow.rl.policy.chat.Generate`."""
         key = digest(request.identity)
         self._asked[key] += 1
         seed = random.Random(f"{self.name} {key} {self._asked[key]}").getrandbits(31)

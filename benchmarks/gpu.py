@@ -42,7 +42,7 @@ PEAKS = {"H100": 989e12, "H200": 989e12, "A100": 312e12, "L40S": 362e12}
 
 SHORT = ("steps=3", "questions=16", "rollouts=8", "train_tasks=64", "test_tasks=8", "validate_every=100")
 ON_ATLAS = [
-    *("app=agentflow.rl.planner:atlas", "options.max_tokens=128", *SHORT, "save_every=100", "prompt_tokens=4096"),
+    *("app=agentflow.rl.apps.planner:atlas", "options.max_tokens=128", *SHORT, "save_every=100", "prompt_tokens=4096"),
     *("response_tokens=4096", "trainer.n_gpus_per_node=1", "actor_rollout_ref.actor.ppo_mini_batch_size=4"),
     "actor_rollout_ref.rollout.agent.num_workers=2",
 ]

@@ -29,7 +29,7 @@ from agentflow.evals import results_store
 from agentflow.evals.metrics import interval
 from agentflow.evals.scorers.exact import correct
 from agentflow.graph.run.task import Task
-from agentflow.rl.planner import tasks
+from agentflow.rl.apps.planner import tasks
 
 HELD_OUT, FINAL = 60, 200
 """Test questions for the server's own comparison, and those after them for the final one, without the Game of 24."""

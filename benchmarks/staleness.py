@@ -27,9 +27,9 @@ from rich.console import Console
 from rich.table import Table
 
 from agentflow.graph.run.task import Task
-from agentflow.rl.planner import atlas
-from agentflow.rl.trainable import Trainable
-from agentflow.rl.training_log import TrainingLog
+from agentflow.rl.apps.planner import atlas
+from agentflow.rl.apps.trainable import Trainable
+from agentflow.rl.run.training_log import TrainingLog
 from benchmarks.ways import difference, points, pooled, trained
 
 BOUNDS = (0, 1)

@@ -23,7 +23,7 @@ from rich.console import Console
 from rich.table import Table
 
 from agentflow.evals.statistics import paired_interval
-from agentflow.rl.training_log import TrainingLog, rewards_by_task
+from agentflow.rl.run.training_log import TrainingLog, rewards_by_task
 
 WAYS = {
     "flow-grpo": (),

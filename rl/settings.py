@@ -21,7 +21,8 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 from agentflow.evals.run_folder import RunSettings
 from agentflow.rl.algorithms import NAMES, AnyAlgorithm
 from agentflow.rl.algorithms.sft import SFT
-from agentflow.rl.preset_files import PRESETS, unknown_preset
+from agentflow.rl.apps.loading import MOVED
+from agentflow.rl.presets.files import PRESETS, unknown_preset
 from agentflow.tools.coded_error import CodedError
 from agentflow.tools.expected import expected
 
@@ -113,12 +114,12 @@ class TrainingSettings(RunSettings):
         """Read the settings of a run of before 0.2.0; refuse what is cut since."""
         if not isinstance(settings, dict) or not isinstance(settings.get("flow"), dict):
             return settings
-        flow = {**settings["flow"]}
+        flow, app = {**settings["flow"]}, settings.get("app", "")
         if flow.pop("objective", "ppo") != "ppo":
             raise ValueError("another objective than PPO's")
         if settings.get("weights") == "separate" and len(settings.get("policies", ())) > 1:
             raise ValueError("several policies with weights of their own")
-        return {**settings, "flow": flow}
+        return {**settings, "flow": flow, "app": MOVED.get(app, app)}
 
     @property
     def teacher(self) -> str:

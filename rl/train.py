@@ -15,16 +15,16 @@ from typing import Any
 from omegaconf import DictConfig, OmegaConf, open_dict
 
 from agentflow.evals.run_folder import write_settings
-from agentflow.rl.checkpoints import latest_step, run_lock
-from agentflow.rl.checks import Checked, check, may_start
-from agentflow.rl.estimate import StepCost
-from agentflow.rl.export import TOKENIZER
-from agentflow.rl.launch import TrainingFailed, launch, worker_base
+from agentflow.rl.apps.trainable import AppError, Split, Trainable
+from agentflow.rl.launch.checks import Checked, check, may_start
+from agentflow.rl.launch.estimate import StepCost
+from agentflow.rl.launch.preview import Preview
+from agentflow.rl.launch.workers import TrainingFailed, launch, worker_base
 from agentflow.rl.micro.tokenizer import MicroTokenizer
-from agentflow.rl.preview import Preview
+from agentflow.rl.run.checkpoints import latest_step, run_lock
+from agentflow.rl.run.export import TOKENIZER
+from agentflow.rl.run.training_log import Line, TrainingLog
 from agentflow.rl.settings import SettingsError, TrainingSettings, compose_settings
-from agentflow.rl.trainable import AppError, Split, Trainable
-from agentflow.rl.training_log import Line, TrainingLog
 
 
 def write_run(config: DictConfig, checked: Checked) -> None:

@@ -11,7 +11,7 @@ from playwright import sync_api
 from agentflow.evals.record import Record
 from agentflow.graph.run.trace import TraceTurn
 from agentflow.graph.state import Verdict
-from agentflow.rl.training_log import TrainingLog
+from agentflow.rl.run.training_log import TrainingLog
 from tests.runs import record, turn
 from tests.trainings import begin, credited, rollout, token_step, write_step, write_validation
 

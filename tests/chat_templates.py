@@ -9,11 +9,11 @@ import pytest
 from langchain_core.messages import AIMessage, BaseMessage
 
 from agentflow.graph.context import Sampling
-from agentflow.rl.calls import Call, ids_array, logprobs_array
-from agentflow.rl.chat import ChatRequest, Conversations, FoundCall, TokenReply, as_chat_result
-from agentflow.rl.chat_format import ChatFormat
 from agentflow.rl.micro.chat_model import SEED
-from agentflow.rl.packing import pack
+from agentflow.rl.policy.chat import ChatRequest, Conversations, FoundCall, TokenReply, as_chat_result
+from agentflow.rl.policy.chat_format import ChatFormat
+from agentflow.rl.rollout.calls import Call, ids_array, logprobs_array
+from agentflow.rl.rollout.packing import pack
 from tests.pages import ROOT
 
 TEMPLATES = ROOT / ".venvs" / "templates" / "trl" / "chat_templates"
@@ -86,7 +86,7 @@ def called(family: str, name: str, arguments: dict[str, Any], *, tight: bool = F
 
 
 class ScriptedPolicy:
-    """Policy that samples what `script` returns for a request; an `agentflow.rl.chat.Generate`."""
+    """Policy that samples what `script` returns for a request; an `agentflow.rl.policy.chat.Generate`."""
 
     def __init__(self, family: str, script: Callable[[ChatRequest], str], known: ChatFormat | None = None) -> None:
         self.format, self.script = known or chat_format(family), script

@@ -27,7 +27,7 @@ def main(preset: str, model: Path, out: Path) -> dict[str, float]:
     from omegaconf import OmegaConf
     from transformers import AutoModelForCausalLM, Qwen2ForCausalLM, Qwen3ForCausalLM
 
-    from agentflow.rl.export import export
+    from agentflow.rl.run.export import export
     from agentflow.rl.settings import compose_settings
 
     plain = {kind: kind.forward for kind in (Qwen2ForCausalLM, Qwen3ForCausalLM)}  # before verl replaces them

@@ -16,7 +16,7 @@ from langgraph.graph import END, START, MessagesState, StateGraph
 from agentflow.graph.models.loading import load_model
 from agentflow.graph.run.runner import Graph
 from agentflow.graph.run.task import Task
-from agentflow.rl.trainable import Split, Trainable
+from agentflow.rl.apps.trainable import Split, Trainable
 from tests.fake_openai import Reply
 
 SENTENCE = "Add the secret number 7."

@@ -9,11 +9,11 @@ from agentflow.graph.run.task import Task
 from agentflow.graph.run.trace import Trace, TraceTurn, append
 from agentflow.rl.algorithms.algorithm import Rollout
 from agentflow.rl.algorithms.flow_grpo import FlowGRPO
-from agentflow.rl.packing import PrefixMismatch, Reason
-from agentflow.rl.rollout import CallRecord, RolloutRecord, RolloutStatus
-from agentflow.rl.tokens import Sampled, TokenRow, TokenStep, unpacked
-from agentflow.rl.trainable import Split
-from agentflow.rl.training_log import TOKENS, TrainingLog
+from agentflow.rl.apps.trainable import Split
+from agentflow.rl.rollout.packing import PrefixMismatch, Reason
+from agentflow.rl.rollout.rollout import CallRecord, RolloutRecord, RolloutStatus
+from agentflow.rl.rollout.tokens import Sampled, TokenRow, TokenStep, unpacked
+from agentflow.rl.run.training_log import TOKENS, TrainingLog
 
 
 def rollout(

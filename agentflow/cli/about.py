@@ -56,7 +56,7 @@ def template(
     folder: Annotated[Path, typer.Argument(metavar="MODEL_DIR", help="A model's folder; its tokenizer is enough.")],
 ) -> None:
     """Check what a model's chat template costs in training; exits with 1 if a prompt rewrites earlier turns."""
-    from agentflow.rl.template import TemplateError, certify, load_tokenizer
+    from agentflow.rl.rollout.template import TemplateError, certify, load_tokenizer
 
     try:
         with console(stderr=True).status("the tokenizer is being loaded"):

@@ -44,11 +44,11 @@ def prompts(
     except ImportError:
         fail("this needs the package gepa; install it with: pip install 'agentflow-langgraph[prompts]'", MISUSED)
     from agentflow.graph.models.spec import ModelError
-    from agentflow.rl.agent import trainable_agent
-    from agentflow.rl.apps import load_app
-    from agentflow.rl.node_paths import node_patterns
+    from agentflow.rl.apps.agent import trainable_agent
+    from agentflow.rl.apps.loading import load_app
+    from agentflow.rl.apps.trainable import AppError
+    from agentflow.rl.policy.node_paths import node_patterns
     from agentflow.rl.prompts import PromptsError, SearchInterrupted
-    from agentflow.rl.trainable import AppError
 
     given = {name: str(value) for name, value in {"tasks": tasks, "test": test, "reward": reward}.items() if value}
     if graph and (model or context):

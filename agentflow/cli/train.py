@@ -49,7 +49,7 @@ def app_settings(
     words = list(words or [])
     apps = [word for word in words if "=" not in word and ":" in word][:1]
     given = {"tasks": str(tasks or ""), "test": str(test or ""), "reward": reward, "nodes": nodes}
-    from agentflow.rl.node_paths import POLICY_NAME
+    from agentflow.rl.policy.node_paths import POLICY_NAME
     from agentflow.rl.settings import setting
 
     if nodes and policies:
@@ -93,7 +93,7 @@ def train(
 ) -> None:
     """Train the nodes of a LangGraph graph in the flow. An interrupted run resumes from its last checkpoint."""
     from agentflow.checks import doctor
-    from agentflow.rl.preset_files import preset_text, unknown_preset
+    from agentflow.rl.presets.files import preset_text, unknown_preset
 
     if problem := unknown_preset(preset):
         fail(problem, MISUSED)
@@ -105,11 +105,11 @@ def train(
     if works != "ok":
         fail(f"training {says}", MISUSED)
     from agentflow.rl import train as training
-    from agentflow.rl.checks import check
-    from agentflow.rl.estimate import lines
-    from agentflow.rl.launch import TrainingFailed
+    from agentflow.rl.launch.checks import check
+    from agentflow.rl.launch.estimate import lines
+    from agentflow.rl.launch.workers import TrainingFailed
+    from agentflow.rl.run.training_log import TrainingLog
     from agentflow.rl.settings import SettingsError, compose_settings
-    from agentflow.rl.training_log import TrainingLog
 
     chosen = app_settings(words, tasks, test, reward, nodes, policies)
     try:
@@ -149,8 +149,8 @@ def write_report(out: Path) -> Path:
 
 def _next(out: Path) -> list[str]:
     """Return the commands that export what a run has trained, also of its best step if that is not the last."""
-    from agentflow.rl.checkpoints import best_step, latest_step
-    from agentflow.rl.training_log import TrainingLog
+    from agentflow.rl.run.checkpoints import best_step, latest_step
+    from agentflow.rl.run.training_log import TrainingLog
 
     command, accuracies = f"agentflow export {out} planner", TrainingLog(out).accuracies()
     found = [f"next: {command}"]
@@ -182,8 +182,8 @@ def export(
     An adapter is merged. The export is checked: the model must reproduce the trainer's log-probabilities of recorded
     tokens.
     """
-    from agentflow.rl.export import Checked, ExportError
-    from agentflow.rl.export import export as write
+    from agentflow.rl.run.export import Checked, ExportError
+    from agentflow.rl.run.export import export as write
 
     checks: list[Checked | None] = []
     try:
@@ -215,7 +215,7 @@ def replay(
     _, works, says = doctor.training()
     if works != "ok":
         fail(f"replay {says}", MISUSED)
-    from agentflow.rl.replay import Replay, ReplayError
+    from agentflow.rl.run.replay import Replay, ReplayError
 
     try:
         again = Replay(run, step, split)

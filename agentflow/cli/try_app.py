@@ -42,14 +42,14 @@ def try_app(
     _, works, says = doctor.training()
     if works != "ok":
         fail(f"a rollout {says}", MISUSED)
-    from agentflow.rl.apps import load_app
-    from agentflow.rl.estimate import cost_of
-    from agentflow.rl.local_policy import LocalPolicy
-    from agentflow.rl.node_paths import all_patterns
-    from agentflow.rl.preview import notes, obstacles, play
-    from agentflow.rl.rollout import Trajectory
+    from agentflow.rl.apps.loading import load_app
+    from agentflow.rl.apps.trainable import AppError
+    from agentflow.rl.launch.estimate import cost_of
+    from agentflow.rl.launch.local_policy import LocalPolicy
+    from agentflow.rl.launch.preview import notes, obstacles, play
+    from agentflow.rl.policy.node_paths import all_patterns
+    from agentflow.rl.rollout.rollout import Trajectory
     from agentflow.rl.settings import SettingsError, TrainingSettings, compose_settings
-    from agentflow.rl.trainable import AppError
 
     try:
         config = compose_settings(preset, app_settings(words, tasks, test, reward, nodes, policies))

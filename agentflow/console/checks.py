@@ -12,7 +12,7 @@ from agentflow.console.terminal import print_json, shortened
 from agentflow.tools.untrusted_text import one_line
 
 if TYPE_CHECKING:
-    from agentflow.rl.template import Certificate
+    from agentflow.rl.rollout.template import Certificate
 
 
 def print_checks(out: Console, checks: Iterable[Check], *, as_json: bool = False) -> None:

@@ -16,8 +16,8 @@ from rich.progress import (
 from agentflow.console.terminal import percent
 
 if TYPE_CHECKING:
+    from agentflow.rl.run.training_log import Line
     from agentflow.rl.settings import TrainingSettings
-    from agentflow.rl.training_log import Line
     from agentflow.tools.encyclopedia.corpus_build import Progress as BuildProgress
 
 

@@ -12,10 +12,10 @@ from agentflow.console.terminal import counted, shortened, shown_bytes
 from agentflow.tools.untrusted_text import one_line
 
 if TYPE_CHECKING:
-    from agentflow.rl.estimate import StepCost
-    from agentflow.rl.preview import Preview
-    from agentflow.rl.rollout import Trajectory
-    from agentflow.rl.training_log import HeldOut
+    from agentflow.rl.launch.estimate import StepCost
+    from agentflow.rl.launch.preview import Preview
+    from agentflow.rl.rollout.rollout import Trajectory
+    from agentflow.rl.run.training_log import HeldOut
 
 
 def print_rollout(out: Console, trajectory: "Trajectory", texts: Sequence[str]) -> None:

@@ -16,7 +16,7 @@ from agentflow.graph.run.calls import RunCalls
 from agentflow.graph.run.trace import Trace, TraceTurn
 from agentflow.graph.state import Action, Plan, Turn
 from agentflow.nodes.planner import messages
-from agentflow.rl.rollout import RolloutRecord
+from agentflow.rl.rollout.rollout import RolloutRecord
 from agentflow.view.live_status import Running
 from agentflow.view.query import cells
 from agentflow.view.rows import Row

@@ -8,8 +8,8 @@ from typing import Any
 from pydantic import ValidationError
 
 from agentflow.rl.algorithms import algorithm_of
-from agentflow.rl.token_inspector import terms, trajectories
-from agentflow.rl.tokens import TokenStep
+from agentflow.rl.rollout.token_inspector import terms, trajectories
+from agentflow.rl.rollout.tokens import TokenStep
 from agentflow.view.query import Named, cells
 
 

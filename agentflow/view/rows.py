@@ -8,7 +8,7 @@ from pydantic import ValidationError
 
 from agentflow.evals.record import Record
 from agentflow.graph.run.trace import Trace
-from agentflow.rl.rollout import RolloutRecord, RolloutStatus
+from agentflow.rl.rollout.rollout import RolloutRecord, RolloutStatus
 from agentflow.view.lines import Place
 
 SHORT = 240

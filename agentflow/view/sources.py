@@ -17,8 +17,8 @@ from agentflow.evals.record import EvaluationSettings, Record
 from agentflow.evals.results_store import TRACES
 from agentflow.evals.run_folder import SETTINGS
 from agentflow.graph.context import Context
-from agentflow.rl.tokens import TokenStep, unpacked
-from agentflow.rl.training_log import TOKENS, token_file
+from agentflow.rl.rollout.tokens import TokenStep, unpacked
+from agentflow.rl.run.training_log import TOKENS, token_file
 from agentflow.view.calls import CallsFile
 from agentflow.view.lines import Place, Tail, read_file
 from agentflow.view.rows import Reader, Row, of_rollout, of_trace, read, record_row
@@ -321,7 +321,7 @@ class Training(Source):
 
 
 TRAINED_TURNS = 6
-"""Default limit of turns of a rollout in agentflow.rl.planner:atlas and agentflow.rl.benchmark."""
+"""Default limit of turns of a rollout in agentflow.rl.apps.planner:atlas and agentflow.rl.apps.benchmark."""
 
 
 class Watched:

@@ -174,8 +174,8 @@ def rollouts(number: int) -> list[list[Sampled]]:
 
 def ours(made: list[list[Sampled]]) -> Callable[[], int]:
     """Return the trainer's packing, which returns the number of tokens of its rows."""
-    from agentflow.rl.calls import Call, ids_array, logprobs_array
-    from agentflow.rl.packing import pack as packed
+    from agentflow.rl.rollout.calls import Call, ids_array, logprobs_array
+    from agentflow.rl.rollout.packing import pack as packed
 
     calls = [
         [

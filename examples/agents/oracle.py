@@ -11,14 +11,14 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-from agentflow.rl.chat import ChatRequest, TokenReply
-from agentflow.rl.chat_format import ChatFormat
+from agentflow.rl.policy.chat import ChatRequest, TokenReply
+from agentflow.rl.policy.chat_format import ChatFormat
 
 SUM = re.compile(r"What is (\d+) (plus|times) (\d+)(?:, times (\d+))?")
 
 
 class Oracle:
-    """Policy that plays all nodes; an `agentflow.rl.chat.Generate`."""
+    """Policy that plays all nodes; an `agentflow.rl.policy.chat.Generate`."""
 
     def __init__(self, known: ChatFormat, mistakes: float, seed: str) -> None:
         """`mistakes` is the probability of a mistake in a reply that can have one."""

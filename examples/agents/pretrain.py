@@ -21,14 +21,14 @@ import typer
 from rich.progress import track
 
 from agentflow.graph.run.task import Task
-from agentflow.rl.agent import inputs
-from agentflow.rl.chat_format import ChatFormat
+from agentflow.rl.apps.agent import inputs
+from agentflow.rl.apps.trainable import Trainable
 from agentflow.rl.micro.chat_model import SEED
 from agentflow.rl.micro.tokenizer import END, TOOL_TEMPLATE, MicroTokenizer, train
-from agentflow.rl.packing import TrainingSample, pack
-from agentflow.rl.rollout import run
-from agentflow.rl.template import load_tokenizer
-from agentflow.rl.trainable import Trainable
+from agentflow.rl.policy.chat_format import ChatFormat
+from agentflow.rl.rollout.packing import TrainingSample, pack
+from agentflow.rl.rollout.rollout import run
+from agentflow.rl.rollout.template import load_tokenizer
 from examples.agents.oracle import Oracle
 from examples.agents.sums import example, score
 from recipes.micro.pretrain import Example, PrefixGroup, Shape, Trainer

@@ -20,8 +20,8 @@ from agentflow.evals.atlas.world import pages
 from agentflow.graph.context import Context
 from agentflow.graph.state import Action, Plan, Turn
 from agentflow.nodes import analyst, executor, generator, planner, verifier
-from agentflow.rl.chat import ROLES
 from agentflow.rl.micro import declining
+from agentflow.rl.policy.chat import ROLES
 from agentflow.tools import base_generator
 from agentflow.tools.card import ToolCard
 from agentflow.tools.catalogue import standard_cards

@@ -28,9 +28,9 @@ from agentflow.evals import results_store
 from agentflow.graph.context import Context
 from agentflow.graph.models.loading import load_model
 from agentflow.graph.models.spec import ModelError
-from agentflow.rl.checkpoints import BEST, FOLDER
 from agentflow.rl.live.journal import Answered, Decision, Feedback, Traffic
 from agentflow.rl.live.versions import Versions, loses, verdict
+from agentflow.rl.run.checkpoints import BEST, FOLDER
 from agentflow.rl.settings import setting
 from agentflow.rl.traces.convert import TASKS, convert
 
@@ -151,7 +151,7 @@ class Learner:
             return
         settings, context, folder = self._settings, self._settings.context, self.batch_folder(number)
         texts = {
-            "app": "agentflow.rl.benchmark:benchmark",
+            "app": "agentflow.rl.apps.benchmark:benchmark",
             "options.name": folder / "tasks" / TASKS,
             "options.test": settings.held_out,
             "options.frozen": context.model,

@@ -24,12 +24,12 @@ from agentflow.graph.context import Sampling
 from agentflow.graph.models.providers import knows_only
 from agentflow.graph.models.spec import ModelError
 from agentflow.nodes.planner import PROMPT
-from agentflow.rl.chat import ROLES, TokenReply, as_chat_result
 from agentflow.rl.micro.declining import DecliningEngine
 from agentflow.rl.micro.engine import Completion, ContextWindowExceeded, Engine
 from agentflow.rl.micro.model import MicroModel
 from agentflow.rl.micro.tokenizer import ROLES as KNOWN_ROLES
 from agentflow.rl.micro.tokenizer import MicroTokenizer
+from agentflow.rl.policy.chat import ROLES, TokenReply, as_chat_result
 
 SEED, TRAINED = (Path(__file__).with_name(name) for name in ("seed", "trained"))
 """Checkpoints that ship with the package: the seed of all modules, and a planner trained with Flow-GRPO, which declines

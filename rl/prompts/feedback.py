@@ -11,7 +11,7 @@ from pydantic import Field
 from agentflow.graph.run.calls import text_of
 from agentflow.graph.run.trace import Trace
 from agentflow.graph.tracing.operation import Operation
-from agentflow.rl.rollout import RolloutStatus
+from agentflow.rl.rollout.rollout import RolloutStatus
 from agentflow.tools.redaction import cut, redacted
 
 NOT_REACHED = "Calls of other assistants, as the run ended before this one was asked"

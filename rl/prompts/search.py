@@ -26,13 +26,13 @@ from agentflow.graph.models.loading import load_model, reply_of
 from agentflow.graph.models.spec import ModelError
 from agentflow.graph.run.task import Task, identity
 from agentflow.graph.run.trace import to_line
-from agentflow.rl.policy import no_policy
+from agentflow.rl.apps.trainable import Trainable
+from agentflow.rl.policy.policy import no_policy
 from agentflow.rl.prompts import PromptsError, SearchInterrupted
 from agentflow.rl.prompts.feedback import CallLog, PromptRollout, record_of
 from agentflow.rl.prompts.targets import Target
-from agentflow.rl.rollout import RolloutStatus, run
-from agentflow.rl.trainable import Trainable
-from agentflow.rl.training_log import HeldOut
+from agentflow.rl.rollout.rollout import RolloutStatus, run
+from agentflow.rl.run.training_log import HeldOut
 from agentflow.tools.redaction import redacted
 
 ROLLOUTS, GEPA, STATE = "rollouts.jsonl", "gepa", "gepa_state.bin"

@@ -12,10 +12,10 @@ from agentflow.graph.agent import graph as agentflow
 from agentflow.graph.context import Context
 from agentflow.graph.prompts import PLACEHOLDERS, check
 from agentflow.graph.run.runner import Graph
-from agentflow.rl.node_paths import fits
+from agentflow.rl.apps.trainable import Trainable
+from agentflow.rl.policy.node_paths import fits
 from agentflow.rl.prompts import PromptsError
 from agentflow.rl.prompts.feedback import PromptRollout
-from agentflow.rl.trainable import Trainable
 
 LONGEST = 20_000  # characters of a prompt
 

@@ -8,7 +8,7 @@ from typing import Any
 from agentflow.graph.run.task import identity
 from agentflow.tools.coded_error import CodedError
 
-Message = dict[str, Any]  # as chat templates take it; see `agentflow.rl.chat.TemplateMessage`
+Message = dict[str, Any]  # as chat templates take it; see `agentflow.rl.policy.chat.TemplateMessage`
 
 
 class TracesError(CodedError, ValueError):

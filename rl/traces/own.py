@@ -15,9 +15,9 @@ from agentflow.evals.run_folder import RunSettings, read_settings
 from agentflow.evals.scorers.score import Decision
 from agentflow.graph.run.calls import RunCalls, calls_file, hash_of
 from agentflow.graph.run.trace import Trace
-from agentflow.rl.rollout import RolloutRecord, RolloutStatus
+from agentflow.rl.rollout.rollout import RolloutRecord, RolloutStatus
+from agentflow.rl.run.training_log import TrainingLog
 from agentflow.rl.traces.episode import Conversation, Dropped, Episode, Reason
-from agentflow.rl.training_log import TrainingLog
 
 Model = TypeVar("Model", bound=BaseModel)
 

@@ -27,18 +27,18 @@ from agentflow.graph.run.runner import Graph
 from agentflow.graph.run.task import Task
 from agentflow.graph.run.trace import append
 from agentflow.graph.tracing.setup import tracing_from_environment
-from agentflow.rl.apps import load_app
-from agentflow.rl.batch import counts, facts_of, rows_of
-from agentflow.rl.calls import ids_array, logprobs_array
-from agentflow.rl.chat import ChatRequest, Generate, TokenReply
-from agentflow.rl.chat_format import ChatFormat, Tokenizer
-from agentflow.rl.packing import TrainingSample, longest_prompt
-from agentflow.rl.policy import PromptTooLong
-from agentflow.rl.replay_log import ReplayLog, ReplayLogs, digest
-from agentflow.rl.rollout import RolloutRecord, Trajectory, run_recorded
-from agentflow.rl.trainable import Split, Trainable
+from agentflow.rl.apps.loading import load_app
+from agentflow.rl.apps.trainable import Split, Trainable
+from agentflow.rl.policy.chat import ChatRequest, Generate, TokenReply
+from agentflow.rl.policy.chat_format import ChatFormat, Tokenizer
+from agentflow.rl.policy.policy import PromptTooLong
+from agentflow.rl.rollout.batch import counts, facts_of, rows_of
+from agentflow.rl.rollout.calls import ids_array, logprobs_array
+from agentflow.rl.rollout.packing import TrainingSample, longest_prompt
+from agentflow.rl.rollout.replay_log import ReplayLog, ReplayLogs, digest
+from agentflow.rl.rollout.rollout import RolloutRecord, Trajectory, run_recorded
+from agentflow.rl.run.training_log import TrainingLog
 from agentflow.rl.trainer.teacher import Teacher
-from agentflow.rl.training_log import TrainingLog
 
 _graphs: dict[str, tuple[Trainable, Graph]] = {}
 """Loaded apps of this process by name; cached because verl creates a new agent loop for every rollout."""
@@ -205,7 +205,7 @@ def rollout_name(row: dict[str, Any]) -> str:
 
 
 class VerlPolicy:
-    """Policy of one rollout, served by verl; implements `agentflow.rl.chat.Generate`."""
+    """Policy of one rollout, served by verl; implements `agentflow.rl.policy.chat.Generate`."""
 
     def __init__(self, loop: FlowAgentLoop, sampling_params: dict[str, Any], name: str) -> None:
         """`name` identifies the rollout within the run and is the same in every repetition of the run."""

@@ -25,10 +25,9 @@ from verl.utils.metric import reduce_metrics
 from verl.utils.py_functional import rename_dict
 from verl.workers.utils.padding import response_to_nested
 
-from agentflow.rl.alarm import MAX_DRIFT, MAX_EXACT_DRIFT
 from agentflow.rl.algorithms import algorithm_of
 from agentflow.rl.algorithms.opd import OPD
-from agentflow.rl.batch import (
+from agentflow.rl.rollout.batch import (
     Span,
     advantages_of,
     assign_credit,
@@ -36,14 +35,15 @@ from agentflow.rl.batch import (
     matters,
     signal_of,
 )
-from agentflow.rl.checkpoints import keep_best
-from agentflow.rl.step_metrics import only_reward, rollout_metrics, staleness, why_nothing
+from agentflow.rl.run.alarm import MAX_DRIFT, MAX_EXACT_DRIFT
+from agentflow.rl.run.checkpoints import keep_best
+from agentflow.rl.run.training_log import Line, TrainingLog
 from agentflow.rl.trainer.loss import flow_grpo_loss, supervised_loss
 from agentflow.rl.trainer.prefetch import PrefetchingTrainer
+from agentflow.rl.trainer.step_metrics import only_reward, rollout_metrics, staleness, why_nothing
 from agentflow.rl.trainer.teacher import TeacherWorker
 from agentflow.rl.trainer.token_inspector import TokenInspector
 from agentflow.rl.trainer.watch import SyncFailed, cause, exit_with_engine, within
-from agentflow.rl.training_log import Line, TrainingLog
 
 
 class NothingToTrain(RuntimeError):

@@ -18,7 +18,7 @@ from torch.distributed.tensor import DTensor, Shard
 from verl.model_merger.base_model_merger import ModelMergerConfig
 from verl.model_merger.fsdp_model_merger import FSDPModelMerger, merge_non_dtensor_shards
 
-from agentflow.rl.export import LORA_META
+from agentflow.rl.run.export import LORA_META
 
 Weights = dict[str, torch.Tensor]
 

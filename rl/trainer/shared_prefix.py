@@ -11,7 +11,7 @@ About a tenth of the tokens of a row are trained. With the vocabulary of a pretr
 would take longer than all layers below them.
 
 Ranks gather a layer's weights together, so all must call it equally often, and their rows do not need the same passes:
-with several ranks, each row is computed by itself (`rl.engine`).
+with several ranks, each row is computed by itself (`rl.launch.engine`).
 
 `model.external_lib` loads this module in every training worker.
 """

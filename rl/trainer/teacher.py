@@ -19,13 +19,13 @@ from verl.utils.config import omega_conf_to_dataclass
 from verl.workers.engine_workers import ActorRolloutRefWorker, TrainingWorker
 
 from agentflow.graph.models.loading import reply_of
-from agentflow.rl.chat import ChatRequest, TokenReply, template_message
-from agentflow.rl.chat_format import ChatFormat
-from agentflow.rl.policy import PromptTooLong
+from agentflow.rl.policy.chat import ChatRequest, TokenReply, template_message
+from agentflow.rl.policy.chat_format import ChatFormat
+from agentflow.rl.policy.policy import PromptTooLong
 
 
 class Teacher:
-    """Policy of a rollout whose replies are a teacher's; implements `agentflow.rl.chat.Generate`."""
+    """Policy of a rollout whose replies are a teacher's; implements `agentflow.rl.policy.chat.Generate`."""
 
     def __init__(
         self, model: BaseChatModel, format: ChatFormat, fitted: Callable[[ChatRequest], tuple[list[int], int]]

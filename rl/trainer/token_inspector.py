@@ -1,4 +1,4 @@
-"""Recorder of the trainer's log-probabilities for a few groups of each step (`agentflow.rl.tokens`).
+"""Recorder of the trainer's log-probabilities for a few groups of each step (`agentflow.rl.rollout.tokens`).
 
 The loss computes each token's log-probability too, but on micro-batches in other processes, without the names of the
 rows, and before the update. So the trainer computes those of the chosen rows again: once after the update, and also
@@ -16,10 +16,10 @@ from tensordict import TensorDict
 from transfer_queue import KVBatchMeta
 from verl.utils import tensordict_utils as tu
 
-from agentflow.rl.batch import Span, question_of, session_of
-from agentflow.rl.rollout import RolloutStatus
-from agentflow.rl.tokens import Sampled, TokenRow, TokenStep, differences, kept
-from agentflow.rl.training_log import TrainingLog
+from agentflow.rl.rollout.batch import Span, question_of, session_of
+from agentflow.rl.rollout.rollout import RolloutStatus
+from agentflow.rl.rollout.tokens import Sampled, TokenRow, TokenStep, differences, kept
+from agentflow.rl.run.training_log import TrainingLog
 
 FIELDS = ["prompts", "responses", "response_mask", "rollout_log_probs"]
 

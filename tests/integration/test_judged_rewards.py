@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from agentflow.rl.benchmark import benchmark
-from agentflow.rl.chat import ChatRequest, TokenReply
-from agentflow.rl.rollout import RolloutStatus, run
-from agentflow.rl.trainable import AppError, Trainable
+from agentflow.rl.apps.benchmark import benchmark
+from agentflow.rl.apps.trainable import AppError, Trainable
+from agentflow.rl.policy.chat import ChatRequest, TokenReply
+from agentflow.rl.rollout.rollout import RolloutStatus, run
 from tests.fake_openai import FakeOpenAI
 
 

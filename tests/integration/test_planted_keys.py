@@ -21,7 +21,7 @@ from agentflow.cli import app
 from agentflow.graph.run.task import Task
 from agentflow.graph.run.trace import append
 from agentflow.graph.state import InputState
-from agentflow.rl.rollout import RolloutRecord, RolloutStatus
+from agentflow.rl.rollout.rollout import RolloutRecord, RolloutStatus
 from agentflow.tools import redaction
 from tests.fake_langsmith import FakeLangSmith
 from tests.fake_openai import FakeOpenAI, Reply

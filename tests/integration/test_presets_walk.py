@@ -18,8 +18,8 @@ from typing import Any
 import httpx
 import pytest
 
-from agentflow.rl.rollout import RolloutStatus
-from agentflow.rl.tokens import unpacked
+from agentflow.rl.rollout.rollout import RolloutStatus
+from agentflow.rl.rollout.tokens import unpacked
 from tests.chat_templates import needs_templates
 from tests.fake_openai import FakeOpenAI
 from tests.integration.training import lines, rollouts

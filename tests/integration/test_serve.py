@@ -24,8 +24,8 @@ from typer.testing import CliRunner
 from agentflow.checks.model import examine
 from agentflow.cli import app
 from agentflow.graph.context import Context, Sampling
-from agentflow.rl import traced
 from agentflow.rl.micro.chat_model import load
+from agentflow.rl.policy import traced
 from tests.waiting import LAST_RESORT, until
 
 COMMAND = [sys.executable, "-m", "agentflow", "serve"]

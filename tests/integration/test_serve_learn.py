@@ -18,8 +18,8 @@ import pytest
 
 pytest.importorskip("verl", reason="the extra train is not installed")
 
-from agentflow.rl.checkpoints import BEST, FOLDER
-from agentflow.rl.planner import tasks
+from agentflow.rl.apps.planner import tasks
+from agentflow.rl.run.checkpoints import BEST, FOLDER
 from tests.integration.test_serve import is_up
 from tests.waiting import LAST_RESORT, until
 

@@ -12,8 +12,8 @@ from agentflow.graph.context import Sampling
 from agentflow.graph.models import loading
 from agentflow.graph.models.loading import load_model
 from agentflow.graph.tracing.observer import Observer
-from agentflow.rl.calls import TokenCollector, TokenError
-from agentflow.rl.traced import TracedModel
+from agentflow.rl.policy.traced import TracedModel
+from agentflow.rl.rollout.calls import TokenCollector, TokenError
 from tests.failing import fails
 from tests.fake_openai import FakeOpenAI
 

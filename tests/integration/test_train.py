@@ -9,10 +9,10 @@ import pytest
 
 from agentflow.rl.algorithms.algorithm import Rollout
 from agentflow.rl.algorithms.grpo import GRPO
-from agentflow.rl.checkpoints import BEST, checkpoint_of, saved_steps
-from agentflow.rl.export import Checked, check, export
-from agentflow.rl.rollout import RolloutStatus
-from agentflow.rl.tokens import unpacked
+from agentflow.rl.rollout.rollout import RolloutStatus
+from agentflow.rl.rollout.tokens import unpacked
+from agentflow.rl.run.checkpoints import BEST, checkpoint_of, saved_steps
+from agentflow.rl.run.export import Checked, check, export
 from tests.integration.training import lines, rollouts, train
 
 pytest.importorskip("verl")

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from agentflow.rl.rollout import RolloutStatus
-from agentflow.rl.tokens import TokenStep, unpacked
+from agentflow.rl.rollout.rollout import RolloutStatus
+from agentflow.rl.rollout.tokens import TokenStep, unpacked
 from tests.integration.training import lines, rollouts, train
 
 pytest.importorskip("verl")

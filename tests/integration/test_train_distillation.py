@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from agentflow.rl.export import Recorded, _log_probs
 from agentflow.rl.micro.chat_model import TRAINED
-from agentflow.rl.tokens import unpacked
+from agentflow.rl.rollout.tokens import unpacked
+from agentflow.rl.run.export import Recorded, _log_probs
 from tests.integration.training import lines, rollouts, train
 
 pytest.importorskip("verl")

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from agentflow.rl.alarm import Cause
+from agentflow.rl.run.alarm import Cause
 from tests.integration.training import killed, lines, replay_log, rollouts, sent, started, train
 from tests.waiting import until
 

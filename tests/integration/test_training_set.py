@@ -18,7 +18,7 @@ import pyarrow
 from huggingface_hub import constants
 from pyarrow import parquet
 
-from agentflow.rl.benchmark import benchmark
+from agentflow.rl.apps.benchmark import benchmark
 from benchmarks.training_set import DEEPMATH, NQ, MixtureSource, TrainingSetError, build
 from tests.failing import fails
 from tests.fake_hub import REVISION, Hub

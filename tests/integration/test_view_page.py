@@ -18,7 +18,7 @@ from agentflow.graph.run.events import Started
 from agentflow.graph.run.live_status import LiveStatusFile
 from agentflow.graph.run.trace import Trace, append
 from agentflow.graph.state import Verdict
-from agentflow.rl.training_log import TrainingLog
+from agentflow.rl.run.training_log import TrainingLog
 from agentflow.tools.result import ErrorClass
 from tests.contrast import CONTRAST
 from tests.runs import record, turn, write_run

@@ -7,19 +7,19 @@ from pathlib import Path
 
 import pytest
 
-from agentflow.rl import engine
-from agentflow.rl.checkpoints import latest_step
-from agentflow.rl.checks import check_verl
+from agentflow.rl.launch import engine
+from agentflow.rl.launch.checks import check_verl
 from agentflow.rl.micro.chat_model import SEED
 from agentflow.rl.micro.engine import Engine
 from agentflow.rl.micro.model import MicroModel
 from agentflow.rl.micro.tokenizer import MicroTokenizer
-from agentflow.rl.replay_log import ReplayLogs, as_reply
-from agentflow.rl.rollout import RolloutStatus
+from agentflow.rl.rollout.replay_log import ReplayLogs, as_reply
+from agentflow.rl.rollout.rollout import RolloutStatus
+from agentflow.rl.rollout.tokens import unpacked
+from agentflow.rl.run.checkpoints import latest_step
+from agentflow.rl.run.training_log import TrainingLog, token_file
 from agentflow.rl.settings import compose_settings
-from agentflow.rl.tokens import unpacked
 from agentflow.rl.trainer import vllm_cpu
-from agentflow.rl.training_log import TrainingLog, token_file
 from tests.integration.training import lines, rollouts, sent, started, train
 
 pytestmark = [

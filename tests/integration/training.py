@@ -9,9 +9,9 @@ import time
 from pathlib import Path
 from typing import Any
 
-from agentflow.rl.rollout import RolloutRecord
-from agentflow.rl.trainable import Split
-from agentflow.rl.training_log import TrainingLog
+from agentflow.rl.apps.trainable import Split
+from agentflow.rl.rollout.rollout import RolloutRecord
+from agentflow.rl.run.training_log import TrainingLog
 
 SMALL = [
     *("questions=4", "rollouts=4", "train_tasks=48", "test_tasks=12", "seed=3"),

@@ -7,8 +7,8 @@ import pytest
 from typer.testing import CliRunner
 
 from agentflow.cli import app
-from agentflow.rl.checkpoints import ACTOR, FOLDER, LATEST, checkpoint_of
-from agentflow.rl.training_log import TrainingLog
+from agentflow.rl.run.checkpoints import ACTOR, FOLDER, LATEST, checkpoint_of
+from agentflow.rl.run.training_log import TrainingLog
 from tests.trainings import rollout, write_validation
 
 needs_training = pytest.mark.skipif(not find_spec("verl"), reason="the extra train is not installed")

@@ -3,7 +3,7 @@ from pathlib import Path
 import pytest
 
 from agentflow.cli.train import write_report
-from agentflow.rl.training_log import TrainingLog
+from agentflow.rl.run.training_log import TrainingLog
 from tests.reports import Report
 from tests.trainings import begin, credited, rollout, token_step, write_step, write_validation
 

@@ -20,9 +20,9 @@ from agentflow.graph.context import MODULES, Context
 from agentflow.graph.state import InputState
 from agentflow.graph.tracing.observer import Observer
 from agentflow.nodes import analyst, executor, generator, planner, verifier
-from agentflow.rl.calls import TokenCollector
-from agentflow.rl.chat import ChatRequest, Generate, TokenReply
-from agentflow.rl.policy import Policy, serving
+from agentflow.rl.policy.chat import ChatRequest, Generate, TokenReply
+from agentflow.rl.policy.policy import Policy, serving
+from agentflow.rl.rollout.calls import TokenCollector
 from benchmarks.speed.work import ANSWER, QUESTION, Rollout, Work
 
 DISTRIBUTION = "agentflow-langgraph"

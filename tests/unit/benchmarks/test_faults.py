@@ -7,8 +7,8 @@ import pytest
 pytest.importorskip("torch")
 
 from agentflow.graph.models.spec import ModelError
-from agentflow.rl.chat import ChatRequest, TokenReply
-from agentflow.rl.replay_log import ReplayLog
+from agentflow.rl.policy.chat import ChatRequest, TokenReply
+from agentflow.rl.rollout.replay_log import ReplayLog
 from benchmarks.faults import Faulty
 from tests.failing import fails
 

@@ -11,7 +11,7 @@ import yaml
 from omegaconf import OmegaConf
 
 from agentflow.evals.run_folder import RunFolderError, read_settings
-from agentflow.rl.preset_files import PRESETS, preset_text, presets
+from agentflow.rl.presets.files import PRESETS, preset_text, presets
 from agentflow.rl.settings import SettingsError, TrainingSettings, compose_settings
 from tests.failing import fails
 
@@ -103,7 +103,7 @@ def test_a_run_of_before_is_read_or_refused(
 ) -> None:
     settings = TrainingSettings.of(compose_settings("atlas-cpu", [])).model_dump()
     flow = settings["flow"] | {"objective": objective}
-    before = settings | {"weights": "separate", "policies": policies, "flow": flow}
+    before = settings | {"app": "agentflow.rl.planner:atlas", "weights": "separate", "policies": policies, "flow": flow}
     (tmp_path / "settings.json").write_text(json.dumps(before))
     with nullcontext() if readable else fails(RunFolderError, "other_version"):
-        read_settings(tmp_path, TrainingSettings)
+        assert read_settings(tmp_path, TrainingSettings).app == settings["app"]

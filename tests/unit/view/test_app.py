@@ -11,7 +11,7 @@ import pytest
 from agentflow.graph.run.calls import Message, RunCalls, Span
 from agentflow.graph.run.trace import Trace, append
 from agentflow.graph.state import Verdict
-from agentflow.rl.training_log import TrainingLog
+from agentflow.rl.run.training_log import TrainingLog
 from agentflow.view.app import build_app
 from agentflow.view.guard import POLICY
 from agentflow.view.run_index import Root, RunIndex

@@ -12,7 +12,7 @@ import pytest
 from agentflow.evals.results_store import ResultsError
 from agentflow.evals.runs import read_runs
 from agentflow.graph.run.trace import TraceTurn
-from agentflow.rl.training_log import TrainingLog
+from agentflow.rl.run.training_log import TrainingLog
 from agentflow.tools.result import ErrorClass
 from agentflow.view.export import BYTES, evaluations, training
 from tests.reports import Report

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from agentflow.rl.rollout import RolloutStatus
-from agentflow.rl.training_log import TrainingLog
+from agentflow.rl.rollout.rollout import RolloutStatus
+from agentflow.rl.run.training_log import TrainingLog
 from agentflow.view.groups import groups
 from agentflow.view.run_index import Root, RunIndex
 from agentflow.view.sources import Training

@@ -9,7 +9,7 @@ from agentflow.evals.results_store import store_scores
 from agentflow.graph.run.events import Started
 from agentflow.graph.run.live_status import LiveStatusFile
 from agentflow.graph.run.trace import Trace, append
-from agentflow.rl.training_log import TrainingLog
+from agentflow.rl.run.training_log import TrainingLog
 from agentflow.view.live_status import Running
 from agentflow.view.run_index import Root, RunIndex
 from agentflow.view.sources import LIVE_SECONDS, Source, Training

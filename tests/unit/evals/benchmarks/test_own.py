@@ -17,7 +17,7 @@ from agentflow.evals.benchmarks.store import DatasetSource
 from agentflow.evals.runs import read_runs
 from agentflow.evals.scorers.score import Decision, decided
 from agentflow.graph.run.task import Task
-from agentflow.rl import benchmark as training
+from agentflow.rl.apps import benchmark as training
 from tests.failing import fails
 from tests.scripted import Scripted
 

@@ -12,7 +12,7 @@ from agentflow.graph.models import loading
 from agentflow.graph.models.loading import ask
 from agentflow.graph.models.structured import ReplyForm
 from agentflow.nodes import executor, planner, verifier
-from agentflow.rl.planner import atlas
+from agentflow.rl.apps.planner import atlas
 from agentflow.tools.catalogue import standard_cards
 from tests.fake_openai import FakeOpenAI, Reply, completion
 

@@ -13,7 +13,7 @@ from agentflow.graph.models.spec import ModelError
 from agentflow.graph.run.runner import LimitExceeded, Unanswered, run
 from agentflow.graph.run.task import Task
 from agentflow.graph.run.trace import Trace
-from agentflow.rl.policy import PolicyMisused, PromptTooLong
+from agentflow.rl.policy.policy import PolicyMisused, PromptTooLong
 from agentflow.tools.coded_error import Cause
 from agentflow.tools.sandbox.limits import SandboxError
 

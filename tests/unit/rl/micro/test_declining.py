@@ -7,12 +7,12 @@ import pytest
 
 from agentflow.graph.context import Context
 from agentflow.nodes import planner
-from agentflow.rl.chat import ROLES
 from agentflow.rl.micro.chat_model import TRAINED, checkpoint
 from agentflow.rl.micro.declining import CALCULATION, DECLINING, LEAST_PROBABILITY, DecliningEngine
 from agentflow.rl.micro.engine import Completion, Engine
 from agentflow.rl.micro.model import MicroModel
 from agentflow.rl.micro.tokenizer import MicroTokenizer
+from agentflow.rl.policy.chat import ROLES
 from agentflow.tools.catalogue import standard_cards
 from tests.unit.rl.micro.waiting import slow
 from tests.waiting import LAST_RESORT, until

@@ -16,10 +16,10 @@ from agentflow.graph.context import Context
 from agentflow.graph.run.task import Task
 from agentflow.graph.studio_config import StudioConfig
 from agentflow.nodes import generator, planner
+from agentflow.rl.apps.trainable import Trainable
 from agentflow.rl.prompts import PromptsError, SearchInterrupted
 from agentflow.rl.prompts.feedback import NOT_REACHED, PromptRollout
 from agentflow.rl.prompts.search import GEPA, ROLLOUTS, STATE, Search
-from agentflow.rl.trainable import Trainable
 from tests.failing import fails
 from tests.fake_openai import FakeOpenAI, Reply
 from tests.prompted import PROMPT, REFLECTED, SENTENCE, app, reward, script

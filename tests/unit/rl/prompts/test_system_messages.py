@@ -14,7 +14,7 @@ from pydantic import Field
 
 from agentflow.graph.run.runner import Graph
 from agentflow.graph.tracing.observer import Observer
-from agentflow.rl.policy import no_policy, serving, stand_in
+from agentflow.rl.policy.policy import no_policy, serving, stand_in
 from agentflow.rl.prompts.feedback import CallLog
 
 

@@ -10,7 +10,7 @@ import pytest
 from typer.testing import CliRunner
 
 from agentflow.cli import app
-from agentflow.rl.agent import read_tasks
+from agentflow.rl.apps.agent import read_tasks
 from agentflow.rl.traces.convert import convert
 from tests.unit.rl.traces.spans import Json, asked, rows, write
 

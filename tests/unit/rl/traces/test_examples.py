@@ -19,12 +19,12 @@ pytest.importorskip("opentelemetry.sdk", reason="the extra otel is not installed
 
 from agentflow import tracing
 from agentflow.graph.run.task import Task
-from agentflow.rl.agent import read_tasks, trainable_agent
-from agentflow.rl.chat_format import ChatFormat
+from agentflow.rl.apps.agent import read_tasks, trainable_agent
 from agentflow.rl.micro.chat_model import SEED
 from agentflow.rl.micro.tokenizer import TOOL_TEMPLATE
-from agentflow.rl.rollout import run
-from agentflow.rl.template import load_tokenizer
+from agentflow.rl.policy.chat_format import ChatFormat
+from agentflow.rl.rollout.rollout import run
+from agentflow.rl.rollout.template import load_tokenizer
 from agentflow.rl.traces.convert import convert
 from examples.agents.oracle import SUM, Oracle
 from examples.agents.sums import example

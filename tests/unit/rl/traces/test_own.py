@@ -16,7 +16,7 @@ from agentflow.graph.context import Context
 from agentflow.graph.run.runner import run as run_task
 from agentflow.graph.run.task import Task
 from agentflow.graph.run.trace import append
-from agentflow.rl.agent import read_tasks
+from agentflow.rl.apps.agent import read_tasks
 from agentflow.rl.traces import own
 from agentflow.rl.traces.convert import convert
 from agentflow.rl.traces.episode import Dropped, Reason

@@ -8,7 +8,7 @@ import pytest
 
 pytest.importorskip("verl")
 
-from agentflow.rl.chat import ChatRequest
+from agentflow.rl.policy.chat import ChatRequest
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")  # verl's imports

@@ -11,8 +11,8 @@ import pytest
 
 from agentflow.graph.run.trace import append
 from agentflow.rl.algorithms.opd import OPD
-from agentflow.rl.batch import Span
-from agentflow.rl.checkpoints import ACTOR, BEST, FOLDER, LATEST, checkpoint_of, saved_steps
+from agentflow.rl.rollout.batch import Span
+from agentflow.rl.run.checkpoints import ACTOR, BEST, FOLDER, LATEST, checkpoint_of, saved_steps
 from tests.unit.rl.rows import row
 
 pytest.importorskip("verl")
@@ -23,11 +23,11 @@ with warnings.catch_warnings():
     import torch
     from omegaconf import OmegaConf
 
+    from agentflow.rl.run.training_log import TrainingLog
     from agentflow.rl.settings import compose_settings
     from agentflow.rl.trainer.flow_trainer import Alarmed, FlowTrainer, _single_precision
     from agentflow.rl.trainer.prefetch import PrefetchingTrainer
     from agentflow.rl.trainer.watch import SyncFailed
-    from agentflow.rl.training_log import TrainingLog
     from tests.trainings import begin, rollout
 
 

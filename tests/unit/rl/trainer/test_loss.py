@@ -13,7 +13,7 @@ from tensordict import TensorDict  # noqa: E402
 from verl.utils import tensordict_utils as tu  # noqa: E402
 
 from agentflow.rl.algorithms.flow_grpo import FlowGRPO  # noqa: E402
-from agentflow.rl.batch import Span, matters  # noqa: E402
+from agentflow.rl.rollout.batch import Span, matters  # noqa: E402
 from agentflow.rl.settings import compose_settings  # noqa: E402
 from agentflow.rl.trainer.loss import flow_grpo_loss, supervised_loss  # noqa: E402
 from tests.unit.rl.algorithms.rollouts import rollout  # noqa: E402

@@ -13,7 +13,7 @@ pytest.importorskip("verl")
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")  # verl's imports
-    from agentflow.rl.export import LORA_META
+    from agentflow.rl.run.export import LORA_META
     from agentflow.rl.trainer.merge import Merger, adapter_of, merged, whole
 
 from safetensors.torch import load_file  # noqa: E402

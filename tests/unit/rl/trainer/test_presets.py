@@ -4,8 +4,8 @@ import pytest
 
 pytest.importorskip("verl")
 
-from agentflow.rl.checks import check
-from agentflow.rl.preset_files import presets
+from agentflow.rl.launch.checks import check
+from agentflow.rl.presets.files import presets
 from agentflow.rl.settings import compose_settings
 
 

@@ -13,11 +13,11 @@ from langchain_core.outputs import ChatResult
 
 from agentflow.graph.models.loading import load_model
 from agentflow.rl.algorithms.sft import SFT
-from agentflow.rl.batch import assign_credit, facts_of, rows_of
-from agentflow.rl.chat import ChatError, ChatRequest
-from agentflow.rl.chat_format import ChatFormat
-from agentflow.rl.planner import atlas
-from agentflow.rl.rollout import RolloutStatus, Trajectory, run
+from agentflow.rl.apps.planner import atlas
+from agentflow.rl.policy.chat import ChatError, ChatRequest
+from agentflow.rl.policy.chat_format import ChatFormat
+from agentflow.rl.rollout.batch import assign_credit, facts_of, rows_of
+from agentflow.rl.rollout.rollout import RolloutStatus, Trajectory, run
 from tests.chat_templates import chat_format, tokenizer
 from tests.failing import fails
 

@@ -16,12 +16,12 @@ with warnings.catch_warnings():
     from tensordict import TensorDict
     from transfer_queue import KVBatchMeta
 
-    from agentflow.rl.batch import Span
-    from agentflow.rl.packing import Reason
+    from agentflow.rl.rollout.batch import Span
+    from agentflow.rl.rollout.packing import Reason
+    from agentflow.rl.run.training_log import TrainingLog
     from agentflow.rl.settings import compose_settings
     from agentflow.rl.trainer import token_inspector
     from agentflow.rl.trainer.token_inspector import TokenInspector, chosen, piece, token_row
-    from agentflow.rl.training_log import TrainingLog
     from tests.trainings import last_tokens
 
 PROMPT, RESPONSE = [7, 8, 9], [1, 2, 3, 4]

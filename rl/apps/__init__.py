@@ -1,0 +1,1 @@
+"""What can be trained: a graph with its tasks and its reward."""

@@ -1,0 +1,381 @@
+"""May this training run? All that is asked before its first worker starts, in the order in which it is asked.
+
+`check` reads the configuration alone: settings, verl, the engine, the app, the teacher. `may_start` asks what costs
+time or needs this machine: the run folder, devices, a rehearsal and a preview. Every no is a SettingsError of one line.
+"""
+
+import asyncio
+import copy
+import importlib
+import json
+import math
+import warnings
+from collections.abc import Callable, Mapping
+from contextlib import redirect_stdout
+from dataclasses import dataclass
+from importlib.util import find_spec
+from io import StringIO
+from pathlib import Path
+from typing import Any
+
+from omegaconf import DictConfig, open_dict
+
+from agentflow.evals.run_folder import SETTINGS, RunFolderError, read_settings
+from agentflow.graph.models.connections import ROLLOUT_HOST
+from agentflow.graph.models.loading import load_model
+from agentflow.graph.models.spec import ModelError
+from agentflow.graph.run.runner import Graph
+from agentflow.graph.tracing.setup import TracingError, tracing
+from agentflow.rl.algorithms.opd import OPD
+from agentflow.rl.apps.loading import load_app
+from agentflow.rl.apps.trainable import AppError, Trainable
+from agentflow.rl.launch import engine
+from agentflow.rl.launch.estimate import StepCost, cost_of
+from agentflow.rl.launch.local_policy import LocalPolicy
+from agentflow.rl.launch.preview import Preview, notes, obstacles, play, rehearse
+from agentflow.rl.micro.chat_model import SEED, SHIPPED
+from agentflow.rl.policy.chat_format import ChatFormat
+from agentflow.rl.policy.node_paths import PolicyNameError, all_patterns, named_nodes
+from agentflow.rl.rollout.rollout import RolloutStatus
+from agentflow.rl.rollout.template import TemplateError, load_tokenizer
+from agentflow.rl.run.export import TOKENIZER
+from agentflow.rl.settings import SettingsError, TrainingSettings
+from agentflow.rl.trainer import vllm_cpu
+
+CHANGEABLE = {
+    *("steps", "validate_every", "save_every", "keep", "test_tasks"),
+    *("ray_address", "ray_seconds", "sync_seconds", "out", "tracing", "replay_logs", "seed_requests"),
+    *("rollout_tries", "token_groups", "rehearsal", "preview", "alarm"),
+}
+"""Settings that may change when a run resumes."""
+
+PREVIEWED = 2
+"""Rollouts of each task of the preview."""
+
+DISTRIBUTION = "agentflow-langgraph"
+
+BESIDE = ("torchvision", "torchcodec")
+"""Packages that come with vLLM, which imports them wherever they are installed."""
+
+MASK = 8 << 30
+"""Maximum size of one attention mask, in bytes."""
+
+
+@dataclass(frozen=True)
+class Checked:
+    """A configuration that may be trained, as far as it says itself."""
+
+    settings: TrainingSettings
+    app: Trainable
+    graph: Graph
+    start: Path
+    """Folder of the model to start from; for a name on a hub, a path that does not exist."""
+    micro_tokenizer: Path | None
+    """Folder of the start's tokenizer if it is a micro model, whatever engine samples from it."""
+
+
+def check(config: DictConfig) -> Checked:
+    """Complete and validate a composed configuration. Raises SettingsError."""
+    settings = TrainingSettings.of(config)
+    engine.complete(config)
+    check_engine(config)
+    check_masks(config)
+    if config.ray_address is None:
+        check_room(engine.places(config), engine.ray_options(config)["num_cpus"])
+    check_verl(config)
+    try:
+        app = load_app(settings.app, **settings.options)
+        graph, nodes = app.built(), named_nodes(app.nodes)
+    except (AppError, PolicyNameError) as error:
+        raise SettingsError(str(error)) from error
+    if isinstance(nodes, Mapping):
+        settings = settings.model_copy(update={"policies": nodes})
+    start = SEED if settings.start == "seed" else Path(settings.start).expanduser()
+    micro_tokenizer = _micro_tokenizer(config, start)
+    add_teacher(config, settings, micro_tokenizer or start)
+    if settings.teacher:
+        try:
+            load_model(settings.teacher)
+        except ModelError as error:
+            raise SettingsError(f"flow.algorithm.teacher={settings.teacher}: {error}", code=error.code) from error
+    if settings.tracing:
+        try:
+            with tracing(settings.tracing):  # reports an error here instead of in every worker
+                pass
+        except TracingError as error:
+            raise SettingsError(f"tracing={settings.tracing}: {error}") from error
+    return Checked(settings, app, graph, start, micro_tokenizer)
+
+
+def may_start(
+    config: DictConfig,
+    checked: Checked,
+    on_remark: Callable[[str], None],
+    on_preview: Callable[[Preview, StepCost | None], None],
+) -> None:
+    """Raise SettingsError if a checked configuration cannot be trained here.
+
+    `on_remark` gets a line on what could not be rehearsed, or on what stands against learning; `on_preview` gets the
+    rollouts that were played.
+    """
+    settings, out = checked.settings, Path(checked.settings.out).absolute()
+    _same_run(out, settings)
+    _check_devices(config)
+    if (out / SETTINGS).exists():
+        return
+    served = f"@http://{ROLLOUT_HOST}/" in json.dumps(settings.options)
+    if settings.rehearsal and served:
+        on_remark("no rehearsal: a frozen module is served by the training's own engine, which is not running yet")
+    elif settings.rehearsal:
+        _rehearse(config, checked, on_remark)
+    if settings.preview and config.trainer.device == "cpu" and checked.start.is_dir():
+        on_preview(*_preview(config, checked, on_remark))
+
+
+def check_engine(config: DictConfig) -> None:
+    """Raise SettingsError for settings that the rollout engine cannot serve."""
+    rollout = config.actor_rollout_ref.rollout
+    if config.max_staleness and rollout.free_cache_engine:
+        raise SettingsError(
+            f"max_staleness={config.max_staleness} samples while the trainer computes, and the engine sleeps then; "
+            "set actor_rollout_ref.rollout.free_cache_engine=false if both fit in memory, or max_staleness=0",
+            code="engine_sleeps",
+        )
+    if engine.on_cpu(config) and config.seed_requests:
+        raise SettingsError(
+            "vLLM's CPU engine dies of a seeded request that is prefilled in chunks; set seed_requests=false",
+            code="seeds_on_cpu",
+        )
+
+
+def check_verl(config: DictConfig) -> None:
+    """Raise SettingsError if verl refuses the configuration."""
+    if (size := config.actor_rollout_ref.actor.ppo_mini_batch_size) < 1:
+        raise SettingsError(f"actor_rollout_ref.actor.ppo_mini_batch_size={size}; it must be at least 1")
+    warnings.filterwarnings("ignore", module=r"verl\b")  # about engines that are neither installed nor used
+    from hydra.errors import InstantiationException
+    from verl.trainer.ppo.utils import need_critic, need_reference_policy
+    from verl.utils.config import validate_config
+
+    if engine.on_cpu(config):
+        vllm_cpu.answer_for_vllm()  # for an adapter, verl checks the version of vLLM
+    if config.actor_rollout_ref.rollout.name == "vllm" and find_spec("vllm") is None:
+        config = copy.deepcopy(config)  # verl would import vLLM to compare the rank with the largest that it serves
+        with open_dict(config):
+            config.actor_rollout_ref.model.lora_rank = 0
+    try:
+        with redirect_stdout(StringIO()):  # it prints a line on success
+            validate_config(config, need_reference_policy(config), need_critic(config))
+    except (AssertionError, ValueError, NotImplementedError, InstantiationException) as error:
+        reason = str(error.__cause__ or error)  # hydra wraps what a configuration's class raises
+        raise SettingsError(f"verl refuses these settings: {' '.join(reason.split())}") from error
+
+
+def check_masks(config: DictConfig) -> None:
+    """Raise SettingsError if the attention mask of concatenated rows would exceed MASK bytes.
+
+    For concatenated rows, transformers' `sdpa` and `eager` allocate a mask [tokens, tokens] of up to four bytes per
+    entry. flash_attention_2 and flex_attention allocate none.
+    """
+    model, rollout = config.actor_rollout_ref.model, config.actor_rollout_ref.rollout
+    attention = engine.attention_of(config)
+    if not model.use_remove_padding or attention not in ("sdpa", "eager"):
+        return
+    actor, ref = config.actor_rollout_ref.actor, config.actor_rollout_ref.ref
+    limits = {
+        "actor.ppo_max_token_len_per_gpu": actor.use_dynamic_bsz and actor.ppo_max_token_len_per_gpu,
+        "ref.log_prob_max_token_len_per_gpu": ref.log_prob_use_dynamic_bsz and ref.log_prob_max_token_len_per_gpu,
+        "rollout.log_prob_max_token_len_per_gpu": rollout.log_prob_use_dynamic_bsz
+        and rollout.log_prob_max_token_len_per_gpu,
+    }
+    for name, tokens in limits.items():
+        if 4 * tokens**2 > MASK:
+            raise SettingsError(
+                f"actor_rollout_ref.{name}={tokens} with attn_implementation={attention} makes a mask of "
+                f"{4 * tokens**2 >> 30} GiB; set at most {math.isqrt(MASK // 4)}, or "
+                "attn_implementation=flash_attention_2",
+                code="mask_too_large",
+            )
+
+
+def check_room(needed: int, free: float) -> None:
+    """Raise SettingsError if Ray has fewer free CPUs than needed."""
+    if free < needed:
+        raise SettingsError(
+            f"the run needs {needed} of Ray's CPUs, and {free:g} are free; wait, start Ray with more "
+            "(ray start --num-cpus: places, not cores), or set fewer ranks or "
+            "transfer_queue.backend.SimpleStorage.num_data_storage_units=1",
+            code="too_few_cpus",
+        )
+
+
+def _check_devices(config: DictConfig) -> None:
+    """Raise SettingsError if this machine lacks the engine or GPUs of the preset; on a cluster, Ray checks the GPUs."""
+    import torch
+
+    check_installed(config)
+    wanted = config.trainer.n_gpus_per_node
+    if config.ray_address is None and config.trainer.device == "cuda" and torch.cuda.device_count() < wanted:
+        raise SettingsError(
+            f"the preset needs {wanted} GPU(s) and torch finds {torch.cuda.device_count()} here; "
+            "set trainer.n_gpus_per_node, ray_address, or choose another preset"
+        )
+    if config.ray_address is None:
+        check_attention(config)
+
+
+def check_installed(config: DictConfig) -> None:
+    """Raise SettingsError if this machine lacks the engine, or packages beside vLLM that do not fit its torch."""
+    name = config.actor_rollout_ref.rollout.name
+    if engine.on_cpu(config):
+        if not vllm_cpu.installed():
+            raise _missing("vllm on a CPU", "vllm-cpu")
+        for package in filter(find_spec, BESIDE):
+            try:
+                importlib.import_module(package)
+            except (ImportError, OSError, RuntimeError) as error:
+                reason = str(error).partition("\n")[0]
+                raise SettingsError(
+                    f"{package} does not fit this torch ({reason}), and vLLM imports it though no training of ours "
+                    f"needs it: pip uninstall {' '.join(BESIDE)}",
+                    code="does_not_fit",
+                ) from error
+    elif name != "micro" and find_spec(name) is None:
+        raise _missing(name, "gpu")
+
+
+def _missing(engine: str, extra: str) -> SettingsError:
+    return SettingsError(
+        f"the preset samples with {engine}; install it with: pip install '{DISTRIBUTION}[{extra}]'", code="no_engine"
+    )
+
+
+def check_attention(config: DictConfig) -> None:
+    """Raise SettingsError if the policy needs flash-attn and it is missing, as transformers would in each worker."""
+    if engine.attention_of(config) == "flash_attention_2" and find_spec("flash_attn") is None:
+        raise SettingsError(
+            "attn_implementation=flash_attention_2 needs flash-attn, which has to be built for this torch and CUDA "
+            "(pip install flash-attn --no-build-isolation); or set "
+            "actor_rollout_ref.model.override_config.attn_implementation=sdpa and compute one row at a time",
+            code="no_flash_attn",
+        )
+
+
+def add_teacher(config: DictConfig, settings: TrainingSettings, student: Path) -> None:
+    """Set `actor_rollout_ref.teacher`, the folder that the reference model is loaded from, where the algorithm is OPD.
+
+    `student` is the folder of the policy's tokenizer. Raises SettingsError if the teacher has no weights there, or
+    another tokenizer, or if the trainer would load no reference model of its own.
+    """
+    algorithm = settings.flow.algorithm
+    if not isinstance(algorithm, OPD):
+        return
+    model = config.actor_rollout_ref.model
+    if model.get("lora_rank") or model.get("lora_adapter_path"):
+        raise SettingsError(
+            "an adapter's reference is its base model, in the place of algorithm=opd's teacher; set lora_rank=0 of "
+            "actor_rollout_ref.model",
+            code="no_reference",
+        )
+    folder = teacher_folder(algorithm.teacher)
+    if not (folder / "config.json").is_file():
+        raise SettingsError(
+            f"flow.algorithm.teacher={algorithm.teacher}: there is no model in {folder}; name a Hugging Face folder, "
+            "or an embedded model",
+            code="no_teacher",
+        )
+    try:
+        same = _vocabulary(folder) == _vocabulary(student)
+    except TemplateError as error:
+        raise SettingsError(f"algorithm=opd compares tokenizers: {error}", code=error.code) from error
+    if not same:
+        raise SettingsError(
+            f"flow.algorithm.teacher={algorithm.teacher} has another tokenizer than the policy; algorithm=sft can "
+            "learn from it",
+            code="other_tokenizer",
+        )
+    with open_dict(config):
+        config.actor_rollout_ref.teacher = str(folder)
+
+
+def teacher_folder(spec: str) -> Path:
+    """Return the folder of a teacher's weights: `embedded`, `embedded:NAME`, `embedded:FOLDER` or a folder."""
+    provider, _, name = spec.partition(":")
+    if provider != "embedded":
+        return Path(spec).expanduser().absolute()
+    return SHIPPED.get(name or "trained") or Path(name).expanduser().absolute()
+
+
+def _vocabulary(folder: Path) -> dict[str, int]:
+    tokenizer: Any = load_tokenizer(folder)
+    vocabulary: dict[str, int] = tokenizer.get_vocab()
+    return vocabulary
+
+
+def _same_run(out: Path, settings: TrainingSettings) -> None:
+    """Raise SettingsError if the folder holds a run with other settings, which would mix checkpoints and metrics."""
+    if not (out / SETTINGS).exists():
+        return
+    try:
+        old = read_settings(out, TrainingSettings).model_dump(exclude=CHANGEABLE)
+    except RunFolderError as error:
+        raise SettingsError(str(error)) from error
+    new = settings.model_dump(exclude=CHANGEABLE)
+    if different := sorted(name for name in new if new[name] != old[name]):
+        raise SettingsError(
+            f"{out} holds a run with other settings ({', '.join(different)}); use the same, or choose another out="
+        )
+
+
+def _rehearse(config: DictConfig, checked: Checked, on_remark: Callable[[str], None]) -> None:
+    app, known = checked.app, _format(config, checked)
+    tasks = app.tasks("train", 1)
+    if not tasks:
+        raise SettingsError(f"the app {app.name} has no train tasks")
+    try:
+        remark = asyncio.run(rehearse(app, checked.graph, tasks[0], known))
+    except AppError as error:
+        raise SettingsError(f"{error} (rehearsal=false starts without a rehearsal)") from error
+    if remark:
+        on_remark(remark)
+
+
+def _preview(config: DictConfig, checked: Checked, on_remark: Callable[[str], None]) -> tuple[Preview, StepCost | None]:
+    """Play a few tasks with the model that is trained. Raises SettingsError if none of them can be trained on."""
+    settings, app = checked.settings, checked.app
+    try:
+        policy = LocalPolicy(
+            str(checked.start),
+            temperature=settings.temperature,
+            max_tokens=settings.response_tokens,
+            parser=settings.tool_parser,
+        )
+    except AppError as error:
+        raise SettingsError(str(error)) from error
+    tasks, seconds = app.tasks("train", settings.preview), settings.rollout_seconds
+    preview = asyncio.run(play(app, checked.graph, tasks, policy, rollouts=PREVIEWED, seconds=seconds))
+    found = "; ".join(obstacles(preview, all_patterns(app.nodes)))
+    if RolloutStatus.OK not in preview.statuses:
+        raise SettingsError(f"nothing can be learnt: {found} (preview=0 starts without a preview)")
+    for remark in (found, *notes(preview)):
+        if remark:
+            on_remark(remark)
+    return preview, cost_of(preview, config, policy)
+
+
+def _format(config: DictConfig, checked: Checked) -> ChatFormat | None:
+    """Return the format of the model that is trained; None if its tokenizer is not on this machine."""
+    try:
+        tokenizer = load_tokenizer(checked.micro_tokenizer or checked.start)
+    except TemplateError:
+        return None
+    tokenizer.chat_template = config.actor_rollout_ref.model.custom_chat_template or tokenizer.chat_template
+    return ChatFormat(tokenizer, checked.settings.tool_parser)
+
+
+def _micro_tokenizer(config: DictConfig, start: Path) -> Path | None:
+    """Return the folder of the tokenizer of a start that is a micro model, whatever engine samples from it."""
+    if (start / TOKENIZER).is_dir():  # an export
+        return start / TOKENIZER
+    micro = config.actor_rollout_ref.rollout.name == "micro" or start in SHIPPED.values()
+    return start if micro else None

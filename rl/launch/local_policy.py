@@ -1,0 +1,158 @@
+"""A policy from a folder on this machine, sampled by transformers, to try an app without an engine."""
+
+import asyncio
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from agentflow.rl.apps.trainable import AppError
+from agentflow.rl.micro.chat_model import SHIPPED
+from agentflow.rl.policy.chat import ChatRequest, TokenReply
+from agentflow.rl.policy.chat_format import ChatFormat
+from agentflow.rl.policy.policy import PromptTooLong
+from agentflow.rl.rollout.template import TemplateError, load_tokenizer
+
+TIMED_AT_ONCE, TIMED_PROMPT, TIMED_REPLY, TIMED_ROW = 8, 64, 32, 1024
+"""Replies that are sampled at once, tokens of their prompts, their own tokens, and most tokens of the row of an update.
+"""
+
+TIMES = 2
+"""Number of times that each is timed."""
+
+
+class LocalPolicy:
+    """Policy of one process, which samples one reply at a time; an `agentflow.rl.policy.chat.Generate`."""
+
+    def __init__(self, name: str, *, temperature: float = 1.0, max_tokens: int = 512, parser: str = "auto") -> None:
+        """
+        Args:
+            name: Folder of a Hugging Face model, or `embedded[:NAME]`.
+            temperature: Temperature of sampling.
+            max_tokens: Maximum number of tokens in one reply.
+            parser: Name of the tool parser.
+
+        Raises:
+            AppError: There is no such model.
+        """
+        folder = _folder(name)
+        try:
+            tokenizer = load_tokenizer(folder)
+        except TemplateError as error:
+            raise AppError(str(error), code=error.code) from error
+        from transformers import AutoModelForCausalLM
+        from transformers.utils import logging
+
+        logging.disable_progress_bar()
+        try:
+            self._model: Any = AutoModelForCausalLM.from_pretrained(folder, local_files_only=True)
+        except (OSError, ValueError) as error:
+            raise AppError(
+                f"{folder} holds no model that transformers can load ({error})", code="unreadable_model"
+            ) from error
+        self.format = ChatFormat(tokenizer, parser)
+        self._temperature, self._max_tokens = temperature, max_tokens
+        self._turn = asyncio.Lock()
+        self._replies = 0
+
+    async def __call__(self, request: ChatRequest) -> TokenReply:
+        """Sample a reply. Raises PromptTooLong, ChatError."""
+        prompt_ids = self.format.prompt_ids(request)
+        room = int(self._model.config.max_position_embeddings) - len(prompt_ids)
+        if room < 1:
+            raise PromptTooLong(f"a prompt of {len(prompt_ids)} tokens is more than the model reads")
+        most = min(request.sampling.max_tokens or self._max_tokens, self._max_tokens, room)
+        async with self._turn:
+            ids, logprobs = await asyncio.to_thread(self._sample, prompt_ids, most)
+            self._replies += 1
+            name = f"reply {self._replies}"
+        read = await self.format.read(ids, request, name)
+        ended = ids[-1] == self.format.tokenizer.eos_token_id or read.stopped
+        return TokenReply(
+            text=read.text,
+            prompt_ids=prompt_ids,
+            token_ids=ids,
+            logprobs=logprobs,
+            finish_reason="stop" if ended else "length",
+            tool_calls=read.tool_calls,
+            reasoning=read.reasoning,
+            unreadable=read.unreadable,
+        )
+
+    @property
+    def parameters(self) -> int:
+        """Number of the model's parameters."""
+        return sum(parameter.numel() for parameter in self._model.parameters())
+
+    def timed(self, row: Sequence[int]) -> tuple[float, float]:
+        """Return the seconds per sampled token, several replies at once, and of an update's passes over a row.
+
+        They are processor time of one thread, which other programs on the machine do not change. The model computes in
+        single precision from then on, as engines and trainers on a CPU do; half precision is many times slower there.
+        """
+        import torch
+
+        self._model.float()
+        ids = list(row)[:TIMED_ROW]
+        prompts, tokens = torch.tensor([ids[:TIMED_PROMPT]] * TIMED_AT_ONCE), torch.tensor([ids])
+
+        def sample() -> None:
+            with torch.inference_mode():
+                self._model.generate(
+                    prompts,
+                    attention_mask=torch.ones_like(prompts),
+                    min_new_tokens=TIMED_REPLY,
+                    max_new_tokens=TIMED_REPLY,
+                    do_sample=True,
+                    pad_token_id=self.format.tokenizer.eos_token_id,
+                )
+
+        def update() -> None:
+            self._model(tokens, labels=tokens).loss.backward()
+            self._model.zero_grad(set_to_none=True)
+
+        threads = torch.get_num_threads()
+        torch.set_num_threads(1)
+        try:
+            return _seconds(sample) / (TIMED_AT_ONCE * TIMED_REPLY), _seconds(update) * len(row) / len(ids)
+        finally:
+            torch.set_num_threads(threads)
+
+    def text(self, ids: Sequence[int]) -> str:
+        """Return the text of ids, control tokens included."""
+        return self.format.tokenizer.decode(ids, skip_special_tokens=False)
+
+    def _sample(self, prompt_ids: list[int], most: int) -> tuple[list[int], list[float]]:
+        import torch
+
+        prompt = torch.tensor([prompt_ids])
+        sampling = {"do_sample": True, "temperature": self._temperature, "top_p": 1.0, "top_k": 0}
+        with torch.inference_mode():
+            found = self._model.generate(
+                prompt,
+                attention_mask=torch.ones_like(prompt),
+                max_new_tokens=most,
+                eos_token_id=self.format.tokenizer.eos_token_id,
+                pad_token_id=self.format.tokenizer.eos_token_id,
+                return_dict_in_generate=True,
+                output_scores=True,
+                **sampling,
+            )
+        ids = found.sequences[0, len(prompt_ids) :]
+        scores = torch.cat(found.scores).float().log_softmax(dim=-1)
+        return ids.tolist(), scores.gather(1, ids[:, None])[:, 0].tolist()
+
+
+def _seconds(work: Callable[[], None]) -> float:
+    """Return the processor time of this thread for `work`, the shortest of a few."""
+    found = []
+    for _ in range(TIMES):
+        start = time.thread_time()
+        work()
+        found.append(time.thread_time() - start)
+    return min(found)
+
+
+def _folder(name: str) -> Path:
+    kind, _, model = name.partition(":")
+    return SHIPPED.get(model) or Path(model).expanduser() if kind == "embedded" else Path(name).expanduser()

@@ -1,0 +1,265 @@
+"""Preview of a training, the model calls of a few rollouts by node, their rows and their groups; and its rehearsal.
+
+The rehearsal is one rollout without workers, which finds faults of the app within seconds. The engine is not running
+yet, so the policy returns a fixed reply. An app may fail on that reply without being faulty, which is reported as a
+remark. Faults that do not depend on the reply stop the training: a graph that raises before it calls the policy, nodes
+that never call it, an endpoint that is down, or a reward that raises or is not a number from 0 to 1.
+"""
+
+import inspect
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from agentflow.graph.run.runner import Graph
+from agentflow.graph.run.task import Task
+from agentflow.rl.algorithms.algorithm import Rollout
+from agentflow.rl.algorithms.signal import Share, groups_with_signal
+from agentflow.rl.apps.trainable import AppError, Trainable
+from agentflow.rl.policy.chat import ChatError, ChatRequest, Generate, TokenReply
+from agentflow.rl.policy.chat_format import ChatFormat
+from agentflow.rl.policy.node_paths import all_patterns, learns
+from agentflow.rl.rollout.packing import Reason, TrainingSample, pack
+from agentflow.rl.rollout.rollout import RolloutStatus, Trajectory, run
+from agentflow.tools.coded_error import CodedError
+
+
+@dataclass
+class NodeUse:
+    """The model calls at one path."""
+
+    calls: int = 0
+    learns: bool = False
+    prompt_tokens: int = 0
+    sampled_tokens: int = 0
+    unreadable: int = 0
+
+
+@dataclass
+class Preview:
+    """Rollouts as training would use them."""
+
+    trajectories: list[Trajectory] = field(default_factory=list)
+
+    @property
+    def nodes(self) -> dict[str, NodeUse]:
+        """Model calls by path; tokens are known of nodes that learn."""
+        found: dict[str, NodeUse] = {}
+        for trajectory in self.trajectories:
+            for path, number in trajectory.model_calls.items():
+                found.setdefault(path, NodeUse()).calls += number
+            for call in trajectory.calls:
+                use = found.setdefault(call.node, NodeUse())
+                use.learns = True
+                use.prompt_tokens += len(call.prompt_ids)
+                use.sampled_tokens += len(call.response_ids)
+                use.unreadable += call.unreadable
+        return found
+
+    @property
+    def statuses(self) -> Counter[RolloutStatus]:
+        """Number of rollouts by status."""
+        return Counter(trajectory.status for trajectory in self.trajectories)
+
+    @property
+    def rows(self) -> list[TrainingSample]:
+        """Training rows of all rollouts, packed without a limit."""
+        return [row for one in self.trajectories for row in packed(one)]
+
+    @property
+    def forward_tokens(self) -> int:
+        """Tokens that a training step would compute for these rollouts."""
+        return sum(len(row.prompt_ids) + len(row.response_ids) for row in self.rows)
+
+    @property
+    def unpacked_tokens(self) -> int:
+        """Tokens that it would compute if every call were a row."""
+        return sum(len(call.prompt_ids) + len(call.response_ids) for one in self.trajectories for call in one.calls)
+
+    @property
+    def sampled_tokens(self) -> int:
+        """Tokens that the policy sampled."""
+        return sum(len(call.response_ids) for one in self.trajectories for call in one.calls)
+
+    @property
+    def breaks(self) -> dict[Reason, tuple[int, int]]:
+        """Number of rows that could not continue an earlier one, and the tokens that they compute again, by reason."""
+        found: dict[Reason, tuple[int, int]] = {}
+        for row in self.rows:
+            if row.mismatch:
+                rows, tokens = found.get(row.mismatch.reason, (0, 0))
+                found[row.mismatch.reason] = rows + 1, tokens + row.mismatch.position
+        return found
+
+    @property
+    def groups_with_signal(self) -> Share:
+        """Number of tasks with several rollouts that count, and of those whose rewards differ."""
+        return groups_with_signal(
+            [
+                Rollout(
+                    group=one.trace.task.id,
+                    reward=one.reward,
+                    lengths=[len(call.response_ids) for call in one.calls],
+                    turn_rewards=one.turn_rewards,
+                    faults=one.faults,
+                )
+                for one in self.trajectories
+                if one.status == RolloutStatus.OK
+            ]
+        )
+
+
+def packed(trajectory: Trajectory) -> Sequence[TrainingSample]:
+    """Return the rows of a trajectory, packed without a limit."""
+    longest = sum(len(call.prompt_ids) + len(call.response_ids) for call in trajectory.calls)
+    return pack(trajectory.calls, limit=longest)
+
+
+async def play(
+    app: Trainable,
+    graph: Graph,
+    tasks: Sequence[Task],
+    policy: Generate,
+    *,
+    rollouts: int,
+    seconds: float,
+    on_rollout: Callable[[Trajectory], None] = lambda trajectory: None,
+) -> Preview:
+    """Play so many rollouts of each task, one after another; `on_rollout` gets each that has ended."""
+    named, preview = naming_errors(app), Preview()
+    for task in tasks:
+        for number in range(rollouts):
+            found = await run(named, graph, task, policy, id=f"{task.id}/{number}", seconds=seconds)
+            preview.trajectories.append(found)
+            on_rollout(found)
+    return preview
+
+
+def obstacles(preview: Preview, nodes: Sequence[str]) -> list[str]:
+    """Return why nothing can be learnt from these rollouts, each with its remedy; empty if something can."""
+    if preview.nodes and not any(learns(path.split("/"), nodes) for path in preview.nodes):
+        paths = ", ".join(f"'{path}'" for path in preview.nodes)
+        named = ", ".join(f"'{node}'" for node in nodes)
+        return [f"no model call in {named} was seen; model calls are in {paths}, which --nodes can name"]
+    counted = [one for one in preview.trajectories if one.status == RolloutStatus.OK]
+    if not counted:
+        errors = Counter(one.trace.error or "its reward is None" for one in preview.trajectories)
+        return [f"no rollout can be trained on: {error} ({number} of them)" for error, number in errors.items()]
+    if not any(use.learns for use in preview.nodes.values()):
+        return ["no reply of the policy was seen; it answers LangChain's chat models and the openai SDK"]
+    if len(counted) > 1 and len({one.reward for one in counted}) == 1:
+        reward = f"{counted[0].reward:g}"
+        return [f"every rollout has the reward {reward}; try more tasks, easier or harder ones, or a stronger model"]
+    return []
+
+
+def notes(preview: Preview) -> list[str]:
+    """Return what costs much or may fail, each with its remedy."""
+    found = []
+    if unreadable := sum(use.unreadable for use in preview.nodes.values()):
+        found.append(f"{unreadable} tool calls could not be read; the model may not know the format of its template")
+    for reason, (rows, tokens) in preview.breaks.items():
+        share = tokens / preview.forward_tokens
+        found.append(
+            f"{rows} rows do not continue an earlier one ({reason}), which computes {tokens:,} tokens again "
+            f"({share:.0%} of all)"
+        )
+    return found
+
+
+REPLY = "Yes."
+SECONDS = 120.0
+"""Time limit of the rehearsal; the rollouts of the training have their own limit."""
+
+
+class AppFailed(CodedError, RuntimeError):
+    """A function of the app, not its graph, raised an exception."""
+
+
+async def rehearse(app: Trainable, graph: Graph, task: Task, known: ChatFormat | None = None) -> str | None:
+    """Run `task` once. Return a remark on what could not be rehearsed, or None.
+
+    `known` is the format of the model that is trained; with it, a model without tools is found too.
+
+    Raises:
+        AppError: The app cannot be trained as it is, or not with this model.
+    """
+    asked, refused = 0, list[ChatError]()
+
+    async def stand_in(request: ChatRequest) -> TokenReply:
+        nonlocal asked
+        asked += 1
+        if known and request.tools:
+            try:
+                _ = known.parser
+            except ChatError as error:
+                refused.append(error)
+        return TokenReply(REPLY, [0], [0], [0.0], "stop")
+
+    ended = await run(naming_errors(app), graph, task, stand_in, id="rehearsal", seconds=SECONDS)
+    if refused:
+        raise AppError(f"{app.name} calls tools, but {refused[0]}", code="no_tools")
+    if problem := _problem(app, ended, asked):
+        raise AppError(
+            f"{app.name} cannot be trained: task '{task.id}', tried once before the start, {problem}",
+            code="rehearsal_failed",
+        )
+    if ended.status in (RolloutStatus.OK, RolloutStatus.UNDECIDED):
+        return None
+    return f"a rehearsal with the reply '{REPLY}' for every call of the policy ended early: {ended.trace.error}"
+
+
+def naming_errors(app: Trainable) -> Trainable:
+    """Return the app with functions whose exceptions name them."""
+    parts = ("inputs", "context", "faults", "turn_rewards", "reward")
+    named: dict[str, Any] = {part: _named(part, getattr(app, part)) for part in parts}
+    return replace(app, **named)
+
+
+def _problem(app: Trainable, ended: Trajectory, asked: int) -> str:
+    """Return why no reply of the policy could make this rollout trainable; "" if one could."""
+    nodes, error = ", ".join(f"'{node}'" for node in all_patterns(app.nodes)) or "its nodes", ended.trace.error
+    if ended.status not in (
+        RolloutStatus.OK,
+        RolloutStatus.UNDECIDED,
+        RolloutStatus.TOO_LONG,
+        RolloutStatus.CRASHED,
+        RolloutStatus.TIMED_OUT,
+    ):
+        return f"ended as {ended.status}: {error}"
+    if ended.status == RolloutStatus.CRASHED and (not asked or isinstance(ended.trace.failure, AppFailed)):
+        return f"raised: {error}"
+    if not asked:
+        took = f" ({error})" if error else ""
+        elsewhere = f"; its model calls are in {_listed(ended.model_calls)}" if ended.model_calls else ""
+        return f"never called a model in {nodes}{took}{elsewhere}"
+    if not ended.calls and ended.status != RolloutStatus.CRASHED:
+        return f"called the policy in {_listed(ended.model_calls)}, which is not among the nodes that learn ({nodes})"
+    return ""
+
+
+def _listed(paths: Iterable[str]) -> str:
+    return ", ".join(f"'{path}'" for path in paths)
+
+
+def _named(part: str, function: Callable[..., Any]) -> Callable[..., Any]:
+    """Wrap a function of the app so that its exceptions name it."""
+
+    def failed(error: Exception) -> AppFailed:
+        return AppFailed(f"its {part} raised {type(error).__name__}: {error}")
+
+    async def waited_for(result: Any) -> Any:
+        try:
+            return await result
+        except Exception as error:
+            raise failed(error) from error
+
+    def called(*arguments: Any) -> Any:
+        try:
+            result = function(*arguments)
+        except Exception as error:
+            raise failed(error) from error
+        return waited_for(result) if inspect.isawaitable(result) else result
+
+    return called

@@ -1,0 +1,214 @@
+"""Requests to the policy and its replies: LangChain messages as chat templates take them, and back.
+
+A reply is remembered with the message that it becomes. Where a later conversation contains that message unchanged, the
+request carries the ids that were sampled, so that the prompt repeats them exactly instead of a new rendering of the
+text (see `agentflow.rl.policy.chat_format`).
+"""
+
+import json
+from array import array
+from collections.abc import Awaitable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple, Protocol
+
+from langchain_core.messages import AIMessage, BaseMessage, ChatMessage, ToolCall, ToolMessage
+from langchain_core.messages.ai import UsageMetadata
+from langchain_core.outputs import ChatGeneration, ChatResult
+from langchain_core.utils.function_calling import convert_to_openai_tool
+
+from agentflow.graph.context import Sampling
+from agentflow.tools.coded_error import CodedError
+
+IDS = ("prompt_token_ids", "token_ids", "logprobs")
+"""Keys of a reply's metadata that hold its tokens: a list each."""
+
+UNREADABLE = "unreadable"
+"""Key of a reply's metadata that is set where its tool call could not be parsed, or one that was asked for is missing.
+"""
+
+POLICY = "policy"
+"""Key of a reply's metadata that holds the name of the policy that wrote it."""
+
+ROLES = {"system": "system", "human": "user", "ai": "assistant", "tool": "tool"}
+"""Roles of chat templates by the type of a LangChain message."""
+
+TemplateMessage = dict[str, Any]
+"""A message as chat templates take it: role, content, and tool_calls, tool_call_id, name or reasoning_content."""
+
+
+class ChatError(CodedError, ValueError):
+    """A conversation cannot be written as a prompt; `str()` is one line that says what it holds."""
+
+
+@dataclass(frozen=True)
+class ChatRequest:
+    """A call of the policy."""
+
+    messages: Sequence[TemplateMessage]
+    tools: Sequence[dict[str, Any]] = ()
+    """Tools that are offered, in OpenAI's format."""
+    tool_choice: str = "auto"
+    """auto, required, or the name of the tool that must be called."""
+    sampling: Sampling = field(default_factory=Sampling)
+    """The caller sets only max_tokens and stop."""
+    sampled: Mapping[int, Sequence[int]] = field(default_factory=dict)
+    """Sampled ids of the messages that are unchanged replies of a policy, by position in `messages`."""
+    policy: str = ""
+    """Name of the policy that is called; "" where only one is trained."""
+
+    @property
+    def identity(self) -> object:
+        """The part that tells this request from others, as JSON data."""
+        tools = [list(self.tools), self.tool_choice] if self.tools else []
+        policy = [self.policy] if self.policy else []
+        return [list(self.messages), *tools, self.sampling.max_tokens, self.sampling.stop, *policy]
+
+
+@dataclass(frozen=True)
+class TokenReply:
+    """A reply with the ids that it is made of. Invariant: token_ids and logprobs have the same length."""
+
+    text: str
+    """Content of the message, without reasoning and tool calls."""
+    prompt_ids: list[int]
+    token_ids: list[int]
+    logprobs: list[float]
+    finish_reason: str
+    weights_version: int = 0
+    """Training step of the weights that wrote it."""
+    tool_calls: Sequence[ToolCall] = ()
+    reasoning: str = ""
+    unreadable: bool = False
+    """True if a tool call could not be parsed, or one that was asked for is missing."""
+    policy: str = ""
+    """Name of the policy, as in the request; set where replies are recorded."""
+
+
+class Generate(Protocol):
+    """Serves the current weights of the policies."""
+
+    def __call__(self, request: ChatRequest) -> Awaitable[TokenReply]:
+        """Return the reply to a request."""
+        ...
+
+
+class FoundCall(NamedTuple):
+    """A call in a reply."""
+
+    name: str
+    arguments: str
+    """JSON, as the model wrote it; it may be invalid."""
+
+
+class ToolParser(Protocol):
+    """Parser of the calls in a reply."""
+
+    async def parse(self, text: str, tools: Sequence[dict[str, Any]]) -> tuple[str, list[FoundCall]] | None:
+        """Return the text beside the calls, and the calls; None if a call cannot be read."""
+        ...
+
+
+class Conversations:
+    """Replies of one rollout, by the message that each became."""
+
+    def __init__(self) -> None:
+        self._sampled: dict[str, array[int]] = {}
+
+    def request(self, messages: Sequence[BaseMessage], sampling: Sampling, options: Mapping[str, Any]) -> ChatRequest:
+        """Build the request of a model call with the keyword arguments `options`. Raises ChatError."""
+        found = [template_message(message) for message in messages]
+        sampled = {
+            position: self._sampled[key]
+            for position, message in enumerate(found)
+            if message["role"] == "assistant" and (key := _key(message)) in self._sampled
+        }
+        tools, choice = _tools(options)
+        return ChatRequest(found, tools, choice, sampling, sampled)
+
+    def remember(self, message: AIMessage, reply: TokenReply) -> None:
+        """Remember a reply as `message`."""
+        self._sampled[_key(template_message(message))] = array("i", reply.token_ids)
+
+
+def template_message(message: BaseMessage) -> TemplateMessage:
+    """Convert a message. Raises ChatError for a role or a kind of content that templates do not have."""
+    role = message.role if isinstance(message, ChatMessage) else ROLES.get(message.type)
+    if role is None:
+        raise ChatError(
+            f"the policy reads messages of {', '.join(ROLES)}, not of '{message.type}'", code="unknown_role"
+        )
+    if not isinstance(message.content, str):
+        blocks = {str(block.get("type")) for block in message.content_blocks}
+        if other := blocks - {"text", "reasoning", "tool_call", "tool_call_chunk", "invalid_tool_call"}:
+            raise ChatError(f"the policy reads text, and a message holds {', '.join(sorted(other))}", code="not_text")
+    found: TemplateMessage = {"role": role, "content": str(message.text)}
+    if isinstance(message, AIMessage):
+        if message.tool_calls:
+            found["tool_calls"] = [_template_call(call) for call in message.tool_calls]
+        if reasoning := message.additional_kwargs.get("reasoning_content"):
+            found["reasoning_content"] = str(reasoning)
+    if isinstance(message, ToolMessage):
+        found["tool_call_id"] = message.tool_call_id
+    if message.name:
+        found["name"] = message.name
+    return found
+
+
+def as_chat_result(reply: TokenReply, model_name: str) -> ChatResult:
+    """Return a reply as LangChain passes it on, with its ids where `TokenCollector` reads them."""
+    message = AIMessage(
+        content=reply.text,
+        tool_calls=list(reply.tool_calls),
+        usage_metadata=UsageMetadata(
+            input_tokens=len(reply.prompt_ids),
+            output_tokens=len(reply.token_ids),
+            total_tokens=len(reply.prompt_ids) + len(reply.token_ids),
+        ),
+        response_metadata={
+            "model_name": model_name,
+            "finish_reason": reply.finish_reason,
+            "prompt_token_ids": reply.prompt_ids,
+            "token_ids": reply.token_ids,
+            "logprobs": reply.logprobs,
+            "weights_version": reply.weights_version,
+        },
+    )
+    if reply.reasoning:
+        message.additional_kwargs["reasoning_content"] = reply.reasoning
+    if reply.unreadable:
+        message.response_metadata[UNREADABLE] = True
+    return ChatResult(generations=[ChatGeneration(message=message)])
+
+
+def _tools(options: Mapping[str, Any]) -> tuple[list[dict[str, Any]], str]:
+    """Return the offered tools in OpenAI's format, and the choice among them, of any provider's `bind_tools`."""
+    offered = options.get("tools") or ()
+    try:
+        tools = [convert_to_openai_tool(tool) for tool in offered]
+    except (ValueError, TypeError, KeyError, AttributeError) as error:
+        raise ChatError(
+            f"a tool cannot be described to the policy ({' '.join(str(error).split())})", code="bad_tool"
+        ) from error
+    if server := next((tool for tool in tools if tool.get("type") != "function"), None):
+        raise ChatError(
+            f"'{server.get('type')}' is a tool that its provider runs, which the policy cannot call",
+            code="provider_tool",
+        )
+    choice = options.get("tool_choice")
+    if isinstance(choice, dict):
+        choice = (choice.get("function") or choice).get("name") or choice.get("type")
+    if choice in ("none", False):
+        return [], "auto"
+    if choice in ("any", "required", True):
+        return tools, "required"
+    return tools, next((name for tool in tools if (name := str(tool["function"]["name"])) == choice), "auto")
+
+
+def _template_call(call: ToolCall) -> dict[str, Any]:
+    return {"type": "function", "id": call["id"], "function": {"name": call["name"], "arguments": call["args"]}}
+
+
+def _key(message: TemplateMessage) -> str:
+    """Identify a reply by what it holds; graphs may add the name of an agent."""
+    held = {name: message[name] for name in ("content", "tool_calls", "reasoning_content") if name in message}
+    return json.dumps(held, sort_keys=True, default=str)

@@ -1,0 +1,224 @@
+"""Prompts and replies of a model by its own chat template and the tool parser of its family.
+
+What was sampled stays what it is. A reply that is rendered again is often not the text that was sampled: blanks in
+JSON change, keys change their order. So the ids of an unchanged reply take the place of its rendering, and the prompt
+of the next call extends this one's tokens, which lets training pack both into one row. A template that leaves out a
+part of a reply, such as the thinking of earlier turns, is obeyed: that reply is rendered, and the row ends there.
+
+Where a reply's rendering lies is found without knowing the template: the conversation is rendered a second time with a
+mark in the place of each reply, and both texts are compared.
+"""
+
+import json
+import secrets
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, Protocol
+
+from langchain_core.messages import ToolCall
+from langchain_core.messages.tool import tool_call
+
+from agentflow.rl.policy.borders import sanitized, sanitized_tools
+from agentflow.rl.policy.chat import ChatError, ChatRequest, TemplateMessage, ToolParser
+
+KEPT_SEGMENTS = 256
+"""Texts between replies whose ids are kept: instructions and tools are shared by all rollouts of a step."""
+
+THINKING_ENDS = "</think>"
+
+
+class Tokenizer(Hashable, Protocol):
+    """The part of a Hugging Face tokenizer that is used here."""
+
+    chat_template: Any
+    eos_token_id: int | None
+    all_special_ids: list[int]
+    all_special_tokens: list[str]
+    added_tokens_decoder: dict[int, Any]
+
+    def __call__(self, text: str, *, add_special_tokens: bool) -> Mapping[str, Any]:
+        """Return the ids of a text, as `input_ids`."""
+
+    def apply_chat_template(self, conversation: list[TemplateMessage], **options: Any) -> Any:
+        """Return the text of a conversation."""
+
+    def encode(self, text: str, **options: Any) -> list[int]:
+        """Return the ids of a text."""
+
+    def decode(self, token_ids: Sequence[int], **options: Any) -> str:
+        """Return the text of ids."""
+
+
+@dataclass(frozen=True)
+class Reading:
+    """A sampled reply as a message."""
+
+    text: str
+    tool_calls: Sequence[ToolCall] = ()
+    reasoning: str = ""
+    unreadable: bool = False
+    """True if a tool call could not be parsed, or one that was asked for is missing."""
+    stopped: bool = False
+    """True if a stop text ended it."""
+
+
+class ChatFormat:
+    """Writer of prompts and reader of replies for one tokenizer."""
+
+    def __init__(
+        self, tokenizer: Tokenizer, parser: str | ToolParser = "auto", options: Mapping[str, Any] | None = None
+    ) -> None:
+        """
+        Args:
+            tokenizer: Tokenizer of the model, with its chat template.
+            parser: The tool parser, or its name at verl or vLLM; "auto" chooses by the template.
+            options: Further arguments of the template, such as enable_thinking.
+        """
+        self.tokenizer, self._options = tokenizer, dict(options or {})
+        self._parser = parser
+        self._mark = secrets.token_hex(8)
+        self._thinks = THINKING_ENDS in str(tokenizer.chat_template)
+        self._special = frozenset(tokenizer.all_special_ids)
+        self._encode = lru_cache(maxsize=KEPT_SEGMENTS)(self._encoded)
+
+    @property
+    def parser(self) -> ToolParser:
+        """The tool parser. Raises ChatError if there is none of that name, or the template has no tools."""
+        if isinstance(self._parser, str):
+            from agentflow.rl.policy.tool_parsers import tool_parser
+
+            self._parser = tool_parser(self._parser, self.tokenizer)
+        return self._parser
+
+    def prompt_ids(self, request: ChatRequest) -> list[int]:
+        """Return the ids of a request's prompt, with the replies of the policy as they were sampled.
+
+        Raises ChatError if the template refuses the conversation.
+        """
+        if request.tools:
+            _ = self.parser  # a template without tools is refused before anything is sampled
+        messages = sanitized(request.messages, self.tokenizer, request.sampled)
+        rendered = self._render(messages, request)
+        ids = list[int]()
+        for text, sampled in self._segments(messages, rendered, request):
+            following = self._encode(text)
+            # The end of a reply is sampled with it, and the template writes it again.
+            ids += following[1:] if ids and following[:1] == (ids[-1],) and ids[-1] in self._special else following
+            ids += sampled
+        return ids
+
+    def reply_ids(self, request: ChatRequest, reply: TemplateMessage) -> list[int]:
+        """Return the ids of a reply as the template writes it, with the end token.
+
+        Raises ChatError if the template does not write the reply after the request's prompt.
+        """
+        messages = sanitized([*request.messages, reply], self.tokenizer, {})
+        prompt, whole = self._render(messages[:-1], request), self._render(messages, request, prompt=False)
+        if not whole.startswith(prompt):
+            raise ChatError(
+                "the model's chat template writes a reply otherwise than after its prompt", code="rewritten"
+            )
+        ids, end = list(self._encoded(whole[len(prompt) :])), self.tokenizer.eos_token_id
+        if end is None:
+            return ids
+        return ids[: ids.index(end) + 1] if end in ids else [*ids, end]
+
+    async def read(self, token_ids: Sequence[int], request: ChatRequest, name: str) -> Reading:
+        """Return a sampled reply as a message. The ids of its tool calls derive from `name`."""
+        ids = list(token_ids)
+        if ids and ids[-1] in self._special:
+            ids.pop()
+        # Some formats of tool calls are made of special tokens.
+        text = self.tokenizer.decode(ids, skip_special_tokens=not request.tools)
+        cuts = [cut for cut in map(text.find, request.sampling.stop or ()) if cut >= 0]
+        text, reasoning = text[: min(cuts, default=len(text))], ""
+        if self._thinks and THINKING_ENDS in text:
+            reasoning, _, text = text.partition(THINKING_ENDS)
+            reasoning, text = reasoning.removeprefix("<think>").strip("\n"), text.lstrip("\n")
+        found = await self.parser.parse(text, request.tools) if request.tools else (text, [])
+        content, calls = found or (text, [])
+        parsed = [_call(one.name, one.arguments, f"{name} {number}") for number, one in enumerate(calls)]
+        readable = [call for call in parsed if call is not None]
+        if found is None or len(readable) < len(parsed):
+            return Reading(text, reasoning=reasoning, unreadable=True, stopped=bool(cuts))
+        missing = request.tool_choice != "auto" and not any(
+            request.tool_choice in ("required", call["name"]) for call in readable
+        )
+        return Reading(content, readable, reasoning, unreadable=missing, stopped=bool(cuts))
+
+    def _segments(
+        self, messages: list[TemplateMessage], rendered: str, request: ChatRequest
+    ) -> list[tuple[str, Sequence[int]]]:
+        """Split a prompt into texts, each with the sampled ids that follow it."""
+        known = {place: ids for place, ids in request.sampled.items() if not self._special.intersection(ids[:-1])}
+        if not known:
+            return [(rendered, ())]
+        marks = {place: f"{self._mark}-{place}-{self._mark}" for place in known}
+        marked = [
+            {"role": "assistant", "content": marks[place]} if place in marks else message
+            for place, message in enumerate(messages)
+        ]
+        try:
+            rest = self._render(marked, request)
+        except ChatError:
+            return [(rendered, ())]  # the template wants a tool's result to follow its call
+        found, text, end = list[tuple[str, Sequence[int]]](), "", 0
+        for place, mark in marks.items():
+            before, _, rest = rest.partition(mark)
+            start = end + len(before)
+            if rendered[end:start] != before or not (after := self._until_next(rest, marks)):
+                return [(rendered, ())]
+            end = rendered.find(after, start)
+            if end < 0:
+                return [(rendered, ())]
+            text += before
+            if _is_whole(rendered[start:end], messages[place]):
+                found.append((text, known[place]))
+                text = ""
+            else:
+                text += rendered[start:end]
+        if rendered[end:] != rest:
+            return [(rendered, ())]
+        return [*found, (text + rest, ())]
+
+    def _until_next(self, rest: str, marks: Mapping[int, str]) -> str:
+        """Return the text between a mark and the next one."""
+        return rest[: min((at for mark in marks.values() if (at := rest.find(mark)) >= 0), default=len(rest))]
+
+    def _render(self, messages: Sequence[TemplateMessage], request: ChatRequest, *, prompt: bool = True) -> str:
+        from jinja2 import TemplateError
+
+        tools = {"tools": sanitized_tools(request.tools, self.tokenizer)} if request.tools else {}
+        try:
+            return str(
+                self.tokenizer.apply_chat_template(
+                    list(messages), add_generation_prompt=prompt, tokenize=False, **tools, **self._options
+                )
+            )
+        except (TemplateError, TypeError, ValueError) as error:
+            roles = ", ".join(dict.fromkeys(message["role"] for message in messages))
+            why = " ".join(str(error).split())
+            raise ChatError(f"the model's chat template refuses a conversation of {roles} ({why})") from error
+
+    def _encoded(self, text: str) -> tuple[int, ...]:
+        return tuple(self.tokenizer(text, add_special_tokens=False)["input_ids"])
+
+
+def _is_whole(rendered: str, message: TemplateMessage) -> bool:
+    """Return whether the rendering of a reply has all its parts."""
+    parts = [message["content"], message.get("reasoning_content", "")]
+    parts += [call["function"]["name"] for call in message.get("tool_calls", ())]
+    return all(part.strip() in rendered for part in parts)
+
+
+def _call(name: str, arguments: str, identity: str) -> ToolCall | None:
+    """Return a parsed call; None if its arguments are no JSON object."""
+    from agentflow.rl.rollout.replay_log import digest
+
+    try:
+        found = json.loads(arguments)
+    except ValueError:
+        return None
+    # Nine letters and digits, which is what Mistral's template demands.
+    return tool_call(name=name, args=found, id=digest(identity)[:9]) if isinstance(found, dict) else None

@@ -1,0 +1,475 @@
+"""The model that is trained: a LangChain chat model named `policy`, which any node of a graph can call.
+
+While a rollout runs, calls of the policy are answered by whatever serves the current weights: the trainer sets that
+with `serving`, for this rollout alone. Outside of training they go to `fallback`, so that the same graph runs in
+production. A call that belongs to no known rollout is refused: the fallback may cost money, and a call that is not
+recorded is not trained on.
+
+Graphs need not name the policy: `stand_in` has it answer any LangChain chat model in a node that learns. Models may be
+built at import, in the node or inside a library: the public methods of `BaseChatModel` look, at each call, whether its
+node learns. All other calls go to the model itself. A node may replace the callbacks of its graph with
+`model.invoke(messages, config={"callbacks": [...]})`, so that nothing sees its calls; the callbacks of the rollout are
+added to such calls.
+
+A new thread starts with an empty context (`contextvars`), so a model call in it would belong to no rollout.
+`inherit_context` has `Thread.start` pass the current context on, as Python 3.14 does with `-X thread_inherit_context`.
+`ThreadPoolExecutor.submit` passes it to the submitted function, but not to the pool's threads, which other rollouts use
+too.
+"""
+
+import asyncio
+import json
+import os
+import secrets
+import threading
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
+from contextvars import Context, ContextVar, copy_context
+from dataclasses import dataclass, field, replace
+from functools import cache, wraps
+from types import MappingProxyType
+from typing import Any
+from uuid import UUID
+
+from langchain_core.caches import BaseCache
+from langchain_core.callbacks import AsyncCallbackManagerForLLMRun, BaseCallbackManager, CallbackManagerForLLMRun
+from langchain_core.language_models import BaseChatModel, LanguageModelInput
+from langchain_core.messages import AIMessage, BaseMessage, SystemMessage
+from langchain_core.outputs import ChatResult
+from langchain_core.runnables import Runnable
+from langchain_core.runnables.config import RunnableConfig, ensure_config
+from langchain_core.tools import BaseTool
+from langchain_core.utils.function_calling import convert_to_openai_tool
+from pydantic import Field
+
+from agentflow.graph.context import Sampling
+from agentflow.graph.models.loading import load_model
+from agentflow.graph.models.spec import ModelError
+from agentflow.graph.tracing.observer import Observer
+from agentflow.rl.policy.chat import (
+    POLICY,
+    UNREADABLE,
+    ChatError,
+    ChatRequest,
+    Conversations,
+    Generate,
+    TokenReply,
+    as_chat_result,
+)
+from agentflow.rl.policy.node_paths import Nodes, Path, learns, policy_of
+from agentflow.tools.coded_error import CodedError
+
+PATIENCE = 30.0
+"""Seconds that a thread waits until the event loop begins its call; a loop that waits for the thread never does."""
+
+UNDER_WAY = "AGENTFLOW_ROLLOUT"
+"""Set in the environment while rollouts are under way, for processes that they start."""
+
+
+class PromptTooLong(ModelError):
+    """A conversation has outgrown what the policy may read."""
+
+    cause = "policy"
+
+
+class PolicyMisused(CodedError, RuntimeError):
+    """A graph calls the policy where it cannot be answered; `str()` is one line that says what to change."""
+
+
+@dataclass(eq=False)
+class Serving:
+    """A rollout under way, and what answers its policy's calls."""
+
+    generate: Generate
+    loop: asyncio.AbstractEventLoop
+    """All calls are answered on it, wherever they come from."""
+    process: int
+    observer: Observer | None = None
+    """The callback handler that records the rollout's calls; None if nothing does."""
+    nodes: Nodes = ()
+    """Patterns of the nodes whose models the policy stands in for, or those of each policy; none fits all nodes."""
+    systems: Mapping[str, tuple[str, str]] = field(default_factory=dict)
+    """Other system messages: default text and new text by the path of a node."""
+    conversations: Conversations = field(default_factory=Conversations)
+    misused: PolicyMisused | None = None
+    """The first call that was refused. It ends the rollout even if the graph, or a thread of it, passes it over."""
+    failed: Exception | None = None
+    """The error of the last call over HTTP that failed, of which a node sees only its client's error."""
+    secret: str = field(default_factory=lambda: secrets.token_hex(16))
+    """Part of the URLs of its nodes (`agentflow.rl.rollout.capture`)."""
+    captured: dict[str, Context] = field(default_factory=dict)
+    """Contexts of the nodes that have a URL, by its path."""
+
+    def refuse(self, why: str) -> PolicyMisused:
+        """Record that a call cannot be answered."""
+        self.misused = self.misused or PolicyMisused(why)
+        return self.misused
+
+
+async def no_policy(request: ChatRequest) -> TokenReply:
+    """Answer nothing: while this is served, every model answers by itself, and a `Policy` by its fallback."""
+    raise AssertionError("a policy that is not there is not asked")
+
+
+_serving: ContextVar[Serving | None] = ContextVar("agentflow policy", default=None)
+_under_way: set[Serving] = set()
+"""The rollouts of this process."""
+
+
+def _in_rollout() -> bool:
+    return _serving.get() is not None
+
+
+@contextmanager
+def serving(
+    generate: Generate,
+    observer: Observer | None = None,
+    nodes: Nodes = (),
+    systems: Mapping[str, tuple[str, str]] = MappingProxyType({}),
+) -> Iterator[Serving]:
+    """Answer the policy's calls by `generate` in the block, and in all tasks and threads that a graph starts in it."""
+    inherit_context(_in_rollout)
+    served = Serving(generate, asyncio.get_running_loop(), os.getpid(), observer, nodes, systems)
+    token = _serving.set(served)
+    _under_way.add(served)
+    os.environ[UNDER_WAY] = "1"
+    try:
+        yield served
+    finally:
+        _under_way.discard(served)
+        if not _under_way:
+            os.environ.pop(UNDER_WAY, None)
+        _serving.reset(token)
+
+
+def rollout_of_context() -> Serving | None:
+    """Return the rollout of this process that the context belongs to; None if there is none under way."""
+    found = _serving.get()
+    return found if found in _under_way and found.process == os.getpid() else None
+
+
+def rollouts_under_way() -> Collection[Serving]:
+    """Return the rollouts of this process."""
+    return tuple(_under_way)
+
+
+def current_rollout() -> Serving | None:
+    """Return the rollout that a call belongs to; None outside of training. Raises PolicyMisused if it is unknown."""
+    found = _serving.get()
+    if found is not None and found.process != os.getpid():
+        raise PolicyMisused("the policy was called in another process than its rollout's; call it in a thread instead")
+    if found is not None and found not in _under_way:
+        raise PolicyMisused("the policy was called after its rollout had ended, by a thread that outlives it")
+    if found is None and UNDER_WAY in os.environ:
+        why = (
+            "the policy was called in a thread or process that does not know its rollout; start it in a node of the "
+            "graph, or run the call with contextvars.copy_context() of the node"
+        )
+        refused = [one.refuse(why) for one in rollouts_under_way()]  # whose call it was cannot be told
+        raise refused[0] if refused else PolicyMisused(why)
+    return None if found and found.generate is no_policy else found
+
+
+class Policy(BaseChatModel):
+    """The trained model; `response_metadata` of a reply holds its ids, as the embedded model's does.
+
+    Where several policies are trained, `Policy("critic")` is the one of that name, and `Policy()` that of its node.
+    """
+
+    policy: str = ""
+    """Name of the policy; "" is that of the node that calls."""
+    fallback: str = "embedded"
+    """Spec of the model that answers outside of training."""
+    cache: BaseCache | bool | None = Field(default=False, exclude=True)
+    """Off: a trained reply must be sampled, and LangChain's cache returns replies without their ids."""
+    sampling: Sampling = Sampling()
+    """In training, the trainer sets temperature and top_p."""
+
+    def __init__(self, policy: str = "", /, **fields: Any) -> None:
+        super().__init__(**{"policy": policy, **fields})
+
+    @property
+    def _llm_type(self) -> str:
+        return "agentflow-policy"
+
+    def bind_tools(
+        self,
+        tools: Sequence[dict[str, Any] | type | Callable[..., Any] | BaseTool],
+        *,
+        tool_choice: str | dict[str, Any] | bool | None = None,
+        **kwargs: Any,
+    ) -> Runnable[LanguageModelInput, AIMessage]:
+        """Offer tools to the model; `tool_choice` is "auto", "any", "none" or the name of a tool."""
+        described = [convert_to_openai_tool(tool) for tool in tools]
+        if tool_choice is not None:
+            kwargs["tool_choice"] = tool_choice
+        return self.bind(tools=described, **kwargs)
+
+    def _generate(
+        self,
+        messages: list[BaseMessage],
+        stop: list[str] | None = None,
+        run_manager: CallbackManagerForLLMRun | None = None,
+        **kwargs: Any,
+    ) -> ChatResult:
+        served = current_rollout()
+        if served is None:
+            return load_model(self.fallback, self.sampling)._generate(messages, stop, run_manager, **kwargs)
+        if asyncio._get_running_loop() is served.loop:
+            raise served.refuse(
+                "an async node called model.invoke, which blocks the event loop that the answer needs; "
+                "use `await model.ainvoke(...)`, or make the node a plain function"
+            )
+        _check_recorded(served, run_manager)
+        begun, answer = self._submit(served, self._name(served, run_manager), messages, stop, kwargs)
+        try:
+            begun.result(PATIENCE)
+        except TimeoutError as error:
+            answer.cancel()
+            raise served.refuse(_BLOCKED) from error
+        return answer.result()
+
+    async def _agenerate(
+        self,
+        messages: list[BaseMessage],
+        stop: list[str] | None = None,
+        run_manager: AsyncCallbackManagerForLLMRun | None = None,
+        **kwargs: Any,
+    ) -> ChatResult:
+        served = current_rollout()
+        if served is None:
+            model = await asyncio.to_thread(load_model, self.fallback, self.sampling)
+            return await model._agenerate(messages, stop, run_manager, **kwargs)
+        _check_recorded(served, run_manager)
+        policy = self._name(served, run_manager)
+        if asyncio.get_running_loop() is served.loop:
+            return await self._answer(served, policy, messages, stop, kwargs)
+        begun, answer = self._submit(served, policy, messages, stop, kwargs)
+        try:
+            await asyncio.wait_for(asyncio.shield(asyncio.wrap_future(begun)), PATIENCE)
+        except TimeoutError as error:
+            answer.cancel()
+            raise served.refuse(_BLOCKED) from error
+        return await asyncio.wrap_future(answer)
+
+    def _name(
+        self, served: Serving, run_manager: AsyncCallbackManagerForLLMRun | CallbackManagerForLLMRun | None
+    ) -> str:
+        """Return the name of the policy that answers a call; "" where only one is trained. Raises PolicyMisused."""
+        if not isinstance(served.nodes, Mapping):
+            return ""
+        names = ", ".join(served.nodes)
+        if self.policy:
+            if self.policy not in served.nodes:
+                raise served.refuse(f"the graph calls Policy('{self.policy}'), and the policies are {names}")
+            return self.policy
+        path = served.observer.path(run_manager.run_id) if served.observer and run_manager else None
+        if (found := policy_of(path or (), served.nodes)) is None:
+            raise served.refuse(f"node '{'/'.join(path or ())}' calls the policy, and belongs to none of {names}")
+        return found
+
+    def _submit(
+        self,
+        served: Serving,
+        policy: str,
+        messages: list[BaseMessage],
+        stop: list[str] | None,
+        options: Mapping[str, Any],
+    ) -> tuple[Future[None], Future[ChatResult]]:
+        """Submit a call from another thread. Return futures of its begin on the rollout's loop, and of its answer."""
+        begun: Future[None] = Future()
+
+        async def answered() -> ChatResult:
+            begun.set_result(None)
+            return await self._answer(served, policy, messages, stop, options)
+
+        return begun, asyncio.run_coroutine_threadsafe(answered(), served.loop)
+
+    async def _answer(
+        self,
+        served: Serving,
+        policy: str,
+        messages: list[BaseMessage],
+        stop: list[str] | None,
+        options: Mapping[str, Any],
+    ) -> ChatResult:
+        try:
+            request = served.conversations.request(messages, self._limits(stop, options), options)
+            reply = await served.generate(replace(request, policy=policy))
+        except ChatError as error:
+            raise served.refuse(str(error)) from error
+        result = as_chat_result(reply, "policy")
+        message = result.generations[0].message
+        assert isinstance(message, AIMessage)
+        served.conversations.remember(message, reply)
+        if policy:
+            message.response_metadata[POLICY] = policy
+        if options.get("response_format"):
+            _add_parsed(message)
+        return result
+
+    def _limits(self, stop: list[str] | None, options: Mapping[str, Any]) -> Sampling:
+        """Return the limits of a call, of which the keyword arguments of the call take precedence."""
+        names = ("max_tokens", "max_completion_tokens", "max_output_tokens")
+        given = next((options[name] for name in names if isinstance(options.get(name), int)), None)
+        limits: dict[str, Any] = {**({"stop": tuple(stop)} if stop else {}), **({"max_tokens": given} if given else {})}
+        return self.sampling.model_copy(update=limits) if limits else self.sampling
+
+
+def _check_recorded(
+    served: Serving, run_manager: AsyncCallbackManagerForLLMRun | CallbackManagerForLLMRun | None
+) -> None:
+    """Raise PolicyMisused for a call that the rollout's observer does not see, which could not be trained on."""
+    if served.observer and (run_manager is None or served.observer.path(run_manager.run_id) is None):
+        raise served.refuse(
+            "a model call of the policy is not seen by the graph's callbacks; call the model in a node, with the "
+            "config that the node got or none"
+        )
+
+
+def _add_parsed(message: AIMessage) -> None:
+    """Parse a structured reply where providers' own chat models expect it; mark one that is no JSON object."""
+    try:
+        parsed = json.loads(str(message.text))
+    except ValueError:
+        parsed = None
+    if isinstance(parsed, dict):
+        message.additional_kwargs["parsed"] = parsed
+    else:
+        message.response_metadata[UNREADABLE] = True
+
+
+_BLOCKED = (
+    f"the event loop has not run for {PATIENCE:g} s: an async node waits for threads that call the policy, which the "
+    "answer needs the loop for; use `await asyncio.to_thread(...)`, or make the node a plain function"
+)
+
+
+def load(model: str, sampling: Sampling) -> Policy:
+    """Return the model of the entry point `policy`; `policy:SPEC` falls back to SPEC."""
+    return Policy(fallback=model or "embedded", sampling=sampling)
+
+
+@cache
+def inherit_context(wanted: Callable[[], bool]) -> None:
+    """Patch `threading` and `ThreadPoolExecutor` so that threads inherit the context of their starter.
+
+    Only threads started where `wanted()` is true inherit it. The patch applies to the whole process.
+    """
+    start: Any = threading.Thread.start
+    submit: Any = ThreadPoolExecutor.submit
+
+    def started(self: threading.Thread) -> None:
+        if wanted():
+            context, run = copy_context(), self.run
+            self.run = lambda: context.run(run)  # type: ignore[method-assign]
+        start(self)
+
+    def submitted(self: ThreadPoolExecutor, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
+        if wanted():
+            found: Future[Any] = Context().run(submit, self, copy_context().run, fn, *args, **kwargs)
+        else:
+            found = submit(self, fn, *args, **kwargs)
+        return found
+
+    threading.Thread.start = started  # type: ignore[method-assign]
+    ThreadPoolExecutor.submit = submitted  # type: ignore[method-assign,assignment]
+
+
+WITH_CONFIG = ("stream", "astream", "stream_events", "astream_events")
+"""Methods whose second argument is a config; `generate` and `agenerate`, which the others call, take callbacks."""
+
+
+@cache
+def stand_in() -> None:
+    """Patch the chat models of this process, once."""
+    for name in ("generate", "agenerate"):
+        setattr(BaseChatModel, name, _with_callbacks(getattr(BaseChatModel, name)))
+    for name in WITH_CONFIG:
+        setattr(BaseChatModel, name, _with_config(getattr(BaseChatModel, name)))
+
+
+def learning_path(served: Serving, callbacks: Any) -> tuple[UUID, Path] | None:
+    """Return the caller and the path of a call with these callbacks; None if it is in no node that learns."""
+    found = _place(served, callbacks)
+    return found if found and served.generate is not no_policy and learns(found[1], served.nodes) else None
+
+
+def _place(served: Serving, callbacks: Any) -> tuple[UUID, Path] | None:
+    """Return the caller and the path of a call with these callbacks; None if it is in no node."""
+    caller = callbacks.parent_run_id if isinstance(callbacks, BaseCallbackManager) else None
+    path = served.observer.path(caller) if caller and served.observer else None
+    return (caller, path) if caller and path else None
+
+
+def _with_callbacks(method: Callable[..., Any]) -> Callable[..., Any]:
+    @wraps(method)
+    def called(self: BaseChatModel, messages: Any, stop: Any = None, callbacks: Any = None, **kwargs: Any) -> Any:
+        if (served := _observed()) is None:
+            return method(self, messages, stop, callbacks, **kwargs)
+        seen = with_observer(served.observer, callbacks)
+        messages = [_revised(one, served, seen) for one in messages] if served.systems else messages
+        return method(_answering(self, served, seen), messages, stop, seen, **kwargs)
+
+    return called
+
+
+def _with_config(method: Callable[..., Any]) -> Callable[..., Any]:
+    @wraps(method)
+    def called(self: BaseChatModel, input: Any, config: RunnableConfig | None = None, **kwargs: Any) -> Any:
+        if (served := _observed()) is None:
+            return method(self, input, config, **kwargs)
+        config = ensure_config(config)
+        config["callbacks"] = seen = with_observer(served.observer, config.get("callbacks"))
+        if served.systems:
+            input = _revised(self._convert_input(input).to_messages(), served, seen)
+        return method(_answering(self, served, seen), input, config, **kwargs)
+
+    return called
+
+
+def _observed() -> Serving | None:
+    """Return the rollout of the context, if its calls are recorded."""
+    served = rollout_of_context()
+    return served if served and served.observer else None
+
+
+def with_observer(observer: Observer | None, callbacks: Any) -> Any:
+    """Return callbacks that the rollout's observer is among: those given, or those of the node with them added."""
+    if isinstance(callbacks, BaseCallbackManager) and observer in callbacks.handlers:
+        return callbacks
+    of_node = ensure_config().get("callbacks")
+    if not isinstance(of_node, BaseCallbackManager) or observer not in of_node.handlers:
+        return callbacks
+    merged = of_node.copy()
+    for handler in callbacks.handlers if isinstance(callbacks, BaseCallbackManager) else callbacks or ():
+        merged.add_handler(handler)
+    return merged
+
+
+def _answering(model: BaseChatModel, served: Serving, callbacks: Any) -> BaseChatModel:
+    """Return the policy for a call in a node that learns, else the model itself."""
+    return model if isinstance(model, Policy) or not learning_path(served, callbacks) else _policy_for(model)
+
+
+def _revised(messages: Sequence[BaseMessage], served: Serving, callbacks: Any) -> list[BaseMessage]:
+    """Return the messages of a call with its node's other system message, if it has one, for the default text.
+
+    A method that calls another one finds the default text no more, and changes nothing.
+    """
+    place = _place(served, callbacks)
+    default, text = served.systems.get("/".join(place[1]) if place else "", ("", ""))
+    return [
+        message.model_copy(update={"content": text})
+        if text and isinstance(message, SystemMessage) and message.content == default
+        else message
+        for message in messages
+    ]
+
+
+def _policy_for(model: BaseChatModel) -> Policy:
+    """Return the policy with the limits and the callbacks of a model."""
+    params = model._get_ls_params()
+    sampling = Sampling(max_tokens=params.get("ls_max_tokens"), stop=tuple(params.get("ls_stop") or ()) or None)
+    return Policy(sampling=sampling, callbacks=model.callbacks, tags=model.tags, metadata=model.metadata)

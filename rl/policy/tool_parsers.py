@@ -1,0 +1,118 @@
+"""Tool parsers: the calls in a model's reply, by the parsers that verl and vLLM bring for the families of models.
+
+A parser is chosen by name, or by what the chat template writes. verl's own are used first; vLLM's, where it is
+installed, add the formats of Llama and others (`llama3_json`, `pythonic`, `mistral`, ...).
+"""
+
+import logging
+import warnings
+from collections.abc import Sequence
+from importlib import import_module
+from types import SimpleNamespace
+from typing import Any
+
+from agentflow.rl.policy.chat import ChatError, FoundCall, ToolParser
+
+MARKS = (
+    ("<|channel|>", "gpt-oss"),
+    ("<|tool_call>", "gemma4"),
+    ("<arg_key>", "glm"),
+    ("<function=", "qwen3_coder"),
+    ("<tool_call>", "hermes"),
+    ("[TOOL_CALLS]", "mistral"),
+    ('"parameters"', "llama3_json"),
+)
+"""Texts of chat templates, and the parsers of the models that have them; the first that occurs decides."""
+
+VLLM_PARSERS = ("vllm.tool_parsers", "vllm.entrypoints.openai.tool_parsers")
+"""Modules with vLLM's parsers, by its version."""
+
+
+def tool_parser(name: str, tokenizer: Any) -> ToolParser:
+    """Return the parser `name`; for "auto", that of the tokenizer's chat template. Raises ChatError."""
+    template = str(tokenizer.chat_template or "")
+    if name == "auto":
+        if "tools" not in template:
+            raise ChatError(
+                "the model's chat template has no place for tools; choose a model that calls tools, or give a template "
+                "that has (actor_rollout_ref.model.custom_chat_template)"
+            )
+        name = next((parser for mark, parser in MARKS if mark in template), "")
+        if not name:
+            raise ChatError("the format of the model's tool calls is not known; name its parser with tool_parser=")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # about engines that are neither installed nor used
+        from verl.experimental.agent_loop import tool_parser as parsers
+    # A call that cannot be read is a fault of its rollout, which is counted and shown.
+    parsers.logger.setLevel(logging.CRITICAL)
+    try:
+        return _Verl(parsers.ToolParser.get_tool_parser(name, _Decoded(tokenizer)))
+    except ValueError:
+        return _Vllm(_vllm_parser(name)(tokenizer))
+
+
+class _Decoded:
+    """A tokenizer for parsers that decode a reply, for a reply that is decoded."""
+
+    def __init__(self, tokenizer: Any) -> None:
+        self._tokenizer = tokenizer
+
+    def decode(self, text: str, **options: Any) -> str:
+        return text
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._tokenizer, name)
+
+
+class _Verl:
+    def __init__(self, parser: Any) -> None:
+        self._parser = parser
+        self._begin = str(getattr(parser, "tool_call_start_token", ""))
+
+    async def parse(self, text: str, tools: Sequence[dict[str, Any]]) -> tuple[str, list[FoundCall]] | None:
+        content, found = await self._parser.extract_tool_calls(text, _schemas(tools))
+        calls = [FoundCall(call.name, call.arguments) for call in found]
+        # verl leaves out a call that is no JSON.
+        unread = text.count(self._begin) > len(calls) if self._begin else content != text and not calls
+        return None if unread else (str(content).strip() if calls else text, calls)
+
+
+class _Vllm:
+    def __init__(self, parser: Any) -> None:
+        self._parser = parser
+        self._begin = [
+            str(mark) for name in ("tool_call_start_token", "bot_token") if (mark := getattr(parser, name, ""))
+        ]
+
+    async def parse(self, text: str, tools: Sequence[dict[str, Any]]) -> tuple[str, list[FoundCall]] | None:
+        request = SimpleNamespace(tools=list(tools), tool_choice="auto")
+        found = self._parser.extract_tool_calls(text, request=request)
+        if not found.tools_called:
+            return None if any(mark in text for mark in self._begin) else (text, [])
+        calls = [FoundCall(call.function.name, call.function.arguments) for call in found.tool_calls]
+        return found.content or "", calls
+
+
+def _vllm_parser(name: str) -> Any:
+    for module in VLLM_PARSERS:
+        try:
+            return import_module(module).ToolParserManager.get_tool_parser(name)
+        except ModuleNotFoundError:
+            continue
+        except KeyError as error:
+            raise ChatError(f"neither verl nor vLLM has a tool parser '{name}'") from error
+    raise ChatError(f"verl has no tool parser '{name}', and vLLM, which may, is not installed")
+
+
+def _schemas(tools: Sequence[dict[str, Any]]) -> list[Any]:
+    """Return tools as verl's parsers read them; tools with schemas beyond theirs are left out."""
+    from pydantic import ValidationError
+    from verl.tools.schemas import OpenAIFunctionToolSchema
+
+    found = []
+    for tool in tools:
+        try:
+            found.append(OpenAIFunctionToolSchema.model_validate(tool))
+        except ValidationError:
+            continue
+    return found

@@ -1,0 +1,330 @@
+"""One task through a trainable graph: what was sampled on the way, the reward, and how it ended.
+
+Whatever goes wrong is the rollout's status, never a reward: an endpoint that is down, a judge that cannot tell, a tool
+that hangs or a fault in the graph must not be learnt from as if the policy had been wrong.
+"""
+
+import inspect
+import math
+import reprlib
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+from types import MappingProxyType
+from typing import Any, Self, SupportsFloat
+from uuid import uuid4
+
+from langchain_core.runnables import RunnableConfig
+from pydantic import BaseModel, Field, field_serializer
+
+from agentflow.graph.run.calls import Span
+from agentflow.graph.run.runner import Graph, within
+from agentflow.graph.run.runner import run as play
+from agentflow.graph.run.task import Task
+from agentflow.graph.run.trace import Trace
+from agentflow.graph.tracing.observer import Observer
+from agentflow.graph.tracing.operation import Sink
+from agentflow.rl.apps.trainable import Split, Trainable
+from agentflow.rl.policy.chat import ChatRequest, Generate, TokenReply
+from agentflow.rl.policy.policy import no_policy, serving, stand_in
+from agentflow.rl.rollout.calls import Call, TokenCollector
+from agentflow.rl.rollout.capture import redirect_openai
+from agentflow.rl.rollout.replay_log import Answer, ReplayLog, answered, recorded, replaying
+from agentflow.tools.coded_error import Cause, CodedError
+
+
+class RolloutStatus(StrEnum):
+    """How a rollout ended. Only OK has a reward."""
+
+    OK = "ok"
+    UNDECIDED = "undecided"
+    """The reward could not tell right from wrong."""
+    BAD_REWARD = "bad_reward"
+    """The reward, or that of a turn, is no number from 0 to 1."""
+    ENDPOINT_FAILED = "endpoint_failed"
+    """A model, the judge's included, did not answer, or the sandbox failed."""
+    TOO_LONG = "too_long"
+    """The conversation outgrew what the policy may read."""
+    TIMED_OUT = "timed_out"
+    CRASHED = "crashed"
+    """The graph or the reward raised something else, or called the policy where it cannot be answered."""
+
+
+class RewardError(CodedError, ValueError):
+    """A reward cannot be trained on; `str()` names the task and the reward."""
+
+
+@dataclass(frozen=True)
+class Trajectory:
+    """A finished rollout with its tokens. Invariant: `calls`, `faults` and `turn_rewards` have the same length."""
+
+    id: str
+    status: RolloutStatus
+    reward: float
+    """0 to 1; 0.0 unless the status is OK."""
+    calls: list[Call]
+    """Model calls to train on, with their tokens."""
+    faults: list[bool]
+    """Whether each call led to a format or tool error, or could not be parsed."""
+    turn_rewards: list[float]
+    """Reward of each call by itself."""
+    trace: Trace
+    model_calls: Mapping[str, int] = field(default_factory=dict)
+    """Number of model calls at each path, those of nodes that do not learn included."""
+    spans: Sequence[Span] = ()
+    """The modules and calls, with their times and without their texts."""
+
+    @property
+    def cut_off(self) -> bool:
+        """True if a reply of the policy reached its length limit."""
+        return any(call.finish_reason == "length" for call in self.calls)
+
+
+class CallRecord(BaseModel):
+    """A model call of a rollout without its tokens, which tokens/ holds for a few groups."""
+
+    node: str
+    """Path of the graph node that called."""
+    prompt_tokens: int
+    sampled_tokens: int
+    finish_reason: str
+    """"stop", or "length" for a reply that reached its limit."""
+    reward: float
+    """Reward of this call by itself."""
+    fault: bool
+    """True if the call led to a format or tool error."""
+    policy: str = ""
+    """Name of the policy; "" where only one is trained."""
+    advantage: float | None = None
+    """None until the step is credited, and for a rollout that is not trained on."""
+
+
+class RolloutRecord(Trace):
+    """A rollout: a trace with a reward, and the model calls that are trained on; a line of rollouts/*.jsonl."""
+
+    id: str
+    """Task and number of the rollout, as in replay/ and tokens/; unique in its step."""
+    step: int
+    split: Split
+    outcome: RolloutStatus
+    reward: float
+    """0 to 1; 0.0 unless the outcome is OK."""
+    calls: list[CallRecord]
+    spans: list[Span] = Field(default_factory=list, exclude_if=lambda spans: not spans)
+    """The modules and calls of the rollout, with their times and without their texts."""
+
+    @field_serializer("spans")
+    def _without_defaults(self, spans: list[Span]) -> list[dict[str, Any]]:
+        return [span.model_dump(exclude_defaults=True) for span in spans]
+
+    @classmethod
+    def of(cls, trajectory: Trajectory, step: int, split: Split) -> Self:
+        """The record of a trajectory."""
+        calls = [
+            CallRecord(
+                node=call.node,
+                prompt_tokens=len(call.prompt_ids),
+                sampled_tokens=len(call.response_ids),
+                finish_reason=call.finish_reason,
+                reward=reward,
+                fault=fault,
+                policy=call.policy,
+            )
+            for call, reward, fault in zip(trajectory.calls, trajectory.turn_rewards, trajectory.faults, strict=True)
+        ]
+        known = {"id": trajectory.id, "step": step, "split": split, "outcome": trajectory.status}
+        known |= {"reward": trajectory.reward, "spans": list(trajectory.spans)}
+        return cls(**{**trajectory.trace.own_fields, "calls_made": None}, **known, calls=calls)
+
+    def credited(self, advantages: Sequence[float] | None) -> Self:
+        """This record with the advantages of its calls; None for a rollout that is not trained on."""
+        if advantages is None:
+            return self
+        calls = [
+            call.model_copy(update={"advantage": advantage})
+            for call, advantage in zip(self.calls, advantages, strict=True)
+        ]
+        return self.model_copy(update={"calls": calls})
+
+
+STATUSES: dict[Cause, RolloutStatus] = {
+    "policy": RolloutStatus.TOO_LONG,
+    "infrastructure": RolloutStatus.ENDPOINT_FAILED,
+    "limit": RolloutStatus.TIMED_OUT,
+    "person": RolloutStatus.CRASHED,
+    "agent": RolloutStatus.CRASHED,
+}
+"""The status of a rollout that failed, by the cause."""
+
+
+async def run(
+    app: Trainable,
+    graph: Graph,
+    task: Task,
+    generate: Generate,
+    *,
+    id: str,
+    seconds: float,
+    sinks: Sequence[Sink] = (),
+    systems: Mapping[str, tuple[str, str]] = MappingProxyType({}),
+) -> Trajectory:
+    """Run `task`; graph and reward have `seconds` together.
+
+    Args:
+        app: The app of the graph.
+        graph: The compiled graph.
+        task: The task that is run.
+        generate: Answers the policy's calls. With `no_policy` every model answers by itself, and no call is collected.
+        id: Name of the rollout, and of its thread.
+        seconds: Most seconds.
+        sinks: Receive every operation of the rollout.
+        systems: Other system messages: default text and new text by the path of a node.
+    """
+    stand_in()
+    redirect_openai()
+    trains, collector, start = generate is not no_policy, TokenCollector(id, app.nodes), time.perf_counter()
+    observer = Observer(*[collector] * trains, *sinks, raise_error=True)
+    config: RunnableConfig = {"metadata": {"rollout": id}, "configurable": {"thread_id": id}}
+    trace, rewarded = Trace(task=task, status="failed"), _Rewarded()
+    with serving(generate, observer, app.nodes, systems) as served:
+        try:
+            settings: Any = {"config": config, "observer": observer, "texts": False, "seconds": seconds}
+            trace = await play(graph, task, app.context(), inputs=app.inputs(task), **settings)
+            if not trace.failure:
+                async with within(seconds, start):
+                    rewarded = await _rewarded(app, task, trace, len(collector.calls) if trains else None)
+        except Exception as error:  # the boundary of a rollout: what a function of the app raises is its failure
+            trace = trace.failed_by(error)
+        if failure := served.misused or (trace.failure and served.failed):
+            trace = trace.failed_by(failure)
+    calls, unreadable = collector.calls, [call.unreadable for call in collector.calls]
+    return Trajectory(
+        id=id,
+        status=status_of(trace, rewarded.reward),
+        reward=0.0 if trace.failure else rewarded.reward or 0.0,
+        calls=calls,
+        faults=[any(pair) for pair in zip(rewarded.faults or unreadable, unreadable, strict=True)],
+        turn_rewards=list(rewarded.turn_rewards) or [0.0] * len(calls),
+        trace=trace.model_copy(update={"seconds": round(time.perf_counter() - start, 3)}),
+        model_calls=collector.model_calls,
+        spans=trace.calls_made.spans if trace.calls_made else (),
+    )
+
+
+@dataclass(frozen=True)
+class _Rewarded:
+    """What the app's functions say of a run that ended."""
+
+    reward: float | None = None
+    faults: Sequence[bool] = ()
+    turn_rewards: Sequence[float] = ()
+
+
+async def _rewarded(app: Trainable, task: Task, trace: Trace, calls: int | None) -> _Rewarded:
+    """Ask the app's functions about the run of `trace`, which made so many calls to learn from. Raises RewardError."""
+    faults = turn_rewards = list[Any]()
+    if calls is not None:
+        faults = _per_call("faults", app.faults(trace.state), task, calls)
+        turn_rewards = _turn_rewards(app, task, trace.state, calls)
+    return _Rewarded(await decided_reward(app, task, trace), faults, turn_rewards)
+
+
+def status_of(trace: Trace, reward: float | None) -> RolloutStatus:
+    """The status of a rollout with this trace and reward."""
+    if isinstance(trace.failure, RewardError):
+        return RolloutStatus.BAD_REWARD
+    if trace.cause:
+        return STATUSES[trace.cause]
+    return RolloutStatus.UNDECIDED if reward is None else RolloutStatus.OK
+
+
+async def run_recorded(
+    app: Trainable,
+    graph: Graph,
+    task: Task,
+    policy: Callable[[], Generate],
+    log: ReplayLog,
+    *,
+    seconds: float,
+    tries: int,
+) -> Trajectory:
+    """Run `task` with the responses recorded in `log`, and record new ones.
+
+    A rollout whose model, judge or sandbox failed is run again, up to `tries` times in all, each with a new `policy()`;
+    only requests without a recorded response are made again.
+    """
+    for number in range(1, tries + 1):
+        log.rewind()
+        with replaying(log):
+            trajectory = await run(app, graph, task, recorded(policy()), id=uuid4().hex, seconds=seconds)
+        if trajectory.status != RolloutStatus.ENDPOINT_FAILED or number == tries:
+            break
+    return replace(trajectory, id=log.rollout)
+
+
+async def run_again(app: Trainable, graph: Graph, task: Task, log: ReplayLog, *, seconds: float) -> Trajectory:
+    """Run `task` with the responses of a read-only `log` alone."""
+    again = await run_recorded(app, graph, task, lambda: _nobody, log, seconds=seconds, tries=1)
+    status = RolloutStatus(log.end["status"]) if log.end else again.status
+    # A rollout that failed has no recorded response at the point of failure, so its recorded status is used.
+    return again if status == RolloutStatus.OK else replace(again, status=status, reward=0.0)
+
+
+async def _nobody(request: ChatRequest) -> TokenReply:
+    raise AssertionError("a replay log that nothing can be added to raises before it asks")
+
+
+async def decided_reward(app: Trainable, task: Task, trace: Trace) -> float | None:
+    """The reward of the final state of `trace`. The response of an asynchronous reward, such as a judge's, is recorded.
+
+    Raises RewardError.
+    """
+    found = app.reward(task, trace.state)
+    if not inspect.isawaitable(found):
+        return _checked(found, task)
+
+    async def ask() -> Answer:
+        return {"reward": _checked(await found, task)}
+
+    try:
+        told = await answered("reward", [task.id, trace.answer], ask)
+    finally:
+        if inspect.iscoroutine(found):
+            found.close()  # where the replay log knew
+    return _checked(told["reward"], task)
+
+
+def _checked(reward: Any, task: Task) -> float | None:
+    if reward is None:
+        return None
+    found = _number(reward)
+    if not 0 <= found <= 1:
+        raise RewardError(f"the reward of task '{task.id}' is {reprlib.repr(reward)}, which is no number from 0 to 1")
+    return found
+
+
+def _turn_rewards(app: Trainable, task: Task, state: Any, calls: int) -> list[float]:
+    """The reward of each call, or none. Raises RewardError; a turn may cost something, but not more than 1."""
+    given = _per_call("turn_rewards", app.turn_rewards(task, state), task, calls)
+    rewards = [_number(reward) for reward in given]
+    for turn, found in enumerate(rewards):
+        if not -1 <= found <= 1:
+            wrong = f"the reward of turn {turn} of task '{task.id}' is {reprlib.repr(given[turn])}"
+            raise RewardError(f"{wrong}, which is no number from -1 to 1")
+    return rewards
+
+
+def _per_call(name: str, values: Sequence[Any], task: Task, calls: int) -> list[Any]:
+    """`values`, one for each call that is trained on, or none at all. Raises RewardError."""
+    if len(values) not in (0, calls):
+        raise RewardError(f"{name} of task '{task.id}' has {len(values)} entries for {calls} calls that are trained on")
+    return list(values)
+
+
+def _number(value: Any) -> float:
+    """A number of any library as a float, without a negative zero; NaN for what is none."""
+    try:
+        return float(value) + 0.0 if isinstance(value, SupportsFloat) else math.nan
+    except (TypeError, ValueError, OverflowError):
+        return math.nan

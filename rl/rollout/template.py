@@ -1,0 +1,183 @@
+"""Check of a model's chat template for training, on a CPU and before a GPU is needed.
+
+The planner's prompt is append-only (see `agentflow.nodes.planner`), so that training can pack a trajectory into one
+row. A chat template can prevent that: it may drop the thinking of earlier turns, trim messages, or end a reply with
+another token than the model samples. This check renders a planner conversation turn by turn and packs it as the trainer
+does (`agentflow.rl.rollout.packing`); turns that do not pack are computed again in training.
+"""
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+from typing import Any, cast
+
+from agentflow.graph.state import Action, Plan, Turn, Verdict
+from agentflow.nodes.planner import describe_tools, messages
+from agentflow.rl.policy.chat import ROLES, ChatError, ChatRequest
+from agentflow.rl.policy.chat_format import ChatFormat, Tokenizer
+from agentflow.rl.rollout.calls import Call, ids_array, logprobs_array
+from agentflow.rl.rollout.packing import first_difference, pack
+from agentflow.tools.card import ToolCard
+from agentflow.tools.coded_error import CodedError
+from agentflow.tools.redaction import cut
+from agentflow.tools.result import ToolResult
+
+QUESTION = "Is the tower of the old harbour taller than the lighthouse on the cape?"
+STEPS = (
+    ("Find the height of the tower", "The tower of the old harbour", "The tower is 41 metres tall."),
+    ("Find the height of the lighthouse", "The lighthouse on the cape", "The lighthouse is 38 metres tall."),
+    ("Compare 41 metres with 38 metres", "Tower: 41 m; lighthouse: 38 m", "The tower is 3 metres taller."),
+)
+THOUGHT = "<think>\nOne height is missing, and a search can tell it.\n</think>\n\n"
+SHOWN = 40
+"""Characters of the sampled and of the rendered text that are shown at a break."""
+
+
+class TemplateError(CodedError, ValueError):
+    """A tokenizer or its chat template cannot be used; `str()` is one line that explains why."""
+
+
+@dataclass(frozen=True)
+class Packed:
+    """Training cost of a trajectory of len(STEPS) turns."""
+
+    rows: int
+    """Number of rows; 1 if every turn extends the previous one."""
+    tokens: int
+    """Tokens of all rows."""
+    least: int
+    """Tokens of the last turn, prompt and reply: the length of a single row."""
+    breaks: str
+    """The first prefix break: the sampled text, and the text that the template renders instead. Empty without one."""
+
+    @property
+    def ratio(self) -> float:
+        """Ratio of computed tokens to those of a single row."""
+        return self.tokens / self.least
+
+
+@dataclass(frozen=True)
+class Certificate:
+    """Result of the check of a chat template."""
+
+    plain: Packed
+    thinking: Packed
+    """Cost with replies that begin with a <think> block."""
+    ends_itself: bool
+    """True if the template ends a reply with the tokenizer's EOS token."""
+    opens_thinking: bool
+    """True if the prompt itself opens a <think> block for the reply."""
+
+
+def load_tokenizer(folder: Path) -> Tokenizer:
+    """Load the tokenizer in a folder without network access. Raises TemplateError."""
+    if not folder.is_dir():
+        raise TemplateError(
+            f"{folder} is no folder; name one with tokenizer.json and tokenizer_config.json", code="no_folder"
+        )
+    from transformers import AutoTokenizer
+
+    try:
+        tokenizer: Any = AutoTokenizer.from_pretrained(os.fspath(folder), local_files_only=True)
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        raise TemplateError(
+            f"{folder} holds no tokenizer that can be read ({_one_line(error)})", code="no_tokenizer"
+        ) from error
+    if not tokenizer.chat_template:
+        raise TemplateError(
+            f"the tokenizer of {folder} has no chat template; training needs an instruct model's", code="no_template"
+        )
+    return cast(Tokenizer, tokenizer)
+
+
+def certify(tokenizer: Tokenizer) -> Certificate:
+    """Check the tokenizer's chat template on a planner conversation. Raises TemplateError if that is rejected."""
+    opening = _text(tokenizer, _conversation([]))
+    closed = _text(tokenizer, [*_conversation([]), {"role": "assistant", "content": "x"}], ask=False)
+    ending = tokenizer.encode(closed, add_special_tokens=False)
+    return Certificate(
+        plain=_packed(tokenizer, ""),
+        thinking=_packed(tokenizer, THOUGHT),
+        ends_itself=tokenizer.eos_token_id in ending[-3:],
+        opens_thinking=opening.rstrip().endswith("<think>"),
+    )
+
+
+def _packed(tokenizer: Tokenizer, thought: str) -> Packed:
+    """Pack the trajectory whose replies begin with `thought`, as the trainer would."""
+    known = ChatFormat(tokenizer)
+    calls: list[Call] = []
+    turns: list[Turn] = []
+    for number, (goal, context, found) in enumerate(STEPS, start=1):
+        reply = f"{thought}Sub-Goal: {goal}\nTool: wikipedia_search\nContext: {context}"
+        prompt = ids_array(_prompt(known, turns, [call.response_ids for call in calls]))
+        sampled = ids_array([*tokenizer.encode(reply, add_special_tokens=False), *_end(tokenizer)])
+        calls.append(Call("", "planner", number - 1, prompt, sampled, logprobs_array([0.0] * len(sampled)), "stop", 0))
+        turns.append(_turn(number, reply, goal, context, found))
+    rows = pack(calls, limit=max(len(call.prompt_ids) + len(call.response_ids) for call in calls))
+    return Packed(
+        rows=len(rows),
+        tokens=sum(len(row.prompt_ids) + len(row.response_ids) for row in rows),
+        least=len(calls[-1].prompt_ids) + len(calls[-1].response_ids),
+        breaks=_first_break(tokenizer, calls) if len(rows) > 1 else "",
+    )
+
+
+def _turn(number: int, reply: str, goal: str, context: str, found: str) -> Turn:
+    plan = Plan(text=reply, sub_goal=goal, tool="wikipedia_search", context=context)
+    verdict = Verdict(analysis="One height is still missing.", signal="continue")
+    return Turn(turn=number, plan=plan, action=Action(result=ToolResult(status="ok", output=found)), verdict=verdict)
+
+
+def _conversation(turns: list[Turn]) -> list[dict[str, str]]:
+    card = ToolCard(name="wikipedia_search", description="Finds an article and what it says.")
+    conversation = messages(QUESTION, "Two heights are to be compared.", turns, describe_tools([card]), 10)
+    return [{"role": ROLES[message.type], "content": str(message.text)} for message in conversation]
+
+
+def _prompt(known: ChatFormat, turns: list[Turn], replies: Sequence[Sequence[int]]) -> list[int]:
+    """Return the ids of a turn's prompt, with earlier replies as they were sampled, as the trainer writes it."""
+    conversation = _conversation(turns)
+    places = (place for place, message in enumerate(conversation) if message["role"] == "assistant")
+    try:
+        return known.prompt_ids(ChatRequest(conversation, sampled=dict(zip(places, replies, strict=True))))
+    except ChatError as error:
+        raise TemplateError(str(error)) from error
+
+
+def _text(tokenizer: Tokenizer, conversation: list[dict[str, str]], *, ask: bool = True) -> str:
+    return str(_applied(tokenizer, conversation, add_generation_prompt=ask, tokenize=False))
+
+
+def _applied(tokenizer: Tokenizer, conversation: list[dict[str, str]], **options: Any) -> Any:
+    from jinja2 import TemplateError as JinjaError
+
+    try:
+        return tokenizer.apply_chat_template(conversation, **options)
+    except (JinjaError, TypeError, ValueError) as error:
+        roles = ", ".join(dict.fromkeys(message["role"] for message in conversation))
+        raise TemplateError(
+            f"the template refuses a conversation of {roles} ({_one_line(error)})", code="template_refused"
+        ) from error
+
+
+def _end(tokenizer: Tokenizer) -> list[int]:
+    return [] if tokenizer.eos_token_id is None else [tokenizer.eos_token_id]
+
+
+def _first_break(tokenizer: Tokenizer, calls: Sequence[Call]) -> str:
+    """Describe the first difference between sampled tokens and the next prompt; "" if there is none."""
+    for before, after in pairwise(calls):
+        known = before.prompt_ids + before.response_ids
+        same = first_difference(known, after.prompt_ids)
+        if same is not None:
+            shown = (ids[same : same + SHOWN].tolist() for ids in (known, after.prompt_ids))
+            sampled, written = (tokenizer.decode(ids)[:SHOWN] for ids in shown)
+            return f"sampled {sampled!r}, and the next prompt has {written!r}"
+    return ""
+
+
+def _one_line(error: Exception) -> str:
+    return cut(" ".join(str(error).split()), 160)

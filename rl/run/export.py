@@ -1,0 +1,376 @@
+"""Export of a checkpoint to a Hugging Face folder, which vLLM, transformers and `embedded:DIR` can load; and its check.
+
+A run records the tokens of a few groups of each step with their log-probabilities under the weights after the step's
+update (`rl.rollout.tokens`). The step's checkpoint holds these weights, so the export must assign the same tokens the
+same log-probabilities, up to rounding. If a run recorded none, tokens that were sampled from the same weights are used:
+those of the rollouts of the next step, or of the validation after the step. transformers loads the model from the
+exported files alone, so that faults in writing them are detected.
+"""
+
+import json
+import math
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from agentflow.rl.micro.chat_model import SEED
+from agentflow.rl.rollout.replay_log import ReplayLogs, as_reply
+from agentflow.rl.rollout.tokens import unpacked
+from agentflow.rl.run.checkpoints import ACTOR, CHECKPOINT, FOLDER, best_checkpoint, checkpoint_of, latest_step
+from agentflow.rl.run.training_log import TOKENS, TrainingLog, token_file
+from agentflow.tools.coded_error import CodedError
+
+LORA_META = "lora_train_meta.json"
+"""File in which verl records the rank and alpha of a LoRA run, beside the shards of a checkpoint."""
+
+TOKENIZER = "tokenizer"
+"""Folder of the micro model's tokenizer, in a run and in an export. It must be separate from config.json: beside a
+config.json of Qwen2, transformers 5 loads any tokenizer as a Qwen2 tokenizer."""
+
+
+class ExportError(CodedError, ValueError):
+    """A checkpoint cannot be exported; `str()` is one line that explains why."""
+
+
+ADAPTER = "adapter"
+"""Folder of a LoRA run's adapter in an export, in PEFT's format."""
+
+
+@dataclass(frozen=True)
+class Checked:
+    """Root mean square differences of log-probabilities between an exported policy and the records, in nats."""
+
+    source: str
+    tokens: int
+    after: float
+    """Difference from the records under the exported step's weights."""
+    before: float | None
+    """Difference from the records under the weights before the step's update; None if not recorded."""
+    shift: float = 0.0
+    """Difference of both records from each other: the update, and the rounding of a trainer in bfloat16."""
+
+    @property
+    def same(self) -> bool:
+        """Return whether the export is consistent with the trained weights.
+
+        It is not if it is nearer to the weights before the update by more than rounding explains. Projected on the
+        line from the log-probabilities before the update (0) to those after it (1), the export is at
+        1/2 - (after^2 - before^2) / (2 shift^2), with a standard error of before / (shift sqrt(tokens)). An update far
+        below the rounding of bfloat16 cannot be told from none this way; see `is_start`.
+        """
+        if self.after > TOLERANCE:
+            return False
+        if self.before is None or not self.shift:
+            return True
+        nearer = (self.after**2 - self.before**2) / (2 * self.shift**2)
+        return nearer <= ERRORS * self.before / (self.shift * math.sqrt(self.tokens))
+
+    def __str__(self) -> str:
+        """Return one line for the terminal."""
+        beside = "" if self.before is None else f", {self.before:.2g} from those before the step's update"
+        return f"{self.after:.2g} nats from the log-probabilities of {self.tokens} tokens ({self.source}){beside}"
+
+
+def export(
+    source: Path,
+    directory: Path,
+    *,
+    adapter: bool = False,
+    best: bool = False,
+    on_checked: Callable[[Checked | None], None] = lambda checked: None,
+) -> int:
+    """Write the policy of a checkpoint to `directory`, atomically.
+
+    The adapter of a LoRA run is merged into its base model. Weights in single precision are converted to float16, since
+    the embedded model and servers load 16-bit weights.
+
+    Args:
+        source: The run folder, or a checkpoint in it.
+        directory: A new or empty folder.
+        adapter: Also write a LoRA run's adapter, to `directory`/adapter.
+        best: Write the step of a run with the highest held-out accuracy instead of the last one.
+        on_checked: Called with the comparison of the model's log-probabilities with those that the run recorded under
+            the same weights; None if it recorded none.
+
+    Returns:
+        The training step of the checkpoint.
+
+    Raises:
+        ExportError: The checkpoint cannot be exported, or the written model differs from the trained one.
+    """
+    checkpoint = _best(source) if best else _checkpoint(source)
+    actor = _actor(checkpoint)
+    lora = (actor / LORA_META).is_file()
+    if adapter and not lora:
+        raise ExportError(f"{checkpoint} has no adapter: all weights were trained", code="no_adapter")
+    if directory.exists() and (not directory.is_dir() or any(directory.iterdir())):
+        raise ExportError(f"{directory} exists already; name a new folder", code="folder_exists")
+    saved, run, step = actor / "huggingface", checkpoint.parents[1], _step(checkpoint)
+    try:
+        directory.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=directory.parent) as work:
+            folder = Path(work) / "model"
+            own_tokenizer = run / TOKENIZER
+            if any(saved.glob("*.safetensors")) and not lora:
+                shutil.copytree(saved, folder)
+            else:
+                dtype = "float32" if own_tokenizer.is_dir() else "bfloat16"
+                _merge_shards(actor, folder, dtype, folder / ADAPTER if adapter else None)
+            _halve(folder)
+            if own_tokenizer.is_dir():
+                shutil.copytree(own_tokenizer, folder / TOKENIZER)
+            on_checked(_checked(folder, run, step))
+            if directory.exists():
+                directory.rmdir()
+            folder.rename(directory)
+    except OSError as error:
+        raise ExportError(
+            f"cannot write {directory} ({error.strerror or error}); choose another folder", code="unwritable"
+        ) from error
+    return step
+
+
+def _step(checkpoint: Path) -> int:
+    return int(checkpoint.name.removeprefix(CHECKPOINT))
+
+
+def _checkpoint(source: Path) -> Path:
+    """Return the absolute path of a checkpoint, whose parents are those of its run. Raises ExportError."""
+    checkpoint = source.absolute()
+    run = checkpoint.parent if checkpoint.name == FOLDER else checkpoint
+    if (step := latest_step(run)) is not None:
+        checkpoint = checkpoint_of(run, step)
+    if not (checkpoint / ACTOR).is_dir() or not checkpoint.name.startswith(CHECKPOINT):
+        raise ExportError(
+            f"{source} is no checkpoint; name a run's folder, or checkpoints/global_step_N in it", code="no_checkpoint"
+        )
+    return checkpoint
+
+
+def _best(run: Path) -> Path:
+    """Return the absolute path of a run's best checkpoint. Raises ExportError."""
+    checkpoint = best_checkpoint(run.absolute(), TrainingLog(run).accuracies())
+    if checkpoint is None:
+        raise ExportError(
+            f"{run} has no step that was both saved and validated; name a run's folder, or leave --best out",
+            code="no_best",
+        )
+    return checkpoint
+
+
+def _actor(checkpoint: Path) -> Path:
+    """Return the folder of the policy in a checkpoint. Raises ExportError if it has several, as before 0.2.0."""
+    actor = checkpoint / ACTOR
+    if names := sorted(folder.parent.name for folder in actor.glob("*/huggingface")):
+        raise ExportError(
+            f"{checkpoint} has the policies {', '.join(names)}, each with weights of its own; AgentFlow 0.1 exports it",
+            code="several_policies",
+        )
+    return actor
+
+
+def _checked(folder: Path, run: Path, step: int) -> Checked | None:
+    """Compare the model in `folder` with the records of `step`. Raises ExportError if they differ, or if the model is
+    the one that the run started from.
+    """
+    try:
+        untrained, found = is_start(folder, run, step), check(folder, run, step)
+    except (OSError, ValueError, RuntimeError) as error:
+        line = str(error).strip().partition("\n")[0]
+        raise ExportError(
+            f"transformers cannot compute the written model: {line}; nothing is kept of it", code="not_computed"
+        ) from error
+    if untrained:
+        raise ExportError(
+            "the written model has the weights of the run's start; nothing is kept of it", code="untrained"
+        )
+    if found and not found.same:
+        raise ExportError(
+            f"the written model is not the policy of step {step}: {found}; nothing is kept of it", code="other_policy"
+        )
+    return found
+
+
+def _merge_shards(actor: Path, folder: Path, dtype: str, adapter: Path | None) -> None:
+    """Merge the shards of all ranks, in a separate process so that its memory is freed afterwards."""
+    command = [sys.executable, "-m", "agentflow.rl.trainer.merge", str(actor), str(folder), dtype]
+    command += ["--adapter", str(adapter)] if adapter else []
+    done = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603
+    if done.returncode:
+        last = (done.stderr.strip().splitlines() or ["no message"])[-1]
+        raise ExportError(f"{actor} cannot be merged: {last}", code="not_merged")
+
+
+def _halve(folder: Path) -> None:
+    import torch
+    from safetensors.torch import load_file, save_file
+
+    for path in folder.glob("*.safetensors"):
+        tensors = load_file(path)
+        if any(tensor.dtype == torch.float32 for tensor in tensors.values()):
+            save_file({name: tensor.half() for name, tensor in tensors.items()}, path, {"format": "pt"})
+            config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+            config["dtype"] = "float16"
+            (folder / "config.json").write_text(json.dumps(config, indent=2) + "\n", encoding="utf-8")
+
+
+TOLERANCE = 0.1
+"""Largest accepted root mean square difference of log-probabilities under the same weights, in nats. Converting the
+micro model to float16 causes about 0.001; a trainer that computes in bfloat16 causes more."""
+
+ERRORS = 3
+"""Standard errors by which an export may seem nearer to the weights before the update."""
+
+MOST = 8192
+"""Maximum number of tokens to compute, prompts included; at least one row is computed."""
+
+
+@dataclass
+class Recorded:
+    """Sampled tokens of a row, with their log-probabilities after and, if known, before the update of the step."""
+
+    ids: list[int]
+    places: list[int] = field(default_factory=list)
+    after: list[float] = field(default_factory=list)
+    before: list[float] = field(default_factory=list)
+
+    def add(self, start: int, after: Sequence[float | None], before: Sequence[float | None] | None = None) -> None:
+        """Add the tokens of a call, which begin at `start`."""
+        for place, (new, old) in enumerate(zip(after, before or [None] * len(after), strict=True), start):
+            if new is None or (before and old is None):
+                continue
+            self.places.append(place)
+            self.after.append(new)
+            self.before += [] if old is None else [old]
+
+
+def is_start(folder: Path, run: Path, step: int) -> bool:
+    """Return whether the model in `folder` has the weights that `run` started from, although it updated them by `step`.
+
+    Log-probabilities may miss this after a small update. Return False if the start is not a local folder.
+    """
+    settings = run / "settings.json"
+    named = json.loads(settings.read_bytes()).get("start") if settings.is_file() else None
+    start = SEED if named == "seed" else Path(named or "").expanduser()
+    lines = [line for line in TrainingLog(run).lines() if line["step"] <= step]
+    updated = any(line.get("gradient") for line in lines)
+    return bool(named and updated) and start.is_dir() and _same_weights(folder, start)
+
+
+def _same_weights(folder: Path, other: Path) -> bool:
+    """Return whether all tensors with the same names are equal in the precision of `folder`."""
+    from safetensors import safe_open
+
+    ours, theirs = _tensors(folder), _tensors(other)
+    for name in ours.keys() & theirs.keys():
+        with safe_open(ours[name], "pt") as one, safe_open(theirs[name], "pt") as another:
+            trained, start = one.get_tensor(name), another.get_tensor(name)
+            if trained.shape != start.shape or not trained.equal(start.to(trained.dtype)):
+                return False
+    return bool(ours.keys() & theirs.keys())
+
+
+def _tensors(folder: Path) -> dict[str, Path]:
+    """Return the file of each tensor of a model."""
+    from safetensors import safe_open
+
+    found: dict[str, Path] = {}
+    for path in folder.glob("*.safetensors"):
+        with safe_open(path, "pt") as file:
+            found |= dict.fromkeys(file.keys(), path)
+    return found
+
+
+def check(folder: Path, run: Path, step: int) -> Checked | None:
+    """Compare the model in `folder` with the records of `run` under `step`'s weights; None if there are none."""
+    settings = run / "settings.json"
+    if not settings.is_file():
+        return None
+    temperatures = json.loads(settings.read_bytes())
+    sampled = temperatures["temperature"], temperatures["validation_temperature"]
+    sources = _sources(TrainingLog(run), step, *sampled)
+    for source, temperature, rows in sources:
+        known = sorted((row for row in rows if row.places), key=lambda row: len(row.ids))
+        if known:
+            return _compared(folder, source, temperature, known)
+    return None
+
+
+def _sources(
+    log: TrainingLog, step: int, temperature: float, validation: float
+) -> Iterator[tuple[str, float, list[Recorded]]]:
+    """Yield the sources of records, the most informative first: name, sampling temperature, rows."""
+    yield f"tokens of step {step}", temperature, _of_tokens(log, step)
+    yield f"rollouts of step {step + 1}", temperature, _of_log(log.replay_log_of(step + 1, "train"), step)
+    if validation:  # at temperature 0, servers report different log-probabilities
+        yield f"validation after step {step}", validation, _of_log(log.replay_log_of(step, "test"), step)
+
+
+def _of_tokens(log: TrainingLog, step: int) -> list[Recorded]:
+    path = log.out / TOKENS / token_file(step)
+    found = unpacked(path.read_bytes()) if path.is_file() else None
+    rows = []
+    for row in found.rows if found else ():
+        rows.append(recorded := Recorded(row.ids))
+        for call in row.calls:
+            if call.updated is not None:
+                recorded.add(call.start, call.updated, call.trainer)
+    return rows
+
+
+def _of_log(path: Path, version: int) -> list[Recorded]:
+    """Return the calls of the policy in a replay log that were sampled from the weights of `version`."""
+    rows = []
+    for entry in ReplayLogs(path, live=False):
+        if entry.kind == "policy" and entry.answer["weights_version"] == version:
+            reply = as_reply(entry.answer)
+            rows.append(recorded := Recorded([*reply.prompt_ids, *reply.token_ids]))
+            recorded.add(len(reply.prompt_ids), reply.logprobs)
+    return rows
+
+
+def _compared(folder: Path, source: str, temperature: float, rows: Sequence[Recorded]) -> Checked:
+    after: list[float] = []
+    before: list[float] = []
+    shift: list[float] = []
+    computed = 0
+    for row, found in zip(rows, _log_probs(folder, rows, temperature), strict=False):
+        after += [ours - theirs for ours, theirs in zip(found, row.after, strict=True)]
+        before += [ours - theirs for ours, theirs in zip(found, row.before, strict=True)] if row.before else []
+        shift += [new - old for new, old in zip(row.after, row.before, strict=True)] if row.before else []
+        computed += len(row.ids)
+        if computed > MOST:
+            break
+    if not before:
+        return Checked(source, len(after), _rms(after), None)
+    return Checked(source, len(after), _rms(after), _rms(before), _rms(shift))
+
+
+def _log_probs(folder: Path, rows: Sequence[Recorded], temperature: float) -> Iterator[list[float]]:
+    """Yield the log-probabilities of each row's sampled tokens under the model in `folder`."""
+    import torch
+    from transformers import AutoModelForCausalLM
+    from transformers.utils.logging import disable_progress_bar
+
+    disable_progress_bar()
+    device = "cuda" if torch.cuda.is_available() else "cpu"
+    kind = torch.float32 if device == "cpu" else "auto"
+    model: Any = AutoModelForCausalLM.from_pretrained(folder, dtype=kind)
+    model.to(device)
+    for row in rows:
+        ids = torch.tensor([row.ids], device=device)
+        places = torch.tensor(row.places, device=device)
+        with torch.inference_mode():
+            # The logits of a token are at the position of the preceding token.
+            logits = model(input_ids=ids, logits_to_keep=places - 1).logits[0].float() / temperature
+            chosen = logits.log_softmax(-1).gather(-1, ids[0, places].unsqueeze(-1))
+        yield chosen.squeeze(-1).tolist()
+
+
+def _rms(values: Sequence[float]) -> float:
+    return math.sqrt(sum(value * value for value in values) / len(values))

@@ -1,0 +1,267 @@
+"""Records in the run folder of a training: metrics.jsonl, rollouts/, replay/ and tokens/.
+
+    metrics.jsonl            one line per step, and one per validation (split "test")
+    rollouts/000012-train.jsonl   every rollout of step 12; -test: of the validation after it
+    replay/000012-train.jsonl     the external responses of these rollouts (`agentflow.rl.rollout.replay_log`)
+    tokens/000012.jsonl.gz        the tokens of a few groups of step 12 (`agentflow.rl.rollout.tokens`)
+    pending.json             the line of a step whose checkpoint is being saved
+
+A killed run resumes from its last checkpoint. Records of later steps are deleted first, so that no step and no rollout
+is counted twice. A step's line is written after its weight sync and its validation; if the run was killed between its
+checkpoint and its line, the run that resumes writes the line.
+"""
+
+import json
+import os
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from math import fsum
+from pathlib import Path
+from statistics import mean
+from typing import Any
+
+from pydantic import ValidationError
+
+from agentflow.evals.statistics import paired_interval, pass_at
+from agentflow.graph.run.trace import to_line
+from agentflow.rl.apps.trainable import Split
+from agentflow.rl.rollout.rollout import RolloutRecord
+from agentflow.rl.rollout.tokens import TokenStep, packed
+from agentflow.rl.run.alarm import MAX_DRIFT, alarm
+
+Line = dict[str, Any]
+
+TOKENS = "tokens"
+
+TIMES = {
+    "gen": "rollouts",
+    "old_log_prob": "old",
+    "ref": "reference",
+    "update_actor": "update",
+    "token_inspector": "token_inspector",
+    "step": "step",
+}
+"""Names of a step's timings in verl, and in metrics.jsonl; in seconds."""
+
+
+@dataclass(frozen=True)
+class HeldOut:
+    """Mean rewards of the same tasks before and after."""
+
+    tasks: int
+    before: float
+    after: float
+    low: float
+    high: float
+    """95 % interval of the mean difference, task by task."""
+
+    @classmethod
+    def of(cls, before: Sequence[float], after: Sequence[float]) -> "HeldOut":
+        """Compare the rewards of the same tasks, each from 0 to 1."""
+        low, high = paired_interval([second - first for first, second in zip(before, after, strict=True)])
+        number = len(before)
+        return cls(number, fsum(before) / number, fsum(after) / number, low, high)
+
+
+class TrainingLog:
+    """Reader and writer of the records in the run folder `out`."""
+
+    def __init__(self, out: str | Path, max_drift: float = MAX_DRIFT) -> None:
+        """Name the folder; `max_drift` is the alarm's, for writers."""
+        self.out, self._max_drift = Path(out), max_drift
+        self.rollouts, self.replay_logs = self.out / "rollouts", self.out / "replay"
+        self._metrics = self.out / "metrics.jsonl"
+        self._tokens = self.out / TOKENS
+        self._pending = self.out / "pending.json"
+
+    def lines(self) -> list[Line]:
+        """Return the lines of metrics.jsonl, without a truncated last line."""
+        if not self._metrics.exists():
+            return []
+        whole = [line for line in self._metrics.read_bytes().splitlines(keepends=True) if line.endswith(b"\n")]
+        return [json.loads(line) for line in whole]
+
+    def rewind(self, step: int) -> None:
+        """Delete the records of steps after `step`."""
+        kept = [line for line in self.lines() if line["step"] <= step]
+        for folder in (self.rollouts, self.replay_logs):
+            folder.mkdir(parents=True, exist_ok=True)
+        _replace(self._metrics, "".join(json.dumps(line) + "\n" for line in kept).encode())
+        own = (self.rollouts, "*-*.jsonl"), (self.replay_logs, "*-*.jsonl"), (self._tokens, "*.jsonl.gz")
+        for path in (path for folder, names in own for path in folder.glob(names)):
+            if int(path.name.partition("-")[0].partition(".")[0]) > step:
+                path.unlink()
+        if (pending := self._pending_line()) and pending["step"] > step:
+            self._pending.unlink()
+
+    def begin(self, step: int, split: Split) -> None:
+        """Prepare to record rollouts of `step`; deletes those of an earlier attempt."""
+        for path in (self.path_of(step, split), self.replay_log_of(step, split)):
+            path.unlink(missing_ok=True)
+
+    def step(
+        self, step: int, metrics: Mapping[str, Any], seconds: Mapping[str, float], restarted: Sequence[str] = ()
+    ) -> Line:
+        """Add a step's line to metrics.jsonl, with the alarm that it raises, and return it.
+
+        `metrics` and `seconds` have verl's names as keys; `restarted` names workers that died.
+        """
+        return self._add_step(_line(step, metrics, seconds) | _named(restarted))
+
+    def set_pending(self, step: int, metrics: Mapping[str, Any], seconds: Mapping[str, float]) -> None:
+        """Store a step's line in pending.json, before the step's checkpoint is saved; takes what `step` takes."""
+        _replace(self._pending, _json(_line(step, metrics, seconds)))
+
+    def add_pending(self) -> Line | None:
+        """Add the pending line to metrics.jsonl and return it; None if there is none, or it has been added."""
+        pending = self._pending_line()
+        added = {line["step"] for line in self.lines() if line["split"] == "train"}
+        return None if pending is None or pending["step"] in added else self._add_step(pending)
+
+    def _pending_line(self) -> Line | None:
+        return json.loads(self._pending.read_bytes()) if self._pending.exists() else None
+
+    def _add_step(self, line: Line) -> Line:
+        if raised := alarm([*self.lines(), line], self._max_drift):
+            line["alarm"] = raised._asdict()
+        self._add(line)
+        self._pending.unlink(missing_ok=True)
+        return line
+
+    def validation(self, step: int, restarted: Sequence[str] = ()) -> None:
+        """Add the line of the validation after `step`, summarised from its rollouts."""
+        self._add({"step": step, "split": "test", **summary(self.records(step, "test")), **_named(restarted)})
+
+    def credit(self, step: int, advantages: Mapping[str, list[float]]) -> None:
+        """Write the advantages of a step's calls into its recorded rollouts; all of them must have ended."""
+        credited = [record.credited(advantages.get(record.id)) for record in self.records(step, "train")]
+        _replace(self.path_of(step, "train"), "".join(to_line(record) + "\n" for record in credited).encode())
+
+    def records(self, step: int, split: Split) -> list[RolloutRecord]:
+        """Return the rollouts of a step; unreadable lines, such as a truncated last one, are skipped."""
+        path, found = self.path_of(step, split), []
+        for line in path.read_bytes().splitlines() if path.exists() else ():
+            try:
+                found.append(RolloutRecord.model_validate_json(line))
+            except ValidationError:
+                continue
+        return found
+
+    def accuracies(self) -> dict[int, float]:
+        """Return the accuracy of each validated step, of those with as many rollouts as the last: on other tasks, it
+        is no measure of which step is best.
+        """
+        found = [line for line in self.lines() if line["split"] == "test"]
+        return {line["step"]: line["accuracy"] for line in found if line["rollouts"] == found[-1]["rollouts"]}
+
+    def held_out(self) -> HeldOut | None:
+        """Compare the validation before training with the last one; None if there are not both."""
+        steps = [line["step"] for line in self.lines() if line["split"] == "test"]
+        if 0 not in steps or not (last := max(steps)):
+            return None
+        before, after = (rewards_by_task(self.records(step, "test")) for step in (0, last))
+        pairs = [(mean(tries), mean(after[task])) for task, tries in before.items() if task in after]
+        return HeldOut.of(*zip(*pairs, strict=True)) if pairs else None
+
+    def tokens(self, found: TokenStep) -> None:
+        """Write the inspected tokens of a step."""
+        self._tokens.mkdir(exist_ok=True)
+        _replace(self._tokens / token_file(found.step), packed(found))
+
+    def path_of(self, step: int, split: Split) -> Path:
+        """Return the path of a step's rollouts."""
+        return self.rollouts / f"{step:06d}-{split}.jsonl"
+
+    def replay_log_of(self, step: int, split: Split) -> Path:
+        """Return the path of a step's replay logs."""
+        return self.replay_logs / f"{step:06d}-{split}.jsonl"
+
+    def _add(self, line: Line) -> None:
+        self.out.mkdir(parents=True, exist_ok=True)
+        with self._metrics.open("ab") as file:
+            file.write(_json(line))
+
+
+def token_file(step: int) -> str:
+    """Return the name of a step's file in tokens/."""
+    return f"{step:06d}.jsonl.gz"
+
+
+def _replace(path: Path, content: bytes) -> None:
+    """Write a file atomically."""
+    beside = path.with_suffix(".tmp")
+    beside.write_bytes(content)
+    os.replace(beside, path)
+
+
+def summary(records: Sequence[RolloutRecord]) -> Line:
+    """Summarise the rollouts of a validation; a rollout that failed counts as wrong.
+
+    `pass_at` is pass@k by k, of the tasks with several rollouts; of fractional rewards, the best of k.
+    """
+    number = max(len(records), 1)
+    turns = [turn for record in records for turn in record.turns]
+    errors = sum(turn.result.error is not None for turn in turns)
+    families: dict[str, list[float]] = defaultdict(list)
+    for record in records:
+        families[record.task.family].append(record.reward)
+    statuses = Counter(record.outcome for record in records)
+    return {
+        "rollouts": len(records),
+        "accuracy": sum(record.reward for record in records) / number,
+        "pass_at": {str(k): round(share, 6) for k, share in pass_at(rewards_by_task(records)).items()},
+        "turns": len(turns) / number,
+        "tool_error_rate": errors / len(turns) if turns else 0.0,
+        "families": {name: sum(rewards) / len(rewards) for name, rewards in sorted(families.items())},
+        "tools": dict(Counter(turn.tool for turn in turns if turn.result.error is None).most_common()),
+        "errors": dict(Counter(str(turn.result.error) for turn in turns if turn.result.error).most_common()),
+        **{f"status/{status}": count for status, count in statuses.items()},
+    }
+
+
+def rewards_by_task(records: Iterable[RolloutRecord]) -> dict[str, list[float]]:
+    """Return the rewards of each task's rollouts."""
+    found: dict[str, list[float]] = defaultdict(list)
+    for record in records:
+        found[record.task.id].append(record.reward)
+    return dict(found)
+
+
+def _line(step: int, metrics: Mapping[str, Any], seconds: Mapping[str, float]) -> Line:
+    """Return the line of a step; `metrics` and `seconds` have verl's names as keys."""
+    own = {name: value for name, value in metrics.items() if "/" not in name or name.startswith("status/")}
+    named = {
+        "nll": "actor/nll",
+        "kl": "actor/kl",
+        "clip_fraction": "actor/clip_fraction",
+        "gradient": "actor/grad_norm",
+    }
+    taken = {f"seconds/{ours}": round(seconds[name], 3) for name, ours in TIMES.items() if name in seconds}
+    speed = {"tokens_per_second": own.get("sampled_tokens", 0) / seconds["step"]}
+    found = {ours: metrics[name] for ours, name in named.items() if name in metrics}
+    policies = {"policies": _policies(metrics)} if any(name.startswith("policy/") for name in metrics) else {}
+    return {"step": step, "split": "train", **own, **found, **speed, **taken, **policies}
+
+
+def _policies(metrics: Mapping[str, Any]) -> dict[str, Line]:
+    """Return the metrics `policy/NAME/METRIC` by name of the policy."""
+    found: dict[str, Line] = defaultdict(dict)
+    for name, value in metrics.items():
+        if name.startswith("policy/"):
+            _, policy, metric = name.split("/")
+            found[policy][metric] = _plain(value)
+    return dict(found)
+
+
+def _named(restarted: Sequence[str]) -> Line:
+    return {"restarted": list(restarted)} if restarted else {}
+
+
+def _json(line: Line) -> bytes:
+    return (json.dumps({name: _plain(value) for name, value in line.items()}) + "\n").encode()
+
+
+def _plain(value: Any) -> Any:
+    """Convert a number of any library to a JSON number, rounded to six decimals."""
+    return value if isinstance(value, dict | list | str | int) else round(float(value), 6)

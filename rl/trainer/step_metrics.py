@@ -1,0 +1,116 @@
+"""Metrics of a step's rollouts, and why a step has nothing to train on.
+
+`rows` are the facts of a step's rows by key, as `agentflow.rl.trainer.agent_loop` sends them; `rewards` are their
+rewards.
+"""
+
+import math
+from collections import Counter, defaultdict
+from collections.abc import Mapping
+from typing import Any
+
+from agentflow.rl.rollout.batch import Span, session_of
+from agentflow.rl.rollout.rollout import RolloutStatus
+
+
+def _policy_metrics(rows: Mapping[str, Mapping[str, Any]], rewards: Mapping[str, float]) -> dict[str, float]:
+    """Return the metrics of each policy that has a name.
+
+    Entropy is estimated by the mean of -log p over the sampled tokens; the reward is that of the rollouts with status
+    OK in which the policy was called.
+    """
+    lengths: dict[str, list[int]] = defaultdict(list)
+    surprise: dict[str, float] = defaultdict(float)
+    earned: dict[str, dict[str, float]] = defaultdict(dict)
+    for key, row in rows.items():
+        for policy, (_, length), nats in zip(row["policies"], row["spans"], row["surprise"], strict=True):
+            lengths[policy].append(length)
+            surprise[policy] += nats
+            if row["status"] == RolloutStatus.OK:
+                earned[policy][session_of(key)] = rewards[key]
+    found: dict[str, float] = {}
+    for policy in sorted(lengths.keys() - {""}):
+        tokens, own = sum(lengths[policy]), earned[policy].values()
+        measured = {
+            "calls": len(lengths[policy]),
+            "sampled_tokens": tokens,
+            "reply_tokens": tokens / len(lengths[policy]),
+            "entropy": surprise[policy] / tokens,
+            **({"reward": sum(own) / len(own)} if own else {}),
+        }
+        found |= {f"policy/{policy}/{name}": value for name, value in measured.items()}
+    return found
+
+
+def _reply_metrics(rows: Mapping[str, Mapping[str, Any]]) -> dict[str, float]:
+    """Return figures of what the policy sampled: tokens, mean length, share of calls that led to an error, entropy.
+
+    The entropy is estimated as for a policy; the replies of a teacher have none, since the policy gave them no
+    probability.
+    """
+    lengths = [length for row in rows.values() for _, length in row["spans"]]
+    tokens, nats = sum(lengths), sum(sum(row["surprise"]) for row in rows.values())
+    found: dict[str, float] = {"sampled_tokens": tokens}
+    if tokens:
+        found["reply_tokens"] = tokens / len(lengths)
+        found["fault_rate"] = sum(sum(row["faults"]) for row in rows.values()) / len(lengths)
+    if tokens and math.isfinite(nats):
+        found["entropy"] = nats / tokens
+    return found
+
+
+def rollout_metrics(rows: dict[str, dict[str, Any]], rewards: dict[str, float]) -> dict[str, float]:
+    """Return the metrics of a step's rollouts; the mean reward is over rollouts with status OK."""
+    sessions = {session_of(key): (row, rewards[key]) for key, row in rows.items()}
+    first = [row for row, _ in sessions.values()]
+    statuses = Counter(row["status"] for row in first)
+    known = [reward for row, reward in sessions.values() if row["status"] == RolloutStatus.OK]
+    calls = sum(row["tool_calls"] for row in first)
+    return {
+        "rollouts": len(sessions),
+        "reward": sum(known) / len(known) if known else math.nan,
+        "turns": sum(row["turns"] for row in first) / len(first),
+        "tool_error_rate": sum(row["tool_errors"] for row in first) / calls if calls else 0.0,
+        "rows": len(rows),
+        "prefix_breaks": len(rows) - len(sessions),
+        "forward_tokens": sum(row["forward_tokens"] for row in rows.values()),
+        "unpacked_tokens": sum(row["unpacked_tokens"] for row in rows.values()),
+        **_reply_metrics(rows),
+        **{f"status/{status}": statuses[status] for status in RolloutStatus},
+        **_policy_metrics(rows, rewards),
+    }
+
+
+def staleness(rows: Mapping[str, Mapping[str, Any]], step: int) -> dict[str, float]:
+    """Return the staleness of the rows of a step: updates between the weights that sampled and those that are trained.
+
+    `staleness` is the mean over the rows, `max_staleness` the maximum; a row counts by its oldest token. Those of a
+    teacher have none, since the policy gave their tokens no probability.
+    """
+    sampled = [row for row in rows.values() if row["spans"] and math.isfinite(sum(row["surprise"]))]
+    ages = [step - 1 - row["min_global_steps"] for row in sampled]
+    return {"staleness": sum(ages) / len(ages), "max_staleness": max(ages)} if ages else {}
+
+
+def only_reward(
+    rows: dict[str, dict[str, Any]], rewards: dict[str, float], credit: dict[str, list[Span]]
+) -> float | None:
+    """Return the reward that all rollouts share; None if there are several, or a call has an advantage."""
+    if any(advantage for spans in credit.values() for _, _, advantage, _ in spans):
+        return None
+    sessions = {session_of(key): rewards[key] for key, row in rows.items() if row["status"] == RolloutStatus.OK}
+    found = set(sessions.values())
+    return found.pop() if len(sessions) > 1 and len(found) == 1 else None
+
+
+def why_nothing(rows: dict[str, dict[str, Any]]) -> str:
+    """Return, in one line, why no rollout of a step can be trained on."""
+    reasons = Counter(_why_left_out(row) for row in {session_of(key): row for key, row in rows.items()}.values())
+    counted = ", ".join(f"{number} {reason}" for reason, number in reasons.most_common())
+    return f"no rollout of this step can be trained on: {counted}; see rollouts/ for each one's error"
+
+
+def _why_left_out(row: dict[str, Any]) -> str:
+    if row["status"] != RolloutStatus.OK:
+        return str(row["status"])
+    return "cut off at response_tokens (flow.mask_cut_off)" if row["spans"] else "without a call of a node that learns"

@@ -1,0 +1,107 @@
+"""A graph with files of tasks and a reward as a trainable app."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from langchain_core.messages import AIMessage, HumanMessage
+
+from agentflow.graph.run.runner import final_text
+from agentflow.graph.run.task import Task
+from agentflow.rl.apps.agent import compare, inputs, read_tasks
+from agentflow.rl.apps.loading import load_app
+from agentflow.rl.apps.trainable import AppError
+from agentflow.rl.policy.node_paths import fits, learns, node_patterns
+
+GRAPH = "examples.help_desk:build"
+
+
+def written(path: Path, *rows: Any) -> Path:
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return path
+
+
+def test_one_task_in_five_is_held_out(tmp_path: Path) -> None:
+    rows = [{"question": f"{n} plus {n}?", "answer": str(2 * n)} for n in range(200)]
+    app = load_app(GRAPH, tasks=str(written(tmp_path / "tasks.jsonl", *rows)))
+    train, test = ({task.id for task in app.tasks(split, 999)} for split in ("train", "test"))  # type: ignore[arg-type]
+    assert not train & test
+    assert len(train | test) == 200
+    assert 20 < len(test) < 60
+    assert len(app.tasks("train", 7)) == 7
+
+
+def test_test_tasks_of_a_file_of_their_own(tmp_path: Path) -> None:
+    train = written(tmp_path / "train.jsonl", {"question": "a", "answer": "1"})
+    test = written(tmp_path / "test.jsonl", {"question": "b", "answer": "2"})
+    app = load_app(GRAPH, tasks=str(train), test=str(test), nodes="route, other/*")
+    assert [[task.question for task in app.tasks(split, 9)] for split in ("train", "test")] == [["a"], ["b"]]  # type: ignore[arg-type]
+    assert app.nodes == ["route", "other/*"]
+
+
+@pytest.mark.parametrize(
+    ("rows", "graded"),
+    [([{"answer": "1"}], False), ([{"question": " "}], False), ([{"question": "a"}], True), ([], False), ([1], False)],
+)
+def test_files_that_hold_no_tasks(tmp_path: Path, rows: list[Any], graded: bool) -> None:
+    with pytest.raises(AppError):
+        read_tasks(written(tmp_path / "tasks.jsonl", *rows), graded=graded)
+
+
+@pytest.mark.parametrize(
+    "options", [{}, {"tasks": "t.jsonl", "reward": "json:nothing"}, {"tasks": "t.jsonl", "reward": "json:__doc__"}]
+)
+def test_options_that_are_wrong(options: dict[str, Any]) -> None:
+    with pytest.raises(AppError):
+        load_app(GRAPH, **options)
+
+
+def test_a_row_may_have_the_graphs_input(tmp_path: Path) -> None:
+    given = {"request": "What is a refund?"}
+    [one] = read_tasks(written(tmp_path / "t.jsonl", {"inputs": given, "answer": "x"}), graded=True)
+    assert inputs(one) == given
+    assert inputs(Task(id="1", question="q"))["messages"] == [HumanMessage("q")]
+
+
+@pytest.mark.parametrize(
+    ("state", "text"),
+    [
+        ({"answer": "a", "messages": []}, "a"),
+        ({"messages": [HumanMessage("q"), AIMessage("b")]}, "b"),
+        ({"other": 1}, "{'other': 1}"),
+    ],
+)
+def test_the_answer_of_a_state(state: Any, text: str) -> None:
+    assert final_text(state) == text
+
+
+@pytest.mark.parametrize(("answer", "reward"), [("The answer is Paris.", 1.0), ("Paris", 1.0), ("Rome", 0.0)])
+def test_an_answer_is_compared_with_the_tasks(answer: str, reward: float) -> None:
+    task = Task(id="1", question="q", gold="Paris")
+    assert compare(task, {"answer": answer}) in (reward, None)
+    assert compare(task, {"answer": "Paris"}) == 1.0
+
+
+@pytest.mark.parametrize(
+    ("pattern", "path", "fit"),
+    [
+        ("planner", "planner", True),
+        ("planner", "research/planner", True),
+        ("research", "research/planner", True),
+        ("research/planner", "a/research/planner", True),
+        ("research/planner", "research/x/planner", False),
+        ("research/*/planner", "research/x/planner", True),
+        ("plan*", "planner", True),
+        ("planner", "planners", False),
+    ],
+)
+def test_patterns_of_paths(pattern: str, path: str, fit: bool) -> None:
+    assert fits(pattern, path.split("/")) == fit
+    assert learns(path.split("/"), [pattern]) == fit
+    assert learns(path.split("/"), [])
+    assert not learns((), [])
+
+
+def test_patterns_with_commas() -> None:
+    assert node_patterns("a, b/c,") == ["a", "b/c"]

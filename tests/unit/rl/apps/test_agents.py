@@ -1,0 +1,204 @@
+"""Agents that know nothing of AgentFlow: every sampled token is trained on, under the path of its node."""
+
+import importlib
+import re
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+pytest.importorskip("transformers")
+pytest.importorskip("verl")
+pytest.importorskip("langchain.agents")
+pytest.importorskip("deepagents")
+pytest.importorskip("langgraph_supervisor")
+pytest.importorskip("langgraph_swarm")
+
+from agentflow.graph.run.task import Task
+from agentflow.rl.apps.loading import load_app
+from agentflow.rl.policy.chat import ChatRequest
+from agentflow.rl.policy.chat_format import ChatFormat
+from agentflow.rl.rollout.packing import pack
+from agentflow.rl.rollout.rollout import RolloutStatus, Trajectory, run
+from tests.chat_templates import ScriptedPolicy, called, chat_format, needs_templates
+
+pytestmark = [
+    needs_templates,
+    pytest.mark.filterwarnings("ignore:create_react_agent has been moved"),  # by langgraph-supervisor
+]
+
+
+@pytest.fixture(scope="module")
+def known() -> ChatFormat:
+    return chat_format("qwen2_5")
+
+
+TASK = Task(id="1", question="What is 2 plus 3, times 4?", gold="20")
+
+
+def call(name: str, **arguments: Any) -> str:
+    return called("qwen2_5", name, arguments, tight=True)
+
+
+def last(request: ChatRequest, role: str) -> str:
+    return next((str(one["content"]) for one in reversed(request.messages) if one["role"] == role), "")
+
+
+def calculator(request: ChatRequest) -> str:
+    """Adds, multiplies, and says the result."""
+    results = [str(one["content"]) for one in request.messages if one["role"] == "tool"]
+    names = {tool["function"]["name"] for tool in request.tools}
+    if "5" not in results and "add" in names:
+        return call("add", a=2, b=3)
+    if "20" not in results and "multiply" in names:
+        return call("multiply", a=5, b=4)
+    return "It is 20."
+
+
+def deep(request: ChatRequest) -> str:
+    if "task" not in {tool["function"]["name"] for tool in request.tools}:
+        return calculator(request)
+    return last(request, "tool") or call("task", description=TASK.question, subagent_type="calculator")
+
+
+def supervisor(request: ChatRequest) -> str:
+    names = {tool["function"]["name"] for tool in request.tools}
+    if not any(name.startswith("transfer_to") for name in names):
+        return calculator(request) if last(request, "tool") not in ("5", "20") else last(request, "tool")
+    said = " ".join(str(one["content"]) for one in request.messages)
+    if "multiplier" not in said:
+        return call("transfer_to_multiplier" if "adder" in said else "transfer_to_adder")
+    return "It is 20."
+
+
+def swarm(request: ChatRequest) -> str:
+    names = {tool["function"]["name"] for tool in request.tools}
+    if "add" in names and "5" in {one["content"] for one in request.messages}:
+        return call("transfer_to_multiplier")
+    return calculator(request)
+
+
+def memory(request: ChatRequest) -> str:
+    return "It is 20." if "Now give" in last(request, "user") else "2 plus 3 is 5."
+
+
+def structured(request: ChatRequest) -> str:
+    return call("Sum", a=5, b=4, operator="times")
+
+
+AGENTS: list[tuple[str, Callable[[ChatRequest], str], list[str], int]] = [
+    ("tools", calculator, ["model"] * 3, 1),
+    ("deep", deep, ["model", *["tools/calculator/model"] * 3, "model"], 2),
+    ("supervisor", supervisor, [
+        "supervisor/agent", *["adder/model"] * 2, "supervisor/agent", *["multiplier/model"] * 2, "supervisor/agent",
+    ], 3),
+    ("swarm", swarm, [*["adder/model"] * 2, *["multiplier/model"] * 2], 2),
+    ("fan_out", lambda request: "20", [*["expert"] * 3, "editor"], 4),
+    ("memory", memory, ["think", "summarise", "answer"], 2),
+    ("structured", structured, ["work_out"], 1),
+]  # fmt: skip
+"""Agent, what its policy samples, the paths of its calls, and the rows that they are trained in."""
+
+
+async def rollout(
+    name: str, script: Callable[[ChatRequest], str], known: ChatFormat, **options: Any
+) -> tuple[Trajectory, ScriptedPolicy]:
+    app = load_app(f"examples.agents.{name}:agent", tasks="sums.jsonl", reward="examples.agents.sums:score", **options)
+    policy = ScriptedPolicy("qwen2_5", script, known)
+    return await run(app, app.built(), TASK, policy, id="r", seconds=3600), policy
+
+
+@pytest.mark.parametrize(("name", "script", "paths", "rows"), AGENTS, ids=[name for name, *_ in AGENTS])
+async def test_every_token_is_trained_on(
+    name: str, script: Callable[[ChatRequest], str], paths: list[str], rows: int, known: ChatFormat
+) -> None:
+    found, policy = await rollout(name, script, known)
+    assert (found.status, found.reward) == (RolloutStatus.OK, 1.0), found.trace.error
+    assert [call.node for call in found.calls] == paths
+    assert [call.response_ids.tolist() for call in found.calls] == [reply.token_ids for reply in policy.sampled]
+    packed = pack(found.calls, limit=100_000)
+    assert len(packed) == rows
+    assert sum(sum(row.mask) for row in packed) == sum(len(reply.token_ids) for reply in policy.sampled)
+
+
+async def test_only_the_nodes_that_are_named_learn(monkeypatch: pytest.MonkeyPatch, known: ChatFormat) -> None:
+    """The model of the others is asked itself."""
+    tools = importlib.import_module("examples.agents.tools")
+    asked: list[Any] = []
+
+    async def answers(self: Any, messages: list[Any], *args: Any, **kwargs: Any) -> Any:
+        from langchain_core.messages import AIMessage
+        from langchain_core.outputs import ChatGeneration, ChatResult
+
+        asked.append(messages)
+        return ChatResult(generations=[ChatGeneration(message=AIMessage("20"))])
+
+    monkeypatch.setattr(type(tools.model), "_agenerate", answers)
+    found, policy = await rollout("fan_out", lambda request: "20", known, nodes=["editor"])
+    assert [call.node for call in found.calls] == ["editor"]
+    assert (len(policy.sampled), len(asked)) == (1, 3)
+
+
+async def test_a_call_that_cannot_be_read_is_text_for_the_graph_and_a_fault(known: ChatFormat) -> None:
+    """The call before it has arguments that the tool refuses, which the policy reads as the tool's result."""
+    replies, requests = iter([call("add", a="two", b=3), '<tool_call>\n{"name": "add"']), list[ChatRequest]()
+
+    def script(request: ChatRequest) -> str:
+        requests.append(request)
+        return next(replies)
+
+    found, _ = await rollout("tools", script, known)
+    assert (found.status, found.faults) == (RolloutStatus.OK, [False, True])
+    assert requests[1].messages[-1]["role"] == "tool"
+    assert "two" in requests[1].messages[-1]["content"]
+    assert found.trace.answer == '<tool_call>\n{"name": "add"'
+
+
+@pytest.mark.parametrize(("handled", "status"), [(True, RolloutStatus.OK), (False, RolloutStatus.CRASHED)])
+async def test_a_tool_that_raises(
+    monkeypatch: pytest.MonkeyPatch, known: ChatFormat, handled: bool, status: RolloutStatus
+) -> None:
+    """Its error is what the policy reads next, if the agent handles it, else the rollout's end; never a reward."""
+    from langchain_core.tools import StructuredTool, ToolException
+
+    tools = importlib.import_module("examples.agents.tools")
+
+    def add(a: int, b: int) -> int:
+        """Add two numbers."""
+        raise ToolException("the adder is broken")
+
+    broken = StructuredTool.from_function(add, handle_tool_error=handled)
+    agent = importlib.import_module("langchain.agents").create_agent(tools.model, [broken])
+    monkeypatch.setattr(tools, "agent", agent)
+    replies, requests = iter([call("add", a=2, b=3), "It is 20."]), list[ChatRequest]()
+
+    def script(request: ChatRequest) -> str:
+        requests.append(request)
+        return next(replies)
+
+    found, _ = await rollout("tools", script, known)
+    assert found.status == status
+    assert (found.reward, len(found.calls)) == ((1.0, 2) if handled else (0.0, 1))
+    assert "the adder is broken" in (requests[-1].messages[-1]["content"] if handled else found.trace.error)
+
+
+@pytest.mark.parametrize("mode", ["messages", "values", "updates"])
+async def test_streaming_agents(mode: str, known: ChatFormat) -> None:
+    """Agent-lightning's proxy answers 400 to a stream."""
+    from agentflow.graph.tracing.observer import Observer
+    from agentflow.rl.policy.policy import serving, stand_in
+    from agentflow.rl.rollout.calls import TokenCollector
+
+    agent = importlib.import_module("examples.agents.tools").agent
+    stand_in()
+    collector = TokenCollector("r", ())
+    observer = Observer(collector, raise_error=True)
+    with serving(ScriptedPolicy("qwen2_5", calculator, known), observer):
+        chunks = [
+            chunk
+            async for chunk in agent.astream(
+                {"messages": [("user", TASK.question)]}, {"callbacks": [observer]}, stream_mode=mode
+            )
+        ]
+    assert len(collector.calls) == 3
+    assert re.search("It is 20", str(chunks))

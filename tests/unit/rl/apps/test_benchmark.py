@@ -1,0 +1,69 @@
+"""A benchmark as something to train on: the tasks, the split, and the reward that evaluation uses too."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from agentflow.rl.apps.benchmark import benchmark
+from agentflow.rl.apps.loading import load_app
+from agentflow.rl.apps.trainable import AppError
+from agentflow.tools.search_settings import SearchSettings
+from tests.failing import fails
+
+
+def test_game_of_24_is_split_and_rewarded_by_the_same_check_that_evaluates_it() -> None:
+    app = benchmark("game24", frozen="atlas-oracle", tools=["python_coder"])
+    train, test = app.tasks("train", 2000), app.tasks("test", 2000)
+    assert len(train) + len(test) == 1362
+    assert 200 < len(test) < 350
+    assert not {task.id for task in train} & {task.id for task in test}
+    assert app.tasks("train", 3) == train[:3]
+
+
+@pytest.mark.parametrize(("answer", "reward"), [("1*2*3*4", 1.0), ("<answer>(1+2+3)*4</answer>", 1.0), ("24", 0.0)])
+async def test_rewards(answer: str, reward: float, tmp_path: Path) -> None:
+    path = tmp_path / "rows.jsonl"
+    path.write_text(json.dumps({"numbers": [1, 2, 3, 4]}) + "\n")
+    app = benchmark("game24", frozen="atlas-oracle", file=str(path))
+    [task] = [*app.tasks("train", 5), *app.tasks("test", 5)]
+    assert await app.reward(task, {"answer": answer}) == reward
+
+
+async def test_what_cannot_be_told_without_a_judge_is_not_trained_on(tmp_path: Path) -> None:
+    path = tmp_path / "rows.jsonl"
+    path.write_text(json.dumps({"question": "Where?", "answer": "Istanbul", "aliases": ["Stamboul"]}) + "\n")
+    app = benchmark("bamboogle", frozen="atlas-oracle", file=str(path))
+    [task] = [*app.tasks("train", 5), *app.tasks("test", 5)]
+    rewards = [await app.reward(task, {"answer": answer}) for answer in ("stamboul", "", "Constantinople")]
+    assert rewards == [1.0, 0.0, None]
+
+
+def test_search_is_set_by_the_apps_options() -> None:
+    server = "http://127.0.0.1:8000/retrieve"
+    app = benchmark("game24", frozen="atlas-oracle", corpus=server, search_engine="serper", search_cache="use")
+    assert app.context().search == SearchSettings(corpus=server, engine="serper", cache="use")
+
+
+def test_what_cannot_be_had_is_one_line(tmp_path: Path) -> None:
+    with fails(AppError, "unknown_benchmark", "mmlu"):
+        benchmark("mmlu", frozen="atlas-oracle")
+    with fails(AppError, "unreadable", "none.jsonl"):
+        benchmark("bamboogle", frozen="atlas-oracle", file=str(tmp_path / "none.jsonl")).tasks("train", 1)
+
+
+def test_its_options_can_be_given_by_name() -> None:
+    """`load_app` has a parameter `name` of its own, which took the option's place."""
+    app = load_app("agentflow.rl.apps.benchmark:benchmark", name="game24", frozen="atlas-oracle")
+    assert app.name == "game24"
+
+
+async def test_a_file_is_read_for_tasks_and_not_for_rewards(tmp_path: Path) -> None:
+    """A worker rewards rollouts without reading a training set of 182,190 questions."""
+    path = tmp_path / "train.jsonl"
+    app = benchmark(str(path), frozen="atlas-oracle", test=str(path))
+    path.write_text(json.dumps({"question": "Where?", "result": "Istanbul; Stamboul", "source": "nq"}) + "\n")
+    [task] = app.tasks("train", 5)
+    assert (task.family, task.gold) == ("nq", "Istanbul")
+    path.unlink()
+    assert await app.reward(task, {"answer": "Stamboul"}) == 1.0

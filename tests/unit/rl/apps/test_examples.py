@@ -1,0 +1,30 @@
+"""The example's graph and reward, with a scripted policy in the model's place."""
+
+import pytest
+
+from agentflow.graph.run.task import Task
+from agentflow.rl.apps.loading import load_app
+from agentflow.rl.policy.chat import ChatRequest, TokenReply
+from agentflow.rl.rollout.rollout import run
+from tests.waiting import LAST_RESORT
+
+app = load_app("examples.help_desk:app")
+
+
+async def rewarded(reply: str, task: Task) -> float:
+    async def generate(request: ChatRequest) -> TokenReply:
+        return TokenReply(reply, [1], [2], [-0.1], "stop")
+
+    return (await run(app, app.built(), task, generate, id="r", seconds=LAST_RESORT)).reward
+
+
+@pytest.mark.parametrize(("tool", "family"), [("calculator", "sum"), ("search", "word")])
+async def test_the_right_tool_is_rewarded_and_nothing_else(tool: str, family: str) -> None:
+    for task in app.tasks("train", 20):
+        assert await rewarded(f"Tool: {tool}", task) == float(task.family == family)
+        assert await rewarded("Tool: base_generator", task) == 0.0
+
+
+def test_the_test_asks_for_other_words() -> None:
+    train, test = ({task.gold for task in app.tasks(s, 40) if task.family == "word"} for s in ("train", "test"))  # type: ignore[arg-type]
+    assert not train & test

@@ -1,0 +1,116 @@
+"""What follows from the choice of the rollout engine, and the CPUs that Ray is asked for."""
+
+from functools import lru_cache
+from typing import cast
+
+import pytest
+
+pytest.importorskip("hydra")
+pytest.importorskip("verl")
+
+from omegaconf import DictConfig, OmegaConf
+
+from agentflow.rl.launch import engine
+from agentflow.rl.presets.files import presets
+from agentflow.rl.settings import compose_settings
+
+VLLM = "actor_rollout_ref.rollout.name=vllm"
+
+
+def test_the_context_length_follows_the_budgets_of_tokens_unless_it_is_set() -> None:
+    for overrides, length in (([], 20480), (["prompt_tokens=100"], 16484)):
+        config = compose_settings("qwen2.5-7b", overrides)
+        engine.complete(config)
+        assert config.actor_rollout_ref.rollout.max_model_len == length
+    config = compose_settings("qwen2.5-7b", ["actor_rollout_ref.rollout.max_model_len=7"])
+    engine.complete(config)
+    assert config.actor_rollout_ref.rollout.max_model_len == 7
+
+
+def test_a_batch_of_rows_has_room_for_the_longest() -> None:
+    config = compose_settings("atlas-cpu", ["prompt_tokens=20000"])
+    engine.complete(config)
+    actor, ref, rollout = (config.actor_rollout_ref[name] for name in ("actor", "ref", "rollout"))
+    assert actor.ppo_max_token_len_per_gpu == 20000 + 1600
+    assert ref.log_prob_max_token_len_per_gpu == rollout.log_prob_max_token_len_per_gpu == 20000 + 1600
+    short = compose_settings("atlas-cpu", [])
+    engine.complete(short)
+    assert short.actor_rollout_ref.actor.ppo_max_token_len_per_gpu == 8192
+
+
+@pytest.mark.parametrize("ranks", [1, 2])
+def test_rows_of_several_ranks_on_a_cpu_are_computed_by_themselves(ranks: int) -> None:
+    # Ranks that shared prefixes called their layers unequally often, and waited for each other without end.
+    config = compose_settings("atlas-cpu", [f"trainer.n_gpus_per_node={ranks}"])
+    engine.complete(config)
+    actor, ref, rollout = (config.actor_rollout_ref[name] for name in ("actor", "ref", "rollout"))
+    by_tokens = {actor.use_dynamic_bsz, ref.log_prob_use_dynamic_bsz, rollout.log_prob_use_dynamic_bsz}
+    assert by_tokens == {ranks == 1}
+    sizes = (actor.ppo_micro_batch_size_per_gpu, ref.log_prob_micro_batch_size_per_gpu)
+    assert sizes == ((None, None) if ranks == 1 else (1, 1))
+
+
+@pytest.mark.parametrize(
+    ("preset", "overrides", "sleeps"),
+    [
+        ("atlas-cpu", [VLLM], False),
+        ("atlas-cpu-vllm", [], False),
+        ("qwen2.5-7b", ["trainer.device=cpu"], False),
+        ("qwen2.5-7b", [], True),
+    ],
+)
+def test_vllm_sleeps_and_records_graphs_only_on_a_gpu(preset: str, overrides: list[str], sleeps: bool) -> None:
+    rollout = compose_settings(preset, overrides).actor_rollout_ref.rollout
+    assert (rollout.enable_sleep_mode, rollout.free_cache_engine, rollout.enforce_eager) == (sleeps, sleeps, not sleeps)
+    assert rollout.dtype == ("bfloat16" if sleeps else "float32")
+
+
+def test_vllm_reads_the_tokenizer_that_the_trainer_reads() -> None:
+    config = compose_settings("atlas-cpu-vllm", ["actor_rollout_ref.model.tokenizer_path=there"])
+    assert config.actor_rollout_ref.rollout.engine_kwargs.vllm.tokenizer == "there"
+
+
+@pytest.mark.parametrize("preset", presets())
+def test_every_preset_corrects_for_the_policy_that_sampled(preset: str) -> None:
+    """By the ratio of its loss, or by importance weights."""
+    correction = compose_settings(preset, ["start=model"]).algorithm.rollout_correction
+    assert correction.bypass_mode or correction.rollout_is == "token"
+
+
+def test_a_supervised_loss_needs_no_reference_and_no_importance_weights() -> None:
+    config = compose_settings("qwen2.5-7b", ["algorithm=sft"])
+    engine.complete(config)
+    assert not config.actor_rollout_ref.actor.use_kl_loss
+    assert config.algorithm.rollout_correction == {"bypass_mode": True}
+
+
+def test_the_environment_of_vllm_is_the_users_where_it_is_set(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("VLLM_CPU_KVCACHE_SPACE", "7")
+    found = engine.environment(compose_settings("atlas-cpu-vllm", []))
+    assert found["VLLM_CPU_KVCACHE_SPACE"] == "7"
+    assert found["VLLM_NO_USAGE_STATS"] == "1"
+    assert "VLLM_CPU_KVCACHE_SPACE" not in engine.environment(compose_settings("qwen2.5-7b", []))
+    assert engine.environment(compose_settings("atlas-cpu", [])) == {}
+
+
+@lru_cache
+def composed(preset: str, *overrides: str) -> DictConfig:
+    return compose_settings(preset, list(overrides))
+
+
+def changed(config: DictConfig, setting: str) -> DictConfig:
+    """A copy with another value: composing anew takes a second."""
+    return cast(DictConfig, OmegaConf.merge(config, OmegaConf.from_dotlist([setting])))
+
+
+@pytest.mark.parametrize("preset", presets())
+def test_a_ray_of_its_own_has_a_place_for_every_process(preset: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(engine.os, "sched_getaffinity", lambda pid: {0, 1})
+    config = composed(preset)
+    assert engine.ray_options(config)["num_cpus"] >= engine.places(config) > 3 * config.trainer.n_gpus_per_node
+
+
+def test_more_ranks_need_more_places(monkeypatch: pytest.MonkeyPatch) -> None:
+    one, two = (changed(composed("atlas-cpu"), f"trainer.n_gpus_per_node={ranks}") for ranks in (1, 2))
+    assert engine.places(two) == engine.places(one) + 3
+    assert engine.ray_options(two)["num_gpus"] == 2

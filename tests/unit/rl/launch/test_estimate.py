@@ -1,0 +1,88 @@
+"""Memory and tokens of a training on GPUs, against figures that are known otherwise."""
+
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("hydra")
+pytest.importorskip("verl")
+pytest.importorskip("transformers")
+
+from agentflow.rl.launch.estimate import SHAPES, Shape, estimate, lines, shape_of
+from agentflow.rl.micro.chat_model import SEED
+from agentflow.rl.presets.files import presets
+from agentflow.rl.settings import SettingsError, compose_settings
+from tests.failing import fails
+from tests.pages import ROOT
+
+GPU = [preset for preset in presets() if preset.startswith("qwen")]
+
+
+@pytest.mark.parametrize(("name", "billions"), list(zip(SHAPES, (3.09, 7.62, 4.02, 8.19), strict=True)))
+def test_models_have_the_parameters_that_their_cards_give(name: str, billions: float) -> None:
+    assert SHAPES[name].parameters / 1e9 == pytest.approx(billions, abs=0.01)
+
+
+def test_a_folder_gives_the_parameters_of_its_model() -> None:
+    from safetensors import safe_open
+
+    with safe_open(SEED / "model.safetensors", "pt") as file:
+        tensors = [file.get_slice(name).get_shape() for name in file.keys()]  # noqa: SIM118
+    matrices = sum(shape[0] * shape[1] for shape in tensors if len(shape) == 2)
+    assert shape_of(str(SEED)).parameters == matrices
+
+
+def test_the_adapter_has_the_parameters_that_peft_adds() -> None:
+    peft = pytest.importorskip("peft")
+    from transformers import Qwen2Config, Qwen2ForCausalLM
+
+    small = {"hidden_size": 16, "intermediate_size": 24, "num_attention_heads": 2, "num_key_value_heads": 1}
+    model = Qwen2ForCausalLM(Qwen2Config(vocab_size=32, num_hidden_layers=2, **small))
+    wrapped = peft.get_peft_model(model, peft.LoraConfig(r=4, target_modules="all-linear", task_type="CAUSAL_LM"))
+    assert wrapped.get_nb_trainable_parameters()[0] == Shape(16, 2, 2, 1, 8, 24, 32, tied=False).adapter(4)
+
+
+def test_a_model_whose_sizes_are_unknown_is_refused(tmp_path: Path) -> None:
+    with fails(SettingsError, "unknown_model", "someone/model", "qwen2.5-7b-lora"):
+        shape_of("someone/model")
+    (tmp_path / "config.json").write_text('{"hidden_size": 3}')
+    with fails(SettingsError, "unknown_model", "num_attention_heads"):
+        shape_of(str(tmp_path))
+
+
+@pytest.mark.parametrize("preset", GPU)
+def test_every_preset_fits_its_gpus(preset: str) -> None:
+    config = compose_settings(preset, [])
+    found = estimate(config)
+    assert max(found.updating, found.rolling) < 80e9
+    assert found.kv_tokens / found.gpus > 4 * (config.prompt_tokens + config.response_tokens)
+
+
+def test_packing_saves_tokens() -> None:
+    packed, apart = (estimate(compose_settings("qwen2.5-7b", [f"flow.pack_turns={one}"])) for one in ("true", "false"))
+    prompts = (1200, 1200 + 150 + 500, 1200 + 2 * (150 + 500))
+    assert apart.tokens == packed.unpacked == apart.unpacked == 256 * sum(prompt + 150 for prompt in prompts)
+    assert packed.tokens == 256 * (prompts[-1] + 150)
+
+
+def test_the_checkpoint_and_the_judge() -> None:
+    config = compose_settings("qwen2.5-7b", ["steps=10", "validate_every=5", "test_tasks=7"])
+    found = estimate(config)
+    assert found.checkpoint == 12 * found.parameters
+    assert found.judged == 10 * 256 + 3 * 7
+    assert f" {found.judged:,} " in lines(config)[-1]
+
+
+def row(preset: str) -> str:
+    """A row of the page's table."""
+    found = estimate(compose_settings(preset, []))
+    cells = [
+        *(f"`{preset}`", f"{found.gpus}", f"{found.updating / 1e9:.0f} GB", f"{found.rolling / 1e9:.0f} GB"),
+        *(f"{found.kv_tokens / 1e6:.1f} million", f"{found.checkpoint / 1e9:.0f} GB"),
+    ]
+    return f"| {' | '.join(cells)} |"
+
+
+def test_the_page_has_the_figures_of_every_preset() -> None:
+    page = (ROOT / "docs" / "how-to" / "train-gpus.md").read_text(encoding="utf-8").splitlines()
+    assert [row(preset) for preset in GPU if row(preset) not in page] == []

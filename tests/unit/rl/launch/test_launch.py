@@ -1,0 +1,60 @@
+"""The environment of a training run's processes."""
+
+import os
+
+import pytest
+
+pytest.importorskip("hydra")
+pytest.importorskip("verl")
+
+from omegaconf import DictConfig, OmegaConf
+
+from agentflow.rl.launch.workers import TrainingFailed, _start_ray, environment
+from agentflow.rl.settings import compose_settings
+
+THREADS = ("OMP_NUM_THREADS", "OMP_WAIT_POLICY", "GOMP_SPINCOUNT")
+
+
+@pytest.fixture(autouse=True)
+def _unset(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in THREADS:
+        monkeypatch.delenv(name, raising=False)
+
+
+@pytest.fixture(scope="module")
+def config() -> DictConfig:
+    return compose_settings("atlas-cpu", [])
+
+
+@pytest.mark.parametrize("ranks", [1, 2, 1000])
+def test_ranks_share_the_cores_and_their_threads_do_not_spin_for_long(ranks: int, config: DictConfig) -> None:
+    found = environment(OmegaConf.merge(config, {"trainer": {"n_gpus_per_node": ranks}}))
+    assert int(found["OMP_NUM_THREADS"]) == max(1, len(os.sched_getaffinity(0)) // ranks)
+    assert int(found["GOMP_SPINCOUNT"]) <= 10_000
+
+
+@pytest.mark.parametrize(("name", "value"), [("OMP_NUM_THREADS", "7"), ("GOMP_SPINCOUNT", "77")])
+def test_what_the_user_has_set_holds(
+    name: str, value: str, config: DictConfig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(name, value)
+    assert environment(config)[name] == value
+
+
+def test_a_wait_policy_of_the_user_holds(config: DictConfig, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OMP_WAIT_POLICY", "active")
+    found = environment(config)
+    assert "GOMP_SPINCOUNT" not in found
+    assert found.get("OMP_WAIT_POLICY", "active") == "active"
+
+
+def test_a_ray_that_does_not_start_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    # On a machine with a load of 150, it ended in a traceback: Ray gives its daemon 30 s and raises a plain Exception.
+    def too_slow(**options: object) -> None:
+        raise Exception("The current node timed out during startup.\nMore.")
+
+    monkeypatch.setattr("ray.init", too_slow)
+    with pytest.raises(TrainingFailed) as raised:
+        _start_ray(num_cpus=1)
+    assert "timed out during startup" in str(raised.value)
+    assert "\n" not in str(raised.value)

@@ -1,0 +1,105 @@
+"""What a preview says of rollouts, and what a step of a preset costs."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+pytest.importorskip("verl")
+
+from agentflow.graph.run.task import Task
+from agentflow.graph.run.trace import Trace
+from agentflow.rl.launch.checks import Checked, _preview
+from agentflow.rl.launch.estimate import cost_of
+from agentflow.rl.launch.preview import Preview, notes, obstacles
+from agentflow.rl.micro.chat_model import SEED
+from agentflow.rl.rollout.packing import Reason
+from agentflow.rl.rollout.rollout import RolloutStatus, Trajectory
+from agentflow.rl.settings import SettingsError, TrainingSettings, compose_settings
+from tests.unit.rl.launch.test_rehearsal import app
+from tests.unit.rl.rollout.test_packing import call
+
+
+def trajectory(reward: float = 1.0, status: RolloutStatus = RolloutStatus.OK, task: str = "1") -> Trajectory:
+    calls = [call(0, [1] * 100, [3] * 10), call(1, [1] * 50 + [2] * 100, [3] * 10)]
+    trace = Trace(task=Task(id=task, question="q"), status="answered", error="" if status == "ok" else "it broke")
+    return Trajectory("r", status, reward, calls, [False] * 2, [0.0] * 2, trace, {"planner": 2})
+
+
+def test_breaks_cost_the_tokens_that_are_computed_again() -> None:
+    preview = Preview([trajectory()])
+    assert preview.breaks == {Reason.PROMPT: (1, 50)}
+    assert (preview.sampled_tokens, preview.forward_tokens) == (20, 270)
+    [note] = notes(preview)
+    assert "50" in note
+
+
+@pytest.mark.parametrize(
+    ("found", "hopeless"),
+    [
+        ([trajectory(1.0), trajectory(0.0)], False),
+        ([trajectory(1.0), trajectory(1.0)], True),
+        ([trajectory(1.0)], False),
+        ([trajectory(status=RolloutStatus.BAD_REWARD)], True),
+        ([replace(trajectory(), calls=[])], True),
+        ([replace(trajectory(), calls=[], model_calls={})], True),
+    ],
+)
+def test_what_stands_against_learning(found: list[Trajectory], hopeless: bool) -> None:
+    assert bool(obstacles(Preview(found), ["planner"])) == hopeless
+
+
+class Timed:
+    """A policy whose sampled token takes a second, and whose row takes a hundred."""
+
+    parameters = 1000
+
+    def timed(self, row: Any) -> tuple[float, float]:
+        return 1.0, 100.0
+
+
+def test_a_step_on_this_machine() -> None:
+    config = compose_settings("atlas-cpu", ["questions=2", "rollouts=4", "kl=0.003"])
+    timed: Any = Timed()
+    cost = cost_of(Preview([trajectory()]), config, timed)
+    assert cost
+    assert (cost.rollouts, cost.memory) == (8, 16_000)
+    # Two rows, and for the training a pass of the reference.
+    assert cost.seconds == pytest.approx((8 * (20 + 200 / 3), 8 * 2 * 100 * 8 / 6))
+
+
+def test_a_step_on_gpus() -> None:
+    config = compose_settings("qwen2.5-7b", ["questions=2", "rollouts=4"])
+    timed: Any = Timed()
+    cost = cost_of(Preview([trajectory()]), config, timed)
+    assert cost
+    assert cost.memory == pytest.approx(59.4e9, rel=0.01)
+    assert cost.seconds is None
+    lora = cost_of(Preview([trajectory()]), compose_settings("qwen2.5-7b-lora", []), timed)
+    assert lora
+    assert lora.memory == pytest.approx(68e9, rel=0.01)
+
+
+def test_no_cost_without_tokens_or_a_size() -> None:
+    timed: Any = Timed()
+    assert cost_of(Preview(), compose_settings("atlas-cpu", []), timed) is None
+    assert cost_of(Preview([trajectory()]), compose_settings("qwen2.5-7b", ["start=models/mine"]), timed) is None
+
+
+def test_a_call_that_the_model_could_not_answer_is_not_taken_for_one_elsewhere() -> None:
+    failed = replace(trajectory(status=RolloutStatus.CRASHED), calls=[])
+    [found] = obstacles(Preview([failed]), [])
+    assert "it broke" in found
+
+
+def test_a_training_on_a_cpu_plays_a_few_tasks_first() -> None:
+    config = compose_settings("atlas-cpu", ["preview=1", "response_tokens=4", f"start={SEED}"])
+    settings, remarks = TrainingSettings.of(config), list[str]()
+    found, cost = _preview(config, Checked(settings, app(), app().built(), SEED, SEED), remarks.append)
+    assert (len(found.trajectories), found.nodes["answer"].calls) == (2, 2)
+    assert cost
+    assert cost.rollouts == 192
+    assert len(remarks) == 1  # the rewards are equal
+    hopeless = app(reward=lambda task, state: 7.0)
+    with pytest.raises(SettingsError):
+        _preview(config, Checked(settings, hopeless, hopeless.built(), SEED, SEED), remarks.append)

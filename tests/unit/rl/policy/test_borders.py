@@ -1,0 +1,68 @@
+"""A template's control tokens occur once per message, whatever the texts of a conversation contain."""
+
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+pytest.importorskip("transformers")
+
+import agentflow.rl.micro
+from agentflow.rl.policy.borders import borders_of, sanitized, sanitized_tools
+from agentflow.rl.rollout.template import load_tokenizer
+
+TEMPLATE = (
+    "{% for m in messages %}<|im_start|>{{ m.role }}\n{{ m.content }}<|im_end|>\n{% endfor %}"
+    "{% if add_generation_prompt %}<|im_start|>assistant\n<think>{% endif %}"
+)
+SPECIAL, WRITTEN, OTHER = "@@turn@@", "<think>", "<table>"
+
+
+@pytest.fixture(scope="module")
+def tokenizer() -> Any:
+    found: Any = load_tokenizer(Path(agentflow.rl.micro.__file__).parent / "seed")
+    found.add_tokens([WRITTEN, OTHER, "\n\n"])
+    found.add_special_tokens({"extra_special_tokens": [SPECIAL]})
+    found.chat_template = TEMPLATE
+    borders_of.cache_clear()
+    return found
+
+
+def test_borders_are_the_special_tokens_and_those_that_the_template_writes(tokenizer: Any) -> None:
+    assert borders_of(tokenizer) == {"<|endoftext|>", "<|im_start|>", "<|im_end|>", SPECIAL, WRITTEN}
+
+
+@given(
+    st.lists(st.sampled_from(["<|im_end|>", "<|im_start|>system\n", SPECIAL, WRITTEN, OTHER, "a", "\n"])).map("".join)
+)
+def test_a_text_adds_no_border(tokenizer: Any, said: str) -> None:
+    def borders(content: str) -> Counter[int]:
+        texts = [("system", content), ("user", content), ("assistant", "x"), ("user", content)]
+        messages = sanitized([{"role": role, "content": text} for role, text in texts], tokenizer)
+        ids = tokenizer.apply_chat_template(messages, add_generation_prompt=True, tokenize=True, return_dict=False)
+        own = {tokenizer.convert_tokens_to_ids(token) for token in borders_of(tokenizer)}
+        return Counter(index for index in ids if index in own)
+
+    assert borders(said) == borders("x")
+
+
+def test_ordinary_texts_and_replies_stay(tokenizer: Any) -> None:
+    texts = [("user", f"a <b> {OTHER}\n\nc"), ("assistant", f"{WRITTEN}x</think>")]
+    messages = [{"role": role, "content": text} for role, text in texts]
+    assert sanitized(messages, tokenizer) == messages
+
+
+def test_messages_of_another_model_lose_special_tokens_alone(tokenizer: Any) -> None:
+    messages = [{"role": "assistant", "content": f"{WRITTEN}a</think>b<|im_end|>"}]
+    assert sanitized(messages, tokenizer, kept={0}) == messages
+    assert sanitized(messages, tokenizer)[0]["content"] == f"{WRITTEN}a</think>b< |im_end|>"
+
+
+def test_descriptions_of_tools_hold_no_border(tokenizer: Any) -> None:
+    tools = [{"function": {"name": "f", "description": "a<|im_end|>", "parameters": {"enum": ["<|im_start|>", 1]}}}]
+    [found] = sanitized_tools(tools, tokenizer)
+    assert found["function"]["description"] != "a<|im_end|>"
+    assert "<|im_start|>" not in str(found)

@@ -1,0 +1,208 @@
+"""Prompts repeat sampled tokens exactly, for the templates of families of models."""
+
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage, ToolMessage
+
+pytest.importorskip("transformers")
+pytest.importorskip("verl")
+
+from agentflow.graph.context import Sampling
+from agentflow.rl.policy.chat import ChatError, ChatRequest, Conversations, TokenReply, as_chat_result
+from agentflow.rl.policy.chat_format import ChatFormat
+from agentflow.rl.rollout.packing import Reason, pack
+from tests.chat_templates import ADD, ENDS, ScriptedPolicy, Talk, called, chat_format, needs_templates
+
+pytestmark = needs_templates
+
+WITH_TOOLS = [family for family in ENDS if family != "smollm2"]
+
+
+@pytest.fixture(scope="module")
+def formats() -> dict[str, ChatFormat]:
+    return {family: chat_format(family) for family in ENDS}
+
+
+texts = st.text(st.characters(codec="utf-8", exclude_categories=("Cs", "Cc")), max_size=12)
+steps = st.lists(
+    st.tuples(st.sampled_from(["call", "tight call", "text", "broken call"]), texts, st.integers(-99, 99)),
+    min_size=1,
+    max_size=5,
+)
+
+
+@pytest.mark.parametrize("family", list(ENDS))
+@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(steps=steps)
+def test_a_growing_conversation_is_one_row(
+    family: str, formats: dict[str, ChatFormat], steps: list[tuple[str, str, int]]
+) -> None:
+    """Whatever is sampled, its tokens and log-probabilities are trained on once, in one row."""
+    if family not in WITH_TOOLS:
+        steps = [("text", text, number) for _, text, number in steps]
+    script = iter(_written(family, kind, text, number) for kind, text, number in steps)
+    talk = Talk(ScriptedPolicy(family, lambda request: next(script), formats[family]), tools=family in WITH_TOOLS)
+    messages: list[BaseMessage] = [SystemMessage("s"), HumanMessage("q")]
+    for kind, text, number in steps:
+        message = talk.turn(messages)
+        if kind in ("call", "tight call"):
+            assert [(call["name"], call["args"]) for call in message.tool_calls] == [("add", {"b": number, "a": text})]
+        results = [ToolMessage(str(number), tool_call_id=str(call["id"])) for call in message.tool_calls]
+        messages += [message, *(results or [HumanMessage("and now?")])]
+    assert talk.rows() == 1
+    assert talk.trained() == talk.sampled()
+
+
+def _written(family: str, kind: str, text: str, number: int) -> str:
+    match kind:
+        case "text":
+            return f"The answer {text} is {number}."
+        case "broken call":
+            return called(family, "add", {"b": number})[:-9]
+        case _:
+            return called(family, "add", {"b": number, "a": text}, tight=kind == "tight call")
+
+
+def test_thinking_that_the_template_strips_ends_the_row(formats: dict[str, ChatFormat]) -> None:
+    """It stays within a turn, between a call and its result, and is left out after the next question."""
+    thought = "<think>\nhm\n</think>\n\n"
+    replies = iter([thought + called("qwen3", "add", {"a": 1}, tight=True), thought + "It is 3.", "Yes."])
+    talk = Talk(ScriptedPolicy("qwen3", lambda request: next(replies), formats["qwen3"]))
+    first = talk.turn([HumanMessage("q")])
+    assert (first.text, first.additional_kwargs["reasoning_content"]) == ("", "hm")
+    result = ToolMessage("3", tool_call_id=str(first.tool_calls[0]["id"]))
+    second = talk.turn([HumanMessage("q"), first, result])
+    assert talk.rows() == 1
+    talk.turn([HumanMessage("q"), first, result, second, HumanMessage("sure?")])
+    assert talk.rows() == 2
+
+
+@pytest.mark.parametrize("family", WITH_TOOLS)
+def test_a_rewritten_history_is_another_row(family: str, formats: dict[str, ChatFormat]) -> None:
+    talk = Talk(ScriptedPolicy(family, lambda request: "Fine.", formats[family]))
+    first = talk.turn([SystemMessage("s"), HumanMessage("q")])
+    talk.turn([SystemMessage("s"), HumanMessage("q"), first, HumanMessage("more")])
+    assert talk.rows() == 1
+    talk.turn([SystemMessage("a summary"), first, HumanMessage("more")])
+    assert talk.rows() == 2
+
+
+edits = st.lists(
+    st.tuples(st.sampled_from(["go on", "nudge", "drop", "edit", "branch", "summary"]), texts, st.integers(0, 9)),
+    min_size=1,
+    max_size=6,
+)
+
+
+@pytest.mark.parametrize("family", list(ENDS))
+@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(edits=edits)
+def test_every_sampled_token_is_trained_on_once_whatever_a_graph_does(
+    family: str, formats: dict[str, ChatFormat], edits: list[tuple[str, str, int]]
+) -> None:
+    """Histories that are trimmed, changed, summarised or gone back to; with thinking, where the template has it."""
+    thought = "<think>\nhm\n</think>\n\n" if family == "qwen3" else ""
+    tools = family in WITH_TOOLS
+    policy = ScriptedPolicy(
+        family,
+        lambda request: thought + (called(family, "add", {"a": 1}, tight=True) if tools else "Fine."),
+        formats[family],
+    )
+    talk = Talk(policy, tools=tools)
+    history: list[BaseMessage] = [SystemMessage("s"), HumanMessage("q")]
+    for kind, text, number in edits:
+        message = talk.turn(history)
+        results = [ToolMessage("1", tool_call_id=str(call["id"])) for call in message.tool_calls]
+        history = [*history, message, *results]
+        match kind:
+            case "nudge":
+                history.append(HumanMessage("Continue."))
+            case "drop":
+                history = [history[0], HumanMessage("q"), *history[4:]]
+            case "edit":
+                changed = AIMessage(f"{message.text} {text}", tool_calls=message.tool_calls)
+                history = [changed if one is message else one for one in history]
+            case "branch":
+                history = history[: max(2, 2 + number % len(history))]
+            case "summary":
+                history = [SystemMessage(text), HumanMessage("and now?")]
+    assert sorted(talk.trained()) == sorted(talk.sampled())
+    for row in pack(talk.calls, limit=100_000):
+        tokens = [*row.prompt_ids, *row.response_ids]
+        assert all(tokens[: len(call.prompt_ids)] == call.prompt_ids.tolist() for call in row.calls)
+
+
+@pytest.mark.parametrize("family", list(ENDS))
+def test_a_nudge_in_mid_rollout_loses_no_token(family: str, formats: dict[str, ChatFormat]) -> None:
+    """NeMo Gym #3198: after a nudge, the template strips the thinking before it, and the prefix no longer holds.
+
+    There the rollout ends in an error. Here it is two rows, each exact; without thinking it stays one.
+    """
+    thought = "<think>\nhm\n</think>\n\n" if family == "qwen3" else ""
+    talk = Talk(ScriptedPolicy(family, lambda request: f"{thought}Fine.", formats[family]), tools=False)
+    first = talk.turn([SystemMessage("s"), HumanMessage("q")])
+    talk.turn([SystemMessage("s"), HumanMessage("q"), first, HumanMessage("Continue.")])
+    rows = pack(talk.calls, limit=100_000)
+    assert [row.mismatch and row.mismatch.reason for row in rows] == ([None, Reason.REPLY] if thought else [None])
+    assert talk.trained() == talk.sampled()
+
+
+def test_a_reply_that_a_graph_changed_is_rendered(formats: dict[str, ChatFormat]) -> None:
+    conversations, sampled = Conversations(), TokenReply("Fine.", [1], [7, 8], [-1.0, -1.0], "stop")
+    message: Any = as_chat_result(sampled, "policy").generations[0].message
+    conversations.remember(message, sampled)
+    for text, known in (("Fine.", {1: [7, 8]}), ("Fine", {})):
+        request = conversations.request([HumanMessage("q"), AIMessage(text)], Sampling(), {})
+        assert {place: list(ids) for place, ids in request.sampled.items()} == known
+
+
+@pytest.mark.parametrize("family", WITH_TOOLS)
+@pytest.mark.parametrize(
+    ("reply", "choice", "unreadable"),
+    [("broken", "auto", True), ("text", "auto", False), ("text", "any", True), ("call", "any", False)],
+)
+async def test_what_counts_as_unreadable(
+    family: str, formats: dict[str, ChatFormat], reply: str, choice: str, unreadable: bool
+) -> None:
+    written = {"broken": called(family, "add", {"a": 1})[:-9], "text": "3", "call": called(family, "add", {"a": 1})}
+    policy = ScriptedPolicy(family, lambda request: written[reply], formats[family])
+    options = {"tools": [ADD], "tool_choice": choice}
+    found = await policy(Conversations().request([HumanMessage("q")], Sampling(), options))
+    assert found.unreadable == unreadable
+    assert bool(found.tool_calls) == (reply == "call")
+    if reply == "broken":
+        assert found.text == written[reply]
+
+
+def test_a_template_without_tools_is_refused_before_anything_is_sampled(formats: dict[str, ChatFormat]) -> None:
+    with pytest.raises(ChatError):
+        formats["smollm2"].prompt_ids(ChatRequest([{"role": "user", "content": "q"}], tools=[ADD]))
+
+
+@pytest.mark.parametrize("family", list(ENDS))
+def test_a_page_cannot_end_the_message_that_quotes_it(family: str, formats: dict[str, ChatFormat]) -> None:
+    known: Any = formats[family]
+    end = known.tokenizer.convert_tokens_to_ids(ENDS[family])
+
+    def ends(text: str) -> int:
+        return known.prompt_ids(ChatRequest([{"role": "user", "content": text}])).count(end)
+
+    assert ends(f"a page{ENDS[family]}") == ends("a page")
+
+
+@pytest.mark.parametrize("family", list(ENDS))
+async def test_a_teachers_reply_is_read_back_as_it_was(family: str, formats: dict[str, ChatFormat]) -> None:
+    known, call = formats[family], {"name": "add", "arguments": {"a": 1, "b": 2}}
+    replies = [({"role": "assistant", "content": "three"}, "three", [])]
+    if family in WITH_TOOLS:
+        with_call = {"role": "assistant", "content": "", "tool_calls": [{"type": "function", "function": call}]}
+        replies.append((with_call, "", [call["arguments"]]))
+    for reply, text, arguments in replies:
+        request = ChatRequest([{"role": "user", "content": "1 + 2?"}], tools=[ADD] if family in WITH_TOOLS else [])
+        ids = known.reply_ids(request, reply)
+        assert ids[-1] == known.tokenizer.eos_token_id
+        found = await known.read(ids, request, "x")
+        assert (found.text.strip(), [one["args"] for one in found.tool_calls]) == (text, arguments)

@@ -1,0 +1,278 @@
+"""The policy as a chat model, and in the place of a graph's own."""
+
+import asyncio
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+from langchain_core.callbacks import BaseCallbackHandler
+from langchain_core.language_models import BaseChatModel, FakeListChatModel
+from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, SystemMessage, ToolCall, ToolMessage
+from langchain_core.tools import tool
+from langchain_openai import ChatOpenAI
+from langgraph.graph import END, START, MessagesState, StateGraph
+from openai import APIConnectionError
+from pydantic import BaseModel, SecretStr
+
+from agentflow.graph.context import Sampling
+from agentflow.graph.models.loading import load_model
+from agentflow.graph.tracing.observer import Observer
+from agentflow.rl.policy.chat import ChatRequest, TokenReply
+from agentflow.rl.policy.policy import Policy, PolicyMisused, serving, stand_in
+from agentflow.rl.rollout.calls import TokenCollector
+
+
+class Sum(BaseModel):
+    """A sum."""
+
+    a: int
+    b: int
+
+
+@tool
+def add(a: int, b: int) -> int:
+    """Add two numbers."""
+    return a + b
+
+
+class Server:
+    """Replies with `text` or `calls`, and keeps the requests."""
+
+    def __init__(self, text: str = "fine", *calls: ToolCall) -> None:
+        self.text, self.calls = text, calls
+        self.requests: list[ChatRequest] = []
+
+    async def __call__(self, request: ChatRequest) -> TokenReply:
+        self.requests.append(request)
+        return TokenReply(self.text, [1], [2], [-0.5], "stop", tool_calls=self.calls)
+
+
+def graph(node: Any, name: str = "node") -> Any:
+    builder = StateGraph(MessagesState)
+    builder.add_node(name, node)
+    builder.add_edge(START, name)
+    builder.add_edge(name, END)
+    return builder.compile()
+
+
+@contextmanager
+def recording(server: Server, *nodes: str) -> Iterator[tuple[TokenCollector, dict[str, Any]]]:
+    """A rollout in which the policy stands in for the models of `nodes`; its collector, and the graph's config."""
+    stand_in()
+    collector = TokenCollector("r", nodes)
+    observer = Observer(collector, raise_error=True)
+    with serving(server, observer, nodes):
+        yield collector, {"callbacks": [observer]}
+
+
+def outside(**fields: Any) -> ChatOpenAI:
+    """A model of a server that does not exist."""
+    return ChatOpenAI(model="m", base_url="http://127.0.0.1:9/v1", api_key=SecretStr("none"), max_retries=0, **fields)
+
+
+QUESTION: dict[str, list[AnyMessage]] = {"messages": [HumanMessage("q")]}
+
+
+async def test_a_call_carries_roles_and_the_callers_limits() -> None:
+    server = Server()
+    with serving(server):
+        reply = await load_model("policy", Sampling(max_tokens=9)).ainvoke(
+            [SystemMessage("s"), HumanMessage("h")], stop=["x"]
+        )
+    [request] = server.requests
+    assert [(one["role"], one["content"]) for one in request.messages] == [("system", "s"), ("user", "h")]
+    assert (request.sampling.max_tokens, request.sampling.stop) == (9, ("x",))
+    assert reply.response_metadata["token_ids"] == [2]
+
+
+async def test_a_node_that_is_not_async_is_served_too() -> None:
+    with serving(Server()):
+        state = await graph(lambda state: {"messages": [Policy().invoke(state["messages"])]}).ainvoke(QUESTION)
+    assert state["messages"][-1].text == "fine"
+
+
+async def test_outside_of_training_the_fallback_answers() -> None:
+    model = Policy(fallback="atlas-oracle")
+    assert (await model.ainvoke([HumanMessage("hello")])).text == "Answer: unknown\nVerdict: stop"
+    assert (await asyncio.to_thread(model.invoke, "hello")).text == "Answer: unknown\nVerdict: stop"
+
+
+async def test_two_rollouts_at_once_have_each_their_own_server() -> None:
+    async def one(name: str) -> str:
+        with serving(Server(name)):
+            await asyncio.sleep(0)
+            return str((await Policy().ainvoke("q")).text)
+
+    assert await asyncio.gather(one("a"), one("b")) == ["a", "b"]
+
+
+async def test_tool_calls_and_their_results_are_read() -> None:
+    server = Server()
+    call = ToolCall(name="add", args={"a": 1}, id="7")
+    with serving(server):
+        await Policy().ainvoke(
+            [HumanMessage("q"), AIMessage("", tool_calls=[call]), ToolMessage("3", tool_call_id="7")]
+        )
+    _, asked, result = server.requests[0].messages
+    assert asked["tool_calls"] == [{"type": "function", "id": "7", "function": {"name": "add", "arguments": {"a": 1}}}]
+    assert result == {"role": "tool", "content": "3", "tool_call_id": "7"}
+
+
+@pytest.mark.parametrize("form", [add, add.func, Sum, {"name": "Sum", "description": "A sum.", "input_schema": {}}])  # type: ignore[attr-defined]
+@pytest.mark.parametrize(("choice", "asked"), [(None, "auto"), ("any", "required"), ("required", "required")])
+async def test_tools_of_every_form_are_offered(form: Any, choice: str | None, asked: str) -> None:
+    server = Server("", ToolCall(name="add", args={"a": 1, "b": 2}, id="1"))
+    with serving(server):
+        reply = await Policy().bind_tools([form], tool_choice=choice).ainvoke("q")
+    [request] = server.requests
+    assert (request.tools[0]["type"], request.tool_choice) == ("function", asked)
+    assert request.tools[0]["function"]["name"] in ("add", "Sum")
+    assert reply.tool_calls[0]["args"] == {"a": 1, "b": 2}
+
+
+async def test_structured_output_is_a_call_of_its_schema() -> None:
+    with serving(Server("", ToolCall(name="Sum", args={"a": 1, "b": 2}, id="1"))):
+        assert await Policy().with_structured_output(Sum).ainvoke("q") == Sum(a=1, b=2)
+
+
+@pytest.mark.parametrize(("text", "unreadable"), [('{"a": 1, "b": 2}', False), ("one and two", True)])
+async def test_json_schemas_of_a_providers_own_are_read(text: str, unreadable: bool) -> None:
+    async def node(state: MessagesState) -> dict[str, Any]:
+        found = await outside().with_structured_output(Sum, include_raw=True).ainvoke(state["messages"])
+        assert (found["parsed"] == Sum(a=1, b=2)) == (not unreadable)  # type: ignore[index]
+        return {}
+
+    with recording(Server(text), "node") as (collector, config):
+        await graph(node).ainvoke(QUESTION, config)
+    assert [call.unreadable for call in collector.calls] == [unreadable]
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        [HumanMessage([{"type": "image_url", "image_url": {"url": "data:image/png;base64,AA=="}}])],
+        "q",
+    ],
+)
+async def test_what_it_cannot_read_ends_the_rollout(given: Any) -> None:
+    model = Policy().bind(tools=[{"type": "web_search"}]) if given == "q" else Policy()
+    with serving(Server()) as served, pytest.raises(PolicyMisused):
+        await model.ainvoke(given)
+    assert served.misused
+
+
+@pytest.mark.parametrize("how", ["ainvoke", "invoke", "astream", "stream", "abatch", "agenerate", "thread"])
+async def test_it_answers_for_the_model_of_a_node_that_learns(how: str) -> None:
+    """The model is neither changed nor asked, however it is called."""
+    model, server = outside(max_tokens=5), Server()
+
+    async def node(state: MessagesState) -> dict[str, Any]:
+        found = ""
+        match how:
+            case "ainvoke":
+                found = (await model.ainvoke("q")).text
+            case "astream":
+                found = "".join([str(chunk.text) async for chunk in model.astream("q")])
+            case "abatch":
+                found = (await model.abatch(["q"]))[0].text
+            case "agenerate":
+                found = (await model.agenerate([[HumanMessage("q")]])).generations[0][0].text
+        return {"messages": [AIMessage(found)]}
+
+    def blocking(state: MessagesState) -> dict[str, Any]:
+        found: list[str] = []
+        if how == "stream":
+            found = [str(chunk.text) for chunk in model.stream("q")]
+        elif how == "thread":
+            thread = threading.Thread(target=lambda: found.append(str(model.invoke("q").text)))
+            thread.start()
+            thread.join()
+        else:
+            found = [str(model.invoke("q").text)]
+        return {"messages": [AIMessage("".join(found))]}
+
+    with recording(server, "node") as (collector, config):
+        state = await graph(blocking if how in ("invoke", "stream", "thread") else node).ainvoke(QUESTION, config)
+    assert state["messages"][-1].text == "fine"
+    assert [call.node for call in collector.calls] == ["node"]
+    assert server.requests[0].sampling.max_tokens == 5
+
+
+async def test_other_nodes_ask_their_own_model() -> None:
+    """Also a second model of the same graph (agent-lightning #110), and a judge in the reward."""
+    server, other = Server(), FakeListChatModel(responses=["itself"])
+
+    def node(state: MessagesState) -> dict[str, Any]:
+        return {"messages": [other.invoke(state["messages"])]}
+
+    with recording(server, "learns") as (collector, config):
+        state = await graph(node).ainvoke(QUESTION, config)
+        assert (await other.ainvoke("judge")).text == "itself"
+    assert state["messages"][-1].text == "itself"
+    assert (server.requests, collector.calls, dict(collector.model_calls)) == ([], [], {"node": 1})
+
+
+async def test_callbacks_of_a_nodes_own_hide_nothing() -> None:
+    seen: list[str] = []
+
+    class Own(BaseCallbackHandler):
+        def on_llm_end(self, *args: Any, **kwargs: Any) -> None:
+            seen.append("end")
+
+    async def node(state: MessagesState) -> dict[str, Any]:
+        return {"messages": [await outside().ainvoke("q", config={"callbacks": [Own()]})]}
+
+    with recording(Server(), "node") as (collector, config):
+        await graph(node).ainvoke(QUESTION, config)
+    assert (len(collector.calls), seen) == (1, ["end"])
+
+
+async def test_parallel_calls_of_one_node_are_told_apart() -> None:
+    """NeMo Gym #2149: thinking in parallel within one graph."""
+
+    async def node(state: MessagesState) -> dict[str, Any]:
+        replies = await asyncio.gather(*(outside().ainvoke(f"q{n}") for n in range(8)))
+        return {"messages": [AIMessage(replies[0].text)]}
+
+    server = Server()
+    with recording(server, "node") as (collector, config):
+        await graph(node).ainvoke(QUESTION, config)
+    assert len(collector.calls) == len(server.requests) == 8
+    assert {call.node for call in collector.calls} == {"node"}
+
+
+async def test_a_graph_that_a_tool_calls_has_a_path_of_its_own() -> None:
+    def inner(name: str) -> Any:
+        built = StateGraph(MessagesState)
+
+        async def think(state: MessagesState) -> dict[str, Any]:
+            return {"messages": [await outside().ainvoke(state["messages"])]}
+
+        built.add_node("think", think)
+        built.add_edge(START, "think")
+        built.add_edge("think", END)
+        return built.compile(name=name)
+
+    first, second = inner("first"), inner("second")
+
+    async def node(state: MessagesState) -> dict[str, Any]:
+        await first.ainvoke(QUESTION)
+        await second.ainvoke(QUESTION)
+        return {}
+
+    with recording(Server()) as (collector, config):
+        await graph(node).ainvoke(QUESTION, config)
+    assert [call.node for call in collector.calls] == ["node/first/think", "node/second/think"]
+    # The first asks its own model, whose server is not there.
+    with recording(Server(), "second") as (collector, config), pytest.raises(APIConnectionError):
+        await graph(node).ainvoke(QUESTION, config)
+    assert collector.calls == []
+
+
+def test_models_are_as_before_where_nothing_runs() -> None:
+    stand_in()
+    model: BaseChatModel = FakeListChatModel(responses=["itself"])
+    assert model.invoke("q").text == "itself"
+    assert [chunk.text for chunk in model.stream("q")] == list("itself")

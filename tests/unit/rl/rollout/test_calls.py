@@ -1,0 +1,189 @@
+import asyncio
+import operator
+import random
+from typing import Annotated, Any, TypedDict
+from uuid import uuid4
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from langchain_core.language_models import FakeListChatModel
+from langchain_core.language_models.chat_models import BaseChatModel
+from langchain_core.messages import AIMessage, HumanMessage
+from langchain_core.outputs import ChatGeneration, LLMResult
+from langchain_core.runnables import RunnableConfig
+from langgraph.graph import END, START, StateGraph
+from langgraph.types import RetryPolicy
+
+from agentflow.graph.context import Sampling
+from agentflow.graph.tracing.observer import Observer
+from agentflow.rl.micro.chat_model import load
+from agentflow.rl.micro.tokenizer import MicroTokenizer
+from agentflow.rl.policy.chat import ChatRequest, TokenReply
+from agentflow.rl.policy.policy import Policy, serving
+from agentflow.rl.rollout.calls import TokenCollector, TokenError
+from tests.failing import fails
+
+
+class Talk(TypedDict):
+    text: str
+    said: Annotated[list[str], operator.add]
+
+
+def graph(model: BaseChatModel, turns: int = 3) -> Any:
+    """Node "plan" calls the model `turns` times over, node "other" once."""
+
+    async def plan(state: Talk) -> dict[str, Any]:
+        return {"said": [str((await model.ainvoke(f"{state['text']} {len(state['said'])}")).text)]}
+
+    async def other(state: Talk) -> dict[str, Any]:
+        await model.ainvoke("not trained")
+        return {}
+
+    builder = StateGraph(Talk)
+    builder.add_node("plan", plan, retry_policy=RetryPolicy(initial_interval=0.01, max_attempts=2, retry_on=OSError))
+    builder.add_node("other", other)
+    builder.add_edge(START, "plan")
+    builder.add_conditional_edges("plan", lambda state: "plan" if len(state["said"]) < turns else "other")
+    builder.add_edge("other", END)
+    return builder.compile()
+
+
+def collecting(collector: TokenCollector) -> RunnableConfig:
+    return {"callbacks": [Observer(collector, raise_error=True)]}
+
+
+class Server:
+    """Gives every rollout ids of its own, after a random while, and a text that has nothing to do with them."""
+
+    def __init__(self, rollout: int) -> None:
+        self.rollout = rollout
+        self.given: list[TokenReply] = []
+
+    async def __call__(self, request: ChatRequest) -> TokenReply:
+        await asyncio.sleep(random.random() * 0.02)
+        trained = request.messages[-1]["content"] != "not trained"
+        ids = [self.rollout] * random.randint(1, 5)
+        reply = TokenReply(
+            f"text {self.rollout}", [self.rollout, len(request.messages)], ids, [-1.0] * len(ids), "stop", 7
+        )
+        if trained:
+            self.given.append(reply)
+        return reply
+
+
+async def test_256_rollouts_at_once_are_not_mixed_up() -> None:
+    app = graph(Policy())
+
+    async def rollout(number: int) -> None:
+        server, collector = Server(number), TokenCollector(str(number), {"plan"})
+        with serving(server):
+            state = await app.ainvoke({"text": f"q{number}", "said": []}, collecting(collector))
+        assert state["said"] == [f"text {number}"] * 3
+        assert [call.turn for call in collector.calls] == [0, 1, 2]
+        assert {(call.rollout, call.node, call.weights_version) for call in collector.calls} == {
+            (str(number), "plan", 7)
+        }
+        assert [call.response_ids.tolist() for call in collector.calls] == [reply.token_ids for reply in server.given]
+        assert [call.prompt_ids.tolist() for call in collector.calls] == [reply.prompt_ids for reply in server.given]
+
+    await asyncio.gather(*map(rollout, range(256)))
+
+
+async def test_the_embedded_model_is_traced_without_encoding_its_replies(monkeypatch: pytest.MonkeyPatch) -> None:
+    encoded: list[str] = []
+    encode = MicroTokenizer.encode
+
+    def spy(self: MicroTokenizer, text: str) -> list[int]:
+        encoded.append(text)
+        return encode(self, text)
+
+    monkeypatch.setattr(MicroTokenizer, "encode", spy)
+    collector = TokenCollector("r", {"plan"})
+    model = load("", Sampling(temperature=1.0, max_tokens=12, seed=5))
+    state = await graph(model, turns=1).ainvoke({"text": "hello", "said": []}, collecting(collector))
+    (call,) = collector.calls
+    assert 1 <= len(call.response_ids) == len(call.logprobs) <= 12
+    assert state["said"][0] not in encoded
+    assert set(encoded) <= {"hello 0", "not trained", "user\n", "assistant\n", "\n"}
+
+
+replies = st.lists(st.integers(0, 1000), min_size=1, max_size=20)
+
+
+@given(replies, replies, st.text(max_size=20))
+@settings(max_examples=50)
+def test_ids_pass_unchanged_whatever_the_text(prompt_ids: list[int], token_ids: list[int], text: str) -> None:
+    """Text cannot be the source of the ids: any text goes with any ids."""
+
+    async def generate(request: ChatRequest) -> TokenReply:
+        return TokenReply(text, prompt_ids, token_ids, [-0.25] * len(token_ids), "stop")
+
+    async def run() -> TokenCollector:
+        collector = TokenCollector("r", {"plan"})
+        with serving(generate):
+            await graph(Policy(), turns=1).ainvoke({"text": "q", "said": []}, collecting(collector))
+        return collector
+
+    (call,) = asyncio.run(run()).calls
+    assert (call.prompt_ids.tolist(), call.response_ids.tolist()) == (prompt_ids, token_ids)
+
+
+async def test_a_call_that_failed_leaves_no_trace_and_its_retry_one() -> None:
+    failures = [OSError("down")]
+    server = Server(1)
+
+    async def generate(request: ChatRequest) -> TokenReply:
+        if failures:
+            raise failures.pop()
+        return await server(request)
+
+    collector = TokenCollector("r", {"plan"})
+    with serving(generate):
+        await graph(Policy(), turns=2).ainvoke({"text": "q", "said": []}, collecting(collector))
+    assert len(collector.calls) == len(server.given) == 2
+
+
+async def test_a_node_whose_model_gives_no_ids_cannot_be_trained() -> None:
+    app = graph(FakeListChatModel(responses=["a"]))
+    with fails(TokenError, "no_ids", "plan"):
+        await app.ainvoke({"text": "q", "said": []}, collecting(TokenCollector("r", {"plan"})))
+
+
+@pytest.mark.parametrize(
+    ("prompt", "ids", "logprobs", "usage"),
+    [([1], [2, 3], [-1.0], (1, 2)), ([1], [2], [-1.0], (1, 3)), ([1], [2], [-1.0], (4, 1)), ([1], [], [], (1, 0))],
+)
+def test_what_does_not_fit_together_is_refused(
+    prompt: list[int], ids: list[int], logprobs: list[float], usage: tuple[int, int]
+) -> None:
+    observer, run = Observer(TokenCollector("r", {"plan"}), raise_error=True), uuid4()
+    observer.on_chat_model_start({}, [[HumanMessage("q")]], run_id=run, metadata={"langgraph_node": "plan"})
+    message = AIMessage(
+        "text",
+        usage_metadata={"input_tokens": usage[0], "output_tokens": usage[1], "total_tokens": sum(usage)},
+        response_metadata={"prompt_token_ids": prompt, "token_ids": ids, "logprobs": logprobs},
+    )
+    with fails(TokenError, "ids_misfit", "plan"):
+        observer.on_llm_end(LLMResult(generations=[[ChatGeneration(message=message)]]), run_id=run)
+
+
+def test_a_reply_from_langchains_cache_has_no_counts_to_compare() -> None:
+    collector = TokenCollector("r", {"plan"})
+    observer, run = Observer(collector, raise_error=True), uuid4()
+    observer.on_chat_model_start({}, [[HumanMessage("q")]], run_id=run, metadata={"langgraph_node": "plan"})
+    message = AIMessage("text", response_metadata={"prompt_token_ids": [1], "token_ids": [2], "logprobs": [-1.0]})
+    message.usage_metadata = {"total_cost": 0}  # type: ignore[typeddict-item,typeddict-unknown-key]
+    observer.on_llm_end(LLMResult(generations=[[ChatGeneration(message=message)]]), run_id=run)
+    assert [call.response_ids.tolist() for call in collector.calls] == [[2]]
+
+
+@pytest.mark.parametrize(
+    ("ids", "logprobs"), [([2**40], [-1.0]), (["2"], [-1.0]), ([2], [None]), ([2.5], [-1.0]), ([2], ["-1"])]
+)
+def test_what_are_no_tokens_is_refused(ids: list[Any], logprobs: list[Any]) -> None:
+    observer, run = Observer(TokenCollector("r", {"plan"}), raise_error=True), uuid4()
+    observer.on_chat_model_start({}, [[HumanMessage("q")]], run_id=run, metadata={"langgraph_node": "plan"})
+    message = AIMessage("text", response_metadata={"prompt_token_ids": [1], "token_ids": ids, "logprobs": logprobs})
+    with fails(TokenError, "ids_invalid", "plan"):
+        observer.on_llm_end(LLMResult(generations=[[ChatGeneration(message=message)]]), run_id=run)

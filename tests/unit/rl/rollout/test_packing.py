@@ -1,0 +1,157 @@
+from itertools import takewhile
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agentflow.rl.rollout.calls import Call, ids_array, logprobs_array
+from agentflow.rl.rollout.packing import PrefixMismatch, Reason, TrainingSample, longest_prompt, pack
+
+
+def call(turn: int, prompt: list[int], response: list[int]) -> Call:
+    logprobs = logprobs_array(-0.5 * token for token in response)
+    return Call("r", "planner", turn, ids_array(prompt), ids_array(response), logprobs, "stop", 0)
+
+
+def test_a_prompt_that_grows_is_one_row() -> None:
+    (row,) = pack([call(0, [1, 2], [3, 4]), call(1, [1, 2, 3, 4, 9, 9], [5])], limit=100)
+    assert (row.prompt_ids.tolist(), row.response_ids.tolist()) == ([1, 2], [3, 4, 9, 9, 5])
+    assert (row.mask.tolist(), row.logprobs.tolist()) == ([1, 1, 0, 0, 1], [-1.5, -2.0, 0.0, 0.0, -2.5])
+    assert row.spans == [(0, 2), (4, 1)]
+
+
+def test_a_prompt_that_does_not_begins_a_row() -> None:
+    rows = pack([call(0, [1, 2], [3, 4]), call(1, [1, 2, 3, 7], [5])], limit=100)
+    tokens = [(row.prompt_ids.tolist(), row.response_ids.tolist()) for row in rows]
+    assert tokens == [([1, 2], [3, 4]), ([1, 2, 3, 7], [5])]
+
+
+def test_a_row_that_would_be_too_long_begins_another() -> None:
+    rows = pack([call(0, [1], [2]), call(1, [1, 2, 3], [4]), call(2, [1, 2, 3, 4, 5], [6])], limit=3)
+    assert [row.response_ids.tolist() for row in rows] == [[2, 3, 4], [6]]
+    assert [row.mismatch for row in rows] == [None, PrefixMismatch(Reason.FULL, 4, 4)]
+
+
+@pytest.mark.parametrize(
+    ("prompt", "limit", "expected"),
+    [
+        ([1, 2, 3, 7], 100, PrefixMismatch(Reason.REPLY, 3, 4, expected=4, found=7)),
+        ([1, 9, 3, 4, 5], 100, PrefixMismatch(Reason.PROMPT, 1, 4, expected=2, found=9)),
+        ([1, 2, 3], 100, PrefixMismatch(Reason.REPLY, 3, 4, expected=4)),
+        ([1], 100, PrefixMismatch(Reason.PROMPT, 1, 4, expected=2)),
+        ([9], 3, PrefixMismatch(Reason.PROMPT, 0, 4, expected=1, found=9)),
+        ([1, 2, 3, 4], 2, PrefixMismatch(Reason.FULL, 4, 4)),
+        ([1, 2, 3, 4], 0, PrefixMismatch(Reason.OFF, 0, 4)),
+    ],
+)
+def test_a_new_row_says_why(prompt: list[int], limit: int, expected: PrefixMismatch) -> None:
+    first, second = pack([call(0, [1, 2], [3, 4]), call(1, prompt, [5])], limit=limit)
+    assert (first.mismatch, second.mismatch) == (None, expected)
+
+
+ids = st.lists(st.integers(0, 3), min_size=1, max_size=4)
+
+
+@st.composite
+def trajectories(draw: st.DrawFn) -> list[Call]:
+    """Calls whose prompts begin with as much of the call before as is drawn."""
+    calls: list[Call] = []
+    for turn in range(draw(st.integers(1, 6))):
+        before = [*calls[-1].prompt_ids, *calls[-1].response_ids] if calls else []
+        kept = draw(st.sampled_from([0, len(before) // 2, len(before), len(before)]))
+        calls.append(call(turn, [*before[:kept], *draw(ids)], draw(ids)))
+    return calls
+
+
+def tokens(row: TrainingSample) -> list[int]:
+    return [*row.prompt_ids, *row.response_ids]
+
+
+def shared(first: list[int], second: list[int]) -> int:
+    return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(first, second, strict=False)))
+
+
+@given(trajectories(), st.integers(0, 20))
+def test_every_break_has_the_reason_that_holds(calls: list[Call], limit: int) -> None:
+    for row in pack(calls, limit=limit):
+        begun = row.calls[0]
+        before = pack([one for one in calls if one.turn < begun.turn], limit=limit)
+        assert (row.mismatch is None) == (not before)
+        if row.mismatch is None:
+            continue
+        mismatch, prompt = row.mismatch, begun.prompt_ids.tolist()
+        if mismatch.reason == Reason.OFF:
+            assert limit == 0
+            continue
+        most = max(shared(tokens(one), prompt) for one in before)
+        nearest = [one for one in before if shared(tokens(one), prompt) == mismatch.position == most]
+        nearest = [one for one in nearest if len(tokens(one)) == mismatch.length]
+        assert nearest
+        if mismatch.reason == Reason.FULL:
+            assert mismatch.position == mismatch.length
+            wholes = [len(prompt) - len(one.prompt_ids) + len(begun.response_ids) for one in nearest]
+            assert any(whole > limit for whole in wholes)
+            continue
+        at, found = mismatch.position, prompt[mismatch.position : mismatch.position + 1] or [None]
+        assert [mismatch.found] == found
+        assert mismatch.expected in {tokens(one)[at] for one in nearest}
+        sampled = {at >= len(one.prompt_ids) and one.mask[at - len(one.prompt_ids)] == 1 for one in nearest}
+        assert (mismatch.reason == Reason.REPLY) in sampled
+
+
+def grown(first: list[int], turns: list[tuple[list[int], list[int]]]) -> list[tuple[list[int], list[int]]]:
+    """The prompt and response of each call of an append-only conversation that begins with `first`."""
+    prompt, calls = first, []
+    for added, response in turns:
+        prompt = [*prompt, *added]
+        calls.append((prompt, response))
+        prompt = [*prompt, *response]
+    return calls
+
+
+turns = st.lists(st.tuples(ids, ids), min_size=1, max_size=5)
+
+
+@given(st.lists(turns, min_size=1, max_size=4), st.booleans(), st.data())
+def test_chains_are_a_row_each_however_they_interleave(
+    chains: list[list[tuple[list[int], list[int]]]], distinct: bool, data: st.DataObject
+) -> None:
+    """A call may continue another chain's row, also if the chains agree for a while."""
+    waiting = [grown([4 + number] if distinct else [], one) for number, one in enumerate(chains)]
+    calls: list[Call] = []
+    while any(waiting):
+        chain = data.draw(st.sampled_from([one for one in waiting if one]))
+        calls.append(call(len(calls), *chain.pop(0)))
+    rows = pack(calls, limit=1000)
+    assert len(rows) == len(chains) if distinct else len(rows) <= len(chains)
+    assert sum(sum(row.mask) for row in rows) == sum(len(one.response_ids) for one in calls)
+
+
+def test_two_conversations_in_turns_are_two_rows() -> None:
+    chains = [grown([number], [([9] * 25, [8] * 25)] * 4) for number in (1, 2)]
+    calls = [call(turn, *chains[turn % 2][turn // 2]) for turn in range(8)]
+    rows = pack(calls, limit=1000)
+    assert [len(tokens(row)) for row in rows] == [201, 201]
+    assert [[one.turn for one in row.calls] for row in rows] == [[0, 2, 4, 6], [1, 3, 5, 7]]
+
+
+@given(trajectories(), st.integers(1, 20))
+def test_every_sampled_token_is_kept_with_its_context(calls: list[Call], limit: int) -> None:
+    rows = pack(calls, limit=limit)
+    assert sorted((found for row in rows for found in row.calls), key=lambda found: found.turn) == calls
+    for row in rows:
+        tokens = row.prompt_ids + row.response_ids
+        for found, (start, length) in zip(row.calls, row.spans, strict=True):
+            begin = len(row.prompt_ids) + start
+            assert tokens[:begin] == found.prompt_ids
+            assert tokens[begin : begin + length] == found.response_ids
+            assert row.logprobs[start : start + length] == found.logprobs
+            assert row.mask[start : start + length].tolist() == [1] * length
+        assert sum(row.mask) == sum(len(found.response_ids) for found in row.calls)
+        assert len(row.response_ids) <= limit or len(row.calls) == 1
+
+
+def test_a_later_prompt_takes_all_of_a_packed_row_but_the_room_for_its_reply() -> None:
+    assert longest_prompt(4096, 16384, 2048, packed=True) == 4096 + 16384 - 2048
+    assert longest_prompt(4096, 16384, 16384, packed=True) == 4096
+    assert longest_prompt(4096, 16384, 2048, packed=False) == 4096

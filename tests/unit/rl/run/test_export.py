@@ -1,0 +1,255 @@
+import json
+import shutil
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+from safetensors.torch import load_file, save_file  # noqa: E402
+
+from agentflow.graph.context import Sampling  # noqa: E402
+from agentflow.graph.run.trace import append  # noqa: E402
+from agentflow.rl.micro.chat_model import load  # noqa: E402
+from agentflow.rl.policy.chat import TokenReply  # noqa: E402
+from agentflow.rl.rollout.replay_log import Entry, as_answer  # noqa: E402
+from agentflow.rl.rollout.tokens import Sampled, TokenRow, TokenStep  # noqa: E402
+from agentflow.rl.run.checkpoints import LATEST, keep_best  # noqa: E402
+from agentflow.rl.run.export import (  # noqa: E402
+    TOKENIZER,
+    Checked,
+    ExportError,
+    export,
+)
+from agentflow.rl.run.training_log import TrainingLog  # noqa: E402
+from tests.failing import fails  # noqa: E402
+from tests.unit.rl.micro import checkpoint  # noqa: E402
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Path:
+    """A run's folder with two checkpoints, of which the first is the last whole one."""
+    out = tmp_path / "run"
+    for step in (3, 4):
+        folder = checkpoint.write(out / f"checkpoints/global_step_{step}/actor/huggingface")
+        tensors = {name: tensor.float() * step for name, tensor in load_file(folder / "model.safetensors").items()}
+        save_file(tensors, folder / "model.safetensors", {"format": "pt"})
+    (out / "checkpoints" / LATEST).write_text("3")
+    (out / TOKENIZER).mkdir()
+    (out / TOKENIZER / "tokenizer.json").write_text("{}")
+    return out
+
+
+def test_the_last_whole_checkpoint_becomes_a_folder_that_the_embedded_model_reads(run: Path, tmp_path: Path) -> None:
+    assert export(run, tmp_path / "planner") == 3
+    weights = load_file(tmp_path / "planner" / "model.safetensors")
+    assert {tensor.dtype for tensor in weights.values()} == {torch.float16}
+    assert json.loads((tmp_path / "planner" / "config.json").read_text())["dtype"] == "float16"
+    assert (tmp_path / "planner" / TOKENIZER / "tokenizer.json").is_file()
+    assert load(str(tmp_path / "planner"), Sampling(max_tokens=3)).invoke("hello").response_metadata["token_ids"]
+
+
+def test_a_checkpoint_can_be_named(run: Path, tmp_path: Path) -> None:
+    assert export(run / "checkpoints/global_step_4", tmp_path / "planner") == 4
+
+
+def validate(run: Path, **accuracies: float) -> None:
+    """The lines of validations, by step as "step_3"."""
+    lines = [
+        {"step": int(name.removeprefix("step_")), "split": "test", "rollouts": 10, "accuracy": accuracy}
+        for name, accuracy in accuracies.items()
+    ]
+    (run / "metrics.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+
+
+def test_the_best_step_can_be_asked_for_after_its_checkpoint_is_gone(run: Path, tmp_path: Path) -> None:
+    validate(run, step_0=0.9, step_2=0.8, step_3=0.7, step_4=0.6)
+    (run / "checkpoints" / LATEST).write_text("4")
+    assert export(run, tmp_path / "last") == 4
+    keep_best(run, TrainingLog(run).accuracies())
+    shutil.rmtree(run / "checkpoints/global_step_3")
+    assert export(run, tmp_path / "best", best=True) == 3
+    for name, step in (("last", 4), ("best", 3)):
+        weights = load_file(tmp_path / name / "model.safetensors")
+        tensors = load_file(checkpoint.write(tmp_path / f"{name}-start") / "model.safetensors")
+        assert all(torch.equal(weights[key], (tensors[key].float() * step).half()) for key in tensors)
+
+
+@pytest.mark.parametrize("name", ["run", "run/checkpoints/global_step_4", "nothing"])
+def test_without_a_validated_checkpoint_there_is_no_best(name: str, run: Path, tmp_path: Path) -> None:
+    validate(run, step_0=0.9, step_2=0.8)
+    with fails(ExportError, "no_best", tmp_path / name):
+        export(tmp_path / name, tmp_path / "planner", best=True)
+
+
+@pytest.mark.parametrize(
+    ("folder", "source", "step"),
+    [(".", ".", 3), (".", "checkpoints", 3), ("checkpoints", ".", 3), ("checkpoints", "global_step_4", 4)],
+)
+def test_it_can_be_named_from_within_the_run(
+    folder: str, source: str, step: int, run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A checkpoint that was named by nothing but its own name had no run, which was a traceback."""
+    monkeypatch.chdir(run / folder)
+    assert export(Path(source), tmp_path / "planner") == step
+    assert (tmp_path / "planner" / TOKENIZER).is_dir()
+
+
+def test_nothing_is_overwritten(run: Path, tmp_path: Path) -> None:
+    (tmp_path / "planner").mkdir()
+    (tmp_path / "planner" / "mine").write_text("x")
+    with fails(ExportError, "folder_exists"):
+        export(run, tmp_path / "planner")
+
+
+def test_what_cannot_be_written_leaves_nothing_behind(run: Path, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("x")
+    with fails(ExportError, "unwritable"):
+        export(run, tmp_path / "file" / "planner")
+
+
+@pytest.mark.parametrize("name", ["nothing", "run/checkpoints/global_step_9", "run/tokenizer"])
+def test_what_is_no_checkpoint(name: str, run: Path, tmp_path: Path) -> None:
+    with fails(ExportError, "no_checkpoint"):
+        export(tmp_path / name, tmp_path / "planner")
+
+
+def test_an_adapter_is_only_of_a_run_that_has_one(run: Path, tmp_path: Path) -> None:
+    with fails(ExportError, "no_adapter"):
+        export(run, tmp_path / "planner", adapter=True)
+
+
+def test_several_policies_of_a_run_of_before_are_refused(run: Path, tmp_path: Path) -> None:
+    for name in ("planner", "critic"):
+        (run / f"checkpoints/global_step_3/actor/{name}/huggingface").mkdir(parents=True)
+    with fails(ExportError, "several_policies", "planner", "critic"):
+        export(run, tmp_path / "planner")
+
+
+def sampled(directory: Path, version: int) -> TokenReply:
+    """Tokens with the log-probabilities that the embedded engine gives them."""
+    said = load(str(directory), Sampling(max_tokens=12, temperature=1.0, seed=5)).invoke("hello").response_metadata
+    return TokenReply("", said["prompt_token_ids"], said["token_ids"], said["logprobs"], "length", version)
+
+
+@pytest.fixture
+def replies(run: Path, tmp_path: Path) -> dict[int, TokenReply]:
+    """Replies by the weights of steps 3 and 4; the run's settings are written too."""
+    (run / "settings.json").write_text('{"temperature": 1.0, "validation_temperature": 1.0}')
+    found = {}
+    for step in (3, 4):
+        export(run / f"checkpoints/global_step_{step}", tmp_path / f"model{step}")
+        found[step] = sampled(tmp_path / f"model{step}", step)
+    return found
+
+
+def exported(run: Path, directory: Path) -> Checked | None:
+    checks: list[Checked | None] = []
+    export(run, directory, on_checked=checks.append)
+    [found] = checks
+    return found
+
+
+def test_what_nothing_was_recorded_of_is_exported_unchecked(run: Path, tmp_path: Path) -> None:
+    assert exported(run, tmp_path / "planner") is None
+
+
+@pytest.mark.parametrize("name", ["000004-train", "000003-test"])
+def test_it_is_checked_by_rollouts_of_its_weights(
+    name: str, run: Path, replies: dict[int, TokenReply], tmp_path: Path
+) -> None:
+    (run / "replay").mkdir()
+    for step in (4, 3):
+        told = Entry(rollout="x/0", kind="policy", request="", answer=as_answer(replies[step]))
+        append(run / "replay" / f"{name}.jsonl", told)
+    checked = exported(run, tmp_path / "planner")
+    assert checked is not None
+    assert (checked.tokens, checked.before) == (12, None)
+    assert checked.after < 1e-3
+
+
+def token_step(reply: TokenReply, updated: list[float], trainer: list[float]) -> TokenStep:
+    start, length = len(reply.prompt_ids), len(reply.token_ids)
+    call = Sampled(
+        start=start,
+        node="planner",
+        turn=0,
+        mask=[1] * length,
+        advantage=1.0,
+        weight=1 / length,
+        rollout=list(trainer),
+        trainer=list(trainer),
+        updated=list(updated),
+    )
+    ids = [*reply.prompt_ids, *reply.token_ids]
+    row = TokenRow(task="x", rollout="x", status="ok", reward=1.0, ids=ids, calls=[call])
+    return TokenStep(step=3, old="rollout", clip=(0.2, 0.3), tasks=["x"], pieces={}, rows=[row])
+
+
+def test_the_update_of_the_last_step_must_be_in_it(run: Path, replies: dict[int, TokenReply], tmp_path: Path) -> None:
+    """An update of 0.02 nats in a token's log-probability is distinguished from none."""
+    reply, log = replies[3], TrainingLog(run)
+    other = [value + 0.02 * (-1) ** place for place, value in enumerate(reply.logprobs)]
+    log.tokens(token_step(reply, updated=list(reply.logprobs), trainer=other))
+    checked = exported(run, tmp_path / "planner")
+    assert checked is not None
+    assert checked.after < 1e-3 < checked.before == pytest.approx(0.02, abs=1e-3)
+    log.tokens(token_step(reply, updated=other, trainer=list(reply.logprobs)))
+    with fails(ExportError, "other_policy", 3):
+        export(run, tmp_path / "stale")
+    assert not (tmp_path / "stale").exists()
+
+
+def test_other_weights_are_refused(run: Path, replies: dict[int, TokenReply], tmp_path: Path) -> None:
+    (run / "replay").mkdir()
+    wrong = replace(replies[4], weights_version=3)
+    append(run / "replay/000004-train.jsonl", Entry(rollout="x/0", kind="policy", request="", answer=as_answer(wrong)))
+    with fails(ExportError, "other_policy", 3):
+        export(run, tmp_path / "planner")
+    assert {path.name for path in tmp_path.iterdir()} == {"run", "model3", "model4"}
+
+
+@pytest.mark.parametrize(("gradient", "refused"), [(0.3, True), (0.0, False)])
+def test_the_start_of_a_run_that_updated_it_is_refused(
+    gradient: float, refused: bool, run: Path, tmp_path: Path
+) -> None:
+    """Without recorded tokens nothing else would tell it from the trained model."""
+    start = run / "checkpoints/global_step_3/actor/huggingface"
+    (run / "settings.json").write_text(
+        json.dumps({"start": str(start), "temperature": 1.0, "validation_temperature": 1.0})
+    )
+    (run / "metrics.jsonl").write_text(json.dumps({"step": 1, "split": "train", "gradient": gradient}) + "\n")
+    assert export(run / "checkpoints/global_step_4", tmp_path / "trained") == 4
+    if refused:
+        with fails(ExportError, "untrained"):
+            export(run, tmp_path / "planner")
+        assert not (tmp_path / "planner").exists()
+    else:
+        assert export(run, tmp_path / "planner") == 3
+
+
+def checked_of(update: float, *, stale: bool, generator: torch.Generator) -> Checked:
+    """The check of an export, of the weights after an update or before it, by a trainer that rounds to 0.005 nats."""
+    tokens = 300
+    change, after, before = (
+        deviation * torch.randn(tokens, generator=generator) for deviation in (update, 0.005, 0.005)
+    )
+    after = after + change
+    own = torch.zeros(tokens) if stale else change
+    return Checked(
+        "", tokens, *(float(one.square().mean().sqrt()) for one in (own - after, own - before, after - before))
+    )
+
+
+@pytest.mark.parametrize("update", [0.0, 0.001, 0.02, 0.05])
+def test_rounding_is_not_taken_for_a_wrong_export(update: float) -> None:
+    """An update below the rounding made a right export seem nearer to the weights before it."""
+    generator = torch.Generator().manual_seed(0)
+    assert all(checked_of(update, stale=False, generator=generator).same for _ in range(50))
+
+
+@pytest.mark.parametrize("update", [0.01, 0.02, 0.05])
+def test_the_weights_before_an_update_of_twice_the_rounding_are_refused(update: float) -> None:
+    generator = torch.Generator().manual_seed(0)
+    assert not any(checked_of(update, stale=True, generator=generator).same for _ in range(50))

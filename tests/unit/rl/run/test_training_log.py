@@ -1,0 +1,186 @@
+import json
+from pathlib import Path
+
+import pytest
+
+from agentflow.evals.statistics import paired_interval
+from agentflow.graph.run.task import Task
+from agentflow.graph.run.trace import append
+from agentflow.rl.rollout.rollout import RolloutRecord, RolloutStatus
+from agentflow.rl.run.training_log import TrainingLog
+from tests.trainings import last_tokens, token_step
+
+
+def record(
+    step: int, reward: float = 1.0, status: RolloutStatus = RolloutStatus.OK, family: str = "a"
+) -> RolloutRecord:
+    return RolloutRecord(
+        id="t/0",
+        step=step,
+        split="test",
+        task=Task(id="t", question="q", gold="g", family=family),
+        outcome=status,
+        reward=reward,
+        calls=[],
+        answer="a",
+        status="answered",
+    )
+
+
+def step(log: TrainingLog, number: int) -> None:
+    log.begin(number, "train")
+    append(log.rollouts / f"{number:06d}-train.jsonl", record(number))
+    log.step(number, {"reward": 0.5, "rollouts": 1, "sampled_tokens": 10, "actor/kl": 0.01}, {"step": 2.0, "gen": 1.0})
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> TrainingLog:
+    log = TrainingLog(tmp_path)
+    log.rewind(0)
+    for number in (1, 2, 3):
+        step(log, number)
+    return log
+
+
+def test_a_step_is_a_line(log: TrainingLog) -> None:
+    assert log.lines()[0] == {
+        "step": 1,
+        "split": "train",
+        "reward": 0.5,
+        "rollouts": 1,
+        "sampled_tokens": 10,
+        "kl": 0.01,
+        "tokens_per_second": 5.0,
+        "seconds/step": 2.0,
+        "seconds/rollouts": 1.0,
+    }
+
+
+def test_what_came_after_the_checkpoint_is_taken_back(log: TrainingLog) -> None:
+    with (log.out / "metrics.jsonl").open("a") as file:
+        file.write('{"step": 4, "spl')
+    log.rewind(2)
+    step(log, 3)
+    assert [line["step"] for line in log.lines()] == [1, 2, 3]
+    assert sorted(path.name for path in log.rollouts.iterdir()) == [f"00000{n}-train.jsonl" for n in (1, 2, 3)]
+    assert all(json.loads(line) for line in (log.out / "metrics.jsonl").read_text().splitlines())
+
+
+def test_accuracies_are_compared_on_as_many_rollouts(log: TrainingLog) -> None:
+    """The number of held-out tasks may change when a run resumes."""
+    for number, rewards in ((0, [1.0]), (1, [1.0, 0.0]), (3, [0.0, 0.0])):
+        for reward in rewards:
+            append(log.rollouts / f"{number:06d}-test.jsonl", record(number, reward))
+        log.validation(number)
+    assert log.accuracies() == {1: 0.5, 3: 0.0}
+
+
+def test_tokens_after_the_checkpoint_are_taken_back_too(log: TrainingLog) -> None:
+    for number in (1, 2, 3):
+        log.tokens(token_step(number, "t", []))
+    log.rewind(2)
+    assert sorted(path.name for path in (log.out / "tokens").iterdir()) == ["000001.jsonl.gz", "000002.jsonl.gz"]
+    (log.out / "tokens" / "000002.jsonl.gz").write_bytes(b"torn")
+    assert last_tokens(log) == token_step(1, "t", [])
+
+
+@pytest.mark.parametrize("written", [False, True])
+def test_a_run_that_was_killed_after_its_checkpoint_has_the_line_of_the_step(log: TrainingLog, written: bool) -> None:
+    """The line was written after the validation; a run that was killed in it had none for the step, and no digest."""
+    metrics = {"reward": 0.25, "batch": "d1", "actor/kl": 0.5, "perf/mfu/actor": 1.0}
+    log.set_pending(4, metrics, {"step": 2.0})
+    if written:
+        log.step(4, metrics, {"step": 3.0})
+    resumed = TrainingLog(log.out)
+    resumed.rewind(4)
+    assert (resumed.add_pending() is None) == written
+    assert resumed.add_pending() is None
+    assert [line["step"] for line in resumed.lines()] == [1, 2, 3, 4]
+    line = resumed.lines()[-1]
+    assert (line["reward"], line["batch"], line["kl"]) == (0.25, "d1", 0.5)
+    assert "perf/mfu/actor" not in line
+
+
+def test_the_line_of_a_checkpoint_that_was_not_saved_is_taken_back(log: TrainingLog) -> None:
+    log.set_pending(4, {"reward": 0.25}, {"step": 2.0})
+    log.rewind(3)
+    assert log.add_pending() is None
+    assert [line["step"] for line in log.lines()] == [1, 2, 3]
+
+
+def test_a_line_that_was_pending_raises_its_alarm(log: TrainingLog) -> None:
+    log.set_pending(4, {"reward": 0.25, "logprob_change": 9.0}, {"step": 2.0})
+    line = log.add_pending()
+    assert line is not None
+    assert line["alarm"]["cause"] == "learning rate"
+    assert log.lines()[-1]["alarm"] == line["alarm"]
+
+
+def validated(log: TrainingLog, step: int, rewards: dict[str, list[float]]) -> None:
+    for task, tries in rewards.items():
+        for number, reward in enumerate(tries):
+            found = record(step, reward)
+            named = {"id": f"{task}/{number}", "task": found.task.model_copy(update={"id": task})}
+            append(log.path_of(step, "test"), found.model_copy(update=named))
+    log.validation(step)
+
+
+def test_the_last_validation_is_compared_with_that_before_training_by_task(log: TrainingLog) -> None:
+    validated(log, 0, {"a": [0.0, 1.0], "b": [0.0, 0.0], "gone": [1.0]})
+    assert log.held_out() is None, "nothing has been trained"
+    validated(log, 2, {"a": [0.0, 0.0], "b": [0.0, 0.0]})
+    validated(log, 3, {"a": [1.0, 1.0], "b": [1.0, 0.0]})
+    held_out = log.held_out()
+    assert held_out is not None
+    assert (held_out.tasks, held_out.before, held_out.after) == (2, 0.25, 0.75)
+    assert (held_out.low, held_out.high) == pytest.approx(paired_interval([0.5, 0.5]))
+
+
+def test_a_training_that_was_not_validated_before_is_compared_with_nothing(log: TrainingLog) -> None:
+    assert log.held_out() is None
+    validated(log, 3, {"a": [1.0]})
+    assert log.held_out() is None
+
+
+def test_a_step_that_is_tried_again_counts_once(log: TrainingLog) -> None:
+    log.begin(3, "train")
+    append(log.rollouts / "000003-train.jsonl", record(3))
+    assert len(log.records(3, "train")) == 1
+
+
+def test_a_validation_counts_every_rollout(log: TrainingLog) -> None:
+    """A failed rollout is wrong, as in `agentflow eval`; a line that a kill left incomplete does not count."""
+    path = log.rollouts / "000003-test.jsonl"
+    for found in (
+        record(3),
+        record(3, 0.0, RolloutStatus.TIMED_OUT, "b"),
+        record(3, 0.0, family="b"),
+        record(3, family="b"),
+    ):
+        append(path, found)
+    with path.open("a") as file:
+        file.write('{"step": 3, "fam')
+    log.validation(3)
+    line = log.lines()[-1]
+    assert (line["step"], line["split"], line["rollouts"], line["accuracy"]) == (3, "test", 4, 0.5)
+    assert line["families"] == {"a": 1.0, "b": pytest.approx(1 / 3)}
+    assert line["status/timed_out"] == 1
+    assert line["pass_at"] == {"2": pytest.approx(5 / 6), "4": 1.0}
+
+
+def test_workers_that_died_are_named_in_the_line_of_their_step(tmp_path: Path) -> None:
+    log = TrainingLog(tmp_path)
+    log.step(1, {"reward": 0.5}, {"step": 2.0}, ["rollout worker 0"])
+    log.validation(1, ["rollout worker 1", "rollout worker 2"])
+    log.step(2, {"reward": 0.5}, {"step": 2.0})
+    named = [line.get("restarted") for line in log.lines()]
+    assert named == [["rollout worker 0"], ["rollout worker 1", "rollout worker 2"], None]
+
+
+def test_figures_of_policies_are_recorded_by_name(tmp_path: Path) -> None:
+    log = TrainingLog(tmp_path)
+    log.step(1, {"reward": 0.5, "policy/critic/calls": 3, "policy/critic/reward": 0.5}, {"step": 1.0})
+    log.step(2, {"reward": 0.5}, {"step": 1.0})
+    first, second = log.lines()
+    assert first["policies"] == {"critic": {"calls": 3, "reward": 0.5}}
+    assert "policies" not in second
