@@ -5,6 +5,7 @@ request carries the ids that were sampled, so that the prompt repeats them exact
 text (see `agentflow.rl.policy.chat_format`).
 """
 
+import hashlib
 import json
 from array import array
 from collections.abc import Awaitable, Mapping, Sequence
@@ -38,6 +39,12 @@ TemplateMessage = dict[str, Any]
 
 class ChatError(CodedError, ValueError):
     """A conversation cannot be written as a prompt; `str()` is one line that says what it holds."""
+
+
+def digest(request: object) -> str:
+    """Identify a request: 24 hexadecimal digits."""
+    text = json.dumps(request, sort_keys=True, default=str)
+    return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=12).hexdigest()
 
 
 @dataclass(frozen=True)

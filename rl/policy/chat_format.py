@@ -20,7 +20,7 @@ from langchain_core.messages import ToolCall
 from langchain_core.messages.tool import tool_call
 
 from agentflow.rl.policy.borders import sanitized, sanitized_tools
-from agentflow.rl.policy.chat import ChatError, ChatRequest, TemplateMessage, ToolParser
+from agentflow.rl.policy.chat import ChatError, ChatRequest, TemplateMessage, ToolParser, digest
 
 KEPT_SEGMENTS = 256
 """Texts between replies whose ids are kept: instructions and tools are shared by all rollouts of a step."""
@@ -214,8 +214,6 @@ def _is_whole(rendered: str, message: TemplateMessage) -> bool:
 
 def _call(name: str, arguments: str, identity: str) -> ToolCall | None:
     """Return a parsed call; None if its arguments are no JSON object."""
-    from agentflow.rl.rollout.replay_log import digest
-
     try:
         found = json.loads(arguments)
     except ValueError:

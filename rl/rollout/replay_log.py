@@ -11,8 +11,6 @@ Requests are identified by their content, not by their order, so that nodes may 
 the recorded responses in order.
 """
 
-import hashlib
-import json
 from base64 import b64decode, b64encode
 from collections import defaultdict, deque
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
@@ -32,7 +30,7 @@ from langchain_core.outputs import ChatGeneration
 from pydantic import BaseModel, ValidationError
 
 from agentflow.graph.run.trace import append
-from agentflow.rl.policy.chat import IDS, ChatRequest, Generate, TokenReply
+from agentflow.rl.policy.chat import IDS, ChatRequest, Generate, TokenReply, digest
 from agentflow.tools.result import ToolResult
 from agentflow.tools.run import Run, interposed
 
@@ -268,12 +266,6 @@ def as_reply(answer: Answer) -> TokenReply:
     """The policy reply that `as_answer` recorded, its log-probabilities in float32, as training uses them."""
     ids = {name: _unpacked(answer[name], np.uint32) for name in ("prompt_ids", "token_ids")}
     return TokenReply(**{**answer, **ids, "logprobs": _unpacked(answer["logprobs"], np.float32)})
-
-
-def digest(request: object) -> str:
-    """Identify a request: 24 hexadecimal digits."""
-    text = json.dumps(request, sort_keys=True, default=str)
-    return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=12).hexdigest()
 
 
 def _packed(values: Sequence[float], kind: type[np.generic]) -> str:

@@ -29,13 +29,13 @@ from agentflow.graph.run.trace import append
 from agentflow.graph.tracing.setup import tracing_from_environment
 from agentflow.rl.apps.loading import load_app
 from agentflow.rl.apps.trainable import Split, Trainable
-from agentflow.rl.policy.chat import ChatRequest, Generate, TokenReply
+from agentflow.rl.policy.chat import ChatRequest, Generate, TokenReply, digest
 from agentflow.rl.policy.chat_format import ChatFormat, Tokenizer
 from agentflow.rl.policy.policy import PromptTooLong
 from agentflow.rl.rollout.batch import counts, facts_of, rows_of
 from agentflow.rl.rollout.calls import ids_array, logprobs_array
 from agentflow.rl.rollout.packing import TrainingSample, longest_prompt
-from agentflow.rl.rollout.replay_log import ReplayLog, ReplayLogs, digest
+from agentflow.rl.rollout.replay_log import ReplayLog, ReplayLogs
 from agentflow.rl.rollout.rollout import RolloutRecord, Trajectory, run_recorded
 from agentflow.rl.run.training_log import TrainingLog
 from agentflow.rl.trainer.teacher import Teacher

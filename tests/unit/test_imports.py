@@ -3,7 +3,8 @@
 import ast
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from graphlib import TopologicalSorter
 from pathlib import Path
 
 import pytest
@@ -83,10 +84,10 @@ def modules() -> dict[str, Path]:
 MODULES = modules()
 
 
-def imports(source: str, module: str = "tools.x") -> Iterator[str]:
+def imports(source: str, module: str = "tools.x", *, named: bool = True) -> Iterator[str]:
     """Yield the absolute names of all imports in `source`: at the top, in a function, or for type checkers only.
 
-    A string with the name of one of our modules counts as an import too.
+    If `named`, a string with the name of one of our modules counts as an import too.
     """
     for node in ast.walk(ast.parse(source)):
         match node:
@@ -96,7 +97,7 @@ def imports(source: str, module: str = "tools.x") -> Iterator[str]:
                 base = _base(node, module)
                 yield base
                 yield from (f"{base}.{alias.name}" for alias in node.names)
-            case ast.Constant(value=str() as text) if _ours(text.partition(":")[0]) in MODULES:
+            case ast.Constant(value=str() as text) if named and _ours(text.partition(":")[0]) in MODULES:
                 yield text.partition(":")[0]
 
 
@@ -139,6 +140,22 @@ def test_there_is_something_to_look_at() -> None:
 def test_arrows_run_one_way() -> None:
     found = {module: violations(module, path.read_text()) for module, path in MODULES.items()}
     assert {module: wrong for module, wrong in found.items() if wrong} == {}
+
+
+def rooms_of_rl(name: str) -> str:
+    """The folder of a module of `rl`; other modules are rooms of their own."""
+    parts = name.split(".")
+    return ".".join(parts[:2]) if parts[0] == "rl" else name
+
+
+@pytest.mark.parametrize("room", [str, rooms_of_rl])
+def test_there_is_no_circle(room: Callable[[str], str]) -> None:
+    """Neither of files nor of the folders of rl."""
+    graph: dict[str, set[str]] = {}
+    for name, path in MODULES.items():
+        found = {room(_ours(one)) for one in imports(path.read_text(), name, named=False) if _ours(one) in MODULES}
+        graph.setdefault(room(name), set()).update(found - {room(name)})
+    list(TopologicalSorter(graph).static_order())
 
 
 @pytest.mark.parametrize(
