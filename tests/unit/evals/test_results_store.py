@@ -1,5 +1,6 @@
 """The folder of an evaluation: no record is lost or mixed with those of other settings, and it says who made it."""
 
+import gc
 import json
 from pathlib import Path
 from typing import Any
@@ -116,6 +117,7 @@ def test_a_line_that_is_no_trace_is_named(tmp_path: Path) -> None:
     (tmp_path / "traces.jsonl").write_text('{"a": 1}\n')
     with fails(ResultsError, "bad_line", "line 1"):
         ResultsStore(tmp_path, settings())
+    assert gc.isenabled(), "reading pauses the garbage collector"
 
 
 # ---------------------------------------------------------------- what it was made with

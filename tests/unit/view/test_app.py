@@ -18,6 +18,9 @@ from agentflow.view.run_index import Root, RunIndex
 from tests.runs import record, turn, write_run
 from tests.trainings import begin, credited, rollout, token_step, write_step, write_validation
 
+HOSTILE = "\u202eевил\x00 <b>"
+SPAN = Span(kind="module", name="planner", module="planner", turn=1, start=0.1, seconds=0.4)
+
 
 class Client:
     """Asks the application without a socket."""
@@ -57,12 +60,13 @@ def client(tmp_path_factory: pytest.TempPathFactory) -> Client:
     ]
     write_run(folder / "seed", seed, planner="embedded:seed", max_turns=4)
     write_run(folder / "trained", [record(n, correct=n > 0, error="down" if n == 4 else "") for n in range(5)])
-    append(folder / "first.jsonl", Trace(**record(0).own_fields))
+    append(folder / "first.jsonl", Trace(**record(0, question=HOSTILE).own_fields))
     out = begin(folder / "training", 4, algorithm={"name": "flow-grpo", "penalty": 0.3})
     for step in (0, 2):
         write_validation(out, step, [rollout(step, "test", task, float(step > 0)) for task in ("a", "b")])
     rewards = enumerate((1.0, 0.0, 0.0, 1.0))
     rollouts = [rollout(1, "train", "c", reward, turns=both, id=f"r{number}") for number, reward in rewards]
+    rollouts[0] = rollouts[0].model_copy(update={"spans": [SPAN]})
     write_step(out, 1, credited(rollouts))
     TrainingLog(out).tokens(token_step(1, "c", rollouts[:2]))
     return Client(folder)
@@ -73,29 +77,32 @@ def test_all_runs_are_listed_with_what_they_came_to(client: Client) -> None:
     assert set(found) == {"seed", "trained", "first.jsonl", "training"}
     assert (found["seed"]["accuracy"], found["seed"]["planner"]) == (0.4, "embedded:seed")
     assert (found["training"]["step"], found["training"]["accuracies"]) == (1, [0.0, 1.0])
-
-
-def test_traces_are_filtered_ordered_and_cut_into_pages(client: Client) -> None:
-    path = f"/api/sources/{client.id('seed')}/traces"
-    page = client.get(path, family="easy")
+    page = client.get(f"/api/sources/{client.id('seed')}/traces", family="easy")
     assert (page["all"], page["number"], page["correct"]) == (5, 2, 1)
-    assert client.get(path, outcome="correct")["number"] == 2
-    assert client.get(path, tool="wikipedia_search", family="hard")["number"] == 0
-    down = client.get(path, order="turns", down="true", limit=2)
-    assert [row["turns"] for row in down["rows"]] == [2, 0]
-    assert [row["id"] for row in client.get(path, offset=4)["rows"]] == ["4"]
-    assert client.get(f"/api/sources/{client.id('training')}/traces", split="train", step=1)["number"] == 4
 
 
-def test_text_is_found_in_turns_as_it_was_written(client: Client) -> None:
-    path = f"/api/sources/{client.id('seed')}/traces"
-    assert [row["id"] for row in client.get(path, text="NEEDLE “in”")["rows"]] == ["1"]
-    assert client.get(path, text="question 3")["number"] == 1
-    assert client.get(path, text="nowhere")["number"] == 0
-
-
-def test_field_names_are_no_text(client: Client) -> None:
-    assert client.get(f"/api/sources/{client.id('seed')}/traces", text="decided_by")["number"] == 0
+@pytest.mark.parametrize(
+    ("name", "asked", "ids"),
+    [
+        ("seed", {"family": "easy"}, ["1", "3"]),
+        ("seed", {"outcome": "correct"}, ["0", "1"]),
+        ("seed", {"tool": "wikipedia_search"}, ["1"]),
+        ("seed", {"tool": "wikipedia_search", "family": "hard"}, []),
+        ("seed", {"order": "turns", "down": "true", "limit": 2}, ["1", "0"]),
+        ("seed", {"offset": 4}, ["4"]),
+        ("seed", {"text": "NEEDLE “in”"}, ["1"]),
+        ("seed", {"text": "question 3"}, ["3"]),
+        ("seed", {"text": "nowhere"}, []),
+        ("seed", {"text": "decided_by"}, []),
+        ("training", {"split": "train", "step": 1}, [f"1-train-{number}" for number in range(4)]),
+    ],
+)
+def test_traces_are_filtered_searched_ordered_and_cut_into_pages(
+    client: Client, name: str, asked: dict[str, Any], ids: list[str]
+) -> None:
+    """Texts are found as they were written; names of fields are no text."""
+    page = client.get(f"/api/sources/{client.id(name)}/traces", **asked)
+    assert [row["id"] for row in page["rows"]] == ids
 
 
 def test_evaluations_are_reported_together(client: Client) -> None:
@@ -110,8 +117,7 @@ def test_evaluations_are_reported_together(client: Client) -> None:
     assert [row["source"] for row in rows] == [client.id("trained")] * 3 + [client.id("seed")] * 2
 
 
-def test_only_evaluations_are_reported_and_links_are_not_followed(client: Client, tmp_path: Path) -> None:
-    assert client.ask(f"/api/reports/{client.id('training')}").status_code == 404
+def test_links_are_not_followed_into_a_report(tmp_path: Path) -> None:
     write_run(tmp_path / "outside" / "run", [record(0)])
     traces = write_run(tmp_path / "inside" / "run", [record(0)]) / "traces.jsonl"
     traces.unlink()
@@ -130,28 +136,22 @@ def test_a_trace_has_the_memory_that_its_planner_read(client: Client) -> None:
     assert {one["from"] for one in found["same"]} == {"trained"}
 
 
-def test_a_rollout_has_the_times_of_its_modules(tmp_path: Path) -> None:
-    span = Span(kind="module", name="planner", module="planner", turn=1, start=0.1, seconds=0.4)
-    timed = rollout(1, "train", "a", 1.0).model_copy(update={"spans": [span]})
-    write_step(begin(tmp_path / "training", 1), 1, [timed, rollout(1, "train", "a", 0.0)])
-    client = Client(tmp_path)
+def test_a_rollout_has_the_times_of_its_modules(client: Client) -> None:
     traces = f"/api/sources/{client.id('training')}/traces"
-    assert client.get(f"{traces}/1-train-0")["calls"] == {"spans": [span.model_dump()], "messages": []}
+    assert client.get(f"{traces}/1-train-0")["calls"] == {"spans": [SPAN.model_dump()], "messages": []}
     assert client.get(f"{traces}/1-train-1")["calls"] is None
 
 
 def test_a_trace_has_its_calls_as_soon_as_they_are_written(tmp_path: Path) -> None:
     message = Message(role="user", text="Why? " * 3)
-    span = Span(kind="model_call", name="m", module="planner", turn=1, start=0.5, seconds=0.25, prompt=[0], replies=[0])
-    with_calls = {"calls_made": RunCalls(spans=[span], messages=[message])}
-    write_run(tmp_path / "run", [record(0), record(1).model_copy(update=with_calls)], questions=3)
+    span = SPAN.model_copy(update={"kind": "model_call", "prompt": [0], "replies": [0]})
+    calls = RunCalls(spans=[span], messages=[message])
+    write_run(tmp_path / "run", [record(0)], questions=2)
     client = Client(tmp_path)
-    traces = f"/api/sources/{client.id('run')}/traces"
-    assert client.get(f"{traces}/0")["calls"] is None
-    assert client.get(f"{traces}/1")["calls"] == with_calls["calls_made"].model_dump()
-    append(tmp_path / "run" / "traces.jsonl", record(2).model_copy(update=with_calls))
+    append(tmp_path / "run" / "traces.jsonl", record(1).model_copy(update={"calls_made": calls}))
     client.index.refresh()
-    assert client.get(f"{traces}/2")["calls"]["messages"] == [message.model_dump()]
+    traces = f"/api/sources/{client.id('run')}/traces"
+    assert [client.get(f"{traces}/{number}")["calls"] for number in "01"] == [None, calls.model_dump()]
     assert client.get(traces, text="why?")["number"] == 0
 
 
@@ -163,12 +163,8 @@ def test_groups_and_the_same_questions_before_and_after(client: Client) -> None:
     )
     found = client.get("/api/pairs", before=training, before_step=0, after=training)
     assert (found["counts"]["gained"], found["before"]["step"], found["after"]["step"]) == (2, 0, 2)
-    assert client.get("/api/pairs", before=seed, after=trained)["counts"] == {
-        "gained": 2,
-        "lost": 1,
-        "wrong": 1,
-        "right": 1,
-    }
+    counts = client.get("/api/pairs", before=seed, after=trained)["counts"]
+    assert counts == {"gained": 2, "lost": 1, "wrong": 1, "right": 1}
     assert client.get("/api/pairs", before=seed, after=trained, benchmark="aime24")["number"] == 0
     assert client.get(f"/api/sources/{training}")["matrix"]["rows"][0]["shares"] == [0.0, 1.0]
 
@@ -189,72 +185,64 @@ def test_the_tokens_of_a_group_stand_beside_its_traces(client: Client) -> None:
     assert (drift, ratio, clipped, ratio_level, drift_level) == (0.05, pytest.approx(1.6487, abs=1e-4), True, 3, 2)
 
 
-def test_tokens_that_were_not_kept_are_not_there(client: Client, tmp_path: Path) -> None:
-    training = client.id("training")
-    for path in (
-        f"{training}/steps/1/tokens/1",
-        f"{training}/steps/2/tokens/0",
-        f"{client.id('seed')}/steps/1/tokens/0",
-    ):
-        assert client.ask(f"/api/sources/{path}").status_code == 404
+def test_links_are_not_followed_to_tokens(client: Client, tmp_path: Path) -> None:
     out = begin(tmp_path / "other", 1)
     write_step(out, 1, [rollout(1, "train", "c", 1.0)])
+    kept = client.index.sources[client.id("training")].path / "tokens" / "000001.jsonl.gz"
     (out / "tokens").mkdir()
-    (out / "tokens" / "000001.jsonl.gz").symlink_to(client.index.sources[training].path / "tokens" / "000001.jsonl.gz")
+    (out / "tokens" / kept.name).symlink_to(kept)
     other = Client(tmp_path)
     path = f"/api/sources/{other.id('other')}/steps/1"
     assert other.get(path)["groups"][0]["tokens"] is None
     assert other.ask(f"{path}/tokens/0").status_code == 404
 
 
-def test_text_that_is_no_unicode_can_be_sent(tmp_path: Path) -> None:
-    append(tmp_path / "first.jsonl", Trace(**record(0, question="\u202eевил\x00 <b>").own_fields))
-    client = Client(tmp_path)
-    found = client.get(f"/api/sources/{client.id('first.jsonl')}/traces/0")
-    assert found["question"] == "\u202eевил\x00 <b>"
+def test_text_that_is_no_unicode_can_be_sent(client: Client) -> None:
+    assert client.get(f"/api/sources/{client.id('first.jsonl')}/traces/0")["question"] == HOSTILE
 
 
 @pytest.mark.parametrize(
-    "host", ["evil.example", "127.0.0.1.evil.example", "evil.example:8000", "", "[::1", "10.0.0.1"]
-)
-def test_another_name_for_this_machine_is_refused(client: Client, host: str) -> None:
-    assert client.ask("/api/sources", headers={"Host": host}).status_code == 400
-
-
-@pytest.mark.parametrize("host", ["127.0.0.1:1", "localhost:8000", "[::1]:9", "LOCALHOST"])
-def test_this_machine_is_answered(client: Client, host: str) -> None:
-    assert client.ask("/", headers={"Host": host}).status_code == 200
-
-
-@pytest.mark.parametrize("method", ["POST", "PUT", "DELETE", "PATCH", "OPTIONS"])
-def test_there_is_nothing_to_change(client: Client, method: str) -> None:
-    assert client.ask("/api/sources", method).status_code == 405
-
-
-@pytest.mark.parametrize(
-    "path",
+    ("hosts", "status"),
     [
-        "/static/..%2fapp.py",
-        "/static/../app.py",
-        "/static/%2e%2e%2f__init__.py",
-        "/static//etc/passwd",
-        "/api/sources/..%2f..",
-        "/api/sources/none/traces",
-        "/api/sources/none/steps/1",
-        "/docs",
+        (["evil.example", "127.0.0.1.evil.example", "evil.example:8000", "", "[::1", "10.0.0.1"], 400),
+        (["127.0.0.1:1", "localhost:8000", "[::1]:9", "LOCALHOST"], 200),
     ],
 )
-def test_an_address_is_never_a_path(client: Client, path: str) -> None:
-    assert client.ask(path).status_code == 404
+def test_only_this_machine_is_answered(client: Client, hosts: list[str], status: int) -> None:
+    """Another name for it is refused."""
+    assert {host: client.ask("/", headers={"Host": host}).status_code for host in hosts} == dict.fromkeys(hosts, status)
 
 
-def test_what_cannot_be_meant_is_refused(client: Client) -> None:
-    seed = client.id("seed")
-    assert client.ask(f"/api/sources/{seed}/traces?order=secret").status_code == 400
-    assert client.ask(f"/api/sources/{seed}/traces?limit=100000").status_code == 400
-    assert client.ask(f"/api/sources/{seed}/traces/99").status_code == 404
-    assert client.ask(f"/api/sources/{seed}/steps/1").status_code == 404
-    assert client.ask(f"/api/pairs?before={seed}").status_code == 404
+@pytest.mark.parametrize(
+    ("path", "status"),
+    [
+        ("/static/..%2fapp.py", 404),
+        ("/static/../app.py", 404),
+        ("/static/%2e%2e%2f__init__.py", 404),
+        ("/static//etc/passwd", 404),
+        ("/api/sources/..%2f..", 404),
+        ("/api/sources/none/traces", 404),
+        ("/api/sources/none/steps/1", 404),
+        ("/docs", 404),
+        ("/api/sources/{seed}/traces?order=secret", 400),
+        ("/api/sources/{seed}/traces?limit=100000", 400),
+        ("/api/sources/{seed}/traces/99", 404),
+        ("/api/sources/{seed}/steps/1", 404),
+        ("/api/sources/{seed}/steps/1/tokens/0", 404),
+        ("/api/sources/{training}/steps/1/tokens/1", 404),
+        ("/api/sources/{training}/steps/2/tokens/0", 404),
+        ("/api/reports/{training}", 404),
+        ("/api/pairs?before={seed}", 404),
+    ],
+)
+def test_an_address_is_never_a_path_and_what_cannot_be_meant_is_refused(client: Client, path: str, status: int) -> None:
+    asked = path.format(seed=client.id("seed"), training=client.id("training"))
+    assert client.ask(asked).status_code == status
+
+
+def test_there_is_nothing_to_change(client: Client) -> None:
+    methods = ["POST", "PUT", "DELETE", "PATCH", "OPTIONS"]
+    assert [client.ask("/api/sources", method).status_code for method in methods] == [405] * 5
 
 
 def test_every_answer_has_the_policy_and_no_page_has_an_inline_script(client: Client) -> None:

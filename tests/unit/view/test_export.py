@@ -1,20 +1,20 @@
 """Reports as files: small, whole, closed to the network, and silent about gated benchmarks."""
 
 import base64
-import gc
 import hashlib
 import random
 import re
+from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from agentflow.evals.results_store import ResultsError
+from agentflow.evals.record import Record
 from agentflow.evals.runs import read_runs
-from agentflow.graph.run.trace import TraceTurn
 from agentflow.rl.run.training_log import TrainingLog
 from agentflow.tools.result import ErrorClass
-from agentflow.view.export import BYTES, evaluations, training
+from agentflow.view.export import BYTES, Export, evaluations, training
 from tests.reports import Report
 from tests.runs import record, turn, write_run
 from tests.trainings import begin, credited, rollout, token_step, write_step, write_validation
@@ -22,10 +22,13 @@ from tests.trainings import begin, credited, rollout, token_step, write_step, wr
 HOSTILE = "</script><script>document.title='taken'</script><img src=x onerror=alert(1)>"
 
 
+def exported(folder: Path, records: Iterable[Record], limit: int = BYTES, **more: Any) -> Export:
+    return evaluations(read_runs([write_run(folder / "a", list(records), **more)]), limit=limit)
+
+
 def test_every_trace_is_there_with_its_turns(tmp_path: Path) -> None:
     turns = [turn(1, "", ErrorClass.BAD_PLAN, plan="Well,"), turn(2, output="42", arguments={"a": "ü"})]
-    records = [record(n, turns=turns, sample=sample) for sample in range(2) for n in range(150)]
-    made = evaluations(read_runs([write_run(tmp_path / "a", records, epochs=2)]))
+    made = exported(tmp_path, (record(n, turns=turns, sample=at) for at in range(2) for n in range(150)), epochs=2)
     assert (made.traces, made.with_text, made.gated) == (300, 300, 0)
     report = Report(made.html)
     assert [row["sample"] for row in report.rows] == [0] * 150 + [1] * 150
@@ -40,7 +43,7 @@ def test_every_trace_is_there_with_its_turns(tmp_path: Path) -> None:
 
 
 def test_the_policy_names_its_own_script_and_style_only(tmp_path: Path) -> None:
-    html = evaluations(read_runs([write_run(tmp_path / "a", [record(0)])])).html
+    html = exported(tmp_path, [record(0)]).html
     [policy] = re.findall(r'Content-Security-Policy" content="([^"]*)"', html)
     assert policy.startswith("default-src 'none';")
     assert "unsafe" not in policy
@@ -54,7 +57,7 @@ def test_the_policy_names_its_own_script_and_style_only(tmp_path: Path) -> None:
 
 def test_hostile_text_and_names_stay_data(tmp_path: Path) -> None:
     said = record(0, question=HOSTILE, answer=HOSTILE, family=HOSTILE, turns=[turn(output=HOSTILE, tool=HOSTILE)])
-    html = evaluations(read_runs([write_run(tmp_path / "a", [said], planner=f"openai:{HOSTILE}")])).html
+    html = exported(tmp_path, [said], planner=f"openai:{HOSTILE}").html
     assert "<img src=x" not in html
     assert html.count("</script>") == html.count("<script")
     assert Report(html).texts[0]["question"] == HOSTILE
@@ -83,7 +86,7 @@ def test_gated_benchmarks_keep_only_their_rows(benchmark: str, tmp_path: Path) -
 def test_beyond_its_size_a_file_keeps_rows(tmp_path: Path) -> None:
     noise = random.Random(0)
     records = [record(n, turns=[turn(output=noise.randbytes(900).hex())]) for n in range(1000)]
-    made = evaluations(read_runs([write_run(tmp_path / "a", records)]), limit=700_000)
+    made = exported(tmp_path, records, limit=700_000)
     assert len(made.html) < 700_000
     assert 0 < made.with_text < 1000
     report = Report(made.html)
@@ -91,10 +94,10 @@ def test_beyond_its_size_a_file_keeps_rows(tmp_path: Path) -> None:
 
 
 def test_long_texts_are_cut_where_one_sees_it(tmp_path: Path) -> None:
-    long = record(0, turns=[turn(output="x" * 5000)])
-    report = Report(evaluations(read_runs([write_run(tmp_path / "a", [long])])).html)
+    report = Report(exported(tmp_path, [record(0, turns=[turn(output="x" * 5000)])]).html)
     output = report.texts[0]["trace"]["turns"][0]["result"]["output"]
-    assert output.endswith("x [... 1,000 characters cut ...]")
+    assert output.count("x") == 4000
+    assert "1,000" in output
 
 
 def test_runs_are_compared_on_their_common_questions(tmp_path: Path) -> None:
@@ -112,7 +115,7 @@ def test_the_passport_is_there_and_flagged_traces_are_named(tmp_path: Path) -> N
     question = "Which city is the birthplace of the founder of the firm that published Song of Fupoz?"
     asked = [turn(1, "google_search", arguments={"query": question})]
     records = [record(0, turns=[turn(1)]), record(1, question=question, turns=asked)]
-    report = Report(evaluations(read_runs([write_run(tmp_path / "a", records)])).html)
+    report = Report(exported(tmp_path, records).html)
     [passport] = report.file["report"]["passports"]
     assert passport["traces"] == hashlib.sha256((tmp_path / "a" / "traces.jsonl").read_bytes()).hexdigest()
     [score] = passport["scores"]
@@ -134,53 +137,11 @@ def test_a_training_has_its_validations_and_the_groups_of_its_last_step_with_tok
     made = training(out)
     report = Report(made.html)
     assert (made.traces, made.with_text) == (6, 6)
-    assert [row["id"] for row in report.rows] == [
-        "0-test-0",
-        "0-test-1",
-        "2-test-0",
-        "2-test-1",
-        "2-train-0",
-        "2-train-1",
-    ]
+    ids = ["0-test-0", "0-test-1", "2-test-0", "2-test-1", "2-train-0", "2-train-1"]
+    assert [row["id"] for row in report.rows] == ids
     page = report.file["sources"]["0"]
     assert (page["train_steps"], page["test_steps"], page["live"]) == ([2], [0, 2], False)
     assert page["matrix"]["rows"][0]["shares"] == [0.0, 1.0]
     assert [len(group["trajectories"]) for group in report.file["steps"]["2"]["groups"]] == [2]
     assert [len(found["trajectories"]) for found in report.file["tokens"].values()] == [2]
     assert str(tmp_path) not in report.everything
-
-
-@pytest.mark.slow
-def test_thirty_thousand_traces_make_a_page_below_five_megabytes(tmp_path: Path) -> None:
-    """Below the limit with the texts of a third of them at least. All names are random: others compress too well."""
-    chance = random.Random(0)
-
-    def name() -> str:
-        return f"{chance.getrandbits(40):x}"
-
-    def turns() -> list[TraceTurn]:
-        texts = [
-            {"sub_goal": f"Find {name()}", "context": name(), "output": f"{name()}: made by {name()}"} for _ in "1234"
-        ]
-        return [turn(at + 1, arguments={"query": name()}, **texts[at]) for at in range(chance.randint(1, 4))]
-
-    records = (record(n, question=f"Who is {name()}?", answer=name(), turns=turns()) for n in range(30_000))
-    made = evaluations(read_runs([write_run(tmp_path / "a", records)]))
-    assert len(made.html.encode()) < BYTES
-    assert made.traces == 30_000
-    assert made.with_text > 10_000
-
-
-@pytest.mark.parametrize("enabled", [True, False])
-def test_reading_and_making_leave_the_collector_as_it_was(tmp_path: Path, enabled: bool) -> None:
-    folder, before = write_run(tmp_path / "a", [record(0)]), gc.isenabled()
-    try:
-        (gc.enable if enabled else gc.disable)()
-        evaluations(read_runs([folder]))
-        assert gc.isenabled() is enabled
-        (folder / "traces.jsonl").write_text("no trace\n")
-        with pytest.raises(ResultsError):
-            read_runs([folder])
-        assert gc.isenabled() is enabled
-    finally:
-        (gc.enable if before else gc.disable)()

@@ -1,17 +1,26 @@
+"""Lines of a file that grows, and what is found in them."""
+
+import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from agentflow.view import lines
-from agentflow.view.lines import Tail
+from agentflow.view import lines, search
+from agentflow.view.lines import Place, Tail, open_file
+from agentflow.view.search import containing
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "a.jsonl"
 
 
 def texts(tail: Tail) -> list[str]:
     return [line.decode().strip() for _, line in tail.look().lines or ()]
 
 
-def test_only_what_is_new_is_read_and_only_whole_lines(tmp_path: Path) -> None:
-    path = tmp_path / "a.jsonl"
+def test_only_what_is_new_is_read_and_only_whole_lines(path: Path) -> None:
     path.write_text("one\ntwo\nthr")
     tail = Tail(path)
     assert texts(tail) == ["one", "two"]
@@ -21,16 +30,14 @@ def test_only_what_is_new_is_read_and_only_whole_lines(tmp_path: Path) -> None:
     assert texts(tail) == ["three", "four"]
 
 
-def test_a_line_is_found_again_at_its_place(tmp_path: Path) -> None:
-    path = tmp_path / "a.jsonl"
+def test_a_line_is_found_again_at_its_place(path: Path) -> None:
     path.write_bytes(b'{"a": "\r"}\r\n\nsecond\n')
     found = Tail(path).look().lines
     assert found
     assert [place.read() for place, _ in found] == [b'{"a": "\r"}\r\n', b"second\n"]
 
 
-def test_a_file_written_anew_is_read_again_even_when_it_has_grown(tmp_path: Path) -> None:
-    path = tmp_path / "a.jsonl"
+def test_a_file_written_anew_is_read_again_even_when_it_has_grown(path: Path) -> None:
     path.write_text("old\n")
     tail = Tail(path)
     assert texts(tail) == ["old"]
@@ -43,34 +50,78 @@ def test_a_file_written_anew_is_read_again_even_when_it_has_grown(tmp_path: Path
     assert not tail.look()
 
 
-def test_a_large_file_comes_in_blocks_and_a_long_line_in_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_large_file_comes_in_blocks_and_a_long_line_in_one(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(lines, "BLOCK", 64)
     monkeypatch.setattr(lines, "LONGEST", 1024)
-    path = tmp_path / "a.jsonl"
     given = [f"line {number}" for number in range(100)] + ["x" * 500, "last"]
     path.write_text("".join(f"{line}\n" for line in given))
-    tail, found, looks = Tail(path), [], 0
-    while True:
+    tail, found, looks, more = Tail(path), list[str](), 0, True
+    while more:
         news = tail.look()
         found += [line.decode().strip() for _, line in news.lines or ()]
-        looks += 1
-        if not news.more:
-            break
+        looks, more = looks + 1, bool(news.more)
     assert found == given
     assert looks > 10
 
 
-def test_what_never_ends_is_no_line_to_wait_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_never_ends_is_no_line_to_wait_for(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(lines, "BLOCK", 64)
     monkeypatch.setattr(lines, "LONGEST", 256)
-    path = tmp_path / "a.jsonl"
     path.write_text("x" * 600)
     tail = Tail(path)
     assert [len(line) for _, line in tail.look().lines or ()] == [256]
     assert tail.look().more
 
 
-def test_a_link_is_not_followed(tmp_path: Path) -> None:
-    (tmp_path / "secret").write_text("secret\n")
-    (tmp_path / "a.jsonl").symlink_to(tmp_path / "secret")
-    assert texts(Tail(tmp_path / "a.jsonl")) == []
+def test_a_link_is_not_followed(path: Path) -> None:
+    (path.parent / "secret").write_text("secret\n")
+    path.symlink_to(path.parent / "secret")
+    assert texts(Tail(path)) == []
+
+
+# ---------------------------------------------------------------- search
+
+
+def written(path: Path, values: list[Any]) -> list[Place]:
+    path.write_text("".join(json.dumps(value) + "\n" for value in values))
+    return [place for place, _ in Tail(path).look().lines or ()]
+
+
+@pytest.mark.parametrize(
+    ("value", "text", "found"),
+    [
+        ({"answer": "The Needle in it"}, "nEEDLE in", True),
+        ({"answer": "other"}, "needle", False),
+        ({"turns": 3}, "turn", False),
+        ({"turns": "his turn"}, "turn", True),
+        ({"turn": [{"turns": 1}, {"turns": "u-turn"}]}, "turn", True),
+        ({"a": 'he said "turn": so'}, 'said "turn": so', True),
+        ({"a": "é and \n"}, "é and", True),
+        ({"a": "back\\slash"}, "back\\slash", True),
+        ({"answer": "x", "b": "y"}, 'x", "b', False),
+    ],
+)
+def test_values_are_searched_in_any_case_and_names_of_fields_are_not(
+    path: Path, value: Any, text: str, found: bool
+) -> None:
+    assert containing(written(path, [value]), text) == [found]
+
+
+def test_lines_are_named_in_the_order_given_and_a_file_that_is_gone_contains_nothing(tmp_path: Path) -> None:
+    first = written(tmp_path / "first.jsonl", [{"a": "it"}, {"a": "no"}, {"a": "it"}])
+    second = written(tmp_path / "second.jsonl", [{"a": "no"}, {"a": "it"}])
+    mixed = [second[0], first[2], first[1], second[1], first[0]]
+    assert containing(mixed, "it") == [False, True, False, True, True]
+    (tmp_path / "second.jsonl").unlink()
+    assert containing(mixed, "it") == [False, True, False, False, True]
+
+
+def test_a_file_is_opened_once_for_each_block(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    places = written(path, [{"a": f"number {number}."} for number in range(2000)])
+    opened = list[Path]()
+    monkeypatch.setattr(search, "open_file", lambda path: opened.append(path) or open_file(path))
+    assert sum(containing(places, "number 7.")) == 1
+    assert len(opened) == 1
+    monkeypatch.setattr(search, "BLOCK", 10_000)
+    assert sum(containing(places, "number 1999.")) == 1
+    assert len(opened) - 1 <= sum(place.length for place in places) // 9_000 + 1

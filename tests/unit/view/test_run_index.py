@@ -42,26 +42,25 @@ def test_each_kind_is_found_and_foreign_files_are_not(tmp_path: Path) -> None:
 
 
 def test_links_do_not_lead_out(tmp_path: Path) -> None:
-    write_run(tmp_path / "outside" / "eval", [record(0)])
+    outside = write_run(tmp_path / "outside" / "eval", [record(0)])
     append(tmp_path / "outside" / "first.jsonl", Trace(**record(1).own_fields))
     inside = tmp_path / "inside"
-    inside.mkdir()
-    (inside / "eval").symlink_to(tmp_path / "outside" / "eval")
-    (inside / "first.jsonl").symlink_to(tmp_path / "outside" / "first.jsonl")
     real = write_run(inside / "real", [record(0)])
     (real / "traces.jsonl").unlink()
-    (real / "traces.jsonl").symlink_to(tmp_path / "outside" / "eval" / "traces.jsonl")
+    for link, end in (("eval", ""), ("first.jsonl", "../first.jsonl"), ("real/traces.jsonl", "traces.jsonl")):
+        (inside / link).symlink_to(outside / end)
     assert [len(source.rows()) for source in index(inside).sources.values()] == [0]
 
 
-def test_the_last_score_counts(tmp_path: Path) -> None:
-    folder = write_run(tmp_path / "eval", [record(n) for n in range(3)])
+def test_the_last_line_and_the_last_score_of_a_try_count(tmp_path: Path) -> None:
+    folder = write_run(tmp_path / "eval", [record(0, error="down"), record(1)])
+    append(folder / "traces.jsonl", record(0))
     found = index(tmp_path)
-    assert [row.outcome for _, row in only(found).rows()] == ["correct"] * 3
+    assert [row.outcome for _, row in only(found).rows()] == ["correct", "correct"]
     store_scores(folder, [record(1, correct=False)], {})
     while found.refresh():
         pass
-    assert [row.outcome for _, row in only(found).rows()] == ["correct", "incorrect", "correct"]
+    assert [row.outcome for _, row in only(found).rows()] == ["correct", "incorrect"]
 
 
 def test_a_run_with_rulings_of_an_earlier_version_has_traces_but_no_scores(tmp_path: Path) -> None:
@@ -72,10 +71,8 @@ def test_a_run_with_rulings_of_an_earlier_version_has_traces_but_no_scores(tmp_p
 def test_a_folder_and_a_file_can_be_named_themselves(tmp_path: Path) -> None:
     write_run(tmp_path / "eval", [record(0)])
     append(tmp_path / "first.jsonl", Trace(**record(1).own_fields))
-    assert {source.name for source in index(tmp_path / "eval", tmp_path / "first.jsonl").sources.values()} == {
-        "eval",
-        "first.jsonl",
-    }
+    found = index(tmp_path / "eval", tmp_path / "first.jsonl").sources.values()
+    assert {source.name for source in found} == {"eval", "first.jsonl"}
 
 
 def test_new_lines_new_files_and_vanished_ones_are_seen(tmp_path: Path) -> None:
@@ -95,24 +92,13 @@ def test_new_lines_new_files_and_vanished_ones_are_seen(tmp_path: Path) -> None:
     assert looking.sources == {}
 
 
-def test_a_later_line_on_the_same_try_takes_the_place_of_the_earlier_one(tmp_path: Path) -> None:
-    folder = write_run(tmp_path / "eval", [record(0, error="down"), record(1)])
-    append(folder / "traces.jsonl", record(0))
-    assert [row.outcome for _, row in only(index(tmp_path)).rows()] == ["correct", "correct"]
-
-
-def test_broken_lines_are_counted(tmp_path: Path) -> None:
+def test_broken_lines_are_counted_and_unknown_settings_are_still_shown(tmp_path: Path) -> None:
     folder = write_run(tmp_path / "eval", [record(0)])
+    (folder / "settings.json").write_text('{"kind": "evaluation", "later": 1}')
     with (folder / "traces.jsonl").open("a") as file:
         file.write('{"id": 1}\nnot json\n\x00\n{"half')
     source = only(index(tmp_path))
-    assert (source.broken, len(source.rows())) == (3, 1)
-
-
-def test_an_evaluation_with_unknown_settings_is_still_shown(tmp_path: Path) -> None:
-    folder = write_run(tmp_path / "eval", [record(0)])
-    (folder / "settings.json").write_text('{"kind": "evaluation", "later": 1}')
-    assert only(index(tmp_path)).summary()["ended"] == 1
+    assert (source.broken, len(source.rows()), source.summary()["ended"]) == (3, 1, 1)
 
 
 def test_what_was_written_long_ago_is_not_live(tmp_path: Path) -> None:
