@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from agentflow.evals.passport.passport import Passport, passport
-from agentflow.evals.record import Provenance, ToolProvenance
+from agentflow.evals.record import Provenance, Record, ToolProvenance
 from agentflow.evals.runs import read_runs
 from agentflow.graph.context import MODULES
 from agentflow.graph.run.trace import Tokens
@@ -35,12 +35,13 @@ def made(tmp_path: Path, records: Any = None, **more: Any) -> Passport:
     return passport(run)
 
 
-def test_scores_have_their_interval_and_denominator(tmp_path: Path) -> None:
-    records = [record(0), record(1, correct=False), record(2, error="down")]
-    [score] = made(tmp_path, records, questions=5).scores
+def test_scores_have_their_interval_and_denominator_and_the_traces_belong_to_it(tmp_path: Path) -> None:
+    found = made(tmp_path, [record(0), record(1, correct=False), record(2, error="down")], questions=5)
+    [score] = found.scores
     assert (score.benchmark, score.accuracy, score.number) == ("bamboogle", 0.2, 5)
     assert score.low < 0.2 < score.high
     assert score.audit.accuracy == score.accuracy
+    assert found.traces == hashlib.sha256((tmp_path / "a" / "traces.jsonl").read_bytes()).hexdigest()
 
 
 def test_models_per_module_and_what_their_servers_call_them(tmp_path: Path) -> None:
@@ -61,54 +62,38 @@ def test_models_per_module_and_what_their_servers_call_them(tmp_path: Path) -> N
     assert found.facts["tool stock"] == "card e, unknown"
 
 
-def test_the_traces_belong_to_it(tmp_path: Path) -> None:
-    found = made(tmp_path)
-    assert found.traces == hashlib.sha256((tmp_path / "a" / "traces.jsonl").read_bytes()).hexdigest()
-
-
-def test_nothing_stands_against_what_was_all_local_and_greedy(tmp_path: Path) -> None:
-    turns = [turn(1, "wikipedia_search", arguments={"query": "Fupoz"}), turn(2, "python_coder")]
-    turns[0].result.provider = "atlas"
-    assert made(tmp_path, [record(0, turns=turns)], provenance=[MADE]).doubts == []
-
-
-def searched(tool: str, provider: str = "", error: ErrorClass | None = None) -> Any:
+def searched(tool: str, provider: str = "", error: ErrorClass | None = None) -> list[Record]:
     one = turn(1, tool, error, arguments={"query": "Fupoz"})
     one.result.provider = provider
-    return [record(0, turns=[one])]
-
-
-def test_a_new_tool_is_doubted_without_being_listed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("agentflow.evals.passport.passport.STANDARD_TOOLS", (*STANDARD_TOOLS, "new_search"))
-    assert any("new_search read the live web" in one for one in made(tmp_path, records=searched("new_search")).doubts)
+    return [record(0, turns=[one, turn(2, "python_coder")])]
 
 
 @pytest.mark.parametrize(
     ("more", "doubt"),
     [
-        ({"provenance": []}, "versions, prompts and tools were not recorded"),
-        ({"provenance": [MADE.model_copy(update={"before": 2})]}, "what made the first tries was not recorded: 2"),
-        ({"provenance": [MADE, MADE.model_copy(update={"before": 1, "versions": {}})]}, "program went on after try 1"),
-        ({"records": searched("google_search", "tavily")}, "google_search read the live web (results: 1)"),
-        ({"records": searched("web_search")}, "web_search read the live web (results: 1)"),
-        ({"records": searched("wikipedia_search", "live")}, "wikipedia_search read the live web (results: 1)"),
-        ({"records": searched("stock")}, "stock is a tool that is not AgentFlow's (results: 1)"),
-    ],
-)  # fmt: skip
-def test_what_stands_against_repeating_it_is_said(more: dict[str, Any], doubt: str, tmp_path: Path) -> None:
-    assert doubt in "\n".join(made(tmp_path, **{"provenance": [MADE], **more}).doubts)
-
-
-@pytest.mark.parametrize(
-    "more",
-    [
-        {"records": searched("google_search", "tavily"), "search_cache": "replay:a"},
-        {"records": searched("google_search", "tavily", ErrorClass.TOOL_ERROR)},
-        {"records": searched("wikipedia_search", "/data/wiki.sqlite")},
+        ({"provenance": []}, "not recorded"),
+        ({"provenance": [MADE.model_copy(update={"before": 2})]}, "not recorded: 2"),
+        ({"provenance": [MADE, MADE.model_copy(update={"before": 1, "versions": {}})]}, "after try 1"),
+        ({"records": searched("google_search", "tavily")}, "google_search"),
+        ({"records": searched("web_search")}, "web_search"),
+        ({"records": searched("wikipedia_search", "live")}, "wikipedia_search"),
+        ({"records": searched("stock")}, "stock"),
+        ({"records": searched("wikipedia_search", "atlas")}, ""),
+        ({"records": searched("wikipedia_search", "/data/wiki.sqlite")}, ""),
+        ({"records": searched("google_search", "tavily"), "search_cache": "replay:a"}, ""),
+        ({"records": searched("google_search", "tavily", ErrorClass.TOOL_ERROR)}, ""),
     ],
 )
-def test_what_repeats_is_no_doubt(more: dict[str, Any], tmp_path: Path) -> None:
-    assert made(tmp_path, **{"provenance": [MADE], **more}).doubts == []
+def test_what_stands_against_repeating_it_is_said(more: dict[str, Any], doubt: str, tmp_path: Path) -> None:
+    doubts = made(tmp_path, **{"provenance": [MADE], **more}).doubts
+    assert len(doubts) == bool(doubt)
+    assert all(doubt in said for said in doubts)
+
+
+def test_a_new_tool_is_doubted_without_being_listed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("agentflow.evals.passport.passport.STANDARD_TOOLS", (*STANDARD_TOOLS, "new_search"))
+    [doubt] = made(tmp_path, searched("new_search"), provenance=[MADE]).doubts
+    assert "new_search read the live web" in doubt
 
 
 def test_a_declared_model_of_a_foreign_tool_is_flagged(tmp_path: Path) -> None:
@@ -121,20 +106,11 @@ def test_a_declared_model_of_a_foreign_tool_is_flagged(tmp_path: Path) -> None:
 
 def test_no_text_of_a_benchmark_is_in_it(tmp_path: Path) -> None:
     page = "https://huggingface.co/datasets/gaia-benchmark/GAIA?q=SECRET"
-    said = turn(
-        1,
-        "google_search",
-        sub_goal="SECRET",
-        context="SECRET",
-        plan="SECRET",
-        arguments={"query": f"{QUESTION} SECRET"},
-        output=f"{page}\n{QUESTION} SECRET: Bukazo",
-    )
+    texts = dict.fromkeys(("sub_goal", "context", "plan"), "SECRET")
+    query, output = {"query": f"{QUESTION} SECRET"}, f"{page}\n{QUESTION} SECRET: Bukazo"
+    said = turn(1, "google_search", arguments=query, output=output, **texts)
     one = record(0, benchmark="gaia", question=f"{QUESTION} SECRET", gold="Bukazo", answer="SECRET", turns=[said])
     broken = record(1, benchmark="gaia", question="SECRET", error="SECRET")
     found = made(tmp_path, [one, broken])
     assert [flag.reason.name for flag in found.scores[0].audit.items[0].flags] == ["QUESTION", "PAGE", "ANSWER"]
-    text = found.model_dump_json()
-    assert "SECRET" not in text
-    assert "Fupoz" not in text
-    assert "Bukazo" not in text
+    assert [word for word in ("SECRET", "Fupoz", "Bukazo") if word in found.model_dump_json()] == []
