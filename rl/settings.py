@@ -68,8 +68,6 @@ class TrainingSettings(RunSettings):
     kind: Literal["training"] = "training"
     app: str = Field(pattern=r"^[\w.]+:\w+$")
     options: dict[str, Any]
-    policies: dict[str, list[str]] = Field(default_factory=dict)
-    """Nodes of each name that divides the metrics; taken from the app."""
     start: str = Field(min_length=1)
     out: str = Field(min_length=1)
     preset: str
@@ -117,8 +115,8 @@ class TrainingSettings(RunSettings):
         flow, app = {**settings["flow"]}, settings.get("app", "")
         if flow.pop("objective", "ppo") != "ppo":
             raise ValueError("another objective than PPO's")
-        if settings.get("weights") == "separate" and len(settings.get("policies", ())) > 1:
-            raise ValueError("several policies with weights of their own")
+        if settings.get("policies"):
+            raise ValueError("names of groups of nodes")
         return {**settings, "flow": flow, "app": MOVED.get(app, app)}
 
     @property

@@ -27,46 +27,23 @@ Nodes = Annotated[
 ]
 
 
-Policies = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--policy",
-        metavar="NAME=PATH,...",
-        help="A name for nodes that learn, which divides the metrics; repeat it.",
-    ),
-]
-
-
 def app_settings(
     words: list[str] | None,
     tasks: Path | None,
     test: Path | None,
     reward: str,
     nodes: str,
-    policies: list[str] | None,
 ) -> list[str]:
     """Return the settings of a call: key=value words, and the app that the first other word names."""
     words = list(words or [])
     apps = [word for word in words if "=" not in word and ":" in word][:1]
     given = {"tasks": str(tasks or ""), "test": str(test or ""), "reward": reward, "nodes": nodes}
-    from agentflow.rl.policy.node_paths import POLICY_NAME
     from agentflow.rl.settings import setting
 
-    if nodes and policies:
-        fail("--nodes names the nodes that learn, and --policy does in groups with names; give one of them", MISUSED)
-    named: dict[str, str] = {}
-    for policy in policies or ():
-        name, equals, paths = policy.partition("=")
-        if not equals or not POLICY_NAME.fullmatch(name):
-            fail(f"--policy {policy} is no NAME=PATH,..., as in --policy critic=verifier,generator", MISUSED)
-        if name in named:
-            fail(f"--policy {name} is given twice; name its nodes in one, with commas", MISUSED)
-        named[name] = paths
     return [
         *(f"app={name}" for name in apps),
         *(word for word in words if word not in apps),
         *(setting(f"options.{name}", value) for name, value in given.items() if value),
-        *(setting(f"options.nodes.{name}", paths) for name, paths in named.items()),
     ]
 
 
@@ -83,7 +60,6 @@ def train(
     tasks: Tasks = None,
     reward: Reward = "",
     nodes: Nodes = "",
-    policies: Policies = None,
     test: TestTasks = None,
     show: Annotated[bool, typer.Option("--show", help="Check the whole configuration, print it and exit.")] = False,
     estimate: Annotated[
@@ -111,7 +87,7 @@ def train(
     from agentflow.rl.run.training_log import TrainingLog
     from agentflow.rl.settings import SettingsError, compose_settings
 
-    chosen = app_settings(words, tasks, test, reward, nodes, policies)
+    chosen = app_settings(words, tasks, test, reward, nodes)
     try:
         if show or estimate:
             config = compose_settings(preset, chosen)

@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from agentflow.cli.group import FAILED, MISUSED, fail, say
-from agentflow.cli.train import Nodes, Policies, Reward, Tasks, TestTasks, app_settings
+from agentflow.cli.train import Nodes, Reward, Tasks, TestTasks, app_settings
 from agentflow.console.progress import CountProgress
 from agentflow.console.rollouts import print_preview, print_rollout
 from agentflow.console.terminal import console
@@ -25,7 +25,6 @@ def try_app(
     tasks: Tasks = None,
     reward: Reward = "",
     nodes: Nodes = "",
-    policies: Policies = None,
     test: TestTasks = None,
     model: Annotated[
         str, typer.Option(metavar="DIR", help="The policy: a Hugging Face folder, or embedded[:NAME].")
@@ -47,12 +46,11 @@ def try_app(
     from agentflow.rl.launch.estimate import cost_of
     from agentflow.rl.launch.local_policy import LocalPolicy
     from agentflow.rl.launch.preview import notes, obstacles, play
-    from agentflow.rl.policy.node_paths import all_patterns
     from agentflow.rl.rollout.rollout import Trajectory
     from agentflow.rl.settings import SettingsError, TrainingSettings, compose_settings
 
     try:
-        config = compose_settings(preset, app_settings(words, tasks, test, reward, nodes, policies))
+        config = compose_settings(preset, app_settings(words, tasks, test, reward, nodes))
         settings = TrainingSettings.of(config)
         trained = load_app(settings.app, **settings.options)
         graph, asked = trained.built(), trained.tasks("train", limit)
@@ -75,9 +73,7 @@ def try_app(
         playing = play(trained, graph, asked, policy, rollouts=rollouts, seconds=seconds, on_rollout=show)
         preview = asyncio.run(playing)
     print_preview(out, preview, cost_of(preview, config, policy))
-    silent = set(trained.policies) - {call.policy for one in preview.trajectories for call in one.calls}
-    uncalled = [f"policy '{name}' was never called" for name in trained.policies if name and name in silent]
-    for note in (*notes(preview), *uncalled):
+    for note in notes(preview):
         say(note)
-    if found := obstacles(preview, all_patterns(trained.nodes)):
+    if found := obstacles(preview, trained.nodes):
         fail(f"nothing can be learnt: {'; '.join(found)}", FAILED)

@@ -14,7 +14,7 @@ from agentflow.view.query import Named, choices
 from agentflow.view.sources import Evaluation, Source, Training
 
 SHOWN = (
-    *("preset", "app", "policies", "weights", "steps", "questions", "rollouts", "seed", "lr", "kl", "clip_low"),
+    *("preset", "app", "steps", "questions", "rollouts", "seed", "lr", "kl", "clip_low"),
     *("clip_high", "flow"),
 )
 """Settings of a training that the page shows; others may name folders of the machine."""

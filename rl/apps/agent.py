@@ -6,7 +6,7 @@ The graph is not changed. Each task becomes its input, and the policy answers th
 (`agentflow.rl.policy.policy`).
 """
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -20,14 +20,14 @@ from agentflow.evals.scorers.score import Decision
 from agentflow.graph.run.runner import Graph, final_text
 from agentflow.graph.run.task import Task, identity
 from agentflow.rl.apps.trainable import AppError, Split, Trainable
-from agentflow.rl.policy.node_paths import Nodes, PolicyNameError, named_nodes
+from agentflow.rl.policy.node_paths import Nodes, node_patterns
 from agentflow.tools.named_object import NamedObjectError, named_object
 
 TEST_SHARE = 5
 """One in TEST_SHARE tasks is held out, chosen by the hash of its content, where no file of test tasks is given."""
 
-GivenNodes = str | Sequence[str] | Mapping[str, str | Sequence[str]]
-"""Patterns of nodes as options give them: with commas or as a list, by the name of a policy or not."""
+GivenNodes = str | Collection[str]
+"""Patterns of nodes as options give them: with commas or as a list."""
 
 Reward = Callable[[Task, Any], float | Awaitable[float | None] | None]
 
@@ -50,8 +50,7 @@ def trainable_agent(
             message, or `inputs`, which are the graph's input; `answer` and all other columns are the reward's.
         reward: Function of a task and the graph's final state, as `module:attribute`; by default, the answer is
             compared with the column `answer`.
-        nodes: Patterns of the nodes that learn, or one string of them with commas, or a mapping of such by the names
-            of groups; by default, all.
+        nodes: Patterns of the nodes that learn, or one string of them with commas; by default, all.
         test: File of the test tasks; by default, one in five tasks is held out.
 
     Raises:
@@ -84,10 +83,9 @@ def trainable_agent(
 
 def app_nodes(given: GivenNodes) -> Nodes:
     """Return the nodes of an app as given in its options. Raises AppError."""
-    try:
-        return named_nodes(given)
-    except PolicyNameError as error:
-        raise AppError(str(error), code="policy_name") from error
+    if isinstance(given, Mapping):
+        raise AppError(f"nodes are patterns without names, not {dict(given)}", code="named_nodes")
+    return node_patterns(given)
 
 
 def read_tasks(path: Path, *, graded: bool) -> list[Task]:

@@ -57,7 +57,7 @@ def benchmark(
         tools: Tools that the planner may choose from.
         max_turns: Maximum number of planner turns in a rollout.
         max_tokens: Maximum number of tokens in one reply of the policy.
-        nodes: Modules that are trained; several share one policy, or are given by the names of policies.
+        nodes: Modules that are trained; several share one policy.
         agent: Agent, as in `agentflow eval --agent`; with "react", the planner is the whole policy.
         corpus: Corpus of wikipedia_search, by default the one that suits the benchmark. If many rollouts search, use
             the address of a retrieval server.

@@ -48,8 +48,7 @@ def load_app(name: str, /, **options: Any) -> Trainable:
         raise AppError(
             f"'{name}' is a {type(found).__name__}, neither a compiled graph nor an agentflow.Trainable", code="no_app"
         )
-    if "nodes" in options:
-        found = replace(found, nodes=app_nodes(options.pop("nodes")))
+    found = replace(found, nodes=app_nodes(options.pop("nodes", found.nodes)))
     if options:
         raise AppError(f"'{name}' does not take these options: {', '.join(options)}", code="unknown_options")
     return found

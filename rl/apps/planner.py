@@ -18,7 +18,6 @@ from agentflow.graph.run.task import Task
 from agentflow.graph.state import InputState
 from agentflow.rl.apps.agent import GivenNodes, app_nodes
 from agentflow.rl.apps.trainable import AppError, Split, Trainable, no_faults
-from agentflow.rl.policy.node_paths import all_patterns
 
 
 def atlas(
@@ -36,7 +35,7 @@ def atlas(
         max_turns: Maximum number of planner turns in a rollout.
         max_tokens: Maximum number of tokens in one reply of the policy.
         frozen: Model of the modules that are not trained.
-        nodes: Modules that are trained; a mapping gives groups of them a name.
+        nodes: Modules that are trained.
         agent: Agent, as in `agentflow eval --agent`.
         tools: Tools that the planner may choose from.
         level: Questions: those of Atlas, or of its families that ask for discovery.
@@ -68,8 +67,7 @@ def trainable(
     """
     if agent not in AGENTS:
         raise AppError(f"there is no agent '{agent}'; the agents are {', '.join(AGENTS)}", code="unknown_agent")
-    trained = app_nodes(nodes)
-    modules = all_patterns(trained)
+    modules = list(app_nodes(nodes))
     policy = {
         "models": dict.fromkeys(modules, "policy"),
         "sampling": {module: {"max_tokens": max_tokens} for module in modules},
@@ -82,7 +80,7 @@ def trainable(
     return Trainable(
         name=name,
         graph=lambda: agent_graph(agent),
-        nodes=trained,
+        nodes=modules,
         tasks=tasks,
         inputs=lambda task: InputState(messages=[HumanMessage(task.question)]),
         reward=rewarded,

@@ -4,7 +4,7 @@ The trainer gets an app by name, as in `app=agentflow.rl.apps.planner:atlas` (`r
 model calls of the trained nodes; the graph needs no change.
 """
 
-from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
@@ -12,7 +12,7 @@ from langgraph.graph.state import CompiledStateGraph
 
 from agentflow.graph.run.runner import Graph
 from agentflow.graph.run.task import Task
-from agentflow.rl.policy.node_paths import Nodes, policies_of
+from agentflow.rl.policy.node_paths import Nodes
 from agentflow.tools.coded_error import CodedError
 
 Split = Literal["train", "test"]
@@ -41,9 +41,7 @@ class Trainable:
     """The compiled graph, or a function that builds it, called once in every worker process."""
     nodes: Nodes
     """Patterns of the trained nodes, such as `planner`, `research/agent` or `tools/*/model`; the name of a subgraph
-    trains all nodes in it, and no pattern trains all (`rl.policy.node_paths`). They share one policy. Patterns
-    by name, as in `{"planner": ["planner"], "critic": ["verifier", "generator"]}`, divide the metrics; a node
-    belongs to the first that fits."""
+    trains all nodes in it, and no pattern trains all (`rl.policy.node_paths`). They share one policy."""
     tasks: Callable[[Split, int], Sequence[Task]]
     """Returns the first n tasks of a split."""
     inputs: Callable[[Task], Any]
@@ -62,11 +60,6 @@ class Trainable:
     def with_reward(self, reward: Callable[[Task, Any], float | Awaitable[float | None] | None]) -> "Trainable":
         """Return a copy of the app with another reward."""
         return replace(self, reward=reward)
-
-    @property
-    def policies(self) -> Mapping[str, Collection[str]]:
-        """Patterns of the nodes of each policy, by name; "" is the only policy, where none is named."""
-        return policies_of(self.nodes)
 
     def built(self) -> Graph:
         """Return the compiled graph."""

@@ -10,7 +10,7 @@ import importlib
 import json
 import math
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import redirect_stdout
 from dataclasses import dataclass
 from importlib.util import find_spec
@@ -35,7 +35,6 @@ from agentflow.rl.launch.local_policy import LocalPolicy
 from agentflow.rl.launch.preview import Preview, notes, obstacles, play, rehearse
 from agentflow.rl.micro.chat_model import SEED, SHIPPED
 from agentflow.rl.policy.chat_format import ChatFormat
-from agentflow.rl.policy.node_paths import PolicyNameError, all_patterns, named_nodes
 from agentflow.rl.rollout.rollout import RolloutStatus
 from agentflow.rl.rollout.template import TemplateError, load_tokenizer
 from agentflow.rl.run.export import TOKENIZER
@@ -85,11 +84,9 @@ def check(config: DictConfig) -> Checked:
     check_verl(config)
     try:
         app = load_app(settings.app, **settings.options)
-        graph, nodes = app.built(), named_nodes(app.nodes)
-    except (AppError, PolicyNameError) as error:
+        graph = app.built()
+    except AppError as error:
         raise SettingsError(str(error)) from error
-    if isinstance(nodes, Mapping):
-        settings = settings.model_copy(update={"policies": nodes})
     start = SEED if settings.start == "seed" else Path(settings.start).expanduser()
     micro_tokenizer = _micro_tokenizer(config, start)
     add_teacher(config, settings, micro_tokenizer or start)
@@ -354,7 +351,7 @@ def _preview(config: DictConfig, checked: Checked, on_remark: Callable[[str], No
         raise SettingsError(str(error)) from error
     tasks, seconds = app.tasks("train", settings.preview), settings.rollout_seconds
     preview = asyncio.run(play(app, checked.graph, tasks, policy, rollouts=PREVIEWED, seconds=seconds))
-    found = "; ".join(obstacles(preview, all_patterns(app.nodes)))
+    found = "; ".join(obstacles(preview, app.nodes))
     if RolloutStatus.OK not in preview.statuses:
         raise SettingsError(f"nothing can be learnt: {found} (preview=0 starts without a preview)")
     for remark in (found, *notes(preview)):

@@ -19,7 +19,7 @@ from agentflow.rl.algorithms.signal import Share, groups_with_signal
 from agentflow.rl.apps.trainable import AppError, Trainable
 from agentflow.rl.policy.chat import ChatError, ChatRequest, Generate, TokenReply
 from agentflow.rl.policy.chat_format import ChatFormat
-from agentflow.rl.policy.node_paths import all_patterns, learns
+from agentflow.rl.policy.node_paths import Nodes, learns
 from agentflow.rl.rollout.packing import Reason, TrainingSample, pack
 from agentflow.rl.rollout.rollout import RolloutStatus, Trajectory, run
 from agentflow.tools.coded_error import CodedError
@@ -136,7 +136,7 @@ async def play(
     return preview
 
 
-def obstacles(preview: Preview, nodes: Sequence[str]) -> list[str]:
+def obstacles(preview: Preview, nodes: Nodes) -> list[str]:
     """Return why nothing can be learnt from these rollouts, each with its remedy; empty if something can."""
     if preview.nodes and not any(learns(path.split("/"), nodes) for path in preview.nodes):
         paths = ", ".join(f"'{path}'" for path in preview.nodes)
@@ -219,7 +219,7 @@ def naming_errors(app: Trainable) -> Trainable:
 
 def _problem(app: Trainable, ended: Trajectory, asked: int) -> str:
     """Return why no reply of the policy could make this rollout trainable; "" if one could."""
-    nodes, error = ", ".join(f"'{node}'" for node in all_patterns(app.nodes)) or "its nodes", ended.trace.error
+    nodes, error = ", ".join(f"'{node}'" for node in app.nodes) or "its nodes", ended.trace.error
     if ended.status not in (
         RolloutStatus.OK,
         RolloutStatus.UNDECIDED,

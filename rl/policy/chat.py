@@ -27,9 +27,6 @@ UNREADABLE = "unreadable"
 """Key of a reply's metadata that is set where its tool call could not be parsed, or one that was asked for is missing.
 """
 
-POLICY = "policy"
-"""Key of a reply's metadata that holds the name of the policy that wrote it."""
-
 ROLES = {"system": "system", "human": "user", "ai": "assistant", "tool": "tool"}
 """Roles of chat templates by the type of a LangChain message."""
 
@@ -59,16 +56,13 @@ class ChatRequest:
     sampling: Sampling = field(default_factory=Sampling)
     """The caller sets only max_tokens and stop."""
     sampled: Mapping[int, Sequence[int]] = field(default_factory=dict)
-    """Sampled ids of the messages that are unchanged replies of a policy, by position in `messages`."""
-    policy: str = ""
-    """Name of the policy that is called; "" where only one is trained."""
+    """Sampled ids of the messages that are unchanged replies of the policy, by position in `messages`."""
 
     @property
     def identity(self) -> object:
         """The part that tells this request from others, as JSON data."""
         tools = [list(self.tools), self.tool_choice] if self.tools else []
-        policy = [self.policy] if self.policy else []
-        return [list(self.messages), *tools, self.sampling.max_tokens, self.sampling.stop, *policy]
+        return [list(self.messages), *tools, self.sampling.max_tokens, self.sampling.stop]
 
 
 @dataclass(frozen=True)
@@ -87,12 +81,10 @@ class TokenReply:
     reasoning: str = ""
     unreadable: bool = False
     """True if a tool call could not be parsed, or one that was asked for is missing."""
-    policy: str = ""
-    """Name of the policy, as in the request; set where replies are recorded."""
 
 
 class Generate(Protocol):
-    """Serves the current weights of the policies."""
+    """Serves the current weights of the policy."""
 
     def __call__(self, request: ChatRequest) -> Awaitable[TokenReply]:
         """Return the reply to a request."""

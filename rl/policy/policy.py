@@ -26,7 +26,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from contextvars import Context, ContextVar, copy_context
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cache, wraps
 from types import MappingProxyType
 from typing import Any
@@ -48,7 +48,6 @@ from agentflow.graph.models.loading import load_model
 from agentflow.graph.models.spec import ModelError
 from agentflow.graph.tracing.observer import Observer
 from agentflow.rl.policy.chat import (
-    POLICY,
     UNREADABLE,
     ChatError,
     ChatRequest,
@@ -57,7 +56,7 @@ from agentflow.rl.policy.chat import (
     TokenReply,
     as_chat_result,
 )
-from agentflow.rl.policy.node_paths import Nodes, Path, learns, policy_of
+from agentflow.rl.policy.node_paths import Nodes, Path, learns
 from agentflow.tools.coded_error import CodedError
 
 PATIENCE = 30.0
@@ -88,7 +87,7 @@ class Serving:
     observer: Observer | None = None
     """The callback handler that records the rollout's calls; None if nothing does."""
     nodes: Nodes = ()
-    """Patterns of the nodes whose models the policy stands in for, or those of each policy; none fits all nodes."""
+    """Patterns of the nodes whose models the policy stands in for; none fits all nodes."""
     systems: Mapping[str, tuple[str, str]] = field(default_factory=dict)
     """Other system messages: default text and new text by the path of a node."""
     conversations: Conversations = field(default_factory=Conversations)
@@ -172,22 +171,14 @@ def current_rollout() -> Serving | None:
 
 
 class Policy(BaseChatModel):
-    """The trained model; `response_metadata` of a reply holds its ids, as the embedded model's does.
+    """The trained model; `response_metadata` of a reply holds its ids, as the embedded model's does."""
 
-    Where several policies are trained, `Policy("critic")` is the one of that name, and `Policy()` that of its node.
-    """
-
-    policy: str = ""
-    """Name of the policy; "" is that of the node that calls."""
     fallback: str = "embedded"
     """Spec of the model that answers outside of training."""
     cache: BaseCache | bool | None = Field(default=False, exclude=True)
     """Off: a trained reply must be sampled, and LangChain's cache returns replies without their ids."""
     sampling: Sampling = Sampling()
     """In training, the trainer sets temperature and top_p."""
-
-    def __init__(self, policy: str = "", /, **fields: Any) -> None:
-        super().__init__(**{"policy": policy, **fields})
 
     @property
     def _llm_type(self) -> str:
@@ -222,7 +213,7 @@ class Policy(BaseChatModel):
                 "use `await model.ainvoke(...)`, or make the node a plain function"
             )
         _check_recorded(served, run_manager)
-        begun, answer = self._submit(served, self._name(served, run_manager), messages, stop, kwargs)
+        begun, answer = self._submit(served, messages, stop, kwargs)
         try:
             begun.result(PATIENCE)
         except TimeoutError as error:
@@ -242,10 +233,9 @@ class Policy(BaseChatModel):
             model = await asyncio.to_thread(load_model, self.fallback, self.sampling)
             return await model._agenerate(messages, stop, run_manager, **kwargs)
         _check_recorded(served, run_manager)
-        policy = self._name(served, run_manager)
         if asyncio.get_running_loop() is served.loop:
-            return await self._answer(served, policy, messages, stop, kwargs)
-        begun, answer = self._submit(served, policy, messages, stop, kwargs)
+            return await self._answer(served, messages, stop, kwargs)
+        begun, answer = self._submit(served, messages, stop, kwargs)
         try:
             await asyncio.wait_for(asyncio.shield(asyncio.wrap_future(begun)), PATIENCE)
         except TimeoutError as error:
@@ -253,26 +243,9 @@ class Policy(BaseChatModel):
             raise served.refuse(_BLOCKED) from error
         return await asyncio.wrap_future(answer)
 
-    def _name(
-        self, served: Serving, run_manager: AsyncCallbackManagerForLLMRun | CallbackManagerForLLMRun | None
-    ) -> str:
-        """Return the name of the policy that answers a call; "" where only one is trained. Raises PolicyMisused."""
-        if not isinstance(served.nodes, Mapping):
-            return ""
-        names = ", ".join(served.nodes)
-        if self.policy:
-            if self.policy not in served.nodes:
-                raise served.refuse(f"the graph calls Policy('{self.policy}'), and the policies are {names}")
-            return self.policy
-        path = served.observer.path(run_manager.run_id) if served.observer and run_manager else None
-        if (found := policy_of(path or (), served.nodes)) is None:
-            raise served.refuse(f"node '{'/'.join(path or ())}' calls the policy, and belongs to none of {names}")
-        return found
-
     def _submit(
         self,
         served: Serving,
-        policy: str,
         messages: list[BaseMessage],
         stop: list[str] | None,
         options: Mapping[str, Any],
@@ -282,29 +255,26 @@ class Policy(BaseChatModel):
 
         async def answered() -> ChatResult:
             begun.set_result(None)
-            return await self._answer(served, policy, messages, stop, options)
+            return await self._answer(served, messages, stop, options)
 
         return begun, asyncio.run_coroutine_threadsafe(answered(), served.loop)
 
     async def _answer(
         self,
         served: Serving,
-        policy: str,
         messages: list[BaseMessage],
         stop: list[str] | None,
         options: Mapping[str, Any],
     ) -> ChatResult:
         try:
             request = served.conversations.request(messages, self._limits(stop, options), options)
-            reply = await served.generate(replace(request, policy=policy))
+            reply = await served.generate(request)
         except ChatError as error:
             raise served.refuse(str(error)) from error
         result = as_chat_result(reply, "policy")
         message = result.generations[0].message
         assert isinstance(message, AIMessage)
         served.conversations.remember(message, reply)
-        if policy:
-            message.response_metadata[POLICY] = policy
         if options.get("response_format"):
             _add_parsed(message)
         return result

@@ -69,7 +69,6 @@ def facts_of(row: TrainingSample, trajectory: Trajectory, name: str, *, counted:
         "places": places,
         "faults": [trajectory.faults[place] for place in places],
         "nodes": [call.node for call in row.calls],
-        "policies": [call.policy for call in row.calls],
         "surprise": [-sum(call.logprobs) for call in row.calls],
         "turn_rewards": trajectory.turn_rewards,
     }
@@ -162,14 +161,10 @@ def advantages_of(rows: Mapping[str, Facts], credit: Mapping[str, Sequence[Span]
 def batch_digest(rows: Mapping[str, Facts], credit: Mapping[str, Sequence[Span]]) -> str:
     """Return the digest of all rows that have credit, as `DIGITS` hexadecimal digits."""
     lines = sorted(
-        f"{rows[key]['name']} {rows[key]['digest']} {[tuple(span) for span in spans]!r}{_named(rows[key])}"
+        f"{rows[key]['name']} {rows[key]['digest']} {[tuple(span) for span in spans]!r}"
         for key, spans in credit.items()
     )
     return hashlib.sha256("\n".join(lines).encode()).hexdigest()[:DIGITS]
-
-
-def _named(row: Facts) -> str:
-    return f" {row['policies']}" if any(row["policies"]) else ""
 
 
 def _digest(row: TrainingSample, reward: float) -> str:

@@ -14,8 +14,8 @@ from uuid import UUID
 from langchain_core.messages import AIMessage
 
 from agentflow.graph.tracing.operation import Operation
-from agentflow.rl.policy.chat import IDS, POLICY, UNREADABLE
-from agentflow.rl.policy.node_paths import Nodes, learns, policy_of
+from agentflow.rl.policy.chat import IDS, UNREADABLE
+from agentflow.rl.policy.node_paths import Nodes, learns
 from agentflow.tools.coded_error import CodedError
 
 
@@ -47,8 +47,6 @@ class Call:
     """Training step of the weights that wrote it; 0 where weights do not change."""
     unreadable: bool = False
     """True if a tool call or a structured reply could not be parsed, or a call that was asked for is missing."""
-    policy: str = ""
-    """Name of the policy that replied; "" where only one is trained."""
 
 
 def ids_array(ids: Iterable[int]) -> "array[int]":
@@ -93,12 +91,11 @@ class TokenCollector:
     def end(self, operation: Operation) -> None:
         """Take the tokens of a call that did not fail. Raises TokenError."""
         if operation.id in self._begun and not operation.error:
-            policy = policy_of(operation.path, self.nodes) or ""
-            call = _call(self.rollout, "/".join(operation.path), policy, self._begun[operation.id], operation.replies)
+            call = _call(self.rollout, "/".join(operation.path), self._begun[operation.id], operation.replies)
             self._ended.append((operation, call))
 
 
-def _call(rollout: str, node: str, policy: str, turn: int, replies: Sequence[AIMessage]) -> Call:
+def _call(rollout: str, node: str, turn: int, replies: Sequence[AIMessage]) -> Call:
     message = replies[0] if replies else None
     if message is None or not message.response_metadata.keys() >= set(IDS):
         raise TokenError(
@@ -126,5 +123,4 @@ def _call(rollout: str, node: str, policy: str, turn: int, replies: Sequence[AIM
             f"node '{node}': the server's ids or log-probabilities are no numbers", code="ids_invalid"
         ) from error
     finish_reason, weights_version = found.get("finish_reason") or "", int(found.get("weights_version") or 0)
-    unreadable, policy = bool(found.pop(UNREADABLE, False)), str(found.pop(POLICY, policy))
-    return Call(rollout, node, turn, *tokens, finish_reason, weights_version, unreadable, policy)
+    return Call(rollout, node, turn, *tokens, finish_reason, weights_version, bool(found.pop(UNREADABLE, False)))

@@ -16,7 +16,6 @@ from collections import defaultdict, deque
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import replace
 from itertools import chain
 from pathlib import Path
 from typing import Any, Literal
@@ -239,7 +238,7 @@ def recorded(generate: Generate) -> Generate:
 
     async def through_log(request: ChatRequest) -> TokenReply:
         async def ask() -> Answer:
-            return as_answer(replace(await generate(request), policy=request.policy))
+            return as_answer(await generate(request))
 
         return as_reply(await answered("policy", request.identity, ask))
 
@@ -258,14 +257,14 @@ def as_answer(reply: TokenReply) -> Answer:
         **({"tool_calls": list(reply.tool_calls)} if reply.tool_calls else {}),
         **({"reasoning": reply.reasoning} if reply.reasoning else {}),
         **({"unreadable": True} if reply.unreadable else {}),
-        **({"policy": reply.policy} if reply.policy else {}),
     }
 
 
 def as_reply(answer: Answer) -> TokenReply:
     """The policy reply that `as_answer` recorded, its log-probabilities in float32, as training uses them."""
     ids = {name: _unpacked(answer[name], np.uint32) for name in ("prompt_ids", "token_ids")}
-    return TokenReply(**{**answer, **ids, "logprobs": _unpacked(answer["logprobs"], np.float32)})
+    known = {name: answer[name] for name in answer.keys() - {"policy"}}  # a name that 0.1.0 could give
+    return TokenReply(**{**known, **ids, "logprobs": _unpacked(answer["logprobs"], np.float32)})
 
 
 def _packed(values: Sequence[float], kind: type[np.generic]) -> str:

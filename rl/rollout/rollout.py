@@ -94,8 +94,6 @@ class CallRecord(BaseModel):
     """Reward of this call by itself."""
     fault: bool
     """True if the call led to a format or tool error."""
-    policy: str = ""
-    """Name of the policy; "" where only one is trained."""
     advantage: float | None = None
     """None until the step is credited, and for a rollout that is not trained on."""
 
@@ -129,7 +127,6 @@ class RolloutRecord(Trace):
                 finish_reason=call.finish_reason,
                 reward=reward,
                 fault=fault,
-                policy=call.policy,
             )
             for call, reward, fault in zip(trajectory.calls, trajectory.turn_rewards, trajectory.faults, strict=True)
         ]

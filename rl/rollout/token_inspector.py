@@ -53,8 +53,6 @@ class Written:
 
     start: int
     node: str
-    policy: str
-    """Name of the policy; "" where only one is trained."""
     turn: int
     advantage: float | None
     weight: float | None
@@ -139,7 +137,6 @@ def _written(step: TokenStep, ids: list[int], call: Sampled, most: float) -> Wri
     return Written(
         call.start,
         call.node,
-        call.policy,
         call.turn,
         call.advantage,
         call.weight,

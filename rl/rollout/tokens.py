@@ -41,8 +41,6 @@ class Sampled(BaseModel):
     start: int
     """Position of the first token in the row's ids."""
     node: str
-    policy: str = ""
-    """Name that the node was given (`--policy`); "" where none was."""
     turn: int
     """Number of the call in its rollout, as in `agentflow.rl.rollout.calls.Call.turn`."""
     mask: list[Literal[0, 1]]

@@ -240,17 +240,17 @@ def _line(step: int, metrics: Mapping[str, Any], seconds: Mapping[str, float]) -
     taken = {f"seconds/{ours}": round(seconds[name], 3) for name, ours in TIMES.items() if name in seconds}
     speed = {"tokens_per_second": own.get("sampled_tokens", 0) / seconds["step"]}
     found = {ours: metrics[name] for ours, name in named.items() if name in metrics}
-    policies = {"policies": _policies(metrics)} if any(name.startswith("policy/") for name in metrics) else {}
-    return {"step": step, "split": "train", **own, **found, **speed, **taken, **policies}
+    nodes = {"nodes": _nodes(metrics)} if any(name.startswith("node/") for name in metrics) else {}
+    return {"step": step, "split": "train", **own, **found, **speed, **taken, **nodes}
 
 
-def _policies(metrics: Mapping[str, Any]) -> dict[str, Line]:
-    """Return the metrics `policy/NAME/METRIC` by name of the policy."""
+def _nodes(metrics: Mapping[str, Any]) -> dict[str, Line]:
+    """Return the metrics `node/PATH/METRIC` by path of the node."""
     found: dict[str, Line] = defaultdict(dict)
     for name, value in metrics.items():
-        if name.startswith("policy/"):
-            _, policy, metric = name.split("/")
-            found[policy][metric] = _plain(value)
+        if name.startswith("node/"):
+            path, metric = name.removeprefix("node/").rsplit("/", 1)
+            found[path][metric] = _plain(value)
     return dict(found)
 
 

@@ -13,39 +13,39 @@ from agentflow.rl.rollout.batch import Span, session_of
 from agentflow.rl.rollout.rollout import RolloutStatus
 
 
-def _policy_metrics(rows: Mapping[str, Mapping[str, Any]], rewards: Mapping[str, float]) -> dict[str, float]:
-    """Return the metrics of each policy that has a name.
+def _node_metrics(rows: Mapping[str, Mapping[str, Any]], rewards: Mapping[str, float]) -> dict[str, float]:
+    """Return the metrics of each node, where several learn.
 
     Entropy is estimated by the mean of -log p over the sampled tokens; the reward is that of the rollouts with status
-    OK in which the policy was called.
+    OK in which the node spoke.
     """
     lengths: dict[str, list[int]] = defaultdict(list)
     surprise: dict[str, float] = defaultdict(float)
     earned: dict[str, dict[str, float]] = defaultdict(dict)
     for key, row in rows.items():
-        for policy, (_, length), nats in zip(row["policies"], row["spans"], row["surprise"], strict=True):
-            lengths[policy].append(length)
-            surprise[policy] += nats
+        for node, (_, length), nats in zip(row["nodes"], row["spans"], row["surprise"], strict=True):
+            lengths[node].append(length)
+            surprise[node] += nats
             if row["status"] == RolloutStatus.OK:
-                earned[policy][session_of(key)] = rewards[key]
+                earned[node][session_of(key)] = rewards[key]
     found: dict[str, float] = {}
-    for policy in sorted(lengths.keys() - {""}):
-        tokens, own = sum(lengths[policy]), earned[policy].values()
+    for node in sorted(lengths) if len(lengths) > 1 else ():
+        tokens, own = sum(lengths[node]), earned[node].values()
         measured = {
-            "calls": len(lengths[policy]),
+            "calls": len(lengths[node]),
             "sampled_tokens": tokens,
-            "reply_tokens": tokens / len(lengths[policy]),
-            "entropy": surprise[policy] / tokens,
+            "reply_tokens": tokens / len(lengths[node]),
+            "entropy": surprise[node] / tokens,
             **({"reward": sum(own) / len(own)} if own else {}),
         }
-        found |= {f"policy/{policy}/{name}": value for name, value in measured.items()}
+        found |= {f"node/{node}/{name}": value for name, value in measured.items()}
     return found
 
 
 def _reply_metrics(rows: Mapping[str, Mapping[str, Any]]) -> dict[str, float]:
     """Return figures of what the policy sampled: tokens, mean length, share of calls that led to an error, entropy.
 
-    The entropy is estimated as for a policy; the replies of a teacher have none, since the policy gave them no
+    The entropy is estimated as for a node; the replies of a teacher have none, since the policy gave them no
     probability.
     """
     lengths = [length for row in rows.values() for _, length in row["spans"]]
@@ -77,7 +77,7 @@ def rollout_metrics(rows: dict[str, dict[str, Any]], rewards: dict[str, float]) 
         "unpacked_tokens": sum(row["unpacked_tokens"] for row in rows.values()),
         **_reply_metrics(rows),
         **{f"status/{status}": statuses[status] for status in RolloutStatus},
-        **_policy_metrics(rows, rewards),
+        **_node_metrics(rows, rewards),
     }
 
 

@@ -183,15 +183,13 @@ def token_row(
         logprobs: Log-probabilities as sampled [response].
     """
     calls = []
-    named = zip(row["spans"], row["names"], row["policies"], strict=True)
-    for number, ((start, length), (node, turn), policy) in enumerate(named):
+    for number, ((start, length), (node, turn)) in enumerate(zip(row["spans"], row["names"], strict=True)):
         _, _, advantage, weight = credit[number] if credit else (start, length, math.nan, None)
         own = slice(start, start + length)
         calls.append(
             Sampled(
                 start=len(prompt) + start,
                 node=node,
-                policy=policy,
                 turn=turn,
                 mask=mask[own],
                 advantage=kept([advantage])[0],

@@ -51,7 +51,6 @@ function trainingFacts(run) {
     fact("step", el("b", { class: "big" }, String(run.step)), ` of ${run.steps}`, bar(run.steps ? run.step / run.steps : 0, `step ${run.step} of ${run.steps}`)),
     fact("a step", `${own.questions ?? "?"} questions × ${own.rollouts ?? "?"} rollouts`), fact("learning rate", String(own.lr ?? "?")),
     fact("KL weight", String(own.kl ?? "?")), fact("clip", `${own.clip_low ?? "?"} / ${own.clip_high ?? "?"}`),
-    fact("algorithm", own.flow?.algorithm?.name ?? "?"), fact("app", breakable(own.app ?? "?")), fact("seed", String(own.seed ?? "?")),
-    Object.keys(own.policies ?? {}).length > 1 ? fact("policies", `${Object.entries(own.policies).map(([name, nodes]) => `${name} (${nodes.join(", ") || "all other nodes"})`).join(", ")}; weights ${own.weights}`) : null);
+    fact("algorithm", own.flow?.algorithm?.name ?? "?"), fact("app", breakable(own.app ?? "?")), fact("seed", String(own.seed ?? "?")));
 }
 

@@ -39,7 +39,7 @@ function tokenRow(row, name, about) {
     row.parts.flatMap((part, at) => ("node" in part ? sampledTokens(part, row, about) : givenTokens(part, row, at === 0, about))));
 }
 
-const writer = ({ node, policy, turn }) => `${node}, call ${turn + 1}${policy ? `, policy ${policy}` : ""}`;
+const writer = ({ node, turn }) => `${node}, call ${turn + 1}`;
 
 function sampledTokens(part, row, about) {
   const label = el("span", { class: "call" }, writer(part));

@@ -57,7 +57,7 @@ function figures({ lines, measured }) {
     curves("Entropy, nats a token", [["entropy", of("train", "entropy")]], number(3)),
     curves("Change of a token's log-probability, nats", [["by the update", of("train", "logprob_change")], ["between the engines", of("train", "drift")]], number(4)),
     curves("Clipped share of tokens", [["clipped", of("train", "clip_fraction")]], share),
-    ...byPolicy(lines),
+    ...byNode(lines),
     curves("Seconds of a step", [["step", of("train", "seconds/step")], ["rollouts", of("train", "seconds/rollouts")], ["update", of("train", "seconds/update")]], number(0)),
   ];
 }
@@ -69,15 +69,14 @@ function passes(lines) {
   return tests.length ? [[`held-out pass@${passed(tests.at(-1))[0]}`, tests.map((line) => [line.step, passed(line)[1]]), true]] : [];
 }
 
-// Several policies: the same figures of each.
-function byPolicy(lines) {
-  const names = [...new Set(lines.flatMap((line) => Object.keys(line.policies ?? {})))].sort();
-  const of = (name) => names.map((policy) => [policy, lines.filter((line) => typeof line.policies?.[policy]?.[name] === "number").map((line) => [line.step, line.policies[policy][name]])]);
-  return names.length < 2 ? [] : [
-    curves("Reward where a policy was called", of("reward"), number(3)),
-    curves("Tokens of a reply, by policy", of("reply_tokens"), number(1)),
-    curves("Entropy by policy, nats a token", of("entropy"), number(3)),
-    curves("KL to the reference, by policy", of("kl"), number(4)),
+// Several nodes that learn: the same figures of each.
+function byNode(lines) {
+  const paths = [...new Set(lines.flatMap((line) => Object.keys(line.nodes ?? {})))].sort();
+  const of = (name) => paths.map((path) => [path, lines.filter((line) => typeof line.nodes?.[path]?.[name] === "number").map((line) => [line.step, line.nodes[path][name]])]);
+  return paths.length < 2 ? [] : [
+    curves("Reward where a node spoke", of("reward"), number(3)),
+    curves("Tokens of a reply, by node", of("reply_tokens"), number(1)),
+    curves("Entropy by node, nats a token", of("entropy"), number(3)),
   ];
 }
 

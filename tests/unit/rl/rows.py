@@ -24,7 +24,6 @@ def row(
         "places": list(range(first, first + len(lengths))),
         "faults": faults or [False] * len(lengths),
         "nodes": ["planner"] * len(lengths),
-        "policies": [""] * len(lengths),
         "surprise": [0.5 * length for length in lengths],
         "turn_rewards": earned or [0.0] * (first + len(lengths)),
         "turns": len(lengths),

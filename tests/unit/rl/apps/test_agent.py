@@ -50,7 +50,13 @@ def test_files_that_hold_no_tasks(tmp_path: Path, rows: list[Any], graded: bool)
 
 
 @pytest.mark.parametrize(
-    "options", [{}, {"tasks": "t.jsonl", "reward": "json:nothing"}, {"tasks": "t.jsonl", "reward": "json:__doc__"}]
+    "options",
+    [
+        {},
+        {"tasks": "t.jsonl", "reward": "json:nothing"},
+        {"tasks": "t.jsonl", "reward": "json:__doc__"},
+        {"tasks": "t.jsonl", "nodes": {"critic": "route"}},
+    ],
 )
 def test_options_that_are_wrong(options: dict[str, Any]) -> None:
     with pytest.raises(AppError):

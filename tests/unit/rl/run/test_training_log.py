@@ -177,10 +177,10 @@ def test_workers_that_died_are_named_in_the_line_of_their_step(tmp_path: Path) -
     assert named == [["rollout worker 0"], ["rollout worker 1", "rollout worker 2"], None]
 
 
-def test_figures_of_policies_are_recorded_by_name(tmp_path: Path) -> None:
+def test_figures_of_nodes_are_recorded_by_path(tmp_path: Path) -> None:
     log = TrainingLog(tmp_path)
-    log.step(1, {"reward": 0.5, "policy/critic/calls": 3, "policy/critic/reward": 0.5}, {"step": 1.0})
+    log.step(1, {"reward": 0.5, "node/team/critic/calls": 3, "node/team/critic/reward": 0.5}, {"step": 1.0})
     log.step(2, {"reward": 0.5}, {"step": 1.0})
     first, second = log.lines()
-    assert first["policies"] == {"critic": {"calls": 3, "reward": 0.5}}
-    assert "policies" not in second
+    assert first["nodes"] == {"team/critic": {"calls": 3, "reward": 0.5}}
+    assert "nodes" not in second

@@ -71,17 +71,17 @@ def test_a_step_whose_rollouts_all_earn_the_same_teaches_nothing() -> None:
     assert only_reward({"q_0_0": rows["q_0_0"]}, {"q_0_0": 1.0}, one) is None
 
 
-def test_each_policy_has_figures_of_its_own_calls() -> None:
+def test_each_of_several_nodes_has_figures_of_its_own_calls() -> None:
     rows = {
-        "q_0_0": row([2, 4]) | {"policies": ["planner", "planner"]},
-        "q_0_1": row([3], first=2) | {"policies": ["critic"]},
-        "q_1_0": row([6]) | {"policies": ["planner"]},
-        "q_2_0": row([2], counted=False, status="timed_out") | {"policies": ["planner"]},
+        "q_0_0": row([2, 4]),
+        "q_0_1": row([3], first=2) | {"nodes": ["team/critic"]},
+        "q_1_0": row([6]),
+        "q_2_0": row([2], counted=False, status="timed_out"),
     }
     rewards = {"q_0_0": 1.0, "q_0_1": 1.0, "q_1_0": 0.0, "q_2_0": 0.0}
     found = rollout_metrics(rows, rewards)
-    assert (found["policy/planner/calls"], found["policy/planner/sampled_tokens"]) == (4, 14)
-    assert (found["policy/planner/reply_tokens"], found["policy/planner/entropy"]) == (3.5, 0.5)
-    assert (found["policy/planner/reward"], found["policy/critic/reward"]) == (0.5, 1.0)
+    assert (found["node/planner/calls"], found["node/planner/sampled_tokens"]) == (4, 14)
+    assert (found["node/planner/reply_tokens"], found["node/planner/entropy"]) == (3.5, 0.5)
+    assert (found["node/planner/reward"], found["node/team/critic/reward"]) == (0.5, 1.0)
     assert found["prefix_breaks"] == 1
-    assert not any(name.startswith("policy/") for name in rollout_metrics({"q_0_0": row([2])}, rewards))
+    assert not any(name.startswith("node/") for name in rollout_metrics({"q_0_0": row([2])}, rewards))

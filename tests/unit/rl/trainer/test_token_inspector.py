@@ -31,7 +31,6 @@ ROW = {
     "status": "ok",
     "spans": [(0, 2), (3, 1)],
     "names": [("planner", 0), ("planner", 2)],
-    "policies": ["", ""],
     "mismatch": {"reason": "full", "position": 3, "length": 3, "expected": None, "found": None},
 }
 CREDIT = [Span(0, 2, 0.5, 0.1), Span(3, 1, -0.5, 0.2)]
@@ -159,7 +158,7 @@ def test_the_groups_that_weigh_most_in_the_update_are_taken() -> None:
 
 
 def test_a_reply_that_verl_cut_short_is_kept_as_far_as_it_goes() -> None:
-    alone = {**ROW, "spans": [(0, 2)], "names": [("planner", 0)], "policies": [""]}
+    alone = {**ROW, "spans": [(0, 2)], "names": [("planner", 0)]}
     row = token_row(alone, math.nan, None, PROMPT, RESPONSE[:1], [1], [-1.0])
     assert (row.reward, row.calls[0].mask, row.calls[0].rollout) == (None, [1], [-1.0])
 
