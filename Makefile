@@ -44,10 +44,10 @@ run: $(VENV)/with-core ## Set up, then watch the agent answer with the embedded 
 # Those that import no torch and start no process: they need few packages and little time.
 UNIT = tests/unit -p tests.quick --numprocesses $(WORKERS) --dist loadfile
 
-test: $(VENV)/with-dev ## Set up, then run the unit tests: two minutes
+test: $(VENV)/with-test ## Set up, then run the unit tests: two minutes
 	$(BIN)/python -m pytest $(UNIT) $(PYTEST_FLAGS)
 
-stress: $(VENV)/with-dev ## The unit tests beside 30 busy processes, five times; ROUNDS=1 is shorter
+stress: $(VENV)/with-test ## The unit tests beside 30 busy processes, five times; ROUNDS=1 is shorter
 	$(BIN)/python -m tests.stress --rounds $(or $(ROUNDS),5) $(UNIT) $(PYTEST_FLAGS)
 
 # Chat templates of families of models, as files of a package that is not to be imported: verl would.
