@@ -46,55 +46,41 @@ def cache(tmp_path: Path, mode: str) -> SearchCache:
     return SearchCache(mode, tmp_path / "folder" / "search.sqlite")
 
 
-async def test_use_asks_only_for_what_it_lacks(tmp_path: Path, source: Source) -> None:
-    used = cache(tmp_path, "use")
-    for _ in range(3):
-        assert await used.get("t", "s", "q", source) == "first"
-    assert source.asked == 1
-    await used.get("t", "s", "q2", source)
-    await used.get("t", "s2", "q", source)
-    await used.get("t2", "s", "q", source)
-    assert source.asked == 4
-    assert await cache(tmp_path, "use").get("t", "s", "q", source) == "first"  # another process
-    assert source.asked == 4
+async def asked(cache: SearchCache, source: Source, *key: str) -> tuple[object, int]:
+    """The answer, or the class of the failure, and how often the source was asked in all."""
+    try:
+        return await cache.get(*(key or ("t", "s", "q")), source), source.asked
+    except ToolFailure as failure:
+        return failure.error, source.asked
 
 
-async def test_record_always_asks_and_replay_never(tmp_path: Path, source: Source) -> None:
-    await cache(tmp_path, "record").get("t", "s", "q", source)
+async def test_use_asks_for_what_it_lacks_record_always_and_replay_never(tmp_path: Path, source: Source) -> None:
+    used, down = cache(tmp_path, "use"), ToolFailure(ErrorClass.TIMEOUT, "too slow")
+    assert [await asked(used, source) for _ in range(3)] == [("first", 1)] * 3
+    others = [("t", "s", "q2"), ("t", "s2", "q"), ("t2", "s", "q")]
+    assert [(await asked(used, source, *key))[1] for key in others] == [2, 3, 4]
+    assert await asked(cache(tmp_path, "use"), source) == ("first", 4)  # another process
     source.says = {"second": ["ä", 1, None]}
-    await cache(tmp_path, "record").get("t", "s", "q", source)
-    assert source.asked == 2
-    replayed = cache(tmp_path, "replay")
-    assert await replayed.get("t", "s", "q", source) == {"second": ["ä", 1, None]}
+    assert await asked(cache(tmp_path, "record"), source) == (source.says, 5)
+    assert await asked(cache(tmp_path, "replay"), source) == (source.says, 5)
     with fails(ToolFailure, "no_recording", "other"):
-        await replayed.get("t", "s", "other", source)
-    assert source.asked == 2
-
-
-async def test_a_recorded_failure_is_replayed_and_asked_anew_in_use(tmp_path: Path, source: Source) -> None:
-    source.says = ToolFailure(ErrorClass.TIMEOUT, "too slow")
+        await cache(tmp_path, "replay").get("t", "s", "other", source)
+    source.says = down
+    assert await asked(cache(tmp_path, "record"), source) == (ErrorClass.TIMEOUT, 6)  # replaces nothing that was found
+    assert (await asked(cache(tmp_path, "replay"), source))[0] == {"second": ["ä", 1, None]}
+    assert await asked(cache(tmp_path, "record"), source, "t", "s", "new") == (ErrorClass.TIMEOUT, 7)
     with fails(ToolFailure, "timeout", "too slow"):
-        await cache(tmp_path, "record").get("t", "s", "q", source)
-    with fails(ToolFailure, "timeout", "too slow") as replayed:
-        await cache(tmp_path, "replay").get("t", "s", "q", source)
-    assert replayed.value.error is ErrorClass.TIMEOUT
+        await cache(tmp_path, "replay").get("t", "s", "new", source)
     source.says = "found"
-    assert await cache(tmp_path, "use").get("t", "s", "q", source) == "found"
-    assert await cache(tmp_path, "replay").get("t", "s", "q", source) == "found"
-
-
-async def test_a_failure_does_not_replace_what_was_found(tmp_path: Path, source: Source) -> None:
-    recording = cache(tmp_path, "record")
-    await recording.get("t", "s", "q", source)
-    source.says = ToolFailure(ErrorClass.TOOL_ERROR, "down")
-    with pytest.raises(ToolFailure):
-        await recording.get("t", "s", "q", source)
-    assert await cache(tmp_path, "replay").get("t", "s", "q", source) == "first"
+    assert await asked(cache(tmp_path, "use"), source, "t", "s", "new") == ("found", 8)
+    assert await asked(cache(tmp_path, "replay"), source, "t", "s", "new") == ("found", 8)
 
 
 @pytest.mark.parametrize("mode", ["use", "record"])
-async def test_identical_requests_under_way_are_one(tmp_path: Path, source: Source, mode: str) -> None:
+@pytest.mark.parametrize("says", ["first", ToolFailure(ErrorClass.TOOL_ERROR, "down")])
+async def test_identical_requests_under_way_are_one(tmp_path: Path, source: Source, mode: str, says: object) -> None:
     source.go.clear()
+    source.says = says
     shared = cache(tmp_path, mode)
     waiting = [asyncio.create_task(shared.get("t", "s", "q", source)) for _ in range(50)]
     await source.reached.wait()
@@ -102,7 +88,7 @@ async def test_identical_requests_under_way_are_one(tmp_path: Path, source: Sour
     source.go.set()
     answers = await asyncio.gather(*waiting, return_exceptions=True)
     assert isinstance(answers[0], asyncio.CancelledError)
-    assert answers[1:] == ["first"] * 49
+    assert [str(answer) for answer in answers[1:]] == [str(says)] * 49
     assert source.asked == 1
     assert shared._flights == {}
 
@@ -122,25 +108,9 @@ async def test_with_the_last_who_waits_the_request_ends(tmp_path: Path, source: 
     assert await shared.get("t", "s", "q", source) == "first"
 
 
-async def test_a_failure_reaches_all_who_wait(tmp_path: Path, source: Source) -> None:
-    source.go.clear()
-    source.says = ToolFailure(ErrorClass.TOOL_ERROR, "down")
-    shared = cache(tmp_path, "use")
-    waiting = [asyncio.create_task(shared.get("t", "s", "q", source)) for _ in range(5)]
-    await source.reached.wait()
-    source.go.set()
-    answers = await asyncio.gather(*waiting, return_exceptions=True)
-    assert [str(answer) for answer in answers] == ["down"] * 5
-    assert source.asked == 1
-
-
 def test_event_loops_share_the_file_and_not_the_flight(tmp_path: Path) -> None:
     shared, source = cache(tmp_path, "use"), Source()
-    for _ in range(2):
-        source.go = asyncio.Event()
-        source.go.set()
-        assert asyncio.run(shared.get("t", "s", "q", source)) == "first"
-    assert source.asked == 1
+    assert [asyncio.run(asked(shared, source)) for _ in range(2)] == [("first", 1)] * 2
 
 
 async def test_a_recording_may_be_read_only_and_any_text_may_be_asked(tmp_path: Path, source: Source) -> None:

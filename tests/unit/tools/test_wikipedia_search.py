@@ -35,21 +35,22 @@ def corpus(tmp_path: Path) -> str:
     return str(tmp_path / "corpus.db")
 
 
-async def test_a_page_of_that_title_comes_in_full(corpus: str) -> None:
+async def test_a_page_of_that_title_comes_in_full_else_the_closest_one_line_each(corpus: str, tmp_path: Path) -> None:
     result = await look_up(" velmora ", corpus)
     expected = "Velmora: Velmora is a city in Tarn. It has 41,000 people.\nIt lies by the sea."
     assert (result.error, result.output) == (None, expected)
-
-
-async def test_else_the_closest_pages_come_one_line_each(corpus: str) -> None:
-    result = await look_up("the painter of Velmora", corpus)
-    lines = result.output.splitlines()
+    lines = (await look_up("the painter of Velmora", corpus)).output.splitlines()
     assert lines[0] == 'No page is titled "the painter of Velmora". Closest pages:'
     assert sorted(lines[1:]) == [
         "- Ilka Dorn: Ilka Dorn, b. 1950, is a painter.",
         "- Velmora Press: Velmora Press is a publisher of books.",
         "- Velmora: Velmora is a city in Tarn.",
     ]
+    results = await asyncio.gather(*(look_up("Tarn", corpus) for _ in range(50)))
+    assert {result.output for result in results} == {"Tarn: Tarn is a country."}
+    missing = await look_up("x", str(tmp_path / "none.db"))
+    assert missing.error is ErrorClass.TOOL_ERROR
+    assert "none.db; build one with agentflow corpus build" in missing.output
 
 
 @pytest.mark.parametrize("query", ["Quux", "", '"', "\ud800"])
@@ -71,17 +72,6 @@ async def test_no_hit_is_an_empty_result(corpus: str, query: str) -> None:
 )
 def test_the_first_sentence_is_one_line(text: str, sentence: str) -> None:
     assert _first_sentence(Article("T", text)) == sentence
-
-
-async def test_many_look_ups_share_a_corpus(corpus: str) -> None:
-    results = await asyncio.gather(*(look_up("Tarn", corpus) for _ in range(50)))
-    assert {result.output for result in results} == {"Tarn: Tarn is a country."}
-
-
-async def test_a_missing_corpus_says_what_to_do(tmp_path: Path) -> None:
-    result = await look_up("x", str(tmp_path / "none.db"))
-    assert result.error is ErrorClass.TOOL_ERROR
-    assert "none.db; build one with agentflow corpus build" in result.output
 
 
 async def test_an_installed_package_provides_a_corpus_by_name(
@@ -126,42 +116,49 @@ async def test_live_one_request_finds_the_exact_page(httpserver: HTTPServer, liv
     assert (request.args["generator"], request.args["maxlag"], request.args["exintro"]) == ("search", "5", "1")
 
 
-async def test_live_closest_pages_come_in_the_order_of_the_search(httpserver: HTTPServer, live: MediaWiki) -> None:
-    pages = [page(f"P{n}", f"Page number {n} is about something. More.", n) for n in (3, 1, 4, 2)]
-    httpserver.expect_request("/w/api.php").respond_with_json(reply(*pages))
-    lines = (await look_up("P", live)).output.splitlines()
-    assert lines == ['No page is titled "P". Closest pages:'] + [
-        f"- P{n}: Page number {n} is about something." for n in (1, 2, 3)
-    ]
+PARTS = [page(f"P{n}", f"Page {n} is something. More.", n) for n in (3, 1, 4, 2)]
+MERCURY = [
+    page("Mercury", "It may refer to:", 1, pageprops={"disambiguation": ""}),
+    page("Planet", "A planet.", 2),
+]
+KENNEDY = reply(page("John F. Kennedy", "A president."), redirects=[{"from": "JFK", "to": "John F. Kennedy"}])
 
 
-async def test_live_a_redirects_title_counts(httpserver: HTTPServer, live: MediaWiki) -> None:
-    pages = reply(page("John F. Kennedy", "A president."), redirects=[{"from": "JFK", "to": "John F. Kennedy"}])
-    httpserver.expect_request("/w/api.php").respond_with_json(pages)
-    assert (await look_up("jfk", live)).output == "John F. Kennedy: A president."
-
-
-async def test_live_an_ambiguous_page_is_flagged(httpserver: HTTPServer, live: MediaWiki) -> None:
-    ambiguous = {"pageprops": {"disambiguation": ""}}
-    pages = reply(page("Mercury", "Mercury may refer to:", 1, **ambiguous), page("Mercury (planet)", "A planet.", 2))
-    httpserver.expect_request("/w/api.php").respond_with_json(pages)
-    assert (await look_up("Mercury", live)).output.splitlines() == [
-        '"Mercury" names several pages. Closest pages:',
-        "- Mercury (planet): A planet.",
-    ]
-    assert "- Mercury: (several meanings)" in (await look_up("mercury thing", live)).output
-
-
-async def test_live_no_hit_is_an_empty_result(httpserver: HTTPServer, live: MediaWiki) -> None:
-    httpserver.expect_request("/w/api.php").respond_with_json(reply())
-    result = await look_up("qqq", live)
-    assert (result.error, result.output) == (ErrorClass.EMPTY_RESULT, 'no page matches "qqq"')
-
-
-async def test_live_an_error_of_the_api_is_one_line(httpserver: HTTPServer, live: MediaWiki) -> None:
-    httpserver.expect_request("/w/api.php").respond_with_json({"error": {"code": "badvalue", "info": "bad"}})
-    result = await look_up("x", live)
-    assert (result.error, "badvalue" in result.output) == (ErrorClass.TOOL_ERROR, True)
+@pytest.mark.parametrize(
+    ("said", "query", "error", "lines"),
+    [
+        (
+            reply(*PARTS),
+            "P",
+            None,
+            [
+                'No page is titled "P". Closest pages:',
+                *(f"- P{n}: Page {n} is something." for n in (1, 2, 3)),
+            ],
+        ),
+        (KENNEDY, "jfk", None, ["John F. Kennedy: A president."]),
+        (reply(*MERCURY), "Mercury", None, ['"Mercury" names several pages. Closest pages:', "- Planet: A planet."]),
+        (
+            reply(*MERCURY),
+            "mercury thing",
+            None,
+            [
+                'No page is titled "mercury thing". Closest pages:',
+                "- Mercury: (several meanings)",
+                "- Planet: A planet.",
+            ],
+        ),
+        (reply(), "qqq", ErrorClass.EMPTY_RESULT, ['no page matches "qqq"']),
+        ({"error": {"code": "badvalue", "info": "bad"}}, "x", ErrorClass.TOOL_ERROR, None),
+    ],
+)
+async def test_live_replies(
+    httpserver: HTTPServer, live: MediaWiki, said: Any, query: str, error: ErrorClass | None, lines: list[str] | None
+) -> None:
+    httpserver.expect_request("/w/api.php").respond_with_json(said)
+    result = await look_up(query, live)
+    assert result.error is error
+    assert result.output.splitlines() == lines if lines else "badvalue" in result.output
     assert len(httpserver.log) == 1
 
 
