@@ -116,7 +116,7 @@ async def test_live_one_request_finds_the_exact_page(httpserver: HTTPServer, liv
     assert (request.args["generator"], request.args["maxlag"], request.args["exintro"]) == ("search", "5", "1")
 
 
-PARTS = [page(f"P{n}", f"Page {n} is something. More.", n) for n in (3, 1, 4, 2)]
+PARTS = [page(f"P{n}", f"Page number {n} is about something. More.", n) for n in (3, 1, 4, 2)]
 MERCURY = [
     page("Mercury", "It may refer to:", 1, pageprops={"disambiguation": ""}),
     page("Planet", "A planet.", 2),
@@ -133,7 +133,7 @@ KENNEDY = reply(page("John F. Kennedy", "A president."), redirects=[{"from": "JF
             None,
             [
                 'No page is titled "P". Closest pages:',
-                *(f"- P{n}: Page {n} is something." for n in (1, 2, 3)),
+                *(f"- P{n}: Page number {n} is about something." for n in (1, 2, 3)),
             ],
         ),
         (KENNEDY, "jfk", None, ["John F. Kennedy: A president."]),
