@@ -6,7 +6,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agentflow.evals.agent_names import AGENTS
 from agentflow.evals.agents import agent_graph
 from agentflow.evals.baselines import direct, react, team
 from agentflow.evals.baselines.react import read_answer, read_call
@@ -45,30 +44,24 @@ def test_the_first_call_is_read_and_an_invented_result_is_not(
 
 
 @pytest.mark.parametrize(
-    ("text", "answer"),
+    ("text", "answer", "error"),
     [
-        ("Answer: 42", "42"),
-        ("I have it.\n**Final Answer:** 42", "42"),
-        ("So <answer>42</answer>.", "42"),
-        ("Answer: 42\nTool: python_coder", "42\nTool: python_coder"),
+        ("Answer: 42", "42", None),
+        ("I have it.\n**Final Answer:** 42", "42", None),
+        ("So <answer>42</answer>.", "42", None),
+        ("Answer: 42\nTool: python_coder", "42\nTool: python_coder", None),
+        ("", None, ErrorClass.BAD_PLAN),
+        ("I do not know", None, ErrorClass.BAD_PLAN),
+        ("Tool: calculator\n{}", None, ErrorClass.UNKNOWN_TOOL),
+        ("Tool: wikipedia_search or python_coder\n{}", None, ErrorClass.UNKNOWN_TOOL),
     ],
 )
-def test_answers_are_read(text: str, answer: str) -> None:
+def test_answers_are_read_and_what_is_no_call_has_its_error_class(
+    text: str, answer: str | None, error: ErrorClass | None
+) -> None:
     assert read_answer(text) == answer
-
-
-@pytest.mark.parametrize(
-    ("text", "error"),
-    [
-        ("", ErrorClass.BAD_PLAN),
-        ("I do not know", ErrorClass.BAD_PLAN),
-        ("Tool: calculator\n{}", ErrorClass.UNKNOWN_TOOL),
-        ("Tool: wikipedia_search or python_coder\n{}", ErrorClass.UNKNOWN_TOOL),
-    ],
-)
-def test_what_is_no_call_has_its_error_class(text: str, error: ErrorClass) -> None:
     plan, arguments = read_call(text, CARDS)
-    assert (plan.error, arguments) == (error, None)
+    assert error is None or (plan.error, arguments) == (error, None)
 
 
 @given(st.text(alphabet=st.sampled_from(list("Tol: answer<>{}\"'`\n#*")) | st.characters(), max_size=80))
@@ -100,35 +93,38 @@ async def solved(name: str, script: Any = reply, **settings: Any) -> Trace:
         return await run(agent_graph(name), TASK, context)  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize(("name", "turns", "calls"), [("direct", 0, 1), ("react", 1, 2), ("team", 2, 6)])
-async def test_each_answers_with_text_alone_and_leaves_a_trace(name: str, turns: int, calls: int) -> None:
-    trace = await solved(name)
-    assert (trace.status, trace.answer) == ("answered", "42")
-    assert (len(trace.turns), trace.usage.calls) == (turns, calls)
-    if turns:
-        assert (trace.turns[0].tool, trace.turns[0].arguments) == ("python_coder", {"code": "print(6 * 7)"})
-        assert trace.turns[0].result.output == "42"
-    assert name in AGENTS
+FOREVER = "Tool: python_coder\n```python\nprint(1)\n```"
+REFUSED = (400, {"error": {"message": "no"}})
 
 
-@pytest.mark.parametrize(("name", "calls"), [("react", 3), ("team", 6)])
-async def test_turns_are_bounded(name: str, calls: int) -> None:
-    trace = await solved(name, lambda _: "Tool: python_coder\n```python\nprint(1)\n```", max_turns=2)
-    assert (trace.status, len(trace.turns), trace.usage.calls) == ("out_of_turns", 2, calls)
+@pytest.mark.parametrize(
+    ("name", "script", "status", "turns", "calls"),
+    [
+        ("direct", reply, "answered", 0, 1),
+        ("react", reply, "answered", 1, 2),
+        ("team", reply, "answered", 2, 6),
+        ("react", lambda _: FOREVER, "out_of_turns", 2, 3),
+        ("team", lambda _: FOREVER, "out_of_turns", 2, 6),
+        ("direct", lambda _: REFUSED, "failed", 0, 1),
+        ("react", lambda _: REFUSED, "failed", 0, 1),
+        ("team", lambda _: REFUSED, "failed", 0, 1),
+    ],
+)
+async def test_each_leaves_a_trace_with_what_it_did(
+    name: str, script: Any, status: str, turns: int, calls: int
+) -> None:
+    trace = await solved(name, script, max_turns=2)
+    assert (trace.status, len(trace.turns), trace.usage.calls) == (status, turns, calls)
+    if status == "answered":
+        assert trace.answer == "42"
+        assert [(one.tool, one.result.output) for one in trace.turns[:1]] == [("python_coder", "42")][:turns]
 
 
 @pytest.mark.parametrize("name", ["direct", "react", "team"])
-async def test_a_model_that_fails_is_a_failed_run(name: str) -> None:
-    last = await solved(name, lambda _: (400, {"error": {"message": "no"}}))
-    assert last.failure is not None
-    assert last.status == "failed"
-
-
-@pytest.mark.parametrize("build", [direct.build_graph, react.build_graph, team.build_graph])
-def test_the_graphs_are_called_without_an_event_loop_too(build: Any) -> None:
+def test_the_graphs_are_called_without_an_event_loop_too(name: Any) -> None:
     with FakeOpenAI(reply) as server:
         context = Context(model=f"vllm:any@{server.base_url}", tools=["python_coder"])
-        assert build().invoke({"messages": [("user", "What is 6 times 7?")]}, context=context)["answer"] == "42"
+        assert agent_graph(name).invoke({"messages": [("user", TASK.question)]}, context=context)["answer"] == "42"
 
 
 def test_a_foreign_tool_has_a_card_like_any_other() -> None:

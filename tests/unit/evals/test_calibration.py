@@ -2,6 +2,7 @@
 
 from collections import Counter
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -30,27 +31,29 @@ def test_rules_reject_no_correct_row_and_accept_no_wrong_one() -> None:
     assert [row.answer for row, decision in decisions if decision not in (row.decision, UNDECIDED)] == []
 
 
-async def test_a_perfect_judge_agrees_fully() -> None:
-    labels = {(row.question, row.answer): row.decision for row in ROWS}
-    found = await calibrate(ScriptedJudge(lambda question, gold, answer: labels[question, answer]), ROWS)
-    assert found.kappa == 1
-    assert found.false_accepts == found.false_rejects == found.undecided == []
+LABELS = {(row.question, row.answer): row.decision for row in ROWS}
+CORRECT_ROWS = sum(row.correct for row in ROWS)
 
 
-@pytest.mark.parametrize("always", [CORRECT, INCORRECT])
-async def test_a_judge_that_always_says_the_same_agrees_by_chance_only(always: Decision) -> None:
-    found = await calibrate(ScriptedJudge(always), ROWS)
-    assert found.kappa == pytest.approx(0)
-    correct = sum(row.correct for row in ROWS)
-    assert len(found.false_accepts) == (len(ROWS) - correct if always == CORRECT else 0)
-    assert len(found.false_rejects) == (correct if always == INCORRECT else 0)
+@pytest.mark.parametrize(
+    ("says", "kappa", "accepts", "rejects"),
+    [
+        (lambda question, gold, answer: LABELS[question, answer], 1, 0, 0),
+        (CORRECT, 0, len(ROWS) - CORRECT_ROWS, 0),
+        (INCORRECT, 0, 0, CORRECT_ROWS),
+    ],
+)
+async def test_a_perfect_judge_agrees_fully_and_one_that_always_says_the_same_by_chance_only(
+    says: Any, kappa: float, accepts: int, rejects: int
+) -> None:
+    found = await calibrate(ScriptedJudge(says), ROWS)
+    assert found.kappa == pytest.approx(kappa)
+    assert (len(found.false_accepts), len(found.false_rejects), found.undecided) == (accepts, rejects, [])
 
 
 async def test_a_judge_that_obeys_answers_is_caught_by_kind() -> None:
-    labels = {(row.question, row.answer): row.decision for row in ROWS}
-
     def obeys(question: str, gold: str, answer: str) -> Decision:
-        return CORRECT if "correct" in answer else labels[question, answer]
+        return CORRECT if "correct" in answer else LABELS[question, answer]
 
     found = await calibrate(ScriptedJudge(obeys), ROWS)
     assert {row.kind for row in found.false_accepts} == {"injection"}

@@ -1,12 +1,13 @@
-"""The runner, its store and its figures: no item is lost, repeated or counted twice."""
+"""The runner: no item is lost, repeated or counted twice, and one that breaks off is a wrong answer."""
 
 import asyncio
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
-from agentflow.evals.benchmarks.benchmark import AnswerJudge, Benchmark, Judging
+from agentflow.evals.benchmarks.benchmark import Benchmark, Judging
 from agentflow.evals.metrics import summarise
 from agentflow.evals.record import CRASH, NO_PLAN, Key, Record
 from agentflow.evals.runner import Item, Runner, items, unfinished
@@ -26,14 +27,7 @@ from tests.scripted import Conversation, Scripted
 from tests.unit.evals.benchmarks.judges import ScriptedJudge
 
 PLAN = "Sub-Goal: Say it\nTool: base_generator\nContext: hello"
-GREETINGS = Benchmark(
-    name="greetings",
-    title="For tests",
-    licence="none",
-    size=3,
-    rule=lambda one, answer: decided(answer == one.gold, "exact"),
-    judging=Judging.NEVER,
-)
+GREETINGS = Benchmark("greetings", "", "", 3, lambda one, answer: decided(answer == one.gold, "exact"), Judging.NEVER)
 
 
 def dataset(number: int, family: str = "easy", benchmark: Benchmark = GREETINGS, epochs: int = 1) -> list[Item]:
@@ -44,16 +38,12 @@ async def run(
     script: Scripted,
     asked: Sequence[Item],
     concurrency: int = 4,
-    *,
-    judge: AnswerJudge | None = None,
-    seconds: float | None = None,
     answered: dict[Key, Record] | None = None,
-) -> dict[Key, Record]:
-    ended: dict[Key, Record] = {}
-    evaluation = Runner(build_graph(), Context(model=script.spec), judge, seconds)
-    await evaluation.run(
-        asked, concurrency=concurrency, on_end=lambda r: ended.update({r.key: r}), answered=answered or {}
-    )
+    **more: Any,
+) -> list[Record]:
+    ended: list[Record] = []
+    evaluation = Runner(build_graph(), Context(model=script.spec), **more)
+    await evaluation.run(asked, concurrency=concurrency, on_end=ended.append, answered=answered or {})
     return ended
 
 
@@ -78,15 +68,14 @@ async def test_items_run_concurrently_and_never_more_than_asked(monkeypatch: pyt
     asked = dataset(12)
     ended = await run(script(monkeypatch, analyst=analyst), asked, concurrency=3)
     assert most == 3
-    assert set(ended) == {item.key for item in asked}
-    assert all(found.correct for found in ended.values())
+    assert {one.key: one.correct for one in ended} == {item.key: True for item in asked}
+    assert len(ended) == 12
 
 
 async def test_a_run_without_a_plan_is_wrong_whatever_its_text_holds(monkeypatch: pytest.MonkeyPatch) -> None:
     benchmark = replace(GREETINGS, rule=lambda one, answer: decided(True, "exact"))
     without_plan = script(monkeypatch, planner="no", verifier="Verdict: continue")
-    ended = await run(without_plan, dataset(1, benchmark=benchmark))
-    (found,) = ended.values()
+    [found] = await run(without_plan, dataset(1, benchmark=benchmark))
     assert (found.status, found.decision, found.decided_by) == ("no_plan", Decision.INCORRECT, NO_PLAN)
     assert (found.scorable, found.failed) == (False, False)
 
@@ -104,14 +93,14 @@ async def test_crashed_items_stay_in_the_denominator_as_wrong(monkeypatch: pytes
 
     asked = [*dataset(3), *dataset(1, "hard", replace(GREETINGS, name="faulty", rule=rule))]
     ended = await run(script(monkeypatch, planner=planner), asked)
-    summary = summarise(list(ended.values()), len(asked))
+    summary = summarise(ended, len(asked))
     assert (summary.total.number, summary.total.correct, summary.total.accuracy) == (4, 2, 0.5)
     assert summary.failures == {
         "connection refused; start the server": 1,
         "ZeroDivisionError: a fault of the rule": 1,
     }
     assert [(group.name, group.number, group.correct) for group in summary.families] == [("easy", 3, 2), ("hard", 1, 0)]
-    assert {(one.decision, one.decided_by) for one in ended.values() if one.failed} == {(Decision.INCORRECT, CRASH)}
+    assert {(one.decision, one.decided_by) for one in ended if one.failed} == {(Decision.INCORRECT, CRASH)}
 
 
 @pytest.mark.parametrize("failures", [1, 2])
@@ -129,11 +118,9 @@ async def test_a_sandbox_that_fails_is_tried_again_and_then_a_crash(
 
     monkeypatch.setattr(python_coder, "execute", fails)
     plan, program = PLAN.replace("base_generator", "python_coder"), '{"code": "print(1)"}'
-    [ended] = (await run(script(monkeypatch, planner=plan, executor=program), dataset(1))).values()
-    assert tries == 2
-    assert ended.failed == (failures == 2)
-    assert ended.correct == (failures == 1)
-    assert ended.decided_by == (CRASH if failures == 2 else "exact")
+    [ended] = await run(script(monkeypatch, planner=plan, executor=program), dataset(1))
+    found = (tries, ended.failed, ended.correct, ended.decided_by)
+    assert found == ((2, False, True, "exact") if failures == 1 else (2, True, False, CRASH))
 
 
 async def test_a_run_that_takes_too_much_is_broken_off_with_what_it_took(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -141,9 +128,7 @@ async def test_a_run_that_takes_too_much_is_broken_off_with_what_it_took(monkeyp
         def exceeded(self, usage: Usage) -> str:
             return "enough" if usage.calls >= 3 else ""
 
-    scripted = script(monkeypatch)
-    evaluation = Runner(build_graph(), Context(model=scripted.spec), budget=ThreeCalls())
-    found = await evaluation.record(dataset(1)[0])
+    [found] = await run(script(monkeypatch), dataset(1), budget=ThreeCalls())
     assert (found.failed, found.decided_by, found.error) == (True, CRASH, "enough")
     assert 3 <= found.usage.calls < 5
 
@@ -159,15 +144,12 @@ async def test_a_try_that_breaks_off_is_begun_again_as_often_as_asked(
         calls += 1
         raise ModelError("connection refused")
 
-    scripted = script(monkeypatch, analyst=down)
-    evaluation = Runner(build_graph(), Context(model=scripted.spec), retries=retries)
-    found = await evaluation.record(dataset(1)[0])
+    [found] = await run(script(monkeypatch, analyst=down), dataset(1), retries=retries)
     assert (found.failed, calls) == (True, tries)
 
 
 async def test_an_item_has_its_time_and_keeps_what_it_did(monkeypatch: pytest.MonkeyPatch) -> None:
-    asked = dataset(1)
-    [ended] = (await run(script(monkeypatch, generator=Clock(monkeypatch).hang), asked, seconds=HOUR)).values()
+    [ended] = await run(script(monkeypatch, generator=Clock(monkeypatch).hang), dataset(1), seconds=HOUR)
     assert ended.failed
     assert ended.error == "the run took longer than 3600 s"
     assert [turn.tool for turn in ended.turns] == ["base_generator"]
@@ -182,16 +164,15 @@ async def test_a_judge_that_fails_leaves_the_answer_to_be_judged_later(monkeypat
     asked = dataset(2, benchmark=rule)
     made = script(monkeypatch)
     ended = await run(made, asked, judge=ScriptedJudge(down))
-    assert {(one.decision, one.decided_by) for one in ended.values()} == {
-        (Decision.UNDECIDED, "judge failed: the judge is down")
-    }
-    assert summarise(list(ended.values()), 2).failures == {"judge failed: the judge is down": 2}
-    assert unfinished(asked, ended) == []
-    left = unfinished(asked, ended, retry=True)
+    assert {one.decision for one in ended} == {Decision.UNDECIDED}
+    assert summarise(ended, 2).failures == {"judge failed: the judge is down": 2}
+    answered = {one.key: one for one in ended}
+    assert unfinished(asked, answered) == []
+    left = unfinished(asked, answered, retry=True)
     assert left == asked
     made.calls.clear()
-    again = await run(made, left, judge=ScriptedJudge(Decision.CORRECT), answered=ended)
-    assert all(one.correct and one.decided_by == "judge" for one in again.values())
+    again = await run(made, left, judge=ScriptedJudge(Decision.CORRECT), answered=answered)
+    assert all(one.correct and one.decided_by == "judge" for one in again)
     assert made.calls == []
 
 

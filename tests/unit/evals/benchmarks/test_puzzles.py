@@ -20,11 +20,11 @@ def test_all_1362_puzzles_are_solved_by_their_own_gold_answer() -> None:
 
 
 def test_the_slices() -> None:
-    official, hard = (benchmark("game24").tasks(subset) for subset in ("official", "tot-hard"))
-    assert (len(official), len(hard)) == (100, 100)
-    assert [one.data["numbers"] for one in (official[0], official[-1])] == [[1, 1, 1, 8], [1, 2, 7, 10]]
-    assert all(1 in one.data["numbers"] for one in official)
-    assert hard[0].data["numbers"] == [4, 5, 6, 10]
+    official, hard = (
+        [one.data["numbers"] for one in benchmark("game24").tasks(slice)] for slice in ("official", "tot-hard")
+    )
+    assert (len(official), official[0], official[-1]) == (100, [1, 1, 1, 8], [1, 2, 7, 10])
+    assert (len(hard), hard[0]) == (100, [4, 5, 6, 10])
 
 
 @pytest.mark.parametrize(("numbers", "target"), [((2, 3), 24), ((1, 1, 1), 7), ((5, 5, 5, 5), 1000)])
@@ -37,8 +37,3 @@ def test_solutions_are_found_where_a_search_over_all_forms_finds_one() -> None:
         found = solution(numbers)
         assert (found is None) == (first_expression(numbers, 24) is None), numbers
         assert found is None or makes_target(found, numbers, 24)
-
-
-def test_the_question_is_the_one_that_atlas_asks() -> None:
-    [first, *_] = benchmark("game24").tasks()
-    assert first.question == "Use 1, 1, 1 and 8 once each with + - * / to make 24."

@@ -29,12 +29,6 @@ def test_every_format_gives_the_same_rows(tmp_path: Path) -> None:
         assert [row for _, row in read_rows(tmp_path / name)] == ROWS, name
 
 
-def test_a_repeated_row_is_one_question(tmp_path: Path) -> None:
-    (tmp_path / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in [*ROWS, ROWS[0]]))
-    found = benchmark("bamboogle").tasks(file=tmp_path / "rows.jsonl")
-    assert [one.gold for one in found] == ["Rome", "the sea"]
-
-
 @pytest.mark.parametrize(
     ("row", "accepted"),
     [
@@ -74,27 +68,33 @@ def test_options(row: dict[str, Any]) -> None:
     assert found.data == {"stem": "Which?", "options": {"A": "liver", "B": "heart"}, "letter": "B"}
 
 
+WRONG = {f"Incorrect Answer {n}": f"wrong {n}" for n in (1, 2, 3)}
+
+
 def test_gpqas_right_option_is_anywhere_and_always_at_the_same_place() -> None:
-    wrong = {f"Incorrect Answer {n}": f"wrong {n}" for n in (1, 2, 3)}
-    rows = [{"Question": f"Q{n}", "Correct Answer": "right ", "file": "gpqa_diamond", **wrong} for n in range(60)]
+    rows = [{"Question": f"Q{n}", "Correct Answer": "right ", "file": "gpqa_diamond", **WRONG} for n in range(60)]
     found = [gpqa(row) for row in rows]
     assert found == [gpqa(row) for row in rows]
     assert {one.data["letter"] for one in found} == set("ABCD")
     assert all(one.data["options"][one.data["letter"]] == "right" for one in found)
 
 
-def test_gpqas_diamond_is_part_of_the_extended_set(tmp_path: Path) -> None:
-    wrong = {f"Incorrect Answer {n}": f"wrong {n}" for n in (1, 2, 3)}
-    found = benchmark("gpqa")
-    for name, numbers in (("gpqa_diamond", [3]), ("gpqa_extended", [1, 2, 3])):
-        rows = [{"Question": f"Q{n}", "Correct Answer": "right", **wrong} for n in numbers]
-        (tmp_path / f"{name}.json").write_text(json.dumps(rows))
-    extended = found.tasks(file=tmp_path / "gpqa_extended.json")
-    assert [one.family for one in extended] == ["extended"] * 3
-    assert [one.family for one in found.tasks("diamond", tmp_path / "gpqa_diamond.json")] == ["diamond"]
+GPQA = {"Question": "Q", "Correct Answer": "right", **WRONG}
+GAIA = {"Question": "Where?", "Final answer": "Rome", "Level": "2", "file_name": ""}
 
 
-def test_gaia_leaves_tasks_with_files_out(tmp_path: Path) -> None:
-    row = {"Question": "Where?", "Final answer": "Rome", "Level": "2", "file_name": ""}
-    (tmp_path / "rows.json").write_text(json.dumps([row, {**row, "Question": "In it?", "file_name": "a.xlsx"}]))
-    assert [one.family for one in benchmark("gaia").tasks(file=tmp_path / "rows.json")] == ["level 2"]
+@pytest.mark.parametrize(
+    ("name", "subset", "file", "rows", "families"),
+    [
+        ("gpqa", "", "gpqa_extended.json", [GPQA, {**GPQA, "Question": "R"}], ["extended"] * 2),
+        ("gpqa", "diamond", "gpqa_diamond.json", [GPQA], ["diamond"]),
+        ("gaia", "", "rows.json", [GAIA, {**GAIA, "Question": "In it?", "file_name": "a.xlsx"}], ["level 2"]),
+        ("bamboogle", "", "rows.json", [*ROWS, ROWS[0]], ["", ""]),
+    ],
+)
+def test_families_and_what_is_left_out(
+    name: str, subset: str, file: str, rows: list[dict[str, Any]], families: list[str], tmp_path: Path
+) -> None:
+    """Tasks of GAIA with files, and a repeated row."""
+    (tmp_path / file).write_text(json.dumps(rows))
+    assert [one.family for one in benchmark(name).tasks(subset, tmp_path / file)] == families

@@ -48,10 +48,9 @@ UNITS = [
 ]
 LONG = [
     *(Attack((unit,)) for unit in UNITS),
+    *(Attack((blank,), after=end) for blank, end in ((" ", "x"), ("\t", "1"), ("\n", "1"), ("-", "1"))),
     Attack(("\\frac{", "}{")),
-    *(Attack((blank,), after=end) for blank, end in ((" ", "x"), ("\t", "1"), ("\n", "1"))),
     Attack((",",), "=", "x"),
-    Attack(("-",), after="1"),
 ]
 
 
