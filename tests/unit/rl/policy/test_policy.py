@@ -2,7 +2,7 @@
 
 import asyncio
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -12,16 +12,16 @@ from langchain_core.language_models import BaseChatModel, FakeListChatModel
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, SystemMessage, ToolCall, ToolMessage
 from langchain_core.tools import tool
 from langchain_openai import ChatOpenAI
-from langgraph.graph import END, START, MessagesState, StateGraph
+from langgraph.graph import MessagesState
 from openai import APIConnectionError
 from pydantic import BaseModel, SecretStr
 
 from agentflow.graph.context import Sampling
 from agentflow.graph.models.loading import load_model
 from agentflow.graph.tracing.observer import Observer
-from agentflow.rl.policy.chat import ChatRequest, TokenReply
 from agentflow.rl.policy.policy import Policy, PolicyMisused, serving, stand_in
 from agentflow.rl.rollout.calls import TokenCollector
+from tests.graphs import Server, chain
 
 
 class Sum(BaseModel):
@@ -37,24 +37,8 @@ def add(a: int, b: int) -> int:
     return a + b
 
 
-class Server:
-    """Replies with `text` or `calls`, and keeps the requests."""
-
-    def __init__(self, text: str = "fine", *calls: ToolCall) -> None:
-        self.text, self.calls = text, calls
-        self.requests: list[ChatRequest] = []
-
-    async def __call__(self, request: ChatRequest) -> TokenReply:
-        self.requests.append(request)
-        return TokenReply(self.text, [1], [2], [-0.5], "stop", tool_calls=self.calls)
-
-
 def graph(node: Any, name: str = "node") -> Any:
-    builder = StateGraph(MessagesState)
-    builder.add_node(name, node)
-    builder.add_edge(START, name)
-    builder.add_edge(name, END)
-    return builder.compile()
+    return chain(MessagesState, **{name: node})
 
 
 @contextmanager
@@ -75,22 +59,18 @@ def outside(**fields: Any) -> ChatOpenAI:
 QUESTION: dict[str, list[AnyMessage]] = {"messages": [HumanMessage("q")]}
 
 
-async def test_a_call_carries_roles_and_the_callers_limits() -> None:
-    server = Server()
+async def test_a_call_carries_roles_tool_calls_and_the_callers_limits() -> None:
+    server, call = Server("fine"), ToolCall(name="add", args={"a": 1}, id="7")
+    said = [SystemMessage("s"), HumanMessage("h"), AIMessage("", tool_calls=[call]), ToolMessage("3", tool_call_id="7")]
     with serving(server):
-        reply = await load_model("policy", Sampling(max_tokens=9)).ainvoke(
-            [SystemMessage("s"), HumanMessage("h")], stop=["x"]
-        )
+        reply = await load_model("policy", Sampling(max_tokens=9)).ainvoke(said, stop=["x"])
     [request] = server.requests
-    assert [(one["role"], one["content"]) for one in request.messages] == [("system", "s"), ("user", "h")]
+    system, human, asked, result = request.messages
+    assert [(one["role"], one["content"]) for one in (system, human)] == [("system", "s"), ("user", "h")]
+    assert asked["tool_calls"] == [{"type": "function", "id": "7", "function": {"name": "add", "arguments": {"a": 1}}}]
+    assert result == {"role": "tool", "content": "3", "tool_call_id": "7"}
     assert (request.sampling.max_tokens, request.sampling.stop) == (9, ("x",))
     assert reply.response_metadata["token_ids"] == [2]
-
-
-async def test_a_node_that_is_not_async_is_served_too() -> None:
-    with serving(Server()):
-        state = await graph(lambda state: {"messages": [Policy().invoke(state["messages"])]}).ainvoke(QUESTION)
-    assert state["messages"][-1].text == "fine"
 
 
 async def test_outside_of_training_the_fallback_answers() -> None:
@@ -106,18 +86,6 @@ async def test_two_rollouts_at_once_have_each_their_own_server() -> None:
             return str((await Policy().ainvoke("q")).text)
 
     assert await asyncio.gather(one("a"), one("b")) == ["a", "b"]
-
-
-async def test_tool_calls_and_their_results_are_read() -> None:
-    server = Server()
-    call = ToolCall(name="add", args={"a": 1}, id="7")
-    with serving(server):
-        await Policy().ainvoke(
-            [HumanMessage("q"), AIMessage("", tool_calls=[call]), ToolMessage("3", tool_call_id="7")]
-        )
-    _, asked, result = server.requests[0].messages
-    assert asked["tool_calls"] == [{"type": "function", "id": "7", "function": {"name": "add", "arguments": {"a": 1}}}]
-    assert result == {"role": "tool", "content": "3", "tool_call_id": "7"}
 
 
 @pytest.mark.parametrize("form", [add, add.func, Sum, {"name": "Sum", "description": "A sum.", "input_schema": {}}])  # type: ignore[attr-defined]
@@ -149,52 +117,61 @@ async def test_json_schemas_of_a_providers_own_are_read(text: str, unreadable: b
     assert [call.unreadable for call in collector.calls] == [unreadable]
 
 
-@pytest.mark.parametrize(
-    "given",
-    [
-        [HumanMessage([{"type": "image_url", "image_url": {"url": "data:image/png;base64,AA=="}}])],
-        "q",
-    ],
-)
-async def test_what_it_cannot_read_ends_the_rollout(given: Any) -> None:
-    model = Policy().bind(tools=[{"type": "web_search"}]) if given == "q" else Policy()
-    with serving(Server()) as served, pytest.raises(PolicyMisused):
-        await model.ainvoke(given)
+IMAGE = HumanMessage([{"type": "image_url", "image_url": {"url": "data:image/png;base64,AA=="}}])
+
+
+@pytest.mark.parametrize(("given", "options"), [([IMAGE], {}), ("q", {"tools": [{"type": "web_search"}]})])
+async def test_what_it_cannot_read_ends_the_rollout(given: Any, options: dict[str, Any]) -> None:
+    with serving(Server("fine")) as served, pytest.raises(PolicyMisused):
+        await Policy().bind(**options).ainvoke(given)
     assert served.misused
 
 
-@pytest.mark.parametrize("how", ["ainvoke", "invoke", "astream", "stream", "abatch", "agenerate", "thread"])
+def by_thread(model: ChatOpenAI) -> str:
+    found: list[str] = []
+    thread = threading.Thread(target=lambda: found.append(str(model.invoke("q").text)))
+    thread.start()
+    thread.join()
+    return found[0]
+
+
+async def invoked(model: ChatOpenAI) -> str:
+    return str((await model.ainvoke("q")).text)
+
+
+async def streamed(model: ChatOpenAI) -> str:
+    return "".join([str(chunk.text) async for chunk in model.astream("q")])
+
+
+async def batched(model: ChatOpenAI) -> str:
+    return str((await model.abatch(["q"]))[0].text)
+
+
+async def generated(model: ChatOpenAI) -> str:
+    return (await model.agenerate([[HumanMessage("q")]])).generations[0][0].text
+
+
+BLOCKING: dict[str, Callable[[ChatOpenAI], str]] = {
+    "invoke": lambda model: str(model.invoke("q").text),
+    "stream": lambda model: "".join(str(chunk.text) for chunk in model.stream("q")),
+    "thread": by_thread,
+}
+AWAITED = {"ainvoke": invoked, "astream": streamed, "abatch": batched, "agenerate": generated}
+
+
+@pytest.mark.parametrize("how", [*BLOCKING, *AWAITED])
 async def test_it_answers_for_the_model_of_a_node_that_learns(how: str) -> None:
     """The model is neither changed nor asked, however it is called."""
-    model, server = outside(max_tokens=5), Server()
+    model, server = outside(max_tokens=5), Server("fine")
 
-    async def node(state: MessagesState) -> dict[str, Any]:
-        found = ""
-        match how:
-            case "ainvoke":
-                found = (await model.ainvoke("q")).text
-            case "astream":
-                found = "".join([str(chunk.text) async for chunk in model.astream("q")])
-            case "abatch":
-                found = (await model.abatch(["q"]))[0].text
-            case "agenerate":
-                found = (await model.agenerate([[HumanMessage("q")]])).generations[0][0].text
-        return {"messages": [AIMessage(found)]}
+    async def awaits(state: MessagesState) -> dict[str, Any]:
+        return {"messages": [AIMessage(await AWAITED[how](model))]}
 
-    def blocking(state: MessagesState) -> dict[str, Any]:
-        found: list[str] = []
-        if how == "stream":
-            found = [str(chunk.text) for chunk in model.stream("q")]
-        elif how == "thread":
-            thread = threading.Thread(target=lambda: found.append(str(model.invoke("q").text)))
-            thread.start()
-            thread.join()
-        else:
-            found = [str(model.invoke("q").text)]
-        return {"messages": [AIMessage("".join(found))]}
+    def blocks(state: MessagesState) -> dict[str, Any]:
+        return {"messages": [AIMessage(BLOCKING[how](model))]}
 
     with recording(server, "node") as (collector, config):
-        state = await graph(blocking if how in ("invoke", "stream", "thread") else node).ainvoke(QUESTION, config)
+        state = await graph(blocks if how in BLOCKING else awaits).ainvoke(QUESTION, config)
     assert state["messages"][-1].text == "fine"
     assert [call.node for call in collector.calls] == ["node"]
     assert server.requests[0].sampling.max_tokens == 5
@@ -202,7 +179,7 @@ async def test_it_answers_for_the_model_of_a_node_that_learns(how: str) -> None:
 
 async def test_other_nodes_ask_their_own_model() -> None:
     """Also a second model of the same graph (agent-lightning #110), and a judge in the reward."""
-    server, other = Server(), FakeListChatModel(responses=["itself"])
+    server, other = Server("fine"), FakeListChatModel(responses=["itself"])
 
     def node(state: MessagesState) -> dict[str, Any]:
         return {"messages": [other.invoke(state["messages"])]}
@@ -224,7 +201,7 @@ async def test_callbacks_of_a_nodes_own_hide_nothing() -> None:
     async def node(state: MessagesState) -> dict[str, Any]:
         return {"messages": [await outside().ainvoke("q", config={"callbacks": [Own()]})]}
 
-    with recording(Server(), "node") as (collector, config):
+    with recording(Server("fine"), "node") as (collector, config):
         await graph(node).ainvoke(QUESTION, config)
     assert (len(collector.calls), seen) == (1, ["end"])
 
@@ -236,7 +213,7 @@ async def test_parallel_calls_of_one_node_are_told_apart() -> None:
         replies = await asyncio.gather(*(outside().ainvoke(f"q{n}") for n in range(8)))
         return {"messages": [AIMessage(replies[0].text)]}
 
-    server = Server()
+    server = Server("fine")
     with recording(server, "node") as (collector, config):
         await graph(node).ainvoke(QUESTION, config)
     assert len(collector.calls) == len(server.requests) == 8
@@ -244,29 +221,22 @@ async def test_parallel_calls_of_one_node_are_told_apart() -> None:
 
 
 async def test_a_graph_that_a_tool_calls_has_a_path_of_its_own() -> None:
-    def inner(name: str) -> Any:
-        built = StateGraph(MessagesState)
+    async def think(state: MessagesState) -> dict[str, Any]:
+        return {"messages": [await outside().ainvoke(state["messages"])]}
 
-        async def think(state: MessagesState) -> dict[str, Any]:
-            return {"messages": [await outside().ainvoke(state["messages"])]}
-
-        built.add_node("think", think)
-        built.add_edge(START, "think")
-        built.add_edge("think", END)
-        return built.compile(name=name)
-
-    first, second = inner("first"), inner("second")
+    first, second = chain(MessagesState, think=think), chain(MessagesState, think=think)
+    first.name, second.name = "first", "second"
 
     async def node(state: MessagesState) -> dict[str, Any]:
         await first.ainvoke(QUESTION)
         await second.ainvoke(QUESTION)
         return {}
 
-    with recording(Server()) as (collector, config):
+    with recording(Server("fine")) as (collector, config):
         await graph(node).ainvoke(QUESTION, config)
     assert [call.node for call in collector.calls] == ["node/first/think", "node/second/think"]
     # The first asks its own model, whose server is not there.
-    with recording(Server(), "second") as (collector, config), pytest.raises(APIConnectionError):
+    with recording(Server("fine"), "second") as (collector, config), pytest.raises(APIConnectionError):
         await graph(node).ainvoke(QUESTION, config)
     assert collector.calls == []
 

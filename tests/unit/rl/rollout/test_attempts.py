@@ -1,9 +1,10 @@
 """Calls of an abandoned attempt are not trained on; those of a caught error are."""
 
 import operator
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Sequence
 from typing import Annotated, Any, TypedDict
 
+import pytest
 from langchain_core.runnables import RunnableLambda
 from langgraph.graph import END, START, StateGraph
 from langgraph.types import RetryPolicy, Send
@@ -18,9 +19,6 @@ AGAIN = RetryPolicy(initial_interval=0.001, jitter=False, max_attempts=3, retry_
 
 class Talk(TypedDict):
     said: Annotated[list[str], operator.add]
-
-
-Node = Callable[[Talk], Awaitable[dict[str, Any]]]
 
 
 class Flaky:
@@ -46,11 +44,7 @@ async def count(request: ChatRequest) -> TokenReply:
 
 
 def graph(node: Any, **options: Any) -> Any:
-    builder = StateGraph(Talk)
-    builder.add_node("node", node, **options)
-    builder.add_edge(START, "node")
-    builder.add_edge("node", END)
-    return builder.compile()
+    return StateGraph(Talk).add_node("node", node, **options).add_edge(START, "node").compile()
 
 
 async def trained(app: Any, nodes: Sequence[str] = ("node",)) -> list[int]:
@@ -61,33 +55,60 @@ async def trained(app: Any, nodes: Sequence[str] = ("node",)) -> list[int]:
     return [call.response_ids[0] for call in collector.calls]
 
 
-async def test_the_last_attempt_of_a_node_counts_alone() -> None:
-    node = Flaky(2)
-    assert await trained(graph(node, retry_policy=AGAIN)) == [3]
-    assert node.asked == 3
-
-
-async def test_a_subgraph_is_given_up_with_the_node_that_is_it() -> None:
-    assert await trained(graph(graph(Flaky(1)), retry_policy=AGAIN)) == [2]
-
-
-async def test_a_subgraph_that_a_node_calls_is_given_up_with_it() -> None:
-    inner = graph(Flaky(1))
+def calling(inner: Any) -> Any:
+    """A node that calls a graph or a chain."""
 
     async def node(state: Talk) -> Any:
         return await inner.ainvoke(state)
 
-    assert await trained(graph(node, retry_policy=AGAIN)) == [2]
+    return graph(node, retry_policy=AGAIN)
+
+
+def catching(inner: Any) -> Any:
+    async def node(state: Talk) -> Any:
+        try:
+            return await inner.ainvoke(state)
+        except OSError:
+            return {"said": ["unreadable"]}
+
+    return graph(node)
+
+
+async def default(state: Any) -> dict[str, Any]:
+    return {"said": ["default"]}
+
+
+def retried(node: Flaky) -> Any:
+    return RunnableLambda(node).with_retry(wait_exponential_jitter=False, retry_if_exception_type=(OSError,))
+
+
+def looped(node: Flaky) -> Any:
+    builder = StateGraph(Talk).add_node("node", node, retry_policy=AGAIN).add_edge(START, "node")
+    return builder.add_conditional_edges("node", lambda state: "node" if len(state["said"]) < 3 else END).compile()
+
+
+@pytest.mark.parametrize(
+    ("app", "expected"),
+    [
+        (graph(Flaky(2), retry_policy=AGAIN), [3]),
+        (graph(graph(Flaky(1)), retry_policy=AGAIN), [2]),
+        (calling(graph(Flaky(1))), [2]),
+        (calling(retried(Flaky(1))), [2]),
+        # An answer that cannot be read, and a default: the policy has to learn from the answer.
+        (calling(RunnableLambda(Flaky(1)).with_fallbacks([RunnableLambda(default)])), [1]),
+        (catching(graph(Flaky(1))), [1]),
+        (looped(Flaky(0)), [1, 2, 3]),
+    ],
+    ids=["node", "subgraph", "called_subgraph", "chain", "fallback", "caught", "loop"],
+)
+async def test_the_last_attempt_counts_and_what_led_to_what_followed(app: Any, expected: list[int]) -> None:
+    assert await trained(app) == expected
 
 
 async def test_a_node_of_a_subgraph_begins_again_by_itself() -> None:
     first, flaky = Flaky(0), Flaky(1)
-    builder = StateGraph(Talk)
-    builder.add_node("first", first)
-    builder.add_node("flaky", flaky, retry_policy=AGAIN)
-    builder.add_edge(START, "first")
-    builder.add_edge("first", "flaky")
-    assert await trained(graph(builder.compile())) == [1, 2]
+    builder = StateGraph(Talk).add_node("first", first).add_node("flaky", flaky, retry_policy=AGAIN)
+    assert await trained(graph(builder.add_edge(START, "first").add_edge("first", "flaky").compile())) == [1, 2]
 
 
 async def test_branches_of_one_node_begin_again_each_by_itself() -> None:
@@ -102,63 +123,14 @@ async def test_branches_of_one_node_begin_again_each_by_itself() -> None:
             raise OSError("flaky")
         return {"said": [str(reply.text)]}
 
-    builder = StateGraph(Talk)
-    builder.add_node("node", node, retry_policy=AGAIN)
+    builder: Any = StateGraph(Talk).add_node("node", node, retry_policy=AGAIN)  # type: ignore[arg-type]
     builder.add_conditional_edges(START, lambda state: [Send("node", {"number": str(n)}) for n in range(4)], ["node"])
     assert sorted(await trained(builder.compile())) == [0, 2, 11, 13]
 
 
 async def test_a_sibling_of_what_failed_counts_once() -> None:
     steady, flaky = Flaky(0), Flaky(1)
-    builder = StateGraph(Talk)
-    builder.add_node("steady", steady)
-    builder.add_node("flaky", flaky, retry_policy=AGAIN)
-    builder.add_edge(START, "steady")
-    builder.add_edge(START, "flaky")
+    builder = StateGraph(Talk).add_node("steady", steady).add_node("flaky", flaky, retry_policy=AGAIN)
+    builder.add_edge(START, "steady").add_edge(START, "flaky")
     assert sorted(await trained(builder.compile(), ["steady", "flaky"])) == [1, 2]
     assert steady.asked == 1
-
-
-async def test_a_chain_that_is_retried() -> None:
-    flaky = Flaky(1)
-    chain = RunnableLambda(flaky).with_retry(wait_exponential_jitter=False, retry_if_exception_type=(OSError,))
-
-    async def node(state: Talk) -> Any:
-        return await chain.ainvoke(None)
-
-    assert await trained(graph(node)) == [2]
-
-
-async def test_what_a_fallback_stands_in_for_led_to_it() -> None:
-    """An answer that cannot be read, and a default: the policy has to learn from the answer."""
-
-    async def default(state: Any) -> dict[str, Any]:
-        return {"said": ["default"]}
-
-    chain = RunnableLambda(Flaky(1)).with_fallbacks([RunnableLambda(default)])
-
-    async def node(state: Talk) -> Any:
-        return await chain.ainvoke(None)
-
-    assert await trained(graph(node)) == [1]
-
-
-async def test_what_a_node_caught_led_to_what_followed() -> None:
-    inner = graph(Flaky(1))
-
-    async def node(state: Talk) -> Any:
-        try:
-            return await inner.ainvoke(state)
-        except OSError:
-            return {"said": ["unreadable"]}
-
-    assert await trained(graph(node)) == [1]
-
-
-async def test_a_node_in_a_loop_counts_each_time() -> None:
-    node = Flaky(0)
-    builder = StateGraph(Talk)
-    builder.add_node("node", node, retry_policy=AGAIN)
-    builder.add_edge(START, "node")
-    builder.add_conditional_edges("node", lambda state: "node" if len(state["said"]) < 3 else END)
-    assert await trained(builder.compile()) == [1, 2, 3]

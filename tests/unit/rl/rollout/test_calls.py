@@ -64,9 +64,8 @@ class Server:
         await asyncio.sleep(random.random() * 0.02)
         trained = request.messages[-1]["content"] != "not trained"
         ids = [self.rollout] * random.randint(1, 5)
-        reply = TokenReply(
-            f"text {self.rollout}", [self.rollout, len(request.messages)], ids, [-1.0] * len(ids), "stop", 7
-        )
+        prompt = [self.rollout, len(request.messages)]
+        reply = TokenReply(f"text {self.rollout}", prompt, ids, [-1.0] * len(ids), "stop", 7)
         if trained:
             self.given.append(reply)
         return reply
@@ -81,9 +80,8 @@ async def test_256_rollouts_at_once_are_not_mixed_up() -> None:
             state = await app.ainvoke({"text": f"q{number}", "said": []}, collecting(collector))
         assert state["said"] == [f"text {number}"] * 3
         assert [call.turn for call in collector.calls] == [0, 1, 2]
-        assert {(call.rollout, call.node, call.weights_version) for call in collector.calls} == {
-            (str(number), "plan", 7)
-        }
+        known = {(call.rollout, call.node, call.weights_version) for call in collector.calls}
+        assert known == {(str(number), "plan", 7)}
         assert [call.response_ids.tolist() for call in collector.calls] == [reply.token_ids for reply in server.given]
         assert [call.prompt_ids.tolist() for call in collector.calls] == [reply.prompt_ids for reply in server.given]
 
@@ -150,40 +148,39 @@ async def test_a_node_whose_model_gives_no_ids_cannot_be_trained() -> None:
         await app.ainvoke({"text": "q", "said": []}, collecting(TokenCollector("r", {"plan"})))
 
 
-@pytest.mark.parametrize(
-    ("prompt", "ids", "logprobs", "usage"),
-    [([1], [2, 3], [-1.0], (1, 2)), ([1], [2], [-1.0], (1, 3)), ([1], [2], [-1.0], (4, 1)), ([1], [], [], (1, 0))],
-)
-def test_what_does_not_fit_together_is_refused(
-    prompt: list[int], ids: list[int], logprobs: list[float], usage: tuple[int, int]
-) -> None:
-    observer, run = Observer(TokenCollector("r", {"plan"}), raise_error=True), uuid4()
+def observed(collector: TokenCollector, reply: AIMessage) -> None:
+    observer, run = Observer(collector, raise_error=True), uuid4()
     observer.on_chat_model_start({}, [[HumanMessage("q")]], run_id=run, metadata={"langgraph_node": "plan"})
-    message = AIMessage(
-        "text",
-        usage_metadata={"input_tokens": usage[0], "output_tokens": usage[1], "total_tokens": sum(usage)},
-        response_metadata={"prompt_token_ids": prompt, "token_ids": ids, "logprobs": logprobs},
-    )
-    with fails(TokenError, "ids_misfit", "plan"):
-        observer.on_llm_end(LLMResult(generations=[[ChatGeneration(message=message)]]), run_id=run)
+    observer.on_llm_end(LLMResult(generations=[[ChatGeneration(message=reply)]]), run_id=run)
+
+
+@pytest.mark.parametrize(
+    ("code", "prompt", "ids", "logprobs", "usage"),
+    [
+        ("ids_misfit", [1], [2, 3], [-1.0], (1, 2)),
+        ("ids_misfit", [1], [2], [-1.0], (1, 3)),
+        ("ids_misfit", [1], [2], [-1.0], (4, 1)),
+        ("ids_misfit", [1], [], [], (1, 0)),
+        ("ids_invalid", [1], [2**40], [-1.0], None),
+        ("ids_invalid", [1], ["2"], [-1.0], None),
+        ("ids_invalid", [1], [2], [None], None),
+        ("ids_invalid", [1], [2.5], [-1.0], None),
+        ("ids_invalid", [1], [2], ["-1"], None),
+    ],
+)
+def test_what_are_no_tokens_or_do_not_fit_together_is_refused(
+    code: str, prompt: list[int], ids: list[Any], logprobs: list[Any], usage: tuple[int, int] | None
+) -> None:
+    reply = AIMessage("text", response_metadata={"prompt_token_ids": prompt, "token_ids": ids, "logprobs": logprobs})
+    if usage:
+        reply.usage_metadata = {"input_tokens": usage[0], "output_tokens": usage[1], "total_tokens": sum(usage)}
+    with fails(TokenError, code, "plan"):
+        observed(TokenCollector("r", {"plan"}), reply)
 
 
 def test_a_reply_from_langchains_cache_has_no_counts_to_compare() -> None:
     collector = TokenCollector("r", {"plan"})
-    observer, run = Observer(collector, raise_error=True), uuid4()
-    observer.on_chat_model_start({}, [[HumanMessage("q")]], run_id=run, metadata={"langgraph_node": "plan"})
-    message = AIMessage("text", response_metadata={"prompt_token_ids": [1], "token_ids": [2], "logprobs": [-1.0]})
-    message.usage_metadata = {"total_cost": 0}  # type: ignore[typeddict-item,typeddict-unknown-key]
-    observer.on_llm_end(LLMResult(generations=[[ChatGeneration(message=message)]]), run_id=run)
+    reply = AIMessage("text", response_metadata={"prompt_token_ids": [1], "token_ids": [2], "logprobs": [-1.0]})
+    reply.usage_metadata = {"total_cost": 0}  # type: ignore[typeddict-item,typeddict-unknown-key]
+    observed(collector, reply)
     assert [call.response_ids.tolist() for call in collector.calls] == [[2]]
-
-
-@pytest.mark.parametrize(
-    ("ids", "logprobs"), [([2**40], [-1.0]), (["2"], [-1.0]), ([2], [None]), ([2.5], [-1.0]), ([2], ["-1"])]
-)
-def test_what_are_no_tokens_is_refused(ids: list[Any], logprobs: list[Any]) -> None:
-    observer, run = Observer(TokenCollector("r", {"plan"}), raise_error=True), uuid4()
-    observer.on_chat_model_start({}, [[HumanMessage("q")]], run_id=run, metadata={"langgraph_node": "plan"})
-    message = AIMessage("text", response_metadata={"prompt_token_ids": [1], "token_ids": ids, "logprobs": logprobs})
-    with fails(TokenError, "ids_invalid", "plan"):
-        observer.on_llm_end(LLMResult(generations=[[ChatGeneration(message=message)]]), run_id=run)

@@ -1,28 +1,26 @@
 """Calls of the policy over HTTP by code that knows nothing of LangChain."""
 
 import asyncio
-import json
-from collections.abc import AsyncIterator, Callable
+import re
+from collections.abc import AsyncIterator
 from typing import Annotated, Any, TypedDict
 
 import httpx
 import openai
 import pytest
-from langgraph.graph import END, START, StateGraph
+from langgraph.graph import START, StateGraph
 from langgraph.types import Send
 
 from agentflow import policy_url
 from agentflow.graph.models.spec import ModelError
-from agentflow.graph.run.task import Task
-from agentflow.rl.apps.trainable import Trainable
 from agentflow.rl.policy import policy as policy_module
 from agentflow.rl.policy.chat import ChatRequest, TokenReply
 from agentflow.rl.policy.policy import PromptTooLong
 from agentflow.rl.rollout.packing import pack
-from agentflow.rl.rollout.rollout import RolloutStatus, Trajectory, run
+from agentflow.rl.rollout.rollout import RolloutStatus, Trajectory
 from tests.chat_templates import ScriptedPolicy, called, needs_templates
+from tests.graphs import Server, chain, rollout, trainable
 
-TASK = Task(id="1", question="q", gold="fine")
 MESSAGES: list[Any] = [{"role": "user", "content": "q"}]
 ADD: Any = {
     "type": "function",
@@ -46,79 +44,47 @@ class State(TypedDict, total=False):
     answer: Annotated[str, lambda old, new: new]
 
 
-class Server:
-    """Replies with `text`, and keeps the requests."""
-
-    def __init__(self, text: str = "fine") -> None:
-        self.text, self.requests = text, list[ChatRequest]()
-
-    async def __call__(self, request: ChatRequest) -> TokenReply:
-        self.requests.append(request)
-        return TokenReply(self.text, [1], [2], [-0.5], "stop")
+async def played(graph: Any, policy: Any, *nodes: str) -> Trajectory:
+    return await rollout(trainable(graph, *nodes, inputs=lambda task: {}), policy)
 
 
-def one_node(node: Callable[..., Any], name: str = "node") -> Any:
-    builder = StateGraph(State)
-    builder.add_node(name, node)
-    builder.add_edge(START, name)
-    builder.add_edge(name, END)
-    return builder.compile()
+def one_node(node: Any) -> Any:
+    return chain(State, node=node)
 
 
-async def rollout(graph: Any, policy: Any, *nodes: str) -> Trajectory:
-    app = Trainable(
-        name="app",
-        graph=graph,
-        nodes=nodes,
-        tasks=lambda split, number: [TASK],
-        inputs=lambda task: {},
-        reward=lambda task, state: float(state.get("answer") == task.gold),
-    )
-    return await run(app, graph, TASK, policy, id="r", seconds=3600)
+ASKED: Any = {"model": "m", "messages": MESSAGES, "max_tokens": 5, "stop": ["x"]}
 
 
 def sync(state: State) -> State:
-    found = client.chat.completions.create(model="m", messages=MESSAGES, max_tokens=5, stop=["x"])
-    return {"answer": found.choices[0].message.content or ""}
+    return {"answer": client.chat.completions.create(**ASKED).choices[0].message.content or ""}
 
 
 async def asynchronous(state: State) -> State:
-    found = await aclient.chat.completions.create(model="m", messages=MESSAGES, max_tokens=5, stop=["x"])
-    return {"answer": found.choices[0].message.content or ""}
+    return {"answer": (await aclient.chat.completions.create(**ASKED)).choices[0].message.content or ""}
 
 
 def streamed(state: State) -> State:
-    options = {"include_usage": True}
-    chunks = list(
-        client.chat.completions.create(
-            model="m",
-            messages=MESSAGES,
-            max_tokens=5,
-            stop=["x"],
-            stream=True,
-            stream_options=options,  # type: ignore[call-overload]
-        )
-    )
+    chunks = list(client.chat.completions.create(**ASKED, stream=True, stream_options={"include_usage": True}))
     assert chunks[-1].usage.total_tokens == 2
     return {"answer": "".join(chunk.choices[0].delta.content or "" for chunk in chunks if chunk.choices)}
 
 
 async def by_url(state: State) -> State:
-    body = {"model": "m", "messages": MESSAGES, "max_tokens": 5, "stop": "x"}
     async with httpx.AsyncClient() as other:
-        found = await other.post(f"{policy_url()}/chat/completions", json=body)
+        found = await other.post(f"{policy_url()}/chat/completions", json={**ASKED, "stop": "x"})
     return {"answer": found.json()["choices"][0]["message"]["content"]}
 
 
 def raw(state: State) -> State:
-    found = client.chat.completions.with_raw_response.create(model="m", messages=MESSAGES, max_tokens=5, stop=["x"])
-    return {"answer": found.parse().choices[0].message.content or ""}
+    return {
+        "answer": client.chat.completions.with_raw_response.create(**ASKED).parse().choices[0].message.content or ""
+    }
 
 
 @pytest.mark.parametrize("node", [sync, asynchronous, streamed, by_url, raw])
 async def test_a_call_over_http_is_a_call_of_its_node(node: Any) -> None:
     server = Server()
-    found = await rollout(one_node(node), server)
+    found = await played(one_node(node), server)
     assert (found.status, found.reward) == (RolloutStatus.OK, 1.0), found.trace.error
     assert [(call.node, list(call.response_ids)) for call in found.calls] == [("node", [2])]
     [request] = server.requests
@@ -131,7 +97,7 @@ async def test_turns_with_tools_are_one_row(stream: bool) -> None:
     """The calls that were sampled are repeated token by token, though the client wrote them again."""
     pytest.importorskip("transformers")
     pytest.importorskip("verl")
-    script = iter([called("qwen2_5", "add", {"a": 1}, tight=True), called("qwen2_5", "add", {"a": 2}), "fine"])
+    script = iter([called("qwen2_5", "add", {"a": 1}, tight=True), called("qwen2_5", "add", {"a": 2}), "2"])
 
     async def node(state: State) -> State:
         messages = [*MESSAGES]
@@ -143,15 +109,12 @@ async def test_turns_with_tools_are_one_row(stream: bool) -> None:
             messages += [{"role": "tool", "tool_call_id": call["id"], "content": "3"} for call in said["tool_calls"]]
 
     policy = ScriptedPolicy("qwen2_5", lambda request: next(script))
-    found = await rollout(one_node(node), policy)
+    found = await played(one_node(node), policy)
     assert (found.status, found.reward) == (RolloutStatus.OK, 1.0), found.trace.error
     [row] = pack(found.calls, limit=10_000)
     assert sum(row.mask) == sum(len(reply.token_ids) for reply in policy.sampled)
-    assert [one["role"] for one in found_messages(policy)] == ["user", "assistant", "tool", "assistant", "tool"]
-
-
-def found_messages(policy: ScriptedPolicy) -> list[dict[str, Any]]:
-    return list(policy.requests[-1].messages)
+    said = [one["role"] for one in policy.requests[-1].messages]
+    assert said == ["user", "assistant", "tool", "assistant", "tool"]
 
 
 async def _said(messages: list[Any], stream: bool) -> dict[str, Any]:
@@ -162,15 +125,8 @@ async def _said(messages: list[Any], stream: bool) -> dict[str, Any]:
         found = await aclient.chat.completions.create(model="m", messages=messages, tools=[ADD])  # type: ignore[assignment]
     message = found.choices[0].message
     assert found.choices[0].finish_reason == ("tool_calls" if message.tool_calls else "stop")
-    calls = [
-        {
-            "id": call.id,
-            "type": "function",
-            "function": {"name": call.function.name, "arguments": call.function.arguments},
-        }
-        for call in message.tool_calls or ()
-    ]
-    return {"role": "assistant", "content": message.content, **({"tool_calls": calls} if calls else {})}
+    fields = {"role", "content", "tool_calls"} if message.tool_calls else {"role", "content"}
+    return dict(message.model_dump(include=fields, exclude={"tool_calls": {"__all__": {"parsed_arguments"}}}))
 
 
 async def test_only_nodes_that_learn_ask_the_policy() -> None:
@@ -182,14 +138,8 @@ async def test_only_nodes_that_learn_ask_the_policy() -> None:
             await asynchronous(state)
         return {}
 
-    builder = StateGraph(State)
-    builder.add_node("other", other)
-    builder.add_node("agent", asynchronous)
-    builder.add_edge(START, "other")
-    builder.add_edge("other", "agent")
-    graph = builder.compile(name="research")
-    outer = one_node(graph, "research")
-    found = await rollout(outer, Server(), "research/agent")
+    inner = chain(State, other=other, agent=asynchronous)
+    found = await played(chain(State, research=inner), Server(), "research/agent")
     assert (found.status, [call.node for call in found.calls]) == (RolloutStatus.OK, ["research/agent"])
     assert policy_url() is None
 
@@ -200,19 +150,9 @@ async def test_rollouts_and_branches_at_once_are_told_apart() -> None:
     builder.add_conditional_edges(START, lambda state: [Send("node", {}) for _ in range(3)])
     graph = builder.compile()
     servers = [Server(f"reply {number}") for number in range(8)]
-    found = await asyncio.gather(*(rollout(graph, server) for server in servers))
+    found = await asyncio.gather(*(played(graph, server) for server in servers))
     assert [one.trace.answer for one in found] == [server.text for server in servers]
     assert all(len(server.requests) == 3 for server in servers)
-
-
-class Fails(Server):
-    def __init__(self, error: Exception) -> None:
-        super().__init__()
-        self.error = error
-
-    async def __call__(self, request: ChatRequest) -> TokenReply:
-        self.requests.append(request)
-        raise self.error
 
 
 @pytest.mark.parametrize(
@@ -224,13 +164,13 @@ class Fails(Server):
     ],
 )
 async def test_a_failed_call_is_the_rollouts_and_is_not_repeated(error: Exception, status: RolloutStatus) -> None:
-    server = Fails(error)
+    server = Server(error=error)
 
     async def node(state: State) -> State:
         await aclient.with_options(max_retries=2).chat.completions.create(model="m", messages=MESSAGES)
         return {}
 
-    found = await rollout(one_node(node), server)
+    found = await played(one_node(node), server)
     assert (found.status, len(server.requests)) == (status, 1)
     assert str(error) in found.trace.error
 
@@ -261,7 +201,7 @@ async def test_what_it_cannot_answer_ends_the_rollout(address: str, body: dict[s
         return {}
 
     server = Server()
-    found = await rollout(one_node(node), server)
+    found = await played(one_node(node), server)
     assert (found.status, server.requests) == (RolloutStatus.CRASHED, [])
     assert statuses[0] in (400, 404, 413)
 
@@ -272,38 +212,39 @@ async def test_a_blocking_client_in_an_async_node_is_refused(monkeypatch: pytest
     async def node(state: State) -> State:
         return sync(state)
 
-    found = await rollout(one_node(node), Server())
+    found = await played(one_node(node), Server())
     assert found.status == RolloutStatus.CRASHED
     assert "event loop" in found.trace.error
 
 
-@pytest.mark.parametrize("change", ["host", "origin", "secret", "path", "ended"])
-async def test_nobody_else_is_answered(change: str) -> None:
-    kept: list[str] = []
+@pytest.mark.parametrize(
+    ("part", "other", "headers", "status"),
+    [
+        ("", "", {"host": "example.com"}, 403),
+        ("", "", {"origin": "https://example.com"}, 403),
+        (r"/[\w-]{16,}/", "/" + "0" * 32 + "/", {}, 404),
+        ("/node/", "/other/", {}, 404),
+    ],
+    ids=["host", "origin", "secret", "path"],
+)
+async def test_nobody_else_is_answered(part: str, other: str, headers: dict[str, str], status: int) -> None:
+    """Nor anybody once the rollout has ended."""
+    urls: list[str] = []
 
     async def ask(url: str, **headers: str) -> int:
-        async with httpx.AsyncClient() as other:
+        async with httpx.AsyncClient() as client:
             body = {"model": "m", "messages": MESSAGES}
-            return (await other.post(f"{url}/chat/completions", json=body, headers=headers)).status_code
+            return (await client.post(f"{url}/chat/completions", json=body, headers=headers)).status_code
 
     async def node(state: State) -> State:
-        url = str(policy_url())
-        kept.append(url)
-        if change == "host":
-            assert await ask(url, host="example.com") == 403
-        elif change == "origin":
-            assert await ask(url, origin="https://example.com") == 403
-        elif change == "secret":
-            start, secret, rest = url[: url.index("/", 8) + 1], url.split("/")[3], url.split("/", 4)[4]
-            assert await ask(f"{start}{'0' * len(secret)}/{rest}") == 404
-        elif change == "path":
-            assert await ask(url.replace("/node/", "/other/")) == 404
-        return {"answer": "fine"}
+        urls.append(str(policy_url()))
+        assert await ask(re.sub(part, other, urls[0], count=1) if part else urls[0], **headers) == status
+        return {"answer": "2"}
 
     server = Server()
-    found = await rollout(one_node(node), server)
+    found = await played(one_node(node), server)
     assert found.status == RolloutStatus.OK, found.trace.error
-    assert await ask(kept[0]) == 404
+    assert await ask(urls[0]) == 404
     assert (server.requests, found.calls) == ([], [])
 
 
@@ -325,13 +266,13 @@ async def test_a_client_that_hangs_up_is_not_answered() -> None:
         await asked.wait()
         call.cancel()
         await given_up.wait()
-        return {"answer": "fine"}
+        return {"answer": "2"}
 
-    found = await rollout(one_node(node), Slow())
+    found = await played(one_node(node), Slow())
     assert (found.status, found.reward, found.calls) == (RolloutStatus.OK, 1.0, [])
 
 
 def test_the_clients_are_as_before_where_nothing_runs() -> None:
     with pytest.raises(openai.APIConnectionError):
         sync({})
-    assert json.dumps(policy_url()) == "null"
+    assert policy_url() is None
