@@ -26,6 +26,8 @@ HOSTILE = (
 )
 NO_MARKUP = "main img, main script, main b:text-is('bold')"
 """What there would be, if what a model wrote became a part of the page."""
+CONTRAST = Path(__file__).with_name("contrast.js").read_text()
+"""Finds the texts whose contrast with what is behind them is below WCAG's level AA."""
 
 
 class Seen:

@@ -56,41 +56,33 @@ def credited(rollouts: Sequence[RolloutRecord]) -> list[RolloutRecord]:
     return [one.credited(found.get(id(one))) for one in rollouts]
 
 
+def _write(out: Path, step: int, split: Split, rollouts: Sequence[RolloutRecord]) -> TrainingLog:
+    log = TrainingLog(out)
+    log.begin(step, split)
+    for record in rollouts:
+        append(log.rollouts / f"{step:06d}-{split}.jsonl", record)
+    return log
+
+
 def write_step(out: Path, step: int, rollouts: Sequence[RolloutRecord], **figures: float) -> None:
     """A training step and its line, with more figures."""
-    log = TrainingLog(out)
-    log.begin(step, "train")
-    for record in rollouts:
-        append(log.rollouts / f"{step:06d}-train.jsonl", record)
     reward = sum(record.reward for record in rollouts) / len(rollouts)
     metrics = {"reward": reward, "turns": 1.5, "tool_error_rate": 0.1, "sampled_tokens": 50, "actor/kl": 0.01 * step}
-    log.step(step, metrics | figures, {"step": 2.0, "gen": 1.0, "update_actor": 0.5})
+    seconds = {"step": 2.0, "gen": 1.0, "update_actor": 0.5}
+    _write(out, step, "train", rollouts).step(step, metrics | figures, seconds)
 
 
 def write_validation(out: Path, step: int, rollouts: Sequence[RolloutRecord]) -> None:
     """A validation and its line."""
-    log = TrainingLog(out)
-    log.begin(step, "test")
-    for record in rollouts:
-        append(log.rollouts / f"{step:06d}-test.jsonl", record)
-    log.validation(step)
+    _write(out, step, "test", rollouts).validation(step)
 
 
 def begin(out: Path, steps: int, **flow: Any) -> Path:
     """The folder of a training that is about to begin."""
     TrainingLog(out).rewind(0)
-    settings = {
-        "kind": "training",
-        "preset": "atlas-cpu",
-        "steps": steps,
-        "questions": 2,
-        "rollouts": 4,
-        "lr": 1e-4,
-        "kl": 0.003,
-    }
-    (out / "settings.json").write_text(
-        json.dumps({**settings, "options": {}, "flow": flow or {"algorithm": {"name": "flow-grpo"}}})
-    )
+    settings = {"kind": "training", "preset": "atlas-cpu", "steps": steps, "questions": 2, "rollouts": 4, "lr": 1e-4}
+    settings |= {"kl": 0.003, "options": {}, "flow": flow or {"algorithm": {"name": "flow-grpo"}}}
+    (out / "settings.json").write_text(json.dumps(settings))
     return out
 
 
@@ -101,20 +93,13 @@ def token_step(step: int, task: str, rollouts: Sequence[RolloutRecord], *, hosti
     for number, record in enumerate(rollouts):
         advantage = 0.866 if record.reward else -0.866
         known = {"task": task, "rollout": record.id, "status": record.outcome, "reward": record.reward}
-        first, second = (
-            Sampled(
-                start=start,
-                node="planner",
-                turn=turn,
-                mask=[1] * 4,
-                advantage=advantage,
-                weight=0.01,
-                rollout=[-0.5, -1.0, -1.5, -2.0],
-                trainer=[-0.5, -1.002, -1.45, -2.2],
-                updated=[-0.5, -0.9, -1.0, -3.0],
-            )
-            for turn, start in enumerate((60, 62))
-        )
+        logprobs = {
+            "rollout": [-0.5, -1.0, -1.5, -2.0],
+            "trainer": [-0.5, -1.002, -1.45, -2.2],
+            "updated": [-0.5, -0.9, -1.0, -3.0],
+        }
+        trained = {"node": "planner", "mask": [1] * 4, "advantage": advantage, "weight": 0.01, **logprobs}
+        first, second = (Sampled(start=start, turn=turn, **trained) for turn, start in enumerate((60, 62)))
         mismatch = PrefixMismatch(Reason.REPLY, 62, 64, expected=5, found=4)
         rows.append(TokenRow(ids=[*prompt, 3, 4, 5, 6], calls=[first], **known))
         if number == 0:

@@ -21,14 +21,13 @@ from agentflow.graph.run.runner import run
 from agentflow.graph.run.task import Task
 from agentflow.tools.result import ErrorClass
 from agentflow.view.export import evaluations
-from tests.contrast import CONTRAST
 from tests.reports import Report
 from tests.runs import record, turn, write_run
 from tests.scripted import Scripted
 
 pytest.importorskip("playwright.sync_api")
 
-from tests.browser import HOSTILE, NO_MARKUP, Seen, expect, hostile_record, seen, write_training
+from tests.browser import CONTRAST, HOSTILE, NO_MARKUP, Seen, expect, hostile_record, seen, write_training
 
 
 def report_of(*runs: Path) -> Path:

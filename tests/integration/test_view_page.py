@@ -20,14 +20,13 @@ from agentflow.graph.run.trace import Trace, append
 from agentflow.graph.state import Verdict
 from agentflow.rl.run.training_log import TrainingLog
 from agentflow.tools.result import ErrorClass
-from tests.contrast import CONTRAST
 from tests.runs import record, turn, write_run
 from tests.trainings import begin, rollout, token_step, write_step
 from tests.waiting import LAST_RESORT
 
 pytest.importorskip("playwright.sync_api")
 
-from tests.browser import HOSTILE, NO_MARKUP, Seen, expect, hostile_record, seen, write_training
+from tests.browser import CONTRAST, HOSTILE, NO_MARKUP, Seen, expect, hostile_record, seen, write_training
 
 pytestmark = pytest.mark.slow
 

@@ -1,6 +1,5 @@
 """The calibration rows, and what is computed from a judge's decisions on them."""
 
-from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -17,13 +16,11 @@ CORRECT, INCORRECT, UNDECIDED = Decision
 ROWS = read_calibration()
 
 
-def test_there_are_about_200_rows_of_every_kind_with_both_labels() -> None:
-    assert 200 <= len(ROWS) <= 260
-    assert len({(row.question, row.answer) for row in ROWS}) == len(ROWS)
-    kinds = Counter((row.kind, row.correct) for row in ROWS)
-    for kind in ("alias", "date", "number", "negation", "refusal", "injection", "alternatives"):
-        assert kinds[kind, True] >= 2, kind
-        assert kinds[kind, False] >= 5, kind
+def test_every_kind_has_both_labels() -> None:
+    assert len({(row.question, row.answer) for row in ROWS}) == len(ROWS) >= 200
+    kinds = {row.kind for row in ROWS}
+    assert kinds >= {"alias", "date", "number", "negation", "refusal", "injection", "alternatives"}
+    assert {(row.kind, row.correct) for row in ROWS} == {(kind, label) for kind in kinds for label in (True, False)}
 
 
 def test_rules_reject_no_correct_row_and_accept_no_wrong_one() -> None:

@@ -16,7 +16,6 @@ from agentflow.evals.benchmarks.own import benchmark_of
 from agentflow.evals.benchmarks.store import DatasetSource
 from agentflow.evals.runs import read_runs
 from agentflow.evals.scorers.score import Decision, decided
-from agentflow.graph.run.task import Task
 from agentflow.rl.apps import benchmark as training
 from tests.failing import fails
 from tests.scripted import Scripted
@@ -50,10 +49,6 @@ def unlicensed() -> object:
     raise RuntimeError("no licence file\nat all")
 
 
-def asked(name: str) -> list[Task]:
-    return benchmark(name).tasks()
-
-
 @pytest.mark.parametrize("attribute", ["QUIZ", "made"])
 def test_rows_are_a_benchmark_of_short_texts(attribute: str) -> None:
     found = benchmark(f"{HERE}:{attribute}")
@@ -70,22 +65,14 @@ def test_rows_with_options_are_multiple_choice() -> None:
     found = benchmark(f"{HERE}:CHOICE")
     [organ] = found.tasks()
     assert found.judging == Judging.EXTRACTS
-    assert "B. heart" in organ.question
     assert [found.score(organ, answer).correct for answer in ("B", "A")] == [True, False]
-
-
-def test_a_rule_of_ones_own_sees_the_columns_of_its_row() -> None:
-    found = benchmark(f"{HERE}:EVEN")
-    small, large = found.tasks()
-    assert found.judging == Judging.NEVER
-    assert [found.score(small, "4").correct, found.score(large, "4").correct] == [True, False]
 
 
 def test_a_file_is_a_benchmark_by_its_path(tmp_path: Path) -> None:
     path = tmp_path / "quiz.jsonl"
     path.write_text("".join(json.dumps(row) + "\n" for row in QUIZ))
-    assert benchmark(str(path)).name == "quiz.jsonl"
-    assert asked(str(path)) == asked(f"{HERE}:QUIZ")
+    found = benchmark(str(path))
+    assert (found.name, found.tasks()) == ("quiz.jsonl", benchmark(f"{HERE}:QUIZ").tasks())
 
 
 @pytest.mark.parametrize(
@@ -119,17 +106,14 @@ def test_the_command_evaluates_on_it_from_the_users_folder(tmp_path: Path, monke
     call = ["eval", "their_bench:QUIZ", "--out", "out"]
     first = CliRunner().invoke(app, call)
     assert first.exit_code == 0, first.output
-    assert "accuracy          0.500" in first.stdout
     assert CliRunner().invoke(app, call).stdout == first.stdout
-    [evaluation] = read_runs([Path("out")])
-    [cell] = evaluation.cells
-    assert (cell.benchmark, cell.questions) == ("QUIZ", 2)
+    [cell] = read_runs([Path("out")])[0].cells
+    assert (cell.benchmark, cell.questions, cell.accuracy) == ("QUIZ", 2, 0.5)
 
 
-async def test_it_can_be_trained_on() -> None:
+async def test_its_own_rule_sees_the_columns_of_a_row_and_it_can_be_trained_on() -> None:
+    assert benchmark(f"{HERE}:EVEN").judging == Judging.NEVER
     app = training.benchmark(f"{HERE}:EVEN", frozen="embedded")
-    tasks = [*app.tasks("train", 5), *app.tasks("test", 5)]
-    assert len(tasks) == 2
-    [task] = [task for task in tasks if task.data["above"] == 10]
-    rewards = [await app.reward(task, {"answer": answer}) for answer in ("12", "4")]  # type: ignore[misc]
-    assert rewards == [1.0, 0.0]
+    tasks = sorted([*app.tasks("train", 5), *app.tasks("test", 5)], key=lambda task: task.data["above"])
+    rewards = [[await app.reward(task, {"answer": answer}) for answer in ("12", "4")] for task in tasks]  # type: ignore[misc]
+    assert rewards == [[1.0, 1.0], [1.0, 0.0]]

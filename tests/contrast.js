@@ -1,6 +1,3 @@
-"""The contrast of a page's texts, in a browser."""
-
-CONTRAST = """
 (() => {
   const canvas = document.createElement("canvas").getContext("2d", { willReadFrequently: true });
   const rgb = (text) => {
@@ -29,5 +26,3 @@ CONTRAST = """
     .map((one) => [ratio(one), one.outerHTML.slice(0, 80)])
     .filter(([found]) => found < 4.5);
 })()
-"""
-"""Texts whose contrast with what is behind them is below WCAG's level AA."""
