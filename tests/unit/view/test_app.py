@@ -117,15 +117,6 @@ def test_evaluations_are_reported_together(client: Client) -> None:
     assert [row["source"] for row in rows] == [client.id("trained")] * 3 + [client.id("seed")] * 2
 
 
-def test_links_are_not_followed_into_a_report(tmp_path: Path) -> None:
-    write_run(tmp_path / "outside" / "run", [record(0)])
-    traces = write_run(tmp_path / "inside" / "run", [record(0)]) / "traces.jsonl"
-    traces.unlink()
-    traces.symlink_to(tmp_path / "outside" / "run" / "traces.jsonl")
-    other = Client(tmp_path / "inside")
-    assert other.ask(f"/api/reports/{other.id('run')}").status_code == 404
-
-
 def test_a_trace_has_the_memory_that_its_planner_read(client: Client) -> None:
     found = client.get(f"/api/sources/{client.id('seed')}/traces/1")
     roles, texts = zip(*found["memory"], strict=True)
@@ -185,16 +176,20 @@ def test_the_tokens_of_a_group_stand_beside_its_traces(client: Client) -> None:
     assert (drift, ratio, clipped, ratio_level, drift_level) == (0.05, pytest.approx(1.6487, abs=1e-4), True, 3, 2)
 
 
-def test_links_are_not_followed_to_tokens(client: Client, tmp_path: Path) -> None:
+def test_links_are_not_followed_into_a_report_or_to_tokens(client: Client, tmp_path: Path) -> None:
+    seed, kept = (client.index.sources[client.id(name)].path for name in ("seed", "training"))
+    traces = write_run(tmp_path / "run", [record(0)]) / "traces.jsonl"
+    traces.unlink()
+    traces.symlink_to(seed / "traces.jsonl")
     out = begin(tmp_path / "other", 1)
     write_step(out, 1, [rollout(1, "train", "c", 1.0)])
-    kept = client.index.sources[client.id("training")].path / "tokens" / "000001.jsonl.gz"
     (out / "tokens").mkdir()
-    (out / "tokens" / kept.name).symlink_to(kept)
+    (out / "tokens" / "000001.jsonl.gz").symlink_to(kept / "tokens" / "000001.jsonl.gz")
     other = Client(tmp_path)
     path = f"/api/sources/{other.id('other')}/steps/1"
     assert other.get(path)["groups"][0]["tokens"] is None
-    assert other.ask(f"{path}/tokens/0").status_code == 404
+    for asked in (f"{path}/tokens/0", f"/api/reports/{other.id('run')}"):
+        assert other.ask(asked).status_code == 404
 
 
 def test_text_that_is_no_unicode_can_be_sent(client: Client) -> None:

@@ -29,7 +29,3 @@ def test_a_subset_comes_in_its_order_from_any_order_and_spelling(monkeypatch: py
     assert [one.question for one in chosen("some", "official", tasks)] == ["WHO BUILT IT? ", "WHERE IS IT? "]
     with fails(BenchmarkError, "missing_questions", 1, 2, "some"):
         chosen("some", "official", tasks[:-1])
-
-
-def test_the_same_question_has_another_key_in_another_benchmark() -> None:
-    assert key("gpqa", "Why?") != key("medqa", "Why?")

@@ -50,19 +50,10 @@ def test_the_question_as_query_is_flagged(tool: str, arguments: dict[str, Any], 
     assert reasons(turn(1, tool, arguments=arguments)) == found
 
 
-@pytest.mark.parametrize(
-    ("error", "found"),
-    [
-        (ErrorClass.EMPTY_RESULT, [QUERY]),
-        (ErrorClass.BAD_PLAN, []),
-        (ErrorClass.UNKNOWN_TOOL, []),
-        (ErrorClass.BAD_ARGUMENTS, []),
-    ],
-)
-def test_a_search_that_found_nothing_was_asked_and_a_call_that_was_not_made_was_not(
-    error: ErrorClass, found: list[FlagReason]
-) -> None:
-    assert reasons(searched(QUESTION, f"see {PAGE}", error=error)) == found
+@pytest.mark.parametrize("error", ErrorClass)
+def test_a_search_that_failed_was_asked_but_shows_nothing_and_one_that_was_not_made_was_not(error: ErrorClass) -> None:
+    unsent = error in (ErrorClass.BAD_PLAN, ErrorClass.UNKNOWN_TOOL, ErrorClass.BAD_ARGUMENTS, ErrorClass.REFUSED)
+    assert reasons(searched(QUESTION, f"see {PAGE}", error=error)) == ([] if unsent else [QUERY])
 
 
 SHORT = "Who was the first king of Bukazo?"
