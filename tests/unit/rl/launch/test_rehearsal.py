@@ -1,16 +1,15 @@
 """Errors that a rehearsal finds in other apps, and apps that it accepts."""
 
+import os
 import subprocess
 import sys
 from pathlib import Path
 from typing import Any, TypedDict
 
 import pytest
-from langgraph.graph import END, START, StateGraph
 
 from agentflow.graph.models.spec import ModelError
 from agentflow.graph.run.task import Task
-from agentflow.rl.apps.loading import load_app
 from agentflow.rl.apps.trainable import AppError, Trainable
 from agentflow.rl.launch.preview import rehearse
 from agentflow.rl.micro.chat_model import SEED
@@ -18,9 +17,8 @@ from agentflow.rl.micro.tokenizer import TOOL_TEMPLATE
 from agentflow.rl.policy.chat_format import ChatFormat
 from agentflow.rl.policy.policy import Policy
 from agentflow.rl.rollout.template import load_tokenizer
-from tests.failing import fails
-
-TASK = Task(id="t-1", question="1 + 1?", gold="2")
+from tests.graphs import TASK, chain, trainable
+from tests.pages import ROOT
 
 
 class Sum(TypedDict):
@@ -45,21 +43,8 @@ async def read_a_number(state: Sum) -> dict[str, str]:
 
 
 def app(answer: Any = ask, **changes: Any) -> Trainable:
-    builder = StateGraph(Sum)
-    builder.add_node("answer", answer)
-    builder.add_node("other", lambda state: {})
-    builder.add_edge(START, "answer")
-    builder.add_edge("answer", "other")
-    builder.add_edge("other", END)
-    fields: dict[str, Any] = {
-        "name": "sums",
-        "graph": builder.compile(),
-        "nodes": ("answer",),
-        "tasks": lambda split, number: [TASK] * number,
-        "inputs": lambda task: {"question": task.question, "answer": ""},
-        "reward": lambda task, state: 0.0,
-    }
-    return Trainable(**(fields | changes))
+    graph = chain(Sum, answer=answer, other=lambda state: {})
+    return trainable(graph, **({"nodes": ("answer",), "reward": lambda task, state: 0.0} | changes))
 
 
 def _raises(error: Exception) -> Any:
@@ -73,9 +58,10 @@ async def _awaits_and_raises(task: Task, state: Any) -> float:
     raise ZeroDivisionError("no judge")
 
 
-async def test_an_app_in_order_passes_without_a_remark() -> None:
-    assert await rehearse(app(), app().built(), TASK) is None
-    assert await rehearse(app(reward=lambda task, state: None), app().built(), TASK) is None
+async def test_an_app_in_order_passes_and_a_graph_that_stumbles_over_the_stand_ins_reply_is_a_remark() -> None:
+    for faultless in (app(), app(reward=lambda task, state: None)):
+        assert await rehearse(faultless, faultless.built(), TASK) is None
+    assert "ValueError" in str(await rehearse(app(read_a_number), app(read_a_number).built(), TASK))
 
 
 @pytest.mark.parametrize(
@@ -94,7 +80,7 @@ async def test_an_app_in_order_passes_without_a_remark() -> None:
 async def test_what_no_reply_can_mend_is_an_error_that_names_it(faulty: Trainable, named: tuple[str, ...]) -> None:
     with pytest.raises(AppError) as error:
         await rehearse(faulty, faulty.built(), TASK)
-    assert all(part in str(error.value) for part in (*named, "'t-1'")), error.value
+    assert all(part in str(error.value) for part in (*named, f"'{TASK.id}'")), error.value
 
 
 async def use_tools(state: Sum) -> dict[str, str]:
@@ -117,31 +103,17 @@ async def test_tools_need_a_model_whose_template_has_them() -> None:
     assert await rehearse(app(use_tools), app(use_tools).built(), TASK, ChatFormat(tokenizer)) is None
 
 
-async def test_a_graph_that_stumbles_over_the_stand_ins_reply_is_a_remark() -> None:
-    remark = await rehearse(app(read_a_number), app(read_a_number).built(), TASK)
-    assert remark is not None
-    assert "ValueError" in remark
-
-
 @pytest.mark.process
 def test_an_app_may_lie_in_the_current_folder(tmp_path: Path) -> None:
-    (tmp_path / "echo.py").write_text(Path(__file__).read_text() + "\napp = app()\n")
-    program = "from agentflow.rl.apps.loading import load_app; print(load_app('echo:app').name)"
+    (tmp_path / "echo.py").write_text("from tests.unit.rl.launch.test_rehearsal import app\napp = app()\n")
+    load = "from agentflow.rl.apps.loading import load_app; print(load_app('echo:app').name)"
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     done = subprocess.run(
-        [sys.executable, "-c", f"import sys; sys.path.remove(''); {program}"],
-        cwd=tmp_path, env=_environment(), capture_output=True, text=True, check=False,
-    )  # fmt: skip
-    assert done.stdout == "sums\n", done.stderr
-
-
-def _environment() -> dict[str, str]:
-    import os
-
-    import agentflow
-
-    return {**os.environ, "PYTHONPATH": str(Path(agentflow.__file__).parents[1])}
-
-
-def test_options_that_no_one_reads_are_refused() -> None:
-    with fails(AppError, "unknown_options", "turns"):
-        load_app("examples.help_desk:app", turns=3)
+        [sys.executable, "-c", f"import sys; sys.path.remove(''); {load}"],
+        cwd=tmp_path,
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.stdout == "app\n", done.stderr

@@ -66,10 +66,12 @@ def _written(family: str, kind: str, text: str, number: int) -> str:
             return called(family, "add", {"b": number, "a": text}, tight=kind == "tight call")
 
 
+THOUGHT = "<think>\nhm\n</think>\n\n"
+
+
 def test_thinking_that_the_template_strips_ends_the_row(formats: dict[str, ChatFormat]) -> None:
     """It stays within a turn, between a call and its result, and is left out after the next question."""
-    thought = "<think>\nhm\n</think>\n\n"
-    replies = iter([thought + called("qwen3", "add", {"a": 1}, tight=True), thought + "It is 3.", "Yes."])
+    replies = iter([THOUGHT + called("qwen3", "add", {"a": 1}, tight=True), THOUGHT + "It is 3.", "Yes."])
     talk = Talk(ScriptedPolicy("qwen3", lambda request: next(replies), formats["qwen3"]))
     first = talk.turn([HumanMessage("q")])
     assert (first.text, first.additional_kwargs["reasoning_content"]) == ("", "hm")
@@ -80,14 +82,24 @@ def test_thinking_that_the_template_strips_ends_the_row(formats: dict[str, ChatF
     assert talk.rows() == 2
 
 
-@pytest.mark.parametrize("family", WITH_TOOLS)
-def test_a_rewritten_history_is_another_row(family: str, formats: dict[str, ChatFormat]) -> None:
-    talk = Talk(ScriptedPolicy(family, lambda request: "Fine.", formats[family]))
+@pytest.mark.parametrize("family", list(ENDS))
+def test_a_nudge_in_mid_rollout_loses_no_token_and_another_history_is_another_row(
+    family: str, formats: dict[str, ChatFormat]
+) -> None:
+    """NeMo Gym #3198: after a nudge, the template strips the thinking before it, and the prefix no longer holds.
+
+    There the rollout ends in an error. Here it is two rows, each exact; without thinking it stays one.
+    """
+    thought = THOUGHT if family == "qwen3" else ""
+    talk = Talk(ScriptedPolicy(family, lambda request: f"{thought}Fine.", formats[family]), tools=False)
     first = talk.turn([SystemMessage("s"), HumanMessage("q")])
-    talk.turn([SystemMessage("s"), HumanMessage("q"), first, HumanMessage("more")])
-    assert talk.rows() == 1
-    talk.turn([SystemMessage("a summary"), first, HumanMessage("more")])
-    assert talk.rows() == 2
+    nudged = [first, HumanMessage("Continue.")]
+    talk.turn([SystemMessage("s"), HumanMessage("q"), *nudged])
+    rows = pack(talk.calls, limit=100_000)
+    assert [row.mismatch and row.mismatch.reason for row in rows] == ([None, Reason.REPLY] if thought else [None])
+    talk.turn([SystemMessage("a summary"), *nudged])
+    assert talk.rows() == len(rows) + 1
+    assert sorted(talk.trained()) == sorted(talk.sampled())
 
 
 edits = st.lists(
@@ -104,14 +116,10 @@ def test_every_sampled_token_is_trained_on_once_whatever_a_graph_does(
     family: str, formats: dict[str, ChatFormat], edits: list[tuple[str, str, int]]
 ) -> None:
     """Histories that are trimmed, changed, summarised or gone back to; with thinking, where the template has it."""
-    thought = "<think>\nhm\n</think>\n\n" if family == "qwen3" else ""
     tools = family in WITH_TOOLS
-    policy = ScriptedPolicy(
-        family,
-        lambda request: thought + (called(family, "add", {"a": 1}, tight=True) if tools else "Fine."),
-        formats[family],
-    )
-    talk = Talk(policy, tools=tools)
+    said = called(family, "add", {"a": 1}, tight=True) if tools else "Fine."
+    reply = THOUGHT + said if family == "qwen3" else said
+    talk = Talk(ScriptedPolicy(family, lambda request: reply, formats[family]), tools=tools)
     history: list[BaseMessage] = [SystemMessage("s"), HumanMessage("q")]
     for kind, text, number in edits:
         message = talk.turn(history)
@@ -133,21 +141,6 @@ def test_every_sampled_token_is_trained_on_once_whatever_a_graph_does(
     for row in pack(talk.calls, limit=100_000):
         tokens = [*row.prompt_ids, *row.response_ids]
         assert all(tokens[: len(call.prompt_ids)] == call.prompt_ids.tolist() for call in row.calls)
-
-
-@pytest.mark.parametrize("family", list(ENDS))
-def test_a_nudge_in_mid_rollout_loses_no_token(family: str, formats: dict[str, ChatFormat]) -> None:
-    """NeMo Gym #3198: after a nudge, the template strips the thinking before it, and the prefix no longer holds.
-
-    There the rollout ends in an error. Here it is two rows, each exact; without thinking it stays one.
-    """
-    thought = "<think>\nhm\n</think>\n\n" if family == "qwen3" else ""
-    talk = Talk(ScriptedPolicy(family, lambda request: f"{thought}Fine.", formats[family]), tools=False)
-    first = talk.turn([SystemMessage("s"), HumanMessage("q")])
-    talk.turn([SystemMessage("s"), HumanMessage("q"), first, HumanMessage("Continue.")])
-    rows = pack(talk.calls, limit=100_000)
-    assert [row.mismatch and row.mismatch.reason for row in rows] == ([None, Reason.REPLY] if thought else [None])
-    assert talk.trained() == talk.sampled()
 
 
 def test_a_reply_that_a_graph_changed_is_rendered(formats: dict[str, ChatFormat]) -> None:

@@ -1,7 +1,6 @@
 """Which steps a run has and keeps, and two trainings on one folder."""
 
 import os
-import re
 import shutil
 import subprocess
 import sys
@@ -91,22 +90,22 @@ def test_the_best_of_the_saved_and_validated_steps_is_never_lost(
         assert best_checkpoint(run, accuracies) is None
 
 
-def test_the_optimisers_state_is_not_kept(tmp_path: Path) -> None:
+@pytest.mark.parametrize("links", [True, False])
+def test_weights_alone_are_kept_as_links_or_as_copies(
+    links: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Not the optimiser's state; a link takes no space."""
+
+    def refuse(*_: Any) -> None:
+        raise PermissionError("no links here")
+
+    if not links:
+        monkeypatch.setattr(os, "link", refuse)
     save(tmp_path, 1)
     keep_best(tmp_path, {1: 0.5})
     kept = checkpoint_of(tmp_path, 1, BEST)
     assert [str(path.relative_to(kept)) for path in kept.rglob("*.pt")] == [WEIGHTS]
-    assert (kept / WEIGHTS).samefile(checkpoint_of(tmp_path, 1) / WEIGHTS), "it takes no space"
-
-
-def test_a_file_system_without_links_has_copies(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse(*_: Any) -> None:
-        raise PermissionError("no links here")
-
-    monkeypatch.setattr(os, "link", refuse)
-    save(tmp_path, 1)
-    keep_best(tmp_path, {1: 0.5})
-    assert not (checkpoint_of(tmp_path, 1, BEST) / WEIGHTS).samefile(checkpoint_of(tmp_path, 1) / WEIGHTS)
+    assert (kept / WEIGHTS).samefile(checkpoint_of(tmp_path, 1) / WEIGHTS) == links
     assert content(tmp_path, {1: 0.5}) == "step 1"
 
 
@@ -122,18 +121,15 @@ def test_a_run_that_resumes_earlier_forgets_the_best_of_later_steps(tmp_path: Pa
     assert content(tmp_path, {1: 0.5}) == "step 1"
 
 
-def test_a_checkpoint_without_its_weights_is_not_the_best(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("latest", "best"), [("3", 2), ("2", 2), ("1", None)])
+def test_a_checkpoint_without_its_weights_or_not_complete_is_not_the_best(
+    latest: str, best: int | None, tmp_path: Path
+) -> None:
     """Runs of older versions have no best/, and verl has deleted the weights of step 1."""
     for step in (1, 2, 3):
         save(tmp_path, step)
-    assert best_step(tmp_path, {1: 0.6, 2: 0.5, 3: 0.4}) == 2
-
-
-def test_a_checkpoint_that_is_not_complete_is_not_the_best(tmp_path: Path) -> None:
-    save(tmp_path, 1)
-    save(tmp_path, 2)
-    (tmp_path / FOLDER / LATEST).write_text("1")
-    assert best_step(tmp_path, {1: 0.5, 2: 0.6}) == 1
+    (tmp_path / FOLDER / LATEST).write_text(latest)
+    assert best_step(tmp_path, {1: 0.6, 2: 0.4, 3: 0.3 if latest == "3" else 0.9}) == best
 
 
 def test_what_a_killed_process_left_is_replaced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -163,24 +159,12 @@ with run_lock(Path(sys.argv[1])):
 """
 
 
-def test_the_second_is_refused_at_once_and_told_who_holds_the_folder(tmp_path: Path) -> None:
-    with run_lock(tmp_path / "run"), pytest.raises(SettingsError) as refused, run_lock(tmp_path / "run"):
-        pass
-    line = str(refused.value)
-    assert "\n" not in line
-    assert str(tmp_path / "run") in line
-    assert re.search(rf"\b{os.getpid()}\b", line)
-
-
-def test_the_same_folder_by_another_name_is_the_same_folder(tmp_path: Path) -> None:
+def test_the_second_is_refused_at_once_by_any_name_and_told_who_holds_the_folder(tmp_path: Path) -> None:
     (tmp_path / "link").symlink_to(tmp_path / "run")
-    with run_lock(tmp_path / "run"), pytest.raises(SettingsError), run_lock(tmp_path / "link"):
-        pass
-
-
-def test_other_folders_train_side_by_side(tmp_path: Path) -> None:
-    with run_lock(tmp_path / "one"), run_lock(tmp_path / "two"):
-        pass
+    with run_lock(tmp_path / "run"), run_lock(tmp_path / "another"):
+        for name in ("run", "link"):
+            with fails(SettingsError, "locked", tmp_path / name, os.getpid()), run_lock(tmp_path / name):
+                pass
 
 
 @pytest.mark.process

@@ -16,12 +16,7 @@ from agentflow.rl.policy.chat import TokenReply  # noqa: E402
 from agentflow.rl.rollout.replay_log import Entry, as_answer  # noqa: E402
 from agentflow.rl.rollout.tokens import Sampled, TokenRow, TokenStep  # noqa: E402
 from agentflow.rl.run.checkpoints import LATEST, keep_best  # noqa: E402
-from agentflow.rl.run.export import (  # noqa: E402
-    TOKENIZER,
-    Checked,
-    ExportError,
-    export,
-)
+from agentflow.rl.run.export import TOKENIZER, Checked, ExportError, export  # noqa: E402
 from agentflow.rl.run.training_log import TrainingLog  # noqa: E402
 from tests.failing import fails  # noqa: E402
 from tests.unit.rl.micro import checkpoint  # noqa: E402
@@ -50,10 +45,6 @@ def test_the_last_whole_checkpoint_becomes_a_folder_that_the_embedded_model_read
     assert load(str(tmp_path / "planner"), Sampling(max_tokens=3)).invoke("hello").response_metadata["token_ids"]
 
 
-def test_a_checkpoint_can_be_named(run: Path, tmp_path: Path) -> None:
-    assert export(run / "checkpoints/global_step_4", tmp_path / "planner") == 4
-
-
 def validate(run: Path, **accuracies: float) -> None:
     """The lines of validations, by step as "step_3"."""
     lines = [
@@ -76,13 +67,6 @@ def test_the_best_step_can_be_asked_for_after_its_checkpoint_is_gone(run: Path, 
         assert all(torch.equal(weights[key], (tensors[key].float() * step).half()) for key in tensors)
 
 
-@pytest.mark.parametrize("name", ["run", "run/checkpoints/global_step_4", "nothing"])
-def test_without_a_validated_checkpoint_there_is_no_best(name: str, run: Path, tmp_path: Path) -> None:
-    validate(run, step_0=0.9, step_2=0.8)
-    with fails(ExportError, "no_best", tmp_path / name):
-        export(tmp_path / name, tmp_path / "planner", best=True)
-
-
 @pytest.mark.parametrize(
     ("folder", "source", "step"),
     [(".", ".", 3), (".", "checkpoints", 3), ("checkpoints", ".", 3), ("checkpoints", "global_step_4", 4)],
@@ -96,28 +80,29 @@ def test_it_can_be_named_from_within_the_run(
     assert (tmp_path / "planner" / TOKENIZER).is_dir()
 
 
-def test_nothing_is_overwritten(run: Path, tmp_path: Path) -> None:
-    (tmp_path / "planner").mkdir()
-    (tmp_path / "planner" / "mine").write_text("x")
-    with fails(ExportError, "folder_exists"):
-        export(run, tmp_path / "planner")
-
-
-def test_what_cannot_be_written_leaves_nothing_behind(run: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("source", "target", "options", "code"),
+    [
+        ("run", "run", {}, "folder_exists"),
+        ("run", "file/planner", {}, "unwritable"),
+        ("nothing", "planner", {}, "no_checkpoint"),
+        ("run/checkpoints/global_step_9", "planner", {}, "no_checkpoint"),
+        ("run/tokenizer", "planner", {}, "no_checkpoint"),
+        ("run", "planner", {"adapter": True}, "no_adapter"),
+        ("run", "planner", {"best": True}, "no_best"),
+        ("run/checkpoints/global_step_4", "planner", {"best": True}, "no_best"),
+        ("nothing", "planner", {"best": True}, "no_best"),
+    ],
+)
+def test_what_cannot_be_exported(
+    source: str, target: str, options: dict[str, bool], code: str, run: Path, tmp_path: Path
+) -> None:
     (tmp_path / "file").write_text("x")
-    with fails(ExportError, "unwritable"):
-        export(run, tmp_path / "file" / "planner")
-
-
-@pytest.mark.parametrize("name", ["nothing", "run/checkpoints/global_step_9", "run/tokenizer"])
-def test_what_is_no_checkpoint(name: str, run: Path, tmp_path: Path) -> None:
-    with fails(ExportError, "no_checkpoint"):
-        export(tmp_path / name, tmp_path / "planner")
-
-
-def test_an_adapter_is_only_of_a_run_that_has_one(run: Path, tmp_path: Path) -> None:
-    with fails(ExportError, "no_adapter"):
-        export(run, tmp_path / "planner", adapter=True)
+    validate(run, step_0=0.9, step_2=0.8)
+    before = sorted(tmp_path.rglob("*"))
+    with fails(ExportError, code):
+        export(tmp_path / source, tmp_path / target, **options)
+    assert sorted(tmp_path.rglob("*")) == before
 
 
 def test_several_policies_of_a_run_of_before_are_refused(run: Path, tmp_path: Path) -> None:
@@ -151,6 +136,14 @@ def exported(run: Path, directory: Path) -> Checked | None:
     return found
 
 
+def record(run: Path, name: str, *replies: TokenReply) -> None:
+    """Recorded calls of the policy."""
+    (run / "replay").mkdir()
+    for reply in replies:
+        told = Entry(rollout="x/0", kind="policy", request="", answer=as_answer(reply))
+        append(run / "replay" / f"{name}.jsonl", told)
+
+
 def test_what_nothing_was_recorded_of_is_exported_unchecked(run: Path, tmp_path: Path) -> None:
     assert exported(run, tmp_path / "planner") is None
 
@@ -159,29 +152,24 @@ def test_what_nothing_was_recorded_of_is_exported_unchecked(run: Path, tmp_path:
 def test_it_is_checked_by_rollouts_of_its_weights(
     name: str, run: Path, replies: dict[int, TokenReply], tmp_path: Path
 ) -> None:
-    (run / "replay").mkdir()
-    for step in (4, 3):
-        told = Entry(rollout="x/0", kind="policy", request="", answer=as_answer(replies[step]))
-        append(run / "replay" / f"{name}.jsonl", told)
+    record(run, name, replies[4], replies[3])
     checked = exported(run, tmp_path / "planner")
     assert checked is not None
     assert (checked.tokens, checked.before) == (12, None)
     assert checked.after < 1e-3
 
 
+def test_other_weights_are_refused(run: Path, replies: dict[int, TokenReply], tmp_path: Path) -> None:
+    record(run, "000004-train", replace(replies[4], weights_version=3))
+    with fails(ExportError, "other_policy", 3):
+        export(run, tmp_path / "planner")
+    assert {path.name for path in tmp_path.iterdir()} == {"run", "model3", "model4"}
+
+
 def token_step(reply: TokenReply, updated: list[float], trainer: list[float]) -> TokenStep:
     start, length = len(reply.prompt_ids), len(reply.token_ids)
-    call = Sampled(
-        start=start,
-        node="planner",
-        turn=0,
-        mask=[1] * length,
-        advantage=1.0,
-        weight=1 / length,
-        rollout=list(trainer),
-        trainer=list(trainer),
-        updated=list(updated),
-    )
+    known = {"start": start, "node": "planner", "turn": 0, "mask": [1] * length, "advantage": 1.0, "weight": 1 / length}
+    call = Sampled(**known, rollout=trainer, trainer=trainer, updated=updated)
     ids = [*reply.prompt_ids, *reply.token_ids]
     row = TokenRow(task="x", rollout="x", status="ok", reward=1.0, ids=ids, calls=[call])
     return TokenStep(step=3, old="rollout", clip=(0.2, 0.3), tasks=["x"], pieces={}, rows=[row])
@@ -201,24 +189,14 @@ def test_the_update_of_the_last_step_must_be_in_it(run: Path, replies: dict[int,
     assert not (tmp_path / "stale").exists()
 
 
-def test_other_weights_are_refused(run: Path, replies: dict[int, TokenReply], tmp_path: Path) -> None:
-    (run / "replay").mkdir()
-    wrong = replace(replies[4], weights_version=3)
-    append(run / "replay/000004-train.jsonl", Entry(rollout="x/0", kind="policy", request="", answer=as_answer(wrong)))
-    with fails(ExportError, "other_policy", 3):
-        export(run, tmp_path / "planner")
-    assert {path.name for path in tmp_path.iterdir()} == {"run", "model3", "model4"}
-
-
 @pytest.mark.parametrize(("gradient", "refused"), [(0.3, True), (0.0, False)])
 def test_the_start_of_a_run_that_updated_it_is_refused(
     gradient: float, refused: bool, run: Path, tmp_path: Path
 ) -> None:
     """Without recorded tokens nothing else would tell it from the trained model."""
     start = run / "checkpoints/global_step_3/actor/huggingface"
-    (run / "settings.json").write_text(
-        json.dumps({"start": str(start), "temperature": 1.0, "validation_temperature": 1.0})
-    )
+    settings = {"start": str(start), "temperature": 1.0, "validation_temperature": 1.0}
+    (run / "settings.json").write_text(json.dumps(settings))
     (run / "metrics.jsonl").write_text(json.dumps({"step": 1, "split": "train", "gradient": gradient}) + "\n")
     assert export(run / "checkpoints/global_step_4", tmp_path / "trained") == 4
     if refused:
@@ -232,24 +210,17 @@ def test_the_start_of_a_run_that_updated_it_is_refused(
 def checked_of(update: float, *, stale: bool, generator: torch.Generator) -> Checked:
     """The check of an export, of the weights after an update or before it, by a trainer that rounds to 0.005 nats."""
     tokens = 300
-    change, after, before = (
-        deviation * torch.randn(tokens, generator=generator) for deviation in (update, 0.005, 0.005)
-    )
-    after = after + change
-    own = torch.zeros(tokens) if stale else change
-    return Checked(
-        "", tokens, *(float(one.square().mean().sqrt()) for one in (own - after, own - before, after - before))
-    )
+    change, after, before = (size * torch.randn(tokens, generator=generator) for size in (update, 0.005, 0.005))
+    after, own = after + change, torch.zeros(tokens) if stale else change
+    differences = (own - after, own - before, after - before)
+    return Checked("", tokens, *(float(one.square().mean().sqrt()) for one in differences))
 
 
-@pytest.mark.parametrize("update", [0.0, 0.001, 0.02, 0.05])
-def test_rounding_is_not_taken_for_a_wrong_export(update: float) -> None:
+@pytest.mark.parametrize(
+    ("stale", "update"),
+    [(False, 0.0), (False, 0.001), (False, 0.02), (False, 0.05), (True, 0.01), (True, 0.02), (True, 0.05)],
+)
+def test_only_the_weights_before_an_update_of_twice_the_rounding_are_refused(stale: bool, update: float) -> None:
     """An update below the rounding made a right export seem nearer to the weights before it."""
     generator = torch.Generator().manual_seed(0)
-    assert all(checked_of(update, stale=False, generator=generator).same for _ in range(50))
-
-
-@pytest.mark.parametrize("update", [0.01, 0.02, 0.05])
-def test_the_weights_before_an_update_of_twice_the_rounding_are_refused(update: float) -> None:
-    generator = torch.Generator().manual_seed(0)
-    assert not any(checked_of(update, stale=True, generator=generator).same for _ in range(50))
+    assert {checked_of(update, stale=stale, generator=generator).same for _ in range(50)} == {not stale}

@@ -1,5 +1,6 @@
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -11,20 +12,10 @@ from agentflow.rl.run.training_log import TrainingLog
 from tests.trainings import last_tokens, token_step
 
 
-def record(
-    step: int, reward: float = 1.0, status: RolloutStatus = RolloutStatus.OK, family: str = "a"
-) -> RolloutRecord:
-    return RolloutRecord(
-        id="t/0",
-        step=step,
-        split="test",
-        task=Task(id="t", question="q", gold="g", family=family),
-        outcome=status,
-        reward=reward,
-        calls=[],
-        answer="a",
-        status="answered",
-    )
+def record(step: int, reward: float = 1.0, family: str = "a", **fields: Any) -> RolloutRecord:
+    known = {"id": "t/0", "task": Task(id="t", question="q", gold="g", family=family), "outcome": RolloutStatus.OK}
+    more = {"split": "test", "calls": [], "answer": "a", "status": "answered"}
+    return RolloutRecord(**{**known, **more, "step": step, "reward": reward, **fields})
 
 
 def step(log: TrainingLog, number: int) -> None:
@@ -59,11 +50,16 @@ def test_a_step_is_a_line(log: TrainingLog) -> None:
 def test_what_came_after_the_checkpoint_is_taken_back(log: TrainingLog) -> None:
     with (log.out / "metrics.jsonl").open("a") as file:
         file.write('{"step": 4, "spl')
+    for number in (1, 2, 3):
+        log.tokens(token_step(number, "t", []))
     log.rewind(2)
+    assert sorted(path.name for path in (log.out / "tokens").iterdir()) == ["000001.jsonl.gz", "000002.jsonl.gz"]
     step(log, 3)
     assert [line["step"] for line in log.lines()] == [1, 2, 3]
     assert sorted(path.name for path in log.rollouts.iterdir()) == [f"00000{n}-train.jsonl" for n in (1, 2, 3)]
     assert all(json.loads(line) for line in (log.out / "metrics.jsonl").read_text().splitlines())
+    (log.out / "tokens" / "000002.jsonl.gz").write_bytes(b"torn")
+    assert last_tokens(log) == token_step(1, "t", [])
 
 
 def test_accuracies_are_compared_on_as_many_rollouts(log: TrainingLog) -> None:
@@ -73,15 +69,6 @@ def test_accuracies_are_compared_on_as_many_rollouts(log: TrainingLog) -> None:
             append(log.rollouts / f"{number:06d}-test.jsonl", record(number, reward))
         log.validation(number)
     assert log.accuracies() == {1: 0.5, 3: 0.0}
-
-
-def test_tokens_after_the_checkpoint_are_taken_back_too(log: TrainingLog) -> None:
-    for number in (1, 2, 3):
-        log.tokens(token_step(number, "t", []))
-    log.rewind(2)
-    assert sorted(path.name for path in (log.out / "tokens").iterdir()) == ["000001.jsonl.gz", "000002.jsonl.gz"]
-    (log.out / "tokens" / "000002.jsonl.gz").write_bytes(b"torn")
-    assert last_tokens(log) == token_step(1, "t", [])
 
 
 @pytest.mark.parametrize("written", [False, True])
@@ -101,19 +88,16 @@ def test_a_run_that_was_killed_after_its_checkpoint_has_the_line_of_the_step(log
     assert "perf/mfu/actor" not in line
 
 
-def test_the_line_of_a_checkpoint_that_was_not_saved_is_taken_back(log: TrainingLog) -> None:
-    log.set_pending(4, {"reward": 0.25}, {"step": 2.0})
-    log.rewind(3)
-    assert log.add_pending() is None
-    assert [line["step"] for line in log.lines()] == [1, 2, 3]
-
-
-def test_a_line_that_was_pending_raises_its_alarm(log: TrainingLog) -> None:
+def test_a_line_that_was_pending_raises_its_alarm_and_is_taken_back_with_its_checkpoint(log: TrainingLog) -> None:
     log.set_pending(4, {"reward": 0.25, "logprob_change": 9.0}, {"step": 2.0})
     line = log.add_pending()
     assert line is not None
     assert line["alarm"]["cause"] == "learning rate"
     assert log.lines()[-1]["alarm"] == line["alarm"]
+    log.set_pending(5, {"reward": 0.25}, {"step": 2.0})
+    log.rewind(3)
+    assert log.add_pending() is None
+    assert [line["step"] for line in log.lines()] == [1, 2, 3]
 
 
 def validated(log: TrainingLog, step: int, rewards: dict[str, list[float]]) -> None:
@@ -126,6 +110,9 @@ def validated(log: TrainingLog, step: int, rewards: dict[str, list[float]]) -> N
 
 
 def test_the_last_validation_is_compared_with_that_before_training_by_task(log: TrainingLog) -> None:
+    validated(log, 3, {"a": [1.0]})
+    assert log.held_out() is None, "nothing was validated before"
+    log.rewind(0)
     validated(log, 0, {"a": [0.0, 1.0], "b": [0.0, 0.0], "gone": [1.0]})
     assert log.held_out() is None, "nothing has been trained"
     validated(log, 2, {"a": [0.0, 0.0], "b": [0.0, 0.0]})
@@ -134,12 +121,6 @@ def test_the_last_validation_is_compared_with_that_before_training_by_task(log: 
     assert held_out is not None
     assert (held_out.tasks, held_out.before, held_out.after) == (2, 0.25, 0.75)
     assert (held_out.low, held_out.high) == pytest.approx(paired_interval([0.5, 0.5]))
-
-
-def test_a_training_that_was_not_validated_before_is_compared_with_nothing(log: TrainingLog) -> None:
-    assert log.held_out() is None
-    validated(log, 3, {"a": [1.0]})
-    assert log.held_out() is None
 
 
 def test_a_step_that_is_tried_again_counts_once(log: TrainingLog) -> None:
@@ -151,12 +132,8 @@ def test_a_step_that_is_tried_again_counts_once(log: TrainingLog) -> None:
 def test_a_validation_counts_every_rollout(log: TrainingLog) -> None:
     """A failed rollout is wrong, as in `agentflow eval`; a line that a kill left incomplete does not count."""
     path = log.rollouts / "000003-test.jsonl"
-    for found in (
-        record(3),
-        record(3, 0.0, RolloutStatus.TIMED_OUT, "b"),
-        record(3, 0.0, family="b"),
-        record(3, family="b"),
-    ):
+    timed_out = record(3, 0.0, "b", outcome=RolloutStatus.TIMED_OUT)
+    for found in (record(3), timed_out, record(3, 0.0, "b"), record(3, family="b")):
         append(path, found)
     with path.open("a") as file:
         file.write('{"step": 3, "fam')
