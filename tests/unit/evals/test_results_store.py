@@ -141,7 +141,7 @@ def test_each_program_and_call_that_added_tries_is_kept_and_no_other(tmp_path: P
     changes = ["agentflow absent (0.1.0 before)", "langgraph 1.2.2 (1.2.1 before)", "mcp 2.0 (absent before)"]
     for by, numbers, differences in (
         (FIRST, (0, 1), []),
-        (FIRST.model_copy(update={"at": "later"}), (), []),
+        (FIRST.model_copy(update={"at": "later"}), (4,), []),
         (larger, (2,), []),
         (SECOND, (), changes),
         (SECOND, (3,), changes),
@@ -152,8 +152,9 @@ def test_each_program_and_call_that_added_tries_is_kept_and_no_other(tmp_path: P
             store.add(record(number))
         store.close()
     found, records = read(tmp_path)
-    assert found.provenance == [FIRST, larger.model_copy(update={"before": 2}), SECOND.model_copy(update={"before": 3})]
-    assert len(records) == 4
+    later = [larger.model_copy(update={"before": 3}), SECOND.model_copy(update={"before": 4})]
+    assert found.provenance == [FIRST, *later]
+    assert len(records) == 5
 
 
 def test_a_folder_of_an_earlier_version_is_read_and_gone_on_with(tmp_path: Path) -> None:

@@ -57,13 +57,8 @@ LONG = [
 @pytest.mark.parametrize("name", SCORERS)
 def test_the_time_for_a_long_answer_is_linear(name: str) -> None:
     assert_linear(SCORERS[name], LONG, size=10_000)
-    assert not any(SCORERS[name](attack.text(100_000)).correct for attack in LONG)
-
-
-@pytest.mark.parametrize("name", SCORERS)
-@pytest.mark.parametrize("answer", ["9**9**9**9**9", "1e999999999"])
-def test_a_huge_number_is_not_computed(name: str, answer: str) -> None:
-    assert not SCORERS[name](answer).correct
+    texts = [*(attack.text(100_000) for attack in LONG), "9**9**9**9**9", "1e999999999"]
+    assert not any(SCORERS[name](text).correct for text in texts)
 
 
 PROGRAM = """
