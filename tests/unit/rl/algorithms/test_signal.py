@@ -16,6 +16,7 @@ def test_a_group_of_equal_rewards_has_none() -> None:
     ]
     assert groups_with_signal(rollouts) == (1, 2)
     assert turns_with_signal(rollouts) == (2, 5)
+    assert groups_with_signal([]).value == turns_with_signal([]).value == 0.0
 
 
 def test_a_turn_is_compared_with_the_siblings_that_reached_it() -> None:
@@ -29,10 +30,6 @@ def test_a_turn_is_credited_with_the_return_from_it_on() -> None:
     group = [rollout(0.0, lengths=[1, 1], turn_rewards=[paid, 0.5]) for paid in (0.0, 0.25)]
     assert groups_with_signal(group) == (1, 1)
     assert turns_with_signal(group) == (2, 4)
-
-
-def test_no_rollouts_have_no_share() -> None:
-    assert groups_with_signal([]).value == turns_with_signal([]).value == 0.0
 
 
 @given(ROLLOUTS)

@@ -107,34 +107,25 @@ async def test_confirmed_answers_become_a_version_that_is_tried_and_promoted(ser
     assert used_ids(server.folder) >= {"id-1", "id-2", "id-3"}
 
 
-async def test_a_version_that_loses_on_the_held_out_tasks_answers_nothing(server: Server) -> None:
-    server.learner.right = (10, 8)
+@pytest.mark.parametrize(
+    ("right", "score", "outcome", "current"),
+    [
+        ((10, 8), 1, (1, "rejected"), 0),
+        ((10, 10), 0, (1, "rolled_back"), 0),
+        ((10, 16, 14), 1, (2, "rejected"), 1),  # compared with the best so far: else each could lose a little
+    ],
+)
+async def test_a_version_that_is_worse_on_held_out_tasks_or_on_trial_answers_nothing(
+    server: Server, right: tuple[int, ...], score: float, outcome: tuple[int, str], current: int
+) -> None:
+    server.learner.right = right
     async with server.learning():
         server.answer(0, score=1, times=2)
-        await until_async(lambda: server.outcomes == [(1, "rejected")])
-        assert server.versions.trial is None
-
-
-async def test_a_version_is_compared_with_the_best_one_so_far(server: Server) -> None:
-    """Else each could lose a little, without an end."""
-    server.learner.right = (10, 16, 14)
-    async with server.learning():
-        server.answer(0, score=1, times=2)
-        await until_async(lambda: (1, "trial") in server.outcomes)
+        await until_async(lambda: server.outcomes)
         server.answer(0, score=1, times=8)
-        server.answer(1, score=1, times=8)
-        await until_async(lambda: (2, "rejected") in server.outcomes)
-    assert (1, "promoted") in server.outcomes
-
-
-async def test_a_version_whose_answers_are_worse_is_rolled_back(server: Server) -> None:
-    async with server.learning():
-        server.answer(0, score=1, times=2)
-        await until_async(lambda: server.outcomes == [(1, "trial")])
-        server.answer(0, score=1, times=8)
-        server.answer(1, score=0, times=8)
-        await until_async(lambda: (1, "rolled_back") in server.outcomes)
-        assert server.versions.current == 0
+        server.answer(1, score=score, times=8)
+        await until_async(lambda: outcome in server.outcomes)
+    assert (server.versions.current, server.versions.trial) == (current, None)
 
 
 def test_how_long_it_has_done_the_same_is_known(server: Server) -> None:

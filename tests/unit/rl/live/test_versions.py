@@ -25,12 +25,9 @@ def versions(tmp_path: Path) -> Iterator[Versions]:
     found.close()
 
 
-def test_at_first_the_start_answers(versions: Versions) -> None:
+def test_a_version_goes_on_trial_and_is_promoted(versions: Versions) -> None:
     assert (versions.current, versions.trial, versions.next, versions.promoted) == (0, None, 1, [])
     assert versions.choose(lambda: 0.0) == 0
-
-
-def test_a_version_goes_on_trial_and_is_promoted(versions: Versions) -> None:
     versions.decide(decided(1, "trial"))
     assert (versions.current, versions.next) == (0, 1)
     assert [versions.choose(lambda chance=chance: chance) for chance in (0.0, 0.24, 0.25, 0.9)] == [1, 1, 0, 0]  # type: ignore[misc]

@@ -1,18 +1,10 @@
 """Calls of the policy, as verl's servers get them."""
 
-import warnings
 from types import SimpleNamespace
 from typing import Any
 
-import pytest
-
-pytest.importorskip("verl")
-
 from agentflow.rl.policy.chat import ChatRequest
-
-with warnings.catch_warnings():
-    warnings.simplefilter("ignore")  # verl's imports
-    from agentflow.rl.trainer.agent_loop import VerlPolicy
+from agentflow.rl.trainer.agent_loop import VerlPolicy
 
 
 class Servers:

@@ -4,18 +4,15 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import torch
+from torch import distributed
+from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.fsdp import MixedPrecisionPolicy
+from transformers import Qwen2Config, Qwen2ForCausalLM
+from verl.models.transformers.monkey_patch import patch_forward_with_backends
+from verl.utils import fsdp_utils
 
-torch = pytest.importorskip("torch")
-pytest.importorskip("verl")
-
-from torch import distributed  # noqa: E402
-from torch.distributed.device_mesh import init_device_mesh  # noqa: E402
-from torch.distributed.fsdp import MixedPrecisionPolicy  # noqa: E402
-from transformers import Qwen2Config, Qwen2ForCausalLM  # noqa: E402
-from verl.models.transformers.monkey_patch import patch_forward_with_backends  # noqa: E402
-from verl.utils import fsdp_utils  # noqa: E402
-
-from agentflow.rl.trainer import fused_head  # noqa: E402
+from agentflow.rl.trainer import fused_head  # noqa: F401  what mends them
 
 TOKENS, TEMPERATURE = 600, 0.7  # more than the 512 that the kernel computes at a time
 
@@ -32,11 +29,8 @@ def model(monkeypatch: pytest.MonkeyPatch) -> Qwen2ForCausalLM:
     monkeypatch.setattr(Qwen2ForCausalLM, "forward", Qwen2ForCausalLM.forward)  # verl replaces that of the class
     torch.manual_seed(0)
     shape = {"hidden_size": 16, "intermediate_size": 32, "num_hidden_layers": 1, "num_attention_heads": 2}
-    return Qwen2ForCausalLM(
-        Qwen2Config(
-            vocab_size=97, num_key_value_heads=1, tie_word_embeddings=False, attn_implementation="sdpa", **shape
-        )
-    )
+    kind = {"num_key_value_heads": 1, "tie_word_embeddings": False, "attn_implementation": "sdpa"}
+    return Qwen2ForCausalLM(Qwen2Config(vocab_size=97, **kind, **shape))
 
 
 def sharded(model: Qwen2ForCausalLM) -> None:
@@ -62,13 +56,3 @@ def test_they_are_those_of_the_logits(one_rank: None, model: Qwen2ForCausalLM) -
     torch.testing.assert_close(found, expected)
     for name, parameter in model.named_parameters():
         torch.testing.assert_close(parameter.grad.full_tensor(), gradients[name], rtol=1e-4, atol=1e-4)
-
-
-@pytest.mark.filterwarnings("ignore")
-def test_without_it_verls_fail(one_rank: None, model: Qwen2ForCausalLM, monkeypatch: pytest.MonkeyPatch) -> None:
-    """As long as they do, the module is needed."""
-    monkeypatch.setattr(fsdp_utils, "_select_fsdp2_wrap_targets", fused_head._units)
-    sharded(model)
-    ids = torch.randint(97, (1, TOKENS))
-    with pytest.raises(RuntimeError, match="DTensor"):
-        model(input_ids=ids, position_ids=torch.arange(TOKENS)[None], return_dict=True, shift_labels=ids)

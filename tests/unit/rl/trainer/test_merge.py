@@ -1,23 +1,17 @@
 """A LoRA run's checkpoint, from the shards of its ranks to the weights that it trained."""
 
 import json
-import warnings
 from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+import torch
+from safetensors.torch import load_file
+from torch.distributed.tensor import DTensor, Replicate, Shard, init_device_mesh
 
-torch = pytest.importorskip("torch")
-pytest.importorskip("verl")
-
-with warnings.catch_warnings():
-    warnings.simplefilter("ignore")  # verl's imports
-    from agentflow.rl.run.export import LORA_META
-    from agentflow.rl.trainer.merge import Merger, adapter_of, merged, whole
-
-from safetensors.torch import load_file  # noqa: E402
-from torch.distributed.tensor import DTensor, Replicate, Shard, init_device_mesh  # noqa: E402
+from agentflow.rl.run.export import LORA_META
+from agentflow.rl.trainer.merge import Merger, adapter_of, merged, whole
 
 PEFT = "base_model.model.model.layers.0.mlp"
 

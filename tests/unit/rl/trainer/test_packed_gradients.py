@@ -5,19 +5,17 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 import pytest
+import torch
+import transformers
 from langchain_core.messages import BaseMessage, HumanMessage, ToolMessage
 
-torch = pytest.importorskip("torch")
-transformers = pytest.importorskip("transformers")
-pytest.importorskip("verl")
-
-from agentflow.rl.algorithms.flow_grpo import FlowGRPO  # noqa: E402
-from agentflow.rl.policy.chat_format import ChatFormat  # noqa: E402
-from agentflow.rl.rollout.calls import Call, ids_array, logprobs_array  # noqa: E402
-from agentflow.rl.rollout.packing import TrainingSample, pack  # noqa: E402
-from agentflow.rl.trainer.loss import surrogate  # noqa: E402
-from tests.chat_templates import ENDS, ScriptedPolicy, Talk, called, chat_format, needs_templates  # noqa: E402
-from tests.unit.rl.algorithms.rollouts import rollout  # noqa: E402
+from agentflow.rl.algorithms.flow_grpo import FlowGRPO
+from agentflow.rl.policy.chat_format import ChatFormat
+from agentflow.rl.rollout.calls import Call, ids_array, logprobs_array
+from agentflow.rl.rollout.packing import TrainingSample, pack
+from agentflow.rl.trainer.loss import surrogate
+from tests.chat_templates import ENDS, ScriptedPolicy, Talk, called, chat_format, needs_templates
+from tests.unit.rl.algorithms.rollouts import rollout
 
 VOCABULARY = 40
 

@@ -1,11 +1,8 @@
 import pytest
+import torch
+from verl.utils.torch_functional import logprobs_from_logits_v2
 
-torch = pytest.importorskip("torch")
-pytest.importorskip("verl")
-
-from verl.utils.torch_functional import logprobs_from_logits_v2  # noqa: E402
-
-from agentflow.rl.trainer import platform  # noqa: E402
+from agentflow.rl.trainer import platform
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])

@@ -1,6 +1,5 @@
 """Rollouts that begin before their step."""
 
-import warnings
 from collections import deque
 from types import SimpleNamespace
 from typing import Any
@@ -8,15 +7,10 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from omegaconf import OmegaConf
+from verl.trainer.ppo.v1 import PPOTrainerSync
 
-pytest.importorskip("verl")
-
-with warnings.catch_warnings():
-    warnings.simplefilter("ignore")  # verl's imports
-    from omegaconf import OmegaConf
-    from verl.trainer.ppo.v1 import PPOTrainerSync
-
-    from agentflow.rl.trainer.prefetch import PrefetchingTrainer
+from agentflow.rl.trainer.prefetch import PrefetchingTrainer
 
 STEPS = 9
 

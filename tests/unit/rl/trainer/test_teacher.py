@@ -1,13 +1,9 @@
 """A teacher's replies as the policy's tokens."""
 
 import math
-import warnings
 from typing import Any
 
 import pytest
-
-pytest.importorskip("verl")
-
 from langchain_core.language_models import BaseChatModel, FakeListChatModel
 from langchain_core.outputs import ChatResult
 
@@ -18,12 +14,9 @@ from agentflow.rl.policy.chat import ChatError, ChatRequest
 from agentflow.rl.policy.chat_format import ChatFormat
 from agentflow.rl.rollout.batch import assign_credit, facts_of, rows_of
 from agentflow.rl.rollout.rollout import RolloutStatus, Trajectory, run
+from agentflow.rl.trainer.teacher import Teacher
 from tests.chat_templates import chat_format, tokenizer
 from tests.failing import fails
-
-with warnings.catch_warnings():
-    warnings.simplefilter("ignore")  # verl's imports
-    from agentflow.rl.trainer.teacher import Teacher
 
 ORACLE = "atlas-oracle"
 
@@ -73,11 +66,8 @@ async def test_a_teacher_is_asked_once_a_call_and_its_unreadable_plans_are_fault
     assert all(trajectory.faults)
 
 
-async def test_a_reply_for_which_there_is_no_room_is_not_learnt_in_part(known: ChatFormat) -> None:
+async def test_a_reply_without_room_and_a_teacher_that_fails_are_no_wrong_answers(known: ChatFormat) -> None:
     assert (await taught(known, load_model(ORACLE), most=3)).status == RolloutStatus.TOO_LONG
-
-
-async def test_a_teacher_that_fails_is_no_wrong_answer(known: ChatFormat) -> None:
     assert (await taught(known, Down(responses=[""]))).status == RolloutStatus.ENDPOINT_FAILED
 
 
@@ -91,7 +81,6 @@ def test_a_reply_cannot_end_its_own_message(known: ChatFormat) -> None:
 def test_a_template_that_writes_replies_otherwise_than_they_are_sampled_is_refused() -> None:
     other = tokenizer("smollm2")
     other.chat_template = "{{ messages[-1]['content'] }}{% if add_generation_prompt %}\n{% endif %}"
+    asked = ChatRequest([{"role": "user", "content": "q"}])
     with fails(ChatError, "rewritten"):
-        ChatFormat(other).reply_ids(
-            ChatRequest([{"role": "user", "content": "q"}]), {"role": "assistant", "content": "a"}
-        )
+        ChatFormat(other).reply_ids(asked, {"role": "assistant", "content": "a"})

@@ -10,8 +10,6 @@ from typing import Any
 
 import pytest
 
-pytest.importorskip("verl")
-
 from agentflow.rl.trainer.worker_template import JOB, MODULES, worker_template
 
 pytestmark = pytest.mark.process
@@ -55,15 +53,9 @@ def test_workers_are_forks_with_a_command_line_an_environment_and_streams_of_the
     first, second = worker(executable, tmp_path), worker(executable, tmp_path)
     assert first["imported"]
     assert first["parent"] == second["parent"] != os.getpid()
-
-
-def test_workers_draw_ids_of_their_own(executable: str, tmp_path: Path) -> None:
     # With equal ids of two calls, Ray's check "erased == 1" ended the server of the policy.
-    assert worker(executable, tmp_path)["id"] != worker(executable, tmp_path)["id"]
-
-
-def test_a_worker_of_another_job_starts_by_itself(executable: str, tmp_path: Path) -> None:
-    assert not worker(executable, tmp_path, job="02000000")["imported"]
+    assert first["id"] != second["id"]
+    assert not worker(executable, tmp_path, job="02000000")["imported"], "that of another job starts by itself"
 
 
 def test_workers_start_by_themselves_when_the_template_has_died(tmp_path: Path) -> None:
