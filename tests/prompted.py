@@ -11,13 +11,14 @@ from pathlib import Path
 from typing import Any, cast
 
 from langchain_core.messages import SystemMessage
-from langgraph.graph import END, START, MessagesState, StateGraph
+from langgraph.graph import MessagesState
 
 from agentflow.graph.models.loading import load_model
 from agentflow.graph.run.runner import Graph
 from agentflow.graph.run.task import Task
 from agentflow.rl.apps.trainable import Split, Trainable
 from tests.fake_openai import Reply
+from tests.graphs import chain
 
 SENTENCE = "Add the secret number 7."
 REFLECTED = "I provided an assistant"
@@ -69,12 +70,7 @@ def graph(base_url: str) -> Graph:
     async def answer(state: MessagesState) -> dict[str, Any]:
         return {"messages": [await model.ainvoke([SystemMessage(PROMPT), *state["messages"]])]}
 
-    builder = StateGraph(MessagesState)
-    for name, node in {"look": look, "dated": dated, "answer": answer}.items():
-        builder.add_node(name, cast(Callable[[MessagesState], Any], node))
-    for before, after in ((START, "look"), ("look", "dated"), ("dated", "answer"), ("answer", END)):
-        builder.add_edge(before, after)
-    return builder.compile()
+    return cast(Graph, chain(MessagesState, look=look, dated=dated, answer=answer))
 
 
 def app(base_url: str, reward: Callable[[Task, Any], float | None] = reward) -> Trainable:

@@ -49,31 +49,23 @@ def test_one_rollout_is_enough_without_a_reward_only() -> None:
 
 def test_another_tokenizer_is_refused(tmp_path: Path) -> None:
     teacher = shutil.copytree(TRAINED, tmp_path / "teacher")
-    file = teacher / "tokenizer.json"
-    file.write_text(file.read_text().replace("<|im_end|>", "<|the_end|>"))
-    for name in ("tokenizer_config.json",):
-        own = teacher / name
-        own.write_text(own.read_text().replace("<|im_end|>", "<|the_end|>"))
+    for file in (teacher / "tokenizer.json", teacher / "tokenizer_config.json"):
+        file.write_text(file.read_text().replace("<|im_end|>", "<|the_end|>"))
     config, settings = composed(f"flow.algorithm.teacher={teacher}")
     with fails(SettingsError, "other_tokenizer", str(teacher)):
         add_teacher(config, settings, SEED)
 
 
 @pytest.mark.parametrize(
-    ("changed", "code"),
+    ("changed", "policy", "code"),
     [
-        ("flow.algorithm.teacher=embedded:nobody", "no_teacher"),
-        ("flow.algorithm.teacher=openai:gpt-4o-mini", "no_teacher"),
-        ("actor_rollout_ref.model.lora_rank=4", "no_reference"),
+        ("flow.algorithm.teacher=embedded:nobody", SEED, "no_teacher"),
+        ("flow.algorithm.teacher=openai:gpt-4o-mini", SEED, "no_teacher"),
+        ("actor_rollout_ref.model.lora_rank=4", SEED, "no_reference"),
+        ("seed=1", SEED / "nowhere", "no_folder"),
     ],
 )
-def test_what_cannot_teach_is_refused(changed: str, code: str) -> None:
+def test_what_cannot_teach_or_be_taught_is_refused(changed: str, policy: Path, code: str) -> None:
     config, settings = composed(changed)
     with fails(SettingsError, code):
-        add_teacher(config, settings, SEED)
-
-
-def test_a_policy_whose_tokenizer_is_not_here_is_refused(tmp_path: Path) -> None:
-    config, settings = composed()
-    with fails(SettingsError, "no_folder", "opd"):
-        add_teacher(config, settings, tmp_path / "nowhere")
+        add_teacher(config, settings, policy)

@@ -17,32 +17,31 @@ from agentflow.rl.settings import compose_settings
 VLLM = "actor_rollout_ref.rollout.name=vllm"
 
 
-def test_the_context_length_follows_the_budgets_of_tokens_unless_it_is_set() -> None:
-    for overrides, length in (([], 20480), (["prompt_tokens=100"], 16484)):
-        config = compose_settings("qwen2.5-7b", overrides)
-        engine.complete(config)
-        assert config.actor_rollout_ref.rollout.max_model_len == length
-    config = compose_settings("qwen2.5-7b", ["actor_rollout_ref.rollout.max_model_len=7"])
+def completed(preset: str, *overrides: str) -> DictConfig:
+    config = compose_settings(preset, list(overrides))
     engine.complete(config)
-    assert config.actor_rollout_ref.rollout.max_model_len == 7
+    return config
 
 
-def test_a_batch_of_rows_has_room_for_the_longest() -> None:
-    config = compose_settings("atlas-cpu", ["prompt_tokens=20000"])
-    engine.complete(config)
-    actor, ref, rollout = (config.actor_rollout_ref[name] for name in ("actor", "ref", "rollout"))
-    assert actor.ppo_max_token_len_per_gpu == 20000 + 1600
-    assert ref.log_prob_max_token_len_per_gpu == rollout.log_prob_max_token_len_per_gpu == 20000 + 1600
-    short = compose_settings("atlas-cpu", [])
-    engine.complete(short)
-    assert short.actor_rollout_ref.actor.ppo_max_token_len_per_gpu == 8192
+@pytest.mark.parametrize(
+    ("override", "length"),
+    [("seed=1", 20480), ("prompt_tokens=100", 16484), ("actor_rollout_ref.rollout.max_model_len=7", 7)],
+)
+def test_the_context_length_follows_the_budgets_of_tokens_unless_it_is_set(override: str, length: int) -> None:
+    assert completed("qwen2.5-7b", override).actor_rollout_ref.rollout.max_model_len == length
+
+
+@pytest.mark.parametrize(("override", "tokens"), [("prompt_tokens=20000", 20000 + 1600), ("seed=1", 8192)])
+def test_a_batch_of_rows_has_room_for_the_longest(override: str, tokens: int) -> None:
+    verl = completed("atlas-cpu", override).actor_rollout_ref
+    lengths = [one.log_prob_max_token_len_per_gpu for one in (verl.ref, verl.rollout)]
+    assert [verl.actor.ppo_max_token_len_per_gpu, *lengths] == [tokens] * 3
 
 
 @pytest.mark.parametrize("ranks", [1, 2])
 def test_rows_of_several_ranks_on_a_cpu_are_computed_by_themselves(ranks: int) -> None:
     # Ranks that shared prefixes called their layers unequally often, and waited for each other without end.
-    config = compose_settings("atlas-cpu", [f"trainer.n_gpus_per_node={ranks}"])
-    engine.complete(config)
+    config = completed("atlas-cpu", f"trainer.n_gpus_per_node={ranks}")
     actor, ref, rollout = (config.actor_rollout_ref[name] for name in ("actor", "ref", "rollout"))
     by_tokens = {actor.use_dynamic_bsz, ref.log_prob_use_dynamic_bsz, rollout.log_prob_use_dynamic_bsz}
     assert by_tokens == {ranks == 1}
@@ -78,8 +77,7 @@ def test_every_preset_corrects_for_the_policy_that_sampled(preset: str) -> None:
 
 
 def test_a_supervised_loss_needs_no_reference_and_no_importance_weights() -> None:
-    config = compose_settings("qwen2.5-7b", ["algorithm=sft"])
-    engine.complete(config)
+    config = completed("qwen2.5-7b", "algorithm=sft")
     assert not config.actor_rollout_ref.actor.use_kl_loss
     assert config.algorithm.rollout_correction == {"bypass_mode": True}
 

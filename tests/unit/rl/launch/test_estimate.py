@@ -73,16 +73,10 @@ def test_the_checkpoint_and_the_judge() -> None:
     assert f" {found.judged:,} " in lines(config)[-1]
 
 
-def row(preset: str) -> str:
-    """A row of the page's table."""
-    found = estimate(compose_settings(preset, []))
-    cells = [
-        *(f"`{preset}`", f"{found.gpus}", f"{found.updating / 1e9:.0f} GB", f"{found.rolling / 1e9:.0f} GB"),
-        *(f"{found.kv_tokens / 1e6:.1f} million", f"{found.checkpoint / 1e9:.0f} GB"),
-    ]
-    return f"| {' | '.join(cells)} |"
-
-
-def test_the_page_has_the_figures_of_every_preset() -> None:
+@pytest.mark.parametrize("preset", GPU)
+def test_the_page_has_the_figures_of_every_preset(preset: str) -> None:
     page = (ROOT / "docs" / "how-to" / "train-gpus.md").read_text(encoding="utf-8").splitlines()
-    assert [row(preset) for preset in GPU if row(preset) not in page] == []
+    [row] = [line.split(" | ")[2:] for line in page if line.startswith(f"| `{preset}` |")]
+    found = estimate(compose_settings(preset, []))
+    sizes = [f"{bytes / 1e9:.0f} GB" for bytes in (found.updating, found.rolling, found.checkpoint)]
+    assert row == [str(found.gpus), *sizes[:2], f"{sizes[2]} |"]

@@ -58,32 +58,29 @@ class Timed:
         return 1.0, 100.0
 
 
+TIMED: Any = Timed()
+
+
+def cost(preset: str, *overrides: str, preview: Preview | None = None) -> Any:
+    return cost_of(preview or Preview([trajectory()]), compose_settings(preset, list(overrides)), TIMED)
+
+
 def test_a_step_on_this_machine() -> None:
-    config = compose_settings("atlas-cpu", ["questions=2", "rollouts=4", "kl=0.003"])
-    timed: Any = Timed()
-    cost = cost_of(Preview([trajectory()]), config, timed)
-    assert cost
-    assert (cost.rollouts, cost.memory) == (8, 16_000)
+    found = cost("atlas-cpu", "questions=2", "rollouts=4", "kl=0.003")
+    assert (found.rollouts, found.memory) == (8, 16_000)
     # Two rows, and for the training a pass of the reference.
-    assert cost.seconds == pytest.approx((8 * (20 + 200 / 3), 8 * 2 * 100 * 8 / 6))
+    assert found.seconds == pytest.approx((8 * (20 + 200 / 3), 8 * 2 * 100 * 8 / 6))
 
 
-def test_a_step_on_gpus() -> None:
-    config = compose_settings("qwen2.5-7b", ["questions=2", "rollouts=4"])
-    timed: Any = Timed()
-    cost = cost_of(Preview([trajectory()]), config, timed)
-    assert cost
-    assert cost.memory == pytest.approx(59.4e9, rel=0.01)
-    assert cost.seconds is None
-    lora = cost_of(Preview([trajectory()]), compose_settings("qwen2.5-7b-lora", []), timed)
-    assert lora
-    assert lora.memory == pytest.approx(68e9, rel=0.01)
+@pytest.mark.parametrize(("preset", "memory"), [("qwen2.5-7b", 59.4e9), ("qwen2.5-7b-lora", 68e9)])
+def test_a_step_on_gpus(preset: str, memory: float) -> None:
+    found = cost(preset)
+    assert (found.memory, found.seconds) == (pytest.approx(memory, rel=0.01), None)
 
 
 def test_no_cost_without_tokens_or_a_size() -> None:
-    timed: Any = Timed()
-    assert cost_of(Preview(), compose_settings("atlas-cpu", []), timed) is None
-    assert cost_of(Preview([trajectory()]), compose_settings("qwen2.5-7b", ["start=models/mine"]), timed) is None
+    assert cost("atlas-cpu", preview=Preview()) is None
+    assert cost("qwen2.5-7b", "start=models/mine") is None
 
 
 def test_a_call_that_the_model_could_not_answer_is_not_taken_for_one_elsewhere() -> None:
@@ -95,10 +92,10 @@ def test_a_call_that_the_model_could_not_answer_is_not_taken_for_one_elsewhere()
 def test_a_training_on_a_cpu_plays_a_few_tasks_first() -> None:
     config = compose_settings("atlas-cpu", ["preview=1", "response_tokens=4", f"start={SEED}"])
     settings, remarks = TrainingSettings.of(config), list[str]()
-    found, cost = _preview(config, Checked(settings, app(), app().built(), SEED, SEED), remarks.append)
+    found, step = _preview(config, Checked(settings, app(), app().built(), SEED, SEED), remarks.append)
     assert (len(found.trajectories), found.nodes["answer"].calls) == (2, 2)
-    assert cost
-    assert cost.rollouts == 192
+    assert step
+    assert step.rollouts == 192
     assert len(remarks) == 1  # the rewards are equal
     hopeless = app(reward=lambda task, state: 7.0)
     with pytest.raises(SettingsError):

@@ -1,7 +1,6 @@
 """System messages of a graph's nodes are replaced by path, however the node calls its model."""
 
 import asyncio
-from collections.abc import Callable
 from typing import Any, cast
 
 import pytest
@@ -9,13 +8,14 @@ from langchain.agents import create_agent
 from langchain_core.language_models.fake_chat_models import GenericFakeChatModel
 from langchain_core.messages import AIMessage, BaseMessage, SystemMessage
 from langchain_core.outputs import ChatResult
-from langgraph.graph import END, START, MessagesState, StateGraph
+from langgraph.graph import MessagesState
 from pydantic import Field
 
 from agentflow.graph.run.runner import Graph
 from agentflow.graph.tracing.observer import Observer
 from agentflow.rl.policy.policy import no_policy, serving, stand_in
 from agentflow.rl.prompts.feedback import CallLog
+from tests.graphs import chain
 
 
 class Recording(GenericFakeChatModel):
@@ -33,12 +33,8 @@ def model() -> Recording:
     return Recording(messages=iter([AIMessage("fine")] * 20))
 
 
-def graph_of(node: Callable[[MessagesState], Any], name: str = "answer") -> Graph:
-    builder = StateGraph(MessagesState)
-    builder.add_node(name, cast(Any, node))
-    builder.add_edge(START, name)
-    builder.add_edge(name, END)
-    return builder.compile()
+def graph_of(node: Any, name: str = "answer") -> Graph:
+    return cast(Graph, chain(MessagesState, **{name: node}))
 
 
 async def played(graph: Graph, changes: dict[str, tuple[str, str]]) -> CallLog:

@@ -12,7 +12,7 @@ pytest.importorskip("transformers")
 
 from agentflow.cli import app
 from agentflow.rl.micro.chat_model import SEED
-from agentflow.rl.rollout.template import Tokenizer, certify, load_tokenizer
+from agentflow.rl.rollout.template import certify, load_tokenizer
 
 TURN = "{{ '<|im_start|>' + message['role'] + '\\n' + %s + '<|im_end|>\\n' }}"
 ASK = "{% if add_generation_prompt %}{{ '<|im_start|>assistant\\n' }}{% endif %}"
@@ -45,39 +45,28 @@ def make(tmp_path: Path) -> Make:
     return folder
 
 
-def loaded(folder: Path) -> Tokenizer:
-    return load_tokenizer(folder)
-
-
-def test_the_embedded_models_template_costs_nothing() -> None:
-    found = certify(load_tokenizer(SEED))
-    assert (found.plain.rows, found.thinking.rows) == (1, 1)
-    assert found.plain.tokens == found.plain.least
-    assert found.ends_itself
-    assert not found.opens_thinking
-
-
-def test_a_template_that_drops_thinking_costs_replies_that_think(make: Make) -> None:
-    found = certify(loaded(make(STRIPS_THINKING)))
-    assert found.plain.rows == 1
-    assert found.thinking.rows == 3
-    assert found.thinking.ratio > 1.5
-    assert "<think>" in found.thinking.breaks
-
-
-def test_a_template_that_changes_what_was_said_breaks_every_turn(make: Make) -> None:
-    found = certify(loaded(make(TRIMS)))
-    assert found.plain.rows == 3
-    assert "Sub-Goal" in found.plain.breaks
-    assert "SUB-GOAL" in found.plain.breaks
-
-
-def test_a_prompt_that_opens_thinking_is_named(make: Make) -> None:
-    assert certify(loaded(make(OPENS_THINKING))).opens_thinking
-
-
-def test_another_end_than_eos_is_named(make: Make) -> None:
-    assert not certify(loaded(make(OTHER_END))).ends_itself
+@pytest.mark.parametrize(
+    ("template", "rows", "breaks", "ends_itself", "opens_thinking"),
+    [
+        (CHATML, (1, 1), (), True, False),
+        (STRIPS_THINKING, (1, 3), ("<think>",), True, False),
+        (TRIMS, (3, 3), ("Sub-Goal", "SUB-GOAL"), True, False),
+        (OPENS_THINKING, (3, 3), (), True, True),
+        (OTHER_END, (1, 1), (), False, False),
+    ],
+    ids=["chatml", "strips_thinking", "changes_what_was_said", "opens_thinking", "other_end"],
+)
+def test_what_a_template_costs(
+    make: Make, template: str, rows: tuple[int, int], breaks: tuple[str, ...], ends_itself: bool, opens_thinking: bool
+) -> None:
+    """Rows of three turns, of plain replies and of replies that think."""
+    found = certify(load_tokenizer(make(template)))
+    assert (found.plain.rows, found.thinking.rows) == rows
+    assert (found.ends_itself, found.opens_thinking) == (ends_itself, opens_thinking)
+    for cost in (found.plain, found.thinking):
+        assert (cost.tokens == cost.least, cost.ratio > 1.5) == (cost.rows == 1, cost.rows == 3)
+    broken = found.plain if found.plain.rows > 1 else found.thinking
+    assert all(part in broken.breaks for part in breaks)
 
 
 def run(folder: Path) -> Any:

@@ -5,7 +5,7 @@ import math
 import pytest
 
 from agentflow.rl.rollout.packing import PrefixMismatch, Reason
-from agentflow.rl.rollout.token_inspector import Given, Written, terms, trajectories, why
+from agentflow.rl.rollout.token_inspector import Given, Written, trajectories, why
 from tests.trainings import rollout, token_step
 
 RECORDS = [rollout(1, "train", "a", reward, id=f"r{reward}") for reward in (1.0, 0.0)]
@@ -22,37 +22,28 @@ def test_every_token_of_every_row_is_shown_once_and_in_order() -> None:
     assert trajectories(STEP, "another") == []
 
 
-def written(**changes: object) -> Written:
-    step = STEP.model_copy(update=changes)
-    part = trajectories(step, "a")[0].rows[0].parts[1]
+def written(place: int = 0, **changes: object) -> Written:
+    part = trajectories(STEP.model_copy(update=changes), "a")[place].rows[0].parts[1]
     assert isinstance(part, Written)
     return part
 
 
 def test_drift_is_trainer_less_rollout_and_ratio_is_of_the_old_policy_of_the_run() -> None:
     assert [token.drift for token in written().tokens] == [0.0, -0.002, 0.05, -0.2]
-    of_rollout = [math.exp(value) for value in (0.0, 0.1, 0.5, -1.0)]
-    of_trainer = [math.exp(value) for value in (0.0, 0.102, 0.45, -0.8)]
-    assert [token.ratio for token in written().tokens] == pytest.approx(of_rollout)
-    assert [token.ratio for token in written(old="trainer").tokens] == pytest.approx(of_trainer)
+    for old, logarithms in (("rollout", (0.0, 0.1, 0.5, -1.0)), ("trainer", (0.0, 0.102, 0.45, -0.8))):
+        ratios = [math.exp(value) for value in logarithms]
+        assert [token.ratio for token in written(old=old).tokens] == pytest.approx(ratios)
 
 
 def test_levels_tell_sign_and_size() -> None:
-    part = written()
-    assert part.level == 3
-    assert [token.drift_level for token in part.tokens] == [0, -1, 2, -3]
-    assert [token.ratio_level for token in part.tokens] == [0, 1, 3, -3]
-    lower = trajectories(STEP, "a")[1].rows[0].parts[1]
-    assert isinstance(lower, Written)
-    assert lower.level == -3
+    assert [token.drift_level for token in written().tokens] == [0, -1, 2, -3]
+    assert [token.ratio_level for token in written().tokens] == [0, 1, 3, -3]
+    assert [written(place).level for place in (0, 1)] == [3, -3]
 
 
 def test_a_token_is_clipped_only_on_the_side_that_its_advantage_pushes_to() -> None:
-    better, worse = (one.rows[0].parts[1] for one in trajectories(STEP, "a"))
-    assert isinstance(better, Written)
-    assert isinstance(worse, Written)
-    assert [token.clipped for token in better.tokens] == [False, False, True, False]
-    assert [token.clipped for token in worse.tokens] == [False, False, False, True]
+    assert [token.clipped for token in written(0).tokens] == [False, False, True, False]
+    assert [token.clipped for token in written(1).tokens] == [False, False, False, True]
 
 
 def test_what_was_not_computed_is_not_shown_as_a_number() -> None:
@@ -61,42 +52,28 @@ def test_what_was_not_computed_is_not_shown_as_a_number() -> None:
     part = written(rows=[row.model_copy(update={"calls": [call]})])
     assert part.level == 0
     for token in part.tokens:
-        assert (token.trained, token.trainer, token.drift, token.ratio, token.clipped) == (
-            False,
-            None,
-            None,
-            None,
-            False,
-        )
+        assert (token.trained, token.trainer, token.drift, token.ratio) == (False, None, None, None)
+        assert not token.clipped
         assert token.rollout is not None
 
 
 @pytest.mark.parametrize(
-    ("mismatch", "said"),
+    ("mismatch", "named"),
     [
-        (None, ""),
-        (
-            PrefixMismatch(Reason.OFF, 0, 9),
-            "Turns are not packed (flow.pack_turns=false), so that every call is a row.",
-        ),
-        (PrefixMismatch(Reason.FULL, 1020, 1020), "The row is full after 1,020 tokens: with this call it would exceed"),
-        (
-            PrefixMismatch(Reason.PROMPT, 811, 1020, expected=2, found=99),
-            "The prompt was rendered anew from here: token 812 of 1,020, expected 'user\\n' (2), found '' (99).",
-        ),
-        (PrefixMismatch(Reason.REPLY, 3, 4, expected=3), "token 4 of 4, expected 'Sub' (3), the prompt ends there."),
+        (None, ()),
+        (PrefixMismatch(Reason.OFF, 0, 9), ("flow.pack_turns=false",)),
+        (PrefixMismatch(Reason.FULL, 1020, 1020), ("1,020 tokens",)),
+        (PrefixMismatch(Reason.PROMPT, 811, 1020, expected=2, found=99), ("812", "1,020", "'user\\n' (2)", "'' (99)")),
+        (PrefixMismatch(Reason.REPLY, 3, 4, expected=3), ("token 4 of 4", "'Sub' (3)")),
     ],
 )
-def test_why_a_prefix_broke_is_a_sentence(mismatch: PrefixMismatch | None, said: str) -> None:
-    assert said in why(mismatch, STEP)
-
-
-def test_what_is_so_by_construction_is_said() -> None:
-    assert "bypass_mode" in dict(terms(STEP))["ratio"]
-    assert "by construction" in dict(terms(STEP.model_copy(update={"old": "trainer"})))["ratio"]
+def test_why_a_prefix_broke_is_said_with_its_place_and_tokens(
+    mismatch: PrefixMismatch | None, named: tuple[str, ...]
+) -> None:
+    said = why(mismatch, STEP)
+    assert bool(said) == bool(named)
+    assert all(part in said for part in named), said
 
 
 def test_white_space_can_be_seen() -> None:
-    step = STEP.model_copy(update={"pieces": {3: "a\n\tb", 4: ""}})
-    part = trajectories(step, "a")[0].rows[0].parts[1]
-    assert [token[1] for token in part.tokens] == ["a↵\n⇥\tb", "∅", "#5", "#6"]
+    assert [token[1] for token in written(pieces={3: "a\n\tb", 4: ""}).tokens] == ["a↵\n⇥\tb", "∅", "#5", "#6"]

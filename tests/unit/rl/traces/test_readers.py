@@ -16,25 +16,18 @@ from tests.unit.rl.traces.spans import Json, asked, attributes, chat_span, reque
 AGENT = {"gen_ai__operation__name": "invoke_agent", "gen_ai__agent__name": "travel"}
 
 
-def run_of_spans(trace: str = "t1", question: str = "Where?", answer: str = "There.", score: Any = 1) -> list[Json]:
-    root = span(
-        "a",
-        "invoke_agent travel",
-        trace=trace,
-        **AGENT,
-        gen_ai__input__messages=[said("user", question)],
-        gen_ai__output__messages=[said("assistant", answer)],
-    )
+def run_of_spans(trace: str = "t1", question: str = "Where?") -> list[Json]:
+    conversation = {"gen_ai__input__messages": [said("user", question)]}
+    conversation["gen_ai__output__messages"] = [said("assistant", "There.")]
+    root = span("a", "invoke_agent travel", trace=trace, **AGENT, **conversation)
+    score = {"key": "gen_ai.evaluation.score.value", "value": {"intValue": "1"}}
     named = attributes({"gen_ai.evaluation.name": "judge"})
-    value = {"key": "gen_ai.evaluation.score.value", "value": {"intValue": str(score)}}
-    root["events"] = [{"name": "gen_ai.evaluation.result", "attributes": [*named, value]}]
+    root["events"] = [{"name": "gen_ai.evaluation.result", "attributes": [*named, score]}]
+    helper = AGENT | {"gen_ai__agent__name": "helper"}
     node = span("b", "research", trace=trace, parent="a", start=1, agentflow__module="research")
-    inner = span(
-        "c", "invoke_workflow helper", trace=trace, parent="b", start=2, **AGENT | {"gen_ai__agent__name": "helper"}
-    )
-    model = span("d", "model", trace=trace, parent="c", start=3, agentflow__module="model")
     again = span("f", "helper", trace=trace, parent="b", start=2, agentflow__module="helper")
-    inner["parentSpanId"] = "f"
+    inner = span("c", "invoke_workflow helper", trace=trace, parent="f", start=2, **helper)
+    model = span("d", "model", trace=trace, parent="c", start=3, agentflow__module="model")
     call = chat_span("e", "Find it", "Found", trace=trace, parent="d", start=4)
     return [call, model, inner, again, node, root]  # spans are exported when they end
 
@@ -74,14 +67,11 @@ def test_tool_calls_of_spans(tmp_path: Path) -> None:
     known = {"gen_ai__system_instructions": [{"type": "text", "content": "Add."}]}
     made = chat_span("a", "", "Two", **known, gen_ai__input__messages=prompt)
     [found] = otel_episodes(write(tmp_path / "s.jsonl", [request(made)]))
+    asked = {"type": "function", "id": "1", "function": {"name": "add", "arguments": {"a": 1}}}
     assert found.calls[0].messages == [
         {"role": "system", "content": "Add."},
         {"role": "user", "content": "One more?"},
-        {
-            "role": "assistant",
-            "content": "",
-            "tool_calls": [{"type": "function", "id": "1", "function": {"name": "add", "arguments": {"a": 1}}}],
-        },
+        {"role": "assistant", "content": "", "tool_calls": [asked]},
         {"role": "tool", "content": "2", "tool_call_id": "1"},
         {"role": "assistant", "content": "Two"},
     ]
@@ -93,20 +83,13 @@ def lc(kind: str, content: str, **more: Any) -> Json:
     return {"lc": 1, "type": "constructor", "id": path, "kwargs": {"content": content, **more}}
 
 
-def langsmith_run() -> list[Json]:
+def langsmith_run(**model: Any) -> list[Json]:
+    """The run of a graph and that of a model in it."""
     tool_call = {"name": "add", "args": {"a": 1}, "id": "c1"}
-    root = {
-        "id": "r",
-        "trace_id": "r",
-        "run_type": "chain",
-        "inputs": {"messages": [["user", "How many?"]]},
-        "outputs": {"messages": [lc("HumanMessage", "How many?"), lc("AIMessage", "Two.")]},
-    }
-    model = {
-        "id": "m",
-        "trace_id": "r",
-        "parent_run_id": "r",
-        "run_type": "llm",
+    asked = {"messages": [["user", "How many?"]]}
+    answered = {"messages": [lc("HumanMessage", "How many?"), lc("AIMessage", "Two.")]}
+    root = {"id": "r", "trace_id": "r", "run_type": "chain", "inputs": asked, "outputs": answered}
+    known = {
         "inputs": {"messages": [[lc("SystemMessage", "Add."), lc("HumanMessage", "How many?")]]},
         "outputs": {"generations": [[{"message": lc("AIMessage", "", tool_calls=[tool_call])}]]},
         "extra": {
@@ -114,7 +97,7 @@ def langsmith_run() -> list[Json]:
             "invocation_params": {"tools": [{"type": "function", "function": {"name": "add"}}]},
         },
     }
-    return [root, model]
+    return [root, {"id": "m", "trace_id": "r", "parent_run_id": "r", "run_type": "llm", **known, **model}]
 
 
 def langsmith_episode(path: Path, dropped: Dropped | None = None) -> Episode:
@@ -154,29 +137,27 @@ def test_feedback_beside_the_runs(tmp_path: Path) -> None:
 
 
 def test_openai_outputs_and_a_reference(tmp_path: Path) -> None:
-    root, model = langsmith_run()
+    root, model = langsmith_run(
+        inputs={"messages": [{"role": "user", "content": [{"type": "text", "text": "How many?"}]}]},
+        outputs={"choices": [{"message": {"role": "assistant", "content": "2"}}]},
+    )
     root["reference_outputs"] = {"answer": "2"}
-    model["inputs"] = {"messages": [{"role": "user", "content": [{"type": "text", "text": "How many?"}]}]}
-    model["outputs"] = {"choices": [{"message": {"role": "assistant", "content": "2"}}]}
     found = langsmith_episode(write(tmp_path / "any.jsonl", [root, model]))
     assert (found.gold, found.calls[0].messages[-1]) == ("2", {"role": "assistant", "content": "2"})
 
 
-def test_the_path_is_that_of_the_nodes_around_a_call(tmp_path: Path) -> None:
-    root, model = langsmith_run()
+def test_the_path_is_that_of_the_nodes_around_a_call_and_a_failed_run_has_no_reward(tmp_path: Path) -> None:
+    def node(name: str) -> Json:
+        return {"extra": {"metadata": {"langgraph_node": name}}}
+
+    root, model = langsmith_run(parent_run_id="member", **node("member"))
+    root |= {"error": "down", "feedback": [{"key": "thumbs", "score": 0}]}
     nodes: list[Json] = [
-        {"id": name, "trace_id": "r", "parent_run_id": up, "run_type": "chain", "name": name}
-        | {"extra": {"metadata": {"langgraph_node": name}}}
+        {"id": name, "trace_id": "r", "parent_run_id": up, "run_type": "chain", "name": name, **node(name)}
         for name, up in (("team", "r"), ("member", "team"))
     ]
-    model |= {"parent_run_id": "member", "extra": {"metadata": {"langgraph_node": "member"}}}
-    assert langsmith_episode(write(tmp_path / "any.jsonl", [root, *nodes, model])).calls[0].node == "team/member"
-
-
-def test_a_failed_run_has_no_reward(tmp_path: Path) -> None:
-    root, model = langsmith_run()
-    root |= {"error": "down", "feedback": [{"key": "thumbs", "score": 0}]}
-    assert langsmith_episode(write(tmp_path / "any.jsonl", [root, model])).reward is None
+    found = langsmith_episode(write(tmp_path / "any.jsonl", [root, *nodes, model]))
+    assert (found.calls[0].node, found.reward) == ("team/member", None)
 
 
 def chat_episode(tmp_path: Path, row: Json) -> Episode:
@@ -225,16 +206,18 @@ def test_every_bad_line_is_counted_with_its_number(tmp_path: Path) -> None:
     }
 
 
-def test_what_can_be_no_source(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("name", "code"),
+    [
+        ("none", "missing"),
+        *((name, "unknown_format") for name in (".", "text", "empty")),
+        *((name, "unreadable") for name in ("cut.gz", "broken.gz")),
+    ],
+)
+def test_what_can_be_no_source(tmp_path: Path, name: str, code: str) -> None:
     (tmp_path / "text").write_text("Hello\n")
     (tmp_path / "empty").write_text("")
     (tmp_path / "cut.gz").write_bytes(gzip.compress(b'{"messages": []}\n' * 1000)[:-20])
     (tmp_path / "broken.gz").write_bytes(b"\x1f\x8b" + bytes(40))
-    with fails(TracesError, "missing", tmp_path / "none"):
-        format_of(tmp_path / "none")
-    for name in (".", "text", "empty"):
-        with fails(TracesError, "unknown_format", tmp_path / name):
-            format_of(tmp_path / name)
-    for name in ("cut.gz", "broken.gz"):
-        with fails(TracesError, "unreadable", tmp_path / name):
-            convert(tmp_path / name, tmp_path / "out", format="chat")
+    with fails(TracesError, code, tmp_path / name):
+        convert(tmp_path / name, tmp_path / "out", format="chat" if code == "unreadable" else "")
