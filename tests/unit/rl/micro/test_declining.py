@@ -96,7 +96,9 @@ def test_only_a_whole_calculation_of_low_probability_is_declined(
     assert (found is drawn) is not declined
 
 
-def test_cancelling_cancels_the_request_of_the_engine(directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_cancelling_and_failing_pass_between_the_caller_and_the_engine(
+    directory: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     tokenizer = MicroTokenizer.load(directory)
     engine = Engine(MicroModel.load(directory), tokenizer)
     slow(engine, monkeypatch)
@@ -107,11 +109,6 @@ def test_cancelling_cancels_the_request_of_the_engine(directory: Path, monkeypat
     assert drawn.cancelled()
     with pytest.raises(CancelledError):
         request.result(timeout=LAST_RESORT)
-
-
-def test_a_failure_of_the_engine_reaches_the_caller(directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    tokenizer = MicroTokenizer.load(directory)
-    engine = Engine(MicroModel.load(directory), tokenizer)
 
     def fail(*_: object) -> None:
         raise MemoryError

@@ -55,8 +55,10 @@ def _requests(n: int) -> list[tuple[Ids, dict[str, Any]]]:
 def test_greedy_decoding_equals_a_plain_loop(engine: Engine, directory: Path) -> None:
     model = MicroModel.load(directory)
     prompt = _prompt(0, 40)
-    completion = _reply(engine, prompt, max_tokens=10)
+    seen: list[tuple[int, float]] = []
+    completion = _reply(engine, prompt, max_tokens=10, on_token=lambda *token: seen.append(token))
     ids = list(prompt)
+    assert seen == list(zip(completion.token_ids, completion.logprobs, strict=True)), "handed over as they are drawn"
     for token, logprob in zip(completion.token_ids, completion.logprobs, strict=True):
         logits = model.prefill(model.new_cache(), 0, ids, 0).astype(np.float64)
         assert token == logits.argmax()
@@ -110,15 +112,6 @@ def test_only_what_is_new_in_a_prompt_is_computed(make: Callable[..., Engine]) -
     assert engine.prefilled == 200 + 31 + 1  # logits need one token
 
 
-def test_requests_of_one_batch_share_their_beginning(make: Callable[..., Engine]) -> None:
-    engine = make()
-    common = _prompt(4, 300)
-    futures = [engine.submit([*common, *_prompt(i, 5)], max_tokens=50) for i in range(8)]
-    for future in futures:
-        future.result(timeout=LAST_RESORT)
-    assert engine.prefilled == 300 + 8 * 5
-
-
 def test_a_request_ends_with_the_model_that_it_began_with(
     make: Callable[..., Engine], directory: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -140,12 +133,6 @@ def test_a_request_ends_with_the_model_that_it_began_with(
     assert after.token_ids == expected.token_ids
     assert after.logprobs == pytest.approx(expected.logprobs, abs=1e-5)
     assert after.token_ids != before.token_ids
-
-
-def test_without_a_prefix_cache_it_still_works(make: Callable[..., Engine]) -> None:
-    engine = make(prefix_tokens=0)
-    assert _reply(engine, _prompt(2, 20), max_tokens=5) == _reply(engine, _prompt(2, 20), max_tokens=5)
-    assert engine.prefilled == 40
 
 
 def test_threads_change_no_bit_and_no_work(make: Callable[..., Engine]) -> None:
@@ -184,13 +171,9 @@ def test_the_end_token_ends_the_reply(directory: Path) -> None:
     assert completion.token_ids == [*tokenizer.encode("a"), tokenizer.end_id]
 
 
-def test_a_reply_ends_where_the_positions_do(engine: Engine) -> None:
-    prompt = _prompt(8, checkpoint.POSITIONS - 3)
-    completion = _reply(engine, prompt, max_tokens=50)
+def test_a_reply_ends_where_the_positions_do_and_a_prompt_without_room_is_refused(engine: Engine) -> None:
+    completion = _reply(engine, _prompt(8, checkpoint.POSITIONS - 3), max_tokens=50)
     assert (len(completion.token_ids), completion.finish_reason) == (3, "length")
-
-
-def test_a_prompt_without_room_for_a_reply_is_refused(engine: Engine) -> None:
     with pytest.raises(ContextWindowExceeded, match=r"600 .* 512"):
         engine.submit(_prompt(9, 600))
 
@@ -219,26 +202,16 @@ def test_cancelling_frees_the_slot(make: Callable[..., Engine], monkeypatch: pyt
     engine = make(slots=1)
     slow(engine, monkeypatch)
     endless = engine.submit(_prompt(10, 5), temperature=1.0, seed=0)
+    never = engine.submit(_prompt(12, 50))
     waiting = engine.submit(_prompt(11, 5), max_tokens=2)
     until(lambda: len(engine._running) == 1)
+    assert never.cancel(), "and what waits is not computed"
     assert endless.cancel()
     assert waiting.result(timeout=LAST_RESORT).finish_reason == "length"
     with pytest.raises(CancelledError):
         endless.result()
     until(lambda: not engine._running)
-
-
-def test_a_waiting_request_that_is_cancelled_is_never_computed(
-    make: Callable[..., Engine], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    engine = make(slots=1)
-    slow(engine, monkeypatch)
-    endless = engine.submit(_prompt(10, 5), temperature=1.0, seed=0)
-    waiting = engine.submit(_prompt(11, 50))
-    assert waiting.cancel()
-    assert endless.cancel()
-    assert _reply(engine, _prompt(12, 7), max_tokens=1).finish_reason == "length"
-    assert engine.prefilled <= 5 + 7
+    assert engine.prefilled <= 5 + 5
 
 
 def test_a_failure_goes_to_its_caller_and_the_engine_lives(directory: Path) -> None:
@@ -262,14 +235,6 @@ def test_a_failure_goes_to_its_caller_and_the_engine_lives(directory: Path) -> N
     with pytest.raises(MemoryError, match="step"):
         _reply(engine, _prompt(1, 400), max_tokens=3)
     assert len(_reply(engine, _prompt(1, 10), max_tokens=3).token_ids) == 3
-
-
-def test_tokens_are_handed_over_as_they_are_drawn(engine: Engine) -> None:
-    seen: list[tuple[int, float]] = []
-    completion = _reply(
-        engine, _prompt(1, 20), max_tokens=8, on_token=lambda token, logprob: seen.append((token, logprob))
-    )
-    assert seen == list(zip(completion.token_ids, completion.logprobs, strict=True))
 
 
 def test_an_engine_that_nobody_asks_frees_its_caches_and_answers_again(

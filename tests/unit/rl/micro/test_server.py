@@ -117,8 +117,5 @@ async def test_what_cannot_fit_is_not_tokenised(texts: list[str], served: Checkp
     refused = await ask(served, saying(*texts))
     assert (refused.status_code, refused.json()["error"]["code"]) == (400, "context_length_exceeded")
     assert not hasattr(served.tokenizer, "threads")
-
-
-async def test_a_reply_to_an_unknown_model_does_not_repeat_a_long_name(served: Checkpoint) -> None:
     refused = await ask(served, {**saying("x"), "model": "x" * 500_000})
     assert (refused.status_code, len(refused.content) < 1000) == (404, True)
