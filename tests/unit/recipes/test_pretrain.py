@@ -1,6 +1,5 @@
 """Training from scratch: deterministic, resumable, and its checkpoint is read by the embedded engine."""
 
-import json
 from itertools import islice
 
 import numpy as np
@@ -67,16 +66,14 @@ def test_a_resumed_run_goes_on_as_if_it_had_not_stopped(trained):
     assert resumed.step == 3
     for measured, wanted in zip([resumed.train_step() for _ in range(2)], expected, strict=True):
         assert measured == pytest.approx(wanted, rel=1e-4)
-
-
-def test_a_run_of_another_shape_is_refused(trained):
     other = Trainer(Shape(**{**SMALL.__dict__, "seed": 1}), trained.out, *DATA)
     with pytest.raises(Exception, match="another shape or seed"):
         other.resume()
 
 
-def test_another_run_can_go_on_from_its_checkpoint(trained, tmp_path):
+def test_another_run_can_go_on_from_its_checkpoint_which_the_embedded_engine_reads(trained, tmp_path):
     trained.export(tmp_path / "model")
+    assert MicroModel.load(tmp_path / "model").config.vocab_size == trained.tokenizer.vocab_size
     plans = [row for row in ROWS if row.module == "planner"]
     tokenizer = MicroTokenizer.load(tmp_path / "model")
     further = Trainer(SMALL, tmp_path, tokenizer, group_rows(plans, tokenizer), start=tmp_path / "model")
@@ -84,14 +81,6 @@ def test_another_run_can_go_on_from_its_checkpoint(trained, tmp_path):
     for name, weight in trained.model.state_dict().items():
         assert torch.allclose(further.model.state_dict()[name], weight, atol=1e-2)
     assert set(further.train_step()) == {"planner loss", "planner exact"}
-
-
-def test_the_embedded_engine_reads_the_checkpoint(trained, tmp_path):
-    trained.export(tmp_path)
-    ids = MicroTokenizer.load(tmp_path).encode_chat([("user", "Question: Who?")])
-    assert ids == trained.tokenizer.encode_chat([("user", "Question: Who?")])
-    assert json.loads((tmp_path / "config.json").read_text())["model_type"] == "qwen2"
-    assert MicroModel.load(tmp_path).config.vocab_size == trained.tokenizer.vocab_size
 
 
 def test_only_what_the_assistant_says_is_learnt():

@@ -31,11 +31,8 @@ def conversations() -> list[Conversation]:
 def test_the_same_seed_gives_the_same_traces(conversations):
     assert list(islice(traces(search, seed=3), 300)) == conversations[:300]
     assert list(islice(traces(search, seed=4), 300)) != conversations[:300]
-
-
-def test_every_module_is_played(conversations):
-    modules = Counter(conversation.module.split()[0] for conversation in conversations)
-    assert set(modules) == {"analyst", "planner", "executor", "verifier", "generator", "tools"}
+    modules = {conversation.module.split()[0] for conversation in conversations}
+    assert modules == {"analyst", "planner", "executor", "verifier", "generator", "tools"}
 
 
 def test_the_parsers_read_what_is_learnt(conversations):
