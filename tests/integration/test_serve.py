@@ -3,7 +3,6 @@
 import asyncio
 import json
 import shlex
-import shutil
 import signal
 import subprocess
 import sys
@@ -108,15 +107,6 @@ async def test_langchain(url: str) -> None:
     assert (await model.ainvoke("Hello")).text == direct("Hello")
     streamed = [piece.text async for piece in model.astream("Hello")]
     assert "".join(streamed) == direct("Hello")
-
-
-@pytest.mark.skipif(shutil.which("curl") is None, reason="there is no curl")
-def test_curl(url: str) -> None:
-    body = json.dumps({"model": "embedded", "messages": HELLO, "temperature": 0})
-    said = subprocess.run(
-        ["curl", "-sS", f"{url}/chat/completions", "-d", body], capture_output=True, check=True, timeout=LAST_RESORT
-    )
-    assert json.loads(said.stdout)["choices"][0]["message"]["content"] == direct("Hello")
 
 
 async def test_the_ids_are_those_of_the_embedded_model(url: str) -> None:

@@ -157,12 +157,6 @@ def test_supervised_rollouts_of_a_teacher_lower_the_loss(tmp_path: Path) -> None
     assert checks[0].same
 
 
-def test_a_teacher_that_does_not_exist_is_refused(tmp_path: Path) -> None:
-    done = train(tmp_path / "none", "algorithm=sft", "flow.algorithm.teacher=embedded:nobody", check=False)
-    assert done.returncode == 2
-    assert "flow.algorithm.teacher=embedded:nobody" in done.stderr
-
-
 def test_the_export_of_an_adapter_that_two_ranks_trained_is_what_they_trained(tmp_path: Path) -> None:
     """Full weights are exported unrounded from elsewhere in a checkpoint; an adapter is put together and merged."""
     out, model = tmp_path / "lora", tmp_path / "planner"

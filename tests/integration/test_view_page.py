@@ -415,15 +415,6 @@ def test_a_group_of_thirteen_thousand_tokens_is_there_in_a_second(browser: Any, 
         expect(other.locator(".t")).to_have_count(12_800)
 
 
-@pytest.mark.parametrize(("wrong", "said"), [(["none"], "there is no "), (["--host", "0.0.0.0"], "others reach")])
-def test_the_command_refuses_what_it_must(wrong: list[str], said: str, tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "agentflow", "view", "--no-browser", *wrong]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=LAST_RESORT, check=False, cwd=tmp_path)
-    assert done.returncode == 2
-    assert done.stderr.startswith(f"error: {said}")
-    assert done.stderr.count("\n") == 1
-
-
 def test_another_name_is_refused_on_the_wire(url: str) -> None:
     assert httpx.get(url, headers={"Host": "rebound.example"}).status_code == 400
     assert httpx.get(f"{url}/static/%2e%2e/app.py").status_code == 404

@@ -335,10 +335,6 @@ def test_threads_keep_their_columns_beside_a_long_question(capsys: pytest.Captur
         assert shown in table
 
 
-def test_the_help_names_no_type_of_an_option_without_a_value() -> None:
-    assert "bool" not in run("solve", "--help").stdout + run("--help").stdout
-
-
 def test_presets_are_shown_without_the_extra_of_the_training(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(doctor, "TRAINING", ("no_such_package",))
     done = run("train", "--preset", "none")
@@ -444,27 +440,6 @@ def test_an_evaluation_ends_at_the_first_failure_if_it_is_asked_to(
     assert done.exit_code == 1
     assert done.stderr.splitlines()[-1].startswith("error: question ")
     assert len((out / "traces.jsonl").read_text().splitlines()) == 1
-
-
-@pytest.mark.parametrize("show", [["--show"], []], ids=["show", "start"])
-@pytest.mark.parametrize(
-    ("setting", "says"),
-    [
-        ("--preset atlas-gpu actor_rollout_ref.actor.ppo_max_token_len_per_gpu=131072", "len_per_gpu=131072"),
-        ("ray_kwargs.ray_init.num_cpus=3", "of Ray's CPUs, and 3 are free"),
-        ("actor_rollout_ref.actor.ppo_mini_batch_size=0", "ppo_mini_batch_size=0"),
-        ("actor_rollout_ref.actor.loss_agg_mode=none", "verl refuses"),
-    ],
-)
-def test_what_the_engine_cannot_run_is_refused_before_there_is_a_folder(
-    setting: str, says: str, show: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    pytest.importorskip("verl")
-    monkeypatch.chdir(tmp_path)
-    done = run("train", *show, *setting.split(), f"out={tmp_path / 'run'}")
-    assert done.exit_code == 2
-    assert says in only_line(done.stderr)
-    assert not (tmp_path / "run").exists()
 
 
 @pytest.mark.parametrize(

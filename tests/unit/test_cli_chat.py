@@ -63,8 +63,6 @@ def test_a_question_from_stdin(script: Scripted) -> None:
     done = run("solve", "-", "--model", script.spec, says="Which word?\nThe long one.\n")
     assert done.exit_code == 0
     assert script.asked("analyst")[0][-1].text == "Question: Which word?\nThe long one."
-    done = run("solve", "-", "--model", script.spec, says=" \n")
-    assert (done.exit_code, len(done.stderr.splitlines())) == (MISUSED, 1)
 
 
 def test_dotenv_adds_what_the_environment_has_not(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -106,12 +104,3 @@ def test_files_go_with_the_question(script: Scripted, tmp_path: Path) -> None:
     assert question.text == "Question: Which word?\n\nnotes.txt:\nIt is hello."
     image = {"type": "image", "mime_type": "image/png", "filename": "chart.png", "base64": "iVBORw=="}
     assert question.content[1:] == [image]
-
-
-def test_files_that_cannot_be_read_are_one_line(script: Scripted, tmp_path: Path) -> None:
-    (tmp_path / "program").write_bytes(b"\xff\xfe\x00")
-    (tmp_path / "chart.png").write_bytes(b"\x89PNG")
-    for words in (("--file", "program"), ("--file", "none.txt"), ("--file", "chart.png", "--planner", "embedded")):
-        done = run("solve", "Which word?", *words, "--model", script.spec)
-        assert (done.exit_code, len(done.stderr.splitlines())) == (MISUSED, 1)
-        assert words[1] in done.stderr

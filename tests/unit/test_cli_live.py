@@ -40,39 +40,6 @@ def test_without_the_extra_the_command_says_what_to_install(
     assert "needs the extra train" in refused("--learn", str(tmp_path / "live"), "--held-out", held_out)
 
 
-def test_learning_needs_held_out_tasks(tmp_path: Path, held_out: str) -> None:
-    assert "--held-out" in refused("--learn", str(tmp_path / "live"))
-    assert "--learn" in refused("--held-out", held_out)
-
-
-@needs_training
-@pytest.mark.parametrize("content", [None, "", "{}\n", '{"question": "3 + 4?"}\n', "\x00"])
-def test_held_out_tasks_that_cannot_be_read(tmp_path: Path, content: str | None) -> None:
-    path = tmp_path / "tasks.jsonl"
-    if content is not None:
-        path.write_text(content)
-    assert str(path) in refused("--learn", str(tmp_path / "live"), "--held-out", str(path))
-    assert not (tmp_path / "live").exists()
-
-
-@needs_training
-@pytest.mark.parametrize(
-    "words",
-    [
-        ["embedded:seed", "embedded:trained"],
-        ["openai:gpt-4o"],
-        ["--set", "stepz=3"],
-        ["--set", "steps=many"],
-        ["--share", "0.9"],
-        ["--trial", "2"],
-        ["--context", 'tools=["none_such"]'],
-    ],
-)
-def test_a_wrong_option_is_named(tmp_path: Path, held_out: str, words: list[str]) -> None:
-    refused("--learn", str(tmp_path / "live"), "--held-out", held_out, *words)
-    assert not (tmp_path / "live").exists()
-
-
 @needs_training
 def test_the_folder_of_a_server_that_runs_is_refused(tmp_path: Path, held_out: str) -> None:
     running = Journal(tmp_path / "live" / "decisions.jsonl", Decision)

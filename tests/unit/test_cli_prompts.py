@@ -10,7 +10,6 @@ from typer.testing import CliRunner
 
 from agentflow.cli import app
 from agentflow.cli.group import INTERRUPTED, MISUSED
-from agentflow.graph.prompts import PLACEHOLDERS
 from tests.fake_openai import FakeOpenAI
 from tests.prompted import SENTENCE, script, written
 from tests.scripted import Scripted
@@ -55,29 +54,6 @@ def test_an_interrupt_is_one_line(folder: Path, monkeypatch: pytest.MonkeyPatch)
     assert len(done.stderr.splitlines()) == 1
 
 
-@pytest.mark.parametrize(
-    ("words", "named"),
-    [
-        ([], "--tasks"),
-        (["--tasks", "none.jsonl", "--reflection", "ollama:m"], "none.jsonl"),
-        (["--tasks", "tasks.jsonl"], "--reflection"),
-        (["--tasks", "tasks.jsonl", "--reflection", "nobody:m"], "nobody"),
-        (["--tasks", "tasks.jsonl", "--reflection", "ollama:m", "--nodes", "plannr"], "plannr"),
-        (["--tasks", "tasks.jsonl", "--reflection", "ollama:m", "--rollouts", "3"], "--rollouts"),
-        (["--tasks", "tasks.jsonl", "--reward", "json:nothing"], "json:nothing"),
-        (["tests.prompted:graph", "--tasks", "tasks.jsonl", "--model", "ollama:m"], "--model"),
-        (["no.module:agent", "--tasks", "tasks.jsonl"], "no.module"),
-    ],
-)
-def test_bad_input_is_one_line(folder: Path, words: list[str], named: str) -> None:
-    pytest.importorskip("gepa")
-    written(folder)
-    done = CliRunner().invoke(app, ["prompts", *words])
-    assert done.exit_code == MISUSED, done.output
-    assert named in done.stderr
-    assert len(done.stderr.splitlines()) == 1
-
-
 def test_without_gepa_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "gepa", None)
     monkeypatch.delitem(sys.modules, "agentflow.rl.prompts.search", raising=False)
@@ -92,23 +68,3 @@ def test_a_file_of_settings_is_over_the_options(folder: Path, monkeypatch: pytes
     Path("mine.json").write_text(json.dumps({"model": scripted.spec, "prompts": {"verifier": "Check it well."}}))
     done = CliRunner().invoke(app, ["solve", "Which word?", "--model", "ollama:none", "--context", "mine.json"])
     assert "hello" in done.stdout, done.output
-
-
-@pytest.mark.parametrize(
-    ("content", "named"),
-    [
-        ("{", "mine.json"),
-        ("[]", "mine.json"),
-        ('{"promts": {}}', "promts"),
-        ('{"prompts": {"planner": "Plan."}}', f"{{{PLACEHOLDERS['planner'].needed[0]}}}"),
-        (None, "mine.json"),
-    ],
-)
-def test_a_file_that_holds_no_settings(folder: Path, content: str | None, named: str) -> None:
-    if content is not None:
-        Path("mine.json").write_text(content)
-    for command in (["solve", "Which word?"], ["eval", "atlas", "--limit", "1"]):
-        done = CliRunner().invoke(app, [*command, "--context", "mine.json"])
-        assert done.exit_code == MISUSED
-        assert named in done.stderr
-        assert len(done.stderr.splitlines()) == 1

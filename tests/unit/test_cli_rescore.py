@@ -112,12 +112,6 @@ def test_a_mended_rule_is_told_from_the_one_before(folder: Path, quiz: Path, mon
     assert (year.decision, year.decided_by) == (Decision.INCORRECT, "a stricter rule")
 
 
-def test_a_folder_with_rulings_of_an_earlier_version_is_refused(folder: Path) -> None:
-    (folder / "rulings.jsonl").touch()
-    done = run("rescore", folder)
-    assert (done.exit_code, "another version" in done.stderr, done.stderr.count("\n")) == (2, True, 1)
-
-
 def test_answers_are_scored_with_the_tasks_of_their_records(folder: Path, quiz: Path) -> None:
     before = by_question(folder)
     quiz.write_text('{"question": "Another?", "answer": "x"}\n')

@@ -10,7 +10,7 @@ pytest.importorskip("transformers")
 pytest.importorskip("verl")
 
 from agentflow.cli import app
-from agentflow.cli.group import FAILED, MISUSED
+from agentflow.cli.group import FAILED
 
 AGENT = """
 from langchain_openai import ChatOpenAI
@@ -91,22 +91,3 @@ def test_a_model_whose_template_has_no_tools_says_so(folder: Path) -> None:
     done = CliRunner().invoke(app, words)
     assert done.exit_code == FAILED
     assert "tools" in done.stdout
-
-
-@pytest.mark.parametrize(
-    "words",
-    [
-        ["nothing:agent", "--tasks", "tasks.jsonl"],
-        ["wrong_agent:agent"],
-        ["wrong_agent:agent", "--tasks", "none.jsonl"],
-        ["wrong_agent:agent", "--tasks", "tasks.jsonl", "--reward", "wrong_agent:none"],
-        ["wrong_agent:agent", "--tasks", "tasks.jsonl", "--model", "no/such/folder"],
-        ["wrong_agent:agent", "--tasks", "tasks.jsonl", "options.turns=3"],
-        ["--nodes", "planner", "word"],
-    ],
-)
-def test_wrong_calls_are_one_line(folder: Path, words: list[str]) -> None:
-    write(folder, "wrong_agent")
-    done = CliRunner().invoke(app, ["try", *words])
-    assert done.exit_code == MISUSED, done.output
-    assert len(done.stderr.splitlines()) == 1

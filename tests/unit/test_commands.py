@@ -22,8 +22,11 @@ from tests.scripted import Scripted
 
 COMMAND = typer.main.get_command(app)
 WRONG = [line.split("  ->  ") for line in Path(__file__).with_name("wrong_calls.txt").read_text().splitlines()]
-TRAINING = ("train", "replay", "doctor template")
-"""Commands whose lines need the extra of the training."""
+NEEDS = {
+    "verl": ("train", "replay", "doctor template", "serve --learn", "try "),
+    "gepa": ("prompts ",),
+}
+"""Beginnings of the lines that need these packages."""
 
 
 def commands(command: Any = COMMAND, name: str = "agentflow") -> Iterator[tuple[str, Any]]:
@@ -49,13 +52,24 @@ def world(folder: Path) -> None:
         "broken.jsonl": "{\n",
         "quiz.jsonl": quiz,
         "more/quiz.jsonl": quiz,
+        "quizzes.jsonl": "".join(quiz.replace("city", f"city {number}") for number in range(40)),
+        "empty.jsonl": "",
+        "no-question.jsonl": "{}\n",
+        "no-answer.jsonl": '{"question": "Which city?"}\n',
+        "broken.json": "{",
+        "list.json": "[]",
+        "misspelt.json": '{"promts": {}}',
+        "planless.json": '{"prompts": {"planner": "Plan."}}',
+        "chart.png": "",
         "torn/settings.json": '{"steps": ',
         "old/settings.json": "{}",
         "old/traces.jsonl": "",
     }.items():
         (folder / name).parent.mkdir(exist_ok=True)
         (folder / name).write_text(content)
+    (folder / "binary").write_bytes(b"\xff\xfe\x00")
     write_run(folder / "seed", [record(number, correct=number < 3) for number in range(6)])
+    (write_run(folder / "ruled", []) / "rulings.jsonl").touch()
     write_run(folder / "own", [record(0, benchmark="gone.jsonl")])
     write_run(folder / "other", [record(number, benchmark="aime24") for number in range(3)])
 
@@ -86,8 +100,9 @@ def somewhere(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
 @pytest.mark.parametrize(("call", "named"), WRONG, ids=[call for call, _ in WRONG])
 @pytest.mark.usefixtures("somewhere")
 def test_a_wrong_call_is_one_line_that_names_the_fault_and_exit_2(call: str, named: str) -> None:
-    if call.startswith(TRAINING):
-        pytest.importorskip("verl")
+    for package, beginnings in NEEDS.items():
+        if f"{call} ".startswith(beginnings):
+            pytest.importorskip(package)
     words = [word.encode().decode("unicode_escape") if "\\" in word else word for word in shlex.split(call)]
     done = CliRunner().invoke(app, words, prog_name="agentflow")
     lines = [line for line in done.output.splitlines() if not line.startswith(("note: ", "[1/1] "))]
@@ -96,6 +111,7 @@ def test_a_wrong_call_is_one_line_that_names_the_fault_and_exit_2(call: str, nam
     assert lines[0].startswith("error: ")
     assert named in lines[0]
     assert set(re.findall(r"agentflow ([a-z][a-z-]*)", lines[0])) <= set(COMMAND.commands)
+    assert not [*Path().glob("run"), *Path().glob("live")], "nothing is begun"
 
 
 def test_every_command_has_an_example() -> None:
