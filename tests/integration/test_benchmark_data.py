@@ -74,21 +74,21 @@ def test_a_file_that_was_changed_is_refused(hub: Hub) -> None:
         get(hub)
 
 
-def test_another_content_than_was_recorded_is_refused(hub: Hub) -> None:
-    with fails(BenchmarkError, "damaged_file", "dev.jsonl"):
-        get(hub, DatasetSource("made/places", ("dev.jsonl",), 2, checksums={"dev.jsonl": "0" * 64}))
+@pytest.mark.parametrize(
+    ("file", "rows", "checksums", "code", "named"),
+    [
+        ("dev.jsonl", 2, {"dev.jsonl": "0" * 64}, "damaged_file", ("dev.jsonl",)),
+        ("dev.jsonl", 3, {}, "other_size", (2, "0123", 3)),
+        ("test.jsonl", 2, {}, "no_file", ("made/places", "test.jsonl")),
+    ],
+)
+def test_another_content_than_is_known_is_refused(
+    file: str, rows: int, checksums: dict[str, str], code: str, named: tuple[object, ...], hub: Hub
+) -> None:
+    with fails(BenchmarkError, code, *named):
+        get(hub, DatasetSource("made/places", (file,), rows, checksums=checksums))
     assert store.lock_of("musique") is None
-
-
-def test_another_number_of_rows_is_refused(hub: Hub) -> None:
-    with fails(BenchmarkError, "other_size", 2, "0123", 3):
-        get(hub, DatasetSource("made/places", ("dev.jsonl",), 3))
     assert benchmark("musique").state() == "not downloaded"
-
-
-def test_a_file_that_the_repository_has_not(hub: Hub) -> None:
-    with fails(BenchmarkError, "no_file", "made/places", "test.jsonl"):
-        get(hub, DatasetSource("made/places", ("test.jsonl",), 2))
 
 
 def test_a_gated_data_set_names_the_token_where_the_hub_is_out_of_reach(hub: Hub) -> None:

@@ -12,44 +12,42 @@ import pytest
 
 from tests.fake_openai import FakeOpenAI, Fault, Reply
 from tests.integration.test_cli_threads import at_terminal, terminal, until
+from tests.scripted import modules
 
 ANSWERED = "\r\n\r\n> "
 """The prompt after an answer. What is typed before it appears, the terminal does not pass on as it is."""
 
 
-class Model:
-    """Plays every module; it hangs at "#hang#", and says which questions it was asked."""
+class Heard:
+    """The questions that a model was asked, and whether it hangs at one of them."""
 
     def __init__(self) -> None:
         self.hangs = threading.Event()
         self.asked: list[str] = []
 
-    def __call__(self, body: dict[str, Any]) -> Reply:
-        system, last = body["messages"][0]["content"], body["messages"][-1]["content"]
-        if system.startswith("You rewrite"):
-            return "Standalone question: Which word comes after hello?"
-        if system.startswith("You prepare"):
-            self.asked.append(last.removeprefix("Question: "))
-            if "#hang#" in last:
-                self.hangs.set()
-                return Fault.HANG
-        if system.startswith("You are the planner"):
-            return "Sub-Goal: Say it\nTool: base_generator\nContext: x"
-        if system.startswith("You carry out"):
-            return '{"query": "which word?"}'
-        if system.startswith("You check"):
-            return "Analysis: It is said.\nVerdict: stop"
-        return "It is a greeting.\nAnswer: hello" if system.startswith("You write") else "a word"
+    def analyst(self, body: dict[str, Any]) -> Reply:
+        self.asked.append(body["messages"][-1]["content"].removeprefix("Question: "))
+        if "#hang#" not in self.asked[-1]:
+            return "One word is asked for."
+        self.hangs.set()
+        return Fault.HANG
 
 
 @pytest.fixture
-def model() -> Model:
-    return Model()
+def heard() -> Heard:
+    return Heard()
 
 
 @pytest.fixture
-def server(model: Model) -> Iterator[str]:
-    with FakeOpenAI(model) as fake:
+def server(heard: Heard) -> Iterator[str]:
+    replies = modules(
+        analyst=heard.analyst,
+        follow_up="Standalone question: Which word comes after hello?",
+        planner="Sub-Goal: Say it\nTool: base_generator\nContext: x",
+        executor='{"query": "which word?"}',
+        generator="It is a greeting.\nAnswer: hello",
+    )
+    with FakeOpenAI(replies) as fake:
         yield f"openai-compatible:fake@{fake.base_url}"
 
 
@@ -62,7 +60,7 @@ def plain(screen: str) -> str:
     return re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]|\r", "", screen)
 
 
-def test_a_conversation(home: dict[str, str], server: str, model: Model, tmp_path: Path) -> None:
+def test_a_conversation(home: dict[str, str], server: str, heard: Heard, tmp_path: Path) -> None:
     """A question of two lines, one that was pasted, one from the history, and a follow-up."""
     says = [
         ("> ", "Which \\\n"),
@@ -72,18 +70,18 @@ def test_a_conversation(home: dict[str, str], server: str, model: Model, tmp_pat
     ]
     code, screen = at_terminal(home, says, "chat", "--model", server, "--thread", "monday")
     assert code == 0
-    assert model.asked == ["Which \nword?", "Which word comes after hello?"]
+    assert heard.asked == ["Which \nword?", "Which word comes after hello?"]
     assert plain(screen).count("It is a greeting.\n\nhello") >= 2
     assert "read as: Which word comes after hello?" in plain(screen)
 
     code, screen = at_terminal(
         home, [("> ", "\x1b[A\n"), (ANSWERED, "\x04")], "chat", "--model", server, "--thread", "monday"
     )
-    assert (code, len(model.asked)) == (0, 3)
+    assert (code, len(heard.asked)) == (0, 3)
     assert (tmp_path / "agentflow" / "history").stat().st_mode & 0o077 == 0
 
 
-def test_ctrl_c_cancels_a_turn_and_the_conversation_goes_on(home: dict[str, str], server: str, model: Model) -> None:
+def test_ctrl_c_cancels_a_turn_and_the_conversation_goes_on(home: dict[str, str], server: str, heard: Heard) -> None:
     with terminal(home, "chat", "--model", server) as (ours, process):
         until(ours, "> ")
         os.write(ours, b"half a line")
@@ -91,7 +89,7 @@ def test_ctrl_c_cancels_a_turn_and_the_conversation_goes_on(home: dict[str, str]
         process.send_signal(signal.SIGINT)
         until(ours, "> ")
         os.write(ours, b"Wait #hang#\n")
-        assert model.hangs.wait()
+        assert heard.hangs.wait()
         process.send_signal(signal.SIGINT)
         assert "cancelled" in until(ours, "> ")
         os.write(ours, b"And now?\n")
@@ -99,7 +97,7 @@ def test_ctrl_c_cancels_a_turn_and_the_conversation_goes_on(home: dict[str, str]
         os.write(ours, b"\x04")
         until(ours)
         assert process.wait() == 0
-    assert model.asked == ["Wait #hang#", "Which word comes after hello?"]
+    assert heard.asked == ["Wait #hang#", "Which word comes after hello?"]
 
 
 def test_solve_shows_the_answer_as_it_is_written(home: dict[str, str], server: str) -> None:

@@ -11,47 +11,28 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from agentflow.cli.group import FAILED, INTERRUPTED, MISUSED
 from tests.fake_openai import FakeOpenAI
+from tests.scripted import module_of, modules
 
 pytestmark = pytest.mark.slow  # each starts several processes
 
 COMMAND = [sys.executable, "-m", "agentflow"]
-REPLIES = {
-    "You are the planner": "Sub-Goal: Say it\nTool: base_generator\nContext: x",
-    "You carry out": '{"query": "which word?"}',
-    "You check": "Analysis: It is said.\nVerdict: stop",
-    "You write": "Answer: hello",
-}
-
-
-class Model:
-    """Plays every module, and keeps what the verifier reads."""
-
-    def __init__(self) -> None:
-        self.refused = ""
-
-    def __call__(self, body: dict[str, Any]) -> str:
-        system = body["messages"][0]["content"]
-        start = next((start for start in REPLIES if system.startswith(start)), "")
-        if start == "You check":
-            self.refused = body["messages"][-1]["content"]
-        return REPLIES.get(start, "a word")
 
 
 @pytest.fixture
-def model() -> Model:
-    return Model()
+def model() -> Iterator[FakeOpenAI]:
+    plan = "Sub-Goal: Say it\nTool: base_generator\nContext: x"
+    with FakeOpenAI(modules(planner=plan, executor='{"query": "which word?"}', tools="a word")) as fake:
+        yield fake
 
 
 @pytest.fixture
-def server(model: Model) -> Iterator[str]:
-    with FakeOpenAI(model) as fake:
-        yield f"openai-compatible:fake@{fake.base_url}"
+def server(model: FakeOpenAI) -> str:
+    return f"openai-compatible:fake@{model.base_url}"
 
 
 @pytest.fixture
@@ -112,9 +93,26 @@ def at_terminal(home: dict[str, str], says: list[tuple[str, str]], *arguments: s
 ASK = ("solve", "Which word?", "--approve", "base_generator")
 
 
-def test_a_person_approves_at_the_terminal(home: dict[str, str], server: str) -> None:
-    code, screen = at_terminal(home, [("[a/e/r] ", "a\n")], *ASK, "--model", server)
-    assert (code, "which word?" in screen, "→ a word" in screen, "Answer: hello" in screen) == (0, True, True, True)
+@pytest.mark.parametrize(
+    ("says", "shown", "read"),
+    [
+        ([("[a/e/r] ", "a\n")], "→ a word", "a word"),
+        (
+            [("[a/e/r] ", "r\n"), ("planner) ", "too loud\n")],
+            'failed (refused): a person refused this call: "too loud"',
+            "too loud",
+        ),
+        ([("[a/e/r] ", "\x04")], "failed (refused)", "no reason given"),
+    ],
+    ids=["approves", "refuses", "leaves"],
+)
+def test_a_person_decides_and_the_verifier_reads_it(
+    says: list[tuple[str, str]], shown: str, read: str, home: dict[str, str], server: str, model: FakeOpenAI
+) -> None:
+    code, screen = at_terminal(home, says, *ASK, "--model", server)
+    assert (code, "which word?" in screen, shown in screen, "Answer: hello" in screen) == (0, True, True, True)
+    [asked] = [body for body in model.bodies if module_of(body["messages"][0]["content"]) == "verifier"]
+    assert read in asked["messages"][-1]["content"]
 
 
 def test_a_person_edits_until_it_fits(home: dict[str, str], server: str) -> None:
@@ -125,17 +123,6 @@ def test_a_person_edits_until_it_fits(home: dict[str, str], server: str) -> None
     assert "beware: the edit cannot be used: query: Field required" in screen
     assert "this is not JSON" in screen
     assert 'base_generator {"query": "which letter?"}' in screen
-
-
-def test_a_person_refuses(home: dict[str, str], server: str, model: Model) -> None:
-    code, screen = at_terminal(home, [("[a/e/r] ", "r\n"), ("planner) ", "too loud\n")], *ASK, "--model", server)
-    assert (code, 'failed (refused): a person refused this call: "too loud"' in screen) == (0, True)
-    assert "too loud" in model.refused
-
-
-def test_the_end_of_the_input_refuses(home: dict[str, str], server: str, model: Model) -> None:
-    code, _ = at_terminal(home, [("[a/e/r] ", "\x04")], *ASK, "--model", server)
-    assert (code, "no reason given" in model.refused) == (0, True)
 
 
 @pytest.mark.parametrize(("answer", "prompt"), [("", "[a/e/r] "), ("e\n", "one line: "), ("r\n", "planner) ")])

@@ -65,17 +65,6 @@ async def test_three_judge_calls_in_ten_fail_and_none_of_them_is_a_zero(tmp_path
     assert all("401" in found.trace.error for found in trajectories if found.status == RolloutStatus.ENDPOINT_FAILED)
 
 
-def test_a_parquet_file_is_read_too(tmp_path: Path) -> None:
-    pyarrow = pytest.importorskip("pyarrow")
-    from pyarrow import parquet
-
-    rows = [{"question": "q", "result": "a", "source": "nq"}, {"question": "p", "result": "b", "source": "mathhard"}]
-    parquet.write_table(pyarrow.Table.from_pylist(rows), tmp_path / "train.parquet")
-    path = str(tmp_path / "train.parquet")
-    found = benchmark(path, test=path, judge="atlas-oracle", frozen="atlas-oracle").tasks("train", 1)
-    assert [(task.question, task.gold, task.family) for task in found] == [("q", "a", "nq")]
-
-
 @pytest.mark.parametrize("content", [None, "no json\n", '{"question": "q"}\n'])
 def test_a_file_that_cannot_be_used(content: str | None, tmp_path: Path) -> None:
     path = tmp_path / "train.jsonl"

@@ -1,30 +1,16 @@
 """Traces of a server that returns token ids, in the form that vLLM gives them."""
 
-import tomllib
-from importlib.metadata import EntryPoint
-from pathlib import Path
 from typing import Any, TypedDict
 
-import pytest
 from langgraph.graph import END, START, StateGraph
 
 from agentflow.graph.context import Sampling
-from agentflow.graph.models import loading
 from agentflow.graph.models.loading import load_model
 from agentflow.graph.tracing.observer import Observer
 from agentflow.rl.policy.traced import TracedModel
 from agentflow.rl.rollout.calls import TokenCollector, TokenError
 from tests.failing import fails
-from tests.fake_openai import FakeOpenAI
-
-
-@pytest.fixture(autouse=True)
-def _as_declared(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Take the providers of pyproject.toml, also where the package was installed before it had this one."""
-    declared = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text())["project"]["entry-points"]
-    group = "agentflow.models"
-    points = {name: EntryPoint(name, value, group) for name, value in declared[group].items()}
-    monkeypatch.setattr(loading, "installed", lambda: points)
+from tests.fake_openai import FakeOpenAI, completion
 
 
 class Talk(TypedDict):
@@ -33,23 +19,11 @@ class Talk(TypedDict):
 
 def vllm_reply(body: dict[str, Any]) -> tuple[int, dict[str, Any]]:
     ids = [11, 12, 13] if body.get("return_token_ids") else None
+    made = completion("fake-model", "a b c")
     logprobs = {"content": [{"token": "t", "logprob": -0.5 * n, "bytes": None, "top_logprobs": []} for n in (1, 2, 3)]}
-    choice = {
-        "index": 0,
-        "message": {"role": "assistant", "content": "a b c"},
-        "finish_reason": "stop",
-        "logprobs": logprobs if body.get("logprobs") else None,
-        "token_ids": ids,
-    }
-    return 200, {
-        "id": "1",
-        "object": "chat.completion",
-        "created": 0,
-        "model": "fake-model",
-        "choices": [choice],
-        "prompt_token_ids": [1, 2] if ids else None,
-        "usage": {"prompt_tokens": 2, "completion_tokens": 3, "total_tokens": 5},
-    }
+    made["choices"][0] |= {"logprobs": logprobs if body.get("logprobs") else None, "token_ids": ids}
+    usage = {"prompt_tokens": 2, "completion_tokens": 3, "total_tokens": 5}
+    return 200, {**made, "prompt_token_ids": [1, 2] if ids else None, "usage": usage}
 
 
 def no_ids(body: dict[str, Any]) -> tuple[int, dict[str, Any]]:

@@ -82,43 +82,34 @@ def test_a_second_build_takes_the_same_revisions_and_downloads_nothing(small: Hu
     assert (tmp_path / "data" / "train.parquet").read_bytes() == first
 
 
-def test_what_was_downloaded_before_a_failure_is_not_downloaded_again(small: Hub, tmp_path: Path) -> None:
-    broken = MixtureSource("mathhard", "made/math", "data/none-*.parquet", "question", "final_answer", 4)
-    with fails(TrainingSetError, "no_file", "made/math", "data/none-*.parquet"):
-        made(small, tmp_path / "data", SMALL_NQ, broken)
-    assert not (tmp_path / "data" / "train.parquet").exists()
-    made(small, tmp_path / "data")
-    assert len(small.served) == 3
-
-
 def test_a_damaged_file_is_refused(small: Hub, tmp_path: Path) -> None:
     small.files["made/nq"]["nq/train.jsonl"] = questions(2)
     with fails(TrainingSetError, "damaged_file", "nq/train.jsonl"):
         made(small, tmp_path / "data")
 
 
-def test_another_number_of_rows_is_another_set(small: Hub, tmp_path: Path) -> None:
-    longer = MixtureSource("nq", "made/nq", "nq/train.jsonl", "question", "golden_answers", 79_168)
-    with fails(TrainingSetError, "other_size", 3, "0123", "79,168"):
-        made(small, tmp_path / "data", longer)
-
-
-def test_a_file_of_other_columns_is_refused(small: Hub, tmp_path: Path) -> None:
-    other = MixtureSource("nq", "made/nq", "nq/train.jsonl", "question", "solution", 3)
-    with fails(TrainingSetError, "no_columns", "question", "solution"):
-        made(small, tmp_path / "data", other)
+@pytest.mark.parametrize(
+    ("file", "answers", "rows", "code", "named"),
+    [
+        ("nq/train.jsonl", "golden_answers", 79_168, "other_size", (3, "0123", "79,168")),
+        ("nq/train.jsonl", "solution", 3, "no_columns", ("question", "solution")),
+        ("nq/none-*.jsonl", "golden_answers", 3, "no_file", ("made/nq", "nq/none-*.jsonl")),
+    ],
+)
+def test_another_set_is_refused_and_what_was_downloaded_stays(
+    file: str, answers: str, rows: int, code: str, named: tuple[object, ...], small: Hub, tmp_path: Path
+) -> None:
+    with fails(TrainingSetError, code, *named):
+        made(small, tmp_path / "data", SMALL_MATH, MixtureSource("nq", "made/nq", file, "question", answers, rows))
+    assert not (tmp_path / "data" / "train.parquet").exists()
+    made(small, tmp_path / "data")
+    assert len(small.served) == 3
 
 
 def test_pins_that_cannot_be_read_are_one_line(small: Hub, tmp_path: Path) -> None:
     (tmp_path / "sources.json").write_text('{"nq": 3}')
     with fails(TrainingSetError, "bad_pins"):
         made(small, tmp_path)
-
-
-def test_a_hub_that_refuses_is_one_line(small: Hub, tmp_path: Path) -> None:
-    small.refuse = True
-    with fails(TrainingSetError, "download_failed"):
-        made(small, tmp_path / "data")
 
 
 def command(tmp_path: Path, endpoint: str) -> subprocess.CompletedProcess[str]:
