@@ -1,13 +1,11 @@
 """Training of the nodes of a LangGraph graph: `agentflow train --preset NAME [key=value ...]`.
 
-`python -m agentflow.rl.train` is equivalent. This process composes the settings, writes the files that workers read,
+This process composes the settings, writes the files that workers read,
 starts Ray and reports progress. The training itself runs in a Ray actor, on this machine or on a cluster.
 """
 
 import json
-import runpy
 import shlex
-import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -54,11 +52,6 @@ def write_run(config: DictConfig, checked: Checked) -> None:
         raise SettingsError(str(error)) from error
     except OSError as error:
         raise SettingsError(f"cannot write to {out} ({error.strerror}); choose another out=") from error
-
-
-def as_yaml(config: DictConfig) -> str:
-    """Format a configuration for `agentflow train --show`."""
-    return OmegaConf.to_yaml(config).rstrip()
 
 
 def _write_tasks(app: Trainable, split: Split, number: int, questions: int, path: Path) -> None:
@@ -143,8 +136,3 @@ def _way_on(out: Path, preset: str, overrides: Sequence[str]) -> str:
     command = shlex.join(["agentflow", "train", "--preset", preset, *overrides])
     step = latest_step(out)
     return f"continue from {f'step {step}' if step else 'the start'} with: {command}"
-
-
-if __name__ == "__main__":
-    sys.argv[1:1] = ["train"]
-    runpy.run_module("agentflow", run_name="__main__")

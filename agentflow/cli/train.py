@@ -80,6 +80,8 @@ def train(
         return
     if works != "ok":
         fail(f"training {says}", MISUSED)
+    from omegaconf import OmegaConf
+
     from agentflow.rl import train as training
     from agentflow.rl.launch.checks import check
     from agentflow.rl.launch.estimate import lines
@@ -92,7 +94,7 @@ def train(
         if show or estimate:
             config = compose_settings(preset, chosen)
             check(config)
-            typer.echo("\n".join(lines(config)) if estimate else training.as_yaml(config))
+            typer.echo("\n".join(lines(config)) if estimate else OmegaConf.to_yaml(config).rstrip())
             return
         terminal = console()
         with TrainView(terminal) as view:

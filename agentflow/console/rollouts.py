@@ -48,13 +48,10 @@ def print_preview(out: Console, preview: "Preview", cost: "StepCost | None") -> 
     rows = counted(len(preview.rows), "row")
     out.print(f"training: {rows} with {preview.forward_tokens:,} tokens ({preview.unpacked_tokens:,} if not packed)")
     if cost:
-        time = ""
-        if cost.seconds:
-            sampling, training = cost.seconds
-            time = f", about {sampling + training:,.0f} s ({sampling:,.0f} sampling, {training:,.0f} training)"
-            time += " as measured on one core of this machine"
+        sampling, training = cost.seconds
+        time = f"about {sampling + training:,.0f} s ({sampling:,.0f} sampling, {training:,.0f} training)"
         memory = f"at least {shown_bytes(int(cost.memory))} on each device"
-        out.print(f"a step: {cost.rollouts:,} rollouts{time}; {memory}")
+        out.print(f"a step: {cost.rollouts:,} rollouts, {time} as measured on one core of this machine; {memory}")
 
 
 def print_held_out(out: Console, held: "HeldOut") -> None:

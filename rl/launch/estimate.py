@@ -197,25 +197,19 @@ class StepCost:
     rollouts: int
     memory: float
     """Bytes on each device, at least."""
-    seconds: tuple[float, float] | None
-    """Of sampling and of training on one core of this machine; None where a step runs on GPUs."""
+    seconds: tuple[float, float]
+    """Of sampling and of training, on one core of this machine."""
 
 
 def cost_of(preview: Preview, config: DictConfig, policy: LocalPolicy) -> StepCost | None:
-    """Return the cost of a step of a composed configuration; None where it cannot be told.
+    """Return the cost of a step on this CPU; None without a rollout, and for GPUs (`--estimate`).
 
-    On a CPU, the model's passes over a row of usual length are timed, a row at a time, which is more than rows with a
+    The model's passes over a row of usual length are timed, a row at a time, which is more than rows with a
     common prompt take.
     """
     played, rollouts = [one for one in preview.trajectories if one.calls], config.questions * config.rollouts
-    if not played:
+    if not played or config.trainer.device != "cpu":
         return None
-    if config.trainer.device != "cpu":
-        try:
-            found = estimate(config)
-        except SettingsError:
-            return None
-        return StepCost(rollouts, max(found.updating, found.rolling), None)
     by_length = sorted(preview.rows, key=lambda row: len(row.prompt_ids) + len(row.response_ids))
     usual = by_length[len(by_length) // 2]
     per_token, per_row = policy.timed([*usual.prompt_ids, *usual.response_ids])

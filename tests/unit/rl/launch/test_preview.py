@@ -72,15 +72,9 @@ def test_a_step_on_this_machine() -> None:
     assert found.seconds == pytest.approx((8 * (20 + 200 / 3), 8 * 2 * 100 * 8 / 6))
 
 
-@pytest.mark.parametrize(("preset", "memory"), [("qwen2.5-7b", 59.4e9), ("qwen2.5-7b-lora", 68e9)])
-def test_a_step_on_gpus(preset: str, memory: float) -> None:
-    found = cost(preset)
-    assert (found.memory, found.seconds) == (pytest.approx(memory, rel=0.01), None)
-
-
-def test_no_cost_without_tokens_or_a_size() -> None:
+def test_no_cost_without_tokens_or_for_gpus() -> None:
     assert cost("atlas-cpu", preview=Preview()) is None
-    assert cost("qwen2.5-7b", "start=models/mine") is None
+    assert cost("qwen2.5-7b") is None
 
 
 def test_a_call_that_the_model_could_not_answer_is_not_taken_for_one_elsewhere() -> None:
