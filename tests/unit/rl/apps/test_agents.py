@@ -139,14 +139,20 @@ async def test_only_the_nodes_that_are_named_learn(monkeypatch: pytest.MonkeyPat
     assert (len(policy.sampled), len(asked)) == (1, 3)
 
 
-async def test_a_call_that_cannot_be_read_is_text_for_the_graph_and_a_fault(known: ChatFormat) -> None:
-    """The call before it has arguments that the tool refuses, which the policy reads as the tool's result."""
-    replies, requests = iter([call("add", a="two", b=3), '<tool_call>\n{"name": "add"']), list[ChatRequest]()
+def script_of(*replies: str) -> tuple[Callable[[ChatRequest], str], list[ChatRequest]]:
+    """A script that replies in turn, and the requests that it got."""
+    left, requests = iter(replies), list[ChatRequest]()
 
     def script(request: ChatRequest) -> str:
         requests.append(request)
-        return next(replies)
+        return next(left)
 
+    return script, requests
+
+
+async def test_a_call_that_cannot_be_read_is_text_for_the_graph_and_a_fault(known: ChatFormat) -> None:
+    """The call before it has arguments that the tool refuses, which the policy reads as the tool's result."""
+    script, requests = script_of(call("add", a="two", b=3), '<tool_call>\n{"name": "add"')
     found, _ = await rollout("tools", script, known)
     assert (found.status, found.faults) == (RolloutStatus.OK, [False, True])
     assert requests[1].messages[-1]["role"] == "tool"
@@ -170,12 +176,7 @@ async def test_a_tool_that_raises(
     broken = StructuredTool.from_function(add, handle_tool_error=handled)
     agent = importlib.import_module("langchain.agents").create_agent(tools.model, [broken])
     monkeypatch.setattr(tools, "agent", agent)
-    replies, requests = iter([call("add", a=2, b=3), "It is 20."]), list[ChatRequest]()
-
-    def script(request: ChatRequest) -> str:
-        requests.append(request)
-        return next(replies)
-
+    script, requests = script_of(call("add", a=2, b=3), "It is 20.")
     found, _ = await rollout("tools", script, known)
     assert found.status == status
     assert (found.reward, len(found.calls)) == ((1.0, 2) if handled else (0.0, 1))
@@ -194,11 +195,7 @@ async def test_streaming_agents(mode: str, known: ChatFormat) -> None:
     collector = TokenCollector("r", ())
     observer = Observer(collector, raise_error=True)
     with serving(ScriptedPolicy("qwen2_5", calculator, known), observer):
-        chunks = [
-            chunk
-            async for chunk in agent.astream(
-                {"messages": [("user", TASK.question)]}, {"callbacks": [observer]}, stream_mode=mode
-            )
-        ]
+        asked = {"messages": [("user", TASK.question)]}
+        chunks = [one async for one in agent.astream(asked, {"callbacks": [observer]}, stream_mode=mode)]
     assert len(collector.calls) == 3
     assert re.search("It is 20", str(chunks))

@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -21,22 +22,28 @@ def test_game_of_24_is_split_and_rewarded_by_the_same_check_that_evaluates_it() 
     assert app.tasks("train", 3) == train[:3]
 
 
-@pytest.mark.parametrize(("answer", "reward"), [("1*2*3*4", 1.0), ("<answer>(1+2+3)*4</answer>", 1.0), ("24", 0.0)])
-async def test_rewards(answer: str, reward: float, tmp_path: Path) -> None:
-    path = tmp_path / "rows.jsonl"
-    path.write_text(json.dumps({"numbers": [1, 2, 3, 4]}) + "\n")
-    app = benchmark("game24", frozen="atlas-oracle", file=str(path))
-    [task] = [*app.tasks("train", 5), *app.tasks("test", 5)]
-    assert await app.reward(task, {"answer": answer}) == reward
+GAME = {"numbers": [1, 2, 3, 4]}
+WHERE = {"question": "Where?", "answer": "Istanbul", "aliases": ["Stamboul"]}
 
 
-async def test_what_cannot_be_told_without_a_judge_is_not_trained_on(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("name", "row", "answer", "reward"),
+    [
+        ("game24", GAME, "1*2*3*4", 1.0),
+        ("game24", GAME, "<answer>(1+2+3)*4</answer>", 1.0),
+        ("game24", GAME, "24", 0.0),
+        ("bamboogle", WHERE, "stamboul", 1.0),
+        ("bamboogle", WHERE, "", 0.0),
+        # What cannot be told without a judge is not trained on.
+        ("bamboogle", WHERE, "Constantinople", None),
+    ],
+)
+async def test_rewards(name: str, row: Any, answer: str, reward: float | None, tmp_path: Path) -> None:
     path = tmp_path / "rows.jsonl"
-    path.write_text(json.dumps({"question": "Where?", "answer": "Istanbul", "aliases": ["Stamboul"]}) + "\n")
-    app = benchmark("bamboogle", frozen="atlas-oracle", file=str(path))
+    path.write_text(json.dumps(row) + "\n")
+    app = benchmark(name, frozen="atlas-oracle", file=str(path))
     [task] = [*app.tasks("train", 5), *app.tasks("test", 5)]
-    rewards = [await app.reward(task, {"answer": answer}) for answer in ("stamboul", "", "Constantinople")]
-    assert rewards == [1.0, 0.0, None]
+    assert await app.reward(task, {"answer": answer}) == reward  # type: ignore[misc]
 
 
 def test_search_is_set_by_the_apps_options() -> None:

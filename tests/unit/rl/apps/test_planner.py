@@ -1,5 +1,8 @@
 """AgentFlow's planner as an app, with the oracle in the policy's place."""
 
+from typing import Any
+
+import pytest
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage
 
 from agentflow.evals.agent_names import AGENTS
@@ -7,8 +10,9 @@ from agentflow.evals.atlas.oracle import Oracle
 from agentflow.rl.apps.planner import atlas
 from agentflow.rl.apps.trainable import AppError
 from agentflow.rl.policy.chat import ChatRequest, TokenReply
-from agentflow.rl.rollout.rollout import RolloutStatus, run
+from agentflow.rl.rollout.rollout import RolloutStatus
 from tests.failing import fails
+from tests.graphs import rollout
 
 TYPES = {"system": SystemMessage, "user": HumanMessage, "assistant": AIMessage}
 
@@ -27,7 +31,7 @@ async def nonsense(request: ChatRequest) -> TokenReply:
 async def test_right_plans_are_rewarded_and_every_turn_is_traced() -> None:
     app = atlas(frozen="atlas-oracle")
     for task in app.tasks("train", 12):
-        trajectory = await run(app, app.built(), task, oracle, id=task.id, seconds=3600)
+        trajectory = await rollout(app, oracle, task=task)
         assert (trajectory.status, trajectory.reward) == (RolloutStatus.OK, 1.0)
         assert len(trajectory.calls) == len(trajectory.trace.turns) == len(trajectory.faults)
         assert {call.node for call in trajectory.calls} == {"planner"}
@@ -36,14 +40,14 @@ async def test_right_plans_are_rewarded_and_every_turn_is_traced() -> None:
 
 async def test_a_plan_without_a_tool_is_a_fault() -> None:
     app = atlas(frozen="atlas-oracle", max_turns=2)
-    trajectory = await run(app, app.built(), app.tasks("train", 1)[0], nonsense, id="1", seconds=3600)
+    trajectory = await rollout(app, nonsense, task=app.tasks("train", 1)[0])
     assert (trajectory.status, trajectory.reward) == (RolloutStatus.OK, 0.0)
     assert trajectory.faults == [True, True]
 
 
 async def test_several_nodes_share_the_policy() -> None:
     app = atlas(frozen="atlas-oracle", nodes=("planner", "verifier"))
-    trajectory = await run(app, app.built(), app.tasks("train", 2)[1], oracle, id="1", seconds=3600)
+    trajectory = await rollout(app, oracle, task=app.tasks("train", 2)[1])
     assert {call.node for call in trajectory.calls} == {"planner", "verifier"}
     assert trajectory.reward == 1.0
 
@@ -55,17 +59,12 @@ async def test_a_rollout_without_a_plan_has_no_reward_whatever_its_answer_holds(
     assert app.reward(task, {"answer": task.gold, "status": "no_plan"}) == 0.0
 
 
-def test_train_and_test_tasks_differ() -> None:
+def test_train_and_test_tasks_differ_and_a_level_has_its_own_questions() -> None:
     app = atlas()
     train, test = ({task.question for task in app.tasks(split, 48)} for split in ("train", "test"))  # type: ignore[arg-type]
     assert not train & test
-
-
-def test_a_level_has_its_own_questions() -> None:
     known, unknown = (atlas(level=level).tasks("train", 24) for level in ("atlas", "discovery"))
     assert not {task.family for task in known} & {task.family for task in unknown}
-    with fails(AppError, "unknown_level", "hard", "discovery"):
-        atlas(level="hard")  # type: ignore[arg-type]
 
 
 async def test_the_monolithic_policy_is_trained_as_the_planner_is() -> None:
@@ -76,12 +75,19 @@ async def test_the_monolithic_policy_is_trained_as_the_planner_is() -> None:
         said = "Tool: crystal_ball\n{}" if len(request.messages) == 2 else f"Answer: {task.gold}"
         return TokenReply(said, [1], [2], [-0.1], "stop")
 
-    trajectory = await run(app, app.built(), task, answers, id="1", seconds=3600)
+    trajectory = await rollout(app, answers, task=task)
     assert (trajectory.status, trajectory.reward) == (RolloutStatus.OK, 1.0)
     assert [call.node for call in trajectory.calls] == ["planner", "planner"]
     assert trajectory.faults == [True, False]
 
 
-def test_an_agent_that_does_not_exist_is_one_line() -> None:
-    with fails(AppError, "unknown_agent", "autogen", *AGENTS):
-        atlas(agent="autogen")  # type: ignore[arg-type]
+@pytest.mark.parametrize(
+    ("options", "code", "named"),
+    [
+        ({"agent": "autogen"}, "unknown_agent", ("autogen", *AGENTS)),
+        ({"level": "hard"}, "unknown_level", ("hard", "discovery")),
+    ],
+)
+def test_an_option_that_does_not_exist_is_one_line(options: Any, code: str, named: tuple[str, ...]) -> None:
+    with fails(AppError, code, *named):
+        atlas(**options)

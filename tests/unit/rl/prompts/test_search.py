@@ -46,6 +46,10 @@ def own_app(server: FakeOpenAI, score: Callable[[Task, Any], float] | None = Non
     return replace(app(server.base_url), name="own", graph=agentflow, reward=scored, context=lambda: context)
 
 
+def reflections(server: FakeOpenAI) -> list[str]:
+    return [body["messages"][0]["content"] for body in server.bodies if _reflects(body)]
+
+
 def rollouts(out: Path) -> list[PromptRollout]:
     return [PromptRollout.model_validate_json(line) for line in (out / ROLLOUTS).read_text().splitlines()]
 
@@ -89,7 +93,7 @@ def test_a_module_that_no_run_reaches_is_still_improved(server: FakeOpenAI, tmp_
     server.script = unreadable
     scored = own_app(server, lambda task, state: float(int(task.gold) % 4 == 3))
     search(server, tmp_path, scored, nodes=["executor"], most=30).run()
-    asked = [body["messages"][0]["content"] for body in server.bodies if _reflects(body)]
+    asked = reflections(server)
     assert asked
     assert all(NOT_REACHED in text and "no plan" in text for text in asked)
     assert len({one.candidate for one in rollouts(tmp_path)}) > 2, "the default prompts, theirs by name, and another"
@@ -100,8 +104,7 @@ def test_a_prompt_without_its_placeholder_is_never_run(server: FakeOpenAI, tmp_p
     new = f"You are the planner, and plan. {placeholder}"
     server.script = lambda body: f"```\n{new}\n```" if _reflects(body) else script(body)
     search(server, tmp_path, own_app(server), nodes=["planner"], most=24).run()
-    reflected = [body["messages"][0]["content"] for body in server.bodies if _reflects(body)]
-    assert all("letter for letter: {tools}" in text for text in reflected)
+    assert all("letter for letter: {tools}" in text for text in reflections(server))
     asked = [body["messages"][0]["content"] for body in server.bodies]
     ran = [text for text in asked if text.startswith("You are the planner, and plan.")]
     assert bool(ran) is bool(placeholder)
