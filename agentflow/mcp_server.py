@@ -21,7 +21,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from agentflow.graph.agent import Agent
 from agentflow.graph.as_tool import DESCRIPTION, answer_text
 from agentflow.graph.context import Context
-from agentflow.graph.run.events import Event
+from agentflow.graph.run.run_events import Event
 from agentflow.graph.run.runner import run
 from agentflow.graph.run.task import Task
 from agentflow.graph.run.trace import TraceTurn

@@ -144,15 +144,15 @@ async def _work(folder: Path, rollouts: int, share: float, calm: Mapping[str, An
             return Faulty(SeedPolicy(name), fault, call, replay_log, folder)
 
         async with free:
-            trajectory = await run_recorded(trainable, graph, task, faulty, replay_log, seconds=SECONDS, tries=2)
-            counted = counts(trajectory, mask_cut_off=False)
-            rows = rows_of(trajectory, pack_turns=True, limit=1600) if counted else []
-            digests = [facts_of(row, trajectory, name, counted=counted)["digest"] for row in rows]
-            line = {"name": name, "fault": fault, "status": trajectory.status, "rows": digests}
-            line["calls"] = len(trajectory.calls)
+            rollout = await run_recorded(trainable, graph, task, faulty, replay_log, seconds=SECONDS, tries=2)
+            counted = counts(rollout, mask_cut_off=False)
+            rows = rows_of(rollout, pack_turns=True, limit=1600) if counted else []
+            digests = [facts_of(row, rollout, name, counted=counted)["digest"] for row in rows]
+            line = {"name": name, "fault": fault, "status": rollout.status, "rows": digests}
+            line["calls"] = len(rollout.calls)
             with (folder / ENDED).open("a", encoding="utf-8") as file:
                 file.write(json.dumps(line) + "\n")
-            replay_log.ended(trajectory.status, trajectory.reward)
+            replay_log.ended(rollout.status, rollout.reward)
 
     tasks = ours.tasks("train", rollouts // GROUP)
     await asyncio.gather(*(rollout(task, session) for task in tasks for session in range(GROUP)))

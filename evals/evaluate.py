@@ -20,6 +20,7 @@ from agentflow.evals.benchmarks.benchmark import Benchmark
 from agentflow.evals.benchmarks.catalogue import benchmark
 from agentflow.evals.benchmarks.errors import BenchmarkError
 from agentflow.evals.benchmarks.selection import ALL, Selection
+from agentflow.evals.items import Item, ItemRunner, items, unfinished
 from agentflow.evals.judge import cached_judge, judge_name
 from agentflow.evals.metrics import Summary, interval, summarise
 from agentflow.evals.passport.audit import Flag, flags_of
@@ -27,7 +28,6 @@ from agentflow.evals.passport.collect import provenance_of
 from agentflow.evals.passport.passport import own_models, own_pages
 from agentflow.evals.record import Dataset, EvaluationSettings, Record
 from agentflow.evals.results_store import Records, ResultsStore
-from agentflow.evals.runner import Item, Runner, items, unfinished
 from agentflow.graph.context import DETERMINISTIC, MODULES, Context
 from agentflow.graph.models.loading import Fingerprinted, load_model
 from agentflow.graph.run.cost import UNLIMITED, Budget
@@ -168,7 +168,7 @@ class EvaluationRun:
             OSError: A record cannot be written.
         """
         request = self.request
-        plan = Runner(
+        plan = ItemRunner(
             agent_graph(request.agent, [spec for spec in request.context.tools if is_external(spec)]),
             request.context,
             cached_judge(request.judge) if request.judge else None,

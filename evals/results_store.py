@@ -23,7 +23,7 @@ from pydantic import BaseModel, ValidationError
 
 from agentflow.evals.record import Dataset, EvaluationSettings, Key, Provenance, Record
 from agentflow.evals.run_folder import SETTINGS, RunFolderError, read_settings, write_settings
-from agentflow.graph.run.calls import calls_file, calls_line, hash_of
+from agentflow.graph.run.recorder import calls_file, calls_line, hash_of
 from agentflow.graph.run.trace import append_line, to_line
 from agentflow.tools import file_lock
 from agentflow.tools.coded_error import CodedError

@@ -44,7 +44,7 @@ class Run:
         return [self._cell(name, records) for name, records in by_benchmark.items()]
 
     @cached_property
-    def families(self) -> list["Family"]:
+    def families(self) -> list["FamilyScore"]:
         """Return the results by family of tasks, for benchmarks with at most `FAMILIES` families."""
         found: dict[str, dict[str, list[Record]]] = defaultdict(lambda: defaultdict(list))
         for record in self.records:
@@ -95,16 +95,16 @@ class Run:
             tools=_tools(records),
         )
 
-    def _family(self, benchmark: str, name: str, records: Sequence[Record]) -> "Family":
+    def _family(self, benchmark: str, name: str, records: Sequence[Record]) -> "FamilyScore":
         questions = len({record.task.id for record in records})
         number = max(questions * self.settings.epochs, len(records))
         low, high = interval(records, questions, self.settings.epochs)
         accuracy = sum(record.correct for record in records) / number
-        return Family(self.name, benchmark, name, questions, accuracy, low, high)
+        return FamilyScore(self.name, benchmark, name, questions, accuracy, low, high)
 
 
 @dataclass(frozen=True)
-class Family:
+class FamilyScore:
     """Results of one run on one family of a benchmark's tasks; tasks without a record are left out."""
 
     run: str

@@ -8,7 +8,7 @@ from langgraph.graph import START, StateGraph
 from agentflow.graph.run.task import Task
 from agentflow.rl.apps.trainable import Trainable
 from agentflow.rl.policy.chat import ChatRequest, TokenReply
-from agentflow.rl.rollout.rollout import Trajectory, run
+from agentflow.rl.rollout.rollout import Rollout, run
 from tests.waiting import LAST_RESORT
 
 TASK = Task(id="1", question="1 + 1?", gold="2")
@@ -48,5 +48,5 @@ class Server:
         return TokenReply(self.text, [1], [2], [-0.5], "stop", tool_calls=self.calls)
 
 
-async def rollout(app: Trainable, policy: Any = None, seconds: float = LAST_RESORT, task: Task = TASK) -> Trajectory:
+async def rollout(app: Trainable, policy: Any = None, seconds: float = LAST_RESORT, task: Task = TASK) -> Rollout:
     return await run(app, app.built(), task, policy or Server(), id="r", seconds=seconds)

@@ -7,11 +7,11 @@ from typing import Any
 
 from agentflow.graph.run.task import Task
 from agentflow.graph.run.trace import Trace, TraceTurn, append
-from agentflow.rl.algorithms.algorithm import Rollout
+from agentflow.rl.algorithms.algorithm import RolloutFacts
 from agentflow.rl.algorithms.flow_grpo import FlowGRPO
 from agentflow.rl.apps.trainable import Split
 from agentflow.rl.rollout.packing import PrefixMismatch, Reason
-from agentflow.rl.rollout.rollout import CallRecord, RolloutRecord, RolloutStatus
+from agentflow.rl.rollout.rollout import CallTrace, RolloutStatus, RolloutTrace
 from agentflow.rl.rollout.tokens import Sampled, TokenRow, TokenStep, unpacked
 from agentflow.rl.run.training_log import TOKENS, TrainingLog
 
@@ -27,7 +27,7 @@ def rollout(
     answer: str = "the answer",
     turns: Sequence[TraceTurn] = (),
     id: str = "",
-) -> RolloutRecord:
+) -> RolloutTrace:
     """A rollout of `task`."""
     error = {"error": "down"} if status == RolloutStatus.ENDPOINT_FAILED else {}
     trace = Trace(
@@ -38,25 +38,23 @@ def rollout(
         turns=list(turns),
         **error,
     )
-    call = CallRecord(
-        node="planner", prompt_tokens=30, sampled_tokens=10, finish_reason="stop", reward=0.0, fault=False
-    )
+    call = CallTrace(node="planner", prompt_tokens=30, sampled_tokens=10, finish_reason="stop", reward=0.0, fault=False)
     known = {"id": id, "step": step, "split": split, "outcome": status, "reward": reward}
-    return RolloutRecord(**trace.own_fields, **known, calls=[call] * max(1, len(turns)))
+    return RolloutTrace(**trace.own_fields, **known, calls=[call] * max(1, len(turns)))
 
 
-def credited(rollouts: Sequence[RolloutRecord]) -> list[RolloutRecord]:
+def credited(rollouts: Sequence[RolloutTrace]) -> list[RolloutTrace]:
     """The rollouts with the advantages of Flow-GRPO."""
     trained = [one for one in rollouts if one.outcome == RolloutStatus.OK]
     known = [
-        Rollout(one.task.id, one.reward, [1] * len(one.calls), [0.0] * len(one.calls), [False] * len(one.calls))
+        RolloutFacts(one.task.id, one.reward, [1] * len(one.calls), [0.0] * len(one.calls), [False] * len(one.calls))
         for one in trained
     ]
     found = dict(zip(map(id, trained), FlowGRPO().advantages(known), strict=True))
     return [one.credited(found.get(id(one))) for one in rollouts]
 
 
-def _write(out: Path, step: int, split: Split, rollouts: Sequence[RolloutRecord]) -> TrainingLog:
+def _write(out: Path, step: int, split: Split, rollouts: Sequence[RolloutTrace]) -> TrainingLog:
     log = TrainingLog(out)
     log.begin(step, split)
     for record in rollouts:
@@ -64,7 +62,7 @@ def _write(out: Path, step: int, split: Split, rollouts: Sequence[RolloutRecord]
     return log
 
 
-def write_step(out: Path, step: int, rollouts: Sequence[RolloutRecord], **figures: float) -> None:
+def write_step(out: Path, step: int, rollouts: Sequence[RolloutTrace], **figures: float) -> None:
     """A training step and its line, with more figures."""
     reward = sum(record.reward for record in rollouts) / len(rollouts)
     metrics = {"reward": reward, "turns": 1.5, "tool_error_rate": 0.1, "sampled_tokens": 50, "actor/kl": 0.01 * step}
@@ -72,7 +70,7 @@ def write_step(out: Path, step: int, rollouts: Sequence[RolloutRecord], **figure
     _write(out, step, "train", rollouts).step(step, metrics | figures, seconds)
 
 
-def write_validation(out: Path, step: int, rollouts: Sequence[RolloutRecord]) -> None:
+def write_validation(out: Path, step: int, rollouts: Sequence[RolloutTrace]) -> None:
     """A validation and its line."""
     _write(out, step, "test", rollouts).validation(step)
 
@@ -86,7 +84,7 @@ def begin(out: Path, steps: int, **flow: Any) -> Path:
     return out
 
 
-def token_step(step: int, task: str, rollouts: Sequence[RolloutRecord], *, hostile: str = "") -> TokenStep:
+def token_step(step: int, task: str, rollouts: Sequence[RolloutTrace], *, hostile: str = "") -> TokenStep:
     """The tokens of a group: of each rollout a row of one call and, as its prefix breaks, a row of another."""
     pieces = {1: "<|im_start|>", 2: "user\n", 3: "Sub", 4: "-Goal", 5: hostile or ": sum", 6: "<|im_end|>"}
     prompt, rows = [1, 2] * 30, list[TokenRow]()

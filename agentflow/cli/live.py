@@ -15,7 +15,7 @@ from agentflow.cli.option_groups import OptionGroup
 from agentflow.cli.options import Overrides, agent_of, context_of
 
 if TYPE_CHECKING:
-    from agentflow.rl.live.journal import Decision
+    from agentflow.rl.live.journal import VersionDecision
 
 
 @dataclass
@@ -108,7 +108,7 @@ def serve_learning(learning: LearningOptions, spec: str, host: str, port: int, k
         uvicorn.Server(config).run(sockets=[listening])
 
 
-def _print(decision: "Decision") -> None:
+def _print(decision: "VersionDecision") -> None:
     outcome = decision.outcome.replace("_", " ")
     with suppress(OSError):  # whoever read the output may be gone; the decision is in its file
         typer.echo(f"{decision.time.astimezone():%H:%M:%S}  version {decision.version}: {outcome} ({decision.reason})")

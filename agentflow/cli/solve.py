@@ -30,8 +30,8 @@ from agentflow.console.terminal import console, print_json
 if TYPE_CHECKING:
     from agentflow.graph.agent import Agent
     from agentflow.graph.context import Context
-    from agentflow.graph.run.events import Event
     from agentflow.graph.run.live_status import LiveStatusFile
+    from agentflow.graph.run.run_events import Event
     from agentflow.graph.run.saved_thread import SavedThread
     from agentflow.graph.run.trace import Trace
     from agentflow.nodes.approval import ApprovalDecision, Proposal

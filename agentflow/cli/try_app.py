@@ -46,7 +46,7 @@ def try_app(
     from agentflow.rl.launch.estimate import cost_of
     from agentflow.rl.launch.local_policy import LocalPolicy
     from agentflow.rl.launch.preview import notes, obstacles, play
-    from agentflow.rl.rollout.rollout import Trajectory
+    from agentflow.rl.rollout.rollout import Rollout
     from agentflow.rl.settings import SettingsError, TrainingSettings, compose_settings
 
     try:
@@ -65,7 +65,7 @@ def try_app(
     out = console()
     with CountProgress(out, len(asked) * rollouts, "rollouts") as progress:
 
-        def show(found: Trajectory) -> None:
+        def show(found: Rollout) -> None:
             print_rollout(out, found, [policy.text(call.response_ids) for call in found.calls])
             progress.add()
 

@@ -14,11 +14,11 @@ from agentflow.tools.untrusted_text import one_line
 if TYPE_CHECKING:
     from agentflow.rl.launch.estimate import StepCost
     from agentflow.rl.launch.preview import Preview
-    from agentflow.rl.rollout.rollout import Trajectory
+    from agentflow.rl.rollout.rollout import Rollout
     from agentflow.rl.run.training_log import HeldOut
 
 
-def print_rollout(out: Console, trajectory: "Trajectory", texts: Sequence[str]) -> None:
+def print_rollout(out: Console, trajectory: "Rollout", texts: Sequence[str]) -> None:
     """Print a rollout: its task, its outcome, and each trained call with the sampled text in `texts`."""
     task, reward = trajectory.trace.task, f", reward {trajectory.reward:g}" if trajectory.status == "ok" else ""
     out.print(Text(shortened(task.question), "bold"))
@@ -39,7 +39,7 @@ def print_preview(out: Console, preview: "Preview", cost: "StepCost | None") -> 
         tokens = (f"{use.prompt_tokens:,}", f"{use.sampled_tokens:,}") if use.learns else ("", "")
         table.add_row(one_line(path), "yes" if use.learns else "no", f"{use.calls:,}", *tokens)
     out.print(table)
-    rewards = [one.reward for one in preview.trajectories if one.status == "ok"]
+    rewards = [one.reward for one in preview.rollouts if one.status == "ok"]
     average = f", average reward {sum(rewards) / len(rewards):.2f}" if rewards else ""
     out.print(f"rollouts: {', '.join(f'{number} {status}' for status, number in preview.statuses.items())}{average}")
     varied, several = preview.groups_with_signal

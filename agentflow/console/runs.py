@@ -21,7 +21,7 @@ from agentflow.tools.untrusted_text import clean, one_line
 
 if TYPE_CHECKING:
     from agentflow.graph.run.cost import Price
-    from agentflow.graph.run.events import Event
+    from agentflow.graph.run.run_events import Event
     from agentflow.graph.run.trace import Tokens, Trace, TraceTurn, Usage
 
 
@@ -68,7 +68,7 @@ class RunView:
 
     def show(self, event: "Event") -> None:
         """Show an event of the run."""
-        from agentflow.graph.run.events import Restated, Started, Writing
+        from agentflow.graph.run.run_events import Restated, Started, Writing
 
         match event:
             case Started():

@@ -6,7 +6,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from agentflow.evals.results_store import TRACE_OF_CALLS
-from agentflow.graph.run.calls import RunCalls, calls_file, hash_of
+from agentflow.graph.run.recorder import RunCalls, calls_file, hash_of
 from agentflow.view.lines import Place, Tail
 
 

@@ -12,11 +12,11 @@ from pydantic import ValidationError
 from agentflow.evals.passport.audit import flags_of
 from agentflow.evals.passport.passport import own_models, own_pages
 from agentflow.evals.record import EvaluationSettings, Record
-from agentflow.graph.run.calls import RunCalls
+from agentflow.graph.run.recorder import RunCalls
 from agentflow.graph.run.trace import Trace, TraceTurn
 from agentflow.graph.state import Action, Plan, Turn
 from agentflow.nodes.planner import messages
-from agentflow.rl.rollout.rollout import RolloutRecord
+from agentflow.rl.rollout.rollout import RolloutTrace
 from agentflow.view.live_status import Running
 from agentflow.view.query import cells
 from agentflow.view.rows import Row
@@ -40,7 +40,7 @@ def detail(source: Source, name: str, row: Row) -> dict[str, Any]:
             flags = [str(flag) for flag in flags_of(record, own_pages(record.benchmark), models)]
             found = scored(record, source.settings, source.max_turns(row), flags)
         elif isinstance(source, Training):
-            rollout = RolloutRecord.model_validate_json(line)
+            rollout = RolloutTrace.model_validate_json(line)
             found = {
                 "status": str(rollout.outcome),
                 "split": rollout.split,

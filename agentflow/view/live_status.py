@@ -6,8 +6,8 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from agentflow.graph.run.events import Started
 from agentflow.graph.run.live_status import SUFFIX, RunStart
+from agentflow.graph.run.run_events import Started
 from agentflow.graph.run.task import Task
 from agentflow.graph.run.trace import Trace, TraceTurn
 from agentflow.view.lines import Place, Tail

@@ -8,7 +8,7 @@ from pydantic import ValidationError
 
 from agentflow.evals.record import Record
 from agentflow.graph.run.trace import Trace
-from agentflow.rl.rollout.rollout import RolloutRecord, RolloutStatus
+from agentflow.rl.rollout.rollout import RolloutStatus, RolloutTrace
 from agentflow.view.lines import Place
 
 SHORT = 240
@@ -62,7 +62,7 @@ def record_row(record: Record, place: Place) -> Row:
 
 def of_rollout(line: bytes, place: Place) -> Row:
     """Return the row of a line of a training. Raises ValidationError."""
-    record = RolloutRecord.model_validate_json(line)
+    record = RolloutTrace.model_validate_json(line)
     rewarded = record.outcome == RolloutStatus.OK
     sampled = sum(call.sampled_tokens for call in record.calls)
     advantages = tuple(call.advantage for call in record.calls if call.advantage is not None)

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict
 
-from agentflow.graph.run.events import Event, Started
+from agentflow.graph.run.run_events import Event, Started
 from agentflow.graph.run.trace import TraceTurn, to_line
 
 SUFFIX = ".running"

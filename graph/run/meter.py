@@ -4,7 +4,7 @@ import threading
 
 from langchain_core.messages import AIMessage
 
-from agentflow.graph.run.calls import cost_of
+from agentflow.graph.run.recorder import cost_of
 from agentflow.graph.run.trace import FinishReasons, Tokens, Usage
 from agentflow.graph.tracing.operation import Operation
 

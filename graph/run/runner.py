@@ -20,10 +20,10 @@ from langgraph.graph.state import CompiledStateGraph
 from langgraph.types import Command
 from pydantic import BaseModel
 
-from agentflow.graph.run.calls import Recorder
 from agentflow.graph.run.cost import UNLIMITED, Budget
-from agentflow.graph.run.events import Event, OnEvent, Restated, Started, Writing
 from agentflow.graph.run.meter import Meter
+from agentflow.graph.run.recorder import Recorder
+from agentflow.graph.run.run_events import Event, OnEvent, Restated, Started, Writing
 from agentflow.graph.run.saved_thread import SavedThread
 from agentflow.graph.run.task import Task
 from agentflow.graph.run.trace import Trace, TraceStatus, TraceTurn

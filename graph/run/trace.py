@@ -19,8 +19,8 @@ from pydantic import (
     model_serializer,
 )
 
-from agentflow.graph.run.calls import RunCalls, calls_file, calls_line
 from agentflow.graph.run.failure import cause_of, sentence_of
+from agentflow.graph.run.recorder import RunCalls, calls_file, calls_line
 from agentflow.graph.run.task import Task
 from agentflow.graph.state import Turn, Verdict
 from agentflow.tools.coded_error import Cause
@@ -125,7 +125,7 @@ class Usage(BaseModel):
 
 
 class Trace(BaseModel):
-    """The run of a task: its turns and its answer. `Record` adds a score to it, `RolloutRecord` a reward."""
+    """The run of a task: its turns and its answer. `Record` adds a score to it, `RolloutTrace` a reward."""
 
     model_config = ConfigDict(extra="forbid")
 

@@ -17,7 +17,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 
 @dataclass(frozen=True)
-class Rollout:
+class RolloutFacts:
     """Input of an algorithm for one rollout. Invariant: the sequences have one entry per model call."""
 
     group: str
@@ -66,14 +66,14 @@ class Algorithm(BaseModel, ABC):
         return not self.supervised
 
     @abstractmethod
-    def advantages(self, rollouts: Sequence[Rollout]) -> list[list[float]]:
+    def advantages(self, rollouts: Sequence[RolloutFacts]) -> list[list[float]]:
         """Return the advantage of each call of each rollout, before the penalty [rollouts][calls]."""
 
     @abstractmethod
-    def weights(self, rollouts: Sequence[Rollout]) -> list[list[float]]:
+    def weights(self, rollouts: Sequence[RolloutFacts]) -> list[list[float]]:
         """Return the weight of each token of each call of each rollout [rollouts][calls]."""
 
-    def credit(self, rollouts: Sequence[Rollout]) -> list[list[Credit]]:
+    def credit(self, rollouts: Sequence[RolloutFacts]) -> list[list[Credit]]:
         """Return the credit of each call of each rollout [rollouts][calls]."""
         if not rollouts:
             return []

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 import numpy.typing as npt
 
-from agentflow.rl.algorithms.algorithm import Rollout
+from agentflow.rl.algorithms.algorithm import RolloutFacts
 
 Floats = npt.NDArray[np.float64]
 
@@ -29,7 +29,7 @@ def leave_one_out(rewards: Floats) -> Floats:
     return centred(rewards) * len(rewards) / max(1, len(rewards) - 1)
 
 
-def split_by_question(rollouts: Sequence[Rollout]) -> list[list[int]]:
+def split_by_question(rollouts: Sequence[RolloutFacts]) -> list[list[int]]:
     """Return the positions of the rollouts of each question."""
     groups: dict[str, list[int]] = defaultdict(list)
     for position, rollout in enumerate(rollouts):
@@ -37,7 +37,7 @@ def split_by_question(rollouts: Sequence[Rollout]) -> list[list[int]]:
     return list(groups.values())
 
 
-def by_question(rollouts: Sequence[Rollout], compare: Callable[[Floats], Floats]) -> list[float]:
+def by_question(rollouts: Sequence[RolloutFacts], compare: Callable[[Floats], Floats]) -> list[float]:
     """Apply `compare` to the total rewards of each question's rollouts. Returns a value for each rollout."""
     found = np.zeros(len(rollouts))
     for members in split_by_question(rollouts):
@@ -45,7 +45,7 @@ def by_question(rollouts: Sequence[Rollout], compare: Callable[[Floats], Floats]
     return [float(value) for value in found]
 
 
-def returns_from(rollout: Rollout, turns: int) -> Floats:
+def returns_from(rollout: RolloutFacts, turns: int) -> Floats:
     """Compute the return from each turn on [turns]: the reward, and the turn rewards from it on."""
     padded = np.zeros(turns)
     padded[: len(rollout.turn_rewards)] = rollout.turn_rewards
@@ -53,17 +53,17 @@ def returns_from(rollout: Rollout, turns: int) -> Floats:
     return returns
 
 
-def every_call(rollouts: Sequence[Rollout], values: Sequence[float]) -> list[list[float]]:
+def every_call(rollouts: Sequence[RolloutFacts], values: Sequence[float]) -> list[list[float]]:
     """Repeat the value of each rollout for each of its calls."""
     return [[value] * len(rollout.lengths) for rollout, value in zip(rollouts, values, strict=True)]
 
 
-def per_trajectory(rollouts: Sequence[Rollout]) -> list[list[float]]:
+def per_trajectory(rollouts: Sequence[RolloutFacts]) -> list[list[float]]:
     """Return weights 1 / (G T |a|): equal for all trajectories, for the calls of one, and for the tokens of a call."""
     return [[1 / (len(rollouts) * len(rollout.lengths) * length) for length in rollout.lengths] for rollout in rollouts]
 
 
-def per_token(rollouts: Sequence[Rollout]) -> list[list[float]]:
+def per_token(rollouts: Sequence[RolloutFacts]) -> list[list[float]]:
     """Return equal weights for all tokens of the step, as verl's token-mean."""
     tokens = sum(sum(rollout.lengths) for rollout in rollouts)
     return [[1 / tokens] * len(rollout.lengths) for rollout in rollouts]

@@ -12,7 +12,7 @@ Source: "In-the-Flow Agentic System Optimization for Effective Planning and Tool
 from collections.abc import Sequence
 from typing import ClassVar, Literal
 
-from agentflow.rl.algorithms.algorithm import Algorithm, Rollout
+from agentflow.rl.algorithms.algorithm import Algorithm, RolloutFacts
 from agentflow.rl.algorithms.estimators import by_question, every_call, per_trajectory, standardised
 
 
@@ -23,10 +23,10 @@ class FlowGRPO(Algorithm):
 
     name: Literal["flow-grpo"] = "flow-grpo"
 
-    def advantages(self, rollouts: Sequence[Rollout]) -> list[list[float]]:
+    def advantages(self, rollouts: Sequence[RolloutFacts]) -> list[list[float]]:
         """Return one value for all calls of a rollout."""
         return every_call(rollouts, by_question(rollouts, standardised))
 
-    def weights(self, rollouts: Sequence[Rollout]) -> list[list[float]]:
+    def weights(self, rollouts: Sequence[RolloutFacts]) -> list[list[float]]:
         """Return weights 1 / (G T |a|)."""
         return per_trajectory(rollouts)

@@ -13,7 +13,7 @@ from typing import ClassVar, Literal
 
 import numpy as np
 
-from agentflow.rl.algorithms.algorithm import Algorithm, Rollout
+from agentflow.rl.algorithms.algorithm import Algorithm, RolloutFacts
 from agentflow.rl.algorithms.estimators import every_call, per_token, split_by_question, standardised
 
 
@@ -24,7 +24,7 @@ class GRPO(Algorithm):
 
     name: Literal["grpo"] = "grpo"
 
-    def advantages(self, rollouts: Sequence[Rollout]) -> list[list[float]]:
+    def advantages(self, rollouts: Sequence[RolloutFacts]) -> list[list[float]]:
         """Return one value for all calls of a rollout."""
         found = [0.0] * len(rollouts)
         for members in split_by_question(rollouts):
@@ -34,6 +34,6 @@ class GRPO(Algorithm):
                 found[member] = float(value)
         return every_call(rollouts, found)
 
-    def weights(self, rollouts: Sequence[Rollout]) -> list[list[float]]:
+    def weights(self, rollouts: Sequence[RolloutFacts]) -> list[list[float]]:
         """Return the same weight for every token of the step."""
         return per_token(rollouts)

@@ -21,7 +21,7 @@ import numpy as np
 import numpy.typing as npt
 from pydantic import Field
 
-from agentflow.rl.algorithms.algorithm import Algorithm, Credit, Rollout
+from agentflow.rl.algorithms.algorithm import Algorithm, Credit, RolloutFacts
 from agentflow.rl.algorithms.estimators import by_question, every_call, per_token, standardised
 
 Floats = npt.NDArray[np.float32]
@@ -43,15 +43,15 @@ class OPD(Algorithm):
         """Return whether rewards have a part in the advantage."""
         return self.reward_weight > 0
 
-    def advantages(self, rollouts: Sequence[Rollout]) -> list[list[float]]:
+    def advantages(self, rollouts: Sequence[RolloutFacts]) -> list[list[float]]:
         """Return the reward's advantage of each call, before `reward_weight`: one value for all calls of a rollout."""
         return every_call(rollouts, by_question(rollouts, standardised))
 
-    def weights(self, rollouts: Sequence[Rollout]) -> list[list[float]]:
+    def weights(self, rollouts: Sequence[RolloutFacts]) -> list[list[float]]:
         """Return the same weight for every token of the step."""
         return per_token(rollouts)
 
-    def credit(self, rollouts: Sequence[Rollout]) -> list[list[Credit]]:
+    def credit(self, rollouts: Sequence[RolloutFacts]) -> list[list[Credit]]:
         """Return the reward's part of the credit of each call, to which `token_advantages` adds the teacher's."""
         return [
             [Credit(self.reward_weight * advantage, weight) for advantage, weight in calls]

@@ -14,7 +14,7 @@ from typing import ClassVar, Literal
 
 import numpy as np
 
-from agentflow.rl.algorithms.algorithm import Algorithm, Rollout
+from agentflow.rl.algorithms.algorithm import Algorithm, RolloutFacts
 from agentflow.rl.algorithms.estimators import per_trajectory, split_by_question, standardised
 
 
@@ -25,7 +25,7 @@ class PerNode(Algorithm):
 
     name: Literal["per-node"] = "per-node"
 
-    def advantages(self, rollouts: Sequence[Rollout]) -> list[list[float]]:
+    def advantages(self, rollouts: Sequence[RolloutFacts]) -> list[list[float]]:
         """Return a value for each call, the same for all calls of a node in a rollout."""
         found = [[0.0] * len(rollout.lengths) for rollout in rollouts]
         for members in split_by_question(rollouts):
@@ -38,6 +38,6 @@ class PerNode(Algorithm):
                             found[member][place] = float(value)
         return found
 
-    def weights(self, rollouts: Sequence[Rollout]) -> list[list[float]]:
+    def weights(self, rollouts: Sequence[RolloutFacts]) -> list[list[float]]:
         """Return weights 1 / (G T |a|), as in Flow-GRPO."""
         return per_trajectory(rollouts)

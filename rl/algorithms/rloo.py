@@ -8,7 +8,7 @@ Source: A. Ahmadian et al., "Back to basics", 2024 (arXiv:2402.14740), section 3
 from collections.abc import Sequence
 from typing import ClassVar, Literal
 
-from agentflow.rl.algorithms.algorithm import Algorithm, Rollout
+from agentflow.rl.algorithms.algorithm import Algorithm, RolloutFacts
 from agentflow.rl.algorithms.estimators import by_question, every_call, leave_one_out, per_token
 
 
@@ -19,10 +19,10 @@ class RLOO(Algorithm):
 
     name: Literal["rloo"] = "rloo"
 
-    def advantages(self, rollouts: Sequence[Rollout]) -> list[list[float]]:
+    def advantages(self, rollouts: Sequence[RolloutFacts]) -> list[list[float]]:
         """Return one value for all calls of a rollout."""
         return every_call(rollouts, by_question(rollouts, leave_one_out))
 
-    def weights(self, rollouts: Sequence[Rollout]) -> list[list[float]]:
+    def weights(self, rollouts: Sequence[RolloutFacts]) -> list[list[float]]:
         """Return the same weight for every token of the step."""
         return per_token(rollouts)

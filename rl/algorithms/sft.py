@@ -15,7 +15,7 @@ from typing import ClassVar, Literal
 
 from pydantic import Field
 
-from agentflow.rl.algorithms.algorithm import Algorithm, Credit, Rollout
+from agentflow.rl.algorithms.algorithm import Algorithm, Credit, RolloutFacts
 
 
 class SFT(Algorithm):
@@ -30,11 +30,11 @@ class SFT(Algorithm):
     accept: float = Field(default=1.0, gt=0, le=1)
     """Smallest reward of a rollout that is imitated."""
 
-    def advantages(self, rollouts: Sequence[Rollout]) -> list[list[float]]:
+    def advantages(self, rollouts: Sequence[RolloutFacts]) -> list[list[float]]:
         """Return 1 for a call to imitate, else 0."""
         return [[float(one.total >= self.accept and not fault) for fault in one.faults] for one in rollouts]
 
-    def weights(self, rollouts: Sequence[Rollout]) -> list[list[float]]:
+    def weights(self, rollouts: Sequence[RolloutFacts]) -> list[list[float]]:
         """Return equal weights for all tokens to imitate, and 0 for the others."""
         imitated = self.advantages(rollouts)
         tokens = sum(
@@ -44,7 +44,7 @@ class SFT(Algorithm):
         )
         return [[one / max(tokens, 1) for one in row] for row in imitated]
 
-    def credit(self, rollouts: Sequence[Rollout]) -> list[list[Credit]]:
+    def credit(self, rollouts: Sequence[RolloutFacts]) -> list[list[Credit]]:
         """Return the credit of each call; `penalty` has no part in it."""
         return [
             [Credit(*one) for one in zip(advantages, weights, strict=True)]

@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from agentflow.rl.algorithms.algorithm import Rollout
+from agentflow.rl.algorithms.algorithm import RolloutFacts
 from agentflow.rl.algorithms.estimators import returns_from, split_by_question
 
 
@@ -33,14 +33,14 @@ class Share(NamedTuple):
         return self.signal / self.number if self.number else 0.0
 
 
-def groups_with_signal(rollouts: Sequence[Rollout]) -> Share:
+def groups_with_signal(rollouts: Sequence[RolloutFacts]) -> Share:
     """Count the groups of at least two rollouts, and those that have a signal."""
     rewards = [[rollouts[member].total for member in members] for members in split_by_question(rollouts)]
     several = [one for one in rewards if len(one) > 1]
     return Share(sum(min(one) < max(one) for one in several), len(several))
 
 
-def turns_with_signal(rollouts: Sequence[Rollout]) -> Share:
+def turns_with_signal(rollouts: Sequence[RolloutFacts]) -> Share:
     """Count the turns of all rollouts, and those that have a signal."""
     found = 0
     for members in split_by_question(rollouts):

@@ -15,7 +15,7 @@ from typing import ClassVar, Literal
 
 import numpy as np
 
-from agentflow.rl.algorithms.algorithm import Algorithm, Rollout
+from agentflow.rl.algorithms.algorithm import Algorithm, RolloutFacts
 from agentflow.rl.algorithms.estimators import leave_one_out, per_trajectory, returns_from, split_by_question
 
 
@@ -26,7 +26,7 @@ class TurnCredit(Algorithm):
 
     name: Literal["turn"] = "turn"
 
-    def advantages(self, rollouts: Sequence[Rollout]) -> list[list[float]]:
+    def advantages(self, rollouts: Sequence[RolloutFacts]) -> list[list[float]]:
         """Return a value for each call."""
         found: list[list[float]] = [[] for _ in rollouts]
         for members in split_by_question(rollouts):
@@ -37,6 +37,6 @@ class TurnCredit(Algorithm):
                 found[member] = [float(value) for value in gain[: len(rollouts[member].lengths)]]
         return found
 
-    def weights(self, rollouts: Sequence[Rollout]) -> list[list[float]]:
+    def weights(self, rollouts: Sequence[RolloutFacts]) -> list[list[float]]:
         """Return weights 1 / (G T |a|), as in Flow-GRPO."""
         return per_trajectory(rollouts)

@@ -29,7 +29,7 @@ from agentflow.graph.tracing.setup import TracingError, tracing
 from agentflow.rl.algorithms.opd import OPD
 from agentflow.rl.apps.loading import load_app
 from agentflow.rl.apps.trainable import AppError, Trainable
-from agentflow.rl.launch import engine
+from agentflow.rl.launch import engine_config as engine
 from agentflow.rl.launch.estimate import StepCost, cost_of
 from agentflow.rl.launch.local_policy import LocalPolicy
 from agentflow.rl.launch.preview import Preview, notes, obstacles, play, rehearse

@@ -207,7 +207,7 @@ def cost_of(preview: Preview, config: DictConfig, policy: LocalPolicy) -> StepCo
     The model's passes over a row of usual length are timed, a row at a time, which is more than rows with a
     common prompt take.
     """
-    played, rollouts = [one for one in preview.trajectories if one.calls], config.questions * config.rollouts
+    played, rollouts = [one for one in preview.rollouts if one.calls], config.questions * config.rollouts
     if not played or config.trainer.device != "cpu":
         return None
     by_length = sorted(preview.rows, key=lambda row: len(row.prompt_ids) + len(row.response_ids))

@@ -14,14 +14,14 @@ from typing import Any
 
 from agentflow.graph.run.runner import Graph
 from agentflow.graph.run.task import Task
-from agentflow.rl.algorithms.algorithm import Rollout
+from agentflow.rl.algorithms.algorithm import RolloutFacts
 from agentflow.rl.algorithms.signal import Share, groups_with_signal
 from agentflow.rl.apps.trainable import AppError, Trainable
 from agentflow.rl.policy.chat import ChatError, ChatRequest, Generate, TokenReply
 from agentflow.rl.policy.chat_format import ChatFormat
 from agentflow.rl.policy.node_paths import Nodes, learns
 from agentflow.rl.rollout.packing import Reason, TrainingSample, pack
-from agentflow.rl.rollout.rollout import RolloutStatus, Trajectory, run
+from agentflow.rl.rollout.rollout import Rollout, RolloutStatus, run
 from agentflow.tools.coded_error import CodedError
 
 
@@ -40,16 +40,16 @@ class NodeUse:
 class Preview:
     """Rollouts as training would use them."""
 
-    trajectories: list[Trajectory] = field(default_factory=list)
+    rollouts: list[Rollout] = field(default_factory=list)
 
     @property
     def nodes(self) -> dict[str, NodeUse]:
         """Model calls by path; tokens are known of nodes that learn."""
         found: dict[str, NodeUse] = {}
-        for trajectory in self.trajectories:
-            for path, number in trajectory.model_calls.items():
+        for rollout in self.rollouts:
+            for path, number in rollout.model_calls.items():
                 found.setdefault(path, NodeUse()).calls += number
-            for call in trajectory.calls:
+            for call in rollout.calls:
                 use = found.setdefault(call.node, NodeUse())
                 use.learns = True
                 use.prompt_tokens += len(call.prompt_ids)
@@ -60,12 +60,12 @@ class Preview:
     @property
     def statuses(self) -> Counter[RolloutStatus]:
         """Number of rollouts by status."""
-        return Counter(trajectory.status for trajectory in self.trajectories)
+        return Counter(rollout.status for rollout in self.rollouts)
 
     @property
     def rows(self) -> list[TrainingSample]:
         """Training rows of all rollouts, packed without a limit."""
-        return [row for one in self.trajectories for row in packed(one)]
+        return [row for one in self.rollouts for row in packed(one)]
 
     @property
     def forward_tokens(self) -> int:
@@ -75,12 +75,12 @@ class Preview:
     @property
     def unpacked_tokens(self) -> int:
         """Tokens that it would compute if every call were a row."""
-        return sum(len(call.prompt_ids) + len(call.response_ids) for one in self.trajectories for call in one.calls)
+        return sum(len(call.prompt_ids) + len(call.response_ids) for one in self.rollouts for call in one.calls)
 
     @property
     def sampled_tokens(self) -> int:
         """Tokens that the policy sampled."""
-        return sum(len(call.response_ids) for one in self.trajectories for call in one.calls)
+        return sum(len(call.response_ids) for one in self.rollouts for call in one.calls)
 
     @property
     def breaks(self) -> dict[Reason, tuple[int, int]]:
@@ -97,23 +97,23 @@ class Preview:
         """Number of tasks with several rollouts that count, and of those whose rewards differ."""
         return groups_with_signal(
             [
-                Rollout(
+                RolloutFacts(
                     group=one.trace.task.id,
                     reward=one.reward,
                     lengths=[len(call.response_ids) for call in one.calls],
                     turn_rewards=one.turn_rewards,
                     faults=one.faults,
                 )
-                for one in self.trajectories
+                for one in self.rollouts
                 if one.status == RolloutStatus.OK
             ]
         )
 
 
-def packed(trajectory: Trajectory) -> Sequence[TrainingSample]:
-    """Return the rows of a trajectory, packed without a limit."""
-    longest = sum(len(call.prompt_ids) + len(call.response_ids) for call in trajectory.calls)
-    return pack(trajectory.calls, limit=longest)
+def packed(rollout: Rollout) -> Sequence[TrainingSample]:
+    """Return the rows of a rollout, packed without a limit."""
+    longest = sum(len(call.prompt_ids) + len(call.response_ids) for call in rollout.calls)
+    return pack(rollout.calls, limit=longest)
 
 
 async def play(
@@ -124,14 +124,14 @@ async def play(
     *,
     rollouts: int,
     seconds: float,
-    on_rollout: Callable[[Trajectory], None] = lambda trajectory: None,
+    on_rollout: Callable[[Rollout], None] = lambda rollout: None,
 ) -> Preview:
     """Play so many rollouts of each task, one after another; `on_rollout` gets each that has ended."""
     named, preview = naming_errors(app), Preview()
     for task in tasks:
         for number in range(rollouts):
             found = await run(named, graph, task, policy, id=f"{task.id}/{number}", seconds=seconds)
-            preview.trajectories.append(found)
+            preview.rollouts.append(found)
             on_rollout(found)
     return preview
 
@@ -142,9 +142,9 @@ def obstacles(preview: Preview, nodes: Nodes) -> list[str]:
         paths = ", ".join(f"'{path}'" for path in preview.nodes)
         named = ", ".join(f"'{node}'" for node in nodes)
         return [f"no model call in {named} was seen; model calls are in {paths}, which --nodes can name"]
-    counted = [one for one in preview.trajectories if one.status == RolloutStatus.OK]
+    counted = [one for one in preview.rollouts if one.status == RolloutStatus.OK]
     if not counted:
-        errors = Counter(one.trace.error or "its reward is None" for one in preview.trajectories)
+        errors = Counter(one.trace.error or "its reward is None" for one in preview.rollouts)
         return [f"no rollout can be trained on: {error} ({number} of them)" for error, number in errors.items()]
     if not any(use.learns for use in preview.nodes.values()):
         return ["no reply of the policy was seen; it answers LangChain's chat models and the openai SDK"]
@@ -217,7 +217,7 @@ def naming_errors(app: Trainable) -> Trainable:
     return replace(app, **named)
 
 
-def _problem(app: Trainable, ended: Trajectory, asked: int) -> str:
+def _problem(app: Trainable, ended: Rollout, asked: int) -> str:
     """Return why no reply of the policy could make this rollout trainable; "" if one could."""
     nodes, error = ", ".join(f"'{node}'" for node in app.nodes) or "its nodes", ended.trace.error
     if ended.status not in (

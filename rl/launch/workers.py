@@ -13,7 +13,7 @@ from typing import Any
 
 from omegaconf import DictConfig
 
-from agentflow.rl.launch import engine
+from agentflow.rl.launch import engine_config as engine
 from agentflow.rl.launch.checks import check_room
 from agentflow.rl.run.training_log import Line, TrainingLog
 from agentflow.rl.trainer.worker_template import worker_template
@@ -50,7 +50,7 @@ def launch(config: DictConfig, executable: str | None, on_line: Callable[[Line],
     import ray
     from verl.trainer.constants_ppo import get_ppo_ray_runtime_env
 
-    from agentflow.rl.trainer.runner import FlowRunner
+    from agentflow.rl.trainer.task_runner import FlowRunner
     from agentflow.rl.trainer.watch import WorkerDied, cause, deaths
 
     options = engine.ray_options(config)

@@ -35,7 +35,7 @@ class _Line(BaseModel):
     time: datetime = Field(default_factory=lambda: datetime.now(UTC))
 
 
-class Answered(_Line):
+class ServedAnswer(_Line):
     """A request and its answer."""
 
     id: str
@@ -58,7 +58,7 @@ class Feedback(_Line):
     """The right answer, if a person gave it."""
 
 
-class Decision(_Line):
+class VersionDecision(_Line):
     """A decision on a version of the planner."""
 
     version: int
@@ -118,14 +118,14 @@ class Traffic:
 
     def __init__(self, folder: Path, used: Iterable[str] = ()) -> None:
         """Read the folder; `used` are the ids of answers that were trained on. Raises JournalError."""
-        self._answers = Journal(folder / "answers.jsonl", Answered)
+        self._answers = Journal(folder / "answers.jsonl", ServedAnswer)
         self._feedback = Journal(folder / "feedback.jsonl", Feedback)
         self.answers = {one.id: one for one in self._answers.read()[-MOST_ANSWERS:]}
         self._scores = {one.id: one for one in self._feedback.read() if one.id in self.answers}
         self._unused = dict.fromkeys(self._scores)
         self.use(used)
 
-    def add(self, answer: Answered) -> None:
+    def add(self, answer: ServedAnswer) -> None:
         """Keep an answer."""
         self._answers.append(answer)
         self.answers[answer.id] = answer
@@ -144,7 +144,7 @@ class Traffic:
         self._scores[feedback.id] = feedback
 
     @property
-    def unused(self) -> list[tuple[Answered, Feedback]]:
+    def unused(self) -> list[tuple[ServedAnswer, Feedback]]:
         """Scored answers that were not trained on, in the order in which they were scored."""
         return [(self.answers[id], self._scores[id]) for id in self._unused]
 

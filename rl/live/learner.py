@@ -28,7 +28,7 @@ from agentflow.evals import results_store
 from agentflow.graph.context import Context
 from agentflow.graph.models.loading import load_model
 from agentflow.graph.models.spec import ModelError
-from agentflow.rl.live.journal import Answered, Decision, Feedback, Traffic
+from agentflow.rl.live.journal import Feedback, ServedAnswer, Traffic, VersionDecision
 from agentflow.rl.live.versions import Versions, loses, verdict
 from agentflow.rl.run.checkpoints import BEST, FOLDER
 from agentflow.rl.settings import setting
@@ -99,7 +99,7 @@ class Learner:
                 if self._versions.trial:
                     await self._try(self._versions.trial)
             except StageFailed as error:
-                self._versions.decide(Decision(version=number, outcome="failed", reason=str(error)))
+                self._versions.decide(VersionDecision(version=number, outcome="failed", reason=str(error)))
 
     async def _make(self, number: int) -> None:
         """Train a version, and let it go on trial unless it loses on the held-out tasks."""
@@ -112,13 +112,13 @@ class Learner:
         known = {"version": number, "tasks": tasks, "held_out": right / len(found)}
         evidence = f"{right} of {len(found)} held-out tasks right, {sum(best.values())} by the best version so far"
         if loses(found, best):
-            self._versions.decide(Decision(**known, outcome="rejected", reason=evidence))
+            self._versions.decide(VersionDecision(**known, outcome="rejected", reason=evidence))
             return
         try:
             await asyncio.to_thread(self.load, number)
         except ModelError as error:
             raise StageFailed(str(error)) from error
-        self._versions.decide(Decision(**known, outcome="trial", reason=evidence))
+        self._versions.decide(VersionDecision(**known, outcome="trial", reason=evidence))
 
     async def _batch(self, number: int) -> int:
         """Wait for enough tasks, and return their number."""
@@ -135,7 +135,7 @@ class Learner:
             await asyncio.to_thread(convert, source, folder / "tasks", format="chat")
         return len((folder / "tasks" / TASKS).read_text(encoding="ascii").splitlines())
 
-    async def _enough(self) -> list[tuple[Answered, Feedback]]:
+    async def _enough(self) -> list[tuple[ServedAnswer, Feedback]]:
         """Wait until the scored answers have confirmed enough questions, and return them."""
         self.doing = "waiting for scored answers"
         while True:
@@ -189,7 +189,7 @@ class Learner:
             whole.write_text(json.dumps({record.task.id: record.correct for record in records}), encoding="ascii")
         return dict(json.loads(whole.read_bytes()))
 
-    async def _try(self, trial: Decision) -> None:
+    async def _try(self, trial: VersionDecision) -> None:
         """Wait for the rewards of a trial, and decide on it."""
         while True:
             new = self._traffic.rewards(trial.version, trial.time)
@@ -198,7 +198,7 @@ class Learner:
             if outcome := verdict(new, old, self._settings.trial):
                 reason = f"mean reward {mean(new):.3f} of {len(new)} answers, beside it {mean(old):.3f} of {len(old)}"
                 known = trial.model_dump(include={"version", "tasks", "held_out"})
-                self._versions.decide(Decision(**known, outcome=outcome, reason=reason))
+                self._versions.decide(VersionDecision(**known, outcome=outcome, reason=reason))
                 return
             await asyncio.sleep(LOOK_SECONDS)
 
@@ -260,7 +260,7 @@ async def _end(process: asyncio.subprocess.Process) -> None:
         await process.wait()
 
 
-def _row(answer: Answered, feedback: Feedback) -> dict[str, object]:
+def _row(answer: ServedAnswer, feedback: Feedback) -> dict[str, object]:
     """Return a scored answer as a row of chat, as `agentflow data from-traces` reads it."""
     messages = [{"role": "user", "content": answer.question}, {"role": "assistant", "content": answer.answer}]
     return {"messages": messages, "id": answer.id, "reward": feedback.score, "edit": feedback.answer}

@@ -26,11 +26,11 @@ from starlette.routing import Route
 from agentflow.evals.scorers.final import final_answer
 from agentflow.graph.agent import Agent
 from agentflow.graph.loopback import LoopbackOnly
-from agentflow.graph.run.events import Event, Restated, Writing
+from agentflow.graph.run.run_events import Event, Restated, Writing
 from agentflow.graph.run.runner import asking, run
 from agentflow.graph.run.task import Task
 from agentflow.graph.run.trace import Tokens, Trace
-from agentflow.rl.live.journal import Answered, Feedback, Reward, Traffic
+from agentflow.rl.live.journal import Feedback, Reward, ServedAnswer, Traffic
 from agentflow.rl.live.learner import Learner
 from agentflow.rl.live.versions import Versions
 from agentflow.rl.micro import protocol
@@ -155,7 +155,7 @@ class LiveAgent:
             inputs = asking(asked.question, earlier=asked.earlier)
             trace = await run(self._agent, task, context, inputs=inputs, on_event=asked.on_event, streams=True)
         self._traffic.add(
-            Answered(
+            ServedAnswer(
                 id=asked.id,
                 version=asked.version,
                 question=asked.restated or trace.task.question,

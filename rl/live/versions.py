@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Literal
 
 from agentflow.evals.intervals import accuracy_interval
-from agentflow.rl.live.journal import Decision, Journal
+from agentflow.rl.live.journal import Journal, VersionDecision
 
 FEWEST = 8
 """Rewards of each side before a trial can be lost."""
@@ -16,9 +16,9 @@ FEWEST = 8
 class Versions:
     """The decisions so far, and what follows from them."""
 
-    def __init__(self, folder: Path, share: float, on_decision: Callable[[Decision], None]) -> None:
+    def __init__(self, folder: Path, share: float, on_decision: Callable[[VersionDecision], None]) -> None:
         """Read the folder; `share` is that of the requests which a version on trial answers. Raises JournalError."""
-        self._journal = Journal(folder / "decisions.jsonl", Decision)
+        self._journal = Journal(folder / "decisions.jsonl", VersionDecision)
         self._share, self._on_decision = share, on_decision
         self.decisions = self._journal.read()
         """All decisions, in their order."""
@@ -34,7 +34,7 @@ class Versions:
         return [0, *self.promoted][-1]
 
     @property
-    def trial(self) -> Decision | None:
+    def trial(self) -> VersionDecision | None:
         """The decision by which a version is on trial; None if none is."""
         last = self.decisions[-1] if self.decisions else None
         return last if last and last.outcome == "trial" else None
@@ -48,7 +48,7 @@ class Versions:
         """Return the version that answers a request."""
         return self.trial.version if self.trial and chance() < self._share else self.current
 
-    def decide(self, decision: Decision) -> None:
+    def decide(self, decision: VersionDecision) -> None:
         """Record a decision, which then takes effect."""
         self._journal.append(decision, synced=True)
         self.decisions.append(decision)

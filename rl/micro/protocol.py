@@ -91,7 +91,7 @@ class CompletionRequest(BaseModel):
         return bool(self.stream_options and self.stream_options.include_usage)
 
 
-class ChatRequest(CompletionRequest):
+class ChatCompletionRequest(CompletionRequest):
     """The body of a request to an embedded model."""
 
     refused: ClassVar[Refusals] = {

@@ -25,7 +25,7 @@ from agentflow.rl.micro.chat_model import Checkpoint
 from agentflow.rl.micro.declining import DecliningEngine
 from agentflow.rl.micro.engine import Completion, ContextWindowExceeded, Engine
 from agentflow.rl.micro.http import HUNG_UP, Refused, check_key, event, read, unless_gone
-from agentflow.rl.micro.protocol import ChatRequest
+from agentflow.rl.micro.protocol import ChatCompletionRequest
 from agentflow.rl.micro.tokenizer import MicroTokenizer
 from agentflow.tools.untrusted_text import bounded_line
 
@@ -77,7 +77,7 @@ class _Server:
     async def chat(self, request: Request) -> Response:
         try:
             check_key(request, self.key)
-            wanted = await read(request, ChatRequest, MOST_BYTES)
+            wanted = await read(request, ChatCompletionRequest, MOST_BYTES)
             reply = await self._reply(wanted)
         except Refused as refused:
             return refused.response
@@ -85,7 +85,7 @@ class _Server:
             return StreamingResponse(reply.stream(), media_type="text/event-stream")
         return await _unless_gone(request, reply)
 
-    async def _reply(self, wanted: ChatRequest) -> "_Reply":
+    async def _reply(self, wanted: ChatCompletionRequest) -> "_Reply":
         if wanted.model not in self.served:
             named, names = bounded_line(wanted.model, 120), ", ".join(self.served)
             raise Refused(404, f"there is no model '{named}' here; there are {names}", "model_not_found")
@@ -117,7 +117,7 @@ class _Choice:
 class _Reply:
     """A reply in progress."""
 
-    wanted: ChatRequest
+    wanted: ChatCompletionRequest
     tokenizer: MicroTokenizer
     prompt_ids: list[int]
     choices: list[_Choice] = field(default_factory=list)

@@ -4,7 +4,7 @@
 a page that contains `<|im_end|>` would end the message that quotes it.
 """
 
-from collections.abc import Collection, Hashable, Sequence
+from collections.abc import Collection, Hashable, Mapping, Sequence
 from functools import lru_cache
 from typing import Any, Protocol
 
@@ -15,9 +15,23 @@ from agentflow.tools.borders import unbordered
 class Tokenizer(Hashable, Protocol):
     """The part of a Hugging Face tokenizer that is used here."""
 
-    added_tokens_decoder: dict[int, Any]
-    all_special_tokens: list[str]
     chat_template: Any
+    eos_token_id: int | None
+    all_special_ids: list[int]
+    all_special_tokens: list[str]
+    added_tokens_decoder: dict[int, Any]
+
+    def __call__(self, text: str, *, add_special_tokens: bool) -> Mapping[str, Any]:
+        """Return the ids of a text, as `input_ids`."""
+
+    def apply_chat_template(self, conversation: list[TemplateMessage], **options: Any) -> Any:
+        """Return the text of a conversation."""
+
+    def encode(self, text: str, **options: Any) -> list[int]:
+        """Return the ids of a text."""
+
+    def decode(self, token_ids: Sequence[int], **options: Any) -> str:
+        """Return the text of ids."""
 
 
 def sanitized(

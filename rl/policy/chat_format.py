@@ -11,43 +11,21 @@ mark in the place of each reply, and both texts are compared.
 
 import json
 import secrets
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, Protocol
+from typing import Any
 
 from langchain_core.messages import ToolCall
 from langchain_core.messages.tool import tool_call
 
-from agentflow.rl.policy.borders import sanitized, sanitized_tools
+from agentflow.rl.policy.borders import Tokenizer, sanitized, sanitized_tools
 from agentflow.rl.policy.chat import ChatError, ChatRequest, TemplateMessage, ToolParser, digest
 
 KEPT_SEGMENTS = 256
 """Texts between replies whose ids are kept: instructions and tools are shared by all rollouts of a step."""
 
 THINKING_ENDS = "</think>"
-
-
-class Tokenizer(Hashable, Protocol):
-    """The part of a Hugging Face tokenizer that is used here."""
-
-    chat_template: Any
-    eos_token_id: int | None
-    all_special_ids: list[int]
-    all_special_tokens: list[str]
-    added_tokens_decoder: dict[int, Any]
-
-    def __call__(self, text: str, *, add_special_tokens: bool) -> Mapping[str, Any]:
-        """Return the ids of a text, as `input_ids`."""
-
-    def apply_chat_template(self, conversation: list[TemplateMessage], **options: Any) -> Any:
-        """Return the text of a conversation."""
-
-    def encode(self, text: str, **options: Any) -> list[int]:
-        """Return the ids of a text."""
-
-    def decode(self, token_ids: Sequence[int], **options: Any) -> str:
-        """Return the text of ids."""
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from typing import Any
 
 from pydantic import Field
 
-from agentflow.graph.run.calls import text_of
+from agentflow.graph.run.recorder import text_of
 from agentflow.graph.run.trace import Trace
 from agentflow.graph.tracing.operation import Operation
 from agentflow.rl.rollout.rollout import RolloutStatus

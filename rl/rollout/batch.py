@@ -1,7 +1,7 @@
-"""Training batch of a step, independent of verl: rows of trajectories, credit of their calls, and a digest of both.
+"""Training batch of a step, independent of verl: rows of rollouts, credit of their calls, and a digest of both.
 
-The calls of a trajectory may be in several rows. verl names a row {question}_{session}_{row}, where a session is one
-trajectory.
+The calls of a rollout may be in several rows. verl names a row {question}_{session}_{row}, where a session is one
+rollout.
 
 The digest covers all inputs of an update: the ids, masks and log-probabilities of every row that is trained on, with
 the advantage and weight of each of its calls. It depends neither on the order in which rollouts ended nor on the random
@@ -14,16 +14,16 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from agentflow.rl.algorithms.algorithm import Algorithm, Rollout
+from agentflow.rl.algorithms.algorithm import Algorithm, RolloutFacts
 from agentflow.rl.algorithms.signal import groups_with_signal, turns_with_signal
 from agentflow.rl.rollout.packing import TrainingSample, pack
-from agentflow.rl.rollout.rollout import RolloutStatus, Trajectory
+from agentflow.rl.rollout.rollout import Rollout, RolloutStatus
 
 Facts = dict[str, Any]
 """Data of a row for credit assignment, beside its tokens."""
 
 
-class Span(NamedTuple):
+class CallSpan(NamedTuple):
     """Position of one call's tokens in a row's response, and their credit."""
 
     start: int
@@ -37,69 +37,69 @@ DIGITS = 32
 """Hexadecimal digits of a digest. SHA-256 is the fastest hash on processors with instructions for it."""
 
 
-def counts(trajectory: Trajectory, *, mask_cut_off: bool) -> bool:
-    """Return whether a trajectory is trained on."""
-    cut_off = mask_cut_off and trajectory.cut_off
-    return trajectory.status == RolloutStatus.OK and not cut_off and bool(trajectory.calls)
+def counts(rollout: Rollout, *, mask_cut_off: bool) -> bool:
+    """Return whether a rollout is trained on."""
+    cut_off = mask_cut_off and rollout.cut_off
+    return rollout.status == RolloutStatus.OK and not cut_off and bool(rollout.calls)
 
 
-def rows_of(trajectory: Trajectory, *, pack_turns: bool, limit: int) -> list[TrainingSample]:
-    """Return the rows of a trajectory's calls.
+def rows_of(rollout: Rollout, *, pack_turns: bool, limit: int) -> list[TrainingSample]:
+    """Return the rows of a rollout's calls.
 
     Args:
-        trajectory: The trajectory.
+        rollout: The rollout.
         pack_turns: Whether calls that share a token prefix share a row.
         limit: Maximum response length of a packed row, in tokens.
     """
-    return pack(trajectory.calls, limit=limit if pack_turns else 0)
+    return pack(rollout.calls, limit=limit if pack_turns else 0)
 
 
-def facts_of(row: TrainingSample, trajectory: Trajectory, name: str, *, counted: bool) -> Facts:
+def facts_of(row: TrainingSample, rollout: Rollout, name: str, *, counted: bool) -> Facts:
     """Return the positions of a row's calls, and the inputs of their credit.
 
-    `name` is the name of the trajectory, the same in every repetition of the run.
+    `name` is the name of the rollout, the same in every repetition of the run.
     """
-    position = {call.turn: position for position, call in enumerate(trajectory.calls)}
+    position = {call.turn: position for position, call in enumerate(rollout.calls)}
     places = [position[call.turn] for call in row.calls]
     return {
         "name": name,
-        "digest": _digest(row, trajectory.reward),
+        "digest": _digest(row, rollout.reward),
         "counted": counted,
         "spans": row.spans,
         "places": places,
-        "faults": [trajectory.faults[place] for place in places],
+        "faults": [rollout.faults[place] for place in places],
         "nodes": [call.node for call in row.calls],
         "surprise": [-sum(call.logprobs) for call in row.calls],
-        "turn_rewards": trajectory.turn_rewards,
+        "turn_rewards": rollout.turn_rewards,
     }
 
 
 def assign_credit(
     rows: Mapping[str, Facts], rewards: Mapping[str, float], algorithm: Algorithm
-) -> dict[str, list[Span]]:
+) -> dict[str, list[CallSpan]]:
     """Assign credit to the calls of each row; rows that are excluded from training are absent from the result.
 
     Args:
         rows: Facts of each row, by row name.
-        rewards: Reward of each row's trajectory, by row name.
+        rewards: Reward of each row's rollout, by row name.
         algorithm: Algorithm that assigns advantages and weights.
     """
     rows = {key: row for key, row in rows.items() if row["counted"]}
     sessions = _sessions(rows)
-    rollouts = [_rollout(session, keys, rows, rewards) for session, keys in sessions.items()]
-    found: dict[str, list[Span]] = {}
+    rollouts = [_facts(session, keys, rows, rewards) for session, keys in sessions.items()]
+    found: dict[str, list[CallSpan]] = {}
     for keys, credit in zip(sessions.values(), algorithm.credit(rollouts), strict=True):
         by_place = dict(zip(sorted(place for key in keys for place in rows[key]["places"]), credit, strict=True))
         for key in keys:
             spans = zip(rows[key]["spans"], rows[key]["places"], strict=True)
-            found[key] = [Span(start, length, *by_place[place]) for (start, length), place in spans]
+            found[key] = [CallSpan(start, length, *by_place[place]) for (start, length), place in spans]
     return found
 
 
 def signal_of(rows: Mapping[str, Facts], rewards: Mapping[str, float]) -> dict[str, float]:
     """Return the share of groups and of turns that have a signal, over the rollouts that are trained on."""
     counted = {key: row for key, row in rows.items() if row["counted"]}
-    rollouts = [_rollout(session, keys, counted, rewards) for session, keys in _sessions(counted).items()]
+    rollouts = [_facts(session, keys, counted, rewards) for session, keys in _sessions(counted).items()]
     return {
         "groups_with_signal": groups_with_signal(rollouts).value,
         "turns_with_signal": turns_with_signal(rollouts).value,
@@ -115,8 +115,8 @@ def _sessions(rows: Mapping[str, Facts]) -> dict[str, list[str]]:
     return {session: sessions[session] for session in ordered}
 
 
-def _rollout(session: str, keys: Sequence[str], rows: Mapping[str, Facts], rewards: Mapping[str, float]) -> Rollout:
-    """Build the algorithm's input for a trajectory, with the calls of the rows `keys` in order."""
+def _facts(session: str, keys: Sequence[str], rows: Mapping[str, Facts], rewards: Mapping[str, float]) -> RolloutFacts:
+    """Build the algorithm's input for a rollout, with the calls of the rows `keys` in order."""
     calls = sorted(
         (place, length, fault, node)
         for key in keys
@@ -124,7 +124,7 @@ def _rollout(session: str, keys: Sequence[str], rows: Mapping[str, Facts], rewar
             *(rows[key][name] for name in ("spans", "places", "faults", "nodes")), strict=True
         )
     )
-    return Rollout(
+    return RolloutFacts(
         group=question_of(session),
         reward=rewards[keys[0]],
         lengths=[length for _, length, *_ in calls],
@@ -134,13 +134,13 @@ def _rollout(session: str, keys: Sequence[str], rows: Mapping[str, Facts], rewar
     )
 
 
-def matters(credit: Sequence[Span], *, regularised: bool) -> bool:
+def matters(credit: Sequence[CallSpan], *, regularised: bool) -> bool:
     """Return whether a row affects the update. Without a KL or entropy term, calls with advantage 0 do not."""
     return any(span.weight and (span.advantage or regularised) for span in credit)
 
 
 def session_of(key: str) -> str:
-    """Return the session (trajectory) of a row name."""
+    """Return the session (rollout) of a row name."""
     return key.rsplit("_", 1)[0]
 
 
@@ -149,7 +149,7 @@ def question_of(session: str) -> str:
     return session.rsplit("_", 1)[0]
 
 
-def advantages_of(rows: Mapping[str, Facts], credit: Mapping[str, Sequence[Span]]) -> dict[str, list[float]]:
+def advantages_of(rows: Mapping[str, Facts], credit: Mapping[str, Sequence[CallSpan]]) -> dict[str, list[float]]:
     """Return the advantages of the calls of each rollout that is trained on, by rollout id."""
     found: dict[str, dict[int, float]] = defaultdict(dict)
     for key, spans in credit.items():
@@ -158,7 +158,7 @@ def advantages_of(rows: Mapping[str, Facts], credit: Mapping[str, Sequence[Span]
     return {name: [by_place[place] for place in sorted(by_place)] for name, by_place in found.items()}
 
 
-def batch_digest(rows: Mapping[str, Facts], credit: Mapping[str, Sequence[Span]]) -> str:
+def batch_digest(rows: Mapping[str, Facts], credit: Mapping[str, Sequence[CallSpan]]) -> str:
     """Return the digest of all rows that have credit, as `DIGITS` hexadecimal digits."""
     lines = sorted(
         f"{rows[key]['name']} {rows[key]['digest']} {[tuple(span) for span in spans]!r}"

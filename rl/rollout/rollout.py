@@ -18,7 +18,7 @@ from uuid import uuid4
 from langchain_core.runnables import RunnableConfig
 from pydantic import BaseModel, Field, field_serializer
 
-from agentflow.graph.run.calls import Span
+from agentflow.graph.run.recorder import Span
 from agentflow.graph.run.runner import Graph, within
 from agentflow.graph.run.runner import run as play
 from agentflow.graph.run.task import Task
@@ -56,7 +56,7 @@ class RewardError(CodedError, ValueError):
 
 
 @dataclass(frozen=True)
-class Trajectory:
+class Rollout:
     """A finished rollout with its tokens. Invariant: `calls`, `faults` and `turn_rewards` have the same length."""
 
     id: str
@@ -81,7 +81,7 @@ class Trajectory:
         return any(call.finish_reason == "length" for call in self.calls)
 
 
-class CallRecord(BaseModel):
+class CallTrace(BaseModel):
     """A model call of a rollout without its tokens, which tokens/ holds for a few groups."""
 
     node: str
@@ -98,7 +98,7 @@ class CallRecord(BaseModel):
     """None until the step is credited, and for a rollout that is not trained on."""
 
 
-class RolloutRecord(Trace):
+class RolloutTrace(Trace):
     """A rollout: a trace with a reward, and the model calls that are trained on; a line of rollouts/*.jsonl."""
 
     id: str
@@ -108,7 +108,7 @@ class RolloutRecord(Trace):
     outcome: RolloutStatus
     reward: float
     """0 to 1; 0.0 unless the outcome is OK."""
-    calls: list[CallRecord]
+    calls: list[CallTrace]
     spans: list[Span] = Field(default_factory=list, exclude_if=lambda spans: not spans)
     """The modules and calls of the rollout, with their times and without their texts."""
 
@@ -117,10 +117,10 @@ class RolloutRecord(Trace):
         return [span.model_dump(exclude_defaults=True) for span in spans]
 
     @classmethod
-    def of(cls, trajectory: Trajectory, step: int, split: Split) -> Self:
-        """The record of a trajectory."""
+    def of(cls, rollout: Rollout, step: int, split: Split) -> Self:
+        """The record of a rollout."""
         calls = [
-            CallRecord(
+            CallTrace(
                 node=call.node,
                 prompt_tokens=len(call.prompt_ids),
                 sampled_tokens=len(call.response_ids),
@@ -128,11 +128,11 @@ class RolloutRecord(Trace):
                 reward=reward,
                 fault=fault,
             )
-            for call, reward, fault in zip(trajectory.calls, trajectory.turn_rewards, trajectory.faults, strict=True)
+            for call, reward, fault in zip(rollout.calls, rollout.turn_rewards, rollout.faults, strict=True)
         ]
-        known = {"id": trajectory.id, "step": step, "split": split, "outcome": trajectory.status}
-        known |= {"reward": trajectory.reward, "spans": list(trajectory.spans)}
-        return cls(**{**trajectory.trace.own_fields, "calls_made": None}, **known, calls=calls)
+        known = {"id": rollout.id, "step": step, "split": split, "outcome": rollout.status}
+        known |= {"reward": rollout.reward, "spans": list(rollout.spans)}
+        return cls(**{**rollout.trace.own_fields, "calls_made": None}, **known, calls=calls)
 
     def credited(self, advantages: Sequence[float] | None) -> Self:
         """This record with the advantages of its calls; None for a rollout that is not trained on."""
@@ -165,7 +165,7 @@ async def run(
     seconds: float,
     sinks: Sequence[Sink] = (),
     systems: Mapping[str, tuple[str, str]] = MappingProxyType({}),
-) -> Trajectory:
+) -> Rollout:
     """Run `task`; graph and reward have `seconds` together.
 
     Args:
@@ -196,7 +196,7 @@ async def run(
         if failure := served.misused or (trace.failure and served.failed):
             trace = trace.failed_by(failure)
     calls, unreadable = collector.calls, [call.unreadable for call in collector.calls]
-    return Trajectory(
+    return Rollout(
         id=id,
         status=status_of(trace, rewarded.reward),
         reward=0.0 if trace.failure else rewarded.reward or 0.0,
@@ -245,7 +245,7 @@ async def run_recorded(
     *,
     seconds: float,
     tries: int,
-) -> Trajectory:
+) -> Rollout:
     """Run `task` with the responses recorded in `log`, and record new ones.
 
     A rollout whose model, judge or sandbox failed is run again, up to `tries` times in all, each with a new `policy()`;
@@ -254,13 +254,13 @@ async def run_recorded(
     for number in range(1, tries + 1):
         log.rewind()
         with replaying(log):
-            trajectory = await run(app, graph, task, recorded(policy()), id=uuid4().hex, seconds=seconds)
-        if trajectory.status != RolloutStatus.ENDPOINT_FAILED or number == tries:
+            rollout = await run(app, graph, task, recorded(policy()), id=uuid4().hex, seconds=seconds)
+        if rollout.status != RolloutStatus.ENDPOINT_FAILED or number == tries:
             break
-    return replace(trajectory, id=log.rollout)
+    return replace(rollout, id=log.rollout)
 
 
-async def run_again(app: Trainable, graph: Graph, task: Task, log: ReplayLog, *, seconds: float) -> Trajectory:
+async def run_again(app: Trainable, graph: Graph, task: Task, log: ReplayLog, *, seconds: float) -> Rollout:
     """Run `task` with the responses of a read-only `log` alone."""
     again = await run_recorded(app, graph, task, lambda: _nobody, log, seconds=seconds, tries=1)
     status = RolloutStatus(log.end["status"]) if log.end else again.status

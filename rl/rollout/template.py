@@ -15,8 +15,9 @@ from typing import Any, cast
 
 from agentflow.graph.state import Action, Plan, Turn, Verdict
 from agentflow.nodes.planner import describe_tools, messages
+from agentflow.rl.policy.borders import Tokenizer
 from agentflow.rl.policy.chat import ROLES, ChatError, ChatRequest
-from agentflow.rl.policy.chat_format import ChatFormat, Tokenizer
+from agentflow.rl.policy.chat_format import ChatFormat
 from agentflow.rl.rollout.calls import Call, ids_array, logprobs_array
 from agentflow.rl.rollout.packing import first_difference, pack
 from agentflow.tools.card import ToolCard

@@ -1,6 +1,6 @@
 """Data of the token inspector: the tokens of a group with log-probabilities, advantages and weights.
 
-The viewer and the training report render the same `TrajectoryView`. The levels that select a token's colour are
+The viewer and the training report render the same `RolloutView`. The levels that select a token's colour are
 computed here.
 """
 
@@ -72,7 +72,7 @@ class RowView:
 
 
 @dataclass(frozen=True)
-class TrajectoryView:
+class RolloutView:
     """A rollout with its training rows."""
 
     rollout: str
@@ -81,12 +81,12 @@ class TrajectoryView:
     rows: list[RowView]
 
 
-def trajectories(step: TokenStep, task: str) -> list[TrajectoryView]:
+def trajectories(step: TokenStep, task: str) -> list[RolloutView]:
     """Return the trajectories of the group of `task`, in recorded order."""
     own = [row for row in step.rows if row.task == task]
     most = max((abs(call.advantage or 0.0) for row in own for call in row.calls), default=0.0)
     return [
-        TrajectoryView(rollout, rows[0].status, rows[0].reward, [_row(step, row, most) for row in rows])
+        RolloutView(rollout, rows[0].status, rows[0].reward, [_row(step, row, most) for row in rows])
         for rollout, rows in ((name, list(found)) for name, found in groupby(own, lambda row: row.rollout))
     ]
 

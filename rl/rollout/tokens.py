@@ -71,7 +71,7 @@ class TokenRow(BaseModel):
 
     task: str
     rollout: str
-    """Id of the trajectory, as `agentflow.rl.rollout.rollout.RolloutRecord.id`."""
+    """Id of the trajectory, as `agentflow.rl.rollout.rollout.RolloutTrace.id`."""
     status: str
     reward: float | None
     ids: list[int]

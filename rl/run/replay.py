@@ -14,7 +14,7 @@ from agentflow.rl.apps.loading import load_app
 from agentflow.rl.apps.trainable import AppError, Split
 from agentflow.rl.rollout.batch import Facts, assign_credit, batch_digest, counts, facts_of, rows_of
 from agentflow.rl.rollout.replay_log import Answer, ReplayLog, ReplayLogs
-from agentflow.rl.rollout.rollout import RolloutStatus, Trajectory, run_again
+from agentflow.rl.rollout.rollout import Rollout, RolloutStatus, run_again
 from agentflow.rl.run.training_log import TrainingLog
 from agentflow.rl.settings import TrainingSettings
 from agentflow.tools.coded_error import CodedError
@@ -79,16 +79,16 @@ class Replay:
         differences = []
         for name in self.rollouts:
             replay_log = self._replay_logs.of(name)
-            trajectory = await self._again(replay_log)
-            if different := _difference(replay_log, trajectory):
+            rollout = await self._again(replay_log)
+            if different := _difference(replay_log, rollout):
                 differences.append(f"{name}: {different}")
-            self._take(name, trajectory, rows, rewards)
+            self._take(name, rollout, rows, rewards)
             on_rollout()
         credit = assign_credit(rows, rewards, self.settings.flow.algorithm)
         batch = batch_digest(rows, credit) if self.split == "train" else ""
         return Replayed(len(self.rollouts), differences, batch, self._recorded())
 
-    async def _again(self, replay_log: ReplayLog) -> Trajectory:
+    async def _again(self, replay_log: ReplayLog) -> Rollout:
         task = self._tasks.get(replay_log.rollout.rpartition("/")[0])
         if task is None:
             raise ReplayError(
@@ -96,26 +96,26 @@ class Replay:
             )
         return await run_again(self._app, self._graph, task, replay_log, seconds=self.settings.rollout_seconds)
 
-    def _take(self, name: str, trajectory: Trajectory, rows: dict[str, Facts], rewards: dict[str, float]) -> None:
+    def _take(self, name: str, rollout: Rollout, rows: dict[str, Facts], rewards: dict[str, float]) -> None:
         flow = self.settings.flow
-        counted = counts(trajectory, mask_cut_off=flow.mask_cut_off)
+        counted = counts(rollout, mask_cut_off=flow.mask_cut_off)
         task, _, session = name.rpartition("/")
         limit = self.settings.response_tokens
-        found = rows_of(trajectory, pack_turns=flow.pack_turns, limit=limit)
+        found = rows_of(rollout, pack_turns=flow.pack_turns, limit=limit)
         for position, row in enumerate(found):
             key = f"{task}_{session}_{position}"
-            rows[key] = facts_of(row, trajectory, name, counted=counted)
-            rewards[key] = trajectory.reward
+            rows[key] = facts_of(row, rollout, name, counted=counted)
+            rewards[key] = rollout.reward
 
     def _recorded(self) -> str:
         lines = (line for line in self.log.lines() if (line["step"], line["split"]) == (self.step, self.split))
         return str(next((line.get("batch", "") for line in lines), ""))
 
 
-def _difference(replay_log: ReplayLog, trajectory: Trajectory) -> str:
+def _difference(replay_log: ReplayLog, rollout: Rollout) -> str:
     end: Answer = replay_log.end or {}
-    if trajectory.status != end.get("status") or (trajectory.status == RolloutStatus.OK and replay_log.missing):
-        return replay_log.missing or f"ended {trajectory.status}, {end.get('status')} before ({trajectory.trace.error})"
-    if trajectory.reward != end.get("reward"):
-        return f"reward {trajectory.reward:g}, {end.get('reward'):g} before"
+    if rollout.status != end.get("status") or (rollout.status == RolloutStatus.OK and replay_log.missing):
+        return replay_log.missing or f"ended {rollout.status}, {end.get('status')} before ({rollout.trace.error})"
+    if rollout.reward != end.get("reward"):
+        return f"reward {rollout.reward:g}, {end.get('reward'):g} before"
     return ""

@@ -26,7 +26,7 @@ from pydantic import ValidationError
 from agentflow.evals.statistics import paired_interval, pass_at
 from agentflow.graph.run.trace import to_line
 from agentflow.rl.apps.trainable import Split
-from agentflow.rl.rollout.rollout import RolloutRecord
+from agentflow.rl.rollout.rollout import RolloutTrace
 from agentflow.rl.rollout.tokens import TokenStep, packed
 from agentflow.rl.run.alarm import MAX_DRIFT, alarm
 
@@ -138,12 +138,12 @@ class TrainingLog:
         credited = [record.credited(advantages.get(record.id)) for record in self.records(step, "train")]
         _replace(self.path_of(step, "train"), "".join(to_line(record) + "\n" for record in credited).encode())
 
-    def records(self, step: int, split: Split) -> list[RolloutRecord]:
+    def records(self, step: int, split: Split) -> list[RolloutTrace]:
         """Return the rollouts of a step; unreadable lines, such as a truncated last one, are skipped."""
         path, found = self.path_of(step, split), []
         for line in path.read_bytes().splitlines() if path.exists() else ():
             try:
-                found.append(RolloutRecord.model_validate_json(line))
+                found.append(RolloutTrace.model_validate_json(line))
             except ValidationError:
                 continue
         return found
@@ -195,7 +195,7 @@ def _replace(path: Path, content: bytes) -> None:
     os.replace(beside, path)
 
 
-def summary(records: Sequence[RolloutRecord]) -> Line:
+def summary(records: Sequence[RolloutTrace]) -> Line:
     """Summarise the rollouts of a validation; a rollout that failed counts as wrong.
 
     `pass_at` is pass@k by k, of the tasks with several rollouts; of fractional rewards, the best of k.
@@ -220,7 +220,7 @@ def summary(records: Sequence[RolloutRecord]) -> Line:
     }
 
 
-def rewards_by_task(records: Iterable[RolloutRecord]) -> dict[str, list[float]]:
+def rewards_by_task(records: Iterable[RolloutTrace]) -> dict[str, list[float]]:
     """Return the rewards of each task's rollouts."""
     found: dict[str, list[float]] = defaultdict(list)
     for record in records:

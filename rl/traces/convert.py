@@ -16,8 +16,9 @@ from pathlib import Path
 from typing import Any
 
 from agentflow.evals.run_folder import SETTINGS, kind_of
-from agentflow.rl.traces import chat, langsmith, otel, own
-from agentflow.rl.traces.episode import Dropped, Episode, Reason, TracesError, joined
+from agentflow.rl.traces import chat_rows as chat
+from agentflow.rl.traces import langsmith, otel, own
+from agentflow.rl.traces.episode import Dropped, DropReason, Episode, TracesError, joined
 from agentflow.rl.traces.lines import objects
 from agentflow.rl.traces.personal import clean
 from agentflow.rl.traces.scores import scored
@@ -64,7 +65,7 @@ def convert(
         if episode.question.strip():
             groups[episode.key].append(episode)
         else:
-            dropped[Reason.NO_QUESTION].append(episode.place)
+            dropped[DropReason.NO_QUESTION].append(episode.place)
     written = defaultdict[str, list[str]](list)
     for group in islice(groups.values(), limit):
         for name, row in _rows(group, dropped, min_reward):
@@ -115,10 +116,10 @@ def _accepted(episode: Episode, dropped: Dropped, min_reward: float) -> Iterator
         edited = [*conversations[0].messages[:-1], {"role": "assistant", "content": episode.edit}]
         conversations, reward = [replace(conversations[0], messages=edited)], 1.0
     if reward is None or reward < min_reward:
-        dropped[Reason.NO_REWARD if reward is None else Reason.REJECTED].append(episode.place)
+        dropped[DropReason.NO_REWARD if reward is None else DropReason.REJECTED].append(episode.place)
         return
     if not conversations:
-        dropped[Reason.NO_CONVERSATION].append(episode.place)
+        dropped[DropReason.NO_CONVERSATION].append(episode.place)
     for one in conversations:
         tools = {"tools": one.tools} if one.tools else {}
         yield {"messages": one.messages, **tools, "node": one.node, "reward": reward}

@@ -15,7 +15,7 @@ class TracesError(CodedError, ValueError):
     """A source cannot be turned into training data; `str()` is one line with the reason and the remedy."""
 
 
-class Reason(StrEnum):
+class DropReason(StrEnum):
     """Why something was dropped."""
 
     MALFORMED = "line that is no JSON object"
@@ -28,7 +28,7 @@ class Reason(StrEnum):
     BAD_SCORE = "score that is no number from 0 to 1"
 
 
-Dropped = defaultdict[Reason, list[str]]  # places, as in "chat.jsonl, line 12"
+Dropped = defaultdict[DropReason, list[str]]  # places, as in "chat.jsonl, line 12"
 
 
 @dataclass

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from agentflow.graph.tracing.observer import namespace_nodes
-from agentflow.rl.traces.episode import Conversation, Dropped, Episode, Reason
+from agentflow.rl.traces.episode import Conversation, Dropped, DropReason, Episode
 from agentflow.rl.traces.lines import chain, listed, objects
 from agentflow.rl.traces.messages import UnreadableMessage, answered, asked, chat_messages, reply
 from agentflow.rl.traces.scores import reward_of
@@ -32,7 +32,7 @@ def read(path: Path, dropped: Dropped) -> Iterator[Episode]:
             if "run_type" in run and isinstance(run.get("id"), str):
                 traces[str(run.get("trace_id") or line.get("id"))].append((place, run))
             else:
-                dropped[Reason.OTHER_FORMAT].append(place)
+                dropped[DropReason.OTHER_FORMAT].append(place)
     for trace in traces.values():
         yield from _episodes(trace, feedback, golds, dropped)
 
@@ -65,7 +65,7 @@ def _episodes(
         try:
             question, inputs = asked(root.get("inputs"))
         except UnreadableMessage:
-            dropped[Reason.NOT_TEXT].append(place)
+            dropped[DropReason.NOT_TEXT].append(place)
             continue
         yield Episode(
             place,
@@ -92,7 +92,7 @@ def _call(around: list[Line], place: str, dropped: Dropped) -> Conversation | No
         prompt = chat_messages(inputs.get("messages")) if isinstance(inputs, dict) else []
         return Conversation(_path(around), [*prompt, reply(run.get("outputs"))], tools)
     except UnreadableMessage:
-        dropped[Reason.NOT_TEXT].append(place)
+        dropped[DropReason.NOT_TEXT].append(place)
         return None
 
 

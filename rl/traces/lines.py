@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, TypeVar
 
-from agentflow.rl.traces.episode import Dropped, Reason, TracesError
+from agentflow.rl.traces.episode import Dropped, DropReason, TracesError
 
 Item = TypeVar("Item")
 
@@ -28,7 +28,7 @@ def objects(path: Path, dropped: Dropped) -> Iterator[tuple[str, dict[str, Any]]
         if isinstance(found := _json(line), dict):
             yield place, found
         elif line.strip():
-            dropped[Reason.MALFORMED].append(place)
+            dropped[DropReason.MALFORMED].append(place)
 
 
 def _json(text: bytes) -> Any:

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from agentflow.graph.tracing.observer import UNNAMED
-from agentflow.rl.traces.episode import Conversation, Dropped, Episode, Message, Reason
+from agentflow.rl.traces.episode import Conversation, Dropped, DropReason, Episode, Message
 from agentflow.rl.traces.lines import chain, listed, objects
 from agentflow.rl.traces.messages import UnreadableMessage, asked_in, chat_messages, text_of
 from agentflow.rl.traces.scores import reward_of
@@ -25,7 +25,7 @@ DETAILS, SCORE = "gen_ai.client.inference.operation.details", "gen_ai.evaluation
 
 
 @dataclass
-class Span:
+class OtelSpan:
     """A span with its attributes decoded."""
 
     place: str
@@ -63,10 +63,10 @@ class Span:
 
 def read(path: Path, dropped: Dropped) -> Iterator[Episode]:
     """Yield the episodes of a file, in the order in which their traces begin in it. Raises TracesError."""
-    traces = defaultdict[str, dict[str, Span]](dict)
+    traces = defaultdict[str, dict[str, OtelSpan]](dict)
     for place, request in objects(path, dropped):
         if REQUEST not in request:
-            dropped[Reason.OTHER_FORMAT].append(place)
+            dropped[DropReason.OTHER_FORMAT].append(place)
         scopes = (scope for resource in listed(request, REQUEST) for scope in listed(resource, "scopeSpans"))
         for span in (span for scope in scopes for span in listed(scope, "spans")):
             decoded = _decoded(place, span)
@@ -75,7 +75,7 @@ def read(path: Path, dropped: Dropped) -> Iterator[Episode]:
         yield from _episodes(sorted(spans.values(), key=lambda span: span.start), spans, dropped)
 
 
-def _decoded(place: str, span: Mapping[str, Any]) -> Span:
+def _decoded(place: str, span: Mapping[str, Any]) -> OtelSpan:
     attributes, scores = _attributes(span), dict[str, Any]()
     for event in listed(span, "events"):
         inner = _attributes(event)
@@ -88,7 +88,7 @@ def _decoded(place: str, span: Mapping[str, Any]) -> Span:
     code = status.get("code") if isinstance(status, dict) else None
     failed = code in (2, "STATUS_CODE_ERROR") or "error.type" in attributes
     id, parent, name = (str(span.get(field) or "") for field in ("spanId", "parentSpanId", "name"))
-    return Span(place, id, parent, name, int(start) if start.isdecimal() else 0, attributes, scores, failed)
+    return OtelSpan(place, id, parent, name, int(start) if start.isdecimal() else 0, attributes, scores, failed)
 
 
 def _attributes(holder: Mapping[str, Any]) -> dict[str, Any]:
@@ -109,13 +109,13 @@ def _value(value: Any) -> Any:
     return None
 
 
-def _episodes(spans: Sequence[Span], by_id: Mapping[str, Span], dropped: Dropped) -> Iterator[Episode]:
+def _episodes(spans: Sequence[OtelSpan], by_id: Mapping[str, OtelSpan], dropped: Dropped) -> Iterator[Episode]:
     """Yield an episode for each outermost agent span of a trace, or one for all if there is none."""
     around = {span.id: chain(span, lambda one: by_id.get(one.parent))[:0:-1] for span in spans}
     calls = [span for span in spans if span.kind in CALLS]
     agents = [span for span in spans if span.kind in AGENTS]
     outermost = [span for span in agents if not any(one.kind in AGENTS for one in around[span.id])]
-    roots: Sequence[Span | None] = outermost or [None][: len(calls)]
+    roots: Sequence[OtelSpan | None] = outermost or [None][: len(calls)]
     for root in roots:
         inside = [span for span in calls if root is None or root in around[span.id]]
         found = [_conversation(span, root, around[span.id], dropped) for span in inside]
@@ -123,7 +123,11 @@ def _episodes(spans: Sequence[Span], by_id: Mapping[str, Span], dropped: Dropped
 
 
 def _episode(
-    first: Span, root: Span | None, calls: Sequence[Span], conversations: list[Conversation], dropped: Dropped
+    first: OtelSpan,
+    root: OtelSpan | None,
+    calls: Sequence[OtelSpan],
+    conversations: list[Conversation],
+    dropped: Dropped,
 ) -> Episode:
     try:
         given, made = (root.messages("input"), root.messages("output")) if root else ([], [])
@@ -137,7 +141,9 @@ def _episode(
     return Episode(first.place, question, answer, run=first.id, inputs=inputs, reward=reward, calls=conversations)
 
 
-def _conversation(span: Span, root: Span | None, around: list[Span], dropped: Dropped) -> Conversation | None:
+def _conversation(
+    span: OtelSpan, root: OtelSpan | None, around: list[OtelSpan], dropped: Dropped
+) -> Conversation | None:
     try:
         parts, replies = span.json("gen_ai.system_instructions"), span.messages("output")
         system = chat_messages({"role": "system", "parts": parts}) if isinstance(parts, list) and parts else []
@@ -146,11 +152,11 @@ def _conversation(span: Span, root: Span | None, around: list[Span], dropped: Dr
         tools = listed({"tools": span.json("gen_ai.tool.definitions")}, "tools")
         return Conversation(_path(root, around), [*prompt, *replies], tools)
     except UnreadableMessage:
-        dropped[Reason.NOT_TEXT].append(span.place)
+        dropped[DropReason.NOT_TEXT].append(span.place)
         return None
 
 
-def _path(root: Span | None, around: Sequence[Span]) -> str:
+def _path(root: OtelSpan | None, around: Sequence[OtelSpan]) -> str:
     """Return the nodes and the inner agents around a call, below the run's own span; else the run's agent."""
     path: list[str] = []
     for span in around[around.index(root) + 1 :] if root else around:

@@ -13,11 +13,11 @@ from agentflow.evals.record import EvaluationSettings, Record
 from agentflow.evals.results_store import TRACES
 from agentflow.evals.run_folder import RunSettings, read_settings
 from agentflow.evals.scorers.score import Decision
-from agentflow.graph.run.calls import RunCalls, calls_file, hash_of
+from agentflow.graph.run.recorder import RunCalls, calls_file, hash_of
 from agentflow.graph.run.trace import Trace
-from agentflow.rl.rollout.rollout import RolloutRecord, RolloutStatus
+from agentflow.rl.rollout.rollout import RolloutStatus, RolloutTrace
 from agentflow.rl.run.training_log import TrainingLog
-from agentflow.rl.traces.episode import Conversation, Dropped, Episode, Reason
+from agentflow.rl.traces.episode import Conversation, Dropped, DropReason, Episode
 
 Model = TypeVar("Model", bound=BaseModel)
 
@@ -51,7 +51,7 @@ def read_training(folder: Path, dropped: Dropped) -> Iterator[Episode]:
     """Yield an episode for each rollout of a training step. Raises RunFolderError."""
     read_settings(folder, TrainingRun)
     for path in sorted(TrainingLog(folder).rollouts.glob("*-train.jsonl")):
-        for place, _, record in _models(path, RolloutRecord, dropped):
+        for place, _, record in _models(path, RolloutTrace, dropped):
             reward = record.reward if record.outcome == RolloutStatus.OK else None
             yield _episode(place, f"{record.step}/{record.id}", record, reward)
 
@@ -63,7 +63,7 @@ def _models(path: Path, model: type[Model], dropped: Dropped) -> Iterator[tuple[
         try:
             yield place, line, model.model_validate_json(line)
         except ValidationError:
-            dropped[Reason.OTHER_FORMAT].append(place)
+            dropped[DropReason.OTHER_FORMAT].append(place)
 
 
 def _episode(place: str, run: str, trace: Trace, reward: float | None) -> Episode:

@@ -7,7 +7,7 @@ from typing import Any
 
 from agentflow.evals.scorers.free_text import free_text
 from agentflow.evals.scorers.score import Decision
-from agentflow.rl.traces.episode import Dropped, Episode, Reason
+from agentflow.rl.traces.episode import Dropped, DropReason, Episode
 
 UP = ("up", "thumbs_up", "thumbs up", "positive", "good", "like", "yes", "true", "\U0001f44d")
 DOWN = ("down", "thumbs_down", "thumbs down", "negative", "bad", "dislike", "no", "false", "\U0001f44e")
@@ -21,7 +21,7 @@ def reward_of(scores: Mapping[str, Any], place: str, dropped: Dropped) -> float 
         if (number := _number(value)) is not None:
             found[name] = number
         elif value is not None:
-            dropped[Reason.BAD_SCORE].append(place)
+            dropped[DropReason.BAD_SCORE].append(place)
     return found["correct"] if "correct" in found else min(found.values(), default=None)
 
 

@@ -29,14 +29,15 @@ from agentflow.graph.run.trace import append
 from agentflow.graph.tracing.setup import tracing_from_environment
 from agentflow.rl.apps.loading import load_app
 from agentflow.rl.apps.trainable import Split, Trainable
+from agentflow.rl.policy.borders import Tokenizer
 from agentflow.rl.policy.chat import ChatRequest, Generate, TokenReply, digest
-from agentflow.rl.policy.chat_format import ChatFormat, Tokenizer
+from agentflow.rl.policy.chat_format import ChatFormat
 from agentflow.rl.policy.policy import PromptTooLong
 from agentflow.rl.rollout.batch import counts, facts_of, rows_of
 from agentflow.rl.rollout.calls import ids_array, logprobs_array
 from agentflow.rl.rollout.packing import TrainingSample, longest_prompt
 from agentflow.rl.rollout.replay_log import ReplayLog, ReplayLogs
-from agentflow.rl.rollout.rollout import RolloutRecord, Trajectory, run_recorded
+from agentflow.rl.rollout.rollout import Rollout, RolloutTrace, run_recorded
 from agentflow.rl.run.training_log import TrainingLog
 from agentflow.rl.trainer.teacher import Teacher
 
@@ -115,9 +116,9 @@ class FlowAgentLoop(AgentLoopBase):  # type: ignore[misc]
 
     async def run(self, sampling_params: dict[str, Any], **row: Any) -> list[AgentLoopOutput]:
         """Run one rollout of the task in the dataset's `row`. Return its outputs; the last one holds the reward."""
-        return self.outputs(await self._trajectory(sampling_params, row), row)
+        return self.outputs(await self._rollout(sampling_params, row), row)
 
-    async def _trajectory(self, sampling_params: dict[str, Any], row: dict[str, Any]) -> Trajectory:
+    async def _rollout(self, sampling_params: dict[str, Any], row: dict[str, Any]) -> Rollout:
         """Run the task and record the rollout. Responses that a killed process recorded are not requested again."""
         task = Task.model_validate_json(row["extra_info"]["task"])
         step, split = int(row["global_steps"]), row["extra_info"]["split"]
@@ -129,13 +130,13 @@ class FlowAgentLoop(AgentLoopBase):  # type: ignore[misc]
             )
             model = await aload_model(self.teacher, sampling)
             policy = partial(Teacher, model, self.format, self.fitted)
-        trajectory = await run_recorded(
+        rollout = await run_recorded(
             self.app, self.graph, task, policy, replay_log, seconds=self.seconds, tries=self.tries
         )
         if replay_log.end is None:
-            append(self.log.path_of(step, split), RolloutRecord.of(trajectory, step, split))
-            replay_log.ended(trajectory.status, trajectory.reward)
-        return trajectory
+            append(self.log.path_of(step, split), RolloutTrace.of(rollout, step, split))
+            replay_log.ended(rollout.status, rollout.reward)
+        return rollout
 
     def fitted(self, request: ChatRequest) -> tuple[list[int], int]:
         """Return the ids of a request's prompt, and the most tokens of its reply. Raises PromptTooLong, ChatError."""
@@ -154,47 +155,45 @@ class FlowAgentLoop(AgentLoopBase):  # type: ignore[misc]
             return ReplayLog(name, keep=lambda told: None)
         return _replay_logs(self.log.replay_log_of(step, split)).of(name)
 
-    def outputs(self, trajectory: Trajectory, row: dict[str, Any]) -> list[AgentLoopOutput]:
-        """Return the rows of a trajectory; one without sampled tokens gets a single, fully masked row."""
+    def outputs(self, rollout: Rollout, row: dict[str, Any]) -> list[AgentLoopOutput]:
+        """Return the rows of a rollout; one without sampled tokens gets a single, fully masked row."""
         name, step = rollout_name(row), int(row["global_steps"])
-        counted = counts(trajectory, mask_cut_off=self.mask_cut_off)
+        counted = counts(rollout, mask_cut_off=self.mask_cut_off)
         limit = self.rollout_config.response_length
-        rows = rows_of(trajectory, pack_turns=self.pack_turns, limit=limit) or [self._empty()]
-        return [self._output(row, trajectory, name, counted, step) for row in rows]
+        rows = rows_of(rollout, pack_turns=self.pack_turns, limit=limit) or [self._empty()]
+        return [self._output(row, rollout, name, counted, step) for row in rows]
 
     def _empty(self) -> TrainingSample:
         end = ids_array([self.tokenizer.eos_token_id])
         return TrainingSample(end, end, array("b", [0]), logprobs_array([0.0]))
 
-    def _output(
-        self, row: TrainingSample, trajectory: Trajectory, name: str, counted: bool, step: int
-    ) -> AgentLoopOutput:
+    def _output(self, row: TrainingSample, rollout: Rollout, name: str, counted: bool, step: int) -> AgentLoopOutput:
         most = self.rollout_config.response_length
         versions = [call.weights_version for call in row.calls] or [step]
-        turns = trajectory.trace.turns
+        turns = rollout.trace.turns
         return FlowOutput(
             prompt_ids=np.asarray(row.prompt_ids),
             response_ids=np.asarray(row.response_ids)[:most],
             response_mask=np.asarray(row.mask)[:most] * counted,
             response_logprobs=np.asarray(row.logprobs)[:most],
-            reward_score=trajectory.reward,
-            num_turns=len(trajectory.calls),
-            metrics=AgentLoopMetrics(generate_sequences=trajectory.trace.seconds),
+            reward_score=rollout.reward,
+            num_turns=len(rollout.calls),
+            metrics=AgentLoopMetrics(generate_sequences=rollout.trace.seconds),
             extra_fields={
                 "min_global_steps": min(versions),
                 "max_global_steps": max(versions),
-                **facts_of(row, trajectory, name, counted=counted),
-                "status": str(trajectory.status),
-                "task": trajectory.trace.task.id,
-                "rollout": trajectory.id,
+                **facts_of(row, rollout, name, counted=counted),
+                "status": str(rollout.status),
+                "task": rollout.trace.task.id,
+                "rollout": rollout.id,
                 "names": [(call.node, call.turn) for call in row.calls],
                 "mismatch": {**asdict(row.mismatch), "reason": str(row.mismatch.reason)} if row.mismatch else None,
                 "forward_tokens": len(row.prompt_ids) + len(row.response_ids),
                 "unpacked_tokens": sum(len(call.prompt_ids) + len(call.response_ids) for call in row.calls),
-                "turns": len(turns) or len(trajectory.calls),
+                "turns": len(turns) or len(rollout.calls),
                 "tool_calls": len(turns),
                 "tool_errors": sum(turn.result.error is not None for turn in turns),
-                "reward_extra_info": {"acc": trajectory.reward},
+                "reward_extra_info": {"acc": rollout.reward},
             },
         )
 

@@ -28,7 +28,7 @@ from verl.workers.utils.padding import response_to_nested
 from agentflow.rl.algorithms import algorithm_of
 from agentflow.rl.algorithms.opd import OPD
 from agentflow.rl.rollout.batch import (
-    Span,
+    CallSpan,
     advantages_of,
     assign_credit,
     batch_digest,
@@ -42,7 +42,7 @@ from agentflow.rl.trainer.loss import flow_grpo_loss, supervised_loss
 from agentflow.rl.trainer.prefetch import PrefetchingTrainer
 from agentflow.rl.trainer.step_metrics import only_reward, rollout_metrics, staleness, why_nothing
 from agentflow.rl.trainer.teacher import TeacherWorker
-from agentflow.rl.trainer.token_inspector import TokenInspector
+from agentflow.rl.trainer.token_recorder import TokenInspector
 from agentflow.rl.trainer.watch import SyncFailed, cause, exit_with_engine, within
 
 
@@ -66,7 +66,7 @@ class FlowTrainer(PrefetchingTrainer):
         """Workers that were restarted since the last line of metrics.jsonl."""
         self._algorithm = algorithm_of(OmegaConf.to_container(config.flow.algorithm))  # type: ignore[arg-type]
         self._opd = self._algorithm if isinstance(self._algorithm, OPD) else None
-        self._credit: dict[str, list[Span]] = {}
+        self._credit: dict[str, list[CallSpan]] = {}
         self._rows: dict[str, Any] = {}
         """Facts of all rows of the step."""
         self._digest = ""

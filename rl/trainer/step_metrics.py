@@ -9,7 +9,7 @@ from collections import Counter, defaultdict
 from collections.abc import Mapping
 from typing import Any
 
-from agentflow.rl.rollout.batch import Span, session_of
+from agentflow.rl.rollout.batch import CallSpan, session_of
 from agentflow.rl.rollout.rollout import RolloutStatus
 
 
@@ -93,7 +93,7 @@ def staleness(rows: Mapping[str, Mapping[str, Any]], step: int) -> dict[str, flo
 
 
 def only_reward(
-    rows: dict[str, dict[str, Any]], rewards: dict[str, float], credit: dict[str, list[Span]]
+    rows: dict[str, dict[str, Any]], rewards: dict[str, float], credit: dict[str, list[CallSpan]]
 ) -> float | None:
     """Return the reward that all rollouts share; None if there are several, or a call has an advantage."""
     if any(advantage for spans in credit.values() for _, _, advantage, _ in spans):

@@ -21,7 +21,7 @@ from agentflow.cli import app
 from agentflow.graph.run.task import Task
 from agentflow.graph.run.trace import append
 from agentflow.graph.state import InputState
-from agentflow.rl.rollout.rollout import RolloutRecord, RolloutStatus
+from agentflow.rl.rollout.rollout import RolloutStatus, RolloutTrace
 from agentflow.tools import redaction
 from tests.fake_langsmith import FakeLangSmith
 from tests.fake_openai import FakeOpenAI, Reply
@@ -121,8 +121,8 @@ def test_no_artefact_has_a_key(tmp_path: Path, httpserver: HTTPServer, monkeypat
     assert any(run["outputs"] for run in langsmith.runs if run["name"] == "AgentFlow"), "and so had LangSmith's runs"
 
 
-def _rollout() -> RolloutRecord:
-    return RolloutRecord(
+def _rollout() -> RolloutTrace:
+    return RolloutTrace(
         id="1/0",
         step=1,
         split="train",

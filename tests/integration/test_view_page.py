@@ -13,9 +13,9 @@ from typing import Any
 import httpx
 import pytest
 
-from agentflow.graph.run.calls import Message, RunCalls, Span
-from agentflow.graph.run.events import Started
 from agentflow.graph.run.live_status import LiveStatusFile
+from agentflow.graph.run.recorder import Message, RunCalls, Span
+from agentflow.graph.run.run_events import Started
 from agentflow.graph.run.trace import Trace, append
 from agentflow.graph.state import Verdict
 from agentflow.rl.run.training_log import TrainingLog

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from agentflow.rl.launch import engine
+from agentflow.rl.launch import engine_config as engine
 from agentflow.rl.launch.checks import check_verl
 from agentflow.rl.micro.chat_model import SEED
 from agentflow.rl.micro.engine import Engine

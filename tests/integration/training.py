@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from agentflow.rl.apps.trainable import Split
-from agentflow.rl.rollout.rollout import RolloutRecord
+from agentflow.rl.rollout.rollout import RolloutTrace
 from agentflow.rl.run.training_log import TrainingLog
 
 SMALL = [
@@ -31,7 +31,7 @@ def lines(out: Path, split: str) -> list[dict[str, Any]]:
     return [line for line in found if line["split"] == split]
 
 
-def rollouts(out: Path, step: int, split: Split) -> list[RolloutRecord]:
+def rollouts(out: Path, step: int, split: Split) -> list[RolloutTrace]:
     return TrainingLog(out).records(step, split)
 
 

@@ -74,7 +74,7 @@ class Document:
     """The charset that the server declares, which may be wrong or unknown."""
 
 
-class Refused(ToolFailure):
+class PageRefused(ToolFailure):
     """An address or content that the policy forbids."""
 
     def __init__(self, message: str, *, code: str = "refused") -> None:
@@ -82,7 +82,7 @@ class Refused(ToolFailure):
 
 
 async def fetch(url: str, policy: FetchPolicy) -> Document:
-    """Return the document at `url`. Raises Refused, or ToolFailure with one line on the cause."""
+    """Return the document at `url`. Raises PageRefused, or ToolFailure with one line on the cause."""
     with _failures_named(policy):
         async with turn_at(httpx.URL(url).netloc.decode()), asyncio.timeout(policy.seconds), _client(policy) as client:
             for _ in range(ATTEMPTS - 1):
@@ -117,7 +117,7 @@ def _failures_named(policy: FetchPolicy) -> Iterator[None]:
     except httpx.TooManyRedirects as error:
         raise _failure(f"more than {MAX_REDIRECTS} redirects") from error
     except (httpx.InvalidURL, httpx.UnsupportedProtocol) as error:
-        raise Refused(f"not a web address: {error}", code="bad_address") from error
+        raise PageRefused(f"not a web address: {error}", code="bad_address") from error
     except httpx.HTTPError as error:
         raise _failure(f"the page could not be fetched ({type(error).__name__}: {error})") from error
 
@@ -126,9 +126,9 @@ def _client(policy: FetchPolicy, *, heeding: bool = True, follow: bool = True) -
     async def heed(request: httpx.Request) -> None:
         async with _client(policy, heeding=False) as client:
             if len(str(request.url)) > MAX_URL:  # matching robots.txt rules may take long for a long one
-                raise Refused(f"an address of more than {MAX_URL} characters", code="long_address")
+                raise PageRefused(f"an address of more than {MAX_URL} characters", code="long_address")
             if problem := await robots.problem(request.url, USER_AGENT, client):
-                raise Refused(problem, code="robots")
+                raise PageRefused(problem, code="robots")
 
     headers = {"User-Agent": USER_AGENT, "Accept": "text/html, text/*;q=0.8, */*;q=0.5", "Accept-Encoding": "identity"}
     return httpx.AsyncClient(
@@ -147,13 +147,13 @@ async def _document(response: httpx.Response, policy: FetchPolicy) -> Document:
         raise _failure(f"{response.url.host} answered with HTTP {response.status_code}")
     content_type = response.headers.get("content-type", "text/html").partition(";")[0].strip().lower()
     if not _READABLE.fullmatch(content_type):
-        raise Refused(f"content of type {content_type}; only text and PDF can be read", code="content_type")
+        raise PageRefused(f"content of type {content_type}; only text and PDF can be read", code="content_type")
     if response.headers.get("content-encoding", "identity") != "identity":
-        raise Refused("a compressed answer to a request for a plain one", code="compressed")
+        raise PageRefused("a compressed answer to a request for a plain one", code="compressed")
     limit = policy.max_pdf_bytes if content_type == PDF else policy.max_bytes
     body = await _body(response, limit + 1)
     if content_type == PDF and len(body) > limit:
-        raise Refused(f"a PDF of more than {limit >> 20} MiB", code="large")
+        raise PageRefused(f"a PDF of more than {limit >> 20} MiB", code="large")
     return Document(str(response.url), content_type, body[:limit], response.charset_encoding or "")
 
 
@@ -175,20 +175,20 @@ class GuardedTransport(httpx.AsyncBaseTransport):
         self._inner = httpx.AsyncHTTPTransport(verify=tls(), limits=httpx.Limits(max_keepalive_connections=0))
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
-        """Send the request. Raises Refused, or httpx.ConnectError if no address accepts the connection."""
+        """Send the request. Raises PageRefused, or httpx.ConnectError if no address accepts the connection."""
         url = request.url
         if url.scheme not in ("http", "https"):
-            raise Refused(f"the scheme of {url.scheme}:", code="scheme")
+            raise PageRefused(f"the scheme of {url.scheme}:", code="scheme")
         host, port = url.host.rstrip(".").lower(), url.port or (443 if url.scheme == "https" else 80)
         if not host or url.userinfo:
-            raise Refused("an address without a host, or with a user name in it", code="bad_address")
+            raise PageRefused("an address without a host, or with a user name in it", code="bad_address")
         if (host, port) in self._policy.allowed:
             return await self._inner.handle_async_request(request)
         if port not in self._policy.ports:
-            raise Refused(f"port {port}", code="port")
+            raise PageRefused(f"port {port}", code="port")
         addresses = await _resolve(host, port)
         if not all(is_public(address) for address in addresses):
-            raise Refused(f"{host} is not a public address", code="not_public")
+            raise PageRefused(f"{host} is not a public address", code="not_public")
         return await self._send(request, host, addresses)
 
     async def _send(self, request: httpx.Request, host: str, addresses: list[str]) -> httpx.Response:

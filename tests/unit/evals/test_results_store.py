@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from agentflow.evals.benchmarks.benchmark import Benchmark, Judging
+from agentflow.evals.items import items, unfinished
 from agentflow.evals.record import Dataset, EvaluationSettings, Provenance, Record, ToolProvenance
 from agentflow.evals.results_store import ResultsError, ResultsStore, digest, read
 from agentflow.evals.run_folder import RunFolderError, kind_of, read_settings
-from agentflow.evals.runner import items, unfinished
 from agentflow.evals.scorers.score import decided
 from agentflow.graph.context import Context
 from agentflow.graph.run.task import Task

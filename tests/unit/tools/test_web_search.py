@@ -11,7 +11,7 @@ from agentflow.tools.result import ErrorClass, ToolFailure, ToolResult
 from agentflow.tools.run import run_tool
 from agentflow.tools.untrusted_text import MARK
 from agentflow.tools.web.passages import CHUNK, rank, split
-from agentflow.tools.web.safe_http import FetchPolicy, Refused, fetch, is_public
+from agentflow.tools.web.safe_http import FetchPolicy, PageRefused, fetch, is_public
 from agentflow.tools.web_search import web_search
 from tests.failing import fails
 from tests.hanging import Handler
@@ -100,9 +100,9 @@ async def test_the_models_failure_is_a_model_error(httpserver: HTTPServer, polic
 
 
 async def test_an_allowance_is_for_one_port_only(httpserver: HTTPServer, policy: FetchPolicy) -> None:
-    with fails(Refused, "port", httpserver.port + 1):
+    with fails(PageRefused, "port", httpserver.port + 1):
         await fetch(f"http://{httpserver.host}:{httpserver.port + 1}/", policy)
-    with fails(Refused, "bad_address"):
+    with fails(PageRefused, "bad_address"):
         await fetch(f"http://user:password@{httpserver.host}:{httpserver.port}/", policy)
 
 
@@ -113,7 +113,7 @@ async def test_every_address_of_a_name_must_be_public(
         return ["93.184.216.34", "127.0.0.1"]
 
     monkeypatch.setattr("agentflow.tools.web.safe_http._resolve", resolve)
-    with fails(Refused, "not_public", "two.example"):
+    with fails(PageRefused, "not_public", "two.example"):
         await fetch("http://two.example/", policy)
 
 

@@ -8,7 +8,7 @@ from urllib.parse import urlencode
 import httpx
 import pytest
 
-from agentflow.graph.run.calls import Message, RunCalls, Span
+from agentflow.graph.run.recorder import Message, RunCalls, Span
 from agentflow.graph.run.trace import Trace, append
 from agentflow.graph.state import Verdict
 from agentflow.rl.run.training_log import TrainingLog

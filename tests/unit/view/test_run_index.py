@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Any
 
 from agentflow.evals.results_store import store_scores
-from agentflow.graph.run.events import Started
 from agentflow.graph.run.live_status import LiveStatusFile
+from agentflow.graph.run.run_events import Started
 from agentflow.graph.run.trace import Trace, append
 from agentflow.rl.run.training_log import TrainingLog
 from agentflow.view.live_status import Running

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from hypothesis import strategies as st
 
-from agentflow.rl.algorithms.algorithm import Rollout
+from agentflow.rl.algorithms.algorithm import RolloutFacts
 
 
 def rollout(
@@ -15,9 +15,9 @@ def rollout(
     turn_rewards: Sequence[float] = (),
     faults: Sequence[bool] = (),
     nodes: Sequence[str] = (),
-) -> Rollout:
+) -> RolloutFacts:
     calls = len(lengths)
-    return Rollout(
+    return RolloutFacts(
         group,
         reward,
         lengths,

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from agentflow.rl.algorithms import NAMES, algorithm_of
-from agentflow.rl.algorithms.algorithm import Rollout
+from agentflow.rl.algorithms.algorithm import RolloutFacts
 from tests.unit.rl.algorithms.rollouts import ROLLOUTS, rollout
 
 REWARDS = [1.0, 0.0, 1.0, 0.0]
@@ -21,12 +21,12 @@ COMPARING = tuple(name for name in NAMES if name not in ("sft", "opd"))
 """Algorithms whose advantages compare rollouts."""
 
 
-def advantages(name: str, rollouts: Sequence[Rollout]) -> list[float]:
+def advantages(name: str, rollouts: Sequence[RolloutFacts]) -> list[float]:
     """Return the advantage of each rollout's first call."""
     return [credit[0].advantage for credit in algorithm_of({"name": name}).credit(rollouts)]
 
 
-def factors(name: str, rollouts: Sequence[Rollout]) -> list[list[float]]:
+def factors(name: str, rollouts: Sequence[RolloutFacts]) -> list[list[float]]:
     """Return, for each rollout, the factor of every token's score, call by call."""
     found: list[list[float]] = []
     for credit, of in zip(algorithm_of({"name": name}).credit(rollouts), rollouts, strict=True):
@@ -48,7 +48,7 @@ def test_other_settings_are_refused(wrong: dict[str, Any]) -> None:
 
 @pytest.mark.parametrize("name", COMPARING)
 @given(ROLLOUTS)
-def test_every_call_has_credit_and_all_weights_sum_to_one(name: str, rollouts: list[Rollout]) -> None:
+def test_every_call_has_credit_and_all_weights_sum_to_one(name: str, rollouts: list[RolloutFacts]) -> None:
     credit = algorithm_of({"name": name}).credit(rollouts)
     assert [len(of) for of in credit] == [len(one.lengths) for one in rollouts]
     total = sum(
@@ -66,7 +66,7 @@ def test_nothing_has_no_credit(name: str) -> None:
 
 @pytest.mark.parametrize("name", COMPARING)
 @given(ROLLOUTS)
-def test_one_question_does_not_change_another(name: str, rollouts: list[Rollout]) -> None:
+def test_one_question_does_not_change_another(name: str, rollouts: list[RolloutFacts]) -> None:
     together = advantages(name, rollouts)
     for group in {one.group for one in rollouts}:
         alone = advantages(name, [one for one in rollouts if one.group == group])
@@ -75,7 +75,7 @@ def test_one_question_does_not_change_another(name: str, rollouts: list[Rollout]
 
 @pytest.mark.parametrize("name", COMPARING)
 @given(ROLLOUTS)
-def test_a_group_whose_rewards_are_the_same_has_no_advantage(name: str, rollouts: list[Rollout]) -> None:
+def test_a_group_whose_rewards_are_the_same_has_no_advantage(name: str, rollouts: list[RolloutFacts]) -> None:
     rewards = {group: {one.total for one in rollouts if one.group == group} for group in "abc"}
     for advantage, one in zip(advantages(name, rollouts), rollouts, strict=True):
         assert advantage == 0 or len(rewards[one.group]) > 1
@@ -83,7 +83,7 @@ def test_a_group_whose_rewards_are_the_same_has_no_advantage(name: str, rollouts
 
 @pytest.mark.parametrize("name", ["flow-grpo", "per-node", "rloo", "turn"])
 @given(ROLLOUTS)
-def test_advantages_of_a_group_sum_to_zero(name: str, rollouts: list[Rollout]) -> None:
+def test_advantages_of_a_group_sum_to_zero(name: str, rollouts: list[RolloutFacts]) -> None:
     found = advantages(name, rollouts)
     for group in {one.group for one in rollouts}:
         own = [value for value, one in zip(found, rollouts, strict=True) if one.group == group]
@@ -99,14 +99,14 @@ def test_the_penalty_is_for_the_call_that_was_at_fault(name: str) -> None:
 
 @pytest.mark.parametrize("name", ["flow-grpo", "per-node", "turn"])
 @given(ROLLOUTS)
-def test_every_trajectory_weighs_the_same(name: str, rollouts: list[Rollout]) -> None:
+def test_every_trajectory_weighs_the_same(name: str, rollouts: list[RolloutFacts]) -> None:
     for credit, of in zip(algorithm_of({"name": name}).credit(rollouts), rollouts, strict=True):
         own = sum(length * one.weight for one, length in zip(credit, of.lengths, strict=True))
         assert own == pytest.approx(1 / len(rollouts))
 
 
 @given(ROLLOUTS, st.data())
-def test_turns_may_be_split_and_merged(rollouts: list[Rollout], data: st.DataObject) -> None:
+def test_turns_may_be_split_and_merged(rollouts: list[RolloutFacts], data: st.DataObject) -> None:
     recut = []
     for one in rollouts:
         total = sum(one.lengths)

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
-from agentflow.rl.algorithms.algorithm import Rollout
+from agentflow.rl.algorithms.algorithm import RolloutFacts
 from agentflow.rl.algorithms.flow_grpo import FlowGRPO
 from agentflow.rl.algorithms.opd import OPD, Floats
 from tests.unit.rl.algorithms.rollouts import ROLLOUTS, rollout
@@ -54,7 +54,7 @@ def test_the_mean_signal_is_the_reverse_divergence() -> None:
 
 
 @given(ROLLOUTS)
-def test_without_a_weight_rewards_and_penalties_have_no_part(rollouts: list[Rollout]) -> None:
+def test_without_a_weight_rewards_and_penalties_have_no_part(rollouts: list[RolloutFacts]) -> None:
     credit = OPD(penalty=0.3).credit(rollouts)
     assert {one.advantage for calls in credit for one in calls} == {0.0}
     total = sum(

@@ -3,14 +3,14 @@
 from hypothesis import given
 
 from agentflow.rl.algorithms import algorithm_of
-from agentflow.rl.algorithms.algorithm import Rollout
+from agentflow.rl.algorithms.algorithm import RolloutFacts
 from tests.unit.rl.algorithms.rollouts import ROLLOUTS, rollout
 
 FLOW, NODE = (algorithm_of({"name": name}) for name in ("flow-grpo", "per-node"))
 
 
 @given(ROLLOUTS)
-def test_one_node_is_flow_grpo(rollouts: list[Rollout]) -> None:
+def test_one_node_is_flow_grpo(rollouts: list[RolloutFacts]) -> None:
     assert NODE.credit(rollouts) == FLOW.credit(rollouts)
 
 

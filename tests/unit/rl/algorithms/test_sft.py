@@ -3,7 +3,7 @@
 import pytest
 from hypothesis import given
 
-from agentflow.rl.algorithms.algorithm import Credit, Rollout
+from agentflow.rl.algorithms.algorithm import Credit, RolloutFacts
 from agentflow.rl.algorithms.sft import SFT
 from tests.unit.rl.algorithms.rollouts import ROLLOUTS, rollout
 
@@ -26,7 +26,7 @@ def test_a_lower_threshold_accepts_partial_rewards() -> None:
 
 
 @given(ROLLOUTS)
-def test_all_imitated_tokens_weigh_the_same_and_together_1(rollouts: list[Rollout]) -> None:
+def test_all_imitated_tokens_weigh_the_same_and_together_1(rollouts: list[RolloutFacts]) -> None:
     credit = SFT(accept=0.25).credit(rollouts)
     imitated = [
         (one.weight, length)

@@ -3,7 +3,7 @@
 from hypothesis import given
 
 from agentflow.rl.algorithms import algorithm_of
-from agentflow.rl.algorithms.algorithm import Rollout
+from agentflow.rl.algorithms.algorithm import RolloutFacts
 from agentflow.rl.algorithms.signal import groups_with_signal, turns_with_signal
 from tests.unit.rl.algorithms.rollouts import ROLLOUTS, rollout
 
@@ -33,7 +33,9 @@ def test_a_turn_is_credited_with_the_return_from_it_on() -> None:
 
 
 @given(ROLLOUTS)
-def test_turns_with_a_signal_are_in_groups_with_one_and_every_such_group_has_a_first(rollouts: list[Rollout]) -> None:
+def test_turns_with_a_signal_are_in_groups_with_one(
+    rollouts: list[RolloutFacts],
+) -> None:
     groups, turns = groups_with_signal(rollouts), turns_with_signal(rollouts)
     assert groups.signal <= groups.number
     assert turns.signal <= turns.number == sum(len(one.lengths) for one in rollouts)

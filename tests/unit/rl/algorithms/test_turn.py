@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given
 
 from agentflow.rl.algorithms import algorithm_of
-from agentflow.rl.algorithms.algorithm import Rollout
+from agentflow.rl.algorithms.algorithm import RolloutFacts
 from agentflow.rl.algorithms.estimators import Floats
 from tests.unit.rl.algorithms.rollouts import ROLLOUTS, rollout
 
@@ -92,7 +92,7 @@ def test_it_is_unbiased_where_the_policy_decides_when_to_stop_and_varies_less_th
 
 
 @given(ROLLOUTS)
-def test_without_rewards_of_turns_it_is_leave_one_out(rollouts: list[Rollout]) -> None:
+def test_without_rewards_of_turns_it_is_leave_one_out(rollouts: list[RolloutFacts]) -> None:
     by_turn, whole = (algorithm_of({"name": name}).advantages(rollouts) for name in ("turn", "rloo"))
     for turns, expected in zip(by_turn, whole, strict=True):
         assert turns == pytest.approx(expected, abs=1e-9)

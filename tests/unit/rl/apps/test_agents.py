@@ -19,7 +19,7 @@ from agentflow.rl.apps.loading import load_app
 from agentflow.rl.policy.chat import ChatRequest
 from agentflow.rl.policy.chat_format import ChatFormat
 from agentflow.rl.rollout.packing import pack
-from agentflow.rl.rollout.rollout import RolloutStatus, Trajectory, run
+from agentflow.rl.rollout.rollout import Rollout, RolloutStatus, run
 from tests.chat_templates import ScriptedPolicy, called, chat_format, needs_templates
 
 pytestmark = [
@@ -102,7 +102,7 @@ AGENTS: list[tuple[str, Callable[[ChatRequest], str], list[str], int]] = [
 
 async def rollout(
     name: str, script: Callable[[ChatRequest], str], known: ChatFormat, **options: Any
-) -> tuple[Trajectory, ScriptedPolicy]:
+) -> tuple[Rollout, ScriptedPolicy]:
     app = load_app(f"examples.agents.{name}:agent", tasks="sums.jsonl", reward="examples.agents.sums:score", **options)
     policy = ScriptedPolicy("qwen2_5", script, known)
     return await run(app, app.built(), TASK, policy, id="r", seconds=3600), policy

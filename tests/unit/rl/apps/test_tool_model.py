@@ -21,7 +21,7 @@ from agentflow.rl.micro.model import MicroModel
 from agentflow.rl.micro.tokenizer import TOOL_TEMPLATE
 from agentflow.rl.policy.chat_format import ChatFormat
 from agentflow.rl.rollout.packing import pack
-from agentflow.rl.rollout.rollout import RolloutStatus, Trajectory, run
+from agentflow.rl.rollout.rollout import Rollout, RolloutStatus, run
 from agentflow.rl.rollout.template import load_tokenizer
 from examples.agents import pretrain
 from examples.agents.oracle import Oracle
@@ -38,7 +38,7 @@ def known() -> ChatFormat:
     return ChatFormat(tokenizer)
 
 
-async def rollout(agent: str, policy: Oracle | LocalPolicy, number: int) -> Trajectory:
+async def rollout(agent: str, policy: Oracle | LocalPolicy, number: int) -> Rollout:
     lesson = pretrain.LESSONS[agent]
     question, result = example(random.Random(number), lesson.steps)
     app = load_app(f"examples.agents.{agent}:agent", tasks="sums.jsonl", reward="examples.agents.sums:score")

@@ -12,7 +12,8 @@ pytest.importorskip("verl")
 
 from omegaconf import DictConfig, OmegaConf
 
-from agentflow.rl.launch import checks, engine
+from agentflow.rl.launch import checks
+from agentflow.rl.launch import engine_config as engine
 from agentflow.rl.presets.files import presets
 from agentflow.rl.settings import SettingsError, compose_settings
 from agentflow.rl.trainer import vllm_cpu

@@ -9,7 +9,7 @@ pytest.importorskip("verl")
 
 from omegaconf import DictConfig
 
-from agentflow.rl.launch import engine
+from agentflow.rl.launch import engine_config as engine
 from agentflow.rl.launch.checks import add_teacher, teacher_folder
 from agentflow.rl.micro.chat_model import SEED, TRAINED
 from agentflow.rl.settings import SettingsError, TrainingSettings, compose_settings

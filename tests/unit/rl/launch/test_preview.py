@@ -14,16 +14,16 @@ from agentflow.rl.launch.estimate import cost_of
 from agentflow.rl.launch.preview import Preview, notes, obstacles
 from agentflow.rl.micro.chat_model import SEED
 from agentflow.rl.rollout.packing import Reason
-from agentflow.rl.rollout.rollout import RolloutStatus, Trajectory
+from agentflow.rl.rollout.rollout import Rollout, RolloutStatus
 from agentflow.rl.settings import SettingsError, TrainingSettings, compose_settings
 from tests.unit.rl.launch.test_rehearsal import app
 from tests.unit.rl.rollout.test_packing import call
 
 
-def trajectory(reward: float = 1.0, status: RolloutStatus = RolloutStatus.OK, task: str = "1") -> Trajectory:
+def trajectory(reward: float = 1.0, status: RolloutStatus = RolloutStatus.OK, task: str = "1") -> Rollout:
     calls = [call(0, [1] * 100, [3] * 10), call(1, [1] * 50 + [2] * 100, [3] * 10)]
     trace = Trace(task=Task(id=task, question="q"), status="answered", error="" if status == "ok" else "it broke")
-    return Trajectory("r", status, reward, calls, [False] * 2, [0.0] * 2, trace, {"planner": 2})
+    return Rollout("r", status, reward, calls, [False] * 2, [0.0] * 2, trace, {"planner": 2})
 
 
 def test_breaks_cost_the_tokens_that_are_computed_again() -> None:
@@ -45,7 +45,7 @@ def test_breaks_cost_the_tokens_that_are_computed_again() -> None:
         ([replace(trajectory(), calls=[], model_calls={})], True),
     ],
 )
-def test_what_stands_against_learning(found: list[Trajectory], hopeless: bool) -> None:
+def test_what_stands_against_learning(found: list[Rollout], hopeless: bool) -> None:
     assert bool(obstacles(Preview(found), ["planner"])) == hopeless
 
 
@@ -87,7 +87,7 @@ def test_a_training_on_a_cpu_plays_a_few_tasks_first() -> None:
     config = compose_settings("atlas-cpu", ["preview=1", "response_tokens=4", f"start={SEED}"])
     settings, remarks = TrainingSettings.of(config), list[str]()
     found, step = _preview(config, Checked(settings, app(), app().built(), SEED, SEED), remarks.append)
-    assert (len(found.trajectories), found.nodes["answer"].calls) == (2, 2)
+    assert (len(found.rollouts), found.nodes["answer"].calls) == (2, 2)
     assert step
     assert step.rollouts == 192
     assert len(remarks) == 1  # the rewards are equal

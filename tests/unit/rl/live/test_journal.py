@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from agentflow.rl.live.journal import Answered, Decision, Feedback, Journal, JournalError, Traffic
+from agentflow.rl.live.journal import Feedback, Journal, JournalError, ServedAnswer, Traffic, VersionDecision
 
 
-def answered(id: str, version: int = 0, status: str = "answered") -> Answered:
-    return Answered(id=id, version=version, question=f"{id}?", answer="9", status=status, turns=1, seconds=0.5)
+def answered(id: str, version: int = 0, status: str = "answered") -> ServedAnswer:
+    return ServedAnswer(id=id, version=version, question=f"{id}?", answer="9", status=status, turns=1, seconds=0.5)
 
 
 @pytest.fixture
@@ -21,25 +21,25 @@ def traffic(tmp_path: Path) -> Iterator[Traffic]:
 
 def test_a_journal_is_read_again_without_a_torn_line(tmp_path: Path) -> None:
     path = tmp_path / "new" / "decisions.jsonl"
-    first = Journal(path, Decision)
-    first.append(Decision(version=1, outcome="trial", reason="better"))
+    first = Journal(path, VersionDecision)
+    first.append(VersionDecision(version=1, outcome="trial", reason="better"))
     first.close()
     with path.open("ab") as file:
         file.write(b'{"version": 2, "outc')
-    again = Journal(path, Decision)
+    again = Journal(path, VersionDecision)
     assert [one.version for one in again.read()] == [1]
-    again.append(Decision(version=2, outcome="failed", reason="none"))
+    again.append(VersionDecision(version=2, outcome="failed", reason="none"))
     again.close()
-    last = Journal(path, Decision)
+    last = Journal(path, VersionDecision)
     assert [one.version for one in last.read()] == [1, 2]
     last.close()
     assert path.stat().st_mode & 0o077 == 0
 
 
 def test_two_servers_cannot_share_a_folder(tmp_path: Path) -> None:
-    with_lock = Journal(tmp_path / "decisions.jsonl", Decision)
+    with_lock = Journal(tmp_path / "decisions.jsonl", VersionDecision)
     with pytest.raises(JournalError, match="another server"):
-        Journal(tmp_path / "decisions.jsonl", Decision)
+        Journal(tmp_path / "decisions.jsonl", VersionDecision)
     with_lock.close()
 
 
@@ -47,7 +47,7 @@ def test_two_servers_cannot_share_a_folder(tmp_path: Path) -> None:
 def test_a_line_of_another_kind_is_refused(tmp_path: Path, line: bytes) -> None:
     (tmp_path / "decisions.jsonl").write_bytes(line)
     with pytest.raises(JournalError, match="line 1"):
-        Journal(tmp_path / "decisions.jsonl", Decision).read()
+        Journal(tmp_path / "decisions.jsonl", VersionDecision).read()
 
 
 def test_scored_answers_are_used_once(traffic: Traffic) -> None:
@@ -64,7 +64,7 @@ def test_scored_answers_are_used_once(traffic: Traffic) -> None:
 def test_rewards_are_those_of_a_version_since_its_trial_and_a_failed_run_has_none(traffic: Traffic) -> None:
     traffic.add(answered("old"))
     traffic.score(Feedback(id="old", score=1))
-    begin = Decision(version=1, outcome="trial", reason="")
+    begin = VersionDecision(version=1, outcome="trial", reason="")
     for id, version, status in (("a", 0, "answered"), ("b", 1, "failed"), ("c", 1, "answered"), ("d", 1, "answered")):
         traffic.add(answered(id, version, status))
     for id in ("a", "c"):

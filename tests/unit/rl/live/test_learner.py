@@ -13,7 +13,7 @@ import pytest
 pytest.importorskip("hydra", reason="the extra train is not installed")
 
 from agentflow.graph.context import Context
-from agentflow.rl.live.journal import Answered, Feedback, Traffic
+from agentflow.rl.live.journal import Feedback, ServedAnswer, Traffic
 from agentflow.rl.live.learner import Learner, LearningSettings, StageFailed, used_ids
 from agentflow.rl.live.versions import Versions
 from agentflow.rl.micro.chat_model import SEED
@@ -56,7 +56,7 @@ class Server:
             self._number += 1
             id = f"id-{self._number}"
             line = {"question": f"What is {self._number} + 1?", "answer": "9", "status": "answered"}
-            self.traffic.add(Answered(id=id, version=version, **line, turns=1, seconds=0.1))
+            self.traffic.add(ServedAnswer(id=id, version=version, **line, turns=1, seconds=0.1))
             self.traffic.score(Feedback(id=id, score=score))
 
     @property

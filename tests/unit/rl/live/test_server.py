@@ -14,7 +14,7 @@ pytest.importorskip("hydra", reason="the extra train is not installed")
 
 from agentflow.graph.agent import build_graph
 from agentflow.graph.context import Context
-from agentflow.rl.live.journal import Decision, Traffic
+from agentflow.rl.live.journal import Traffic, VersionDecision
 from agentflow.rl.live.learner import Learner, LearningSettings
 from agentflow.rl.live.server import LiveAgent
 from agentflow.rl.live.versions import Versions
@@ -86,7 +86,7 @@ async def test_the_answer_streams(client: httpx.AsyncClient, parts: Parts) -> No
 async def test_the_version_on_trial_answers_its_share(parts: Parts, monkeypatch: pytest.MonkeyPatch) -> None:
     parts.live._learner.weights(1).parent.mkdir()
     parts.live._learner.weights(1).symlink_to(TRAINED)
-    parts.versions.decide(Decision(version=1, outcome="trial", reason=""))
+    parts.versions.decide(VersionDecision(version=1, outcome="trial", reason=""))
     chances = iter([0.4, 0.6])
     monkeypatch.setattr(parts.versions, "choose", lambda: Versions.choose(parts.versions, lambda: next(chances)))
     async with parts.client() as client:
@@ -123,7 +123,7 @@ async def test_a_run_that_fails_is_an_error_and_counts_against_its_version(
 ) -> None:
     broken = CONTEXT.model_copy(update={"models": {"planner": "embedded:/nowhere"}})
     monkeypatch.setattr(parts.live._learner, "context", lambda version: broken)
-    begin = Decision(version=0, outcome="trial", reason="")
+    begin = VersionDecision(version=0, outcome="trial", reason="")
     async with parts.client() as client:
         reply = await client.post("/v1/chat/completions", json=asking("3 + 4?"))
         streamed = await client.post("/v1/chat/completions", json=asking("3 + 4?", stream=True))

@@ -8,14 +8,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agentflow.rl.live.journal import Decision
+from agentflow.rl.live.journal import VersionDecision
 from agentflow.rl.live.versions import FEWEST, Versions, loses, most_gain, verdict
 
 REWARDS = st.lists(st.sampled_from([0.0, 0.5, 1.0]), min_size=FEWEST, max_size=60)
 
 
-def decided(version: int, outcome: Any) -> Decision:
-    return Decision(version=version, outcome=outcome, reason="")
+def decided(version: int, outcome: Any) -> VersionDecision:
+    return VersionDecision(version=version, outcome=outcome, reason="")
 
 
 @pytest.fixture

@@ -8,14 +8,14 @@ from pydantic import ValidationError
 
 pytest.importorskip("starlette", reason="the extra serve is not installed")
 
-from agentflow.rl.micro.protocol import ChatRequest
+from agentflow.rl.micro.protocol import ChatCompletionRequest
 from agentflow.rl.micro.server import settled
 
 HELLO = [{"role": "user", "content": "Hello"}]
 
 
-def request(**fields: Any) -> ChatRequest:
-    return ChatRequest.model_validate_json(json.dumps({"model": "m", "messages": HELLO, **fields}))
+def request(**fields: Any) -> ChatCompletionRequest:
+    return ChatCompletionRequest.model_validate_json(json.dumps({"model": "m", "messages": HELLO, **fields}))
 
 
 def test_what_a_client_sends_by_habit_is_accepted() -> None:

@@ -14,7 +14,7 @@ from starlette.requests import Request
 from agentflow.rl.micro.chat_model import Checkpoint
 from agentflow.rl.micro.engine import Engine
 from agentflow.rl.micro.model import MicroModel
-from agentflow.rl.micro.protocol import ChatRequest
+from agentflow.rl.micro.protocol import ChatCompletionRequest
 from agentflow.rl.micro.server import MOST_BYTES, _Reply, _unless_gone, build_app
 from agentflow.rl.micro.tokenizer import MicroTokenizer
 from tests.unit.rl.micro.waiting import slow
@@ -29,7 +29,7 @@ def engine(directory: Path, monkeypatch: pytest.MonkeyPatch) -> Engine:
 
 
 def reply(engine: Engine, directory: Path, *, stream: bool) -> _Reply:
-    wanted = ChatRequest.model_validate(
+    wanted = ChatCompletionRequest.model_validate(
         {"model": "m", "messages": [{"role": "user", "content": "x"}], "stream": stream, "n": 2, "seed": 1}
     )
     started = _Reply(wanted, MicroTokenizer.load(directory), [5, 6, 7])

@@ -5,13 +5,13 @@ from typing import Any
 import pytest
 
 from agentflow.rl.algorithms import algorithm_of
-from agentflow.rl.rollout.batch import Span, advantages_of, assign_credit, signal_of
+from agentflow.rl.rollout.batch import CallSpan, advantages_of, assign_credit, signal_of
 from tests.unit.rl.rows import row
 
 
 def credit(
     rows: dict[str, dict[str, Any]], rewards: dict[str, float], name: str = "flow-grpo"
-) -> dict[str, list[Span]]:
+) -> dict[str, list[CallSpan]]:
     return assign_credit(rows, rewards, algorithm_of({"name": name}))
 
 

@@ -17,7 +17,7 @@ from agentflow.rl.policy import policy as policy_module
 from agentflow.rl.policy.chat import ChatRequest, TokenReply
 from agentflow.rl.policy.policy import PromptTooLong
 from agentflow.rl.rollout.packing import pack
-from agentflow.rl.rollout.rollout import RolloutStatus, Trajectory
+from agentflow.rl.rollout.rollout import Rollout, RolloutStatus
 from tests.chat_templates import ScriptedPolicy, called, needs_templates
 from tests.graphs import Server, chain, rollout, trainable
 
@@ -44,7 +44,7 @@ class State(TypedDict, total=False):
     answer: Annotated[str, lambda old, new: new]
 
 
-async def played(graph: Any, policy: Any, *nodes: str) -> Trajectory:
+async def played(graph: Any, policy: Any, *nodes: str) -> Rollout:
     return await rollout(trainable(graph, *nodes, inputs=lambda task: {}), policy)
 
 

@@ -23,7 +23,7 @@ from agentflow.rl.apps.trainable import Trainable
 from agentflow.rl.policy.chat import ChatRequest, TokenReply
 from agentflow.rl.policy.policy import Policy
 from agentflow.rl.rollout.replay_log import Entry, ReplayLog, ReplayLogs, ReplayMismatch, as_answer, as_reply, replaying
-from agentflow.rl.rollout.rollout import RolloutStatus, Trajectory, run, run_recorded
+from agentflow.rl.rollout.rollout import Rollout, RolloutStatus, run, run_recorded
 from agentflow.tools.run import run_tool
 from tests.graphs import TASK, trainable
 from tests.waiting import LAST_RESORT
@@ -89,12 +89,12 @@ class World:
 CALLS = {"policy": TURNS, "model": TURNS, "tool": TURNS, "judge": 1}
 
 
-async def rollout(world: World, replay_log: ReplayLog, tries: int = 1) -> Trajectory:
+async def rollout(world: World, replay_log: ReplayLog, tries: int = 1) -> Rollout:
     app = world.app()
     return await run_recorded(app, app.built(), TASK, lambda: world.policy, replay_log, seconds=10, tries=tries)
 
 
-def outcome(trajectory: Trajectory) -> object:
+def outcome(trajectory: Rollout) -> object:
     calls = [replace(call, rollout="") for call in trajectory.calls]
     return trajectory.status, trajectory.reward, calls, trajectory.trace.answer
 

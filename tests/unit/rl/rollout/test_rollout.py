@@ -21,7 +21,7 @@ from agentflow.rl.apps.trainable import AppError, Trainable
 from agentflow.rl.policy.chat import ChatRequest, TokenReply
 from agentflow.rl.policy.policy import Policy
 from agentflow.rl.rollout.replay_log import Entry, ReplayLog
-from agentflow.rl.rollout.rollout import RolloutRecord, RolloutStatus, run, run_recorded
+from agentflow.rl.rollout.rollout import RolloutStatus, RolloutTrace, run, run_recorded
 from agentflow.tools import python_coder as tool_module
 from agentflow.tools.python_coder import python_coder
 from agentflow.tools.run import run_tool
@@ -49,7 +49,7 @@ async def test_a_rollout_that_ends_has_a_reward_and_its_calls_and_their_times_wi
     trajectory = await rollout(app())
     assert (trajectory.status, trajectory.reward) == (RolloutStatus.OK, 1.0)
     assert [call.response_ids.tolist() for call in trajectory.calls] == [[2]]
-    record = RolloutRecord.of(trajectory, 4, "train")
+    record = RolloutTrace.of(trajectory, 4, "train")
     [called] = record.calls
     assert (record.step, called.node, called.prompt_tokens, called.sampled_tokens) == (4, "answer", 1, 1)
     module, call = record.spans
@@ -59,7 +59,7 @@ async def test_a_rollout_that_ends_has_a_reward_and_its_calls_and_their_times_wi
     assert 0 <= module.start <= call.start <= call.start + call.seconds <= module.start + module.seconds + 1e-3
     line = to_line(record)
     assert "prompt" not in json.loads(line)["spans"][1]
-    assert RolloutRecord.model_validate_json(line).spans == record.spans
+    assert RolloutTrace.model_validate_json(line).spans == record.spans
 
 
 @pytest.mark.parametrize("nodes", [("outer",), ("answer",), ("outer", "answer")])

@@ -7,15 +7,15 @@ import pytest
 from agentflow.evals.statistics import paired_interval
 from agentflow.graph.run.task import Task
 from agentflow.graph.run.trace import append
-from agentflow.rl.rollout.rollout import RolloutRecord, RolloutStatus
+from agentflow.rl.rollout.rollout import RolloutStatus, RolloutTrace
 from agentflow.rl.run.training_log import TrainingLog
 from tests.trainings import last_tokens, token_step
 
 
-def record(step: int, reward: float = 1.0, family: str = "a", **fields: Any) -> RolloutRecord:
+def record(step: int, reward: float = 1.0, family: str = "a", **fields: Any) -> RolloutTrace:
     known = {"id": "t/0", "task": Task(id="t", question="q", gold="g", family=family), "outcome": RolloutStatus.OK}
     more = {"split": "test", "calls": [], "answer": "a", "status": "answered"}
-    return RolloutRecord(**{**known, **more, "step": step, "reward": reward, **fields})
+    return RolloutTrace(**{**known, **more, "step": step, "reward": reward, **fields})
 
 
 def step(log: TrainingLog, number: int) -> None:

@@ -19,7 +19,7 @@ from agentflow.graph.run.trace import append
 from agentflow.rl.apps.agent import read_tasks
 from agentflow.rl.traces import own
 from agentflow.rl.traces.convert import convert
-from agentflow.rl.traces.episode import Dropped, Reason
+from agentflow.rl.traces.episode import Dropped, DropReason
 from tests.failing import fails
 from tests.runs import record, write_run
 from tests.scripted import CONTINUE, STOP, Scripted
@@ -73,7 +73,7 @@ async def test_the_conversations_are_those_that_were_had(tmp_path: Path, monkeyp
     folder = write_run(tmp_path / "run", [record(1)])
     append(folder / TRACES, Record.of(found, "own", 0, Score(Decision.CORRECT, "rule")))
     _, dropped = convert(folder, tmp_path / "out")
-    assert len(dropped[Reason.NO_CONVERSATION]) == 1, "the record without calls"
+    assert len(dropped[DropReason.NO_CONVERSATION]) == 1, "the record without calls"
     sft = {row["node"]: row["messages"] for row in rows(tmp_path / "out" / "sft.jsonl")}
     assert {*sft} == {"analyst", "planner", "executor", "verifier", "generator"}, "not the model behind a tool"
     asked = [message.text for message in script.asked("planner")[-1]]

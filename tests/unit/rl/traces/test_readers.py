@@ -7,9 +7,10 @@ from typing import Any
 
 import pytest
 
-from agentflow.rl.traces import chat, langsmith, otel
+from agentflow.rl.traces import chat_rows as chat
+from agentflow.rl.traces import langsmith, otel
 from agentflow.rl.traces.convert import convert, format_of
-from agentflow.rl.traces.episode import Dropped, Episode, Reason, TracesError
+from agentflow.rl.traces.episode import Dropped, DropReason, Episode, TracesError
 from tests.failing import fails
 from tests.unit.rl.traces.spans import Json, asked, attributes, chat_span, request, said, span, write
 
@@ -133,7 +134,7 @@ def test_feedback_beside_the_runs(tmp_path: Path) -> None:
     dropped = Dropped(list)
     found = langsmith_episode(tmp_path, dropped)
     assert (found.reward, found.edit) == (0.0, "Three.")
-    assert dropped == {Reason.BAD_SCORE: ["runs.jsonl, line 1"]}
+    assert dropped == {DropReason.BAD_SCORE: ["runs.jsonl, line 1"]}
 
 
 def test_openai_outputs_and_a_reference(tmp_path: Path) -> None:
@@ -199,10 +200,10 @@ def test_every_bad_line_is_counted_with_its_number(tmp_path: Path) -> None:
     _, dropped = convert(tmp_path / "chat.jsonl.gz", tmp_path / "out")
     place = "chat.jsonl.gz, line {}".format
     assert dropped == {
-        Reason.MALFORMED: [place(2), place(3), place(7), place(8)],
-        Reason.OTHER_FORMAT: [place(4)],
-        Reason.NOT_TEXT: [place(5)],
-        Reason.NO_QUESTION: [place(6)],
+        DropReason.MALFORMED: [place(2), place(3), place(7), place(8)],
+        DropReason.OTHER_FORMAT: [place(4)],
+        DropReason.NOT_TEXT: [place(5)],
+        DropReason.NO_QUESTION: [place(6)],
     }
 
 

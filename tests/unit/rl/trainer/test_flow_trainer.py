@@ -13,7 +13,7 @@ from omegaconf import OmegaConf
 
 from agentflow.graph.run.trace import append
 from agentflow.rl.algorithms.opd import OPD
-from agentflow.rl.rollout.batch import Span
+from agentflow.rl.rollout.batch import CallSpan
 from agentflow.rl.run.checkpoints import ACTOR, BEST, FOLDER, LATEST, checkpoint_of, saved_steps
 from agentflow.rl.run.training_log import TrainingLog
 from agentflow.rl.settings import compose_settings
@@ -133,7 +133,7 @@ def test_a_teachers_signal_is_added_by_token_and_recorded_by_call(trainer: FlowT
     trainer.log = SimpleNamespace(credit=lambda step, advantages: logged.update(advantages))
     trainer.inspector = SimpleNamespace(credit=lambda credit: logged.update(inspected=credit))
     trainer._rows = {"q_0_0": row([2, 1])}
-    trainer._credit = {"q_0_0": [Span(0, 2, 0.5, 0.25), Span(3, 1, 0.5, 0.5)]}
+    trainer._credit = {"q_0_0": [CallSpan(0, 2, 0.5, 0.25), CallSpan(3, 1, 0.5, 0.5)]}
     batch = {
         "old_log_probs": torch.tensor([[-1.0, -2.0, 0.0, -3.0]] * 2),
         "ref_log_prob": torch.tensor([[-0.5, -3.0, -9.0, -1.0]] * 2),
@@ -143,7 +143,7 @@ def test_a_teachers_signal_is_added_by_token_and_recorded_by_call(trainer: FlowT
     found = trainer._distilled(OPD(), ["q_0_0", "pad_0_0"], reward, SimpleNamespace(batch=batch))
     assert found.tolist() == [[1.0, -0.5, 0.0, 2.5], [0.0] * 4]
     assert logged["q/0"] == [0.25, 2.5]
-    assert logged["inspected"] == {"q_0_0": [Span(0, 2, 0.25, 0.25), Span(3, 1, 2.5, 0.5)]}
+    assert logged["inspected"] == {"q_0_0": [CallSpan(0, 2, 0.25, 0.25), CallSpan(3, 1, 2.5, 0.5)]}
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from tensordict import TensorDict
 from verl.utils import tensordict_utils as tu
 
 from agentflow.rl.algorithms.flow_grpo import FlowGRPO
-from agentflow.rl.rollout.batch import Span, matters
+from agentflow.rl.rollout.batch import CallSpan, matters
 from agentflow.rl.settings import compose_settings
 from agentflow.rl.trainer.loss import flow_grpo_loss, supervised_loss
 from tests.unit.rl.algorithms.rollouts import rollout
@@ -28,13 +28,13 @@ class Turn:
 
 
 @dataclass
-class Trajectory:
+class Rollout:
     group: str
     reward: float
     turns: list[Turn] = field(default_factory=list)
 
 
-def trajectories(seed: int) -> list[Trajectory]:
+def trajectories(seed: int) -> list[Rollout]:
     """Groups of unequal size, turns and lengths; ratios on both sides of both clips."""
     rng = random.Random(seed)
     found = []
@@ -45,11 +45,11 @@ def trajectories(seed: int) -> list[Trajectory]:
                 old = [-rng.random() * 3 for _ in range(rng.randint(1, 7))]
                 now = [value + rng.gauss(0, 0.3) for value in old]
                 turns.append(Turn(now, old, [value + rng.gauss(0, 0.5) for value in old]))
-            found.append(Trajectory(group, float(rng.random() < 0.5), turns))
+            found.append(Rollout(group, float(rng.random() < 0.5), turns))
     return found
 
 
-def reference_loss(batch: list[Trajectory]) -> float:
+def reference_loss(batch: list[Rollout]) -> float:
     """The objective of Flow-GRPO, written out in loops, with nothing of the project in it."""
     total = 0.0
     for trajectory in batch:
@@ -110,7 +110,7 @@ def single(now: Any, weights: list[float], beta: float = BETA, **columns: list[f
     return loss, {name: metric.aggregate() for name, metric in metrics.items()}
 
 
-def loss_of(batch: list[Trajectory], rows: list[list[tuple[int, int]]], padding: int = 0) -> float:
+def loss_of(batch: list[Rollout], rows: list[list[tuple[int, int]]], padding: int = 0) -> float:
     """Our loss of `batch`, its turns laid out as `rows` of (trajectory, turn); a gap of two tokens between turns."""
     credit = FlowGRPO().credit(
         [rollout(one.reward, group=one.group, lengths=[len(turn.now) for turn in one.turns]) for one in batch]
@@ -185,7 +185,7 @@ def test_importance_weights_are_not_counted_as_clipped() -> None:
 @pytest.mark.parametrize(("beta", "left_out"), [(0.0, True), (BETA, False)])
 def test_rows_are_left_out_only_where_the_gradient_does_not_depend_on_them(beta: float, left_out: bool) -> None:
     """Three trajectories of a settled group beside three of one that has something to teach."""
-    credit = {f"q_{n}_0": [Span(0, 1, 0.0 if n < 3 else n - 4.0, 1 / 6)] for n in range(6)}
+    credit = {f"q_{n}_0": [CallSpan(0, 1, 0.0 if n < 3 else n - 4.0, 1 / 6)] for n in range(6)}
     kept = [key for key in credit if matters(credit[key], regularised=beta > 0)]
     assert (len(kept) < len(credit)) is left_out
     parameters = torch.randn(6, generator=torch.Generator().manual_seed(1), dtype=torch.float64)

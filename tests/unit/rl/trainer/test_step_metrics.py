@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from agentflow.rl.rollout.batch import Span
+from agentflow.rl.rollout.batch import CallSpan
 from agentflow.rl.trainer.step_metrics import only_reward, rollout_metrics, staleness, why_nothing
 from tests.unit.rl.rows import row
 
@@ -64,10 +64,10 @@ def test_why_a_step_has_nothing_to_train_on_is_counted_over_rollouts() -> None:
 
 def test_a_step_whose_rollouts_all_earn_the_same_teaches_nothing() -> None:
     rows = {"q_0_0": row([2]), "q_1_0": row([2]), "q_2_0": row([2], counted=False, status="timed_out")}
-    flat, one = dict.fromkeys(rows, 0.0), {key: [Span(0, 2, 0.0, 1.0)] for key in rows}
+    flat, one = dict.fromkeys(rows, 0.0), {key: [CallSpan(0, 2, 0.0, 1.0)] for key in rows}
     assert only_reward(rows, flat, one) == 0.0
     assert only_reward(rows, flat | {"q_0_0": 1.0}, one) is None
-    assert only_reward(rows, flat, one | {"q_0_0": [Span(0, 2, -0.3, 1.0)]}) is None
+    assert only_reward(rows, flat, one | {"q_0_0": [CallSpan(0, 2, -0.3, 1.0)]}) is None
     assert only_reward({"q_0_0": rows["q_0_0"]}, {"q_0_0": 1.0}, one) is None
 
 

@@ -13,7 +13,7 @@ from agentflow.rl.apps.planner import atlas
 from agentflow.rl.policy.chat import ChatError, ChatRequest
 from agentflow.rl.policy.chat_format import ChatFormat
 from agentflow.rl.rollout.batch import assign_credit, facts_of, rows_of
-from agentflow.rl.rollout.rollout import RolloutStatus, Trajectory, run
+from agentflow.rl.rollout.rollout import Rollout, RolloutStatus, run
 from agentflow.rl.trainer.teacher import Teacher
 from tests.chat_templates import chat_format, tokenizer
 from tests.failing import fails
@@ -33,7 +33,7 @@ def known() -> ChatFormat:
     return chat_format("smollm2")
 
 
-async def taught(known: ChatFormat, teacher: BaseChatModel, *, most: int = 128) -> Trajectory:
+async def taught(known: ChatFormat, teacher: BaseChatModel, *, most: int = 128) -> Rollout:
     """A rollout of several turns in which the policy's calls are answered by `teacher`."""
     app = atlas(frozen=ORACLE, max_turns=4)
     task = next(task for task in app.tasks("train", 48) if task.family == "hops")

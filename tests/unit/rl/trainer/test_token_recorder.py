@@ -10,12 +10,12 @@ import torch
 from tensordict import TensorDict
 from transfer_queue import KVBatchMeta
 
-from agentflow.rl.rollout.batch import Span
+from agentflow.rl.rollout.batch import CallSpan
 from agentflow.rl.rollout.packing import Reason
 from agentflow.rl.run.training_log import TrainingLog
 from agentflow.rl.settings import compose_settings
-from agentflow.rl.trainer import token_inspector
-from agentflow.rl.trainer.token_inspector import TokenInspector, chosen, token_row
+from agentflow.rl.trainer import token_recorder
+from agentflow.rl.trainer.token_recorder import TokenInspector, chosen, token_row
 from tests.trainings import last_tokens
 
 PROMPT, RESPONSE = [7, 8, 9], [1, 2, 3, 4]
@@ -27,7 +27,7 @@ ROW = {
     "names": [("planner", 0), ("planner", 2)],
     "mismatch": {"reason": "full", "position": 3, "length": 3, "expected": None, "found": None},
 }
-CREDIT = [Span(0, 2, 0.5, 0.1), Span(3, 1, -0.5, 0.2)]
+CREDIT = [CallSpan(0, 2, 0.5, 0.1), CallSpan(3, 1, -0.5, 0.2)]
 LOGPROBS = [-1.0, -2.0, 0.0, -3.0]
 
 
@@ -71,7 +71,7 @@ def chose(found: TokenInspector, monkeypatch: pytest.MonkeyPatch) -> None:
         "response_mask": nested([1, 1, 0, 1], [0, 0, 0, 0]),
         "rollout_log_probs": nested(LOGPROBS, LOGPROBS),
     }
-    monkeypatch.setattr(token_inspector, "tq", SimpleNamespace(kv_batch_get=lambda **asked: fields))
+    monkeypatch.setattr(token_recorder, "tq", SimpleNamespace(kv_batch_get=lambda **asked: fields))
     rows = {"q_0_0": ROW, "q_1_0": {**ROW, "status": "timed_out", "mismatch": None}}
     batch = KVBatchMeta(keys=list(rows), tags=[{}, {}], partition_id="train")
     found.choose(batch, rows, {"q_0_0": 1.0, "q_1_0": 0.0}, {"q_0_0": CREDIT})
@@ -132,11 +132,11 @@ def test_without_it_nothing_is_asked_and_nothing_written(tmp_path: Path, monkeyp
 def test_the_groups_that_weigh_most_in_the_update_are_taken() -> None:
     rows = dict.fromkeys(("a_0_0", "b_1_0", "b_0_1", "b_0_0", "c_0_0", "d_0_0", "d_0_1"), ROW)
     credit = {
-        "b_0_0": [Span(0, 10, 0.9, 0.01)],
-        "b_1_0": [Span(0, 10, -0.9, 0.01)],
-        "a_0_0": [Span(0, 10, 0.0, 0.01)],
-        "c_0_0": [Span(0, 2, 1.0, 0.01)],
-        "d_0_0": [Span(0, 2, 1.0, 0.01)],
+        "b_0_0": [CallSpan(0, 10, 0.9, 0.01)],
+        "b_1_0": [CallSpan(0, 10, -0.9, 0.01)],
+        "a_0_0": [CallSpan(0, 10, 0.0, 0.01)],
+        "c_0_0": [CallSpan(0, 2, 1.0, 0.01)],
+        "d_0_0": [CallSpan(0, 2, 1.0, 0.01)],
     }
     assert chosen(rows, credit, 1) == ["b_0_0", "b_0_1", "b_1_0"]
     assert chosen(rows, credit, 2)[3:] == ["d_0_0", "d_0_1"]

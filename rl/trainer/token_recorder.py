@@ -16,7 +16,7 @@ from tensordict import TensorDict
 from transfer_queue import KVBatchMeta
 from verl.utils import tensordict_utils as tu
 
-from agentflow.rl.rollout.batch import Span, question_of, session_of
+from agentflow.rl.rollout.batch import CallSpan, question_of, session_of
 from agentflow.rl.rollout.rollout import RolloutStatus
 from agentflow.rl.rollout.tokens import Sampled, TokenRow, TokenStep, differences, kept
 from agentflow.rl.run.training_log import TrainingLog
@@ -45,7 +45,7 @@ class TokenInspector:
         batch: KVBatchMeta,
         rows: Mapping[str, Any],
         rewards: Mapping[str, float],
-        credit: Mapping[str, Sequence[Span]],
+        credit: Mapping[str, Sequence[CallSpan]],
     ) -> None:
         """Choose the groups to record and read their rows; called before any row is dropped."""
         keys = chosen(rows, credit, self.config.token_groups)
@@ -57,7 +57,7 @@ class TokenInspector:
         for key, column in zip(keys, columns, strict=True):
             self.rows[key] = token_row(rows[key], rewards[key], credit.get(key), *column)
 
-    def credit(self, credit: Mapping[str, Sequence[Span]]) -> None:
+    def credit(self, credit: Mapping[str, Sequence[CallSpan]]) -> None:
         """Replace the advantages of the chosen rows' calls by those of `credit`."""
         for key, row in self.rows.items():
             for call, span in zip(row.calls, credit.get(key, ()), strict=False):
@@ -139,7 +139,7 @@ class TokenInspector:
         return {key: [0.0, *row.tolist()[:-1]] for key, row in zip(keys, found, strict=False)}
 
 
-def chosen(rows: Mapping[str, Any], credit: Mapping[str, Sequence[Span]], number: int) -> list[str]:
+def chosen(rows: Mapping[str, Any], credit: Mapping[str, Sequence[CallSpan]], number: int) -> list[str]:
     """Return the rows of the `number` groups with the largest weight in the update; ties go to the one with more rows.
 
     The weight of a group is the sum of |advantage| * weight over its tokens.
@@ -165,7 +165,7 @@ def _place(key: str) -> tuple[int, int]:
 def token_row(
     row: Mapping[str, Any],
     reward: float,
-    credit: Sequence[Span] | None,
+    credit: Sequence[CallSpan] | None,
     prompt: list[int],
     response: list[int],
     mask: list[int],

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from agentflow.evals.benchmarks.benchmark import Benchmark, Judging
+from agentflow.evals.items import Item, ItemRunner, items, unfinished
 from agentflow.evals.metrics import summarise
 from agentflow.evals.record import CRASH, NO_PLAN, Key, Record
-from agentflow.evals.runner import Item, Runner, items, unfinished
 from agentflow.evals.scorers.free_text import free_text
 from agentflow.evals.scorers.score import Decision, Score, decided
 from agentflow.graph.agent import build_graph
@@ -42,7 +42,7 @@ async def run(
     **more: Any,
 ) -> list[Record]:
     ended: list[Record] = []
-    evaluation = Runner(build_graph(), Context(model=script.spec), **more)
+    evaluation = ItemRunner(build_graph(), Context(model=script.spec), **more)
     await evaluation.run(asked, concurrency=concurrency, on_end=ended.append, answered=answered or {})
     return ended
 

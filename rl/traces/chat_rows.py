@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from agentflow.rl.traces.episode import Conversation, Dropped, Episode, Reason
+from agentflow.rl.traces.episode import Conversation, Dropped, DropReason, Episode
 from agentflow.rl.traces.lines import listed, objects
 from agentflow.rl.traces.messages import UnreadableMessage, asked_in, chat_messages, text_of
 from agentflow.rl.traces.scores import reward_of
@@ -16,12 +16,12 @@ def read(path: Path, dropped: Dropped) -> Iterator[Episode]:
     """Yield the episodes of a file. Raises TracesError."""
     for place, row in objects(path, dropped):
         if "messages" not in row:
-            dropped[Reason.OTHER_FORMAT].append(place)
+            dropped[DropReason.OTHER_FORMAT].append(place)
             continue
         try:
             messages = chat_messages(row["messages"])
         except UnreadableMessage:
-            dropped[Reason.NOT_TEXT].append(place)
+            dropped[DropReason.NOT_TEXT].append(place)
             continue
         question, inputs = asked_in(messages)
         replied = max((at for at, message in enumerate(messages) if message["role"] == "assistant"), default=-1)

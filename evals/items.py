@@ -41,7 +41,7 @@ class Item:
 
 
 @dataclass(frozen=True)
-class Runner:
+class ItemRunner:
     """Runs and scores items."""
 
     agent: Agent

@@ -10,7 +10,7 @@ pytest.importorskip("verl")
 
 from omegaconf import DictConfig, OmegaConf
 
-from agentflow.rl.launch import engine
+from agentflow.rl.launch import engine_config as engine
 from agentflow.rl.presets.files import presets
 from agentflow.rl.settings import compose_settings
 

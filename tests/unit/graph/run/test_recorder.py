@@ -10,7 +10,7 @@ from langchain_core.messages import AIMessage, ToolMessage
 from agentflow.evals.results_store import Records
 from agentflow.graph.agent import build_graph
 from agentflow.graph.context import Context
-from agentflow.graph.run.calls import RunCalls, calls_file, hash_of, text_of
+from agentflow.graph.run.recorder import RunCalls, calls_file, hash_of, text_of
 from agentflow.graph.run.runner import run
 from agentflow.graph.run.task import Task
 from agentflow.graph.run.trace import Trace, append
