@@ -89,7 +89,7 @@ async def call(tool: BaseTool, seconds: float = 60, **arguments: object) -> Tool
     return await run_tool(tool, arguments, seconds)
 
 
-async def test_the_tools_of_a_server_plug_in(spec: str) -> None:
+async def test_the_tools_of_a_server_and_what_they_return(spec: str) -> None:
     found = await tools(spec)
     assert list(found) == NAMES
     card = ToolCard.of(found["add"])
@@ -98,27 +98,16 @@ async def test_the_tools_of_a_server_plug_in(spec: str) -> None:
     assert ToolCard.of(found["erase"]).limits == "It may change or delete what it works on."
     result = await call(found["add"], a=2, b=3)
     assert (result.status, result.output) == ("ok", "5")
-
-
-async def test_failures_are_failures(spec: str) -> None:
-    found = await tools(spec)
     assert (await call(found["add"], a=2)).output == "b: Field required"
     assert (await call(found["add"], a="x", b=3)).error is ErrorClass.BAD_ARGUMENTS
     broken = await call(found["broken"])
     assert (broken.error, "no such city" in broken.output) == (ErrorClass.TOOL_ERROR, True)
-
-
-async def test_what_is_not_text_is_named(spec: str) -> None:
-    found = await tools(spec)
     assert (await call(found["picture"])).output == "a square\n[image, image/png, 6 bytes]"
     assert (await call(found["measured"])).output == '{"degrees": 21}'
-
-
-async def test_output_that_imitates_our_prompts_is_quoted(spec: str) -> None:
-    said = (await call((await tools(spec))["planted"])).output
-    assert said.startswith("[data from outside")
-    assert all(line.startswith(">") for line in said.splitlines()[1:])
-    assert "<|" not in said
+    imitation = (await call(found["planted"])).output
+    assert imitation.startswith("[data from outside")
+    assert all(line.startswith(">") for line in imitation.splitlines()[1:])
+    assert "<|" not in imitation
 
 
 async def test_a_call_that_hangs_is_given_up_and_the_session_lasts(spec: str) -> None:

@@ -3,31 +3,23 @@
 A report is the viewer's page as one file, so that what both share is tested in test_view_page.
 """
 
-import asyncio
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from agentflow.cli.train import write_report
-from agentflow.evals.record import Record
 from agentflow.evals.runs import read_runs
 from agentflow.evals.scorers.score import Decision
-from agentflow.graph.agent import build_graph
-from agentflow.graph.context import Context
-from agentflow.graph.run.runner import run
-from agentflow.graph.run.task import Task
 from agentflow.tools.result import ErrorClass
 from agentflow.view.export import evaluations
 from tests.reports import Report
 from tests.runs import record, turn, write_run
-from tests.scripted import Scripted
 
 pytest.importorskip("playwright.sync_api")
 
-from tests.browser import CONTRAST, HOSTILE, NO_MARKUP, Seen, expect, hostile_record, seen, write_training
+from tests.browser import HOSTILE, NO_MARKUP, Seen, expect, hostile_record, seen, write_training
 
 
 def report_of(*runs: Path) -> Path:
@@ -194,37 +186,6 @@ def test_gated_questions_are_not_in_it(page: Seen, report: Path) -> None:
     page.finds("No trace matches.")
 
 
-def test_it_works_by_keyboard(page: Seen) -> None:
-    page.page.locator(".traces a.open").first.focus()
-    page.press("ArrowDown", "Enter")
-    page.shows("h1", "Question 1?")
-    page.shows(".said", "Step 1 of 5")
-
-
-TOO_WIDE = """
-[...document.querySelectorAll("body *")]
-  .filter((one) => !one.closest(".scroll, svg, .skip") && one.getBoundingClientRect().right > 401)
-  .map((one) => one.outerHTML.slice(0, 80))
-"""
-SMALLEST = """
-Math.min(...[...document.querySelectorAll("p, td, dd, summary, pre, label")]
-  .map((one) => parseFloat(getComputedStyle(one).fontSize)))
-"""
-
-
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_it_is_readable_at_400_pixels(browser: Any, report: Path, scheme: str) -> None:
-    options = {"viewport": {"width": 400, "height": 800}, "color_scheme": scheme, "reduced_motion": "reduce"}
-    with opened(browser, report, **options) as page:
-        for where in ("report", "trace"):
-            if where == "trace":
-                page.trace(2)
-            assert page.page.evaluate("document.documentElement.scrollWidth") == 400, where
-            assert page.page.evaluate(TOO_WIDE) == [], where
-            assert page.page.evaluate(SMALLEST) >= 12, where
-            assert page.page.evaluate(CONTRAST) == [], where
-
-
 def test_a_single_run_that_never_took_a_turn_is_a_report_too(browser: Any, tmp_path: Path) -> None:
     with opened(browser, report_of(write_run(tmp_path / "a", [record(0)]))) as page:
         page.finds("1 trace, 1 correct")
@@ -259,30 +220,3 @@ def test_a_training_is_a_report_too(browser: Any, tmp_path: Path) -> None:
         page.has(0, NO_MARKUP)
         page.click("link", "turn by turn")
         page.shows(".said", "Step 1")
-
-
-def test_memory_is_what_the_planner_was_asked_with(
-    browser: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The page's words against the planner's own prompt, over turns that fail and turns that work."""
-    readable = "**Sub-Goal:** s\nTool: base_generator\nContext: c"
-    script = Scripted(
-        analyst="Analysis: two steps",
-        planner=["no step", "Sub-Goal: ask\nTool: nothing\nContext: c", readable, readable],
-        executor='{"query": "q"}',
-        verifier=[*(f"Analysis: {word}\nVerdict: continue" for word in "abc"), "Analysis: d\nVerdict: stop"],
-    )
-    script.install(monkeypatch)
-    with ThreadPoolExecutor(1) as thread:  # this one is the browser's
-        one = thread.submit(asyncio.run, played(script)).result()
-    with opened(browser, report_of(write_run(tmp_path / "a", [one], max_turns=5))) as page:
-        page.trace()
-        page.page.locator(".chip.planner").nth(3).click()
-        asked = [message.text for message in script.asked("planner")[-1][1:]]
-        assert len(asked) == 7
-        assert page.page.locator(".message pre").all_text_contents() == asked
-
-
-async def played(script: Scripted) -> Record:
-    trace = await run(build_graph(), Task.from_question("How so?"), Context(model=script.spec, max_turns=5))
-    return record(0).model_copy(update=trace.own_fields)

@@ -17,7 +17,6 @@ import pytest
 pytest.importorskip("uvicorn", reason="the extra serve is not installed")
 pytest.importorskip("starlette", reason="the extra serve is not installed")
 
-from langchain_openai import ChatOpenAI
 from typer.testing import CliRunner
 
 from agentflow.checks.model import examine
@@ -100,13 +99,6 @@ def test_sampling_repeats_with_a_seed(url: str) -> None:
     replies = [choice.message.content for choice in one.choices]
     assert replies == [choice.message.content for choice in two.choices]
     assert len(set(replies)) == 3
-
-
-async def test_langchain(url: str) -> None:
-    model = ChatOpenAI(model="embedded", base_url=url, api_key="none", temperature=0)  # type: ignore[arg-type]
-    assert (await model.ainvoke("Hello")).text == direct("Hello")
-    streamed = [piece.text async for piece in model.astream("Hello")]
-    assert "".join(streamed) == direct("Hello")
 
 
 async def test_the_ids_are_those_of_the_embedded_model(url: str) -> None:

@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any, get_args
 
 import pytest
-from pytest_httpserver import HTTPServer
 from rich.console import Console
 from typer.testing import CliRunner, Result
 
@@ -413,21 +412,6 @@ def test_doctor_fails_when_what_is_needed_does(monkeypatch: pytest.MonkeyPatch) 
     assert "google_search" not in done.stderr, "it is not needed"
 
 
-def test_eval_prints_a_table_and_resumes(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    scripted(monkeypatch)
-    arguments = ["eval", "atlas", "--limit", "2", "--out", str(tmp_path / "out")]
-    first = run(*arguments)
-    assert first.exit_code == 0, first.output
-    assert "arithmetic" in first.stdout
-    assert "accuracy          0.000 (95 % interval 0.000 to 0.842, n = 2)" in first.stdout
-    scripted(monkeypatch, analyst=lambda _: pytest.fail("an item was repeated"))
-    again = run(*arguments)
-    assert again.stdout == first.stdout
-    other = run(*arguments, "--max-turns", "3")
-    assert other.exit_code == 2
-    assert "max_turns" in only_line(other.stderr)
-
-
 def test_an_evaluation_ends_at_the_first_failure_if_it_is_asked_to(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
@@ -521,29 +505,6 @@ def test_doctor_shows_which_search_engine_is_asked(monkeypatch: pytest.MonkeyPat
     assert "google_search ok Searches the web" in listed
     assert "(asks serper)" in listed
     assert "(reads package)" in listed
-
-
-def test_a_run_that_was_recorded_is_repeated_without_the_server(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, httpserver: HTTPServer
-) -> None:
-    plan = "Sub-Goal: Look it up\nTool: wikipedia_search\nContext: hello"
-    found = {"result": [[{"document": {"contents": '"Hello"\nA greeting.'}, "score": 1.0}]]}
-    httpserver.expect_request("/retrieve").respond_with_json(found)
-    results = []
-    for mode in ("record", "replay"):
-        scripted(monkeypatch, planner=plan)
-        search = (
-            "--corpus",
-            httpserver.url_for("/retrieve"),
-            "--context",
-            f"search_cache={mode}:{tmp_path / 'search.sqlite'}",
-        )
-        done = run("solve", "Say hello.", "--json", *search)
-        assert done.exit_code == 0, done.output
-        results.append(json.loads(done.stdout)["turns"][0]["result"] | {"seconds": 0})
-        httpserver.clear()  # whoever asks now is answered with 500
-    assert results[0] == results[1]
-    assert (results[0]["output"], results[0]["provider"]) == ("Hello: A greeting.", httpserver.url_for("/retrieve"))
 
 
 def test_a_full_disk_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

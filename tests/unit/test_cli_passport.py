@@ -111,11 +111,3 @@ def test_what_comes_from_models_and_tools_cannot_steer_the_terminal(tmp_path: Pa
     shown = run("passport", folder).stdout
     assert "\x1b" not in shown
     assert "[bold]x" in shown
-
-
-def test_long_lists_are_cut_and_say_so(tmp_path: Path) -> None:
-    said = turn(1, "google_search", arguments={"query": QUESTION})
-    records = [record(n, question=QUESTION, turns=[said]) for n in range(30)]
-    folder = write_run(tmp_path / "a", records)
-    assert "... and 10 more, which --json lists" in run("passport", folder).stdout
-    assert len(json.loads(run("passport", folder, "--json").stdout)["scores"][0]["audit"]["items"]) == 30

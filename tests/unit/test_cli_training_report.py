@@ -21,18 +21,6 @@ def run(out: Path, validations: int) -> Path:
     return out
 
 
-def test_curves_validations_and_the_tokens_of_the_last_step(tmp_path: Path) -> None:
-    path = write_report(run(tmp_path, 3))
-    assert path == tmp_path / "report.html"
-    file = Report(path.read_text()).file
-    page = file["sources"]["0"]
-    assert [line["accuracy"] for line in page["lines"] if line["split"] == "test"] == [0.0, 1.0, 1.0]
-    assert page["test_steps"] == [0, 1, 2]
-    assert list(file["tokens"]) == ["3/0"]
-    [group] = file["steps"]["3"]["groups"]
-    assert group["tokens"] == 0
-
-
 def test_what_the_model_wrote_is_data(tmp_path: Path) -> None:
     html = write_report(run(tmp_path, 2)).read_text()
     assert "alert(" not in html

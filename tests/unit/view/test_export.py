@@ -12,11 +12,16 @@ import pytest
 
 from agentflow.evals.record import Record
 from agentflow.evals.runs import read_runs
+from agentflow.graph.agent import build_graph
+from agentflow.graph.context import Context
+from agentflow.graph.run.runner import run
+from agentflow.graph.run.task import Task
 from agentflow.rl.run.training_log import TrainingLog
 from agentflow.tools.result import ErrorClass
 from agentflow.view.export import BYTES, Export, evaluations, training
 from tests.reports import Report
 from tests.runs import record, turn, write_run
+from tests.scripted import Scripted
 from tests.trainings import begin, credited, rollout, token_step, write_step, write_validation
 
 HOSTILE = "</script><script>document.title='taken'</script><img src=x onerror=alert(1)>"
@@ -40,6 +45,24 @@ def test_every_trace_is_there_with_its_turns(tmp_path: Path) -> None:
     assert (trace["turns"][0]["result"]["error"], trace["turns"][0]["plan"]) == ("bad_plan", "Well,")
     assert (trace["turns"][1]["arguments"], trace["turns"][1]["result"]["output"]) == ({"a": "ü"}, "42")
     assert [role for role, _ in found["memory"]] == ["user", "planner", "user", "planner", "user"]
+
+
+async def test_memory_is_what_the_planner_was_asked_with(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The report's words against the planner's own prompt, over turns that fail and turns that work."""
+    readable = "**Sub-Goal:** s\nTool: base_generator\nContext: c"
+    script = Scripted(
+        analyst="Analysis: two steps",
+        planner=["no step", "Sub-Goal: ask\nTool: nothing\nContext: c", readable, readable],
+        executor='{"query": "q"}',
+        verifier=[*(f"Analysis: {word}\nVerdict: continue" for word in "abc"), "Analysis: d\nVerdict: stop"],
+    )
+    script.install(monkeypatch)
+    trace = await run(build_graph(), Task.from_question("How so?"), Context(model=script.spec, max_turns=5))
+    made = exported(tmp_path, [record(0).model_copy(update=trace.own_fields)], max_turns=5)
+    [told] = Report(made.html).texts.values()
+    asked = [message.text for message in script.asked("planner")[-1][1:]]
+    assert len(asked) == 7
+    assert [text for _, text in told["memory"]][:7] == asked
 
 
 def test_the_policy_names_its_own_script_and_style_only(tmp_path: Path) -> None:
