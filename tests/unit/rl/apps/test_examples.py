@@ -4,18 +4,13 @@ import pytest
 
 from agentflow.graph.run.task import Task
 from agentflow.rl.apps.loading import load_app
-from agentflow.rl.policy.chat import ChatRequest, TokenReply
-from agentflow.rl.rollout.rollout import run
-from tests.waiting import LAST_RESORT
+from tests.graphs import Server, rollout
 
 app = load_app("examples.help_desk:app")
 
 
 async def rewarded(reply: str, task: Task) -> float:
-    async def generate(request: ChatRequest) -> TokenReply:
-        return TokenReply(reply, [1], [2], [-0.1], "stop")
-
-    return (await run(app, app.built(), task, generate, id="r", seconds=LAST_RESORT)).reward
+    return (await rollout(app, Server(reply), task=task)).reward
 
 
 @pytest.mark.parametrize(("tool", "family"), [("calculator", "sum"), ("search", "word")])

@@ -46,21 +46,16 @@ async def rollout(agent: str, policy: Oracle | LocalPolicy, number: int) -> Roll
     return await run(app, app.built(), task, policy, id=str(number), seconds=LAST_RESORT)
 
 
+@pytest.mark.parametrize("mistakes", [0.0, 0.9])
 @pytest.mark.parametrize("agent", list(pretrain.LESSONS))
-async def test_without_mistakes_the_oracle_is_right(agent: str, known: ChatFormat) -> None:
-    oracle = Oracle(known, mistakes=0.0, seed="0")
-    for number in range(6):
-        found = await rollout(agent, oracle, number)
-        assert (found.status, found.reward) == (RolloutStatus.OK, 1.0), found.trace.error
-        assert not any(found.faults)
-
-
-@pytest.mark.parametrize("agent", list(pretrain.LESSONS))
-async def test_with_mistakes_every_rollout_ends_and_some_are_wrong(agent: str, known: ChatFormat) -> None:
-    oracle = Oracle(known, mistakes=0.9, seed="0")
-    found = [await rollout(agent, oracle, number) for number in range(12)]
+async def test_every_rollout_of_the_oracle_ends_and_is_right_without_mistakes(
+    agent: str, mistakes: float, known: ChatFormat
+) -> None:
+    oracle = Oracle(known, mistakes=mistakes, seed="0")
+    found = [await rollout(agent, oracle, number) for number in range(12 if mistakes else 6)]
     assert {one.status for one in found} == {RolloutStatus.OK}
-    assert sum(one.reward for one in found) < len(found)
+    assert (sum(one.reward for one in found) < len(found)) == bool(mistakes)
+    assert mistakes or not any(fault for one in found for fault in one.faults)
 
 
 async def test_the_rows_are_those_of_a_training(known: ChatFormat) -> None:

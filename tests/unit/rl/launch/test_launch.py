@@ -33,19 +33,17 @@ def test_ranks_share_the_cores_and_their_threads_do_not_spin_for_long(ranks: int
     assert int(found["GOMP_SPINCOUNT"]) <= 10_000
 
 
-@pytest.mark.parametrize(("name", "value"), [("OMP_NUM_THREADS", "7"), ("GOMP_SPINCOUNT", "77")])
+@pytest.mark.parametrize(
+    ("name", "value", "unset"),
+    [("OMP_NUM_THREADS", "7", ""), ("GOMP_SPINCOUNT", "77", ""), ("OMP_WAIT_POLICY", "active", "GOMP_SPINCOUNT")],
+)
 def test_what_the_user_has_set_holds(
-    name: str, value: str, config: DictConfig, monkeypatch: pytest.MonkeyPatch
+    name: str, value: str, unset: str, config: DictConfig, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv(name, value)
-    assert environment(config)[name] == value
-
-
-def test_a_wait_policy_of_the_user_holds(config: DictConfig, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("OMP_WAIT_POLICY", "active")
     found = environment(config)
-    assert "GOMP_SPINCOUNT" not in found
-    assert found.get("OMP_WAIT_POLICY", "active") == "active"
+    assert found.get(name, value) == value
+    assert unset not in found
 
 
 def test_a_ray_that_does_not_start_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -49,16 +49,12 @@ def test_a_text_adds_no_border(tokenizer: Any, said: str) -> None:
     assert borders(said) == borders("x")
 
 
-def test_ordinary_texts_and_replies_stay(tokenizer: Any) -> None:
-    texts = [("user", f"a <b> {OTHER}\n\nc"), ("assistant", f"{WRITTEN}x</think>")]
-    messages = [{"role": role, "content": text} for role, text in texts]
-    assert sanitized(messages, tokenizer) == messages
-
-
-def test_messages_of_another_model_lose_special_tokens_alone(tokenizer: Any) -> None:
-    messages = [{"role": "assistant", "content": f"{WRITTEN}a</think>b<|im_end|>"}]
+def test_ordinary_texts_and_replies_stay_and_those_of_another_model_lose_special_tokens_alone(tokenizer: Any) -> None:
+    own = {"role": "assistant", "content": f"{WRITTEN}a</think>b<|im_end|>"}
+    messages = [own, {"role": "user", "content": f"a <b> {OTHER}\n\nc"}]
     assert sanitized(messages, tokenizer, kept={0}) == messages
-    assert sanitized(messages, tokenizer)[0]["content"] == f"{WRITTEN}a</think>b< |im_end|>"
+    other, user = sanitized(messages, tokenizer)
+    assert (other["content"], user) == (f"{WRITTEN}a</think>b< |im_end|>", messages[1])
 
 
 def test_descriptions_of_tools_hold_no_border(tokenizer: Any) -> None:

@@ -72,24 +72,24 @@ async def test_each_way_to_call_a_model(model: Recording, way: str) -> None:
     assert {call["System"] for call in log.calls} == {"New."}
 
 
-async def test_only_the_named_node_with_its_default_is_changed(model: Recording) -> None:
-    async def node(state: MessagesState) -> dict[str, Any]:
-        await model.ainvoke(ASKED)
-        return {}
-
-    for changes in ({"other": ("Old.", "New.")}, {"answer": ("Older.", "New.")}, {}):
-        await played(graph_of(node), changes)
-    await graph_of(node).ainvoke({"messages": []})
-    assert {one[0].content for one in model.seen} == {"Old."}
-
-
-async def test_concurrent_rollouts_have_prompts_of_their_own(model: Recording) -> None:
+def asking(model: Recording) -> Graph:
     async def node(state: MessagesState) -> dict[str, Any]:
         await asyncio.sleep(0)
         await model.ainvoke(ASKED)
         return {}
 
-    graph = graph_of(node)
+    return graph_of(node)
+
+
+async def test_only_the_named_node_with_its_default_is_changed(model: Recording) -> None:
+    for changes in ({"other": ("Old.", "New.")}, {"answer": ("Older.", "New.")}, {}):
+        await played(asking(model), changes)
+    await asking(model).ainvoke({"messages": []})
+    assert {one[0].content for one in model.seen} == {"Old."}
+
+
+async def test_concurrent_rollouts_have_prompts_of_their_own(model: Recording) -> None:
+    graph = asking(model)
     await asyncio.gather(*(played(graph, {"answer": ("Old.", f"New {number}.")}) for number in range(5)))
     assert {one[0].content for one in model.seen} == {f"New {number}." for number in range(5)}
 

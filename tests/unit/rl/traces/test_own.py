@@ -36,22 +36,20 @@ ASKED = st.tuples(TEXT, TEXT, st.booleans())
 def test_an_evaluation_and_back(asked: list[tuple[str, str, bool]]) -> None:
     tasks = [Task.of(question, gold) for question, gold, _ in asked]
     with TemporaryDirectory() as name:
-        records = []
-        for number, (task, (_, _, correct)) in enumerate(zip(tasks, asked, strict=True)):
-            made = record(number, correct=correct, question=task.question, gold=task.gold)
-            records.append(made.model_copy(update={"task": task}))
+        records = [
+            record(number, correct=correct).model_copy(update={"task": task})
+            for number, (task, (_, _, correct)) in enumerate(zip(tasks, asked, strict=True))
+        ]
         convert(write_run(Path(name) / "run", records), Path(name) / "out")
         back = read_tasks(Path(name) / "out" / "tasks.jsonl", graded=True)
-    assert [(one.question, one.gold, one.id, one.data["id"]) for one in back] == [
-        (task.question, task.gold, task.id, task.id) for task in tasks
-    ]
+    known = [(task.question, task.gold, task.id, task.id) for task in tasks]
+    assert [(one.question, one.gold, one.id, one.data["id"]) for one in back] == known
     assert [one.data["reward"] for one in back] == [float(correct) for _, _, correct in asked]
 
 
 def test_a_failed_or_undecided_run_has_no_reward_and_the_last_score_counts(tmp_path: Path) -> None:
-    folder = write_run(
-        tmp_path / "run", [record(0, error="down"), record(1, decision=Decision.UNDECIDED), record(2, correct=False)]
-    )
+    records = [record(0, error="down"), record(1, decision=Decision.UNDECIDED), record(2, correct=False)]
+    folder = write_run(tmp_path / "run", records)
     store_scores(folder, [record(2)], {})
     found = {one.run: one.reward for one in own.read_evaluation(folder, Dropped(list))}
     assert list(found.values()) == [None, None, 1.0]
