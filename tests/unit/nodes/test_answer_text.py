@@ -1,5 +1,7 @@
 """The answer as a chat shows it, whole and as it is written."""
 
+from pathlib import Path
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -7,28 +9,13 @@ from hypothesis import strategies as st
 from agentflow.nodes import answer_text
 from agentflow.nodes.answer_text import AnswerStream, shown
 from tests.attacks import Attack
+from tests.cases import cases
 from tests.linear import assert_linear
 
-SHOWN = {
-    "alone": ("Answer: 1912", "1912"),
-    "no label": ("Turing was born in 1912.", "Turing was born in 1912."),
-    "an explanation stays": ("He was born in London.\nAnswer: 1912", "He was born in London.\n\n1912"),
-    "a bold label": ("He was.\n\n**Final Answer:** 1912", "He was.\n\n1912"),
-    "a bold line": ("**Answer: 1912**", "1912"),
-    "a heading": ("## Answer\n1912", "1912"),
-    "two labels": ("Answer: 1911\nNo.\nAnswer: 1912", "1911\nNo.\n\n1912"),
-    "an empty repetition": ("Answer: 1912\nAnswer:", "1912"),
-    "tags": ("It is <answer>1912</answer>.", "It is 1912."),
-    "JSON": ('{"answer": "1912"}', "1912"),
-    "a thought": ("<think>Answer: 1911</think>\nAnswer: 1912", "1912"),
-    "an unfinished thought": ("<think>Answer: 1911", ""),
-    "a label in a sentence": ("The answer: it depends. So\nit is.", "it depends. So\nit is."),
-    "several lines": ("Answer: a\n\n- b\n- c", "a\n\n- b\n- c"),
-    "nothing": ("", ""),
-}
+SHOWN = cases(Path(__file__).with_name("replies") / "shown.jsonl", "reply", "shown")
 
 
-@pytest.mark.parametrize(("reply", "text"), SHOWN.values(), ids=SHOWN)
+@pytest.mark.parametrize(("reply", "text"), SHOWN)
 def test_what_is_shown(reply: str, text: str) -> None:
     assert shown(reply) == text
 
@@ -38,16 +25,15 @@ def streamed(pieces: list[str]) -> str:
     return "".join([*map(stream.add, pieces), stream.end()])
 
 
-CORRECTED = ("two labels", "an empty repetition", "a bold line", "tags")
-"""Replies whose beginning is shown differently once the end is known."""
+CORRECTED = ("Answer: 1911\nNo.", "Answer: 1912\nAnswer:", "**Answer: 1912**", "It is <answer>")
+"""Beginnings of replies that are shown differently once the end is known."""
 
 
-@pytest.mark.parametrize("name", SHOWN)
+@pytest.mark.parametrize(("reply", "text"), SHOWN)
 @pytest.mark.parametrize("size", [1, 3, 7, 1000])
-def test_a_stream_of_it(name: str, size: int) -> None:
-    reply, text = SHOWN[name]
+def test_a_stream_of_it(reply: str, text: str, size: int) -> None:
     found = streamed([reply[start : start + size] for start in range(0, len(reply), size)])
-    assert found == text or (name in CORRECTED and text.startswith(found))
+    assert found == text or (reply.startswith(CORRECTED) and text.startswith(found))
 
 
 def test_a_long_line_is_shown_before_it_ends() -> None:
